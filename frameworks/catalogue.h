@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The framework catalogue: frameworks.d/NAME.toml, data that an admin adds without a compiler; see dl-frameworks(7).
+// Pure but for reading the folder. Used by both plugins (to refuse an unknown name), dlrun and dlctl.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "launcher/common/request_values.h"
+#include "launcher/common/result.h"
+
+namespace dl {
+
+struct FrameworkVersion {
+  std::string version;                              // "1.13"
+  bool hidden = false;                              // usable, but not listed
+  std::string activate;                             // shell words put before the command's environment: "module load x",
+                                                    // or empty; run by dlrun's agent through sh as the user
+  std::map<std::string, std::string> environment;   // set if the user left it unset
+};
+
+struct FrameworkEntry {
+  std::string name;                    // = file name without .toml
+  std::string summary;                 // one line
+  std::vector<std::string> families;   // environment families (frameworks/families.h): "torch", "mpi", "ffdl", ...
+  std::string launch = "agent";        // "agent", or "mpi": started through mpirun outside Slurm, PMIx inside
+  std::string probe;                   // shell command that prints the installed version, run on a node as the user
+  std::string default_version;         // must be one of versions, unless versions is empty
+  std::vector<FrameworkVersion> versions;  // empty: any version is accepted
+};
+
+class Catalogue {
+ public:
+  // Reads *.toml of the folders in order; a later folder's entry replaces an earlier one of the same name. A missing
+  // folder is not an error; a bad file is: kInvalid "PATH:LINE: KEY: ...". At most 256 files of at most 256 KiB.
+  static Result<Catalogue> load(const std::vector<std::string>& folders);
+  static Result<FrameworkEntry> parse_entry(const std::string& text, const std::string& file_name);
+
+  const FrameworkEntry* find(const std::string& name) const;  // nullptr if unknown; valid as long as the Catalogue
+  const std::map<std::string, FrameworkEntry>& entries() const { return entries_; }
+
+  // Entry and version that a request means. kNotFound: "'torch' is not a known framework; known: generic, mpi, pytorch"
+  // or "pytorch has no version '9'; known: 1.13".
+  struct Choice {
+    const FrameworkEntry* entry;
+    const FrameworkVersion* version;  // nullptr if the entry lists none
+    std::string version_text;         // what to show, may be empty
+  };
+  Result<Choice> choose(const FrameworkRef& ref) const;
+
+ private:
+  std::map<std::string, FrameworkEntry> entries_;
+};
+
+}  // namespace dl

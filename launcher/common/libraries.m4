@@ -1,0 +1,18 @@
+# SYNOPSIS     DL_CHECK_LIBRARIES
+# DESCRIPTION  The small libraries every room may use. All are packaged by Debian, Fedora and EPEL; all but libuv and
+#              xxhash are headers only, compiled in, so that the plugins bring no new library into Slurm's daemons.
+AC_DEFUN([DL_NEED_HEADER], [
+  AC_CHECK_HEADER([$1], [], [AC_MSG_ERROR([$1 not found: install $2 (Debian) or $3 (Fedora, EPEL)])], [[#include <cstddef>]])
+])
+AC_DEFUN([DL_CHECK_LIBRARIES], [
+  dl_save_cxxflags=$CXXFLAGS
+  CXXFLAGS="$CXXFLAGS -std=c++17"
+  DL_NEED_HEADER([fmt/format.h], [libfmt-dev], [fmt-devel])
+  DL_NEED_HEADER([toml++/toml.h], [libtomlplusplus-dev], [tomlplusplus-devel])
+  DL_NEED_HEADER([nlohmann/json.hpp], [nlohmann-json3-dev], [json-devel])
+  DL_NEED_HEADER([CLI/CLI.hpp], [libcli11-dev], [cli11-devel])
+  CXXFLAGS=$dl_save_cxxflags
+  PKG_CHECK_MODULES([UV], [libuv >= 1.40], [], [AC_MSG_ERROR([libuv not found: install libuv1-dev (Debian) or libuv-devel])])
+  PKG_CHECK_MODULES([XXHASH], [libxxhash >= 0.8.0], [], [AC_MSG_ERROR([xxhash not found: install libxxhash-dev (Debian) or xxhash-devel])])
+  DL_SUMMARY_ADD([libraries], [fmt, toml++, nlohmann-json, CLI11, libuv $($PKG_CONFIG --modversion libuv), xxhash $($PKG_CONFIG --modversion libxxhash)])
+])

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The values of the --dl-* flags, parsed. The plugins parse them at submission and again on the node; dlrun parses them
+// once more from its DL_* environment (launcher/common/env_names.h), because versions may differ and input is hostile.
+//
+// All parsers: kInvalid with "'VALUE' ...; allowed: ..." (the caller puts the flag's name in front); input longer than
+// 4096 bytes is refused; no side effects; safe to call from any thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "launcher/common/result.h"
+
+namespace dl {
+
+constexpr int kMaxLearners = 100000;
+constexpr int kMaxGpusPerLearner = 1024;
+constexpr int kMaxRestarts = 1000;
+
+// --dl-framework=NAME[:VERSION]. Both plain names (parse.h). Whether they exist is the catalogue's question.
+struct FrameworkRef {
+  std::string name;
+  std::string version;  // empty: the catalogue's default
+};
+Result<FrameworkRef> parse_framework_ref(std::string_view text);
+
+// --dl-learners=N or MIN:MAX, 1 <= MIN <= MAX <= kMaxLearners. A range makes the job elastic.
+struct LearnerRange {
+  int min = 1;
+  int max = 1;
+  bool elastic() const { return min != max; }
+};
+Result<LearnerRange> parse_learners(std::string_view text);
+
+// --dl-gpus=[TYPE:]N, GPUs per learner; 0 = CPU job.
+struct GpuRequest {
+  std::string type;  // empty: any
+  int count = 0;
+};
+Result<GpuRequest> parse_gpus(std::string_view text);
+
+// --dl-checkpoint=PATH[,every=10m|50steps][,keep=3]. PATH is absolute or relative to the working directory of the job,
+// at most 1024 bytes, without control characters; a comma in it is not possible. every: a time (1s..30d) or a number of
+// train steps ("50steps"); keep: 1..1000. The order of every= and keep= is free; each at most once; other keys are refused.
+struct CheckpointSpec {
+  std::string path;
+  std::optional<std::chrono::seconds> every;  // by time
+  std::optional<int64_t> every_steps;         // by train steps
+  int keep = 3;
+};
+Result<CheckpointSpec> parse_checkpoint(std::string_view text);
+// The canonical text, which parse_checkpoint() reads back to the same value.
+std::string format_checkpoint(const CheckpointSpec& spec);
+
+// --dl-tier
+enum class Tier { kAuto, kGuaranteed, kBorrow };
+Result<Tier> parse_tier(std::string_view text);
+const char* tier_name(Tier tier);
+
+// --dl-restarts=N, 0..kMaxRestarts.
+Result<int> parse_restarts(std::string_view text);
+
+}  // namespace dl

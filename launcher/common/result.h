@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Result<T>: a value, or an Error that carries a sentence for the user and a code for the caller.
+//
+// The interface is a subset of C++23's std::expected, so that it can be replaced by it. Inside slurm-dl errors are
+// values; exceptions come only from the standard library and never cross a C boundary (see guard.h).
+#pragma once
+
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace dl {
+
+// What kind of failure; each edge (SPANK, job_submit, libdlckpt, exit codes) has one table that maps these.
+enum class Errc {
+  kInvalid,      // the user's input is malformed or out of range
+  kConflict,     // two things the user asked for exclude one another
+  kNotFound,     // something named does not exist
+  kDenied,       // not permitted
+  kExists,       // something that must not exist does
+  kBusy,         // held by somebody else; may succeed later
+  kNoSpace,      // disk or quota full
+  kIo,           // an operating system call failed; sys_errno says which way
+  kCorrupt,      // a checksum or a structure is wrong
+  kTimeout,      // a deadline passed
+  kUnsupported,  // known, but not available in this build or on this system
+  kInternal,     // a fault of ours
+};
+
+// A failure. `text` is one sentence without a final full stop, starting with what was being done or with the name of
+// the input at fault: "--dl-gpus: 'x' is not a number; allowed: [TYPE:]N with N from 0 to 1024".
+struct Error {
+  Errc code = Errc::kInternal;
+  std::string text;
+  int sys_errno = 0;  // errno at the point of failure, 0 if none
+
+  // Puts "context: " in front of the text.
+  Error&& with_context(const std::string& context) && {
+    text = context + ": " + text;
+    return std::move(*this);
+  }
+};
+
+// Error from errno: "what: Permission denied". ENOSPC and EDQUOT give kNoSpace, EACCES and EPERM kDenied, ENOENT
+// kNotFound, EEXIST kExists, all else kIo.
+Error errno_error(const std::string& what, int sys_errno);
+
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT(google-explicit-constructor)
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
+
+  bool has_value() const noexcept { return state_.index() == 0; }
+  explicit operator bool() const noexcept { return has_value(); }
+
+  // Precondition of all four: has_value(). A wrong call throws std::bad_variant_access, which guard() catches.
+  T& value() & { return std::get<0>(state_); }
+  const T& value() const& { return std::get<0>(state_); }
+  T&& value() && { return std::get<0>(std::move(state_)); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+
+  // Precondition: !has_value().
+  Error& error() & { return std::get<1>(state_); }
+  const Error& error() const& { return std::get<1>(state_); }
+  Error&& error() && { return std::get<1>(std::move(state_)); }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+template <>
+class [[nodiscard]] Result<void> {
+ public:
+  Result() = default;
+  Result(Error error) : error_(std::move(error)), failed_(true) {}  // NOLINT(google-explicit-constructor)
+  bool has_value() const noexcept { return !failed_; }
+  explicit operator bool() const noexcept { return has_value(); }
+  Error& error() & { return error_; }
+  const Error& error() const& { return error_; }
+  Error&& error() && { return std::move(error_); }
+
+ private:
+  Error error_;
+  bool failed_ = false;
+};
+
+using Status = Result<void>;
+
+// Consumes a result on purpose; `why` is for the reader.
+template <typename T>
+void ignore(const Result<T>& /*result*/, const char* /*why*/) {}
+
+}  // namespace dl
+
+// Returns the error of `expr` (a Result) from the enclosing function.
+#define DL_TRY(expr)                                               \
+  do {                                                             \
+    auto dl_try_result = (expr);                                   \
+    if (!dl_try_result) return std::move(dl_try_result).error();   \
+  } while (false)
+// DL_TRY_ASSIGN(auto x, f()): x = *f(), or returns f()'s error.
+#define DL_TRY_CONCAT_(a, b) a##b
+#define DL_TRY_CONCAT(a, b) DL_TRY_CONCAT_(a, b)
+#define DL_TRY_ASSIGN(decl, expr) DL_TRY_ASSIGN_(DL_TRY_CONCAT(dl_try_, __LINE__), decl, expr)
+#define DL_TRY_ASSIGN_(tmp, decl, expr)      \
+  auto tmp = (expr);                         \
+  if (!tmp) return std::move(tmp).error();   \
+  decl = std::move(tmp).value()

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// dl.toml, the site's configuration, parsed and checked: see dl.toml(5). Read by job_submit_dl.so inside slurmctld, by
+// spank_dl.so, dlrun and dlctl. No thread, no side effect but reading the one file.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/common/request_values.h"
+#include "launcher/common/result.h"
+
+namespace dl {
+
+// [tiers.NAME] with NAME guaranteed or borrow: what the tier means to Slurm. At most one of the two may be set.
+struct TierTarget {
+  std::string qos;
+  std::string partition;
+};
+
+struct SiteConfig {
+  // [defaults]
+  std::string framework = "generic";           // used when --dl-framework is not given but another --dl-* flag is
+  Tier tier = Tier::kAuto;                     // what auto means is decided by the tier rules; thin: guaranteed
+  int cpus_per_gpu = 0;                        // 0 = leave to Slurm
+  int cpus_per_learner = 1;                    // for CPU jobs
+  int restarts = 0;
+  std::chrono::seconds signal_lead{120};       // warning before the time limit, 0 = none
+  // [nodes]: what a GPU node looks like; lets job_submit say and ask for the number of nodes. 0 = unknown.
+  int gpus_per_node = 0;
+  std::map<std::string, int> gpus_per_node_by_type;  // [nodes.types] a100 = 8
+  // [tiers.guaranteed], [tiers.borrow]
+  TierTarget guaranteed;
+  TierTarget borrow;
+  // [frameworks]
+  std::vector<std::string> catalogue;          // folders of *.toml; default: {PKGDATADIR/frameworks.d, CONFDIR/frameworks.d}
+  // [launcher]
+  std::string job_dir = "dl-%j";               // relative to the submit directory; %j = job id
+  std::chrono::seconds grace{30};              // SIGTERM -> SIGKILL for learners
+  int loop_guard = 2;                          // attempts in a row without progress before the job is held
+};
+
+// Where dl.toml is looked for: $DL_CONFIG if set and `trust_environment`, else beside $SLURM_CONF if that is set, else
+// in the compiled-in Slurm configuration directory.
+std::string default_site_config_path(bool trust_environment);
+
+// A missing file gives the defaults. An unknown key, a wrong type or a value out of range gives kInvalid
+// "PATH:LINE: KEY: ...; allowed: ...". At most 1 MiB is read; only a regular file.
+Result<SiteConfig> load_site_config(const std::string& path);
+// The same from text; `name` stands for the path in messages.
+Result<SiteConfig> parse_site_config(const std::string& text, const std::string& name);
+
+}  // namespace dl

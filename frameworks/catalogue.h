@@ -13,20 +13,20 @@
 namespace dl {
 
 struct FrameworkVersion {
-  std::string version;                              // "1.13"
-  bool hidden = false;                              // usable, but not listed
-  std::string activate;                             // shell words put before the command's environment: "module load x",
-                                                    // or empty; run by dlrun's agent through sh as the user
-  std::map<std::string, std::string> environment;   // set if the user left it unset
+  std::string version;                             // "1.13"
+  bool hidden = false;                             // usable, but not listed
+  std::string activate;                            // shell words put before the command's environment: "module load x",
+                                                   // or empty; run by dlrun's agent through sh as the user
+  std::map<std::string, std::string> environment;  // set if the user left it unset
 };
 
 struct FrameworkEntry {
-  std::string name;                    // = file name without .toml
-  std::string summary;                 // one line
-  std::vector<std::string> families;   // environment families (frameworks/families.h): "torch", "mpi", "ffdl", ...
-  std::string launch = "agent";        // "agent", or "mpi": started through mpirun outside Slurm, PMIx inside
-  std::string probe;                   // shell command that prints the installed version, run on a node as the user
-  std::string default_version;         // must be one of versions, unless versions is empty
+  std::string name;                        // = file name without .toml
+  std::string summary;                     // one line
+  std::vector<std::string> families;       // environment families (frameworks/families.h): "torch", "mpi", "ffdl", ...
+  std::string launch = "agent";            // "agent", or "mpi": started through mpirun outside Slurm, PMIx inside
+  std::string probe;                       // shell command that prints the installed version, run on a node as the user
+  std::string default_version;             // must be one of versions, unless versions is empty
   std::vector<FrameworkVersion> versions;  // empty: any version is accepted
 };
 

@@ -19,16 +19,16 @@ struct LearnerContext {
   std::string master_addr = "127.0.0.1";  // numeric address of the host of rank 0
   int master_port = 0;
   int gpus_per_learner = 0;
-  std::string job_id;           // Slurm's, or "local-..." without Slurm
+  std::string job_id;  // Slurm's, or "local-..." without Slurm
   std::string job_name;
-  std::string run_id;           // env::kRunId
+  std::string run_id;  // env::kRunId
   int attempt = 1, restarts = 0, max_restarts = 0;
-  std::string job_dir;          // absolute
-  std::string log_dir;          // absolute
-  std::string work_dir;         // where the command is run
-  std::string checkpoint_dir;   // absolute, or empty
+  std::string job_dir;               // absolute
+  std::string log_dir;               // absolute
+  std::string work_dir;              // where the command is run
+  std::string checkpoint_dir;        // absolute, or empty
   std::string data_dir, result_dir;  // absolute; default to work_dir and job_dir/results
-  std::string command;          // the command line, joined by blanks
+  std::string command;               // the command line, joined by blanks
 };
 
 using Environment = std::map<std::string, std::string>;

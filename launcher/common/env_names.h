@@ -14,21 +14,21 @@ constexpr const char* kRestarts = "DL_RESTARTS";      // N
 constexpr const char* kTier = "DL_TIER";              // auto, guaranteed, borrow
 
 // What each learner finds (set by the agent; what the user set himself stays).
-constexpr const char* kRank = "DL_RANK";                         // 0-based
-constexpr const char* kWorldSize = "DL_WORLD_SIZE";              // number of learners
-constexpr const char* kLocalRank = "DL_LOCAL_RANK";              // 0-based on its node
-constexpr const char* kLocalWorldSize = "DL_LOCAL_WORLD_SIZE";   // learners on its node
-constexpr const char* kNodeRank = "DL_NODE_RANK";                // 0-based index of its node
+constexpr const char* kRank = "DL_RANK";                        // 0-based
+constexpr const char* kWorldSize = "DL_WORLD_SIZE";             // number of learners
+constexpr const char* kLocalRank = "DL_LOCAL_RANK";             // 0-based on its node
+constexpr const char* kLocalWorldSize = "DL_LOCAL_WORLD_SIZE";  // learners on its node
+constexpr const char* kNodeRank = "DL_NODE_RANK";               // 0-based index of its node
 constexpr const char* kNumNodes = "DL_NUM_NODES";
-constexpr const char* kJobDir = "DL_JOB_DIR";                    // absolute path of the job directory
-constexpr const char* kAttempt = "DL_ATTEMPT";                   // 1-based count of starts of this job's learners
-constexpr const char* kRunId = "DL_RUN_ID";                      // unique for each start of the learners: 1..64 of [A-Za-z0-9._-]
-constexpr const char* kProgress = "DL_PROGRESS";                 // path of the progress page (progress_page.h)
-constexpr const char* kCheckpointDir = "DL_CHECKPOINT_DIR";      // absolute path, without the options
-constexpr const char* kLease = "DL_CHECKPOINT_LEASE";            // token of the lease that dlrun holds on it
+constexpr const char* kJobDir = "DL_JOB_DIR";     // absolute path of the job directory
+constexpr const char* kAttempt = "DL_ATTEMPT";    // 1-based count of starts of this job's learners
+constexpr const char* kRunId = "DL_RUN_ID";       // unique for each start of the learners: 1..64 of [A-Za-z0-9._-]
+constexpr const char* kProgress = "DL_PROGRESS";  // path of the progress page (progress_page.h)
+constexpr const char* kCheckpointDir = "DL_CHECKPOINT_DIR";  // absolute path, without the options
+constexpr const char* kLease = "DL_CHECKPOINT_LEASE";        // token of the lease that dlrun holds on it
 
 // Between dlrun and its agents.
-constexpr const char* kControl = "DL_CONTROL";      // host:port of dlrun
+constexpr const char* kControl = "DL_CONTROL";        // host:port of dlrun
 constexpr const char* kSecret = "DL_CONTROL_SECRET";  // 32 hex digits; removed before the learner starts
 
 }  // namespace dl::env

@@ -12,7 +12,8 @@ constexpr int64_t kMaxDurationSeconds = 10LL * 365 * 86400;
 
 Error bad_duration(std::string_view text) {
   return Error{Errc::kInvalid, fmt::format("'{}' is not a time; allowed: seconds, 30s, 10m, 2h, 1d, 1h30m, MM:SS, "
-                                           "HH:MM:SS or D-HH:MM:SS, at most 10 years", printable(text))};
+                                           "HH:MM:SS or D-HH:MM:SS, at most 10 years",
+                                           printable(text))};
 }
 
 bool all_digits(std::string_view text) {
@@ -74,11 +75,20 @@ Result<std::chrono::seconds> parse_duration(std::string_view text) {
     if (n == 0 || n > 9 || n == rest.size()) return bad_duration(text);
     int64_t unit = 0;
     switch (rest[n]) {
-      case 's': unit = 1; break;
-      case 'm': unit = 60; break;
-      case 'h': unit = 3600; break;
-      case 'd': unit = 86400; break;
-      default: return bad_duration(text);
+      case 's':
+        unit = 1;
+        break;
+      case 'm':
+        unit = 60;
+        break;
+      case 'h':
+        unit = 3600;
+        break;
+      case 'd':
+        unit = 86400;
+        break;
+      default:
+        return bad_duration(text);
     }
     if (unit >= previous_unit) return bad_duration(text);
     previous_unit = unit;
@@ -113,8 +123,9 @@ Result<uint64_t> parse_bytes(std::string_view text) {
     if (unit == one || unit == one + "iB") shift = bits;
   }
   if (n == 0 || n > 15 || shift < 0 || to_int(text.substr(0, n)) > (INT64_MAX >> shift))
-    return Error{Errc::kInvalid,
-                 fmt::format("'{}' is not a size; allowed: bytes, or a number with KiB, MiB, GiB or TiB", printable(text))};
+    return Error{
+        Errc::kInvalid,
+        fmt::format("'{}' is not a size; allowed: bytes, or a number with KiB, MiB, GiB or TiB", printable(text))};
   return static_cast<uint64_t>(to_int(text.substr(0, n))) << shift;
 }
 

@@ -12,7 +12,8 @@
 
 namespace dl {
 
-// Decimal digits only (no sign, no blank), within [min, max]; else kInvalid "'x' is not a whole number from MIN to MAX".
+// Decimal digits only (no sign, no blank), within [min, max]; else kInvalid "'x' is not a whole number from MIN to
+// MAX".
 Result<int64_t> parse_int(std::string_view text, int64_t min, int64_t max);
 
 // "90" (seconds), "30s", "10m", "2h", "1d" or a sum in falling units such as "1h30m"; also Slurm's "MM:SS", "HH:MM:SS"

@@ -6,8 +6,8 @@
 // Who writes what
 //   learner: state, step, saved_step, save_ms, seen_seq          agent: everything else
 //
-// Protocol. Let c_r be the train step that learner r last announced with dlckpt_want(c_r), which it calls before it runs
-// train step c_r.
+// Protocol. Let c_r be the train step that learner r last announced with dlckpt_want(c_r), which it calls before it
+// runs train step c_r.
 //   agent   1. request: kind = K; stop_step = kUndecided; seq = seq + 1   (sequentially consistent)
 //           2. reads step (c_r) and reports it to dlrun
 //   learner in want(s):  step = s; then reads seq (both sequentially consistent).
@@ -15,10 +15,10 @@
 //             s <  stop_step: go on with train step s (the request stays open)
 //             s >= stop_step: seen_seq = seq, and do K with the state as it is now: s train steps are done.
 //   dlrun   collects c_r from all agents, decides S = max(c_r) + 1, and the agents store stop_step = S.
-// Either the learner's want(s) sees the new seq, or the agent's read sees step >= s (store-then-load on both sides, as in
-// Dekker's algorithm); hence no learner passes want(c_r + 1) before it knows S, and c_r + 1 <= S: all act at the same S.
-// A learner waits at most one round trip between dlrun and its agents. A request is withdrawn by kind = kNone and
-// stop_step = 0, seen as "nothing to do". A learner that has not announced a step yet has step = kNoStep (-1).
+// Either the learner's want(s) sees the new seq, or the agent's read sees step >= s (store-then-load on both sides, as
+// in Dekker's algorithm); hence no learner passes want(c_r + 1) before it knows S, and c_r + 1 <= S: all act at the
+// same S. A learner waits at most one round trip between dlrun and its agents. A request is withdrawn by kind = kNone
+// and stop_step = 0, seen as "nothing to do". A learner that has not announced a step yet has step = kNoStep (-1).
 #pragma once
 
 #include <atomic>

@@ -44,7 +44,8 @@ Result<GpuRequest> parse_gpus(std::string_view text);
 
 // --dl-checkpoint=PATH[,every=10m|50steps][,keep=3]. PATH is absolute or relative to the working directory of the job,
 // at most 1024 bytes, without control characters; a comma in it is not possible. every: a time (1s..30d) or a number of
-// train steps ("50steps"); keep: 1..1000. The order of every= and keep= is free; each at most once; other keys are refused.
+// train steps ("50steps"); keep: 1..1000. The order of every= and keep= is free; each at most once; other keys are
+// refused.
 struct CheckpointSpec {
   std::string path;
   std::optional<std::chrono::seconds> every;  // by time

@@ -10,13 +10,22 @@ Error errno_error(const std::string& what, int sys_errno) {
   Errc code = Errc::kIo;
   switch (sys_errno) {
     case ENOSPC:
-    case EDQUOT: code = Errc::kNoSpace; break;
+    case EDQUOT:
+      code = Errc::kNoSpace;
+      break;
     case EACCES:
     case EPERM:
-    case EROFS: code = Errc::kDenied; break;
-    case ENOENT: code = Errc::kNotFound; break;
-    case EEXIST: code = Errc::kExists; break;
-    default: break;
+    case EROFS:
+      code = Errc::kDenied;
+      break;
+    case ENOENT:
+      code = Errc::kNotFound;
+      break;
+    case EEXIST:
+      code = Errc::kExists;
+      break;
+    default:
+      break;
   }
   char buffer[256];
   // GNU strerror_r: thread-safe, returns the text.

@@ -98,16 +98,16 @@ void ignore(const Result<T>& /*result*/, const char* /*why*/) {}
 }  // namespace dl
 
 // Returns the error of `expr` (a Result) from the enclosing function.
-#define DL_TRY(expr)                                               \
-  do {                                                             \
-    auto dl_try_result = (expr);                                   \
-    if (!dl_try_result) return std::move(dl_try_result).error();   \
+#define DL_TRY(expr)                                             \
+  do {                                                           \
+    auto dl_try_result = (expr);                                 \
+    if (!dl_try_result) return std::move(dl_try_result).error(); \
   } while (false)
 // DL_TRY_ASSIGN(auto x, f()): x = *f(), or returns f()'s error.
 #define DL_TRY_CONCAT_(a, b) a##b
 #define DL_TRY_CONCAT(a, b) DL_TRY_CONCAT_(a, b)
 #define DL_TRY_ASSIGN(decl, expr) DL_TRY_ASSIGN_(DL_TRY_CONCAT(dl_try_, __LINE__), decl, expr)
-#define DL_TRY_ASSIGN_(tmp, decl, expr)      \
-  auto tmp = (expr);                         \
-  if (!tmp) return std::move(tmp).error();   \
+#define DL_TRY_ASSIGN_(tmp, decl, expr)    \
+  auto tmp = (expr);                       \
+  if (!tmp) return std::move(tmp).error(); \
   decl = std::move(tmp).value()

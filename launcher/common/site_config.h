@@ -22,12 +22,12 @@ struct TierTarget {
 
 struct SiteConfig {
   // [defaults]
-  std::string framework = "generic";           // used when --dl-framework is not given but another --dl-* flag is
-  Tier tier = Tier::kAuto;                     // what auto means is decided by the tier rules; thin: guaranteed
-  int cpus_per_gpu = 0;                        // 0 = leave to Slurm
-  int cpus_per_learner = 1;                    // for CPU jobs
+  std::string framework = "generic";  // used when --dl-framework is not given but another --dl-* flag is
+  Tier tier = Tier::kAuto;            // what auto means is decided by the tier rules; thin: guaranteed
+  int cpus_per_gpu = 0;               // 0 = leave to Slurm
+  int cpus_per_learner = 1;           // for CPU jobs
   int restarts = 0;
-  std::chrono::seconds signal_lead{120};       // warning before the time limit, 0 = none
+  std::chrono::seconds signal_lead{120};  // warning before the time limit, 0 = none
   // [nodes]: what a GPU node looks like; lets job_submit say and ask for the number of nodes. 0 = unknown.
   int gpus_per_node = 0;
   std::map<std::string, int> gpus_per_node_by_type;  // [nodes.types] a100 = 8
@@ -35,11 +35,11 @@ struct SiteConfig {
   TierTarget guaranteed;
   TierTarget borrow;
   // [frameworks]
-  std::vector<std::string> catalogue;          // folders of *.toml; default: {PKGDATADIR/frameworks.d, CONFDIR/frameworks.d}
+  std::vector<std::string> catalogue;  // folders of *.toml; default: {PKGDATADIR/frameworks.d, CONFDIR/frameworks.d}
   // [launcher]
-  std::string job_dir = "dl-%j";               // relative to the submit directory; %j = job id
-  std::chrono::seconds grace{30};              // SIGTERM -> SIGKILL for learners
-  int loop_guard = 2;                          // attempts in a row without progress before the job is held
+  std::string job_dir = "dl-%j";   // relative to the submit directory; %j = job id
+  std::chrono::seconds grace{30};  // SIGTERM -> SIGKILL for learners
+  int loop_guard = 2;              // attempts in a row without progress before the job is held
 };
 
 // Where dl.toml is looked for: $DL_CONFIG if set and `trust_environment`, else beside $SLURM_CONF if that is set, else

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/common/site_config.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+
+#include "launcher/common/parse.h"
+#include "launcher/common/unique_fd.h"
+
+// toml++ is included here alone. Without exceptions it reports errors as values; the bound on nesting keeps its
+// recursion within the 1 MiB stacks that slurmctld gives its threads.
+#define TOML_EXCEPTIONS 0
+#define TOML_ENABLE_FORMATTERS 0
+#define TOML_MAX_NESTED_VALUES 16
+#include <toml++/toml.h>
+
+namespace dl {
+namespace {
+
+constexpr size_t kMaxFileBytes = 1024 * 1024;
+constexpr size_t kMaxLineBytes = 2048;  // bounds the depth of dotted keys, for the same stacks
+constexpr size_t kMaxPathBytes = 1024;
+constexpr size_t kMaxFolders = 16;
+constexpr int kMaxCpus = 65000;                        // Slurm counts them in 16 bits
+constexpr std::chrono::seconds kMaxSignalLead{65000};  // so does it count the warning time
+constexpr std::chrono::seconds kMaxGrace{3600};
+constexpr int kMaxLoopGuard = 100;
+
+using Seconds = std::chrono::seconds;
+
+Error bad_value(const toml::node& node, const std::string& allowed) {
+  std::string shown;
+  if (const auto* text = node.as_string())
+    shown = "'" + printable(text->get()) + "'";
+  else if (const auto* number = node.as_integer())
+    shown = std::to_string(number->get());
+  else if (const auto* flag = node.as_boolean())
+    shown = flag->get() ? "true" : "false";
+  else if (node.is_table())
+    shown = "a table";
+  else if (node.is_array())
+    shown = "an array";
+  else
+    shown = "a value of this type";
+  return Error{Errc::kInvalid, fmt::format("{} is not accepted; allowed: {}", shown, allowed)};
+}
+
+Status set_int(const toml::node& node, int min, int max, int* out) {
+  const auto* number = node.as_integer();
+  if (number == nullptr || number->get() < min || number->get() > max)
+    return bad_value(node, fmt::format("a whole number from {} to {}", min, max));
+  *out = static_cast<int>(number->get());
+  return {};
+}
+
+Status set_time(const toml::node& node, Seconds min, Seconds max, Seconds* out) {
+  std::optional<Seconds> value;
+  if (const auto* number = node.as_integer()) {
+    if (number->get() >= 0 && number->get() <= max.count()) value = Seconds(number->get());
+  } else if (const auto* text = node.as_string()) {
+    if (auto parsed = parse_duration(text->get())) value = *parsed;
+  }
+  if (!value || *value < min || *value > max)
+    return bad_value(node, fmt::format("a time from {} to {}, in seconds or as \"30s\", \"10m\", \"1h30m\"",
+                                       format_duration(min), format_duration(max)));
+  *out = *value;
+  return {};
+}
+
+Status set_name(const toml::node& node, const char* what, std::string* out) {
+  const auto* text = node.as_string();
+  if (text == nullptr || !is_plain_name(text->get()))
+    return bad_value(node, fmt::format("the name of a {} in quotes, of letters, digits and . _ + -", what));
+  *out = text->get();
+  return {};
+}
+
+bool is_clean_path(const std::string& path) {
+  if (path.empty() || path.size() > kMaxPathBytes) return false;
+  for (char c : path)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) return false;
+  return true;
+}
+
+// A partition may be a list, as `sbatch --partition` takes it.
+Status set_partition(const toml::node& node, std::string* out) {
+  const auto* text = node.as_string();
+  bool good = text != nullptr && !text->get().empty() && text->get().size() <= kMaxPathBytes;
+  if (good)
+    for (const std::string& name : split(text->get(), ',')) good = good && is_plain_name(name);
+  if (!good) return bad_value(node, "the name of a partition, or several with commas, in quotes");
+  *out = text->get();
+  return {};
+}
+
+Status set_tier_target(const toml::node& node, std::string_view key, TierTarget* target) {
+  DL_TRY(key == "qos" ? set_name(node, "QOS", &target->qos) : set_partition(node, &target->partition));
+  if (!target->qos.empty() && !target->partition.empty())
+    return Error{Errc::kConflict, "the tier has a qos and a partition; allowed: one of the two"};
+  return {};
+}
+
+Status set_catalogue(const toml::node& node, std::vector<std::string>* out) {
+  const std::string allowed =
+      fmt::format("1 to {} absolute paths in an array: [\"/etc/slurm/frameworks.d\"]", kMaxFolders);
+  const auto* array = node.as_array();
+  if (array == nullptr || array->empty() || array->size() > kMaxFolders) return bad_value(node, allowed);
+  out->clear();
+  for (const toml::node& element : *array) {
+    const auto* path = element.as_string();
+    if (path == nullptr || !is_clean_path(path->get()) || path->get().front() != '/')
+      return bad_value(element, allowed);
+    out->push_back(path->get());
+  }
+  return {};
+}
+
+// dlrun makes the directory as the user: %j keeps the directories of two jobs apart, and is the only replacement.
+Status set_job_dir(const toml::node& node, std::string* out) {
+  const auto* text = node.as_string();
+  bool good = text != nullptr && is_clean_path(text->get()) && text->get().find("%j") != std::string::npos;
+  if (good)
+    for (size_t i = text->get().find('%'); i != std::string::npos; i = text->get().find('%', i + 1))
+      good = good && i + 1 < text->get().size() && text->get()[i + 1] == 'j';
+  if (!good) return bad_value(node, "a path in quotes with %j for the job's id, and no other %");
+  *out = text->get();
+  return {};
+}
+
+Status set_tier(const toml::node& node, Tier* out) {
+  if (const auto* text = node.as_string())
+    if (auto tier = parse_tier(text->get())) {
+      *out = *tier;
+      return {};
+    }
+  return bad_value(node, "\"auto\", \"guaranteed\", \"borrow\"");
+}
+
+// One row per key. A name of "*" takes any plain name.
+struct Key {
+  std::string_view section;
+  std::string_view name;
+  Status (*set)(const toml::node& node, std::string_view name, SiteConfig* config);
+};
+using Node = toml::node;
+using Name = std::string_view;
+constexpr std::array kKeys{
+    Key{"defaults", "framework",
+        [](const Node& n, Name, SiteConfig* c) { return set_name(n, "framework", &c->framework); }},
+    Key{"defaults", "tier", [](const Node& n, Name, SiteConfig* c) { return set_tier(n, &c->tier); }},
+    Key{"defaults", "cpus_per_gpu",
+        [](const Node& n, Name, SiteConfig* c) { return set_int(n, 0, kMaxCpus, &c->cpus_per_gpu); }},
+    Key{"defaults", "cpus_per_learner",
+        [](const Node& n, Name, SiteConfig* c) { return set_int(n, 1, kMaxCpus, &c->cpus_per_learner); }},
+    Key{"defaults", "restarts",
+        [](const Node& n, Name, SiteConfig* c) { return set_int(n, 0, kMaxRestarts, &c->restarts); }},
+    Key{"defaults", "signal_lead",
+        [](const Node& n, Name, SiteConfig* c) { return set_time(n, Seconds(0), kMaxSignalLead, &c->signal_lead); }},
+    Key{"nodes", "gpus_per_node",
+        [](const Node& n, Name, SiteConfig* c) { return set_int(n, 0, kMaxGpusPerLearner, &c->gpus_per_node); }},
+    Key{"nodes.types", "*",
+        [](const Node& n, Name type, SiteConfig* c) {
+          return set_int(n, 1, kMaxGpusPerLearner, &c->gpus_per_node_by_type[std::string(type)]);
+        }},
+    Key{"tiers.guaranteed", "partition",
+        [](const Node& n, Name k, SiteConfig* c) { return set_tier_target(n, k, &c->guaranteed); }},
+    Key{"tiers.guaranteed", "qos",
+        [](const Node& n, Name k, SiteConfig* c) { return set_tier_target(n, k, &c->guaranteed); }},
+    Key{"tiers.borrow", "partition",
+        [](const Node& n, Name k, SiteConfig* c) { return set_tier_target(n, k, &c->borrow); }},
+    Key{"tiers.borrow", "qos", [](const Node& n, Name k, SiteConfig* c) { return set_tier_target(n, k, &c->borrow); }},
+    Key{"frameworks", "catalogue", [](const Node& n, Name, SiteConfig* c) { return set_catalogue(n, &c->catalogue); }},
+    Key{"launcher", "job_dir", [](const Node& n, Name, SiteConfig* c) { return set_job_dir(n, &c->job_dir); }},
+    Key{"launcher", "grace",
+        [](const Node& n, Name, SiteConfig* c) { return set_time(n, Seconds(1), kMaxGrace, &c->grace); }},
+    Key{"launcher", "loop_guard",
+        [](const Node& n, Name, SiteConfig* c) { return set_int(n, 1, kMaxLoopGuard, &c->loop_guard); }},
+};
+
+bool is_inside(std::string_view section, std::string_view outer) {
+  return outer.empty() || section == outer ||
+         (section.size() > outer.size() && section.substr(0, outer.size()) == outer && section[outer.size()] == '.');
+}
+
+// What may stand directly in `section`, for the message about what may not.
+std::string allowed_in(std::string_view section) {
+  std::vector<std::string> names;
+  for (const Key& key : kKeys) {
+    if (!is_inside(key.section, section)) continue;
+    std::string name;
+    if (key.section == section) {
+      name = key.name;
+    } else {
+      std::string_view rest = key.section.substr(section.empty() ? 0 : section.size() + 1);
+      name = fmt::format("[{}{}{}]", section, section.empty() ? "" : ".", rest.substr(0, rest.find('.')));
+    }
+    if (names.empty() || names.back() != name) names.push_back(name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+class Reader {
+ public:
+  Reader(const std::string& name, SiteConfig* config) : name_(name), config_(config) {}
+
+  Status read(const toml::table& table, const std::string& section) {
+    for (auto&& [toml_key, node] : table) {
+      const std::string_view key = toml_key.str();
+      const std::string full = section.empty() ? std::string(key) : fmt::format("{}.{}", section, key);
+      DL_TRY(read_one(node, key, full, section));
+    }
+    return {};
+  }
+
+ private:
+  Status read_one(const toml::node& node, std::string_view key, const std::string& full, const std::string& section) {
+    for (const Key& row : kKeys) {
+      if (row.section == section && (row.name == key || (row.name == "*" && is_plain_name(key)))) {
+        if (Status set = row.set(node, key, config_); !set) return place(node, full, std::move(set).error());
+        return {};
+      }
+    }
+    for (const Key& row : kKeys) {
+      if (!is_inside(row.section, full)) continue;
+      if (const auto* table = node.as_table()) return read(*table, full);
+      return place(node, full, bad_value(node, fmt::format("a table: [{}]", full)));
+    }
+    return place(node, full, Error{Errc::kInvalid, "unknown key; allowed: " + allowed_in(section)});
+  }
+
+  Error place(const toml::node& node, const std::string& key, Error error) const {
+    return std::move(error).with_context(fmt::format("{}:{}: {}", name_, node.source().begin.line, printable(key)));
+  }
+
+  const std::string& name_;
+  SiteConfig* config_;
+};
+
+Status check_lines(const std::string& text, const std::string& name) {
+  size_t line = 1;
+  size_t start = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    if (i < text.size() && text[i] != '\n') continue;
+    if (i - start > kMaxLineBytes)
+      return Error{Errc::kInvalid, fmt::format("{}:{}: the line is longer than {} bytes", name, line, kMaxLineBytes)};
+    start = i + 1;
+    ++line;
+  }
+  return {};
+}
+
+Result<std::string> read_regular_file(const std::string& path) {
+  // O_NONBLOCK: opening a FIFO must not hang slurmctld.
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd) return errno_error("open " + printable(path, 200), errno);
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return errno_error("stat " + printable(path, 200), errno);
+  if (!S_ISREG(info.st_mode)) return Error{Errc::kInvalid, printable(path, 200) + ": is not a regular file"};
+  std::string text;
+  std::array<char, 16384> buffer{};
+  for (;;) {
+    const ssize_t n = ::read(fd.get(), buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno_error("read " + printable(path, 200), errno);
+    if (n == 0) return text;
+    text.append(buffer.data(), static_cast<size_t>(n));
+    if (text.size() > kMaxFileBytes)
+      return Error{Errc::kInvalid,
+                   fmt::format("{}: is longer than {}", printable(path, 200), format_bytes(kMaxFileBytes))};
+  }
+}
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::vector<std::string> default_catalogue(const std::string& configuration_folder) {
+  return {std::string(DL_PKGDATADIR) + "/frameworks.d", configuration_folder + "/frameworks.d"};
+}
+
+}  // namespace
+
+std::string default_site_config_path(bool trust_environment) {
+  const char* own = trust_environment ? ::getenv("DL_CONFIG") : nullptr;
+  if (own != nullptr && own[0] != '\0') return own;
+  const char* slurm_conf = ::getenv("SLURM_CONF");
+  if (slurm_conf != nullptr && slurm_conf[0] == '/') return folder_of(slurm_conf) + "/dl.toml";
+  return std::string(DL_SLURMCONFDIR) + "/dl.toml";
+}
+
+Result<SiteConfig> parse_site_config(const std::string& text, const std::string& name) {
+  if (text.size() > kMaxFileBytes)
+    return Error{Errc::kInvalid, fmt::format("{}: is longer than {}", name, format_bytes(kMaxFileBytes))};
+  DL_TRY(check_lines(text, name));
+  toml::parse_result parsed = toml::parse(std::string_view(text));
+  if (!parsed) {
+    const toml::parse_error& error = parsed.error();
+    return Error{Errc::kInvalid,
+                 fmt::format("{}:{}: {}", name, error.source().begin.line, printable(error.description(), 300))};
+  }
+  SiteConfig config;
+  config.catalogue = default_catalogue(name.find('/') == std::string::npos ? DL_SLURMCONFDIR : folder_of(name));
+  DL_TRY(Reader(name, &config).read(parsed.table(), ""));
+  return config;
+}
+
+Result<SiteConfig> load_site_config(const std::string& path) {
+  auto text = read_regular_file(path);
+  if (text) return parse_site_config(*text, path);
+  if (text.error().code != Errc::kNotFound) return std::move(text).error();
+  SiteConfig defaults;
+  defaults.catalogue = default_catalogue(folder_of(path));
+  return defaults;
+}
+
+}  // namespace dl

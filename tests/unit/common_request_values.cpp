@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "launcher/common/request_values.h"
+
+namespace dl {
+namespace {
+
+// Every refusal shows the value (unless there is none) and what is allowed.
+template <typename T>
+void expect_refused(const Result<T>& got, const std::string& value) {
+  ASSERT_FALSE(got) << "'" << value << "' was taken";
+  EXPECT_EQ(got.error().code, Errc::kInvalid) << value;
+  EXPECT_NE(got.error().text.find("; allowed: "), std::string::npos) << got.error().text;
+  for (char c : got.error().text) EXPECT_GE(static_cast<unsigned char>(c), 0x20) << got.error().text;
+  EXPECT_LT(got.error().text.size(), 600U);
+}
+
+const std::string kHuge(5000, '1');
+const std::vector<std::string> kHostile{
+    "",   " ",  "\n", "\x01", "\xff\xfe", "%s%n",   "$(reboot)",          "a b", "/", ":", ",", "=",
+    "-1", "+1", "1 ", " 1",   "1:",       "(null)", std::string(1, '\0'), kHuge};
+
+TEST(FrameworkRef, takes_a_name_with_or_without_a_version) {
+  auto plain = parse_framework_ref("pytorch");
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->name, "pytorch");
+  EXPECT_EQ(plain->version, "");
+  auto with = parse_framework_ref("my-frame_work+x:2.1.0-rc1");
+  ASSERT_TRUE(with);
+  EXPECT_EQ(with->name, "my-frame_work+x");
+  EXPECT_EQ(with->version, "2.1.0-rc1");
+}
+
+TEST(FrameworkRef, refuses_what_is_not_a_plain_name) {
+  for (const char* bad : {"../pytorch", "pytorch:", ":1", "a:b:c", ".hidden", "a/b", "a;b", "pytorch:1 3"})
+    expect_refused(parse_framework_ref(bad), bad);
+  expect_refused(parse_framework_ref(std::string(65, 'a')), "65 letters");
+  EXPECT_TRUE(parse_framework_ref(std::string(64, 'a')));
+  for (const std::string& bad : kHostile) expect_refused(parse_framework_ref(bad), bad);
+}
+
+TEST(Learners, are_a_number_or_a_range) {
+  auto one = parse_learners("4");
+  ASSERT_TRUE(one);
+  EXPECT_EQ(one->min, 4);
+  EXPECT_EQ(one->max, 4);
+  EXPECT_FALSE(one->elastic());
+  auto range = parse_learners("2:8");
+  ASSERT_TRUE(range);
+  EXPECT_EQ(range->min, 2);
+  EXPECT_EQ(range->max, 8);
+  EXPECT_TRUE(range->elastic());
+  EXPECT_FALSE(parse_learners("3:3")->elastic());
+  EXPECT_TRUE(parse_learners("100000"));
+}
+
+TEST(Learners, below_one_above_the_limit_or_reversed_are_refused) {
+  for (const char* bad :
+       {"0", "0:4", "100001", "1:100001", "8:2", "2:", ":2", "2:4:6", "two", "2-4", "1.5", "0x10", "1e3"})
+    expect_refused(parse_learners(bad), bad);
+  for (const std::string& bad : kHostile) expect_refused(parse_learners(bad), bad);
+}
+
+TEST(Gpus, are_a_number_with_or_without_a_type) {
+  EXPECT_EQ(parse_gpus("2")->count, 2);
+  EXPECT_EQ(parse_gpus("2")->type, "");
+  EXPECT_EQ(parse_gpus("0")->count, 0);
+  EXPECT_EQ(parse_gpus("a100:8")->count, 8);
+  EXPECT_EQ(parse_gpus("a100_80gb:8")->type, "a100_80gb");
+  EXPECT_EQ(parse_gpus("1024")->count, 1024);
+}
+
+TEST(Gpus, of_other_forms_are_refused) {
+  for (const char* bad : {"1025", "a100", "a100:", ":2", "gpu:a100:2", "gres/gpu:2", "a100=2", "1,2", "two"})
+    expect_refused(parse_gpus(bad), bad);
+  for (const std::string& bad : kHostile) expect_refused(parse_gpus(bad), bad);
+}
+
+TEST(Checkpoint, options_come_in_any_order_and_may_be_left_out) {
+  auto bare = parse_checkpoint("/scratch/run 1/ck");
+  ASSERT_TRUE(bare);
+  EXPECT_EQ(bare->path, "/scratch/run 1/ck");
+  EXPECT_FALSE(bare->every);
+  EXPECT_FALSE(bare->every_steps);
+  EXPECT_EQ(bare->keep, 3);
+  auto timed = parse_checkpoint("ck,every=10m,keep=5");
+  ASSERT_TRUE(timed);
+  EXPECT_EQ(timed->every->count(), 600);
+  EXPECT_EQ(timed->keep, 5);
+  auto stepped = parse_checkpoint("ck,keep=1,every=50steps");
+  ASSERT_TRUE(stepped);
+  EXPECT_FALSE(stepped->every);
+  EXPECT_EQ(*stepped->every_steps, 50);
+  EXPECT_EQ(stepped->keep, 1);
+  EXPECT_EQ(parse_checkpoint("ck,every=90")->every->count(), 90);
+  EXPECT_EQ(parse_checkpoint("./every=10m")->path, "./every=10m");
+  EXPECT_EQ(parse_checkpoint("/d\xc3\xa9j\xc3\xa0")->path, "/d\xc3\xa9j\xc3\xa0");
+}
+
+TEST(Checkpoint, of_other_forms_is_refused) {
+  for (const char* bad : {",every=10m",
+                          "every=10m",
+                          "keep=3",
+                          "ck,",
+                          "ck,,",
+                          "ck,every",
+                          "ck,every=",
+                          "ck,every=0",
+                          "ck,every=0steps",
+                          "ck,every=steps",
+                          "ck,every=50step",
+                          "ck,every=31d",
+                          "ck,every=1m,every=2m",
+                          "ck,every=1m,every=2steps",
+                          "ck,keep=0",
+                          "ck,keep=1001",
+                          "ck,keep=",
+                          "ck,keep=3,keep=4",
+                          "ck,Every=1m",
+                          "ck,retain=2",
+                          "a,b",
+                          "c\nk",
+                          "c\x7fk",
+                          "ck,every=-5steps"})
+    expect_refused(parse_checkpoint(bad), bad);
+  expect_refused(parse_checkpoint(""), "");
+  expect_refused(parse_checkpoint("/" + std::string(1024, 'x')), "1025 bytes");
+  EXPECT_TRUE(parse_checkpoint("/" + std::string(1023, 'x')));
+  expect_refused(parse_checkpoint(kHuge), "huge");
+  expect_refused(parse_checkpoint(std::string("ck\0x", 4)), "NUL");
+}
+
+TEST(Checkpoint, survives_writing_and_reading) {
+  for (const char* text : {"/a", "ck,every=10m", "ck,every=1h30m,keep=7", "a b,every=50steps,keep=1000"}) {
+    auto first = parse_checkpoint(text);
+    ASSERT_TRUE(first) << text;
+    auto second = parse_checkpoint(format_checkpoint(*first));
+    ASSERT_TRUE(second) << format_checkpoint(*first);
+    EXPECT_EQ(first->path, second->path);
+    EXPECT_EQ(first->every, second->every);
+    EXPECT_EQ(first->every_steps, second->every_steps);
+    EXPECT_EQ(first->keep, second->keep);
+    EXPECT_EQ(format_checkpoint(*first), format_checkpoint(*second));
+  }
+}
+
+TEST(Tier, is_one_of_three_words) {
+  for (Tier tier : {Tier::kAuto, Tier::kGuaranteed, Tier::kBorrow}) EXPECT_EQ(*parse_tier(tier_name(tier)), tier);
+  for (const char* bad : {"Borrow", "guarantee", "auto ", "low"}) expect_refused(parse_tier(bad), bad);
+  for (const std::string& bad : kHostile) expect_refused(parse_tier(bad), bad);
+}
+
+TEST(Restarts, are_bounded) {
+  EXPECT_EQ(*parse_restarts("0"), 0);
+  EXPECT_EQ(*parse_restarts("1000"), 1000);
+  for (const char* bad : {"1001", "-1", "many", "1:2"}) expect_refused(parse_restarts(bad), bad);
+  for (const std::string& bad : kHostile) expect_refused(parse_restarts(bad), bad);
+}
+
+}  // namespace
+}  // namespace dl

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "launcher/common/site_config.h"
+
+namespace dl {
+namespace {
+
+TEST(SiteConfig, reads_every_key) {
+  auto got = parse_site_config(R"(
+    [defaults]
+    framework = "pytorch"
+    tier = "borrow"
+    cpus_per_gpu = 8
+    cpus_per_learner = 2
+    restarts = 3
+    signal_lead = "5m"
+    [nodes]
+    gpus_per_node = 4
+    [nodes.types]
+    a100 = 8
+    h100 = 4
+    [tiers.guaranteed]
+    qos = "normal"
+    [tiers.borrow]
+    partition = "scavenge,idle"
+    [frameworks]
+    catalogue = ["/opt/a", "/opt/b"]
+    [launcher]
+    job_dir = "/scratch/dl-%j"
+    grace = 45
+    loop_guard = 4
+  )",
+                               "dl.toml");
+  ASSERT_TRUE(got) << got.error().text;
+  EXPECT_EQ(got->framework, "pytorch");
+  EXPECT_EQ(got->tier, Tier::kBorrow);
+  EXPECT_EQ(got->cpus_per_gpu, 8);
+  EXPECT_EQ(got->cpus_per_learner, 2);
+  EXPECT_EQ(got->restarts, 3);
+  EXPECT_EQ(got->signal_lead.count(), 300);
+  EXPECT_EQ(got->gpus_per_node, 4);
+  EXPECT_EQ(got->gpus_per_node_by_type.at("a100"), 8);
+  EXPECT_EQ(got->gpus_per_node_by_type.at("h100"), 4);
+  EXPECT_EQ(got->guaranteed.qos, "normal");
+  EXPECT_EQ(got->guaranteed.partition, "");
+  EXPECT_EQ(got->borrow.partition, "scavenge,idle");
+  EXPECT_EQ(got->catalogue, (std::vector<std::string>{"/opt/a", "/opt/b"}));
+  EXPECT_EQ(got->job_dir, "/scratch/dl-%j");
+  EXPECT_EQ(got->grace.count(), 45);
+  EXPECT_EQ(got->loop_guard, 4);
+}
+
+TEST(SiteConfig, that_is_empty_gives_the_defaults_and_the_catalogue_beside_the_file) {
+  auto got = parse_site_config("", "/conf/dl.toml");
+  ASSERT_TRUE(got);
+  EXPECT_EQ(got->framework, "generic");
+  EXPECT_EQ(got->tier, Tier::kAuto);
+  EXPECT_EQ(got->signal_lead.count(), 120);
+  EXPECT_EQ(got->gpus_per_node, 0);
+  EXPECT_EQ(got->job_dir, "dl-%j");
+  ASSERT_EQ(got->catalogue.size(), 2U);
+  EXPECT_EQ(got->catalogue[1], "/conf/frameworks.d");
+}
+
+struct BadConfig {
+  const char* text;
+  const char* place_and_key;  // how the message begins
+  const char* says;           // what else it holds
+};
+
+class BadConfigs : public testing::TestWithParam<BadConfig> {};
+
+TEST_P(BadConfigs, are_refused_with_file_line_key_and_what_is_allowed) {
+  auto got = parse_site_config(GetParam().text, "dl.toml");
+  ASSERT_FALSE(got) << GetParam().text;
+  EXPECT_EQ(got.error().text.rfind(GetParam().place_and_key, 0), 0U) << got.error().text;
+  EXPECT_NE(got.error().text.find(GetParam().says), std::string::npos) << got.error().text;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, BadConfigs,
+    testing::Values(
+        BadConfig{"[defaults]\nframwork = \"x\"", "dl.toml:2: defaults.framwork: unknown key", "framework, tier"},
+        BadConfig{"x = 1", "dl.toml:1: x: unknown key", "[defaults], [nodes], [tiers], [frameworks], [launcher]"},
+        BadConfig{"[nodez]", "dl.toml:1: nodez: unknown key", "[nodes]"},
+        BadConfig{"\n\n[tiers.lend]\nqos=\"x\"", "dl.toml:3: tiers.lend: unknown key",
+                  "[tiers.guaranteed], [tiers.borrow]"},
+        BadConfig{"defaults = 1", "dl.toml:1: defaults: 1 is not accepted", "a table: [defaults]"},
+        BadConfig{"[[defaults]]", "dl.toml:1: defaults: an array", "a table"},
+        BadConfig{"[defaults]\nframework = \"../x\"", "dl.toml:2: defaults.framework: '../x'", "allowed"},
+        BadConfig{"[defaults]\nframework = 1", "dl.toml:2: defaults.framework: 1 is not", "in quotes"},
+        BadConfig{"[defaults]\ntier = \"free\"", "dl.toml:2: defaults.tier: 'free'", "\"auto\", \"guaranteed\""},
+        BadConfig{"[defaults]\ncpus_per_gpu = -1", "dl.toml:2: defaults.cpus_per_gpu: -1", "from 0 to 65000"},
+        BadConfig{"[defaults]\ncpus_per_gpu = 1.5", "dl.toml:2: defaults.cpus_per_gpu:", "a whole number"},
+        BadConfig{"[defaults]\ncpus_per_gpu = \"8\"", "dl.toml:2: defaults.cpus_per_gpu: '8'", "a whole number"},
+        BadConfig{"[defaults]\ncpus_per_learner = 0", "dl.toml:2: defaults.cpus_per_learner: 0", "from 1"},
+        BadConfig{"[defaults]\nrestarts = 1001", "dl.toml:2: defaults.restarts: 1001", "from 0 to 1000"},
+        BadConfig{"[defaults]\nrestarts = true", "dl.toml:2: defaults.restarts: true", "a whole number"},
+        BadConfig{"[defaults]\nsignal_lead = \"soon\"", "dl.toml:2: defaults.signal_lead: 'soon'", "\"30s\""},
+        BadConfig{"[defaults]\nsignal_lead = 65001", "dl.toml:2: defaults.signal_lead: 65001", "18h"},
+        BadConfig{"[defaults]\nsignal_lead = -1", "dl.toml:2: defaults.signal_lead: -1", "0s"},
+        BadConfig{"[nodes]\ngpus_per_node = 1025", "dl.toml:2: nodes.gpus_per_node: 1025", "1024"},
+        BadConfig{"[nodes.types]\na100 = 0", "dl.toml:2: nodes.types.a100: 0", "from 1"},
+        BadConfig{"[nodes.types]\n\"a b\" = 1", "dl.toml:2: nodes.types.a b: unknown key", "*"},
+        BadConfig{"[tiers.borrow]\nqos = \"a\"\npartition = \"b\"",
+                  "dl.toml:2: tiers.borrow.qos: the tier has a qos and", "one of the two"},
+        BadConfig{"[tiers.borrow]\nqos = \"a b\"", "dl.toml:2: tiers.borrow.qos: 'a b'", "QOS"},
+        BadConfig{"[tiers.borrow]\npartition = \"a,,b\"", "dl.toml:2: tiers.borrow.partition: 'a,,b'", "commas"},
+        BadConfig{"[frameworks]\ncatalogue = \"/x\"", "dl.toml:2: frameworks.catalogue: '/x'", "array"},
+        BadConfig{"[frameworks]\ncatalogue = []", "dl.toml:2: frameworks.catalogue: an array", "1 to 16"},
+        BadConfig{"[frameworks]\ncatalogue = [\"rel\"]", "dl.toml:2: frameworks.catalogue: 'rel'", "absolute"},
+        BadConfig{"[launcher]\njob_dir = \"dl\"", "dl.toml:2: launcher.job_dir: 'dl'", "%j"},
+        BadConfig{"[launcher]\njob_dir = \"%j-%s\"", "dl.toml:2: launcher.job_dir: '%j-%s'", "no other %"},
+        BadConfig{"[launcher]\njob_dir = \"%j%\"", "dl.toml:2: launcher.job_dir: '%j%'", "no other %"},
+        BadConfig{"[launcher]\ngrace = 0", "dl.toml:2: launcher.grace: 0", "from 1s to 1h"},
+        BadConfig{"[launcher]\nloop_guard = 0", "dl.toml:2: launcher.loop_guard: 0", "from 1"},
+        BadConfig{"[defaults\n", "dl.toml:1: ", ""}, BadConfig{"a = ", "dl.toml:1: ", ""},
+        BadConfig{"[defaults]\nframework = \"x\"\nframework = \"y\"", "dl.toml:3: ", "framework"},
+        BadConfig{"\x01", "dl.toml:1: ", ""}, BadConfig{"a = \"\xff\xfe\"", "dl.toml:1: ", ""}));
+
+TEST(SiteConfig, that_is_too_deep_too_wide_or_too_long_is_refused) {
+  EXPECT_FALSE(parse_site_config("a = " + std::string(1000, '['), "dl.toml"));
+  EXPECT_FALSE(parse_site_config("# " + std::string(4000, 'x'), "dl.toml"));
+  std::string comment = "# comment\n";
+  std::string big;
+  while (big.size() < 1024U * 1024U) big += comment;
+  EXPECT_TRUE(parse_site_config(big.substr(0, 1024U * 1024U - 5), "dl.toml"));
+  EXPECT_FALSE(parse_site_config(big + comment, "dl.toml"));
+}
+
+char probe;
+
+// slurmctld's threads have stacks of 1 MiB; a quarter of that must do.
+TEST(SiteConfig, of_hostile_depth_is_refused_on_a_small_stack) {
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the address sanitizer's frames are several times larger";
+#endif
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, 256 * 1024), 0);
+  auto body = [](void*) -> void* {
+    std::string dotted = "a";
+    while (dotted.size() < 1000) dotted += ".a";
+    const std::string brackets(2000, '[');
+    const bool refused = !parse_site_config("[" + dotted + "]\n" + dotted + " = 1\n", "dl.toml") &&
+                         !parse_site_config("a = " + brackets, "dl.toml") &&
+                         !parse_site_config("a = {" + dotted + " = {" + dotted.substr(0, 900) + " = 1}}", "dl.toml");
+    return refused ? &probe : nullptr;
+  };
+  pthread_t thread{};
+  ASSERT_EQ(pthread_create(&thread, &attributes, body, nullptr), 0);
+  void* result = nullptr;
+  pthread_join(thread, &result);
+  pthread_attr_destroy(&attributes);
+  EXPECT_NE(result, nullptr);
+}
+
+class SiteConfigFile : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_NE(::mkdtemp(folder_), nullptr); }
+  void TearDown() override {
+    ::unlink(path().c_str());
+    ::rmdir(folder_);
+  }
+  std::string path() const { return std::string(folder_) + "/dl.toml"; }
+  char folder_[32] = "/tmp/dl-site-config-XXXXXX";
+};
+
+TEST_F(SiteConfigFile, that_is_missing_gives_the_defaults) {
+  auto got = load_site_config(path());
+  ASSERT_TRUE(got) << got.error().text;
+  EXPECT_EQ(got->framework, "generic");
+  EXPECT_EQ(got->catalogue.at(1), std::string(folder_) + "/frameworks.d");
+}
+
+TEST_F(SiteConfigFile, is_named_in_messages) {
+  std::ofstream(path()) << "[defaults]\nrestarts = -1\n";
+  auto got = load_site_config(path());
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().text.rfind(path() + ":2: defaults.restarts:", 0), 0U) << got.error().text;
+}
+
+TEST_F(SiteConfigFile, that_is_not_a_regular_file_is_refused_without_waiting) {
+  EXPECT_FALSE(load_site_config("/dev/zero"));
+  EXPECT_FALSE(load_site_config(folder_));
+  ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
+  EXPECT_FALSE(load_site_config(path()));
+}
+
+TEST_F(SiteConfigFile, of_more_than_a_mebibyte_is_refused) {
+  std::ofstream(path()) << std::string(1024 * 1024 + 1, '\n');
+  EXPECT_FALSE(load_site_config(path()));
+}
+
+TEST(SiteConfigPath, is_the_users_only_where_the_environment_is_trusted) {
+  ::setenv("DL_CONFIG", "/own/dl.toml", 1);
+  ::setenv("SLURM_CONF", "/cluster/etc/slurm.conf", 1);
+  EXPECT_EQ(default_site_config_path(true), "/own/dl.toml");
+  EXPECT_EQ(default_site_config_path(false), "/cluster/etc/dl.toml");
+  ::unsetenv("DL_CONFIG");
+  EXPECT_EQ(default_site_config_path(true), "/cluster/etc/dl.toml");
+  ::unsetenv("SLURM_CONF");
+  EXPECT_EQ(default_site_config_path(true).substr(default_site_config_path(true).size() - 8), "/dl.toml");
+}
+
+}  // namespace
+}  // namespace dl

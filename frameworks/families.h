@@ -19,7 +19,8 @@ struct LearnerContext {
   std::string master_addr = "127.0.0.1";  // numeric address of the host of rank 0
   int master_port = 0;
   int gpus_per_learner = 0;
-  std::string job_id;  // Slurm's, or "local-..." without Slurm
+  int cpus_per_learner = 0;  // 0 = unknown
+  std::string job_id;        // Slurm's, or "local-..." without Slurm
   std::string job_name;
   std::string run_id;  // env::kRunId
   int attempt = 1, restarts = 0, max_restarts = 0;
@@ -33,9 +34,12 @@ struct LearnerContext {
 
 using Environment = std::map<std::string, std::string>;
 
-// Adds the variables of `family` that are not in `env` yet ("what the user set stays"). Families: "dl" (always added
-// first by the caller), "ffdl", "torch", "mpi", "slurm" (SLURM_PROCID and friends rewritten per learner: these do
-// replace). kNotFound with the known names for any other.
+// Adds the variables of `family` that are not in `env` yet ("what the user set stays"). Only those that tell a learner
+// who it is (RANK, WORLD_SIZE, LOCAL_RANK, LEARNER_ID, SLURM_PROCID, all of "dl", ...) do replace: inherited from a
+// shell they would be wrong for all learners but one. A variable whose value is unknown (no checkpoint directory, no
+// port yet) is left unset. Families: "dl" (always added first by the caller), "ffdl", "torch", "mpi", "slurm"
+// (SLURM_PROCID and friends per learner; nothing if job_id is not a Slurm job's). kNotFound with the known names for
+// any other.
 Status add_family(const std::string& family, const LearnerContext& context, Environment* env);
 std::vector<std::string> family_names();
 

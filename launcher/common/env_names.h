@@ -20,10 +20,11 @@ constexpr const char* kLocalRank = "DL_LOCAL_RANK";             // 0-based on it
 constexpr const char* kLocalWorldSize = "DL_LOCAL_WORLD_SIZE";  // learners on its node
 constexpr const char* kNodeRank = "DL_NODE_RANK";               // 0-based index of its node
 constexpr const char* kNumNodes = "DL_NUM_NODES";
-constexpr const char* kJobDir = "DL_JOB_DIR";     // absolute path of the job directory
-constexpr const char* kAttempt = "DL_ATTEMPT";    // 1-based count of starts of this job's learners
-constexpr const char* kRunId = "DL_RUN_ID";       // unique for each start of the learners: 1..64 of [A-Za-z0-9._-]
-constexpr const char* kProgress = "DL_PROGRESS";  // path of the progress page (progress_page.h)
+constexpr const char* kLocalGpus = "DL_LOCAL_GPUS";  // "2,3": its GPUs, counted within those visible on its node
+constexpr const char* kJobDir = "DL_JOB_DIR";        // absolute path of the job directory
+constexpr const char* kAttempt = "DL_ATTEMPT";       // 1-based count of starts of this job's learners
+constexpr const char* kRunId = "DL_RUN_ID";          // unique for each start of the learners: 1..64 of [A-Za-z0-9._-]
+constexpr const char* kProgress = "DL_PROGRESS";     // path of the progress page (progress_page.h)
 constexpr const char* kCheckpointDir = "DL_CHECKPOINT_DIR";  // absolute path, without the options
 constexpr const char* kLease = "DL_CHECKPOINT_LEASE";        // token of the lease that dlrun holds on it
 

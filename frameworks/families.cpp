@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// The variables of each family, as tables: a name, how it is treated when the user has set it, and its value.
+#include "frameworks/families.h"
+
+#include <algorithm>
+
+#include "launcher/common/env_names.h"
+
+namespace dl {
+namespace {
+
+// kDefault: what the user set stays. kIdentity: differs from learner to learner, so that no value inherited from a
+// shell (of another launcher, or of a notebook) can be right; replaced.
+enum class Kind { kDefault, kIdentity };
+
+struct Variable {
+  const char* name;
+  Kind kind;
+  // Empty: left unset (a framework that tests whether a variable exists must not find an empty one). A value that has
+  // to be empty is not possible, and so far not needed.
+  std::string (*value)(const LearnerContext&);
+};
+
+std::string num(int value) {
+  return std::to_string(value);
+}
+
+std::string gpu_list(const LearnerContext& c) {
+  std::string text;
+  for (int i = 0; i < c.gpus_per_learner; ++i) {
+    if (i > 0) text += ',';
+    text += num(c.local_rank * c.gpus_per_learner + i);
+  }
+  return text;
+}
+
+bool under_slurm(const LearnerContext& c) {
+  return !c.job_id.empty() &&
+         std::all_of(c.job_id.begin(), c.job_id.end(), [](char x) { return x >= '0' && x <= '9'; });
+}
+
+// ---- dl: our own names (launcher/common/env_names.h). Always ours, also in a dlrun inside a learner of another dlrun.
+const Variable kDl[] = {
+    {env::kRank, Kind::kIdentity, [](const LearnerContext& c) { return num(c.rank); }},
+    {env::kWorldSize, Kind::kIdentity, [](const LearnerContext& c) { return num(c.world_size); }},
+    {env::kLocalRank, Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_rank); }},
+    {env::kLocalWorldSize, Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_world_size); }},
+    {env::kNodeRank, Kind::kIdentity, [](const LearnerContext& c) { return num(c.node_rank); }},
+    {env::kNumNodes, Kind::kIdentity, [](const LearnerContext& c) { return num(c.num_nodes); }},
+    {env::kLocalGpus, Kind::kIdentity, gpu_list},
+    {env::kJobDir, Kind::kIdentity, [](const LearnerContext& c) { return c.job_dir; }},
+    {env::kAttempt, Kind::kIdentity, [](const LearnerContext& c) { return num(c.attempt); }},
+    {env::kRunId, Kind::kIdentity, [](const LearnerContext& c) { return c.run_id; }},
+    {env::kCheckpointDir, Kind::kIdentity, [](const LearnerContext& c) { return c.checkpoint_dir; }},
+};
+
+// ---- torch: what torch.distributed's env:// reads, and what torchrun gives its workers besides. A script written for
+// torchrun finds the same names. Source: pytorch torch/distributed/rendezvous.py,
+// elastic/agent/server/local_elastic_agent.py.
+const Variable kTorch[] = {
+    {"MASTER_ADDR", Kind::kDefault, [](const LearnerContext& c) { return c.master_addr; }},
+    {"MASTER_PORT", Kind::kDefault,
+     [](const LearnerContext& c) { return c.master_port > 0 ? num(c.master_port) : ""; }},
+    {"RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(c.rank); }},
+    {"WORLD_SIZE", Kind::kIdentity, [](const LearnerContext& c) { return num(c.world_size); }},
+    {"LOCAL_RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_rank); }},
+    {"LOCAL_WORLD_SIZE", Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_world_size); }},
+    {"GROUP_RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(c.node_rank); }},
+    {"GROUP_WORLD_SIZE", Kind::kIdentity, [](const LearnerContext& c) { return num(c.num_nodes); }},
+    {"ROLE_RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(c.rank); }},
+    {"ROLE_WORLD_SIZE", Kind::kIdentity, [](const LearnerContext& c) { return num(c.world_size); }},
+    {"ROLE_NAME", Kind::kIdentity, [](const LearnerContext&) { return std::string("default"); }},
+    {"TORCHELASTIC_RESTART_COUNT", Kind::kIdentity, [](const LearnerContext& c) { return num(c.restarts); }},
+    {"TORCHELASTIC_MAX_RESTARTS", Kind::kIdentity, [](const LearnerContext& c) { return num(c.max_restarts); }},
+    // Its presence makes Lightning take the torch variables instead of guessing from SLURM_*.
+    {"TORCHELASTIC_RUN_ID", Kind::kIdentity, [](const LearnerContext& c) { return c.run_id; }},
+    // Rank 0 hosts the store itself, at the port its agent holds for it.
+    {"TORCHELASTIC_USE_AGENT_STORE", Kind::kIdentity, [](const LearnerContext&) { return std::string("False"); }},
+    {"TORCHELASTIC_ERROR_FILE", Kind::kIdentity,
+     [](const LearnerContext& c) {
+       return c.log_dir.empty() ? std::string() : c.log_dir + "/learner-" + num(c.rank) + ".error.json";
+     }},
+    {"TORCH_NCCL_ASYNC_ERROR_HANDLING", Kind::kDefault, [](const LearnerContext&) { return std::string("1"); }},
+    // torchrun says 1 where several workers share a node; with the CPUs of a learner known we can do better.
+    {"OMP_NUM_THREADS", Kind::kDefault,
+     [](const LearnerContext& c) {
+       if (c.cpus_per_learner > 0) return num(c.cpus_per_learner);
+       return c.local_world_size > 1 ? num(1) : std::string();
+     }},
+};
+
+// ---- mpi: the names by which scripts and libraries find their rank before MPI_Init (mpi4py users, DeepSpeed,
+// TensorFlow's resolver). MPI itself takes rank and size from PMIx, never from these.
+const Variable kMpi[] = {
+    {"OMPI_COMM_WORLD_RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(c.rank); }},
+    {"OMPI_COMM_WORLD_SIZE", Kind::kIdentity, [](const LearnerContext& c) { return num(c.world_size); }},
+    {"OMPI_COMM_WORLD_LOCAL_RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_rank); }},
+    {"OMPI_COMM_WORLD_LOCAL_SIZE", Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_world_size); }},
+    {"OMPI_COMM_WORLD_NODE_RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_rank); }},
+    {"OMPI_UNIVERSE_SIZE", Kind::kIdentity, [](const LearnerContext& c) { return num(c.world_size); }},
+    {"OMP_NUM_THREADS", Kind::kDefault,
+     [](const LearnerContext& c) { return c.cpus_per_learner > 0 ? num(c.cpus_per_learner) : std::string(); }},
+};
+
+// ---- slurm: the step's numbers as they are for learners. Only in a Slurm job: outside one, their presence would make
+// JAX, Lightning and TensorFlow look for a cluster that is not there.
+const Variable kSlurm[] = {
+    {"SLURM_PROCID", Kind::kIdentity, [](const LearnerContext& c) { return num(c.rank); }},
+    {"SLURM_LOCALID", Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_rank); }},
+    {"SLURM_NODEID", Kind::kIdentity, [](const LearnerContext& c) { return num(c.node_rank); }},
+    {"SLURM_NTASKS", Kind::kIdentity, [](const LearnerContext& c) { return num(c.world_size); }},
+    {"SLURM_NPROCS", Kind::kIdentity, [](const LearnerContext& c) { return num(c.world_size); }},
+    {"SLURM_NNODES", Kind::kIdentity, [](const LearnerContext& c) { return num(c.num_nodes); }},
+    {"SLURM_STEP_NUM_TASKS", Kind::kIdentity, [](const LearnerContext& c) { return num(c.world_size); }},
+    {"SLURM_STEP_NUM_NODES", Kind::kIdentity, [](const LearnerContext& c) { return num(c.num_nodes); }},
+    // Lightning refuses to run under Slurm without it when there is more than one task.
+    {"SLURM_NTASKS_PER_NODE", Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_world_size); }},
+};
+
+// ---- ffdl: the names FfDL gave its learners, so that its examples run unchanged (reference: FfDL's
+// learner/envvars.go).
+const Variable kFfdl[] = {
+    {"LEARNER_ID", Kind::kIdentity, [](const LearnerContext& c) { return num(c.rank + 1); }},  // FfDL counts from 1
+    {"NUM_LEARNERS", Kind::kIdentity, [](const LearnerContext& c) { return num(c.world_size); }},
+    {"LEARNER_NAME_PREFIX", Kind::kDefault, [](const LearnerContext&) { return std::string("learner"); }},
+    // A float in text, as FfDL writes it.
+    {"GPU_COUNT", Kind::kIdentity, [](const LearnerContext& c) { return num(c.gpus_per_learner) + ".000000"; }},
+    {"JOB_STATE_DIR", Kind::kDefault, [](const LearnerContext& c) { return c.job_dir; }},
+    {"MODEL_DIR", Kind::kDefault, [](const LearnerContext& c) { return c.work_dir; }},
+    {"LOG_DIR", Kind::kDefault, [](const LearnerContext& c) { return c.log_dir; }},
+    {"DATA_DIR", Kind::kDefault, [](const LearnerContext& c) { return c.data_dir.empty() ? c.work_dir : c.data_dir; }},
+    {"RESULT_DIR", Kind::kDefault,
+     [](const LearnerContext& c) {
+       if (!c.result_dir.empty()) return c.result_dir;
+       return c.job_dir.empty() ? std::string() : c.job_dir + "/results";
+     }},
+    {"RESULT_BUCKET_DIR", Kind::kDefault,
+     [](const LearnerContext& c) {
+       if (!c.result_dir.empty()) return c.result_dir;
+       return c.job_dir.empty() ? std::string() : c.job_dir + "/results";
+     }},
+    {"CHECKPOINT_DIR", Kind::kDefault, [](const LearnerContext& c) { return c.checkpoint_dir; }},
+    {"TRAINING_ID", Kind::kDefault, [](const LearnerContext& c) { return c.job_id; }},
+    {"TRAINING_COMMAND", Kind::kDefault,
+     [](const LearnerContext& c) {
+       std::string folded = c.command;  // FfDL folds the line breaks of a command
+       std::replace(folded.begin(), folded.end(), '\n', ' ');
+       return folded;
+     }},
+};
+
+// ---- THE table. To add a family: a list above and a row here.
+struct Family {
+  const char* name;
+  const Variable* variables;
+  size_t count;
+  bool (*applies)(const LearnerContext&);  // nullptr: always
+};
+template <size_t N>
+constexpr Family family(const char* name, const Variable (&variables)[N],
+                        bool (*applies)(const LearnerContext&) = nullptr) {
+  return Family{name, variables, N, applies};
+}
+const Family kFamilies[] = {
+    family("dl", kDl),       family("ffdl", kFfdl), family("mpi", kMpi), family("slurm", kSlurm, under_slurm),
+    family("torch", kTorch),
+};
+
+}  // namespace
+
+Status add_family(const std::string& name, const LearnerContext& context, Environment* env) {
+  for (const Family& row : kFamilies) {
+    if (name != row.name) continue;
+    if (row.applies != nullptr && !row.applies(context)) return {};
+    for (size_t i = 0; i < row.count; ++i) {
+      const Variable& variable = row.variables[i];
+      auto found = env->find(variable.name);
+      if (found != env->end() && variable.kind == Kind::kDefault) continue;
+      std::string value = variable.value(context);
+      if (!value.empty()) {
+        (*env)[variable.name] = std::move(value);
+      } else if (found != env->end()) {
+        env->erase(found);  // an identity of somebody else's must not survive
+      }
+    }
+    return {};
+  }
+  std::string known;
+  for (const Family& row : kFamilies) known += (known.empty() ? "" : ", ") + std::string(row.name);
+  return Error{Errc::kNotFound, "'" + name + "' is not an environment family; known: " + known};
+}
+
+std::vector<std::string> family_names() {
+  std::vector<std::string> names;
+  for (const Family& row : kFamilies) names.emplace_back(row.name);
+  return names;
+}
+
+}  // namespace dl

@@ -1,0 +1,23 @@
+# shellcheck shell=bash
+# TAP for shell tests: source it, then ok/not_ok/skip per test and `finish` at the end.
+tap_count=0
+ok() { tap_count=$((tap_count + 1)); echo "ok $tap_count - $1"; }
+# not_ok NAME [DETAILS]
+not_ok() {
+  tap_count=$((tap_count + 1))
+  echo "not ok $tap_count - $1"
+  [ -z "${2:-}" ] || printf '%s\n' "$2" | sed 's/^/# /'
+}
+skip() { tap_count=$((tap_count + 1)); echo "ok $tap_count - $1 # SKIP $2"; }
+# check NAME FINDINGS: passes when FINDINGS is empty, else shows them.
+check() { if [ -z "$2" ]; then ok "$1"; else not_ok "$1" "$2"; fi; }
+finish() { echo "1..$tap_count"; }
+: "${top_srcdir:=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
+: "${top_builddir:=$top_srcdir/build}"
+# The files of the project: what git tracks in a checkout, else (in an unpacked tarball) all but generated ones.
+project_files() {
+  (cd "$top_srcdir" && { git ls-files --cached --others --exclude-standard 2>/dev/null ||
+    find . -type f -not -path './build*' -not -path './autom4te.cache/*' -printf '%P\n'; }) | while read -r f; do
+    [ -f "$top_srcdir/$f" ] && echo "$f"
+  done
+}

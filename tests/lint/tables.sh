@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# The tables are complete: flags, frameworks, rooms' READMEs, tests. To add something is to add a row everywhere it belongs.
+# shellcheck source=tests/lib/tap.sh
+. "$(dirname "$0")/../lib/tap.sh"
+cd "$top_srcdir" || exit 1
+
+# Flags: the table in slurm-plugin/options.cpp is the truth.
+flags=$(grep -oE '"dl-[a-z-]+"' slurm-plugin/options.cpp | tr -d '"' | sort -u)
+check "the table of flags has rows" "$([ -n "$flags" ] || echo "none found in slurm-plugin/options.cpp")"
+for flag in $flags; do
+  name=--$flag
+  check "$name is in spank_dl(8)" "$(sed 's/\\-/-/g' man/spank_dl.8.in | grep -qF -- "$name" || echo "not in man/spank_dl.8.in")"
+  check "$name is in the README or dl's overview" "$(cat README.md man/slurm-dl.7.in 2>/dev/null | sed 's/\\-/-/g' | grep -qF -- "$name" || echo "neither in README.md nor in man/slurm-dl.7.in")"
+  check "$name has a test" "$(grep -rlF -- "$name" tests/unit tests/cli tests/plugin tests/cluster 2>/dev/null | grep -q . || echo "no test mentions it")"
+done
+documented=$(sed 's/\\-/-/g' man/spank_dl.8.in | grep -oE -- '--dl-[a-z]+(-[a-z]+)*' | sort -u)
+check "spank_dl(8) documents no flag that does not exist" "$(for f in $documented; do grep -qx -- "${f#--}" <<<"$flags" || echo "$f"; done)"
+
+# Frameworks: a folder, its catalogue entry, its installation, its man section, a test.
+for folder in frameworks/*/; do
+  name=$(basename "$folder")
+  missing=
+  [ -e "$folder$name.toml" ] || missing+="$folder$name.toml is missing"$'\n'
+  grep -qE "%D%/$name/$name\.toml" frameworks/Makefile.inc || missing+="$name.toml is not installed by frameworks/Makefile.inc"$'\n'
+  grep -qw "$name" man/dl-frameworks.7.in || missing+="$name is not in man/dl-frameworks.7.in"$'\n'
+  grep -rqw "$name" tests/unit tests/cli tests/plan tests/cluster || missing+="no test mentions $name"$'\n'
+  check "framework $name is complete" "$missing"
+done
+
+# Subcommands of dlctl and dlckpt: each in its man page.
+for pair in "launcher/ctl dlctl" "checkpoint/tools dlckpt"; do
+  read -r folder program <<<"$pair"
+  missing=$("$top_builddir/stage/bin/$program" --help 2>/dev/null | awk '/^Subcommands:/ {on = 1; next} on && NF {print $1}' |
+    while read -r sub; do grep -qw -- "$sub" "man/$program.1.in" || echo "$program $sub is not in man/$program.1.in"; done)
+  check "every subcommand of $program ($folder) is in its man page" "$missing"
+done
+
+# Rooms explain themselves.
+for room in launcher launcher/common slurm-plugin checkpoint frameworks man tests packaging; do
+  findings=
+  [ -s "$room/README.md" ] || findings="$room/README.md is missing or empty"
+  [ -z "$findings" ] && [ "$(wc -l <"$room/README.md")" -gt 80 ] && findings="$room/README.md is longer than 80 lines"
+  check "$room has a short README" "$findings"
+done
+
+# Tests that nobody runs.
+listed=$(make -s -C "$top_builddir" print-tests)
+findings=$(project_files | grep -E '^tests/(cli|cluster|plugin|plan|lint|regress|python|checkpoint)/[^/]+\.(bats|sh)$' |
+  while read -r f; do grep -qx "$f" <<<"$listed" || echo "$f is in no TESTS list"; done)
+check "every test script is run by make check" "$findings"
+
+# Nothing unfinished is called done, and no path of a developer's machine is left behind.
+words=$(project_files | grep -E '\.(h|c|cpp|py|sh|bash|bats|am|ac|m4|inc|in|md|toml)$' | grep -v '^tests/lint/tables.sh$' |
+  xargs grep -nE '\b(TODO|FIXME|XXX)\b' /dev/null)
+check "no TODO, FIXME or XXX" "$words"
+finish

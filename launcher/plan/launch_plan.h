@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// The launch plan: everything that is known before the first process is started. make_plan() is pure (no I/O, no clock,
+// no global): `dlrun --dry-run` prints what it returns, the tests compare it in thousands of cases, and dlrun does what
+// it says. What is known only after the agents have met (address and port of rank 0, the run's id) comes in RunFacts.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "frameworks/catalogue.h"
+#include "frameworks/families.h"
+#include "launcher/common/result.h"
+#include "launcher/common/site_config.h"
+#include "launcher/plan/allocation/allocation.h"
+#include "launcher/plan/request.h"
+
+namespace dl::plan {
+
+// How the agents are started.
+enum class LaunchMethod {
+  kSrun,    // one srun, one task per learner
+  kMpirun,  // one mpirun on this machine (frameworks with launch = "mpi", without Slurm)
+  kDirect,  // dlrun starts argv once per learner, with DL_RANK in its environment
+};
+const char* launch_method_name(LaunchMethod method);  // "srun", "mpirun", "direct"
+
+struct PlannedNode {
+  std::string name;
+  int learners = 0;  // on this node, at least 1
+  int gpus = -1;     // -1 = unknown
+};
+
+struct PlannedLearner {
+  int rank = 0;
+  int node = 0;           // index in LaunchPlan::nodes = its node rank
+  int local_rank = 0;     // dense from 0 on each node
+  std::vector<int> gpus;  // indices within those visible on the node; empty without GPUs
+};
+
+struct LaunchPlan {
+  // Who
+  std::string job_id;  // Slurm's number, or "local-..."
+  std::string job_name;
+  bool under_slurm = false;
+  std::string framework;
+  std::string version;                // may be empty
+  std::string activate;               // shell words before the command, may be empty (catalogue.h)
+  Environment framework_environment;  // set for learners where the user left it unset
+  std::vector<std::string> families;  // without "dl", which is always added first
+  // Where
+  std::vector<PlannedNode> nodes;        // those that hold learners, in Slurm's order
+  std::vector<PlannedLearner> learners;  // index = rank
+  LearnerRange asked;                    // as requested; min == max unless elastic
+  int gpus_per_learner = 0;
+  std::string gpu_type;      // may be empty
+  int cpus_per_learner = 0;  // 0 = unknown
+  std::string placement;
+  // What
+  std::vector<std::string> command;          // argument vector of a learner
+  std::string work_dir;                      // absolute
+  std::string job_dir;                       // absolute
+  std::optional<CheckpointSpec> checkpoint;  // its path made absolute
+  int restarts = 0;                          // restarts allowed inside the allocation
+  Tier tier = Tier::kAuto;
+  std::chrono::seconds grace{30};     // SIGTERM -> SIGKILL
+  std::optional<int64_t> end_time_s;  // Unix time of the time limit
+  int slurm_restart_count = 0;
+  // How
+  LaunchMethod method = LaunchMethod::kDirect;
+  std::vector<std::string> argv;   // srun or mpirun with its options and the agent; for kDirect the agent alone
+  std::vector<std::string> scrub;  // variables to remove from the environment of argv (inputs of srun)
+  // If not empty, dlrun writes this text to hostfile_path (in job_dir) before it starts argv, which names it.
+  std::string hostfile_path;
+  std::string hostfile_text;
+  std::vector<std::string> warnings;  // one sentence each, for the user
+
+  int world_size() const { return static_cast<int>(learners.size()); }
+};
+
+struct PlanInput {
+  Request request;
+  Allocation allocation;
+  const Catalogue* catalogue = nullptr;  // not owned; needed during the call alone
+  SiteConfig site;
+  Environment environment;           // the user's, for warnings about what stays
+  std::vector<std::string> command;  // not empty
+  std::string work_dir;              // absolute: where dlrun was called
+  std::string agent_path = "dl-agent";
+  std::string mpi_plugin = "pmix";  // srun --mpi=
+  bool as_root = false;             // mpirun must be told that this is meant
+};
+
+// kInvalid, kNotFound (framework, version, placement) or kConflict "needs 4 learners x 2 GPUs but the allocation has 6
+// GPUs on 3 nodes". An elastic request gets as many learners as the allocation holds within MIN:MAX.
+Result<LaunchPlan> make_plan(const PlanInput& input);
+
+// What only the running job knows.
+struct RunFacts {
+  std::string master_addr;  // numeric address of the host of rank 0; empty: its node name is shown
+  int master_port = 0;      // held for rank 0; 0: not known yet, left unset
+  std::string run_id;       // env::kRunId
+  int attempt = 1;          // 1-based
+  int restarts = 0;         // restarts done so far inside this allocation
+};
+
+// Paths within the job directory.
+std::string log_dir(const LaunchPlan& plan, int attempt);                // JOB_DIR/logs/attempt-A
+std::string learner_log(const LaunchPlan& plan, int attempt, int rank);  // JOB_DIR/logs/attempt-A/learner-R.log
+
+// Precondition of both: 0 <= rank < plan.world_size().
+LearnerContext learner_context(const LaunchPlan& plan, int rank, const RunFacts& facts);
+// Adds what the learner must find to *environment, which holds what it inherits: "dl", the framework version's own
+// variables, then its families. What the user set stays (families.h). Fails only for an unknown family, which
+// make_plan() has refused before.
+Status add_learner_environment(const LaunchPlan& plan, int rank, const RunFacts& facts, Environment* environment);
+
+// The command line as a person would type it, quoted for sh where needed.
+std::string quote_command(const std::vector<std::string>& argv);
+
+}  // namespace dl::plan

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rank placement: which rank stands on which node of one allocation. Pure functions in one table (registry.cpp).
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace dl::plan {
+
+// capacity[n] >= 0: how many learners node n may hold; their sum is at least `learners` >= 1. Returns one index of a
+// node for each rank 0..learners-1, none used more often than its capacity. Rank 0 must stand on the first node used.
+using PlaceFunction = std::vector<int> (*)(const std::vector<int>& capacity, int learners);
+
+struct PlacementPolicy {
+  const char* name;
+  const char* summary;  // one line, for --help
+  PlaceFunction place;
+};
+
+// nullptr if there is no policy of this name.
+const PlacementPolicy* find_placement(const std::string& name);
+// "block, cyclic"
+std::string placement_names();
+
+std::vector<int> place_block(const std::vector<int>& capacity, int learners);
+std::vector<int> place_cyclic(const std::vector<int>& capacity, int learners);
+
+}  // namespace dl::plan

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is to be run: the request from the DL_* environment and dlrun's own options, parsed. Options win. Pure.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "launcher/common/request_values.h"
+#include "launcher/common/result.h"
+#include "launcher/common/site_config.h"
+
+namespace dl::plan {
+
+using Environment = std::map<std::string, std::string>;
+
+// dlrun's options as typed; absent = not given.
+struct RequestOptions {
+  std::optional<std::string> framework;   // --framework
+  std::optional<std::string> learners;    // --learners
+  std::optional<std::string> gpus;        // --gpus
+  std::optional<std::string> checkpoint;  // --checkpoint
+  std::optional<std::string> restarts;    // --restarts
+  std::optional<std::string> placement;   // --placement: rank placement, block or cyclic
+};
+
+struct Request {
+  FrameworkRef framework;
+  std::optional<LearnerRange> learners;  // absent: as many as the allocation has tasks; 1 without Slurm
+  std::optional<GpuRequest> gpus;        // absent: the node's GPUs are shared evenly, if that works out
+  std::optional<CheckpointSpec> checkpoint;
+  int restarts = 0;
+  Tier tier = Tier::kAuto;
+  std::string placement = "block";
+};
+
+// kInvalid "DL_LEARNERS: 'x' is ...; allowed: ..." or "--learners: 'x' is ...". An empty variable counts as not set.
+// Whether framework and placement exist is make_plan()'s question.
+Result<Request> read_request(const Environment& environment, const RequestOptions& options, const SiteConfig& site);
+
+}  // namespace dl::plan

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// dl-gpu-probe: one line of JSON about the GPUs of this node and the CUDA and NCCL that slurm-dl was linked with.
+// A program of its own, because no process that Slurm's daemons or dlrun run in may load CUDA. Built only where CUDA is
+// found at configure time; a node without a driver or without GPUs is an answer ("gpus": []), not an error.
+//
+//   {"cuda_runtime":13000,"cuda_driver":0,"nccl":22703,"gpus":[{"index":0,"name":"...","memory_bytes":...}],"why":"..."}
+//
+// Exit status: 0 with an answer, 1 if it could not be written.
+#include <cuda_runtime_api.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "config.h"
+#ifdef HAVE_NCCL
+#include <nccl.h>
+#endif
+
+namespace {
+
+nlohmann::json probe() {
+  nlohmann::json out;
+  int runtime = 0;
+  int driver = 0;
+  int count = 0;
+  cudaRuntimeGetVersion(&runtime);
+  cudaDriverGetVersion(&driver);  // 0 where no driver is installed
+  out["cuda_runtime"] = runtime;
+  out["cuda_driver"] = driver;
+#ifdef HAVE_NCCL
+  int nccl = 0;
+  if (ncclGetVersion(&nccl) == ncclSuccess) out["nccl"] = nccl;
+#endif
+  out["gpus"] = nlohmann::json::array();
+  cudaError_t failed = cudaGetDeviceCount(&count);
+  if (failed != cudaSuccess) {
+    out["why"] = cudaGetErrorString(failed);
+    return out;
+  }
+  for (int index = 0; index < count; ++index) {
+    cudaDeviceProp properties{};
+    failed = cudaGetDeviceProperties(&properties, index);
+    if (failed != cudaSuccess) {
+      out["gpus"].push_back({{"index", index}, {"why", cudaGetErrorString(failed)}});
+      continue;
+    }
+    out["gpus"].push_back(
+        {{"index", index},
+         {"name", std::string(properties.name)},
+         {"memory_bytes", properties.totalGlobalMem},
+         {"compute_capability", std::to_string(properties.major) + "." + std::to_string(properties.minor)}});
+  }
+  return out;
+}
+
+}  // namespace
+
+int main() {
+  try {
+    const std::string text = probe().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return std::puts(text.c_str()) >= 0 && std::fflush(stdout) == 0 ? 0 : 1;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "dl-gpu-probe: %s\n", e.what());
+    return 1;
+  }
+}

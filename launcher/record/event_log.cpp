@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/record/event_log.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+namespace dl::record {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMaxLine = 64 << 10;
+constexpr size_t kMaxText = 2000;
+constexpr off_t kMaxRead = 64 << 20;
+
+int64_t now_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// A member of the wrong type gives kInvalid; a missing optional one is left alone.
+template <typename T>
+Status take(const json& object, const char* key, T* out, bool required = false) {
+  auto it = object.find(key);
+  if (it == object.end()) {
+    if (required) return Error{Errc::kInvalid, fmt::format("event without '{}'", key)};
+    return {};
+  }
+  bool right = false;
+  if constexpr (std::is_same_v<T, std::string>) {
+    right = it->is_string();
+  } else {
+    right = it->is_number_integer();
+  }
+  if (!right) return Error{Errc::kInvalid, fmt::format("event with a bad '{}'", key)};
+  *out = it->template get<T>();
+  return {};
+}
+
+template <typename T>
+Status take(const json& object, const char* key, std::optional<T>* out) {
+  if (object.find(key) == object.end()) return {};
+  T value{};
+  DL_TRY(take(object, key, &value));
+  *out = value;
+  return {};
+}
+
+}  // namespace
+
+std::string format_event(const Event& event) {
+  nlohmann::ordered_json line;
+  line["time_ms"] = event.time_ms;
+  line["attempt"] = event.attempt;
+  if (event.learner) line["learner"] = *event.learner;
+  line["state"] = state_name(event.state);
+  if (!event.reason.empty()) line["reason"] = event.reason.substr(0, kMaxText);
+  if (event.step) line["step"] = *event.step;
+  if (!event.code.empty()) line["code"] = event.code;
+  if (event.restart) line["restart"] = *event.restart;
+  if (event.exit) line["exit"] = *event.exit;
+  if (!event.host.empty()) line["host"] = event.host;
+  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+Result<Event> parse_event(const std::string& line) {
+  if (line.size() > kMaxLine) return Error{Errc::kInvalid, "event line longer than 64 KiB"};
+  json object = json::parse(line, nullptr, false);
+  if (!object.is_object()) return Error{Errc::kInvalid, "event line is not a JSON object"};
+  Event event;
+  std::string state;
+  DL_TRY(take(object, "time_ms", &event.time_ms, true));
+  DL_TRY(take(object, "attempt", &event.attempt, true));
+  DL_TRY(take(object, "state", &state, true));
+  DL_TRY(take(object, "reason", &event.reason));
+  DL_TRY(take(object, "learner", &event.learner));
+  DL_TRY(take(object, "step", &event.step));
+  DL_TRY(take(object, "code", &event.code));
+  DL_TRY(take(object, "restart", &event.restart));
+  DL_TRY(take(object, "exit", &event.exit));
+  DL_TRY(take(object, "host", &event.host));
+  auto parsed = parse_state(state);
+  if (!parsed) return Error{Errc::kInvalid, "event with an unknown state"};
+  event.state = *parsed;
+  return event;
+}
+
+Result<EventLog> EventLog::open(const std::string& path) {
+  EventLog log;
+  log.fd_.reset(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
+  if (!log.fd_) return errno_error("open " + path, errno);
+  struct stat status {};
+  if (::fstat(log.fd_.get(), &status) != 0) return errno_error("stat " + path, errno);
+  char last = '\n';
+  if (status.st_size > 0 && ::pread(log.fd_.get(), &last, 1, status.st_size - 1) == 1 && last != '\n') {
+    // A crash tore the last line: end it, so that it spoils no other.
+    if (::write(log.fd_.get(), "\n", 1) != 1) return errno_error("write " + path, errno);
+  }
+  return log;
+}
+
+Status EventLog::append(Event event) {
+  if (event.time_ms == 0) event.time_ms = now_ms();
+  std::string line = format_event(event) + "\n";
+  ssize_t n;
+  do n = ::write(fd_.get(), line.data(), line.size());
+  while (n < 0 && errno == EINTR);
+  if (n < 0) return errno_error("write events.jsonl", errno);
+  if (static_cast<size_t>(n) != line.size())
+    return Error{Errc::kNoSpace, "write events.jsonl: No space left on device"};
+  if ((is_final(event.state) || event.state == JobState::kPending) && ::fsync(fd_.get()) != 0)
+    return errno_error("fsync events.jsonl", errno);
+  return {};
+}
+
+Result<EventHistory> read_events(const std::string& path) {
+  EventHistory history;
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd && errno == ENOENT) return history;
+  if (!fd) return errno_error("open " + path, errno);
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) return errno_error("stat " + path, errno);
+  if (!S_ISREG(status.st_mode)) return Error{Errc::kInvalid, path + ": not a regular file"};
+  off_t at = std::max<off_t>(0, status.st_size - kMaxRead);
+  bool cut_first = at > 0;
+  std::string text;
+  char buffer[65536];
+  for (;;) {
+    ssize_t n = ::pread(fd.get(), buffer, sizeof buffer, at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno_error("read " + path, errno);
+    if (n == 0 || text.size() > static_cast<size_t>(kMaxRead)) break;
+    text.append(buffer, static_cast<size_t>(n));
+    at += n;
+  }
+  size_t begin = cut_first ? std::min(text.find('\n'), text.size() - 1) + 1 : 0;
+  while (begin < text.size()) {
+    size_t end = std::min(text.find('\n', begin), text.size());
+    if (end > begin) {
+      Result<Event> event = parse_event(text.substr(begin, end - begin));
+      if (event)
+        history.events.push_back(std::move(*event));
+      else
+        ++history.skipped_lines;
+    }
+    begin = end + 1;
+  }
+  return history;
+}
+
+JobSummary summarise(const std::vector<Event>& events) {
+  JobSummary summary;
+  for (const Event& event : events) {
+    summary.attempts = std::max(summary.attempts, event.attempt);
+    if (event.step) summary.newest_step = std::max(summary.newest_step, *event.step);
+    if (event.learner) continue;
+    if (event.state == JobState::kDeploy && !summary.first_start_ms) summary.first_start_ms = event.time_ms;
+    summary.state = event.state;
+    summary.state_since_ms = event.time_ms;
+    summary.reason = event.reason;
+  }
+  return summary;
+}
+
+}  // namespace dl::record

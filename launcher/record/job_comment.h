@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The job's Slurm comment, where `squeue -o %k` and `sacct -o Comment` show a job's state after it is gone:
+//   [USER TEXT | ]dl:STATE attempt=A step=S dir=/path/dl-12 reason=free text to the end
+// step= and reason= are left out when unknown. A text of the user's own is kept in front. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "launcher/record/job_state.h"
+
+namespace dl::record {
+
+struct JobComment {
+  std::string user_text;
+  JobState state = JobState::kPending;
+  int attempt = 0;
+  int64_t step = -1;  // newest train step known to be saved; -1 = unknown
+  std::string dir;    // job directory, absolute
+  std::string reason;
+};
+
+// At most 1000 bytes (Slurm takes 1024); the reason is cut first. Control characters become blanks.
+std::string format_comment(const JobComment& comment);
+// None if the text holds nothing of ours.
+std::optional<JobComment> parse_comment(const std::string& text);
+// The part that is the user's own.
+std::string user_part(const std::string& text);
+
+}  // namespace dl::record

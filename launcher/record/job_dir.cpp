@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/record/job_dir.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "launcher/common/atomic_file.h"
+
+namespace dl::record {
+namespace {
+
+using nlohmann::json;
+constexpr size_t kMaxFile = 64 << 10;
+
+std::string dump(const json& object) {
+  return object.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+Result<json> read_object(const std::string& path) {
+  DL_TRY_ASSIGN(std::string text, read_small_file(path, kMaxFile));
+  json object = json::parse(text, nullptr, false);
+  if (!object.is_object()) return Error{Errc::kInvalid, path + ": not a JSON object"};
+  return object;
+}
+
+std::string text_of(const json& object, const char* key) {
+  auto it = object.find(key);
+  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
+}
+
+int64_t number_of(const json& object, const char* key) {
+  auto it = object.find(key);
+  return it != object.end() && it->is_number_integer() ? it->get<int64_t>() : 0;
+}
+
+}  // namespace
+
+Status JobDir::prepare(int attempt) const {
+  DL_TRY(make_directories(attempt_logs(attempt)));
+  DL_TRY(make_directories(results()));
+  std::string link = logs() + "/latest", temporary = fmt::format("{}.tmp-{}", link, ::getpid());
+  ::unlink(temporary.c_str());
+  std::string target = "attempt-" + std::to_string(attempt);
+  if (::symlink(target.c_str(), temporary.c_str()) != 0) return errno_error("create " + temporary, errno);
+  if (::rename(temporary.c_str(), link.c_str()) != 0) {
+    int failure = errno;
+    ::unlink(temporary.c_str());
+    return errno_error("create " + link, failure);
+  }
+  return {};
+}
+
+std::string expand_job_dir(const std::string& pattern, const std::string& base, const std::string& job_id) {
+  std::string path;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] == '%' && i + 1 < pattern.size() && (pattern[i + 1] == 'j' || pattern[i + 1] == '%'))
+      path += pattern[++i] == 'j' ? job_id : "%";
+    else
+      path += pattern[i];
+  }
+  if (path.empty() || path[0] != '/') path = base + "/" + path;
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+Status write_control(const std::string& path, const ControlInfo& info) {
+  json object = {
+      {"host", info.host}, {"port", info.port}, {"secret", info.secret}, {"node", info.node}, {"pid", info.pid}};
+  return write_file_atomically(path, dump(object), 0600);
+}
+
+Result<ControlInfo> read_control(const std::string& path) {
+  DL_TRY_ASSIGN(json object, read_object(path));
+  ControlInfo info;
+  info.host = text_of(object, "host");
+  info.secret = text_of(object, "secret");
+  info.node = text_of(object, "node");
+  int64_t port = number_of(object, "port");
+  if (info.host.empty() || info.secret.empty() || port < 1 || port > 65535)
+    return Error{Errc::kInvalid, path + ": not a control file of dlrun"};
+  info.port = static_cast<int>(port);
+  info.pid = static_cast<pid_t>(number_of(object, "pid"));
+  return info;
+}
+
+Status write_request(const std::string& path, const FileRequest& request) {
+  return write_file_atomically(path, dump({{"action", request.action}, {"reason", request.reason}}), 0644);
+}
+
+Result<FileRequest> read_request(const std::string& path) {
+  DL_TRY_ASSIGN(json object, read_object(path));
+  FileRequest request{text_of(object, "action"), text_of(object, "reason")};
+  if (request.action.empty()) return Error{Errc::kInvalid, path + ": no 'action'"};
+  return request;
+}
+
+}  // namespace dl::record

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/slurm_cli/slurm_cli.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <csignal>
+#include <ctime>
+
+#include "launcher/common/child_process.h"
+#include "launcher/common/parse.h"
+
+namespace dl::slurm_cli {
+namespace {
+
+constexpr std::chrono::seconds kTimeout{20};  // slurmctld may be restarting; scontrol itself tries for longer
+
+// Settings of the user's that would change the form of what the commands print.
+const std::vector<std::string> kPlainEnvironment = {"SLURM_TIME_FORMAT=standard", "SLURM_BITSTR_LEN=0",
+                                                    "LC_ALL=C.UTF-8", "SQUEUE_FORMAT=", "SCONTROL_ALL="};
+
+// What a command complained about: its first line that says something, without its own name in front.
+std::string complaint(const CommandResult& result) {
+  for (const std::string* text : {&result.err, &result.out}) {
+    for (const std::string& line : split(*text, '\n')) {
+      std::string trimmed(trim(line));
+      if (!trimmed.empty()) return printable(trimmed, 300);
+    }
+  }
+  return result.signal != 0 ? fmt::format("killed by signal {}", result.signal)
+                            : fmt::format("exit status {}", result.exit_code);
+}
+
+Result<CommandResult> run_slurm(const std::vector<std::string>& argv, const std::string& input = {}) {
+  CommandOptions options;
+  options.timeout = kTimeout;
+  options.environment = kPlainEnvironment;
+  options.input = input;
+  // A requeue has Slurm send SIGTERM to all processes of the job, this command included.
+  options.ignored_signals = {SIGTERM, SIGUSR2, SIGINT, SIGHUP};
+  return run_command(argv, options);
+}
+
+Error command_error(const std::string& what, const CommandResult& result) {
+  std::string text = complaint(result);
+  Errc code = Errc::kIo;
+  if (text.find("Invalid job id") != std::string::npos) code = Errc::kNotFound;
+  if (text.find("Access/permission denied") != std::string::npos) code = Errc::kDenied;
+  return Error{code, what + ": " + text};
+}
+
+Status run_simple(const std::vector<std::string>& argv) {
+  DL_TRY_ASSIGN(CommandResult result, run_slurm(argv));
+  if (!result.ok()) return command_error(argv[0] + " " + argv[1], result);
+  return {};
+}
+
+std::string start_time_argument(std::chrono::seconds delay) {
+  // "now" alone is refused by no version; an absolute local time is exact to the second.
+  if (delay.count() <= 0) return "StartTime=now";
+  return fmt::format("StartTime=now+{}", delay.count());
+}
+
+}  // namespace
+
+std::optional<int64_t> parse_slurm_time(const std::string& text) {
+  std::tm fields{};
+  const char* end = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &fields);
+  if (end == nullptr || *end != '\0') return std::nullopt;
+  fields.tm_isdst = -1;
+  time_t value = ::mktime(&fields);
+  if (value <= 0) return std::nullopt;
+  return static_cast<int64_t>(value);
+}
+
+Result<JobInfo> parse_show_job(const std::string& text) {
+  JobInfo job;
+  auto take = [&](const std::string& key, const std::string& value) {
+    bool none = value == "(null)" || value == "None" || value == "N/A";
+    if (key == "JobId")
+      job.job_id = value;
+    else if (key == "JobName")
+      job.name = value;
+    else if (key == "UserId")
+      job.user = value.substr(0, value.find('('));
+    else if (key == "JobState")
+      job.state = value;
+    else if (key == "Reason")
+      job.reason = value;
+    else if (key == "Partition")
+      job.partition = none ? "" : value;
+    else if (key == "QOS")
+      job.qos = none ? "" : value;
+    else if (key == "Account")
+      job.account = none ? "" : value;
+    else if (key == "Comment")
+      job.comment = none ? "" : value;
+    else if (key == "NodeList")
+      job.node_list = none ? "" : value;
+    else if (key == "BatchHost")
+      job.batch_host = none ? "" : value;
+    else if (key == "WorkDir")
+      job.work_dir = value;
+    else if (key == "StdOut")
+      job.std_out = value;
+    else if (key == "Requeue")
+      job.requeue = value == "1";
+    else if (key == "BatchFlag")
+      job.batch = value != "0";
+    else if (key == "Priority")
+      job.held = value == "0";
+    else if (key == "Restarts") {
+      if (auto n = parse_int(value, 0, 1000000)) job.restarts = static_cast<int>(*n);
+    } else if (key == "SubmitTime")
+      job.submit_time = parse_slurm_time(value);
+    else if (key == "EligibleTime")
+      job.eligible_time = parse_slurm_time(value);
+    else if (key == "StartTime")
+      job.start_time = parse_slurm_time(value);
+    else if (key == "EndTime")
+      job.end_time = parse_slurm_time(value);
+    else if (key == "PreemptTime")
+      job.preempt_time = parse_slurm_time(value);
+  };
+  for (const std::string& line : split(text, '\n')) {
+    std::string_view rest = trim(line);
+    // These stand alone on their line and may hold blanks and '='.
+    bool whole = false;
+    for (const char* key :
+         {"Comment", "Command", "WorkDir", "StdErr", "StdIn", "StdOut", "AdminComment", "SystemComment"}) {
+      std::string start = std::string(key) + "=";
+      if (rest.substr(0, start.size()) != start) continue;
+      take(key, std::string(rest.substr(start.size())));
+      whole = true;
+    }
+    if (whole) continue;
+    for (const std::string& word : split(rest, ' ')) {
+      size_t equals = word.find('=');
+      if (equals != std::string::npos) take(word.substr(0, equals), word.substr(equals + 1));
+    }
+  }
+  if (job.job_id.empty() || job.state.empty()) return Error{Errc::kInvalid, "scontrol show job: not understood"};
+  return job;
+}
+
+Result<JobInfo> show_job(const std::string& job_id) {
+  DL_TRY_ASSIGN(CommandResult result, run_slurm({"scontrol", "show", "job", job_id}));
+  if (!result.ok()) return command_error("scontrol show job", result);
+  return parse_show_job(result.out);
+}
+
+namespace {
+// Fields that cannot hold the separator come first, the comment last.
+constexpr const char* kSqueueFormat =
+    "%i\x1f%T\x1f%r\x1f%u\x1f%P\x1f%q\x1f%a\x1f%S\x1f%e\x1f%V\x1f%N\x1f%Z\x1f%j\x1f%k";
+constexpr size_t kSqueueFields = 14;
+}  // namespace
+
+Result<std::vector<JobInfo>> parse_squeue(const std::string& text) {
+  std::vector<JobInfo> jobs;
+  for (const std::string& line : split(text, '\n')) {
+    if (line.empty()) continue;
+    std::vector<std::string> fields = split(line, '\x1f');
+    if (fields.size() < kSqueueFields) return Error{Errc::kInvalid, "squeue: not understood"};
+    JobInfo job;
+    job.job_id = fields[0];
+    job.state = fields[1];
+    job.reason = fields[2];
+    job.user = fields[3];
+    job.partition = fields[4];
+    job.qos = fields[5];
+    job.account = fields[6];
+    job.start_time = parse_slurm_time(fields[7]);
+    job.end_time = parse_slurm_time(fields[8]);
+    job.submit_time = parse_slurm_time(fields[9]);
+    job.node_list = fields[10];
+    job.work_dir = fields[11];
+    job.name = fields[12];
+    job.comment = fields[13] == "(null)" ? "" : fields[13];
+    job.held = job.reason.rfind("JobHeld", 0) == 0;
+    jobs.push_back(std::move(job));
+  }
+  return jobs;
+}
+
+Result<std::vector<JobInfo>> list_jobs(const std::string& user) {
+  std::vector<std::string> argv = {"squeue", "-h", "-o", kSqueueFormat};
+  if (user.empty())
+    argv.insert(argv.begin() + 1, "--me");
+  else if (user != "*")
+    argv.insert(argv.begin() + 1, {"-u", user});
+  DL_TRY_ASSIGN(CommandResult result, run_slurm(argv));
+  if (!result.ok()) return command_error("squeue", result);
+  return parse_squeue(result.out);
+}
+
+Status set_comment(const std::string& job_id, const std::string& comment) {
+  return run_simple({"scontrol", "update", "JobId=" + job_id, "Comment=" + comment});
+}
+
+Status set_start_time(const std::string& job_id, std::chrono::seconds delay) {
+  return run_simple({"scontrol", "update", "JobId=" + job_id, start_time_argument(delay)});
+}
+
+Status requeue(const std::string& job_id, bool hold, std::chrono::seconds delay) {
+  // Two commands for one scontrol: the second is under way about a millisecond after the first was answered, before
+  // Slurm gets to kill this process.
+  std::string input = fmt::format("{0} {1}\nupdate JobId={1} {2}\n", hold ? "requeuehold" : "requeue", job_id,
+                                  start_time_argument(delay));
+  DL_TRY_ASSIGN(CommandResult result, run_slurm({"scontrol"}, input));
+  // scontrol exits with the status of its last command; whatever it complains about goes to stderr.
+  if (!trim(result.err).empty() || !result.ok()) return command_error("scontrol requeue", result);
+  return {};
+}
+
+Status release(const std::string& job_id) {
+  return run_simple({"scontrol", "release", job_id});
+}
+Status hold(const std::string& job_id) {
+  return run_simple({"scontrol", "hold", job_id});
+}
+
+Result<bool> has_epilog() {
+  DL_TRY_ASSIGN(CommandResult result, run_slurm({"scontrol", "show", "config"}));
+  if (!result.ok()) return command_error("scontrol show config", result);
+  for (const std::string& line : split(result.out, '\n')) {
+    size_t equals = line.find('=');
+    if (equals == std::string::npos) continue;
+    std::string key(trim(line.substr(0, equals))), value(trim(line.substr(equals + 1)));
+    if ((key == "Epilog" || key == "EpilogSlurmctld" || key.rfind("Epilog[", 0) == 0) && !value.empty() &&
+        value != "(null)")
+      return true;
+  }
+  return false;
+}
+
+Result<Version> parse_version(const std::string& text) {
+  size_t blank = text.rfind(' ');
+  std::vector<std::string> fields = split(trim(text.substr(blank == std::string::npos ? 0 : blank + 1)), '.');
+  Error bad{Errc::kInvalid, "'" + printable(text) + "' is not a version of Slurm"};
+  if (fields.size() < 2) return bad;
+  auto major = parse_int(fields[0], 0, 999), minor = parse_int(fields[1], 0, 99);
+  if (!major || !minor) return bad;
+  Version version{static_cast<int>(*major), static_cast<int>(*minor), 0};
+  if (fields.size() > 2)
+    if (auto micro = parse_int(fields[2].substr(0, fields[2].find_first_not_of("0123456789")), 0, 999))
+      version.micro = static_cast<int>(*micro);
+  return version;
+}
+
+Result<Version> slurm_version() {
+  DL_TRY_ASSIGN(CommandResult result, run_slurm({"scontrol", "--version"}));
+  if (!result.ok()) return command_error("scontrol --version", result);
+  return parse_version(std::string(trim(result.out)));
+}
+
+}  // namespace dl::slurm_cli

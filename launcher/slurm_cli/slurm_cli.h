@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slurm through its own commands: scontrol and squeue, called by argument vector, with a time-out, their output parsed.
+// So dlrun and dlctl link no libslurm and run unchanged beside any version of it. All functions block (dlrun calls them
+// on a thread of its own); safe to call from several threads. Errors carry what the command said.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/common/result.h"
+
+namespace dl::slurm_cli {
+
+struct JobInfo {
+  std::string job_id;
+  std::string name;
+  std::string user;    // name
+  std::string state;   // "RUNNING", "PENDING", "COMPLETING", "CANCELLED", ... as Slurm says
+  std::string reason;  // "None", "BeginTime", "Resources", "JobHeldUser", ...
+  std::string partition, qos, account;
+  std::string comment;
+  std::string node_list;  // compressed; empty if none
+  std::string batch_host;
+  std::string work_dir;
+  std::string std_out;
+  bool requeue = false;  // may be requeued
+  bool batch = false;    // has a batch script
+  bool held = false;     // by priority 0
+  int restarts = 0;
+  // Seconds since the epoch; none if Slurm shows "Unknown", "None", "N/A" or nothing.
+  std::optional<int64_t> submit_time, eligible_time, start_time, end_time, preempt_time;
+};
+
+// `scontrol show job ID`. kNotFound if Slurm does not know it (any more).
+Result<JobInfo> show_job(const std::string& job_id);
+// The jobs of a user (empty: the calling one) or of all ("*"), pending ones included, in squeue's order.
+Result<std::vector<JobInfo>> list_jobs(const std::string& user);
+
+Status set_comment(const std::string& job_id, const std::string& comment);
+// StartTime of a pending job, `delay` from now; a job that is completing after a requeue counts as pending.
+Status set_start_time(const std::string& job_id, std::chrono::seconds delay);
+// requeuehold if `hold`; in the same call StartTime = now + delay, so that Slurm's wait of two minutes falls away: when
+// the job's last process is gone, slurmctld keeps a begin time that lies ahead and replaces only an older one
+// (batch_requeue_fini, seen in 22.05.8). The caller's job is killed by this.
+Status requeue(const std::string& job_id, bool hold, std::chrono::seconds delay);
+Status release(const std::string& job_id);
+Status hold(const std::string& job_id);
+
+// Whether the site runs an epilog, which keeps a requeued job completing for longer.
+Result<bool> has_epilog();
+// {22, 5, 8}
+struct Version {
+  int major = 0, minor = 0, micro = 0;
+  bool at_least(int a, int b) const { return major > a || (major == a && minor >= b); }
+};
+Result<Version> slurm_version();
+
+// The parsers, pure, for the tests.
+Result<JobInfo> parse_show_job(const std::string& text);
+Result<std::vector<JobInfo>> parse_squeue(const std::string& text);
+std::optional<int64_t> parse_slurm_time(const std::string& text);  // local time "2026-11-21T03:00:00"
+Result<Version> parse_version(const std::string& text);            // "slurm-wlm 22.05.8", "slurm 24.05.1"
+
+}  // namespace dl::slurm_cli

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// What dlrun, its agents and dlctl say to one another: one JSON object a line over TCP, {"type":"hello",...}. The first
+// line of a connection is Hello with the job's secret; whoever sends anything else, or more than kMaxHelloBytes before
+// it is known, is cut off without an answer. Members that a version does not know are ignored, missing ones take their
+// defaults. Pure: no socket here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "frameworks/families.h"
+#include "launcher/common/result.h"
+
+namespace dl::supervise {
+
+constexpr int kProtocolVersion = 1;
+constexpr size_t kMaxHelloBytes = 4096;
+constexpr size_t kMaxLineBytes = 4 << 20;  // Start carries an environment and a command line
+
+// ---- to dlrun, first line
+struct Hello {
+  std::string role;  // "agent" or "ctl"
+  std::string secret;
+  int version = kProtocolVersion;
+  // agents only:
+  int rank = -1;
+  std::string host;     // node name
+  std::string address;  // its own numeric address on the way to dlrun: where other nodes reach it
+  int port = 0;         // port held for MASTER_PORT (rank 0), else 0
+  int pid = 0;
+};
+
+// ---- agent -> dlrun
+struct Started {  // the learner's exec has succeeded
+  int pid = 0;
+};
+struct StepReport {  // answer to Request: what the progress page held after the request was put there
+  int64_t request = 0;
+  bool attached = false;
+  uint32_t state = 0;  // ProgressPage::State
+  int64_t step = -1;   // train step last announced, -1 = none
+};
+struct Progress {  // when it changed, at most each 100 ms; always before Exited
+  uint32_t state = 0;
+  int64_t step = -1;
+  int64_t saved_step = -1;
+  uint64_t save_ms = 0;
+  int64_t done_request = 0;  // newest request the learner has acted upon
+};
+struct Notice {  // the agent was sent this signal (by Slurm)
+  int signal = 0;
+};
+struct Exited {        // the learner ended, or could not be started; no process of it is left
+  int exit = 0;        // exit code, -1 if by a signal or not started
+  int signal = 0;      // 0 if it exited
+  bool asked = false;  // dlrun had asked for its end (Signal, Kill) before
+  std::string error;   // why it could not be started; empty otherwise
+  int stragglers = 0;  // processes it left behind, which were killed
+};
+
+// ---- dlrun -> agent
+struct Start {
+  LearnerContext context;
+  std::vector<std::string> families;               // frameworks/families.h, in order
+  std::map<std::string, std::string> environment;  // set if the user left it unset
+  std::string activate;                            // shell words run before the command, or empty
+  std::vector<std::string> command;
+  std::string log;      // absolute path of the learner's log
+  bool prefix = false;  // "[R] " before each line on the agent's standard output
+  bool quiet = false;   // nothing on the agent's standard output, the log alone
+};
+struct Request {  // puts a request on the progress page, undecided (progress_page.h)
+  int64_t request = 0;
+  uint32_t kind = 0;  // ProgressPage::Request
+};
+struct Decide {  // all act at this train step; kind may be stronger than the request's
+  int64_t request = 0;
+  uint32_t kind = 0;
+  int64_t stop_step = -1;
+};
+struct Withdraw {
+  int64_t request = 0;
+};
+struct Signal {  // send to the learner's process group
+  int signal = 0;
+};
+struct Kill {  // SIGTERM to the learner's process group, SIGKILL to all that is left after grace_ms (0: at once)
+  int grace_ms = 0;
+};
+
+// ---- both ways
+struct Ping {};
+
+// ---- dlctl -> dlrun, after Hello
+struct Pause {
+  std::string reason;
+};
+struct StatusQuery {};
+
+// ---- dlrun -> dlctl
+struct Reply {  // answer to Pause: whether it was taken, and a sentence
+  bool ok = false;
+  std::string text;
+};
+struct LearnerStatus {
+  int rank = 0;
+  std::string host;
+  int pid = 0;
+  std::string state;  // name of record::JobState
+  int64_t step = -1, saved_step = -1;
+  uint64_t save_ms = 0;
+};
+struct JobStatus {    // answer to StatusQuery
+  std::string job;    // Slurm job id or "local-..."
+  std::string state;  // name of record::JobState
+  std::string reason;
+  int attempt = 0, restarts = 0, max_restarts = 0;
+  int64_t started_ms = 0;  // of this attempt, since the epoch
+  std::string stopping;    // why it is being stopped, or empty
+  std::vector<LearnerStatus> learners;
+};
+
+using Message = std::variant<Hello, Started, StepReport, Progress, Notice, Exited, Start, Request, Decide, Withdraw,
+                             Signal, Kill, Ping, Pause, StatusQuery, Reply, JobStatus>;
+
+// One line, with its newline. Text that is not UTF-8 arrives with replacement characters.
+std::string encode(const Message& message);
+// kInvalid for anything else than one known message (kUnsupported: a type of another version).
+Result<Message> decode(const std::string& line);
+
+// Splits a stream into lines. feed() gives the complete lines; kInvalid when one grows beyond the limit.
+class LineSplitter {
+ public:
+  explicit LineSplitter(size_t limit) : limit_(limit) {}
+  void set_limit(size_t limit) { limit_ = limit; }
+  Result<std::vector<std::string>> feed(const char* data, size_t size);
+
+ private:
+  size_t limit_;
+  std::string rest_;
+};
+
+// 32 hex digits from the kernel's random numbers.
+Result<std::string> make_secret();
+// Takes the same time wherever the two differ.
+bool same_secret(const std::string& a, const std::string& b);
+
+// "10.0.0.1:4711" and "[fe80::1]:4711".
+std::string format_endpoint(const std::string& host, int port);
+Result<std::pair<std::string, int>> parse_endpoint(const std::string& text);
+
+}  // namespace dl::supervise

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/plan/capacity.h"
+
+#include <algorithm>
+#include <climits>
+
+namespace dl::plan {
+namespace {
+
+constexpr int kUnlimited = INT_MAX;
+
+int gpu_slots(const Node& node, int gpus_per_learner) {
+  return gpus_per_learner == 0 || node.gpus < 0 ? kUnlimited : node.gpus / gpus_per_learner;
+}
+
+int task_slots(const Allocation& allocation, const Node& node) {
+  if (allocation.source == Allocation::Source::kLocal) return kUnlimited;  // a workstation is the user's own
+  if (node.tasks > 0) return node.tasks;
+  return node.cpus > 0 ? node.cpus / std::max(1, allocation.cpus_per_task) : kUnlimited;
+}
+
+std::string plural(int64_t count, const char* word) {
+  return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
+}
+
+int64_t sum(const std::vector<int>& values) {
+  int64_t total = 0;
+  for (const int value : values) total += value;
+  return total;
+}
+
+Error too_few_gpus(const Allocation& allocation, const LearnerRange& range, int gpus_per_learner, int64_t slots) {
+  int64_t gpus = 0;
+  for (const Node& node : allocation.nodes) gpus += node.gpus;
+  std::string text = "needs " + plural(range.min, "learner") + " x " + plural(gpus_per_learner, "GPU") +
+                     " but the allocation has " + plural(gpus, "GPU") + " on " +
+                     plural(static_cast<int64_t>(allocation.nodes.size()), "node");
+  if (gpus >= static_cast<int64_t>(range.min) * gpus_per_learner) {
+    text += ", which hold no more than " + plural(slots, "whole learner");
+  }
+  return Error{Errc::kConflict, text};
+}
+
+}  // namespace
+
+Result<Capacity> find_capacity(const Allocation& allocation, const LearnerRange& range, int gpus_per_learner) {
+  std::vector<int> hard;    // by GPUs
+  std::vector<int> wanted;  // by GPUs and tasks
+  for (const Node& node : allocation.nodes) {
+    hard.push_back(gpu_slots(node, gpus_per_learner));
+    wanted.push_back(std::min(hard.back(), task_slots(allocation, node)));
+  }
+  if (sum(hard) < range.min) return too_few_gpus(allocation, range, gpus_per_learner, sum(hard));
+
+  Capacity capacity;
+  if (sum(wanted) >= range.min) {
+    capacity.learners = static_cast<int>(std::min<int64_t>(range.max, sum(wanted)));
+    capacity.per_node = std::move(wanted);
+    return capacity;
+  }
+  // Slurm counted fewer tasks than learners are asked for: spread the surplus evenly, within the GPUs.
+  capacity.learners = range.min;
+  capacity.overcommit = true;
+  const int nodes = static_cast<int>(allocation.nodes.size());
+  int level = (range.min + nodes - 1) / nodes;
+  for (;; level = std::min(level * 2, kUnlimited / 2)) {
+    capacity.per_node.clear();
+    for (const int slots : hard) capacity.per_node.push_back(std::min(slots, level));
+    if (sum(capacity.per_node) >= range.min) return capacity;
+  }
+}
+
+}  // namespace dl::plan

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/plan/launch_plan.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "launcher/common/env_names.h"
+#include "launcher/common/parse.h"
+#include "launcher/plan/capacity.h"
+#include "launcher/plan/placement/placement.h"
+#include "launcher/plan/srun.h"
+
+namespace dl::plan {
+namespace {
+
+std::string absolute(const std::string& base, const std::string& path) {
+  // An absolute path replaces the base.
+  std::string text = (std::filesystem::path(base) / path).lexically_normal().string();
+  while (text.size() > 1 && text.back() == '/') text.pop_back();
+  return text;
+}
+
+std::string replace_all(std::string text, const std::string& what, const std::string& with) {
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) {
+    text.replace(at, what.size(), with);
+  }
+  return text;
+}
+
+// As many learners as the job has tasks; where it names none, one per node. Without Slurm one.
+LearnerRange default_learners(const Allocation& allocation) {
+  if (allocation.source == Allocation::Source::kLocal) return {1, 1};
+  const int count = allocation.tasks > 0 ? allocation.tasks : static_cast<int>(allocation.nodes.size());
+  const int bounded = std::min(count, kMaxLearners);
+  return {bounded, bounded};
+}
+
+// The GPUs that each learner gets if the request does not say: an even share, if every node gives the same one.
+int even_share(const Allocation& allocation, const std::vector<int>& learners_on_node) {
+  int share = -1;
+  for (size_t i = 0; i < allocation.nodes.size(); ++i) {
+    if (learners_on_node[i] == 0) continue;
+    const int gpus = allocation.nodes[i].gpus;
+    if (gpus <= 0 || gpus % learners_on_node[i] != 0) return 0;
+    const int here = gpus / learners_on_node[i];
+    if (share >= 0 && share != here) return 0;
+    share = here;
+  }
+  return std::min(std::max(share, 0), kMaxGpusPerLearner);
+}
+
+// Places the ranks; fills nodes, learners and gpus_per_learner. Returns how many learners stand on each node of the
+// allocation.
+std::vector<int> place(const PlanInput& input, const Capacity& capacity, const PlacementPolicy& policy,
+                       LaunchPlan* plan) {
+  const std::vector<Node>& nodes = input.allocation.nodes;
+  const std::vector<int> node_of_rank = policy.place(capacity.per_node, capacity.learners);
+  std::vector<int> count(nodes.size(), 0);
+  std::vector<int> local_rank(node_of_rank.size());
+  for (size_t rank = 0; rank < node_of_rank.size(); ++rank) {
+    local_rank[rank] = count[static_cast<size_t>(node_of_rank[rank])]++;
+  }
+  if (!input.request.gpus) plan->gpus_per_learner = even_share(input.allocation, count);
+
+  std::vector<int> planned_index(nodes.size(), -1);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (count[i] == 0) continue;
+    planned_index[i] = static_cast<int>(plan->nodes.size());
+    plan->nodes.push_back(PlannedNode{nodes[i].name, count[i], nodes[i].gpus});
+  }
+  plan->learners.reserve(node_of_rank.size());
+  for (size_t rank = 0; rank < node_of_rank.size(); ++rank) {
+    PlannedLearner learner;
+    learner.rank = static_cast<int>(rank);
+    learner.node = planned_index[static_cast<size_t>(node_of_rank[rank])];
+    learner.local_rank = local_rank[rank];
+    for (int i = 0; i < plan->gpus_per_learner; ++i) {
+      learner.gpus.push_back(learner.local_rank * plan->gpus_per_learner + i);
+    }
+    plan->learners.push_back(std::move(learner));
+  }
+  return count;
+}
+
+int find_cpus_per_learner(const Allocation& allocation, const std::vector<int>& count) {
+  const bool local = allocation.source == Allocation::Source::kLocal;
+  if (allocation.cpus_per_task > 0) return allocation.cpus_per_task;
+  int least = 0;
+  for (size_t i = 0; i < count.size(); ++i) {
+    // One learner alone on a workstation: the framework's own default is the better guess.
+    if (count[i] == 0 || (local && count[i] == 1)) continue;
+    if (allocation.nodes[i].cpus == 0) return 0;
+    const int here = std::max(1, allocation.nodes[i].cpus / count[i]);
+    least = least == 0 ? here : std::min(least, here);
+  }
+  return least;
+}
+
+void warn_about_use(const PlanInput& input, const std::vector<int>& count, bool overcommit, LaunchPlan* plan) {
+  const std::vector<Node>& nodes = input.allocation.nodes;
+  std::string idle_nodes;
+  int idle = 0;
+  int64_t gpus = 0;
+  int64_t cpus = 0;
+  bool gpus_known = true;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    cpus += nodes[i].cpus;
+    gpus_known = gpus_known && nodes[i].gpus >= 0;
+    gpus += std::max(0, nodes[i].gpus);
+    if (count[i] > 0) continue;
+    if (++idle <= 5) idle_nodes += (idle_nodes.empty() ? "" : ", ") + nodes[i].name;
+  }
+  if (idle > 0) {
+    plan->warnings.push_back(std::to_string(idle) + " of " + std::to_string(nodes.size()) +
+                             " nodes get no learner: " + idle_nodes + (idle > 5 ? ", ..." : ""));
+  }
+  const int64_t used = static_cast<int64_t>(plan->world_size()) * plan->gpus_per_learner;
+  if (gpus_known && gpus > used) {
+    plan->warnings.push_back(std::to_string(gpus - used) + " of " + std::to_string(gpus) + " GPUs stay idle");
+  }
+  if (overcommit || (!plan->under_slurm && cpus > 0 && plan->world_size() > cpus)) {
+    plan->warnings.push_back(std::to_string(plan->world_size()) + " learners share " + std::to_string(cpus) + " CPUs" +
+                             (plan->under_slurm ? "; ask for more with --cpus-per-task or --cpus-per-gpu" : ""));
+  }
+}
+
+void warn_about_request(const PlanInput& input, LaunchPlan* plan) {
+  if (!plan->checkpoint && plan->restarts > 0) {
+    plan->warnings.emplace_back("restarts without a checkpoint begin at train step 0 again; add --checkpoint=PATH");
+  }
+  if (!plan->checkpoint && plan->asked.elastic()) {
+    plan->warnings.emplace_back("an elastic job without a checkpoint loses its work when it is resized");
+  }
+  for (const char* name : {"MASTER_ADDR", "MASTER_PORT"}) {
+    auto found = input.environment.find(name);
+    if (found != input.environment.end() &&
+        std::find(plan->families.begin(), plan->families.end(), "torch") != plan->families.end()) {
+      plan->warnings.push_back(std::string(name) + "=" + printable(found->second) +
+                               " is set in your environment and stays; unset it to have one chosen for each run");
+    }
+  }
+}
+
+Status check_input(const PlanInput& input) {
+  if (input.command.empty() || input.command[0].empty()) {
+    return Error{Errc::kInvalid, "no command is given: dlrun [options] -- COMMAND [arguments]"};
+  }
+  if (input.work_dir.empty() || input.work_dir[0] != '/') {
+    return Error{Errc::kInternal, "the working directory '" + printable(input.work_dir) + "' is not absolute"};
+  }
+  if (input.allocation.nodes.empty()) return Error{Errc::kInternal, "the allocation has no node"};
+  return {};
+}
+
+void copy_request(const PlanInput& input, const Catalogue::Choice& choice, LaunchPlan* plan) {
+  const Allocation& allocation = input.allocation;
+  plan->job_id = allocation.job_id;
+  plan->job_name = allocation.job_name;
+  plan->under_slurm = allocation.source == Allocation::Source::kSlurm;
+  plan->end_time_s = allocation.end_time_s;
+  plan->slurm_restart_count = allocation.restart_count;
+  plan->framework = choice.entry->name;
+  plan->version = choice.version_text;
+  plan->families = choice.entry->families;
+  if (choice.version != nullptr) {
+    plan->activate = choice.version->activate;
+    plan->framework_environment = choice.version->environment;
+  }
+  plan->command = input.command;
+  plan->work_dir = absolute("/", input.work_dir);
+  plan->job_dir = absolute(allocation.submit_dir.empty() ? plan->work_dir : allocation.submit_dir,
+                           replace_all(input.site.job_dir, "%j", allocation.job_id));
+  plan->checkpoint = input.request.checkpoint;
+  if (plan->checkpoint) plan->checkpoint->path = absolute(plan->work_dir, plan->checkpoint->path);
+  plan->restarts = input.request.restarts;
+  plan->tier = input.request.tier;
+  plan->grace = input.site.grace;
+}
+
+}  // namespace
+
+const char* launch_method_name(LaunchMethod method) {
+  switch (method) {
+    case LaunchMethod::kSrun:
+      return "srun";
+    case LaunchMethod::kMpirun:
+      return "mpirun";
+    case LaunchMethod::kDirect:
+      return "direct";
+  }
+  return "";
+}
+
+Result<LaunchPlan> make_plan(const PlanInput& input) {
+  DL_TRY(check_input(input));
+  DL_TRY_ASSIGN(const Catalogue::Choice choice, input.catalogue->choose(input.request.framework));
+  const PlacementPolicy* policy = find_placement(input.request.placement);
+  if (policy == nullptr) {
+    return Error{Errc::kNotFound, "--placement: '" + printable(input.request.placement) +
+                                      "' is not a rank placement policy; known: " + placement_names()};
+  }
+  LaunchPlan plan;
+  copy_request(input, choice, &plan);
+  plan.placement = policy->name;
+  plan.asked = input.request.learners ? *input.request.learners : default_learners(input.allocation);
+  if (input.request.gpus) {
+    plan.gpus_per_learner = input.request.gpus->count;
+    plan.gpu_type = input.request.gpus->type;
+  }
+  DL_TRY_ASSIGN(const Capacity capacity, find_capacity(input.allocation, plan.asked, plan.gpus_per_learner));
+  const std::vector<int> count = place(input, capacity, *policy, &plan);
+  plan.cpus_per_learner = find_cpus_per_learner(input.allocation, count);
+
+  // An entry written for a newer slurm-dl may name a family that is not known here: said before anything is started.
+  Environment probe;
+  DL_TRY(add_learner_environment(plan, 0, RunFacts{}, &probe));
+
+  warn_about_use(input, count, capacity.overcommit, &plan);
+  warn_about_request(input, &plan);
+  fill_start_command(input, *choice.entry, input.allocation, capacity.overcommit, &plan);
+  return plan;
+}
+
+std::string log_dir(const LaunchPlan& plan, int attempt) {
+  return plan.job_dir + "/logs/attempt-" + std::to_string(attempt);
+}
+
+std::string learner_log(const LaunchPlan& plan, int attempt, int rank) {
+  return log_dir(plan, attempt) + "/learner-" + std::to_string(rank) + ".log";
+}
+
+LearnerContext learner_context(const LaunchPlan& plan, int rank, const RunFacts& facts) {
+  const PlannedLearner& learner = plan.learners[static_cast<size_t>(rank)];
+  LearnerContext context;
+  context.rank = rank;
+  context.world_size = plan.world_size();
+  context.local_rank = learner.local_rank;
+  context.local_world_size = plan.nodes[static_cast<size_t>(learner.node)].learners;
+  context.node_rank = learner.node;
+  context.num_nodes = static_cast<int>(plan.nodes.size());
+  context.master_addr = facts.master_addr;
+  if (context.master_addr.empty()) {
+    context.master_addr = plan.under_slurm ? plan.nodes[static_cast<size_t>(plan.learners[0].node)].name : "127.0.0.1";
+  }
+  context.master_port = facts.master_port;
+  context.gpus_per_learner = plan.gpus_per_learner;
+  context.cpus_per_learner = plan.cpus_per_learner;
+  context.job_id = plan.job_id;
+  context.job_name = plan.job_name;
+  context.run_id = facts.run_id;
+  context.attempt = facts.attempt;
+  context.restarts = facts.restarts;
+  context.max_restarts = plan.restarts;
+  context.job_dir = plan.job_dir;
+  context.log_dir = log_dir(plan, facts.attempt);
+  context.work_dir = plan.work_dir;
+  if (plan.checkpoint) context.checkpoint_dir = plan.checkpoint->path;
+  context.command = quote_command(plan.command);
+  return context;
+}
+
+Status add_learner_environment(const LaunchPlan& plan, int rank, const RunFacts& facts, Environment* environment) {
+  const LearnerContext context = learner_context(plan, rank, facts);
+  DL_TRY(add_family("dl", context, environment));
+  // With the path made absolute: libdlckpt in the learner finds every= and keep= here.
+  if (plan.checkpoint) (*environment)[env::kCheckpoint] = format_checkpoint(*plan.checkpoint);
+  for (const auto& [name, value] : plan.framework_environment) environment->emplace(name, value);
+  for (const std::string& family : plan.families) DL_TRY(add_family(family, context, environment));
+  return {};
+}
+
+std::string quote_command(const std::vector<std::string>& argv) {
+  std::string text;
+  for (const std::string& word : argv) {
+    if (!text.empty()) text += ' ';
+    const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+             std::string_view("@%_+=:,./-").find(c) != std::string_view::npos;
+    });
+    text += plain ? word : "'" + replace_all(word, "'", "'\\''") + "'";
+  }
+  return text;
+}
+
+}  // namespace dl::plan

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cyclic: one rank to each node in turn, full nodes left out; spreads memory and network load of few learners.
+#include "launcher/plan/placement/placement.h"
+
+namespace dl::plan {
+
+std::vector<int> place_cyclic(const std::vector<int>& capacity, int learners) {
+  std::vector<int> left = capacity;
+  std::vector<int> nodes;
+  nodes.reserve(static_cast<size_t>(learners));
+  bool placed = true;
+  while (placed && static_cast<int>(nodes.size()) < learners) {
+    placed = false;
+    for (size_t node = 0; node < left.size() && static_cast<int>(nodes.size()) < learners; ++node) {
+      if (left[node] == 0) continue;
+      --left[node];
+      nodes.push_back(static_cast<int>(node));
+      placed = true;
+    }
+  }
+  return nodes;
+}
+
+}  // namespace dl::plan

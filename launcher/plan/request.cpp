@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/plan/request.h"
+
+#include "launcher/common/env_names.h"
+#include "launcher/common/parse.h"
+
+namespace dl::plan {
+namespace {
+
+// Where a value comes from, for messages, and the value.
+struct Given {
+  std::string source;
+  std::string text;
+};
+
+// The option if it is given, else the variable if it is set and not empty.
+std::optional<Given> find_value(const Environment& environment, const char* variable,
+                                const std::optional<std::string>& value, const char* option) {
+  if (value) return Given{option, *value};
+  auto found = environment.find(variable);
+  if (found == environment.end() || found->second.empty()) return std::nullopt;
+  return Given{variable, found->second};
+}
+
+// Parses the value, if there is one, into *out, and puts its source in front of an error.
+template <typename T, typename Out>
+Status read_value(const std::optional<Given>& given, Result<T> (*parse)(std::string_view), Out* out) {
+  if (!given) return {};
+  auto parsed = parse(given->text);
+  if (!parsed) return std::move(parsed).error().with_context(given->source);
+  *out = std::move(parsed).value();
+  return {};
+}
+
+}  // namespace
+
+Result<Request> read_request(const Environment& environment, const RequestOptions& options, const SiteConfig& site) {
+  Request request;
+  request.tier = site.tier;
+  request.restarts = site.restarts;
+
+  const auto framework = find_value(environment, env::kFramework, options.framework, "--framework");
+  DL_TRY(read_value(framework, parse_framework_ref, &request.framework));
+  if (!framework) request.framework.name = site.framework;
+
+  const auto learners = find_value(environment, env::kLearners, options.learners, "--learners");
+  DL_TRY(read_value(learners, parse_learners, &request.learners));
+  const auto gpus = find_value(environment, env::kGpus, options.gpus, "--gpus");
+  DL_TRY(read_value(gpus, parse_gpus, &request.gpus));
+  const auto checkpoint = find_value(environment, env::kCheckpoint, options.checkpoint, "--checkpoint");
+  DL_TRY(read_value(checkpoint, parse_checkpoint, &request.checkpoint));
+  const auto restarts = find_value(environment, env::kRestarts, options.restarts, "--restarts");
+  DL_TRY(read_value(restarts, parse_restarts, &request.restarts));
+  const auto tier = find_value(environment, env::kTier, std::nullopt, "");
+  DL_TRY(read_value(tier, parse_tier, &request.tier));
+  if (options.placement) request.placement = *options.placement;
+  return request;
+}
+
+}  // namespace dl::plan

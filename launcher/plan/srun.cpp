@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/plan/srun.h"
+
+#include <algorithm>
+
+#include "launcher/common/hostlist.h"
+
+namespace dl::plan {
+namespace {
+
+// What srun would read from the job's environment as if it had been typed: meant for the user's own steps, and in
+// conflict with the options below (srun(1), "INPUT ENVIRONMENT VARIABLES", of 22.05 to 25.11). Not in the list: what
+// names the job and the cluster (SLURM_JOB_ID, SLURM_CONF, ...), debugging, and SLURM_CPU_FREQ_REQ, SLURM_NETWORK and
+// the like, which describe the hardware that the user wants under every step.
+const char* const kScrub[] = {
+    "SLURM_CPU_BIND",
+    "SLURM_CPU_BIND_LIST",
+    "SLURM_CPU_BIND_TYPE",
+    "SLURM_CPU_BIND_VERBOSE",
+    "SLURM_CPUS_PER_GPU",
+    "SLURM_CPUS_PER_TASK",
+    "SLURM_DISTRIBUTION",
+    "SLURM_DIST_LLLP",
+    "SLURM_DIST_PLANESIZE",
+    "SLURM_EXACT",
+    "SLURM_EXCLUSIVE",
+    "SLURM_EXPORT_ENV",
+    "SLURM_GPU_BIND",
+    "SLURM_GPUS",
+    "SLURM_GPUS_PER_NODE",
+    "SLURM_GPUS_PER_SOCKET",
+    "SLURM_GPUS_PER_TASK",
+    "SLURM_GRES",
+    "SLURM_HINT",
+    "SLURM_HOSTFILE",
+    "SLURM_KILL_BAD_EXIT",
+    "SLURM_LABELIO",
+    "SLURM_MEM_BIND",
+    "SLURM_MEM_BIND_LIST",
+    "SLURM_MEM_BIND_PREFER",
+    "SLURM_MEM_BIND_SORT",
+    "SLURM_MEM_BIND_TYPE",
+    "SLURM_MEM_BIND_VERBOSE",
+    "SLURM_MEM_PER_CPU",
+    "SLURM_MEM_PER_GPU",
+    "SLURM_MEM_PER_NODE",
+    "SLURM_MPI_TYPE",
+    "SLURM_NCORES_PER_SOCKET",
+    "SLURM_NNODES",
+    "SLURM_NPROCS",
+    "SLURM_NSOCKETS_PER_NODE",
+    "SLURM_NTASKS",
+    "SLURM_NTASKS_PER_CORE",
+    "SLURM_NTASKS_PER_GPU",
+    "SLURM_NTASKS_PER_NODE",
+    "SLURM_NTASKS_PER_SOCKET",
+    "SLURM_NTASKS_PER_TRES",
+    "SLURM_OPEN_MODE",
+    "SLURM_OVERCOMMIT",
+    "SLURM_OVERLAP",
+    "SLURM_PROLOG",
+    "SLURM_EPILOG",
+    "SLURM_REMOTE_CWD",
+    "SLURM_RESV_PORTS",
+    "SLURM_SPREAD_JOB",
+    "SLURM_SRUN_MULTI",
+    "SLURM_STDERRMODE",
+    "SLURM_STDINMODE",
+    "SLURM_STDOUTMODE",
+    "SLURM_STEP_GRES",
+    "SLURM_TASK_EPILOG",
+    "SLURM_TASK_PROLOG",
+    "SLURM_TEST_EXEC",
+    "SLURM_THREADS",
+    "SLURM_THREADS_PER_CORE",
+    "SLURM_TIMELIMIT",
+    "SLURM_TRES_BIND",
+    "SLURM_TRES_PER_TASK",
+    "SLURM_UNBUFFEREDIO",
+    "SLURM_USE_MIN_NODES",
+    "SLURM_WAIT",
+    "SLURM_WORKING_DIR",
+    "SRUN_CPUS_PER_TASK",
+    "SRUN_EXPORT_ENV",
+};
+
+// srun's own ways of laying out tasks can be told to give the same number to every node; any other map is given to it
+// host by host in a file.
+void fill_srun(const PlanInput& input, const Allocation& allocation, bool overcommit, LaunchPlan* plan) {
+  const size_t nodes = plan->nodes.size();
+  const int per_node = plan->nodes.front().learners;
+  const bool even = std::all_of(plan->nodes.begin(), plan->nodes.end(),
+                                [&](const PlannedNode& node) { return node.learners == per_node; });
+  const bool block = std::is_sorted(plan->learners.begin(), plan->learners.end(),
+                                    [](const PlannedLearner& a, const PlannedLearner& b) { return a.node < b.node; });
+  std::vector<std::string>& argv = plan->argv;
+  argv = {"srun", "--mpi=" + input.mpi_plugin, "--job-name=learners", "--nodes=" + std::to_string(nodes),
+          "--ntasks=" + std::to_string(plan->world_size())};
+  if (even && (block || nodes == 1)) {
+    argv.push_back("--ntasks-per-node=" + std::to_string(per_node));
+    argv.emplace_back("--distribution=block");
+    if (nodes < allocation.nodes.size()) {
+      std::vector<std::string> names;
+      names.reserve(nodes);
+      for (const PlannedNode& node : plan->nodes) names.push_back(node.name);
+      argv.push_back("--nodelist=" + compress_hostlist(names));
+    }
+  } else {
+    plan->hostfile_path = plan->job_dir + "/hostfile";
+    for (const PlannedLearner& learner : plan->learners) {
+      plan->hostfile_text += plan->nodes[static_cast<size_t>(learner.node)].name + "\n";
+    }
+    argv.emplace_back("--distribution=arbitrary");
+    argv.push_back("--nodelist=" + plan->hostfile_path);
+  }
+  if (overcommit) {
+    argv.emplace_back("--overcommit");
+  } else if (allocation.cpus_per_task > 0) {
+    // Since 22.05 srun does not take it from the job any more.
+    argv.push_back("--cpus-per-task=" + std::to_string(allocation.cpus_per_task));
+  }
+  argv.insert(argv.end(), {
+                              // The others must live on when one ends: dlrun decides what a death means.
+                              "--wait=0",
+                              "--kill-on-bad-exit=0",
+                              // A restarted step must not wait until Slurm has cleaned up the one before.
+                              "--overlap",
+                              // All GPUs and CPUs of the node are visible to its learners: peers' GPUs hidden from NCCL
+                              // break P2P, and CPUs are bound by the learner's LOCAL_RANK if at all.
+                              "--cpu-bind=none",
+                              "--gpu-bind=none",
+                              // Also under sbatch --export=NONE, which would leave the agents without DL_CONTROL.
+                              "--export=ALL",
+                              "--input=none",
+                              "--unbuffered",
+                          });
+  argv.push_back(input.agent_path);
+  plan->scrub.assign(std::begin(kScrub), std::end(kScrub));
+}
+
+void fill_mpirun(const PlanInput& input, LaunchPlan* plan) {
+  plan->argv = {"mpirun", "-n", std::to_string(plan->world_size()), "--oversubscribe", "--bind-to", "none"};
+  if (input.as_root) plan->argv.emplace_back("--allow-run-as-root");
+  plan->argv.push_back(input.agent_path);
+}
+
+}  // namespace
+
+void fill_start_command(const PlanInput& input, const FrameworkEntry& entry, const Allocation& allocation,
+                        bool overcommit, LaunchPlan* plan) {
+  if (allocation.source == Allocation::Source::kSlurm) {
+    plan->method = LaunchMethod::kSrun;
+    fill_srun(input, allocation, overcommit, plan);
+  } else if (entry.launch == "mpi") {
+    plan->method = LaunchMethod::kMpirun;
+    fill_mpirun(input, plan);
+  } else {
+    plan->method = LaunchMethod::kDirect;
+    plan->argv = {input.agent_path};
+  }
+}
+
+}  // namespace dl::plan

@@ -17,6 +17,7 @@ spawn() {
     done <"$SB_DIR/cgroups"
     enter_host "$host" $([[ $SB_CGROUP == yes && $host != login ]] && echo "--cgroup=/proc/$(recorded_pid "$host")/ns/cgroup") setsid "$@"
   ) </dev/null >>"$SB_DIR/log/$name.out" 2>&1 9>&- &
+  disown # bash would report its end
   record_pid "$name" $! || die "$name did not start: $(tail -n 3 "$SB_DIR/log/$name.out")"
 }
 munge_works() { [[ -S $SB_DIR/munge/socket ]] && munge -S "$SB_DIR/munge/socket" -n >/dev/null 2>&1; }

@@ -102,7 +102,7 @@ nodes_idle() {
 first_partition() { echo batch; }
 
 cmd_up() {
-  local began=$EPOCHREALTIME node
+  local began=$EPOCHREALTIME node database=''
   read_up_options "$@"
   find_plugins
   check_machine
@@ -129,12 +129,19 @@ cmd_up() {
   connect_login
   write_config "$opt_toml" "${opt_conf[@]+"${opt_conf[@]}"}" || die "the configuration could not be written to $SB_DIR/etc"
   save_settings
+  if [[ $SB_SLURMDBD == yes ]]; then
+    make_database &
+    database=$!
+  fi
   start_daemon munged
   for node in $(node_names); do
     wait_host "$node"
     connect_node "$node"
   done
-  if [[ $SB_SLURMDBD == yes ]]; then start_accounting; fi
+  if [[ $SB_SLURMDBD == yes ]]; then
+    wait $database || die "no data base could be made: $(tail -n 3 "$SB_DIR/log/mariadb-install-db.out")"
+    start_accounting
+  fi
   start_daemon slurmctld
   wait_until 20 controller_answers || die "slurmctld does not answer: $(tail -n 5 "$SB_DIR/log/slurmctld.log")"
   for node in $(node_names); do start_daemon "slurmd@$node"; done

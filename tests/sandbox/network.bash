@@ -25,6 +25,7 @@ claim_subnet() {
       SB_NET=10.77.$k SB_UPLINK=dlsb$k SB_CTL_IP=10.77.$k.1
       ip -batch - <<END
 link set dev dlsb$k alias "uplink of $(net_mark)"
+link set dev dlsb$k addrgenmode none
 addr add 10.77.$k.254/24 dev dlsb$k
 link set dev dlsb$k up
 END

@@ -17,6 +17,7 @@ start_host() {
     for dir in "${groups[@]+"${groups[@]}"}"; do echo $BASHPID >"$dir/cgroup.procs" || exit 1; done
     exec setsid unshare "${flags[@]}" /bin/bash "$parts/node_init.bash" "$SB_DIR" "$name" "${hierarchies[@]+"${hierarchies[@]}"}"
   ) </dev/null >"$SB_DIR/log/$name.log" 2>&1 9>&- &
+  disown # bash would report its end
   record_pid "$name" $! || die "the host $name could not be started; see $SB_DIR/log/$name.log"
 }
 host_settled() { [[ -s $SB_DIR/run/$1.state ]] || is_gone "$1"; }
@@ -77,6 +78,7 @@ run_as() {
   if [[ -n $user && $user != root ]]; then
     id "$user" >/dev/null 2>&1 || usage_error "--user=$user: there is no such user on this machine"
     home=$(getent passwd "$user" | cut -d: -f6)
+    know_user "$user"
     export HOME=$home USER=$user LOGNAME=$user
     as=(setpriv --reuid "$(id -u "$user")" --regid "$(id -g "$user")" --init-groups --)
   fi

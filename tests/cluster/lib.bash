@@ -1,0 +1,124 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# Helpers of the cluster tests: one sandbox per file, and few words to submit and watch jobs. In a test file:
+#
+#   load lib.bash
+#   setup_file() { cluster_up --nodes 2; }
+#   teardown_file() { cluster_down; }
+#   setup() { cluster_setup; }
+#   teardown() { cluster_teardown; }
+#   @test "..." { job=$(submit --dl-learners=2 train.sh); wait_state "$job" COMPLETED 30; }
+#
+# Every wait has a limit in seconds, and says what it saw when the limit passes.
+
+: "${top_srcdir:=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
+: "${top_builddir:=$top_srcdir/build}"
+top_srcdir=$(cd "$top_srcdir" && pwd)
+export top_srcdir top_builddir
+# The installed tree that is tested.
+stage=${DL_STAGE:-$top_builddir/stage}
+
+dl_sandbox() { "$top_srcdir/tests/sandbox/dl-sandbox" "$@"; }
+
+# why_no_cluster: a sentence when this machine cannot run one, nothing otherwise.
+why_no_cluster() {
+  local program
+  ((EUID == 0)) || { echo "needs root"; return; }
+  for program in slurmctld slurmd munged ip; do
+    PATH=$PATH:/usr/sbin:/sbin command -v "$program" >/dev/null || { echo "needs the program $program"; return; }
+  done
+  unshare --net --mount --uts --ipc true 2>/dev/null || echo "needs the right to make namespaces"
+}
+
+# cluster_up [options of dl-sandbox up]: for setup_file. The plugins and programs are those of $stage.
+cluster_up() {
+  local why sum
+  why=$(why_no_cluster)
+  export DL_NO_CLUSTER=$why
+  [[ -z $why ]] || return 0 # cluster_setup skips each test, which bats cannot do for a whole file
+  # One folder per checkout and test file: two checkouts may be tested at once, and an aborted run's remains are found.
+  sum=$(printf '%s' "$top_builddir:${BATS_TEST_FILENAME:-$0}" | cksum | cut -d' ' -f1)
+  export DL_SANDBOX_DIR=/tmp/dlsb-test-$sum
+  dl_sandbox down || true
+  if [[ -d $stage ]]; then set -- --prefix "$stage" "$@"; fi
+  dl_sandbox up "$@" 3>&-
+}
+# cluster_down: for teardown_file. The logs of the daemons are kept beside the test's log when a test failed.
+cluster_down() {
+  [[ -n ${DL_SANDBOX_DIR:-} ]] || return 0
+  if [[ -d $DL_SANDBOX_DIR/log && -e $BATS_FILE_TMPDIR/failed ]]; then
+    local keep
+    keep=$top_builddir/tests/cluster/$(basename "${BATS_TEST_FILENAME%.bats}").logs
+    rm -rf "$keep" && mkdir -p "${keep%/*}" && cp -r "$DL_SANDBOX_DIR/log" "$keep" && echo "# the daemons' logs are in $keep" >&3
+  fi
+  dl_sandbox down
+}
+# cluster_setup: for setup; the test runs in a new folder that every user may write to.
+cluster_setup() {
+  [[ -z ${DL_NO_CLUSTER:-} ]] || skip "$DL_NO_CLUSTER"
+  cd "$(work_folder)" || return 1
+}
+# cluster_teardown: for teardown; ends the test's jobs, and remembers a failure so that cluster_down keeps the logs.
+cluster_teardown() {
+  [[ -n ${DL_SANDBOX_DIR:-} ]] || return 0
+  [[ -n ${BATS_TEST_COMPLETED:-} ]] || touch "$BATS_FILE_TMPDIR/failed"
+  cancel_all
+}
+
+# work_folder: a new folder of this test that every user may enter and write to.
+work_folder() {
+  local folder
+  folder=$(mktemp -d "$DL_SANDBOX_DIR/work.XXXXXX") && chmod 1777 "$folder" && echo "$folder"
+}
+
+# on_login COMMAND…, on_node NODE COMMAND…, as_user USER COMMAND…
+on_login() { dl_sandbox exec -- "$@" 3>&-; }
+on_node() { dl_sandbox exec --node "$1" -- "${@:2}" 3>&-; }
+as_user() { dl_sandbox exec --user "$1" -- "${@:2}" 3>&-; }
+# some_user: a user of this machine that is not root.
+some_user() { echo "${DL_TEST_USER:-nobody}"; }
+
+# submit [options and script of sbatch]: prints the job's id, nothing else; what sbatch said is in $BATS_TEST_TMPDIR/submit.err.
+submit() {
+  local out
+  out=$(on_login sbatch --parsable "$@" 2>"$BATS_TEST_TMPDIR/submit.err") || { cat "$BATS_TEST_TMPDIR/submit.err" >&2; return 1; }
+  echo "${out%%;*}"
+}
+# job_field JOB FIELD: as `scontrol show job` spells it, for example Comment, NumNodes, TresPerNode, Requeue.
+job_field() {
+  on_login scontrol --oneliner show job "$1" | tr '\n' ' ' | sed -nE "s/(.* |^)$2=//p" | sed -E 's/ [A-Z][A-Za-z:/]*=.*//'
+}
+job_state() { on_login squeue -h -t all -j "$1" -o %T 2>/dev/null | head -n 1; }
+node_state() { on_login sinfo -h -N -n "$1" -o %T | head -n 1; }
+
+# wait_for SECONDS WHAT COMMAND…: polls until the command succeeds.
+wait_for() {
+  local limit=$1 what=$2 end=$((SECONDS + $1))
+  shift 2
+  until "$@"; do
+    if ((SECONDS >= end)); then
+      echo "gave up after $limit s waiting until $what" >&2
+      on_login squeue -t all -o '%i %j %T %r %k' >&2 || true
+      return 1
+    fi
+    sleep 0.1
+  done
+}
+# wait_state JOB STATE[,STATE…] SECONDS
+wait_state() { wait_for "$3" "job $1 is $2" in_state "$1" "$2"; }
+in_state() {
+  local state
+  state=$(job_state "$1")
+  [[ -n $state && ,$2, == *,$state,* ]]
+}
+# wait_file FILE PATTERN SECONDS: until a line of the file matches (it may not exist yet).
+wait_file() { wait_for "$3" "$1 has a line with '$2'" grep -qE -- "$2" "$1"; }
+# wait_nodes STATE SECONDS: until all nodes have the state.
+wait_nodes() { wait_for "$2" "all nodes are $1" all_nodes "$1"; }
+all_nodes() { [[ $(on_login sinfo -h -N -o %T | sort -u) == "$1" ]]; }
+cancel_all() { on_login scancel --user=root,"$(some_user)" 2>/dev/null || true; }
+
+# assert_contains TEXT PATTERN: TEXT matches the extended regular expression, else both are shown.
+assert_contains() {
+  grep -qE -- "$2" <<<"$1" || { printf 'expected to match: %s\nbut it is:\n%s\n' "$2" "$1" >&2; return 1; }
+}

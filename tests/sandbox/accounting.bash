@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck disable=SC2154  # settings come from common.bash
+# shellcheck disable=SC2034,SC2154  # the parts share their variables
 # --slurmdbd: MariaDB and slurmdbd on the login host, two tenants (accounts vision and nlp, equal shares) in which every user
 # of this machine is, and the QOS of the two tiers. A job without a QOS gets `normal`, which preempts borrowers too.
 
@@ -74,13 +74,13 @@ start_accounting() {
   start_daemon mariadb
   start_daemon slurmdbd
   mapfile -t users < <(awk -F: '$3 == 0 || $3 == 65534 || ($3 >= 1000 && $3 < 60000) { print $1 }' /etc/passwd | grep -xE '[a-z_][a-z0-9_-]*' | head -n 200)
-  accounting add cluster "dl-$SB_NAME" &&
+  { accounting add cluster "dl-$SB_NAME" &&
     accounting add qos dl-borrow Priority=0 PreemptMode=requeue GraceTime="$SB_GRACE" Flags=NoReserve &&
     accounting add qos dl-guaranteed Priority=1000 Preempt=dl-borrow &&
     accounting modify qos normal set Priority=1000 Preempt=dl-borrow &&
     accounting modify account root set QOS=normal,dl-guaranteed,dl-borrow DefaultQOS=normal &&
     accounting add account vision,nlp Description=tenant Organization=dl Fairshare=1 &&
-    add_users "${users[@]}" || die "the accounts could not be made: $(tail -n 3 "$SB_DIR/log/sacctmgr.out")"
+    add_users "${users[@]}"; } || die "the accounts could not be made: $(tail -n 3 "$SB_DIR/log/sacctmgr.out")"
 }
 add_users() {
   local list

@@ -1,9 +1,10 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2034,SC2154  # the parts share their variables
 # Each node gets its own cgroup (version 1) in these hierarchies, and sees it as the root: Slurm's folders of two nodes of
 # one name never meet, and memory limits and the tracking of a job's processes are the kernel's.
 
-kCgroupHierarchies="freezer memory cpuacct"
+kCgroupHierarchies="freezer memory"
 
 # own_cgroup HIERARCHY: the folder of this process's cgroup, if it can be written to.
 own_cgroup() {
@@ -30,7 +31,7 @@ choose_cgroup() {
   case $1 in
     no) SB_CGROUP=no ;;
     yes)
-      cgroup_usable || die "--cgroup: this system does not let root make cgroups of version 1 (freezer, memory, cpuacct), and Slurm's version 2 needs systemd; leave it out or give --no-cgroup"
+      cgroup_usable || die "--cgroup: this system does not let root make cgroups of version 1 (freezer, memory), and Slurm's version 2 needs systemd; leave it out or give --no-cgroup"
       SB_CGROUP=yes
       ;;
     *) if cgroup_usable; then SB_CGROUP=yes; else SB_CGROUP=no; fi ;;
@@ -45,6 +46,14 @@ make_cgroups() {
     grep -qxF "$dir" "$SB_DIR/cgroups" 2>/dev/null || echo "$dir" >>"$SB_DIR/cgroups"
     echo "$dir/$1"
   done
+}
+# cgroup_pids: what is in them. A job that made a network namespace of its own is found here.
+cgroup_pids() {
+  local dir
+  [[ -r $SB_DIR/cgroups ]] || return 0
+  while read -r dir; do
+    [[ $dir != */dl-sandbox-* || ! -d $dir ]] || find "$dir" -mindepth 2 -name cgroup.procs -exec cat {} + 2>/dev/null
+  done <"$SB_DIR/cgroups" | sort -u
 }
 # remove_cgroups: those that `up` made, deepest first. The kernel lets a folder go only when its processes are gone.
 remove_cgroups() {

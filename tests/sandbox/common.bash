@@ -1,5 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2034,SC2154  # the parts share their variables
 # What every part uses: messages, the choice of the sandbox, and its remembered settings.
 #
 # A sandbox is a folder, $SB_DIR, and the processes in its namespaces. settings (in that folder) is written by `up` alone.
@@ -17,7 +18,7 @@ need_value() { (($# >= 2)) || usage_error "$1: a value is needed"; }
 
 # check_count FLAG VALUE MIN MAX: a whole number in a range.
 check_count() {
-  [[ $2 =~ ^[0-9]{1,6}$ ]] && ((10#$2 >= $3 && 10#$2 <= $4)) || usage_error "$1=$2: a whole number from $3 to $4 is allowed"
+  { [[ $2 =~ ^[0-9]{1,6}$ ]] && ((10#$2 >= $3 && 10#$2 <= $4)); } || usage_error "$1=$2: a whole number from $3 to $4 is allowed"
 }
 
 # choose_sandbox NAME DIR: sets SB_NAME and SB_DIR. What is given wins over $DL_SANDBOX_DIR (set inside a sandbox).
@@ -61,7 +62,9 @@ node_names() {
   local i
   for ((i = 1; i <= SB_NODES; i++)); do echo "n$i"; done
 }
-check_node() { [[ $1 =~ ^n([1-9][0-9]*)$ ]] && ((BASH_REMATCH[1] <= SB_NODES)) || usage_error "no node '$1'; allowed: n1 to n$SB_NODES"; }
+check_node() {
+  { [[ $1 =~ ^n([1-9][0-9]{0,3})$ ]] && ((BASH_REMATCH[1] <= SB_NODES)); } || usage_error "no node '$1'; allowed: n1 to n$SB_NODES"
+}
 
 # wait_until SECONDS COMMAND…: polls, true as soon as the command is.
 wait_until() {
@@ -71,4 +74,12 @@ wait_until() {
     ((${EPOCHREALTIME/[.,]/} < end)) || return 1
     sleep 0.03
   done
+}
+# close_others: closes all descriptors but 0, 1, 2, so that a daemon holds nothing of its starter (locks, pipes, bats' own).
+close_others() {
+  local fd
+  for fd in /proc/self/fd/*; do
+    fd=${fd##*/}
+    ((fd <= 2)) || eval "exec $fd>&-"
+  done 2>/dev/null
 }

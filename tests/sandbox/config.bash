@@ -1,5 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2034,SC2154  # the parts share their variables
 # The files in $SB_DIR/etc: slurm.conf, gres.conf, cgroup.conf, plugstack.conf, dl.toml, hosts.
 
 write_hosts() {
@@ -44,6 +45,8 @@ SelectTypeParameters=CR_Core_Memory
 # Nodes claim CPUs and memory that the one machine has once.
 SlurmdParameters=config_overrides
 ReturnToService=2
+# Each job has its extern step, as on clusters with pam_slurm_adopt.
+PrologFlags=Alloc,Contain
 TaskPlugin=task/$([[ $SB_CGROUP == yes ]] && echo cgroup || echo none)
 ProctrackType=proctrack/$([[ $SB_CGROUP == yes ]] && echo cgroup || echo linuxproc)
 JobAcctGatherType=jobacct_gather/linux
@@ -56,7 +59,6 @@ KillWait=10
 MinJobAge=3600
 PreemptMode=REQUEUE
 END
-  [[ $SB_CGROUP != yes ]] || echo "PrologFlags=Alloc,Contain"
   [[ ! -e $SB_PLUGINS/job_submit_dl.so ]] || echo "JobSubmitPlugins=dl"
   for node in $(node_names); do
     echo "NodeName=$node NodeAddr=$(node_ip "$node") Sockets=1 CoresPerSocket=$SB_CPUS ThreadsPerCore=1 RealMemory=$memory$gres State=UNKNOWN"

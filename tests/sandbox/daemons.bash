@@ -1,5 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2034,SC2154  # the parts share their variables
 # The daemons, each in the foreground of its host's namespaces, recorded under its name: munged, slurmctld, slurmd@NODE,
 # slurmdbd, mariadb.
 
@@ -12,11 +13,14 @@ spawn() {
     # A daemon's environment becomes that of batch jobs in part: nothing of the caller's own cluster may be in it.
     unset SLURM_JOB_ID SLURM_JOBID SLURM_NODELIST SLURMD_NODENAME DL_SANDBOX_DIR
     cd /
-    [[ $SB_CGROUP == yes && $host != login ]] && while read -r group; do
-      echo "$BASHPID" >"$group/$host/cgroup.procs"
-    done <"$SB_DIR/cgroups"
-    enter_host "$host" $([[ $SB_CGROUP == yes && $host != login ]] && echo "--cgroup=/proc/$(recorded_pid "$host")/ns/cgroup") setsid "$@"
-  ) </dev/null >>"$SB_DIR/log/$name.out" 2>&1 9>&- &
+    flags=()
+    if [[ $SB_CGROUP == yes && $host != login ]]; then
+      while read -r group; do echo "$BASHPID" >"$group/$host/cgroup.procs"; done <"$SB_DIR/cgroups"
+      flags=("--cgroup=/proc/$(recorded_pid "$host")/ns/cgroup")
+    fi
+    close_others
+    enter_host "$host" "${flags[@]+"${flags[@]}"}" setsid "$@"
+  ) </dev/null >>"$SB_DIR/log/$name.out" 2>&1 &
   disown # bash would report its end
   record_pid "$name" $! || die "$name did not start: $(tail -n 3 "$SB_DIR/log/$name.out")"
 }

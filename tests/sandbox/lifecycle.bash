@@ -1,5 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2034,SC2154  # the parts share their variables
 # up and down.
 
 # lock_sandbox: one `up` or `down` at a time on a folder; ends with this process (daemons close descriptor 9).
@@ -106,6 +107,7 @@ cmd_up() {
   read_up_options "$@"
   find_plugins
   check_machine
+  choose_cgroup "$opt_cgroup"
   umask 022
   # The folder may hold an older sandbox with other settings: ours are kept aside while those are loaded.
   local mine key
@@ -114,10 +116,9 @@ cmd_up() {
   eval "$mine"
   SB_ID=$(od -An -N4 -tx4 /dev/urandom | tr -d ' ') SB_BOOT=$(</proc/sys/kernel/random/boot_id) SB_STARTED=no
   trap up_failed EXIT
-  mkdir -p "$SB_DIR"/{etc,run,log,state,munge,nodes} && mkdir -m 700 "$SB_DIR/munge/private" || die "$SB_DIR cannot be written to"
+  { mkdir -p "$SB_DIR"/{etc,run,log,state,munge,nodes} && mkdir -m 700 "$SB_DIR/munge/private"; } || die "$SB_DIR cannot be written to"
   for node in $(node_names); do mkdir -p "$SB_DIR/nodes/$node/spool" && mkdir -m 1777 "$SB_DIR/nodes/$node/tmp"; done
   head -c 1024 /dev/urandom >"$SB_DIR/munge/private/key" && chmod 400 "$SB_DIR/munge/private/key"
-  choose_cgroup "$opt_cgroup"
   choose_gpus || die "no GPU device nodes could be made in $SB_DIR/dev"
   SB_CTL_IP='' SB_NET='' SB_UPLINK=''
   save_settings

@@ -1,5 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2034,SC2154  # the parts share their variables
 # The network: a bridge in the login host's own namespace (where the machine's firewall does not reach), one cable to each
 # node, and one cable out to the machine, so that a shell outside can talk to slurmctld.
 #
@@ -20,7 +21,7 @@ claim_subnet() {
   for ((try = 0; try < 250; try++)); do
     k=$(((first + try) % 250 + 1))
     [[ -z $(ip -4 route show root "10.77.$k.0/24") ]] || continue
-    [[ -z $(ip -4 route show match "10.77.$k.0/24" | grep -v '^default') ]] || continue
+    ! ip -4 route show match "10.77.$k.0/24" | grep -qv '^default' || continue
     if said=$(ip link add "dlsb$k" type veth peer name up0 netns "$1" 2>&1); then
       SB_NET=10.77.$k SB_UPLINK=dlsb$k SB_CTL_IP=10.77.$k.1
       ip -batch - <<END

@@ -21,7 +21,7 @@ if (($# > 2)); then
   # The namespace of cgroups begins where we are now (unshare ran after we were moved).
   mount -t tmpfs -o mode=755 "dlsb-$name" /sys/fs/cgroup || fail "/sys/fs/cgroup could not be mounted over"
   for hierarchy in "${@:3}"; do
-    mkdir "/sys/fs/cgroup/$hierarchy" && mount -t cgroup -o "$hierarchy" cgroup "/sys/fs/cgroup/$hierarchy" ||
+    { mkdir "/sys/fs/cgroup/$hierarchy" && mount -t cgroup -o "$hierarchy" cgroup "/sys/fs/cgroup/$hierarchy"; } ||
       fail "the cgroups of $hierarchy could not be mounted"
   done
 fi

@@ -1,5 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2034,SC2154  # the parts share their variables
 # The hosts: a host is a set of namespaces, held by one sleeping process recorded as NAME (login, n1, n2, …).
 
 # start_host NAME: in the background; wait_host waits for it.
@@ -15,8 +16,9 @@ start_host() {
   rm -f "$SB_DIR/run/$name.state"
   (
     for dir in "${groups[@]+"${groups[@]}"}"; do echo $BASHPID >"$dir/cgroup.procs" || exit 1; done
-    exec setsid unshare "${flags[@]}" /bin/bash "$parts/node_init.bash" "$SB_DIR" "$name" "${hierarchies[@]+"${hierarchies[@]}"}"
-  ) </dev/null >"$SB_DIR/log/$name.log" 2>&1 9>&- &
+    close_others
+    exec setsid unshare "${flags[@]}" "$BASH" "$parts/node_init.bash" "$SB_DIR" "$name" "${hierarchies[@]+"${hierarchies[@]}"}"
+  ) </dev/null >"$SB_DIR/log/$name.log" 2>&1 &
   disown # bash would report its end
   record_pid "$name" $! || die "the host $name could not be started; see $SB_DIR/log/$name.log"
 }

@@ -1,5 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2034,SC2154  # the parts share their variables
 # Says in one sentence what this machine lacks, before anything was made.
 
 # need_program PROGRAM DEBIAN-PACKAGE WHAT-FOR

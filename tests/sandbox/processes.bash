@@ -1,5 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2034,SC2154  # the parts share their variables
 # Which processes are ours, and how they end.
 #
 # A process that we start is recorded in $SB_DIR/run/NAME.pid as "PID STARTTIME": a number that was given to another process
@@ -74,7 +75,7 @@ kill_ours() {
     kill_recorded "${name%.pid}" KILL 0
   done
   for ((round = 0; round < 100; round++)); do
-    mapfile -t pids < <(our_pids)
+    mapfile -t pids < <(our_pids; cgroup_pids)
     ((${#pids[@]})) || return 0
     kill -s KILL "${pids[@]}" 2>/dev/null
     sleep 0.05

@@ -116,6 +116,7 @@ Cut cut_name(const std::string& name) {
 Result<std::vector<std::string>> expand_hostlist(std::string_view text, size_t max_hosts) {
   if (text.size() > kMaxText) return Error{Errc::kInvalid, "the list of hosts is longer than 4 MiB"};
   std::vector<std::string> names;
+  if (text.empty()) return names;
   size_t start = 0;
   int depth = 0;
   for (size_t i = 0; i <= text.size(); ++i) {

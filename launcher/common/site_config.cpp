@@ -10,14 +10,8 @@
 #include <cstdlib>
 
 #include "launcher/common/parse.h"
+#include "launcher/common/toml_text.h"
 #include "launcher/common/unique_fd.h"
-
-// toml++ is included here alone. Without exceptions it reports errors as values; the bound on nesting keeps its
-// recursion within the 1 MiB stacks that slurmctld gives its threads.
-#define TOML_EXCEPTIONS 0
-#define TOML_ENABLE_FORMATTERS 0
-#define TOML_MAX_NESTED_VALUES 16
-#include <toml++/toml.h>
 
 namespace dl {
 namespace {
@@ -299,15 +293,10 @@ Result<SiteConfig> parse_site_config(const std::string& text, const std::string&
   if (text.size() > kMaxFileBytes)
     return Error{Errc::kInvalid, fmt::format("{}: is longer than {}", name, format_bytes(kMaxFileBytes))};
   DL_TRY(check_lines(text, name));
-  toml::parse_result parsed = toml::parse(std::string_view(text));
-  if (!parsed) {
-    const toml::parse_error& error = parsed.error();
-    return Error{Errc::kInvalid,
-                 fmt::format("{}:{}: {}", name, error.source().begin.line, printable(error.description(), 300))};
-  }
+  DL_TRY_ASSIGN(const toml::table table, parse_toml(text, name));
   SiteConfig config;
   config.catalogue = default_catalogue(name.find('/') == std::string::npos ? DL_SLURMCONFDIR : folder_of(name));
-  DL_TRY(Reader(name, &config).read(parsed.table(), ""));
+  DL_TRY(Reader(name, &config).read(table, ""));
   return config;
 }
 

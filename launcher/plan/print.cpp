@@ -19,6 +19,7 @@ struct EnvironmentView {
   Environment common;             // set for every learner alike
   std::vector<Environment> own;   // index = rank: differs between learners
   std::vector<std::string> kept;  // set by the user, and left as it is
+  bool port_is_users = false;     // MASTER_PORT is among them
 };
 
 // What one learner finds beyond, or other than, what it inherits.
@@ -37,7 +38,9 @@ EnvironmentView view_environment(const LaunchPlan& plan, const RunFacts& facts, 
   EnvironmentView view;
   // Only variables that the plan knows matter; a big user environment would be copied for each rank.
   Environment known;
-  ignore(add_learner_environment(plan, 0, facts, &known), "make_plan() has tried the same");
+  RunFacts any_port = facts;
+  if (any_port.master_port == 0) any_port.master_port = 1;  // known only to the run, but a variable of ours
+  ignore(add_learner_environment(plan, 0, any_port, &known), "make_plan() has tried the same");
   Environment relevant;
   for (const auto& item : inherited) {
     if (known.count(item.first) != 0) relevant.insert(item);
@@ -46,6 +49,7 @@ EnvironmentView view_environment(const LaunchPlan& plan, const RunFacts& facts, 
   for (const auto& item : relevant) {
     if (view.common.count(item.first) == 0 && known.at(item.first) != item.second) {
       view.kept.push_back(item.first + "=" + item.second);
+      if (item.first == "MASTER_PORT") view.port_is_users = true;
     }
   }
   std::vector<Environment> all;
@@ -88,7 +92,7 @@ std::string learners_text(const LaunchPlan& plan) {
 }
 
 void row(std::string* out, const char* name, const std::string& value) {
-  *out += fmt::format("{:<14}{}\n", name, value);
+  *out += fmt::format("{:<15}{}\n", name, value);
 }
 
 std::string joined(const std::vector<std::string>& words) {

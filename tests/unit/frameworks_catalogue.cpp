@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/catalogue.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+
+namespace dl {
+namespace {
+
+const char* source_dir() {
+  const char* dir = std::getenv("top_srcdir");
+  return dir != nullptr ? dir : ".";
+}
+
+std::vector<std::string> shipped() {
+  const std::string base = std::string(source_dir()) + "/frameworks/";
+  return {base + "generic", base + "mpi", base + "pytorch"};
+}
+
+class Folder {
+ public:
+  Folder() {
+    char name[] = "/tmp/dl-catalogue-XXXXXX";
+    path_ = ::mkdtemp(name);
+  }
+  ~Folder() { std::system(("rm -rf " + path_).c_str()); }  // NOLINT(cert-env33-c,concurrency-mt-unsafe)
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  void write(const std::string& name, const std::string& text) const { std::ofstream(path_ + "/" + name) << text; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+TEST(Catalogue, ShippedEntriesAreRead) {
+  auto catalogue = Catalogue::load(shipped());
+  ASSERT_TRUE(catalogue) << catalogue.error().text;
+  ASSERT_EQ(catalogue->entries().size(), 3U);
+  EXPECT_EQ(catalogue->find("pytorch")->launch, "agent");
+  EXPECT_EQ(catalogue->find("mpi")->launch, "mpi");
+  EXPECT_EQ(catalogue->find("pytorch")->families, (std::vector<std::string>{"torch", "slurm", "ffdl"}));
+  for (const auto& item : catalogue->entries()) EXPECT_FALSE(item.second.summary.empty()) << item.first;
+}
+
+TEST(Catalogue, MissingFolderIsEmptyAndBadFileIsRefused) {
+  EXPECT_TRUE(Catalogue::load({"/nonexistent/frameworks.d"}));
+  const Folder folder;
+  folder.write("x.toml", "sumary = \"typo\"\n");
+  auto bad = Catalogue::load({folder.path()});
+  ASSERT_FALSE(bad);
+  EXPECT_EQ(bad.error().text, folder.path() +
+                                  "/x.toml:1: sumary: unknown key; allowed: default_version, families, launch, probe, "
+                                  "summary, versions");
+}
+
+TEST(Catalogue, LaterFolderReplacesAnEntry) {
+  const Folder folder;
+  folder.write("pytorch.toml",
+               "summary = \"ours\"\n[[versions]]\nversion = \"2.4\"\nactivate = \"module load torch\"\n");
+  folder.write("notes.txt", "not an entry");
+  folder.write(".hidden.toml", "not = an entry");
+  auto folders = shipped();
+  folders.push_back(folder.path());
+  auto catalogue = Catalogue::load(folders);
+  ASSERT_TRUE(catalogue) << catalogue.error().text;
+  EXPECT_EQ(catalogue->find("pytorch")->summary, "ours");
+  EXPECT_EQ(catalogue->find("pytorch")->default_version, "2.4");
+  EXPECT_EQ(catalogue->entries().size(), 3U);
+}
+
+TEST(Catalogue, FifoAndBigFileDoNotHangOrPass) {
+  const Folder folder;
+  ASSERT_EQ(::mkfifo((folder.path() + "/a.toml").c_str(), 0600), 0);
+  auto fifo = Catalogue::load({folder.path()});
+  ASSERT_FALSE(fifo);
+  EXPECT_NE(fifo.error().text.find("not a regular file"), std::string::npos);
+  ::unlink((folder.path() + "/a.toml").c_str());
+  folder.write("b.toml", "# " + std::string(300 * 1024, 'x'));
+  auto big = Catalogue::load({folder.path()});
+  ASSERT_FALSE(big);
+  EXPECT_EQ(big.error().code, Errc::kInvalid);
+}
+
+TEST(Catalogue, ManyFilesAreRefused) {
+  const Folder folder;
+  for (int i = 0; i < 257; ++i) folder.write("f" + std::to_string(i) + ".toml", "");
+  EXPECT_FALSE(Catalogue::load({folder.path()}));
+}
+
+TEST(Catalogue, BadEntriesNameFileLineAndKey) {
+  const struct {
+    const char* text;
+    const char* message;
+  } cases[] = {
+      {"summary = 3", "d/x.toml:1: summary: must be a text in quotation marks"},
+      {"\nlaunch = \"ssh\"", "d/x.toml:2: launch: 'ssh' is not allowed; allowed: agent, mpi"},
+      {"families = \"torch\"", "d/x.toml:1: families: must be a list of texts; allowed: ffdl, mpi, slurm, torch"},
+      {"families = [\"torch\", \"caffe\"]",
+       "d/x.toml:1: families: 'caffe' is not an environment family; allowed: ffdl, mpi, slurm, torch"},
+      {"families = [\"dl\"]",
+       "d/x.toml:1: families: 'dl' is not an environment family; allowed: ffdl, mpi, slurm, torch"},
+      {"families = [\"torch\", \"torch\"]", "d/x.toml:1: families: 'torch' stands there twice"},
+      {"default_version = \"1\"", "d/x.toml:1: default_version: is given, but there are no [[versions]]"},
+      {"default_version = \"2\"\n[[versions]]\nversion = \"1\"",
+       "d/x.toml:1: default_version: '2' is not one of the [[versions]]"},
+      {"[[versions]]\nhidden = true", "d/x.toml:1: versions.version: is missing"},
+      {"[[versions]]\nversion = \"a b\"",
+       "d/x.toml:2: versions.version: 'a b' is not a plain name; allowed: 1 to 64 of A-Z a-z 0-9 . _ + -"},
+      {"[[versions]]\nversion = \"1\"\n[[versions]]\nversion = \"1\"",
+       "d/x.toml:4: versions.version: '1' stands there twice"},
+      {"[[versions]]\nversion = \"1\"\nhidden = \"no\"", "d/x.toml:3: versions.hidden: must be true or false"},
+      {"[[versions]]\nversion = \"1\"\nenvironment = { \"A=B\" = \"x\" }",
+       "d/x.toml:3: versions.environment.A=B: is not the name of an environment variable"},
+      {"[[versions]]\nversion = \"1\"\nenvironment = { A = 1 }",
+       "d/x.toml:3: versions.environment.A: must be a text in quotation marks"},
+      {"[[versions]]\nversion = \"1\"\nactivat = \"x\"",
+       "d/x.toml:3: versions.activat: unknown key; allowed: activate, environment, hidden, version"},
+      {"versions = [1]", "d/x.toml:1: versions: must be tables, each headed [[versions]]"},
+      {"summary = \"a\\u0007b\"", "d/x.toml:1: summary: holds a control character"},
+  };
+  for (const auto& item : cases) {
+    auto entry = Catalogue::parse_entry(item.text, "d/x.toml");
+    ASSERT_FALSE(entry) << item.text;
+    EXPECT_EQ(entry.error().text, item.message);
+    EXPECT_EQ(entry.error().code, Errc::kInvalid);
+  }
+  auto syntax = Catalogue::parse_entry("summary = ", "d/x.toml");
+  ASSERT_FALSE(syntax);
+  EXPECT_EQ(syntax.error().text.rfind("d/x.toml:1: ", 0), 0U) << syntax.error().text;
+  EXPECT_FALSE(Catalogue::parse_entry("", "d/bad name.toml"));
+  EXPECT_FALSE(Catalogue::parse_entry(std::string(100000, '['), "d/x.toml"));
+  // toml++ asserts on these.
+  for (const char* text : {"[=", "\n\n[[[\n\n", "a = 1\n[[ =]]"}) {
+    auto entry = Catalogue::parse_entry(text, "d/x.toml");
+    ASSERT_FALSE(entry) << text;
+    EXPECT_EQ(entry.error().code, Errc::kInvalid);
+  }
+  EXPECT_EQ(Catalogue::parse_entry("\n\n[[[\n\n", "d/x.toml").error().text.rfind("d/x.toml:3: ", 0), 0U);
+}
+
+TEST(Catalogue, ChoosesVersions) {
+  const Folder folder;
+  folder.write("t.toml",
+               "default_version = \"2.1\"\n[[versions]]\nversion = \"2.1\"\n[[versions]]\nversion = \"1.13\"\n"
+               "[[versions]]\nversion = \"0.9\"\nhidden = true\n");
+  folder.write("any.toml", "summary = \"any version\"\n");
+  auto catalogue = Catalogue::load({folder.path()});
+  ASSERT_TRUE(catalogue);
+  EXPECT_EQ(catalogue->choose({"t", ""})->version_text, "2.1");
+  EXPECT_EQ(catalogue->choose({"t", "0.9"})->version_text, "0.9");
+  EXPECT_EQ(catalogue->choose({"any", "7"})->version_text, "7");
+  EXPECT_EQ(catalogue->choose({"any", ""})->version, nullptr);
+  EXPECT_EQ(catalogue->choose({"t", "9"}).error().text, "t has no version '9'; known: 2.1, 1.13");
+  EXPECT_EQ(catalogue->choose({"torch", ""}).error().text, "'torch' is not a known framework; known: any, t");
+  EXPECT_EQ(catalogue->choose({"torch", ""}).error().code, Errc::kNotFound);
+  EXPECT_EQ(Catalogue().choose({"x\n", ""}).error().text,
+            "'x\\x0a' is not a known framework; known: none, the catalogue is empty");
+}
+
+}  // namespace
+}  // namespace dl

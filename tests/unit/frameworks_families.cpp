@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Vectors: where a learner stands -> what it finds.
+#include "frameworks/families.h"
+
+#include <gtest/gtest.h>
+
+namespace dl {
+namespace {
+
+LearnerContext third_of_four() {
+  LearnerContext c;
+  c.rank = 2, c.world_size = 4;
+  c.local_rank = 0, c.local_world_size = 2;
+  c.node_rank = 1, c.num_nodes = 2;
+  c.master_addr = "10.0.0.1", c.master_port = 41234;
+  c.gpus_per_learner = 2, c.cpus_per_learner = 3;
+  c.job_id = "12", c.run_id = "12.1.0", c.attempt = 2, c.restarts = 1, c.max_restarts = 3;
+  c.job_dir = "/j", c.log_dir = "/j/logs/attempt-2", c.work_dir = "/w", c.checkpoint_dir = "/c";
+  c.command = "python3 train.py\n--lr 1";
+  return c;
+}
+
+Environment family(const std::string& name, const LearnerContext& context, Environment env = {}) {
+  const Status status = add_family(name, context, &env);
+  EXPECT_TRUE(status) << name;
+  return env;
+}
+
+TEST(Families, Dl) {
+  const Environment expected{{"DL_RANK", "2"},         {"DL_WORLD_SIZE", "4"},     {"DL_LOCAL_RANK", "0"},
+                             {"DL_NODE_RANK", "1"},    {"DL_NUM_NODES", "2"},      {"DL_LOCAL_WORLD_SIZE", "2"},
+                             {"DL_LOCAL_GPUS", "0,1"}, {"DL_JOB_DIR", "/j"},       {"DL_ATTEMPT", "2"},
+                             {"DL_RUN_ID", "12.1.0"},  {"DL_CHECKPOINT_DIR", "/c"}};
+  EXPECT_EQ(family("dl", third_of_four()), expected);
+}
+
+TEST(Families, Torch) {
+  const Environment expected{{"MASTER_ADDR", "10.0.0.1"},
+                             {"MASTER_PORT", "41234"},
+                             {"RANK", "2"},
+                             {"WORLD_SIZE", "4"},
+                             {"LOCAL_RANK", "0"},
+                             {"LOCAL_WORLD_SIZE", "2"},
+                             {"GROUP_RANK", "1"},
+                             {"GROUP_WORLD_SIZE", "2"},
+                             {"ROLE_RANK", "2"},
+                             {"ROLE_WORLD_SIZE", "4"},
+                             {"ROLE_NAME", "default"},
+                             {"TORCHELASTIC_RESTART_COUNT", "1"},
+                             {"TORCHELASTIC_MAX_RESTARTS", "3"},
+                             {"TORCHELASTIC_RUN_ID", "12.1.0"},
+                             {"TORCHELASTIC_USE_AGENT_STORE", "False"},
+                             {"TORCHELASTIC_ERROR_FILE", "/j/logs/attempt-2/learner-2.error.json"},
+                             {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+                             {"OMP_NUM_THREADS", "3"}};
+  EXPECT_EQ(family("torch", third_of_four()), expected);
+}
+
+TEST(Families, FfdlCountsFromOneAndWritesFloats) {
+  const Environment expected{{"LEARNER_ID", "3"},
+                             {"NUM_LEARNERS", "4"},
+                             {"LEARNER_NAME_PREFIX", "learner"},
+                             {"GPU_COUNT", "2.000000"},
+                             {"JOB_STATE_DIR", "/j"},
+                             {"MODEL_DIR", "/w"},
+                             {"LOG_DIR", "/j/logs/attempt-2"},
+                             {"DATA_DIR", "/w"},
+                             {"RESULT_DIR", "/j/results"},
+                             {"RESULT_BUCKET_DIR", "/j/results"},
+                             {"CHECKPOINT_DIR", "/c"},
+                             {"TRAINING_ID", "12"},
+                             {"TRAINING_COMMAND", "python3 train.py --lr 1"}};
+  EXPECT_EQ(family("ffdl", third_of_four()), expected);
+}
+
+TEST(Families, SlurmNumbersAreThoseOfLearnersAndOnlyInAJob) {
+  LearnerContext c = third_of_four();
+  const Environment env = family("slurm", c, {{"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "12"}});
+  EXPECT_EQ(env.at("SLURM_PROCID"), "2");
+  EXPECT_EQ(env.at("SLURM_NTASKS"), "4");
+  EXPECT_EQ(env.at("SLURM_LOCALID"), "0");
+  EXPECT_EQ(env.at("SLURM_JOB_ID"), "12");
+  c.job_id = "local-20261121-030000-7";
+  EXPECT_EQ(family("slurm", c), Environment());
+}
+
+TEST(Families, MpiGivesRanksBeforeInit) {
+  const Environment env = family("mpi", third_of_four());
+  EXPECT_EQ(env.at("OMPI_COMM_WORLD_RANK"), "2");
+  EXPECT_EQ(env.at("OMPI_COMM_WORLD_LOCAL_SIZE"), "2");
+}
+
+TEST(Families, WhatTheUserSetStaysButIdentitiesAreReplaced) {
+  const Environment env = family("torch", third_of_four(),
+                                 {{"MASTER_PORT", "29500"}, {"OMP_NUM_THREADS", "8"}, {"RANK", "0"}, {"HOME", "/h"}});
+  EXPECT_EQ(env.at("MASTER_PORT"), "29500");
+  EXPECT_EQ(env.at("OMP_NUM_THREADS"), "8");
+  EXPECT_EQ(env.at("RANK"), "2");
+  EXPECT_EQ(env.at("HOME"), "/h");
+  EXPECT_EQ(family("ffdl", third_of_four(), {{"DATA_DIR", "/data"}}).at("DATA_DIR"), "/data");
+}
+
+TEST(Families, UnknownValuesAreLeftUnset) {
+  LearnerContext c;
+  c.job_id = "local-1";
+  c.work_dir = "/w";
+  const Environment torch = family("torch", c);
+  EXPECT_EQ(torch.count("MASTER_PORT"), 0U);
+  EXPECT_EQ(torch.count("TORCHELASTIC_ERROR_FILE"), 0U);
+  EXPECT_EQ(torch.count("OMP_NUM_THREADS"), 0U);
+  c.local_world_size = 2;
+  EXPECT_EQ(family("torch", c).at("OMP_NUM_THREADS"), "1");  // as torchrun
+  // A stale identity goes, even where ours is unknown.
+  EXPECT_EQ(family("dl", c, {{"DL_CHECKPOINT_DIR", "/stale"}}).count("DL_CHECKPOINT_DIR"), 0U);
+  EXPECT_EQ(family("ffdl", c, {{"CHECKPOINT_DIR", "/mine"}}).at("CHECKPOINT_DIR"), "/mine");
+}
+
+TEST(Families, UnknownFamilyNamesTheKnown) {
+  Environment env;
+  const Status status = add_family("caffe", LearnerContext(), &env);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Errc::kNotFound);
+  EXPECT_EQ(status.error().text, "'caffe' is not an environment family; known: dl, ffdl, mpi, slurm, torch");
+  EXPECT_EQ(family_names(), (std::vector<std::string>{"dl", "ffdl", "mpi", "slurm", "torch"}));
+}
+
+}  // namespace
+}  // namespace dl

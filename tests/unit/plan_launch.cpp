@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a plan says in particular cases; whole plans are compared in tests/plan.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "launcher/plan/launch_plan.h"
+#include "launcher/plan/print.h"
+
+namespace dl::plan {
+namespace {
+
+const Catalogue& catalogue() {
+  static const Catalogue loaded = [] {
+    const char* dir = std::getenv("top_srcdir");  // NOLINT(concurrency-mt-unsafe)
+    const std::string base = std::string(dir != nullptr ? dir : ".") + "/frameworks/";
+    auto result = Catalogue::load({base + "generic", base + "mpi", base + "pytorch"});
+    return result ? std::move(result).value() : Catalogue();
+  }();
+  return loaded;
+}
+
+PlanInput input(int learners, int gpus, std::vector<Node> nodes) {
+  PlanInput in;
+  in.catalogue = &catalogue();
+  in.request.framework.name = "pytorch";
+  in.request.learners = LearnerRange{learners, learners};
+  in.request.gpus = GpuRequest{"", gpus};
+  in.allocation.source = Allocation::Source::kSlurm;
+  in.allocation.job_id = "12";
+  in.allocation.submit_dir = "/home/ada";
+  in.allocation.nodes = std::move(nodes);
+  in.command = {"python3", "train.py"};
+  in.work_dir = "/home/ada";
+  return in;
+}
+
+std::string error_of(const PlanInput& in) {
+  auto plan = make_plan(in);
+  return plan ? "no error" : plan.error().text;
+}
+
+bool has(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+TEST(LaunchPlan, TooFewGpusAreSaidInNumbers) {
+  EXPECT_EQ(error_of(input(4, 2, {{"n1", 2, 4, 2}, {"n2", 2, 4, 2}, {"n3", 2, 4, 2}})),
+            "needs 4 learners x 2 GPUs but the allocation has 6 GPUs on 3 nodes");
+  EXPECT_EQ(
+      error_of(input(3, 2, {{"n1", 2, 4, 3}, {"n2", 2, 4, 3}})),
+      "needs 3 learners x 2 GPUs but the allocation has 6 GPUs on 2 nodes, which hold no more than 2 whole learners");
+  EXPECT_EQ(error_of(input(1, 1, {{"n1", 1, 1, 0}})),
+            "needs 1 learner x 1 GPU but the allocation has 0 GPUs on 1 node");
+}
+
+TEST(LaunchPlan, UnknownNamesAreRefusedWithTheKnown) {
+  PlanInput in = input(1, 0, {{"n1", 1, 1, 0}});
+  in.request.framework.name = "torch";
+  EXPECT_EQ(error_of(in), "'torch' is not a known framework; known: generic, mpi, pytorch");
+  in.request.framework.name = "pytorch";
+  in.request.placement = "random";
+  EXPECT_EQ(error_of(in), "--placement: 'random' is not a rank placement policy; known: block, cyclic");
+  in.request.placement = "block";
+  in.command.clear();
+  EXPECT_EQ(error_of(in), "no command is given: dlrun [options] -- COMMAND [arguments]");
+}
+
+TEST(LaunchPlan, ElasticTakesWhatTheAllocationHolds) {
+  PlanInput in = input(1, 1, {{"n1", 2, 2, 2}, {"n2", 2, 2, 2}});
+  in.request.learners = LearnerRange{2, 8};
+  EXPECT_EQ(make_plan(in)->world_size(), 4);
+  in.request.learners = LearnerRange{2, 3};
+  EXPECT_EQ(make_plan(in)->world_size(), 3);
+  in.request.learners = LearnerRange{5, 8};
+  EXPECT_EQ(error_of(in), "needs 5 learners x 1 GPU but the allocation has 4 GPUs on 2 nodes");
+}
+
+TEST(LaunchPlan, MoreLearnersThanTasksOvercommitCpusButNeverGpus) {
+  const PlanInput in = input(8, 1, {{"n1", 1, 1, 4}, {"n2", 1, 1, 4}});
+  auto plan = make_plan(in);
+  ASSERT_TRUE(plan) << plan.error().text;
+  EXPECT_TRUE(has(plan->argv, "--overcommit"));
+  EXPECT_TRUE(has(plan->argv, "--ntasks-per-node=4"));
+  ASSERT_EQ(plan->warnings.size(), 1U);
+  EXPECT_EQ(plan->warnings[0], "8 learners share 2 CPUs; ask for more with --cpus-per-task or --cpus-per-gpu");
+}
+
+TEST(LaunchPlan, WithoutAGpuRequestTheNodesGpusAreShared) {
+  PlanInput in = input(4, 0, {{"n1", 2, 2, 4}, {"n2", 2, 2, 4}});
+  in.request.gpus.reset();
+  auto plan = make_plan(in);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->gpus_per_learner, 2);
+  EXPECT_EQ(plan->learners[1].gpus, (std::vector<int>{2, 3}));
+  in.allocation.nodes[1].gpus = 3;  // no even share
+  EXPECT_EQ(make_plan(in)->gpus_per_learner, 0);
+}
+
+TEST(LaunchPlan, UnevenMapGoesToSrunAsAHostFile) {
+  auto plan = make_plan(input(3, 1, {{"n1", 2, 2, 2}, {"n2", 2, 2, 2}}));
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->hostfile_path, "/home/ada/dl-12/hostfile");
+  EXPECT_EQ(plan->hostfile_text, "n1\nn1\nn2\n");
+  EXPECT_TRUE(has(plan->argv, "--distribution=arbitrary"));
+  EXPECT_TRUE(has(plan->argv, "--nodelist=/home/ada/dl-12/hostfile"));
+}
+
+TEST(LaunchPlan, FewerNodesThanAllocatedAreNamed) {
+  auto plan = make_plan(input(2, 1, {{"n1", 2, 2, 2}, {"n2", 2, 2, 2}}));
+  ASSERT_TRUE(plan);
+  EXPECT_TRUE(has(plan->argv, "--nodelist=n1"));
+  EXPECT_EQ(plan->warnings[0], "1 of 2 nodes get no learner: n2");
+}
+
+TEST(LaunchPlan, PathsAreAbsoluteAndRelativeOnesToTheRightPlace) {
+  PlanInput in = input(1, 0, {{"n1", 1, 1, 0}});
+  in.work_dir = "/scratch/run";
+  in.request.checkpoint = CheckpointSpec{"../ck/", std::nullopt, 50, 3};
+  auto plan = make_plan(in);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->checkpoint->path, "/scratch/ck");
+  EXPECT_EQ(plan->job_dir, "/home/ada/dl-12");  // beside the script that was submitted
+  in.site.job_dir = "/jobs/%j/x-%j";
+  EXPECT_EQ(make_plan(in)->job_dir, "/jobs/12/x-12");
+  Environment environment;
+  ASSERT_TRUE(add_learner_environment(*plan, 0, RunFacts{}, &environment));
+  EXPECT_EQ(environment.at("DL_CHECKPOINT_DIR"), "/scratch/ck");
+  EXPECT_EQ(environment.at("DL_CHECKPOINT"), "/scratch/ck,every=50steps,keep=3");
+}
+
+TEST(LaunchPlan, WithoutSlurmDirectOrThroughMpirun) {
+  PlanInput in = input(2, 0, {});
+  in.allocation = local_allocation("ws", 8, -1, "local-20261121-030000-7", "/home/ada");
+  in.agent_path = "/opt/dl-agent";
+  auto plan = make_plan(in);
+  ASSERT_TRUE(plan) << plan.error().text;
+  EXPECT_EQ(plan->method, LaunchMethod::kDirect);
+  EXPECT_EQ(plan->argv, (std::vector<std::string>{"/opt/dl-agent"}));
+  EXPECT_EQ(plan->job_dir, "/home/ada/dl-local-20261121-030000-7");
+  EXPECT_EQ(plan->cpus_per_learner, 4);
+  EXPECT_TRUE(plan->scrub.empty());
+  in.request.framework.name = "mpi";
+  in.as_root = true;
+  plan = make_plan(in);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->method, LaunchMethod::kMpirun);
+  EXPECT_EQ(plan->argv, (std::vector<std::string>{"mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none",
+                                                  "--allow-run-as-root", "/opt/dl-agent"}));
+}
+
+TEST(LaunchPlan, UserEnvironmentStaysAndIsWarnedOf) {
+  PlanInput in = input(2, 0, {{"n1", 2, 2, 0}});
+  in.environment = {{"MASTER_PORT", "29500"}, {"OMP_NUM_THREADS", "7"}};
+  auto plan = make_plan(in);
+  ASSERT_TRUE(plan);
+  ASSERT_EQ(plan->warnings.size(), 1U);
+  EXPECT_EQ(plan->warnings[0],
+            "MASTER_PORT=29500 is set in your environment and stays; unset it to have one chosen for each run");
+  Environment environment = in.environment;
+  RunFacts facts;
+  facts.master_addr = "10.0.0.1";
+  facts.master_port = 4711;
+  ASSERT_TRUE(add_learner_environment(*plan, 1, facts, &environment));
+  EXPECT_EQ(environment.at("MASTER_PORT"), "29500");
+  EXPECT_EQ(environment.at("MASTER_ADDR"), "10.0.0.1");
+  EXPECT_EQ(environment.at("OMP_NUM_THREADS"), "7");
+  EXPECT_EQ(environment.at("RANK"), "1");
+}
+
+TEST(LaunchPlan, CommandIsQuotedForAShell) {
+  EXPECT_EQ(quote_command({"python3", "-c", "print('a b')", ""}), "python3 -c 'print('\\''a b'\\'')' ''");
+  EXPECT_EQ(quote_command({"a", "--x=y/z", "$HOME"}), "a --x=y/z '$HOME'");
+}
+
+TEST(LaunchPlan, JsonOfHostileTextIsStillJson) {
+  PlanInput in = input(1, 0, {{"n1", 1, 1, 0}});
+  in.command = {"x", "\xff\xfe\"\n"};
+  in.allocation.job_name = "\x1b[31m\"";
+  auto plan = make_plan(in);
+  ASSERT_TRUE(plan);
+  const std::string json = plan_json(*plan, RunFacts{}, {});
+  EXPECT_EQ(json.find('\x1b'), std::string::npos);
+  EXPECT_EQ(plan_text(*plan, RunFacts{}, {}).find('\x1b'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace dl::plan

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dlckpt: checkpoints for deep-learning jobs, durable, checked, and restored at any number of learners.
+
+Two lines in a training loop::
+
+    job = dlckpt.attach(model=model, opt=opt, sched=sched, data=batches)   # restores, if there is something to restore
+    for step in job.steps(total):                                         # saves, and stops when the job is asked to
+        ...
+
+Works under dlrun, torchrun, srun and plain python3; with PyTorch from 1.13 on, with NumPy alone, or with neither. Pure
+Python (3.9 or newer) over the C library libdlckpt, which is loaded when the first checkpoint directory is opened. See
+dlckpt-python(3); the C functions one by one are in dlckpt.context, the file format in dlckpt-format(5).
+"""
+from .context import Context, Lease
+from .errors import (BusyError, CorruptError, DeniedError, Error, InternalError, InvalidError, IoError, LibraryError,
+                     MismatchError, NoMemoryError, NoSpaceError, NotFoundError, StateError, WaitTimeoutError)
+from .job import EXIT_NOT_SAVED, EXIT_SAVED, Job, attach, set_log
+from .library import version
+from .objects import PerRank
+from .samplers import GlobalBatches
+from .shard import Shard
+from .world import World, find_world, split_evenly
+
+__all__ = [
+    "attach", "Job", "GlobalBatches", "Shard", "PerRank", "Context", "Lease", "World", "find_world", "split_evenly",
+    "set_log", "version", "EXIT_SAVED", "EXIT_NOT_SAVED",
+    "Error", "BusyError", "CorruptError", "DeniedError", "InternalError", "InvalidError", "IoError", "LibraryError",
+    "MismatchError", "NoMemoryError", "NoSpaceError", "NotFoundError", "StateError", "WaitTimeoutError",
+]

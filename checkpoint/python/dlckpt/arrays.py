@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NumPy arrays, torch tensors and Shards as host memory that libdlckpt can write from and read into.
+
+Neither NumPy nor torch is imported here unless the program has imported it: a value of theirs cannot exist before.
+"""
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any, Callable, NamedTuple, Optional, Tuple
+
+from . import dtypes
+from .errors import StateError
+from .shard import Shard
+
+
+class ArrayInfo(NamedTuple):
+    """What a checkpoint records of an array. ``shape`` is the local one; ``global_shape`` and ``offset`` differ from
+    (shape, None) only for a Shard."""
+
+    kind: str  # "numpy" or "torch"
+    dtype: str
+    shape: Tuple[int, ...]
+    global_shape: Tuple[int, ...]
+    offset: Optional[Tuple[int, ...]]
+
+
+class HostMemory(NamedTuple):
+    """C-ordered host memory without gaps. ``owner`` keeps it alive. After libdlckpt has written to it, ``finish()`` brings
+    the values to where they belong, if they are not there yet."""
+
+    pointer: int
+    owner: object
+    finish: Optional[Callable[[], None]]
+
+
+def _numpy() -> Any:
+    return sys.modules.get("numpy")
+
+
+def is_array(value: Any) -> bool:
+    """True for a NumPy array (not a NumPy scalar), a torch tensor and a Shard of either."""
+    if isinstance(value, Shard):
+        return True
+    np = _numpy()
+    if np is not None and isinstance(value, np.ndarray):
+        return True
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def describe(value: Any, where: str) -> ArrayInfo:
+    """StateError, naming ``where``, if its element type or layout cannot be stored."""
+    if isinstance(value, Shard):
+        inner = describe(value.array, where)
+        return inner._replace(global_shape=value.global_shape, offset=value.offset)
+    np = _numpy()
+    if np is not None and isinstance(value, np.ndarray):
+        if type(value) not in (np.ndarray, np.memmap):
+            raise StateError("%s: an array of the class %s cannot be stored; give a plain numpy.ndarray" %
+                             (where, type(value).__name__))
+        name = value.dtype.name
+        if not dtypes.known(name) or value.dtype.itemsize != dtypes.size(name):
+            raise StateError("%s: a NumPy array of dtype '%s' cannot be stored; allowed: %s" %
+                             (where, value.dtype, ", ".join(dtypes.DTYPES)))
+        shape = tuple(int(n) for n in value.shape)
+        return ArrayInfo("numpy", name, shape, shape, None)
+    from . import torch_adapter
+    name, shape = torch_adapter.describe_tensor(value, where)
+    return ArrayInfo("torch", name, shape, shape, None)
+
+
+def to_host(value: Any, staging: Any = None) -> HostMemory:
+    """The values of the array as host memory: its own if it is contiguous and little-endian on the CPU, else a copy, made
+    in ``staging`` (an owner returned before for the same array) if that fits."""
+    if isinstance(value, Shard):
+        return to_host(value.array, staging)
+    np = _numpy()
+    if np is not None and isinstance(value, np.ndarray):
+        if not _is_plain(value):
+            value = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("=")).reshape(value.shape)
+        return HostMemory(value.ctypes.data if value.size else 0, value, None)
+    from . import torch_adapter
+    return torch_adapter.tensor_to_host(value, staging)
+
+
+def into_place(value: Any) -> HostMemory:
+    """Host memory to restore the array's values into, in place; call finish() afterwards if it is not None."""
+    if isinstance(value, Shard):
+        return into_place(value.array)
+    np = _numpy()
+    if np is not None and isinstance(value, np.ndarray):
+        if not value.flags.writeable:
+            raise StateError("a NumPy array that is to be restored is read-only; give a writable one")
+        if _is_plain(value):
+            return HostMemory(value.ctypes.data if value.size else 0, value, None)
+        staging = np.empty(value.shape, dtype=value.dtype.newbyteorder("="))
+        return HostMemory(staging.ctypes.data if staging.size else 0, staging, lambda: np.copyto(value, staging))
+    from . import torch_adapter
+    return torch_adapter.tensor_into_place(value)
+
+
+def empty(kind: str, dtype: str, shape: Tuple[int, ...]) -> Any:
+    """A new array on the host to restore into, its values undefined."""
+    if kind == "numpy":
+        import numpy as np
+        if dtype == "bfloat16" or dtype.startswith("float8"):
+            import ml_dtypes  # only a program that uses it has such arrays
+            return np.empty(shape, dtype=getattr(ml_dtypes, dtype))
+        return np.empty(shape, dtype=dtype)
+    from . import torch_adapter
+    return torch_adapter.empty_tensor(dtype, shape)
+
+
+def copy(target: Any, values: Any) -> None:
+    """Puts the elements of an array into another of the same dtype and shape."""
+    data, host = to_bytes(values), into_place(target)
+    if data:
+        ctypes.memmove(host.pointer, data, len(data))
+    if host.finish is not None:
+        host.finish()
+
+
+def to_bytes(value: Any) -> bytes:
+    """The elements in C order, little-endian."""
+    info = describe(value, "array")
+    host = to_host(value)
+    return ctypes.string_at(host.pointer, _num_bytes(info)) if host.pointer else b""
+
+
+def from_bytes(kind: str, dtype: str, shape: Tuple[int, ...], data: bytes) -> Any:
+    """The inverse of to_bytes: a new array. StateError if the length does not fit."""
+    value = empty(kind, dtype, shape)
+    host = into_place(value)
+    expected = _num_bytes(ArrayInfo(kind, dtype, shape, shape, None))
+    if expected != len(data):
+        raise StateError("an array of %d bytes was found where %s %s needs %d" % (len(data), dtype, shape, expected))
+    if data:
+        ctypes.memmove(host.pointer, data, len(data))
+    return value
+
+
+def _num_bytes(info: ArrayInfo) -> int:
+    count = 1
+    for size in info.shape:
+        count *= size
+    return count * dtypes.size(info.dtype)
+
+
+def _is_plain(array: Any) -> bool:
+    return bool(array.flags.c_contiguous and array.dtype.isnative)

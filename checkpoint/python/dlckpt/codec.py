@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python state as JSON plus arrays, and back. Nothing is pickled: reading a checkpoint can run no code of its writer.
+
+What can be stored: None, bool, int, float, complex, str, bytes; list, tuple, dict, OrderedDict, Counter, deque, set,
+frozenset of such; NumPy arrays and scalars; torch tensors, dtypes and devices; Shards. Types are matched exactly, so what
+comes back has the type that went in. All else is refused with a StateError which says where it was found.
+
+JSON values stand for themselves but for objects with a key "$", which name a type:
+{"$": "tuple", "v": [...]}, {"$": "tensor", "path": ..., "kind": "torch", "dtype": "float32", "shape": [2, 3]} (its elements
+are the dataset of that path), {"$": "array", ..., "v": base64} (the elements are here), and so on.
+"""
+from __future__ import annotations
+
+import base64
+import math
+import sys
+from collections import Counter, OrderedDict, deque
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from . import arrays, dtypes
+from .errors import StateError
+
+MAX_DEPTH = 100
+
+# (path, array): takes an array of a tree, or returns False: it is put into the JSON. None instead of it: so are all.
+Sink = Callable[[str, Any], Optional[bool]]
+# The reference {"$": "tensor", ...} -> the array that holds its values.
+Source = Callable[[Dict[str, Any]], Any]
+
+
+def escape(part: Any) -> str:
+    """One key as one part of a tensor's path: 'a/b' -> 'a%2Fb'. Different keys give different parts."""
+    text = "%" + type(part).__name__ + ":" + repr(part) if not isinstance(part, (str, int)) else str(part)
+    out = "".join("%%%02X" % ord(c) if c in "/%" or ord(c) < 32 or ord(c) == 127 else c for c in text)
+    if out in ("", ".", ".."):
+        out = "%" if out == "" else out.replace(".", "%2E")
+    return out
+
+
+def encode(value: Any, path: str, sink: Optional[Sink], depth: int = 0) -> Any:
+    """The JSON of a tree. ``path`` is where it is ("opt/state"), for tensors' paths and for messages."""
+    kind = type(value)
+    if value is None or kind in (bool, int, str):
+        return value
+    if kind is float:
+        return value if math.isfinite(value) else {"$": "float", "v": repr(value)}
+    if depth > MAX_DEPTH:
+        raise StateError("%s: nested deeper than %d levels" % (path, MAX_DEPTH))
+    if kind is complex:
+        return {"$": "complex", "v": [encode(value.real, path, sink), encode(value.imag, path, sink)]}
+    if kind is bytes:
+        return {"$": "bytes", "v": base64.b64encode(value).decode()}
+    if arrays.is_array(value):
+        return _encode_array(value, path, sink)
+    if kind is dict:
+        return _encode_dict(value, path, sink, depth)
+    if kind in (OrderedDict, Counter):
+        return {"$": "odict" if kind is OrderedDict else "counter", "v": _encode_pairs(value, path, sink, depth)}
+    if kind is list:
+        return _encode_items(value, path, sink, depth)
+    if kind is tuple:
+        return {"$": "tuple", "v": _encode_items(value, path, sink, depth)}
+    if kind is deque:
+        return {"$": "deque", "maxlen": value.maxlen, "v": _encode_items(value, path, sink, depth)}
+    if kind in (set, frozenset):
+        return {"$": kind.__name__, "v": _encode_items(sorted(value, key=repr), path, sink, depth)}
+    return _encode_foreign(value, path)
+
+
+def _encode_items(items: Any, path: str, sink: Optional[Sink], depth: int) -> List[Any]:
+    return [encode(item, "%s/%d" % (path, index), sink, depth + 1) for index, item in enumerate(items)]
+
+
+def _encode_pairs(value: Any, path: str, sink: Optional[Sink], depth: int) -> List[List[Any]]:
+    pairs, seen = [], {}
+    for key, item in value.items():
+        part = escape(key)
+        if part in seen:  # 1 and "1": give the second a path of its own
+            part = "%" + type(key).__name__ + ":" + part
+        seen[part] = True
+        pairs.append([encode(key, path, None, depth + 1), encode(item, path + "/" + part, sink, depth + 1)])
+    return pairs
+
+
+def _encode_dict(value: Dict[Any, Any], path: str, sink: Optional[Sink], depth: int) -> Any:
+    pairs = _encode_pairs(value, path, sink, depth)
+    if all(type(key) is str for key in value) and "$" not in value:
+        return {key: item for key, (_, item) in zip(value, pairs)}
+    return {"$": "dict", "v": pairs}
+
+
+def _encode_array(value: Any, path: str, sink: Optional[Sink]) -> Dict[str, Any]:
+    info = arrays.describe(value, path)
+    out: Dict[str, Any] = {"$": "tensor", "path": path, "kind": info.kind, "dtype": info.dtype,
+                           "shape": list(info.global_shape)}
+    if info.offset is not None:
+        out["sharded"] = True
+    if sink is not None and sink(path, value) is not False:
+        return out
+    if info.offset is not None:
+        raise StateError("%s: a Shard cannot be part of the state of one learner" % path)
+    del out["path"]
+    out["$"], out["v"] = "array", base64.b64encode(arrays.to_bytes(value)).decode()
+    return out
+
+
+def _encode_foreign(value: Any, path: str) -> Any:
+    np, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if np is not None and isinstance(value, np.generic):
+        scalar = np.asarray(value)
+        if type(value) is scalar.dtype.type and dtypes.known(scalar.dtype.name):
+            return {"$": "scalar", "dtype": scalar.dtype.name, "v": base64.b64encode(arrays.to_bytes(scalar)).decode()}
+    if torch is not None:
+        if isinstance(value, torch.dtype):
+            return {"$": "torch.dtype", "v": str(value).split(".", 1)[1]}
+        if isinstance(value, torch.device):
+            return {"$": "torch.device", "v": str(value)}
+        if type(value) is torch.Size:
+            return {"$": "tuple", "v": list(value)}
+    raise StateError(
+        "%s: a value of type %s.%s cannot be stored in a checkpoint (nothing is pickled); allowed: None, numbers, text, bytes, "
+        "lists, tuples, dicts, sets, arrays and tensors. Give the object a state_dict() of such values, or leave it out" %
+        (path, type(value).__module__, type(value).__qualname__))
+
+
+def decode(value: Any, source: Source, depth: int = 0) -> Any:
+    """The tree of a JSON value. Arrays that were put elsewhere come from ``source``. StateError for what no version so far
+    has written."""
+    if depth > 2 * MAX_DEPTH:
+        raise StateError("the checkpoint's state is nested too deeply")
+    if isinstance(value, list):
+        return [decode(item, source, depth + 1) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "$" not in value:
+        return {key: decode(item, source, depth + 1) for key, item in value.items()}
+    return _decode_tagged(value, source, depth)
+
+
+def _decode_tagged(value: Dict[str, Any], source: Source, depth: int) -> Any:
+    tag, content = value["$"], value.get("v")
+    if tag == "tensor":
+        return source(value)
+    if tag == "array":
+        return arrays.from_bytes(value["kind"], value["dtype"], tuple(value["shape"]), base64.b64decode(content))
+    if tag == "scalar":
+        return arrays.from_bytes("numpy", value["dtype"], (), base64.b64decode(content))[()]
+    if tag == "float":
+        return float(content)
+    if tag == "complex":
+        return complex(decode(content[0], source), decode(content[1], source))
+    if tag == "bytes":
+        return base64.b64decode(content)
+    if tag in ("torch.dtype", "torch.device"):
+        from . import torch_adapter
+        return torch_adapter.named_constant(tag, content)
+    if tag in ("dict", "odict", "counter"):
+        pairs: List[Tuple[Any, Any]] = [(decode(k, source, depth + 1), decode(v, source, depth + 1)) for k, v in content]
+        return {"dict": dict, "odict": OrderedDict, "counter": _counter}[tag](pairs)
+    items = decode(content, source, depth + 1) if isinstance(content, list) else None
+    if items is not None and tag in ("tuple", "set", "frozenset"):
+        return {"tuple": tuple, "set": set, "frozenset": frozenset}[tag](items)
+    if items is not None and tag == "deque":
+        return deque(items, value.get("maxlen"))
+    raise StateError("the checkpoint holds a value of the kind '%s', which this version of dlckpt does not know" % tag)
+
+
+def _counter(pairs: List[Tuple[Any, Any]]) -> Counter:
+    return Counter(dict(pairs))
+
+
+def references(value: Any, found: Optional[Dict[str, Dict[str, Any]]] = None) -> Dict[str, Dict[str, Any]]:
+    """All {"$": "tensor"} references of a JSON value, by path."""
+    found = {} if found is None else found
+    if isinstance(value, list):
+        for item in value:
+            references(item, found)
+    elif isinstance(value, dict):
+        if value.get("$") == "tensor":
+            found[value["path"]] = value
+        else:
+            for item in value.values():
+                references(item, found)
+    return found

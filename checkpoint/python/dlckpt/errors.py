@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors of dlckpt: one exception class per code of ``enum dlckpt_error`` (dlckpt.h), all derived from :class:`Error`.
+
+Each carries the code (``.code``), its name (``.name``, "DLCKPT_E_NO_SPACE") and the sentence for the user (``.sentence``,
+which is also ``str(error)``).
+"""
+from __future__ import annotations
+
+from typing import Dict, Type
+
+
+class Error(Exception):
+    """Something about checkpoints failed; every committed checkpoint is untouched."""
+
+    code: int = 11
+    name: str = "DLCKPT_E_INTERNAL"
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+
+
+class InvalidError(Error):
+    """An argument is malformed or out of range; nothing was done."""
+
+    code, name = 1, "DLCKPT_E_INVALID"
+
+
+class NotFoundError(Error):
+    """No checkpoint, or no such train step, tensor or blob."""
+
+    code, name = 2, "DLCKPT_E_NOT_FOUND"
+
+
+class BusyError(Error):
+    """The directory is in use by another job; the sentence names it."""
+
+    code, name = 3, "DLCKPT_E_BUSY"
+
+
+class DeniedError(Error):
+    """Not permitted, or a read-only file system."""
+
+    code, name = 4, "DLCKPT_E_DENIED"
+
+
+class NoSpaceError(Error):
+    """Disk or quota full; the attempt was removed, older checkpoints are untouched."""
+
+    code, name = 5, "DLCKPT_E_NO_SPACE"
+
+
+class IoError(Error):
+    """A system call failed, a failed fsync included; the attempt was removed."""
+
+    code, name = 6, "DLCKPT_E_IO"
+
+
+class CorruptError(Error):
+    """Checkpoints exist, but none verifies."""
+
+    code, name = 7, "DLCKPT_E_CORRUPT"
+
+
+class MismatchError(Error):
+    """The checkpoint does not fit the program (names, dtypes, shapes, objects); nothing was loaded."""
+
+    code, name = 8, "DLCKPT_E_MISMATCH"
+
+
+class WaitTimeoutError(Error):
+    """Another learner did not arrive in time; nothing was committed."""
+
+    code, name = 9, "DLCKPT_E_TIMEOUT"
+
+
+class NoMemoryError(Error):
+    """Out of memory."""
+
+    code, name = 10, "DLCKPT_E_MEMORY"
+
+
+class InternalError(Error):
+    """A fault of the library."""
+
+    code, name = 11, "DLCKPT_E_INTERNAL"
+
+
+class LibraryError(Error):
+    """libdlckpt could not be found or loaded, or is of another API version (no code of the C API)."""
+
+
+class StateError(InvalidError):
+    """A value in the state cannot be represented in a checkpoint; the sentence names where it is and its type."""
+
+
+_BY_CODE: Dict[int, Type[Error]] = {
+    cls.code: cls
+    for cls in (InvalidError, NotFoundError, BusyError, DeniedError, NoSpaceError, IoError, CorruptError, MismatchError,
+                WaitTimeoutError, NoMemoryError, InternalError)
+}
+
+
+def error_for(code: int, sentence: str) -> Error:
+    """The exception for a code of the C API. An unknown code (a newer library) gives a plain Error with that code."""
+    cls = _BY_CODE.get(code)
+    if cls is not None:
+        return cls(sentence)
+    error = Error(sentence or "libdlckpt returned the unknown code %d" % code)
+    error.code, error.name = code, "DLCKPT_E_%d" % code
+    return error

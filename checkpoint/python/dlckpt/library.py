@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds libdlckpt and declares its C ABI (checkpoint/include/dlckpt.h) for ctypes. Nothing is loaded on import.
+
+Where the library is looked for, in this order:
+
+1. ``$DLCKPT_LIBRARY``, the path of the shared object; if set, nothing else is tried
+2. beside this package: it lives in PREFIX/share/slurm-dl/python/dlckpt, so PREFIX/lib, lib64 and lib/<multiarch>
+3. the system's own search path (``ld.so``)
+"""
+from __future__ import annotations
+
+import ctypes
+import glob
+import os
+from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint, c_void_p
+from typing import Iterator, Optional
+
+from .errors import LibraryError
+
+SONAME = "libdlckpt.so.0"
+
+OK = 0
+REPLICATED, OPTIONAL = 1, 2
+WANT_SAVE, WANT_EXIT = 1, 2
+LATEST = -1
+MAX_DIMS = 32
+LEASE_EXPIRY_S = 60
+
+
+class Options(ctypes.Structure):
+    """struct dlckpt_options; zero and NULL mean "from the environment"."""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("dir", c_char_p),
+        ("rank", c_int),
+        ("world_size", c_int),
+        ("run_id", c_char_p),
+        ("every_s", c_double),
+        ("every_steps", c_int64),
+        ("keep", c_int),
+        ("timeout_s", c_double),
+    ]
+
+
+_INT64S = POINTER(c_int64)
+
+# name: (result type, argument types), in the order of the header.
+_FUNCTIONS = {
+    "dlckpt_open": (c_int, [POINTER(Options), POINTER(c_void_p)]),
+    "dlckpt_open_error": (c_char_p, []),
+    "dlckpt_close": (None, [c_void_p]),
+    "dlckpt_tensor": (c_int, [c_void_p, c_char_p, c_int, c_int, _INT64S, _INT64S, _INT64S, c_void_p, c_uint]),
+    "dlckpt_blob": (c_int, [c_void_p, c_char_p, c_char_p, c_size_t, c_int]),
+    "dlckpt_get_blob": (c_int, [c_void_p, c_char_p, POINTER(c_void_p), POINTER(c_size_t)]),
+    "dlckpt_forget": (c_int, [c_void_p, c_char_p]),
+    "dlckpt_want": (c_int, [c_void_p, c_int64]),
+    "dlckpt_save": (c_int, [c_void_p, c_int64]),
+    "dlckpt_restore": (c_int, [c_void_p, c_int64, POINTER(c_int64)]),
+    "dlckpt_latest": (c_int64, [c_void_p]),
+    "dlckpt_exit_code": (c_int, [c_void_p]),
+    "dlckpt_finished": (None, [c_void_p]),
+    "dlckpt_errmsg": (c_char_p, [c_void_p]),
+    "dlckpt_error_name": (c_char_p, [c_int]),
+    "dlckpt_dtype_size": (c_size_t, [c_int]),
+    "dlckpt_dtype_name": (c_char_p, [c_int]),
+    "dlckpt_version": (c_char_p, []),
+    "dlckpt_lease_acquire": (c_int, [c_char_p, c_char_p, c_char_p, POINTER(c_void_p)]),
+    "dlckpt_lease_token": (c_char_p, [c_void_p]),
+    "dlckpt_lease_renew": (c_int, [c_void_p]),
+    "dlckpt_lease_release": (None, [c_void_p]),
+}
+
+_loaded: Optional[ctypes.CDLL] = None
+
+
+def candidates() -> Iterator[str]:
+    """The paths and names to try, in order; see the module's text."""
+    given = os.environ.get("DLCKPT_LIBRARY")
+    if given:
+        yield given
+        return
+    here = os.path.dirname(os.path.abspath(__file__))
+    prefix = os.path.normpath(os.path.join(here, "..", "..", "..", ".."))
+    for folder in ("lib", "lib64", os.path.join("lib", "*-linux-gnu*")):
+        for path in sorted(glob.glob(os.path.join(prefix, folder, SONAME))):
+            yield path
+    yield SONAME
+
+
+def load() -> ctypes.CDLL:
+    """The library, loaded once per process. Calls release the GIL. Raises LibraryError, which says what was tried."""
+    global _loaded
+    if _loaded is not None:
+        return _loaded
+    tried = []
+    for name in candidates():
+        try:
+            library = ctypes.CDLL(name)
+        except OSError as error:
+            tried.append("%s (%s)" % (name, error))
+            continue
+        _declare(library, name)
+        _loaded = library
+        return library
+    raise LibraryError("libdlckpt was not found; set DLCKPT_LIBRARY to the path of %s. Tried: %s" % (SONAME, "; ".join(tried)))
+
+
+def _declare(library: ctypes.CDLL, name: str) -> None:
+    for function, (result, arguments) in _FUNCTIONS.items():
+        try:
+            symbol = getattr(library, function)
+        except AttributeError:
+            raise LibraryError("%s has no function %s: it is not a libdlckpt that fits this dlckpt package" %
+                               (name, function)) from None
+        symbol.restype = result
+        symbol.argtypes = arguments
+
+
+def version() -> str:
+    """Version of the loaded library, "0.1.0"."""
+    return (load().dlckpt_version() or b"").decode()

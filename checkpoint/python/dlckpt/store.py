@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Between the attached objects and a Context: what is registered for a save, and how a checkpoint is given back.
+
+A checkpoint holds, besides the tensors, two blobs of JSON (codec.py): STATE, the same for all learners (rank 0's copy), with
+the trees of all objects and of job.state, and RANK, each learner's own, with random states and PerRank objects.
+"""
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
+
+from . import arrays, codec, library
+from .context import Context
+from .errors import CorruptError, Error, MismatchError, NotFoundError, StateError
+from .objects import DefaultRandomEntry, Entry, apply_error
+from .shard import Shard
+from .world import World
+
+STATE_BLOB = "dlckpt.python/state.json"
+RANK_BLOB = "dlckpt.python/rank.json"
+SCHEMA = 1
+
+
+class Restored(NamedTuple):
+    """train_step, world size of the run that saved it, and remarks for the user."""
+
+    step: int
+    world_size: int
+    notes: List[str]
+
+
+class Store:
+    """Saves and restores a fixed set of entries through one context. ``state`` is job.state, the user's dict."""
+
+    def __init__(self, context: Context, world: World, entries: List[Entry], state: Dict[str, Any], strict: bool) -> None:
+        self._context = context
+        self._world = world
+        self._shared = [e for e in entries if not e.per_rank]
+        self._own = [e for e in entries if e.per_rank]
+        self._state = state
+        self._strict = strict
+        self._registered: Dict[str, Tuple[Any, ...]] = {}
+        self._owners: Dict[str, object] = {}
+
+    # ---- save ----------------------------------------------------------------------------------------------------------
+
+    def encode(self, step: int) -> Tuple[Dict[str, Any], Dict[str, Any], Dict[str, Tuple[Any, bool]]]:
+        """(STATE, RANK, {path: (array, whether its writing may be divided)}). StateError for what cannot be stored; nothing is
+        changed."""
+        found: Dict[str, Tuple[Any, bool]] = {}
+
+        def sink_for(entry: Optional[Entry]) -> codec.Sink:
+            def sink(path: str, value: Any) -> bool:
+                if path in found:
+                    raise StateError("%s: two values of the state have this path" % path)
+                divided = isinstance(value, Shard) or (entry is not None and entry.same_everywhere(path))
+                if not divided and len(value.shape) == 0:
+                    return False  # learner 0's copy: in STATE, for a scalar cannot be registered by one learner alone
+                found[path] = (value, divided)
+                return True
+            return sink
+
+        shared = {
+            "schema": SCHEMA,
+            "train_step": step,
+            "world_size": self._world.size,
+            "objects": {e.name: codec.encode(e.capture(), codec.escape(e.name), sink_for(e)) for e in self._shared},
+            "state": codec.encode(self._state, "state", sink_for(None)),
+        }
+        own = {
+            "schema": SCHEMA,
+            "rank": self._world.rank,
+            "objects": {e.name: codec.encode(e.capture(), codec.escape(e.name), None) for e in self._own},
+        }
+        return shared, own, found
+
+    def save(self, step: int) -> None:
+        """Collective. Commits the state as the checkpoint of train step ``step``."""
+        shared, own, found = self.encode(step)
+        for path in [path for path in self._registered if path not in found]:
+            self._forget(path)
+        for path, (value, divided) in found.items():
+            info = arrays.describe(value, path)
+            if divided:
+                self._register(path, info, arrays.to_host(value, self._owners.get(path)))
+            elif self._world.rank == 0:
+                zeros = (0,) * len(info.shape)
+                self._register(path, info._replace(offset=zeros), arrays.to_host(value, self._owners.get(path)))
+            else:  # learner 0's copy is written, and this one holds an empty part
+                zeros = (0,) * len(info.shape)
+                self._register(path, info._replace(offset=zeros, shape=zeros), arrays.HostMemory(0, None, None))
+        self._context.blob(STATE_BLOB, json.dumps(shared, ensure_ascii=False).encode())
+        self._context.blob(RANK_BLOB, json.dumps(own, ensure_ascii=False).encode(), per_rank=True)
+        self._context.save(step)
+
+    def _register(self, path: str, info: arrays.ArrayInfo, host: arrays.HostMemory) -> None:
+        key = (info.dtype, info.shape, info.global_shape, info.offset, host.pointer)
+        self._owners[path] = host.owner
+        if self._registered.get(path) == key:
+            return
+        if info.offset is None:
+            self._context.tensor(path, info.dtype, info.shape, host.pointer, flags=library.REPLICATED)
+        else:
+            self._context.tensor(path, info.dtype, info.global_shape, host.pointer, offset=info.offset, extent=info.shape)
+        self._registered[path] = key
+
+    def _forget(self, path: str) -> None:
+        self._context.forget(path)
+        del self._registered[path]
+        self._owners.pop(path, None)
+
+    def _forget_all(self) -> None:
+        for path in list(self._registered):
+            self._forget(path)
+
+    # ---- restore -------------------------------------------------------------------------------------------------------
+
+    def restore(self) -> Optional[Restored]:
+        """Collective. The newest checkpoint that verifies, or None if there is none. MismatchError, with nothing changed, if
+        it does not fit the program; CorruptError if none verifies.
+
+        Twice through libdlckpt: which tensors there are (an optimizer has none before its first step) is known only from
+        STATE, which the first pass, without any tensor registered, brings."""
+        self._forget_all()
+        notes: List[str] = []
+        try:
+            step, note = self._context.restore()
+        except NotFoundError:
+            return None
+        while True:
+            notes += [note] if note else []
+            shared, own = self._read_blobs(step)
+            skipped = self._check(step, shared, own, notes)
+            finishers, restored = self._register_targets(shared, skipped)
+            found, note = self._context.restore(step)
+            if found == step:
+                break
+            step = found
+        for finish in finishers:
+            finish()
+        self._apply(shared, own, restored, skipped, notes)
+        self._forget_all()
+        return Restored(step, int(shared.get("world_size", 0)), notes)
+
+    def _read_blobs(self, step: int) -> Tuple[Dict[str, Any], Optional[Dict[str, Any]]]:
+        try:
+            shared = json.loads(self._context.get_blob(STATE_BLOB))
+        except NotFoundError:
+            raise MismatchError("the checkpoint of train step %d was not written through dlckpt.attach(): it holds no state of "
+                                "Python objects" % step) from None
+        try:
+            own = json.loads(self._context.get_blob(RANK_BLOB))
+        except NotFoundError:
+            own = None
+        for record in (shared, own):
+            if record is not None and record.get("schema") != SCHEMA:
+                raise MismatchError("the checkpoint of train step %d has schema %s of dlckpt.attach(); this version reads %d" %
+                                    (step, record.get("schema"), SCHEMA))
+        return shared, own
+
+    def _check(self, step: int, shared: Dict[str, Any], own: Optional[Dict[str, Any]], notes: List[str]) -> Set[str]:
+        """Raises MismatchError with all that does not fit; returns the names of entries without a saved state."""
+        saved = shared["objects"]
+        missing = [e.name for e in self._shared if e.name not in saved]
+        unknown = sorted(set(saved) - {e.name for e in self._shared})
+        problems = []
+        if missing:
+            problems.append("attach() was given %s, of which the checkpoint has nothing" % ", ".join(missing))
+        if unknown:
+            problems.append("the checkpoint has the state of %s, which attach() was not given" % ", ".join(unknown))
+        if problems and not self._strict:
+            notes += [problem + "; going on without (strict=False)" for problem in problems]
+            problems = []
+        for e in self._shared:
+            if e.name in saved:
+                problems += e.check(saved[e.name])
+        if own is not None:
+            for e in self._own:
+                if e.name in own["objects"]:
+                    problems += e.check(own["objects"][e.name])
+        if problems:
+            raise MismatchError("the checkpoint of train step %d does not fit the program, nothing was loaded: %s" %
+                                (step, "; ".join(problems)))
+        return set(missing)
+
+    def _register_targets(self, shared: Dict[str, Any], skipped: Set[str]) -> Tuple[List[Any], Dict[str, Any]]:
+        """Registers memory for every array of the checkpoint: the live one if it fits, else a new one."""
+        self._forget_all()
+        live: Dict[str, Any] = {}
+        for e in self._shared:
+            if e.name not in skipped:
+                codec.encode(e.capture(), codec.escape(e.name), live.__setitem__)
+        wanted = {name: tree for name, tree in shared["objects"].items() if name in {e.name for e in self._shared}}
+        finishers, restored = [], {}
+        for path, reference in codec.references([wanted, shared["state"]]).items():
+            target = self._target(path, reference, live.get(path))
+            host = arrays.into_place(target)
+            self._register(path, arrays.describe(target, path), host)
+            if host.finish is not None:
+                finishers.append(host.finish)
+            restored[path] = target
+        return finishers, restored
+
+    def _target(self, path: str, reference: Dict[str, Any], live: Any) -> Any:
+        shape = tuple(int(n) for n in reference["shape"])
+        if live is not None:
+            info = arrays.describe(live, path)
+            if (info.kind, info.dtype, info.global_shape) == (reference["kind"], reference["dtype"], shape):
+                return live
+        if reference.get("sharded"):
+            raise MismatchError("%s: the checkpoint holds it divided over learners; the program must present a dlckpt.Shard of "
+                                "its part (%s of %s) before the restore" % (path, reference["dtype"], list(shape)))
+        return arrays.empty(reference["kind"], reference["dtype"], shape)
+
+    def _apply(self, shared: Dict[str, Any], own: Optional[Dict[str, Any]], restored: Dict[str, Any], skipped: Set[str],
+               notes: List[str]) -> None:
+        def source(reference: Dict[str, Any]) -> Any:
+            return restored[reference["path"]]
+
+        for e in self._shared:
+            if e.name not in skipped:
+                self._give_back(e, codec.decode(shared["objects"][e.name], source))
+        state = codec.decode(shared["state"], source)
+        self._state.clear()
+        self._state.update(state)
+        # Last: giving the others back may have drawn random numbers.
+        for e in sorted(self._own, key=lambda e: isinstance(e, DefaultRandomEntry)):
+            if own is not None and e.name in own["objects"]:
+                self._give_back(e, codec.decode(own["objects"][e.name], source))
+        if int(shared.get("world_size", 0)) != self._world.size and self._own:
+            notes.append("saved by %s learners, resumed by %d: the state is the same, but what random numbers each learner draws "
+                         "from here on is not" % (shared.get("world_size"), self._world.size))
+
+    @staticmethod
+    def _give_back(entry: Entry, state: Any) -> None:
+        try:
+            entry.apply(state)
+        except Error:
+            raise
+        except Exception as error:  # a user's own load_state_dict() may raise anything
+            raise apply_error(entry.name, error) from error
+
+
+__all__ = ["Store", "Restored", "CorruptError"]

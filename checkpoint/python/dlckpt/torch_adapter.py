@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What dlckpt knows of PyTorch, from 1.13 on. Imported only when the program has imported torch itself."""
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, Optional, Tuple
+
+import torch
+
+from . import dtypes
+from .arrays import HostMemory
+from .errors import MismatchError, StateError
+
+_NAME_OF = {getattr(torch, name): name for name in dtypes.DTYPES if isinstance(getattr(torch, name, None), torch.dtype)}
+_DTYPE_OF = {name: dtype for dtype, name in _NAME_OF.items()}
+
+
+# ---- tensors as host memory --------------------------------------------------------------------------------------------
+
+def describe_tensor(tensor: torch.Tensor, where: str) -> Tuple[str, Tuple[int, ...]]:
+    """(dtype name, shape). StateError for what is not a plain dense tensor."""
+    if hasattr(tensor, "to_local") and hasattr(tensor, "placements"):
+        raise StateError("%s: a DTensor cannot be stored as it is; give dlckpt.Shard(tensor.to_local(), global_shape, offset)" %
+                         where)
+    if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type == "meta":
+        what = "quantized" if tensor.is_quantized else "meta" if tensor.device.type == "meta" else str(tensor.layout)
+        raise StateError("%s: a %s tensor cannot be stored; give a dense one" % (where, what))
+    if tensor.dtype not in _NAME_OF:
+        raise StateError("%s: a tensor of %s cannot be stored; allowed: %s" % (where, tensor.dtype, ", ".join(dtypes.DTYPES)))
+    return _NAME_OF[tensor.dtype], tuple(int(n) for n in tensor.shape)
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    return tensor.device.type == "cpu" and tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
+
+
+def _memory(tensor: torch.Tensor, finish: Any = None) -> HostMemory:
+    return HostMemory(tensor.data_ptr() if tensor.numel() else 0, tensor, finish)
+
+
+def tensor_to_host(tensor: torch.Tensor, staging: Any = None) -> HostMemory:
+    """See arrays.to_host. A CUDA tensor is copied after all work queued on its stream so far."""
+    tensor = tensor.detach()
+    if _is_plain(tensor):
+        return _memory(tensor)
+    with torch.no_grad():
+        fits = (isinstance(staging, torch.Tensor) and staging.dtype == tensor.dtype and staging.shape == tensor.shape
+                and _is_plain(staging) and (not tensor.numel() or staging.data_ptr() != tensor.data_ptr()))
+        host = staging if fits else torch.empty(tensor.shape, dtype=tensor.dtype)
+        host.copy_(tensor)
+    return _memory(host)
+
+
+def tensor_into_place(tensor: torch.Tensor) -> HostMemory:
+    """See arrays.into_place."""
+    tensor = tensor.detach()
+    if _is_plain(tensor):
+        return _memory(tensor)
+    host = torch.empty(tensor.shape, dtype=tensor.dtype)
+
+    def finish() -> None:
+        with torch.no_grad():
+            tensor.copy_(host)
+
+    return _memory(host, finish)
+
+
+def empty_tensor(dtype: str, shape: Tuple[int, ...]) -> torch.Tensor:
+    """A new CPU tensor. StateError if this torch lacks the element type."""
+    if dtype not in _DTYPE_OF:
+        raise StateError("the checkpoint holds a tensor of %s, which torch %s does not have" % (dtype, torch.__version__))
+    return torch.empty(shape, dtype=_DTYPE_OF[dtype])
+
+
+def named_constant(kind: str, name: str) -> Any:
+    """torch.float32 and the like, or a torch.device, by its name."""
+    value = torch.device(name) if kind == "torch.device" else getattr(torch, name, None)
+    if kind == "torch.dtype" and not isinstance(value, torch.dtype):
+        raise StateError("the checkpoint names the torch dtype '%s', which torch %s does not have" % (name, torch.__version__))
+    return value
+
+
+# ---- modules, optimizers, schedulers -----------------------------------------------------------------------------------
+
+def unwrap(module: torch.nn.Module) -> torch.nn.Module:
+    """The user's own module inside DistributedDataParallel, DataParallel and torch.compile, so that a checkpoint has the
+    same names whichever way, and at whatever world size, the program is run."""
+    while True:
+        if isinstance(module, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):
+            module = module.module
+        elif type(module).__name__ == "OptimizedModule" and hasattr(module, "_orig_mod"):
+            module = module._orig_mod
+        else:
+            return module
+
+
+def is_scheduler(value: Any) -> bool:
+    """True for torch's learning rate schedulers (their base class was renamed in torch 2.0; ReduceLROnPlateau had none)."""
+    lr_scheduler = torch.optim.lr_scheduler
+    names = ("LRScheduler", "_LRScheduler", "ReduceLROnPlateau")
+    return isinstance(value, tuple(getattr(lr_scheduler, name) for name in names if hasattr(lr_scheduler, name)))
+
+
+def scheduler_state(scheduler: Any) -> Dict[str, Any]:
+    """Its state_dict() without functions: torch 1.13's OneCycleLR puts a method of its own in. They are code, which the
+    program brings itself, and load_state_dict() keeps the attributes it is not given."""
+    return {key: value for key, value in scheduler.state_dict().items() if not callable(value)}
+
+
+def load_module(module: torch.nn.Module, state: Dict[str, Any], name: str) -> None:
+    """In place. MismatchError if torch refuses it."""
+    try:
+        module.load_state_dict(state, strict=True)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise MismatchError("%s: %s" % (name, error)) from error
+
+
+def check_optimizer(optimizer: torch.optim.Optimizer, state: Any, name: str) -> List[str]:
+    """What does not fit, as sentences; [] if load_state_dict() will take it. ``state`` may hold stand-ins for tensors."""
+    groups = state.get("param_groups") if isinstance(state, dict) else None
+    if not isinstance(groups, list):
+        return ["%s: the checkpoint does not hold the state of an optimizer under this name" % name]
+    ours = [len(group["params"]) for group in optimizer.param_groups]
+    theirs = [len(group.get("params", ())) for group in groups]
+    if ours != theirs:
+        return ["%s: the checkpoint has parameter groups of %s parameters, the program's optimizer %s" % (name, theirs, ours)]
+    missing = sorted(set(optimizer.defaults) - set().union(*groups)) if groups else []
+    known = sorted(set().union(*groups) - set(optimizer.defaults) - {"params", "initial_lr", "max_lr", "min_lr", "swa_lr",
+                                                                   "param_names", "max_momentum", "base_momentum"})
+    if missing and known:
+        return ["%s: the checkpoint is of another kind of optimizer (it has %s and lacks %s; the program uses %s)" %
+                (name, ", ".join(known), ", ".join(missing), type(optimizer).__name__)]
+    return []
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, state: Dict[str, Any], name: str) -> None:
+    """Hyperparameters and per-parameter state; the latter is made where the optimizer has none yet (before its first
+    step()). MismatchError if torch refuses it."""
+    try:
+        optimizer.load_state_dict(state)
+    except (RuntimeError, TypeError, ValueError, KeyError) as error:
+        raise MismatchError("%s: %s" % (name, error)) from error
+    # load_state_dict() casts state to the parameter's element type; an optimizer that keeps another one (float32 moments of
+    # bfloat16 weights) would continue with rounded values. Put back what was saved.
+    ordered = [param for group in optimizer.param_groups for param in group["params"]]
+    for index, saved in state["state"].items():
+        if not isinstance(index, int) or index >= len(ordered):
+            continue
+        current = optimizer.state[ordered[index]]
+        for key, value in saved.items():
+            now = current.get(key)
+            if isinstance(value, torch.Tensor) and isinstance(now, torch.Tensor) and now.dtype != value.dtype:
+                current[key] = value.to(now.device)
+
+
+# ---- random states -----------------------------------------------------------------------------------------------------
+
+def random_state() -> Dict[str, Any]:
+    """The default generators': the CPU's and, where CUDA is in use, the current device's."""
+    state = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        state["cuda"] = torch.cuda.get_rng_state()
+    return state
+
+
+def set_random_state(state: Dict[str, Any]) -> None:
+    """The inverse. A CUDA state is passed over on a machine without CUDA."""
+    torch.set_rng_state(state["cpu"])
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state(state["cuda"])
+
+
+# ---- torch.distributed -------------------------------------------------------------------------------------------------
+
+def draw_run_id() -> Optional[str]:
+    """A random name drawn by rank 0 and told to all, or None if torch.distributed is not initialised. Collective. Leaves the
+    random generators alone."""
+    dist = torch.distributed
+    if not (dist.is_available() and dist.is_initialized()):
+        return None
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+    drawn = torch.tensor(list(os.urandom(16)), dtype=torch.uint8, device=device)
+    dist.broadcast(drawn, src=0)
+    return "torch-" + bytes(drawn.cpu().tolist()).hex()

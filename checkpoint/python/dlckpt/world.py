@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where this process stands among the learners, as whatever started it says in the environment."""
+from __future__ import annotations
+
+import os
+import sys
+from typing import List, NamedTuple, Optional, Tuple
+
+from .errors import InvalidError
+
+
+class World(NamedTuple):
+    """rank is 0-based; size is the number of learners."""
+
+    rank: int
+    size: int
+
+
+# The order of dlckpt_options.world_size in dlckpt.h.
+_PAIRS: List[Tuple[str, str]] = [
+    ("DL_RANK", "DL_WORLD_SIZE"),
+    ("RANK", "WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMIX_RANK", "SLURM_NTASKS"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+]
+
+
+def find_world(rank: Optional[int] = None, world_size: Optional[int] = None) -> World:
+    """What was given, else the first pair of variables that is set (dlrun's, torchrun's, Open MPI's, PMIx', srun's), else
+    0 of 1. InvalidError if a pair does not make sense."""
+    if (rank is None) != (world_size is None):
+        raise InvalidError("rank and world_size must be given together")
+    if rank is not None and world_size is not None:
+        return _checked(int(rank), int(world_size), "rank and world_size")
+    for rank_name, size_name in _PAIRS:
+        rank_text, size_text = os.environ.get(rank_name), os.environ.get(size_name)
+        if not rank_text or not size_text:
+            continue
+        try:
+            found = int(rank_text), int(size_text)
+        except ValueError:
+            raise InvalidError("%s='%s' and %s='%s' must be whole numbers" %
+                               (rank_name, rank_text, size_name, size_text)) from None
+        return _checked(found[0], found[1], "%s and %s" % (rank_name, size_name))
+    return World(0, 1)
+
+
+def _checked(rank: int, size: int, source: str) -> World:
+    if size < 1 or not 0 <= rank < size:
+        raise InvalidError("%s say learner %d of %d; a rank is from 0 to the world size minus 1" % (source, rank, size))
+    return World(rank, size)
+
+
+def find_run_id(world: World) -> Optional[str]:
+    """A name for this start of the job that all its learners share, or None to let libdlckpt find one (DL_RUN_ID, or
+    torchrun's variables). Collective where torch.distributed is initialised and dlrun is not there: a name drawn by rank 0
+    is the only one that is surely new at each start (torchrun's own id is "none" unless it was given one)."""
+    if os.environ.get("DL_RUN_ID") or world.size == 1:
+        return None
+    if "torch" in sys.modules:
+        from . import torch_adapter
+        drawn = torch_adapter.draw_run_id()
+        if drawn is not None:
+            return drawn
+    if os.environ.get("SLURM_PROCID") and os.environ.get("SLURM_STEP_ID"):
+        parts = [os.environ.get(name, "0") for name in ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")]
+        return "slurm-" + "-".join(parts)
+    namespace = os.environ.get("PMIX_NAMESPACE")
+    if namespace:
+        return "pmix-" + "".join(c if c.isalnum() or c in "._-" else "-" for c in namespace)[:50]
+    return None
+
+
+def split_evenly(total: int, rank: int, world_size: int) -> Tuple[int, int]:
+    """The half-open range of ``total`` things that is learner ``rank``'s: sizes differ by at most one, the first learners
+    have the larger ones, together they are the whole."""
+    share, larger = divmod(total, world_size)
+    start = rank * share + min(rank, larger)
+    return start, start + share + (1 if rank < larger else 0)

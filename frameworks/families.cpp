@@ -196,4 +196,12 @@ std::vector<std::string> family_names() {
   return names;
 }
 
+void add_python_path(Environment* env) {
+  const std::string folder = DL_PKGDATADIR "/python";
+  std::string& path = (*env)["PYTHONPATH"];
+  if ((':' + path + ':').find(':' + folder + ':') != std::string::npos) return;
+  if (!path.empty()) path += ':';
+  path += folder;
+}
+
 }  // namespace dl

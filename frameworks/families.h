@@ -43,4 +43,9 @@ using Environment = std::map<std::string, std::string>;
 Status add_family(const std::string& family, const LearnerContext& context, Environment* env);
 std::vector<std::string> family_names();
 
+// Appends the folder of our Python package (PKGDATADIR/python, as configured) to PYTHONPATH, so that `import dlckpt`
+// works in whichever interpreter a learner uses; behind what the user has there, and only once. For whoever starts
+// learners.
+void add_python_path(Environment* env);
+
 }  // namespace dl

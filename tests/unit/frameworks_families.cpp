@@ -115,6 +115,19 @@ TEST(Families, UnknownValuesAreLeftUnset) {
   EXPECT_EQ(family("ffdl", c, {{"CHECKPOINT_DIR", "/mine"}}).at("CHECKPOINT_DIR"), "/mine");
 }
 
+TEST(Families, ThePythonPackageIsAppendedOnceBehindWhatTheUserSet) {
+  Environment env = {{"PYTHONPATH", "/mine:/other"}};
+  add_python_path(&env);
+  const std::string once = env["PYTHONPATH"];
+  EXPECT_EQ(once.rfind("/mine:/other:/", 0), 0u);
+  EXPECT_NE(once.find("/python", 13), std::string::npos);
+  add_python_path(&env);
+  EXPECT_EQ(env["PYTHONPATH"], once);
+  Environment empty;
+  add_python_path(&empty);
+  EXPECT_EQ(empty["PYTHONPATH"][0], '/');
+}
+
 TEST(Families, UnknownFamilyNamesTheKnown) {
   Environment env;
   const Status status = add_family("caffe", LearnerContext(), &env);

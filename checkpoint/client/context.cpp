@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/client/context.h"
+
+#include <cerrno>
+
+#include "checkpoint/client/messages.h"
+#include "checkpoint/store/directory.h"
+#include "checkpoint/store/file.h"
+#include "checkpoint/store/verify.h"
+
+namespace dl::ckpt {
+namespace {
+
+// A program without dlrun renews its lease only when it calls us, and a train step may be long.
+constexpr int64_t kOwnLeaseExpiry_s = 3600;
+constexpr std::chrono::seconds kRenewEvery{DLCKPT_LEASE_EXPIRY_S / 4};
+
+}  // namespace
+
+Context::Context(Settings settings, Io& io)
+    : settings_(std::move(settings)), io_(io), last_save_(Clock::now()), last_renewal_(Clock::now()) {}
+
+Context::~Context() = default;
+
+Result<std::unique_ptr<Context>> Context::open(Settings settings, Io& io) {
+  std::unique_ptr<Context> context(new Context(std::move(settings), io));
+  const Settings& s = context->settings_;
+  DL_TRY(context->make_directory());
+  if (context->is_leader()) {
+    DL_TRY(context->take_lease());
+    DL_TRY(collect_garbage(io, s.dir, s.world_size > 1 ? run_folder(s.run_id) : std::string()));
+  }
+  if (!s.progress_page.empty()) {
+    DL_TRY_ASSIGN(std::optional<ProgressLink> page, ProgressLink::attach(s.progress_page));
+    if (page) context->page_.emplace(*std::move(page));
+  }
+  context->group_ =
+      s.world_size == 1 ? make_single_group() : make_file_group(io, s.dir, s.run_id, s.rank, s.world_size, s.timeout_s);
+  return context;
+}
+
+Status Context::make_directory() {
+  const int rc = io_.mkdir(settings_.dir);
+  if (rc == 0) {
+    // So that the directory itself outlives a crash; it is no loss where that is not possible.
+    const size_t slash = settings_.dir.rfind('/');
+    io_.fsync_directory(slash == std::string::npos ? "." : slash == 0 ? "/" : settings_.dir.substr(0, slash));
+    return {};
+  }
+  if (rc != -EEXIST) {
+    Io::Info info;  // mkdir says "read-only" before "exists" on some file systems
+    if (io_.stat(settings_.dir, &info) == 0 && info.directory) return {};
+    return io_error("make the checkpoint directory", settings_.dir, rc);
+  }
+  Io::Info info;
+  const int stat_rc = io_.stat(settings_.dir, &info);
+  if (stat_rc < 0) return io_error("stat", settings_.dir, stat_rc);
+  if (!info.directory) return Error{Errc::kInvalid, settings_.dir + " is not a directory"};
+  return {};
+}
+
+Status Context::take_lease() {
+  if (!settings_.lease_token.empty() && check_lease(io_, settings_.dir, settings_.lease_token)) {
+    lease_token_ = settings_.lease_token;  // dlrun holds it for us, and renews it
+    return {};
+  }
+  DL_TRY_ASSIGN(Lease lease, Lease::acquire(io_, settings_.dir, settings_.owner, settings_.job_id, kOwnLeaseExpiry_s));
+  lease_token_ = lease.token();
+  lease_.emplace(std::move(lease));
+  return {};
+}
+
+void Context::keep_lease() {
+  if (!lease_) return;
+  const auto now = Clock::now();
+  if (now - last_renewal_ < kRenewEvery) return;
+  last_renewal_ = now;
+  ignore(lease_->renew(), "a lease that was lost is noticed at the commit");
+}
+
+int Context::want(int64_t step) {
+  keep_lease();
+  int answer = 0;
+  if (page_) {
+    if (page_->state() == ProgressPage::kNotAttached) page_->set_state(ProgressPage::kTraining);
+    switch (page_->announce(step, settings_.timeout_s)) {
+      case ProgressPage::kNone:
+        break;
+      case ProgressPage::kSave:
+        answer = DLCKPT_WANT_SAVE;
+        break;
+      case ProgressPage::kSaveAndExit:
+        answer = DLCKPT_WANT_SAVE | DLCKPT_WANT_EXIT;
+        break;
+      case ProgressPage::kExitWithoutSave:
+        answer = DLCKPT_WANT_EXIT;
+        page_->set_state(ProgressPage::kStopped);
+        break;
+    }
+    if ((answer & DLCKPT_WANT_SAVE) && good_step_ == step && !(answer & DLCKPT_WANT_EXIT)) answer = 0;
+  } else if (settings_.every_s > 0 && settings_.world_size == 1 && step != good_step_ &&
+             Clock::now() - last_save_ >= std::chrono::duration<double>(settings_.every_s)) {
+    answer = DLCKPT_WANT_SAVE;
+  }
+  // Every rank comes to the same answer by itself, as long as the last save had the same outcome on all.
+  if (answer == 0 && settings_.every_steps > 0 && step > 0 && step % settings_.every_steps == 0 && step != good_step_)
+    answer = DLCKPT_WANT_SAVE;
+  if (answer & DLCKPT_WANT_EXIT) exit_step_ = step;
+  return answer;
+}
+
+int64_t Context::latest() {
+  auto names = scan_checkpoints(io_, settings_.dir);
+  if (!names) return -1;
+  for (const CheckpointName& name : *names)
+    if (load_manifest(io_, settings_.dir, name)) return name.step;
+  return -1;
+}
+
+int Context::exit_code() const {
+  return exit_step_ >= 0 && good_step_ == exit_step_ ? 75 : 76;
+}
+
+void Context::finished() {
+  if (page_) page_->set_state(ProgressPage::kFinished);
+}
+
+const std::string* Context::restored_blob(const std::string& path) const {
+  const auto found = restored_blobs_.find(path);
+  return found == restored_blobs_.end() ? nullptr : &found->second;
+}
+
+Status Context::agree(const Status& mine) {
+  auto messages = group_->gather(mine ? say_ok() : say_error(mine.error()));
+  Status all;
+  if (is_leader()) {
+    if (!messages) {
+      all = std::move(messages).error();
+    } else {
+      auto heard = hear_all(*messages);
+      if (!heard) all = std::move(heard).error();
+    }
+  } else if (!messages) {
+    return std::move(messages).error();
+  }
+  DL_TRY_ASSIGN(const std::string verdict, group_->broadcast(all ? say_ok() : say_error(all.error()), 4));
+  auto heard = hear(verdict);
+  if (!heard) return std::move(heard).error();
+  return {};
+}
+
+}  // namespace dl::ckpt

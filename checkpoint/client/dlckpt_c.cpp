@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C functions of dlckpt.h: guard(), one table of errors, and the sentences.
+#include "config.h"
+
+#include <cstring>
+#include <new>
+
+#include "checkpoint/client/context.h"
+#include "checkpoint/format/dtype.h"
+#include "checkpoint/include/dlckpt.h"
+#include "launcher/common/guard.h"
+
+struct dlckpt_ctx {
+  std::unique_ptr<dl::ckpt::Context> context;
+  std::string message;
+};
+
+struct dlckpt_lease {
+  dl::ckpt::Lease lease;
+};
+
+namespace {
+
+using dl::Errc;
+using dl::Error;
+using dl::Status;
+
+thread_local std::string open_message;
+
+int to_c(Errc code) {
+  switch (code) {
+    case Errc::kInvalid:
+      return DLCKPT_E_INVALID;
+    case Errc::kConflict:
+      return DLCKPT_E_MISMATCH;
+    case Errc::kNotFound:
+      return DLCKPT_E_NOT_FOUND;
+    case Errc::kDenied:
+      return DLCKPT_E_DENIED;
+    case Errc::kExists:
+      return DLCKPT_E_IO;
+    case Errc::kBusy:
+      return DLCKPT_E_BUSY;
+    case Errc::kNoSpace:
+      return DLCKPT_E_NO_SPACE;
+    case Errc::kIo:
+      return DLCKPT_E_IO;
+    case Errc::kCorrupt:
+      return DLCKPT_E_CORRUPT;
+    case Errc::kTimeout:
+      return DLCKPT_E_TIMEOUT;
+    case Errc::kUnsupported:
+      return DLCKPT_E_INVALID;
+    case Errc::kInternal:
+      return DLCKPT_E_INTERNAL;
+  }
+  return DLCKPT_E_INTERNAL;
+}
+
+// Keeps the sentence, without ever throwing.
+void tell(std::string* where, const char* text) noexcept {
+  try {
+    where->assign(text);
+  } catch (...) {
+    where->clear();
+  }
+}
+
+int finish(std::string* message, const Status& status) {
+  if (status) return DLCKPT_OK;
+  tell(message, status.error().text.c_str());
+  return to_c(status.error().code);
+}
+
+// Runs body() -> Status; bad_alloc gives MEMORY, any other exception INTERNAL.
+template <typename Body>
+int run(std::string* message, Body&& body) noexcept {
+  return dl::guard(
+      static_cast<int>(DLCKPT_E_INTERNAL), [&](const char* what) { tell(message, what); },
+      [&]() -> int {
+        message->clear();
+        try {
+          return finish(message, body());
+        } catch (const std::bad_alloc&) {
+          tell(message, "out of memory");
+          return DLCKPT_E_MEMORY;
+        }
+      });
+}
+
+template <typename Body>
+int run(dlckpt_ctx* ctx, Body&& body) noexcept {
+  if (!ctx) return DLCKPT_E_INVALID;
+  return run(&ctx->message, [&] { return body(*ctx->context); });
+}
+
+}  // namespace
+
+extern "C" {
+
+int dlckpt_open(const dlckpt_options* options, dlckpt_ctx** out) {
+  if (!out) return DLCKPT_E_INVALID;
+  *out = nullptr;
+  return run(&open_message, [&]() -> Status {
+    DL_TRY_ASSIGN(dl::ckpt::Settings settings, dl::ckpt::resolve_settings(options));
+    DL_TRY_ASSIGN(auto context, dl::ckpt::Context::open(std::move(settings), dl::ckpt::posix_io()));
+    *out = new dlckpt_ctx{std::move(context), std::string()};
+    return {};
+  });
+}
+
+const char* dlckpt_open_error(void) {
+  return open_message.c_str();
+}
+
+void dlckpt_close(dlckpt_ctx* ctx) {
+  dl::guard(
+      0, [](const char*) {},
+      [&] {
+        delete ctx;
+        return 0;
+      });
+}
+
+int dlckpt_tensor(dlckpt_ctx* ctx, const char* path, dlckpt_dtype dtype, int ndim, const int64_t* shape,
+                  const int64_t* offset, const int64_t* extent, void* data, unsigned flags) {
+  return run(ctx, [&](dl::ckpt::Context& c) {
+    return c.registry().add_tensor(path, dtype, ndim, shape, offset, extent, data, flags);
+  });
+}
+
+int dlckpt_blob(dlckpt_ctx* ctx, const char* path, const void* data, size_t size, int per_rank) {
+  return run(ctx, [&](dl::ckpt::Context& c) { return c.registry().add_blob(path, data, size, per_rank != 0); });
+}
+
+int dlckpt_get_blob(dlckpt_ctx* ctx, const char* path, const void** data, size_t* size) {
+  return run(ctx, [&](dl::ckpt::Context& c) -> Status {
+    if (!path || !data || !size) return Error{Errc::kInvalid, "path, data and size must not be NULL"};
+    const std::string* bytes = c.restored_blob(path);
+    if (!bytes) return Error{Errc::kNotFound, std::string("the checkpoint has no blob '") + path + "' for this rank"};
+    *data = bytes->data();
+    *size = bytes->size();
+    return {};
+  });
+}
+
+int dlckpt_forget(dlckpt_ctx* ctx, const char* path) {
+  return run(ctx, [&](dl::ckpt::Context& c) { return c.registry().remove(path); });
+}
+
+int dlckpt_want(dlckpt_ctx* ctx, int64_t step) {
+  if (!ctx) return 0;
+  return dl::guard(
+      0, [&](const char* what) { tell(&ctx->message, what); }, [&] { return ctx->context->want(step); });
+}
+
+int dlckpt_save(dlckpt_ctx* ctx, int64_t step) {
+  return run(ctx, [&](dl::ckpt::Context& c) { return c.save(step); });
+}
+
+int dlckpt_restore(dlckpt_ctx* ctx, int64_t step, int64_t* restored_step) {
+  if (!ctx) return DLCKPT_E_INVALID;
+  std::string note;
+  const int rc = run(ctx, [&](dl::ckpt::Context& c) -> Status {
+    DL_TRY_ASSIGN(const int64_t restored, c.restore(step, &note));
+    if (restored_step) *restored_step = restored;
+    return {};
+  });
+  if (rc == DLCKPT_OK) ctx->message.swap(note);
+  return rc;
+}
+
+int64_t dlckpt_latest(dlckpt_ctx* ctx) {
+  if (!ctx) return -1;
+  return dl::guard(
+      int64_t{-1}, [&](const char* what) { tell(&ctx->message, what); }, [&] { return ctx->context->latest(); });
+}
+
+int dlckpt_exit_code(const dlckpt_ctx* ctx) {
+  return ctx ? ctx->context->exit_code() : 76;
+}
+
+void dlckpt_finished(dlckpt_ctx* ctx) {
+  if (ctx) ctx->context->finished();
+}
+
+const char* dlckpt_errmsg(const dlckpt_ctx* ctx) {
+  return ctx ? ctx->message.c_str() : "the context is NULL";
+}
+
+const char* dlckpt_error_name(int error) {
+  switch (error) {
+    case DLCKPT_OK:
+      return "DLCKPT_OK";
+    case DLCKPT_E_INVALID:
+      return "DLCKPT_E_INVALID";
+    case DLCKPT_E_NOT_FOUND:
+      return "DLCKPT_E_NOT_FOUND";
+    case DLCKPT_E_BUSY:
+      return "DLCKPT_E_BUSY";
+    case DLCKPT_E_DENIED:
+      return "DLCKPT_E_DENIED";
+    case DLCKPT_E_NO_SPACE:
+      return "DLCKPT_E_NO_SPACE";
+    case DLCKPT_E_IO:
+      return "DLCKPT_E_IO";
+    case DLCKPT_E_CORRUPT:
+      return "DLCKPT_E_CORRUPT";
+    case DLCKPT_E_MISMATCH:
+      return "DLCKPT_E_MISMATCH";
+    case DLCKPT_E_TIMEOUT:
+      return "DLCKPT_E_TIMEOUT";
+    case DLCKPT_E_MEMORY:
+      return "DLCKPT_E_MEMORY";
+    case DLCKPT_E_INTERNAL:
+      return "DLCKPT_E_INTERNAL";
+    default:
+      return "unknown error";
+  }
+}
+
+size_t dlckpt_dtype_size(dlckpt_dtype dtype) {
+  const auto* row = dl::ckpt::find_dtype(dtype);
+  return row ? row->size : 0;
+}
+
+const char* dlckpt_dtype_name(dlckpt_dtype dtype) {
+  const auto* row = dl::ckpt::find_dtype(dtype);
+  return row ? row->name : nullptr;
+}
+
+const char* dlckpt_version(void) {
+  return PACKAGE_VERSION;
+}
+
+int dlckpt_lease_acquire(const char* dir, const char* owner, const char* job_id, dlckpt_lease** out) {
+  if (!out) return DLCKPT_E_INVALID;
+  *out = nullptr;
+  return run(&open_message, [&]() -> Status {
+    if (!dir || !*dir || !owner) return Error{Errc::kInvalid, "dir and owner must be given"};
+    DL_TRY_ASSIGN(dl::ckpt::Lease lease, dl::ckpt::Lease::acquire(dl::ckpt::posix_io(), dir, owner,
+                                                                  job_id ? job_id : "", DLCKPT_LEASE_EXPIRY_S));
+    *out = new dlckpt_lease{std::move(lease)};
+    return {};
+  });
+}
+
+const char* dlckpt_lease_token(const dlckpt_lease* lease) {
+  return lease ? lease->lease.token().c_str() : "";
+}
+
+int dlckpt_lease_renew(dlckpt_lease* lease) {
+  if (!lease) return DLCKPT_E_INVALID;
+  return run(&open_message, [&] { return lease->lease.renew(); });
+}
+
+void dlckpt_lease_release(dlckpt_lease* lease) {
+  dl::guard(
+      0, [](const char*) {},
+      [&] {
+        delete lease;
+        return 0;
+      });
+}
+
+}  // extern "C"

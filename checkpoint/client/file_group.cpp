@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cerrno>
+
+#include "checkpoint/client/deadline.h"
+#include "checkpoint/client/group.h"
+#include "checkpoint/format/hash.h"
+#include "checkpoint/format/manifest.h"
+#include "checkpoint/store/directory.h"
+#include "checkpoint/store/file.h"
+#include "launcher/common/parse.h"
+
+namespace dl::ckpt {
+namespace {
+
+constexpr uint64_t kMaxMessageBytes = kMaxManifestBytes;  // a rank's part of one
+
+class SingleGroup final : public Group {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  void start() override {}
+  Result<std::vector<std::string>> gather(std::string mine) override {
+    std::vector<std::string> all;
+    all.push_back(std::move(mine));
+    return all;
+  }
+  Result<std::string> broadcast(std::string mine, double /*patience*/) override { return mine; }
+};
+
+// DIR/.run-HASH/
+//   hello-R            a number of rank R's own
+//   welcome            session number, then the numbers of all ranks, blank between
+//   SESSION/up/N.R     what rank R said in the N-th exchange        SESSION/down/N   what rank 0 said
+class FileGroup final : public Group {
+ public:
+  FileGroup(Io& io, std::string dir, const std::string& run_id, int rank, int size, double timeout_s)
+      : io_(io), root_(std::move(dir) + "/" + run_folder(run_id)), rank_(rank), size_(size), timeout_s_(timeout_s) {}
+
+  ~FileGroup() override { leave(); }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  void start() override {
+    ++operation_;
+    exchange_ = 0;
+  }
+
+  Result<std::vector<std::string>> gather(std::string mine) override {
+    DL_TRY(join());
+    const std::string number = next_number();
+    if (rank_ != 0) {
+      DL_TRY(send(up_ + "/" + message_name(number, rank_), mine));
+      return std::vector<std::string>();
+    }
+    std::vector<std::string> all(static_cast<size_t>(size_));
+    all[0] = std::move(mine);
+    std::vector<bool> here(static_cast<size_t>(size_), false);
+    here[0] = true;
+    int missing = size_ - 1;
+    const Deadline deadline(timeout_s_);
+    Pause pause;
+    while (missing > 0) {
+      DL_TRY_ASSIGN(const std::vector<std::string> entries, list_directory(io_, up_));
+      for (const std::string& entry : entries) {
+        const int from = sender(entry, number);
+        if (from < 1 || from >= size_ || here[static_cast<size_t>(from)]) continue;
+        DL_TRY_ASSIGN(all[static_cast<size_t>(from)], read_small_file(io_, up_ + "/" + entry, kMaxMessageBytes));
+        io_.unlink(up_ + "/" + entry);
+        here[static_cast<size_t>(from)] = true;
+        --missing;
+      }
+      if (missing == 0) break;
+      if (deadline.passed()) return missing_ranks(here);
+      pause.wait();
+    }
+    // Whoever has answered has read all that was said before.
+    for (const std::string& path : said_) io_.unlink(path);
+    said_.clear();
+    return all;
+  }
+
+  Result<std::string> broadcast(std::string mine, double patience) override {
+    DL_TRY(join());
+    const std::string number = next_number();
+    const std::string path = down_ + "/" + number;
+    if (rank_ == 0) {
+      DL_TRY(send(path, mine));
+      said_.push_back(path);
+      return mine;
+    }
+    const Deadline deadline(timeout_s_ * patience);
+    Pause pause;
+    for (;;) {
+      DL_TRY_ASSIGN(const bool there, contains(down_, number));
+      if (there) return read_small_file(io_, path, kMaxMessageBytes);
+      if (deadline.passed())
+        return Error{Errc::kTimeout, "rank 0 did not answer in time (timeout " + seconds_text() + " s)"};
+      pause.wait();
+    }
+  }
+
+ private:
+  // "OPERATION-EXCHANGE"
+  std::string next_number() { return std::to_string(operation_) + "-" + std::to_string(exchange_++); }
+  static std::string message_name(const std::string& number, int rank) { return number + "." + std::to_string(rank); }
+  // The rank that sent `entry` in exchange `number`, or -1.
+  static int sender(const std::string& entry, const std::string& number) {
+    const std::string prefix = number + ".";
+    if (entry.compare(0, prefix.size(), prefix) != 0) return -1;
+    const auto rank = parse_int(std::string_view(entry).substr(prefix.size()), 0, kMaxRanks);
+    return rank ? static_cast<int>(*rank) : -1;
+  }
+  std::string seconds_text() const { return std::to_string(static_cast<int64_t>(timeout_s_)); }
+
+  Error missing_ranks(const std::vector<bool>& here) const {
+    std::string names;
+    int count = 0;
+    for (size_t r = 0; r < here.size(); ++r) {
+      if (here[r]) continue;
+      if (++count <= 8) names += (count > 1 ? ", " : "") + std::to_string(r);
+    }
+    if (count > 8) names += " and " + std::to_string(count - 8) + " more";
+    return Error{Errc::kTimeout, "waited " + seconds_text() + " s for rank " + names + " of " + std::to_string(size_)};
+  }
+
+  Result<bool> contains(const std::string& directory, const std::string& name) {
+    DL_TRY_ASSIGN(const std::vector<std::string> entries, list_directory(io_, directory));
+    return std::find(entries.begin(), entries.end(), name) != entries.end();
+  }
+
+  // A whole file at once. A full disk is waited out for a while: the attempt that filled it is being removed.
+  Status send(const std::string& path, const std::string& text) {
+    const Deadline deadline(std::min(timeout_s_, 10.0));
+    Pause pause;
+    for (;;) {
+      auto sent = replace_file(io_, path, root_ + "/new-" + std::to_string(rank_), text, /*durable=*/false);
+      if (sent || sent.error().code != Errc::kNoSpace || deadline.passed()) return sent;
+      pause.wait();
+    }
+  }
+
+  Status make_directory(const std::string& path) {
+    const int rc = io_.mkdir(path);
+    if (rc < 0 && rc != -EEXIST) return io_error("make", path, rc);
+    return {};
+  }
+
+  Status join() {
+    if (joined_) return {};
+    hello_ = format_save_id(random_u64());
+    auto outcome = rank_ == 0 ? welcome_all() : await_welcome();
+    if (!outcome) return std::move(outcome).error().with_context("meet the other ranks in " + root_);
+    const std::string session = root_ + "/" + session_;
+    up_ = session + "/up";
+    down_ = session + "/down";
+    joined_ = true;
+    return {};
+  }
+
+  Status welcome_all() {
+    // What is here is of an earlier run, or a hello whose rank will see it gone and leave another.
+    DL_TRY(remove_tree(io_, root_, 4));
+    DL_TRY(make_directory(root_));
+    session_ = hello_;
+    for (const char* part : {"", "/up", "/down"}) DL_TRY(make_directory(root_ + "/" + session_ + part));
+    DL_TRY(send(root_ + "/hello-0", hello_));
+    std::vector<std::string> hellos(static_cast<size_t>(size_));
+    hellos[0] = hello_;
+    const Deadline deadline(timeout_s_);
+    Pause pause;
+    int missing = size_ - 1;
+    while (missing > 0) {
+      DL_TRY_ASSIGN(const std::vector<std::string> entries, list_directory(io_, root_));
+      for (const std::string& entry : entries) {
+        if (entry.compare(0, 6, "hello-") != 0) continue;
+        const auto from = parse_int(std::string_view(entry).substr(6), 1, size_ - 1);
+        if (!from || !hellos[static_cast<size_t>(*from)].empty()) continue;
+        DL_TRY_ASSIGN(std::string text, read_small_file(io_, root_ + "/" + entry, 64));
+        if (!parse_save_id(text)) continue;
+        hellos[static_cast<size_t>(*from)] = std::move(text);
+        --missing;
+      }
+      if (missing == 0) break;
+      if (deadline.passed()) {
+        std::vector<bool> here;
+        here.reserve(hellos.size());
+        for (const std::string& hello : hellos) here.push_back(!hello.empty());
+        return missing_ranks(here);
+      }
+      pause.wait();
+    }
+    std::string text = session_;
+    for (const std::string& hello : hellos) text += " " + hello;
+    return send(root_ + "/welcome", text);
+  }
+
+  Status await_welcome() {
+    const std::string hello = "hello-" + std::to_string(rank_);
+    const Deadline deadline(timeout_s_);
+    Pause pause;
+    for (;;) {
+      auto entries = list_directory(io_, root_);
+      const auto has = [&](const std::string& name) {
+        return entries && std::find(entries->begin(), entries->end(), name) != entries->end();
+      };
+      if (!said_hello_ || !has(hello)) {
+        // Rank 0 may be clearing the folder at this moment: then it is made again in the next round.
+        io_.mkdir(root_);
+        auto sent = send(root_ + "/" + hello, hello_);
+        if (!sent && sent.error().code != Errc::kNotFound) return sent;
+        said_hello_ = static_cast<bool>(sent);
+      } else if (has("welcome")) {
+        auto text = read_small_file(io_, root_ + "/welcome", kMaxMessageBytes);
+        if (text) {
+          const auto words = split(*text, ' ');
+          if (words.size() == static_cast<size_t>(size_) + 1 && words[static_cast<size_t>(rank_) + 1] == hello_ &&
+              parse_save_id(words[0])) {
+            session_ = words[0];
+            return {};
+          }
+        }
+      }
+      if (deadline.passed())
+        return Error{Errc::kTimeout, "rank 0 did not come within " + seconds_text() +
+                                         " s (do all ranks see the same directory, and have the same run id?)"};
+      pause.wait();
+    }
+  }
+
+  // The last to leave takes the folder away.
+  void leave() {
+    if (!joined_ && !said_hello_) return;
+    io_.unlink(root_ + "/hello-" + std::to_string(rank_));
+    auto entries = list_directory(io_, root_);
+    if (!entries) return;
+    for (const std::string& entry : *entries)
+      if (entry.compare(0, 6, "hello-") == 0) return;
+    ignore(remove_tree(io_, root_, 4), "the next run removes it");
+  }
+
+  Io& io_;
+  std::string root_, up_, down_, hello_, session_;
+  int rank_, size_;
+  double timeout_s_;
+  bool joined_ = false, said_hello_ = false;
+  uint64_t operation_ = 0, exchange_ = 0;
+  std::vector<std::string> said_;  // rank 0: broadcasts that may not have been read yet
+};
+
+}  // namespace
+
+std::string run_folder(const std::string& run_id) {
+  return kRunPrefix + to_hex(hash_bytes(run_id.data(), run_id.size())).substr(0, 16);
+}
+
+std::unique_ptr<Group> make_single_group() {
+  return std::make_unique<SingleGroup>();
+}
+
+std::unique_ptr<Group> make_file_group(Io& io, std::string dir, std::string run_id, int rank, int size,
+                                       double timeout_s) {
+  return std::make_unique<FileGroup>(io, std::move(dir), run_id, rank, size, timeout_s);
+}
+
+}  // namespace dl::ckpt

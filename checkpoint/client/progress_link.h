@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The learner's side of the progress page (launcher/common/progress_page.h tells the protocol).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "launcher/common/progress_page.h"
+#include "launcher/common/result.h"
+
+namespace dl::ckpt {
+
+class ProgressLink {
+ public:
+  // Maps the page. nullopt if there is no such file (a learner started elsewhere with a copied environment); kInvalid
+  // if it is not a page of this version.
+  static Result<std::optional<ProgressLink>> attach(const std::string& path);
+  // A page in memory, for tests; not unmapped.
+  explicit ProgressLink(ProgressPage* page) : page_(page) {}
+  ProgressLink(ProgressLink&& other) noexcept;
+  ProgressLink& operator=(ProgressLink&&) = delete;
+  ProgressLink(const ProgressLink&) = delete;
+  ProgressLink& operator=(const ProgressLink&) = delete;
+  ~ProgressLink();
+
+  // Announces train step `step`. If something is asked, waits until the train step to act at is decided, at most
+  // timeout_s (then kNone). Returns what is to be done now, before `step` is run.
+  ProgressPage::Request announce(int64_t step, double timeout_s);
+  void set_state(ProgressPage::State state);
+  ProgressPage::State state() const;
+  void set_saved(int64_t step, uint64_t milliseconds);
+  // Loaded at restore: newest committed step known, save time unknown.
+  void set_saved_step(int64_t step);
+
+ private:
+  ProgressLink(ProgressPage* page, bool mapped) : page_(page), mapped_(mapped) {}
+  ProgressPage* page_;
+  bool mapped_ = false;
+};
+
+}  // namespace dl::ckpt

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Context::save: rank 0 opens an attempt, every rank writes its file and tells rank 0, rank 0 commits and tells all.
+#include <cerrno>
+
+#include "checkpoint/client/context.h"
+#include "checkpoint/client/messages.h"
+#include "checkpoint/client/shard_writer.h"
+#include "checkpoint/client/spread.h"
+#include "checkpoint/store/directory.h"
+#include "checkpoint/store/file.h"
+#include "launcher/common/parse.h"
+
+namespace dl::ckpt {
+namespace {
+
+// Everything one rank has to write, and what it will say about it.
+struct WorkList {
+  std::vector<WriteItem> items;
+  Part part;
+  // For each item, which record of the part its offset belongs to.
+  struct Target {
+    bool blob;
+    size_t record, shard;
+  };
+  std::vector<Target> targets;
+};
+
+class WorkListBuilder {
+ public:
+  WorkListBuilder(const Registry& registry, int rank, int world_size)
+      : registry_(registry), rank_(rank), world_size_(world_size) {}
+
+  WorkList build() {
+    add_tensors();
+    add_blobs();
+    work_.part.fingerprint = to_hex(registry_.fingerprint());
+    work_.part.tensor_count = registry_.tensors().size();
+    return std::move(work_);
+  }
+
+ private:
+  void add_tensors() {
+    std::vector<Replica> replicas;
+    for (const auto& [path, tensor] : registry_.tensors())
+      if (tensor.replicated) replicas.push_back(Replica{path, tensor.shape, tensor.dtype->size});
+    const std::vector<ReplicaPiece> pieces = spread_replicas(replicas, world_size_);
+    size_t next_piece = 0, replica = 0;
+    for (const auto& [path, tensor] : registry_.tensors()) {
+      TensorRecord record{path, tensor.dtype, tensor.shape, tensor.replicated, {}};
+      std::vector<Box> boxes;
+      if (tensor.replicated) {
+        for (; next_piece < pieces.size() && pieces[next_piece].replica == replica; ++next_piece)
+          if (pieces[next_piece].rank == rank_) boxes.push_back(pieces[next_piece].box);
+        ++replica;
+      } else if (volume(tensor.shape).value_or(0) == 0) {
+        if (rank_ == 0) boxes.push_back(whole(tensor.shape));  // an empty dataset, so that people see it is there
+      } else if (tensor.bytes() > 0) {
+        boxes.push_back(tensor.box);
+      }
+      if (boxes.empty() && rank_ != 0) continue;
+      for (const Box& box : boxes) add_piece(path, tensor, box, &record);
+      work_.part.tensors.push_back(std::move(record));
+    }
+  }
+
+  void add_piece(const std::string& path, const RegisteredTensor& tensor, const Box& box, TensorRecord* record) {
+    ShardRecord shard;
+    shard.box = box;
+    shard.h5_path = h5_path(path, 's', static_cast<unsigned>(record->shards.size()));
+    // A piece is a range of rows of the rank's own part, so its bytes lie together.
+    uint64_t skip = 0;
+    if (!box.offset.empty() && tensor.shape[0] > 0 && box.offset[0] > tensor.box.offset[0])
+      skip = static_cast<uint64_t>(box.offset[0] - tensor.box.offset[0]) *
+             (tensor.bytes() / static_cast<uint64_t>(tensor.box.extent[0]));
+    WriteItem item;
+    item.item = LayoutItem{shard.h5_path, path, tensor.dtype, tensor.shape, box, tensor.replicated, false};
+    item.data = tensor.data ? tensor.data + skip : nullptr;
+    work_.items.push_back(std::move(item));
+    work_.targets.push_back({false, work_.part.tensors.size(), record->shards.size()});
+    record->shards.push_back(std::move(shard));
+  }
+
+  void add_blobs() {
+    for (const auto& [path, blob] : registry_.blobs()) {
+      if (!blob.per_rank && rank_ != 0) continue;
+      BlobRecord record;
+      record.path = path;
+      record.rank = blob.per_rank ? rank_ : -1;
+      record.h5_path = h5_path(path, 'b', 0);
+      record.size = blob.bytes.size();
+      const Dims shape{static_cast<int64_t>(blob.bytes.size())};
+      WriteItem item;
+      item.item = LayoutItem{record.h5_path, path, find_dtype(DLCKPT_U8), shape, whole(shape), false, true};
+      item.data = blob.bytes.data();
+      work_.items.push_back(std::move(item));
+      work_.targets.push_back({true, work_.part.blobs.size(), 0});
+      work_.part.blobs.push_back(std::move(record));
+    }
+  }
+
+  const Registry& registry_;
+  int rank_, world_size_;
+  WorkList work_;
+};
+
+int64_t wall_clock_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+Status Context::save(int64_t step) {
+  if (step < 0 || step > kMaxStep)
+    return Error{Errc::kInvalid, "train step " + std::to_string(step) + "; allowed: 0 to " + std::to_string(kMaxStep)};
+  const bool stopping = exit_step_ == step;
+  const bool attached = page_ && page_->state() != ProgressPage::kNotAttached;
+  Status outcome;
+  if (good_step_ != step) {
+    keep_lease();
+    if (attached) page_->set_state(ProgressPage::kSaving);
+    const auto begin = Clock::now();
+    outcome = save_together(step);
+    const auto end = Clock::now();
+    last_save_ = end;
+    if (outcome) {
+      good_step_ = step;
+      const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(end - begin).count();
+      if (page_) page_->set_saved(step, static_cast<uint64_t>(took));
+    }
+  }
+  if (attached) page_->set_state(stopping ? ProgressPage::kStopped : ProgressPage::kTraining);
+  return outcome;
+}
+
+// Rank 0 alone.
+Result<CheckpointName> Context::begin_save(int64_t step) {
+  DL_TRY(check_lease(io_, settings_.dir, lease_token_));
+  DL_TRY_ASSIGN(const CheckpointName name, next_checkpoint_name(io_, settings_.dir, step));
+  const std::string attempt = attempt_path(settings_.dir, name);
+  const int rc = io_.mkdir(attempt);
+  if (rc < 0) return io_error("make", attempt, rc);
+  return name;
+}
+
+Status Context::save_together(int64_t step) {
+  group_->start();
+  std::string begun;
+  if (is_leader()) {
+    auto name = begin_save(step);
+    begun = name ? say_ok(format_checkpoint_name(*name)) : say_error(name.error());
+  }
+  DL_TRY_ASSIGN(const std::string message, group_->broadcast(begun, 1));
+  DL_TRY_ASSIGN(const std::string text, hear(message));
+  const auto name = parse_checkpoint_name(text);
+  if (!name) return Error{Errc::kInternal, "rank 0 named the checkpoint '" + printable(text) + "'"};
+  if (name->step != step)
+    return Error{Errc::kInvalid, "rank 0 saves train step " + std::to_string(name->step) + ", this rank " +
+                                     std::to_string(step) + ": all ranks must save the same"};
+
+  auto part = write_part(*name);
+  auto messages = group_->gather(part ? say_ok(*part) : say_error(part.error()));
+  if (!is_leader()) {
+    if (!messages) return std::move(messages).error();
+    DL_TRY_ASSIGN(const std::string verdict, group_->broadcast("", 4));
+    auto heard = hear(verdict);
+    if (!heard) return std::move(heard).error();
+    return {};
+  }
+  Status outcome = messages ? commit(*name, *messages) : Status(std::move(messages).error());
+  if (!outcome) ignore(discard_attempt(io_, settings_.dir, *name), "the next run removes what is left");
+  auto told = group_->broadcast(outcome ? say_ok() : say_error(outcome.error()), 1);
+  if (outcome) ignore(retire(io_, settings_.dir, settings_.keep, *name), "tried again after the next save");
+  if (!told && outcome) return std::move(told).error();
+  return outcome;
+}
+
+Result<std::string> Context::write_part(const CheckpointName& name) {
+  WorkList work = WorkListBuilder(registry_, settings_.rank, settings_.world_size).build();
+  const FileIdentity identity{name, static_cast<uint32_t>(settings_.rank), static_cast<uint32_t>(settings_.world_size)};
+  DL_TRY_ASSIGN(WrittenFile written, write_data_file(io_, attempt_path(settings_.dir, name), identity, work.items));
+  for (size_t i = 0; i < work.targets.size(); ++i) {
+    const WorkList::Target& target = work.targets[i];
+    if (target.blob) {
+      work.part.blobs[target.record].at = written.at[i];
+    } else {
+      work.part.tensors[target.record].shards[target.shard].at = written.at[i];
+    }
+  }
+  work.part.file = std::move(written.record);
+  return format_part(work.part);
+}
+
+// Rank 0 alone.
+Status Context::commit(const CheckpointName& name, const std::vector<std::string>& messages) {
+  DL_TRY_ASSIGN(const std::vector<std::string> texts, hear_all(messages));
+  std::vector<Part> parts;
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    auto part = parse_part(texts[rank]);
+    if (!part) return std::move(part).error().with_context("rank " + std::to_string(rank));
+    parts.push_back(*std::move(part));
+  }
+  Manifest manifest;
+  manifest.name = name;
+  manifest.world_size = settings_.world_size;
+  manifest.created_ms = wall_clock_ms();
+  manifest.writer = std::string("libdlckpt ") + dlckpt_version();
+  manifest.run_id = settings_.run_id;
+  DL_TRY(merge_parts(std::move(parts), &manifest));
+  const std::string text = format_manifest(manifest);
+  if (text.size() > kMaxManifestBytes) return Error{Errc::kInvalid, "the manifest would be larger than 256 MiB"};
+  // Last look: whoever lost the lease must not publish.
+  DL_TRY(check_lease(io_, settings_.dir, lease_token_));
+  return publish(io_, settings_.dir, name, text);
+}
+
+}  // namespace dl::ckpt

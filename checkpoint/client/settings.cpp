@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/client/settings.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+#include "checkpoint/format/names.h"
+#include "checkpoint/store/directory.h"
+#include "launcher/common/env_names.h"
+#include "launcher/common/parse.h"
+#include "launcher/common/request_values.h"
+
+namespace dl::ckpt {
+namespace {
+
+// An unset and an empty variable mean the same.
+std::optional<std::string> variable(const char* name) {
+  const char* value = std::getenv(name);
+  if (!value || !*value) return std::nullopt;
+  return std::string(value);
+}
+
+Result<std::optional<int>> int_variable(const char* name, int min, int max) {
+  const auto text = variable(name);
+  if (!text) return std::optional<int>();
+  auto value = parse_int(*text, min, max);
+  if (!value) return std::move(value).error().with_context(name);
+  return std::optional<int>(static_cast<int>(*value));
+}
+
+// Rank and world size from the first pair of variables of which the first is set.
+Status resolve_rank(Settings* settings) {
+  struct Pair {
+    const char* rank;
+    const char* size;
+  };
+  static constexpr Pair kPairs[] = {{env::kRank, env::kWorldSize},
+                                    {"RANK", "WORLD_SIZE"},
+                                    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                    {"PMIX_RANK", "SLURM_NTASKS"},
+                                    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}};
+  for (const Pair& pair : kPairs) {
+    DL_TRY_ASSIGN(const std::optional<int> rank, int_variable(pair.rank, 0, kMaxRanks - 1));
+    DL_TRY_ASSIGN(const std::optional<int> size, int_variable(pair.size, 1, kMaxRanks));
+    if (!rank || !size) continue;
+    settings->rank = *rank;
+    settings->world_size = *size;
+    return {};
+  }
+  return {};
+}
+
+Status resolve_run_id(Settings* settings) {
+  if (!settings->run_id.empty()) return {};
+  if (const auto id = variable(env::kRunId)) {
+    settings->run_id = *id;
+  } else if (settings->world_size == 1) {
+    settings->run_id = "local-" + format_save_id(random_u64());
+  } else if (const auto elastic = variable("TORCHELASTIC_RUN_ID")) {
+    settings->run_id = *elastic + "@" + variable("MASTER_ADDR").value_or("") + ":" +
+                       variable("MASTER_PORT").value_or("") + "#" +
+                       variable("TORCHELASTIC_RESTART_COUNT").value_or("0");
+  } else if (const auto job = variable("SLURM_JOB_ID")) {
+    // A plain srun: the job step is one start of the job.
+    settings->run_id = "slurm-" + *job + "." + variable("SLURM_STEP_ID").value_or("0") + "-" +
+                       variable("SLURM_RESTART_COUNT").value_or("0");
+  } else {
+    return Error{Errc::kInvalid,
+                 "no run id: with more than one rank set DL_RUN_ID (or options.run_id) to the same text "
+                 "on all ranks, another for each start"};
+  }
+  if (settings->run_id.size() > 256) return Error{Errc::kInvalid, "the run id is longer than 256 bytes"};
+  return {};
+}
+
+// DL_CHECKPOINT=PATH[,every=..][,keep=..] fills what is still open.
+Status resolve_request(Settings* settings, bool interval_given, bool keep_given) {
+  const auto text = variable(env::kCheckpoint);
+  if (!text) return {};
+  auto spec = parse_checkpoint(*text);
+  if (!spec) return std::move(spec).error().with_context(env::kCheckpoint);
+  if (settings->dir.empty()) settings->dir = spec->path;
+  if (!interval_given) {
+    if (spec->every) settings->every_s = static_cast<double>(spec->every->count());
+    if (spec->every_steps) settings->every_steps = *spec->every_steps;
+  }
+  if (!keep_given) settings->keep = spec->keep;
+  return {};
+}
+
+void resolve_owner(Settings* settings) {
+  if (const auto job = variable("SLURM_JOB_ID")) {
+    settings->job_id = *job;
+    settings->owner = "job " + *job;
+  } else {
+    settings->owner = "process " + std::to_string(::getpid());
+  }
+}
+
+Status check(const Settings& settings, const dlckpt_options& options) {
+  if (settings.dir.empty())
+    return Error{Errc::kInvalid, "no checkpoint directory: set options.dir, DL_CHECKPOINT_DIR or CHECKPOINT_DIR"};
+  if (settings.dir.size() > 3500 || settings.dir.find('\0') != std::string::npos)
+    return Error{Errc::kInvalid, "the checkpoint directory's path is too long"};
+  if (settings.world_size < 1 || settings.world_size > kMaxRanks || settings.rank < 0 ||
+      settings.rank >= settings.world_size)
+    return Error{Errc::kInvalid, "rank " + std::to_string(settings.rank) + " of world size " +
+                                     std::to_string(settings.world_size) + "; allowed: world size 1 to " +
+                                     std::to_string(kMaxRanks) + ", rank below it"};
+  if (!std::isfinite(settings.every_s) || settings.every_s < 0)
+    return Error{Errc::kInvalid, "every_s must be 0 or a positive number of seconds"};
+  if (settings.every_steps < 0) return Error{Errc::kInvalid, "every_steps must be 0 or positive"};
+  if (settings.keep < 1 || settings.keep > 1000000) return Error{Errc::kInvalid, "keep must be 1 or more"};
+  if (!std::isfinite(settings.timeout_s) || settings.timeout_s <= 0)
+    return Error{Errc::kInvalid, "timeout_s must be a positive number of seconds"};
+  if (options.every_s > 0 && settings.world_size > 1 && settings.progress_page.empty())
+    return Error{Errc::kInvalid,
+                 "every_s with more than one rank needs dlrun, which has the ranks agree; use every_steps"};
+  return {};
+}
+
+}  // namespace
+
+Result<Settings> resolve_settings(const dlckpt_options* given) {
+  dlckpt_options options{};
+  if (given) {
+    // An older program's struct is shorter; one longer than ours may hold wishes we do not know.
+    if (given->struct_size < offsetof(dlckpt_options, dir) + sizeof options.dir || given->struct_size > sizeof options)
+      return Error{Errc::kInvalid, "options.struct_size must be sizeof(dlckpt_options)"};
+    std::memcpy(&options, given, given->struct_size);
+  }
+  Settings settings;
+  if (options.dir) settings.dir = options.dir;
+  if (settings.dir.empty()) settings.dir = variable(env::kCheckpointDir).value_or("");
+  if (options.world_size != 0) {
+    settings.rank = options.rank;
+    settings.world_size = options.world_size;
+  } else {
+    DL_TRY(resolve_rank(&settings));
+  }
+  if (options.run_id) settings.run_id = options.run_id;
+  DL_TRY(resolve_run_id(&settings));
+  settings.every_s = options.every_s;
+  settings.every_steps = options.every_steps;
+  if (options.keep != 0) settings.keep = options.keep;
+  if (options.timeout_s != 0) settings.timeout_s = options.timeout_s;
+  DL_TRY(resolve_request(&settings, options.every_s != 0 || options.every_steps != 0, options.keep != 0));
+  if (settings.dir.empty()) settings.dir = variable("CHECKPOINT_DIR").value_or("");
+  while (settings.dir.size() > 1 && settings.dir.back() == '/') settings.dir.pop_back();
+  settings.progress_page = variable(env::kProgress).value_or("");
+  settings.lease_token = variable(env::kLease).value_or("");
+  resolve_owner(&settings);
+  DL_TRY(check(settings, options));
+  return settings;
+}
+
+}  // namespace dl::ckpt

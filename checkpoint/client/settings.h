@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What dlckpt_open works with: the caller's options, filled up from the environment (dlckpt_options says in which
+// order).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "checkpoint/include/dlckpt.h"
+#include "launcher/common/result.h"
+
+namespace dl::ckpt {
+
+struct Settings {
+  std::string dir;
+  int rank = 0;
+  int world_size = 1;
+  std::string run_id;
+  double every_s = 0;       // 0: never
+  int64_t every_steps = 0;  // 0: never
+  int keep = 3;
+  double timeout_s = 600;
+  std::string progress_page;  // path, empty without dlrun
+  std::string lease_token;    // of the lease that dlrun holds, or empty
+  std::string owner;          // for the lease: "job 12" or "process 77"
+  std::string job_id;         // Slurm's, or empty
+};
+
+// Reads the environment; no other side effect. options may be nullptr. kInvalid.
+Result<Settings> resolve_settings(const dlckpt_options* options);
+
+}  // namespace dl::ckpt

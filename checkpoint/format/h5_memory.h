@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sparse file in memory that libhdf5 lays a data file out in. HDF5 thus never touches a disk: it cannot meet a full
+// one (HDF5 1.10 crashes the process after ENOSPC), and all file access of ours goes through store/io.h. Only the pages
+// that HDF5 writes (metadata) take memory; data space is reserved and stays a hole, however large.
+#pragma once
+
+#include <hdf5.h>
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "launcher/common/result.h"
+
+namespace dl::ckpt {
+
+class SparseImage {
+ public:
+  // Holes read as zeros.
+  void read(uint64_t at, void* out, size_t size) const;
+  void write(uint64_t at, const void* in, size_t size);
+  uint64_t size() const { return size_; }
+  void set_size(uint64_t size) { size_ = size; }
+
+ private:
+  static constexpr uint64_t kPage = 4096;
+  std::unordered_map<uint64_t, std::unique_ptr<unsigned char[]>> pages_;
+  uint64_t size_ = 0;
+};
+
+// Registers the HDF5 file driver that works on a SparseImage, and makes `fapl` use it. The image and the returned
+// object must outlive every HDF5 file opened with that property list.
+class MemoryDriver {
+ public:
+  MemoryDriver() = default;
+  MemoryDriver(const MemoryDriver&) = delete;
+  MemoryDriver& operator=(const MemoryDriver&) = delete;
+  ~MemoryDriver();
+  Status attach(hid_t fapl, SparseImage* image);
+
+ private:
+  hid_t driver_ = -1;
+};
+
+}  // namespace dl::ckpt

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/format/manifest.h"
+
+#include <algorithm>
+
+#include "checkpoint/format/manifest_json.h"
+#include "checkpoint/format/user_block.h"
+#include "launcher/common/parse.h"
+
+namespace dl::ckpt {
+namespace {
+
+// The manifest ends with exactly this, the digits in between; they are the hash of the whole text with zeros there.
+constexpr std::string_view kChecksumHead = "\"checksum\": \"";
+constexpr std::string_view kChecksumTail = "\"\n}\n";
+
+Error corrupt(const std::string& what) {
+  return Error{Errc::kCorrupt, what};
+}
+
+// Where the digits of the self-checksum are, or npos.
+size_t checksum_at(std::string_view text) {
+  const size_t tail = kHashHexDigits + kChecksumTail.size();
+  if (text.size() < tail + kChecksumHead.size()) return std::string_view::npos;
+  const size_t at = text.size() - tail;
+  if (text.substr(at + kHashHexDigits) != kChecksumTail) return std::string_view::npos;
+  if (text.substr(at - kChecksumHead.size(), kChecksumHead.size()) != kChecksumHead) return std::string_view::npos;
+  return at;
+}
+
+template <typename Record>
+void append_list(std::string* text, const char* name, const std::vector<Record>& records,
+                 Json (*convert)(const Record&)) {
+  *text += std::string("\"") + name + "\": [";
+  for (size_t i = 0; i < records.size(); ++i) *text += (i ? ",\n  " : "\n  ") + convert(records[i]).dump();
+  *text += "\n],\n";
+}
+
+// Data of `bytes` at `at` lies in the file, outside its user block and block table.
+bool data_fits(const Manifest& manifest, size_t file, uint64_t at, uint64_t bytes) {
+  if (file >= manifest.files.size()) return false;
+  if (bytes == 0) return true;
+  const FileRecord& record = manifest.files[file];
+  if (at < kUserBlockBytes || at > record.size || bytes > record.size - at) return false;
+  return at + bytes <= record.table.at || at >= record.table.end();
+}
+
+Status check_file(const FileRecord& file) {
+  if (file.size > kMaxBytes || file.size < kUserBlockBytes || file.table.at < kUserBlockBytes ||
+      file.table.at > file.size || file.table.length > file.size - file.table.at)
+    return corrupt("its sizes do not fit together");
+  if (file.blocks.size() > file.table.length / kTableRowBytes) return corrupt("it has more blocks than table rows");
+  DL_TRY(check_table(file.blocks, kUserBlockBytes, file.size, file.table));
+  if (table_root(file.blocks) != file.root) return corrupt("its root checksum is not that of its blocks");
+  return {};
+}
+
+Status check_tensor(const Manifest& manifest, const TensorRecord& tensor) {
+  DL_TRY(check_path(tensor.path));
+  const auto elements = volume(tensor.shape);
+  if (!elements || *elements > kMaxBytes / tensor.dtype->size) return corrupt("it is too large");
+  std::vector<Box> boxes;
+  boxes.reserve(tensor.shards.size());
+  for (const ShardRecord& shard : tensor.shards) {
+    if (!within(shard.box, tensor.shape)) return corrupt("a part lies outside its shape");
+    const uint64_t bytes = volume(shard.box.extent).value_or(0) * tensor.dtype->size;
+    if (!data_fits(manifest, shard.file, shard.at, bytes)) return corrupt("a part lies outside its file");
+    boxes.push_back(shard.box);
+  }
+  return check_cover(tensor.shape, boxes);
+}
+
+Status check_blob(const Manifest& manifest, const BlobRecord& blob) {
+  DL_TRY(check_path(blob.path));
+  if (blob.size > kMaxBlobBytes || !data_fits(manifest, blob.file, blob.at, blob.size))
+    return corrupt("it lies outside its file");
+  if (blob.rank < -1 || blob.rank >= manifest.world_size) return corrupt("it belongs to a rank that is not there");
+  return {};
+}
+
+bool blob_before(const BlobRecord& a, const BlobRecord& b) {
+  return a.path != b.path ? a.path < b.path : a.rank < b.rank;
+}
+
+}  // namespace
+
+const TensorRecord* Manifest::find_tensor(std::string_view path) const {
+  const auto at = std::lower_bound(tensors.begin(), tensors.end(), path,
+                                   [](const TensorRecord& record, std::string_view key) { return record.path < key; });
+  return at != tensors.end() && at->path == path ? &*at : nullptr;
+}
+
+uint64_t Manifest::total_bytes() const {
+  uint64_t total = 0;
+  for (const FileRecord& file : files) total += file.size;
+  return total;
+}
+
+std::string format_manifest(const Manifest& manifest) {
+  std::string text = "{\n";
+  const auto add = [&](const char* name, const Json& value) {
+    text += std::string("\"") + name + "\": " + value.dump(-1, ' ', false, Json::error_handler_t::replace) + ",\n";
+  };
+  add("schema", kManifestSchema);
+  add("save_id", format_save_id(manifest.name.save_id));
+  add("step", manifest.name.step);
+  add("world_size", manifest.world_size);
+  add("created_ms", manifest.created_ms);
+  add("writer", manifest.writer);
+  add("run_id", manifest.run_id);
+  append_list(&text, "files", manifest.files, file_to_json);
+  append_list(&text, "tensors", manifest.tensors, tensor_to_json);
+  append_list(&text, "blobs", manifest.blobs, blob_to_json);
+  text += kChecksumHead;
+  const size_t at = text.size();
+  text += std::string(kHashHexDigits, '0');
+  text += kChecksumTail;
+  const std::string digits = to_hex(hash_bytes(text.data(), text.size()));
+  text.replace(at, kHashHexDigits, digits);
+  return text;
+}
+
+Result<Manifest> parse_manifest(std::string_view text) {
+  if (text.size() > kMaxManifestBytes) return corrupt("it is larger than any manifest");
+  const size_t at = checksum_at(text);
+  if (at == std::string_view::npos) return corrupt("it does not end with its checksum: cut off, or not a manifest");
+  std::string zeroed(text);
+  zeroed.replace(at, kHashHexDigits, std::string(kHashHexDigits, '0'));
+  if (text.substr(at, kHashHexDigits) != to_hex(hash_bytes(zeroed.data(), zeroed.size())))
+    return corrupt("its checksum is wrong");
+  const auto json = parse_json(text);
+  if (!json) return corrupt("it is not JSON");
+
+  DL_TRY_ASSIGN(const int64_t schema, int_member(*json, "schema", 1, INT32_MAX));
+  if (schema != kManifestSchema)
+    return Error{Errc::kUnsupported, "it has schema version " + std::to_string(schema) +
+                                         "; this program reads version " + std::to_string(kManifestSchema)};
+  Manifest manifest;
+  DL_TRY_ASSIGN(const std::string save_id, string_member(*json, "save_id", 16));
+  const auto id = parse_save_id(save_id);
+  if (!id) return corrupt("save_id is not 16 hex digits");
+  manifest.name.save_id = *id;
+  DL_TRY_ASSIGN(manifest.name.step, int_member(*json, "step", 0, kMaxStep));
+  DL_TRY_ASSIGN(const int64_t world_size, int_member(*json, "world_size", 1, kMaxRanks));
+  manifest.world_size = static_cast<int>(world_size);
+  DL_TRY_ASSIGN(manifest.created_ms, int_member(*json, "created_ms", 0, INT64_MAX));
+  DL_TRY_ASSIGN(manifest.writer, string_member(*json, "writer", 256));
+  DL_TRY_ASSIGN(manifest.run_id, string_member(*json, "run_id", 256));
+  DL_TRY_ASSIGN(const Json* files, array_member(*json, "files"));
+  DL_TRY_ASSIGN(const Json* tensors, array_member(*json, "tensors"));
+  DL_TRY_ASSIGN(const Json* blobs, array_member(*json, "blobs"));
+  for (const Json& item : *files) {
+    DL_TRY_ASSIGN(FileRecord file, file_from_json(item));
+    manifest.files.push_back(std::move(file));
+  }
+  for (const Json& item : *tensors) {
+    DL_TRY_ASSIGN(TensorRecord tensor, tensor_from_json(item));
+    manifest.tensors.push_back(std::move(tensor));
+  }
+  for (const Json& item : *blobs) {
+    DL_TRY_ASSIGN(BlobRecord blob, blob_from_json(item));
+    manifest.blobs.push_back(std::move(blob));
+  }
+  auto checked = check_manifest(manifest);
+  if (!checked) return corrupt(checked.error().text);
+  return manifest;
+}
+
+Status check_manifest(const Manifest& manifest) {
+  if (manifest.files.empty() || manifest.files.size() > static_cast<size_t>(kMaxRanks))
+    return corrupt("it names no file, or too many");
+  uint64_t total = 0;
+  for (size_t i = 0; i < manifest.files.size(); ++i) {
+    const FileRecord& file = manifest.files[i];
+    if (i > 0 && file.writer <= manifest.files[i - 1].writer) return corrupt("its files are not sorted by rank");
+    if (file.writer >= static_cast<uint32_t>(manifest.world_size))
+      return corrupt("a file is of a rank that is not there");
+    auto checked = check_file(file);
+    if (!checked) return std::move(checked).error().with_context(file.name());
+    total += file.size;
+    if (total > kMaxBytes) return corrupt("it is larger than any checkpoint");
+  }
+  for (size_t i = 0; i < manifest.tensors.size(); ++i) {
+    if (i > 0 && !(manifest.tensors[i - 1].path < manifest.tensors[i].path))
+      return corrupt("its tensors are not sorted by name, or one is named twice");
+    auto checked = check_tensor(manifest, manifest.tensors[i]);
+    if (!checked) return std::move(checked).error().with_context(printable(manifest.tensors[i].path));
+  }
+  for (size_t i = 0; i < manifest.blobs.size(); ++i) {
+    if (i > 0 && !blob_before(manifest.blobs[i - 1], manifest.blobs[i]))
+      return corrupt("its blobs are not sorted by name and rank, or one is there twice");
+    auto checked = check_blob(manifest, manifest.blobs[i]);
+    if (!checked) return std::move(checked).error().with_context(printable(manifest.blobs[i].path));
+  }
+  return {};
+}
+
+}  // namespace dl::ckpt

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// MANIFEST.json: what a checkpoint consists of. Its durable existence under a published name is the commit.
+//
+// Parsing treats the text as hostile: sizes are bounded, names cannot leave the directory, sums cannot overflow, boxes
+// lie within shapes and data within files. What parse_manifest() returns needs no further check before it is used to
+// read.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/format/block_table.h"
+#include "checkpoint/format/box.h"
+#include "checkpoint/format/dtype.h"
+#include "checkpoint/format/names.h"
+
+namespace dl::ckpt {
+
+constexpr int kManifestSchema = 1;
+constexpr uint64_t kMaxManifestBytes = uint64_t{256} << 20;
+constexpr uint64_t kMaxBlobBytes = uint64_t{1} << 30;
+
+struct FileRecord {
+  uint32_t writer = 0;  // rank; the name is format_file_name(writer)
+  uint64_t size = 0;
+  Hash128 root;
+  Extent table;  // place of the block table in the file, spare rows included
+  std::vector<Block> blocks;
+  std::string name() const { return format_file_name(writer); }
+};
+
+// A part of a tensor, stored without gaps in C order.
+struct ShardRecord {
+  size_t file = 0;      // index into Manifest::files
+  std::string h5_path;  // for people with h5py
+  uint64_t at = 0;      // byte offset of the data in the file
+  Box box;
+};
+
+struct TensorRecord {
+  std::string path;
+  const DtypeInfo* dtype = nullptr;
+  Dims shape;
+  bool replicated = false;
+  std::vector<ShardRecord> shards;  // disjoint, together the whole tensor; empty ones may be listed
+  uint64_t bytes() const { return volume(shape).value_or(0) * dtype->size; }
+};
+
+struct BlobRecord {
+  std::string path;
+  int rank = -1;  // -1: one for all ranks
+  size_t file = 0;
+  std::string h5_path;
+  uint64_t at = 0;
+  uint64_t size = 0;
+};
+
+struct Manifest {
+  CheckpointName name;
+  int world_size = 1;
+  int64_t created_ms = 0;  // wall clock of rank 0, Unix milliseconds; for people
+  std::string writer;      // "libdlckpt 0.1.0"
+  std::string run_id;      // of the run that wrote it
+  std::vector<FileRecord> files;
+  std::vector<TensorRecord> tensors;  // sorted by path
+  std::vector<BlobRecord> blobs;      // sorted by path, then rank
+
+  // nullptr if there is none.
+  const TensorRecord* find_tensor(std::string_view path) const;
+  uint64_t total_bytes() const;  // of all data files
+};
+
+// The text to store, self-checksum included.
+std::string format_manifest(const Manifest& manifest);
+// Errors: kCorrupt, kUnsupported (newer schema).
+Result<Manifest> parse_manifest(std::string_view text);
+
+// The structural checks alone (also made before a manifest is written). kCorrupt or, for boxes that overlap or leave a
+// hole, kInvalid.
+Status check_manifest(const Manifest& manifest);
+
+}  // namespace dl::ckpt

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/format/manifest_json.h"
+
+#include "checkpoint/format/user_block.h"
+
+namespace dl::ckpt {
+namespace {
+
+constexpr int kMaxDepth = 16;
+constexpr auto kMaxInt = static_cast<int64_t>(kMaxBytes);
+
+// Brackets outside strings, counted without building anything.
+bool nests_too_deep(std::string_view text) {
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') {
+        ++i;
+      } else if (c == '"') {
+        in_string = false;
+      }
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMaxDepth) return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+Error corrupt(const std::string& what) {
+  return Error{Errc::kCorrupt, what};
+}
+
+Result<int64_t> integer(const Json& json, int64_t min, int64_t max) {
+  if (json.is_number_unsigned()) {
+    const auto value = json.get<uint64_t>();
+    if (value <= static_cast<uint64_t>(INT64_MAX) && static_cast<int64_t>(value) >= min &&
+        static_cast<int64_t>(value) <= max)
+      return static_cast<int64_t>(value);
+  } else if (json.is_number_integer()) {
+    const auto value = json.get<int64_t>();
+    if (value >= min && value <= max) return value;
+  }
+  return corrupt("a number is missing or out of range");
+}
+
+Result<Dims> dims_member(const Json& json, const char* name) {
+  DL_TRY_ASSIGN(const Json* array, array_member(json, name));
+  if (array->size() > DLCKPT_MAX_DIMS) return corrupt(std::string(name) + " has more than 32 dimensions");
+  Dims dims;
+  for (const Json& value : *array) {
+    DL_TRY_ASSIGN(const int64_t size, integer(value, 0, kMaxInt));
+    dims.push_back(size);
+  }
+  return dims;
+}
+
+Result<Hash128> hash_value(const Json& json) {
+  if (!json.is_string()) return corrupt("a checksum is missing");
+  const auto hash = hash_from_hex(json.get_ref<const std::string&>());
+  if (!hash) return corrupt("a checksum is not 32 hex digits");
+  return *hash;
+}
+
+Result<const Json*> member(const Json& json, const char* name) {
+  if (!json.is_object()) return corrupt(std::string("an object with ") + name + " was expected");
+  const auto found = json.find(name);
+  if (found == json.end()) return corrupt(std::string(name) + " is missing");
+  return &*found;
+}
+
+Result<ShardRecord> shard_from_json(const Json& json) {
+  ShardRecord shard;
+  DL_TRY_ASSIGN(const int64_t file, int_member(json, "file", 0, kMaxRanks - 1));
+  shard.file = static_cast<size_t>(file);
+  DL_TRY_ASSIGN(shard.h5_path, string_member(json, "h5", 4096));
+  DL_TRY_ASSIGN(const int64_t at, int_member(json, "at", 0, kMaxInt));
+  shard.at = static_cast<uint64_t>(at);
+  DL_TRY_ASSIGN(shard.box.offset, dims_member(json, "offset"));
+  DL_TRY_ASSIGN(shard.box.extent, dims_member(json, "extent"));
+  return shard;
+}
+
+}  // namespace
+
+std::optional<Json> parse_json(std::string_view text) {
+  if (nests_too_deep(text)) return std::nullopt;
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return std::nullopt;
+  return json;
+}
+
+Result<int64_t> int_member(const Json& json, const char* name, int64_t min, int64_t max) {
+  DL_TRY_ASSIGN(const Json* value, member(json, name));
+  auto number = integer(*value, min, max);
+  if (!number) return std::move(number).error().with_context(name);
+  return number;
+}
+
+Result<std::string> string_member(const Json& json, const char* name, size_t max_length) {
+  DL_TRY_ASSIGN(const Json* value, member(json, name));
+  if (!value->is_string()) return corrupt(std::string(name) + " is not text");
+  const auto& text = value->get_ref<const std::string&>();
+  if (text.size() > max_length) return corrupt(std::string(name) + " is too long");
+  return text;
+}
+
+Result<const Json*> array_member(const Json& json, const char* name) {
+  DL_TRY_ASSIGN(const Json* value, member(json, name));
+  if (!value->is_array()) return corrupt(std::string(name) + " is not a list");
+  return value;
+}
+
+Json file_to_json(const FileRecord& file) {
+  Json blocks = Json::array();
+  for (const Block& block : file.blocks) blocks.push_back({block.at, block.length, to_hex(block.hash)});
+  return Json{{"name", file.name()},
+              {"size", file.size},
+              {"root", to_hex(file.root)},
+              {"table", {file.table.at, file.table.length}},
+              {"blocks", std::move(blocks)}};
+}
+
+Result<FileRecord> file_from_json(const Json& json) {
+  FileRecord file;
+  DL_TRY_ASSIGN(const std::string name, string_member(json, "name", 64));
+  const auto writer = parse_file_name(name);
+  if (!writer) return corrupt("a file is not called rNNNNN.h5");
+  file.writer = *writer;
+  DL_TRY_ASSIGN(const int64_t size, int_member(json, "size", static_cast<int64_t>(kUserBlockBytes), kMaxInt));
+  file.size = static_cast<uint64_t>(size);
+  DL_TRY_ASSIGN(const Json* root, member(json, "root"));
+  DL_TRY_ASSIGN(file.root, hash_value(*root));
+  DL_TRY_ASSIGN(const Json* table, array_member(json, "table"));
+  if (table->size() != 2) return corrupt("the place of a block table is not [offset, length]");
+  DL_TRY_ASSIGN(const int64_t table_at, integer((*table)[0], static_cast<int64_t>(kUserBlockBytes), size));
+  DL_TRY_ASSIGN(const int64_t table_length, integer((*table)[1], 0, size - table_at));
+  file.table = Extent{static_cast<uint64_t>(table_at), static_cast<uint64_t>(table_length)};
+  DL_TRY_ASSIGN(const Json* blocks, array_member(json, "blocks"));
+  file.blocks.reserve(blocks->size());
+  for (const Json& row : *blocks) {
+    if (!row.is_array() || row.size() != 3) return corrupt("a block is not [offset, length, checksum]");
+    Block block;
+    DL_TRY_ASSIGN(const int64_t at, integer(row[0], 0, size));
+    DL_TRY_ASSIGN(const int64_t length, integer(row[1], 1, static_cast<int64_t>(kMaxBlockBytes)));
+    block.at = static_cast<uint64_t>(at);
+    block.length = static_cast<uint64_t>(length);
+    DL_TRY_ASSIGN(block.hash, hash_value(row[2]));
+    file.blocks.push_back(block);
+  }
+  return file;
+}
+
+Json tensor_to_json(const TensorRecord& tensor) {
+  Json shards = Json::array();
+  for (const ShardRecord& shard : tensor.shards)
+    shards.push_back({{"file", shard.file},
+                      {"h5", shard.h5_path},
+                      {"at", shard.at},
+                      {"offset", shard.box.offset},
+                      {"extent", shard.box.extent}});
+  return Json{{"path", tensor.path},
+              {"dtype", tensor.dtype->name},
+              {"shape", tensor.shape},
+              {"replicated", tensor.replicated},
+              {"shards", std::move(shards)}};
+}
+
+Result<TensorRecord> tensor_from_json(const Json& json) {
+  TensorRecord tensor;
+  DL_TRY_ASSIGN(tensor.path, string_member(json, "path", 512));
+  DL_TRY_ASSIGN(const std::string dtype, string_member(json, "dtype", 32));
+  tensor.dtype = find_dtype(std::string_view(dtype));
+  if (!tensor.dtype) return corrupt("a tensor has an unknown dtype");
+  DL_TRY_ASSIGN(tensor.shape, dims_member(json, "shape"));
+  DL_TRY_ASSIGN(const Json* replicated, member(json, "replicated"));
+  if (!replicated->is_boolean()) return corrupt("replicated is not true or false");
+  tensor.replicated = replicated->get<bool>();
+  DL_TRY_ASSIGN(const Json* shards, array_member(json, "shards"));
+  tensor.shards.reserve(shards->size());
+  for (const Json& item : *shards) {
+    DL_TRY_ASSIGN(ShardRecord shard, shard_from_json(item));
+    tensor.shards.push_back(std::move(shard));
+  }
+  return tensor;
+}
+
+Json blob_to_json(const BlobRecord& blob) {
+  return Json{{"path", blob.path},  {"rank", blob.rank}, {"file", blob.file},
+              {"h5", blob.h5_path}, {"at", blob.at},     {"size", blob.size}};
+}
+
+Result<BlobRecord> blob_from_json(const Json& json) {
+  BlobRecord blob;
+  DL_TRY_ASSIGN(blob.path, string_member(json, "path", 512));
+  DL_TRY_ASSIGN(const int64_t rank, int_member(json, "rank", -1, kMaxRanks - 1));
+  blob.rank = static_cast<int>(rank);
+  DL_TRY_ASSIGN(const int64_t file, int_member(json, "file", 0, kMaxRanks - 1));
+  blob.file = static_cast<size_t>(file);
+  DL_TRY_ASSIGN(blob.h5_path, string_member(json, "h5", 4096));
+  DL_TRY_ASSIGN(const int64_t at, int_member(json, "at", 0, kMaxInt));
+  blob.at = static_cast<uint64_t>(at);
+  DL_TRY_ASSIGN(const int64_t size, int_member(json, "size", 0, static_cast<int64_t>(kMaxBlobBytes)));
+  blob.size = static_cast<uint64_t>(size);
+  return blob;
+}
+
+}  // namespace dl::ckpt

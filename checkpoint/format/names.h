@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The names of a checkpoint directory, built and taken apart in one place.
+//
+//   step-000000001200.0000000700c0ffee/   one committed checkpoint: train step, dot, save id (16 hex digits)
+//     MANIFEST.json  r00000.h5 r00001.h5 …
+//   .tmp-step-000000001200.…/             an attempt that is not committed, or a checkpoint being removed
+//   .run-…/                               messages between the ranks of one run
+//   .lease-…                              while somebody takes or renews the lease
+//   LATEST  LEASE                         small files
+//
+// The first eight digits of a save id are the *generation*: one more than any in the directory before. The newest
+// checkpoint is the one of the highest generation, whatever clocks and train steps say (after going back to an older
+// train step on purpose, the new branch counts). The other eight digits are random.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "launcher/common/result.h"
+
+namespace dl::ckpt {
+
+constexpr const char* kManifestName = "MANIFEST.json";
+constexpr const char* kLatestName = "LATEST";
+constexpr const char* kLeaseName = "LEASE";
+constexpr const char* kTemporaryPrefix = ".tmp-";
+constexpr const char* kLeaseTemporaryPrefix = ".lease-";
+constexpr const char* kRunPrefix = ".run-";
+constexpr int64_t kMaxStep = 999999999999;  // twelve digits
+constexpr int kMaxRanks = 100000;           // five digits of rNNNNN.h5
+
+struct CheckpointName {
+  int64_t step = 0;
+  uint64_t save_id = 0;
+  uint32_t generation() const { return static_cast<uint32_t>(save_id >> 32); }
+};
+
+std::string format_checkpoint_name(const CheckpointName& name);
+// nullopt unless the text is exactly what format_checkpoint_name() gives.
+std::optional<CheckpointName> parse_checkpoint_name(std::string_view text);
+std::string format_save_id(uint64_t save_id);
+std::optional<uint64_t> parse_save_id(std::string_view text);
+
+// "r00003.h5" and back.
+std::string format_file_name(uint32_t writer);
+std::optional<uint32_t> parse_file_name(std::string_view text);
+
+// OK if the text may name a tensor or blob (see dlckpt_tensor); else kInvalid saying what is allowed.
+Status check_path(std::string_view path);
+// The HDF5 path of piece `index` of a tensor ("/model/w/s0", kind 's') or of a blob ("/rng/b0", kind 'b'). Parts that
+// HDF5 or we would take for something else are escaped: "." -> "%2E", "s0" -> "%730", "_dlckpt" in front ->
+// "%5Fdlckpt", '%' ->
+// "%25". The exact name is in the attribute "path".
+std::string h5_path(std::string_view path, char kind, unsigned index);
+
+}  // namespace dl::ckpt

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/store/directory.h"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "checkpoint/store/file.h"
+
+namespace dl::ckpt {
+namespace {
+
+bool starts_with(const std::string& text, const std::string& prefix) {
+  return text.compare(0, prefix.size(), prefix) == 0;
+}
+
+bool newer(const CheckpointName& a, const CheckpointName& b) {
+  if (a.generation() != b.generation()) return a.generation() > b.generation();
+  if (a.step != b.step) return a.step > b.step;
+  return a.save_id > b.save_id;
+}
+
+}  // namespace
+
+uint64_t random_u64() {
+  uint64_t value = 0;
+  if (getrandom(&value, sizeof value, 0) == static_cast<ssize_t>(sizeof value)) return value;
+  // Kernels without getrandom: distinct enough for names that only have to differ.
+  const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+  return static_cast<uint64_t>(now) * 0x9E3779B97F4A7C15U ^ static_cast<uint64_t>(getpid());
+}
+
+Result<std::vector<CheckpointName>> scan_checkpoints(Io& io, const std::string& dir) {
+  DL_TRY_ASSIGN(const std::vector<std::string> entries, list_directory(io, dir));
+  std::vector<CheckpointName> names;
+  for (const std::string& entry : entries)
+    if (const auto name = parse_checkpoint_name(entry)) names.push_back(*name);
+  std::sort(names.begin(), names.end(), newer);
+  return names;
+}
+
+Result<CheckpointName> next_checkpoint_name(Io& io, const std::string& dir, int64_t step) {
+  DL_TRY_ASSIGN(const std::vector<CheckpointName> names, scan_checkpoints(io, dir));
+  uint64_t generation = 1;
+  if (!names.empty()) generation = std::min<uint64_t>(uint64_t{names.front().generation()} + 1, UINT32_MAX);
+  return CheckpointName{step, generation << 32 | (random_u64() & UINT32_MAX)};
+}
+
+std::string attempt_path(const std::string& dir, const CheckpointName& name) {
+  return dir + "/" + kTemporaryPrefix + format_checkpoint_name(name);
+}
+
+std::string checkpoint_path(const std::string& dir, const CheckpointName& name) {
+  return dir + "/" + format_checkpoint_name(name);
+}
+
+Status publish(Io& io, const std::string& dir, const CheckpointName& name, const std::string& manifest_text) {
+  const std::string attempt = attempt_path(dir, name);
+  const std::string published = checkpoint_path(dir, name);
+  DL_TRY(write_new_file(io, attempt + "/" + kManifestName, manifest_text, /*durable=*/true));
+  int rc = io.fsync_directory(attempt);
+  if (rc < 0) return io_error("fsync", attempt, rc);
+  rc = io.rename(attempt, published);
+  if (rc < 0) return io_error("rename to", published, rc);
+  rc = io.fsync_directory(dir);
+  if (rc < 0) {
+    // Not known to be durable, so it must not be counted on: take it back.
+    io.rename(published, attempt);
+    return io_error("fsync", dir, rc);
+  }
+  ignore(replace_file(io, dir + "/" + kLatestName, dir + "/" + kTemporaryPrefix + "latest",
+                      format_checkpoint_name(name) + "\n", /*durable=*/false),
+         "a hint for people; readers scan");
+  return {};
+}
+
+Status discard_attempt(Io& io, const std::string& dir, const CheckpointName& name) {
+  return remove_tree(io, attempt_path(dir, name));
+}
+
+Status retire(Io& io, const std::string& dir, int keep, const CheckpointName& newest) {
+  DL_TRY_ASSIGN(const std::vector<CheckpointName> names, scan_checkpoints(io, dir));
+  for (size_t i = static_cast<size_t>(std::max(keep, 1)); i < names.size(); ++i) {
+    if (names[i].save_id == newest.save_id) continue;
+    const std::string away = dir + "/" + kTemporaryPrefix + "retired-" + format_checkpoint_name(names[i]);
+    const int rc = io.rename(checkpoint_path(dir, names[i]), away);
+    if (rc < 0 && rc != -ENOENT) return io_error("retire", checkpoint_path(dir, names[i]), rc);
+    DL_TRY(remove_tree(io, away));
+  }
+  return {};
+}
+
+Status collect_garbage(Io& io, const std::string& dir, const std::string& own_run) {
+  DL_TRY_ASSIGN(const std::vector<std::string> entries, list_directory(io, dir));
+  for (const std::string& entry : entries) {
+    const bool left_over = starts_with(entry, kTemporaryPrefix) || (starts_with(entry, kRunPrefix) && entry != own_run);
+    if (!left_over) continue;
+    const std::string path = dir + "/" + entry;
+    const int rc = io.unlink(path);
+    if (rc == -EISDIR || rc == -EPERM) {
+      DL_TRY(remove_tree(io, path, 4));
+    } else if (rc < 0 && rc != -ENOENT) {
+      return io_error("remove", path, rc);
+    }
+  }
+  return {};
+}
+
+}  // namespace dl::ckpt

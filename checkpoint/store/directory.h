@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The checkpoint directory as a whole: what is committed, how an attempt becomes committed, what is removed.
+// All but scan_checkpoints() may be called by the holder of the lease only.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "checkpoint/format/names.h"
+#include "checkpoint/store/io.h"
+#include "launcher/common/result.h"
+
+namespace dl::ckpt {
+
+// Committed checkpoints by name, newest (highest generation) first. Their content is not looked at.
+Result<std::vector<CheckpointName>> scan_checkpoints(Io& io, const std::string& dir);
+
+// A name for a checkpoint that is newer than all in the directory.
+Result<CheckpointName> next_checkpoint_name(Io& io, const std::string& dir, int64_t step);
+// Path of the attempt with that name.
+std::string attempt_path(const std::string& dir, const CheckpointName& name);
+std::string checkpoint_path(const std::string& dir, const CheckpointName& name);
+
+// Commits: manifest (written and fsynced), fsync of the attempt's directory, rename to the published name, fsync of
+// `dir`. The data files must be fsynced before. After an error nothing is committed: a checkpoint whose last fsync
+// failed is taken back. LATEST is replaced as well as may be; it is only a hint.
+Status publish(Io& io, const std::string& dir, const CheckpointName& name, const std::string& manifest_text);
+
+// Removes an attempt. Never touches what is committed. Missing is fine.
+Status discard_attempt(Io& io, const std::string& dir, const CheckpointName& name);
+
+// Removes the oldest until `keep` are left, never `newest`. Each is first renamed away, so that a half removed one is
+// never taken for a checkpoint.
+Status retire(Io& io, const std::string& dir, int keep, const CheckpointName& newest);
+
+// Removes attempts that can no longer commit (.tmp-*) and the messages of other runs (.run-* but `own_run`).
+Status collect_garbage(Io& io, const std::string& dir, const std::string& own_run);
+
+// Random bits from the kernel.
+uint64_t random_u64();
+
+}  // namespace dl::ckpt

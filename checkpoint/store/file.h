@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files on top of Io: whole transfers, and errors as sentences.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/store/io.h"
+#include "launcher/common/result.h"
+
+namespace dl::ckpt {
+
+// errno_error() for Io's -errno: "open PATH: No space left on device".
+Error io_error(const char* doing, const std::string& path, int64_t negative_errno);
+
+// An open file. Destruction closes it and ignores errors: writers call sync_and_close().
+class File {
+ public:
+  // flags are open(2)'s.
+  static Result<File> open(Io& io, const std::string& path, int flags);
+  File(File&& other) noexcept;
+  File& operator=(File&&) = delete;
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File();
+
+  // All of it, however many calls it takes. read_all: kCorrupt if the file ends before.
+  Status read_all(void* buffer, size_t size, uint64_t at);
+  // At least one byte unless the file ends here (then 0).
+  Result<size_t> read_some(void* buffer, size_t size, uint64_t at);
+  Status write_all(const void* buffer, size_t size, uint64_t at);
+  // Reserves the space now, so that a full disk shows before the first byte is written. Where the file system cannot
+  // (NFS before 4.2), only the length is set.
+  Status reserve(uint64_t size);
+  // fsync, then close, both checked. A failed fsync must not be tried again: the kernel may have dropped the pages.
+  Status sync_and_close();
+  Status close();
+  const std::string& path() const { return path_; }
+
+ private:
+  File(Io& io, std::string path, int fd) : io_(&io), path_(std::move(path)), fd_(fd) {}
+  Io* io_;
+  std::string path_;
+  int fd_;
+};
+
+// A small file as text. kNotFound, kCorrupt if larger than max_bytes, kIo.
+Result<std::string> read_small_file(Io& io, const std::string& path, uint64_t max_bytes);
+// Writes a new file (it must not exist), fsyncs it if durable. On error it is removed again.
+Status write_new_file(Io& io, const std::string& path, std::string_view text, bool durable);
+// Puts a whole new file in the place of another at once: temporary name, (fsync,) rename. The directory is not synced.
+Status replace_file(Io& io, const std::string& path, const std::string& temporary, std::string_view text, bool durable);
+Result<std::vector<std::string>> list_directory(Io& io, const std::string& path);
+// Removes a directory and what is in it, two levels deep (a checkpoint or a run has no more). Missing things are fine.
+Status remove_tree(Io& io, const std::string& path, int depth = 2);
+
+}  // namespace dl::ckpt

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "checkpoint/store/io.h"
+
+namespace dl::ckpt {
+namespace {
+
+int result(int rc) {
+  return rc < 0 ? -errno : rc;
+}
+
+class PosixIo final : public Io {
+ public:
+  int open(const std::string& path, int flags) override {
+    return result(::open(path.c_str(), flags | O_CLOEXEC, 0666));
+  }
+  int close(int fd) override { return result(::close(fd)); }
+  int64_t pread(int fd, void* buffer, size_t size, uint64_t at) override {
+    const ssize_t n = ::pread(fd, buffer, size, static_cast<off_t>(at));
+    return n < 0 ? -errno : n;
+  }
+  int64_t pwrite(int fd, const void* buffer, size_t size, uint64_t at) override {
+    const ssize_t n = ::pwrite(fd, buffer, size, static_cast<off_t>(at));
+    return n < 0 ? -errno : n;
+  }
+  int fsync(int fd) override { return result(::fsync(fd)); }
+  int fallocate(int fd, uint64_t size) override { return result(::fallocate(fd, 0, 0, static_cast<off_t>(size))); }
+  int ftruncate(int fd, uint64_t size) override { return result(::ftruncate(fd, static_cast<off_t>(size))); }
+
+  int stat(const std::string& path, Info* info) override {
+    struct stat st {};
+    if (::stat(path.c_str(), &st) < 0) return -errno;
+    info->size = static_cast<uint64_t>(st.st_size);
+    info->directory = S_ISDIR(st.st_mode);
+    info->regular = S_ISREG(st.st_mode);
+    info->modified_ms = static_cast<int64_t>(st.st_mtim.tv_sec) * 1000 + st.st_mtim.tv_nsec / 1000000;
+    return 0;
+  }
+  int mkdir(const std::string& path) override { return result(::mkdir(path.c_str(), 0777)); }
+  int rmdir(const std::string& path) override { return result(::rmdir(path.c_str())); }
+  int unlink(const std::string& path) override { return result(::unlink(path.c_str())); }
+  int rename(const std::string& from, const std::string& to) override {
+    return result(std::rename(from.c_str(), to.c_str()));
+  }
+  int link(const std::string& from, const std::string& to) override { return result(::link(from.c_str(), to.c_str())); }
+
+  int list(const std::string& path, std::vector<std::string>* names) override {
+    names->clear();
+    DIR* directory = ::opendir(path.c_str());
+    if (!directory) return -errno;
+    int rc = 0;
+    for (;;) {
+      errno = 0;
+      const dirent* entry = ::readdir(directory);  // each DIR is used by one thread
+      if (!entry) {
+        rc = -errno;
+        break;
+      }
+      if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0)
+        names->emplace_back(entry->d_name);
+    }
+    ::closedir(directory);
+    return rc;
+  }
+  int fsync_directory(const std::string& path) override {
+    const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return -errno;
+    const int rc = result(::fsync(fd));
+    ::close(fd);
+    return rc;
+  }
+};
+
+}  // namespace
+
+Io& posix_io() {
+  static PosixIo* io = new PosixIo;  // lives as long as the process: contexts may be closed from exit handlers
+  return *io;
+}
+
+}  // namespace dl::ckpt

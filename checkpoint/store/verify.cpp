@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/store/verify.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "checkpoint/format/user_block.h"
+#include "checkpoint/store/directory.h"
+
+namespace dl::ckpt {
+namespace {
+
+Error corrupt(const std::string& what) {
+  return Error{Errc::kCorrupt, what};
+}
+
+// Something that belongs to a committed checkpoint and is not there is damage.
+Error missing_is_corrupt(Error error) {
+  if (error.code == Errc::kNotFound) error.code = Errc::kCorrupt;
+  return error;
+}
+
+Status check_user_block(File* file, const Manifest& manifest, const FileRecord& record) {
+  unsigned char bytes[kUserBlockBytes];
+  DL_TRY(file->read_all(bytes, sizeof bytes, 0));
+  DL_TRY_ASSIGN(const UserBlock block, decode_user_block(bytes));
+  if (block.save_id != manifest.name.save_id || block.step != manifest.name.step)
+    return corrupt("it belongs to another save: " + format_checkpoint_name(CheckpointName{block.step, block.save_id}));
+  if (block.writer != record.writer || block.world_size != static_cast<uint32_t>(manifest.world_size))
+    return corrupt("it was written by rank " + std::to_string(block.writer) + " of " +
+                   std::to_string(block.world_size));
+  if (block.file_size != record.size || block.root != record.root || block.table_at != record.table.at ||
+      block.block_count != record.blocks.size())
+    return corrupt("its user block does not agree with the manifest");
+  return {};
+}
+
+// The table in the file must be the manifest's, followed by zeros.
+Status check_stored_table(File* file, const FileRecord& record) {
+  std::string expected = encode_table(record.blocks);
+  uint64_t done = 0;
+  std::vector<char> buffer(std::min<uint64_t>(record.table.length, uint64_t{1} << 20));
+  while (done < record.table.length) {
+    const auto part = static_cast<size_t>(std::min<uint64_t>(buffer.size(), record.table.length - done));
+    DL_TRY(file->read_all(buffer.data(), part, record.table.at + done));
+    for (size_t i = 0; i < part; ++i) {
+      const char want = done + i < expected.size() ? expected[done + i] : '\0';
+      if (buffer[i] != want) return corrupt("its block table does not agree with the manifest");
+    }
+    done += part;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Manifest> load_manifest(Io& io, const std::string& dir, const CheckpointName& name) {
+  const std::string path = checkpoint_path(dir, name) + "/" + kManifestName;
+  auto text = read_small_file(io, path, kMaxManifestBytes);
+  if (!text) return missing_is_corrupt(std::move(text).error());
+  auto manifest = parse_manifest(*text);
+  if (!manifest) return std::move(manifest).error().with_context(path);
+  if (manifest->name.save_id != name.save_id || manifest->name.step != name.step)
+    return corrupt(path + ": it belongs to another save: " + format_checkpoint_name(manifest->name));
+  return manifest;
+}
+
+Result<DataFile> DataFile::open(Io& io, const std::string& checkpoint, const Manifest& manifest, size_t index) {
+  const FileRecord& record = manifest.files[index];
+  const std::string path = checkpoint + "/" + record.name();
+  Io::Info info;
+  const int rc = io.stat(path, &info);
+  if (rc < 0) return missing_is_corrupt(io_error("stat", path, rc));
+  if (!info.regular) return corrupt(path + ": it is not a file");
+  if (info.size != record.size)
+    return corrupt(path + ": it has " + std::to_string(info.size) + " bytes instead of " + std::to_string(record.size));
+  auto file = File::open(io, path, O_RDONLY);
+  if (!file) return missing_is_corrupt(std::move(file).error());
+  auto checked = check_user_block(&*file, manifest, record);
+  if (checked) checked = check_stored_table(&*file, record);
+  if (!checked) return std::move(checked).error().with_context(path);
+  return DataFile(*std::move(file), &record);
+}
+
+Result<const unsigned char*> DataFile::read_block(size_t index) {
+  if (index == held_) return static_cast<const unsigned char*>(buffer_.data());
+  const Block& block = record_->blocks[index];
+  held_ = SIZE_MAX;
+  if (buffer_.size() < block.length) buffer_.resize(block.length);
+  DL_TRY(file_.read_all(buffer_.data(), block.length, block.at));
+  if (hash_bytes(buffer_.data(), block.length) != block.hash)
+    return corrupt(file_.path() + ": the checksum of the block at byte " + std::to_string(block.at) + " is wrong");
+  held_ = index;
+  return static_cast<const unsigned char*>(buffer_.data());
+}
+
+Result<Manifest> verify_checkpoint(Io& io, const std::string& dir, const CheckpointName& name,
+                                   const Progress& progress) {
+  DL_TRY_ASSIGN(Manifest manifest, load_manifest(io, dir, name));
+  const std::string path = checkpoint_path(dir, name);
+  const uint64_t total = manifest.total_bytes();
+  uint64_t done = 0;
+  for (size_t f = 0; f < manifest.files.size(); ++f) {
+    DL_TRY_ASSIGN(DataFile file, DataFile::open(io, path, manifest, f));
+    for (size_t b = 0; b < manifest.files[f].blocks.size(); ++b) {
+      DL_TRY(file.read_block(b));
+      done += manifest.files[f].blocks[b].length;
+      if (progress && !progress(done, total)) return Error{Errc::kTimeout, "verify " + path + ": stopped"};
+    }
+  }
+  return manifest;
+}
+
+}  // namespace dl::ckpt

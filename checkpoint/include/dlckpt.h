@@ -99,7 +99,8 @@ typedef struct dlckpt_options {
                                OMPI_COMM_WORLD_RANK/_SIZE, else PMIX_RANK with SLURM_NTASKS, else
                                SLURM_PROCID/SLURM_STEP_NUM_TASKS, else 0 of 1 */
   const char *run_id;       /* the same on all ranks, different for each start of the job. Else DL_RUN_ID, else made up
-                               if world_size is 1, else TORCHELASTIC_RUN_ID with MASTER_ADDR and MASTER_PORT, else an error */
+                               if world_size is 1, else TORCHELASTIC_RUN_ID with MASTER_ADDR and MASTER_PORT, else Slurm's job
+                               and step id, else an error */
   double every_s;           /* save about every so many seconds (world_size 1, or under dlrun, which then drives it) */
   int64_t every_steps;      /* save at every train step divisible by this */
   int keep;                 /* newest checkpoints to keep, >= 1; else keep= of DL_CHECKPOINT, else 3 */
@@ -153,10 +154,12 @@ int dlckpt_save(dlckpt_ctx *ctx, int64_t step);
  * checksum is verified before any registered memory is changed. Older ones are tried if a newer does not verify, and
  * dlckpt_errmsg(ctx) then says which were passed over although DLCKPT_OK is returned (it is "" otherwise).
  * *restored_step (may be NULL) is set on success only. Errors: NOT_FOUND (none there), CORRUPT (none verifies), MISMATCH,
- * IO, TIMEOUT, MEMORY: registered memory is unchanged, except after IO while copying. */
+ * IO, TIMEOUT, MEMORY: registered memory is unchanged, except after IO while copying.
+ * Tensors of the checkpoint that are not registered are left alone. */
 int dlckpt_restore(dlckpt_ctx *ctx, int64_t step, int64_t *restored_step);
 
-/* Newest committed train step in the directory (manifests verified, data not), or -1. */
+/* Train step of the newest committed checkpoint in the directory (manifests verified, data not), or -1. Newest means
+ * committed last, which is not the highest train step after somebody went back to an older one on purpose. */
 int64_t dlckpt_latest(dlckpt_ctx *ctx);
 
 /* What a learner should exit with after DLCKPT_WANT_EXIT: 75 (EX_TEMPFAIL) if the state of that train step is committed,
@@ -178,7 +181,8 @@ const char *dlckpt_version(void);
 /* The lease on a checkpoint directory: at most one job at a time may write there. A file LEASE (JSON: owner, token,
  * host, boot id, pid, job id, renewed_ms) created exclusively; it is given up by release, or taken over when its holder
  * is surely gone (same Slurm job id in a later start; same host and boot, and no such process) or has not renewed it for
- * DLCKPT_LEASE_EXPIRY_S. dlrun takes it before the learners start and passes the token in DL_CHECKPOINT_LEASE. */
+ * as long as it promised: DLCKPT_LEASE_EXPIRY_S, or one hour where dlckpt_open took it without dlrun, because it is renewed
+ * only by calls then (want, save, restore). dlrun takes it before the learners start and passes the token in DL_CHECKPOINT_LEASE. */
 #define DLCKPT_LEASE_EXPIRY_S 60
 typedef struct dlckpt_lease dlckpt_lease;
 /* owner: "job 12" and the like, shown to whoever is refused; job_id may be NULL outside Slurm. On success *out is to be

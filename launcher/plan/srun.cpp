@@ -84,21 +84,16 @@ const char* const kScrub[] = {
     "SRUN_EXPORT_ENV",
 };
 
-// srun's own ways of laying out tasks can be told to give the same number to every node; any other map is given to it
-// host by host in a file.
+// srun's own layouts give what the plan says only where there is nothing to choose: all on one node, or one on each.
+// Even with --ntasks-per-node=2 srun of 22.05.8 puts 3,2,1 learners on nodes of 4,1,1 CPUs. Any other map is given to
+// it host by host in a file, which it follows to the letter.
 void fill_srun(const PlanInput& input, const Allocation& allocation, bool overcommit, LaunchPlan* plan) {
   const size_t nodes = plan->nodes.size();
-  const int per_node = plan->nodes.front().learners;
-  const bool even = std::all_of(plan->nodes.begin(), plan->nodes.end(),
-                                [&](const PlannedNode& node) { return node.learners == per_node; });
-  const bool block = std::is_sorted(plan->learners.begin(), plan->learners.end(),
-                                    [](const PlannedLearner& a, const PlannedLearner& b) { return a.node < b.node; });
+  const bool one_each = plan->learners.size() == nodes;
   std::vector<std::string>& argv = plan->argv;
   argv = {"srun", "--mpi=" + input.mpi_plugin, "--job-name=learners", "--nodes=" + std::to_string(nodes),
           "--ntasks=" + std::to_string(plan->world_size())};
-  if (even && (block || nodes == 1)) {
-    argv.push_back("--ntasks-per-node=" + std::to_string(per_node));
-    argv.emplace_back("--distribution=block");
+  if (nodes == 1 || one_each) {
     if (nodes < allocation.nodes.size()) {
       std::vector<std::string> names;
       names.reserve(nodes);
@@ -113,6 +108,11 @@ void fill_srun(const PlanInput& input, const Allocation& allocation, bool overco
     argv.emplace_back("--distribution=arbitrary");
     argv.push_back("--nodelist=" + plan->hostfile_path);
   }
+  // Said again for the step: of a job submitted with --gpus=TOTAL srun of 22.05.8 hands the step one of two GPUs.
+  const int gpus = plan->nodes.front().gpus;
+  const bool same_gpus =
+      std::all_of(plan->nodes.begin(), plan->nodes.end(), [&](const PlannedNode& node) { return node.gpus == gpus; });
+  if (same_gpus && gpus > 0) argv.push_back("--gres=gpu:" + std::to_string(gpus));
   if (overcommit) {
     argv.emplace_back("--overcommit");
   } else if (allocation.cpus_per_task > 0) {
@@ -125,10 +125,10 @@ void fill_srun(const PlanInput& input, const Allocation& allocation, bool overco
                               "--kill-on-bad-exit=0",
                               // A restarted step must not wait until Slurm has cleaned up the one before.
                               "--overlap",
-                              // All GPUs and CPUs of the node are visible to its learners: peers' GPUs hidden from NCCL
-                              // break P2P, and CPUs are bound by the learner's LOCAL_RANK if at all.
+                              // CPUs are bound by the learner, if at all. GPUs: without any option all of the node's
+                              // are visible to each of its learners, as NCCL wants it; --gpu-bind=none would say the
+                              // same, but on 22.05.8 it leaves CUDA_VISIBLE_DEVICES empty where two tasks share a node.
                               "--cpu-bind=none",
-                              "--gpu-bind=none",
                               // Also under sbatch --export=NONE, which would leave the agents without DL_CONTROL.
                               "--export=ALL",
                               "--input=none",

@@ -14,8 +14,9 @@ namespace dl {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LearnerContext, rank, world_size, local_rank, local_world_size,
                                                 node_rank, num_nodes, master_addr, master_port, gpus_per_learner,
-                                                job_id, job_name, run_id, attempt, restarts, max_restarts, job_dir,
-                                                log_dir, work_dir, checkpoint_dir, data_dir, result_dir, command)
+                                                cpus_per_learner, job_id, job_name, run_id, attempt, restarts,
+                                                max_restarts, job_dir, log_dir, work_dir, checkpoint_dir, data_dir,
+                                                result_dir, command)
 
 namespace supervise {
 

@@ -66,6 +66,13 @@ Status set_time(const toml::node& node, Seconds min, Seconds max, Seconds* out) 
   return {};
 }
 
+Status set_bool(const toml::node& node, bool* out) {
+  const auto* flag = node.as_boolean();
+  if (flag == nullptr) return bad_value(node, "true, false");
+  *out = flag->get();
+  return {};
+}
+
 Status set_name(const toml::node& node, const char* what, std::string* out) {
   const auto* text = node.as_string();
   if (text == nullptr || !is_plain_name(text->get()))
@@ -161,6 +168,7 @@ constexpr std::array kKeys{
         [](const Node& n, Name type, SiteConfig* c) {
           return set_int(n, 1, kMaxGpusPerLearner, &c->gpus_per_node_by_type[std::string(type)]);
         }},
+    Key{"tiers", "locked", [](const Node& n, Name, SiteConfig* c) { return set_bool(n, &c->tiers_locked); }},
     Key{"tiers.guaranteed", "partition",
         [](const Node& n, Name k, SiteConfig* c) { return set_tier_target(n, k, &c->guaranteed); }},
     Key{"tiers.guaranteed", "qos",

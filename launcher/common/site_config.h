@@ -31,6 +31,8 @@ struct SiteConfig {
   // [nodes]: what a GPU node looks like; lets job_submit say and ask for the number of nodes. 0 = unknown.
   int gpus_per_node = 0;
   std::map<std::string, int> gpus_per_node_by_type;  // [nodes.types] a100 = 8
+  // [tiers] locked: users may not move a job to a tier's QOS or partition after its submission
+  bool tiers_locked = true;
   // [tiers.guaranteed], [tiers.borrow]
   TierTarget guaranteed;
   TierTarget borrow;

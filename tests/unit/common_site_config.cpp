@@ -26,6 +26,8 @@ TEST(SiteConfig, reads_every_key) {
     [nodes.types]
     a100 = 8
     h100 = 4
+    [tiers]
+    locked = false
     [tiers.guaranteed]
     qos = "normal"
     [tiers.borrow]
@@ -48,6 +50,7 @@ TEST(SiteConfig, reads_every_key) {
   EXPECT_EQ(got->gpus_per_node, 4);
   EXPECT_EQ(got->gpus_per_node_by_type.at("a100"), 8);
   EXPECT_EQ(got->gpus_per_node_by_type.at("h100"), 4);
+  EXPECT_FALSE(got->tiers_locked);
   EXPECT_EQ(got->guaranteed.qos, "normal");
   EXPECT_EQ(got->guaranteed.partition, "");
   EXPECT_EQ(got->borrow.partition, "scavenge,idle");
@@ -91,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"x = 1", "dl.toml:1: x: unknown key", "[defaults], [nodes], [tiers], [frameworks], [launcher]"},
         BadConfig{"[nodez]", "dl.toml:1: nodez: unknown key", "[nodes]"},
         BadConfig{"\n\n[tiers.lend]\nqos=\"x\"", "dl.toml:3: tiers.lend: unknown key",
-                  "[tiers.guaranteed], [tiers.borrow]"},
+                  "locked, [tiers.guaranteed], [tiers.borrow]"},
         BadConfig{"defaults = 1", "dl.toml:1: defaults: 1 is not accepted", "a table: [defaults]"},
         BadConfig{"[[defaults]]", "dl.toml:1: defaults: an array", "a table"},
         BadConfig{"[defaults]\nframework = \"../x\"", "dl.toml:2: defaults.framework: '../x'", "allowed"},
@@ -111,6 +114,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"[nodes.types]\n\"a b\" = 1", "dl.toml:2: nodes.types.a b: unknown key", "*"},
         BadConfig{"[tiers.borrow]\nqos = \"a\"\npartition = \"b\"",
                   "dl.toml:2: tiers.borrow.qos: the tier has a qos and", "one of the two"},
+        BadConfig{"[tiers]\nlocked = 1", "dl.toml:2: tiers.locked: 1", "true, false"},
         BadConfig{"[tiers.borrow]\nqos = \"a b\"", "dl.toml:2: tiers.borrow.qos: 'a b'", "QOS"},
         BadConfig{"[tiers.borrow]\npartition = \"a,,b\"", "dl.toml:2: tiers.borrow.partition: 'a,,b'", "commas"},
         BadConfig{"[frameworks]\ncatalogue = \"/x\"", "dl.toml:2: frameworks.catalogue: '/x'", "array"},

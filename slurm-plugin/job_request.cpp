@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/job_request.h"
+
+#include <fmt/format.h>
+
+namespace dl {
+namespace {
+
+// Slurm counts tasks and CPUs in 32 bits, and no site has this many GPUs: a slip of the keyboard.
+constexpr int64_t kMaxGpusOfJob = 1000000;
+
+}  // namespace
+
+Status check_request(const JobRequest& request) {
+  if (request.gpus && request.gpus->count == 0 && !request.gpus->type.empty())
+    return Error{Errc::kConflict, fmt::format("--dl-gpus: a CPU job has no GPUs of type '{}'; allowed: --dl-gpus=0, or "
+                                              "a number from 1 on after the type",
+                                              request.gpus->type)};
+  if (request.gpus && request.learners) {
+    const int64_t total = static_cast<int64_t>(request.gpus->count) * request.learners->max;
+    if (total > kMaxGpusOfJob)
+      return Error{Errc::kConflict, fmt::format("--dl-learners={} with --dl-gpus={} means {} GPUs; allowed: at most {}",
+                                                request.learners->max, request.gpus->count, total, kMaxGpusOfJob)};
+  }
+  return {};
+}
+
+}  // namespace dl

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a user asked for with --dl-* flags: a value, without Slurm in it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launcher/common/request_values.h"
+#include "launcher/common/result.h"
+
+namespace dl {
+
+struct JobRequest {
+  std::optional<FrameworkRef> framework;
+  std::optional<LearnerRange> learners;
+  std::optional<GpuRequest> gpus;
+  std::optional<CheckpointSpec> checkpoint;
+  std::optional<int> restarts;
+  std::optional<Tier> tier;
+
+  // DL_* names with the values as they were typed, in the order of the table of flags: what dlrun reads.
+  std::vector<std::pair<std::string, std::string>> environment;
+
+  bool empty() const { return environment.empty(); }
+};
+
+// What can be said against the request as a whole without knowing the site: kConflict with a sentence that names both
+// flags.
+Status check_request(const JobRequest& request);
+
+}  // namespace dl

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/job_submit/job_description.h"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstring>
+
+#include "slurm-plugin/options.h"
+
+namespace dl {
+namespace {
+
+// The value of NAME in the environment that carries the flags; the last one counts. nullptr if there is none.
+const char* find_value(const job_desc_msg_t& job, const std::string& name) {
+  const char* found = nullptr;
+  for (uint32_t i = 0; i < job.spank_job_env_size && job.spank_job_env != nullptr; ++i) {
+    const char* entry = job.spank_job_env[i];
+    if (entry != nullptr && std::strncmp(entry, name.c_str(), name.size()) == 0 && entry[name.size()] == '=')
+      found = entry + name.size() + 1;
+  }
+  return found;
+}
+
+std::optional<int64_t> given32(uint32_t value) {
+  if (value == NO_VAL || value == INFINITE) return std::nullopt;
+  return value;
+}
+
+std::optional<int64_t> given16(uint16_t value) {
+  if (value == NO_VAL16 || value == INFINITE16) return std::nullopt;
+  return value;
+}
+
+// "gres:gpu:a100:2", put behind what the user asked for besides GPUs.
+void add_gpus(char** field, const std::string& type, int count, char separator) {
+  std::string tres = abi::text_of(*field);
+  if (!tres.empty()) tres += ',';
+  tres += abi::kGpuGres;
+  if (!type.empty()) tres += ':' + type;
+  abi::set_string(field, fmt::format("{}{}{}", tres, separator, count));
+}
+
+}  // namespace
+
+Result<JobRequest> read_request(const job_desc_msg_t& job) {
+  JobRequest request;
+  for (const Option& option : kOptions)
+    if (const char* value = find_value(job, slurm_option_env(option))) DL_TRY(read_option(option, value, &request));
+  return request;
+}
+
+Submission read_submission(const job_desc_msg_t& job) {
+  Submission given;
+  given.batch = job.script != nullptr;
+  const char* client = find_value(job, kClientEnv);
+  given.srun = !given.batch && client != nullptr && std::strcmp(client, "srun") == 0;
+  given.heterogeneous = job.het_job_offset != NO_VAL;
+  given.array = abi::text_of(job.array_inx);
+  given.tasks = given32(job.num_tasks);
+  given.min_nodes = given32(job.min_nodes);
+  given.max_nodes = given32(job.max_nodes);
+  given.tasks_per_node = given16(job.ntasks_per_node);
+  given.tasks_per_gpu = given16(job.ntasks_per_tres);
+  given.cpus_per_task = given16(job.cpus_per_task);
+  for (auto* field : {&given.tasks, &given.min_nodes, &given.max_nodes, &given.tasks_per_node, &given.tasks_per_gpu,
+                      &given.cpus_per_task})
+    if (*field == 0) field->reset();
+  given.cpus_per_gpu = asks_for_gpus(abi::text_of(job.cpus_per_tres));
+  given.overcommit = job.overcommit == 1;
+  given.tres_per_job = abi::text_of(job.tres_per_job);
+  given.tres_per_node = abi::text_of(job.tres_per_node);
+  given.tres_per_socket = abi::text_of(job.tres_per_socket);
+  given.tres_per_task = abi::text_of(job.tres_per_task);
+  if (job.requeue != NO_VAL16) given.requeue = job.requeue != 0;
+  given.open_mode = job.open_mode != 0;
+  given.signal = job.warn_signal != 0;
+  if (auto minutes = given32(job.time_limit)) given.time_limit = std::chrono::minutes(*minutes);
+  given.qos = abi::text_of(job.qos);
+  given.partition = abi::text_of(job.partition);
+  return given;
+}
+
+void write_shape(const Shape& shape, job_desc_msg_t* job) {
+  if (shape.tasks) {
+    job->num_tasks = *shape.tasks;
+    job->bitflags |= JOB_NTASKS_SET;  // from 24.05 on, SLURM_NTASKS in the batch script depends on it
+  }
+  if (shape.min_nodes) job->min_nodes = *shape.min_nodes;
+  if (shape.max_nodes) job->max_nodes = *shape.max_nodes;
+  if (shape.tasks_per_node) job->ntasks_per_node = *shape.tasks_per_node;
+  if (shape.cpus_per_task) {
+    job->cpus_per_task = *shape.cpus_per_task;
+    job->bitflags |= JOB_CPUS_SET;
+  }
+  if (shape.min_cpus) job->min_cpus = *shape.min_cpus;
+  if (shape.gpus_per_task > 0)
+    add_gpus(&job->tres_per_task, shape.gpu_type, shape.gpus_per_task, abi::kTaskCountSeparator);
+  if (shape.gpus_per_node > 0) add_gpus(&job->tres_per_node, shape.gpu_type, shape.gpus_per_node, ':');
+  if (shape.requeue) job->requeue = 1;
+  if (shape.append) job->open_mode = OPEN_MODE_APPEND;
+  if (shape.signal_lead.count() > 0) {
+    job->warn_signal = SIGUSR2;
+    job->warn_time = static_cast<uint16_t>(shape.signal_lead.count());
+    job->warn_flags &= static_cast<uint16_t>(~KILL_JOB_BATCH);  // to the steps, where dlrun's agents are
+    if (job->environment != nullptr)
+      abi::add_environment(&job->environment, &job->env_size, kSignalEnv,
+                           fmt::format("USR2@{}", shape.signal_lead.count()));
+  }
+  if (!shape.qos.empty()) abi::set_string(&job->qos, shape.qos);
+  if (!shape.partition.empty()) abi::set_string(&job->partition, shape.partition);
+}
+
+}  // namespace dl

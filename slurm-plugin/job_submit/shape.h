@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a request to the shape of a job: pure, without Slurm in it. job_submit_entry.cpp fills the Submission from
+// Slurm's job description, and writes the Shape back.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "frameworks/catalogue.h"
+#include "launcher/common/result.h"
+#include "launcher/common/site_config.h"
+#include "slurm-plugin/job_request.h"
+
+namespace dl {
+
+// What the user said with Slurm's own options, as far as it bears on ours. nullopt or empty: not given.
+struct Submission {
+  bool batch = false;          // sbatch; otherwise srun or salloc, which cannot be requeued
+  bool srun = false;           // srun alone: starts the tasks itself
+  bool heterogeneous = false;  // a component of a heterogeneous job
+  std::string array;           // --array
+  std::optional<int64_t> tasks, min_nodes, max_nodes, tasks_per_node, tasks_per_gpu;
+  std::optional<int64_t> cpus_per_task;
+  bool cpus_per_gpu = false;
+  bool overcommit = false;
+  std::string tres_per_job, tres_per_node, tres_per_socket, tres_per_task;
+  std::optional<bool> requeue;
+  bool open_mode = false;
+  bool signal = false;
+  std::optional<std::chrono::minutes> time_limit;
+  std::string qos, partition;
+};
+
+// What to set. nullopt, empty or false: leave as it is.
+struct Shape {
+  std::optional<uint32_t> tasks, min_nodes, max_nodes, min_cpus;
+  std::optional<uint16_t> tasks_per_node, cpus_per_task;
+  std::string gpu_type;   // of the two below; may be empty
+  int gpus_per_task = 0;  // for uneven numbers of learners on nodes
+  int gpus_per_node = 0;  // for elastic jobs, whose number of nodes Slurm chooses
+  bool requeue = false;   // and append to the output
+  bool append = false;
+  std::chrono::seconds signal_lead{0};  // SIGUSR2 to the steps so long before the time limit; 0: none
+  std::string qos, partition;
+  std::string message;  // what the user is told, one sentence a line, each starting with "dl: "
+};
+
+// kConflict names both sides: "--ntasks=3 conflicts with --dl-learners=4: ...". kNotFound: framework or version
+// unknown. kUnsupported: the site has not set up what is asked for.
+Result<Shape> shape_job(const JobRequest& request, const Submission& given, const SiteConfig& site,
+                        const Catalogue& catalogue);
+
+// True if a list of GRES as Slurm writes it ("gres:gpu:a100:2,gres/lustre:1") asks for GPUs.
+bool asks_for_gpus(const std::string& tres);
+
+}  // namespace dl

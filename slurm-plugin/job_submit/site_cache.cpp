@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/job_submit/site_cache.h"
+
+#include <dirent.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+namespace dl {
+namespace {
+
+constexpr std::chrono::seconds kLookInterval{1};
+constexpr size_t kMaxCatalogueFiles = 1000;
+
+// What changes when a file is edited in place, replaced, removed or made.
+std::string file_mark(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return path + " -\n";
+  return fmt::format("{} {} {} {} {}.{} {}.{}\n", path, info.st_dev, info.st_ino, info.st_size, info.st_mtim.tv_sec,
+                     info.st_mtim.tv_nsec, info.st_ctim.tv_sec, info.st_ctim.tv_nsec);
+}
+
+std::string folder_mark(const std::string& folder) {
+  DIR* handle = ::opendir(folder.c_str());
+  if (handle == nullptr) return folder + " -\n";
+  std::vector<std::string> names;
+  while (const dirent* entry = ::readdir(handle)) {  // NOLINT(concurrency-mt-unsafe): one stream, one thread
+    const std::string name = entry->d_name;
+    if (name.size() > 5 && name.compare(name.size() - 5, 5, ".toml") == 0) names.push_back(name);
+    if (names.size() > kMaxCatalogueFiles) break;
+  }
+  ::closedir(handle);
+  std::sort(names.begin(), names.end());
+  std::string mark = folder + "\n";
+  for (const std::string& name : names) mark += file_mark(folder + "/" + name);
+  return mark;
+}
+
+}  // namespace
+
+Result<SitePtr> SiteCache::get(std::chrono::steady_clock::time_point now) {
+  bool first = false;
+  bool due = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    first = !looked_;
+    due = first || now - looked_at_ >= kLookInterval;
+  }
+  if (due) {
+    // The very first callers wait for the one that reads; later ones go on with what there is.
+    std::unique_lock<std::mutex> looking(refresh_mutex_, std::defer_lock);
+    if (first)
+      looking.lock();
+    else if (!looking.try_lock())
+      due = false;
+    if (due) look(now);
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (current_) return current_;
+  return error_;
+}
+
+// Under refresh_mutex_.
+void SiteCache::look(std::chrono::steady_clock::time_point now) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (looked_ && now - looked_at_ < kLookInterval) return;  // another thread was quicker
+    looked_at_ = now;
+  }
+  // looked_ says that a first reading is over: until then, all wait.
+  if (mark_.empty() || mark_ != marks(folders_)) read();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  looked_ = true;
+}
+
+// Under refresh_mutex_. Marks are taken before the file they stand for is read: a change in between is seen next time.
+void SiteCache::read() {
+  const bool first = mark_.empty();
+  auto site = std::make_shared<Site>();
+  Status outcome;
+  mark_ = file_mark(path_);
+  if (auto config = load_site_config(path_)) {
+    site->config = std::move(*config);
+    folders_ = site->config.catalogue;
+  } else {
+    outcome = std::move(config).error();
+  }
+  for (const std::string& folder : folders_) mark_ += folder_mark(folder);
+  if (outcome) {
+    if (auto catalogue = Catalogue::load(folders_))
+      site->catalogue = std::move(*catalogue);
+    else
+      outcome = std::move(catalogue).error();
+  }
+  if (outcome) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      current_ = std::move(site);
+    }
+    last_error_.clear();
+    log_(Level::kInfo, fmt::format("dl: {} {}", first ? "read" : "read again:", path_));
+    return;
+  }
+  const std::string text = outcome.error().text;
+  bool keeps = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    error_ = std::move(outcome).error();
+    keeps = current_ != nullptr;
+  }
+  if (text != last_error_)
+    log_(Level::kError, fmt::format("dl: {}; {}", text,
+                                    keeps ? "the former configuration stays in force"
+                                          : "jobs with --dl-* flags are refused until this is mended"));
+  last_error_ = text;
+}
+
+std::string SiteCache::marks(const std::vector<std::string>& folders) const {
+  std::string mark = file_mark(path_);
+  for (const std::string& folder : folders) mark += folder_mark(folder);
+  return mark;
+}
+
+}  // namespace dl

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// dl.toml and the catalogue as job_submit_dl.so keeps them: re-read when a file changes, shared by slurmctld's threads,
+// and never lost to a broken edit.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "frameworks/catalogue.h"
+#include "launcher/common/result.h"
+#include "launcher/common/site_config.h"
+
+namespace dl {
+
+struct Site {
+  SiteConfig config;
+  Catalogue catalogue;
+};
+using SitePtr = std::shared_ptr<const Site>;
+
+class SiteCache {
+ public:
+  enum class Level { kInfo, kError };
+  using Log = std::function<void(Level, const std::string&)>;
+
+  // `path`: of dl.toml. `log` is called with one line when the files were read anew or turned out to be broken; by the
+  // thread that noticed.
+  SiteCache(std::string path, Log log) : path_(std::move(path)), log_(std::move(log)) {}
+
+  // The newest good configuration. Looks at the files at most once per second; one thread looks, the others go on with
+  // what there is. An error only if no good one was ever read: a slurmctld that starts with a broken file refuses jobs
+  // with --dl-* flags, which is safer than to run them in the wrong tier, and serves all others.
+  // Safe to call from any thread.
+  Result<SitePtr> get(std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now());
+
+ private:
+  void look(std::chrono::steady_clock::time_point now);
+  void read();
+  std::string marks(const std::vector<std::string>& folders) const;
+
+  const std::string path_;
+  const Log log_;
+
+  std::mutex refresh_mutex_;          // held by the thread that looks at the files; guards the next three
+  std::string mark_;                  // of the files when last read, good or bad; empty: never read
+  std::vector<std::string> folders_;  // of the catalogue, as last read
+  std::string last_error_;
+
+  std::mutex mutex_;  // held for a few instructions; guards what follows
+  bool looked_ = false;
+  std::chrono::steady_clock::time_point looked_at_{};
+  SitePtr current_;
+  Error error_{Errc::kNotFound, "no configuration was read yet", 0};
+};
+
+}  // namespace dl

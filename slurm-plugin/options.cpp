@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/options.h"
+
+#include "launcher/common/env_names.h"
+
+namespace dl {
+namespace {
+
+// Parses with `parse` and stores in `field`.
+template <auto parse, auto field>
+Status store(std::string_view value, JobRequest* into) {
+  auto parsed = parse(value);
+  if (!parsed) return std::move(parsed).error();
+  into->*field = std::move(parsed).value();
+  return {};
+}
+
+}  // namespace
+
+const std::array<Option, kOptionCount> kOptions{{
+    {"dl-framework", "NAME[:VERSION]",
+     "[dl] framework of the learners, an entry of the site's catalogue (dlctl frameworks)", env::kFramework,
+     store<parse_framework_ref, &JobRequest::framework>},
+    {"dl-learners", "N|MIN:MAX", "[dl] number of learners; a range makes the job elastic", env::kLearners,
+     store<parse_learners, &JobRequest::learners>},
+    {"dl-gpus", "[TYPE:]N", "[dl] GPUs for each learner; 0 for a CPU job", env::kGpus,
+     store<parse_gpus, &JobRequest::gpus>},
+    {"dl-checkpoint", "PATH[,every=TIME|Nsteps][,keep=N]",
+     "[dl] directory of checkpoints; makes the job pausable: it is saved and requeued when it is preempted or its time "
+     "ends",
+     env::kCheckpoint, store<parse_checkpoint, &JobRequest::checkpoint>},
+    {"dl-restarts", "N", "[dl] restarts inside the allocation before the job fails", env::kRestarts,
+     store<parse_restarts, &JobRequest::restarts>},
+    {"dl-tier", "auto|guaranteed|borrow",
+     "[dl] run within the quota, or on borrowed GPUs that are given back on demand", env::kTier,
+     store<parse_tier, &JobRequest::tier>},
+}};
+
+Status read_option(const Option& option, std::string_view value, JobRequest* request, const std::string& called) {
+  if (Status read = option.read(value, request); !read)
+    return std::move(read).error().with_context(called.empty() ? std::string("--") + option.name : called);
+  auto& environment = request->environment;
+  for (auto& [name, text] : environment)
+    if (name == option.env) {
+      text = value;
+      return {};
+    }
+  // In the order of the table, whatever the order on the command line.
+  auto place = environment.begin();
+  for (const Option& row : kOptions) {
+    if (row.name == option.name) break;
+    if (place != environment.end() && place->first == row.env) ++place;
+  }
+  environment.emplace(place, option.env, std::string(value));
+  return {};
+}
+
+std::string slurm_option_env(const Option& option) {
+  std::string name = std::string("_SLURM_SPANK_OPTION_dl_") + option.name;
+  for (char& c : name)
+    if (c == '-') c = '_';
+  return name;
+}
+
+}  // namespace dl

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/spank/node_side.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <climits>
+#include <csignal>
+#include <cstring>
+
+#include "launcher/common/env_names.h"
+#include "launcher/common/parse.h"
+#include "launcher/common/site_config.h"
+
+namespace dl {
+namespace {
+
+constexpr int kFirstPort = 16384;
+constexpr int kPorts = 16000;
+constexpr size_t kMaxValue = 8192;  // longer values count as absent; ours are at most half as long
+
+std::string get(spank_t spank, const char* name) {
+  std::string value(kMaxValue, '\0');
+  if (spank_getenv(spank, name, value.data(), static_cast<int>(value.size())) != ESPANK_SUCCESS) return "";
+  value.resize(std::strlen(value.c_str()));
+  return value;
+}
+
+// A number that Slurm itself put into the task's environment; a task of a user's own making may hold anything.
+Result<int> number(spank_t spank, const char* name, int64_t min) {
+  const std::string text = get(spank, name);
+  auto value = parse_int(text, min, INT_MAX);
+  if (!value) return std::move(value).error().with_context(name);
+  return static_cast<int>(*value);
+}
+
+}  // namespace
+
+std::string first_host(const std::string& node_list) {
+  std::string host;
+  size_t i = 0;
+  while (i < node_list.size() && node_list[i] != ',') {
+    if (node_list[i] != '[') {
+      host += node_list[i++];
+      continue;
+    }
+    const size_t close = node_list.find(']', i);
+    if (close == std::string::npos) return "";
+    const size_t end = node_list.find_first_of(",-]", i);
+    host += node_list.substr(i + 1, end - i - 1);
+    i = close + 1;
+  }
+  return host;
+}
+
+int rendezvous_port(uint32_t job_id, uint32_t step_id) {
+  return kFirstPort + static_cast<int>((uint64_t{job_id} * 7 + step_id) % kPorts);
+}
+
+void NodeSide::option(size_t index, const char* value) {
+  if (index >= kOptionCount) return;
+  seen_[index] = true;
+  faults_[index].reset();
+  if (Status read = read_option(kOptions[index], abi::text_of(value), &request_); !read)
+    faults_[index] = std::move(read).error();
+}
+
+// With --export=NONE, Slurm before 23.11 loses the flags on the way to the node, but not the copies by which a nested
+// command inherits them.
+void NodeSide::inherit(spank_t spank) {
+  for (size_t i = 0; i < kOptionCount; ++i) {
+    if (seen_[i]) continue;
+    const std::string value = get(spank, (kInheritedPrefix + slurm_option_env(kOptions[i])).c_str());
+    if (!value.empty()) option(i, value.c_str());
+  }
+}
+
+bool NodeSide::is_plain_step() const {
+  return step_id_ != abi::kStepBatch && step_id_ != abi::kStepInteractive && step_id_ != abi::kStepExtern &&
+         step_id_ != abi::kStepPending;
+}
+
+void NodeSide::prepare(spank_t spank) {
+  inherit(spank);
+  for (auto& fault : faults_)
+    if (fault && !fault_) fault_ = std::move(fault);
+  if (request_.empty() && !fault_) return;
+  if (!fault_ && !args_) fault_ = args_.error();
+  if (!fault_)
+    if (Status checked = check_request(request_); !checked) fault_ = std::move(checked).error();
+  if (fault_) return;
+  for (const auto& [name, value] : request_.environment)
+    if (spank_setenv(spank, name.c_str(), value.c_str(), 1) != ESPANK_SUCCESS)
+      fault_ = Error{Errc::kInternal, name + " could not be set for the job", 0};
+  // Steps that dlrun starts hold agents, which give the learners their environment.
+  if (!fault_ && request_.framework && is_plain_step() && get(spank, env::kControl).empty())
+    if (Status found = find_framework(); !found) fault_ = std::move(found).error();
+}
+
+// As root, but only files whose place the administrator chose: the user's environment is not asked.
+Status NodeSide::find_framework() {
+  DL_TRY_ASSIGN(const SiteConfig site,
+                load_site_config(args_->config.empty() ? default_site_config_path(false) : args_->config));
+  DL_TRY_ASSIGN(const Catalogue catalogue, Catalogue::load(site.catalogue));
+  auto choice = catalogue.choose(*request_.framework);
+  if (!choice) return std::move(choice).error().with_context("--dl-framework");
+  framework_ = *choice->entry;
+  if (choice->version != nullptr) version_environment_ = choice->version->environment;
+  return {};
+}
+
+Status NodeSide::start_task(spank_t spank) {
+  if (fault_) return *fault_;
+  // job_submit_dl.so asked for SIGUSR2 before the time limit, for dlrun's agents; it would end a program that does not
+  // know of it. One that does installs a handler.
+  if (is_plain_step() && get(spank, env::kControl).empty() && !get(spank, kSignalEnv).empty())
+    (void)std::signal(SIGUSR2, SIG_IGN);
+  if (!framework_) return {};
+  if (Status added = add_families(spank); !added)
+    return std::move(added).error().with_context("the environment of --dl-framework=" + framework_->name);
+  return {};
+}
+
+Result<LearnerContext> NodeSide::context(spank_t spank) const {
+  LearnerContext c;
+  DL_TRY_ASSIGN(c.rank, number(spank, "SLURM_PROCID", 0));
+  DL_TRY_ASSIGN(c.local_rank, number(spank, "SLURM_LOCALID", 0));
+  DL_TRY_ASSIGN(c.node_rank, number(spank, "SLURM_NODEID", 0));
+  uint32_t tasks = 1;
+  uint32_t local_tasks = 1;
+  uint32_t nodes = 1;
+  uint32_t job_id = 0;
+  uint32_t restarts = 0;
+  uint16_t cpus = 0;
+  (void)spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &tasks);
+  (void)spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &local_tasks);
+  (void)spank_get_item(spank, S_JOB_NNODES, &nodes);
+  (void)spank_get_item(spank, S_JOB_ID, &job_id);
+  (void)spank_get_item(spank, S_SLURM_RESTART_COUNT, &restarts);
+  (void)spank_get_item(spank, S_STEP_CPUS_PER_TASK, &cpus);
+  c.world_size = static_cast<int>(tasks);
+  c.local_world_size = static_cast<int>(local_tasks);
+  c.num_nodes = static_cast<int>(nodes);
+  c.restarts = static_cast<int>(restarts);
+  c.attempt = c.restarts + 1;
+  c.cpus_per_learner = cpus;
+  c.gpus_per_learner = request_.gpus ? request_.gpus->count : 0;
+  c.max_restarts = request_.restarts.value_or(0);
+  c.job_id = std::to_string(job_id);
+  c.job_name = get(spank, "SLURM_JOB_NAME");
+  c.run_id = fmt::format("{}.{}.{}", job_id, step_id_, restarts);
+  c.master_addr = first_host(get(spank, "SLURM_STEP_NODELIST"));
+  c.master_port = rendezvous_port(job_id, step_id_);
+  char folder[PATH_MAX];
+  if (::getcwd(folder, sizeof folder) != nullptr) c.work_dir = folder;
+  if (request_.checkpoint) {
+    const std::string& path = request_.checkpoint->path;
+    c.checkpoint_dir = path.front() == '/' ? path : c.work_dir + "/" + path;
+  }
+  return c;
+}
+
+Status NodeSide::add_families(spank_t spank) {
+  DL_TRY_ASSIGN(const LearnerContext learner, context(spank));
+  char** list = nullptr;
+  if (spank_get_item(spank, S_JOB_ENV, &list) != ESPANK_SUCCESS || list == nullptr)
+    return Error{Errc::kInternal, "Slurm does not give the task's environment", 0};
+  Environment before;
+  for (; *list != nullptr; ++list) {
+    const std::string entry = *list;
+    const size_t equals = entry.find('=');
+    if (equals != std::string::npos) before.emplace(entry.substr(0, equals), entry.substr(equals + 1));
+  }
+  Environment after = before;
+  DL_TRY(add_family("dl", learner, &after));
+  for (const std::string& family : framework_->families) DL_TRY(add_family(family, learner, &after));
+  after.insert(version_environment_.begin(), version_environment_.end());
+  for (const auto& [name, value] : after) {
+    auto old = before.find(name);
+    if (old != before.end() && old->second == value) continue;
+    if (spank_setenv(spank, name.c_str(), value.c_str(), 1) != ESPANK_SUCCESS)
+      return Error{Errc::kInternal, name + " could not be set", 0};
+  }
+  return {};
+}
+
+}  // namespace dl

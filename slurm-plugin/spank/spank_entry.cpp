@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// What Slurm calls in spank_dl.so: every hook is one guard() and a dispatch on the context. Nothing is thrown into
+// Slurm, and nothing but 0 or -1 is returned (before 25.05 only negative numbers were errors, since then all are).
+//
+// Which hook may fail: in sbatch, salloc and srun, init, the option callback and init_post_opt. On a node, task_init
+// alone: it fails the task, and spares the node. In all other contexts (slurmd, prolog, epilog, the extern step) there
+// is nothing of ours.
+#include <memory>
+
+#include "launcher/common/guard.h"
+#include "slurm-plugin/options.h"
+#include "slurm-plugin/slurm_abi.h"
+#include "slurm-plugin/spank/node_side.h"
+#include "slurm-plugin/spank/submit_side.h"
+
+extern "C" {
+extern const unsigned int spank_plugin_version;
+const char plugin_name[] = "dl";
+const char plugin_type[] = "spank";
+const unsigned int plugin_version = SLURM_VERSION_NUMBER;
+const unsigned int spank_plugin_version = 1;
+#ifdef DL_SPANK_HAS_FAILURE_MODE
+int slurm_spank_init_failure_mode = ESPANK_JOB_FAILURE;
+#endif
+}
+
+namespace dl {
+namespace {
+
+// One of the two for the life of the process, or neither. Freed in slurm_spank_exit.
+SubmitSide* submit_side = nullptr;
+NodeSide* node_side = nullptr;
+
+void report(const char* what) {
+  slurm_error("dl: %s", what);
+}
+
+int fail(const Error& error) {
+  slurm_error("dl: %s", error.text.c_str());
+  return -1;
+}
+
+extern "C" int dl_option_callback(int index, const char* value, int /*remote*/) noexcept {
+  return guard(-1, report, [&] {
+    const auto i = static_cast<size_t>(index);
+    if (submit_side != nullptr)
+      if (Status read = submit_side->option(i, value); !read) return fail(read.error());
+    if (node_side != nullptr) node_side->option(i, value);
+    return 0;
+  });
+}
+
+// Slurm copies what it is given.
+int register_options(spank_t spank) {
+  for (size_t i = 0; i < kOptionCount; ++i) {
+    spank_option option{};
+    option.name = const_cast<char*>(kOptions[i].name);
+    option.arginfo = const_cast<char*>(kOptions[i].form);
+    option.usage = const_cast<char*>(kOptions[i].help);
+    option.has_arg = 1;
+    option.val = static_cast<int>(i);
+    option.cb = dl_option_callback;
+    if (const spank_err_t rc = spank_option_register(spank, &option); rc != ESPANK_SUCCESS)
+      return fail(Error{Errc::kInternal,
+                        std::string("--") + option.name + " could not be registered: " + spank_strerror(rc), 0});
+  }
+  return 0;
+}
+
+int init_submit_side(spank_t spank, bool allocator, int count, char** arguments) {
+  auto args = parse_plugin_args(count, arguments);
+  if (!args) return fail(args.error());
+  submit_side = new SubmitSide(allocator, std::move(*args));
+  submit_side->prepare_environment();
+  return register_options(spank);
+}
+
+int init_node_side(spank_t spank, int count, char** arguments) {
+  uint32_t step = abi::kStepPending;
+  if (spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS || step == abi::kStepExtern) return 0;
+  node_side = new NodeSide(step, parse_plugin_args(count, arguments));
+  (void)register_options(spank);  // logged; jobs without our flags go on
+  return 0;
+}
+
+}  // namespace
+}  // namespace dl
+
+extern "C" {
+
+int slurm_spank_init(spank_t spank, int count, char* arguments[]) noexcept {
+  const spank_context_t where = spank_context();
+  const bool on_node = where == S_CTX_REMOTE;
+  return dl::guard(on_node ? 0 : -1, dl::report, [&] {
+    switch (where) {
+      case S_CTX_ALLOCATOR:
+        return dl::init_submit_side(spank, true, count, arguments);
+      case S_CTX_LOCAL:
+        return dl::init_submit_side(spank, false, count, arguments);
+      case S_CTX_REMOTE:
+        return dl::init_node_side(spank, count, arguments);
+      default:
+        return 0;
+    }
+  });
+}
+
+int slurm_spank_init_post_opt(spank_t spank, int /*count*/, char* /*arguments*/[]) noexcept {
+  return dl::guard(dl::node_side != nullptr ? 0 : -1, dl::report, [&] {
+    if (dl::submit_side != nullptr)
+      if (dl::Status done = dl::submit_side->finish(spank); !done) return dl::fail(done.error());
+    if (dl::node_side != nullptr) dl::node_side->prepare(spank);
+    return 0;
+  });
+}
+
+int slurm_spank_task_init(spank_t spank, int /*count*/, char* /*arguments*/[]) noexcept {
+  return dl::guard(-1, dl::report, [&] {
+    if (dl::node_side == nullptr) return 0;
+    dl::Status started = dl::node_side->start_task(spank);
+    if (started) return 0;
+    // One line for each node: every task of the step fails alike.
+    uint32_t local = 0;
+    if (spank_get_item(spank, S_TASK_ID, &local) != ESPANK_SUCCESS || local == 0) (void)dl::fail(started.error());
+    return -1;
+  });
+}
+
+int slurm_spank_exit(spank_t /*spank*/, int /*count*/, char* /*arguments*/[]) noexcept {
+  delete dl::submit_side;
+  delete dl::node_side;
+  dl::submit_side = nullptr;
+  dl::node_side = nullptr;
+  return 0;
+}
+
+}  // extern "C"

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/spank/submit_side.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+
+#include "frameworks/catalogue.h"
+#include "launcher/common/env_names.h"
+#include "launcher/common/site_config.h"
+#include "launcher/common/unique_fd.h"
+
+namespace dl {
+namespace {
+
+std::string from_environment(const std::string& name) {
+  const char* value = ::getenv(name.c_str());
+  return value == nullptr ? "" : value;
+}
+
+// The arguments of this process, each ended by a NUL; empty if they cannot be read.
+std::string own_command_line() {
+  const UniqueFd fd(::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC));
+  std::string line;
+  std::array<char, 4096> buffer{};
+  ssize_t n = 0;
+  while (fd && (n = ::read(fd.get(), buffer.data(), buffer.size())) > 0)
+    line.append(buffer.data(), static_cast<size_t>(n));
+  return line;
+}
+
+// What dlrun gave the learner from which a nested job is submitted: it must not take that job for one of its own.
+constexpr const char* kOfTheJobAround[] = {env::kControl,   env::kSecret,    env::kProgress,       env::kLease,
+                                           env::kRunId,     env::kJobDir,    env::kAttempt,        env::kRank,
+                                           env::kWorldSize, env::kLocalRank, env::kLocalWorldSize, env::kNodeRank,
+                                           env::kNumNodes,  env::kLocalGpus, env::kCheckpointDir,  kSignalEnv};
+
+}  // namespace
+
+std::string learners_on_command_line(const std::string& line) {
+  const std::string flag = "--dl-learners";
+  std::string found;
+  bool next = false;
+  size_t start = 0;
+  while (start < line.size()) {
+    size_t end = line.find('\0', start);
+    if (end == std::string::npos) end = line.size();
+    const std::string word = line.substr(start, end - start);
+    start = end + 1;
+    if (next) {
+      found = word;
+      next = false;
+    } else if (word == "--") {
+      break;
+    } else if (word == flag) {
+      next = true;
+    } else if (word.compare(0, flag.size() + 1, flag + "=") == 0) {
+      found = word.substr(flag.size() + 1);
+    }
+  }
+  return found;
+}
+
+void SubmitSide::prepare_environment() {
+  const bool nested = allocator_ && ::getenv("SLURM_JOB_ID") != nullptr;
+  if (nested)
+    for (const char* name : kOfTheJobAround) ::unsetenv(name);
+  for (size_t i = 0; i < kOptionCount; ++i) {
+    const Option& option = kOptions[i];
+    const std::string carrier = kInheritedPrefix + slurm_option_env(option);
+    const std::string own = from_environment(option.env);
+    // A job finds its own request in both names; where they differ, the user has set DL_* for what comes now.
+    if (nested && (own.empty() || own == from_environment(carrier))) {
+      ::unsetenv(carrier.c_str());
+      ::unsetenv(option.env);
+    } else if (!own.empty()) {
+      ::setenv(carrier.c_str(), own.c_str(), 1);
+      presets_[i] = own;
+    }
+  }
+  if (!allocator_) adopt_task_count();
+}
+
+// srun starts one task for each node unless --ntasks or SLURM_NTASKS says otherwise, and a plugin cannot tell it later.
+void SubmitSide::adopt_task_count() {
+  std::string text = learners_on_command_line(own_command_line());
+  const bool typed = !text.empty();
+  if (!typed) text = from_environment(env::kLearners);
+  if (text.empty()) return;
+  auto learners = parse_learners(text);
+  if (!learners) return;  // the option itself is about to be refused
+  // Inside a job the environment tells of the job; outside, SLURM_NTASKS is the user's own word.
+  const bool inside = ::getenv("SLURM_JOB_ID") != nullptr;
+  if (inside && !typed) return;
+  ::setenv("SLURM_NTASKS", std::to_string(learners->min).c_str(), inside ? 1 : 0);
+}
+
+Status SubmitSide::option(size_t index, const char* value) {
+  if (index >= kOptionCount) return Error{Errc::kInternal, "an option that was never registered", 0};
+  const std::string text = abi::text_of(value);
+  const bool preset = !presets_[index].empty() && presets_[index] == text;
+  return read_option(kOptions[index], text, &request_,
+                     preset ? std::string(kOptions[index].env) + " in the environment" : "");
+}
+
+Status SubmitSide::check_framework() const {
+  auto site = load_site_config(args_.config.empty() ? default_site_config_path(true) : args_.config);
+  if (!site) return Error{Errc::kUnsupported, std::move(site).error().text, 0};
+  auto catalogue = Catalogue::load(site->catalogue);
+  if (!catalogue) return Error{Errc::kUnsupported, std::move(catalogue).error().text, 0};
+  auto choice = catalogue->choose(*request_.framework);
+  if (!choice) return std::move(choice).error().with_context("--dl-framework");
+  return {};
+}
+
+Status SubmitSide::finish(spank_t spank) {
+  if (request_.empty()) return {};
+  DL_TRY(check_request(request_));
+  // dlrun's own srun: its job was checked when it was submitted.
+  if (request_.framework && ::getenv(env::kControl) == nullptr) {
+    Status known = check_framework();
+    // A mistake of the administrator must not stop the user here: slurmctld has the last word.
+    if (!known && known.error().code == Errc::kUnsupported)
+      slurm_info("dl: the framework was not checked on this node: %s", known.error().text.c_str());
+    else if (!known)
+      return std::move(known).error();
+  }
+  if (!allocator_) {
+    // Not fatal: without it a forgotten --ntasks is noticed later.
+    (void)spank_job_control_setenv(spank, kClientEnv, "srun", 1);
+    return {};
+  }
+  for (const auto& [name, value] : request_.environment) ::setenv(name.c_str(), value.c_str(), 1);
+  // What a plain `srun` in the job goes by; an elastic job learns its size only when it starts.
+  if (request_.learners && !request_.learners->elastic())
+    ::setenv("SLURM_NTASKS", std::to_string(request_.learners->min).c_str(), 0);
+  return {};
+}
+
+}  // namespace dl

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// spank_dl.so in sbatch, salloc, scrontab (allocator context) and srun (local context): as the user, on a login node or
+// inside a job. A failure here ends the command with status 1 and a message; nothing was submitted then.
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "launcher/common/result.h"
+#include "slurm-plugin/job_request.h"
+#include "slurm-plugin/options.h"
+#include "slurm-plugin/plugin_args.h"
+#include "slurm-plugin/slurm_abi.h"
+
+namespace dl {
+
+class SubmitSide {
+ public:
+  // `allocator`: sbatch, salloc or scrontab; false: srun.
+  SubmitSide(bool allocator, PluginArgs args) : allocator_(allocator), args_(std::move(args)) {}
+
+  // Before Slurm reads its options: turns DL_* presets into what Slurm takes for an option's preset, so that they reach
+  // slurmctld and the nodes as flags do, whatever --export says; and, in a nested submission, drops what was inherited
+  // from the job around it.
+  void prepare_environment();
+
+  // A value of kOptions[index]; may be called several times, the last one counts.
+  Status option(size_t index, const char* value);
+
+  // After all options: checks the request as a whole, and puts it into the environment of salloc's shell.
+  Status finish(spank_t spank);
+
+ private:
+  void adopt_task_count();
+  Status check_framework() const;
+
+  const bool allocator_;
+  const PluginArgs args_;
+  JobRequest request_;
+  std::array<std::string, kOptionCount> presets_;  // values that came from DL_* variables
+};
+
+// The value of --dl-learners on a command line, or empty: srun must know it before it reads its options. Looks at
+// "--dl-learners=N" and "--dl-learners N" up to a "--"; the last one counts. `line`: arguments, each ended by a NUL.
+std::string learners_on_command_line(const std::string& line);
+
+}  // namespace dl

@@ -88,7 +88,11 @@ void write_shape(const Shape& shape, job_desc_msg_t* job) {
   }
   if (shape.min_nodes) job->min_nodes = *shape.min_nodes;
   if (shape.max_nodes) job->max_nodes = *shape.max_nodes;
-  if (shape.tasks_per_node) job->ntasks_per_node = *shape.tasks_per_node;
+  if (shape.tasks_per_node && job->environment != nullptr)
+    abi::add_environment(&job->environment, &job->env_size, "SLURM_NTASKS_PER_NODE",
+                         std::to_string(*shape.tasks_per_node));
+  if (shape.cpus_per_node && (job->pn_min_cpus == NO_VAL16 || job->pn_min_cpus < *shape.cpus_per_node))
+    job->pn_min_cpus = *shape.cpus_per_node;
   if (shape.cpus_per_task) {
     job->cpus_per_task = *shape.cpus_per_task;
     job->bitflags |= JOB_CPUS_SET;

@@ -131,8 +131,9 @@ class Shaper {
     return std::max<int64_t>(1, given_.min_nodes.value_or(1));
   }
 
-  // The GPUs of a node are a number that Slurm takes; the number of nodes may be a range. Full nodes where the range is
-  // wide enough for them, so that few nodes are touched.
+  // The GPUs of a node are a number for Slurm, but the number of nodes may be a range, of which it gives as many as are
+  // free. As many learners on a node as fit, and as the range allows, so that few nodes are touched. The number of
+  // tasks stays open: with it, Slurm 22.05 waits for as many nodes as they fill, or takes no more nodes than they need.
   Status place_elastic() {
     const LearnerRange& range = *request_.learners;
     int64_t k = std::min<int64_t>(per_node_, range.min);
@@ -144,7 +145,6 @@ class Shaper {
     shape_.min_nodes = min_nodes;
     shape_.max_nodes = max_nodes;
     shape_.tasks_per_node = static_cast<uint16_t>(k);
-    shape_.tasks = static_cast<uint32_t>(learners_);
     shape_.gpus_per_node = static_cast<int>(k) * gpus_;
     shape_.gpu_type = request_.gpus->type;
     return {};
@@ -203,10 +203,12 @@ class Shaper {
         cpus = site_.cpus_per_learner;
       if (cpus > 0) shape_.cpus_per_task = static_cast<uint16_t>(cpus);
     }
+    const int64_t for_one = std::max<int64_t>(1, cpus);
+    if (elastic_)
+      shape_.cpus_per_node = static_cast<uint16_t>(std::min(kMaxCpusPerTask, *shape_.tasks_per_node * for_one));
     // sbatch counted the CPUs for the number of tasks that it knew of.
-    if (shape_.tasks && !given_.overcommit)
-      shape_.min_cpus =
-          static_cast<uint32_t>(std::min<int64_t>(UINT32_MAX / 4, *shape_.tasks * std::max<int64_t>(1, cpus)));
+    if ((elastic_ || shape_.tasks) && !given_.overcommit)
+      shape_.min_cpus = static_cast<uint32_t>(std::min<int64_t>(UINT32_MAX / 4, learners_ * for_one));
   }
 
   // A pausable job goes back into the queue and adds to its output. Interactive jobs cannot be requeued.

@@ -36,11 +36,13 @@ struct Submission {
 // What to set. nullopt, empty or false: leave as it is.
 struct Shape {
   std::optional<uint32_t> tasks, min_nodes, max_nodes, min_cpus;
-  std::optional<uint16_t> tasks_per_node, cpus_per_task;
-  std::string gpu_type;   // of the two below; may be empty
-  int gpus_per_task = 0;  // for uneven numbers of learners on nodes
-  int gpus_per_node = 0;  // for elastic jobs, whose number of nodes Slurm chooses
-  bool requeue = false;   // and append to the output
+  std::optional<uint16_t> cpus_per_task;
+  std::optional<uint16_t> cpus_per_node;   // at least; for elastic jobs
+  std::optional<uint16_t> tasks_per_node;  // what `srun` in the script shall start; only in the job's environment
+  std::string gpu_type;                    // of the two below; may be empty
+  int gpus_per_task = 0;                   // for uneven numbers of learners on nodes
+  int gpus_per_node = 0;                   // for elastic jobs, whose number of nodes Slurm chooses
+  bool requeue = false;                    // and append to the output
   bool append = false;
   std::chrono::seconds signal_lead{0};  // SIGUSR2 to the steps so long before the time limit; 0: none
   std::string qos, partition;

@@ -131,7 +131,7 @@ Result<LearnerContext> NodeSide::context(spank_t spank) const {
   uint32_t nodes = 1;
   uint32_t job_id = 0;
   uint32_t restarts = 0;
-  uint16_t cpus = 0;
+  uint32_t cpus = 0;
   (void)spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &tasks);
   (void)spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &local_tasks);
   (void)spank_get_item(spank, S_JOB_NNODES, &nodes);
@@ -143,7 +143,7 @@ Result<LearnerContext> NodeSide::context(spank_t spank) const {
   c.num_nodes = static_cast<int>(nodes);
   c.restarts = static_cast<int>(restarts);
   c.attempt = c.restarts + 1;
-  c.cpus_per_learner = cpus;
+  c.cpus_per_learner = static_cast<int>(cpus);
   c.gpus_per_learner = request_.gpus ? request_.gpus->count : 0;
   c.max_restarts = request_.restarts.value_or(0);
   c.job_id = std::to_string(job_id);

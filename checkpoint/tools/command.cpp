@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/tools/command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+
+#include "checkpoint/store/directory.h"
+#include "launcher/common/parse.h"
+
+namespace dl::ckpt::tool {
+namespace {
+
+int64_t now_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+Target resolve_target(const std::string& path) {
+  std::string clean = path;
+  while (clean.size() > 1 && clean.back() == '/') clean.pop_back();
+  const size_t slash = clean.rfind('/');
+  const std::string last = slash == std::string::npos ? clean : clean.substr(slash + 1);
+  const auto name = parse_checkpoint_name(last);
+  if (!name) return Target{clean, std::nullopt};
+  if (slash == std::string::npos) return Target{".", name};
+  return Target{slash == 0 ? "/" : clean.substr(0, slash), name};
+}
+
+Result<std::vector<CheckpointName>> select_checkpoints(const Target& target, const std::optional<int64_t>& step) {
+  DL_TRY_ASSIGN(const std::vector<CheckpointName> all, scan_checkpoints(posix_io(), target.dir));
+  std::vector<CheckpointName> names;
+  for (const CheckpointName& name : all) {
+    if (target.only && (name.save_id != target.only->save_id || name.step != target.only->step)) continue;
+    if (step && name.step != *step) continue;
+    names.push_back(name);
+  }
+  if (names.empty()) {
+    std::string what = target.only ? format_checkpoint_name(*target.only) : "committed checkpoint";
+    if (step) what += " of train step " + std::to_string(*step);
+    return Error{Errc::kNotFound, "no " + what + " in " + target.dir};
+  }
+  return names;
+}
+
+void complain(const std::string& text) {
+  fmt::print(stderr, "dlckpt: {}\n", text);
+}
+void print_line(const std::string& text) {
+  fmt::print("{}\n", text);
+}
+void print_json(const Json& json) {
+  print_line(json.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+std::string format_time(int64_t unix_ms) {
+  const auto seconds = static_cast<time_t>(unix_ms / 1000);
+  struct tm parts {};
+  char buffer[64];
+  if (!localtime_r(&seconds, &parts) || strftime(buffer, sizeof buffer, "%Y-%m-%d %H:%M:%S", &parts) == 0) return "?";
+  return buffer;
+}
+
+Result<Manifest> inspect(const std::string& dir, const CheckpointName& name) {
+  DL_TRY_ASSIGN(Manifest manifest, load_manifest(posix_io(), dir, name));
+  for (size_t i = 0; i < manifest.files.size(); ++i) {
+    auto file = DataFile::open(posix_io(), checkpoint_path(dir, name), manifest, i);
+    if (!file) return std::move(file).error();
+  }
+  return manifest;
+}
+
+ProgressBar::ProgressBar(std::string label)
+    : label_(std::move(label)), terminal_(::isatty(STDERR_FILENO) == 1), begin_ms_(now_ms()) {}
+
+ProgressBar::~ProgressBar() {
+  if (shown_) fmt::print(stderr, "\r\033[K");
+}
+
+void ProgressBar::update(uint64_t done, uint64_t total) {
+  if (!terminal_ || total == 0) return;
+  const int64_t now = now_ms();
+  if (now - begin_ms_ < 2000 || now - last_ms_ < 100) return;
+  last_ms_ = now;
+  shown_ = true;
+  constexpr size_t kWidth = 30;
+  const double part = static_cast<double>(done) / static_cast<double>(total);
+  const auto filled = static_cast<size_t>(part * kWidth);
+  const auto rate = static_cast<uint64_t>(static_cast<double>(done) * 1000.0 / static_cast<double>(now - begin_ms_));
+  fmt::print(stderr, "\r\033[K{} [{}{}] {:3.0f}% {} of {}, {}/s", label_, std::string(filled, '#'),
+             std::string(kWidth - filled, ' '), part * 100, format_bytes(done), format_bytes(total),
+             format_bytes(rate));
+  std::fflush(stderr);
+}
+
+}  // namespace dl::ckpt::tool

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the subcommands of dlckpt share. A subcommand is one file with one function that adds it to the command line.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/store/verify.h"
+
+namespace dl::ckpt::tool {
+
+// Exit codes of dlckpt; dlckpt(1) lists them.
+enum ExitCode { kOk = 0, kDamaged = 1, kUsage = 2, kNothing = 3 };
+
+using Json = nlohmann::ordered_json;
+
+// One row each in dlckpt.cpp. The subcommand's callback puts its exit code into *exit_code.
+void add_ls(CLI::App* app, int* exit_code);
+void add_show(CLI::App* app, int* exit_code);
+void add_verify(CLI::App* app, int* exit_code);
+
+// What a PATH on the command line means: a checkpoint directory, or one checkpoint in it.
+struct Target {
+  std::string dir;
+  std::optional<CheckpointName> only;
+};
+Target resolve_target(const std::string& path);
+
+// The committed checkpoints a target stands for, newest first; with a train step only those of it. kNotFound if none.
+Result<std::vector<CheckpointName>> select_checkpoints(const Target& target, const std::optional<int64_t>& step);
+
+// "dlckpt: TEXT" on stderr.
+void complain(const std::string& text);
+// Prints to stdout, with a newline.
+void print_line(const std::string& text);
+void print_json(const Json& json);
+
+// "2026-03-01 12:30:00" in the local time zone.
+std::string format_time(int64_t unix_ms);
+
+// Manifest, sizes, user blocks and block tables: everything but the data.
+Result<Manifest> inspect(const std::string& dir, const CheckpointName& name);
+
+// A bar on stderr, if that is a terminal and the work takes more than two seconds.
+class ProgressBar {
+ public:
+  explicit ProgressBar(std::string label);
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+  void update(uint64_t done, uint64_t total);
+
+ private:
+  std::string label_;
+  bool terminal_, shown_ = false;
+  int64_t begin_ms_, last_ms_ = 0;
+};
+
+}  // namespace dl::ckpt::tool

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// dlckpt: looks into checkpoint directories. Changes nothing, and needs neither libhdf5 nor a framework.
+#include "config.h"
+
+#include <cstdio>
+#include <exception>
+
+#include "checkpoint/tools/command.h"
+
+int main(int argc, char** argv) {
+  using namespace dl::ckpt::tool;
+  int exit_code = kOk;
+  try {
+    CLI::App app{"Looks into the checkpoints of slurm-dl: list, describe, verify. See dlckpt(1).", "dlckpt"};
+    app.set_version_flag("--version", "dlckpt " PACKAGE_VERSION);
+    app.require_subcommand(1);
+    // One row for each subcommand.
+    add_ls(&app, &exit_code);
+    add_show(&app, &exit_code);
+    add_verify(&app, &exit_code);
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      // 0 for --help and --version; everything else is a mistake on the command line.
+      return app.exit(error) == 0 ? kOk : kUsage;
+    }
+    if (std::fflush(stdout) != 0) {
+      complain("cannot write the answer");
+      return kNothing;
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "dlckpt: %s\n", error.what());
+    return kNothing;
+  }
+  return exit_code;
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// dlckpt ls: the checkpoints of a directory, newest first, and attempts that were not finished.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "checkpoint/store/directory.h"
+#include "checkpoint/store/lease.h"
+#include "checkpoint/tools/command.h"
+#include "launcher/common/parse.h"
+
+namespace dl::ckpt::tool {
+namespace {
+
+struct Row {
+  std::string name, state, reason;
+  int64_t step = 0;
+  std::optional<Manifest> manifest;
+};
+
+// Attempts by name, sorted; a running save is among them.
+Result<std::vector<std::string>> unfinished(const std::string& dir) {
+  DL_TRY_ASSIGN(const std::vector<std::string> entries, list_directory(posix_io(), dir));
+  std::vector<std::string> names;
+  const std::string prefix = kTemporaryPrefix;
+  for (const std::string& entry : entries)
+    if (entry.compare(0, prefix.size(), prefix) == 0 && parse_checkpoint_name(entry.substr(prefix.size())))
+      names.push_back(entry);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Json to_json(const Row& row) {
+  Json json{{"name", row.name}, {"step", row.step}, {"state", row.state}};
+  if (!row.reason.empty()) json["reason"] = row.reason;
+  if (row.manifest) {
+    json["created_ms"] = row.manifest->created_ms;
+    json["bytes"] = row.manifest->total_bytes();
+    json["ranks"] = row.manifest->world_size;
+  }
+  return json;
+}
+
+void print_table(const std::vector<Row>& rows) {
+  print_line(fmt::format("{:>12}  {:19}  {:>9}  {:>5}  {:10}  {}", "STEP", "TIME", "SIZE", "RANKS", "STATE", "NAME"));
+  for (const Row& row : rows) {
+    const Manifest* m = row.manifest ? &*row.manifest : nullptr;
+    print_line(fmt::format("{:>12}  {:19}  {:>9}  {:>5}  {:10}  {}", row.step, m ? format_time(m->created_ms) : "-",
+                           m ? format_bytes(m->total_bytes()) : "-", m ? std::to_string(m->world_size) : "-", row.state,
+                           row.name));
+  }
+  for (const Row& row : rows)
+    if (!row.reason.empty()) complain(row.reason);
+}
+
+int run(const std::string& path, bool json) {
+  const Target target = resolve_target(path);
+  auto names = scan_checkpoints(posix_io(), target.dir);
+  auto attempts = unfinished(target.dir);
+  if (!names || !attempts) {
+    complain(!names ? names.error().text : attempts.error().text);
+    return kNothing;
+  }
+  std::vector<Row> rows;
+  bool damaged = false;
+  for (const CheckpointName& name : *names) {
+    if (target.only && name.save_id != target.only->save_id) continue;
+    Row row{format_checkpoint_name(name), "committed", "", name.step, std::nullopt};
+    auto manifest = inspect(target.dir, name);
+    if (manifest) {
+      row.manifest = *std::move(manifest);
+    } else {
+      row.state = "damaged";
+      row.reason = manifest.error().text;
+      damaged = true;
+    }
+    rows.push_back(std::move(row));
+  }
+  if (!target.only) {
+    for (const std::string& attempt : *attempts) {
+      const auto name = parse_checkpoint_name(attempt.substr(std::string(kTemporaryPrefix).size()));
+      rows.push_back(Row{attempt, "unfinished", "", name->step, std::nullopt});
+    }
+  }
+  if (json) {
+    Json list = Json::array();
+    for (const Row& row : rows) list.push_back(to_json(row));
+    print_json(list);
+  } else if (rows.empty()) {
+    complain("no checkpoint in " + target.dir);
+  } else {
+    print_table(rows);
+  }
+  if (damaged) return kDamaged;
+  return rows.empty() && !json ? kNothing : kOk;
+}
+
+}  // namespace
+
+void add_ls(CLI::App* app, int* exit_code) {
+  auto* command = app->add_subcommand("ls", "List the checkpoints of a directory, newest first");
+  auto path = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
+  command->add_option("DIR", *path, "Checkpoint directory")->required();
+  command->add_flag("--json", *json, "Print an array of objects");
+  command->callback([=] { *exit_code = run(*path, *json); });
+}
+
+}  // namespace dl::ckpt::tool

@@ -11,12 +11,11 @@
 #include "launcher/common/env_names.h"
 #include "launcher/common/parse.h"
 #include "launcher/common/site_config.h"
+#include "slurm-plugin/spank/step_facts.h"
 
 namespace dl {
 namespace {
 
-constexpr int kFirstPort = 16384;
-constexpr int kPorts = 16000;
 constexpr size_t kMaxValue = 8192;  // longer values count as absent; ours are at most half as long
 
 std::string get(spank_t spank, const char* name) {
@@ -35,27 +34,6 @@ Result<int> number(spank_t spank, const char* name, int64_t min) {
 }
 
 }  // namespace
-
-std::string first_host(const std::string& node_list) {
-  std::string host;
-  size_t i = 0;
-  while (i < node_list.size() && node_list[i] != ',') {
-    if (node_list[i] != '[') {
-      host += node_list[i++];
-      continue;
-    }
-    const size_t close = node_list.find(']', i);
-    if (close == std::string::npos) return "";
-    const size_t end = node_list.find_first_of(",-]", i);
-    host += node_list.substr(i + 1, end - i - 1);
-    i = close + 1;
-  }
-  return host;
-}
-
-int rendezvous_port(uint32_t job_id, uint32_t step_id) {
-  return kFirstPort + static_cast<int>((uint64_t{job_id} * 7 + step_id) % kPorts);
-}
 
 void NodeSide::option(size_t index, const char* value) {
   if (index >= kOptionCount) return;

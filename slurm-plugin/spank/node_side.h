@@ -46,11 +46,4 @@ class NodeSide {
   Environment version_environment_;
 };
 
-// "node[03-05,9],x" -> "node03": the host of rank 0, as Slurm writes lists of nodes.
-std::string first_host(const std::string& node_list);
-
-// A port for rank 0 that all tasks of a step compute alike, outside the range of ephemeral ports. Two steps on one node
-// get different ports unless their numbers are 16,000 apart.
-int rendezvous_port(uint32_t job_id, uint32_t step_id);
-
 }  // namespace dl

@@ -86,9 +86,10 @@ int init_node_side(spank_t spank, int count, char** arguments) {
 }  // namespace
 }  // namespace dl
 
+// spank.h declares the hooks without noexcept; guard() has it.
 extern "C" {
 
-int slurm_spank_init(spank_t spank, int count, char* arguments[]) noexcept {
+int slurm_spank_init(spank_t spank, int count, char* arguments[]) {
   const spank_context_t where = spank_context();
   const bool on_node = where == S_CTX_REMOTE;
   return dl::guard(on_node ? 0 : -1, dl::report, [&] {
@@ -105,7 +106,7 @@ int slurm_spank_init(spank_t spank, int count, char* arguments[]) noexcept {
   });
 }
 
-int slurm_spank_init_post_opt(spank_t spank, int /*count*/, char* /*arguments*/[]) noexcept {
+int slurm_spank_init_post_opt(spank_t spank, int /*count*/, char* /*arguments*/[]) {
   return dl::guard(dl::node_side != nullptr ? 0 : -1, dl::report, [&] {
     if (dl::submit_side != nullptr)
       if (dl::Status done = dl::submit_side->finish(spank); !done) return dl::fail(done.error());
@@ -114,7 +115,7 @@ int slurm_spank_init_post_opt(spank_t spank, int /*count*/, char* /*arguments*/[
   });
 }
 
-int slurm_spank_task_init(spank_t spank, int /*count*/, char* /*arguments*/[]) noexcept {
+int slurm_spank_task_init(spank_t spank, int /*count*/, char* /*arguments*/[]) {
   return dl::guard(-1, dl::report, [&] {
     if (dl::node_side == nullptr) return 0;
     dl::Status started = dl::node_side->start_task(spank);
@@ -126,7 +127,7 @@ int slurm_spank_task_init(spank_t spank, int /*count*/, char* /*arguments*/[]) n
   });
 }
 
-int slurm_spank_exit(spank_t /*spank*/, int /*count*/, char* /*arguments*/[]) noexcept {
+int slurm_spank_exit(spank_t /*spank*/, int /*count*/, char* /*arguments*/[]) {
   delete dl::submit_side;
   delete dl::node_side;
   dl::submit_side = nullptr;

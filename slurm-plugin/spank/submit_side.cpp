@@ -12,6 +12,7 @@
 #include "launcher/common/env_names.h"
 #include "launcher/common/site_config.h"
 #include "launcher/common/unique_fd.h"
+#include "slurm-plugin/spank/step_facts.h"
 
 namespace dl {
 namespace {
@@ -39,30 +40,6 @@ constexpr const char* kOfTheJobAround[] = {env::kControl,   env::kSecret,    env
                                            env::kNumNodes,  env::kLocalGpus, env::kCheckpointDir,  kSignalEnv};
 
 }  // namespace
-
-std::string learners_on_command_line(const std::string& line) {
-  const std::string flag = "--dl-learners";
-  std::string found;
-  bool next = false;
-  size_t start = 0;
-  while (start < line.size()) {
-    size_t end = line.find('\0', start);
-    if (end == std::string::npos) end = line.size();
-    const std::string word = line.substr(start, end - start);
-    start = end + 1;
-    if (next) {
-      found = word;
-      next = false;
-    } else if (word == "--") {
-      break;
-    } else if (word == flag) {
-      next = true;
-    } else if (word.compare(0, flag.size() + 1, flag + "=") == 0) {
-      found = word.substr(flag.size() + 1);
-    }
-  }
-  return found;
-}
 
 void SubmitSide::prepare_environment() {
   const bool nested = allocator_ && ::getenv("SLURM_JOB_ID") != nullptr;

@@ -40,8 +40,4 @@ class SubmitSide {
   std::array<std::string, kOptionCount> presets_;  // values that came from DL_* variables
 };
 
-// The value of --dl-learners on a command line, or empty: srun must know it before it reads its options. Looks at
-// "--dl-learners=N" and "--dl-learners N" up to a "--"; the last one counts. `line`: arguments, each ended by a NUL.
-std::string learners_on_command_line(const std::string& line);
-
 }  // namespace dl

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/spank/step_facts.h"
+
+namespace dl {
+namespace {
+
+constexpr int kFirstPort = 16384;
+constexpr int kPorts = 16000;
+
+}  // namespace
+
+std::string learners_on_command_line(const std::string& line) {
+  const std::string flag = "--dl-learners";
+  std::string found;
+  bool next = false;
+  size_t start = 0;
+  while (start < line.size()) {
+    size_t end = line.find('\0', start);
+    if (end == std::string::npos) end = line.size();
+    const std::string word = line.substr(start, end - start);
+    start = end + 1;
+    if (next) {
+      found = word;
+      next = false;
+    } else if (word == "--") {
+      break;
+    } else if (word == flag) {
+      next = true;
+    } else if (word.compare(0, flag.size() + 1, flag + "=") == 0) {
+      found = word.substr(flag.size() + 1);
+    }
+  }
+  return found;
+}
+
+std::string first_host(const std::string& node_list) {
+  std::string host;
+  size_t i = 0;
+  while (i < node_list.size() && node_list[i] != ',') {
+    if (node_list[i] != '[') {
+      host += node_list[i++];
+      continue;
+    }
+    const size_t close = node_list.find(']', i);
+    if (close == std::string::npos) return "";
+    const size_t end = node_list.find_first_of(",-]", i);
+    host += node_list.substr(i + 1, end - i - 1);
+    i = close + 1;
+  }
+  return host;
+}
+
+int rendezvous_port(uint32_t job_id, uint32_t step_id) {
+  return kFirstPort + static_cast<int>((uint64_t{job_id} * 7 + step_id) % kPorts);
+}
+
+}  // namespace dl

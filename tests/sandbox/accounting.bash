@@ -46,19 +46,21 @@ make_database() {
   # The password reaches the files before any process list: it is never on a command line.
   (umask 077 && printf "%s\n" "CREATE DATABASE slurm_acct;" \
     "GRANT ALL ON slurm_acct.* TO 'slurm'@'127.0.0.1' IDENTIFIED BY '$password';" >"$SB_DIR/db/init.sql")
+  (umask 077 && printf '[client]\nhost=127.0.0.1\nuser=slurm\npassword=%s\n' "$password" >"$SB_DIR/db/client.cnf")
   write_slurmdbd_conf "$password"
   mariadb-install-db --no-defaults --auth-root-authentication-method=normal --skip-test-db --skip-name-resolve --user=root \
     --datadir="$SB_DIR/db/data" >"$SB_DIR/log/mariadb-install-db.out" 2>&1 9>&-
 }
-mariadb_answers() { (enter_host login bash -c 'exec 2>/dev/null 3<>/dev/tcp/127.0.0.1/3306' 2>/dev/null); }
+# As slurmdbd will: the port is open before the user of init.sql is made.
+mariadb_answers() { (enter_host login mariadb --defaults-file="$SB_DIR/db/client.cnf" -e 'SELECT 1' slurm_acct) >/dev/null 2>&1; }
 start_mariadb() {
   local -a first=()
   [[ ! -e $SB_DIR/db/init.sql ]] || first=(--init-file="$SB_DIR/db/init.sql")
   # What a crash of this machine would lose is thrown away anyway, so nothing waits for the disk.
   spawn mariadb login mariadbd --no-defaults --user=root --datadir="$SB_DIR/db/data" --socket="$SB_DIR/db/socket" \
     --bind-address=127.0.0.1 --port=3306 --skip-name-resolve --pid-file="$SB_DIR/db/pid" --innodb-buffer-pool-size=64M \
-    --innodb-flush-log-at-trx-commit=0 --innodb-lock-wait-timeout=900 --skip-log-bin "${first[@]+"${first[@]}"}"
-  wait_until 30 mariadb_answers || die "mariadbd does not answer: $(tail -n 3 "$SB_DIR/log/mariadb.out")"
+    --innodb-flush-log-at-trx-commit=0 --innodb-lock-wait-timeout=900 --skip-log-bin --log-error="$SB_DIR/log/mariadb.log" "${first[@]+"${first[@]}"}"
+  wait_until 30 mariadb_answers || die "mariadbd does not answer: $(tail -n 3 "$SB_DIR/log/mariadb.log")"
   rm -f "$SB_DIR/db/init.sql"
 }
 accounting_answers() { SLURM_CONF=$SB_DIR/etc/slurm.conf timeout 5 sacctmgr -n show cluster >/dev/null 2>&1; }

@@ -50,15 +50,18 @@ make_cgroups() {
 # cgroup_pids: what is in them. A job that made a network namespace of its own is found here.
 cgroup_pids() {
   local dir
-  [[ -r $SB_DIR/cgroups ]] || return 0
   while read -r dir; do
     [[ $dir != */dl-sandbox-* || ! -d $dir ]] || find "$dir" -mindepth 2 -name cgroup.procs -exec cat {} + 2>/dev/null
-  done <"$SB_DIR/cgroups" | sort -u
+  done <"$(cgroup_list)" | sort -u
 }
-# remove_cgroups: those that `up` made, deepest first. The kernel lets a folder go only when its processes are gone.
+cgroup_list() { if [[ -r $SB_DIR/cgroups ]]; then echo "$SB_DIR/cgroups"; else echo /dev/null; fi; }
+cgroups_of() {
+  local h dir
+  for h in $kCgroupHierarchies; do dir=$(own_cgroup "$h") && echo "$dir/dl-sandbox-$1"; done
+}
+# remove_cgroups: those named on standard input, deepest first. The kernel lets a folder go only when its processes are gone.
 remove_cgroups() {
   local dir try
-  [[ -r $SB_DIR/cgroups ]] || return 0
   while read -r dir; do
     [[ $dir == */dl-sandbox-* ]] || continue
     for ((try = 0; try < 100; try++)); do
@@ -67,5 +70,5 @@ remove_cgroups() {
       [[ -d $dir ]] && sleep 0.05
     done
     [[ ! -d $dir ]] || say "the cgroup $dir could not be removed"
-  done <"$SB_DIR/cgroups"
+  done
 }

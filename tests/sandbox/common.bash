@@ -53,7 +53,7 @@ load_settings() {
   . "$SB_DIR/settings"
   SB_DIR=$dir
 }
-need_sandbox() { load_settings || die "no sandbox in $SB_DIR; start one with: dl-sandbox up"; }
+need_sandbox() { { load_settings && [[ -n ${SB_ID:-} ]]; } || die "no sandbox in $SB_DIR; start one with: dl-sandbox up"; }
 need_running() {
   need_sandbox
   holder_alive login || die "the sandbox in $SB_DIR is not running; start it again with: dl-sandbox up"

@@ -77,7 +77,7 @@ make_folder() {
     [[ -d $SB_DIR && ! -L $SB_DIR ]] || die "$SB_DIR is not a folder"
     lock_sandbox
     if load_settings; then
-      holder_alive login && [[ $SB_STARTED == yes ]] && die "a sandbox is running in $SB_DIR; end it with: dl-sandbox down"
+      holder_alive login && [[ ${SB_STARTED:-} == yes ]] && die "a sandbox is running in $SB_DIR; end it with: dl-sandbox down"
       say "removing what is left of an earlier sandbox in $SB_DIR"
       tear_down || die "the earlier sandbox in $SB_DIR could not be removed"
     elif [[ -n $(ls -A "$SB_DIR") ]]; then
@@ -87,13 +87,14 @@ make_folder() {
   (umask 022 && mkdir -p "$SB_DIR") || die "$SB_DIR cannot be made"
   [[ $(stat -c %u "$SB_DIR") == 0 ]] || die "$SB_DIR belongs to another user; name another folder with --dir"
   lock_sandbox
+  : >"$SB_DIR/settings" # from here on, down knows it for a sandbox
 }
 
 up_failed() {
   trap - EXIT
   say "bringing it up failed; the logs are kept in $SB_DIR/log until the next up or down"
   kill_ours
-  remove_cgroups
+  remove_cgroups <"$(cgroup_list)"
 }
 nodes_idle() {
   local count
@@ -156,19 +157,23 @@ cmd_up() {
 # tear_down: ends all processes and removes the folder. Needs the lock.
 tear_down() {
   kill_ours || return 1
-  remove_cgroups
+  remove_cgroups <"$(cgroup_list)"
   rm -rf --one-file-system "$SB_DIR"
 }
 cmd_down() {
   (($# == 0)) || usage_error "down: unknown argument '$1'"
   ((EUID == 0)) || die "root is needed to end a sandbox"
   if [[ ! -d $SB_DIR ]]; then
-    kill_ours # its folder may have been removed by hand
+    # Its folder may have been removed by hand: the mark of its namespaces tells what else was its.
+    local ids id
+    mapfile -t ids < <(our_processes | cut -d' ' -f1 | sort -u)
+    kill_ours || return 1
+    for id in "${ids[@]+"${ids[@]}"}"; do remove_cgroups < <(cgroups_of "$id"); done
     return
   fi
   [[ ! -L $SB_DIR ]] || die "$SB_DIR is a link, not a sandbox"
   lock_sandbox
-  load_settings || [[ ! -d $SB_DIR || -z $(ls -A "$SB_DIR") ]] || die "$SB_DIR is not a sandbox; nothing was removed"
+  load_settings || rmdir "$SB_DIR" 2>/dev/null || [[ ! -d $SB_DIR ]] || die "$SB_DIR is not a sandbox; nothing was removed"
   [[ ${SB_BOOT:-} == "$(</proc/sys/kernel/random/boot_id)" ]] || rm -f "$SB_DIR"/run/*.pid
   tear_down
 }

@@ -9,7 +9,8 @@
 #                                                   └ n2 ══ eth0 10.77.K.12  node n2
 #
 # The name dlsbK claims the subnet: the kernel refuses a second interface of that name, so two `up` cannot take the same.
-# All of it vanishes with the namespaces' last process. The alias of br0 and eth0 marks the namespaces as ours.
+# All of it vanishes with the namespaces' last process. The alias of lo, which outlives the cables, marks
+# the namespaces as ours.
 
 node_ip() { echo "${SB_NET}.$((10 + ${1#n}))"; }
 net_mark() { echo "dl-sandbox $SB_ID $SB_DIR"; }
@@ -41,9 +42,9 @@ END
 connect_login() {
   local said
   said=$(in_login_net ip -batch - 2>&1 <<END
+link set dev lo alias "$(net_mark)"
 link set dev lo up
 link add br0 type bridge
-link set dev br0 alias "$(net_mark)"
 link set dev br0 addrgenmode none
 link set dev up0 addrgenmode none
 addr add $SB_CTL_IP/24 dev br0
@@ -64,8 +65,8 @@ link set dev $1 up
 END
   ) || network_refusal "$said"
   said=$(nsenter --net="/proc/$pid/ns/net" ip -batch - 2>&1 <<END
+link set dev lo alias "$(net_mark)"
 link set dev lo up
-link set dev eth0 alias "$(net_mark)"
 link set dev eth0 addrgenmode none
 addr add $(node_ip "$1")/24 dev eth0
 link set dev eth0 up

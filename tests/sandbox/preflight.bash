@@ -5,7 +5,9 @@
 
 # need_program PROGRAM DEBIAN-PACKAGE WHAT-FOR
 need_program() {
-  command -v "$1" >/dev/null || die "the program $1 ($3) is missing; on Debian the package $2 has it"
+  local path
+  # command -v also names a file that may not be run.
+  { path=$(command -v "$1") && [[ -x $path ]]; } || die "the program $1 ($3) is missing; on Debian the package $2 has it"
 }
 
 check_machine() {
@@ -24,6 +26,7 @@ check_machine() {
     need_program slurmdbd slurmdbd "Slurm's accounting daemon"
     need_program sacctmgr slurm-client "makes accounts"
     need_program mariadbd mariadb-server "Slurm's accounting data base"
+    need_program mariadb mariadb-client "asks it"
     need_program mariadb-install-db mariadb-server "makes an empty data base"
     [[ -d /etc/slurm ]] || die "slurmdbd reads /etc/slurm only, and that folder is missing to mount the sandbox's own over it; make it with: mkdir /etc/slurm"
   fi

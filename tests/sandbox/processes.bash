@@ -5,7 +5,7 @@
 #
 # A process that we start is recorded in $SB_DIR/run/NAME.pid as "PID STARTTIME": a number that was given to another process
 # since then has another start time, and is left alone. Whatever those processes start (jobs, shells) is found by its
-# network namespace, which carries our mark: the alias of its interface (see network.bash).
+# network namespace, which carries our mark: the alias of its loopback interface (see network.bash).
 
 # pid_start PID: the process's start time in clock ticks since boot; nothing when there is no such process, or a dead one.
 pid_start() {
@@ -46,10 +46,10 @@ network_namespaces() {
 }
 # namespace_mark PID: the mark "dl-sandbox ID DIR" of the network namespace that the process is in.
 namespace_mark() {
-  nsenter --net="/proc/$1/ns/net" ip -o link show 2>/dev/null | sed -n 's/.*alias \(dl-sandbox [^\\ ]* [^\\ ]*\).*/\1/p' | head -n 1
+  nsenter --net="/proc/$1/ns/net" ip -o link show dev lo 2>/dev/null | sed -n 's/.*alias \(dl-sandbox [^\\ ]* [^\\ ]*\).*/\1/p' | head -n 1
 }
-# our_pids: all processes in namespaces marked with $SB_DIR, save this program and its ancestors (it may run inside).
-our_pids() {
+# our_processes: lines "ID PID" of all processes in namespaces marked with $SB_DIR, save this program and its ancestors (it may run inside).
+our_processes() {
   local line pid mark='' spare=" " up=$BASHPID
   while [[ $up -gt 1 ]]; do
     spare+="$up "
@@ -63,7 +63,7 @@ our_pids() {
     [[ $mark == "dl-sandbox "*" $SB_DIR" ]] || continue
     for pid in "${line[@]:1}"; do
       # A zombie is dead already, and its parent's to reap.
-      [[ $spare == *" $pid "* ]] || ! pid_start "$pid" >/dev/null || echo "$pid"
+      [[ $spare == *" $pid "* ]] || ! pid_start "$pid" >/dev/null || echo "$(cut -d' ' -f2 <<<"$mark") $pid"
     done
   done < <(network_namespaces)
 }
@@ -75,7 +75,7 @@ kill_ours() {
     kill_recorded "${name%.pid}" KILL 0
   done
   for ((round = 0; round < 100; round++)); do
-    mapfile -t pids < <(our_pids; cgroup_pids)
+    mapfile -t pids < <(our_processes | cut -d" " -f2; cgroup_pids)
     ((${#pids[@]})) || return 0
     kill -s KILL "${pids[@]}" 2>/dev/null
     sleep 0.05

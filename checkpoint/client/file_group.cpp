@@ -14,6 +14,7 @@ namespace dl::ckpt {
 namespace {
 
 constexpr uint64_t kMaxMessageBytes = kMaxManifestBytes;  // a rank's part of one
+constexpr int kTries = 5;
 
 class SingleGroup final : public Group {
  public:
@@ -57,15 +58,15 @@ class FileGroup final : public Group {
     all[0] = std::move(mine);
     std::vector<bool> here(static_cast<size_t>(size_), false);
     here[0] = true;
-    int missing = size_ - 1;
+    int missing = size_ - 1, failures = 0;
     const Deadline deadline(timeout_s_);
     Pause pause;
     while (missing > 0) {
-      DL_TRY_ASSIGN(const std::vector<std::string> entries, list_directory(io_, up_));
+      DL_TRY_ASSIGN(const std::vector<std::string> entries, look(up_, &failures));
       for (const std::string& entry : entries) {
         const int from = sender(entry, number);
         if (from < 1 || from >= size_ || here[static_cast<size_t>(from)]) continue;
-        DL_TRY_ASSIGN(all[static_cast<size_t>(from)], read_small_file(io_, up_ + "/" + entry, kMaxMessageBytes));
+        DL_TRY_ASSIGN(all[static_cast<size_t>(from)], receive(up_ + "/" + entry));
         io_.unlink(up_ + "/" + entry);
         here[static_cast<size_t>(from)] = true;
         --missing;
@@ -91,9 +92,10 @@ class FileGroup final : public Group {
     }
     const Deadline deadline(timeout_s_ * patience);
     Pause pause;
+    int failures = 0;
     for (;;) {
-      DL_TRY_ASSIGN(const bool there, contains(down_, number));
-      if (there) return read_small_file(io_, path, kMaxMessageBytes);
+      DL_TRY_ASSIGN(const std::vector<std::string> entries, look(down_, &failures));
+      if (std::find(entries.begin(), entries.end(), number) != entries.end()) return receive(path);
       if (deadline.passed())
         return Error{Errc::kTimeout, "rank 0 did not answer in time (timeout " + seconds_text() + " s)"};
       pause.wait();
@@ -124,19 +126,36 @@ class FileGroup final : public Group {
     return Error{Errc::kTimeout, "waited " + seconds_text() + " s for rank " + names + " of " + std::to_string(size_)};
   }
 
-  Result<bool> contains(const std::string& directory, const std::string& name) {
-    DL_TRY_ASSIGN(const std::vector<std::string> entries, list_directory(io_, directory));
-    return std::find(entries.begin(), entries.end(), name) != entries.end();
-  }
-
-  // A whole file at once. A full disk is waited out for a while: the attempt that filled it is being removed.
+  // A whole file at once. Messages are no part of what must be durable, so a send that failed is tried again; a full
+  // disk is waited out for a while, because the attempt that filled it is being removed.
   Status send(const std::string& path, const std::string& text) {
     const Deadline deadline(std::min(timeout_s_, 10.0));
     Pause pause;
-    for (;;) {
+    for (int tries = 1;; ++tries) {
       auto sent = replace_file(io_, path, root_ + "/new-" + std::to_string(rank_), text, /*durable=*/false);
-      if (sent || sent.error().code != Errc::kNoSpace || deadline.passed()) return sent;
+      if (sent) return sent;
+      const Errc code = sent.error().code;
+      if (code == Errc::kNotFound || deadline.passed() || (code != Errc::kNoSpace && tries >= kTries)) return sent;
       pause.wait();
+    }
+  }
+
+  // A listing for somebody who waits and will look again: one that fails is an empty one, unless it fails again and
+  // again.
+  Result<std::vector<std::string>> look(const std::string& path, int* failures) {
+    auto entries = list_directory(io_, path);
+    if (entries) {
+      *failures = 0;
+      return entries;
+    }
+    if (++*failures >= kTries) return entries;
+    return std::vector<std::string>();
+  }
+
+  Result<std::string> receive(const std::string& path) {
+    for (int tries = 1;; ++tries) {
+      auto text = read_small_file(io_, path, kMaxMessageBytes);
+      if (text || tries >= kTries) return text;
     }
   }
 
@@ -160,8 +179,13 @@ class FileGroup final : public Group {
 
   Status welcome_all() {
     // What is here is of an earlier run, or a hello whose rank will see it gone and leave another.
-    DL_TRY(remove_tree(io_, root_, 4));
     DL_TRY(make_directory(root_));
+    DL_TRY_ASSIGN(const std::vector<std::string> old, list_directory(io_, root_));
+    for (const std::string& entry : old) {
+      const std::string path = root_ + "/" + entry;
+      const int rc = io_.unlink(path);
+      if (rc == -EISDIR || rc == -EPERM) DL_TRY(remove_tree(io_, path, 3));
+    }
     session_ = hello_;
     for (const char* part : {"", "/up", "/down"}) DL_TRY(make_directory(root_ + "/" + session_ + part));
     DL_TRY(send(root_ + "/hello-0", hello_));
@@ -169,16 +193,16 @@ class FileGroup final : public Group {
     hellos[0] = hello_;
     const Deadline deadline(timeout_s_);
     Pause pause;
-    int missing = size_ - 1;
+    int missing = size_ - 1, failures = 0;
     while (missing > 0) {
-      DL_TRY_ASSIGN(const std::vector<std::string> entries, list_directory(io_, root_));
+      DL_TRY_ASSIGN(const std::vector<std::string> entries, look(root_, &failures));
       for (const std::string& entry : entries) {
         if (entry.compare(0, 6, "hello-") != 0) continue;
         const auto from = parse_int(std::string_view(entry).substr(6), 1, size_ - 1);
         if (!from || !hellos[static_cast<size_t>(*from)].empty()) continue;
-        DL_TRY_ASSIGN(std::string text, read_small_file(io_, root_ + "/" + entry, 64));
-        if (!parse_save_id(text)) continue;
-        hellos[static_cast<size_t>(*from)] = std::move(text);
+        auto text = read_small_file(io_, root_ + "/" + entry, 64);
+        if (!text || !parse_save_id(*text)) continue;  // looked at again
+        hellos[static_cast<size_t>(*from)] = *std::move(text);
         --missing;
       }
       if (missing == 0) break;

@@ -116,6 +116,7 @@ Status Context::save(int64_t step) {
   const bool stopping = exit_step_ == step;
   const bool attached = page_ && page_->state() != ProgressPage::kNotAttached;
   Status outcome;
+  group_->start();  // also where nothing is done, so that ranks whose last save ended differently stay in step
   if (good_step_ != step) {
     keep_lease();
     if (attached) page_->set_state(ProgressPage::kSaving);
@@ -144,7 +145,6 @@ Result<CheckpointName> Context::begin_save(int64_t step) {
 }
 
 Status Context::save_together(int64_t step) {
-  group_->start();
   std::string begun;
   if (is_leader()) {
     auto name = begin_save(step);

@@ -27,6 +27,6 @@ struct ReplicaPiece {
 // first, to the rank that has least. The result is sorted by replica, then offset. `replicas` must be in the same order
 // everywhere.
 std::vector<ReplicaPiece> spread_replicas(const std::vector<Replica>& replicas, int world_size,
-                                          uint64_t min_piece_bytes = uint64_t{4} << 20);
+                                          uint64_t min_piece_bytes = uint64_t{1} << 20);
 
 }  // namespace dl::ckpt

@@ -130,7 +130,12 @@ Status write_new_file(Io& io, const std::string& path, std::string_view text, bo
 
 Status replace_file(Io& io, const std::string& path, const std::string& temporary, std::string_view text,
                     bool durable) {
-  DL_TRY(write_new_file(io, temporary, text, durable));
+  auto written = write_new_file(io, temporary, text, durable);
+  if (!written && written.error().code == Errc::kExists) {
+    io.unlink(temporary);  // left by a process that was killed
+    written = write_new_file(io, temporary, text, durable);
+  }
+  if (!written) return written;
   const int rc = io.rename(temporary, path);
   if (rc < 0) {
     io.unlink(temporary);

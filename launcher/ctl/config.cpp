@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// dlctl config check [FILE]: whether the plugins and dlrun will take the site's configuration, before they read it.
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "frameworks/catalogue.h"
+#include "launcher/common/parse.h"
+#include "launcher/common/site_config.h"
+#include "launcher/ctl/subcommand.h"
+#include "launcher/ctl/text.h"
+
+namespace dl::ctl {
+namespace {
+
+struct Options {
+  std::string file;
+  bool quiet = false;
+};
+
+std::string target_text(const TierTarget& target) {
+  if (!target.qos.empty()) return "QOS " + target.qos;
+  if (!target.partition.empty()) return "partition " + target.partition;
+  return "nothing";
+}
+
+std::string number_or(int value, const char* otherwise) {
+  return value > 0 ? std::to_string(value) : otherwise;
+}
+
+void print_values(const SiteConfig& site, const Catalogue& catalogue) {
+  std::string nodes = number_or(site.gpus_per_node, "unknown");
+  for (const auto& [type, count] : site.gpus_per_node_by_type) nodes += ", " + type + ": " + std::to_string(count);
+  std::string folders;
+  for (const std::string& folder : site.catalogue) folders += (folders.empty() ? "" : ", ") + folder;
+  std::string names;
+  for (const auto& [name, entry] : catalogue.entries()) names += (names.empty() ? "" : ", ") + name;
+  const std::vector<std::vector<std::string>> rows = {
+      {"default framework", site.framework},
+      {"default tier", tier_name(site.tier)},
+      {"CPUs per GPU", number_or(site.cpus_per_gpu, "left to Slurm")},
+      {"CPUs per learner", number_or(site.cpus_per_learner, "left to Slurm")},
+      {"restarts", std::to_string(site.restarts)},
+      {"signal before the limit", site.signal_lead.count() > 0 ? format_duration(site.signal_lead) : "none"},
+      {"GPUs per node", nodes},
+      {"guaranteed tier", target_text(site.guaranteed)},
+      {"borrow tier", target_text(site.borrow)},
+      {"catalogue", folders},
+      {"frameworks", names.empty() ? "none" : names},
+      {"job directory", site.job_dir},
+      {"grace", format_duration(site.grace)},
+      {"loop guard", std::to_string(site.loop_guard) + " attempts without progress"}};
+  std::fputs(table(rows).c_str(), stdout);
+}
+
+Status check(const Options& options) {
+  const std::string path = options.file.empty() ? default_site_config_path(true) : options.file;
+  const bool exists = ::access(path.c_str(), F_OK) == 0;
+  // The plugins take a missing file for an empty one; who names a file means one that is there.
+  if (!exists && !options.file.empty()) return Error{Errc::kInvalid, path + ": there is no such file"};
+  DL_TRY_ASSIGN(const SiteConfig site, load_site_config(path));
+  DL_TRY_ASSIGN(const Catalogue catalogue, Catalogue::load(site.catalogue));
+  const auto choice = catalogue.choose(FrameworkRef{site.framework, ""});
+  if (!choice)
+    return choice.error().code == Errc::kNotFound
+               ? Error{Errc::kInvalid, path + ": defaults.framework: " + choice.error().text}
+               : choice.error();
+  if (options.quiet) return {};
+  std::printf("%s: %s\n", path.c_str(), exists ? "good" : "not there, so the defaults apply");
+  print_values(site, catalogue);
+  return {};
+}
+
+}  // namespace
+
+Run add_config(CLI::App* app) {
+  auto options = std::make_shared<Options>();
+  app->require_subcommand(1);
+  CLI::App* sub = app->add_subcommand("check", "check dl.toml and the catalogue, and show what they say");
+  sub->add_option("FILE", options->file, "default: dl.toml beside slurm.conf, or $DL_CONFIG");
+  sub->add_flag("-q,--quiet", options->quiet, "say nothing if it is good");
+  return [options] { return check(*options); };
+}
+
+}  // namespace dl::ctl

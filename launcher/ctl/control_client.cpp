@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/ctl/control_client.h"
+
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <memory>
+
+#include "launcher/common/unique_fd.h"
+
+namespace dl::ctl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Waits for events on the socket; false if the deadline has passed.
+bool wait_for(int fd, short events, Clock::time_point deadline) {
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (left <= 0) return false;
+    struct pollfd item = {fd, events, 0};
+    const int ready = ::poll(&item, 1, static_cast<int>(left));
+    if (ready > 0) return true;
+    if (ready == 0) return false;
+    if (errno != EINTR) return true;  // the next call on the socket tells
+  }
+}
+
+Error no_answer(const record::ControlInfo& info, const std::string& why) {
+  return Error{Errc::kBusy,
+               "dlrun does not answer at " + supervise::format_endpoint(info.host, info.port) + ": " + why};
+}
+
+Result<UniqueFd> connect_to(const record::ControlInfo& info, Clock::time_point deadline) {
+  struct addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;  // no name service: an address stands there
+  struct addrinfo* found = nullptr;
+  const int rc = ::getaddrinfo(info.host.c_str(), std::to_string(info.port).c_str(), &hints, &found);
+  if (rc != 0) return no_answer(info, ::gai_strerror(rc));
+  const std::unique_ptr<struct addrinfo, void (*)(struct addrinfo*)> guard(found, &::freeaddrinfo);
+  UniqueFd fd(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return errno_error("socket", errno);
+  if (::connect(fd.get(), found->ai_addr, found->ai_addrlen) != 0) {
+    if (errno != EINPROGRESS) return no_answer(info, errno_error("connect", errno).text);
+    if (!wait_for(fd.get(), POLLOUT, deadline)) return no_answer(info, "no connection in time");
+    int failure = 0;
+    socklen_t size = sizeof failure;
+    if (::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &failure, &size) != 0) failure = errno;
+    if (failure != 0) return no_answer(info, errno_error("connect", failure).text);
+  }
+  return fd;
+}
+
+Status send_all(int fd, const std::string& text, Clock::time_point deadline) {
+  size_t sent = 0;
+  while (sent < text.size()) {
+    const ssize_t n = ::send(fd, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
+    if (n > 0) {
+      sent += static_cast<size_t>(n);
+    } else if (errno == EAGAIN) {
+      if (!wait_for(fd, POLLOUT, deadline)) return Error{Errc::kTimeout, "dlrun does not take the question in time"};
+    } else if (errno != EINTR) {
+      return Error{Errc::kBusy, errno_error("send", errno).text};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<supervise::Message> ask_dlrun(const record::JobDir& dir, const supervise::Message& question,
+                                     std::chrono::milliseconds timeout) {
+  const Clock::time_point deadline = Clock::now() + timeout;
+  DL_TRY_ASSIGN(const record::ControlInfo info, record::read_control(dir.control()));
+  DL_TRY_ASSIGN(const UniqueFd fd, connect_to(info, deadline));
+  supervise::Hello hello;
+  hello.role = "ctl";
+  hello.secret = info.secret;
+  DL_TRY(send_all(fd.get(), supervise::encode(hello) + supervise::encode(question), deadline));
+  supervise::LineSplitter splitter(supervise::kMaxLineBytes);
+  for (;;) {
+    if (!wait_for(fd.get(), POLLIN, deadline)) return Error{Errc::kTimeout, "dlrun did not answer in time"};
+    char buffer[16384];
+    const ssize_t n = ::recv(fd.get(), buffer, sizeof buffer, 0);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (n < 0) return Error{Errc::kBusy, errno_error("recv", errno).text};
+    if (n == 0) return Error{Errc::kBusy, "dlrun closed the connection without an answer"};
+    DL_TRY_ASSIGN(const std::vector<std::string> lines, splitter.feed(buffer, static_cast<size_t>(n)));
+    for (const std::string& line : lines) {
+      auto message = supervise::decode(line);
+      if (!message) continue;  // of another version
+      if (std::holds_alternative<supervise::Reply>(*message) ||
+          std::holds_alternative<supervise::JobStatus>(*message)) {
+        return message;
+      }
+    }
+  }
+}
+
+}  // namespace dl::ctl

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// dlctl: what people ask of their jobs. This file only dispatches.
+#include <cstdio>
+#include <memory>
+
+#include "config.h"
+#include "launcher/ctl/subcommand.h"
+
+namespace dl::ctl {
+namespace {
+
+// THE table of subcommands. To add one: a file beside this one, and a row.
+const Subcommand kSubcommands[] = {
+    {"status", "state, train step, checkpoint and learners of jobs", add_status},
+    {"pause", "save at an agreed train step, give the GPUs back, and hold the job", add_pause},
+    {"resume", "let a paused job start again", add_resume},
+    {"logs", "what the learners printed", add_logs},
+    {"frameworks", "the frameworks that --dl-framework knows, and what is installed here", add_frameworks},
+    {"config", "check the site's configuration", add_config},
+};
+
+int run(int argc, char** argv) {
+  CLI::App app("Show and steer deep-learning jobs of slurm-dl.", "dlctl");
+  app.set_version_flag("--version", PACKAGE_STRING);
+  app.require_subcommand(1);
+  app.footer("Each subcommand has a --help of its own. Exit codes and examples: dlctl(1).");
+  std::vector<std::pair<CLI::App*, Run>> runs;
+  for (const Subcommand& row : kSubcommands) {
+    CLI::App* sub = app.add_subcommand(row.name, row.summary);
+    runs.emplace_back(sub, row.add(sub));
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? kDone : kUsage;
+  }
+  for (const auto& [sub, action] : runs) {
+    if (!sub->parsed()) continue;
+    const Status status = action();
+    if (std::fflush(stdout) != 0) return kFailed;
+    if (status) return kDone;
+    std::fprintf(stderr, "dlctl %s: %s\n", sub->get_name().c_str(), status.error().text.c_str());
+    return exit_code_of(status.error());
+  }
+  return kUsage;
+}
+
+}  // namespace
+
+int exit_code_of(const Error& error) {
+  switch (error.code) {
+    case Errc::kInvalid:
+    case Errc::kConflict:
+      return kUsage;
+    case Errc::kNotFound:
+      return kUnknownJob;
+    case Errc::kDenied:
+      return kDenied;
+    case Errc::kTimeout:
+      return kTimedOut;
+    default:
+      return kFailed;
+  }
+}
+
+}  // namespace dl::ctl
+
+int main(int argc, char** argv) {
+  try {
+    return dl::ctl::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "dlctl: %s\n", error.what());
+    return dl::ctl::kFailed;
+  }
+}

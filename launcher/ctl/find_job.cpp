@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/ctl/find_job.h"
+
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "launcher/common/child_process.h"
+#include "launcher/common/parse.h"
+#include "launcher/common/site_config.h"
+
+namespace dl::ctl {
+namespace {
+
+bool is_folder(const std::string& path) {
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+std::string absolute(const std::string& path) {
+  std::error_code ignored;
+  std::string text = std::filesystem::absolute(path, ignored).lexically_normal().string();
+  while (text.size() > 1 && text.back() == '/') text.pop_back();
+  return text;
+}
+
+// "12", and "12_3" of an array.
+bool is_slurm_id(const std::string& text) {
+  if (text.empty() || text.size() > 32 || text[0] == '_' || text.back() == '_') return false;
+  return std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || c == '_'; });
+}
+
+std::string job_dir_pattern() {
+  auto site = load_site_config(default_site_config_path(true));
+  return site ? site->job_dir : SiteConfig().job_dir;
+}
+
+// The directory of a job of Slurm's, or empty.
+std::string find_dir(const std::string& id, const std::optional<slurm_cli::JobInfo>& info,
+                     const std::optional<record::JobComment>& comment) {
+  if (comment && !comment->dir.empty()) return comment->dir;
+  const std::string pattern = job_dir_pattern();
+  if (info && !info->work_dir.empty()) {
+    const std::string path = record::expand_job_dir(pattern, info->work_dir, id);
+    if (is_folder(path)) return path;
+  }
+  const std::string here = record::expand_job_dir(pattern, absolute("."), id);
+  return is_folder(here) ? here : std::string();
+}
+
+// The comment that the accounting keeps of a job that slurmctld has forgotten; empty without accounting.
+std::string accounted_comment(const std::string& id) {
+  if (find_program("sacct").empty()) return {};
+  CommandOptions options;
+  options.timeout = std::chrono::seconds(5);
+  auto result = run_command({"sacct", "-X", "-n", "-P", "-o", "Comment", "-j", id}, options);
+  if (!result || !result->ok()) return {};
+  std::string last;
+  for (const std::string& line : split(result->out, '\n')) {
+    if (!line.empty()) last = line;
+  }
+  return last;
+}
+
+Result<Job> from_dir(const std::string& path) {
+  Job job;
+  const std::string root = absolute(path);
+  if (!is_folder(root)) return Error{Errc::kNotFound, "'" + printable(path, 300) + "' is not a folder"};
+  std::string name = std::filesystem::path(root).filename().string();
+  if (name.rfind("dl-", 0) == 0) name.erase(0, 3);
+  job.id = name;
+  job.local = !is_slurm_id(name);
+  job.dir = record::JobDir(root);
+  if (!job.local) {
+    // A folder that was kept may belong to a number that another job has today: believe only one that names this
+    // folder.
+    auto info = slurm_cli::show_job(name);
+    if (info) {
+      auto comment = record::parse_comment(info->comment);
+      if (comment && comment->dir == root) {
+        job.slurm = std::move(info).value();
+        job.comment = std::move(comment);
+      }
+    }
+  }
+  return job;
+}
+
+Result<Job> from_slurm(const std::string& id) {
+  Job job;
+  job.id = id;
+  Error why{Errc::kNotFound, "Slurm's commands are not installed here"};
+  if (!find_program("scontrol").empty()) {
+    auto info = slurm_cli::show_job(id);
+    if (info) {
+      job = job_of(*info);
+      return job;
+    }
+    // slurmctld not answering is another matter than a job it does not know: then the record may still tell.
+    why = std::move(info).error();
+    job.comment = record::parse_comment(accounted_comment(id));
+  }
+  const std::string dir = find_dir(id, std::nullopt, job.comment);
+  if (dir.empty()) {
+    if (why.code == Errc::kNotFound) {
+      why.text = "job " + id + " is not known to Slurm (any more), and there is no dl-" + id +
+                 " in this folder; give its job directory with --dir";
+    }
+    return why;
+  }
+  job.dir = record::JobDir(dir);
+  return job;
+}
+
+}  // namespace
+
+Job job_of(const slurm_cli::JobInfo& info) {
+  Job job;
+  job.id = info.job_id;
+  job.slurm = info;
+  job.comment = record::parse_comment(info.comment);
+  const std::string dir = find_dir(info.job_id, job.slurm, job.comment);
+  if (!dir.empty()) job.dir = record::JobDir(dir);
+  return job;
+}
+
+Result<Job> find_job(const std::string& reference, const std::string& dir) {
+  if (reference.empty()) return Error{Errc::kInvalid, "'' is not a job"};
+  if (is_slurm_id(reference)) {
+    if (dir.empty()) return from_slurm(reference);
+    Job job;
+    job.id = reference;
+    if (!is_folder(dir)) return Error{Errc::kNotFound, "--dir: '" + printable(dir, 300) + "' is not a folder"};
+    auto info = slurm_cli::show_job(reference);
+    if (info) job = job_of(*info);
+    job.dir = record::JobDir(absolute(dir));
+    return job;
+  }
+  if (!dir.empty()) return from_dir(dir);
+  if (reference.find('/') != std::string::npos || reference[0] == '.' || is_folder(reference)) {
+    return from_dir(reference);
+  }
+  if (reference.rfind("local-", 0) == 0) {
+    if (is_folder("dl-" + reference)) return from_dir("dl-" + reference);
+    return Error{Errc::kNotFound, "there is no dl-" + printable(reference) + " in this folder"};
+  }
+  if (reference.rfind("dl-", 0) == 0) {
+    return Error{Errc::kNotFound, "there is no " + printable(reference) + " in this folder"};
+  }
+  return Error{Errc::kInvalid, "'" + printable(reference) +
+                                   "' is not a job; allowed: a job id, local-..., or the path of a job directory"};
+}
+
+Status check_owner(const Job& job) {
+  if (::geteuid() == 0) return {};
+  if (job.slurm) {
+    const struct passwd* me = ::getpwuid(::geteuid());  // NOLINT(concurrency-mt-unsafe): one thread
+    if (me == nullptr || job.slurm->user != me->pw_name) {
+      return Error{Errc::kDenied, "job " + job.id + " belongs to " + printable(job.slurm->user)};
+    }
+    return {};
+  }
+  struct stat status = {};
+  if (job.has_dir() && ::stat(job.dir.root().c_str(), &status) == 0 && status.st_uid != ::geteuid()) {
+    return Error{Errc::kDenied, "job " + job.id + " belongs to another user"};
+  }
+  return {};
+}
+
+Result<slurm_cli::JobInfo> refresh(const Job& job) {
+  return slurm_cli::show_job(job.id);
+}
+
+}  // namespace dl::ctl

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// From what a person typed to a job: what Slurm says of it, and where its job directory is.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "launcher/common/result.h"
+#include "launcher/record/job_comment.h"
+#include "launcher/record/job_dir.h"
+#include "launcher/slurm_cli/slurm_cli.h"
+
+namespace dl::ctl {
+
+struct Job {
+  std::string id;                             // Slurm's, or "local-..."
+  bool local = false;                         // run without Slurm
+  std::optional<slurm_cli::JobInfo> slurm;    // none: local, or Slurm does not know it any more
+  std::optional<record::JobComment> comment;  // ours, if it has one
+  record::JobDir dir;                         // root() is empty if it is not known
+  bool has_dir() const { return !dir.root().empty(); }
+};
+
+// `reference`: a job id, "local-...", or the path of a job directory. `dir`: --dir, or empty. A job of Slurm's is
+// looked for in slurmctld, then in the accounting (its comment names the directory), then as dl-ID under the present
+// folder. kNotFound if nothing of it is found anywhere; kInvalid if the reference cannot be a job.
+Result<Job> find_job(const std::string& reference, const std::string& dir);
+
+// The same for a job that Slurm has just listed.
+Job job_of(const slurm_cli::JobInfo& info);
+
+// kDenied "job 12 belongs to bob" unless it is the caller's, or the caller is root.
+Status check_owner(const Job& job);
+
+// Looks up the job in slurmctld once more. kNotFound if it is gone.
+Result<slurm_cli::JobInfo> refresh(const Job& job);
+
+}  // namespace dl::ctl

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// dlctl frameworks: the catalogue, and what of it is installed on this machine.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "frameworks/catalogue.h"
+#include "launcher/common/child_process.h"
+#include "launcher/common/parse.h"
+#include "launcher/common/site_config.h"
+#include "launcher/ctl/subcommand.h"
+#include "launcher/ctl/text.h"
+
+namespace dl::ctl {
+namespace {
+
+constexpr std::chrono::seconds kProbeTimeout{20};
+
+struct Options {
+  bool json = false;
+  bool hidden = false;
+  bool no_probe = false;
+};
+
+// One line of the answer: an entry, or one version of it.
+struct Row {
+  const FrameworkEntry* entry = nullptr;
+  const FrameworkVersion* version = nullptr;  // nullptr: any version
+  std::string here;                           // what the probe printed, empty if it did not run or failed
+  std::string fault;                          // why the probe failed
+  bool probed = false;
+};
+
+// Runs the entry's probe as a user's job would: after the version's activation, through sh.
+void probe(Row* row) {
+  if (row->entry->probe.empty()) return;
+  std::string script;
+  if (row->version != nullptr && !row->version->activate.empty()) script = row->version->activate + "\n";
+  script += row->entry->probe;
+  CommandOptions options;
+  options.timeout = kProbeTimeout;
+  options.max_output = 65536;
+  if (row->version != nullptr) {
+    for (const auto& [name, value] : row->version->environment) options.environment.push_back(name + "=" + value);
+  }
+  row->probed = true;
+  auto result = run_command({"/bin/sh", "-c", script}, options);
+  if (!result) {
+    row->fault = result.error().text;
+    return;
+  }
+  const std::string first(trim(std::string_view(result->out).substr(0, result->out.find('\n'))));
+  if (result->ok() && !first.empty()) {
+    row->here = printable(first, 60);
+    return;
+  }
+  // Of a Python trace back the last line is the one that tells.
+  std::string last;
+  for (const std::string& line : split(result->err, '\n')) {
+    if (!trim(line).empty()) last = std::string(trim(line));
+  }
+  row->fault = last.empty() ? "exit status " + std::to_string(result->exit_code) : printable(last, 200);
+}
+
+// A few at a time: an import of a big framework takes seconds, on a busy file system more.
+void probe_all(std::vector<Row>* rows) {
+  std::atomic<size_t> next{0};
+  std::vector<std::thread> threads;
+  const size_t count = std::min<size_t>(4, rows->size());
+  for (size_t i = 0; i < count; ++i) {
+    threads.emplace_back([&] {
+      for (size_t at = next++; at < rows->size(); at = next++) probe(&(*rows)[at]);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+void print_rows(const std::vector<Row>& rows) {
+  std::vector<std::vector<std::string>> lines{{"NAME", "VERSION", "HERE", "STARTED BY", "SUMMARY"}};
+  for (const Row& row : rows) {
+    std::string version = row.version == nullptr ? "any" : row.version->version;
+    if (row.version != nullptr && row.version->version == row.entry->default_version) version += " (default)";
+    lines.push_back({row.entry->name, version,
+                     !row.probed        ? "-"
+                     : row.here.empty() ? "no"
+                                        : row.here,
+                     row.entry->launch == "mpi" ? "mpirun/PMIx" : "agent", printable(row.entry->summary, 100)});
+  }
+  std::fputs(table(lines).c_str(), stdout);
+  for (const Row& row : rows) {
+    if (!row.fault.empty()) std::printf("\n%s is not usable here: %s", row.entry->name.c_str(), row.fault.c_str());
+  }
+  if (std::any_of(rows.begin(), rows.end(), [](const Row& row) { return !row.fault.empty(); })) std::puts("");
+}
+
+void print_json(const std::vector<Row>& rows) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const Row& row : rows) {
+    nlohmann::ordered_json item;
+    item["name"] = row.entry->name;
+    item["version"] = row.version == nullptr ? "" : row.version->version;
+    item["default"] = row.version == nullptr || row.version->version == row.entry->default_version;
+    item["hidden"] = row.version != nullptr && row.version->hidden;
+    item["summary"] = row.entry->summary;
+    item["families"] = row.entry->families;
+    item["launch"] = row.entry->launch;
+    item["probed"] = row.probed;
+    item["here"] = row.here;
+    item["fault"] = row.fault;
+    json.push_back(std::move(item));
+  }
+  std::puts(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+}
+
+Status run(const Options& options) {
+  DL_TRY_ASSIGN(const SiteConfig site, load_site_config(default_site_config_path(true)));
+  DL_TRY_ASSIGN(const Catalogue catalogue, Catalogue::load(site.catalogue));
+  std::vector<Row> rows;
+  for (const auto& [name, entry] : catalogue.entries()) {
+    if (entry.versions.empty()) rows.push_back({&entry, nullptr, "", "", false});
+    for (const FrameworkVersion& version : entry.versions) {
+      if (!version.hidden || options.hidden) rows.push_back({&entry, &version, "", "", false});
+    }
+  }
+  if (!options.no_probe) probe_all(&rows);
+  if (options.json) {
+    print_json(rows);
+  } else if (rows.empty()) {
+    std::string folders;
+    for (const std::string& folder : site.catalogue) folders += (folders.empty() ? "" : ", ") + folder;
+    std::printf("the catalogue is empty; looked in %s\n", folders.c_str());
+  } else {
+    print_rows(rows);
+  }
+  return {};
+}
+
+}  // namespace
+
+Run add_frameworks(CLI::App* app) {
+  auto options = std::make_shared<Options>();
+  app->add_flag("--hidden", options->hidden, "also versions that are usable but not advertised");
+  app->add_flag("--no-probe", options->no_probe, "do not look what is installed here");
+  app->add_flag("--json", options->json, "for programs: an array of objects");
+  return [options] { return run(*options); };
+}
+
+}  // namespace dl::ctl

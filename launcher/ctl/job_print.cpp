@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// A JobView in words and as JSON.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "launcher/common/parse.h"
+#include "launcher/ctl/job_view.h"
+#include "launcher/ctl/text.h"
+
+namespace dl::ctl {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kShownEvents = 12;
+constexpr size_t kShownLearners = 32;
+
+std::string clean(const std::string& text) {
+  return printable(text, 300);
+}
+
+std::string step_text(int64_t step) {
+  return step < 0 ? "-" : std::to_string(step);
+}
+
+void row(std::string* out, const char* name, const std::string& value) {
+  if (!value.empty()) *out += fmt::format("{:<13}{}\n", name, value);
+}
+
+std::string learners_text(const PlanFacts& plan) {
+  if (plan.learners == 0) return "";
+  std::string text = std::to_string(plan.learners);
+  if (plan.gpus_per_learner > 0)
+    text += fmt::format(" x {} GPU{}", plan.gpus_per_learner, plan.gpus_per_learner == 1 ? "" : "s");
+  if (!plan.node_list.empty()) text += " on " + clean(plan.node_list);
+  return text;
+}
+
+void print_timeline(const JobView& view, int64_t now, std::string* out) {
+  if (view.history.empty()) return;
+  *out += "\n";
+  const size_t skipped = view.history.size() > kShownEvents ? view.history.size() - kShownEvents : 0;
+  if (skipped > 0) *out += fmt::format("({} earlier changes: dlctl status --json, or events.jsonl)\n", skipped);
+  std::vector<std::vector<std::string>> rows{{"TIME", "ATTEMPT", "STATE", "STEP", "WHY"}};
+  for (size_t i = skipped; i < view.history.size(); ++i) {
+    const record::Event& event = view.history[i];
+    std::string why = clean(event.reason);
+    if (!event.code.empty()) why += " [" + clean(event.code) + "]";
+    rows.push_back({clock_text(event.time_ms, now), event.attempt > 0 ? std::to_string(event.attempt) : "-",
+                    record::state_name(event.state), event.step ? step_text(*event.step) : "-", why});
+  }
+  *out += table(rows);
+}
+
+void print_learners(const JobView& view, std::string* out) {
+  if (view.learners.empty()) return;
+  std::vector<std::vector<std::string>> rows{{"LEARNER", "NODE", "STATE", "STEP", "SAVED", "WHY"}};
+  for (const LearnerView& learner : view.learners) {
+    if (rows.size() > kShownLearners) break;
+    rows.push_back({std::to_string(learner.rank), learner.host.empty() ? "-" : clean(learner.host),
+                    learner.state.empty() ? "-" : clean(learner.state), step_text(learner.step),
+                    step_text(learner.saved_step), clean(learner.reason)});
+  }
+  *out += "\n" + table(rows);
+  if (view.learners.size() > kShownLearners) {
+    *out += fmt::format("({} more: dlctl status --json)\n", view.learners.size() - kShownLearners);
+  }
+}
+
+}  // namespace
+
+std::string view_text(const JobView& view) {
+  const int64_t now = now_ms();
+  std::string out;
+  std::string job = view.job.id;
+  if (!view.name.empty()) job += " " + clean(view.name);
+  if (!view.user.empty()) job += " of " + clean(view.user);
+  row(&out, "job", job);
+  std::string state = record::state_name(view.shown.state);
+  if (view.shown.since_ms) {
+    state += fmt::format(" since {} ({})", clock_text(*view.shown.since_ms, now), age_text(now - *view.shown.since_ms));
+  }
+  row(&out, "state", state);
+  row(&out, "why", clean(view.shown.reason));
+  if (view.attempt > 0) {
+    row(&out, "attempt",
+        std::to_string(view.attempt) + (view.restarts > 0 ? fmt::format(", restarts in it: {}", view.restarts) : ""));
+  }
+  if (view.step >= 0) {
+    row(&out, "train step",
+        std::to_string(view.step) +
+            (view.saved_step >= 0 ? fmt::format(", saved at {}", view.saved_step) : ", none saved yet"));
+  }
+  if (!view.plan.framework.empty()) {
+    row(&out, "framework", clean(view.plan.framework + (view.plan.version.empty() ? "" : " " + view.plan.version)));
+  }
+  row(&out, "learners", learners_text(view.plan));
+  row(&out, "checkpoint", clean(view.plan.checkpoint));
+  row(&out, "directory", clean(view.job.dir.root()));
+  print_timeline(view, now, &out);
+  print_learners(view, &out);
+  return out;
+}
+
+Json view_json(const JobView& view) {
+  Json json;
+  const auto step = [](int64_t value) { return value < 0 ? Json(nullptr) : Json(value); };
+  json["job"] = view.job.id;
+  json["name"] = view.name;
+  json["user"] = view.user;
+  json["state"] = record::state_name(view.shown.state);
+  json["since_ms"] = view.shown.since_ms ? Json(*view.shown.since_ms) : Json(nullptr);
+  json["reason"] = view.shown.reason;
+  json["slurm_state"] = view.job.slurm ? Json(view.job.slurm->state) : Json(nullptr);
+  json["slurm_reason"] = view.job.slurm ? Json(view.job.slurm->reason) : Json(nullptr);
+  json["attempt"] = view.attempt;
+  json["restarts"] = view.restarts;
+  json["step"] = step(view.step);
+  json["saved_step"] = step(view.saved_step);
+  json["alive"] = view.alive;
+  json["framework"] = view.plan.framework;
+  json["version"] = view.plan.version;
+  json["learners"] = view.plan.learners;
+  json["gpus_per_learner"] = view.plan.gpus_per_learner;
+  json["nodes"] = view.plan.node_list;
+  json["checkpoint"] = view.plan.checkpoint;
+  json["dir"] = view.job.dir.root();
+  json["events"] = Json::array();
+  for (const record::Event& event : view.history) {
+    Json item = {{"time_ms", event.time_ms},
+                 {"attempt", event.attempt},
+                 {"state", record::state_name(event.state)},
+                 {"reason", event.reason}};
+    if (event.step) item["step"] = *event.step;
+    if (!event.code.empty()) item["code"] = event.code;
+    if (event.exit) item["exit"] = *event.exit;
+    json["events"].push_back(std::move(item));
+  }
+  json["ranks"] = Json::array();
+  for (const LearnerView& learner : view.learners) {
+    json["ranks"].push_back({{"rank", learner.rank},
+                             {"host", learner.host},
+                             {"state", learner.state},
+                             {"step", step(learner.step)},
+                             {"saved_step", step(learner.saved_step)},
+                             {"reason", learner.reason}});
+  }
+  return json;
+}
+
+}  // namespace dl::ctl

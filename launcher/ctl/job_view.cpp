@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/ctl/job_view.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "launcher/common/atomic_file.h"
+#include "launcher/common/hostlist.h"
+#include "launcher/common/request_values.h"
+#include "launcher/ctl/control_client.h"
+
+namespace dl::ctl {
+namespace {
+
+using Json = nlohmann::json;
+using record::Event;
+
+constexpr size_t kMaxPlanBytes = 256UL << 20;  // 100,000 learners
+constexpr std::chrono::milliseconds kAskTimeout{1000};
+
+// json[key] if it has the type of `fallback`, else `fallback`.
+template <typename T>
+T value_or(const Json& json, const char* key, T fallback) {
+  auto found = json.find(key);
+  if (found == json.end()) return fallback;
+  if constexpr (std::is_same_v<T, std::string>) {
+    return found->is_string() ? found->get<std::string>() : fallback;
+  } else {
+    return found->is_number_integer() ? found->get<T>() : fallback;
+  }
+}
+
+PlanFacts read_plan(const std::string& path) {
+  PlanFacts facts;
+  auto text = read_small_file(path, kMaxPlanBytes);
+  if (!text) return facts;
+  const Json json = Json::parse(*text, nullptr, false);
+  if (!json.is_object()) return facts;
+  facts.framework = value_or<std::string>(json, "framework", "");
+  facts.version = value_or<std::string>(json, "version", "");
+  facts.work_dir = value_or<std::string>(json, "work_dir", "");
+  facts.learners = value_or(json, "world_size", 0);
+  facts.gpus_per_learner = value_or(json, "gpus_per_learner", 0);
+  std::vector<std::string> names;
+  if (auto nodes = json.find("nodes"); nodes != json.end() && nodes->is_array()) {
+    for (const Json& node : *nodes) {
+      if (node.is_object()) names.push_back(value_or<std::string>(node, "name", "?"));
+    }
+  }
+  facts.node_list = compress_hostlist(names);
+  if (auto item = json.find("checkpoint"); item != json.end() && item->is_object()) {
+    CheckpointSpec spec;
+    spec.path = value_or<std::string>(*item, "path", "");
+    spec.keep = value_or(*item, "keep", spec.keep);
+    const int64_t every_s = value_or<int64_t>(*item, "every_s", 0);
+    const int64_t every_steps = value_or<int64_t>(*item, "every_steps", 0);
+    if (every_s > 0) spec.every = std::chrono::seconds(every_s);
+    if (every_steps > 0) spec.every_steps = every_steps;
+    facts.checkpoint = format_checkpoint(spec);
+  }
+  return facts;
+}
+
+// Learners of the newest attempt as their last events have them.
+std::vector<LearnerView> learners_from(const std::vector<Event>& events, int attempt) {
+  std::map<int, LearnerView> by_rank;
+  for (const Event& event : events) {
+    if (!event.learner || event.attempt != attempt) continue;
+    LearnerView& learner = by_rank[*event.learner];
+    learner.rank = *event.learner;
+    learner.state = record::state_name(event.state);
+    if (!event.host.empty()) learner.host = event.host;
+    if (event.step) learner.step = *event.step;
+    learner.reason = event.reason;
+  }
+  std::vector<LearnerView> learners;
+  for (auto& item : by_rank) learners.push_back(std::move(item.second));
+  return learners;
+}
+
+void take_answer(const supervise::JobStatus& status, JobView* view) {
+  view->alive = true;
+  view->restarts = status.restarts;
+  std::vector<LearnerView> learners;
+  for (const supervise::LearnerStatus& learner : status.learners) {
+    learners.push_back({learner.rank, learner.host, learner.state, learner.step, learner.saved_step, ""});
+    view->step = std::max(view->step, learner.step);
+    view->saved_step = std::max(view->saved_step, learner.saved_step);
+  }
+  if (!learners.empty()) view->learners = std::move(learners);
+}
+
+}  // namespace
+
+JobView view_job(const Job& job, bool ask) {
+  JobView view;
+  view.job = job;
+  record::JobSummary summary;
+  if (job.has_dir()) {
+    auto history = record::read_events(job.dir.events());
+    if (history) {
+      summary = record::summarise(history->events);
+      view.learners = learners_from(history->events, summary.attempts);
+      for (Event& event : history->events) {
+        if (event.learner) continue;
+        if (event.restart) view.restarts = *event.restart;
+        if (event.step) view.step = std::max(view.step, *event.step);
+        view.history.push_back(std::move(event));
+      }
+    }
+    view.plan = read_plan(job.dir.plan());
+  }
+  view.attempt = summary.attempts;
+  view.saved_step = summary.newest_step;
+  if (view.attempt == 0 && job.comment) view.attempt = job.comment->attempt;
+  if (view.saved_step < 0 && job.comment) view.saved_step = job.comment->step;
+  const bool may_run = !job.slurm || job.slurm->state == "RUNNING" || job.slurm->state == "COMPLETING";
+  if (ask && job.has_dir() && may_run) {
+    auto answer = ask_dlrun(job.dir, supervise::StatusQuery{}, kAskTimeout);
+    if (answer && std::holds_alternative<supervise::JobStatus>(*answer)) {
+      take_answer(std::get<supervise::JobStatus>(*answer), &view);
+    }
+  }
+  view.step = std::max(view.step, view.saved_step);
+  if (job.slurm) {
+    view.name = job.slurm->name;
+    view.user = job.slurm->user;
+  }
+  // A control file that another user may not read says nothing about whether dlrun lives.
+  const bool unknown = !ask || (job.has_dir() && ::access(job.dir.control().c_str(), F_OK) == 0 &&
+                                ::access(job.dir.control().c_str(), R_OK) != 0);
+  view.shown = shown_state(job.slurm, job.comment, summary, view.alive || unknown);
+  return view;
+}
+
+}  // namespace dl::ctl

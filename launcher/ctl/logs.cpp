@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// dlctl logs JOB: what the learners printed, from their files; with -f as it comes, over restarts and requeues.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <thread>
+
+#include "launcher/ctl/find_job.h"
+#include "launcher/ctl/job_view.h"
+#include "launcher/ctl/log_files.h"
+#include "launcher/ctl/subcommand.h"
+
+namespace dl::ctl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kPoll{200};
+constexpr std::chrono::seconds kAskSlurm{5};
+
+struct Options {
+  std::string job, dir;
+  int learner = -1;
+  int attempt = 0;
+  int lines = -1;
+  bool follow = false;
+  bool several = false;  // the job has more than one learner, whether or not their logs are there yet
+};
+
+// All logs of one attempt that were asked for.
+class Attempt {
+ public:
+  Attempt(const record::JobDir& dir, int number, const Options& options)
+      : dir_(dir), number_(number), options_(&options) {}
+
+  int number() const { return number_; }
+  bool empty() const { return tails_.empty(); }
+
+  // Opens logs that have appeared. `lines`: how much of their past is shown, < 0: all.
+  Status open_new(int lines) {
+    for (const int rank : list_learner_logs(dir_, number_)) {
+      if (options_->learner >= 0 && rank != options_->learner) continue;
+      if (tails_.count(rank) != 0) continue;
+      DL_TRY_ASSIGN(LogTail tail, LogTail::open(dir_.learner_log(number_, rank), lines));
+      tails_.emplace(rank, std::move(tail));
+    }
+    return {};
+  }
+
+  // Prints what is new. True if there was anything.
+  Result<bool> print_new() {
+    bool any = false;
+    for (auto& [rank, tail] : tails_) {
+      for (;;) {
+        std::vector<std::string> lines;
+        DL_TRY_ASSIGN(const bool more, tail.read(&lines));
+        for (const std::string& line : lines) print(rank, line);
+        if (!more) break;
+        any = true;
+        if (options_->follow) break;  // others get their turn
+      }
+    }
+    return any;
+  }
+
+  void print_rests() {
+    for (auto& [rank, tail] : tails_) {
+      const std::string rest = tail.take_rest();
+      if (!rest.empty()) print(rank, rest);
+    }
+  }
+
+ private:
+  void print(int rank, const std::string& line) const {
+    // One learner: exactly its output. Several: who said it.
+    if (options_->learner < 0 && (options_->several || tails_.size() > 1)) std::printf("[%d] ", rank);
+    std::fwrite(line.data(), 1, line.size(), stdout);
+    std::fputc('\n', stdout);
+  }
+
+  record::JobDir dir_;
+  int number_;
+  const Options* options_;
+  std::map<int, LogTail> tails_;
+};
+
+// Whether nothing more will come: the job's newest state is an end, or Slurm has let go of it.
+class EndWatch {
+ public:
+  explicit EndWatch(Job job) : job_(std::move(job)) {}
+
+  // Looks at most once a second at the record, and each kAskSlurm at Slurm.
+  bool ended() {
+    const Clock::time_point now = Clock::now();
+    if (now < next_) return false;
+    next_ = now + std::chrono::seconds(1);
+    if (!job_.local && now >= next_slurm_) {
+      next_slurm_ = now + kAskSlurm;
+      auto info = refresh(job_);
+      if (info) job_.slurm = std::move(info).value();
+      if (!info && info.error().code == Errc::kNotFound) job_.slurm.reset();
+    }
+    return record::is_final(view_job(job_, !job_.slurm).shown.state);
+  }
+
+ private:
+  Job job_;
+  Clock::time_point next_{};
+  Clock::time_point next_slurm_{Clock::now() + kAskSlurm};
+};
+
+Status follow(const Job& job, Attempt current, const Options& options) {
+  EndWatch watch(job);
+  // What is written between the last look and the job's end must still be seen: one more round after the end.
+  bool last_round = false;
+  for (;;) {
+    DL_TRY(current.open_new(-1));
+    DL_TRY_ASSIGN(const bool any, current.print_new());
+    if (std::fflush(stdout) != 0) return errno_error("stdout", errno);
+    if (any) continue;
+    const std::vector<int> attempts = list_attempts(job.dir);
+    if (options.attempt == 0 && !attempts.empty() && attempts.back() > current.number()) {
+      current.print_rests();
+      const auto next = std::upper_bound(attempts.begin(), attempts.end(), current.number());
+      current = Attempt(job.dir, *next, options);
+      std::fprintf(stderr, "-- attempt %d\n", current.number());
+      last_round = false;
+      continue;
+    }
+    if (last_round) break;
+    last_round = watch.ended() || (options.attempt > 0 && !attempts.empty() && attempts.back() > current.number());
+    if (!last_round) std::this_thread::sleep_for(kPoll);
+  }
+  current.print_rests();
+  return {};
+}
+
+Status run(Options options) {
+  DL_TRY_ASSIGN(const Job job, find_job(options.job, options.dir));
+  if (!job.has_dir()) {
+    return Error{Errc::kNotFound,
+                 "job " + job.id + " has no job directory (yet): it was not started by dlrun, or give --dir"};
+  }
+  const std::vector<int> attempts = list_attempts(job.dir);
+  const bool known = std::find(attempts.begin(), attempts.end(), options.attempt) != attempts.end();
+  if (options.attempt > 0 && !known) {
+    return Error{Errc::kNotFound, "job " + job.id + " has no attempt " + std::to_string(options.attempt) + "; it has " +
+                                      (attempts.empty() ? "none" : "1 to " + std::to_string(attempts.back()))};
+  }
+  if (attempts.empty() && !options.follow) {
+    return Error{Errc::kNotFound, "job " + job.id + " has no logs yet; wait for them with -f"};
+  }
+  options.several = view_job(job, false).plan.learners > 1;
+  const int number = options.attempt > 0 ? options.attempt : attempts.empty() ? 0 : attempts.back();
+  Attempt attempt(job.dir, number, options);
+  DL_TRY(attempt.open_new(options.lines));
+  if (options.follow) return follow(job, std::move(attempt), options);
+  if (attempt.empty()) {
+    return Error{Errc::kNotFound, options.learner >= 0 ? "learner " + std::to_string(options.learner) +
+                                                             " has no log in attempt " + std::to_string(number)
+                                                       : "attempt " + std::to_string(number) + " has no logs yet"};
+  }
+  const Result<bool> printed = attempt.print_new();
+  if (!printed) return printed.error();
+  attempt.print_rests();
+  return {};
+}
+
+}  // namespace
+
+Run add_logs(CLI::App* app) {
+  auto options = std::make_shared<Options>();
+  app->add_option("JOB", options->job, "job id, local-..., or path of a job directory")->required();
+  app->add_flag("-f,--follow", options->follow, "go on as the logs grow, until the job ends");
+  app->add_option("--learner", options->learner, "of this rank alone")->type_name("RANK")->check(CLI::Range(0, 99999));
+  app->add_option("--attempt", options->attempt, "of this attempt (default: the newest)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000000000));
+  app->add_option("-n,--lines", options->lines, "of each learner the last so many lines (default: all)")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1000000000));
+  app->add_option("--dir", options->dir, "its job directory, if it is not found by itself")->type_name("DIR");
+  return [options] { return run(*options); };
+}
+
+}  // namespace dl::ctl

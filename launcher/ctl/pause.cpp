@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// dlctl pause JOB: save at an agreed train step, give the GPUs back, hold the job.
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <thread>
+
+#include "launcher/common/child_process.h"
+#include "launcher/common/parse.h"
+#include "launcher/ctl/control_client.h"
+#include "launcher/ctl/find_job.h"
+#include "launcher/ctl/job_view.h"
+#include "launcher/ctl/subcommand.h"
+
+namespace dl::ctl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  std::string job, dir, reason;
+  std::string timeout = "10m";
+  bool no_wait = false;
+};
+
+Status signal_job(const std::string& id) {
+  DL_TRY_ASSIGN(const CommandResult result, run_command({"scancel", "--signal=USR2", id}));
+  if (result.ok()) return {};
+  return Error{Errc::kIo, "scancel --signal=USR2 " + id + ": " + printable(trim(result.err), 300)};
+}
+
+// Tells dlrun over its connection; where that does not work (another network, a firewall), by a file and a signal.
+Status ask_to_pause(const Job& job, const std::string& reason) {
+  if (!job.has_dir()) {
+    return Error{Errc::kNotFound,
+                 "job " + job.id + " has no job directory: it was not started by dlrun, or give --dir"};
+  }
+  supervise::Pause question;
+  question.reason = reason;
+  auto answer = ask_dlrun(job.dir, question, std::chrono::seconds(5));
+  if (answer) {
+    const auto* reply = std::get_if<supervise::Reply>(&*answer);
+    if (reply == nullptr) return Error{Errc::kInternal, "dlrun gave another answer than to the question"};
+    if (!reply->ok) return Error{Errc::kBusy, printable(reply->text, 300)};
+    return {};
+  }
+  if (answer.error().code == Errc::kDenied) return std::move(answer).error();
+  if (job.local) {
+    if (answer.error().code != Errc::kNotFound) return std::move(answer).error();
+    return Error{Errc::kConflict, "job " + job.id + " does not run"};
+  }
+  DL_TRY(record::write_request(job.dir.request(), {"pause", reason}));
+  return signal_job(job.id);
+}
+
+// Whether the job has come to rest: paused, or ended some other way.
+struct Rest {
+  bool reached = false;
+  ShownState shown;
+  JobView view;
+};
+Rest look(const Job& job) {
+  Job fresh = job;
+  if (!job.local) {
+    auto info = refresh(job);
+    if (info) {
+      fresh.slurm = std::move(info).value();
+    } else if (info.error().code == Errc::kNotFound) {
+      fresh.slurm.reset();
+    }  // else slurmctld is busy or restarting: the old word stands
+  }
+  Rest rest;
+  rest.view = view_job(fresh, job.local);
+  rest.shown = rest.view.shown;
+  rest.reached = record::is_final(rest.shown.state);
+  // Until Slurm has it held in the queue again, its nodes are not free.
+  if (fresh.slurm && rest.shown.state == record::JobState::kHalted && fresh.slurm->state != "PENDING")
+    rest.reached = false;
+  return rest;
+}
+
+Status wait_until_paused(const Job& job, std::chrono::seconds timeout) {
+  const Clock::time_point start = Clock::now();
+  const bool show = ::isatty(STDERR_FILENO) != 0;
+  bool shown = false;
+  for (;;) {
+    const Rest rest = look(job);
+    const auto waited = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - start);
+    if (rest.reached || waited >= timeout) {
+      if (shown) std::fprintf(stderr, "\r\033[K");
+      if (!rest.reached) {
+        return Error{Errc::kTimeout, "job " + job.id + " is still " + record::state_name(rest.shown.state) + " after " +
+                                         format_duration(timeout) + "; it goes on pausing"};
+      }
+      if (rest.shown.state != record::JobState::kHalted) {
+        return Error{Errc::kIo, "job " + job.id + " is not paused but " + record::state_name(rest.shown.state) +
+                                    (rest.shown.reason.empty() ? "" : ": " + printable(rest.shown.reason, 300))};
+      }
+      const std::string step =
+          rest.view.saved_step >= 0 ? ", saved at train step " + std::to_string(rest.view.saved_step) : std::string();
+      std::printf("job %s is paused%s; %s\n", job.id.c_str(), step.c_str(),
+                  job.local ? "the same dlrun line resumes it" : ("resume it: dlctl resume " + job.id).c_str());
+      return {};
+    }
+    if (show && waited.count() >= 2) {
+      shown = true;
+      std::fprintf(stderr, "\r\033[Kpausing job %s: %s, train step %s, %llds", job.id.c_str(),
+                   record::state_name(rest.shown.state),
+                   rest.view.step < 0 ? "-" : std::to_string(rest.view.step).c_str(),
+                   static_cast<long long>(waited.count()));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  }
+}
+
+Status run(const Options& options) {
+  auto timeout = parse_duration(options.timeout);
+  if (!timeout) return std::move(timeout).error().with_context("--timeout");
+  DL_TRY_ASSIGN(const Job job, find_job(options.job, options.dir));
+  DL_TRY(check_owner(job));
+  if (!job.local) {
+    if (!job.slurm) return Error{Errc::kNotFound, "job " + job.id + " is not known to Slurm any more"};
+    const std::string& state = job.slurm->state;
+    if (state == "PENDING") {
+      if (job.slurm->held) {
+        std::printf("job %s is held already; resume it: dlctl resume %s\n", job.id.c_str(), job.id.c_str());
+        return {};
+      }
+      DL_TRY(slurm_cli::hold(job.id));
+      std::printf("job %s had not started and is held now; resume it: dlctl resume %s\n", job.id.c_str(),
+                  job.id.c_str());
+      return {};
+    }
+    if (state != "RUNNING" && state != "COMPLETING" && state != "CONFIGURING") {
+      return Error{Errc::kConflict, "job " + job.id + " cannot be paused: it is " + state};
+    }
+  }
+  DL_TRY(ask_to_pause(job, options.reason));
+  if (options.no_wait) {
+    std::printf("job %s is told to pause\n", job.id.c_str());
+    return {};
+  }
+  return wait_until_paused(job, *timeout);
+}
+
+}  // namespace
+
+Run add_pause(CLI::App* app) {
+  auto options = std::make_shared<Options>();
+  app->add_option("JOB", options->job, "job id, local-..., or path of a job directory")->required();
+  app->add_option("--dir", options->dir, "its job directory, if it is not found by itself")->type_name("DIR");
+  app->add_option("--reason", options->reason, "kept in the job's history")->type_name("TEXT");
+  app->add_option("--timeout", options->timeout, "how long to wait until it is paused")
+      ->type_name("TIME")
+      ->capture_default_str();
+  app->add_flag("--no-wait", options->no_wait, "return as soon as the job is told");
+  return [options] {
+    if (options->reason.empty()) options->reason = "asked by dlctl pause";
+    return run(*options);
+  };
+}
+
+}  // namespace dl::ctl

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// dlctl resume JOB: release a paused job, and have it start without Slurm's wait of two minutes.
+#include <cstdio>
+#include <memory>
+
+#include "launcher/ctl/find_job.h"
+#include "launcher/ctl/subcommand.h"
+
+namespace dl::ctl {
+namespace {
+
+struct Options {
+  std::string job, dir;
+};
+
+Status run(const Options& options) {
+  DL_TRY_ASSIGN(const Job job, find_job(options.job, options.dir));
+  if (job.local) {
+    return Error{
+        Errc::kConflict,
+        "job " + job.id + " ran without Slurm: start the same dlrun line again, it goes on from its checkpoint"};
+  }
+  if (!job.slurm) {
+    return Error{Errc::kNotFound,
+                 "job " + job.id + " is not known to Slurm any more: submit it again, it goes on from its checkpoint"};
+  }
+  DL_TRY(check_owner(job));
+  if (job.slurm->state != "PENDING" || !job.slurm->held) {
+    return Error{Errc::kConflict, "job " + job.id + " is not paused: it is " + job.slurm->state +
+                                      (job.slurm->state == "PENDING" ? ", not held" : "")};
+  }
+  if (job.slurm->reason == "JobHeldAdmin") {
+    return Error{Errc::kDenied, "job " + job.id + " is held by an administrator, who alone can release it"};
+  }
+  DL_TRY(slurm_cli::release(job.id));
+  // A job that was requeued may begin two minutes later only; it is released either way.
+  const Status begun = slurm_cli::set_start_time(job.id, std::chrono::seconds(0));
+  if (!begun) {
+    std::fprintf(stderr, "dlctl resume: job %s is released, but Slurm may let it wait: %s\n", job.id.c_str(),
+                 begun.error().text.c_str());
+  }
+  std::printf("job %s may start again\n", job.id.c_str());
+  return {};
+}
+
+}  // namespace
+
+Run add_resume(CLI::App* app) {
+  auto options = std::make_shared<Options>();
+  app->add_option("JOB", options->job, "job id")->required();
+  app->add_option("--dir", options->dir, "its job directory, if it is not found by itself")->type_name("DIR");
+  return [options] { return run(*options); };
+}
+
+}  // namespace dl::ctl

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/ctl/shown_state.h"
+
+#include <algorithm>
+
+namespace dl::ctl {
+namespace {
+
+using record::JobState;
+
+bool starts_with(const std::string& text, const char* prefix) {
+  return text.rfind(prefix, 0) == 0;
+}
+
+bool has_ended(const std::string& state) {
+  const char* const kEnds[] = {"COMPLETED", "FAILED",    "CANCELLED",     "TIMEOUT",  "NODE_FAIL",
+                               "PREEMPTED", "BOOT_FAIL", "OUT_OF_MEMORY", "DEADLINE", "REVOKED"};
+  return std::any_of(std::begin(kEnds), std::end(kEnds), [&](const char* end) { return starts_with(state, end); });
+}
+
+bool is_waiting(const std::string& state) {
+  return state == "PENDING" || state == "REQUEUED" || state == "REQUEUE_HOLD" || state == "SPECIAL_EXIT";
+}
+
+std::optional<int64_t> in_ms(const std::optional<int64_t>& seconds) {
+  if (!seconds) return std::nullopt;
+  return *seconds * 1000;
+}
+
+std::optional<int64_t> since(const record::JobSummary& summary) {
+  if (!summary.state || summary.state_since_ms <= 0) return std::nullopt;
+  return summary.state_since_ms;
+}
+
+ShownState of_waiting(const slurm_cli::JobInfo& info, const record::JobSummary& summary) {
+  const bool held = info.held || starts_with(info.reason, "JobHeld");
+  if (held && summary.state == JobState::kHalted) return {JobState::kHalted, since(summary), summary.reason};
+  ShownState shown{is_quota_reason(info.reason) ? JobState::kQueued : JobState::kPending,
+                   summary.state ? since(summary) : in_ms(info.submit_time), explain_reason(info.reason)};
+  if (summary.state == JobState::kPending && !summary.reason.empty()) shown.reason += "; " + summary.reason;
+  return shown;
+}
+
+ShownState of_running(const slurm_cli::JobInfo& info, const record::JobSummary& summary) {
+  const bool older =
+      !summary.state || *summary.state == JobState::kPending ||
+      (record::is_final(*summary.state) && info.start_time && summary.state_since_ms < *info.start_time * 1000);
+  if (older) return {JobState::kDeploy, in_ms(info.start_time), "Slurm has started it, dlrun has not spoken yet"};
+  return {*summary.state, since(summary), summary.reason};
+}
+
+ShownState of_ended(const slurm_cli::JobInfo& info, const record::JobSummary& summary) {
+  // Paused or requeued, and then ended by Slurm: that is how it ended.
+  if (summary.state && record::is_final(*summary.state) && *summary.state != JobState::kHalted) {
+    return {*summary.state, since(summary), summary.reason};
+  }
+  if (info.state == "COMPLETED") return {JobState::kCompleted, in_ms(info.end_time), "Slurm: COMPLETED"};
+  return {JobState::kFailed, in_ms(info.end_time), "Slurm ended it: " + info.state};
+}
+
+}  // namespace
+
+bool is_quota_reason(const std::string& reason) {
+  if (reason == "Licenses" || reason == "AccountNotAllowed" || reason == "QOSNotAllowed") return reason == "Licenses";
+  if (!starts_with(reason, "QOS") && !starts_with(reason, "Assoc")) return false;
+  return reason.find("Grp") != std::string::npos || reason.find("Max") != std::string::npos ||
+         reason.find("Limit") != std::string::npos;
+}
+
+std::string explain_reason(const std::string& reason) {
+  const struct {
+    const char* name;
+    const char* words;
+  } kWords[] = {{"Resources", "waiting for free nodes or GPUs"},
+                {"Priority", "jobs of higher priority are ahead"},
+                {"BeginTime", "its start time has not come"},
+                {"Dependency", "waiting for another job"},
+                {"DependencyNeverSatisfied", "the job it depends on failed"},
+                {"JobHeldUser", "held by its user"},
+                {"JobHeldAdmin", "held by an administrator"},
+                {"ReqNodeNotAvail", "a node it asks for is down or reserved"},
+                {"Reservation", "waiting for its reservation"},
+                {"PartitionDown", "its partition is down"},
+                {"PartitionTimeLimit", "its time limit is longer than the partition's"},
+                {"Licenses", "the quota is used up"},
+                {"Cleaning", "Slurm is cleaning up after its last run"}};
+  if (reason.empty() || reason == "None") return "not looked at by the scheduler yet";
+  const std::string in_parentheses = " (" + reason + ")";
+  for (const auto& row : kWords) {
+    if (reason == row.name) return row.words + in_parentheses;
+  }
+  if (is_quota_reason(reason)) return "the quota is used up" + in_parentheses;
+  return reason;
+}
+
+ShownState shown_state(const std::optional<slurm_cli::JobInfo>& info, const std::optional<record::JobComment>& comment,
+                       const record::JobSummary& summary, bool alive) {
+  // Without a readable record (another user's, another file system) the comment is what there is.
+  record::JobSummary known = summary;
+  if (!known.state && comment) {
+    known.state = comment->state;
+    known.attempts = comment->attempt;
+    known.newest_step = comment->step;
+    known.reason = comment->reason;
+    if (info && info->start_time && !is_waiting(info->state)) known.state_since_ms = *info->start_time * 1000;
+  }
+  if (info) {
+    if (is_waiting(info->state)) return of_waiting(*info, known);
+    return has_ended(info->state) ? of_ended(*info, known) : of_running(*info, known);
+  }
+  if (!known.state) return {JobState::kPending, std::nullopt, "nothing is recorded"};
+  ShownState shown{*known.state, since(known), known.reason};
+  if (!record::is_final(*known.state) && !alive) {
+    shown.state = JobState::kFailed;
+    shown.reason = std::string("was ") + record::state_name(*known.state) + " when its dlrun vanished";
+  }
+  return shown;
+}
+
+}  // namespace dl::ctl

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which state is shown: Slurm's word and the record, in all combinations that happen.
+#include <gtest/gtest.h>
+
+#include "launcher/ctl/shown_state.h"
+
+namespace dl::ctl {
+namespace {
+
+using record::JobState;
+using slurm_cli::JobInfo;
+
+JobInfo slurm(const std::string& state, const std::string& reason = "None", bool held = false) {
+  JobInfo info;
+  info.job_id = "12";
+  info.state = state;
+  info.reason = reason;
+  info.held = held;
+  info.submit_time = 100;
+  info.start_time = 1000;
+  info.end_time = 2000;
+  return info;
+}
+
+record::JobSummary recorded(JobState state, int64_t since_ms, const std::string& reason = "because") {
+  record::JobSummary summary;
+  summary.attempts = 1;
+  summary.state = state;
+  summary.state_since_ms = since_ms;
+  summary.reason = reason;
+  return summary;
+}
+
+JobState state_of(const JobInfo& info, const record::JobSummary& summary = {}) {
+  return shown_state(info, std::nullopt, summary, false).state;
+}
+
+TEST(ShownState, WaitingIsQueuedForAQuotaAndPendingElse) {
+  EXPECT_EQ(state_of(slurm("PENDING", "Resources")), JobState::kPending);
+  EXPECT_EQ(state_of(slurm("PENDING", "Priority")), JobState::kPending);
+  EXPECT_EQ(state_of(slurm("PENDING", "QOSGrpGRES")), JobState::kQueued);
+  EXPECT_EQ(state_of(slurm("PENDING", "AssocGrpGRES")), JobState::kQueued);
+  EXPECT_EQ(state_of(slurm("PENDING", "QOSMaxJobsPerUserLimit")), JobState::kQueued);
+  EXPECT_EQ(state_of(slurm("PENDING", "Licenses")), JobState::kQueued);
+  EXPECT_EQ(state_of(slurm("PENDING", "QOSNotAllowed")), JobState::kPending);
+  EXPECT_EQ(state_of(slurm("PENDING", "BeginTime"), recorded(JobState::kPending, 5)), JobState::kPending);
+}
+
+TEST(ShownState, HaltedIsPausedAndHeld) {
+  const auto halted = recorded(JobState::kHalted, 1500000, "paused");
+  const ShownState shown = shown_state(slurm("PENDING", "JobHeldUser", true), std::nullopt, halted, false);
+  EXPECT_EQ(shown.state, JobState::kHalted);
+  EXPECT_EQ(shown.reason, "paused");
+  EXPECT_EQ(shown.since_ms, 1500000);
+  // Released, and waiting for its turn: no longer halted.
+  EXPECT_EQ(state_of(slurm("PENDING", "Resources"), halted), JobState::kPending);
+  // Held before it ever ran.
+  EXPECT_EQ(state_of(slurm("PENDING", "JobHeldUser", true)), JobState::kPending);
+}
+
+TEST(ShownState, RunningFollowsTheRecordOfThisStart) {
+  EXPECT_EQ(state_of(slurm("RUNNING")), JobState::kDeploy);
+  EXPECT_EQ(state_of(slurm("RUNNING"), recorded(JobState::kProcessing, 1001000)), JobState::kProcessing);
+  EXPECT_EQ(state_of(slurm("RUNNING"), recorded(JobState::kCompleted, 1500000)), JobState::kCompleted);
+  // What an earlier start left behind is not the state of this one.
+  EXPECT_EQ(state_of(slurm("RUNNING"), recorded(JobState::kHalted, 999000)), JobState::kDeploy);
+  EXPECT_EQ(state_of(slurm("RUNNING"), recorded(JobState::kPending, 999000)), JobState::kDeploy);
+}
+
+TEST(ShownState, EndedIsTheRecordsWordOrElseSlurms) {
+  EXPECT_EQ(state_of(slurm("COMPLETED"), recorded(JobState::kCompleted, 1500000)), JobState::kCompleted);
+  EXPECT_EQ(state_of(slurm("FAILED"), recorded(JobState::kFailed, 1500000)), JobState::kFailed);
+  EXPECT_EQ(state_of(slurm("COMPLETED")), JobState::kCompleted);
+  for (const char* end : {"CANCELLED by 0", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "FAILED", "BOOT_FAIL"}) {
+    const ShownState shown = shown_state(slurm(end), std::nullopt, recorded(JobState::kProcessing, 1001000), false);
+    EXPECT_EQ(shown.state, JobState::kFailed) << end;
+    EXPECT_EQ(shown.reason, std::string("Slurm ended it: ") + end);
+  }
+  EXPECT_EQ(state_of(slurm("CANCELLED"), recorded(JobState::kHalted, 1500000)), JobState::kFailed);
+}
+
+TEST(ShownState, WithoutSlurmTheRecordCountsIfDlrunLives) {
+  const auto running = recorded(JobState::kProcessing, 7);
+  EXPECT_EQ(shown_state(std::nullopt, std::nullopt, running, true).state, JobState::kProcessing);
+  const ShownState gone = shown_state(std::nullopt, std::nullopt, running, false);
+  EXPECT_EQ(gone.state, JobState::kFailed);
+  EXPECT_EQ(gone.reason, "was PROCESSING when its dlrun vanished");
+  EXPECT_EQ(shown_state(std::nullopt, std::nullopt, recorded(JobState::kHalted, 7), false).state, JobState::kHalted);
+  EXPECT_EQ(shown_state(std::nullopt, std::nullopt, {}, false).state, JobState::kPending);
+}
+
+TEST(ShownState, TheCommentStandsInForARecordThatCannotBeRead) {
+  record::JobComment comment;
+  comment.state = JobState::kProcessing;
+  comment.attempt = 3;
+  comment.reason = "all learners run";
+  EXPECT_EQ(shown_state(slurm("RUNNING"), comment, {}, false).state, JobState::kProcessing);
+  comment.state = JobState::kHalted;
+  EXPECT_EQ(shown_state(slurm("PENDING", "JobHeldUser", true), comment, {}, false).state, JobState::kHalted);
+}
+
+TEST(ShownState, ReasonsAreExplained) {
+  EXPECT_EQ(explain_reason("QOSGrpGRES"), "the quota is used up (QOSGrpGRES)");
+  EXPECT_EQ(explain_reason("Resources"), "waiting for free nodes or GPUs (Resources)");
+  EXPECT_EQ(explain_reason("None"), "not looked at by the scheduler yet");
+  EXPECT_EQ(explain_reason("SomethingNew"), "SomethingNew");
+}
+
+}  // namespace
+}  // namespace dl::ctl

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/ctl/text.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "launcher/ctl/job_view.h"
+#include "launcher/ctl/log_files.h"
+
+namespace dl::ctl {
+namespace {
+
+class Folder {
+ public:
+  Folder() {
+    char name[] = "/tmp/dl-ctl-XXXXXX";
+    path_ = ::mkdtemp(name);
+  }
+  ~Folder() { std::system(("rm -rf " + path_).c_str()); }  // NOLINT(cert-env33-c,concurrency-mt-unsafe)
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  const std::string& path() const { return path_; }
+  void append(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ + "/" + name, std::ios::app) << text;
+  }
+
+ private:
+  std::string path_;
+};
+
+TEST(CtlText, Tables) {
+  EXPECT_EQ(table({{"A", "LONG"}, {"longer", "x"}, {"ü", "y", "z"}}), "A       LONG\nlonger  x\nü       y     z\n");
+  EXPECT_EQ(table({}), "");
+}
+
+TEST(CtlText, Ages) {
+  EXPECT_EQ(age_text(-5), "0s");
+  EXPECT_EQ(age_text(59999), "59s");
+  EXPECT_EQ(age_text(130000), "2m10s");
+  EXPECT_EQ(age_text(3900000), "1h05m");
+  EXPECT_EQ(age_text(100LL * 3600 * 1000), "4d04h");
+}
+
+std::vector<std::string> tail_of(const std::string& path, int lines) {
+  std::vector<std::string> out;
+  auto tail = LogTail::open(path, lines);
+  EXPECT_TRUE(tail) << tail.error().text;
+  if (!tail) return out;
+  EXPECT_TRUE(tail->read(&out));
+  const std::string rest = tail->take_rest();
+  if (!rest.empty()) out.push_back(rest);
+  return out;
+}
+
+TEST(LogTail, LastLines) {
+  const Folder folder;
+  folder.append("a", "1\n2\n3\n");
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(tail_of(folder / "a", -1), (Lines{"1", "2", "3"}));
+  EXPECT_EQ(tail_of(folder / "a", 0), Lines());
+  EXPECT_EQ(tail_of(folder / "a", 1), Lines{"3"});
+  EXPECT_EQ(tail_of(folder / "a", 2), (Lines{"2", "3"}));
+  EXPECT_EQ(tail_of(folder / "a", 9), (Lines{"1", "2", "3"}));
+  folder.append("a", "4");  // unfinished
+  EXPECT_EQ(tail_of(folder / "a", 2), (Lines{"3", "4"}));
+  folder.append("empty", "");
+  EXPECT_EQ(tail_of(folder / "empty", 5), Lines());
+  folder.append("blank", "\n\n\n");
+  EXPECT_EQ(tail_of(folder / "blank", 2), (Lines{"", ""}));
+  std::string big;
+  for (int i = 0; i < 30000; ++i) big += "line " + std::to_string(i) + "\n";
+  folder.append("big", big);
+  const Lines last = tail_of(folder / "big", 20000);
+  ASSERT_EQ(last.size(), 20000U);
+  EXPECT_EQ(last.front(), "line 10000");
+}
+
+TEST(LogTail, GrowsByWholeLines) {
+  const Folder folder;
+  folder.append("a", "old\n");
+  auto tail = LogTail::open(folder / "a", 0);
+  ASSERT_TRUE(tail);
+  std::vector<std::string> lines;
+  EXPECT_FALSE(*tail->read(&lines));
+  folder.append("a", "new ");
+  EXPECT_TRUE(*tail->read(&lines));
+  EXPECT_TRUE(lines.empty());
+  folder.append("a", "line\nrest");
+  EXPECT_TRUE(*tail->read(&lines));
+  EXPECT_EQ(lines, std::vector<std::string>{"new line"});
+  EXPECT_EQ(tail->take_rest(), "rest");
+  EXPECT_EQ(tail->take_rest(), "");
+}
+
+TEST(LogTail, RefusesWhatIsNotAFile) {
+  const Folder folder;
+  ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
+  EXPECT_FALSE(LogTail::open(folder / "fifo", -1));
+  EXPECT_FALSE(LogTail::open(folder / "none", -1));
+  EXPECT_FALSE(LogTail::open(folder.path(), -1));
+}
+
+TEST(LogFiles, AreListedByNumber) {
+  const Folder folder;
+  const record::JobDir dir(folder.path());
+  EXPECT_TRUE(list_attempts(dir).empty());
+  ASSERT_TRUE(dir.prepare(1));
+  ASSERT_TRUE(dir.prepare(10));
+  ASSERT_TRUE(dir.prepare(2));
+  EXPECT_EQ(list_attempts(dir), (std::vector<int>{1, 2, 10}));
+  for (const char* name :
+       {"learner-0.log", "learner-11.log", "learner-2.log", "learner-x.log", "learner-1.error.json"}) {
+    folder.append(std::string("logs/attempt-2/") + name, "");
+  }
+  EXPECT_EQ(list_learner_logs(dir, 2), (std::vector<int>{0, 2, 11}));
+}
+
+TEST(JobView, ReadsARecordAndSurvivesABrokenOne) {
+  const Folder folder;
+  folder.append(
+      "events.jsonl",
+      "{\"time_ms\":1000,\"attempt\":1,\"state\":\"DEPLOY\",\"reason\":\"\"}\n"
+      "{\"time_ms\":2000,\"attempt\":1,\"learner\":0,\"state\":\"PROCESSING\",\"reason\":\"\",\"host\":\"n1\"}\n"
+      "not json\n"
+      "{\"time_ms\":3000,\"attempt\":1,\"state\":\"HALTED\",\"reason\":\"paused\",\"step\":40}\n");
+  folder.append("plan.json",
+                "{\"framework\":\"pytorch\",\"world_size\":2,\"nodes\":[{\"name\":\"n1\"},{\"name\":\"n2\"},7],"
+                "\"checkpoint\":{\"path\":\"/c\",\"keep\":3,\"every_s\":600}}");
+  Job job;
+  job.id = "local-1";
+  job.local = true;
+  job.dir = record::JobDir(folder.path());
+  JobView view = view_job(job, true);
+  EXPECT_EQ(view.shown.state, record::JobState::kHalted);
+  EXPECT_EQ(view.shown.reason, "paused");
+  EXPECT_EQ(view.attempt, 1);
+  EXPECT_EQ(view.history.size(), 2U);
+  EXPECT_EQ(view.plan.framework, "pytorch");
+  EXPECT_EQ(view.plan.node_list, "n[1-2]");
+  EXPECT_EQ(view.plan.checkpoint, "/c,every=10m,keep=3");
+  ASSERT_EQ(view.learners.size(), 1U);
+  EXPECT_EQ(view.learners[0].host, "n1");
+  EXPECT_NE(view_text(view).find("HALTED"), std::string::npos);
+
+  const Folder broken;
+  broken.append("plan.json", "[[[");
+  broken.append("events.jsonl", std::string(1000, '\xff'));
+  broken.append("control.json", "{\"port\":\"x\"}");
+  job.dir = record::JobDir(broken.path());
+  view = view_job(job, true);
+  EXPECT_EQ(view.shown.reason, "nothing is recorded");
+  EXPECT_FALSE(view_text(view).empty());
+}
+
+}  // namespace
+}  // namespace dl::ctl

@@ -55,7 +55,8 @@ Submission read_submission(const job_desc_msg_t& job) {
   given.batch = job.script != nullptr;
   const char* client = find_value(job, kClientEnv);
   given.srun = !given.batch && client != nullptr && std::strcmp(client, "srun") == 0;
-  given.heterogeneous = job.het_job_offset != NO_VAL;
+  // slurmctld sets it to NO_VAL for all jobs of one component but those of scrontab.
+  given.heterogeneous = job.het_job_offset != NO_VAL && (job.bitflags & CRON_JOB) == 0;
   given.array = abi::text_of(job.array_inx);
   given.tasks = given32(job.num_tasks);
   given.min_nodes = given32(job.min_nodes);

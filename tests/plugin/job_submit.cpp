@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+// job_submit_dl.so as slurmctld loads and calls it, with job descriptions of many shapes.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "slurm-plugin/slurm_abi.h"
+#include "tests/plugin/slurm_symbols.h"
+
+namespace dl::test {
+namespace {
+
+using Init = int();
+using Submit = int(job_desc_msg_t*, uint32_t, char**);
+#ifdef DL_JOB_MODIFY_HAS_MESSAGE
+using Modify = int(job_desc_msg_t*, job_record*, uint32_t, char**);
+#else
+using Modify = int(job_desc_msg_t*, job_record*, uint32_t);
+#endif
+
+const std::string kPrefix = "_SLURM_SPANK_OPTION_dl_dl_";
+
+// A job description that owns what is in it, as slurmctld's does.
+class Job {
+ public:
+  explicit Job(std::vector<std::string> spank_job_env, bool is_batch = true) {
+    slurm_init_job_desc_msg(&desc);
+    desc.het_job_offset = NO_VAL;  // as slurmctld does before it calls
+    set_environment(&desc.spank_job_env, &desc.spank_job_env_size, std::move(spank_job_env));
+    if (is_batch) {
+      abi::set_string(&desc.script, "#!/bin/sh\n");
+      set_environment(&desc.environment, &desc.env_size, {"PATH=/bin", "HOME=/root"});
+    }
+  }
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+  ~Job() {
+    for (char** field : {&desc.script, &desc.qos, &desc.partition, &desc.tres_per_job, &desc.tres_per_node,
+                         &desc.tres_per_socket, &desc.tres_per_task, &desc.array_inx, &desc.cpus_per_tres, &message})
+      slurm_xfree(reinterpret_cast<void**>(field));
+    free_environment(&desc.spank_job_env, desc.spank_job_env_size);
+    free_environment(&desc.environment, desc.env_size);
+  }
+  std::string text() const { return abi::text_of(message); }
+  std::string environment(const std::string& name) const {
+    for (uint32_t i = 0; i < desc.env_size; ++i) {
+      const std::string entry = desc.environment[i];
+      if (entry.rfind(name + "=", 0) == 0) return entry.substr(name.size() + 1);
+    }
+    return "(none)";
+  }
+
+  job_desc_msg_t desc{};
+  char* message = nullptr;
+
+ private:
+  static void set_environment(char*** list, uint32_t* size, std::vector<std::string> entries) {
+    *list = static_cast<char**>(slurm_xcalloc(entries.size() + 1, sizeof(char*), true, false, "", 0, ""));
+    *size = static_cast<uint32_t>(entries.size());
+    for (size_t i = 0; i < entries.size(); ++i) (*list)[i] = slurm_xstrdup(entries[i].c_str());
+  }
+  static void free_environment(char*** list, uint32_t size) {
+    for (uint32_t i = 0; *list != nullptr && i < size; ++i) slurm_xfree(reinterpret_cast<void**>(&(*list)[i]));
+    slurm_xfree(reinterpret_cast<void**>(list));
+  }
+};
+
+class JobSubmit : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    char name[] = "/tmp/dl-job-submit-XXXXXX";
+    folder_ = ::mkdtemp(name);
+    ::setenv("SLURM_CONF", (folder_ + "/slurm.conf").c_str(), 1);
+    std::filesystem::create_directory(folder_ + "/frameworks.d");
+    for (const char* framework : {"generic", "pytorch", "mpi"})
+      std::filesystem::copy_file(
+          std::string(std::getenv("top_srcdir")) + "/frameworks/" + framework + "/" + framework + ".toml",
+          folder_ + "/frameworks.d/" + framework + ".toml");
+    configure("");
+    plugin_ = load_plugin("job_submit_dl.so");
+    init_ = symbol<Init>(plugin_, "init");
+    submit_ = symbol<Submit>(plugin_, "job_submit");
+    modify_ = symbol<Modify>(plugin_, "job_modify");
+    ASSERT_EQ(init_(), 0);
+  }
+  static void TearDownTestSuite() {
+    symbol<DlPluginFini()>(plugin_, "fini")();
+    std::filesystem::remove_all(folder_);
+  }
+  void SetUp() override { clear_log(); }
+
+  static void configure(const std::string& more) {
+    std::ofstream(folder_ + "/new") << "[frameworks]\ncatalogue = [\"" + folder_ +
+                                           "/frameworks.d\"]\n[nodes]\ngpus_per_node = 2\n"
+                                           "[tiers.guaranteed]\nqos = \"high\"\n[tiers.borrow]\nqos = \"low\"\n" +
+                                           more;
+    std::filesystem::rename(folder_ + "/new", folder_ + "/dl.toml");
+  }
+  static void wait_for_the_next_look() { ::usleep(1100 * 1000); }
+  static int submit(Job* job) { return submit_(&job->desc, 1000, &job->message); }
+  static int modify(job_desc_msg_t* desc, uint32_t uid, char** message) {
+#ifdef DL_JOB_MODIFY_HAS_MESSAGE
+    return modify_(desc, nullptr, uid, message);
+#else
+    (void)message;
+    return modify_(desc, nullptr, uid);
+#endif
+  }
+
+  static std::string folder_;
+  static void* plugin_;
+  static Init* init_;
+  static Submit* submit_;
+  static Modify* modify_;
+};
+std::string JobSubmit::folder_;
+void* JobSubmit::plugin_;
+Init* JobSubmit::init_;
+Submit* JobSubmit::submit_;
+Modify* JobSubmit::modify_;
+
+TEST_F(JobSubmit, says_what_it_is) {
+  EXPECT_STREQ(symbol<const char>(plugin_, "plugin_type"), "job_submit/dl");
+  EXPECT_EQ(*symbol<const unsigned int>(plugin_, "plugin_version"), unsigned{SLURM_VERSION_NUMBER});
+}
+
+TEST_F(JobSubmit, leaves_jobs_without_our_flags_alone) {
+  for (bool batch : {true, false}) {
+    Job job({"DL_X=1", "_SLURM_SPANK_OPTION_pyxis_container_image=x", "_SLURM_SPANK_OPTION_dl_dl_frameworks=x"}, batch);
+    Job same({}, batch);
+    EXPECT_EQ(submit(&job), SLURM_SUCCESS);
+    EXPECT_EQ(job.text(), "");
+    EXPECT_EQ(job.desc.num_tasks, NO_VAL);
+    EXPECT_EQ(job.desc.requeue, NO_VAL16);
+    EXPECT_EQ(job.desc.bitflags, same.desc.bitflags);
+    EXPECT_EQ(job.desc.qos, nullptr);
+    EXPECT_EQ(job.desc.env_size, same.desc.env_size);
+  }
+}
+
+TEST_F(JobSubmit, makes_a_job_of_the_flags) {
+  const long before = blocks_in_use();
+  {
+    Job job({kPrefix + "framework=pytorch:1.13", kPrefix + "learners=4", kPrefix + "gpus=1", kPrefix + "tier=borrow",
+             kPrefix + "checkpoint=/ck,every=10m"});
+    ASSERT_EQ(submit(&job), SLURM_SUCCESS) << job.text();
+    EXPECT_EQ(job.text(), "dl: pytorch 1.13, 4 learners x 1 GPU on 2 nodes, borrow tier, checkpoint every 10m");
+    EXPECT_EQ(job.desc.num_tasks, 4U);
+    EXPECT_NE(job.desc.bitflags & JOB_NTASKS_SET, 0U);
+    EXPECT_EQ(job.desc.min_nodes, 2U);
+    EXPECT_EQ(job.desc.max_nodes, 2U);
+    EXPECT_EQ(job.desc.min_cpus, 4U);
+    EXPECT_EQ(abi::text_of(job.desc.tres_per_task), std::string(abi::kGpuGres) + abi::kTaskCountSeparator + "1");
+    EXPECT_EQ(job.desc.tres_per_node, nullptr);
+    EXPECT_EQ(job.desc.requeue, 1);
+    EXPECT_EQ(job.desc.open_mode, OPEN_MODE_APPEND);
+    EXPECT_EQ(job.desc.warn_signal, SIGUSR2);
+    EXPECT_EQ(job.desc.warn_time, 120);
+    EXPECT_EQ(job.desc.warn_flags & KILL_JOB_BATCH, 0);
+    EXPECT_STREQ(job.desc.qos, "low");
+    EXPECT_EQ(job.environment("DL_SIGNAL"), "USR2@120");
+    EXPECT_EQ(job.environment("HOME"), "/root");
+  }
+  EXPECT_EQ(blocks_in_use(), before) << "memory of Slurm's allocator was leaked";
+}
+
+TEST_F(JobSubmit, keeps_other_gres_beside_the_gpus_of_an_elastic_job) {
+  Job job({kPrefix + "learners=2:8", kPrefix + "gpus=1"});
+  abi::set_string(&job.desc.tres_per_node, "gres:lustre:1");
+  ASSERT_EQ(submit(&job), SLURM_SUCCESS) << job.text();
+  EXPECT_EQ(abi::text_of(job.desc.tres_per_node), std::string("gres:lustre:1,") + abi::kGpuGres + ":2");
+  EXPECT_EQ(job.desc.min_nodes, 1U);
+  EXPECT_EQ(job.desc.max_nodes, 4U);
+  EXPECT_EQ(job.desc.num_tasks, NO_VAL);
+  EXPECT_EQ(job.desc.pn_min_cpus, 2);
+  EXPECT_EQ(job.environment("SLURM_NTASKS_PER_NODE"), "2");
+}
+
+TEST_F(JobSubmit, refuses_in_one_line_that_starts_with_dl) {
+  struct {
+    std::vector<std::string> env;
+    void (*also)(job_desc_msg_t*);
+    const char* says;
+  } const cases[] = {
+      {{kPrefix + "framework=torch"}, nullptr, "dl: --dl-framework: 'torch' is not a known framework; known: "},
+      {{kPrefix + "gpus=(null)"}, nullptr, "dl: --dl-gpus: '(null)' is not"},
+      {{kPrefix + "gpus="}, nullptr, "dl: --dl-gpus: the value is empty"},
+      {{kPrefix + "learners=4"},
+       [](job_desc_msg_t* d) { d->num_tasks = 3; },
+       "dl: --ntasks=3 conflicts with --dl-learners=4"},
+      {{kPrefix + "gpus=1"},
+       [](job_desc_msg_t* d) { abi::set_string(&d->tres_per_node, "gres:gpu:1"); },
+       "dl: --gres or --gpus-per-node (gres:gpu:1) conflicts with --dl-gpus=1"},
+      {{kPrefix + "checkpoint=/c"}, [](job_desc_msg_t* d) { d->requeue = 0; }, "dl: --no-requeue conflicts with"},
+      {{kPrefix + "checkpoint=/c"},
+       [](job_desc_msg_t* d) { abi::set_string(&d->array_inx, "1-4"); },
+       "dl: --array=1-4"},
+      {{kPrefix + "learners=2"},
+       [](job_desc_msg_t* d) { d->het_job_offset = 0; },
+       "dl: --dl-* flags are not available in het"},
+      {{kPrefix + "tier=borrow"},
+       [](job_desc_msg_t* d) { abi::set_string(&d->qos, "high"); },
+       "dl: --qos=high conflicts"},
+  };
+  for (const auto& c : cases) {
+    Job job(c.env);
+    if (c.also != nullptr) c.also(&job.desc);
+    EXPECT_NE(submit(&job), SLURM_SUCCESS);
+    EXPECT_EQ(job.text().rfind(c.says, 0), 0U) << job.text();
+    EXPECT_EQ(job.text().find('\n'), std::string::npos) << job.text();
+  }
+}
+
+TEST_F(JobSubmit, adds_to_the_message_of_an_earlier_plugin) {
+  Job job({kPrefix + "learners=1"});
+  abi::set_string(&job.message, "lua: hello");
+  ASSERT_EQ(submit(&job), SLURM_SUCCESS);
+  EXPECT_EQ(job.text(), "lua: hello\ndl: generic, 1 learner, guaranteed tier");
+}
+
+TEST_F(JobSubmit, knows_srun_from_salloc) {
+  Job salloc({kPrefix + "learners=2"}, false);
+  EXPECT_EQ(submit(&salloc), SLURM_SUCCESS) << salloc.text();
+  EXPECT_EQ(salloc.desc.requeue, NO_VAL16);
+  Job srun({kPrefix + "learners=2", "DL_CLIENT=srun"}, false);
+  EXPECT_NE(submit(&srun), SLURM_SUCCESS);
+  Job with({kPrefix + "learners=2", "DL_CLIENT=srun"}, false);
+  with.desc.num_tasks = 2;
+  EXPECT_EQ(submit(&with), SLURM_SUCCESS) << with.text();
+}
+
+// What a forged environment may hold. Whatever the answer, it is a bounded line without control characters, and
+// slurmctld lives.
+TEST_F(JobSubmit, survives_hostile_environments) {
+  std::string control;
+  for (int c = 1; c < 256; ++c) control += static_cast<char>(c);
+  const std::string values[] = {std::string(1000000, 'x'),
+                                std::string(1000000, ','),
+                                std::string(100000, ':'),
+                                control,
+                                "%s%s%s%n",
+                                "'\"`$(reboot)`\"'",
+                                "-1",
+                                "99999999999999999999999",
+                                "1:2:3",
+                                "\n\n\n",
+                                "../../../etc/passwd",
+                                "pytorch\nroot",
+                                ""};
+  for (const char* flag : {"framework", "learners", "gpus", "checkpoint", "restarts", "tier"})
+    for (const std::string& value : values) {
+      Job job({kPrefix + flag + "=" + value});
+      const int rc = submit(&job);
+      EXPECT_LT(job.text().size(), 1024U);
+      EXPECT_EQ(job.text().rfind("dl: ", 0), 0U);
+      if (rc == SLURM_SUCCESS) continue;
+      for (char c : job.text()) EXPECT_TRUE(static_cast<unsigned char>(c) >= 0x20) << flag;
+    }
+  std::vector<std::string> many(20000, "X=" + std::string(100, 'y'));
+  many.push_back(kPrefix + "learners=3");
+  many.push_back(kPrefix + "learners=2");
+  many.push_back(kPrefix + "learners");
+  many.emplace_back("");
+  many.emplace_back("=");
+  Job job(std::move(many));
+  EXPECT_EQ(submit(&job), SLURM_SUCCESS);
+  EXPECT_EQ(job.desc.num_tasks, 2U);
+  Job none({});
+  slurm_xfree(reinterpret_cast<void**>(&none.desc.spank_job_env));
+  none.desc.spank_job_env_size = 7;  // as a broken client might send it
+  EXPECT_EQ(submit(&none), SLURM_SUCCESS);
+  Job hole({kPrefix + "learners=2", "b", "c"});
+  slurm_xfree(reinterpret_cast<void**>(&hole.desc.spank_job_env[1]));
+  EXPECT_EQ(submit(&hole), SLURM_SUCCESS);
+}
+
+TEST_F(JobSubmit, lets_no_user_move_a_job_into_a_tier) {
+  job_desc_msg_t desc;
+  slurm_init_job_desc_msg(&desc);
+  char high[] = "high";
+  char other[] = "other";
+  char* message = nullptr;
+  EXPECT_EQ(modify(&desc, 1000, &message), SLURM_SUCCESS);
+  desc.qos = other;
+  EXPECT_EQ(modify(&desc, 1000, &message), SLURM_SUCCESS);
+  desc.qos = high;
+  EXPECT_EQ(modify(&desc, 0, &message), SLURM_SUCCESS);
+  EXPECT_EQ(modify(&desc, ::geteuid(), &message), SLURM_SUCCESS);
+  EXPECT_EQ(message, nullptr);
+  EXPECT_EQ(modify(&desc, 1000, &message), ESLURM_ACCESS_DENIED);
+#ifdef DL_JOB_MODIFY_HAS_MESSAGE
+  EXPECT_NE(abi::text_of(message).find("--dl-tier=guaranteed"), std::string::npos);
+  slurm_xfree(reinterpret_cast<void**>(&message));
+#endif
+}
+
+TEST_F(JobSubmit, reads_a_changed_configuration_and_keeps_the_old_one_if_it_is_broken) {
+  const auto qos_of_a_job = [&] {
+    Job job({kPrefix + "tier=borrow", kPrefix + "checkpoint=/ck"});
+    EXPECT_EQ(submit(&job), SLURM_SUCCESS) << job.text();
+    return abi::text_of(job.desc.qos);
+  };
+  EXPECT_EQ(qos_of_a_job(), "low");
+  std::ofstream(folder_ + "/dl.toml") << "[tiers.borrow]\nqos = 3\n";
+  wait_for_the_next_look();
+  EXPECT_EQ(qos_of_a_job(), "low");
+  ASSERT_EQ(logged_errors().size(), 1U);
+  EXPECT_NE(logged_errors()[0].find("dl.toml:2: tiers.borrow.qos: 3 is not accepted"), std::string::npos);
+  configure("[defaults]\nsignal_lead = 33\n");
+  wait_for_the_next_look();
+  Job job({kPrefix + "checkpoint=/ck"});
+  ASSERT_EQ(submit(&job), SLURM_SUCCESS);
+  EXPECT_EQ(job.desc.warn_time, 33);
+  EXPECT_EQ(logged_errors().size(), 1U);
+  EXPECT_EQ(logged_infos().size(), 1U);
+}
+
+// From 23.02 on, slurmctld calls from several threads at once.
+TEST_F(JobSubmit, may_be_called_by_many_threads_while_the_configuration_changes) {
+  const long before = blocks_in_use();
+  std::atomic<bool> stop{false};
+  std::atomic<long> wrong{0};
+  std::atomic<long> done{0};
+  std::vector<std::thread> threads;
+  threads.reserve(8);
+  for (int i = 0; i < 8; ++i)
+    threads.emplace_back([&, i] {
+      while (!stop) {
+        const int learners = 1 + i % 4;
+        Job job({kPrefix + "learners=" + std::to_string(learners), kPrefix + "gpus=1", kPrefix + "checkpoint=/ck"});
+        if (submit(&job) != SLURM_SUCCESS || job.desc.num_tasks != static_cast<uint32_t>(learners)) ++wrong;
+        ++done;
+      }
+    });
+  for (int i = 0; i < 12; ++i) {
+    if (i % 2 == 0)
+      configure("[defaults]\nrestarts = " + std::to_string(i) + "\n");
+    else
+      std::ofstream(folder_ + "/dl.toml") << "[broken\n";
+    ::usleep(250 * 1000);
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(done, 100);
+  EXPECT_EQ(blocks_in_use(), before);
+  configure("");
+}
+
+}  // namespace
+}  // namespace dl::test

@@ -1,0 +1,150 @@
+#!/usr/bin/env bash
+# dlctl on the command line: help, bad input, the catalogue, the configuration check, and jobs that ran without Slurm,
+# whose directories are laid down here. No controller is needed.
+# shellcheck source=tests/lib/tap.sh
+. "$(dirname "$0")/../lib/tap.sh"
+dlctl=$top_builddir/launcher/ctl/dlctl
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export DL_CONFIG=$work/dl.toml SLURM_CONF=$work/no-slurm.conf
+catalogue=$(printf '"%s", ' "$top_srcdir"/frameworks/{generic,mpi,pytorch})
+printf '[frameworks]\ncatalogue = [%s]\n' "${catalogue%, }" >"$DL_CONFIG"
+cd "$work" || exit 1
+
+# expect NAME STATUS PATTERN ARGUMENTS...: dlctl ARGUMENTS ends with STATUS, and what it prints matches PATTERN (extended).
+expect() {
+  local name=$1 status=$2 pattern=$3 out rc
+  shift 3
+  out=$("$dlctl" "$@" 2>&1 </dev/null)
+  rc=$?
+  if [ "$rc" -ne "$status" ]; then
+    not_ok "$name" "exit status $rc, not $status: $out"
+  elif ! grep -qE -- "$pattern" <<<"$out"; then
+    not_ok "$name" "does not match $pattern: $out"
+  else
+    ok "$name"
+  fi
+}
+
+expect "help lists the subcommands" 0 '^ +frameworks ' --help
+for sub in status pause resume logs frameworks "config check"; do
+  # shellcheck disable=SC2086  # two words on purpose
+  expect "$sub has a help" 0 'Usage: dlctl' $sub --help
+done
+expect "the version is told" 0 '^slurm-dl [0-9]' --version
+expect "a subcommand is needed" 2 'subcommand is required'
+expect "an unknown subcommand is refused" 2 'subcommand is required' paus 12
+expect "an unknown option is refused" 2 '--forse' pause 12 --forse
+expect "pause needs a job" 2 'JOB is required' pause
+expect "resume needs a job" 2 'JOB is required' resume
+expect "logs needs a job" 2 'JOB is required' logs
+for bad in '' 'x' '12;id' '--' '12 13' '_' $'1\n2' 'local' '-1'; do
+  expect "'$(printf %q "$bad")' is not a job" 2 'is not a job|required|argument|ption' pause -- "$bad"
+done
+expect "a bad time-out is named" 2 '--timeout: ' pause 12 --timeout soon
+expect "a negative number of lines is refused" 2 '--lines' logs 12 -n -1
+expect "a negative learner is refused" 2 '--learner' logs 12 --learner -1
+expect "attempts count from 1" 2 '--attempt' logs 12 --attempt 0
+expect "a folder that is not there is named" 3 "'/nonexistent/job' is not a folder" status /nonexistent/job
+expect "a local run that is not there is named" 3 'there is no dl-local-7 in this folder' status local-7
+
+# The catalogue
+expect "frameworks are listed" 0 '^pytorch +any ' frameworks --no-probe
+json=$("$dlctl" frameworks --json)
+check "frameworks --json names all and what is here" "$(jq -e \
+  '[.[].name] == ["generic", "mpi", "pytorch"] and all(.[]; has("here") and has("fault") and (.families | type) == "array")' \
+  <<<"$json" 2>&1 | grep -v true)"
+mkdir catalogue
+cat >catalogue/fake.toml <<'TOML'
+summary = "a framework for this test"
+probe = "echo $FAKE_VERSION"
+default_version = "2"
+[[versions]]
+version = "1"
+activate = "FAKE_VERSION=one"
+[[versions]]
+version = "2"
+environment = { FAKE_VERSION = "two" }
+[[versions]]
+version = "0"
+hidden = true
+TOML
+cat >catalogue/absent.toml <<'TOML'
+probe = "echo it is not here >&2; exit 3"
+TOML
+cat >fake.toml <<TOML
+[defaults]
+framework = "fake"
+[frameworks]
+catalogue = ["$work/catalogue"]
+TOML
+DL_CONFIG=$work/fake.toml expect "each version is probed after its activation" 0 '^fake +1 +one ' frameworks
+DL_CONFIG=$work/fake.toml expect "a version's variables reach its probe" 0 '^fake +2 \(default\) +two ' frameworks
+DL_CONFIG=$work/fake.toml expect "a probe that fails says why" 0 'absent is not usable here: it is not here' frameworks
+check "hidden versions are not listed" "$(DL_CONFIG=$work/fake.toml "$dlctl" frameworks --no-probe | grep -E '^fake +0')"
+DL_CONFIG=$work/fake.toml expect "hidden versions are shown when asked for" 0 '^fake +0 ' frameworks --hidden --no-probe
+
+# The configuration check: a table of bad files, and the message each must give.
+expect "a good file is good" 0 "dl.toml: good" config check
+expect "config needs to be told what" 2 'subcommand is required' config
+expect "a file that is not there is refused when it is named" 2 'there is no such file' config check "$work/none.toml"
+DL_CONFIG=$work/none.toml expect "without dl.toml the defaults are looked at" 2 'known: none' config check
+check "a good file in quiet mode says nothing" "$("$dlctl" config check -q 2>&1)"
+while IFS='|' read -r title text pattern; do
+  printf '%b' "$text" >bad.toml
+  expect "config check: $title" 2 "$pattern" config check "$work/bad.toml"
+done <<'TABLE'
+an unknown key|[defaults]\nframwork = "x"\n|bad\.toml:2: .*framwork.*allowed
+an unknown section|[default]\ntier = "auto"\n|bad\.toml:1: .*default
+a wrong type|[defaults]\nrestarts = "three"\n|bad\.toml:2: .*restarts
+a value out of range|[defaults]\nrestarts = -1\n|bad\.toml:2: .*restarts
+an unknown tier|[defaults]\ntier = "gold"\n|bad\.toml:2: .*gold.*allowed
+a tier with two meanings|[tiers.borrow]\nqos = "a"\npartition = "b"\n|bad\.toml:[0-9]+: .*borrow
+text that is not TOML|[defaults\n|bad\.toml:1: 
+an assignment without a name|[=\n|bad\.toml:1: 
+brackets without end|[[[\n|bad\.toml:1: 
+a framework that is not in the catalogue|[defaults]\nframework = "nope"\n[frameworks]\ncatalogue = []\n|bad\.toml.*nope|catalogue
+TABLE
+mkdir broken && printf 'famlies = []\n' >broken/x.toml
+printf '[frameworks]\ncatalogue = ["%s"]\n' "$work/broken" >bad.toml
+expect "a bad entry is named with its line" 2 'broken/x\.toml:1: famlies: unknown key; allowed: ' config check "$work/bad.toml"
+
+# Runs without Slurm: the record alone
+job=dl-local-20261121-030000-7
+mkdir -p $job/logs/attempt-1 $job/logs/attempt-2
+cat >$job/events.jsonl <<'JSON'
+{"time_ms":1790000000000,"attempt":1,"state":"DEPLOY","reason":""}
+{"time_ms":1790000001000,"attempt":1,"learner":0,"state":"PROCESSING","reason":"","host":"ws"}
+{"time_ms":1790000001000,"attempt":1,"state":"PROCESSING","reason":"all learners run"}
+{"time_ms":1790000009000,"attempt":1,"learner":0,"state":"FAILED","reason":"killed by signal 9","code":"C201","exit":137}
+{"time_ms":1790000010000,"attempt":2,"state":"PROCESSING","reason":"restarted"}
+{"time_ms":1790000020000,"attempt":2,"state":"HALTED","reason":"asked by dlctl pause","step":40}
+JSON
+printf 'one\ntwo\nthree\n' >$job/logs/attempt-2/learner-0.log
+printf 'eins\nzwei' >$job/logs/attempt-2/learner-1.log
+printf 'first try\n' >$job/logs/attempt-1/learner-0.log
+expect "status of a local run" 0 '^state +HALTED since' status $job
+expect "its number is enough" 0 '^why +asked by dlctl pause' status local-20261121-030000-7
+expect "its path does as well" 0 '^train step +40' status "$work/$job/"
+expect "the timeline has the failure's successor" 0 'restarted' status $job
+check "status --json" "$("$dlctl" status --json $job | jq -e \
+  '.[0] | .state == "HALTED" and .attempt == 2 and .saved_step == 40 and (.events | length) == 4' 2>&1 | grep -v true)"
+expect "a local run is not resumed but started again" 2 'start the same dlrun line again' resume $job
+expect "a local run that has ended cannot be paused" 2 'does not run' pause $job
+check "logs of all learners are prefixed" "$(diff <("$dlctl" logs $job) \
+  <(printf '[0] one\n[0] two\n[0] three\n[1] eins\n[1] zwei\n'))"
+check "logs of one learner are its output" "$(diff <("$dlctl" logs $job --learner 0) <(printf 'one\ntwo\nthree\n'))"
+check "the last lines of each" "$(diff <("$dlctl" logs $job -n 1) <(printf '[0] three\n[1] zwei\n'))"
+check "an older attempt" "$(diff <("$dlctl" logs $job --attempt 1) <(printf 'first try\n'))"
+check "following a run that has ended ends" "$(diff <(timeout 20 "$dlctl" logs -f $job --learner 0) <(printf 'one\ntwo\nthree\n'))"
+expect "an attempt that was not" 3 'has no attempt 9; it has 1 to 2' logs $job --attempt 9
+expect "a learner that was not" 3 'learner 5 has no log in attempt 2' logs $job --learner 5
+mkdir dl-local-8
+expect "a run without logs" 3 'has no logs yet' logs local-8
+expect "a run without a record" 0 'nothing is recorded' status local-8
+mkdir dl-local-9
+printf '{"time_ms":1790000001000,"attempt":1,"state":"PROCESSING","reason":"all learners run"}\n' >dl-local-9/events.jsonl
+expect "a run whose dlrun is gone has failed" 0 '^state +FAILED' status local-9
+printf '{"time_ms":1790000001000,"attempt":1,"state":"FAILED","reason":"\\u001b[31mred"}\n' >dl-local-8/events.jsonl
+check "escape sequences in a record do not reach the terminal" "$("$dlctl" status local-8 | grep -q $'\x1b' && echo "they do")"
+finish

@@ -81,9 +81,8 @@ class JobSubmit : public testing::Test {
     ::setenv("SLURM_CONF", (folder_ + "/slurm.conf").c_str(), 1);
     std::filesystem::create_directory(folder_ + "/frameworks.d");
     for (const char* framework : {"generic", "pytorch", "mpi"})
-      std::filesystem::copy_file(
-          std::string(std::getenv("top_srcdir")) + "/frameworks/" + framework + "/" + framework + ".toml",
-          folder_ + "/frameworks.d/" + framework + ".toml");
+      std::filesystem::copy_file(source_folder() + "/frameworks/" + framework + "/" + framework + ".toml",
+                                 folder_ + "/frameworks.d/" + framework + ".toml");
     configure("");
     plugin_ = load_plugin("job_submit_dl.so");
     init_ = symbol<Init>(plugin_, "init");

@@ -51,6 +51,11 @@ long blocks_in_use() {
   return in_use;
 }
 
+std::string source_folder() {
+  const char* top = std::getenv("top_srcdir");
+  return top == nullptr ? ".." : top;
+}
+
 void* load_plugin(const char* name) {
   const char* top = std::getenv("top_builddir");
   const std::string path = std::string(top == nullptr ? "." : top) + "/slurm-plugin/.libs/" + name;

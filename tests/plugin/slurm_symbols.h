@@ -15,6 +15,9 @@ void clear_log();
 // Blocks of Slurm's allocator that are in use.
 long blocks_in_use();
 
+// The top of the source tree: $top_srcdir, as `make check` sets it, or the folder above.
+std::string source_folder();
+
 // dlopen() of the built plugin, as Slurm does it (RTLD_NOW | RTLD_LOCAL... but for the lazy binding, which -z now
 // undoes); the process ends with a message if it cannot be loaded.
 void* load_plugin(const char* name);

@@ -122,9 +122,8 @@ class Spank : public testing::Test {
     ::setenv("SLURM_CONF", (folder_ + "/slurm.conf").c_str(), 1);
     std::filesystem::create_directory(folder_ + "/frameworks.d");
     for (const char* framework : {"generic", "pytorch"})
-      std::filesystem::copy_file(
-          std::string(std::getenv("top_srcdir")) + "/frameworks/" + framework + "/" + framework + ".toml",
-          folder_ + "/frameworks.d/" + framework + ".toml");
+      std::filesystem::copy_file(source_folder() + "/frameworks/" + framework + "/" + framework + ".toml",
+                                 folder_ + "/frameworks.d/" + framework + ".toml");
     std::ofstream(folder_ + "/dl.toml") << "[frameworks]\ncatalogue = [\"" + folder_ + "/frameworks.d\"]\n";
     plugin_ = load_plugin("spank_dl.so");
     init_ = symbol<Hook>(plugin_, "slurm_spank_init");

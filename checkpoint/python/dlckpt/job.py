@@ -47,8 +47,8 @@ def attach(*, dir: Optional[str] = None, every: Every = None, keep: int = 0, rng
     dir           checkpoint directory, made if missing (its parent must exist); all learners must see it. What was asked for
                   at submission wins: DL_CHECKPOINT_DIR or DL_CHECKPOINT, then this, then CHECKPOINT_DIR. Without any,
                   training runs without saving, and says so once.
-    every         how often to save: "10m", seconds, or "50steps". every= of --dl-checkpoint wins. By time it needs dlrun or a
-                  single learner; train steps work anywhere.
+    every         how often to save: "10m", seconds, or "50steps". every= of --dl-checkpoint wins. Train steps work anywhere;
+                  by time, dlrun does it if it was told at submission, and here it works for a single learner without dlrun.
     keep          how many checkpoints to keep (0: keep= of --dl-checkpoint, else 3)
     rng           save and restore the default random generators of Python, NumPy and torch, for each learner
     strict        refuse a checkpoint that lacks a named object, or has one more; False: say so and go on
@@ -86,7 +86,10 @@ def attach(*, dir: Optional[str] = None, every: Every = None, keep: int = 0, rng
     context = Context(settings.dir, rank=world.rank, world_size=world.size, run_id=run_id or find_run_id(world),
                       every_s=settings.interval.seconds, every_steps=settings.interval.steps, keep=settings.keep,
                       timeout_s=timeout)
-    if settings.interval.seconds and world.size > 1 and not os.environ.get("DL_PROGRESS"):
+    if settings.interval.seconds and os.environ.get("DL_PROGRESS"):
+        job._say("every= by time is for dlrun to do, so that all learners save at the same train step: ask for it at submission "
+                 "(--dl-checkpoint=PATH,every=10m), or use train steps (every='50steps')")
+    elif settings.interval.seconds and world.size > 1:
         job._say("every= by time needs dlrun where there are several learners; use every='50steps' or the like")
     job._start(context, settings.dir, strict)
     return job
@@ -144,8 +147,11 @@ class Job:
         step_done() after each train step, and finish() at the end. All learners must call it with the same train step."""
         if self._context is None:
             return
+        if self._signals is None:
+            # Not before: dlrun ends a learner that has not come to its first train step by SIGTERM, as it has nothing to save.
+            self._signals = StopSignals(bool(os.environ.get("DL_PROGRESS")), self.world.size == 1, self._say)
         wanted = self._context.want(self.train_step)
-        signalled = self._signals is not None and self._signals.requested is not None
+        signalled = self._signals.requested is not None
         if not wanted and not signalled:
             return
         saved = False
@@ -174,6 +180,7 @@ class Job:
                 self._save()
             self._context.finished()
         finally:
+            self._keep_ignoring()
             self.close()
 
     def save(self) -> None:
@@ -223,7 +230,6 @@ class Job:
                 restored.world_size, self.world.size)
             self._say("resumed at train step %d from %s%s" % (restored.step, dir, learners))
         self._context, self._store = context, store
-        self._signals = StopSignals(bool(os.environ.get("DL_PROGRESS")), self.world.size == 1, self._say)
         # Before the interpreter takes modules apart: a context that is closed late could not give up its lease.
         atexit.register(self.close)
 
@@ -249,6 +255,13 @@ class Job:
         step = self.train_step
         saved = "saved" if code == EXIT_SAVED else "not saved"
         self._say("stopping at train step %d, %s; exit status %d" % (step, saved, code))
+        self._keep_ignoring()
         self.close()
         sys.stdout.flush()
         sys.exit(code)
+
+    def _keep_ignoring(self) -> None:
+        """Under dlrun what is ignored stays so for the rest of the process: a notice that Slurm sends to all processes must
+        not end one that dlrun lets finish, nor turn the exit status of one that has just saved into that of a kill."""
+        if self._signals is not None and self._signals.under_dlrun:
+            self._signals = None

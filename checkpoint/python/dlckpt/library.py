@@ -17,7 +17,7 @@ from typing import Iterator, Optional
 
 from .errors import LibraryError
 
-SONAME = "libdlckpt.so.0"
+SONAME = "libdlckpt.so.1"
 
 OK = 0
 REPLICATED, OPTIONAL = 1, 2

@@ -4,8 +4,8 @@
 Under dlrun (DL_PROGRESS is set) a stop reaches the learner through its progress page, with a train step on which all
 learners agree. But Slurm, when it preempts a job or ends it for its time, signals every process of the job's steps where
 it tracks processes itself (proctrack/linuxproc, cgroup with KillWait, `scancel --full`): the learner would die of the
-SIGTERM that was meant as a notice, before it could save. So SIGTERM and SIGUSR2 are ignored there from attach() until the
-end; dlrun's agent, and after the grace Slurm, end a learner with SIGKILL, which nobody can ignore.
+SIGTERM that was meant as a notice, before it could save. So SIGTERM and SIGUSR2 are ignored there from the first train
+step until the process ends; dlrun's agent, and after the grace Slurm, end a learner with SIGKILL, which nobody can ignore.
 
 Without dlrun, and with a single learner, SIGTERM and SIGINT ask for a stop at the next train step; a second one does what
 it would have done. Several learners without dlrun cannot agree on a train step, and their signals are left alone.
@@ -27,6 +27,7 @@ class StopSignals:
 
     def __init__(self, under_dlrun: bool, single: bool, say: Callable[[str], None]) -> None:
         self.requested: Optional[str] = None
+        self.under_dlrun = under_dlrun
         self._say = say
         self._previous: Dict[int, Any] = {}
         self._pid = os.getpid()

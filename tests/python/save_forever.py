@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Saves as fast as it can, each checkpoint full of its own train step, until it is killed."""
+import sys
+
+import dlckpt
+import numpy as np
+
+first, second = np.zeros(500_000), np.zeros(3)
+job = dlckpt.attach(arrays={"first": first, "second": second}, dir=sys.argv[1], every="1step", rng=False)
+print("ready", flush=True)
+for step in job.steps(10**9):
+    first[:] = second[:] = step + 1

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop: what is saved when, how a job stops, and what its environment says. NumPy alone."""
+import os
+import signal
+import threading
+import time
+
+import support
+import numpy as np
+
+import dlckpt
+
+
+def saved_steps(dir):
+    """Train steps with a committed checkpoint."""
+    return sorted(int(name.split("-")[1].split(".")[0]) for name in os.listdir(dir) if name.startswith("step-"))
+
+
+class Loop(support.Case):
+    def job(self, a=None, **options):
+        options.setdefault("dir", self.dir)
+        return dlckpt.attach(arrays={"a": np.zeros(2) if a is None else a}, **options)
+
+    def test_without_a_directory_training_runs_and_one_sentence_says_so(self):
+        job = self.job(dir=None)
+        self.assertEqual(list(job.steps(3)), [0, 1, 2])
+        job.save()
+        self.assertEqual(len(self.said), 1)
+        self.saying("training without saving")
+
+    def test_the_loop_runs_what_is_left_and_saves_at_its_end(self):
+        a = np.zeros(2)
+        for _ in self.job(a).steps(4):
+            a += 1
+        b = np.zeros(2)
+        job = self.job(b)
+        self.assertEqual((job.restored, job.train_step, b.tolist()), (True, 4, [4, 4]))
+        self.assertEqual(list(job.steps(6)), [4, 5])
+        self.assertEqual(list(self.job().steps(6)), [])
+        self.assertEqual(list(self.job().steps(5)), [])
+
+    def test_every_so_many_steps_a_checkpoint_is_kept_up_to_the_number_asked_for(self):
+        seen = {}
+        for step in self.job(every="2steps", keep=2).steps(7):
+            seen[step] = saved_steps(self.dir)
+        self.assertEqual(seen[6], [4, 6])
+        self.assertEqual(saved_steps(self.dir), [6, 7])
+
+    def test_by_time_a_single_learner_saves_without_dlrun(self):
+        job = self.job(every=1)
+        for step in job.steps(30):
+            time.sleep(0.1)
+            if step == 25:
+                self.assertTrue(saved_steps(self.dir))
+                break
+        job.close()
+
+    def test_the_interval_asked_for_at_submission_wins(self):
+        with support.environment(DL_CHECKPOINT=self.dir + ",every=3steps,keep=1"):
+            for step in self.job(dir="elsewhere", every="2steps", keep=9, final_save=False).steps(5):
+                pass
+        self.assertEqual(saved_steps(self.dir), [3])
+        self.saying("instead of elsewhere")
+        self.assertFalse(os.path.exists("elsewhere"))
+
+    def test_after_a_break_finish_saves_and_close_does_not(self):
+        for end, steps in (("close", []), ("finish", [2])):
+            job = self.job()
+            for step in job.steps(9):
+                if step == 2:
+                    break
+            getattr(job, end)()
+            self.assertEqual(saved_steps(self.dir), steps)
+
+    def test_a_loop_of_ones_own_saves_and_counts_alike(self):
+        job = self.job(every="2steps")
+        while job.train_step < 5:
+            job.check()
+            job.step_done()
+        job.finish()
+        job.finish()
+        self.assertEqual(saved_steps(self.dir), [2, 4, 5])
+
+    def test_an_exception_in_the_loop_passes_and_the_directory_is_free_again(self):
+        with self.assertRaises(ZeroDivisionError):
+            with self.job() as job:
+                for _ in job.steps(3):
+                    1 / 0
+        self.job().close()
+
+    def test_sigterm_without_dlrun_saves_at_the_next_train_step_and_exits_with_75(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            a = np.zeros(2)
+            job = self.job(a)
+            start = job.train_step
+            with self.assertRaises(SystemExit) as caught:
+                for step in job.steps(start + 9):
+                    if step == start + 2:
+                        os.kill(os.getpid(), number)
+                    a += 1
+            self.assertEqual(caught.exception.code, 75)
+            self.assertEqual(saved_steps(self.dir)[-1], start + 3)
+            self.saying("stopping at train step %d, saved" % (start + 3))
+            self.assertIs(signal.getsignal(signal.SIGTERM), signal.SIG_DFL)
+
+    def test_a_second_ctrl_c_ends_at_once(self):
+        job = self.job()
+        with self.assertRaises(KeyboardInterrupt):
+            for _ in job.steps(9):
+                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(1)
+        job.close()
+
+    def test_under_dlrun_sigterm_and_sigusr2_are_ignored_from_the_first_train_step_to_the_end_of_the_process(self):
+        page = os.path.join(self.folder, "page")
+        with open(page, "wb") as f:
+            f.write(b"DLCTPKG1" + (1).to_bytes(4, "little") + bytes(4096 - 12))
+        before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGUSR2)
+        self.addCleanup(signal.signal, signal.SIGTERM, before[0])
+        self.addCleanup(signal.signal, signal.SIGUSR2, before[1])
+        with support.environment(DL_PROGRESS=page):
+            job = self.job()
+            self.assertIs(signal.getsignal(signal.SIGTERM), signal.SIG_DFL)
+            for _ in job.steps(2):
+                os.kill(os.getpid(), signal.SIGTERM)
+                os.kill(os.getpid(), signal.SIGUSR2)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def test_a_forked_child_can_be_ended_and_does_not_free_the_directory(self):
+        with self.job() as job:
+            job.check()
+            child = os.fork()
+            if child == 0:
+                job.close()
+                time.sleep(30)
+                os._exit(1)
+            time.sleep(0.2)
+            os.kill(child, signal.SIGTERM)
+            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), -signal.SIGTERM)
+            with self.assertRaises(dlckpt.BusyError):
+                self.job()
+
+    def test_a_handler_of_the_users_own_is_left_alone(self):
+        called = []
+        before = signal.signal(signal.SIGTERM, lambda *_: called.append(1))
+        try:
+            for step in self.job().steps(3):
+                os.kill(os.getpid(), signal.SIGTERM)
+            self.assertEqual(len(called), 3)
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+    def test_it_works_off_the_main_thread(self):
+        def run():
+            result.extend(self.job().steps(3))
+        result = []
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+        self.assertEqual(result, [0, 1, 2])
+
+    def test_bad_arguments_are_refused(self):
+        for options in (dict(every="often"), dict(keep=-1), dict(rank=1), dict(rank=2, world_size=2), dict(state=np.zeros(1))):
+            with self.assertRaises(dlckpt.InvalidError):
+                self.job(**options)
+
+    def test_a_checkpoint_not_made_by_attach_is_refused(self):
+        with dlckpt.Context(self.dir, rank=0, world_size=1) as c:
+            c.blob("x", b"1")
+            c.save(1)
+        with self.assertRaises(dlckpt.MismatchError):
+            self.job()
+
+    def test_a_named_random_state_does_not_disturb_the_users(self):
+        np.random.seed(1)
+        expected = np.random.rand(3).tolist()
+        np.random.seed(1)
+        with self.job() as job:
+            job.save()
+        self.assertEqual(np.random.rand(3).tolist(), expected)
+
+
+if __name__ == "__main__":
+    support.main(needs=("numpy",))

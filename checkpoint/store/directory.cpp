@@ -64,12 +64,16 @@ Status publish(Io& io, const std::string& dir, const CheckpointName& name, const
   int rc = io.fsync_directory(attempt);
   if (rc < 0) return io_error("fsync", attempt, rc);
   rc = io.rename(attempt, published);
-  if (rc < 0) return io_error("rename to", published, rc);
-  rc = io.fsync_directory(dir);
+  const char* failed = "rename to";
+  if (rc == 0) {
+    rc = io.fsync_directory(dir);
+    failed = "make durable";
+  }
   if (rc < 0) {
-    // Not known to be durable, so it must not be counted on: take it back.
+    // Not known to be durable, so it must not be counted on: take it back. (Also where the rename was reported as
+    // failed: on NFS it may have been done.)
     io.rename(published, attempt);
-    return io_error("fsync", dir, rc);
+    return io_error(failed, published, rc);
   }
   ignore(replace_file(io, dir + "/" + kLatestName, dir + "/" + kTemporaryPrefix + "latest",
                       format_checkpoint_name(name) + "\n", /*durable=*/false),

@@ -153,6 +153,8 @@ class Acquisition {
   Result<bool> make(const std::string& path) {
     const int rc = io_.link(own_, path);
     if (rc == 0) return true;
+    // On NFS the answer to a link that was made may be lost, and the second try finds it there.
+    if (is_ours(path)) return true;
     if (rc == -EEXIST) return false;
     if (rc == -ENOENT) {  // whoever holds the lease tidied up under us
       DL_TRY(write_new_file(io_, own_, text_, /*durable=*/false));
@@ -208,7 +210,12 @@ class Acquisition {
       return false;
     }
     io_.rename(claim, lease_);  // whether it worked shows in what LEASE says now
-    return holds(self_.token);
+    return is_ours(lease_);
+  }
+
+  bool is_ours(const std::string& path) {
+    auto record = read_record(io_, path);
+    return record && record->token == self_.token;
   }
 
   bool holds(const std::string& token) {

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// kill -9 at random moments of saving, in one and in several processes: the newest committed checkpoint verifies, holds
+// exactly the state of its train step, and is not older than the last one that was reported as saved.
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <random>
+
+#include "checkpoint_support.h"
+
+namespace dl::ckpt::test {
+namespace {
+
+constexpr size_t kWeights = 30000;
+
+// What survives the child.
+struct Shared {
+  std::atomic<int64_t> acknowledged;  // newest train step that save() reported as saved, on any rank
+};
+
+[[noreturn]] void save_for_ever(const std::string& dir, int rank, int ranks, const std::string& run_id, int64_t first,
+                                Shared* shared) {
+  Settings settings = settings_for(dir, rank, ranks, run_id);
+  settings.keep = 2;
+  settings.timeout_s = 5;
+  auto context = open_context(settings);
+  if (!context) {
+    write(2, context.error().text.c_str(), context.error().text.size());
+    _exit(3);
+  }
+  PatternState state(kWeights);
+  for (int64_t step = first;; ++step) {
+    state.fill(step);
+    if (!state.enroll(**context)) _exit(4);
+    if (!(*context)->save(step)) _exit(5);
+    int64_t seen = shared->acknowledged.load();
+    while (seen < step && !shared->acknowledged.compare_exchange_weak(seen, step)) {
+    }
+  }
+}
+
+void kill_rounds(int ranks, int rounds) {
+  const TempDir dir;
+  auto* shared =
+      static_cast<Shared*>(mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(shared, MAP_FAILED);
+  shared->acknowledged.store(-1);
+  std::mt19937 random(static_cast<unsigned>(getpid()));
+  int64_t next = 0;
+  int with_progress = 0;
+  for (int round = 0; round < rounds; ++round) {
+    const int64_t before = shared->acknowledged.load();
+    std::vector<pid_t> children;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const pid_t pid = fork();
+      ASSERT_GE(pid, 0);
+      if (pid == 0) save_for_ever(dir.path(), rank, ranks, "round" + std::to_string(round), next, shared);
+      children.push_back(pid);
+    }
+    usleep(random() % (ranks == 1 ? 25000U : 120000U));
+    for (const pid_t pid : children) {
+      kill(pid, SIGKILL);
+      if (random() % 2) usleep(random() % 300);
+    }
+    for (const pid_t pid : children) {
+      int status = 0;
+      ASSERT_EQ(waitpid(pid, &status, 0), pid);
+      ASSERT_TRUE(WIFSIGNALED(status)) << "a child ended by itself: " << WEXITSTATUS(status);
+    }
+    const int64_t acknowledged = shared->acknowledged.load();
+    with_progress += acknowledged > before;
+    auto names = scan_checkpoints(posix_io(), dir.path());
+    ASSERT_TRUE(names);
+    for (const CheckpointName& name : *names) {
+      auto verified = verify_checkpoint(posix_io(), dir.path(), name);
+      ASSERT_TRUE(verified) << verified.error().text;
+    }
+    if (acknowledged < 0 && names->empty()) continue;
+    ASSERT_FALSE(names->empty());
+    std::string note;
+    auto restored = restore_pattern(dir.path(), &note, posix_io(), kWeights);
+    ASSERT_TRUE(restored) << restored.error().text;
+    ASSERT_EQ(note, "");
+    ASSERT_GE(*restored, acknowledged);
+    ASSERT_LE(*restored, std::max(acknowledged, next - 1) + 1);
+    ASSERT_TRUE(leftovers(dir.path()).empty()) << leftovers(dir.path()).front();
+    next = *restored + 1;
+  }
+  EXPECT_GT(with_progress, 0);
+  // What kills between commit and retirement left is retired by the next save.
+  ASSERT_TRUE(save_pattern(dir.path(), next, posix_io(), 2, kWeights));
+  EXPECT_EQ(scan_checkpoints(posix_io(), dir.path())->size(), 2U);
+  munmap(shared, sizeof(Shared));
+}
+
+// DL_KILL_ROUNDS asks for more (the bench uses thousands).
+int rounds(int usual) {
+  const char* text = std::getenv("DL_KILL_ROUNDS");
+  return text ? std::atoi(text) : usual;
+}
+
+TEST(CheckpointKill, OneProcess) {
+  kill_rounds(1, rounds(250));
+}
+TEST(CheckpointKill, ThreeProcesses) {
+  kill_rounds(3, rounds(80));
+}
+
+}  // namespace
+}  // namespace dl::ckpt::test

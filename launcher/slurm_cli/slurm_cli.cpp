@@ -111,6 +111,8 @@ Result<JobInfo> parse_show_job(const std::string& text) {
       job.held = value == "0";
     else if (key == "Restarts") {
       if (auto n = parse_int(value, 0, 1000000)) job.restarts = static_cast<int>(*n);
+    } else if (key == "TimeLimit") {
+      if (auto limit = parse_duration(value)) job.time_limit_s = limit->count();
     } else if (key == "SubmitTime")
       job.submit_time = parse_slurm_time(value);
     else if (key == "EligibleTime")

@@ -30,6 +30,7 @@ struct JobInfo {
   bool batch = false;    // has a batch script
   bool held = false;     // by priority 0
   int restarts = 0;
+  std::optional<int64_t> time_limit_s;  // none: unlimited or not shown
   // Seconds since the epoch; none if Slurm shows "Unknown", "None", "N/A" or nothing.
   std::optional<int64_t> submit_time, eligible_time, start_time, end_time, preempt_time;
 };

@@ -67,6 +67,7 @@ struct Start {
   LearnerContext context;
   std::vector<std::string> families;               // frameworks/families.h, in order
   std::map<std::string, std::string> environment;  // set if the user left it unset
+  std::map<std::string, std::string> forced;       // set in any case
   std::string activate;                            // shell words run before the command, or empty
   std::vector<std::string> command;
   std::string log;      // absolute path of the learner's log

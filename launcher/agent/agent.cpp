@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/agent/agent.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+
+#include "launcher/agent/descendants.h"
+#include "launcher/agent/learner.h"
+#include "launcher/common/env_names.h"
+#include "launcher/common/parse.h"
+#include "launcher/common/request_values.h"
+
+namespace dl::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kConnectLimit = 30s;
+constexpr auto kPollPage = 100ms;      // how often the progress page is looked at
+constexpr auto kPollRequest = 3ms;     // the same while a request is open
+constexpr auto kReportSteps = 1000ms;  // how often mere train steps are reported
+constexpr auto kPing = 500ms;
+constexpr auto kKillLimit = 3s;
+
+std::string environment_value(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+Result<int> own_rank() {
+  std::string text = environment_value(env::kControlRank);
+  if (!text.empty() && (text[0] < '0' || text[0] > '9')) text = environment_value(text.c_str());
+  auto rank = parse_int(text, 0, kMaxLearners - 1);
+  if (!rank) return std::move(rank).error().with_context(env::kControlRank);
+  return static_cast<int>(*rank);
+}
+
+std::string host_name() {
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  std::string slurm = environment_value("SLURMD_NODENAME");
+  return slurm.empty() ? name : slurm;
+}
+
+}  // namespace
+
+Status Agent::watch_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int signal : {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT, SIGCHLD}) sigaddset(&set, signal);
+  if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0) return errno_error("block signals", errno);
+  ::signal(SIGPIPE, SIG_IGN);
+  signals_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals_) return errno_error("watch signals", errno);
+  return {};
+}
+
+Status Agent::greet() {
+  DL_TRY_ASSIGN(rank_, own_rank());
+  secret_ = environment_value(env::kSecret);
+  DL_TRY_ASSIGN(auto endpoint, supervise::parse_endpoint(environment_value(env::kControl)));
+  DL_TRY(channel_.connect(endpoint.first, endpoint.second, kConnectLimit));
+  supervise::Hello hello;
+  hello.role = "agent";
+  hello.secret = secret_;
+  hello.rank = rank_;
+  hello.host = host_name();
+  hello.address = channel_.local_address();
+  hello.pid = ::getpid();
+  if (rank_ == 0) {
+    DL_TRY(port_.hold());
+    hello.port = port_.port();
+  }
+  channel_.send(hello);
+  return {};
+}
+
+Result<int> Agent::run() {
+  DL_TRY(watch_signals());
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return errno_error("become a subreaper", errno);
+  DL_TRY(greet());
+  while (!done_) {
+    wait_for_events();
+    if (channel_.closed() && !done_) {
+      lost_dlrun();
+      return 1;
+    }
+    if (Clock::now() >= kill_at_ && learner_ > 0) {
+      kill_at_ = Clock::time_point::max();
+      // The learner first, as a member of its group; what it started elsewhere falls with learner_ended().
+      ::kill(-learner_, SIGKILL);
+      ::kill(learner_, SIGKILL);
+    }
+    report_progress(false);
+    if (Clock::now() - last_ping_ >= kPing) {
+      // Data under way lets the kernel notice within seconds that dlrun's node is gone (TCP_USER_TIMEOUT there).
+      last_ping_ = Clock::now();
+      channel_.send(supervise::Ping{});
+    }
+  }
+  channel_.close(5s);
+  return 0;
+}
+
+void Agent::lost_dlrun() {
+  kill_descendants(kKillLimit);
+  read_output();
+  tee_.finish(500ms);
+}
+
+int Agent::poll_timeout_ms() const {
+  auto wait = request_open_ ? std::chrono::milliseconds(kPollRequest) : std::chrono::milliseconds(kPollPage);
+  if (kill_at_ != Clock::time_point::max()) {
+    auto left = std::chrono::duration_cast<std::chrono::milliseconds>(kill_at_ - Clock::now()) + 1ms;
+    wait = std::clamp(left, std::chrono::milliseconds(0), wait);
+  }
+  return static_cast<int>(wait.count());
+}
+
+void Agent::wait_for_events() {
+  bool read_pipe = output_ && tee_.wants_input();
+  pollfd fds[4] = {{signals_.get(), POLLIN, 0},
+                   {channel_.fd(), static_cast<short>(POLLIN | (channel_.has_pending() ? POLLOUT : 0)), 0},
+                   {read_pipe ? output_.get() : -1, POLLIN, 0},
+                   {tee_.has_pending() ? STDOUT_FILENO : -1, POLLOUT, 0}};
+  int n = ::poll(fds, 4, poll_timeout_ms());
+  if (n < 0) return;  // EINTR
+  if (fds[2].revents != 0) read_output();
+  if (fds[3].revents != 0) tee_.write_pending();
+  if (fds[0].revents != 0) handle_signals();
+  if ((fds[1].revents & POLLOUT) != 0) channel_.write_pending();
+  if ((fds[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
+    for (const supervise::Message& message : channel_.receive()) handle(message);
+}
+
+void Agent::handle_signals() {
+  signalfd_siginfo info{};
+  while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
+    int signal = static_cast<int>(info.ssi_signo);
+    if (signal == SIGCHLD) {
+      reap();
+    } else if (signal != SIGCONT && !done_) {
+      channel_.send(supervise::Notice{signal});
+    }
+  }
+}
+
+void Agent::reap() {
+  int status = 0;
+  pid_t pid;
+  while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0)
+    if (pid == learner_) learner_ended(status);
+}
+
+void Agent::read_output() {
+  char buffer[65536];
+  while (output_ && tee_.wants_input()) {
+    ssize_t n = ::read(output_.get(), buffer, sizeof buffer);
+    if (n > 0) {
+      tee_.feed({buffer, static_cast<size_t>(n)});
+      if (static_cast<size_t>(n) < sizeof buffer) return;
+      continue;
+    }
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    output_.reset();
+  }
+}
+
+void Agent::on_start(const supervise::Start& start) {
+  if (started_) return;
+  started_ = true;
+  supervise::Exited failed;
+  failed.exit = -1;
+  int ends[2];
+  if (Status opened = tee_.open(start.log, start.quiet ? -1 : STDOUT_FILENO,
+                                start.prefix ? fmt::format("[{}] ", rank_) : std::string());
+      !opened) {
+    failed.error = opened.error().text;
+    return send_exit(failed);
+  }
+  // Without its page a learner can still train; it only cannot be asked to save.
+  if (Status created = progress_.create(rank_); !created)
+    tee_.feed("dl-agent: " + created.error().text + ": this learner cannot be asked to save\n");
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    failed.error = errno_error("create a pipe", errno).text;
+    return send_exit(failed);
+  }
+  output_.reset(ends[0]);
+  UniqueFd write_end(ends[1]);
+  ::fcntl(output_.get(), F_SETFL, O_NONBLOCK);
+  Result<pid_t> pid = start_learner(start, progress_.path(), write_end.get());
+  if (!pid) {
+    failed.error = pid.error().text;
+    tee_.feed("dl-agent: " + failed.error + "\n");
+    return send_exit(failed);
+  }
+  learner_ = *pid;
+  channel_.send(supervise::Started{*pid});
+}
+
+void Agent::learner_ended(int wait_status) {
+  supervise::Exited exited;
+  if (WIFSIGNALED(wait_status)) {
+    exited.exit = -1;
+    exited.signal = WTERMSIG(wait_status);
+  } else {
+    exited.exit = WEXITSTATUS(wait_status);
+  }
+  learner_ = 0;
+  exited.stragglers = kill_descendants(kKillLimit);
+  send_exit(exited);
+}
+
+void Agent::send_exit(supervise::Exited exited) {
+  exited.asked = asked_;
+  report_progress(true);
+  channel_.send(exited);  // first of all: others may hang until dlrun knows
+  read_output();
+  tee_.finish(2s);
+  done_ = true;
+}
+
+void Agent::report_progress(bool force) {
+  if (!started_ || progress_.path().empty()) return;
+  ProgressFile::View now = progress_.read();
+  if (request_open_ && now.acted) request_open_ = false;
+  int64_t done_request = request_open_ ? reported_done_ : request_;
+  bool important = now.state != reported_.state || now.saved_step != reported_.saved_step ||
+                   now.save_ms != reported_.save_ms || done_request != reported_done_;
+  bool steps = now.step != reported_.step && Clock::now() - last_report_ >= kReportSteps;
+  if (!important && !steps && !(force && now.step != reported_.step)) return;
+  last_report_ = Clock::now();
+  reported_ = now;
+  reported_done_ = done_request;
+  channel_.send(supervise::Progress{now.state, now.step, now.saved_step, now.save_ms, done_request});
+}
+
+void Agent::handle(const supervise::Message& message) {
+  if (const auto* start = std::get_if<supervise::Start>(&message)) {
+    on_start(*start);
+  } else if (const auto* request = std::get_if<supervise::Request>(&message)) {
+    if (progress_.path().empty()) {
+      channel_.send(supervise::StepReport{request->request, false, 0, -1});
+      return;
+    }
+    request_ = request->request;
+    request_open_ = true;
+    ProgressFile::View view = progress_.request(request->kind);
+    channel_.send(supervise::StepReport{request_, view.state != ProgressPage::kNotAttached, view.state, view.step});
+  } else if (const auto* decide = std::get_if<supervise::Decide>(&message)) {
+    if (decide->request == request_ && !progress_.path().empty()) progress_.decide(decide->kind, decide->stop_step);
+  } else if (const auto* withdraw = std::get_if<supervise::Withdraw>(&message)) {
+    if (withdraw->request == request_ && !progress_.path().empty()) progress_.withdraw();
+    request_open_ = false;
+  } else if (const auto* signal = std::get_if<supervise::Signal>(&message)) {
+    asked_ = asked_ || signal->signal == SIGTERM || signal->signal == SIGINT || signal->signal == SIGKILL;
+    if (learner_ > 0 && signal->signal > 0 && signal->signal < NSIG) ::kill(-learner_, signal->signal);
+  } else if (const auto* kill_message = std::get_if<supervise::Kill>(&message)) {
+    asked_ = true;
+    if (!started_) {
+      done_ = true;
+      return;
+    }
+    if (learner_ > 0 && kill_message->grace_ms > 0) ::kill(-learner_, SIGTERM);
+    kill_at_ = std::min(kill_at_, Clock::now() + std::chrono::milliseconds(std::max(0, kill_message->grace_ms)));
+  }
+}
+
+}  // namespace dl::agent

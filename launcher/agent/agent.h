@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// One agent watches one learner. It is small and knows nothing of the job: it says what it sees and does what dlrun
+// says (launcher/supervise/control_protocol.h). When dlrun is gone, so is the learner; when the agent is gone, the
+// kernel kills the learner. It never initialises PMIx, so that an MPI program below it can.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <string>
+
+#include "launcher/agent/channel.h"
+#include "launcher/agent/held_port.h"
+#include "launcher/agent/log_tee.h"
+#include "launcher/agent/progress_file.h"
+#include "launcher/common/result.h"
+#include "launcher/common/unique_fd.h"
+
+namespace dl::agent {
+
+class Agent {
+ public:
+  // Runs to the end; the exit status of the agent: 0 when all was said to dlrun (however the learner ended), 1 when
+  // dlrun was lost. Fails if there is no way to dlrun at all.
+  Result<int> run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Status watch_signals();
+  Status greet();
+  void handle_signals();
+  void handle(const supervise::Message& message);
+  void on_start(const supervise::Start& start);
+  void read_output();
+  void reap();
+  void learner_ended(int wait_status);
+  void report_progress(bool force);
+  void send_exit(supervise::Exited exited);
+  int poll_timeout_ms() const;
+  void wait_for_events();
+  void lost_dlrun();
+
+  Channel channel_;
+  ProgressFile progress_;
+  HeldPort port_;
+  LogTee tee_;
+  UniqueFd signals_, output_;
+  std::string secret_;
+  int rank_ = -1;
+  bool greeted_ = false, started_ = false, done_ = false, asked_ = false;
+  pid_t learner_ = 0;
+  int64_t request_ = 0;
+  bool request_open_ = false;
+  ProgressFile::View reported_;
+  int64_t reported_done_ = 0;
+  Clock::time_point last_report_{}, last_ping_{};
+  Clock::time_point kill_at_ = Clock::time_point::max();
+};
+
+}  // namespace dl::agent

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// dl-agent: started by dlrun, one for each learner (agent.h). Also `dl-agent --sweep NAME=VALUE`, which dlrun runs once
+// on each node after an agent was killed (descendants.h). Not for people.
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "launcher/agent/agent.h"
+#include "launcher/agent/descendants.h"
+
+int main(int argc, char** argv) try {
+  if (argc == 3 && std::string(argv[1]) == "--sweep") {
+    dl::agent::sweep_marked(argv[2]);
+    return 0;
+  }
+  if (argc != 1) {
+    std::fprintf(stderr, "dl-agent: is started by dlrun; see dlrun(1)\n");
+    return 2;
+  }
+  dl::agent::Agent agent;
+  dl::Result<int> status = agent.run();
+  if (status) return *status;
+  std::fprintf(stderr, "dl-agent: %s\n", status.error().text.c_str());
+  return 1;
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "dl-agent: %s\n", e.what());
+  return 1;
+}

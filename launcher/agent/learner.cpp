@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/agent/learner.h"
+
+#include <csignal>
+#include <cstring>
+
+#include "frameworks/families.h"
+#include "launcher/common/env_names.h"
+
+extern char** environ;
+
+namespace dl::agent {
+
+Result<std::vector<std::string>> learner_environment(const supervise::Start& start, const std::string& progress_path) {
+  Environment environment;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const char* equals = std::strchr(*entry, '=');
+    if (equals != nullptr) environment[std::string(*entry, static_cast<size_t>(equals - *entry))] = equals + 1;
+  }
+  for (const char* name : {env::kControl, env::kSecret, env::kControlRank, env::kLease, env::kProgress})
+    environment.erase(name);
+  DL_TRY(add_family("dl", start.context, &environment));
+  for (const auto& [name, value] : start.environment) environment.emplace(name, value);
+  for (const std::string& family : start.families) DL_TRY(add_family(family, start.context, &environment));
+  // Our pipe is no terminal: without this Python would keep what it prints for minutes.
+  environment.emplace("PYTHONUNBUFFERED", "1");
+  if (!progress_path.empty()) environment[env::kProgress] = progress_path;
+  for (const auto& [name, value] : start.forced) environment[name] = value;
+  std::vector<std::string> list;
+  list.reserve(environment.size());
+  for (const auto& [name, value] : environment) list.push_back(name + "=" + value);
+  return list;
+}
+
+std::vector<std::string> learner_argv(const supervise::Start& start) {
+  if (start.activate.empty()) return start.command;
+  std::vector<std::string> argv = {
+      "/bin/sh", "-c",
+      start.activate +
+          "\nstatus=$?; [ $status -eq 0 ] || { echo \"dl-agent: activating the framework failed ($status)\" "
+          ">&2; exit 126; }\nexec \"$@\"",
+      "sh"};
+  argv.insert(argv.end(), start.command.begin(), start.command.end());
+  return argv;
+}
+
+Result<pid_t> start_learner(const supervise::Start& start, const std::string& progress_path, int output_fd) {
+  SpawnOptions options;
+  options.argv = learner_argv(start);
+  DL_TRY_ASSIGN(options.environment, learner_environment(start, progress_path));
+  options.work_dir = start.context.work_dir;
+  options.stdout_fd = output_fd;
+  options.stderr_fd = output_fd;
+  options.new_process_group = true;
+  options.parent_death_signal = SIGKILL;
+  options.ignored_signals = {SIGUSR2};
+  return spawn_process(options);
+}
+
+}  // namespace dl::agent

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies what a learner writes: every byte to its log file, and to the agent's standard output either the same bytes
+// (one learner) or whole lines with "[R] " in front (several). A carriage return ends a line too, so that progress bars
+// move. Standard output is never written to when that could block: what it does not take waits here, and when much
+// waits, wants_input() is false and the learner's pipe fills, as it would without us.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "launcher/common/result.h"
+#include "launcher/common/unique_fd.h"
+
+namespace dl::agent {
+
+class LogTee {
+ public:
+  LogTee() = default;
+  // out_fd is borrowed; -1: the log alone.
+  Status open(const std::string& log_path, int out_fd, std::string prefix);
+
+  void feed(std::string_view data);
+  bool wants_input() const { return pending_.size() < kHighWater; }
+  bool has_pending() const { return !pending_.empty(); }
+  // Writes to standard output what it takes without blocking. Call when it is writable.
+  void write_pending();
+  // The learner is gone: ends an unfinished line and writes the rest, waiting at most `limit`.
+  void finish(std::chrono::milliseconds limit);
+
+ private:
+  static constexpr size_t kHighWater = 256 << 10;
+  static constexpr size_t kLongestLine = 64 << 10;
+  void to_log(std::string_view data);
+  void end_line();
+
+  UniqueFd log_;
+  std::string log_path_;
+  bool log_failed_ = false;
+  int out_fd_ = -1;
+  std::string prefix_;
+  std::string line_;     // not ended yet
+  std::string pending_;  // for standard output
+};
+
+}  // namespace dl::agent

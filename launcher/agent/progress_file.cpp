@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/agent/progress_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <new>
+
+#include "launcher/common/unique_fd.h"
+
+namespace dl::agent {
+
+ProgressFile::~ProgressFile() {
+  if (page_ != nullptr) ::munmap(page_, kProgressPageBytes);
+  if (!path_.empty()) ::unlink(path_.c_str());
+}
+
+Status ProgressFile::create(int rank) {
+  const char* tmpdir = std::getenv("TMPDIR");
+  Error last{Errc::kIo, "create the progress page"};
+  for (const char* folder : {"/dev/shm", tmpdir != nullptr ? tmpdir : "", "/tmp"}) {
+    if (folder[0] != '/') continue;
+    std::string name = fmt::format("{}/dl-progress-{}-{}-XXXXXX", folder, ::getuid(), rank);
+    UniqueFd fd(::mkostemp(name.data(), O_CLOEXEC));  // mode 0600, exclusive
+    if (!fd) {
+      last = errno_error("create the progress page in " + std::string(folder), errno);
+      continue;
+    }
+    // posix_fallocate, not ftruncate: a full tmpfs must fail here and not by a SIGBUS in the training loop.
+    int failure = ::posix_fallocate(fd.get(), 0, kProgressPageBytes);
+    void* at = failure == 0 ? ::mmap(nullptr, kProgressPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0)
+                            : MAP_FAILED;
+    if (at == MAP_FAILED) {
+      last = errno_error("create the progress page in " + std::string(folder), failure != 0 ? failure : errno);
+      ::unlink(name.c_str());
+      continue;
+    }
+    page_ = new (at) ProgressPage{};
+    page_->step = ProgressPage::kNoStep;
+    page_->saved_step = -1;
+    page_->version = ProgressPage::kVersion;
+    page_->magic = ProgressPage::kMagic;
+    path_ = name;
+    return {};
+  }
+  return last;
+}
+
+ProgressFile::View ProgressFile::read() const {
+  View view;
+  if (page_ == nullptr) return view;
+  view.acted = page_->seen_seq == page_->seq;
+  view.state = page_->state;
+  view.step = page_->step;
+  view.saved_step = page_->saved_step;
+  view.save_ms = page_->save_ms;
+  return view;
+}
+
+ProgressFile::View ProgressFile::request(uint32_t kind) {
+  page_->kind = kind;
+  page_->stop_step = ProgressPage::kUndecided;
+  page_->seq = page_->seq + 1;
+  return read();
+}
+
+void ProgressFile::decide(uint32_t kind, int64_t stop_step) {
+  page_->kind = kind;
+  page_->stop_step = stop_step;
+}
+
+void ProgressFile::withdraw() {
+  page_->kind = ProgressPage::kNone;
+  page_->stop_step = 0;
+}
+
+}  // namespace dl::agent

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent's side of the progress page (launcher/common/progress_page.h): makes the file, maps it, asks and reads.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "launcher/common/progress_page.h"
+#include "launcher/common/result.h"
+
+namespace dl::agent {
+
+class ProgressFile {
+ public:
+  ProgressFile() = default;
+  ProgressFile(const ProgressFile&) = delete;
+  ProgressFile& operator=(const ProgressFile&) = delete;
+  // Unmaps and removes the file.
+  ~ProgressFile();
+
+  // Makes the page in /dev/shm, $TMPDIR or /tmp (the first that takes it; mode 0600, a name nobody can guess).
+  Status create(int rank);
+  const std::string& path() const { return path_; }
+
+  struct View {
+    uint32_t state = 0;
+    int64_t step = ProgressPage::kNoStep;
+    int64_t saved_step = -1;
+    uint64_t save_ms = 0;
+    bool acted = true;  // the learner has seen the newest request
+  };
+  View read() const;
+
+  // Puts a request there, undecided, then reads what the learner announced (in this order: see the protocol).
+  View request(uint32_t kind);
+  void decide(uint32_t kind, int64_t stop_step);
+  void withdraw();
+
+ private:
+  ProgressPage* page_ = nullptr;
+  std::string path_;
+};
+
+}  // namespace dl::agent

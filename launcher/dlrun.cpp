@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// dlrun: parse, plan, then print or run. See dlrun(1).
+#include <cstdio>
+#include <exception>
+
+#include "launcher/plan/print.h"
+#include "launcher/run_input.h"
+#include "launcher/run_options.h"
+#include "launcher/supervise/exit_codes.h"
+#include "launcher/supervise/supervisor.h"
+
+namespace {
+
+int plan_and_run(const dl::RunCommand& run) {
+  auto gathered = dl::gather_input(run);
+  dl::Result<dl::plan::LaunchPlan> plan = dl::Error{};
+  if (gathered) {
+    gathered->input.catalogue = &gathered->catalogue;
+    plan = dl::plan::make_plan(gathered->input);
+  }
+  if (!gathered || !plan) {
+    std::fprintf(stderr, "dlrun: %s\n", (gathered ? plan.error() : gathered.error()).text.c_str());
+    return dl::supervise::kExitUsage;
+  }
+  const dl::plan::RunFacts facts;
+  if (run.dry_run) {
+    const auto& inherited = gathered->input.environment;
+    std::string text = run.json ? plan_json(*plan, facts, inherited) : plan_text(*plan, facts, inherited);
+    std::fputs(text.c_str(), stdout);
+    return 0;
+  }
+  if (!run.quiet)
+    for (const auto* lines : {&gathered->notes, &plan->warnings})
+      for (const std::string& line : *lines) std::fprintf(stderr, "dlrun: %s\n", line.c_str());
+  dl::supervise::RunOptions options;
+  options.quiet = run.quiet;
+  options.agent_path = gathered->input.agent_path;
+  options.plan_json = plan_json(*plan, facts, gathered->input.environment);
+  dl::supervise::Supervisor supervisor(std::move(*plan), gathered->input.site, std::move(options));
+  return supervisor.run();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  dl::ParsedArguments parsed = dl::parse_arguments(argc, argv);
+  return parsed.command ? plan_and_run(*parsed.command) : parsed.exit_status;
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "dlrun: %s\n", e.what());
+  return dl::supervise::kExitInternal;
+}

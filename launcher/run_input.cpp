@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/run_input.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <limits.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "launcher/common/child_process.h"
+#include "launcher/common/env_names.h"
+#include "launcher/record/job_dir.h"
+
+extern char** environ;
+
+namespace dl {
+namespace {
+
+Environment own_environment() {
+  Environment environment;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const char* equals = std::strchr(*entry, '=');
+    if (equals != nullptr) environment[std::string(*entry, static_cast<size_t>(equals - *entry))] = equals + 1;
+  }
+  return environment;
+}
+
+Result<std::string> current_directory() {
+  char path[PATH_MAX];
+  // $PWD keeps the name that the user knows where links lead to the place.
+  const char* pwd = std::getenv("PWD");
+  char real_pwd[PATH_MAX];
+  if (::getcwd(path, sizeof path) == nullptr) return errno_error("find the working directory", errno);
+  if (pwd != nullptr && pwd[0] == '/' && ::realpath(pwd, real_pwd) != nullptr && std::strcmp(real_pwd, path) == 0)
+    return std::string(pwd);
+  return std::string(path);
+}
+
+int usable_cpus() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 0;
+  return CPU_COUNT(&set);
+}
+
+std::string local_job_id() {
+  return fmt::format("local-{:%Y%m%d-%H%M%S}-{}", fmt::localtime(std::time(nullptr)), ::getpid());
+}
+
+// GPUs of nodes and the end time, which the environment does not always tell. What cannot be asked stays unknown.
+void refine(plan::Allocation* allocation) {
+  CommandOptions options;
+  options.timeout = std::chrono::seconds(10);
+  options.environment = {"SLURM_TIME_FORMAT=standard"};
+  auto shown = run_command({"scontrol", "show", "job", "-d", "-o", allocation->job_id}, options);
+  if (shown && shown->ok()) ignore(plan::refine_from_scontrol(shown->out, allocation), "the environment's values stay");
+}
+
+}  // namespace
+
+bool links_mpi(const std::string& program) {
+  std::string path = find_program(program);
+  std::ifstream file(path, std::ios::binary);
+  std::string head(4, '\0');
+  if (!file.read(head.data(), 4) || head !=
+                                        "\x7f"
+                                        "ELF")
+    return false;
+  // The names of needed libraries stand in the dynamic string table, near the start of the file.
+  std::string text(1 << 20, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  for (const char* name : {"libmpi.so", "libmpi_cxx.so", "libmpich.so", "libmpifort.so"})
+    if (text.find(name) != std::string::npos) return true;
+  return false;
+}
+
+Result<std::string> find_agent() {
+  char self[PATH_MAX];
+  ssize_t n = ::readlink("/proc/self/exe", self, sizeof self - 1);
+  std::vector<std::string> places;
+  if (n > 0) {
+    std::string folder(self, static_cast<size_t>(n));
+    folder.resize(folder.rfind('/'));
+    places = {folder.substr(0, folder.rfind('/')) + "/libexec/slurm-dl/dl-agent", folder + "/agent/dl-agent"};
+    // libtool runs programs of the build tree from .libs.
+    if (folder.size() > 6 && folder.compare(folder.size() - 6, 6, "/.libs") == 0)
+      places.push_back(folder.substr(0, folder.size() - 6) + "/agent/dl-agent");
+  }
+  places.emplace_back(DL_PKGLIBEXECDIR "/dl-agent");
+  if (const char* set = std::getenv("DL_AGENT"); set != nullptr && set[0] == '/') places.emplace_back(set);
+  std::string tried;
+  for (const std::string& place : places) {
+    if (::access(place.c_str(), X_OK) == 0) return place;
+    tried += (tried.empty() ? "" : ", ") + place;
+  }
+  return Error{Errc::kNotFound, "dl-agent was not found; looked at " + tried};
+}
+
+Result<GatheredInput> gather_input(const RunCommand& run) {
+  GatheredInput gathered;
+  plan::PlanInput& input = gathered.input;
+  input.environment = own_environment();
+  input.command = run.command;
+  DL_TRY_ASSIGN(input.work_dir, current_directory());
+  DL_TRY_ASSIGN(input.site, load_site_config(default_site_config_path(true)));
+  if (run.grace) input.site.grace = *run.grace;
+  if (run.job_dir) input.site.job_dir = *run.job_dir;
+  DL_TRY_ASSIGN(gathered.catalogue, Catalogue::load(input.site.catalogue));
+  DL_TRY_ASSIGN(input.agent_path, find_agent());
+  input.as_root = ::geteuid() == 0;
+  bool slurm = plan::in_slurm_job(input.environment);
+  plan::RequestOptions options = run.request;
+  bool framework_named = options.framework || input.environment.count(env::kFramework) != 0;
+  if (!slurm && !framework_named && links_mpi(run.command.front())) {
+    options.framework = "mpi";
+    gathered.notes.push_back(run.command.front() + " is an MPI program: started through mpirun");
+  }
+  DL_TRY_ASSIGN(input.request, plan::read_request(input.environment, options, input.site));
+  if (slurm) {
+    DL_TRY_ASSIGN(input.allocation, plan::allocation_from_slurm(input.environment));
+    refine(&input.allocation);
+  } else {
+    char host[256] = "localhost";
+    ::gethostname(host, sizeof host - 1);
+    input.allocation = plan::local_allocation(host, usable_cpus(), -1, local_job_id(), input.work_dir);
+  }
+  return gathered;
+}
+
+}  // namespace dl

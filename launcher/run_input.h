@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What dlrun has to know before it can plan: its environment, dl.toml, the catalogue, the allocation. All reading of
+// files and asking of Slurm for the plan happens here; the plan itself is pure.
+#pragma once
+
+#include "frameworks/catalogue.h"
+#include "launcher/common/result.h"
+#include "launcher/common/site_config.h"
+#include "launcher/plan/launch_plan.h"
+#include "launcher/run_options.h"
+
+namespace dl {
+
+struct GatheredInput {
+  plan::PlanInput input;
+  Catalogue catalogue;             // input.catalogue points here after bind()
+  std::vector<std::string> notes;  // one line each, for the user
+};
+Result<GatheredInput> gather_input(const RunCommand& run);
+
+// The agent beside this program (../libexec/slurm-dl/dl-agent, or in a build tree ./agent/dl-agent), else the
+// compiled-in place, else $DL_AGENT. kNotFound names the places.
+Result<std::string> find_agent();
+
+// True if the program is an ELF file that names an MPI library: without Slurm it has to be started by mpirun.
+bool links_mpi(const std::string& program);
+
+}  // namespace dl

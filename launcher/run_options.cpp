@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/run_options.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "config.h"
+#include "launcher/common/parse.h"
+#include "launcher/supervise/exit_codes.h"
+
+namespace dl {
+
+ParsedArguments parse_arguments(int argc, char** argv) {
+  RunCommand run;
+  std::string grace;
+  CLI::App app{
+      "Run a deep-learning program on several learners, in a Slurm job or on this machine alone.\n\n"
+      "  dlrun --learners 4 -- python3 train.py\n\n"
+      "In a Slurm job what is not given here comes from the job's --dl-* flags.",
+      "dlrun"};
+  app.set_version_flag("-V,--version", std::string("dlrun (slurm-dl) ") + PACKAGE_VERSION);
+  app.get_formatter()->column_width(34);
+  app.add_option("-n,--learners", run.request.learners, "How many learners: N, or MIN:MAX")->type_name("N");
+  app.add_option("-f,--framework", run.request.framework, "Framework of the catalogue (dlctl frameworks)")
+      ->type_name("NAME[:VERSION]");
+  app.add_option("-g,--gpus", run.request.gpus, "GPUs for each learner")->type_name("[TYPE:]N");
+  app.add_option("-c,--checkpoint", run.request.checkpoint, "Checkpoint directory: PATH[,every=10m|50steps][,keep=3]")
+      ->type_name("PATH");
+  app.add_option("-r,--restarts", run.request.restarts, "Restarts after a failure, inside the allocation")
+      ->type_name("N");
+  app.add_option("--placement", run.request.placement, "Ranks on nodes: block or cyclic")->type_name("NAME");
+  app.add_option("--job-dir", run.job_dir, "Where events and logs go (%j: job id)")->type_name("PATH");
+  app.add_option("--grace", grace, "How long learners may take to end after SIGTERM")->type_name("TIME");
+  app.add_flag("--dry-run", run.dry_run, "Print the launch plan and start nothing");
+  app.add_flag("--json", run.json, "With --dry-run: print it as JSON");
+  app.add_flag("-q,--quiet", run.quiet, "Learners' output to their logs alone; only errors of our own");
+  app.add_option("COMMAND", run.command, "What each learner runs")->type_name("");
+  app.positionals_at_end(true);
+  app.prefix_command();  // the first word that is no option of ours starts the command: its options are its own
+  ParsedArguments parsed;
+  auto fail = [&parsed](const std::string& text) {
+    std::fprintf(stderr, "dlrun: %s\nTry 'dlrun --help'.\n", text.c_str());
+    parsed.exit_status = supervise::kExitUsage;
+    return parsed;
+  };
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {  // --help, --version
+    parsed.exit_status = app.exit(e);
+    return parsed;
+  } catch (const CLI::ParseError& e) {
+    return fail(e.what());
+  }
+  for (const std::string& word : app.remaining()) run.command.push_back(word);
+  if (!run.command.empty() && run.command.front() == "--") run.command.erase(run.command.begin());
+  if (run.command.empty()) return fail("no command given: dlrun [OPTIONS] -- COMMAND");
+  if (!grace.empty()) {
+    Result<std::chrono::seconds> value = parse_duration(grace);
+    if (!value) return fail("--grace: " + value.error().text);
+    run.grace = *value;
+  }
+  if (run.json && !run.dry_run) return fail("--json: is only for --dry-run");
+  parsed.command = std::move(run);
+  return parsed;
+}
+
+}  // namespace dl

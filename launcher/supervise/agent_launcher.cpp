@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/agent_launcher.h"
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "launcher/common/atomic_file.h"
+#include "launcher/common/child_process.h"
+#include "launcher/common/env_names.h"
+
+extern char** environ;
+
+namespace dl::supervise {
+
+std::string launcher_name(const plan::LaunchPlan& plan) {
+  return plan.method == plan::LaunchMethod::kDirect ? "dl-agent" : plan.argv.front();
+}
+
+Result<pid_t> AgentLauncher::spawn(const std::vector<std::string>& argv,
+                                   const std::map<std::string, std::string>& set) {
+  SpawnOptions options;
+  options.argv = argv;
+  std::vector<std::string> environment;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    std::string name(*entry, std::strcspn(*entry, "="));
+    bool scrubbed = std::find(plan_.scrub.begin(), plan_.scrub.end(), name) != plan_.scrub.end();
+    if (!scrubbed && set.count(name) == 0) environment.emplace_back(*entry);
+  }
+  for (const auto& [name, value] : set) environment.push_back(name + "=" + value);
+  options.environment = std::move(environment);
+  // Of its own, so that Ctrl-C reaches dlrun alone, which knows what to do about it.
+  options.new_process_group = true;
+  DL_TRY_ASSIGN(pid_t pid, spawn_process(options));
+  current_[pid] = true;
+  return pid;
+}
+
+Status AgentLauncher::start(const std::string& endpoint, const std::string& secret) {
+  older_.insert(current_.begin(), current_.end());
+  current_.clear();
+  if (!plan_.hostfile_path.empty()) DL_TRY(write_file_atomically(plan_.hostfile_path, plan_.hostfile_text));
+  std::map<std::string, std::string> set = {{env::kControl, endpoint}, {env::kSecret, secret}};
+  switch (plan_.method) {
+    case plan::LaunchMethod::kSrun:
+      set[env::kControlRank] = "SLURM_PROCID";
+      DL_TRY(spawn(plan_.argv, set));
+      break;
+    case plan::LaunchMethod::kMpirun:
+      set[env::kControlRank] = "OMPI_COMM_WORLD_RANK";
+      DL_TRY(spawn(plan_.argv, set));
+      break;
+    case plan::LaunchMethod::kDirect:
+      for (int rank = 0; rank < plan_.world_size(); ++rank) {
+        set[env::kControlRank] = std::to_string(rank);
+        DL_TRY(spawn(plan_.argv, set));
+      }
+      break;
+  }
+  return {};
+}
+
+std::vector<AgentLauncher::Ended> AgentLauncher::reap() {
+  std::vector<Ended> ended;
+  for (auto* group : {&current_, &older_}) {
+    for (auto it = group->begin(); it != group->end();) {
+      int status = 0;
+      pid_t done = ::waitpid(it->first, &status, WNOHANG);
+      if (done == 0 || (done < 0 && errno == EINTR)) {
+        ++it;
+        continue;
+      }
+      if (done > 0 && group == &current_) ended.push_back({done, status});
+      it = group->erase(it);
+    }
+  }
+  return ended;
+}
+
+void AgentLauncher::kill_all(int signal) {
+  for (auto* group : {&current_, &older_})
+    for (const auto& [pid, unused] : *group) ::kill(-pid, signal);
+}
+
+}  // namespace dl::supervise

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/first_cause.h"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstring>
+
+#include "launcher/supervise/exit_codes.h"
+
+namespace dl::supervise {
+namespace {
+
+bool is_root_like(const Failure& failure) {
+  if (failure.kind == Failure::Kind::kAgentLost || failure.kind == Failure::Kind::kNotStarted) return true;
+  if (failure.kind != Failure::Kind::kSignal) return false;
+  switch (failure.signal) {
+    case SIGKILL:
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGILL:
+    case SIGFPE:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+std::optional<Failure> first_cause(const std::vector<Failure>& failures) {
+  const Failure* first = nullptr;
+  for (const Failure& failure : failures)
+    if (!failure.asked && (first == nullptr || failure.at_ms < first->at_ms)) first = &failure;
+  if (first == nullptr) return std::nullopt;
+  if (is_root_like(*first)) return *first;
+  const Failure* better = nullptr;
+  for (const Failure& failure : failures) {
+    if (failure.asked || !is_root_like(failure) || failure.at_ms - first->at_ms > kSameMomentMs) continue;
+    if (better == nullptr || failure.at_ms < better->at_ms) better = &failure;
+  }
+  return better != nullptr ? *better : *first;
+}
+
+int exit_status(const Failure& failure) {
+  switch (failure.kind) {
+    case Failure::Kind::kExit:
+      return failure.exit != 0 ? failure.exit : kExitInternal;
+    case Failure::Kind::kSignal:
+      return 128 + failure.signal;
+    case Failure::Kind::kAgentLost:
+      return kExitNodeLost;
+    case Failure::Kind::kNotStarted:
+      return failure.exit != 0 ? failure.exit : kExitCannotStart;
+  }
+  return kExitInternal;
+}
+
+std::string describe(const Failure& failure) {
+  std::string who = fmt::format("learner {}", failure.rank);
+  if (!failure.host.empty()) who += " on " + failure.host;
+  switch (failure.kind) {
+    case Failure::Kind::kExit:
+      return fmt::format("{} exited with code {}", who, failure.exit);
+    case Failure::Kind::kSignal: {
+      const char* name = sigabbrev_np(failure.signal);
+      return fmt::format("{} was killed by signal {} (SIG{})", who, failure.signal, name != nullptr ? name : "?");
+    }
+    case Failure::Kind::kAgentLost:
+      return fmt::format("{} was lost: {}", who, failure.text.empty() ? "its agent is gone" : failure.text);
+    case Failure::Kind::kNotStarted:
+      return fmt::format("{} could not be started: {}", who, failure.text);
+  }
+  return who;
+}
+
+const char* error_code(const Failure& failure) {
+  switch (failure.kind) {
+    case Failure::Kind::kAgentLost:
+      return "S104";
+    case Failure::Kind::kNotStarted:
+      return "C101";
+    default:
+      return "C201";
+  }
+}
+
+}  // namespace dl::supervise

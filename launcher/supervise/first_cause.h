@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which of several failures came first: one learner dies, and milliseconds later all others fail because of it. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dl::supervise {
+
+struct Failure {
+  enum class Kind { kExit, kSignal, kAgentLost, kNotStarted };
+  int rank = 0;
+  std::string host;
+  Kind kind = Kind::kExit;
+  int exit = 0;        // kExit: its code, not 0; kNotStarted: 126 or 127
+  int signal = 0;      // kSignal
+  int64_t at_ms = 0;   // when dlrun heard of it, any monotonic clock
+  bool asked = false;  // dlrun had asked for the end: not a cause
+  std::string text;    // kNotStarted, kAgentLost: why
+};
+
+// The cause among failures: the earliest not asked for. Within kSameMomentMs of it (messages of different nodes may
+// overtake one another) a death that a broken peer connection does not explain (SIGKILL, SIGSEGV, SIGBUS, SIGILL,
+// SIGFPE, or a lost agent) is preferred over an exit code or an abort. None if all were asked for.
+constexpr int64_t kSameMomentMs = 300;
+std::optional<Failure> first_cause(const std::vector<Failure>& failures);
+
+// What dlrun exits with.
+int exit_status(const Failure& failure);
+// "learner 2 on n3 was killed by signal 9 (SIGKILL)".
+std::string describe(const Failure& failure);
+// FfDL's error code: C201 (yours) for a learner that crashed, C101 for a command that cannot be run, S104 (ours) for a
+// lost agent.
+const char* error_code(const Failure& failure);
+
+}  // namespace dl::supervise

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/grace_budget.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace dl::supervise {
+namespace {
+
+constexpr int64_t kPutBackMs = 1000;
+constexpr int64_t kLimitMarginMs = 15000;
+
+std::string seconds(int64_t ms) {
+  return ms < 10000 ? fmt::format("{:.1f} s", static_cast<double>(std::max<int64_t>(ms, 0)) / 1000)
+                    : fmt::format("{} s", (ms + 500) / 1000);
+}
+
+}  // namespace
+
+int64_t time_needed_ms(const SaveTimes& times) {
+  if (times.save_ms == 0) return 0;
+  return static_cast<int64_t>(times.save_ms) * 13 / 10 + 2 * static_cast<int64_t>(times.step_ms) + kPutBackMs;
+}
+
+GraceDecision decide_grace(const SaveTimes& times, std::optional<int64_t> remaining_ms) {
+  GraceDecision decision;
+  int64_t needed = time_needed_ms(times);
+  if (!remaining_ms || needed <= *remaining_ms) return decision;
+  decision.save = false;
+  decision.text = fmt::format("not saved: needs {}, has {}", seconds(needed), seconds(*remaining_ms));
+  return decision;
+}
+
+int64_t time_limit_lead_ms(const SaveTimes& times, int64_t signal_lead_ms, int64_t time_limit_ms) {
+  int64_t lead = times.save_ms > 0 ? time_needed_ms(times) + kLimitMarginMs : signal_lead_ms;
+  return std::clamp<int64_t>(lead, 0, std::max<int64_t>(time_limit_ms / 4, 0));
+}
+
+}  // namespace dl::supervise

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether a save fits before the deadline, and how early to stop before the time limit. Pure; times in milliseconds.
+//
+//   notice          agreed train step S            all saved         deadline
+//     |--- up to 2 train steps ---|------ save -------|-- put back --|
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace dl::supervise {
+
+struct SaveTimes {
+  uint64_t save_ms = 0;  // slowest learner's last save; 0 = unknown
+  uint64_t step_ms = 0;  // time of a train step; 0 = unknown
+};
+
+// save x 1.3 + 2 train steps + 1 s to put the job back. 0 if no save was measured.
+int64_t time_needed_ms(const SaveTimes& times);
+
+struct GraceDecision {
+  bool save = true;
+  std::string text;  // if not: "not saved: needs 41 s, has 12 s"
+};
+// remaining_ms: until the processes are killed; none = no deadline. An unmeasured save is tried.
+GraceDecision decide_grace(const SaveTimes& times, std::optional<int64_t> remaining_ms);
+
+// How long before the end of the time limit to stop: what is needed plus 15 s (Slurm ends a job up to some seconds
+// late, never early, but the agreement and the put-back take a moment); signal_lead_ms while no save was measured;
+// never more than a quarter of the whole time limit.
+int64_t time_limit_lead_ms(const SaveTimes& times, int64_t signal_lead_ms, int64_t time_limit_ms);
+
+}  // namespace dl::supervise

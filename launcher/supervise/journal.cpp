@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/journal.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "launcher/slurm_cli/slurm_cli.h"
+
+namespace dl::supervise {
+namespace {
+constexpr int64_t kRetryMs = 3000;
+constexpr int64_t kStepCommentMs = 30000;
+}  // namespace
+
+Journal::Journal(record::JobDir dir, std::string job_id, Worker* worker)
+    : dir_(std::move(dir)), job_id_(std::move(job_id)), worker_(worker) {}
+
+Status Journal::open() {
+  DL_TRY_ASSIGN(record::EventHistory history, record::read_events(dir_.events()));
+  events_ = std::move(history.events);
+  record::JobSummary summary = record::summarise(events_);
+  attempt_ = summary.attempts;
+  saved_step_ = summary.newest_step;
+  if (summary.state) state_ = *summary.state;
+  DL_TRY_ASSIGN(log_, record::EventLog::open(dir_.events()));
+  log_open_ = true;
+  return {};
+}
+
+void Journal::append(record::Event event) {
+  event.attempt = attempt_;
+  if (restart_ > 0) event.restart = restart_;
+  events_.push_back(event);
+  if (!log_open_) return;
+  Status written = log_.append(std::move(event));
+  if (!written && !log_failed_) std::fprintf(stderr, "dlrun: %s\n", written.error().text.c_str());
+  log_failed_ = !written;
+}
+
+void Journal::begin_attempt(int attempt, int restart) {
+  attempt_ = attempt;
+  restart_ = restart;
+}
+
+void Journal::job(record::JobState state, const std::string& reason, std::optional<int64_t> step,
+                  const std::string& code, std::optional<int> exit) {
+  if (!record::transition_allowed(state_, state) && state != state_ &&
+      !(record::is_final(state_) && state == record::JobState::kDeploy)) {
+    std::fprintf(stderr, "dlrun: refused to record %s after %s\n", record::state_name(state),
+                 record::state_name(state_));
+    return;
+  }
+  state_ = state;
+  reason_ = reason;
+  if (step && *step < 0) step.reset();
+  if (step) saved_step_ = std::max(saved_step_, *step);
+  record::Event event;
+  event.state = state;
+  event.reason = reason;
+  event.step = step;
+  event.code = code;
+  event.exit = exit;
+  append(std::move(event));
+  send_comment();
+}
+
+void Journal::learner(int rank, record::JobState state, const std::string& host, const std::string& reason,
+                      const std::string& code, std::optional<int> exit) {
+  record::Event event;
+  event.learner = rank;
+  event.state = state;
+  event.host = host;
+  event.reason = reason;
+  event.code = code;
+  event.exit = exit;
+  append(std::move(event));
+}
+
+void Journal::saved(int64_t step) {
+  if (step <= saved_step_) return;
+  saved_step_ = step;
+  record::Event event;
+  event.state = record::JobState::kProcessing;
+  event.reason = fmt::format("saved at train step {}", step);
+  event.step = step;
+  append(std::move(event));
+  comment_delayed_ = true;
+}
+
+void Journal::set_user_comment(const std::string& text) {
+  user_comment_ = record::user_part(text);
+  user_comment_known_ = true;
+  send_comment();
+}
+
+void Journal::send_comment() {
+  if (job_id_.empty()) return;
+  comment_pending_ = true;
+  if (!user_comment_known_) return;
+  comment_delayed_ = false;
+  record::JobComment comment;
+  comment.user_text = user_comment_;
+  comment.state = state_;
+  comment.attempt = attempt_;
+  comment.step = saved_step_;
+  comment.dir = dir_.root();
+  comment.reason = reason_;
+  auto ok = std::make_shared<bool>(false);
+  std::string text = record::format_comment(comment);
+  worker_->post([ok, text, id = job_id_] { *ok = slurm_cli::set_comment(id, text).has_value(); },
+                [this, ok] {
+                  comment_pending_ = false;
+                  comment_failed_ = !*ok;
+                },
+                "comment");
+}
+
+void Journal::tick(int64_t now_ms) {
+  if (job_id_.empty()) return;
+  bool retry = comment_failed_ && !comment_pending_ && now_ms - last_comment_ms_ >= kRetryMs;
+  bool delayed = comment_delayed_ && now_ms - last_comment_ms_ >= kStepCommentMs;
+  if (!retry && !delayed) return;
+  last_comment_ms_ = now_ms;
+  send_comment();
+}
+
+}  // namespace dl::supervise

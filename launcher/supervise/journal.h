@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that is written down of a run: events.jsonl and, under Slurm, the job's comment. Refuses transitions that
+// the table does not allow. A comment that cannot be set is tried again; training never waits for it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/record/event_log.h"
+#include "launcher/record/job_comment.h"
+#include "launcher/record/job_dir.h"
+#include "launcher/supervise/worker.h"
+
+namespace dl::supervise {
+
+class Journal {
+ public:
+  // job_id: empty without Slurm.
+  Journal(record::JobDir dir, std::string job_id, Worker* worker);
+
+  // Opens the log; reads what earlier attempts wrote.
+  Status open();
+  const std::vector<record::Event>& events() const { return events_; }
+  record::JobState state() const { return state_; }
+  const std::string& reason() const { return reason_; }
+
+  void begin_attempt(int attempt, int restart);
+  // About the whole job.
+  void job(record::JobState state, const std::string& reason, std::optional<int64_t> step = {},
+           const std::string& code = {}, std::optional<int> exit = {});
+  void learner(int rank, record::JobState state, const std::string& host, const std::string& reason = {},
+               const std::string& code = {}, std::optional<int> exit = {});
+  // All learners know train step `step` to be saved: one event, and the comment at most each half minute.
+  void saved(int64_t step);
+
+  // The user's own comment, once it is known; comments are held back until then.
+  void set_user_comment(const std::string& text);
+  // The newest comment has reached slurmctld (true without Slurm).
+  bool comment_settled() const { return job_id_.empty() || (!comment_pending_ && !comment_failed_); }
+  // Call about each second: tries a failed comment again, sends a delayed one.
+  void tick(int64_t now_ms);
+
+ private:
+  void append(record::Event event);
+  void send_comment();
+
+  record::JobDir dir_;
+  std::string job_id_;
+  Worker* worker_;
+  record::EventLog log_;
+  bool log_open_ = false, log_failed_ = false;
+  std::vector<record::Event> events_;
+  record::JobState state_ = record::JobState::kPending;
+  std::string reason_;
+  int attempt_ = 0, restart_ = 0;
+  int64_t saved_step_ = -1;
+  std::string user_comment_;
+  bool user_comment_known_ = false;
+  bool comment_pending_ = false, comment_failed_ = false, comment_delayed_ = false;
+  int64_t last_comment_ms_ = 0;
+};
+
+}  // namespace dl::supervise

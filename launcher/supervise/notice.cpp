@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/notice.h"
+
+#include <csignal>
+
+namespace dl::supervise {
+namespace {
+
+constexpr int64_t kEarlyS = 120;  // Slurm may send --signal up to a minute early; once more for slow clocks
+constexpr int64_t kClockSlackMs = 5000;
+
+bool starts_with(const std::string& text, const char* start) {
+  return text.rfind(start, 0) == 0;
+}
+
+}  // namespace
+
+const char* stop_cause_name(StopCause cause) {
+  switch (cause) {
+    case StopCause::kPreemption:
+      return "preempted";
+    case StopCause::kTimeLimit:
+      return "time limit";
+    case StopCause::kPause:
+      return "paused";
+    case StopCause::kInterrupt:
+      return "interrupted";
+    case StopCause::kCancelled:
+      return "cancelled";
+    case StopCause::kSlurmRequeue:
+      return "requeued by Slurm";
+    case StopCause::kLeaseLost:
+      return "checkpoint directory lost to another job";
+  }
+  return "stopped";
+}
+
+NoticeReading read_notice(const NoticeInput& input) {
+  NoticeReading reading;
+  const int64_t kill_ms = input.now_ms + input.kill_wait_s * 1000;
+  auto stop = [&](StopCause cause, std::optional<int64_t> deadline_ms) {
+    reading.kind = NoticeReading::Kind::kStop;
+    reading.cause = cause;
+    reading.deadline_ms = deadline_ms;
+    return reading;
+  };
+  if (!input.job) {
+    if (input.signal == SIGTERM) return stop(StopCause::kPreemption, kill_ms);
+    reading.kind = NoticeReading::Kind::kSaveNow;
+    return reading;
+  }
+  const slurm_cli::JobInfo& job = *input.job;
+  if (job.restarts > input.restart_count || job.state == "PENDING" || starts_with(job.state, "REQUEUE"))
+    return stop(StopCause::kSlurmRequeue, kill_ms);
+  if (job.state == "COMPLETING" || starts_with(job.state, "CANCELLED") || starts_with(job.state, "TIMEOUT")) {
+    // scontrol shows COMPLETING for all of these.
+    bool timed_out = job.start_time && job.time_limit_s &&
+                     (*job.start_time + *job.time_limit_s) * 1000 <= input.now_ms + kClockSlackMs;
+    return stop(timed_out ? StopCause::kTimeLimit : StopCause::kCancelled, kill_ms);
+  }
+  int64_t end_ms = job.end_time ? *job.end_time * 1000 : 0;
+  if (job.preempt_time || starts_with(job.state, "PREEMPTED"))
+    return stop(StopCause::kPreemption, end_ms > input.now_ms ? end_ms : kill_ms);
+  if (end_ms > 0 && end_ms - input.now_ms <= (input.signal_lead_s + kEarlyS) * 1000) {
+    reading.kind = NoticeReading::Kind::kWatchTimeLimit;
+    reading.cause = StopCause::kTimeLimit;
+    reading.deadline_ms = end_ms;
+    return reading;
+  }
+  if (input.signal == SIGUSR2) {
+    reading.kind = NoticeReading::Kind::kSaveNow;
+    return reading;
+  }
+  return stop(StopCause::kInterrupt, std::nullopt);
+}
+
+}  // namespace dl::supervise

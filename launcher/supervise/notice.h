@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why Slurm sent a signal, and how long there is: preemption, time limit and scancel look alike in the step, so the job
+// is looked up (launcher/slurm_cli). Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "launcher/slurm_cli/slurm_cli.h"
+
+namespace dl::supervise {
+
+enum class StopCause {
+  kPreemption,    // save, put back into the queue
+  kTimeLimit,     // the same
+  kPause,         // save, put back and hold (dlctl pause)
+  kInterrupt,     // Ctrl-C, or SIGTERM without Slurm: save, end
+  kCancelled,     // scancel: end
+  kSlurmRequeue,  // Slurm has put the job back already and is killing it
+  kLeaseLost,     // another job took the checkpoint directory: end without a save
+};
+const char* stop_cause_name(StopCause cause);  // "preempted", "time limit", ...; static
+
+struct NoticeReading {
+  enum class Kind { kStop, kSaveNow, kWatchTimeLimit, kNothing };
+  Kind kind = Kind::kNothing;
+  StopCause cause = StopCause::kPreemption;
+  std::optional<int64_t> deadline_ms;  // Unix time at which processes may be killed
+};
+
+struct NoticeInput {
+  int signal = 0;                         // SIGTERM or SIGUSR2
+  std::optional<slurm_cli::JobInfo> job;  // none if slurmctld does not answer
+  int64_t now_ms = 0;                     // Unix time
+  int64_t signal_lead_s = 120;            // how long before the time limit the job asked to be told
+  int64_t kill_wait_s = 30;               // Slurm's KillWait: between SIGTERM and SIGKILL of a job that is being ended
+  int restart_count = 0;                  // how often Slurm had put the job back when it started
+};
+
+//   job unknown              SIGTERM: preemption, KillWait seconds; SIGUSR2: save now
+//   put back in the meantime stop, put back by Slurm already (its state is then PENDING or COMPLETING)
+//   being ended              stop: time limit if that has passed, else cancelled
+//   preemption time set      stop, preempted, until the job's end time
+//   end time near            time limit (the supervisor decides when to stop)
+//   else                     SIGUSR2: save now and go on; SIGTERM: somebody's `scancel --signal=TERM`: stop, interrupt
+NoticeReading read_notice(const NoticeInput& input);
+
+}  // namespace dl::supervise

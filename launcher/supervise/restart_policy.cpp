@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/restart_policy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "launcher/supervise/exit_codes.h"
+
+namespace dl::supervise {
+namespace {
+
+using record::JobState;
+using Action = EndDecision::Action;
+
+std::string guard_reason(const RestartLimits& limits, const std::string& why) {
+  return fmt::format("held: {} attempts in a row saved no new train step; last: {}", limits.without_progress, why);
+}
+
+bool guard_trips(const RestartLimits& limits) {
+  return limits.measurable && limits.loop_guard > 0 && limits.without_progress >= limits.loop_guard;
+}
+
+EndDecision end_of_stop(const AttemptEnd& end, const RestartLimits& limits) {
+  EndDecision decision;
+  decision.exit_status = end.all_saved ? kExitSaved : kExitNotSaved;
+  std::string saved = end.all_saved && end.saved_step >= 0
+                          ? fmt::format("saved at train step {}", end.saved_step)
+                          : (end.not_saved_reason.empty() ? "not saved" : end.not_saved_reason);
+  decision.reason = fmt::format("{}: {}", stop_cause_name(*end.stop), saved);
+  switch (*end.stop) {
+    case StopCause::kPause:
+      decision.action = limits.can_requeue ? Action::kHold : Action::kStopped;
+      break;
+    case StopCause::kSlurmRequeue:
+      decision.action = Action::kAlreadyRequeued;
+      break;
+    case StopCause::kInterrupt:
+      decision.action = Action::kStopped;
+      break;
+    case StopCause::kCancelled:
+    case StopCause::kLeaseLost:
+      decision.action = Action::kFail;
+      break;
+    case StopCause::kPreemption:
+    case StopCause::kTimeLimit:
+      if (!limits.can_requeue) {
+        decision.action = Action::kStopped;
+      } else if (*end.stop == StopCause::kTimeLimit && !limits.measurable) {
+        // Without checkpoints it would only run into the same limit again.
+        decision.action = Action::kFail;
+        decision.reason += ", and without --dl-checkpoint it would start from the beginning";
+      } else if (guard_trips(limits)) {
+        decision.action = Action::kHold;
+        decision.reason = guard_reason(limits, decision.reason);
+      } else {
+        decision.action = Action::kRequeue;
+      }
+      break;
+  }
+  return decision;
+}
+
+}  // namespace
+
+int attempts_without_progress(const std::vector<record::Event>& events) {
+  struct Attempt {
+    int64_t step = -1;
+    bool ran = false;
+  };
+  std::vector<std::pair<int, Attempt>> attempts;  // in order
+  size_t counted_from = 0;
+  for (const record::Event& event : events) {
+    if (event.attempt <= 0) continue;
+    if (attempts.empty() || attempts.back().first != event.attempt) attempts.push_back({event.attempt, {}});
+    Attempt& attempt = attempts.back().second;
+    if (event.step) attempt.step = std::max(attempt.step, *event.step);
+    if (event.state == JobState::kProcessing) attempt.ran = true;
+    if (!event.learner && event.state == JobState::kHalted) counted_from = attempts.size();
+  }
+  int count = 0;
+  int64_t best = -1;
+  for (size_t i = 0; i < attempts.size(); ++i) {
+    const Attempt& attempt = attempts[i].second;
+    bool progress = attempt.step > best;
+    best = std::max(best, attempt.step);
+    if (i < counted_from || progress)
+      count = 0;
+    else if (attempt.ran)
+      ++count;
+  }
+  return count;
+}
+
+EndDecision decide_end(const AttemptEnd& end, const RestartLimits& limits) {
+  if (end.all_finished) return EndDecision{Action::kComplete, 0, "all learners finished"};
+  // A failure that came before anything was asked is a failure, also if the notice came in the meantime; but learners
+  // that Slurm's own SIGTERM reached first have not failed.
+  bool by_sigterm = end.failure && end.failure->kind == Failure::Kind::kSignal && end.failure->signal == SIGTERM;
+  if (end.stop && (!end.failure || by_sigterm)) return end_of_stop(end, limits);
+  if (!end.failure) return EndDecision{Action::kFail, kExitInternal, "the learners ended without a cause"};
+
+  EndDecision decision;
+  decision.exit_status = exit_status(*end.failure);
+  decision.reason = describe(*end.failure);
+  if (limits.node_lost && limits.can_requeue && limits.measurable) {
+    // Not the user's fault: Slurm finds another node.
+    decision.action = guard_trips(limits) ? Action::kHold : Action::kRequeue;
+    if (decision.action == Action::kHold) decision.reason = guard_reason(limits, decision.reason);
+    return decision;
+  }
+  bool restartable = end.failure->kind != Failure::Kind::kNotStarted && !end.stop;
+  if (!restartable || limits.restarts_max == 0) {
+    decision.action = Action::kFail;
+  } else if (guard_trips(limits)) {
+    decision.action = limits.can_requeue ? Action::kHold : Action::kFail;
+    decision.reason = guard_reason(limits, decision.reason);
+  } else if (limits.restarts_done >= limits.restarts_max || limits.node_lost) {
+    decision.action = Action::kFail;
+    if (limits.restarts_done > 0) decision.reason += fmt::format(", after {} restarts", limits.restarts_done);
+  } else {
+    decision.action = Action::kRestart;
+  }
+  return decision;
+}
+
+}  // namespace dl::supervise

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What to do when the learners have ended: finish, start them again, put the job back, hold it or fail. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/record/event_log.h"
+#include "launcher/supervise/first_cause.h"
+#include "launcher/supervise/notice.h"
+
+namespace dl::supervise {
+
+// How many attempts in a row, up to and including the last, ended without getting any further: no train step above all
+// earlier ones was saved. Attempts that never got as far as running do not count; a HALTED job (paused, held) starts
+// the count anew, since a person has looked at it.
+int attempts_without_progress(const std::vector<record::Event>& events);
+
+struct AttemptEnd {
+  std::optional<Failure> failure;  // first cause; none: no learner failed
+  std::optional<StopCause> stop;   // a stop was asked for
+  bool all_finished = false;       // every learner exited 0
+  bool all_saved = false;          // every learner that stopped said so by exit code 75 (or 0)
+  int64_t saved_step = -1;         // newest train step known to be saved
+  std::string not_saved_reason;    // why a stop did not save, or empty
+};
+
+struct RestartLimits {
+  int restarts_done = 0;  // inside this allocation
+  int restarts_max = 0;
+  int loop_guard = 2;        // 0 = off
+  int without_progress = 0;  // attempts_without_progress(), this one included
+  bool measurable = false;   // the job has a checkpoint directory, so that progress can be told
+  bool can_requeue = false;  // a batch job that Slurm may put back
+  bool node_lost = false;    // the failure took nodes away: no restart in this allocation
+};
+
+struct EndDecision {
+  enum class Action { kComplete, kRestart, kRequeue, kHold, kAlreadyRequeued, kFail, kStopped };
+  Action action = Action::kFail;
+  int exit_status = 0;
+  std::string reason;  // for events, comment and people
+};
+
+// A stop wins over the failures it brings about; a job that finished all the same is complete. A failure is restarted
+// while restarts are left, unless the loop guard holds.
+EndDecision decide_end(const AttemptEnd& end, const RestartLimits& limits);
+
+}  // namespace dl::supervise

@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/supervisor.h"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+#include "launcher/common/atomic_file.h"
+#include "launcher/common/env_names.h"
+#include "launcher/supervise/exit_codes.h"
+
+namespace dl::supervise {
+namespace {
+
+using record::JobState;
+
+constexpr int64_t kTickMs = 50;
+constexpr int64_t kPingMs = 500;
+constexpr int64_t kStartLimitMs = 300000;  // agents of a large job on a busy cluster
+constexpr int kFailureGraceMs = 500;       // for the others to write a last line when one has failed
+constexpr int64_t kKillLimitMs = 10000;    // after a kill an agent that says nothing counts as lost
+
+std::string own_host_name() {
+  const char* slurm = std::getenv("SLURMD_NODENAME");
+  if (slurm != nullptr) return slurm;
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+}  // namespace
+
+int64_t monotonic_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+int64_t unix_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+Supervisor::Supervisor(plan::LaunchPlan plan, SiteConfig site, RunOptions options)
+    : plan_(std::move(plan)),
+      site_(std::move(site)),
+      options_(std::move(options)),
+      dir_(plan_.job_dir),
+      launcher_(plan_) {}
+
+Supervisor::~Supervisor() {
+  if (!loop_open_) return;
+  if (server_) server_->close_all();
+  uv_timer_stop(&timer_);
+  uv_close(reinterpret_cast<uv_handle_t*>(&timer_), nullptr);
+  for (auto& handle : signals_) uv_close(reinterpret_cast<uv_handle_t*>(handle.get()), nullptr);
+  uv_run(&loop_, UV_RUN_DEFAULT);
+  uv_loop_close(&loop_);
+}
+
+void Supervisor::say(const std::string& line) const {
+  if (!options_.quiet) std::fprintf(stderr, "dlrun: %s\n", line.c_str());
+}
+
+Status Supervisor::set_up() {
+  // Orphans of an agent that was killed come to us, so that they can be found (supervisor_end.cpp).
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  ::signal(SIGPIPE, SIG_IGN);
+  uv_loop_init(&loop_);
+  loop_open_ = true;
+  uv_timer_init(&loop_, &timer_);
+  timer_.data = this;
+  worker_ = std::make_unique<Worker>(&loop_);
+  disk_ = std::make_unique<Worker>(&loop_);
+  journal_ = std::make_unique<Journal>(dir_, plan_.under_slurm ? plan_.job_id : std::string(), worker_.get());
+  run_started_ms_ = unix_ms();
+  if (plan_.end_time_s) end_time_ms_ = *plan_.end_time_s * 1000;
+  DL_TRY(make_directories(dir_.root()));
+  DL_TRY(journal_->open());
+  attempt_ = record::summarise(journal_->events()).attempts;
+  if (plan_.checkpoint) {
+    std::string owner = plan_.under_slurm ? "job " + plan_.job_id : "dlrun " + plan_.job_id;
+    Status leased = lease_.acquire(plan_.checkpoint->path, owner, plan_.under_slurm ? plan_.job_id : std::string());
+    if (!leased) {
+      journal_->begin_attempt(attempt_ + 1, 0);
+      journal_->job(JobState::kDeploy, "");
+      Error error = std::move(leased).error().with_context("checkpoint directory");
+      journal_->job(JobState::kFailed, error.text, {}, "S303", kExitNoDirectory);
+      return error;
+    }
+    last_renew_ms_ = monotonic_ms();
+  }
+  return open_control();
+}
+
+Status Supervisor::open_control() {
+  DL_TRY_ASSIGN(secret_, make_secret());
+  ControlServer::Handlers handlers;
+  handlers.on_hello = [this](ConnectionId id, const Hello& hello) { on_hello(id, hello); };
+  handlers.on_message = [this](ConnectionId id, const Message& message) { on_message(id, message); };
+  handlers.on_closed = [this](ConnectionId id, const std::string& why) { on_closed(id, why); };
+  server_ = std::make_unique<ControlServer>(&loop_, secret_, std::move(handlers));
+  DL_TRY(server_->listen());
+  // The interface that leads to the other nodes; where all is on this one, the loopback.
+  std::string host = "127.0.0.1", own = own_host_name();
+  if (plan_.under_slurm) {
+    auto other = std::find_if(plan_.nodes.begin(), plan_.nodes.end(), [&](const auto& n) { return n.name != own; });
+    if (other != plan_.nodes.end()) {
+      DL_TRY_ASSIGN(host, address_towards(other->name));
+    }
+  }
+  endpoint_ = format_endpoint(host, server_->port());
+  record::ControlInfo info{host, server_->port(), secret_, own, ::getpid()};
+  if (host == "127.0.0.1" && plan_.under_slurm) {
+    // dlctl runs elsewhere: by the node's own name it finds us.
+    info.host = own;
+  }
+  DL_TRY(record::write_control(dir_.control(), info));
+  control_written_ = true;
+  return {};
+}
+
+void Supervisor::watch_signals() {
+  for (int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR2, SIGCHLD}) {
+    auto handle = std::make_unique<uv_signal_t>();
+    uv_signal_init(&loop_, handle.get());
+    handle->data = this;
+    uv_signal_start(
+        handle.get(),
+        [](uv_signal_t* h, int signal) {
+          auto* self = static_cast<Supervisor*>(h->data);
+          if (signal == SIGCHLD) {
+            self->reap_launchers();
+          } else {
+            self->on_signal(signal);
+          }
+        },
+        number);
+    signals_.push_back(std::move(handle));
+  }
+  uv_timer_start(
+      &timer_, [](uv_timer_t* t) { static_cast<Supervisor*>(t->data)->tick(); }, kTickMs, kTickMs);
+}
+
+int Supervisor::run() {
+  if (Status ready = set_up(); !ready) {
+    std::fprintf(stderr, "dlrun: %s\n", ready.error().text.c_str());
+    // The comment tells why even when the job is gone.
+    if (plan_.under_slurm && journal_) {
+      if (auto job = slurm_cli::show_job(plan_.job_id)) journal_->set_user_comment(job->comment);
+      uv_run(&loop_, UV_RUN_DEFAULT);
+    }
+    lease_.release();
+    return kExitNoDirectory;
+  }
+  watch_signals();
+  if (plan_.under_slurm) {
+    auto found = std::make_shared<Result<slurm_cli::JobInfo>>(Error{});
+    worker_->post([found, id = plan_.job_id] { *found = slurm_cli::show_job(id); },
+                  [this, found] {
+                    if (*found) job_ = std::move(**found);
+                    if (job_ && job_->end_time) end_time_ms_ = *job_->end_time * 1000;
+                    journal_->set_user_comment(job_ ? job_->comment : std::string());
+                  });
+  }
+  start_attempt("");
+  uv_run(&loop_, UV_RUN_DEFAULT);
+  return exit_status_;
+}
+
+void Supervisor::start_attempt(const std::string& why) {
+  ++attempt_;
+  phase_ = Phase::kStarting;
+  learners_.assign(static_cast<size_t>(plan_.world_size()), Learner{});
+  failures_.clear();
+  agreement_ = StopAgreement{};
+  stop_.reset();
+  stop_waits_ = node_lost_ = agent_lost_ = killing_ = false;
+  launcher_status_.reset();
+  step_ms_ = 0;
+  attempt_started_ms_ = monotonic_ms();
+  facts_ = plan::RunFacts{};
+  facts_.attempt = attempt_;
+  facts_.restarts = restarts_done_;
+  facts_.run_id = fmt::format("{}-{}-{}", plan_.job_id, attempt_, secret_.substr(0, 6));
+  if (facts_.run_id.size() > 64) facts_.run_id = facts_.run_id.substr(facts_.run_id.size() - 64);
+  journal_->begin_attempt(attempt_, restarts_done_);
+  journal_->job(JobState::kDeploy, why);
+  Status ready = dir_.prepare(attempt_);
+  if (ready && !options_.plan_json.empty()) ready = write_file_atomically(dir_.plan(), options_.plan_json);
+  if (ready) {
+    if (restarts_done_ == 0)
+      say(fmt::format("{} learner{} of {} on {}; logs in {}/logs/latest", plan_.world_size(),
+                      plan_.world_size() == 1 ? "" : "s", plan_.framework,
+                      plan_.nodes.size() == 1 ? plan_.nodes[0].name : fmt::format("{} nodes", plan_.nodes.size()),
+                      dir_.root()));
+    ready = launcher_.start(endpoint_, secret_);
+  }
+  if (!ready) {
+    Failure failure;
+    failure.kind = Failure::Kind::kNotStarted;
+    failure.text = ready.error().text;
+    failure.exit = kExitCannotStart;
+    failures_.push_back(failure);
+    for (Learner& learner : learners_) learner.ended = !learner.said_hello;
+    launcher_.kill_all(SIGKILL);
+    check_attempt_over();
+  }
+}
+
+void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
+  if (hello.role == "ctl") return;
+  bool valid = hello.role == "agent" && hello.rank >= 0 && hello.rank < plan_.world_size() &&
+               phase_ == Phase::kStarting && !learners_[static_cast<size_t>(hello.rank)].said_hello;
+  if (!valid || hello.version != kProtocolVersion) {
+    if (hello.role == "agent" && hello.version != kProtocolVersion)
+      std::fprintf(stderr, "dlrun: the agent on %s is of another version\n", hello.host.c_str());
+    return server_->close(id);
+  }
+  Learner& learner = learners_[static_cast<size_t>(hello.rank)];
+  learner.connection = id;
+  learner.said_hello = true;
+  learner.host = hello.host;
+  learner.address = hello.address;
+  learner.port = hello.port;
+  if (killing_) return server_->send(id, Kill{0});
+  if (std::all_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.said_hello; })) start_learners();
+}
+
+void Supervisor::start_learners() {
+  phase_ = Phase::kRunning;
+  facts_.master_addr = learners_[0].address;
+  facts_.master_port = learners_[0].port;
+  // ::ffff:10.0.0.1 is how a dual-stack socket shows an IPv4 address.
+  if (facts_.master_addr.rfind("::ffff:", 0) == 0) facts_.master_addr.erase(0, 7);
+  for (int rank = 0; rank < plan_.world_size(); ++rank) {
+    Start start;
+    start.context = plan::learner_context(plan_, rank, facts_);
+    start.families = plan_.families;
+    start.environment = plan_.framework_environment;
+    start.activate = plan_.activate;
+    start.command = plan_.command;
+    start.log = dir_.learner_log(attempt_, rank);
+    start.prefix = plan_.world_size() > 1;
+    start.quiet = options_.quiet;
+    if (plan_.checkpoint) start.forced[env::kCheckpoint] = format_checkpoint(*plan_.checkpoint);
+    if (std::string token = lease_.token(); !token.empty()) start.forced[env::kLease] = token;
+    server_->send(learners_[static_cast<size_t>(rank)].connection, start);
+  }
+}
+
+void Supervisor::on_message(ConnectionId id, const Message& message) {
+  for (size_t i = 0; i < learners_.size(); ++i) {
+    if (learners_[i].connection != id) continue;
+    int rank = static_cast<int>(i);
+    if (const auto* started = std::get_if<Started>(&message))
+      on_started(rank, *started);
+    else if (const auto* progress = std::get_if<Progress>(&message))
+      on_progress(rank, *progress);
+    else if (const auto* report = std::get_if<StepReport>(&message))
+      on_step_report(rank, *report);
+    else if (const auto* exited = std::get_if<Exited>(&message))
+      on_exited(rank, *exited);
+    else if (const auto* notice = std::get_if<Notice>(&message))
+      look_up_notice(notice->signal);
+    return;
+  }
+  answer_ctl(id, message);
+}
+
+void Supervisor::on_started(int rank, const Started& started) {
+  Learner& learner = learners_[static_cast<size_t>(rank)];
+  learner.started = true;
+  learner.pid = started.pid;
+  learner.state = JobState::kProcessing;
+  journal_->learner(rank, JobState::kProcessing, learner.host);
+  if (!std::all_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.started || l.ended; })) return;
+  if (running_since_ms_ == 0 || journal_->state() != JobState::kProcessing) {
+    running_since_ms_ = last_save_ms_ = monotonic_ms();
+    journal_->job(JobState::kProcessing, plan_.world_size() == 1 ? "the learner runs" : "all learners run");
+  }
+}
+
+void Supervisor::on_progress(int rank, const Progress& progress) {
+  Learner& learner = learners_[static_cast<size_t>(rank)];
+  int64_t now = monotonic_ms();
+  if (progress.step > learner.step && learner.step >= 0 && now > learner.step_seen_ms) {
+    int64_t each = (now - learner.step_seen_ms) / (progress.step - learner.step);
+    step_ms_ = step_ms_ == 0 ? each : (3 * step_ms_ + each) / 4;
+  }
+  if (progress.step != learner.step) learner.step_seen_ms = now;
+  learner.page_state = progress.state;
+  learner.step = progress.step;
+  learner.save_ms = progress.save_ms;
+  if (progress.saved_step > learner.saved_step) {
+    learner.saved_step = progress.saved_step;
+    last_save_ms_ = now;
+    // What one learner knows to be committed is committed for all.
+    journal_->saved(learner.saved_step);
+  }
+  if (progress.done_request > 0) {
+    agreement_.acted(rank, progress.done_request);
+    if (!agreement_.open() && stop_waits_ && stop_) {
+      stop_waits_ = false;
+      begin_agreement(stop_->save ? ProgressPage::kSaveAndExit : ProgressPage::kExitWithoutSave);
+    }
+  }
+}
+
+void Supervisor::on_exited(int rank, const Exited& exited) {
+  Learner& learner = learners_[static_cast<size_t>(rank)];
+  if (learner.ended) return;
+  learner.ended = true;
+  learner.exit = exited.signal > 0 ? 128 + exited.signal : exited.exit;
+  server_->close(learner.connection);
+  learner.connection = 0;
+  bool stopped = stop_ && (exited.exit == kExitSaved || exited.exit == kExitNotSaved);
+  bool failed = !exited.error.empty() || (learner.exit != 0 && !stopped);
+  if (exited.stragglers > 0 && !killing_)
+    say(fmt::format("learner {} left {} processes behind, which were killed", rank, exited.stragglers));
+  if (!failed) {
+    learner.state = stopped ? JobState::kHalted : JobState::kCompleted;
+    journal_->learner(rank, learner.state, learner.host, "", "", learner.exit);
+    agreement_.gone(rank);
+    settle_agreement();
+    if (stop_ && !stop_->killing && !agreement_.open() &&
+        std::none_of(learners_.begin(), learners_.end(),
+                     [](const Learner& l) { return !l.ended && l.page_state != ProgressPage::kNotAttached; }))
+      stop_without_agreement();  // only such are left as cannot be asked
+  } else {
+    Failure failure;
+    failure.kind = !exited.error.empty() ? Failure::Kind::kNotStarted
+                   : exited.signal > 0   ? Failure::Kind::kSignal
+                                         : Failure::Kind::kExit;
+    failure.signal = exited.signal;
+    failure.exit = exited.error.empty() ? exited.exit : kExitNotFound;
+    if (exited.error.find("Permission denied") != std::string::npos) failure.exit = kExitNotExecutable;
+    failure.asked = exited.asked;
+    failure.text = exited.error;
+    learner_failed(rank, failure);
+  }
+  check_attempt_over();
+}
+
+void Supervisor::learner_failed(int rank, Failure failure) {
+  Learner& learner = learners_[static_cast<size_t>(rank)];
+  failure.rank = rank;
+  failure.host = plan_.nodes.size() > 1 ? learner.host : "";
+  failure.at_ms = monotonic_ms();
+  learner.state = failure.asked ? JobState::kHalted : JobState::kFailed;
+  learner.exit = exit_status(failure);
+  journal_->learner(rank, learner.state, learner.host, failure.asked ? "ended by dlrun" : describe(failure),
+                    failure.asked ? "" : error_code(failure), learner.exit);
+  failures_.push_back(std::move(failure));
+  agreement_.gone(rank);
+  kill_learners(kFailureGraceMs);
+}
+
+void Supervisor::kill_learners(int grace_ms) {
+  if (killing_ && grace_ms > 0) return;
+  killing_ = true;
+  kill_deadline_ms_ = monotonic_ms() + grace_ms + kKillLimitMs;
+  for (const Learner& learner : learners_)
+    if (!learner.ended && learner.connection != 0) server_->send(learner.connection, Kill{grace_ms});
+}
+
+void Supervisor::on_closed(ConnectionId id, const std::string& why) {
+  for (size_t i = 0; i < learners_.size(); ++i) {
+    Learner& learner = learners_[i];
+    if (learner.connection != id) continue;
+    learner.connection = 0;
+    if (learner.ended) return;
+    learner.ended = true;
+    agent_lost_ = true;
+    // The kernel of a killed agent closes its connection; a lost node says nothing at all.
+    bool silent = why.find("timed out") != std::string::npos || why.find("unreachable") != std::string::npos;
+    node_lost_ = node_lost_ || silent;
+    Failure failure;
+    failure.kind = Failure::Kind::kAgentLost;
+    failure.asked = killing_;
+    failure.text = silent ? fmt::format("node {} does not answer ({})", learner.host, why)
+                          : fmt::format("its agent (dl-agent) on {} was killed", learner.host);
+    learner_failed(static_cast<int>(i), failure);
+    check_attempt_over();
+    return;
+  }
+}
+
+void Supervisor::reap_launchers() {
+  for (const AgentLauncher::Ended& ended : launcher_.reap()) launcher_status_ = ended.wait_status;
+  if (!launcher_.running() && launcher_gone_ms_ == 0) launcher_gone_ms_ = monotonic_ms();
+  if (phase_ == Phase::kIdle || phase_ == Phase::kOver) return;
+  if (launcher_.running()) launcher_gone_ms_ = 0;
+}
+
+void Supervisor::check_attempt_over() {
+  if (phase_ != Phase::kStarting && phase_ != Phase::kRunning) return;
+  if (!std::all_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.ended; })) return;
+  phase_ = Phase::kOver;
+  end_attempt();
+}
+
+void Supervisor::tick() {
+  int64_t now = monotonic_ms();
+  reap_launchers();
+  if (now - last_ping_ms_ >= kPingMs) {
+    last_ping_ms_ = now;
+    for (const Learner& learner : learners_)
+      if (learner.connection != 0) server_->send(learner.connection, Ping{});
+  }
+  if (phase_ == Phase::kStarting || phase_ == Phase::kRunning) {
+    bool all_hello = std::all_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.said_hello; });
+    bool launcher_died = !launcher_.running() && launcher_gone_ms_ != 0 && now - launcher_gone_ms_ > 1000;
+    bool too_late = phase_ == Phase::kStarting && now - attempt_started_ms_ > kStartLimitMs;
+    bool deaf = killing_ && now > kill_deadline_ms_;
+    if (launcher_died || too_late || deaf) {
+      for (size_t i = 0; i < learners_.size(); ++i) {
+        Learner& learner = learners_[i];
+        if (learner.ended) continue;
+        learner.ended = true;
+        server_->close(learner.connection);
+        learner.connection = 0;
+        Failure failure;
+        failure.kind = all_hello ? Failure::Kind::kAgentLost : Failure::Kind::kNotStarted;
+        failure.asked = killing_;
+        failure.exit = kExitCannotStart;
+        failure.text = launcher_died ? fmt::format("{} ended before it had started the learners", launcher_name(plan_))
+                                     : fmt::format("no word from it for {} s", kStartLimitMs / 1000);
+        if (launcher_died && all_hello) failure.text = launcher_name(plan_) + " ended while learners were running";
+        agent_lost_ = true;
+        learner_failed(static_cast<int>(i), failure);
+      }
+      launcher_.kill_all(SIGKILL);
+      check_attempt_over();
+      return;
+    }
+    tick_stop(unix_ms());
+  }
+  if (now - last_second_ms_ >= 1000) {
+    last_second_ms_ = now;
+    journal_->tick(now);
+    if (phase_ == Phase::kRunning) {
+      tick_time_limit(unix_ms());
+      tick_periodic_save();
+      look_for_request_file();
+    }
+    if (plan_.checkpoint && !renew_open_ && !finished_ && now - last_renew_ms_ >= 15000) {
+      last_renew_ms_ = now;
+      renew_open_ = true;
+      auto kept = std::make_shared<bool>(true);
+      disk_->post([this, kept] { *kept = lease_.renew(); },
+                  [this, kept] {
+                    renew_open_ = false;
+                    if (!*kept) request_stop(StopCause::kLeaseLost, {}, 0, "another job took the checkpoint directory");
+                  });
+    }
+  }
+}
+
+JobStatus Supervisor::status() const {
+  JobStatus status;
+  status.job = plan_.job_id;
+  status.state = record::state_name(journal_->state());
+  status.reason = journal_->reason();
+  status.attempt = attempt_;
+  status.restarts = restarts_done_;
+  status.max_restarts = plan_.restarts;
+  status.started_ms = unix_ms() - (monotonic_ms() - attempt_started_ms_);
+  if (stop_) status.stopping = stop_->who;
+  for (size_t i = 0; i < learners_.size(); ++i) {
+    const Learner& l = learners_[i];
+    status.learners.push_back(
+        {static_cast<int>(i), l.host, l.pid, record::state_name(l.state), l.step, l.saved_step, l.save_ms});
+  }
+  return status;
+}
+
+void Supervisor::answer_ctl(ConnectionId id, const Message& message) {
+  if (std::holds_alternative<StatusQuery>(message)) {
+    server_->send(id, status());
+  } else if (const auto* pause = std::get_if<Pause>(&message)) {
+    bool taken = request_stop(StopCause::kPause, {}, 0, pause->reason.empty() ? "dlctl pause" : pause->reason);
+    server_->send(id,
+                  Reply{taken, taken ? "the learners save at the next train step they agree on, then the job is held"
+                                     : "the job is being stopped already"});
+  }
+}
+
+}  // namespace dl::supervise

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// dlrun at work. One event loop: agents report, the pure decisions beside this file decide (first_cause,
+// stop_agreement, grace_budget, notice, restart_policy), and this acts. supervisor.cpp runs an attempt,
+// supervisor_stop.cpp stops one, supervisor_end.cpp decides what comes after it.
+//
+//   start_attempt -> agents say hello -> Start to all -> learners run -> all ended -> end_attempt -> restart | finish
+#pragma once
+
+#include <uv.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/common/result.h"
+#include "launcher/common/site_config.h"
+#include "launcher/plan/launch_plan.h"
+#include "launcher/record/job_dir.h"
+#include "launcher/slurm_cli/slurm_cli.h"
+#include "launcher/supervise/agent_launcher.h"
+#include "launcher/supervise/control_server.h"
+#include "launcher/supervise/first_cause.h"
+#include "launcher/supervise/grace_budget.h"
+#include "launcher/supervise/journal.h"
+#include "launcher/supervise/lease.h"
+#include "launcher/supervise/notice.h"
+#include "launcher/supervise/restart_policy.h"
+#include "launcher/supervise/stop_agreement.h"
+#include "launcher/supervise/worker.h"
+
+namespace dl::supervise {
+
+struct RunOptions {
+  bool quiet = false;      // learners' output to their logs alone, and no lines of our own but errors
+  std::string agent_path;  // for the sweep after a lost agent
+  std::string plan_json;   // written to plan.json
+};
+
+class Supervisor {
+ public:
+  Supervisor(plan::LaunchPlan plan, SiteConfig site, RunOptions options);
+  ~Supervisor();
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
+
+  // Runs the job to its end and returns dlrun's exit status. Errors before the first learner is started are printed.
+  int run();
+
+ private:
+  struct Learner {
+    ConnectionId connection = 0;  // 0: none (yet, or any more)
+    bool said_hello = false, started = false, ended = false;
+    std::string host, address;
+    int port = 0, pid = 0;
+    record::JobState state = record::JobState::kDeploy;
+    uint32_t page_state = 0;
+    int64_t step = -1, saved_step = -1;
+    uint64_t save_ms = 0;
+    int64_t step_seen_ms = 0;  // monotonic, when `step` was reported
+    int exit = 0;
+  };
+  struct Stop {
+    StopCause cause = StopCause::kPause;
+    std::string who;                     // text for people
+    int signal = 0;                      // what was sent to us, 0 = none
+    std::optional<int64_t> deadline_ms;  // Unix time
+    bool save = true;
+    std::string not_saved_reason;
+    bool killing = false;
+  };
+
+  // supervisor.cpp
+  Status set_up();
+  Status open_control();
+  void watch_signals();
+  void start_attempt(const std::string& why);
+  void on_hello(ConnectionId id, const Hello& hello);
+  void on_message(ConnectionId id, const Message& message);
+  void on_closed(ConnectionId id, const std::string& why);
+  void on_started(int rank, const Started& started);
+  void on_progress(int rank, const Progress& progress);
+  void on_exited(int rank, const Exited& exited);
+  void start_learners();
+  void learner_failed(int rank, Failure failure);
+  void kill_learners(int grace_ms);
+  void check_attempt_over();
+  void reap_launchers();
+  void tick();
+  void answer_ctl(ConnectionId id, const Message& message);
+  JobStatus status() const;
+  void say(const std::string& line) const;
+
+  // supervisor_stop.cpp
+  void on_signal(int signal);
+  void look_up_notice(int signal);
+  NoticeInput notice_input(int signal) const;
+  void act_on_notice(const NoticeReading& reading, int signal);
+  bool request_stop(StopCause cause, std::optional<int64_t> deadline_ms, int signal, const std::string& who);
+  void begin_agreement(uint32_t kind);
+  void on_step_report(int rank, const StepReport& report);
+  void settle_agreement();
+  void stop_without_agreement();
+  void tick_stop(int64_t now_ms);
+  void tick_time_limit(int64_t now_ms);
+  void tick_periodic_save();
+  void look_for_request_file();
+  SaveTimes save_times() const;
+  int64_t newest_saved_step() const;
+
+  // supervisor_end.cpp
+  void end_attempt();
+  void decide_and_sweep();
+  AttemptEnd attempt_end() const;
+  void carry_out(const EndDecision& decision);
+  void finish(int exit_status);
+  void put_back(bool hold);
+  void keep_start_time();
+  void sweep(std::function<void()> done);
+  void settle_and_finish(int exit_status);
+  bool can_requeue() const;
+
+  plan::LaunchPlan plan_;
+  SiteConfig site_;
+  RunOptions options_;
+  record::JobDir dir_;
+  uv_loop_t loop_{};
+  uv_timer_t timer_{};
+  std::vector<std::unique_ptr<uv_signal_t>> signals_;
+  bool loop_open_ = false;
+  std::unique_ptr<ControlServer> server_;
+  std::unique_ptr<Worker> worker_;  // Slurm's commands
+  std::unique_ptr<Worker> disk_;    // the lease
+  std::unique_ptr<Journal> journal_;
+  AgentLauncher launcher_;
+  Lease lease_;
+
+  // The job
+  std::string secret_, endpoint_;
+  std::optional<slurm_cli::JobInfo> job_;
+  int attempt_ = 0, restarts_done_ = 0;
+  std::optional<int64_t> end_time_ms_;  // Unix time of the time limit
+  int64_t run_started_ms_ = 0;          // Unix time
+  int exit_status_ = 0;
+  bool finished_ = false, control_written_ = false, putting_back_ = false;
+
+  // The attempt
+  enum class Phase { kIdle, kStarting, kRunning, kOver };
+  Phase phase_ = Phase::kIdle;
+  plan::RunFacts facts_;
+  std::vector<Learner> learners_;
+  std::vector<Failure> failures_;
+  bool node_lost_ = false, agent_lost_ = false, killing_ = false;
+  int64_t attempt_started_ms_ = 0, kill_deadline_ms_ = 0, running_since_ms_ = 0, launcher_gone_ms_ = 0;
+  std::optional<int> launcher_status_;
+  std::optional<Stop> stop_;
+  StopAgreement agreement_;
+  int64_t next_request_ = 0;
+  bool stop_waits_ = false;   // a stop waits until the open save is done
+  int64_t step_ms_ = 0;       // smoothed time of a train step
+  int64_t last_save_ms_ = 0;  // monotonic, of the last save seen
+  int64_t last_ping_ms_ = 0, last_second_ms_ = 0, last_renew_ms_ = 0, last_notice_ms_ = 0;
+  bool notice_open_ = false, limit_check_open_ = false, renew_open_ = false;
+  int interrupts_ = 0;
+};
+
+// Monotonic and Unix milliseconds.
+int64_t monotonic_ms();
+int64_t unix_ms();
+
+}  // namespace dl::supervise

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// What comes after an attempt: restart, put back, hold, or the end of the run.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+
+#include "launcher/agent/descendants.h"
+#include "launcher/common/child_process.h"
+#include "launcher/common/env_names.h"
+#include "launcher/common/hostlist.h"
+#include "launcher/common/parse.h"
+#include "launcher/supervise/exit_codes.h"
+#include "launcher/supervise/supervisor.h"
+
+namespace dl::supervise {
+namespace {
+
+using record::JobState;
+
+// How far ahead a requeued job may start again: long enough for its last processes to be gone, else slurmctld adds two
+// minutes (slurm_cli::requeue); an epilog of the site takes longer.
+constexpr std::chrono::seconds kStartDelay{3};
+constexpr std::chrono::seconds kStartDelayEpilog{15};
+constexpr int64_t kSettleLimitMs = 20000;  // for the last comment to reach slurmctld
+
+}  // namespace
+
+bool Supervisor::can_requeue() const {
+  return plan_.under_slurm && job_ && job_->batch && job_->requeue;
+}
+
+AttemptEnd Supervisor::attempt_end() const {
+  AttemptEnd end;
+  end.failure = first_cause(failures_);
+  if (stop_) end.stop = stop_->cause;
+  end.saved_step = newest_saved_step();
+  end.all_finished = std::all_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.exit == 0; }) &&
+                     failures_.empty() && !(stop_ && stop_->killing);
+  bool nobody_failed = std::all_of(learners_.begin(), learners_.end(),
+                                   [](const Learner& l) { return l.exit == 0 || l.exit == kExitSaved; });
+  bool anybody_saved =
+      std::any_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.exit == kExitSaved; });
+  // Once the agreed train step is committed, a learner that stumbles on its way out (its peers are gone) does not
+  // matter.
+  bool committed = stop_ && anybody_saved && agreement_.step() && end.saved_step >= *agreement_.step();
+  if (committed) end.failure.reset();
+  end.all_saved = stop_ && ((nobody_failed && anybody_saved) || committed);
+  if (stop_) end.not_saved_reason = stop_->not_saved_reason;
+  return end;
+}
+
+void Supervisor::end_attempt() {
+  std::optional<Failure> cause = first_cause(failures_);
+  bool by_sigterm = cause && cause->kind == Failure::Kind::kSignal && cause->signal == SIGTERM;
+  bool ask = plan_.under_slurm && !(stop_ && job_) && (!job_ || notice_open_ || by_sigterm);
+  if (!ask) return decide_and_sweep();
+  // Whether Slurm may put the job back is not known yet; or a SIGTERM of Slurm's (some set-ups send it to every process
+  // of a step) ended the learners before its notice was looked up. Ask now what it was.
+  auto found = std::make_shared<Result<slurm_cli::JobInfo>>(Error{});
+  worker_->post([found, id = plan_.job_id] { *found = slurm_cli::show_job(id); },
+                [this, found, by_sigterm] {
+                  if (*found) job_ = std::move(**found);
+                  NoticeReading reading = read_notice(notice_input(SIGTERM));
+                  bool by_slurm = reading.kind != NoticeReading::Kind::kStop || reading.cause != StopCause::kInterrupt;
+                  if (job_ && by_sigterm && !stop_ && by_slurm) {
+                    stop_ = Stop{};
+                    stop_->cause = reading.cause;
+                    stop_->not_saved_reason = "not saved: Slurm's SIGTERM ended the learners";
+                  }
+                  decide_and_sweep();
+                });
+}
+
+void Supervisor::decide_and_sweep() {
+  AttemptEnd end = attempt_end();
+  RestartLimits limits;
+  limits.restarts_done = restarts_done_;
+  limits.restarts_max = plan_.restarts;
+  limits.loop_guard = site_.loop_guard;
+  limits.without_progress = attempts_without_progress(journal_->events());
+  limits.measurable = plan_.checkpoint.has_value() || newest_saved_step() >= 0;
+  limits.can_requeue = can_requeue();
+  limits.node_lost = node_lost_;
+  EndDecision decision = decide_end(end, limits);
+  if (agent_lost_) {
+    sweep([this, decision] { carry_out(decision); });
+  } else {
+    carry_out(decision);
+  }
+}
+
+void Supervisor::sweep(std::function<void()> done) {
+  std::string mark = std::string(env::kRunId) + "=" + facts_.run_id;
+  if (!plan_.under_slurm) {
+    agent::sweep_marked(mark);
+    return done();
+  }
+  if (node_lost_) return done();
+  std::vector<std::string> names;
+  for (const plan::PlannedNode& node : plan_.nodes) names.push_back(node.name);
+  std::string count = std::to_string(names.size());
+  std::vector<std::string> argv = {"srun",
+                                   "--mpi=none",
+                                   "--job-name=sweep",
+                                   "--nodes=" + count,
+                                   "--ntasks=" + count,
+                                   "--ntasks-per-node=1",
+                                   "--nodelist=" + compress_hostlist(names),
+                                   "--overlap",
+                                   "--input=none",
+                                   "--export=ALL",
+                                   "--quiet",
+                                   options_.agent_path,
+                                   "--sweep",
+                                   mark};
+  CommandOptions command;
+  command.timeout = std::chrono::seconds(20);
+  worker_->post([argv, command] { ignore(run_command(argv, command), "nothing more can be done"); }, std::move(done));
+}
+
+void Supervisor::carry_out(const EndDecision& decision) {
+  using Action = EndDecision::Action;
+  std::optional<Failure> cause = first_cause(failures_);
+  std::string code = cause && decision.action != Action::kComplete ? error_code(*cause) : "";
+  int64_t step = newest_saved_step();
+  double seconds = static_cast<double>(monotonic_ms() - attempt_started_ms_) / 1000;
+  switch (decision.action) {
+    case Action::kComplete:
+      journal_->job(JobState::kCompleted, decision.reason, step, "000", 0);
+      say(fmt::format("completed in {}", seconds < 60 ? fmt::format("{:.1f} s", seconds)
+                                                      : format_duration(std::chrono::seconds(std::lround(seconds)))));
+      break;
+    case Action::kRestart:
+      ++restarts_done_;
+      say(fmt::format("{}; restart {} of {}", decision.reason, restarts_done_, plan_.restarts));
+      return start_attempt(fmt::format("restart {} of {}: {}", restarts_done_, plan_.restarts, decision.reason));
+    case Action::kRequeue:
+      journal_->job(JobState::kPending, decision.reason, step, code, decision.exit_status);
+      say(decision.reason + "; the job goes back into the queue");
+      exit_status_ = decision.exit_status;
+      return put_back(false);
+    case Action::kHold:
+      journal_->job(JobState::kHalted, decision.reason, step, code, decision.exit_status);
+      say(decision.reason + "; the job is held: dlctl resume " + plan_.job_id);
+      exit_status_ = decision.exit_status;
+      return put_back(true);
+    case Action::kAlreadyRequeued:
+      journal_->job(JobState::kPending, decision.reason, step, code, decision.exit_status);
+      say(decision.reason);
+      exit_status_ = decision.exit_status;
+      putting_back_ = true;
+      return keep_start_time();
+    case Action::kStopped:
+      journal_->job(JobState::kHalted, decision.reason, step, "", decision.exit_status);
+      say(decision.reason);
+      break;
+    case Action::kFail:
+      journal_->job(JobState::kFailed, decision.reason, step, code, decision.exit_status);
+      std::fprintf(stderr, "dlrun: %s%s\n", decision.reason.c_str(),
+                   cause && cause->kind != Failure::Kind::kNotStarted
+                       ? fmt::format("; its output: {}", dir_.learner_log(attempt_, cause->rank)).c_str()
+                       : "");
+      break;
+  }
+  int status = decision.exit_status;
+  // A local Ctrl-C that could not save ends as the shell expects.
+  if (decision.action == Action::kStopped && status == kExitNotSaved && !plan_.under_slurm && stop_ &&
+      stop_->signal != 0)
+    status = 128 + stop_->signal;
+  settle_and_finish(status);
+}
+
+void Supervisor::settle_and_finish(int exit_status) {
+  exit_status_ = exit_status;
+  finished_ = true;
+  // Agents exit when their connection is closed; what starts them follows.
+  server_->close_all();
+  struct Wait {
+    uv_timer_t timer{};
+    int64_t since = monotonic_ms();
+  };
+  auto* wait = new Wait;
+  uv_timer_init(&loop_, &wait->timer);
+  wait->timer.data = this;
+  uv_timer_start(
+      &wait->timer,
+      [](uv_timer_t* timer) {
+        auto* self = static_cast<Supervisor*>(timer->data);
+        auto* state = reinterpret_cast<Wait*>(timer);
+        self->reap_launchers();
+        int64_t waited = monotonic_ms() - state->since;
+        if (self->launcher_.any_running()) {
+          if (waited > 10000)
+            self->launcher_.kill_all(SIGKILL);
+          else if (waited > 5000)
+            self->launcher_.kill_all(SIGTERM);
+          if (waited < 15000) return;
+        }
+        bool settled = self->journal_->comment_settled() && self->worker_->idle() && self->disk_->idle();
+        if (!settled && waited < kSettleLimitMs) return;
+        uv_timer_stop(timer);
+        uv_close(reinterpret_cast<uv_handle_t*>(timer), [](uv_handle_t* h) { delete reinterpret_cast<Wait*>(h); });
+        self->finish(self->exit_status_);
+      },
+      0, 5);
+}
+
+void Supervisor::finish(int exit_status) {
+  exit_status_ = exit_status;
+  finished_ = true;
+  lease_.release();
+  if (control_written_) ::unlink(dir_.control().c_str());
+  ::unlink(dir_.request().c_str());
+  // What an agent that was killed has left: without Slurm it has come to us.
+  if (!plan_.under_slurm) agent::kill_descendants(std::chrono::seconds(3));
+  uv_stop(&loop_);
+}
+
+void Supervisor::put_back(bool hold) {
+  putting_back_ = true;
+  server_->close_all();
+  lease_.release();
+  if (control_written_) ::unlink(dir_.control().c_str());
+  ::unlink(dir_.request().c_str());
+  auto outcome = std::make_shared<Status>();
+  auto job = plan_.job_id;
+  // Queued behind the comment, which so is set before Slurm begins to kill.
+  worker_->post(
+      [outcome, job, hold] {
+        auto epilog = slurm_cli::has_epilog();
+        *outcome = slurm_cli::requeue(job, hold, epilog && *epilog ? kStartDelayEpilog : kStartDelay);
+      },
+      [this, outcome] {
+        if (!*outcome) {
+          std::fprintf(stderr, "dlrun: the job could not be put back: %s\n", outcome->error().text.c_str());
+          journal_->job(JobState::kFailed, "could not be put back: " + outcome->error().text, {}, "S104", exit_status_);
+          putting_back_ = false;
+          return settle_and_finish(exit_status_);
+        }
+        keep_start_time();
+      });
+}
+
+// The job is being killed, and we with it. Until then its begin time is kept a few seconds ahead, so that Slurm does
+// not replace it by one two minutes later when the last process has gone.
+void Supervisor::keep_start_time() {
+  struct Wait {
+    uv_timer_t timer{};
+    int rounds = 0;
+  };
+  auto* wait = new Wait;
+  uv_timer_init(&loop_, &wait->timer);
+  wait->timer.data = this;
+  uv_timer_start(
+      &wait->timer,
+      [](uv_timer_t* timer) {
+        auto* self = static_cast<Supervisor*>(timer->data);
+        auto* state = reinterpret_cast<Wait*>(timer);
+        if (++state->rounds > 45) {  // KillWait and more
+          uv_timer_stop(timer);
+          uv_close(reinterpret_cast<uv_handle_t*>(timer), [](uv_handle_t* h) { delete reinterpret_cast<Wait*>(h); });
+          return self->finish(self->exit_status_);
+        }
+        self->worker_->post(
+            [job = self->plan_.job_id] {
+              ignore(slurm_cli::set_start_time(job, kStartDelay), "the requeue has set it once already");
+            },
+            {}, "start time");
+      },
+      1000, 1000);
+}
+
+}  // namespace dl::supervise

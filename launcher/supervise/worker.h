@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls that may block (Slurm's commands, the lease's file) on libuv's thread pool, one after the other, so that
+// dlrun's loop never waits for slurmctld. Used from the loop's thread alone.
+#pragma once
+
+#include <uv.h>
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace dl::supervise {
+
+class Worker {
+ public:
+  explicit Worker(uv_loop_t* loop) : loop_(loop) {}
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // Runs `work` on another thread, then `done` on the loop's. A task with a non-empty `key` replaces a waiting one of
+  // the same key (its `done` is never called): only the newest comment counts.
+  void post(std::function<void()> work, std::function<void()> done, const std::string& key = {});
+  bool idle() const { return running_ == nullptr && queue_.empty(); }
+
+ private:
+  struct Task {
+    uv_work_t request{};
+    Worker* owner = nullptr;
+    std::string key;
+    std::function<void()> work, done;
+  };
+  void start_next();
+
+  uv_loop_t* loop_;
+  std::deque<std::unique_ptr<Task>> queue_;
+  std::unique_ptr<Task> running_;
+};
+
+}  // namespace dl::supervise

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/record/event_log.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "launcher/common/atomic_file.h"
+#include "launcher/record/job_comment.h"
+#include "launcher/record/job_dir.h"
+
+namespace dl::record {
+namespace {
+
+class RecordTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/dl-record-XXXXXX";
+    ASSERT_NE(::mkdtemp(name), nullptr);
+    root_ = name;
+  }
+  void TearDown() override { ASSERT_EQ(std::system(("rm -rf '" + root_ + "'").c_str()), 0); }
+  std::string root_;
+};
+
+Event processing(int attempt, std::optional<int64_t> step = {}) {
+  Event event;
+  event.time_ms = 1789000000000;
+  event.attempt = attempt;
+  event.state = JobState::kProcessing;
+  event.step = step;
+  return event;
+}
+
+TEST(EventTest, EveryMemberIsReadBack) {
+  Event event = processing(3, 120);
+  event.reason = "a \"reason\" with a\nnew line and ümlauts";
+  event.learner = 2;
+  event.code = "C201";
+  event.restart = 1;
+  event.exit = 137;
+  event.host = "n3";
+  std::string line = format_event(event);
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+  auto read = parse_event(line);
+  ASSERT_TRUE(read) << read.error().text;
+  EXPECT_EQ(format_event(*read), line);
+  EXPECT_EQ(read->step, 120);
+  EXPECT_EQ(read->learner, 2);
+}
+
+TEST(EventTest, TheDesignsExamplesParse) {
+  EXPECT_TRUE(parse_event(R"({"time_ms":1,"attempt":1,"state":"PROCESSING","reason":"x"})"));
+  EXPECT_TRUE(parse_event(R"({"time_ms":1,"attempt":1,"state":"FAILED","learner":2,"code":"C201","new_member":[1]})"));
+}
+
+TEST(EventTest, BadLinesAreRefused) {
+  const char* lines[] = {"",
+                         "{",
+                         "[]",
+                         "null",
+                         "{}",
+                         R"({"time_ms":1,"attempt":1})",
+                         R"({"time_ms":"1","attempt":1,"state":"PROCESSING"})",
+                         R"({"time_ms":1,"attempt":1,"state":"RUNNING"})",
+                         R"({"time_ms":1,"attempt":1,"state":"FAILED","learner":"two"})",
+                         R"({"time_ms":1,"attempt":1.5,"state":"FAILED"})"};
+  for (const char* line : lines) EXPECT_FALSE(parse_event(line)) << line;
+  EXPECT_FALSE(parse_event("{\"x\":\"" + std::string(100000, 'a') + "\"}"));
+}
+
+TEST(EventTest, BytesThatAreNotUtf8DoNotBreakTheLog) {
+  Event event = processing(1);
+  event.reason = "caf\xe9";
+  EXPECT_TRUE(parse_event(format_event(event)));
+}
+
+TEST_F(RecordTest, ATornLastLineIsPassedOverAndSpoilsNoOther) {
+  std::string path = root_ + "/events.jsonl";
+  auto log = EventLog::open(path);
+  ASSERT_TRUE(log);
+  ASSERT_TRUE(log->append(processing(1)));
+  std::ofstream(path, std::ios::app) << R"({"time_ms":17890)";  // a crash in mid-write
+  log = EventLog::open(path);
+  ASSERT_TRUE(log->append(processing(2)));
+  auto history = read_events(path);
+  ASSERT_TRUE(history);
+  ASSERT_EQ(history->events.size(), 2U);
+  EXPECT_EQ(history->events[1].attempt, 2);
+  EXPECT_EQ(history->skipped_lines, 1);
+}
+
+TEST_F(RecordTest, NoFileIsNoHistory) {
+  auto history = read_events(root_ + "/none");
+  ASSERT_TRUE(history);
+  EXPECT_TRUE(history->events.empty());
+  EXPECT_EQ(summarise(history->events).attempts, 0);
+}
+
+TEST_F(RecordTest, AFolderInItsPlaceIsAnError) {
+  EXPECT_FALSE(read_events(root_));
+  EXPECT_FALSE(EventLog::open(root_));
+}
+
+TEST(SummaryTest, CountsAttemptsAndKeepsTheHighestStep) {
+  Event deploy = processing(1);
+  deploy.state = JobState::kDeploy;
+  Event halted = processing(2);
+  halted.state = JobState::kHalted;
+  halted.reason = "paused";
+  Event learner = processing(2);
+  learner.learner = 0;
+  learner.state = JobState::kFailed;
+  JobSummary summary = summarise({deploy, processing(1, 50), processing(2, 40), halted, learner});
+  EXPECT_EQ(summary.attempts, 2);
+  EXPECT_EQ(summary.newest_step, 50);
+  EXPECT_EQ(summary.state, JobState::kHalted);
+  EXPECT_EQ(summary.reason, "paused");
+}
+
+TEST(CommentTest, IsReadBackWithTheUsersTextInFront) {
+  for (const char* user : {"", "my run | with a bar", "dl: not ours"}) {
+    JobComment comment;
+    comment.user_text = user;
+    comment.state = JobState::kHalted;
+    comment.attempt = 3;
+    comment.step = 120;
+    comment.dir = "/home/a b/dl-12";
+    comment.reason = "paused: saved at train step 120";
+    auto read = parse_comment(format_comment(comment));
+    ASSERT_TRUE(read) << format_comment(comment);
+    EXPECT_EQ(read->user_text, user);
+    EXPECT_EQ(read->state, JobState::kHalted);
+    EXPECT_EQ(read->attempt, 3);
+    EXPECT_EQ(read->step, 120);
+    EXPECT_EQ(read->dir, "/home/a b/dl-12");
+    EXPECT_EQ(read->reason, comment.reason);
+  }
+}
+
+TEST(CommentTest, ForeignTextIsNotOurs) {
+  for (const char* text : {"", "dl:", "dl:RUNNING", "hello", "x dl:FAILED attempt=1"}) {
+    EXPECT_FALSE(parse_comment(text)) << text;
+    EXPECT_EQ(user_part(text), text);
+  }
+}
+
+TEST(CommentTest, FitsIntoSlurmsLimit) {
+  JobComment comment;
+  comment.user_text = std::string(5000, 'u');
+  comment.reason = std::string(5000, 'r');
+  EXPECT_LE(format_comment(comment).size(), 1024U);
+}
+
+TEST(JobDirTest, PatternsAreExpanded) {
+  EXPECT_EQ(expand_job_dir("dl-%j", "/home/a", "12"), "/home/a/dl-12");
+  EXPECT_EQ(expand_job_dir("/scratch/%j/", "/home/a", "12"), "/scratch/12");
+  EXPECT_EQ(expand_job_dir("a%%j%x", "/b", "12"), "/b/a%j%x");
+}
+
+TEST_F(RecordTest, FoldersAreMadeAndLatestPointsAtTheNewestAttempt) {
+  JobDir dir(root_ + "/deep/er");
+  ASSERT_TRUE(dir.prepare(1));
+  ASSERT_TRUE(dir.prepare(2));
+  char target[64] = "";
+  ASSERT_GT(::readlink((dir.logs() + "/latest").c_str(), target, sizeof target - 1), 0);
+  EXPECT_STREQ(target, "attempt-2");
+  EXPECT_EQ(::access(dir.results().c_str(), F_OK), 0);
+}
+
+TEST_F(RecordTest, ControlAndRequestFilesAreReadBack) {
+  ASSERT_TRUE(write_control(root_ + "/control.json", {"10.0.0.1", 4711, "00ff", "n1", 42}));
+  auto info = read_control(root_ + "/control.json");
+  ASSERT_TRUE(info);
+  EXPECT_EQ(info->host, "10.0.0.1");
+  EXPECT_EQ(info->port, 4711);
+  EXPECT_EQ(info->pid, 42);
+  ASSERT_TRUE(write_request(root_ + "/request.json", {"pause", "why"}));
+  EXPECT_EQ(read_request(root_ + "/request.json")->action, "pause");
+  ASSERT_TRUE(write_file_atomically(root_ + "/bad", "{\"host\":1,\"port\":99999}"));
+  EXPECT_FALSE(read_control(root_ + "/bad"));
+  EXPECT_FALSE(read_request(root_ + "/bad"));
+  EXPECT_EQ(read_control(root_ + "/none").error().code, Errc::kNotFound);
+}
+
+}  // namespace
+}  // namespace dl::record

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parsers against output of Slurm 22.05.8.
+#include "launcher/slurm_cli/slurm_cli.h"
+
+#include <gtest/gtest.h>
+
+namespace dl::slurm_cli {
+namespace {
+
+const char* const kShowJob = R"(JobId=12 JobName=train.sh
+   UserId=alice(1001) GroupId=alice(1001) MCS_label=N/A
+   Priority=4294901759 Nice=0 Account=nlp QOS=borrow
+   JobState=RUNNING Reason=None Dependency=(null)
+   Requeue=1 Restarts=2 BatchFlag=1 Reboot=0 ExitCode=0:0
+   RunTime=00:00:05 TimeLimit=1-01:00:00 TimeMin=N/A
+   SubmitTime=2026-11-21T03:00:00 EligibleTime=2026-11-21T03:00:00
+   StartTime=2026-11-21T03:00:01 EndTime=2026-11-21T04:00:01 Deadline=N/A
+   PreemptEligibleTime=2026-11-21T03:00:01 PreemptTime=None
+   NodeList=n[1-2]
+   BatchHost=n1
+   Comment=my own | dl:PROCESSING attempt=1 dir=/home/a b/dl-12 reason=x=y
+   Command=/home/a b/train.sh
+   WorkDir=/home/a b
+   StdOut=/home/a b/slurm-12.out
+)";
+
+TEST(SlurmCliTest, ShowJob) {
+  auto job = parse_show_job(kShowJob);
+  ASSERT_TRUE(job) << job.error().text;
+  EXPECT_EQ(job->job_id, "12");
+  EXPECT_EQ(job->user, "alice");
+  EXPECT_EQ(job->state, "RUNNING");
+  EXPECT_EQ(job->qos, "borrow");
+  EXPECT_TRUE(job->requeue);
+  EXPECT_TRUE(job->batch);
+  EXPECT_FALSE(job->held);
+  EXPECT_EQ(job->restarts, 2);
+  EXPECT_EQ(job->time_limit_s, 25 * 3600);
+  EXPECT_EQ(*job->end_time - *job->start_time, 3600);
+  EXPECT_FALSE(job->preempt_time);
+  EXPECT_EQ(job->comment, "my own | dl:PROCESSING attempt=1 dir=/home/a b/dl-12 reason=x=y");
+  EXPECT_EQ(job->work_dir, "/home/a b");
+  EXPECT_EQ(job->node_list, "n[1-2]");
+}
+
+TEST(SlurmCliTest, ShowJobOfSomethingElse) {
+  EXPECT_FALSE(parse_show_job(""));
+  EXPECT_FALSE(parse_show_job("slurm_load_jobs error: Invalid job id specified"));
+}
+
+TEST(SlurmCliTest, Squeue) {
+  std::string line =
+      "12\x1fPENDING\x1fJobHeldUser\x1f"
+      "alice\x1f"
+      "debug\x1fnormal\x1fnlp\x1fN/A\x1fN/A\x1f"
+      "2026-11-21T03:00:00\x1f\x1f/home\x1ftrain\x1f(null)\n";
+  auto jobs = parse_squeue(line + line);
+  ASSERT_TRUE(jobs) << jobs.error().text;
+  ASSERT_EQ(jobs->size(), 2U);
+  EXPECT_EQ(jobs->at(0).reason, "JobHeldUser");
+  EXPECT_TRUE(jobs->at(0).held);
+  EXPECT_EQ(jobs->at(0).comment, "");
+  EXPECT_FALSE(jobs->at(0).start_time);
+  EXPECT_FALSE(parse_squeue("nonsense\n"));
+  EXPECT_TRUE(parse_squeue("")->empty());
+}
+
+TEST(SlurmCliTest, Times) {
+  EXPECT_TRUE(parse_slurm_time("2026-11-21T03:00:00"));
+  for (const char* text : {"", "None", "N/A", "Unknown", "03:00", "2026-11-21T03:00:00Z"})
+    EXPECT_FALSE(parse_slurm_time(text)) << text;
+}
+
+TEST(SlurmCliTest, Versions) {
+  EXPECT_EQ(parse_version("slurm-wlm 22.05.8")->micro, 8);
+  EXPECT_TRUE(parse_version("slurm 24.05.0-0rc1")->at_least(24, 5));
+  EXPECT_FALSE(parse_version("slurm-wlm 23.11.4")->at_least(24, 5));
+  EXPECT_FALSE(parse_version("unknown"));
+}
+
+}  // namespace
+}  // namespace dl::slurm_cli

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// First cause, grace budget, notices, restart policy and loop guard: tables.
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "launcher/supervise/exit_codes.h"
+#include "launcher/supervise/first_cause.h"
+#include "launcher/supervise/grace_budget.h"
+#include "launcher/supervise/notice.h"
+#include "launcher/supervise/restart_policy.h"
+
+namespace dl::supervise {
+namespace {
+
+using record::Event;
+using record::JobState;
+using Action = EndDecision::Action;
+
+Failure exited(int rank, int code, int64_t at, bool asked = false) {
+  Failure f;
+  f.rank = rank;
+  f.exit = code;
+  f.at_ms = at;
+  f.asked = asked;
+  return f;
+}
+Failure killed(int rank, int signal, int64_t at, bool asked = false) {
+  Failure f;
+  f.rank = rank;
+  f.kind = Failure::Kind::kSignal;
+  f.signal = signal;
+  f.at_ms = at;
+  f.asked = asked;
+  return f;
+}
+Failure lost(int rank, int64_t at) {
+  Failure f;
+  f.rank = rank;
+  f.kind = Failure::Kind::kAgentLost;
+  f.at_ms = at;
+  return f;
+}
+
+TEST(FirstCauseTest, Table) {
+  struct Row {
+    const char* what;
+    std::vector<Failure> failures;
+    int rank, status;
+  };
+  const Row rows[] = {
+      {"the earliest", {exited(2, 3, 100), exited(0, 1, 500)}, 2, 3},
+      {"not those that were asked", {killed(0, SIGTERM, 90, true), exited(2, 3, 100)}, 2, 3},
+      {"a kill explains the broken connections around it", {exited(0, 1, 100), killed(1, SIGKILL, 150)}, 1, 137},
+      {"but not those long before", {exited(0, 1, 100), killed(1, SIGKILL, 900)}, 0, 1},
+      {"an abort may be a consequence", {exited(0, 1, 100), killed(1, SIGABRT, 101)}, 0, 1},
+      {"a segmentation fault is not", {killed(0, SIGABRT, 100), killed(1, SIGSEGV, 120)}, 1, 139},
+      {"a lost agent", {exited(0, 1, 100), lost(3, 200)}, 3, kExitNodeLost},
+  };
+  for (const Row& row : rows) {
+    auto cause = first_cause(row.failures);
+    ASSERT_TRUE(cause) << row.what;
+    EXPECT_EQ(cause->rank, row.rank) << row.what;
+    EXPECT_EQ(exit_status(*cause), row.status) << row.what;
+  }
+  EXPECT_FALSE(first_cause({}));
+  EXPECT_FALSE(first_cause({killed(0, SIGKILL, 1, true)}));
+}
+
+TEST(FirstCauseTest, IsNamedForPeople) {
+  Failure f = killed(2, SIGKILL, 1);
+  f.host = "n3";
+  EXPECT_EQ(describe(f), "learner 2 on n3 was killed by signal 9 (SIGKILL)");
+  EXPECT_STREQ(error_code(f), "C201");
+  EXPECT_STREQ(error_code(lost(0, 1)), "S104");
+  EXPECT_EQ(describe(exited(0, 3, 1)), "learner 0 exited with code 3");
+}
+
+TEST(GraceBudgetTest, Table) {
+  EXPECT_TRUE(decide_grace({0, 0}, 100).save) << "unmeasured: tried";
+  EXPECT_TRUE(decide_grace({30000, 100}, std::nullopt).save) << "no deadline";
+  EXPECT_TRUE(decide_grace({1000, 100}, 2500).save);
+  EXPECT_FALSE(decide_grace({1000, 100}, 2499).save);
+  EXPECT_EQ(decide_grace({30769, 0}, 12000).text, "not saved: needs 41 s, has 12 s");
+  EXPECT_FALSE(decide_grace({1, 0}, -5000).save);
+}
+
+TEST(GraceBudgetTest, TimeLimitLead) {
+  EXPECT_EQ(time_limit_lead_ms({0, 0}, 120000, 3600000), 120000) << "unmeasured: as the site says";
+  EXPECT_EQ(time_limit_lead_ms({10000, 500}, 120000, 3600000), 10000 * 13 / 10 + 1000 + 1000 + 15000);
+  EXPECT_EQ(time_limit_lead_ms({0, 0}, 120000, 60000), 15000) << "never more than a quarter of the limit";
+  EXPECT_EQ(time_limit_lead_ms({0, 0}, 120000, -5), 0);
+}
+
+TEST(NoticeTest, Table) {
+  constexpr int64_t kNow = 1789000000;
+  struct Row {
+    const char* what;
+    int signal;
+    const char* state;
+    std::optional<int64_t> end_in, preempt_in, limit_ends_in;
+    int restarts;
+    NoticeReading::Kind kind;
+    StopCause cause;
+    std::optional<int64_t> deadline_in;
+  };
+  using K = NoticeReading::Kind;
+  const Row rows[] = {
+      {"preempted with grace", SIGTERM, "RUNNING", 15, -1, 3000, 0, K::kStop, StopCause::kPreemption, 15},
+      {"preempted, by the job's own signal", SIGUSR2, "RUNNING", 15, -1, 3000, 0, K::kStop, StopCause::kPreemption, 15},
+      {"time limit comes", SIGUSR2, "RUNNING", 118, {}, 118, 0, K::kWatchTimeLimit, StopCause::kTimeLimit, 118},
+      {"sent by a person", SIGUSR2, "RUNNING", 3000, {}, 3000, 0, K::kSaveNow, StopCause::kPreemption, {}},
+      {"sent by a person, to end", SIGTERM, "RUNNING", 3000, {}, 3000, 0, K::kStop, StopCause::kInterrupt, {}},
+      {"no limit at all", SIGTERM, "RUNNING", {}, {}, {}, 0, K::kStop, StopCause::kInterrupt, {}},
+      {"scancel", SIGTERM, "COMPLETING", 0, {}, 3000, 0, K::kStop, StopCause::kCancelled, 30},
+      {"scancel, shown plainly", SIGTERM, "CANCELLED", 0, {}, 3000, 0, K::kStop, StopCause::kCancelled, 30},
+      {"the limit has passed", SIGTERM, "COMPLETING", 0, {}, -1, 0, K::kStop, StopCause::kTimeLimit, 30},
+      {"Slurm has put it back", SIGTERM, "COMPLETING", 0, -15, 3000, 1, K::kStop, StopCause::kSlurmRequeue, 30},
+      {"and shows it pending", SIGTERM, "PENDING", {}, {}, 3000, 0, K::kStop, StopCause::kSlurmRequeue, 30},
+  };
+  for (const Row& row : rows) {
+    NoticeInput input;
+    input.signal = row.signal;
+    input.now_ms = kNow * 1000;
+    slurm_cli::JobInfo job;
+    job.state = row.state;
+    if (row.end_in) job.end_time = kNow + *row.end_in;
+    if (row.preempt_in) job.preempt_time = kNow + *row.preempt_in;
+    if (row.limit_ends_in) {
+      job.start_time = kNow - 600;
+      job.time_limit_s = 600 + *row.limit_ends_in;
+    }
+    job.restarts = row.restarts;
+    input.job = job;
+    NoticeReading reading = read_notice(input);
+    EXPECT_EQ(static_cast<int>(reading.kind), static_cast<int>(row.kind)) << row.what;
+    if (row.kind == K::kStop) EXPECT_STREQ(stop_cause_name(reading.cause), stop_cause_name(row.cause)) << row.what;
+    if (row.deadline_in) {
+      ASSERT_TRUE(reading.deadline_ms) << row.what;
+      EXPECT_EQ(*reading.deadline_ms, (kNow + *row.deadline_in) * 1000) << row.what;
+    } else {
+      EXPECT_FALSE(reading.deadline_ms) << row.what;
+    }
+  }
+}
+
+TEST(NoticeTest, WithoutAnAnswerOfSlurmASigtermIsTakenSeriously) {
+  NoticeInput input;
+  input.signal = SIGTERM;
+  EXPECT_EQ(read_notice(input).kind, NoticeReading::Kind::kStop);
+  input.signal = SIGUSR2;
+  EXPECT_EQ(read_notice(input).kind, NoticeReading::Kind::kSaveNow);
+}
+
+Event event(int attempt, JobState state, std::optional<int64_t> step = {}) {
+  Event e;
+  e.attempt = attempt;
+  e.state = state;
+  e.step = step;
+  return e;
+}
+
+TEST(LoopGuardTest, CountsAttemptsThatGotNoFurther) {
+  using J = JobState;
+  EXPECT_EQ(attempts_without_progress({}), 0);
+  EXPECT_EQ(attempts_without_progress({event(1, J::kDeploy)}), 0) << "did not run";
+  std::vector<Event> log = {event(1, J::kDeploy), event(1, J::kProcessing)};
+  EXPECT_EQ(attempts_without_progress(log), 1);
+  log.push_back(event(1, J::kProcessing, 50));
+  EXPECT_EQ(attempts_without_progress(log), 0);
+  log.push_back(event(2, J::kProcessing));
+  EXPECT_EQ(attempts_without_progress(log), 1);
+  log.push_back(event(2, J::kProcessing, 50));
+  EXPECT_EQ(attempts_without_progress(log), 1) << "the same step is no progress";
+  log.push_back(event(3, J::kProcessing, 40));
+  EXPECT_EQ(attempts_without_progress(log), 2);
+  log.push_back(event(4, J::kProcessing, 51));
+  EXPECT_EQ(attempts_without_progress(log), 0);
+  log.push_back(event(5, J::kProcessing));
+  log.push_back(event(5, J::kHalted));
+  EXPECT_EQ(attempts_without_progress(log), 0) << "a person has resumed it";
+  log.push_back(event(6, J::kProcessing));
+  EXPECT_EQ(attempts_without_progress(log), 1);
+}
+
+struct PolicyRow {
+  const char* what;
+  AttemptEnd end;
+  RestartLimits limits;
+  Action action;
+  int status;
+};
+
+AttemptEnd failed(Failure failure) {
+  AttemptEnd end;
+  end.failure = std::move(failure);
+  return end;
+}
+AttemptEnd stopped(StopCause cause, bool saved, int64_t step = 10) {
+  AttemptEnd end;
+  end.stop = cause;
+  end.all_saved = saved;
+  end.saved_step = step;
+  return end;
+}
+RestartLimits limits(int done, int max, int without_progress, bool measurable, bool can_requeue) {
+  RestartLimits l;
+  l.restarts_done = done;
+  l.restarts_max = max;
+  l.without_progress = without_progress;
+  l.measurable = measurable;
+  l.can_requeue = can_requeue;
+  return l;
+}
+
+TEST(RestartPolicyTest, Table) {
+  AttemptEnd complete;
+  complete.all_finished = true;
+  AttemptEnd complete_while_stopping = complete;
+  complete_while_stopping.stop = StopCause::kPreemption;
+  AttemptEnd failed_then_stopped = failed(exited(1, 3, 1));
+  failed_then_stopped.stop = StopCause::kPreemption;
+  AttemptEnd sigterm_first = failed(killed(1, SIGTERM, 1));
+  sigterm_first.stop = StopCause::kPreemption;
+  Failure unknown_command = exited(0, 127, 1);
+  unknown_command.kind = Failure::Kind::kNotStarted;
+  RestartLimits node_lost = limits(0, 3, 0, true, true);
+  node_lost.node_lost = true;
+  const PolicyRow rows[] = {
+      {"all finished", complete, {}, Action::kComplete, 0},
+      {"finished although a stop was asked", complete_while_stopping, {}, Action::kComplete, 0},
+      {"a failure, no restarts", failed(exited(1, 3, 1)), limits(0, 0, 1, true, true), Action::kFail, 3},
+      {"a failure, restarts left", failed(killed(1, 9, 1)), limits(1, 2, 0, true, true), Action::kRestart, 137},
+      {"none left", failed(killed(1, 9, 1)), limits(2, 2, 0, true, true), Action::kFail, 137},
+      {"the loop guard holds", failed(exited(1, 3, 1)), limits(1, 9, 2, true, true), Action::kHold, 3},
+      {"without Slurm it fails", failed(exited(1, 3, 1)), limits(1, 9, 2, true, false), Action::kFail, 3},
+      {"progress cannot be told", failed(exited(1, 3, 1)), limits(1, 9, 2, false, true), Action::kRestart, 3},
+      {"no restart for what cannot start", failed(unknown_command), limits(0, 9, 0, true, true), Action::kFail, 127},
+      {"a node lost goes back to the queue", failed(lost(1, 1)), node_lost, Action::kRequeue, kExitNodeLost},
+      {"failed before the notice", failed_then_stopped, limits(0, 0, 0, true, true), Action::kFail, 3},
+      {"Slurm's SIGTERM is no failure", sigterm_first, limits(0, 0, 0, true, true), Action::kRequeue, kExitNotSaved},
+      {"preempted, saved", stopped(StopCause::kPreemption, true), limits(0, 0, 0, true, true), Action::kRequeue,
+       kExitSaved},
+      {"preempted, not saved, once", stopped(StopCause::kPreemption, false), limits(0, 0, 1, true, true),
+       Action::kRequeue, kExitNotSaved},
+      {"twice", stopped(StopCause::kPreemption, false), limits(0, 0, 2, true, true), Action::kHold, kExitNotSaved},
+      {"preempted, cannot be put back", stopped(StopCause::kPreemption, true), limits(0, 0, 0, true, false),
+       Action::kStopped, kExitSaved},
+      {"time limit, saved", stopped(StopCause::kTimeLimit, true), limits(0, 0, 0, true, true), Action::kRequeue,
+       kExitSaved},
+      {"time limit without checkpoints", stopped(StopCause::kTimeLimit, false, -1), limits(0, 0, 0, false, true),
+       Action::kFail, kExitNotSaved},
+      {"paused", stopped(StopCause::kPause, true), limits(0, 0, 0, true, true), Action::kHold, kExitSaved},
+      {"paused without Slurm", stopped(StopCause::kPause, true), limits(0, 0, 0, true, false), Action::kStopped,
+       kExitSaved},
+      {"Ctrl-C", stopped(StopCause::kInterrupt, true), {}, Action::kStopped, kExitSaved},
+      {"scancel", stopped(StopCause::kCancelled, false), limits(0, 0, 0, true, true), Action::kFail, kExitNotSaved},
+      {"Slurm put it back", stopped(StopCause::kSlurmRequeue, false), limits(0, 0, 0, true, true),
+       Action::kAlreadyRequeued, kExitNotSaved},
+  };
+  for (const PolicyRow& row : rows) {
+    EndDecision decision = decide_end(row.end, row.limits);
+    EXPECT_EQ(static_cast<int>(decision.action), static_cast<int>(row.action)) << row.what << ": " << decision.reason;
+    EXPECT_EQ(decision.exit_status, row.status) << row.what;
+    EXPECT_FALSE(decision.reason.empty()) << row.what;
+  }
+}
+
+}  // namespace
+}  // namespace dl::supervise

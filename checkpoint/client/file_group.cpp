@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 
@@ -255,6 +257,7 @@ class FileGroup final : public Group {
   // The last to leave takes the folder away.
   void leave() {
     if (!joined_ && !said_hello_) return;
+    if (pid_ != ::getpid()) return;  // a forked child closes its copy; the rank is still there
     io_.unlink(root_ + "/hello-" + std::to_string(rank_));
     auto entries = list_directory(io_, root_);
     if (!entries) return;
@@ -267,6 +270,7 @@ class FileGroup final : public Group {
   std::string root_, up_, down_, hello_, session_;
   int rank_, size_;
   double timeout_s_;
+  pid_t pid_ = ::getpid();
   bool joined_ = false, said_hello_ = false;
   uint64_t operation_ = 0, exchange_ = 0;
   std::vector<std::string> said_;  // rank 0: broadcasts that may not have been read yet

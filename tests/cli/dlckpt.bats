@@ -1,0 +1,131 @@
+#!/usr/bin/env bats
+# dlckpt as a user types it, on the golden checkpoint and on copies of it that are damaged.
+
+setup() {
+  dlckpt=${top_builddir:?}/checkpoint/dlckpt
+  dir=$BATS_TEST_TMPDIR/ckpt
+  mkdir -p "$dir"
+  cp -r "${top_srcdir:?}"/tests/data/checkpoint/v1/step-* "$dir"
+  chmod -R u+w "$dir"
+  name=$(basename "$dir"/step-*)
+}
+
+@test "dlckpt --help and --version answer, and every command has help" {
+  run "$dlckpt" --help
+  [ "$status" -eq 0 ]
+  [[ $output == *verify* ]]
+  run "$dlckpt" --version
+  [ "$status" -eq 0 ]
+  for command in ls show verify; do
+    run "$dlckpt" "$command" --help
+    [ "$status" -eq 0 ]
+  done
+}
+
+@test "dlckpt refuses a wrong command line with status 2" {
+  for line in '' 'nonsense' 'ls' 'verify' 'show --step -1 x' 'show --step x y' 'ls --nonsense x' 'show --depth 0 x'; do
+    # shellcheck disable=SC2086
+    run "$dlckpt" $line
+    [ "$status" -eq 2 ] || { echo "$line: $status"; false; }
+    [ -n "$output" ]
+  done
+}
+
+@test "dlckpt ls lists a checkpoint, as text and as JSON" {
+  run "$dlckpt" ls "$dir"
+  [ "$status" -eq 0 ]
+  [[ ${lines[1]} == *committed*$name ]]
+  "$dlckpt" ls --json "$dir" | jq -e '.[0] | .step == 1 and .state == "committed" and .ranks == 2 and .bytes > 90000'
+}
+
+@test "dlckpt show describes it, by directory, by name and with a slash behind" {
+  for path in "$dir" "$dir/" "$dir/$name" "$dir/$name/"; do
+    run "$dlckpt" show --tensors "$path"
+    [ "$status" -eq 0 ]
+    [[ $output == *"train step 1, "*" by 2 ranks"* ]]
+    [[ $output == *model/weights* ]]
+  done
+  cd "$dir/$name/.."
+  run "$dlckpt" show "$name"
+  [ "$status" -eq 0 ]
+  "$dlckpt" show --json "$dir" | jq -e '(.tensors | map(select(.path == "rows"))[0] | .shape == [10, 3] and .shards == 2)
+    and (.groups | map(.group) | index("model/") != null) and .blobs[0].path == "data/cursor"'
+}
+
+@test "dlckpt verify judges without libhdf5" {
+  run "$dlckpt" verify "$dir"
+  [ "$status" -eq 0 ]
+  [[ $output == *"$name: verified"* ]]
+  run "$dlckpt" verify --quiet "$dir/$name"
+  [ "$status" -eq 0 ]
+  [ -z "$output" ]
+  if command -v ldd >/dev/null; then
+    program=$dlckpt
+    [ -x "$top_builddir/checkpoint/.libs/dlckpt" ] && program=$top_builddir/checkpoint/.libs/dlckpt
+    run ldd "$program"
+    [[ $output != *hdf5* ]]
+  fi
+}
+
+@test "dlckpt says what is damaged with status 1" {
+  printf X | dd of="$dir/$name/r00000.h5" bs=1 seek=50000 conv=notrunc status=none
+  run "$dlckpt" verify "$dir"
+  [ "$status" -eq 1 ]
+  [[ $output == *"$name: damaged:"*"r00000.h5"*checksum* ]]
+  "$dlckpt" verify --json "$dir" >"$BATS_TEST_TMPDIR/out" || true
+  jq -e '.[0].verified == false and (.[0].reason | contains("checksum"))' "$BATS_TEST_TMPDIR/out"
+  # ls looks at no data, so it does not see that; a missing file it sees.
+  run "$dlckpt" ls "$dir"
+  [ "$status" -eq 0 ]
+  rm "$dir/$name/r00001.h5"
+  run "$dlckpt" ls "$dir"
+  [ "$status" -eq 1 ]
+  [[ $output == *damaged* ]]
+  run "$dlckpt" show "$dir"
+  [ "$status" -eq 1 ]
+}
+
+@test "dlckpt survives every kind of rubbish in a checkpoint" {
+  for file in MANIFEST.json r00000.h5; do
+    for content in '' '{}' '[[[[[[' 'DLCKPTH5'; do
+      cp -r "$dir/$name" "$BATS_TEST_TMPDIR/saved"
+      printf '%s' "$content" >"$dir/$name/$file"
+      for command in verify show ls; do
+        run "$dlckpt" "$command" "$dir"
+        [ "$status" -eq 1 ]
+      done
+      rm -r "${dir:?}/$name"
+      mv "$BATS_TEST_TMPDIR/saved" "$dir/$name"
+    done
+  done
+}
+
+@test "dlckpt says with status 3 that there is nothing" {
+  mkdir "$BATS_TEST_TMPDIR/empty"
+  for command in ls show verify; do
+    run "$dlckpt" "$command" "$BATS_TEST_TMPDIR/empty"
+    [ "$status" -eq 3 ]
+    run "$dlckpt" "$command" "$BATS_TEST_TMPDIR/nowhere"
+    [ "$status" -eq 3 ]
+    [[ $output == *nowhere* ]]
+  done
+  run "$dlckpt" show --step 7 "$dir"
+  [ "$status" -eq 3 ]
+  [[ $output == *"train step 7"* ]]
+  run "$dlckpt" ls --json "$BATS_TEST_TMPDIR/empty"
+  [ "$status" -eq 0 ]
+  [ "$output" = '[]' ]
+}
+
+@test "dlckpt ls shows an unfinished save" {
+  mkdir "$dir/.tmp-step-000000000002.0000000200000000"
+  run "$dlckpt" ls "$dir"
+  [ "$status" -eq 0 ]
+  [[ $output == *unfinished*.tmp-step-000000000002* ]]
+}
+
+@test "dlckpt tells when its output cannot be written" {
+  [ -c /dev/full ] || skip "no /dev/full"
+  run sh -c '"$1" ls "$2" >/dev/full' sh "$dlckpt" "$dir"
+  [ "$status" -eq 3 ]
+}

@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+// dlckpt.h as a C program uses it: what the environment says, wrong arguments of every kind, directories of every kind,
+// and a disk that is full.
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <map>
+
+#include "checkpoint/include/dlckpt.h"
+#include "checkpoint_support.h"
+
+namespace dl::ckpt::test {
+namespace {
+
+// Sets variables for one test; all that libdlckpt looks at are unset before and after.
+class Environment {
+ public:
+  Environment(std::initializer_list<std::pair<const char*, std::string>> values) {
+    clear();
+    for (const auto& [name, value] : values) setenv(name, value.c_str(), 1);
+  }
+  ~Environment() { clear(); }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+ private:
+  static void clear() {
+    for (const char* name : {"DL_CHECKPOINT_DIR",    "DL_CHECKPOINT",
+                             "CHECKPOINT_DIR",       "DL_RANK",
+                             "DL_WORLD_SIZE",        "RANK",
+                             "WORLD_SIZE",           "OMPI_COMM_WORLD_RANK",
+                             "OMPI_COMM_WORLD_SIZE", "PMIX_RANK",
+                             "SLURM_NTASKS",         "SLURM_PROCID",
+                             "SLURM_STEP_NUM_TASKS", "DL_RUN_ID",
+                             "TORCHELASTIC_RUN_ID",  "MASTER_ADDR",
+                             "MASTER_PORT",          "SLURM_JOB_ID",
+                             "SLURM_STEP_ID",        "SLURM_RESTART_COUNT",
+                             "DL_PROGRESS",          "DL_CHECKPOINT_LEASE"})
+      unsetenv(name);
+  }
+};
+
+TEST(CheckpointSettings, TheFirstSourceThatSpeaksCounts) {
+  const auto resolve = [](const dlckpt_options* options = nullptr) {
+    auto settings = resolve_settings(options);
+    EXPECT_TRUE(settings) << settings.error().text;
+    return settings ? *settings : Settings();
+  };
+  {
+    const Environment env({{"CHECKPOINT_DIR", "/c"}});
+    const Settings s = resolve();
+    EXPECT_EQ(s.dir, "/c");
+    EXPECT_EQ(s.rank, 0);
+    EXPECT_EQ(s.world_size, 1);
+    EXPECT_EQ(s.keep, 3);
+    EXPECT_FALSE(s.run_id.empty());
+    EXPECT_NE(resolve().run_id, s.run_id);
+  }
+  {
+    const Environment env({{"CHECKPOINT_DIR", "/c"}, {"DL_CHECKPOINT", "/b,every=50steps,keep=7"}});
+    const Settings s = resolve();
+    EXPECT_EQ(s.dir, "/b");
+    EXPECT_EQ(s.every_steps, 50);
+    EXPECT_EQ(s.keep, 7);
+    dlckpt_options options{};
+    options.struct_size = sizeof options;
+    options.dir = "/a///";
+    options.keep = 2;
+    options.every_s = 9;
+    const Settings t = resolve(&options);
+    EXPECT_EQ(t.dir, "/a");
+    EXPECT_EQ(t.keep, 2);
+    EXPECT_EQ(t.every_s, 9);
+    EXPECT_EQ(t.every_steps, 0);
+  }
+  {
+    const Environment env({{"CHECKPOINT_DIR", "/c"},
+                           {"DL_CHECKPOINT", "/b,every=10m"},
+                           {"DL_CHECKPOINT_DIR", "/a"},
+                           {"DL_RANK", "3"},
+                           {"DL_WORLD_SIZE", "4"},
+                           {"RANK", "0"},
+                           {"WORLD_SIZE", "1"},
+                           {"DL_RUN_ID", "run-1"},
+                           {"SLURM_JOB_ID", "12"}});
+    const Settings s = resolve();
+    EXPECT_EQ(s.dir, "/a");
+    EXPECT_EQ(s.every_s, 600);
+    EXPECT_EQ(s.rank, 3);
+    EXPECT_EQ(s.world_size, 4);
+    EXPECT_EQ(s.run_id, "run-1");
+    EXPECT_EQ(s.owner, "job 12");
+  }
+  {
+    const Environment env({{"DL_CHECKPOINT_DIR", "/a"},
+                           {"SLURM_PROCID", "1"},
+                           {"SLURM_STEP_NUM_TASKS", "2"},
+                           {"SLURM_JOB_ID", "12"},
+                           {"SLURM_STEP_ID", "0"}});
+    const Settings s = resolve();
+    EXPECT_EQ(s.rank, 1);
+    EXPECT_EQ(s.world_size, 2);
+    EXPECT_EQ(s.run_id, "slurm-12.0-0");
+  }
+}
+
+TEST(CheckpointSettings, WrongValuesAreRefusedWithTheirName) {
+  const std::vector<std::pair<std::map<std::string, std::string>, std::string>> cases = {
+      {{}, "no checkpoint directory"},
+      {{{"DL_CHECKPOINT_DIR", "/a"}, {"RANK", "x"}, {"WORLD_SIZE", "2"}}, "RANK"},
+      {{{"DL_CHECKPOINT_DIR", "/a"}, {"RANK", "2"}, {"WORLD_SIZE", "2"}, {"DL_RUN_ID", "r"}}, "rank 2 of world size 2"},
+      {{{"DL_CHECKPOINT_DIR", "/a"}, {"RANK", "-1"}, {"WORLD_SIZE", "2"}}, "RANK"},
+      {{{"DL_CHECKPOINT_DIR", "/a"}, {"RANK", "0"}, {"WORLD_SIZE", "0"}}, "WORLD_SIZE"},
+      {{{"DL_CHECKPOINT_DIR", "/a"}, {"RANK", "0"}, {"WORLD_SIZE", "2"}}, "DL_RUN_ID"},
+      {{{"DL_CHECKPOINT", "/a,every=never"}}, "DL_CHECKPOINT"},
+  };
+  for (const auto& [values, words] : cases) {
+    const Environment env({});
+    for (const auto& [name, value] : values) setenv(name.c_str(), value.c_str(), 1);
+    auto settings = resolve_settings(nullptr);
+    ASSERT_FALSE(settings) << words;
+    EXPECT_NE(settings.error().text.find(words), std::string::npos) << settings.error().text;
+  }
+  const Environment env({{"DL_CHECKPOINT_DIR", "/a"}});
+  const auto refused = [](void (*edit)(dlckpt_options*)) {
+    dlckpt_options options{};
+    options.struct_size = sizeof options;
+    edit(&options);
+    return !resolve_settings(&options);
+  };
+  EXPECT_TRUE(refused([](dlckpt_options* o) { o->struct_size = 3; }));
+  EXPECT_TRUE(refused([](dlckpt_options* o) { o->struct_size = 1000; }));
+  EXPECT_TRUE(refused([](dlckpt_options* o) { o->world_size = -1; }));
+  EXPECT_TRUE(refused([](dlckpt_options* o) { o->keep = -1; }));
+  EXPECT_TRUE(refused([](dlckpt_options* o) { o->every_s = -1; }));
+  EXPECT_TRUE(refused([](dlckpt_options* o) { o->every_steps = -1; }));
+  EXPECT_TRUE(refused([](dlckpt_options* o) { o->timeout_s = -1; }));
+  EXPECT_TRUE(refused([](dlckpt_options* o) {
+    o->world_size = 2;
+    o->run_id = "r";
+    o->every_s = 10;
+  }));
+}
+
+dlckpt_ctx* open_c(const std::string& dir) {
+  dlckpt_options options{};
+  options.struct_size = sizeof options;
+  options.dir = dir.c_str();
+  options.world_size = 1;
+  dlckpt_ctx* ctx = nullptr;
+  EXPECT_EQ(dlckpt_open(&options, &ctx), DLCKPT_OK) << dlckpt_open_error();
+  return ctx;
+}
+
+TEST(CheckpointC, AWholeLife) {
+  const Environment env({});
+  const TempDir dir;
+  dlckpt_ctx* ctx = open_c(dir.path() + "/new");
+  float w[6] = {1, 2, 3, 4, 5, 6};
+  const int64_t shape[] = {2, 3};
+  ASSERT_EQ(dlckpt_tensor(ctx, "w", DLCKPT_F32, 2, shape, nullptr, nullptr, w, DLCKPT_REPLICATED), DLCKPT_OK);
+  ASSERT_EQ(dlckpt_blob(ctx, "rng", "abc", 3, 1), DLCKPT_OK);
+  EXPECT_EQ(dlckpt_latest(ctx), -1);
+  int64_t step = 77;
+  EXPECT_EQ(dlckpt_restore(ctx, DLCKPT_LATEST, &step), DLCKPT_E_NOT_FOUND);
+  EXPECT_EQ(step, 77);
+  EXPECT_STRNE(dlckpt_errmsg(ctx), "");
+  ASSERT_EQ(dlckpt_save(ctx, 5), DLCKPT_OK) << dlckpt_errmsg(ctx);
+  EXPECT_STREQ(dlckpt_errmsg(ctx), "");
+  EXPECT_EQ(dlckpt_latest(ctx), 5);
+  w[0] = 0;
+  ASSERT_EQ(dlckpt_restore(ctx, DLCKPT_LATEST, &step), DLCKPT_OK);
+  EXPECT_EQ(step, 5);
+  EXPECT_EQ(w[0], 1);
+  const void* data = nullptr;
+  size_t size = 0;
+  ASSERT_EQ(dlckpt_get_blob(ctx, "rng", &data, &size), DLCKPT_OK);
+  EXPECT_EQ(std::string(static_cast<const char*>(data), size), "abc");
+  EXPECT_EQ(dlckpt_get_blob(ctx, "none", &data, &size), DLCKPT_E_NOT_FOUND);
+  EXPECT_EQ(dlckpt_forget(ctx, "w"), DLCKPT_OK);
+  EXPECT_EQ(dlckpt_forget(ctx, "w"), DLCKPT_E_NOT_FOUND);
+  EXPECT_EQ(dlckpt_restore(ctx, 5, nullptr), DLCKPT_OK);
+  dlckpt_finished(ctx);
+  EXPECT_EQ(dlckpt_exit_code(ctx), 76);
+  dlckpt_close(ctx);
+  EXPECT_TRUE(leftovers(dir.path() + "/new").empty());
+}
+
+TEST(CheckpointC, WrongArgumentsAreRefusedAndNothingIsDone) {
+  const Environment env({});
+  const TempDir dir;
+  EXPECT_EQ(dlckpt_open(nullptr, nullptr), DLCKPT_E_INVALID);
+  dlckpt_ctx* ctx = nullptr;
+  EXPECT_EQ(dlckpt_open(nullptr, &ctx), DLCKPT_E_INVALID);
+  EXPECT_EQ(ctx, nullptr);
+  EXPECT_STRNE(dlckpt_open_error(), "");
+  ctx = open_c(dir.path());
+  float w[4] = {};
+  const int64_t shape[] = {4}, negative[] = {-1}, two[] = {2}, three[] = {3}, zero[] = {0};
+  const int64_t huge[] = {int64_t{1} << 40, int64_t{1} << 40};
+  int64_t many[40];
+  std::fill(std::begin(many), std::end(many), 1);
+  struct Case {
+    const char* what;
+    int rc;
+  };
+  const Case cases[] = {
+      {"NULL name", dlckpt_tensor(ctx, nullptr, DLCKPT_F32, 1, shape, nullptr, nullptr, w, 0)},
+      {"empty name", dlckpt_tensor(ctx, "", DLCKPT_F32, 1, shape, nullptr, nullptr, w, 0)},
+      {"empty part", dlckpt_tensor(ctx, "a//b", DLCKPT_F32, 1, shape, nullptr, nullptr, w, 0)},
+      {"control character", dlckpt_tensor(ctx, "a\nb", DLCKPT_F32, 1, shape, nullptr, nullptr, w, 0)},
+      {"not UTF-8", dlckpt_tensor(ctx, "\xff", DLCKPT_F32, 1, shape, nullptr, nullptr, w, 0)},
+      {"dtype 0", dlckpt_tensor(ctx, "w", static_cast<dlckpt_dtype>(0), 1, shape, nullptr, nullptr, w, 0)},
+      {"dtype 18", dlckpt_tensor(ctx, "w", static_cast<dlckpt_dtype>(18), 1, shape, nullptr, nullptr, w, 0)},
+      {"-1 dimensions", dlckpt_tensor(ctx, "w", DLCKPT_F32, -1, shape, nullptr, nullptr, w, 0)},
+      {"33 dimensions", dlckpt_tensor(ctx, "w", DLCKPT_F32, 33, many, nullptr, nullptr, w, 0)},
+      {"no shape", dlckpt_tensor(ctx, "w", DLCKPT_F32, 1, nullptr, nullptr, nullptr, w, 0)},
+      {"negative size", dlckpt_tensor(ctx, "w", DLCKPT_F32, 1, negative, nullptr, nullptr, w, 0)},
+      {"overflow", dlckpt_tensor(ctx, "w", DLCKPT_F32, 2, huge, nullptr, nullptr, w, 0)},
+      {"offset alone", dlckpt_tensor(ctx, "w", DLCKPT_F32, 1, shape, two, nullptr, w, 0)},
+      {"outside", dlckpt_tensor(ctx, "w", DLCKPT_F32, 1, shape, two, three, w, 0)},
+      {"negative offset", dlckpt_tensor(ctx, "w", DLCKPT_F32, 1, shape, negative, two, w, 0)},
+      {"replicated part", dlckpt_tensor(ctx, "w", DLCKPT_F32, 1, shape, two, two, w, DLCKPT_REPLICATED)},
+      {"NULL data", dlckpt_tensor(ctx, "w", DLCKPT_F32, 1, shape, nullptr, nullptr, nullptr, 0)},
+      {"unknown flag", dlckpt_tensor(ctx, "w", DLCKPT_F32, 1, shape, nullptr, nullptr, w, 64)},
+      {"NULL blob", dlckpt_blob(ctx, "b", nullptr, 3, 0)},
+      {"huge blob", dlckpt_blob(ctx, "b", w, (size_t{1} << 30) + 1, 0)},
+      {"negative step", dlckpt_save(ctx, -1)},
+      {"huge step", dlckpt_save(ctx, INT64_MAX)},
+      {"negative step to restore", dlckpt_restore(ctx, -2, nullptr)},
+      {"NULL results", dlckpt_get_blob(ctx, "b", nullptr, nullptr)},
+      {"NULL context", dlckpt_save(nullptr, 1)},
+  };
+  for (const Case& c : cases) EXPECT_EQ(c.rc, DLCKPT_E_INVALID) << c.what;
+  EXPECT_EQ(dlckpt_tensor(ctx, "w", DLCKPT_F32, 1, zero, nullptr, nullptr, nullptr, 0), DLCKPT_OK);
+  EXPECT_EQ(dlckpt_forget(ctx, "w"), DLCKPT_OK);
+  EXPECT_EQ(dlckpt_want(nullptr, 1), 0);
+  EXPECT_EQ(dlckpt_latest(nullptr), -1);
+  EXPECT_STRNE(dlckpt_errmsg(nullptr), "");
+  dlckpt_finished(nullptr);
+  dlckpt_close(nullptr);
+  EXPECT_EQ(dlckpt_latest(ctx), -1);  // nothing of all this was saved
+  dlckpt_close(ctx);
+  EXPECT_STREQ(dlckpt_error_name(DLCKPT_E_NO_SPACE), "DLCKPT_E_NO_SPACE");
+  EXPECT_STREQ(dlckpt_error_name(99), "unknown error");
+  EXPECT_EQ(dlckpt_dtype_size(DLCKPT_C128), 16U);
+  EXPECT_EQ(dlckpt_dtype_size(static_cast<dlckpt_dtype>(77)), 0U);
+  EXPECT_STREQ(dlckpt_dtype_name(DLCKPT_BF16), "bfloat16");
+  EXPECT_EQ(dlckpt_dtype_name(static_cast<dlckpt_dtype>(77)), nullptr);
+  EXPECT_STRNE(dlckpt_version(), "");
+}
+
+int try_open(const std::string& dir) {
+  dlckpt_options options{};
+  options.struct_size = sizeof options;
+  options.dir = dir.c_str();
+  options.world_size = 1;
+  dlckpt_ctx* ctx = nullptr;
+  const int rc = dlckpt_open(&options, &ctx);
+  EXPECT_EQ(rc == DLCKPT_OK, ctx != nullptr);
+  if (ctx && rc == DLCKPT_OK) {
+    float w = 1;
+    dlckpt_tensor(ctx, "w", DLCKPT_F32, 0, nullptr, nullptr, nullptr, &w, 0);
+    const int saved = dlckpt_save(ctx, 1);
+    dlckpt_close(ctx);
+    return saved;
+  }
+  return rc;
+}
+
+TEST(CheckpointC, DirectoriesThatCannotBe) {
+  const Environment env({});
+  const TempDir dir;
+  EXPECT_EQ(try_open(dir.path() + "/no/parent"), DLCKPT_E_NOT_FOUND);
+  write_file(dir.path() + "/file", "x");
+  EXPECT_EQ(try_open(dir.path() + "/file"), DLCKPT_E_INVALID);
+  EXPECT_EQ(try_open(dir.path() + "/file/below"), DLCKPT_E_IO);
+  EXPECT_NE(try_open(std::string(5000, 'x')), DLCKPT_OK);
+  EXPECT_EQ(try_open(dir.path() + "/" + std::string(255, 'x')), DLCKPT_OK);
+  EXPECT_NE(try_open(dir.path() + "/" + std::string(256, 'x')), DLCKPT_OK);
+}
+
+TEST(CheckpointC, AContextMayBeClosedInAForkedChild) {
+  const Environment env({});
+  const TempDir dir;
+  dlckpt_ctx* ctx = open_c(dir.path());
+  const pid_t pid = fork();
+  ASSERT_GE(pid, 0);
+  if (pid == 0) {
+    dlckpt_close(ctx);  // as a data loader's worker does at its end
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(dlckpt_save(ctx, 1), DLCKPT_OK) << dlckpt_errmsg(ctx);  // the lease is still held
+  dlckpt_close(ctx);
+}
+
+// In a child with a mount namespace of its own. The result is its exit status; 77: cannot be done here.
+template <typename Body>
+int with_tmpfs(const std::string& where, const char* options, Body&& body) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount("tmpfs", where.c_str(), "tmpfs", 0, options) != 0)
+      _exit(77);
+    _exit(body());
+  }
+  int status = 0;
+  if (pid < 0 || waitpid(pid, &status, 0) != pid) return 255;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+}
+
+TEST(CheckpointFullDisk, AtEveryPointTheOldOneStaysAndTheAttemptGoes) {
+  const Environment env({});
+  const TempDir dir;
+  const int rc = with_tmpfs(dir.path(), "size=2m", [&]() -> int {
+    const std::string ckpt = dir.path() + "/c";
+    if (!save_pattern(ckpt, 1, posix_io(), 3, 50000)) return 10;
+    int64_t step = 1;
+    int full = 0, saved = 0;
+    // A filler leaves less and less room.
+    for (size_t filler = 1000; filler <= 1900; filler += 12) {
+      write_file(dir.path() + "/filler", std::string(filler * 1024, 'f'));
+      auto outcome = save_pattern(ckpt, step + 1, posix_io(), 1, 50000);
+      if (outcome) {
+        ++step;
+        ++saved;
+      } else {
+        if (outcome.error().code != Errc::kNoSpace) {
+          write(2, outcome.error().text.c_str(), outcome.error().text.size());
+          return 11;
+        }
+        ++full;
+      }
+      for (const std::string& left : leftovers(ckpt))
+        if (left.find(".tmp-step") == 0) return 12;
+      std::filesystem::remove(dir.path() + "/filler");
+      std::string note;
+      auto restored = restore_pattern(ckpt, &note, posix_io(), 50000);
+      if (!restored || *restored != step || !note.empty()) return 13;
+    }
+    if (testing::Test::HasFailure()) return 14;
+    return full > 5 && saved > 5 ? 0 : 15;
+  });
+  if (rc == 77) GTEST_SKIP() << "needs root, to mount a small file system in a namespace of its own";
+  EXPECT_EQ(rc, 0);
+}
+
+TEST(CheckpointFullDisk, OfSeveralRanksAllAreToldTheSame) {
+  const Environment env({});
+  const TempDir dir;
+  const int rc = with_tmpfs(dir.path(), "size=3m", [&]() -> int {
+    if (!save_pattern(dir.path(), 1, posix_io(), 3, 1000)) return 10;
+    std::vector<Status> outcome(3);
+    run_ranks(3, [&](int rank) {
+      Settings settings = settings_for(dir.path(), rank, 3);
+      settings.timeout_s = 20;
+      auto context = open_context(settings);
+      if (!context) return;
+      PatternState state(2000000);  // 8 MB over three ranks
+      state.fill(2);
+      if (state.enroll(**context)) outcome[static_cast<size_t>(rank)] = (*context)->save(2);
+    });
+    for (const Status& status : outcome)
+      if (status || status.error().code != Errc::kNoSpace || status.error().text != outcome[0].error().text) return 11;
+    if (!leftovers(dir.path()).empty()) return 12;
+    auto restored = restore_pattern(dir.path(), nullptr, posix_io(), 1000);
+    return restored && *restored == 1 ? 0 : 13;
+  });
+  if (rc == 77) GTEST_SKIP() << "needs root, to mount a small file system in a namespace of its own";
+  EXPECT_EQ(rc, 0);
+}
+
+TEST(CheckpointFullDisk, AReadOnlyFileSystemIsDenied) {
+  const Environment env({});
+  const TempDir dir;
+  const int rc = with_tmpfs(dir.path(), "size=2m", [&]() -> int {
+    if (!save_pattern(dir.path(), 1, posix_io(), 3, 1000)) return 10;
+    if (mount("none", dir.path().c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr) != 0) return 77;
+    return try_open(dir.path()) == DLCKPT_E_DENIED && try_open(dir.path() + "/new") == DLCKPT_E_DENIED ? 0 : 11;
+  });
+  if (rc == 77) GTEST_SKIP() << "needs root, to mount a small file system in a namespace of its own";
+  EXPECT_EQ(rc, 0);
+}
+
+TEST(CheckpointC, AnUnwritableDirectoryIsDenied) {
+  if (getuid() == 0) {
+    // Root may write everywhere; a child that is nobody may not.
+    const Environment env({});
+    const TempDir dir;
+    std::filesystem::create_directory(dir.path() + "/c");
+    chmod(dir.path().c_str(), 0755);
+    chmod((dir.path() + "/c").c_str(), 0555);
+    const pid_t pid = fork();
+    ASSERT_GE(pid, 0);
+    if (pid == 0) {
+      if (setgid(65534) != 0 || setuid(65534) != 0) _exit(77);
+      _exit(try_open(dir.path() + "/c") == DLCKPT_E_DENIED && try_open(dir.path() + "/d") == DLCKPT_E_DENIED ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(pid, &status, 0), pid);
+    EXPECT_EQ(status, 0);
+  } else {
+    EXPECT_EQ(try_open("/proc/no"), DLCKPT_E_NOT_FOUND);
+    EXPECT_EQ(try_open("/no"), DLCKPT_E_DENIED);
+  }
+}
+
+}  // namespace
+}  // namespace dl::ckpt::test

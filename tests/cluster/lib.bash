@@ -112,7 +112,7 @@ in_state() {
   [[ -n $state && ,$2, == *,$state,* ]]
 }
 # wait_file FILE PATTERN SECONDS: until a line of the file matches (it may not exist yet).
-wait_file() { wait_for "$3" "$1 has a line with '$2'" grep -qE -- "$2" "$1"; }
+wait_file() { wait_for "$3" "$1 has a line with '$2'" grep -qsE -- "$2" "$1"; }
 # wait_nodes STATE SECONDS: until all nodes have the state.
 wait_nodes() { wait_for "$2" "all nodes are $1" all_nodes "$1"; }
 all_nodes() { [[ $(on_login sinfo -h -N -o %T | sort -u) == "$1" ]]; }

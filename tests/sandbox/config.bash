@@ -124,6 +124,7 @@ write_dl_toml() {
 # The site configuration of this sandbox; see dl.toml(5).
 [nodes]
 gpus_per_node = $SB_GPUS
+${SB_GPU_TYPE:+types = { $SB_GPU_TYPE = $SB_GPUS \}}
 
 [tiers.guaranteed]
 $what = "$guaranteed"
@@ -131,6 +132,9 @@ $what = "$guaranteed"
 [tiers.borrow]
 $what = "$borrow"
 END
+  # An installed tree may have been moved from where it was built for.
+  [[ ! -d $SB_BIN/../share/slurm-dl/frameworks.d ]] ||
+    printf '\n[frameworks]\ncatalogue = ["%s", "%s"]\n' "$(readlink -f "$SB_BIN/../share/slurm-dl/frameworks.d")" "$SB_DIR/etc/frameworks.d"
 }
 # write_config DL-TOML-FILE CHANGES…
 write_config() {

@@ -295,6 +295,7 @@ void Supervisor::on_progress(int rank, const Progress& progress) {
   }
   if (progress.step != learner.step) learner.step_seen_ms = now;
   learner.page_state = progress.state;
+  learner.ever_attached = learner.ever_attached || progress.state != ProgressPage::kNotAttached;
   learner.step = progress.step;
   learner.save_ms = progress.save_ms;
   if (progress.saved_step > learner.saved_step) {
@@ -322,7 +323,7 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
   bool stopped = stop_ && (exited.exit == kExitSaved || exited.exit == kExitNotSaved);
   bool failed = !exited.error.empty() || (learner.exit != 0 && !stopped);
   if (exited.stragglers > 0 && !killing_)
-    say(fmt::format("learner {} left {} processes behind, which were killed", rank, exited.stragglers));
+    say(fmt::format("learner {} left processes behind ({}), which were killed", rank, exited.stragglers));
   if (!failed) {
     learner.state = stopped ? JobState::kHalted : JobState::kCompleted;
     journal_->learner(rank, learner.state, learner.host, "", "", learner.exit);

@@ -52,7 +52,7 @@ class Supervisor {
  private:
   struct Learner {
     ConnectionId connection = 0;  // 0: none (yet, or any more)
-    bool said_hello = false, started = false, ended = false;
+    bool said_hello = false, started = false, ended = false, ever_attached = false;
     std::string host, address;
     int port = 0, pid = 0;
     record::JobState state = record::JobState::kDeploy;
@@ -118,6 +118,8 @@ class Supervisor {
   void finish(int exit_status);
   void put_back(bool hold);
   void keep_start_time();
+  void when_launchers_are_gone(int64_t limit_ms, std::function<void()> then);
+  void poll(uint64_t interval_ms, std::function<bool()> step);
   void sweep(std::function<void()> done);
   void settle_and_finish(int exit_status);
   bool can_requeue() const;
@@ -144,7 +146,7 @@ class Supervisor {
   std::optional<int64_t> end_time_ms_;  // Unix time of the time limit
   int64_t run_started_ms_ = 0;          // Unix time
   int exit_status_ = 0;
-  bool finished_ = false, control_written_ = false, putting_back_ = false;
+  bool finished_ = false, control_written_ = false, putting_back_ = false, job_put_back_ = false, killed_ = false;
 
   // The attempt
   enum class Phase { kIdle, kStarting, kRunning, kOver };

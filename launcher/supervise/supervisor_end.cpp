@@ -22,8 +22,8 @@ namespace {
 using record::JobState;
 
 // How far ahead a requeued job may start again: long enough for its last processes to be gone, else slurmctld adds two
-// minutes (slurm_cli::requeue); an epilog of the site takes longer.
-constexpr std::chrono::seconds kStartDelay{3};
+// minutes (slurm_cli::requeue). slurmd looks each second whether they are; an epilog of the site takes longer.
+constexpr std::chrono::seconds kStartDelay{5};
 constexpr std::chrono::seconds kStartDelayEpilog{15};
 constexpr int64_t kSettleLimitMs = 20000;  // for the last comment to reach slurmctld
 
@@ -152,7 +152,7 @@ void Supervisor::carry_out(const EndDecision& decision) {
       journal_->job(JobState::kPending, decision.reason, step, code, decision.exit_status);
       say(decision.reason);
       exit_status_ = decision.exit_status;
-      putting_back_ = true;
+      putting_back_ = job_put_back_ = true;
       return keep_start_time();
     case Action::kStopped:
       journal_->job(JobState::kHalted, decision.reason, step, "", decision.exit_status);
@@ -179,34 +179,18 @@ void Supervisor::settle_and_finish(int exit_status) {
   finished_ = true;
   // Agents exit when their connection is closed; what starts them follows.
   server_->close_all();
-  struct Wait {
-    uv_timer_t timer{};
-    int64_t since = monotonic_ms();
-  };
-  auto* wait = new Wait;
-  uv_timer_init(&loop_, &wait->timer);
-  wait->timer.data = this;
-  uv_timer_start(
-      &wait->timer,
-      [](uv_timer_t* timer) {
-        auto* self = static_cast<Supervisor*>(timer->data);
-        auto* state = reinterpret_cast<Wait*>(timer);
-        self->reap_launchers();
-        int64_t waited = monotonic_ms() - state->since;
-        if (self->launcher_.any_running()) {
-          if (waited > 10000)
-            self->launcher_.kill_all(SIGKILL);
-          else if (waited > 5000)
-            self->launcher_.kill_all(SIGTERM);
-          if (waited < 15000) return;
-        }
-        bool settled = self->journal_->comment_settled() && self->worker_->idle() && self->disk_->idle();
-        if (!settled && waited < kSettleLimitMs) return;
-        uv_timer_stop(timer);
-        uv_close(reinterpret_cast<uv_handle_t*>(timer), [](uv_handle_t* h) { delete reinterpret_cast<Wait*>(h); });
-        self->finish(self->exit_status_);
-      },
-      0, 5);
+  poll(5, [this, since = monotonic_ms()] {
+    reap_launchers();
+    int64_t waited = monotonic_ms() - since;
+    if (launcher_.any_running() && waited < 15000) {
+      if (waited > 5000) launcher_.kill_all(waited > 10000 ? SIGKILL : SIGTERM);
+      return false;
+    }
+    bool settled = journal_->comment_settled() && worker_->idle() && disk_->idle();
+    if (!settled && waited < kSettleLimitMs) return false;
+    finish(exit_status_);
+    return true;
+  });
 }
 
 void Supervisor::finish(int exit_status) {
@@ -226,52 +210,72 @@ void Supervisor::put_back(bool hold) {
   lease_.release();
   if (control_written_) ::unlink(dir_.control().c_str());
   ::unlink(dir_.request().c_str());
-  auto outcome = std::make_shared<Status>();
-  auto job = plan_.job_id;
-  // Queued behind the comment, which so is set before Slurm begins to kill.
-  worker_->post(
-      [outcome, job, hold] {
-        auto epilog = slurm_cli::has_epilog();
-        *outcome = slurm_cli::requeue(job, hold, epilog && *epilog ? kStartDelayEpilog : kStartDelay);
-      },
-      [this, outcome] {
-        if (!*outcome) {
+  // Agents and srun end by themselves now; the fewer processes the requeue has to kill, the sooner the job is free.
+  when_launchers_are_gone(1500, [this, hold] {
+    auto outcome = std::make_shared<Status>();
+    // Queued behind the comment, which so is set before Slurm begins to kill.
+    worker_->post(
+        [outcome, hold, job = plan_.job_id] {
+          auto epilog = slurm_cli::has_epilog();
+          *outcome = slurm_cli::requeue(job, hold, epilog && *epilog ? kStartDelayEpilog : kStartDelay);
+        },
+        [this, outcome] {
+          job_put_back_ = outcome->has_value();
+          if (job_put_back_) return keep_start_time();
           std::fprintf(stderr, "dlrun: the job could not be put back: %s\n", outcome->error().text.c_str());
           journal_->job(JobState::kFailed, "could not be put back: " + outcome->error().text, {}, "S104", exit_status_);
           putting_back_ = false;
-          return settle_and_finish(exit_status_);
-        }
-        keep_start_time();
-      });
+          settle_and_finish(exit_status_);
+        });
+  });
+}
+
+void Supervisor::when_launchers_are_gone(int64_t limit_ms, std::function<void()> then) {
+  poll(5, [this, limit_ms, then, since = monotonic_ms()] {
+    reap_launchers();
+    if (launcher_.any_running() && monotonic_ms() - since < limit_ms) return false;
+    then();
+    return true;
+  });
+}
+
+// Calls `step` each interval_ms until it returns true.
+void Supervisor::poll(uint64_t interval_ms, std::function<bool()> step) {
+  struct Poll {
+    uv_timer_t timer{};
+    std::function<bool()> step;
+  };
+  auto* poll = new Poll;
+  poll->step = std::move(step);
+  uv_timer_init(&loop_, &poll->timer);
+  poll->timer.data = poll;
+  uv_timer_start(
+      &poll->timer,
+      [](uv_timer_t* timer) {
+        auto* self = static_cast<Poll*>(timer->data);
+        if (!self->step()) return;
+        uv_timer_stop(timer);
+        uv_close(reinterpret_cast<uv_handle_t*>(timer), [](uv_handle_t* h) { delete static_cast<Poll*>(h->data); });
+      },
+      0, interval_ms);
 }
 
 // The job is being killed, and we with it. Until then its begin time is kept a few seconds ahead, so that Slurm does
 // not replace it by one two minutes later when the last process has gone.
 void Supervisor::keep_start_time() {
-  struct Wait {
-    uv_timer_t timer{};
-    int rounds = 0;
-  };
-  auto* wait = new Wait;
-  uv_timer_init(&loop_, &wait->timer);
-  wait->timer.data = this;
-  uv_timer_start(
-      &wait->timer,
-      [](uv_timer_t* timer) {
-        auto* self = static_cast<Supervisor*>(timer->data);
-        auto* state = reinterpret_cast<Wait*>(timer);
-        if (++state->rounds > 45) {  // KillWait and more
-          uv_timer_stop(timer);
-          uv_close(reinterpret_cast<uv_handle_t*>(timer), [](uv_handle_t* h) { delete reinterpret_cast<Wait*>(h); });
-          return self->finish(self->exit_status_);
-        }
-        self->worker_->post(
-            [job = self->plan_.job_id] {
-              ignore(slurm_cli::set_start_time(job, kStartDelay), "the requeue has set it once already");
-            },
-            {}, "start time");
-      },
-      1000, 1000);
+  poll(1000, [this, rounds = 0]() mutable {
+    if (killed_ || ++rounds > 45) {  // KillWait and more
+      finish(exit_status_);
+      return true;
+    }
+    if (rounds == 1) return false;
+    worker_->post(
+        [job = plan_.job_id] {
+          ignore(slurm_cli::set_start_time(job, kStartDelay), "the requeue has set it once already");
+        },
+        {}, "start time");
+    return false;
+  });
 }
 
 }  // namespace dl::supervise

@@ -21,6 +21,11 @@ constexpr int64_t kMinSaveRoomMs = 2000;
 }  // namespace
 
 void Supervisor::on_signal(int signal) {
+  if (putting_back_ && signal == SIGTERM) {
+    // Slurm ends the job: go at once, so that its nodes are free the sooner, but not before the begin time is set.
+    killed_ = true;
+    if (job_put_back_) finish(exit_status_);
+  }
   if (putting_back_ || finished_) return;
   if (signal == SIGINT || signal == SIGHUP || (signal == SIGTERM && !plan_.under_slurm)) {
     ++interrupts_;
@@ -160,6 +165,7 @@ void Supervisor::begin_agreement(uint32_t kind) {
 void Supervisor::on_step_report(int rank, const StepReport& report) {
   Learner& learner = learners_[static_cast<size_t>(rank)];
   learner.page_state = report.state;
+  learner.ever_attached = learner.ever_attached || report.attached;
   learner.step = std::max(learner.step, report.step);
   agreement_.answer(rank, report.request, {report.attached, report.state, report.step});
   settle_agreement();

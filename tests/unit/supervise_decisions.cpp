@@ -134,7 +134,9 @@ TEST(NoticeTest, Table) {
     input.job = job;
     NoticeReading reading = read_notice(input);
     EXPECT_EQ(static_cast<int>(reading.kind), static_cast<int>(row.kind)) << row.what;
-    if (row.kind == K::kStop) EXPECT_STREQ(stop_cause_name(reading.cause), stop_cause_name(row.cause)) << row.what;
+    if (row.kind == K::kStop) {
+      EXPECT_STREQ(stop_cause_name(reading.cause), stop_cause_name(row.cause)) << row.what;
+    }
     if (row.deadline_in) {
       ASSERT_TRUE(reading.deadline_ms) << row.what;
       EXPECT_EQ(*reading.deadline_ms, (kNow + *row.deadline_in) * 1000) << row.what;

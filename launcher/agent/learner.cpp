@@ -22,6 +22,7 @@ Result<std::vector<std::string>> learner_environment(const supervise::Start& sta
   DL_TRY(add_family("dl", start.context, &environment));
   for (const auto& [name, value] : start.environment) environment.emplace(name, value);
   for (const std::string& family : start.families) DL_TRY(add_family(family, start.context, &environment));
+  add_python_path(&environment);
   // Our pipe is no terminal: without this Python would keep what it prints for minutes.
   environment.emplace("PYTHONUNBUFFERED", "1");
   if (!progress_path.empty()) environment[env::kProgress] = progress_path;

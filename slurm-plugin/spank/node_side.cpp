@@ -152,6 +152,7 @@ Status NodeSide::add_families(spank_t spank) {
   Environment after = before;
   DL_TRY(add_family("dl", learner, &after));
   for (const std::string& family : framework_->families) DL_TRY(add_family(family, learner, &after));
+  add_python_path(&after);
   after.insert(version_environment_.begin(), version_environment_.end());
   for (const auto& [name, value] : after) {
     auto old = before.find(name);

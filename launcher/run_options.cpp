@@ -2,7 +2,9 @@
 #include "launcher/run_options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <cstring>
 
 #include "config.h"
 #include "launcher/common/parse.h"
@@ -43,8 +45,11 @@ ParsedArguments parse_arguments(int argc, char** argv) {
     parsed.exit_status = supervise::kExitUsage;
     return parsed;
   };
+  // What follows "--" is the command, whatever it looks like; the parser never sees it.
+  char** const end = argv + argc;
+  char** const separator = std::find_if(argv, end, [](const char* word) { return std::strcmp(word, "--") == 0; });
   try {
-    app.parse(argc, argv);
+    app.parse(static_cast<int>(separator - argv), argv);
   } catch (const CLI::Success& e) {  // --help, --version
     parsed.exit_status = app.exit(e);
     return parsed;
@@ -52,7 +57,9 @@ ParsedArguments parse_arguments(int argc, char** argv) {
     return fail(e.what());
   }
   for (const std::string& word : app.remaining()) run.command.push_back(word);
-  if (!run.command.empty() && run.command.front() == "--") run.command.erase(run.command.begin());
+  // A command that began before it keeps its "--".
+  char** const rest = separator != end && run.command.empty() ? separator + 1 : separator;
+  run.command.insert(run.command.end(), rest, end);
   if (run.command.empty()) return fail("no command given: dlrun [OPTIONS] -- COMMAND");
   if (!grace.empty()) {
     Result<std::chrono::seconds> value = parse_duration(grace);

@@ -166,6 +166,7 @@ class Supervisor {
   int64_t last_ping_ms_ = 0, last_second_ms_ = 0, last_renew_ms_ = 0, last_notice_ms_ = 0;
   bool notice_open_ = false, limit_check_open_ = false, renew_open_ = false;
   int interrupts_ = 0;
+  int64_t last_interrupt_ms_ = 0;
 };
 
 // Monotonic and Unix milliseconds.

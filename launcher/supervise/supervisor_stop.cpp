@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kReserveMs = 1000;      // before the deadline, to put the job back
 constexpr int64_t kNoticeQuietMs = 1500;  // Slurm's signal comes once for each agent
 constexpr int64_t kKillWaitS = 30;        // Slurm's default KillWait
-constexpr int64_t kMinSaveRoomMs = 2000;
+constexpr int64_t kSameKeyMs = 300;
 
 }  // namespace
 
@@ -28,7 +28,10 @@ void Supervisor::on_signal(int signal) {
   }
   if (putting_back_ || finished_) return;
   if (signal == SIGINT || signal == SIGHUP || (signal == SIGTERM && !plan_.under_slurm)) {
-    ++interrupts_;
+    // Twice within a moment is one: some programs signal a process and its group.
+    int64_t now = monotonic_ms();
+    if (now - last_interrupt_ms_ > kSameKeyMs) ++interrupts_;
+    last_interrupt_ms_ = now;
     if (interrupts_ > 1 && signal == SIGINT) {
       say("stopping at once");
       if (stop_) stop_->not_saved_reason = "not saved: interrupted twice";

@@ -1,0 +1,230 @@
+#!/usr/bin/env bats
+# dlrun in Slurm jobs on real nodes: launch, states, kills, restarts, preemption, pause, time limit, loop guard, checkpoint
+# directories that cannot be used. Learners are tests/lib/toy_learner.c, which counts its train steps and says whether
+# one was lost.
+# shellcheck disable=SC2016  # much here is expanded by the shells of jobs
+# shellcheck source=tests/cluster/lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
+
+setup_file() { cluster_up --nodes 3 --gpus-per-node 2 --grace 15; }
+teardown_file() { cluster_down; }
+teardown() { cluster_teardown; }
+setup() {
+  cluster_setup
+  learner=$top_builddir/tests/lib/toy_learner
+  [[ -x $learner ]] || skip "built without HDF5"
+  printf '#!/bin/bash\ndlrun -- %s "$@"\necho "dlrun ended with $?"\n' "$learner" >train.sh
+  printf '#!/bin/bash\ndlrun -- sh -c "$@"\necho "dlrun ended with $?"\n' >shell.sh
+}
+
+# events JOB: its states, attempts and reasons, one a line, without the learners.
+events() { jq -r 'select(.learner == null) | "\(.attempt) \(.state) \(.reason // "")"' "dl-$1/events.jsonl"; }
+output() { cat "slurm-$1.out" 2>/dev/null; }
+# job_is_at JOB TEXT: until the job's newest event of its own holds the text.
+has_event() { events "$1" 2>/dev/null | grep -qE -- "$2"; }
+wait_event() { wait_for "$3" "job $1 has the event '$2'" has_event "$1" "$2"; }
+# wait_steps JOB: until its learners have trained a little.
+learner_log_line() { grep -qsE -- "$2" "dl-$1"/logs/latest/learner-0.log; }
+no_process() { ! pgrep -f -- "$1" >/dev/null; }
+restarts_of() { job_field "$1" Restarts; }
+
+@test "learners find rank, world, master and log; states go to events and comment; nothing is left in the folder" {
+  job=$(submit --dl-framework=generic --dl-learners=4 --dl-gpus=1 --comment 'my own' shell.sh \
+    'echo "rank $RANK of $WORLD_SIZE local $LOCAL_RANK of $LOCAL_WORLD_SIZE at $MASTER_ADDR:$MASTER_PORT on $(hostname)"')
+  wait_state "$job" COMPLETED 30
+  for r in 0 1 2 3; do assert_contains "$(output "$job")" "^\[$r\] rank $r of 4 local $((r % 2)) of 2 at 10\.77\.[0-9.]+:[0-9]+ on n"; done
+  run cat "dl-$job/logs/latest/learner-3.log"
+  assert_contains "$output" '^rank 3 of 4'
+  run events "$job"
+  [ "$output" = "1 DEPLOY 
+1 PROCESSING all learners run
+1 COMPLETED all learners finished" ]
+  assert_contains "$(job_field "$job" Comment)" "^my own \| dl:COMPLETED attempt=1 dir=$PWD/dl-$job reason=all learners finished"
+  [ ! -e "dl-$job/control.json" ]
+  run find /dev/shm /tmp -maxdepth 1 -name 'dl-progress-*' -newer train.sh
+  [ -z "$output" ]
+}
+
+@test "kill -9 of one learner fails the job: first cause named, all else killed, detached children too" {
+  job=$(submit --dl-framework=generic --dl-learners=4 shell.sh \
+    'setsid sleep 31415 & if [ "$RANK" = 2 ]; then sleep 1; kill -9 $$; fi; sleep 100')
+  wait_state "$job" COMPLETED,FAILED 30
+  assert_contains "$(output "$job")" 'learner 2.* was killed by signal 9 \(SIGKILL\)'
+  assert_contains "$(output "$job")" 'dlrun ended with 137'
+  assert_contains "$(job_field "$job" Comment)" 'dl:FAILED .*learner 2.* signal 9'
+  assert_contains "$(cat "dl-$job/events.jsonl")" '"learner":2,"state":"FAILED".*"code":"C201","exit":137'
+  no_process 'sleep 31415'
+}
+
+@test "with --dl-restarts the learners start again from the newest checkpoint, in the same allocation" {
+  job=$(submit --dl-framework=generic --dl-learners=3 --dl-restarts=2 --dl-checkpoint=ck,every=10steps train.sh 40 20 kill1@25)
+  wait_state "$job" COMPLETED 40
+  assert_contains "$(output "$job")" 'learner 1.* was killed by signal 9 \(SIGKILL\); restart 1 of 2'
+  assert_contains "$(output "$job")" '^\[0\] attempt 2 starts at train step 20 with 20 counted'
+  assert_contains "$(output "$job")" '^\[0\] done: 40 counted, none lost'
+  assert_contains "$(output "$job")" 'dlrun ended with 0'
+  run events "$job"
+  assert_contains "$output" '2 DEPLOY restart 1 of 2: learner 1'
+  [ "$(restarts_of "$job")" = 0 ]
+}
+
+@test "restarts end: a learner that fails each time leaves its own exit code" {
+  job=$(submit --dl-framework=generic --dl-learners=2 --dl-restarts=1 shell.sh '[ "$RANK" = 0 ] && exit 5; sleep 100')
+  wait_state "$job" COMPLETED,FAILED 30
+  assert_contains "$(output "$job")" 'learner 0 exited with code 5, after 1 restarts'
+  assert_contains "$(output "$job")" 'dlrun ended with 5'
+}
+
+@test "loop guard: a job that saves nothing new in two attempts is held with the reason" {
+  job=$(submit --dl-framework=generic --dl-learners=2 --dl-restarts=9 --dl-checkpoint=ck,every=10steps train.sh 40 10 'exit!15')
+  wait_for 40 "job $job is held" eval '[[ $(job_field '"$job"' Reason) == *JobHeld* || $(job_field '"$job"' Reason) == *held* ]]'
+  run events "$job"
+  assert_contains "$output" 'HALTED held: 2 attempts in a row saved no new train step; last: learner [01].* exited with code 3'
+  assert_contains "$(job_field "$job" Comment)" 'dl:HALTED .*held: 2 attempts'
+}
+
+@test "an agent that is killed: the job fails, and what its learner had detached is killed too" {
+  job=$(submit --dl-framework=generic --dl-learners=2 --dl-gpus=1 -w n2 shell.sh 'setsid sleep 27182 & sleep 100')
+  wait_event "$job" PROCESSING 20
+  pid=$(jq -r 'select(.type == null) | .port' "dl-$job/control.json" >/dev/null; pgrep -f 'libexec/slurm-dl/dl-agent$' | while read -r p; do
+    grep -qzx "SLURM_PROCID=1" "/proc/$p/environ" 2>/dev/null && grep -qzx "SLURM_JOB_ID=$job" "/proc/$p/environ" && echo "$p"; done | head -n 1)
+  kill -9 "$pid"
+  wait_state "$job" COMPLETED,FAILED 30
+  assert_contains "$(output "$job")" 'learner 1.* was lost: its agent \(dl-agent\) on n2 was killed'
+  assert_contains "$(output "$job")" 'dlrun ended with 74'
+  wait_for 5 "no process is left" no_process 'sleep 27182'
+}
+
+@test "dlrun that is killed: agents end the learners, nothing is left" {
+  job=$(submit --dl-framework=generic --dl-learners=2 shell.sh 'setsid sleep 16180 & sleep 100')
+  wait_event "$job" PROCESSING 20
+  kill -9 "$(jq -r .pid "dl-$job/control.json")"
+  wait_state "$job" COMPLETED,FAILED 30
+  wait_for 5 "no process is left" no_process 'sleep 16180'
+}
+
+@test "slurmctld restarted in mid-job: training goes on, the comment follows" {
+  job=$(submit --dl-framework=generic --dl-learners=2 --dl-checkpoint=ck train.sh 80 50)
+  wait_event "$job" PROCESSING 20
+  dl_sandbox daemon kill slurmctld
+  sleep 1
+  dl_sandbox daemon start slurmctld
+  wait_state "$job" COMPLETED 60
+  assert_contains "$(output "$job")" '^\[1\] done: 80 counted, none lost'
+  wait_for 20 "the comment says COMPLETED" eval '[[ $(job_field '"$job"' Comment) == *dl:COMPLETED* ]]'
+}
+
+@test "preempted: all save at one train step, the job is requeued and runs on within seconds, nothing lost" {
+  job=$(submit -p borrow -N2 --dl-framework=generic --dl-learners=4 --dl-gpus=1 --dl-checkpoint=ck train.sh 150 50)
+  wait_event "$job" PROCESSING 20
+  sleep 1
+  other=$(submit -p batch -N3 --gpus-per-node=2 --wrap true)
+  wait_event "$job" 'PENDING preempted: saved at train step [0-9]+' 20
+  wait_state "$other" COMPLETED 30
+  begin=$SECONDS
+  wait_event "$job" '^2 PROCESSING' 30
+  ((SECONDS - begin < 25)) # Slurm alone: 120 s
+  wait_state "$job" COMPLETED 60
+  steps=$(output "$job" | sed -nE 's/^\[[0-9]\] saved at train step ([0-9]+): ok/\1/p' | sort -u)
+  [ "$(wc -l <<<"$steps")" = 1 ]
+  for r in 0 1 2 3; do
+    assert_contains "$(output "$job")" "^\[$r\] attempt 2 starts at train step $steps with $steps counted"
+    assert_contains "$(output "$job")" "^\[$r\] done: 150 counted, none lost"
+  done
+  [ "$(restarts_of "$job")" = 1 ]
+}
+
+@test "preempted without the checkpoint library: SIGTERM within the grace period, then requeued" {
+  job=$(submit -p borrow -N3 --gpus-per-node=2 --dl-framework=generic --dl-learners=3 shell.sh \
+    '[ "$DL_ATTEMPT" = 2 ] && exit 0; trap "echo told; exit 0" TERM; while :; do sleep 0.1; done')
+  wait_event "$job" PROCESSING 20
+  other=$(submit -p batch -N3 --gpus-per-node=2 --wrap true)
+  wait_event "$job" 'PENDING preempted: not saved' 20
+  wait_state "$other" COMPLETED 30
+  wait_state "$job" COMPLETED 60
+  assert_contains "$(output "$job")" '^\[0\] told'
+}
+
+@test "paused by dlctl: saved, held under its id; resumed: goes on where it was" {
+  job=$(submit --dl-framework=generic --dl-learners=2 --dl-checkpoint=ck train.sh 100 50)
+  wait_event "$job" PROCESSING 20
+  sleep 1
+  on_login dlctl pause "$job"
+  wait_event "$job" 'HALTED paused: saved at train step' 20
+  wait_for 20 "job $job is held" eval '[[ $(job_field '"$job"' Reason) == *JobHeld* || $(job_field '"$job"' Reason) == *held* ]]'
+  assert_contains "$(job_field "$job" Comment)" 'dl:HALTED attempt=1 step=[0-9]+ '
+  wait_state "$job" PENDING 20
+  on_login dlctl resume "$job"
+  wait_state "$job" COMPLETED 60
+  assert_contains "$(output "$job")" '^\[1\] done: 100 counted, none lost'
+  assert_contains "$(output "$job")" '^\[0\] attempt 2 starts at train step [1-9]'
+}
+
+@test "a pause may be asked by a file where dlctl cannot connect" {
+  job=$(submit --dl-framework=generic --dl-learners=1 --dl-checkpoint=ck train.sh 400 50)
+  wait_event "$job" PROCESSING 20
+  echo '{"action":"pause","reason":"by file"}' >"dl-$job/request.json"
+  wait_event "$job" 'HALTED paused: saved at train step' 20
+  [ ! -e "dl-$job/request.json" ]
+}
+
+@test "time limit: saved before it, requeued, and goes on" {
+  job=$(submit --time=1 --dl-framework=generic --dl-learners=2 --dl-checkpoint=ck train.sh 800 80)
+  wait_event "$job" 'PENDING time limit: saved at train step' 80
+  wait_event "$job" '^2 PROCESSING' 40
+  assert_contains "$(output "$job")" 'attempt 2 starts at train step [1-9]'
+}
+
+@test "periodic saves by time are agreed by all" {
+  job=$(submit --dl-framework=generic --dl-learners=3 --dl-checkpoint=ck,every=1s train.sh 80 50)
+  wait_state "$job" COMPLETED 40
+  steps=$(output "$job" | sed -nE 's/^\[[0-9]\] saved at train step ([0-9]+): ok/\1/p' | sort | uniq -c | awk '{print $1}' | sort -u)
+  [ "$steps" = 3 ]
+  run events "$job"
+  assert_contains "$output" '1 PROCESSING saved at train step'
+}
+
+@test "two jobs on one checkpoint directory: the second is refused, and says who holds it" {
+  first=$(submit --dl-framework=generic --dl-learners=1 --dl-checkpoint="$PWD/ck" train.sh 400 50)
+  wait_event "$first" PROCESSING 20
+  second=$(submit --dl-framework=generic --dl-learners=1 --dl-checkpoint="$PWD/ck" train.sh 5 50)
+  wait_state "$second" COMPLETED,FAILED 20
+  assert_contains "$(output "$second")" "checkpoint directory: .*job $first"
+  assert_contains "$(output "$second")" 'dlrun ended with 73'
+  [ ! -e "dl-$second/logs" ]
+  assert_contains "$(job_field "$second" Comment)" 'dl:FAILED'
+  [ "$(job_state "$first")" = RUNNING ]
+}
+
+@test "a checkpoint path that cannot be written fails before any learner starts" {
+  job=$(submit --dl-framework=generic --dl-learners=1 --dl-checkpoint=/proc/none train.sh 5 50)
+  wait_state "$job" COMPLETED,FAILED 20
+  assert_contains "$(output "$job")" 'dlrun: checkpoint directory: .*/proc/none'
+  assert_contains "$(output "$job")" 'dlrun ended with 73'
+}
+
+@test "a command that does not exist" {
+  printf '#!/bin/bash\ndlrun -- no-such-command\necho "dlrun ended with $?"\n' >none.sh
+  job=$(submit --dl-framework=generic --dl-learners=2 none.sh)
+  wait_state "$job" COMPLETED,FAILED 20
+  assert_contains "$(output "$job")" 'learner [01].* could not be started: no-such-command: no such program in PATH'
+  assert_contains "$(output "$job")" 'dlrun ended with 127'
+}
+
+@test "MPI programs run under the agents, and a rank that fails is named" {
+  mpicc -o allreduce "$top_srcdir/tests/cluster/mpi_allreduce.c" || skip "no mpicc"
+  printf '#!/bin/bash\ndlrun -- ./allreduce\necho "dlrun ended with $?"\n' >mpi.sh
+  job=$(submit -N2 --dl-framework=mpi --dl-learners=4 mpi.sh)
+  wait_state "$job" COMPLETED 40
+  assert_contains "$(output "$job")" 'dlrun ended with 0'
+}
+
+@test "a node that is cut off is noticed within seconds" {
+  job=$(submit -N2 -w n1,n3 --dl-framework=generic --dl-learners=2 shell.sh 'sleep 100')
+  wait_event "$job" PROCESSING 20
+  begin=$SECONDS
+  dl_sandbox node cut n3
+  wait_event "$job" 'FAILED learner 1.* was lost: node n3 does not answer' 15
+  ((SECONDS - begin <= 6))
+  dl_sandbox node heal n3
+}

@@ -1,0 +1,217 @@
+#!/usr/bin/env bats
+# dlrun without Slurm: what a researcher tries first, on the login node. Exit codes, signals, logs, bad input, MPI, and
+# nothing left behind.
+# shellcheck disable=SC2016  # much here is expanded by the shells of learners
+setup() {
+  : "${top_srcdir:=$(cd "$(dirname "$BATS_TEST_FILENAME")/../.." && pwd)}" "${top_builddir:=$top_srcdir/build}"
+  cd "$BATS_TEST_TMPDIR" || return 1
+  for name in $(compgen -e | grep -E '^(SLURM|DL|PMIX|OMPI)_'); do unset "$name"; done
+  printf '[frameworks]\ncatalogue = ["%s"]\n' "$PWD/cat" >dl.toml
+  mkdir cat && cp "$top_srcdir"/frameworks/{generic,mpi,pytorch}/*.toml cat/
+  export DL_CONFIG=$PWD/dl.toml
+  dlrun=$top_builddir/launcher/dlrun
+  learner=$top_builddir/tests/lib/toy_learner
+}
+contains() { grep -qE -- "$2" <<<"$1" || { printf 'expected: %s\nin: %s\n' "$2" "$1" >&2; return 1; }; }
+gone() {
+  for _ in $(seq 50); do
+    pgrep -f -- "$1" >/dev/null || return 0
+    sleep 0.1
+  done
+  pgrep -fa -- "$1" >&2
+  return 1
+}
+wait_grep() {
+  for _ in $(seq 100); do
+    grep -qsE -- "$1" "${@:2}" && return 0
+    sleep 0.1
+  done
+  cat "${@:2}" >&2
+  return 1
+}
+
+@test "four learners find their ranks, one master, and a log each" {
+  run "$dlrun" --learners 4 -- sh -c 'echo "rank $RANK of $WORLD_SIZE at $MASTER_ADDR:$MASTER_PORT id $LEARNER_ID"; echo err >&2'
+  [ "$status" -eq 0 ]
+  contains "$output" '^dlrun: 4 learners of generic on .*; logs in '"$PWD"'/dl-local-[0-9]+-[0-9]+-[0-9]+/logs/latest'
+  for r in 0 1 2 3; do contains "$output" "^\[$r\] rank $r of 4 at 127\.0\.0\.1:[0-9]+ id $((r + 1))"; done
+  [ "$(grep -oE '127.0.0.1:[0-9]+' <<<"$output" | sort -u | wc -l)" -eq 1 ]
+  contains "$output" '^dlrun: completed in '
+  run cat dl-local-*/logs/latest/learner-2.log
+  contains "$output" '^rank 2 of 4'
+  contains "$output" '^err$'
+  [ "$(jq -r 'select(.learner==null).state' dl-local-*/events.jsonl | xargs)" = "DEPLOY PROCESSING COMPLETED" ]
+  [ ! -e "$(echo dl-local-*/control.json)" ]
+}
+
+@test "one learner is not prefixed; its command is handed on exactly; no option of ours is taken out of it" {
+  run "$dlrun" -q -n 1 --job-dir job -- printf '<%s>' a 'b c' -n -- --learners
+  [ "$status" -eq 0 ] && [ -z "$output" ]
+  [ "$(cat job/logs/latest/learner-0.log)" = '<a><b c><-n><--><--learners>' ]
+  run "$dlrun" printf '%s\n' --help -q
+  contains "$output" '^--help$'
+}
+
+@test "the exit status is the first cause: code, signal, missing command, not executable" {
+  run "$dlrun" -n 2 -- sh -c '[ $RANK = 1 ] && exit 7; sleep 100'
+  [ "$status" -eq 7 ]
+  contains "$output" '^dlrun: learner 1 exited with code 7; its output: .*/learner-1.log'
+  run "$dlrun" -n 2 -- sh -c '[ $RANK = 0 ] && kill -SEGV $$; sleep 100'
+  [ "$status" -eq 139 ]
+  contains "$output" 'learner 0 was killed by signal 11 \(SIGSEGV\)'
+  run "$dlrun" -- no-such-command
+  [ "$status" -eq 127 ]
+  touch plain
+  run "$dlrun" -- ./plain
+  [ "$status" -eq 126 ]
+}
+
+@test "a failure ends the others at once, and what they detached" {
+  begin=$SECONDS
+  run "$dlrun" -n 3 -- sh -c 'setsid sleep 314159 & trap "" TERM; [ $RANK = 2 ] && { sleep 0.3; exit 4; }; sleep 314160'
+  [ "$status" -eq 4 ]
+  ((SECONDS - begin < 10))
+  gone 'sleep 3141(59|60)'
+}
+
+@test "processes left behind by a learner that ended well are ended, and said" {
+  run "$dlrun" -- sh -c 'setsid sleep 271828 & sleep 0.2'
+  [ "$status" -eq 0 ]
+  contains "$output" 'learner 0 left processes behind \([0-9]+\)'
+  gone 'sleep 271828'
+}
+
+@test "restarts: as often as asked, each in its own log" {
+  run "$dlrun" -n 2 -r 2 --job-dir job -- sh -c 'echo "attempt $DL_ATTEMPT"; [ $DL_ATTEMPT = 3 ] || exit 9'
+  [ "$status" -eq 0 ]
+  contains "$output" 'exited with code 9; restart 2 of 2'
+  contains "$(cat job/logs/attempt-2/learner-0.log)" 'attempt 2'
+  run "$dlrun" -r 1 -- sh -c 'exit 9'
+  [ "$status" -eq 9 ]
+}
+
+@test "SIGTERM: learners get it and may end in order; the shell's status is told" {
+  "$dlrun" -n 2 --job-dir job -- sh -c 'trap "echo told; exit 0" TERM; echo ready; while :; do sleep 0.1; done' >out 2>&1 3>&- &
+  pid=$!
+  wait_grep ready job/logs/attempt-1/learner-0.log
+  wait_grep ready job/logs/attempt-1/learner-1.log
+  pid=$(jq -r .pid job/control.json)
+  kill -TERM "$pid"
+  status=0
+  wait $! || status=$?
+  [ "$status" -eq 143 ]
+  contains "$(cat out)" '^\[0\] told'
+}
+
+@test "Ctrl-C: learners that use the library save at one train step, and a second run goes on there" {
+  [[ -x $learner ]] || skip "built without HDF5"
+  "$dlrun" -n 3 -c ck --job-dir job -- "$learner" 100000 20 >out 2>&1 3>&- &
+  wait_grep 'starts at' job/logs/attempt-1/learner-2.log
+  sleep 0.5
+  kill -INT "$(jq -r .pid job/control.json)"
+  status=0
+  wait $! || status=$?
+  [ "$status" -eq 75 ]
+  [ "$(sed -nE 's/^\[.\] saved at train step ([0-9]+): ok/\1/p' out | sort -u | wc -l)" -eq 1 ]
+  step=$(sed -nE 's/^\[0\] saved at train step ([0-9]+): ok/\1/p' out)
+  run "$dlrun" -n 2 -c ck -- "$learner" "$((step + 5))" 1
+  [ "$status" -eq 0 ]
+  contains "$output" "^\[1\] attempt 1 starts at train step $step with $step counted"
+  contains "$output" '^\[1\] done: .* none lost'
+}
+
+@test "dlrun killed: agents end everything" {
+  "$dlrun" -n 2 --job-dir job -- sh -c 'setsid sleep 161803 & echo ready; sleep 161804' >out 2>&1 3>&- &
+  wait_grep ready job/logs/attempt-1/learner-1.log
+  kill -9 "$(jq -r .pid job/control.json)"
+  gone 'sleep 16180(3|4)'
+}
+
+@test "an agent killed: named, the rest is ended, the detached child too" {
+  "$dlrun" -n 2 --job-dir job -- sh -c 'setsid sleep 141421 & echo ready; sleep 100' >out 2>&1 3>&- &
+  wait_grep ready job/logs/attempt-1/learner-1.log
+  pid=$(jq -r .pid job/control.json)
+  kill -9 "$(pgrep -P "$pid" -f dl-agent | head -n 1)"
+  status=0
+  wait $! || status=$?
+  [ "$status" -eq 74 ]
+  contains "$(cat out)" 'was lost: its agent \(dl-agent\) on .* was killed'
+  gone 'sleep 141421'
+}
+
+@test "two runs on one checkpoint directory: the second is refused, and says who holds it" {
+  [[ -x $learner ]] || skip "built without HDF5"
+  "$dlrun" -c ck --job-dir job -- "$learner" 100000 20 >out 2>&1 3>&- &
+  wait_grep 'starts at' job/logs/attempt-1/learner-0.log
+  run "$dlrun" -c ck -- "$learner" 5 1
+  [ "$status" -eq 73 ]
+  contains "$output" 'dlrun: checkpoint directory: .*dlrun local-'
+  kill -INT "$(jq -r .pid job/control.json)"
+  wait $! || true
+}
+
+@test "bad input is refused with the value and what is allowed, and starts nothing" {
+  refused() {
+    local pattern=$1
+    shift
+    run "$dlrun" "$@"
+    [ "$status" -eq 2 ] || { echo "status $status: $output" >&2; return 1; }
+    contains "$output" "$pattern"
+  }
+  refused 'no command given'
+  refused 'no command given' --learners 2 --
+  refused '--learners.*0' --learners 0 -- true
+  refused '--learners.*x' --learners x -- true
+  refused '--learners.*4:2' --learners 4:2 -- true
+  refused 'nosuch.*known:.*generic' --framework nosuch -- true
+  refused '--gpus' --gpus -1 -- true
+  refused '--checkpoint.*every' --checkpoint ck,every=never -- true
+  refused '--restarts' --restarts -1 -- true
+  refused '--grace' --grace soon -- true
+  refused '--placement.*block' --placement heap -- true
+  refused '--json' --json -- true
+  refused 'no-such-option' --no-such-option -- true
+  DL_LEARNERS=many refused 'DL_LEARNERS.*many' -- true
+  echo 'nonsense = 1' >dl.toml
+  refused 'dl.toml' -- true
+  run ls
+  [ "$output" = $'cat\ndl.toml' ]
+}
+
+@test "folders that cannot be made are named" {
+  run "$dlrun" --job-dir /proc/none -- true
+  [ "$status" -eq 73 ]
+  contains "$output" '/proc/none'
+  run "$dlrun" -c /proc/none -- true
+  [ "$status" -eq 73 ]
+  contains "$output" 'checkpoint directory: .*/proc/none'
+}
+
+@test "help and version" {
+  run "$dlrun" --help
+  [ "$status" -eq 0 ]
+  contains "$output" 'dlrun --learners 4 -- python3 train.py'
+  run "$dlrun" --version
+  contains "$output" '^dlrun \(slurm-dl\) [0-9]'
+  run "$dlrun" --dry-run -n 2 --json -- true
+  [ "$(jq '.command[0]' <<<"$output")" = '"true"' ]
+}
+
+@test "an MPI program is known by itself and runs through mpirun; its first failure is the cause" {
+  mpicc -o allreduce "$top_srcdir/tests/cluster/mpi_allreduce.c" 2>/dev/null || skip "no mpicc"
+  run "$dlrun" -n 3 -- ./allreduce
+  [ "$status" -eq 0 ]
+  contains "$output" 'allreduce is an MPI program: started through mpirun'
+  contains "$output" '^\[2\] rank 2 of 3 on .*: sum 3'
+  run "$dlrun" -n 2 -f mpi -- sh -c '[ $OMPI_COMM_WORLD_RANK = 1 ] && exit 6; sleep 100'
+  [ "$status" -eq 6 ]
+}
+
+@test "PyTorch's store listens on the held port" {
+  python=$(command -v /usr/bin/python3) && "$python" -c 'import torch.distributed' 2>/dev/null || skip "no torch"
+  run "$dlrun" -n 2 -f pytorch -- "$python" -c '
+import torch, torch.distributed as d
+d.init_process_group("gloo"); t = torch.ones(1) * d.get_rank(); d.all_reduce(t); print("sum", t.item()); d.barrier()'
+  [ "$status" -eq 0 ]
+  contains "$output" '^\[1\] sum 1.0'
+}

@@ -9,17 +9,17 @@ spawn() {
   local name=$1 host=$2
   shift 2
   (
-    export SLURM_CONF=$SB_DIR/etc/slurm.conf
-    # A daemon's environment becomes that of batch jobs in part: nothing of the caller's own cluster may be in it.
-    unset SLURM_JOB_ID SLURM_JOBID SLURM_NODELIST SLURMD_NODENAME DL_SANDBOX_DIR
     cd /
     flags=()
+    # Nothing of the caller's environment: it would reach jobs.
+    clean=(env -i "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" HOME=/root "SLURM_CONF=$SB_DIR/etc/slurm.conf"
+      ${TZ:+"TZ=$TZ"} ${LD_LIBRARY_PATH:+"LD_LIBRARY_PATH=$LD_LIBRARY_PATH"})
     if [[ $SB_CGROUP == yes && $host != login ]]; then
       while read -r group; do echo "$BASHPID" >"$group/$host/cgroup.procs"; done <"$SB_DIR/cgroups"
       flags=("--cgroup=/proc/$(recorded_pid "$host")/ns/cgroup")
     fi
     close_others
-    enter_host "$host" "${flags[@]+"${flags[@]}"}" setsid "$@"
+    enter_host "$host" "${flags[@]+"${flags[@]}"}" setsid "${clean[@]}" "$(command -v "$1")" "${@:2}"
   ) </dev/null >>"$SB_DIR/log/$name.out" 2>&1 &
   disown # bash would report its end
   record_pid "$name" $! || die "$name did not start: $(tail -n 3 "$SB_DIR/log/$name.out")"

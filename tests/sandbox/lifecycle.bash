@@ -104,7 +104,7 @@ nodes_idle() {
 first_partition() { echo batch; }
 
 cmd_up() {
-  local began=$EPOCHREALTIME node database=''
+  local began=${EPOCHREALTIME/[.,]/} tenths node database=''
   read_up_options "$@"
   find_plugins
   check_machine
@@ -151,7 +151,8 @@ cmd_up() {
   SB_STARTED=yes
   save_settings
   trap - EXIT
-  say "'$SB_NAME' is up: $SB_NODES nodes of $SB_GPUS $SB_GPU_KIND GPUs, all idle after $(awk "BEGIN { printf \"%.1f\", $EPOCHREALTIME - $began }") s; try: dl-sandbox exec sinfo"
+  tenths=$(((${EPOCHREALTIME/[.,]/} - began) / 100000))
+  say "'$SB_NAME' is up: $SB_NODES nodes$( ((SB_GPUS == 0)) || echo " of $SB_GPUS $SB_GPU_KIND GPUs"), all idle after $((tenths / 10)).$((tenths % 10)) s; try: dl-sandbox exec sinfo"
 }
 
 # tear_down: ends all processes and removes the folder. Needs the lock.

@@ -22,7 +22,9 @@ cmd_status() {
   if [[ $json == yes ]]; then status_json; else status_text; fi
   [[ $running == yes ]]
 }
-network_of() { if is_cut "$1"; then echo cut; else echo plugged; fi; }
+network_of() {
+  if ((EUID != 0)) || [[ $running != yes ]]; then echo unknown; elif is_cut "$1"; then echo cut; else echo plugged; fi
+}
 
 status_text() {
   local name

@@ -18,7 +18,7 @@ namespace dl {
 namespace {
 
 constexpr size_t kMaxFiles = 256;
-constexpr size_t kMaxFileBytes = 256 * 1024;
+constexpr size_t kMaxFileBytes = 256UL * 1024;
 constexpr const char* kSuffix = ".toml";
 
 // The whole of a regular file. O_NONBLOCK: a FIFO put there must not hang slurmctld.
@@ -80,8 +80,10 @@ Result<Catalogue> Catalogue::load(const std::vector<std::string>& folders) {
   for (const std::string& folder : folders) {
     DL_TRY_ASSIGN(const std::vector<std::string> names, list_entry_files(folder));
     for (const std::string& name : names) {
-      DL_TRY_ASSIGN(const std::string text, read_entry_file(folder + "/" + name));
-      DL_TRY_ASSIGN(FrameworkEntry entry, parse_entry(text, folder + "/" + name));
+      std::string path = folder;
+      path.append("/").append(name);
+      DL_TRY_ASSIGN(const std::string text, read_entry_file(path));
+      DL_TRY_ASSIGN(FrameworkEntry entry, parse_entry(text, path));
       catalogue.entries_[entry.name] = std::move(entry);
     }
   }

@@ -33,25 +33,35 @@ Error no_answer(const record::ControlInfo& info, const std::string& why) {
                "dlrun does not answer at " + supervise::format_endpoint(info.host, info.port) + ": " + why};
 }
 
+Result<UniqueFd> connect_to_address(const record::ControlInfo& info, const struct addrinfo& address,
+                                    Clock::time_point deadline) {
+  UniqueFd fd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return errno_error("socket", errno);
+  if (::connect(fd.get(), address.ai_addr, address.ai_addrlen) == 0) return fd;
+  if (errno != EINPROGRESS) return no_answer(info, errno_error("connect", errno).text);
+  if (!wait_for(fd.get(), POLLOUT, deadline)) return no_answer(info, "no connection in time");
+  int failure = 0;
+  socklen_t size = sizeof failure;
+  if (::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &failure, &size) != 0) failure = errno;
+  if (failure != 0) return no_answer(info, errno_error("connect", failure).text);
+  return fd;
+}
+
 Result<UniqueFd> connect_to(const record::ControlInfo& info, Clock::time_point deadline) {
   struct addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;  // no name service: an address stands there
+  hints.ai_flags = AI_NUMERICSERV | AI_ADDRCONFIG;
   struct addrinfo* found = nullptr;
   const int rc = ::getaddrinfo(info.host.c_str(), std::to_string(info.port).c_str(), &hints, &found);
   if (rc != 0) return no_answer(info, ::gai_strerror(rc));
   const std::unique_ptr<struct addrinfo, void (*)(struct addrinfo*)> guard(found, &::freeaddrinfo);
-  UniqueFd fd(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) return errno_error("socket", errno);
-  if (::connect(fd.get(), found->ai_addr, found->ai_addrlen) != 0) {
-    if (errno != EINPROGRESS) return no_answer(info, errno_error("connect", errno).text);
-    if (!wait_for(fd.get(), POLLOUT, deadline)) return no_answer(info, "no connection in time");
-    int failure = 0;
-    socklen_t size = sizeof failure;
-    if (::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &failure, &size) != 0) failure = errno;
-    if (failure != 0) return no_answer(info, errno_error("connect", failure).text);
+  Error last = no_answer(info, "it has no address");
+  for (const struct addrinfo* at = found; at != nullptr; at = at->ai_next) {
+    auto fd = connect_to_address(info, *at, deadline);
+    if (fd) return fd;
+    last = std::move(fd).error();
   }
-  return fd;
+  return last;
 }
 
 Status send_all(int fd, const std::string& text, Clock::time_point deadline) {

@@ -44,7 +44,7 @@ std::string find_dir(const std::string& id, const std::optional<slurm_cli::JobIn
   if (comment && !comment->dir.empty()) return comment->dir;
   const std::string pattern = job_dir_pattern();
   if (info && !info->work_dir.empty()) {
-    const std::string path = record::expand_job_dir(pattern, info->work_dir, id);
+    std::string path = record::expand_job_dir(pattern, info->work_dir, id);
     if (is_folder(path)) return path;
   }
   const std::string here = record::expand_job_dir(pattern, absolute("."), id);

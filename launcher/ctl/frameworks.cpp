@@ -45,7 +45,10 @@ void probe(Row* row) {
   options.timeout = kProbeTimeout;
   options.max_output = 65536;
   if (row->version != nullptr) {
-    for (const auto& [name, value] : row->version->environment) options.environment.push_back(name + "=" + value);
+    for (const auto& [name, value] : row->version->environment) {
+      options.environment.push_back(name);
+      options.environment.back().append("=").append(value);
+    }
   }
   row->probed = true;
   auto result = run_command({"/bin/sh", "-c", script}, options);

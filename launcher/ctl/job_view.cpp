@@ -77,6 +77,7 @@ std::vector<LearnerView> learners_from(const std::vector<Event>& events, int att
     learner.reason = event.reason;
   }
   std::vector<LearnerView> learners;
+  learners.reserve(by_rank.size());
   for (auto& item : by_rank) learners.push_back(std::move(item.second));
   return learners;
 }

@@ -97,8 +97,11 @@ class EndWatch {
     if (!job_.local && now >= next_slurm_) {
       next_slurm_ = now + kAskSlurm;
       auto info = refresh(job_);
-      if (info) job_.slurm = std::move(info).value();
-      if (!info && info.error().code == Errc::kNotFound) job_.slurm.reset();
+      if (info) {
+        job_.slurm = std::move(info).value();
+      } else if (info.error().code == Errc::kNotFound) {
+        job_.slurm.reset();
+      }  // else slurmctld is busy or restarting: its old word stands
     }
     return record::is_final(view_job(job_, !job_.slurm).shown.state);
   }

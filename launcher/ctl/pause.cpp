@@ -98,9 +98,9 @@ Status wait_until_paused(const Job& job, std::chrono::seconds timeout) {
         return Error{Errc::kIo, "job " + job.id + " is not paused but " + record::state_name(rest.shown.state) +
                                     (rest.shown.reason.empty() ? "" : ": " + printable(rest.shown.reason, 300))};
       }
-      const std::string step =
-          rest.view.saved_step >= 0 ? ", saved at train step " + std::to_string(rest.view.saved_step) : std::string();
-      std::printf("job %s is paused%s; %s\n", job.id.c_str(), step.c_str(),
+      // The record's own words: "paused: saved at train step 40", or why nothing was saved.
+      const std::string how = rest.shown.reason.empty() ? "paused" : printable(rest.shown.reason, 300);
+      std::printf("job %s: %s; %s\n", job.id.c_str(), how.c_str(),
                   job.local ? "the same dlrun line resumes it" : ("resume it: dlctl resume " + job.id).c_str());
       return {};
     }

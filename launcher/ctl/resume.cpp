@@ -29,10 +29,14 @@ Status run(const Options& options) {
     return Error{Errc::kConflict, "job " + job.id + " is not paused: it is " + job.slurm->state +
                                       (job.slurm->state == "PENDING" ? ", not held" : "")};
   }
-  if (job.slurm->reason == "JobHeldAdmin") {
-    return Error{Errc::kDenied, "job " + job.id + " is held by an administrator, who alone can release it"};
+  if (Status released = slurm_cli::release(job.id); !released) {
+    // Slurm knows who is an administrator: it is asked, and its refusal explained.
+    if (job.slurm->reason == "JobHeldAdmin") {
+      return Error{Errc::kDenied, "job " + job.id + " is held by an administrator, who alone can release it (" +
+                                      released.error().text + ")"};
+    }
+    return released;
   }
-  DL_TRY(slurm_cli::release(job.id));
   // A job that was requeued may begin two minutes later only; it is released either way.
   const Status begun = slurm_cli::set_start_time(job.id, std::chrono::seconds(0));
   if (!begun) {

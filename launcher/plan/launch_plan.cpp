@@ -118,15 +118,6 @@ void warn_about_use(const PlanInput& input, const std::vector<int>& count, bool 
   if (gpus_known && gpus > used) {
     plan->warnings.push_back(std::to_string(gpus - used) + " of " + std::to_string(gpus) + " GPUs stay idle");
   }
-  const PlannedNode& first = plan->nodes.front();
-  const auto other = std::find_if(plan->nodes.begin(), plan->nodes.end(),
-                                  [&](const PlannedNode& node) { return node.gpus != first.gpus; });
-  if (plan->gpus_per_learner > 0 && gpus_known && other != plan->nodes.end()) {
-    // Seen with 22.05.8: no option of srun gives a step of several tasks all GPUs of unlike nodes.
-    plan->warnings.push_back("the nodes give different numbers of GPUs (" + first.name + ": " +
-                             std::to_string(first.gpus) + ", " + other->name + ": " + std::to_string(other->gpus) +
-                             "), and Slurm may show learners fewer than that; ask with --gpus-per-node");
-  }
   if (overcommit || (!plan->under_slurm && cpus > 0 && plan->world_size() > cpus)) {
     plan->warnings.push_back(std::to_string(plan->world_size()) + " learners share " + std::to_string(cpus) + " CPUs" +
                              (plan->under_slurm ? "; ask for more with --cpus-per-task or --cpus-per-gpu" : ""));

@@ -108,11 +108,18 @@ void fill_srun(const PlanInput& input, const Allocation& allocation, bool overco
     argv.emplace_back("--distribution=arbitrary");
     argv.push_back("--nodelist=" + plan->hostfile_path);
   }
-  // Said again for the step: of a job submitted with --gpus=TOTAL srun of 22.05.8 hands the step one of two GPUs.
+  // Said again for the step: of a job submitted with --gpus=TOTAL srun of 22.05.8 hands the step one of two GPUs. Where
+  // the nodes give different numbers, only a number per task gets all of them; "closest" (to all CPUs of the job there,
+  // since none are bound) undoes the hiding of the peers' GPUs that comes with it.
   const int gpus = plan->nodes.front().gpus;
   const bool same_gpus =
       std::all_of(plan->nodes.begin(), plan->nodes.end(), [&](const PlannedNode& node) { return node.gpus == gpus; });
-  if (same_gpus && gpus > 0) argv.push_back("--gres=gpu:" + std::to_string(gpus));
+  if (same_gpus && gpus > 0) {
+    argv.push_back("--gres=gpu:" + std::to_string(gpus));
+  } else if (!same_gpus && plan->gpus_per_learner > 0) {
+    argv.push_back("--gpus-per-task=" + std::to_string(plan->gpus_per_learner));
+    argv.emplace_back("--gpu-bind=closest");
+  }
   if (overcommit) {
     argv.emplace_back("--overcommit");
   } else if (allocation.cpus_per_task > 0) {

@@ -1,0 +1,202 @@
+#!/usr/bin/env bats
+# dlctl end to end: what it tells of waiting, running, paused and ended jobs; pause and resume by each way; logs that are
+# followed over a pause; and what it refuses. The learners are small programs of the shell, and the digits example where
+# train steps matter.
+# shellcheck disable=SC2016  # much here is expanded by the shells of jobs
+# shellcheck source=tests/cluster/lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
+
+setup_file() { cluster_up --nodes 2 --gpus-per-node 2 --conf Licenses=token:1; }
+teardown_file() { cluster_down; }
+setup() {
+  cluster_setup
+  [[ -x $stage/bin/dlrun ]] || skip "dlrun is not built"
+}
+teardown() { cluster_teardown; }
+
+dlctl() { on_login env -C "$PWD" "$stage/bin/dlctl" "$@"; }
+# field JOB KEY: from dlctl status --json.
+field() { dlctl status --json "$1" | jq -r ".[0].$2"; }
+state_is() { [[ $(field "$1" state 2>/dev/null) == "$2" ]]; }
+wait_dl() { wait_for "$3" "dlctl shows job $1 as $2" state_is "$1" "$2"; }
+step_reached() { (($(field "$1" step) >= $2)); }
+
+# learner [SECONDS]: a batch script whose learners say who they are and then work for so long.
+write_script() {
+  cat >train.sh <<SH
+#!/bin/bash
+dlrun -- bash -c 'echo "learner \$RANK of \$WORLD_SIZE, attempt \$DL_ATTEMPT"; sleep $1; echo "learner \$RANK is done"'
+SH
+}
+# The digits example, slow enough to be met in mid-training; skipped where its Python modules are missing.
+write_training() {
+  /usr/bin/python3 -c 'import torch, sklearn' 2>/dev/null || skip "needs torch and scikit-learn"
+  cat >train.sh <<SH
+#!/bin/bash
+export PYTHONPATH=$stage/share/slurm-dl/python
+dlrun -- /usr/bin/python3 $top_srcdir/frameworks/pytorch/example/train_digits.py --steps $1 --step-delay 0.05
+SH
+}
+
+@test "status: a job that waits is PENDING with Slurm's reason in words, and QUEUED for a limit" {
+  write_script 60
+  first=$(submit -N2 --exclusive --wrap 'sleep 60')
+  wait_state "$first" RUNNING 20
+  job=$(submit --dl-learners=2 --dl-gpus=1 train.sh)
+  wait_for 20 "Slurm has looked at it" bash -c "$(declare -f dlctl on_login dl_sandbox); stage=$stage top_srcdir=$top_srcdir; dlctl status $job | grep -qE 'Resources|Priority'"
+  [ "$(field "$job" state)" = PENDING ]
+  run dlctl status
+  assert_contains "$output" "^JOB +NAME +STATE"
+  assert_contains "$output" "^$job +train.sh +PENDING"
+  on_login scancel "$first" "$job"
+  holder=$(submit --licenses=token:1 --wrap 'sleep 60')
+  wait_state "$holder" RUNNING 20
+  job=$(submit --licenses=token:1 --dl-learners=1 train.sh)
+  wait_dl "$job" QUEUED 20
+  assert_contains "$(field "$job" reason)" 'quota is used up'
+}
+
+@test "status: a running job shows its learners, a finished one how it ended" {
+  write_script 4
+  job=$(submit --dl-learners=2 --dl-gpus=1 train.sh)
+  wait_dl "$job" PROCESSING 60
+  run dlctl status "$job"
+  assert_contains "$output" '^state +PROCESSING since'
+  assert_contains "$output" '^learners +2 x 1 GPU on n'
+  assert_contains "$output" '^1 +n[12] +PROCESSING'
+  wait_state "$job" COMPLETED 60
+  [ "$(field "$job" state)" = COMPLETED ]
+  run dlctl status "$job"
+  assert_contains "$output" ' COMPLETED '
+}
+
+@test "status: a learner's failure is told with its class" {
+  printf '#!/bin/bash\ndlrun -- bash -c "sleep 1; exit 7"\n' >train.sh
+  job=$(submit --dl-learners=2 train.sh)
+  wait_state "$job" FAILED 60
+  run dlctl status "$job"
+  assert_contains "$output" '^state +FAILED'
+  assert_contains "$output" 'C201'
+}
+
+@test "logs: all learners with their rank, one alone without, the last lines, and following to the end" {
+  write_script 2
+  job=$(submit --dl-learners=2 train.sh)
+  wait_dl "$job" PROCESSING 60
+  run dlctl logs -f "$job"
+  [ "$status" -eq 0 ]
+  assert_contains "$output" '^\[0\] learner 0 of 2, attempt 1'
+  assert_contains "$output" '^\[1\] learner 1 is done'
+  [ "$(dlctl logs "$job" --learner 1 | tail -n 1)" = 'learner 1 is done' ]
+  [ "$(dlctl logs "$job" --learner 0 -n 1)" = 'learner 0 is done' ]
+}
+
+@test "pause and resume: saved at one train step, held, resumed at once, finished, and the logs followed over it" {
+  write_training 120
+  job=$(submit --dl-framework=pytorch --dl-learners=2 --dl-checkpoint=ck,every=10m train.sh)
+  wait_dl "$job" PROCESSING 60
+  wait_for 60 "train step 10" step_reached "$job" 10
+  run dlctl pause "$job" --reason 'a test'
+  [ "$status" -eq 0 ]
+  assert_contains "$output" "^job $job: paused: saved at train step [0-9]+; resume it: dlctl resume $job"
+  [ "$(field "$job" state)" = HALTED ]
+  [ "$(job_state "$job")" = PENDING ]
+  assert_contains "$(cat slurm-"$job".out)" 'a test: all learners save and stop at train step'
+  saved=$(field "$job" saved_step)
+  wait_nodes idle 20
+  run dlctl pause "$job"
+  [ "$status" -eq 0 ]
+  assert_contains "$output" 'held already'
+  dlctl logs -f "$job" >followed 2>&1 &
+  follower=$!
+  before=$SECONDS
+  dlctl resume "$job"
+  wait_state "$job" RUNNING 30
+  ((SECONDS - before < 30))
+  wait_state "$job" COMPLETED 90
+  wait "$follower" || true
+  [ "$(field "$job" attempt)" = 2 ]
+  assert_contains "$(dlctl logs "$job")" "$saved"
+  [ "$(dlctl status --json "$job" | jq -r '[.[0].events[].state] | index("HALTED") != null')" = true ]
+}
+
+@test "pause: where dlrun cannot be reached, by a file and a signal" {
+  write_training 400
+  job=$(submit --dl-framework=pytorch --dl-learners=2 --dl-checkpoint=ck train.sh)
+  wait_dl "$job" PROCESSING 60
+  wait_for 60 "train step 5" step_reached "$job" 5
+  # The way to dlrun is barred: nobody listens at port 9 of the login host.
+  jq -c '.host = "127.0.0.1" | .port = 9' "dl-$job/control.json" >control.new
+  cat control.new >"dl-$job/control.json"
+  run dlctl pause "$job" --timeout 60s
+  [ "$status" -eq 0 ]
+  assert_contains "$output" 'paused: saved at train step'
+  [ ! -e "dl-$job/request.json" ]
+}
+
+@test "pause: a job that has not started is held, and resume lets it start" {
+  write_script 1
+  first=$(submit -N2 --exclusive --wrap 'sleep 60')
+  wait_state "$first" RUNNING 20
+  job=$(submit --dl-learners=1 train.sh)
+  run dlctl pause "$job"
+  assert_contains "$output" 'had not started and is held now'
+  on_login scancel "$first"
+  wait_nodes idle 20
+  [ "$(job_state "$job")" = PENDING ]
+  dlctl resume "$job"
+  wait_state "$job" COMPLETED 60
+}
+
+@test "refused: unknown, ended, running and other people's jobs" {
+  run dlctl pause 99999
+  [ "$status" -eq 3 ]
+  assert_contains "$output" 'not known to Slurm'
+  run dlctl resume 99999
+  [ "$status" -eq 3 ]
+  write_script 20
+  job=$(submit --dl-learners=1 train.sh)
+  wait_dl "$job" PROCESSING 60
+  run dlctl resume "$job"
+  [ "$status" -eq 2 ]
+  assert_contains "$output" 'is not paused: it is RUNNING'
+  for command in pause resume; do
+    run as_user "$(some_user)" "$stage/bin/dlctl" $command "$job"
+    [ "$status" -eq 4 ]
+    assert_contains "$output" 'belongs to root'
+  done
+  run as_user "$(some_user)" "$stage/bin/dlctl" status "$job"
+  [ "$status" -eq 0 ]
+  assert_contains "$output" 'PROCESSING'
+  on_login scancel "$job"
+  wait_state "$job" CANCELLED,FAILED,COMPLETED 60
+  run dlctl pause "$job"
+  [ "$status" -eq 2 ]
+  assert_contains "$output" 'cannot be paused'
+  plain=$(submit --wrap 'sleep 30')
+  wait_state "$plain" RUNNING 20
+  run dlctl pause "$plain"
+  [ "$status" -eq 3 ]
+  assert_contains "$output" 'not started by dlrun'
+}
+
+@test "resume: a job that an administrator holds is not the user's to release" {
+  user=$(some_user)
+  job=$(as_user "$user" sbatch --parsable -H --chdir="$PWD" --wrap true)
+  on_login scontrol hold "$job"
+  run as_user "$user" "$stage/bin/dlctl" resume "$job"
+  [ "$status" -eq 4 ]
+  assert_contains "$output" 'administrator'
+}
+
+@test "a job that Slurm has forgotten is found by its folder" {
+  write_script 1
+  job=$(submit --dl-learners=1 train.sh)
+  wait_state "$job" COMPLETED 60
+  cp -r "dl-$job" dl-987654
+  run dlctl status 987654
+  [ "$status" -eq 0 ]
+  assert_contains "$output" '^state +COMPLETED'
+  run dlctl logs --dir "dl-$job" 987655
+  assert_contains "$output" 'learner 0 is done'
+}

@@ -29,7 +29,10 @@ Result<std::vector<std::string>> learner_environment(const supervise::Start& sta
   for (const auto& [name, value] : start.forced) environment[name] = value;
   std::vector<std::string> list;
   list.reserve(environment.size());
-  for (const auto& [name, value] : environment) list.push_back(name + "=" + value);
+  for (const auto& [name, value] : environment) {
+    list.push_back(name);
+    list.back().append("=").append(value);
+  }
   return list;
 }
 

@@ -7,17 +7,17 @@ namespace dl::record {
 namespace {
 
 struct Row {
-  JobState state;
   const char* name;
+  JobState state;
   int progress;  // order in which a run passes through them
 };
 
 constexpr Row kRows[] = {
-    {JobState::kQueued, "QUEUED", 0},         {JobState::kPending, "PENDING", 1},
-    {JobState::kDeploy, "DEPLOY", 2},         {JobState::kDownloading, "DOWNLOADING", 3},
-    {JobState::kProcessing, "PROCESSING", 4}, {JobState::kStoring, "STORING", 5},
-    {JobState::kHalted, "HALTED", 6},         {JobState::kCompleted, "COMPLETED", 7},
-    {JobState::kFailed, "FAILED", 8},
+    {"QUEUED", JobState::kQueued, 0},         {"PENDING", JobState::kPending, 1},
+    {"DEPLOY", JobState::kDeploy, 2},         {"DOWNLOADING", JobState::kDownloading, 3},
+    {"PROCESSING", JobState::kProcessing, 4}, {"STORING", JobState::kStoring, 5},
+    {"HALTED", JobState::kHalted, 6},         {"COMPLETED", JobState::kCompleted, 7},
+    {"FAILED", JobState::kFailed, 8},
 };
 
 const Row& row(JobState state) {
@@ -57,8 +57,6 @@ bool transition_allowed(JobState from, JobState to) {
     case JobState::kDownloading:
       return from == JobState::kPending || from == JobState::kDeploy;
     case JobState::kProcessing:
-      return from == JobState::kPending || from == JobState::kDeploy || from == JobState::kDownloading ||
-             from == JobState::kProcessing;
     case JobState::kStoring:
       return from == JobState::kPending || from == JobState::kDeploy || from == JobState::kDownloading ||
              from == JobState::kProcessing;

@@ -30,7 +30,10 @@ Result<pid_t> AgentLauncher::spawn(const std::vector<std::string>& argv,
     bool scrubbed = std::find(plan_.scrub.begin(), plan_.scrub.end(), name) != plan_.scrub.end();
     if (!scrubbed && set.count(name) == 0) environment.emplace_back(*entry);
   }
-  for (const auto& [name, value] : set) environment.push_back(name + "=" + value);
+  for (const auto& [name, value] : set) {
+    environment.push_back(name);
+    environment.back().append("=").append(value);
+  }
   options.environment = std::move(environment);
   // Of its own, so that Ctrl-C reaches dlrun alone, which knows what to do about it.
   options.new_process_group = true;

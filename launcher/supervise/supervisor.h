@@ -6,6 +6,7 @@
 //   start_attempt -> agents say hello -> Start to all -> learners run -> all ended -> end_attempt -> restart | finish
 #pragma once
 
+#include <unistd.h>
 #include <uv.h>
 
 #include <cstdint>
@@ -167,6 +168,7 @@ class Supervisor {
   bool notice_open_ = false, limit_check_open_ = false, renew_open_ = false;
   int interrupts_ = 0;
   int64_t last_interrupt_ms_ = 0;
+  pid_t parent_ = ::getppid();  // the batch script
 };
 
 // Monotonic and Unix milliseconds.

@@ -26,6 +26,7 @@ using record::JobState;
 constexpr std::chrono::seconds kStartDelay{5};
 constexpr std::chrono::seconds kStartDelayEpilog{15};
 constexpr int64_t kSettleLimitMs = 20000;  // for the last comment to reach slurmctld
+constexpr int64_t kSettleCancelledMs = 1000;
 
 }  // namespace
 
@@ -153,7 +154,12 @@ void Supervisor::carry_out(const EndDecision& decision) {
       say(decision.reason);
       exit_status_ = decision.exit_status;
       putting_back_ = job_put_back_ = true;
-      return keep_start_time();
+      // Slurm's SIGTERM has come already: once, and away.
+      return worker_->post(
+          [job = plan_.job_id] {
+            ignore(slurm_cli::set_start_time(job, kStartDelay), "the job then waits for Slurm's two minutes");
+          },
+          [this] { finish(exit_status_); });
     case Action::kStopped:
       journal_->job(JobState::kHalted, decision.reason, step, "", decision.exit_status);
       say(decision.reason);
@@ -187,7 +193,9 @@ void Supervisor::settle_and_finish(int exit_status) {
       return false;
     }
     bool settled = journal_->comment_settled() && worker_->idle() && disk_->idle();
-    if (!settled && waited < kSettleLimitMs) return false;
+    // A cancelled job takes no comment any more.
+    bool cancelled = stop_ && stop_->cause == StopCause::kCancelled;
+    if (!settled && waited < (cancelled ? kSettleCancelledMs : kSettleLimitMs)) return false;
     finish(exit_status_);
     return true;
   });
@@ -264,7 +272,8 @@ void Supervisor::poll(uint64_t interval_ms, std::function<bool()> step) {
 // not replace it by one two minutes later when the last process has gone.
 void Supervisor::keep_start_time() {
   poll(1000, [this, rounds = 0]() mutable {
-    if (killed_ || ++rounds > 45) {  // KillWait and more
+    // KillWait and more; or the batch script is gone, so that nothing is left to wait for.
+    if (killed_ || ++rounds > 45 || ::getppid() != parent_) {
       finish(exit_status_);
       return true;
     }

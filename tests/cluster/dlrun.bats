@@ -228,3 +228,16 @@ restarts_of() { job_field "$1" Restarts; }
   ((SECONDS - begin <= 6))
   dl_sandbox node heal n3
 }
+
+@test "requeued by a person in mid-training, dlrun being the script itself: saved within KillWait, back within seconds" {
+  printf '#!/bin/bash\nexec dlrun -- %s "$@"\n' "$learner" >exec.sh
+  job=$(submit --dl-framework=generic --dl-learners=2 --dl-checkpoint=ck exec.sh 150 50)
+  wait_file "dl-$job/logs/attempt-1/learner-0.log" 'starts at' 20
+  sleep 1
+  on_login scontrol requeue "$job"
+  wait_event "$job" 'PENDING requeued by Slurm: saved at train step' 20
+  begin=$SECONDS
+  wait_file "dl-$job/logs/attempt-2/learner-0.log" 'attempt 2 starts at train step [1-9]' 60
+  ((SECONDS - begin < 30))
+  wait_state "$job" COMPLETED 60
+}

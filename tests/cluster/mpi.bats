@@ -1,0 +1,48 @@
+#!/usr/bin/env bats
+# The MPI example on a real Slurm with PMIx: libdlckpt from C++, paused and resumed at another number of ranks.
+# shellcheck source=tests/cluster/lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
+
+setup_file() {
+  cluster_up --nodes 2 --gpus-per-node 0
+  [[ -z $DL_NO_CLUSTER ]] || return 0
+  command -v mpicxx >/dev/null || return 0
+  mpicxx -std=c++17 -Wall -Wextra -Werror -O1 "$top_srcdir/frameworks/mpi/example/fit_mpi.cpp" -I"$stage/include" -L"$stage/lib" \
+    -Wl,-rpath,"$stage/lib" -ldlckpt -o "$BATS_FILE_TMPDIR/fit_mpi"
+}
+teardown_file() { cluster_down; }
+setup() {
+  cluster_setup
+  command -v mpicxx >/dev/null || skip "mpicxx is not installed"
+  cp "$BATS_FILE_TMPDIR/fit_mpi" .
+}
+teardown() {
+  [[ -n ${BATS_TEST_COMPLETED:-} ]] || tail -n 40 fit.out 2>/dev/null || true
+  cluster_teardown
+}
+fit() { # LEARNERS STEPS DELAY_MS
+  printf '#!/bin/bash\nexec dlrun -- ./fit_mpi %s %s\n' "$2" "$3" >fit.sh
+  submit --output=fit.out --dl-framework=mpi --dl-learners="$1" --dl-gpus=0 --dl-checkpoint="$PWD/ckpt,every=20steps" fit.sh
+}
+ended() { in_state "$1" COMPLETED,FAILED,CANCELLED,TIMEOUT,NODE_FAIL || [[ -z $(job_state "$1") ]]; }
+saved() { [[ -n $(echo ckpt/step-*) && -d $(echo ckpt/step-* | cut -d' ' -f1) ]]; }
+
+@test "an MPI program on two nodes trains, saves and ends with the sum over all its ranks" {
+  job=$(fit 4 100 0)
+  wait_for 60 "job $job has ended" ended "$job"
+  assert_contains "$(cat fit.out)" 'every point was used 100 to 100 times'
+  assert_contains "$(on_login dlckpt ls "$PWD/ckpt")" '^ +100 .* 4 +committed'
+}
+
+@test "paused with 4 ranks and resumed with 3, every point was used as often as in an uninterrupted run" {
+  job=$(fit 4 300 20)
+  wait_for 60 "a checkpoint is there" saved
+  on_login dlctl pause "$job"
+  wait_state "$job" PENDING 40
+  assert_contains "$(cat fit.out)" 'stopping at train step [0-9]+, exit status 75'
+  on_login scancel "$job"
+  second=$(fit 3 300 0)
+  wait_for 60 "job $second has ended" ended "$second"
+  assert_contains "$(cat fit.out)" 'resumed at train step'
+  assert_contains "$(cat fit.out)" 'every point was used 300 to 300 times'
+}

@@ -37,7 +37,7 @@ train() {
 }
 # past JOB N: whether learner 0 has begun train step N.
 past() { [[ -e learner-0.txt ]] && awk -v n="$2" '$1 >= n { found = 1 } END { exit !found }' learner-0.txt; }
-wait_past() { wait_for 60 "job $1 is past train step $2" past "$1" "$2"; }
+wait_past() { wait_for 120 "job $1 is past train step $2" past "$1" "$2"; }
 ended() { in_state "$1" COMPLETED,FAILED,CANCELLED,TIMEOUT,NODE_FAIL || [[ -z $(job_state "$1") ]]; }
 wait_completed() {
   wait_for 120 "job $1 has ended" ended "$1"
@@ -91,7 +91,7 @@ END
 @test "paused and resumed, also with --export=NONE, it ends with the weights of an uninterrupted run" {
   cat >train.sh <<END
 #!/bin/bash
-exec dlrun -- /usr/bin/python3 $example/train_digits.py --steps $steps --step-delay 0.1 --log-samples $PWD
+exec $stage/bin/dlrun -- /usr/bin/python3 $example/train_digits.py --steps $steps --step-delay 0.1 --log-samples $PWD
 END
   job=$(submit --export=NONE --job-name=train --output=train.out --dl-framework=pytorch --dl-learners=2 --dl-gpus=1 \
     --dl-checkpoint=ckpt train.sh)
@@ -107,11 +107,19 @@ END
 }
 
 @test "stopped by its time limit, it goes on by itself and ends with the weights of an uninterrupted run" {
-  job=$(train 2)
-  wait_past "$job" 10
-  on_login scontrol update jobid="$job" timelimit=1
-  wait_for 60 "job $job was put back" grep -q 'stopping at train step' train.out
-  wait_state "$job" PENDING,RUNNING 30
+  # Slow in its first start, so that the limit comes in its middle however long the import of PyTorch takes.
+  cat >train.sh <<END
+#!/bin/bash
+delay=2
+[ "\${SLURM_RESTART_COUNT:-0}" = 0 ] || delay=0
+exec dlrun -- /usr/bin/python3 $example/train_digits.py --steps $steps --step-delay \$delay --log-samples $PWD
+END
+  job=$(submit --job-name=train --output=train.out --time=10 --dl-framework=pytorch --dl-learners=2 --dl-gpus=1 \
+    --dl-checkpoint=ckpt train.sh)
+  wait_past "$job" 3
+  on_login scontrol update jobid="$job" endtime=now+40
+  wait_for 120 "job $job stops" grep -q 'stopping at train step' train.out
+  wait_for 60 "job $job runs again" grep -q 'resumed at train step' train.out
   on_login scontrol update jobid="$job" timelimit=10
   wait_completed "$job"
   assert_same_weights
@@ -162,7 +170,7 @@ rm $PWD/small/filler
 dlckpt verify $PWD/small/ckpt && dlckpt ls $PWD/small/ckpt
 END
   job=$(submit --job-name=full --output=train.out -N1 --dl-framework=pytorch --dl-learners=2 --dl-gpus=1 train.sh)
-  wait_for 60 "job $job has ended" ended "$job"
+  wait_for 120 "job $job has ended" ended "$job"
   assert_contains "$(cat train.out)" 'train step 40 was not saved: .*DLCKPT_E_NO_SPACE.*train step 20 is the newest'
   assert_contains "$(cat train.out)" '^ +20 .*committed'
 }
@@ -171,7 +179,7 @@ END
   touch file
   every=5steps
   job=$(submit --output=train.out --dl-framework=pytorch --dl-learners=1 --dl-gpus=0 --dl-checkpoint="$PWD/file/ckpt" "$example/train_digits.sbatch")
-  wait_for 40 "job $job has ended" ended "$job"
+  wait_for 90 "job $job has ended" ended "$job"
   [ "$(job_state "$job")" != COMPLETED ]
   assert_contains "$(cat train.out)" "$PWD/file/ckpt"
   [ ! -e learner-0.txt ]
@@ -181,7 +189,7 @@ END
   job=$(train 1)
   wait_past "$job" 3
   second=$(submit --output=second.out --dl-framework=pytorch --dl-learners=1 --dl-gpus=1 --dl-checkpoint="$PWD/ckpt" "$example/train_digits.sbatch" --log-samples /nonexistent)
-  wait_for 40 "job $second has ended" ended "$second"
+  wait_for 90 "job $second has ended" ended "$second"
   [ "$(job_state "$second")" != COMPLETED ]
   assert_contains "$(cat second.out)" "job $job"
   [ "$(job_state "$job")" = RUNNING ]

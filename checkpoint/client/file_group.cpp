@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cerrno>
 
 #include "checkpoint/client/deadline.h"
 #include "checkpoint/client/group.h"
+#include "checkpoint/client/messages.h"
 #include "checkpoint/format/hash.h"
 #include "checkpoint/format/manifest.h"
 #include "checkpoint/store/directory.h"
@@ -17,6 +20,7 @@ namespace {
 
 constexpr uint64_t kMaxMessageBytes = kMaxManifestBytes;  // a rank's part of one
 constexpr int kTries = 5;
+constexpr double kSpacePatience_s = 5;
 
 class SingleGroup final : public Group {
  public:
@@ -35,6 +39,8 @@ class SingleGroup final : public Group {
 //   hello-R            a number of rank R's own
 //   welcome            session number, then the numbers of all ranks, blank between
 //   SESSION/up/N.R     what rank R said in the N-th exchange        SESSION/down/N   what rank 0 said
+// An empty file says that there was no space for the words, which is a failure: it needs an inode only. Without it, one
+// rank would go on to its next train step and the others wait for its words.
 class FileGroup final : public Group {
  public:
   FileGroup(Io& io, std::string dir, const std::string& run_id, int rank, int size, double timeout_s)
@@ -53,7 +59,8 @@ class FileGroup final : public Group {
     DL_TRY(join());
     const std::string number = next_number();
     if (rank_ != 0) {
-      DL_TRY(send(up_ + "/" + message_name(number, rank_), mine));
+      auto sent = send(up_ + "/" + message_name(number, rank_), std::move(mine));
+      if (!sent) return std::move(sent).error();
       return std::vector<std::string>();
     }
     std::vector<std::string> all(static_cast<size_t>(size_));
@@ -88,9 +95,9 @@ class FileGroup final : public Group {
     const std::string number = next_number();
     const std::string path = down_ + "/" + number;
     if (rank_ == 0) {
-      DL_TRY(send(path, mine));
+      DL_TRY_ASSIGN(std::string said, send(path, std::move(mine)));
       said_.push_back(path);
-      return mine;
+      return said;
     }
     const Deadline deadline(timeout_s_ * patience);
     Pause pause;
@@ -128,18 +135,32 @@ class FileGroup final : public Group {
     return Error{Errc::kTimeout, "waited " + seconds_text() + " s for rank " + names + " of " + std::to_string(size_)};
   }
 
-  // A whole file at once. Messages are no part of what must be durable, so a send that failed is tried again; a full
+  // A whole file at once. Messages are no part of what must be durable, so a write that failed is tried again; a full
   // disk is waited out for a while, because the attempt that filled it is being removed.
-  Status send(const std::string& path, const std::string& text) {
-    const Deadline deadline(std::min(timeout_s_, 10.0));
+  Status write(const std::string& path, const std::string& text) {
+    const Deadline deadline(std::min(timeout_s_, kSpacePatience_s));
     Pause pause;
     for (int tries = 1;; ++tries) {
-      auto sent = replace_file(io_, path, root_ + "/new-" + std::to_string(rank_), text, /*durable=*/false);
-      if (sent) return sent;
-      const Errc code = sent.error().code;
-      if (code == Errc::kNotFound || deadline.passed() || (code != Errc::kNoSpace && tries >= kTries)) return sent;
+      auto written = replace_file(io_, path, root_ + "/new-" + std::to_string(rank_), text, /*durable=*/false);
+      if (written) return written;
+      const Errc code = written.error().code;
+      if (code == Errc::kNotFound || deadline.passed() || (code != Errc::kNoSpace && tries >= kTries)) return written;
       pause.wait();
     }
+  }
+
+  // Returns what the others will read: on a disk that stays full, no_space().
+  Result<std::string> send(const std::string& path, std::string text) {
+    auto written = write(path, text);
+    if (written) return text;
+    if (written.error().code != Errc::kNoSpace) return std::move(written).error();
+    const int fd = io_.open(path, O_WRONLY | O_CREAT | O_EXCL);
+    if (fd < 0) return std::move(written).error();
+    io_.close(fd);
+    return no_space();
+  }
+  static std::string no_space() {
+    return say_error(Error{Errc::kNoSpace, "the disk of the checkpoint directory is full"});
   }
 
   // A listing for somebody who waits and will look again: one that fails is an empty one, unless it fails again and
@@ -157,6 +178,7 @@ class FileGroup final : public Group {
   Result<std::string> receive(const std::string& path) {
     for (int tries = 1;; ++tries) {
       auto text = read_small_file(io_, path, kMaxMessageBytes);
+      if (text && text->empty()) return no_space();
       if (text || tries >= kTries) return text;
     }
   }
@@ -190,7 +212,7 @@ class FileGroup final : public Group {
     }
     session_ = hello_;
     for (const char* part : {"", "/up", "/down"}) DL_TRY(make_directory(root_ + "/" + session_ + part));
-    DL_TRY(send(root_ + "/hello-0", hello_));
+    DL_TRY(write(root_ + "/hello-0", hello_));
     std::vector<std::string> hellos(static_cast<size_t>(size_));
     hellos[0] = hello_;
     const Deadline deadline(timeout_s_);
@@ -218,7 +240,7 @@ class FileGroup final : public Group {
     }
     std::string text = session_;
     for (const std::string& hello : hellos) text += " " + hello;
-    return send(root_ + "/welcome", text);
+    return write(root_ + "/welcome", text);
   }
 
   Status await_welcome() {
@@ -233,7 +255,7 @@ class FileGroup final : public Group {
       if (!said_hello_ || !has(hello)) {
         // Rank 0 may be clearing the folder at this moment: then it is made again in the next round.
         io_.mkdir(root_);
-        auto sent = send(root_ + "/" + hello, hello_);
+        auto sent = write(root_ + "/" + hello, hello_);
         if (!sent && sent.error().code != Errc::kNotFound) return sent;
         said_hello_ = static_cast<bool>(sent);
       } else if (has("welcome")) {

@@ -93,7 +93,7 @@ class Faults(support.Case):
                 dlckpt.attach(arrays={"a": np.zeros(3)}, dir=os.path.join(self.folder, bad))
             self.assertIn(bad.split("/")[0], str(caught.exception))
 
-    def in_own_mount(self, size, options, script, *args):
+    def in_own_mount(self, size, options, script, *args, learners=1):
         """Runs a script with a small tmpfs on self.folder/small, in a mount namespace of its own."""
         small = os.path.join(self.folder, "small")
         os.makedirs(small, exist_ok=True)
@@ -101,8 +101,14 @@ class Faults(support.Case):
             subprocess.run(["unshare", "-m", "true"], check=True, capture_output=True)
         except (OSError, subprocess.CalledProcessError):
             self.skipTest("mount namespaces need root")
-        command = "mount -t tmpfs -o size=%s none '%s' && %s exec '%s' '%s' \"$@\"" % (
-            size, small, options, sys.executable, os.path.join(support.HERE, script))
+        program = "'%s' '%s' \"$@\"" % (sys.executable, os.path.join(support.HERE, script))
+        if learners == 1:
+            program = "exec " + program
+        else:  # exits with the sum of their codes
+            program = "export WORLD_SIZE=%d DL_RUN_ID=x; sum=0; for r in %s; do RANK=$r %s & pids=\"$pids $!\"; done; " \
+                "for p in $pids; do wait $p || sum=$((sum + $?)); done; exit $sum" % (
+                    learners, " ".join(map(str, range(learners))), program)
+        command = "mount -t tmpfs -o size=%s none '%s' && %s %s" % (size, small, options, program)
         env = dict(os.environ, PYTHONPATH=support.PACKAGE, PYTHONDONTWRITEBYTECODE="1")
         return subprocess.run(["unshare", "-m", "sh", "-c", command, "sh", small] + list(args), env=env, capture_output=True,
                               text=True, timeout=60)
@@ -112,6 +118,12 @@ class Faults(support.Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("was not saved", done.stderr)
         self.assertIn("DLCKPT_E_NO_SPACE", done.stderr)
+        self.assertIn("trained to the end; restored train step 1", done.stdout)
+
+    def test_on_a_full_disk_no_learner_waits_for_words_that_had_no_space(self):
+        done = self.in_own_mount("3m", "", "full_disk.py", "periodic", learners=2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("was not saved", done.stderr)
         self.assertIn("trained to the end; restored train step 1", done.stdout)
 
     def test_a_stop_on_a_full_disk_exits_with_76_and_says_so(self):

@@ -116,7 +116,10 @@ wait_file() { wait_for "$3" "$1 has a line with '$2'" grep -qsE -- "$2" "$1"; }
 # wait_nodes STATE SECONDS: until all nodes have the state.
 wait_nodes() { wait_for "$2" "all nodes are $1" all_nodes "$1"; }
 all_nodes() { [[ $(on_login sinfo -h -N -o %T | sort -u) == "$1" ]]; }
-cancel_all() { on_login scancel --user=root,"$(some_user)" 2>/dev/null || true; }
+cancel_all() {
+  local user
+  for user in root "$(some_user)"; do on_login scancel --user="$user" 2>/dev/null || true; done # it takes one name only
+}
 
 # assert_contains TEXT PATTERN: TEXT matches the extended regular expression, else both are shown.
 assert_contains() {

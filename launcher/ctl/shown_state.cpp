@@ -33,7 +33,8 @@ std::optional<int64_t> since(const record::JobSummary& summary) {
 }
 
 ShownState of_waiting(const slurm_cli::JobInfo& info, const record::JobSummary& summary) {
-  const bool held = info.held || starts_with(info.reason, "JobHeld");
+  // "job requeued in held state", "launch failed requeued held": squeue's words for some ways to be held.
+  const bool held = info.held || starts_with(info.reason, "JobHeld") || info.reason.find(" held") != std::string::npos;
   if (held && summary.state == JobState::kHalted) return {JobState::kHalted, since(summary), summary.reason};
   ShownState shown{is_quota_reason(info.reason) ? JobState::kQueued : JobState::kPending,
                    summary.state ? since(summary) : in_ms(info.submit_time), explain_reason(info.reason)};

@@ -52,6 +52,7 @@ TEST(ShownState, HaltedIsPausedAndHeld) {
   EXPECT_EQ(shown.state, JobState::kHalted);
   EXPECT_EQ(shown.reason, "paused");
   EXPECT_EQ(shown.since_ms, 1500000);
+  EXPECT_EQ(state_of(slurm("PENDING", "job requeued in held state"), halted), JobState::kHalted);
   // Released, and waiting for its turn: no longer halted.
   EXPECT_EQ(state_of(slurm("PENDING", "Resources"), halted), JobState::kPending);
   // Held before it ever ran.

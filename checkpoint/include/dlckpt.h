@@ -23,8 +23,9 @@
  * nothing is loaded whose checksums do not match.
  *
  * Ranks find one another through the checkpoint directory alone, which all must see (no MPI is needed): every function
- * marked "collective" must be called by all ranks with the same train step, and returns the same outcome on all of them.
- * A rank that waits longer than the timeout for another gives up with DLCKPT_E_TIMEOUT; nothing is committed then.
+ * marked "collective" must be called by all ranks with the same train step, and returns the same outcome on all of
+ * them. A rank that waits longer than the timeout for another gives up with DLCKPT_E_TIMEOUT; nothing is committed
+ * then.
  *
  * Threads: a context may be used by one thread at a time. Different contexts are independent. The library starts no
  * thread, prints nothing, never exits or aborts, and leaves signals alone.
@@ -49,29 +50,35 @@ typedef struct dlckpt_ctx dlckpt_ctx; /* opaque; owned by the caller between ope
 
 enum dlckpt_error {
   DLCKPT_OK = 0,
-  DLCKPT_E_INVALID = 1,     /* an argument is malformed or out of range; nothing was done */
-  DLCKPT_E_NOT_FOUND = 2,   /* no checkpoint (or no such train step, tensor or blob) */
-  DLCKPT_E_BUSY = 3,        /* the directory is in use by another job; the message names it */
-  DLCKPT_E_DENIED = 4,      /* not permitted, or read-only file system */
-  DLCKPT_E_NO_SPACE = 5,    /* disk or quota full; the attempt was removed, older checkpoints are untouched */
-  DLCKPT_E_IO = 6,          /* a system call failed, a failed fsync included; as above */
-  DLCKPT_E_CORRUPT = 7,     /* checkpoints exist, but none verifies */
-  DLCKPT_E_MISMATCH = 8,    /* the checkpoint does not fit what is registered (name, dtype or shape); nothing was loaded */
-  DLCKPT_E_TIMEOUT = 9,     /* another rank did not arrive in time */
-  DLCKPT_E_MEMORY = 10,     /* out of memory */
-  DLCKPT_E_INTERNAL = 11    /* a fault of the library */
+  DLCKPT_E_INVALID = 1,   /* an argument is malformed or out of range; nothing was done */
+  DLCKPT_E_NOT_FOUND = 2, /* no checkpoint (or no such train step, tensor or blob) */
+  DLCKPT_E_BUSY = 3,      /* the directory is in use by another job; the message names it */
+  DLCKPT_E_DENIED = 4,    /* not permitted, or read-only file system */
+  DLCKPT_E_NO_SPACE = 5,  /* disk or quota full; the attempt was removed, older checkpoints are untouched */
+  DLCKPT_E_IO = 6,        /* a system call failed, a failed fsync included; as above */
+  DLCKPT_E_CORRUPT = 7,   /* checkpoints exist, but none verifies */
+  DLCKPT_E_MISMATCH = 8, /* the checkpoint does not fit what is registered (name, dtype or shape); nothing was loaded */
+  DLCKPT_E_TIMEOUT = 9,  /* another rank did not arrive in time */
+  DLCKPT_E_MEMORY = 10,  /* out of memory */
+  DLCKPT_E_INTERNAL = 11 /* a fault of the library */
 };
 
 /* Element types; sizes in bytes in parentheses. Stored little-endian, bit for bit. Values are part of the ABI. */
 typedef enum dlckpt_dtype {
-  DLCKPT_F64 = 1,   /* (8) IEEE 754 */
-  DLCKPT_F32 = 2,   /* (4) */
-  DLCKPT_F16 = 3,   /* (2) */
-  DLCKPT_BF16 = 4,  /* (2) 1-8-7, a custom float in HDF5 */
+  DLCKPT_F64 = 1,    /* (8) IEEE 754 */
+  DLCKPT_F32 = 2,    /* (4) */
+  DLCKPT_F16 = 3,    /* (2) */
+  DLCKPT_BF16 = 4,   /* (2) 1-8-7, a custom float in HDF5 */
   DLCKPT_F8E4M3 = 5, /* (1) stored as uint8 with the attribute dtype="float8_e4m3fn" */
   DLCKPT_F8E5M2 = 6, /* (1) stored as uint8 with the attribute dtype="float8_e5m2" */
-  DLCKPT_I64 = 7, DLCKPT_I32 = 8, DLCKPT_I16 = 9, DLCKPT_I8 = 10,
-  DLCKPT_U64 = 11, DLCKPT_U32 = 12, DLCKPT_U16 = 13, DLCKPT_U8 = 14,
+  DLCKPT_I64 = 7,
+  DLCKPT_I32 = 8,
+  DLCKPT_I16 = 9,
+  DLCKPT_I8 = 10,
+  DLCKPT_U64 = 11,
+  DLCKPT_U32 = 12,
+  DLCKPT_U16 = 13,
+  DLCKPT_U8 = 14,
   DLCKPT_BOOL = 15, /* (1) 0 or 1; stored as uint8 with the attribute dtype="bool" */
   DLCKPT_C64 = 16,  /* (8) two F32 */
   DLCKPT_C128 = 17  /* (16) two F64 */
@@ -92,106 +99,110 @@ enum { DLCKPT_WANT_SAVE = 1, DLCKPT_WANT_EXIT = 2 };
 /* Options of dlckpt_open. Zero the struct, set struct_size, then what you want; 0 and NULL mean "from the environment".
  * Strings are copied. */
 typedef struct dlckpt_options {
-  size_t struct_size;       /* sizeof(dlckpt_options): lets the struct grow */
-  const char *dir;          /* checkpoint directory. Else DL_CHECKPOINT_DIR, else the path in DL_CHECKPOINT, else
-                               CHECKPOINT_DIR. Created if missing (its parent must exist). */
-  int rank, world_size;     /* world_size 0: from DL_RANK/DL_WORLD_SIZE, else RANK/WORLD_SIZE, else
-                               OMPI_COMM_WORLD_RANK/_SIZE, else PMIX_RANK with SLURM_NTASKS, else
-                               SLURM_PROCID/SLURM_STEP_NUM_TASKS, else 0 of 1 */
-  const char *run_id;       /* the same on all ranks, different for each start of the job. Else DL_RUN_ID, else made up
-                               if world_size is 1, else TORCHELASTIC_RUN_ID with MASTER_ADDR and MASTER_PORT, else Slurm's job
-                               and step id, else an error */
-  double every_s;           /* save about every so many seconds (world_size 1, or under dlrun, which then drives it) */
-  int64_t every_steps;      /* save at every train step divisible by this */
-  int keep;                 /* newest checkpoints to keep, >= 1; else keep= of DL_CHECKPOINT, else 3 */
-  double timeout_s;         /* longest wait for another rank; default 600 */
+  size_t struct_size;   /* sizeof(dlckpt_options): lets the struct grow */
+  const char* dir;      /* checkpoint directory. Else DL_CHECKPOINT_DIR, else the path in DL_CHECKPOINT, else
+                           CHECKPOINT_DIR. Created if missing (its parent must exist). */
+  int rank, world_size; /* world_size 0: from DL_RANK/DL_WORLD_SIZE, else RANK/WORLD_SIZE, else
+                           OMPI_COMM_WORLD_RANK/_SIZE, else PMIX_RANK with SLURM_NTASKS, else
+                           SLURM_PROCID/SLURM_STEP_NUM_TASKS, else 0 of 1 */
+  const char* run_id;   /* the same on all ranks, different for each start of the job. Else DL_RUN_ID, else made up
+                           if world_size is 1, else TORCHELASTIC_RUN_ID with MASTER_ADDR and MASTER_PORT, else Slurm's job
+                           and step id, else an error */
+  double every_s;       /* save about every so many seconds (world_size 1, or under dlrun, which then drives it) */
+  int64_t every_steps;  /* save at every train step divisible by this */
+  int keep;             /* newest checkpoints to keep, >= 1; else keep= of DL_CHECKPOINT, else 3 */
+  double timeout_s;     /* longest wait for another rank; default 600 */
 } dlckpt_options;
 
 /* Opens a checkpoint directory for this rank. options may be NULL. On success *out is a context to be closed by
  * dlckpt_close. Rank 0 takes the directory's lease (or uses the one in DL_CHECKPOINT_LEASE): DLCKPT_E_BUSY if another
  * job holds it. Also DENIED, INVALID, IO, MEMORY. On error *out is NULL and dlckpt_open_error() has the sentence.
  * Removes leftovers (.tmp-*) of attempts that can no longer commit (rank 0 only, holding the lease). */
-int dlckpt_open(const dlckpt_options *options, dlckpt_ctx **out);
-/* The sentence of the calling thread's last failed dlckpt_open or dlckpt_lease_acquire; never NULL; valid until its next. */
-const char *dlckpt_open_error(void);
+int dlckpt_open(const dlckpt_options* options, dlckpt_ctx** out);
+/* The sentence of the calling thread's last failed dlckpt_open or dlckpt_lease_acquire; never NULL; valid until its
+ * next. */
+const char* dlckpt_open_error(void);
 /* Releases everything, the lease included. NULL is allowed. Never fails; an unfinished save is abandoned. */
-void dlckpt_close(dlckpt_ctx *ctx);
+void dlckpt_close(dlckpt_ctx* ctx);
 
 /* Registers memory to be saved and restored. Registering a path again replaces it.
  *   path      1..512 bytes UTF-8 like "model/layers.0.weight"; '/' makes groups; no empty part, no control character
  *   shape     ndim global sizes, each >= 0; ndim 0..32; 0 = scalar (shape may be NULL then)
  *   offset,   this rank's box within shape, or NULL, NULL for the whole. Boxes of different ranks must not overlap and
  *   extent    must together cover the whole at save; at restore any box is allowed (so N ranks may load what M saved)
- *   data      host memory of the box in C (row-major) order without gaps; borrowed: it must stay valid until the path is
- *             registered again, dlckpt_forget or dlckpt_close. May be NULL if the box is empty.
- * Errors: INVALID, MEMORY. Local (not collective), but all ranks must register the same paths before save and restore. */
-int dlckpt_tensor(dlckpt_ctx *ctx, const char *path, dlckpt_dtype dtype, int ndim, const int64_t *shape,
-                  const int64_t *offset, const int64_t *extent, void *data, unsigned flags);
+ *   data      host memory of the box in C (row-major) order without gaps; borrowed: it must stay valid until the path
+ * is registered again, dlckpt_forget or dlckpt_close. May be NULL if the box is empty. Errors: INVALID, MEMORY. Local
+ * (not collective), but all ranks must register the same paths before save and restore. */
+int dlckpt_tensor(dlckpt_ctx* ctx, const char* path, dlckpt_dtype dtype, int ndim, const int64_t* shape,
+                  const int64_t* offset, const int64_t* extent, void* data, unsigned flags);
 
 /* Registers bytes of one rank: random states, data cursors, JSON. Copied at once; set again before each save.
- * per_rank = 0: rank 0's copy counts, and every rank finds it after restore. per_rank = 1: each rank saves its own; after
- * restore on another world size, ranks beyond the old one find none. At most 1 GiB. Errors: INVALID, MEMORY. */
-int dlckpt_blob(dlckpt_ctx *ctx, const char *path, const void *data, size_t size, int per_rank);
+ * per_rank = 0: rank 0's copy counts, and every rank finds it after restore. per_rank = 1: each rank saves its own;
+ * after restore on another world size, ranks beyond the old one find none. At most 1 GiB. Errors: INVALID, MEMORY. */
+int dlckpt_blob(dlckpt_ctx* ctx, const char* path, const void* data, size_t size, int per_rank);
 /* After restore: the bytes of a blob; *data is owned by the context and valid until the next restore or close.
  * Errors: NOT_FOUND. */
-int dlckpt_get_blob(dlckpt_ctx *ctx, const char *path, const void **data, size_t *size);
+int dlckpt_get_blob(dlckpt_ctx* ctx, const char* path, const void** data, size_t* size);
 /* Unregisters a tensor or blob. Errors: NOT_FOUND. */
-int dlckpt_forget(dlckpt_ctx *ctx, const char *path);
+int dlckpt_forget(dlckpt_ctx* ctx, const char* path);
 
 /* What is due before train step `step` is run: a set of DLCKPT_WANT_ bits, 0 most of the time (then its cost is a store
  * and a load of shared memory). Under dlrun it may wait for one round trip until all ranks know the train step agreed
- * on (launcher/common/progress_page.h). Not an error code; never negative. Steps must not decrease between calls, except
- * after restore. */
-int dlckpt_want(dlckpt_ctx *ctx, int64_t step);
+ * on (launcher/common/progress_page.h). Not an error code; never negative. Steps must not decrease between calls,
+ * except after restore. */
+int dlckpt_want(dlckpt_ctx* ctx, int64_t step);
 
 /* Collective. Saves everything registered as the checkpoint of train step `step` >= 0; returns when it is committed and
  * durable (file fsync, manifest last, rename, directory fsync), then retires the oldest beyond `keep` and never the one
  * just written. If a committed checkpoint of this step exists already and was written or restored by this run, does
- * nothing. Errors: NO_SPACE, IO, DENIED, TIMEOUT, INVALID (boxes overlap or leave a hole), MEMORY: nothing is committed. */
-int dlckpt_save(dlckpt_ctx *ctx, int64_t step);
+ * nothing. Errors: NO_SPACE, IO, DENIED, TIMEOUT, INVALID (boxes overlap or leave a hole), MEMORY: nothing is
+ * committed. */
+int dlckpt_save(dlckpt_ctx* ctx, int64_t step);
 
 /* Collective. Loads the checkpoint of train step `step`, or with DLCKPT_LATEST the newest that verifies; every block's
  * checksum is verified before any registered memory is changed. Older ones are tried if a newer does not verify, and
  * dlckpt_errmsg(ctx) then says which were passed over although DLCKPT_OK is returned (it is "" otherwise).
- * *restored_step (may be NULL) is set on success only. Errors: NOT_FOUND (none there), CORRUPT (none verifies), MISMATCH,
- * IO, TIMEOUT, MEMORY: registered memory is unchanged, except after IO while copying.
- * Tensors of the checkpoint that are not registered are left alone. */
-int dlckpt_restore(dlckpt_ctx *ctx, int64_t step, int64_t *restored_step);
+ * *restored_step (may be NULL) is set on success only. Errors: NOT_FOUND (none there), CORRUPT (none verifies),
+ * MISMATCH, IO, TIMEOUT, MEMORY: registered memory is unchanged, except after IO while copying. Tensors of the
+ * checkpoint that are not registered are left alone. */
+int dlckpt_restore(dlckpt_ctx* ctx, int64_t step, int64_t* restored_step);
 
 /* Train step of the newest committed checkpoint in the directory (manifests verified, data not), or -1. Newest means
  * committed last, which is not the highest train step after somebody went back to an older one on purpose. */
-int64_t dlckpt_latest(dlckpt_ctx *ctx);
+int64_t dlckpt_latest(dlckpt_ctx* ctx);
 
-/* What a learner should exit with after DLCKPT_WANT_EXIT: 75 (EX_TEMPFAIL) if the state of that train step is committed,
- * 76 if it was not saved (the last periodic checkpoint counts). */
-int dlckpt_exit_code(const dlckpt_ctx *ctx);
+/* What a learner should exit with after DLCKPT_WANT_EXIT: 75 (EX_TEMPFAIL) if the state of that train step is
+ * committed, 76 if it was not saved (the last periodic checkpoint counts). */
+int dlckpt_exit_code(const dlckpt_ctx* ctx);
 /* Tells dlrun that training has come to its end, so that a stop asked for now lets the program finish. */
-void dlckpt_finished(dlckpt_ctx *ctx);
+void dlckpt_finished(dlckpt_ctx* ctx);
 
 /* The sentence of the last call on ctx; "" after success (but see dlckpt_restore). Never NULL. */
-const char *dlckpt_errmsg(const dlckpt_ctx *ctx);
+const char* dlckpt_errmsg(const dlckpt_ctx* ctx);
 /* "DLCKPT_E_NO_SPACE" and so on; static. */
-const char *dlckpt_error_name(int error);
-/* Bytes of one element, 0 for an unknown dtype; and "float32", "bfloat16", ... (NumPy's names), static, NULL if unknown. */
+const char* dlckpt_error_name(int error);
+/* Bytes of one element, 0 for an unknown dtype; and "float32", "bfloat16", ... (NumPy's names), static, NULL if
+ * unknown. */
 size_t dlckpt_dtype_size(dlckpt_dtype dtype);
-const char *dlckpt_dtype_name(dlckpt_dtype dtype);
+const char* dlckpt_dtype_name(dlckpt_dtype dtype);
 /* "0.1.0"; static. */
-const char *dlckpt_version(void);
+const char* dlckpt_version(void);
 
 /* The lease on a checkpoint directory: at most one job at a time may write there. A file LEASE (JSON: owner, token,
  * host, boot id, pid, job id, renewed_ms) created exclusively; it is given up by release, or taken over when its holder
- * is surely gone (same Slurm job id in a later start; same host and boot, and no such process) or has not renewed it for
- * as long as it promised: DLCKPT_LEASE_EXPIRY_S, or one hour where dlckpt_open took it without dlrun, because it is renewed
- * only by calls then (want, save, restore). dlrun takes it before the learners start and passes the token in DL_CHECKPOINT_LEASE. */
+ * is surely gone (same Slurm job id in a later start; same host and boot, and no such process) or has not renewed it
+ * for as long as it promised: DLCKPT_LEASE_EXPIRY_S, or one hour where dlckpt_open took it without dlrun, because it is
+ * renewed only by calls then (want, save, restore). dlrun takes it before the learners start and passes the token in
+ * DL_CHECKPOINT_LEASE. */
 #define DLCKPT_LEASE_EXPIRY_S 60
 typedef struct dlckpt_lease dlckpt_lease;
 /* owner: "job 12" and the like, shown to whoever is refused; job_id may be NULL outside Slurm. On success *out is to be
  * released. Errors: BUSY (dlckpt_open_error() names holder and age), DENIED, NO_SPACE, IO, INVALID. */
-int dlckpt_lease_acquire(const char *dir, const char *owner, const char *job_id, dlckpt_lease **out);
-const char *dlckpt_lease_token(const dlckpt_lease *lease);
+int dlckpt_lease_acquire(const char* dir, const char* owner, const char* job_id, dlckpt_lease** out);
+const char* dlckpt_lease_token(const dlckpt_lease* lease);
 /* Call at least every DLCKPT_LEASE_EXPIRY_S / 4. DLCKPT_E_BUSY: it was lost to another; stop writing. */
-int dlckpt_lease_renew(dlckpt_lease *lease);
-void dlckpt_lease_release(dlckpt_lease *lease);
+int dlckpt_lease_renew(dlckpt_lease* lease);
+void dlckpt_lease_release(dlckpt_lease* lease);
 
 #ifdef __cplusplus
 }

@@ -29,8 +29,8 @@ constexpr const char* kCheckpointDir = "DL_CHECKPOINT_DIR";  // absolute path, w
 constexpr const char* kLease = "DL_CHECKPOINT_LEASE";        // token of the lease that dlrun holds on it
 
 // Between dlrun and its agents.
-constexpr const char* kControl = "DL_CONTROL";        // host:port of dlrun
-constexpr const char* kSecret = "DL_CONTROL_SECRET";  // 32 hex digits; removed before the learner starts
+constexpr const char* kControl = "DL_CONTROL";           // host:port of dlrun
+constexpr const char* kSecret = "DL_CONTROL_SECRET";     // 32 hex digits; removed before the learner starts
 constexpr const char* kControlRank = "DL_CONTROL_RANK";  // the agent's rank, or the name of the variable that holds it
 
 }  // namespace dl::env

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every rank prints its host and the sum of all ranks: shows that MPI finds its peers over PMIx, on this node and others.
+// Every rank prints its host and the sum of all ranks: shows that MPI finds its peers over PMIx, on this node and
+// others.
 #include <mpi.h>
 #include <stdio.h>
 

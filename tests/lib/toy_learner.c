@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A learner for the cluster tests, in C over libdlckpt: counts train steps in a tensor, as training would change weights.
- *     toy_learner TOTAL STEP_MS [WHAT@STEP]...
- * runs train steps until TOTAL are done, each STEP_MS milliseconds long, saving when asked. WHAT, before train step STEP of
- * the first attempt (of every attempt: WHAT!STEP): kill (SIGKILL to itself), exit (code 3), and for rank 1 only kill1, exit1.
- * refuse: from that step on a stop is answered by exit code 76 without a save. Prints one line for each thing it does.
+ * A learner for the cluster tests, in C over libdlckpt: counts train steps in a tensor, as training would change
+ * weights. toy_learner TOTAL STEP_MS [WHAT@STEP]... runs train steps until TOTAL are done, each STEP_MS milliseconds
+ * long, saving when asked. WHAT, before train step STEP of the first attempt (of every attempt: WHAT!STEP): kill
+ * (SIGKILL to itself), exit (code 3), and for rank 1 only kill1, exit1. refuse: from that step on a stop is answered by
+ * exit code 76 without a save. Prints one line for each thing it does.
  */
 #include <errno.h>
 #include <signal.h>
@@ -16,8 +16,8 @@
 
 #include "checkpoint/include/dlckpt.h"
 
-static int number(const char *name) {
-  const char *text = getenv(name);
+static int number(const char* name) {
+  const char* text = getenv(name);
   return text != NULL ? atoi(text) : 0;
 }
 
@@ -26,18 +26,18 @@ static void sleep_ms(long ms) {
   while (nanosleep(&left, &left) != 0 && errno == EINTR) continue;
 }
 
-static void misbehave(const char *what, int rank) {
+static void misbehave(const char* what, int rank) {
   if (strcmp(what, "kill") == 0 || (strcmp(what, "kill1") == 0 && rank == 1)) raise(SIGKILL);
   if (strcmp(what, "exit") == 0 || (strcmp(what, "exit1") == 0 && rank == 1)) exit(3);
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   const int rank = number("DL_RANK"), attempt = number("DL_ATTEMPT");
   const int64_t total = argc > 1 ? atoll(argv[1]) : 10;
   const long step_ms = argc > 2 ? atol(argv[2]) : 100;
   int refuse = 0;
   setvbuf(stdout, NULL, _IOLBF, 0);
-  dlckpt_ctx *c = NULL;
+  dlckpt_ctx* c = NULL;
   int rc = dlckpt_open(NULL, &c);
   if (rc != DLCKPT_OK) {
     printf("open: %s\n", dlckpt_open_error());
@@ -71,7 +71,8 @@ int main(int argc, char **argv) {
       char what[32];
       char mark;
       long long at;
-      if (sscanf(argv[i], "%31[a-z0-9]%c%lld", what, &mark, &at) != 3 || step < at || (mark == '@' && attempt > 1)) continue;
+      if (sscanf(argv[i], "%31[a-z0-9]%c%lld", what, &mark, &at) != 3 || step < at || (mark == '@' && attempt > 1))
+        continue;
       if (strcmp(what, "refuse") == 0) refuse = 1;
       if (step == at || mark == '!') misbehave(what, rank);
     }

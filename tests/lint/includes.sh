@@ -40,7 +40,7 @@ done | awk -v rules="$rules" '
   }')
 check "rooms include only the rooms below them" "$findings"
 
-heavy=$(project_files | grep -E '^(slurm-plugin|launcher/common|frameworks)/.*\.(h|cpp)$' |
+heavy=$(project_files | grep -E '^(slurm-plugin|launcher/common|frameworks)/.*\.(h|cpp)$' | grep -v '/example/' |
   xargs -r grep -nE '#[[:space:]]*include[[:space:]]*<(mpi|pmix|hdf5|H5|cuda|nccl|uv|thread|iostream)' /dev/null)
 check "nothing heavy (MPI, PMIx, HDF5, CUDA, NCCL, libuv, threads) is included in what Slurm's daemons load" "$heavy"
 

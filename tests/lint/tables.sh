@@ -30,7 +30,7 @@ done
 # Subcommands of dlctl and dlckpt: each in its man page.
 for pair in "launcher/ctl dlctl" "checkpoint/tools dlckpt"; do
   read -r folder program <<<"$pair"
-  missing=$("$top_builddir/stage/bin/$program" --help 2>/dev/null | awk '/^Subcommands:/ {on = 1; next} on && NF {print $1}' |
+  missing=$("$top_builddir/stage/bin/$program" --help 2>/dev/null | awk '/^Subcommands:/ {on = 1; next} on && /^  [a-z]/ {print $1}' |
     while read -r sub; do grep -qw -- "$sub" "man/$program.1.in" || echo "$program $sub is not in man/$program.1.in"; done)
   check "every subcommand of $program ($folder) is in its man page" "$missing"
 done

@@ -11,7 +11,7 @@
 #include <map>
 
 #include "checkpoint/include/dlckpt.h"
-#include "checkpoint_support.h"
+#include "tests/unit/checkpoint_support.h"
 
 namespace dl::ckpt::test {
 namespace {

@@ -3,7 +3,7 @@
 // falls back to the older one and says so.
 #include <random>
 
-#include "checkpoint_support.h"
+#include "tests/unit/checkpoint_support.h"
 
 namespace dl::ckpt::test {
 namespace {

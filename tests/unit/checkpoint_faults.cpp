@@ -3,8 +3,8 @@
 // checkpoint.
 #include <atomic>
 
-#include "checkpoint_faulty_io.h"
-#include "checkpoint_support.h"
+#include "tests/unit/checkpoint_faulty_io.h"
+#include "tests/unit/checkpoint_support.h"
 
 namespace dl::ckpt::test {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <random>
 
-#include "checkpoint_support.h"
+#include "tests/unit/checkpoint_support.h"
 
 namespace dl::ckpt::test {
 namespace {

@@ -12,7 +12,7 @@
 #include <atomic>
 
 #include "checkpoint/include/dlckpt.h"
-#include "checkpoint_support.h"
+#include "tests/unit/checkpoint_support.h"
 
 namespace dl::ckpt::test {
 namespace {

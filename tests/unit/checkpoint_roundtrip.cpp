@@ -3,7 +3,7 @@
 // oracle.
 #include <random>
 
-#include "checkpoint_support.h"
+#include "tests/unit/checkpoint_support.h"
 
 namespace dl::ckpt::test {
 namespace {

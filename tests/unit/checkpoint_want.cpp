@@ -6,7 +6,7 @@
 
 #include <chrono>
 
-#include "checkpoint_support.h"
+#include "tests/unit/checkpoint_support.h"
 
 namespace dl::ckpt::test {
 namespace {

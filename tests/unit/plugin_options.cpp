@@ -40,7 +40,7 @@ struct Case {
   const char* bad;
 };
 const Case kCases[] = {
-    {"dl-framework", "pytorch:1.13", "py torch"},      {"dl-learners", "2:4", "4:2"}, {"dl-gpus", "a100:2", "two"},
+    {"dl-framework", "pytorch:1.13", "py torch"},    {"dl-learners", "2:4", "4:2"}, {"dl-gpus", "a100:2", "two"},
     {"dl-checkpoint", "/ck,every=10m", ",every=1m"}, {"dl-restarts", "3", "-3"},    {"dl-tier", "borrow", "cheap"}};
 
 TEST(Flags, take_good_values_and_name_themselves_when_they_refuse_one) {

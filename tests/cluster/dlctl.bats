@@ -40,7 +40,7 @@ SH
 
 @test "status: a job that waits is PENDING with Slurm's reason in words, and QUEUED for a limit" {
   write_script 60
-  first=$(submit -N2 --exclusive --wrap 'sleep 60')
+  first=$(submit -N2 --exclusive --wrap 'sleep 300')
   wait_state "$first" RUNNING 20
   job=$(submit --dl-learners=2 --dl-gpus=1 train.sh)
   wait_for 20 "Slurm has looked at it" bash -c "$(declare -f dlctl on_login dl_sandbox); stage=$stage top_srcdir=$top_srcdir; dlctl status $job | grep -qE 'Resources|Priority'"
@@ -49,7 +49,7 @@ SH
   assert_contains "$output" "^JOB +NAME +STATE"
   assert_contains "$output" "^$job +train.sh +PENDING"
   on_login scancel "$first" "$job"
-  holder=$(submit --licenses=token:1 --wrap 'sleep 60')
+  holder=$(submit --licenses=token:1 --wrap 'sleep 300')
   wait_state "$holder" RUNNING 20
   job=$(submit --licenses=token:1 --dl-learners=1 train.sh)
   wait_dl "$job" QUEUED 20
@@ -59,12 +59,12 @@ SH
 @test "status: a running job shows its learners, a finished one how it ended" {
   write_script 4
   job=$(submit --dl-learners=2 --dl-gpus=1 train.sh)
-  wait_dl "$job" PROCESSING 60
+  wait_dl "$job" PROCESSING 120
   run dlctl status "$job"
   assert_contains "$output" '^state +PROCESSING since'
   assert_contains "$output" '^learners +2 x 1 GPU on n'
   assert_contains "$output" '^1 +n[12] +PROCESSING'
-  wait_state "$job" COMPLETED 60
+  wait_state "$job" COMPLETED 120
   [ "$(field "$job" state)" = COMPLETED ]
   run dlctl status "$job"
   assert_contains "$output" ' COMPLETED '
@@ -73,7 +73,7 @@ SH
 @test "status: a learner's failure is told with its class" {
   printf '#!/bin/bash\ndlrun -- bash -c "sleep 1; exit 7"\n' >train.sh
   job=$(submit --dl-learners=2 train.sh)
-  wait_state "$job" FAILED 60
+  wait_state "$job" FAILED 120
   run dlctl status "$job"
   assert_contains "$output" '^state +FAILED'
   assert_contains "$output" 'C201'
@@ -82,7 +82,7 @@ SH
 @test "logs: all learners with their rank, one alone without, the last lines, and following to the end" {
   write_script 2
   job=$(submit --dl-learners=2 train.sh)
-  wait_dl "$job" PROCESSING 60
+  wait_dl "$job" PROCESSING 120
   run dlctl logs -f "$job"
   [ "$status" -eq 0 ]
   assert_contains "$output" '^\[0\] learner 0 of 2, attempt 1'
@@ -94,8 +94,8 @@ SH
 @test "pause and resume: saved at one train step, held, resumed at once, finished, and the logs followed over it" {
   write_training 120
   job=$(submit --dl-framework=pytorch --dl-learners=2 --dl-checkpoint=ck,every=10m train.sh)
-  wait_dl "$job" PROCESSING 60
-  wait_for 60 "train step 10" step_reached "$job" 10
+  wait_dl "$job" PROCESSING 120
+  wait_for 240 "train step 10" step_reached "$job" 10
   run dlctl pause "$job" --reason 'a test'
   [ "$status" -eq 0 ]
   assert_contains "$output" "^job $job: paused: saved at train step [0-9]+; resume it: dlctl resume $job"
@@ -111,9 +111,9 @@ SH
   follower=$!
   before=$SECONDS
   dlctl resume "$job"
-  wait_state "$job" RUNNING 30
-  ((SECONDS - before < 30))
-  wait_state "$job" COMPLETED 90
+  wait_state "$job" RUNNING 60
+  ((SECONDS - before < 60)) # Slurm alone would let it wait for two minutes
+  wait_state "$job" COMPLETED 300
   wait "$follower" || true
   [ "$(field "$job" attempt)" = 2 ]
   assert_contains "$(dlctl logs "$job")" "$saved"
@@ -123,12 +123,12 @@ SH
 @test "pause: where dlrun cannot be reached, by a file and a signal" {
   write_training 400
   job=$(submit --dl-framework=pytorch --dl-learners=2 --dl-checkpoint=ck train.sh)
-  wait_dl "$job" PROCESSING 60
-  wait_for 60 "train step 5" step_reached "$job" 5
+  wait_dl "$job" PROCESSING 120
+  wait_for 240 "train step 5" step_reached "$job" 5
   # The way to dlrun is barred: nobody listens at port 9 of the login host.
   jq -c '.host = "127.0.0.1" | .port = 9' "dl-$job/control.json" >control.new
   cat control.new >"dl-$job/control.json"
-  run dlctl pause "$job" --timeout 60s
+  run dlctl pause "$job" --timeout 180s
   [ "$status" -eq 0 ]
   assert_contains "$output" 'paused: saved at train step'
   [ ! -e "dl-$job/request.json" ]
@@ -136,7 +136,7 @@ SH
 
 @test "pause: a job that has not started is held, and resume lets it start" {
   write_script 1
-  first=$(submit -N2 --exclusive --wrap 'sleep 60')
+  first=$(submit -N2 --exclusive --wrap 'sleep 300')
   wait_state "$first" RUNNING 20
   job=$(submit --dl-learners=1 train.sh)
   run dlctl pause "$job"
@@ -145,7 +145,7 @@ SH
   wait_nodes idle 20
   [ "$(job_state "$job")" = PENDING ]
   dlctl resume "$job"
-  wait_state "$job" COMPLETED 60
+  wait_state "$job" COMPLETED 120
 }
 
 @test "refused: unknown, ended, running and other people's jobs" {
@@ -156,7 +156,7 @@ SH
   [ "$status" -eq 3 ]
   write_script 20
   job=$(submit --dl-learners=1 train.sh)
-  wait_dl "$job" PROCESSING 60
+  wait_dl "$job" PROCESSING 120
   run dlctl resume "$job"
   [ "$status" -eq 2 ]
   assert_contains "$output" 'is not paused: it is RUNNING'
@@ -169,7 +169,7 @@ SH
   [ "$status" -eq 0 ]
   assert_contains "$output" 'PROCESSING'
   on_login scancel "$job"
-  wait_state "$job" CANCELLED,FAILED,COMPLETED 60
+  wait_state "$job" CANCELLED,FAILED,COMPLETED 120
   run dlctl pause "$job"
   [ "$status" -eq 2 ]
   assert_contains "$output" 'cannot be paused'
@@ -192,7 +192,7 @@ SH
 @test "a job that Slurm has forgotten is found by its folder" {
   write_script 1
   job=$(submit --dl-learners=1 train.sh)
-  wait_state "$job" COMPLETED 60
+  wait_state "$job" COMPLETED 120
   cp -r "dl-$job" dl-987654
   run dlctl status 987654
   [ "$status" -eq 0 ]

@@ -24,7 +24,7 @@ else
       "ok "*) check "${line#ok }" "" ;;
       *) check "h5py reads the format" "$line" ;;
     esac
-  done < <("$python" "$(dirname "$0")/checkpoint_h5py.py" "$library" "$work/ckpt" 2>&1)
+  done < <("$python" "$(dirname "$0")/read_with_h5py.py" "$library" "$work/ckpt" 2>&1)
   if command -v h5dump >/dev/null; then
     file=$(echo "$work"/ckpt/step-*/r00000.h5)
     out=$(h5dump -d /float32/s0 "$file" 2>&1)

@@ -88,7 +88,9 @@ DL_CONFIG=$work/fake.toml expect "hidden versions are shown when asked for" 0 '^
 expect "a good file is good" 0 "dl.toml: good" config check
 expect "config needs to be told what" 2 'subcommand is required' config
 expect "a file that is not there is refused when it is named" 2 'there is no such file' config check "$work/none.toml"
-DL_CONFIG=$work/none.toml expect "without dl.toml the defaults are looked at" 2 'known: none' config check
+# Whether the default catalogue is there depends on whether this build has been installed.
+check "without dl.toml the defaults are looked at" "$(DL_CONFIG=$work/none.toml "$dlctl" config check 2>&1 |
+  grep -qE 'not there, so the defaults apply|known: none' || echo "neither the defaults nor the missing catalogue is named")"
 check "a good file in quiet mode says nothing" "$("$dlctl" config check -q 2>&1)"
 while IFS='|' read -r title text pattern; do
   printf '%b' "$text" >bad.toml

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -145,6 +146,8 @@ class _Tap(unittest.TestResult):
 
 def main(needs=()):
     """Runs the tests of the calling file; ``needs`` names modules without which all are skipped."""
+    # A test run in the background of a shell without job control is started with SIGINT ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for module in needs:
         try:
             __import__(module)

@@ -98,7 +98,7 @@ class EndWatch {
       next_slurm_ = now + kAskSlurm;
       auto info = refresh(job_);
       if (info) {
-        job_.slurm = std::move(info).value();
+        job_.slurm = *info;
       } else if (info.error().code == Errc::kNotFound) {
         job_.slurm.reset();
       }  // else slurmctld is busy or restarting: its old word stands

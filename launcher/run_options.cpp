@@ -57,6 +57,8 @@ ParsedArguments parse_arguments(int argc, char** argv) {
     return fail(e.what());
   }
   for (const std::string& word : app.remaining()) run.command.push_back(word);
+  if (!run.command.empty() && run.command.front()[0] == '-')
+    return fail("'" + printable(run.command.front()) + "' is no option of dlrun; a command of that name follows --");
   // A command that began before it keeps its "--".
   char** const rest = separator != end && run.command.empty() ? separator + 1 : separator;
   run.command.insert(run.command.end(), rest, end);

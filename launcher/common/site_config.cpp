@@ -16,7 +16,7 @@
 namespace dl {
 namespace {
 
-constexpr size_t kMaxFileBytes = 1024 * 1024;
+constexpr size_t kMaxFileBytes = size_t{1024} * 1024;
 constexpr size_t kMaxLineBytes = 2048;  // bounds the depth of dotted keys, for the same stacks
 constexpr size_t kMaxPathBytes = 1024;
 constexpr size_t kMaxFolders = 16;

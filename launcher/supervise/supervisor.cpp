@@ -329,10 +329,13 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
     journal_->learner(rank, learner.state, learner.host, "", "", learner.exit);
     agreement_.gone(rank);
     settle_agreement();
-    if (stop_ && !stop_->killing && !agreement_.open() &&
-        std::none_of(learners_.begin(), learners_.end(),
-                     [](const Learner& l) { return !l.ended && l.page_state != ProgressPage::kNotAttached; }))
-      stop_without_agreement();  // only such are left as cannot be asked
+    int alive = 0, attached = 0;
+    for (const Learner& other : learners_) {
+      alive += other.ended ? 0 : 1;
+      attached += !other.ended && other.ever_attached ? 1 : 0;
+    }
+    // Only such are left as cannot be asked.
+    if (stop_ && !stop_->killing && !agreement_.open() && alive > 0 && attached == 0) stop_without_agreement();
   } else {
     Failure failure;
     failure.kind = !exited.error.empty() ? Failure::Kind::kNotStarted

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <memory>
 
 #include "launcher/common/guard.h"
 #include "slurm-plugin/job_submit/job_description.h"
@@ -101,14 +102,14 @@ int job_modify(job_desc_msg_t* job, job_record* record, uint32_t uid) noexcept;
 
 int init() noexcept {
   return dl::guard(SLURM_SUCCESS, dl::report, [] {
+    const auto log = [](dl::SiteCache::Level level, const std::string& line) {
+      if (level == dl::SiteCache::Level::kError)
+        slurm_error("%s", line.c_str());
+      else
+        slurm_info("%s", line.c_str());
+    };
     if (dl::site_cache == nullptr)
-      dl::site_cache = new dl::SiteCache(dl::default_site_config_path(false),
-                                         [](dl::SiteCache::Level level, const std::string& line) {
-                                           if (level == dl::SiteCache::Level::kError)
-                                             slurm_error("%s", line.c_str());
-                                           else
-                                             slurm_info("%s", line.c_str());
-                                         });
+      dl::site_cache = std::make_unique<dl::SiteCache>(dl::default_site_config_path(false), log).release();
     // A broken file is logged, and mended without a restart: never a reason for slurmctld not to start.
     dl::ignore(dl::site_cache->get(), "logged by the cache");
     return SLURM_SUCCESS;

@@ -33,7 +33,7 @@ std::string folder_mark(const std::string& folder) {
   ::closedir(handle);
   std::sort(names.begin(), names.end());
   std::string mark = folder + "\n";
-  for (const std::string& name : names) mark += file_mark(folder + "/" + name);
+  for (const std::string& name : names) mark += file_mark(fmt::format("{}/{}", folder, name));
   return mark;
 }
 

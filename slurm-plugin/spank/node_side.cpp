@@ -59,6 +59,11 @@ bool NodeSide::is_plain_step() const {
 }
 
 void NodeSide::prepare(spank_t spank) {
+  collect(spank);
+  prepared_ = true;
+}
+
+void NodeSide::collect(spank_t spank) {
   inherit(spank);
   for (auto& fault : faults_)
     if (fault && !fault_) fault_ = std::move(fault);
@@ -89,6 +94,8 @@ Status NodeSide::find_framework() {
 
 Status NodeSide::start_task(spank_t spank) {
   if (fault_) return *fault_;
+  // An exception ended prepare(); out of memory, most likely. Jobs that ask nothing of us go on.
+  if (!prepared_ && !request_.empty()) return Error{Errc::kInternal, "the --dl-* flags could not be prepared here", 0};
   // job_submit_dl.so asked for SIGUSR2 before the time limit, for dlrun's agents; it would end a program that does not
   // know of it. One that does installs a handler.
   if (is_plain_step() && get(spank, env::kControl).empty() && !get(spank, kSignalEnv).empty())

@@ -30,6 +30,7 @@ class NodeSide {
   Status start_task(spank_t spank);
 
  private:
+  void collect(spank_t spank);
   void inherit(spank_t spank);
   Status find_framework();
   Status add_families(spank_t spank);
@@ -42,6 +43,7 @@ class NodeSide {
   std::array<bool, kOptionCount> seen_{};
   std::array<std::optional<Error>, kOptionCount> faults_;  // of the last value of each flag
   std::optional<Error> fault_;                             // what fails the tasks
+  bool prepared_ = false;                                  // prepare() came to its end
   std::optional<FrameworkEntry> framework_;                // set: the plugin gives its families to the tasks
   Environment version_environment_;
 };

@@ -70,7 +70,7 @@ int register_options(spank_t spank) {
 int init_submit_side(spank_t spank, bool allocator, int count, char** arguments) {
   auto args = parse_plugin_args(count, arguments);
   if (!args) return fail(args.error());
-  submit_side = new SubmitSide(allocator, std::move(*args));
+  submit_side = std::make_unique<SubmitSide>(allocator, std::move(*args)).release();
   submit_side->prepare_environment();
   return register_options(spank);
 }
@@ -78,7 +78,7 @@ int init_submit_side(spank_t spank, bool allocator, int count, char** arguments)
 int init_node_side(spank_t spank, int count, char** arguments) {
   uint32_t step = abi::kStepPending;
   if (spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS || step == abi::kStepExtern) return 0;
-  node_side = new NodeSide(step, parse_plugin_args(count, arguments));
+  node_side = std::make_unique<NodeSide>(step, parse_plugin_args(count, arguments)).release();
   (void)register_options(spank);  // logged; jobs without our flags go on
   return 0;
 }

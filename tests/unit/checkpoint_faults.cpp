@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every operation of a save, an open and a restore goes wrong once, in every way: never a lost or wrong committed
 // checkpoint.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 
 #include "tests/unit/checkpoint_faulty_io.h"
@@ -177,6 +180,33 @@ TEST_P(CheckpointFaults, OnOneOfTwoRanks) {
       if (HasFailure()) return;
     }
   }
+}
+
+TEST(CheckpointPlainFileSystem, WithoutHardLinksAndReservationAllWorksToo) {
+  const TempDir dir;
+  PlainIo io;
+  for (int64_t step = 1; step <= 3; ++step) {
+    auto saved = save_pattern(dir.path(), step, io, 2, kWeights);
+    ASSERT_TRUE(saved) << saved.error().text;
+  }
+  auto holder = Lease::acquire(io, dir.path(), "holder", "", 60);
+  ASSERT_TRUE(holder) << holder.error().text;
+  auto second = Lease::acquire(io, dir.path(), "second", "", 60);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Errc::kBusy);
+  holder->release();
+  const pid_t pid = fork();
+  ASSERT_GE(pid, 0);
+  if (pid == 0) {
+    auto dead = Lease::acquire(io, dir.path(), "the dead", "", 60);
+    _exit(dead ? 0 : 1);  // without giving it up
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_TRUE(Lease::acquire(io, dir.path(), "heir", "", 60));
+  auto restored = restore_pattern(dir.path(), nullptr, io, kWeights);
+  ASSERT_TRUE(restored);
+  EXPECT_EQ(*restored, 3);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CheckpointFaults, testing::ValuesIn(kFaults),

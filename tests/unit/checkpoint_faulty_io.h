@@ -10,7 +10,7 @@
 
 namespace dl::ckpt::test {
 
-class FaultyIo final : public Io {
+class FaultyIo : public Io {
  public:
   enum Mode {
     kErrno,      // operation number `at` fails with `error`, and does nothing
@@ -108,6 +108,14 @@ class FaultyIo final : public Io {
   int at_, error_, count_ = 0;
   bool fired_ = false, now_ = false;
   std::string what_;
+};
+
+// A file system without hard links and without reservation of space, as some network file systems are.
+class PlainIo final : public FaultyIo {
+ public:
+  PlainIo() : FaultyIo(kErrno, INT32_MAX) {}
+  int fallocate(int /*fd*/, uint64_t /*size*/) override { return -EOPNOTSUPP; }
+  int link(const std::string& /*from*/, const std::string& /*to*/) override { return -EPERM; }
 };
 
 }  // namespace dl::ckpt::test

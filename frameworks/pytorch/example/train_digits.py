@@ -20,6 +20,10 @@ import os
 import sys
 import time
 
+# DDP warns that no parameter is unused (see below); PyTorch logs by glog in some builds, by its own logger in others.
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+os.environ.setdefault("GLOG_minloglevel", "2")
+
 import torch
 import torch.distributed as dist
 from sklearn.datasets import load_digits
@@ -66,7 +70,10 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(opts.seed)
     network = nn.Sequential(nn.Linear(64, 96), nn.ReLU(), nn.Dropout(0.1), nn.Linear(96, 10)).to(device)
-    model = nn.parallel.DistributedDataParallel(network) if world_size > 1 else network
+    # DDP reorders its gradient buckets after the first train step of a process, and the order decides in which order more
+    # than two learners' gradients are summed: a resumed run would differ in the last bit. Looking for unused parameters
+    # keeps the first order for good.
+    model = nn.parallel.DistributedDataParallel(network, find_unused_parameters=True) if world_size > 1 else network
     torch.manual_seed(opts.seed + rank)  # each learner drops out units of its own
     optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=opts.steps)

@@ -143,11 +143,11 @@ char probe;
 
 // slurmctld's threads have stacks of 1 MiB; a quarter of that must do.
 TEST(SiteConfig, of_hostile_depth_is_refused_on_a_small_stack) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer's frames are several times larger";
+#endif
   pthread_attr_t attributes;
   ASSERT_EQ(pthread_attr_init(&attributes), 0);
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "the address sanitizer's frames are several times larger";
-#endif
   ASSERT_EQ(pthread_attr_setstacksize(&attributes, 256 * 1024), 0);
   auto body = [](void*) -> void* {
     std::string dotted = "a";

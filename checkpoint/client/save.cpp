@@ -4,104 +4,14 @@
 
 #include "checkpoint/client/context.h"
 #include "checkpoint/client/messages.h"
+#include "checkpoint/client/save_plan.h"
 #include "checkpoint/client/shard_writer.h"
-#include "checkpoint/client/spread.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/file.h"
 #include "launcher/common/parse.h"
 
 namespace dl::ckpt {
 namespace {
-
-// Everything one rank has to write, and what it will say about it.
-struct WorkList {
-  std::vector<WriteItem> items;
-  Part part;
-  // For each item, which record of the part its offset belongs to.
-  struct Target {
-    bool blob;
-    size_t record, shard;
-  };
-  std::vector<Target> targets;
-};
-
-class WorkListBuilder {
- public:
-  WorkListBuilder(const Registry& registry, int rank, int world_size)
-      : registry_(registry), rank_(rank), world_size_(world_size) {}
-
-  WorkList build() {
-    add_tensors();
-    add_blobs();
-    work_.part.fingerprint = to_hex(registry_.fingerprint());
-    work_.part.tensor_count = registry_.tensors().size();
-    return std::move(work_);
-  }
-
- private:
-  void add_tensors() {
-    std::vector<Replica> replicas;
-    for (const auto& [path, tensor] : registry_.tensors())
-      if (tensor.replicated) replicas.push_back(Replica{path, tensor.shape, tensor.dtype->size});
-    const std::vector<ReplicaPiece> pieces = spread_replicas(replicas, world_size_);
-    size_t next_piece = 0, replica = 0;
-    for (const auto& [path, tensor] : registry_.tensors()) {
-      TensorRecord record{path, tensor.dtype, tensor.shape, tensor.replicated, {}};
-      std::vector<Box> boxes;
-      if (tensor.replicated) {
-        for (; next_piece < pieces.size() && pieces[next_piece].replica == replica; ++next_piece)
-          if (pieces[next_piece].rank == rank_) boxes.push_back(pieces[next_piece].box);
-        ++replica;
-      } else if (volume(tensor.shape).value_or(0) == 0) {
-        if (rank_ == 0) boxes.push_back(whole(tensor.shape));  // an empty dataset, so that people see it is there
-      } else if (tensor.bytes() > 0) {
-        boxes.push_back(tensor.box);
-      }
-      if (boxes.empty() && rank_ != 0) continue;
-      for (const Box& box : boxes) add_piece(path, tensor, box, &record);
-      work_.part.tensors.push_back(std::move(record));
-    }
-  }
-
-  void add_piece(const std::string& path, const RegisteredTensor& tensor, const Box& box, TensorRecord* record) {
-    ShardRecord shard;
-    shard.box = box;
-    shard.h5_path = h5_path(path, 's', static_cast<unsigned>(record->shards.size()));
-    // A piece is a range of rows of the rank's own part, so its bytes lie together.
-    uint64_t skip = 0;
-    if (!box.offset.empty() && tensor.shape[0] > 0 && box.offset[0] > tensor.box.offset[0])
-      skip = static_cast<uint64_t>(box.offset[0] - tensor.box.offset[0]) *
-             (tensor.bytes() / static_cast<uint64_t>(tensor.box.extent[0]));
-    WriteItem item;
-    item.item = LayoutItem{shard.h5_path, path, tensor.dtype, tensor.shape, box, tensor.replicated, false};
-    item.data = tensor.data ? tensor.data + skip : nullptr;
-    work_.items.push_back(std::move(item));
-    work_.targets.push_back({false, work_.part.tensors.size(), record->shards.size()});
-    record->shards.push_back(std::move(shard));
-  }
-
-  void add_blobs() {
-    for (const auto& [path, blob] : registry_.blobs()) {
-      if (!blob.per_rank && rank_ != 0) continue;
-      BlobRecord record;
-      record.path = path;
-      record.rank = blob.per_rank ? rank_ : -1;
-      record.h5_path = h5_path(path, 'b', 0);
-      record.size = blob.bytes.size();
-      const Dims shape{static_cast<int64_t>(blob.bytes.size())};
-      WriteItem item;
-      item.item = LayoutItem{record.h5_path, path, find_dtype(DLCKPT_U8), shape, whole(shape), false, true};
-      item.data = blob.bytes.data();
-      work_.items.push_back(std::move(item));
-      work_.targets.push_back({true, work_.part.blobs.size(), 0});
-      work_.part.blobs.push_back(std::move(record));
-    }
-  }
-
-  const Registry& registry_;
-  int rank_, world_size_;
-  WorkList work_;
-};
 
 int64_t wall_clock_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
@@ -177,17 +87,10 @@ Status Context::save_together(int64_t step) {
 }
 
 Result<std::string> Context::write_part(const CheckpointName& name) {
-  WorkList work = WorkListBuilder(registry_, settings_.rank, settings_.world_size).build();
+  WorkList work = plan_save(registry_, settings_.rank, settings_.world_size);
   const FileIdentity identity{name, static_cast<uint32_t>(settings_.rank), static_cast<uint32_t>(settings_.world_size)};
   DL_TRY_ASSIGN(WrittenFile written, write_data_file(io_, attempt_path(settings_.dir, name), identity, work.items));
-  for (size_t i = 0; i < work.targets.size(); ++i) {
-    const WorkList::Target& target = work.targets[i];
-    if (target.blob) {
-      work.part.blobs[target.record].at = written.at[i];
-    } else {
-      work.part.tensors[target.record].shards[target.shard].at = written.at[i];
-    }
-  }
+  for (size_t i = 0; i < work.items.size(); ++i) work.set_place(i, 0, written.at[i]);
   work.part.file = std::move(written.record);
   return format_part(work.part);
 }

@@ -12,10 +12,12 @@
 
 namespace dl::ckpt {
 
-// A dataset and the bytes that go into it (borrowed, item.box in C order).
+// A dataset and the bytes that go into it: item.box, in C order in the file.
 struct WriteItem {
   LayoutItem item;
-  const void* data = nullptr;
+  const void* data = nullptr;  // borrowed; first element of the box
+  Dims strides;                // bytes between elements of each dimension; empty: C order without gaps
+  bool frozen = false;         // registered with DLCKPT_FROZEN
 };
 
 struct WrittenFile {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlrun at work. One event loop: agents report, the pure decisions beside this file decide (first_cause,
-// stop_agreement, grace_budget, notice, restart_policy), and this acts. supervisor.cpp runs an attempt,
-// supervisor_stop.cpp stops one, supervisor_end.cpp decides what comes after it.
+// stop_agreement, grace_budget, notice, restart_policy), and this acts. supervisor.cpp holds the loop, its clock and
+// its answers, supervisor_attempt.cpp runs an attempt, supervisor_stop.cpp stops one, supervisor_end.cpp decides what
+// comes after it.
 //
 //   start_attempt -> agents say hello -> Start to all -> learners run -> all ended -> end_attempt -> restart | finish
 #pragma once
@@ -77,6 +78,13 @@ class Supervisor {
   Status set_up();
   Status open_control();
   void watch_signals();
+  void reap_launchers();
+  void tick();
+  void answer_ctl(ConnectionId id, const Message& message);
+  JobStatus status() const;
+  void say(const std::string& line) const;
+
+  // supervisor_attempt.cpp
   void start_attempt(const std::string& why);
   void on_hello(ConnectionId id, const Hello& hello);
   void on_message(ConnectionId id, const Message& message);
@@ -88,11 +96,6 @@ class Supervisor {
   void learner_failed(int rank, Failure failure);
   void kill_learners(int grace_ms);
   void check_attempt_over();
-  void reap_launchers();
-  void tick();
-  void answer_ctl(ConnectionId id, const Message& message);
-  JobStatus status() const;
-  void say(const std::string& line) const;
 
   // supervisor_stop.cpp
   void on_signal(int signal);

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// An attempt: agents are started, say hello, start their learners, report, and end.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+
+#include "launcher/common/atomic_file.h"
+#include "launcher/common/env_names.h"
+#include "launcher/supervise/exit_codes.h"
+#include "launcher/supervise/supervisor.h"
+
+namespace dl::supervise {
+namespace {
+
+using record::JobState;
+
+constexpr int kFailureGraceMs = 500;     // for the others to write a last line when one has failed
+constexpr int64_t kKillLimitMs = 10000;  // after a kill an agent that says nothing counts as lost
+
+}  // namespace
+
+void Supervisor::start_attempt(const std::string& why) {
+  ++attempt_;
+  phase_ = Phase::kStarting;
+  learners_.assign(static_cast<size_t>(plan_.world_size()), Learner{});
+  failures_.clear();
+  agreement_ = StopAgreement{};
+  stop_.reset();
+  stop_waits_ = node_lost_ = agent_lost_ = killing_ = false;
+  launcher_status_.reset();
+  step_ms_ = 0;
+  attempt_started_ms_ = monotonic_ms();
+  facts_ = plan::RunFacts{};
+  facts_.attempt = attempt_;
+  facts_.restarts = restarts_done_;
+  facts_.run_id = fmt::format("{}-{}-{}", plan_.job_id, attempt_, secret_.substr(0, 6));
+  if (facts_.run_id.size() > 64) facts_.run_id = facts_.run_id.substr(facts_.run_id.size() - 64);
+  journal_->begin_attempt(attempt_, restarts_done_);
+  journal_->job(JobState::kDeploy, why);
+  Status ready = dir_.prepare(attempt_);
+  if (ready && !options_.plan_json.empty()) ready = write_file_atomically(dir_.plan(), options_.plan_json);
+  if (ready) {
+    if (restarts_done_ == 0)
+      say(fmt::format("{} learner{} of {} on {}; logs in {}/logs/latest", plan_.world_size(),
+                      plan_.world_size() == 1 ? "" : "s", plan_.framework,
+                      plan_.nodes.size() == 1 ? plan_.nodes[0].name : fmt::format("{} nodes", plan_.nodes.size()),
+                      dir_.root()));
+    ready = launcher_.start(endpoint_, secret_);
+  }
+  if (!ready) {
+    Failure failure;
+    failure.kind = Failure::Kind::kNotStarted;
+    failure.text = ready.error().text;
+    failure.exit = kExitCannotStart;
+    failures_.push_back(failure);
+    for (Learner& learner : learners_) learner.ended = !learner.said_hello;
+    launcher_.kill_all(SIGKILL);
+    check_attempt_over();
+  }
+}
+
+void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
+  if (hello.role == "ctl") return;
+  bool valid = hello.role == "agent" && hello.rank >= 0 && hello.rank < plan_.world_size() &&
+               phase_ == Phase::kStarting && !learners_[static_cast<size_t>(hello.rank)].said_hello;
+  if (!valid || hello.version != kProtocolVersion) {
+    if (hello.role == "agent" && hello.version != kProtocolVersion)
+      std::fprintf(stderr, "dlrun: the agent on %s is of another version\n", hello.host.c_str());
+    return server_->close(id);
+  }
+  Learner& learner = learners_[static_cast<size_t>(hello.rank)];
+  learner.connection = id;
+  learner.said_hello = true;
+  learner.host = hello.host;
+  learner.address = hello.address;
+  learner.port = hello.port;
+  if (killing_) return server_->send(id, Kill{0});
+  if (std::all_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.said_hello; })) start_learners();
+}
+
+void Supervisor::start_learners() {
+  phase_ = Phase::kRunning;
+  facts_.master_addr = learners_[0].address;
+  facts_.master_port = learners_[0].port;
+  // ::ffff:10.0.0.1 is how a dual-stack socket shows an IPv4 address.
+  if (facts_.master_addr.rfind("::ffff:", 0) == 0) facts_.master_addr.erase(0, 7);
+  for (int rank = 0; rank < plan_.world_size(); ++rank) {
+    Start start;
+    start.context = plan::learner_context(plan_, rank, facts_);
+    start.families = plan_.families;
+    start.environment = plan_.framework_environment;
+    start.activate = plan_.activate;
+    start.command = plan_.command;
+    start.log = dir_.learner_log(attempt_, rank);
+    start.prefix = plan_.world_size() > 1;
+    start.quiet = options_.quiet;
+    if (plan_.checkpoint) start.forced[env::kCheckpoint] = format_checkpoint(*plan_.checkpoint);
+    if (std::string token = lease_.token(); !token.empty()) start.forced[env::kLease] = token;
+    server_->send(learners_[static_cast<size_t>(rank)].connection, start);
+  }
+}
+
+void Supervisor::on_message(ConnectionId id, const Message& message) {
+  for (size_t i = 0; i < learners_.size(); ++i) {
+    if (learners_[i].connection != id) continue;
+    int rank = static_cast<int>(i);
+    if (const auto* started = std::get_if<Started>(&message))
+      on_started(rank, *started);
+    else if (const auto* progress = std::get_if<Progress>(&message))
+      on_progress(rank, *progress);
+    else if (const auto* report = std::get_if<StepReport>(&message))
+      on_step_report(rank, *report);
+    else if (const auto* exited = std::get_if<Exited>(&message))
+      on_exited(rank, *exited);
+    else if (const auto* notice = std::get_if<Notice>(&message))
+      look_up_notice(notice->signal);
+    return;
+  }
+  answer_ctl(id, message);
+}
+
+void Supervisor::on_started(int rank, const Started& started) {
+  Learner& learner = learners_[static_cast<size_t>(rank)];
+  learner.started = true;
+  learner.pid = started.pid;
+  learner.state = JobState::kProcessing;
+  journal_->learner(rank, JobState::kProcessing, learner.host);
+  if (!std::all_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.started || l.ended; })) return;
+  if (running_since_ms_ == 0 || journal_->state() != JobState::kProcessing) {
+    running_since_ms_ = last_save_ms_ = monotonic_ms();
+    journal_->job(JobState::kProcessing, plan_.world_size() == 1 ? "the learner runs" : "all learners run");
+  }
+}
+
+void Supervisor::on_progress(int rank, const Progress& progress) {
+  Learner& learner = learners_[static_cast<size_t>(rank)];
+  int64_t now = monotonic_ms();
+  if (progress.step > learner.step && learner.step >= 0 && now > learner.step_seen_ms) {
+    int64_t each = (now - learner.step_seen_ms) / (progress.step - learner.step);
+    step_ms_ = step_ms_ == 0 ? each : (3 * step_ms_ + each) / 4;
+  }
+  if (progress.step != learner.step) learner.step_seen_ms = now;
+  learner.page_state = progress.state;
+  learner.ever_attached = learner.ever_attached || progress.state != ProgressPage::kNotAttached;
+  learner.step = progress.step;
+  learner.save_ms = progress.save_ms;
+  if (progress.saved_step > learner.saved_step) {
+    learner.saved_step = progress.saved_step;
+    last_save_ms_ = now;
+    // What one learner knows to be committed is committed for all.
+    journal_->saved(learner.saved_step);
+  }
+  if (progress.done_request > 0) {
+    agreement_.acted(rank, progress.done_request);
+    if (!agreement_.open() && stop_waits_ && stop_) {
+      stop_waits_ = false;
+      begin_agreement(stop_->save ? ProgressPage::kSaveAndExit : ProgressPage::kExitWithoutSave);
+    }
+  }
+}
+
+void Supervisor::on_exited(int rank, const Exited& exited) {
+  Learner& learner = learners_[static_cast<size_t>(rank)];
+  if (learner.ended) return;
+  learner.ended = true;
+  learner.exit = exited.signal > 0 ? 128 + exited.signal : exited.exit;
+  server_->close(learner.connection);
+  learner.connection = 0;
+  bool stopped = stop_ && (exited.exit == kExitSaved || exited.exit == kExitNotSaved);
+  bool failed = !exited.error.empty() || (learner.exit != 0 && !stopped);
+  if (exited.stragglers > 0 && !killing_)
+    say(fmt::format("learner {} left processes behind ({}), which were killed", rank, exited.stragglers));
+  if (!failed) {
+    learner.state = stopped ? JobState::kHalted : JobState::kCompleted;
+    journal_->learner(rank, learner.state, learner.host, "", "", learner.exit);
+    agreement_.gone(rank);
+    settle_agreement();
+    int alive = 0, attached = 0;
+    for (const Learner& other : learners_) {
+      alive += other.ended ? 0 : 1;
+      attached += !other.ended && other.ever_attached ? 1 : 0;
+    }
+    // Only such are left as cannot be asked.
+    if (stop_ && !stop_->killing && !agreement_.open() && alive > 0 && attached == 0) stop_without_agreement();
+  } else {
+    Failure failure;
+    failure.kind = !exited.error.empty() ? Failure::Kind::kNotStarted
+                   : exited.signal > 0   ? Failure::Kind::kSignal
+                                         : Failure::Kind::kExit;
+    failure.signal = exited.signal;
+    failure.exit = exited.error.empty() ? exited.exit : kExitNotFound;
+    if (exited.error.find("Permission denied") != std::string::npos) failure.exit = kExitNotExecutable;
+    failure.asked = exited.asked;
+    failure.text = exited.error;
+    learner_failed(rank, failure);
+  }
+  check_attempt_over();
+}
+
+void Supervisor::learner_failed(int rank, Failure failure) {
+  Learner& learner = learners_[static_cast<size_t>(rank)];
+  failure.rank = rank;
+  failure.host = plan_.nodes.size() > 1 ? learner.host : "";
+  failure.at_ms = monotonic_ms();
+  learner.state = failure.asked ? JobState::kHalted : JobState::kFailed;
+  learner.exit = exit_status(failure);
+  journal_->learner(rank, learner.state, learner.host, failure.asked ? "ended by dlrun" : describe(failure),
+                    failure.asked ? "" : error_code(failure), learner.exit);
+  failures_.push_back(std::move(failure));
+  agreement_.gone(rank);
+  kill_learners(kFailureGraceMs);
+}
+
+void Supervisor::kill_learners(int grace_ms) {
+  if (killing_ && grace_ms > 0) return;
+  killing_ = true;
+  kill_deadline_ms_ = monotonic_ms() + grace_ms + kKillLimitMs;
+  for (const Learner& learner : learners_)
+    if (!learner.ended && learner.connection != 0) server_->send(learner.connection, Kill{grace_ms});
+}
+
+void Supervisor::on_closed(ConnectionId id, const std::string& why) {
+  for (size_t i = 0; i < learners_.size(); ++i) {
+    Learner& learner = learners_[i];
+    if (learner.connection != id) continue;
+    learner.connection = 0;
+    if (learner.ended) return;
+    learner.ended = true;
+    agent_lost_ = true;
+    // The kernel of a killed agent closes its connection; a lost node says nothing at all.
+    bool silent = why.find("timed out") != std::string::npos || why.find("unreachable") != std::string::npos;
+    node_lost_ = node_lost_ || silent;
+    Failure failure;
+    failure.kind = Failure::Kind::kAgentLost;
+    failure.asked = killing_;
+    failure.text = silent ? fmt::format("node {} does not answer ({})", learner.host, why)
+                          : fmt::format("its agent (dl-agent) on {} was killed", learner.host);
+    learner_failed(static_cast<int>(i), failure);
+    check_attempt_over();
+    return;
+  }
+}
+
+void Supervisor::check_attempt_over() {
+  if (phase_ != Phase::kStarting && phase_ != Phase::kRunning) return;
+  if (!std::all_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.ended; })) return;
+  phase_ = Phase::kOver;
+  end_attempt();
+}
+
+}  // namespace dl::supervise

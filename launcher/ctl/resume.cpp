@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlctl resume JOB: release a paused job, and have it start without Slurm's wait of two minutes.
 #include <cstdio>
+#include <ctime>
 #include <memory>
 
 #include "launcher/ctl/find_job.h"
+#include "launcher/ctl/start_delay.h"
 #include "launcher/ctl/subcommand.h"
 
 namespace dl::ctl {
@@ -38,10 +40,12 @@ Status run(const Options& options) {
     return released;
   }
   // A job that was requeued may begin two minutes later only; it is released either way.
-  const Status begun = slurm_cli::set_start_time(job.id, std::chrono::seconds(0));
-  if (!begun) {
-    std::fprintf(stderr, "dlctl resume: job %s is released, but Slurm may let it wait: %s\n", job.id.c_str(),
-                 begun.error().text.c_str());
+  if (const auto delay = start_delay(job.slurm->eligible_time, std::time(nullptr))) {
+    const Status begun = slurm_cli::set_start_time(job.id, *delay);
+    if (!begun) {
+      std::fprintf(stderr, "dlctl resume: job %s is released, but Slurm may let it wait: %s\n", job.id.c_str(),
+                   begun.error().text.c_str());
+    }
   }
   std::printf("job %s may start again\n", job.id.c_str());
   return {};

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "launcher/ctl/shown_state.h"
+#include "launcher/ctl/start_delay.h"
 
 namespace dl::ctl {
 namespace {
@@ -105,6 +106,15 @@ TEST(ShownState, ReasonsAreExplained) {
   EXPECT_EQ(explain_reason("Resources"), "waiting for free nodes or GPUs (Resources)");
   EXPECT_EQ(explain_reason("None"), "not looked at by the scheduler yet");
   EXPECT_EQ(explain_reason("SomethingNew"), "SomethingNew");
+}
+
+TEST(Resume, AJobDoesNotBeginInTheSecondInWhichItsLastRunEnded) {
+  using std::chrono::seconds;
+  EXPECT_EQ(start_delay(std::nullopt, 1000), seconds(0));
+  EXPECT_EQ(start_delay(1000, 1000), seconds(0));
+  EXPECT_EQ(start_delay(1004, 1000), std::nullopt) << "dlrun's own choice stays";
+  EXPECT_EQ(start_delay(1015, 1000), std::nullopt);
+  EXPECT_EQ(start_delay(1120, 1000), seconds(2)) << "Slurm's two minutes are cut, not to nothing";
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <utility>
 
 #include "checkpoint/store/file.h"
 
@@ -87,24 +88,36 @@ Status discard_attempt(Io& io, const std::string& dir, const CheckpointName& nam
 
 Status retire(Io& io, const std::string& dir, int keep, const CheckpointName& newest) {
   DL_TRY_ASSIGN(const std::vector<CheckpointName> names, scan_checkpoints(io, dir));
+  std::vector<std::string> retired;
   for (size_t i = static_cast<size_t>(std::max(keep, 1)); i < names.size(); ++i) {
     if (names[i].save_id == newest.save_id) continue;
     const std::string away = dir + "/" + kTemporaryPrefix + "retired-" + format_checkpoint_name(names[i]);
     const int rc = io.rename(checkpoint_path(dir, names[i]), away);
     if (rc < 0 && rc != -ENOENT) return io_error("retire", checkpoint_path(dir, names[i]), rc);
-    DL_TRY(remove_tree(io, away));
+    retired.push_back(away);
   }
+  if (retired.empty()) return {};
+  // Else a power loss could leave the removals on the disk and not the new name.
+  const int rc = io.fsync_directory(dir);
+  if (rc < 0) return io_error("fsync", dir, rc);
+  for (const std::string& away : retired) DL_TRY(remove_tree(io, away));
   return {};
 }
 
 Status collect_garbage(Io& io, const std::string& dir, const std::string& own_run) {
   DL_TRY_ASSIGN(const std::vector<std::string> entries, list_directory(io, dir));
+  bool renames_are_durable = false;
   for (const std::string& entry : entries) {
     const bool left_over = starts_with(entry, kTemporaryPrefix) || (starts_with(entry, kRunPrefix) && entry != own_run);
     if (!left_over) continue;
     const std::string path = dir + "/" + entry;
     const int rc = io.unlink(path);
     if (rc == -EISDIR || rc == -EPERM) {
+      // It may have had a published name until a moment before its process was killed.
+      if (!std::exchange(renames_are_durable, true)) {
+        const int synced = io.fsync_directory(dir);
+        if (synced < 0) return io_error("fsync", dir, synced);
+      }
       DL_TRY(remove_tree(io, path, 4));
     } else if (rc < 0 && rc != -ENOENT) {
       return io_error("remove", path, rc);

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a power loss may leave of recorded operations (checkpoint_model_io.h): of everything that no fsync made durable,
+// any part may have reached the disk, in any order, writes torn at 4096 bytes. The idea is that of ALICE and
+// CrashMonkey.
+#pragma once
+
+#include <functional>
+#include <random>
+
+#include "tests/unit/checkpoint_model_io.h"
+
+namespace dl::ckpt::test {
+
+struct CrashBounds {
+  // So many operations that are not durable are tried in all 2^n combinations; more of them by sample.
+  size_t exhaustive = 8;
+  int samples = 48;
+  uint32_t seed = 20260801;
+};
+
+// Each different state that a power loss after the first `count` operations may leave, once.
+void for_each_crash(const ModelState& initial, const std::vector<ModelOp>& ops, size_t count, const CrashBounds& bounds,
+                    const std::function<void(const ModelState&)>& visit);
+
+// A hash of all that can be reached from the root.
+uint64_t fingerprint(const ModelState& state);
+
+}  // namespace dl::ckpt::test

@@ -21,6 +21,7 @@ namespace {
 constexpr uint64_t kMaxMessageBytes = kMaxManifestBytes;  // a rank's part of one
 constexpr int kTries = 5;
 constexpr double kSpacePatience_s = 5;
+constexpr size_t kSecretBytes = 32;
 
 class SingleGroup final : public Group {
  public:
@@ -39,6 +40,7 @@ class SingleGroup final : public Group {
 //   hello-R            a number of rank R's own
 //   welcome            session number, then the numbers of all ranks, blank between
 //   SESSION/up/N.R     what rank R said in the N-th exchange        SESSION/down/N   what rank 0 said
+//   SESSION/secret     random bytes; SESSION has mode 0700, made so by rank 0 before anything is put into it
 // An empty file says that there was no space for the words, which is a failure: it needs an inode only. Without it, one
 // rank would go on to its next train step and the others wait for its words.
 class FileGroup final : public Group {
@@ -109,6 +111,14 @@ class FileGroup final : public Group {
         return Error{Errc::kTimeout, "rank 0 did not answer in time (timeout " + seconds_text() + " s)"};
       pause.wait();
     }
+  }
+
+  Result<std::string> secret() override {
+    DL_TRY(join());
+    const std::string path = root_ + "/" + session_ + "/secret";
+    auto text = read_small_file(io_, path, kSecretBytes);
+    if (!text || text->size() != kSecretBytes) return Error{Errc::kUnsupported, path + " is not there, or not whole"};
+    return text;
   }
 
  private:
@@ -211,7 +221,11 @@ class FileGroup final : public Group {
       if (rc == -EISDIR || rc == -EPERM) DL_TRY(remove_tree(io_, path, 3));
     }
     session_ = hello_;
-    for (const char* part : {"", "/up", "/down"}) DL_TRY(make_directory(root_ + "/" + session_ + part));
+    const std::string session = root_ + "/" + session_;
+    DL_TRY(make_directory(session));
+    const bool closed = io_.chmod(session, 0700) == 0;
+    for (const char* part : {"/up", "/down"}) DL_TRY(make_directory(session + part));
+    if (closed) ignore(keep_secret(session + "/secret"), "then there is none");
     DL_TRY(write(root_ + "/hello-0", hello_));
     std::vector<std::string> hellos(static_cast<size_t>(size_));
     hellos[0] = hello_;
@@ -241,6 +255,21 @@ class FileGroup final : public Group {
     std::string text = session_;
     for (const std::string& hello : hellos) text += " " + hello;
     return write(root_ + "/welcome", text);
+  }
+
+  Status keep_secret(const std::string& path) {
+    std::string bytes;
+    for (size_t i = 0; i < kSecretBytes; i += 8) {
+      unsigned char part[8];
+      put_u64(part, random_u64());
+      bytes.append(reinterpret_cast<const char*>(part), sizeof part);
+    }
+    DL_TRY(write_new_file(io_, path, "", /*durable=*/false));
+    const int rc = io_.chmod(path, 0600);
+    if (rc < 0) return io_error("chmod", path, rc);
+    DL_TRY_ASSIGN(File file, File::open(io_, path, O_WRONLY));
+    DL_TRY(file.write_all(bytes.data(), bytes.size(), 0));
+    return file.close();
   }
 
   Status await_welcome() {

@@ -29,6 +29,9 @@ class Group {
   // On all ranks: what rank 0 said. `mine` counts on rank 0 alone. `patience` multiplies the timeout, where rank 0
   // itself has to wait for others first. kTimeout, kIo.
   virtual Result<std::string> broadcast(std::string mine, double patience) = 0;
+  // Random bytes that only the ranks of this run know, the same on all. kUnsupported where they cannot be kept private.
+  // Local, but waits for the others the first time. Other errors as above.
+  virtual Result<std::string> secret() { return Error{Errc::kUnsupported, "these ranks have no secret"}; }
 };
 
 // One rank: nothing to do.

@@ -5,6 +5,7 @@
 // errors hide.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -40,6 +41,8 @@ class Io {
   virtual int mkdir(const std::string& path) = 0;
   virtual int rmdir(const std::string& path) = 0;
   virtual int unlink(const std::string& path) = 0;
+  // Permission bits. A double that does not know it fails: then ranks have no secret, and pass no bytes to one another.
+  virtual int chmod(const std::string& /*path*/, unsigned /*mode*/) { return -ENOSYS; }
   virtual int rename(const std::string& from, const std::string& to) = 0;
   virtual int link(const std::string& from, const std::string& to) = 0;  // fails with -EEXIST, never replaces
   // Names in a directory, without "." and "..", in no order. Opens the directory anew, which on NFS makes the entries

@@ -47,6 +47,7 @@ class PosixIo final : public Io {
   int mkdir(const std::string& path) override { return result(::mkdir(path.c_str(), 0777)); }
   int rmdir(const std::string& path) override { return result(::rmdir(path.c_str())); }
   int unlink(const std::string& path) override { return result(::unlink(path.c_str())); }
+  int chmod(const std::string& path, unsigned mode) override { return result(::chmod(path.c_str(), mode)); }
   int rename(const std::string& from, const std::string& to) override {
     return result(std::rename(from.c_str(), to.c_str()));
   }

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes from rank to rank, over TCP: for reading each stored byte once, and for copies on a partner's node.
+//
+// Ranks meet through the group (client/group.h): each listens on an ephemeral port, on loopback where all ranks share a
+// host, and tells rank 0 its address. A connection is made at the first message from one rank to another, carries
+// messages in that direction only, and is believed only after both ends have proved that they know the secret of this
+// run (challenge and response, HMAC-SHA256), which lies in the run's private folder. Nothing is encrypted; every
+// message carries a checksum.
+//
+// Where TCP cannot be had, make_exchange() gives no exchange, on all ranks alike, and everything works without it.
+//
+// Threads: all functions may be called from any thread. One thread of the exchange receives; it blocks all signals. A
+// forked child may destroy its copy, and no more.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoint/client/group.h"
+#include "launcher/common/result.h"
+
+namespace dl::ckpt {
+
+constexpr uint64_t kMaxExchangeBytes = uint64_t{1} << 30;  // of one message
+
+// Who may use which channels; the numbers within a kind are its owner's, must rise, and are the same on all ranks.
+enum class ChannelKind : uint16_t { kRestore = 1, kPartner = 2, kTest = 3 };
+constexpr uint64_t make_channel(ChannelKind kind, uint64_t number) {
+  return static_cast<uint64_t>(kind) << 48 | (number & ((uint64_t{1} << 48) - 1));
+}
+
+// Bytes that are not zeroed before they are filled.
+class Bytes {
+ public:
+  Bytes() = default;
+  explicit Bytes(size_t size) : data_(size ? new unsigned char[size] : nullptr), size_(size) {}
+  unsigned char* data() { return data_.get(); }
+  const unsigned char* data() const { return data_.get(); }
+  size_t size() const { return size_; }
+
+ private:
+  std::unique_ptr<unsigned char[]> data_;
+  size_t size_ = 0;
+};
+
+struct Message {
+  int from = 0;
+  uint64_t tag = 0;
+  Bytes bytes;
+};
+
+class Exchange {
+ public:
+  Exchange() = default;
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+  // Closes all connections. Messages that were sent are still delivered.
+  virtual ~Exchange() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  // True if all ranks share one host.
+  virtual bool one_host() const = 0;
+
+  // Returns when the kernel has taken the message; `data` is not kept. Messages from one thread to one rank arrive in
+  // order. To oneself is allowed. A receiver that does not call receive() holds its senders back once 64 MiB of theirs
+  // wait. kTimeout, kIo (then the connection is closed, and made anew by the next send()), kInvalid (too large, no such
+  // rank).
+  virtual Status send(int to, uint64_t channel, uint64_t tag, const void* data, size_t size) = 0;
+
+  // The next message on this channel, from whomever. `awaited` (by rank; empty: nobody in particular) names the ranks
+  // that the caller still expects something from. kTimeout; kIo if an awaited rank's connection has ended and nothing
+  // of it is left (the text names it), if bytes were damaged on the way, or if the channel was closed.
+  virtual Result<Message> receive(uint64_t channel, const std::vector<bool>& awaited, double timeout_s) = 0;
+
+  // Forgets what waits on this channel and all lower ones of its kind, and drops what still comes; ends their
+  // receive().
+  virtual void close_channel(uint64_t channel) = 0;
+};
+
+// Collective, through the group, whose start() must have been called. nullptr, on all ranks alike, where there is none:
+// one rank alone, DL_CHECKPOINT_TRANSPORT=files, no secret can be kept, or a rank cannot listen.
+// DL_CHECKPOINT_INTERFACE names the network interface, or the address of one, where ranks are on several hosts; else it
+// is the one of the host's name, else the first that is up. The group's errors only.
+Result<std::unique_ptr<Exchange>> make_exchange(Group& group, double timeout_s);
+
+}  // namespace dl::ckpt

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The receiving half of the exchange: accepts connections, lets each prove itself, and puts messages into the inbox.
+// One thread, which never waits for a single peer: a stranger that connects and says nothing, or nonsense, holds up
+// nobody.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "checkpoint/transport/inbox.h"
+#include "checkpoint/transport/wire.h"
+#include "launcher/common/unique_fd.h"
+
+namespace dl::ckpt {
+
+class Receiver {
+ public:
+  // inbox is borrowed.
+  Receiver(UniqueFd listener, std::string secret, int rank, int size, Inbox* inbox);
+  ~Receiver();
+  Receiver(const Receiver&) = delete;
+  Receiver& operator=(const Receiver&) = delete;
+
+  // Starts the thread. kIo.
+  Status start();
+  // Room was made in the inbox.
+  void wake();
+  // Connections that were refused since the start: wrong proof, too slow, damaged.
+  uint64_t refused() const { return refused_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Connection {
+    UniqueFd fd;
+    Clock::time_point prove_until;
+    wire::Nonce nonce{};
+    int from = -1;  // -1 until proved
+    size_t have = 0;
+    std::array<unsigned char, wire::kAnswerBytes> small{};  // answer or head
+    bool in_body = false;
+    wire::Head head;
+    Bytes body;
+  };
+
+  void run();
+  void accept_all();
+  // False if the connection is to be closed.
+  bool read(Connection* connection);
+  bool fill(Connection* connection, unsigned char* to, size_t size, bool* complete);
+  bool prove(Connection* connection);
+  void deliver(Connection* connection);
+  void drop(size_t index);
+
+  UniqueFd listener_, wake_;
+  std::string secret_;
+  int rank_, size_;
+  Inbox* inbox_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+  std::vector<Connection*> of_rank_;  // the newest connection of each rank
+  std::thread thread_;
+  pid_t pid_;
+  std::atomic<bool> stop_{false};
+  std::atomic<uint64_t> refused_{0};
+};
+
+}  // namespace dl::ckpt

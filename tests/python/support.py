@@ -29,6 +29,25 @@ for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "
     os.environ.pop(name, None)
 
 
+def use_frameworks():
+    """Goes on in the interpreter of packaging/install-frameworks, which has the current frameworks, or skips the whole file
+    with the reason. Call it before anything large is imported."""
+    folder = os.environ.get("DL_TEST_FRAMEWORKS") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "slurm-dl", "frameworks")
+    interpreter = os.path.join(folder, "bin", "python")
+    if os.path.realpath(sys.prefix) == os.path.realpath(folder):
+        return
+    if not os.path.exists(os.path.join(folder, "complete")):
+        reason = "there are no current frameworks in %s (packaging/install-frameworks)" % folder
+        if os.path.exists(folder + ".missing"):
+            with open(folder + ".missing") as said:
+                reason = said.read().strip()
+        print("1..0 # SKIP " + reason)
+        sys.exit(0)
+    # The cleaned environment goes on too; a user's own packages do not.
+    os.execv(interpreter, [interpreter, "-s"] + sys.argv)
+
+
 class Case(unittest.TestCase):
     """A test with a folder of its own and dlckpt's sentences caught in ``self.said``."""
 

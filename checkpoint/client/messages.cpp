@@ -52,10 +52,11 @@ Result<std::vector<std::string>> hear_all(const std::vector<std::string>& messag
 }
 
 std::string format_part(const Part& part) {
-  Json tensors = Json::array(), blobs = Json::array();
+  Json files = Json::array(), tensors = Json::array(), blobs = Json::array();
+  for (const FileRecord& file : part.files) files.push_back(file_to_json(file));
   for (const TensorRecord& tensor : part.tensors) tensors.push_back(tensor_to_json(tensor));
   for (const BlobRecord& blob : part.blobs) blobs.push_back(blob_to_json(blob));
-  return to_text(Json{{"file", file_to_json(part.file)},
+  return to_text(Json{{"files", std::move(files)},
                       {"tensors", std::move(tensors)},
                       {"blobs", std::move(blobs)},
                       {"fingerprint", part.fingerprint},
@@ -64,9 +65,13 @@ std::string format_part(const Part& part) {
 
 Result<Part> parse_part(const std::string& text) {
   const auto json = parse_json(text);
-  if (!json || !json->is_object() || !json->contains("file")) return Error{Errc::kInternal, "its part cannot be read"};
+  if (!json || !json->is_object()) return Error{Errc::kInternal, "its part cannot be read"};
   Part part;
-  DL_TRY_ASSIGN(part.file, file_from_json((*json)["file"]));
+  DL_TRY_ASSIGN(const Json* files, array_member(*json, "files"));
+  for (const Json& item : *files) {
+    DL_TRY_ASSIGN(FileRecord file, file_from_json(item));
+    part.files.push_back(std::move(file));
+  }
   DL_TRY_ASSIGN(const Json* tensors, array_member(*json, "tensors"));
   for (const Json& item : *tensors) {
     DL_TRY_ASSIGN(TensorRecord tensor, tensor_from_json(item));
@@ -88,12 +93,13 @@ Status merge_parts(std::vector<Part> parts, Manifest* manifest) {
   for (size_t rank = 0; rank < parts.size(); ++rank) {
     Part& part = parts[rank];
     const std::string who = "rank " + std::to_string(rank);
+    const size_t first_file = manifest->files.size();
     if (part.fingerprint != parts[0].fingerprint)
       return Error{Errc::kInvalid, who + " registered other tensors than rank 0 (" + std::to_string(part.tensor_count) +
                                        " against " + std::to_string(parts[0].tensor_count) +
                                        "): names, dtypes, shapes and DLCKPT_REPLICATED must be the same on all ranks"};
     for (TensorRecord& tensor : part.tensors) {
-      for (ShardRecord& shard : tensor.shards) shard.file = rank;
+      for (ShardRecord& shard : tensor.shards) shard.file += first_file;
       auto [at, added] = tensors.try_emplace(tensor.path, TensorRecord{});
       if (added) {
         at->second = std::move(tensor);
@@ -103,11 +109,13 @@ Status merge_parts(std::vector<Part> parts, Manifest* manifest) {
       std::move(tensor.shards.begin(), tensor.shards.end(), std::back_inserter(shards));
     }
     for (BlobRecord& blob : part.blobs) {
-      blob.file = rank;
+      blob.file += first_file;
       manifest->blobs.push_back(std::move(blob));
     }
-    part.file.writer = static_cast<uint32_t>(rank);
-    manifest->files.push_back(std::move(part.file));
+    for (FileRecord& file : part.files) {
+      file.writer = static_cast<uint32_t>(rank);
+      manifest->files.push_back(std::move(file));
+    }
   }
   for (auto& [path, tensor] : tensors) manifest->tensors.push_back(std::move(tensor));
   std::sort(manifest->blobs.begin(), manifest->blobs.end(), [](const BlobRecord& a, const BlobRecord& b) {

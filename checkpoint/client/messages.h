@@ -19,7 +19,7 @@ Result<std::string> hear(const std::string& message);
 
 // What one rank wrote.
 struct Part {
-  FileRecord file;
+  std::vector<FileRecord> files;      // by part; records below name them by index
   std::vector<TensorRecord> tensors;  // with the pieces this rank wrote; rank 0 names all tensors
   std::vector<BlobRecord> blobs;
   std::string fingerprint;  // of what is registered

@@ -91,7 +91,7 @@ Result<std::string> Context::write_part(const CheckpointName& name) {
   const FileIdentity identity{name, static_cast<uint32_t>(settings_.rank), static_cast<uint32_t>(settings_.world_size)};
   DL_TRY_ASSIGN(WrittenFile written, write_data_file(io_, attempt_path(settings_.dir, name), identity, work.items));
   for (size_t i = 0; i < work.items.size(); ++i) work.set_place(i, 0, written.at[i]);
-  work.part.file = std::move(written.record);
+  work.part.files.push_back(std::move(written.record));
   return format_part(work.part);
 }
 

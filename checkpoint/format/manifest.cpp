@@ -82,6 +82,13 @@ bool blob_before(const BlobRecord& a, const BlobRecord& b) {
   return a.path != b.path ? a.path < b.path : a.rank < b.rank;
 }
 
+// The oldest that can tell it, so that older programs read what they can.
+int schema_of(const Manifest& manifest) {
+  const bool shared = std::any_of(manifest.files.begin(), manifest.files.end(),
+                                  [](const FileRecord& file) { return file.part != 0 || file.origin; });
+  return shared ? 2 : 1;
+}
+
 }  // namespace
 
 const TensorRecord* Manifest::find_tensor(std::string_view path) const {
@@ -101,7 +108,7 @@ std::string format_manifest(const Manifest& manifest) {
   const auto add = [&](const char* name, const Json& value) {
     text += std::string("\"") + name + "\": " + value.dump(-1, ' ', false, Json::error_handler_t::replace) + ",\n";
   };
-  add("schema", kManifestSchema);
+  add("schema", schema_of(manifest));
   add("save_id", format_save_id(manifest.name.save_id));
   add("step", manifest.name.step);
   add("world_size", manifest.world_size);
@@ -132,9 +139,9 @@ Result<Manifest> parse_manifest(std::string_view text) {
   if (!json) return corrupt("it is not JSON");
 
   DL_TRY_ASSIGN(const int64_t schema, int_member(*json, "schema", 1, INT32_MAX));
-  if (schema != kManifestSchema)
+  if (schema > kManifestSchema)
     return Error{Errc::kUnsupported, "it has schema version " + std::to_string(schema) +
-                                         "; this program reads version " + std::to_string(kManifestSchema)};
+                                         "; this program reads versions up to " + std::to_string(kManifestSchema)};
   Manifest manifest;
   DL_TRY_ASSIGN(const std::string save_id, string_member(*json, "save_id", 16));
   const auto id = parse_save_id(save_id);
@@ -167,12 +174,14 @@ Result<Manifest> parse_manifest(std::string_view text) {
 }
 
 Status check_manifest(const Manifest& manifest) {
-  if (manifest.files.empty() || manifest.files.size() > static_cast<size_t>(kMaxRanks))
+  if (manifest.files.empty() || manifest.files.size() > static_cast<size_t>(kMaxFiles))
     return corrupt("it names no file, or too many");
   uint64_t total = 0;
   for (size_t i = 0; i < manifest.files.size(); ++i) {
     const FileRecord& file = manifest.files[i];
-    if (i > 0 && file.writer <= manifest.files[i - 1].writer) return corrupt("its files are not sorted by rank");
+    if (i > 0 &&
+        !(FileName{manifest.files[i - 1].writer, manifest.files[i - 1].part} < FileName{file.writer, file.part}))
+      return corrupt("its files are not sorted by rank");
     if (file.writer >= static_cast<uint32_t>(manifest.world_size))
       return corrupt("a file is of a rank that is not there");
     auto checked = check_file(file);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,17 +19,23 @@
 
 namespace dl::ckpt {
 
-constexpr int kManifestSchema = 1;
+// Readers accept every schema up to this one; writers write 1 where nothing of 2 is used (origins, several files of one
+// writer).
+constexpr int kManifestSchema = 2;
 constexpr uint64_t kMaxManifestBytes = uint64_t{256} << 20;
 constexpr uint64_t kMaxBlobBytes = uint64_t{1} << 30;
 
 struct FileRecord {
-  uint32_t writer = 0;  // rank; the name is format_file_name(writer)
+  uint32_t writer = 0;  // rank; the name is format_file_name(writer, part)
+  uint32_t part = 0;
+  // Written by an earlier save, with the identity given here in its user block, and linked or copied into this
+  // checkpoint because nothing in it has changed since.
+  std::optional<CheckpointName> origin;
   uint64_t size = 0;
   Hash128 root;
   Extent table;  // place of the block table in the file, spare rows included
   std::vector<Block> blocks;
-  std::string name() const { return format_file_name(writer); }
+  std::string name() const { return format_file_name(writer, part); }
 };
 
 // A part of a tensor, stored without gaps in C order.
@@ -60,10 +67,10 @@ struct BlobRecord {
 struct Manifest {
   CheckpointName name;
   int world_size = 1;
-  int64_t created_ms = 0;  // wall clock of rank 0, Unix milliseconds; for people
-  std::string writer;      // "libdlckpt 0.1.0"
-  std::string run_id;      // of the run that wrote it
-  std::vector<FileRecord> files;
+  int64_t created_ms = 0;             // wall clock of rank 0, Unix milliseconds; for people
+  std::string writer;                 // "libdlckpt 0.1.0"
+  std::string run_id;                 // of the run that wrote it
+  std::vector<FileRecord> files;      // sorted by writer, then part
   std::vector<TensorRecord> tensors;  // sorted by path
   std::vector<BlobRecord> blobs;      // sorted by path, then rank
 

@@ -76,7 +76,7 @@ Result<const Json*> member(const Json& json, const char* name) {
 
 Result<ShardRecord> shard_from_json(const Json& json) {
   ShardRecord shard;
-  DL_TRY_ASSIGN(const int64_t file, int_member(json, "file", 0, kMaxRanks - 1));
+  DL_TRY_ASSIGN(const int64_t file, int_member(json, "file", 0, kMaxFiles - 1));
   shard.file = static_cast<size_t>(file);
   DL_TRY_ASSIGN(shard.h5_path, string_member(json, "h5", 4096));
   DL_TRY_ASSIGN(const int64_t at, int_member(json, "at", 0, kMaxInt));
@@ -119,19 +119,30 @@ Result<const Json*> array_member(const Json& json, const char* name) {
 Json file_to_json(const FileRecord& file) {
   Json blocks = Json::array();
   for (const Block& block : file.blocks) blocks.push_back({block.at, block.length, to_hex(block.hash)});
-  return Json{{"name", file.name()},
-              {"size", file.size},
-              {"root", to_hex(file.root)},
-              {"table", {file.table.at, file.table.length}},
-              {"blocks", std::move(blocks)}};
+  Json json{{"name", file.name()},
+            {"size", file.size},
+            {"root", to_hex(file.root)},
+            {"table", {file.table.at, file.table.length}},
+            {"blocks", std::move(blocks)}};
+  if (file.origin) json["origin"] = {{"save_id", format_save_id(file.origin->save_id)}, {"step", file.origin->step}};
+  return json;
 }
 
 Result<FileRecord> file_from_json(const Json& json) {
   FileRecord file;
   DL_TRY_ASSIGN(const std::string name, string_member(json, "name", 64));
-  const auto writer = parse_file_name(name);
-  if (!writer) return corrupt("a file is not called rNNNNN.h5");
-  file.writer = *writer;
+  const auto parsed = parse_file_name(name);
+  if (!parsed) return corrupt("a file is not called rNNNNN.h5 or rNNNNN.fN.h5");
+  file.writer = parsed->writer;
+  file.part = parsed->part;
+  if (json.contains("origin")) {
+    const Json& from = json["origin"];
+    DL_TRY_ASSIGN(const std::string save_id, string_member(from, "save_id", 16));
+    const auto id = parse_save_id(save_id);
+    if (!id) return corrupt("the save_id of an origin is not 16 hex digits");
+    DL_TRY_ASSIGN(const int64_t step, int_member(from, "step", 0, kMaxStep));
+    file.origin = CheckpointName{step, *id};
+  }
   DL_TRY_ASSIGN(const int64_t size, int_member(json, "size", static_cast<int64_t>(kUserBlockBytes), kMaxInt));
   file.size = static_cast<uint64_t>(size);
   DL_TRY_ASSIGN(const Json* root, member(json, "root"));
@@ -200,7 +211,7 @@ Result<BlobRecord> blob_from_json(const Json& json) {
   DL_TRY_ASSIGN(blob.path, string_member(json, "path", 512));
   DL_TRY_ASSIGN(const int64_t rank, int_member(json, "rank", -1, kMaxRanks - 1));
   blob.rank = static_cast<int>(rank);
-  DL_TRY_ASSIGN(const int64_t file, int_member(json, "file", 0, kMaxRanks - 1));
+  DL_TRY_ASSIGN(const int64_t file, int_member(json, "file", 0, kMaxFiles - 1));
   blob.file = static_cast<size_t>(file);
   DL_TRY_ASSIGN(blob.h5_path, string_member(json, "h5", 4096));
   DL_TRY_ASSIGN(const int64_t at, int_member(json, "at", 0, kMaxInt));

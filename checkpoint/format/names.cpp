@@ -106,17 +106,29 @@ std::optional<CheckpointName> parse_checkpoint_name(std::string_view text) {
   return CheckpointName{static_cast<int64_t>(*step), *save_id};
 }
 
-std::string format_file_name(uint32_t writer) {
-  char buffer[24];
-  std::snprintf(buffer, sizeof buffer, "r%05" PRIu32 ".h5", writer);
+std::string format_file_name(uint32_t writer, uint32_t part) {
+  char buffer[40];
+  if (part == 0) {
+    std::snprintf(buffer, sizeof buffer, "r%05" PRIu32 ".h5", writer);
+  } else {
+    std::snprintf(buffer, sizeof buffer, "r%05" PRIu32 ".f%" PRIu32 ".h5", writer, part);
+  }
   return buffer;
 }
 
-std::optional<uint32_t> parse_file_name(std::string_view text) {
-  if (text.size() != 9 || text[0] != 'r' || text.substr(6) != ".h5") return std::nullopt;
+std::optional<FileName> parse_file_name(std::string_view text) {
+  if (text.size() < 9 || text.size() > 15 || text[0] != 'r' || text.substr(text.size() - 3) != ".h5")
+    return std::nullopt;
   const auto writer = digits(text.substr(1, 5));
   if (!writer) return std::nullopt;
-  return static_cast<uint32_t>(*writer);
+  FileName name{static_cast<uint32_t>(*writer), 0};
+  const std::string_view middle = text.substr(6, text.size() - 9);
+  if (middle.empty()) return name;
+  if (middle.size() < 3 || middle.substr(0, 2) != ".f" || middle[2] == '0') return std::nullopt;
+  const auto part = digits(middle.substr(2));
+  if (!part) return std::nullopt;
+  name.part = static_cast<uint32_t>(*part);
+  return name;
 }
 
 Status check_path(std::string_view path) {

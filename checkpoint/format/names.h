@@ -2,7 +2,7 @@
 // The names of a checkpoint directory, built and taken apart in one place.
 //
 //   step-000000001200.0000000700c0ffee/   one committed checkpoint: train step, dot, save id (16 hex digits)
-//     MANIFEST.json  r00000.h5 r00001.h5 …
+//     MANIFEST.json  r00000.h5 r00000.f1.h5 r00001.h5 …
 //   .tmp-step-000000001200.…/             an attempt that is not committed, or a checkpoint being removed
 //   .run-…/                               messages between the ranks of one run
 //   .lease-…                              while somebody takes or renews the lease
@@ -30,6 +30,8 @@ constexpr const char* kLeaseTemporaryPrefix = ".lease-";
 constexpr const char* kRunPrefix = ".run-";
 constexpr int64_t kMaxStep = 999999999999;  // twelve digits
 constexpr int kMaxRanks = 100000;           // five digits of rNNNNN.h5
+constexpr uint32_t kMaxPart = 9999;         // of rNNNNN.fPART.h5
+constexpr int kMaxFiles = 4 * kMaxRanks;    // of one checkpoint
 
 struct CheckpointName {
   int64_t step = 0;
@@ -43,9 +45,17 @@ std::optional<CheckpointName> parse_checkpoint_name(std::string_view text);
 std::string format_save_id(uint64_t save_id);
 std::optional<uint64_t> parse_save_id(std::string_view text);
 
-// "r00003.h5" and back.
-std::string format_file_name(uint32_t writer);
-std::optional<uint32_t> parse_file_name(std::string_view text);
+// "r00003.h5", the file with what changes, has part 0; "r00003.f1.h5", which later checkpoints may share, part 1.
+struct FileName {
+  uint32_t writer = 0;
+  uint32_t part = 0;
+  friend bool operator<(const FileName& a, const FileName& b) {
+    return a.writer != b.writer ? a.writer < b.writer : a.part < b.part;
+  }
+};
+std::string format_file_name(uint32_t writer, uint32_t part = 0);
+// nullopt unless the text is exactly what format_file_name() gives.
+std::optional<FileName> parse_file_name(std::string_view text);
 
 // OK if the text may name a tensor or blob (see dlckpt_tensor); else kInvalid saying what is allowed.
 Status check_path(std::string_view path);

@@ -26,9 +26,12 @@ Status check_user_block(File* file, const Manifest& manifest, const FileRecord& 
   unsigned char bytes[kUserBlockBytes];
   DL_TRY(file->read_all(bytes, sizeof bytes, 0));
   DL_TRY_ASSIGN(const UserBlock block, decode_user_block(bytes));
-  if (block.save_id != manifest.name.save_id || block.step != manifest.name.step)
+  const CheckpointName& from = record.origin ? *record.origin : manifest.name;
+  if (block.save_id != from.save_id || block.step != from.step)
     return corrupt("it belongs to another save: " + format_checkpoint_name(CheckpointName{block.step, block.save_id}));
-  if (block.writer != record.writer || block.world_size != static_cast<uint32_t>(manifest.world_size))
+  // A file of an earlier save may be of a run with another number of ranks.
+  if (!record.origin &&
+      (block.writer != record.writer || block.world_size != static_cast<uint32_t>(manifest.world_size)))
     return corrupt("it was written by rank " + std::to_string(block.writer) + " of " +
                    std::to_string(block.world_size));
   if (block.file_size != record.size || block.root != record.root || block.table_at != record.table.at ||

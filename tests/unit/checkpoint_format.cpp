@@ -139,7 +139,10 @@ TEST(CheckpointNames, CheckpointAndFileNames) {
                           "step-000000001200.0000000700c0ffee ", ".tmp-step-000000001200.0000000700c0ffee"})
     EXPECT_FALSE(parse_checkpoint_name(bad)) << bad;
   EXPECT_EQ(format_file_name(3), "r00003.h5");
-  EXPECT_EQ(parse_file_name("r00003.h5"), 3U);
+  EXPECT_EQ(parse_file_name("r00003.h5")->writer, 3U);
+  EXPECT_EQ(parse_file_name("r00003.h5")->part, 0U);
+  EXPECT_EQ(format_file_name(3, 12), "r00003.f12.h5");
+  EXPECT_EQ(parse_file_name("r00003.f12.h5")->part, 12U);
   for (const char* bad : {"r3.h5", "../r0.h5", "r0000a.h5", "r00003.h5x", "", "r-0003.h5"})
     EXPECT_FALSE(parse_file_name(bad)) << bad;
 }
@@ -328,6 +331,26 @@ TEST(CheckpointManifest, RoundTrip) {
   ASSERT_TRUE(parse_manifest(sealed(sample_json())));
 }
 
+TEST(CheckpointManifest, SharedFilesNeedTheSecondSchemaAndNothingElseDoes) {
+  EXPECT_NE(format_manifest(sample_manifest()).find("\"schema\": 1"), std::string::npos);
+  Manifest m = sample_manifest();
+  FileRecord shared = m.files[1];
+  shared.part = 2;
+  shared.origin = CheckpointName{3, 0x0000000100000001U};
+  m.files.push_back(shared);
+  m.tensors[1].shards[0].file = 2;
+  const std::string text = format_manifest(m);
+  EXPECT_NE(text.find("\"schema\": 2"), std::string::npos);
+  auto back = parse_manifest(text);
+  ASSERT_TRUE(back) << back.error().text;
+  EXPECT_EQ(format_manifest(*back), text);
+  EXPECT_EQ(back->files[2].name(), "r00001.f2.h5");
+  ASSERT_TRUE(back->files[2].origin);
+  EXPECT_EQ(back->files[2].origin->step, 3);
+  EXPECT_EQ(back->files[2].origin->save_id, shared.origin->save_id);
+  EXPECT_FALSE(back->files[1].origin);
+}
+
 TEST(CheckpointManifest, EveryFlippedOrMissingByteIsNoticed) {
   std::string text = format_manifest(sample_manifest());
   for (size_t i = 0; i < text.size(); ++i) {
@@ -342,7 +365,7 @@ TEST(CheckpointManifest, EveryFlippedOrMissingByteIsNoticed) {
 TEST(CheckpointManifest, HostileContentIsRefused) {
   using Edit = std::function<void(Json&)>;
   const std::vector<std::pair<const char*, Edit>> edits = {
-      {"newer schema", [](Json& j) { j["schema"] = 2; }},
+      {"newer schema", [](Json& j) { j["schema"] = 3; }},
       {"no schema", [](Json& j) { j.erase("schema"); }},
       {"schema is text", [](Json& j) { j["schema"] = "1"; }},
       {"negative step", [](Json& j) { j["step"] = -1; }},
@@ -356,6 +379,22 @@ TEST(CheckpointManifest, HostileContentIsRefused) {
       {"path in a file name", [](Json& j) { j["files"][0]["name"] = "../r00000.h5"; }},
       {"absolute file name", [](Json& j) { j["files"][0]["name"] = "/etc/passwd"; }},
       {"file named twice", [](Json& j) { j["files"][1]["name"] = "r00000.h5"; }},
+      {"shared file before the other", [](Json& j) { j["files"][0]["name"] = "r00001.f1.h5"; }},
+      {"part 0 by another name", [](Json& j) { j["files"][1]["name"] = "r00001.f0.h5"; }},
+      {"part with a leading zero", [](Json& j) { j["files"][1]["name"] = "r00001.f01.h5"; }},
+      {"origin is a number", [](Json& j) { j["files"][0]["origin"] = 7; }},
+      {"origin without a save id",
+       [](Json& j) {
+         j["files"][0]["origin"] = {{"step", 1}};
+       }},
+      {"origin with a path",
+       [](Json& j) {
+         j["files"][0]["origin"] = {{"step", 1}, {"save_id", "../../../../x"}};
+       }},
+      {"origin before all steps",
+       [](Json& j) {
+         j["files"][0]["origin"] = {{"step", -1}, {"save_id", "0000000100000002"}};
+       }},
       {"file of a rank beyond", [](Json& j) { j["files"][1]["name"] = "r00005.h5"; }},
       {"huge file", [](Json& j) { j["files"][0]["size"] = UINT64_MAX; }},
       {"tiny file", [](Json& j) { j["files"][0]["size"] = 1; }},

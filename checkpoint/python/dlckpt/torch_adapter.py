@@ -30,6 +30,18 @@ def describe_tensor(tensor: torch.Tensor, where: str) -> Tuple[str, Tuple[int, .
     return _NAME_OF[tensor.dtype], tuple(int(n) for n in tensor.shape)
 
 
+def dtype_name(dtype: torch.dtype) -> Optional[str]:
+    """Our name of an element type; None if it cannot be stored."""
+    return _NAME_OF.get(dtype)
+
+
+def dtype_of(name: str) -> torch.dtype:
+    """torch's element type of that name. StateError if this torch lacks it."""
+    if name not in _DTYPE_OF:
+        raise StateError("the checkpoint holds a tensor of %s, which torch %s does not have" % (name, torch.__version__))
+    return _DTYPE_OF[name]
+
+
 def _is_plain(tensor: torch.Tensor) -> bool:
     return tensor.device.type == "cpu" and tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
 
@@ -67,9 +79,7 @@ def tensor_into_place(tensor: torch.Tensor) -> HostMemory:
 
 def empty_tensor(dtype: str, shape: Tuple[int, ...]) -> torch.Tensor:
     """A new CPU tensor. StateError if this torch lacks the element type."""
-    if dtype not in _DTYPE_OF:
-        raise StateError("the checkpoint holds a tensor of %s, which torch %s does not have" % (dtype, torch.__version__))
-    return torch.empty(shape, dtype=_DTYPE_OF[dtype])
+    return torch.empty(shape, dtype=dtype_of(dtype))
 
 
 def named_constant(kind: str, name: str) -> Any:

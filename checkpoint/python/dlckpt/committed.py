@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which checkpoints a directory holds, and their blobs, read by one process alone: no lease is taken and no other learner is
+asked. For what must be known before a collective restore can be prepared.
+
+What is found here is believed only as far as it says itself: the restore that follows verifies every block, this one included.
+"""
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any, List, NamedTuple, Optional
+
+from .errors import CorruptError, DeniedError, IoError, NotFoundError
+
+_NAME = re.compile(r"step-(\d{12})\.([0-9a-f]{16})")
+_MAX_MANIFEST = 256 << 20
+_MAX_BLOB = 1 << 30
+
+
+class Committed(NamedTuple):
+    """A checkpoint's folder and train step."""
+
+    path: str
+    step: int
+
+
+def checkpoints(dir: str) -> List[Committed]:
+    """All that are committed in the directory, newest (committed last) first. [] if there is no such directory. DeniedError,
+    IoError."""
+    try:
+        names = os.listdir(dir)
+    except FileNotFoundError:
+        return []
+    except PermissionError as error:
+        raise DeniedError("%s cannot be listed: %s" % (dir, error.strerror)) from error
+    except OSError as error:
+        raise IoError("%s cannot be listed: %s" % (dir, error.strerror)) from error
+    found = [match for match in map(_NAME.fullmatch, names) if match]
+    found.sort(key=lambda match: (int(match.group(2)[:8], 16), int(match.group(1)), match.group(2)), reverse=True)
+    return [Committed(os.path.join(dir, match.group(0)), int(match.group(1))) for match in found]
+
+
+def find(dir: str, step: Optional[int] = None) -> Committed:
+    """The newest, or the newest of a train step. NotFoundError names what there is."""
+    all_there = checkpoints(dir)
+    for checkpoint in all_there:
+        if step is None or checkpoint.step == step:
+            return checkpoint
+    if step is None or not all_there:
+        raise NotFoundError("no checkpoint in %s" % dir)
+    raise NotFoundError("no checkpoint of train step %d in %s; there are %s" %
+                        (step, dir, ", ".join(str(c.step) for c in all_there)))
+
+
+def read_blob(checkpoint: Committed, path: str, rank: int = -1) -> bytes:
+    """The bytes of a blob: the one of all learners, or one learner's own. NotFoundError, CorruptError, IoError."""
+    manifest = _manifest(checkpoint)
+    try:
+        for blob in manifest["blobs"]:
+            if blob["path"] == path and blob["rank"] == rank:
+                name, at, size = manifest["files"][blob["file"]]["name"], int(blob["at"]), int(blob["size"])
+                break
+        else:
+            raise NotFoundError("%s holds no blob %s" % (checkpoint.path, path))
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise CorruptError("%s: the manifest does not say what it should (%s)" % (checkpoint.path, error)) from error
+    if os.sep in str(name) or not 0 <= size <= _MAX_BLOB or at < 0:
+        raise CorruptError("%s: the manifest puts the blob %s outside of the checkpoint" % (checkpoint.path, path))
+    data = _read(os.path.join(checkpoint.path, str(name)), at, size)
+    if len(data) != size:
+        raise CorruptError("%s is shorter than its manifest says" % os.path.join(checkpoint.path, str(name)))
+    return data
+
+
+def _manifest(checkpoint: Committed) -> Any:
+    text = _read(os.path.join(checkpoint.path, "MANIFEST.json"), 0, _MAX_MANIFEST)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CorruptError("%s: the manifest cannot be read: %s" % (checkpoint.path, error)) from error
+
+
+def _read(path: str, at: int, size: int) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            file.seek(at)
+            return file.read(size)
+    except FileNotFoundError as error:
+        raise NotFoundError("%s is gone" % path) from error
+    except OSError as error:
+        raise IoError("%s cannot be read: %s" % (path, error.strerror)) from error

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Storage for torch.distributed.checkpoint (PyTorch 2.1 or newer): its checkpoints, committed and checksummed by libdlckpt::
+
+    from torch.distributed import checkpoint as dcp
+    import dlckpt.dcp
+
+    dcp.save(state_dict, storage_writer=dlckpt.dcp.Writer("ckpt", step=1200))
+    dcp.async_save(state_dict, storage_writer=dlckpt.dcp.Writer("ckpt", step=1300))
+    dcp.load(state_dict, storage_reader=dlckpt.dcp.Reader("ckpt"))
+
+DTensor, FSDP and ShardedTensor state is saved by the learner that holds it and loaded at any number of learners, as ever. A
+checkpoint is an ordinary one of slurm-dl: several train steps in one directory, the newest is loaded unless one is named,
+`dlckpt ls|show|verify` know it, and it exists only once all learners' parts are durable.
+
+Values that are no tensors are stored as PyTorch gives them, which is pickled, and unpickled by dcp.load(): load only what you
+trust. dlckpt.attach() and the tensors themselves are free of that.
+"""
+from __future__ import annotations
+
+import base64
+import dataclasses
+import io
+import json
+import os
+import re
+import uuid
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple, Union
+
+from . import arrays, committed, library
+from .context import Context
+from .errors import CorruptError, InvalidError, LibraryError, MismatchError, NotFoundError
+from .settings import find_settings
+
+try:
+    import torch
+    from torch.distributed.checkpoint.metadata import Metadata
+    from torch.distributed.checkpoint.planner import (LoadItemType, LoadPlan, LoadPlanner, ReadItem, SavePlan, SavePlanner,
+                                                      WriteItem, WriteItemType)
+    from torch.distributed.checkpoint.storage import StorageReader, StorageWriter, WriteResult
+    from torch.futures import Future
+    from . import dcp_records
+except ImportError as missing:
+    raise LibraryError("dlckpt.dcp needs a PyTorch with torch.distributed.checkpoint, 2.1 or newer: %s" % missing) from missing
+if not hasattr(StorageWriter, "reset"):
+    raise LibraryError("dlckpt.dcp needs PyTorch 2.1 or newer; this is %s" % torch.__version__)
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+class _SaveTicket(NamedTuple):
+    """What the coordinator tells each learner in its plan."""
+
+    dir: str
+    step: int
+    run_id: str
+    rank: int
+    world_size: int
+    contents: dcp_records.Contents
+
+
+class _LoadTicket(NamedTuple):
+    step: int
+    run_id: str
+    rank: int
+    world_size: int
+    wanted: Tuple[str, ...]  # tensors that any learner reads
+
+
+class Writer(StorageWriter):
+    """A StorageWriter into a checkpoint directory, which is made if it is missing.
+
+    dir      the directory; None: --dl-checkpoint's (DL_CHECKPOINT_DIR, DL_CHECKPOINT), else CHECKPOINT_DIR. A checkpoint_id
+             given to dcp.save() is used instead of it.
+    step     train step of the next save; may be set again between saves. None: the number at the end of checkpoint_id
+             ("out/step-500": 500), else one more than the newest in the directory.
+    keep     how many checkpoints to keep (0: keep= of --dl-checkpoint, else 3)
+    timeout  longest wait for another learner in seconds (0: 600)
+
+    One writer may be used for many saves, one after the other. saved_step is the train step of the last one that this learner
+    saw committed. Errors are those of dlckpt, inside PyTorch's CheckpointException: nothing is committed then.
+    """
+
+    def __init__(self, dir: Optional[Path] = None, *, step: Optional[int] = None, keep: int = 0, timeout: float = 0.0) -> None:
+        settings = find_settings(None if dir is None else os.fspath(dir), None, keep)
+        self.dir = settings.dir
+        self.step = step
+        self.saved_step: Optional[int] = None
+        self._keep = settings.keep
+        self._timeout = timeout
+        self._named_step: Optional[int] = None
+        self._is_coordinator = True
+        self._own_values: Set[str] = set()
+        self._plans: List[SavePlan] = []
+
+    def reset(self, checkpoint_id: Optional[Path] = None) -> None:
+        self._named_step = None
+        if checkpoint_id is not None:
+            self.dir = os.fspath(checkpoint_id)
+            number = re.search(r"(\d{1,12})/*$", self.dir)
+            self._named_step = int(number.group(1)) if number else None
+
+    def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
+        if self.dir is None:
+            raise InvalidError("dlckpt.dcp.Writer has no directory: give it one, or a checkpoint_id to dcp.save()")
+        if kwargs.get("use_collectives") is False:
+            raise InvalidError("dlckpt.dcp commits one checkpoint of all learners: use_collectives=False is not possible")
+        if is_coordinator and kwargs.get("rank", 0) != 0:
+            raise InvalidError("dlckpt.dcp needs learner 0 as coordinator, not learner %s" % kwargs["rank"])
+        self._is_coordinator = is_coordinator
+
+    def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
+        if getattr(plan, "usable", True):  # else the planner says that nothing changed
+            self._own_values = {item.index.fqn for item in plan.items if item.type == WriteItemType.BYTE_IO}
+        return plan
+
+    def prepare_global_plan(self, plans: List[SavePlan]) -> List[SavePlan]:
+        assert self.dir is not None
+        if len(plans) == len(self._plans):
+            plans = [new if getattr(new, "usable", True) else old for new, old in zip(plans, self._plans)]
+        if not all(getattr(plan, "usable", True) for plan in plans):
+            raise InvalidError("the planner re-uses a plan of a save by another writer; use one dlckpt.dcp.Writer for all saves, or "
+                               "a planner without enable_plan_caching")
+        self._plans = dcp_records.without_repeats(plans, self._own_values)
+        found = dcp_records.contents(self._plans)
+        step, run_id = self._next_step(), "dcp-" + uuid.uuid4().hex
+        return [dataclasses.replace(plan, storage_data=_SaveTicket(self.dir, step, run_id, rank, len(plans), found))
+                for rank, plan in enumerate(self._plans)]
+
+    def _next_step(self) -> int:
+        assert self.dir is not None
+        for step in (self.step, self._named_step):
+            if step is not None:
+                return step
+        there = committed.checkpoints(self.dir)
+        return there[0].step + 1 if there else 0
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> "Future[List[WriteResult]]":
+        ticket: _SaveTicket = plan.storage_data
+        tensors: Dict[str, List[Tuple[Tuple[int, ...], torch.Tensor]]] = {}
+        values: Dict[str, str] = {}
+        results: List[WriteResult] = []
+        for item in plan.items:
+            data = planner.resolve_data(item)
+            if isinstance(data, torch.Tensor):
+                tensors.setdefault(item.index.fqn, []).append((_offsets(item), data.detach()))
+                size = data.numel() * data.element_size()
+            else:
+                content = data.getvalue()
+                values[item.index.fqn], size = base64.b64encode(content).decode(), len(content)
+            results.append(WriteResult(item.index, size, None))
+        with Context(ticket.dir, rank=ticket.rank, world_size=ticket.world_size, run_id=ticket.run_id, keep=self._keep,
+                     timeout_s=self._timeout) as context:
+            for fqn, entry in ticket.contents.tensors.items():
+                _register(context, entry, tensors.get(fqn, []))
+            own = json.dumps(values).encode()
+            context.blob(dcp_records.METADATA_BLOB, dcp_records.to_json(ticket.contents) if ticket.rank == 0 else b"")
+            context.blob(dcp_records.VALUES_BLOB, own if ticket.rank == 0 else b"")
+            context.blob(dcp_records.RANK_VALUES_BLOB, b"{}" if ticket.rank == 0 else own, per_rank=True)
+            context.save(ticket.step)
+        self.saved_step = ticket.step
+        done: "Future[List[WriteResult]]" = Future()
+        done.set_result(results)
+        return done
+
+    def finish(self, metadata: Metadata, results: List[List[WriteResult]]) -> None:
+        """Nothing is left to do: the checkpoint was committed by all learners together."""
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id: Path) -> bool:
+        return "://" not in os.fspath(checkpoint_id)
+
+
+class Reader(StorageReader):
+    """A StorageReader of a checkpoint that dlckpt.dcp.Writer made, at any number of learners.
+
+    dir      the directory, as for Writer
+    step     train step to load; None: the newest
+    timeout  longest wait for another learner in seconds (0: 600)
+
+    loaded_step is the train step that was loaded. Every block is verified before anything is changed.
+    """
+
+    def __init__(self, dir: Optional[Path] = None, *, step: Optional[int] = None, timeout: float = 0.0) -> None:
+        self.dir = find_settings(None if dir is None else os.fspath(dir), None, 0).dir
+        self.step = step
+        self.loaded_step: Optional[int] = None
+        self._timeout = timeout
+        self._found: Optional[committed.Committed] = None
+        self._contents: Optional[dcp_records.Contents] = None
+
+    def reset(self, checkpoint_id: Optional[Path] = None) -> None:
+        if checkpoint_id is not None:
+            self.dir = os.fspath(checkpoint_id)
+        self._found = self._contents = None
+
+    def read_metadata(self, *args: Any) -> Metadata:
+        if self.dir is None:
+            raise InvalidError("dlckpt.dcp.Reader has no directory: give it one, or a checkpoint_id to dcp.load()")
+        self._found = committed.find(self.dir, self.step)
+        try:
+            text = committed.read_blob(self._found, dcp_records.METADATA_BLOB)
+        except NotFoundError as error:
+            raise MismatchError("%s was not written by dlckpt.dcp: %s" % (self._found.path, error)) from error
+        self._contents = dcp_records.from_json(text, self._found.path)
+        return dcp_records.to_metadata(self._contents)
+
+    def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
+        if is_coordinator and kwargs.get("rank", 0) != 0:
+            raise InvalidError("dlckpt.dcp needs learner 0 as coordinator, not learner %s" % kwargs["rank"])
+
+    def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
+        return plan
+
+    def prepare_global_plan(self, plans: List[LoadPlan]) -> List[LoadPlan]:
+        assert self._found is not None
+        wanted = tuple(sorted({item.storage_index.fqn for plan in plans for item in plan.items if _is_tensor(item)}))
+        run_id = "dcp-" + uuid.uuid4().hex
+        return [dataclasses.replace(plan, storage_data=_LoadTicket(self._found.step, run_id, rank, len(plans), wanted))
+                for rank, plan in enumerate(plans)]
+
+    def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> "Future[None]":
+        assert self.dir is not None and self._contents is not None
+        ticket: _LoadTicket = plan.storage_data
+        by_tensor: Dict[str, List[ReadItem]] = {fqn: [] for fqn in ticket.wanted}
+        for item in plan.items:
+            if _is_tensor(item):
+                by_tensor[item.storage_index.fqn].append(item)
+        with Context(self.dir, rank=ticket.rank, world_size=ticket.world_size, run_id=ticket.run_id,
+                     timeout_s=self._timeout) as context:
+            targets = [_Target(context, self._contents.tensors[fqn], items, planner) for fqn, items in by_tensor.items()]
+            context.restore(ticket.step)
+            for target in targets:
+                target.finish(planner)
+            self._give_values(context, [item for item in plan.items if not _is_tensor(item)], planner)
+        self.loaded_step = ticket.step
+        done: "Future[None]" = Future()
+        done.set_result(None)
+        return done
+
+    def _give_values(self, context: Context, items: List[ReadItem], planner: LoadPlanner) -> None:
+        if not items:
+            return
+        stored = _values(context, dcp_records.VALUES_BLOB)
+        stored.update(_values(context, dcp_records.RANK_VALUES_BLOB))
+        for item in items:
+            fqn = item.storage_index.fqn
+            if fqn not in stored:
+                assert self._contents is not None
+                raise NotFoundError("%s was saved by learner %s alone, and only that learner can load it" %
+                                    (fqn, self._contents.values.get(fqn)))
+            planner.load_bytes(item, io.BytesIO(base64.b64decode(stored[fqn])))
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id: Path) -> bool:
+        return bool(committed.checkpoints(os.fspath(checkpoint_id)))
+
+
+class _Target:
+    """Memory for what one learner reads of one tensor: the box around all of its pieces."""
+
+    def __init__(self, context: Context, entry: dcp_records.TensorEntry, items: List[ReadItem], planner: LoadPlanner) -> None:
+        self._pieces = [(item, _place(item), planner.resolve_tensor(item)) for item in items]
+        self._memory: Optional[torch.Tensor] = None
+        zeros = (0,) * len(entry.stored_size)
+        if not items:
+            context.tensor(entry.path, entry.dtype, entry.stored_size, 0, offset=zeros, extent=zeros)
+            return
+        boxes = [box for _, box, _ in self._pieces]
+        self._start = tuple(map(min, zip(*(start for start, _ in boxes)))) if entry.size else ()
+        stop = tuple(map(max, zip(*(end for _, end in boxes)))) if entry.size else ()
+        extent = tuple(b - a for a, b in zip(self._start, stop))
+        _, _, first = self._pieces[0]
+        if len(items) == 1 and first.device.type == "cpu" and first.is_contiguous():
+            self._memory = first.detach()
+        else:
+            self._memory = torch.empty(extent, dtype=first.dtype)
+        host = arrays.into_place(self._memory)
+        context.tensor(entry.path, entry.dtype, entry.stored_size, host.pointer, offset=self._start or zeros,
+                       extent=extent or (1,), owner=self._memory)
+
+    def finish(self, planner: LoadPlanner) -> None:
+        """Brings what was read to where the planner wants it."""
+        for item, (start, stop), target in self._pieces:
+            assert self._memory is not None
+            part = self._memory[tuple(slice(a - s, b - s) for s, a, b in zip(self._start, start, stop))]
+            if part.data_ptr() != target.data_ptr():
+                target.detach().copy_(part)
+            planner.commit_tensor(item, target)
+
+
+def _register(context: Context, entry: dcp_records.TensorEntry, parts: List[Tuple[Tuple[int, ...], torch.Tensor]]) -> None:
+    """One learner's parts of a tensor, none included."""
+    zeros = (0,) * len(entry.stored_size)
+    if not parts:
+        context.tensor(entry.path, entry.dtype, entry.stored_size, 0, offset=zeros, extent=zeros)
+    for number, (offsets, tensor) in enumerate(parts):
+        if number:
+            raise InvalidError("%s: one learner holds several parts of it, which dlckpt.dcp cannot save" % entry.path)
+        host = arrays.to_host(tensor)
+        context.tensor(entry.path, entry.dtype, entry.stored_size, host.pointer, offset=offsets or zeros,
+                       extent=tuple(tensor.shape) or (1,), owner=host.owner)
+
+
+def _offsets(item: WriteItem) -> Tuple[int, ...]:
+    assert item.tensor_data is not None
+    return tuple(item.tensor_data.chunk.offsets)
+
+
+def _is_tensor(item: ReadItem) -> bool:
+    return item.type == LoadItemType.TENSOR
+
+
+def _place(item: ReadItem) -> Tuple[Tuple[int, ...], Tuple[int, ...]]:
+    """(start, end) of a piece in the whole tensor."""
+    offset = item.storage_index.offset or (0,) * len(item.lengths)
+    start = tuple(a + b for a, b in zip(offset, item.storage_offsets))
+    return start, tuple(a + n for a, n in zip(start, item.lengths))
+
+
+def _values(context: Context, path: str) -> Dict[str, str]:
+    try:
+        stored = json.loads(context.get_blob(path) or b"{}")
+    except NotFoundError:
+        return {}  # a learner that the saving job did not have
+    except ValueError as error:
+        raise CorruptError("%s: it cannot be read: %s" % (path, error)) from error
+    return {str(key): str(value) for key, value in stored.items()}
+
+
+__all__ = ["Writer", "Reader"]

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "checkpoint/client/group.h"
+#include "checkpoint/client/holders.h"
 #include "checkpoint/client/progress_link.h"
 #include "checkpoint/client/registry.h"
 #include "checkpoint/client/settings.h"
@@ -63,6 +64,7 @@ class Context {
   std::unique_ptr<Group> group_;
   std::optional<ProgressLink> page_;
   Registry registry_;
+  Holders holders_;  // of what the last save wrote
   std::map<std::string, std::string> restored_blobs_;
 
   using Clock = std::chrono::steady_clock;

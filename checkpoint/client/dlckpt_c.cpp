@@ -130,6 +130,14 @@ int dlckpt_tensor(dlckpt_ctx* ctx, const char* path, dlckpt_dtype dtype, int ndi
   });
 }
 
+int dlckpt_tensor_strided(dlckpt_ctx* ctx, const char* path, dlckpt_dtype dtype, int ndim, const int64_t* shape,
+                          const int64_t* offset, const int64_t* extent, const int64_t* stride_bytes, void* data,
+                          unsigned flags) {
+  return run(ctx, [&](dl::ckpt::Context& c) {
+    return c.registry().add_tensor(path, dtype, ndim, shape, offset, extent, data, flags, stride_bytes);
+  });
+}
+
 int dlckpt_blob(dlckpt_ctx* ctx, const char* path, const void* data, size_t size, int per_rank) {
   return run(ctx, [&](dl::ckpt::Context& c) { return c.registry().add_blob(path, data, size, per_rank != 0); });
 }

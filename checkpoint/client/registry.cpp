@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/client/registry.h"
 
+#include "checkpoint/client/strided.h"
 #include "checkpoint/format/manifest.h"
 #include "checkpoint/format/names.h"
 #include "launcher/common/parse.h"
@@ -8,14 +9,36 @@
 namespace dl::ckpt {
 namespace {
 
+constexpr unsigned kKnownFlags = DLCKPT_REPLICATED | DLCKPT_OPTIONAL | DLCKPT_FROZEN | DLCKPT_ANOTHER_PART;
+
 Error invalid(const std::string& path, const std::string& what) {
   return Error{Errc::kInvalid, "tensor '" + printable(path) + "': " + what};
 }
 
+// The elements must lie within memory that can be addressed: sums of offsets must not overflow.
+Status check_strides(const std::string& path, const Dims& extent, const int64_t* strides) {
+  uint64_t reach = 0;
+  for (size_t d = 0; d < extent.size(); ++d) {
+    const uint64_t stride = strides[d] < 0 ? 0 - static_cast<uint64_t>(strides[d]) : static_cast<uint64_t>(strides[d]);
+    uint64_t far = 0;
+    if (__builtin_mul_overflow(stride, static_cast<uint64_t>(extent[d] - 1), &far) || far > kMaxBytes - reach)
+      return invalid(path, "the stride of dimension " + std::to_string(d) + ", " + std::to_string(strides[d]) +
+                               " bytes, is too large");
+    reach += far;
+  }
+  return {};
+}
+
 }  // namespace
 
+uint64_t RegisteredTensor::bytes() const {
+  uint64_t total = 0;
+  for (const RegisteredPart& part : parts) total += bytes(part);
+  return total;
+}
+
 Status Registry::add_tensor(const char* path_text, int dtype, int ndim, const int64_t* shape, const int64_t* offset,
-                            const int64_t* extent, void* data, unsigned flags) {
+                            const int64_t* extent, void* data, unsigned flags, const int64_t* stride_bytes) {
   if (!path_text) return Error{Errc::kInvalid, "the tensor's name is NULL"};
   const std::string path = path_text;
   DL_TRY(check_path(path));
@@ -25,28 +48,57 @@ Status Registry::add_tensor(const char* path_text, int dtype, int ndim, const in
   if (ndim < 0 || ndim > DLCKPT_MAX_DIMS)
     return invalid(path, std::to_string(ndim) + " dimensions; allowed: 0 to " + std::to_string(DLCKPT_MAX_DIMS));
   if (ndim > 0 && !shape) return invalid(path, "its shape is NULL");
-  if ((flags & ~static_cast<unsigned>(DLCKPT_REPLICATED | DLCKPT_OPTIONAL)) != 0)
-    return invalid(path, "unknown flags " + std::to_string(flags));
+  if ((flags & ~kKnownFlags) != 0) return invalid(path, "unknown flags " + std::to_string(flags));
   tensor.replicated = (flags & DLCKPT_REPLICATED) != 0;
   tensor.optional = (flags & DLCKPT_OPTIONAL) != 0;
+  tensor.frozen = (flags & DLCKPT_FROZEN) != 0;
   if (ndim > 0) tensor.shape.assign(shape, shape + ndim);
   const auto elements = volume(tensor.shape);
   if (!elements || *elements > kMaxBytes / tensor.dtype->size)
     return invalid(path, "its shape " + describe(tensor.shape) + " has a negative size or is too large");
   if ((offset == nullptr) != (extent == nullptr)) return invalid(path, "offset and extent go together");
-  if (tensor.replicated && offset) return invalid(path, "a replicated tensor has no offset and extent");
-  tensor.box = whole(tensor.shape);
+  tensor.boxed = offset != nullptr;
+  RegisteredPart part;
+  part.box = whole(tensor.shape);
   if (offset && ndim > 0) {
-    tensor.box.offset.assign(offset, offset + ndim);
-    tensor.box.extent.assign(extent, extent + ndim);
-    if (!within(tensor.box, tensor.shape))
-      return invalid(path, "its part (offset " + describe(tensor.box.offset) + ", extent " +
-                               describe(tensor.box.extent) + ") is not within its shape " + describe(tensor.shape));
+    part.box.offset.assign(offset, offset + ndim);
+    part.box.extent.assign(extent, extent + ndim);
+    if (!within(part.box, tensor.shape))
+      return invalid(path, "its part (offset " + describe(part.box.offset) + ", extent " + describe(part.box.extent) +
+                               ") is not within its shape " + describe(tensor.shape));
   }
-  if (!data && tensor.bytes() > 0) return invalid(path, "its data is NULL");
-  tensor.data = static_cast<unsigned char*>(data);
+  const uint64_t bytes = tensor.bytes(part);
+  if (!data && bytes > 0) return invalid(path, "its data is NULL");
+  part.data = bytes > 0 ? static_cast<unsigned char*>(data) : nullptr;
+  part.strides = dense_strides(part.box.extent, tensor.dtype->size);
+  if (stride_bytes && bytes > 0) {
+    DL_TRY(check_strides(path, part.box.extent, stride_bytes));
+    part.strides.assign(stride_bytes, stride_bytes + ndim);
+    part.dense = is_dense(part.box.extent, part.strides, tensor.dtype->size);
+    if (part.dense) part.strides = dense_strides(part.box.extent, tensor.dtype->size);
+  }
+  if ((flags & DLCKPT_ANOTHER_PART) != 0) return add_part(path, std::move(tensor), std::move(part));
+  tensor.parts.push_back(std::move(part));
   blobs_.erase(path);
   tensors_[path] = std::move(tensor);
+  return {};
+}
+
+// One more box of a tensor that is registered already.
+Status Registry::add_part(const std::string& path, RegisteredTensor tensor, RegisteredPart part) {
+  const auto at = tensors_.find(path);
+  if (at == tensors_.end()) return invalid(path, "DLCKPT_ANOTHER_PART of a tensor that is not registered yet");
+  RegisteredTensor& known = at->second;
+  if (known.dtype != tensor.dtype || known.shape != tensor.shape)
+    return invalid(path, std::string("another part of ") + known.dtype->name + describe(known.shape) + " cannot be " +
+                             tensor.dtype->name + describe(tensor.shape));
+  if (known.replicated != tensor.replicated || known.boxed != tensor.boxed || known.optional != tensor.optional)
+    return invalid(path, "all its parts must have the same flags, and offset and extent");
+  if (!tensor.boxed) return invalid(path, "DLCKPT_ANOTHER_PART needs offset and extent");
+  for (const RegisteredPart& other : known.parts)
+    if (intersect(other.box, part.box))
+      return invalid(path, "its parts " + describe(other.box) + " and " + describe(part.box) + " overlap");
+  known.parts.push_back(std::move(part));
   return {};
 }
 
@@ -74,8 +126,15 @@ Status Registry::remove(const char* path) {
 Hash128 Registry::fingerprint() const {
   std::string text;
   for (const auto& [path, tensor] : tensors_)
-    text += path + "\n" + tensor.dtype->name + describe(tensor.shape) + (tensor.replicated ? "r\n" : "s\n");
+    text += path + "\n" + tensor.dtype->name + describe(tensor.shape) + (tensor.replicated ? "r" : "s") +
+            (tensor.replicated && tensor.boxed ? "b\n" : "\n");
   return hash_bytes(text.data(), text.size());
+}
+
+bool Registry::needs_holders() const {
+  for (const auto& [path, tensor] : tensors_)
+    if (tensor.replicated && tensor.boxed) return true;
+  return false;
 }
 
 }  // namespace dl::ckpt

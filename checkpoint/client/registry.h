@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "checkpoint/format/box.h"
 #include "checkpoint/format/dtype.h"
@@ -13,14 +14,24 @@
 
 namespace dl::ckpt {
 
+// A box of a tensor in this rank's memory.
+struct RegisteredPart {
+  Box box;
+  Dims strides;                   // bytes between elements of each dimension
+  bool dense = true;              // elements lie together in C order
+  unsigned char* data = nullptr;  // borrowed; the box's first element; nullptr if the box is empty
+};
+
 struct RegisteredTensor {
   const DtypeInfo* dtype = nullptr;
   Dims shape;
-  Box box;  // this rank's part
   bool replicated = false;
+  bool boxed = false;  // registered with offset and extent
   bool optional = false;
-  unsigned char* data = nullptr;  // borrowed; the box in C order
-  uint64_t bytes() const { return volume(box.extent).value_or(0) * dtype->size; }
+  bool frozen = false;
+  std::vector<RegisteredPart> parts;  // this rank's; one, unless DLCKPT_ANOTHER_PART was used
+  uint64_t bytes(const RegisteredPart& part) const { return volume(part.box.extent).value_or(0) * dtype->size; }
+  uint64_t bytes() const;  // of all parts
 };
 
 struct RegisteredBlob {
@@ -30,9 +41,9 @@ struct RegisteredBlob {
 
 class Registry {
  public:
-  // kInvalid; see dlckpt_tensor and dlckpt_blob.
+  // kInvalid; see dlckpt_tensor_strided and dlckpt_blob. stride_bytes nullptr: C order without gaps.
   Status add_tensor(const char* path, int dtype, int ndim, const int64_t* shape, const int64_t* offset,
-                    const int64_t* extent, void* data, unsigned flags);
+                    const int64_t* extent, void* data, unsigned flags, const int64_t* stride_bytes = nullptr);
   Status add_blob(const char* path, const void* data, size_t size, bool per_rank);
   // kNotFound.
   Status remove(const char* path);
@@ -40,10 +51,15 @@ class Registry {
   // Sorted by path, the same on all ranks.
   const std::map<std::string, RegisteredTensor>& tensors() const { return tensors_; }
   const std::map<std::string, RegisteredBlob>& blobs() const { return blobs_; }
-  // The same on all ranks that registered the same tensors (names, dtypes, shapes, replicated or not).
+  // The same on all ranks that registered the same tensors (names, dtypes, shapes, replicated or not, with boxes or
+  // not).
   Hash128 fingerprint() const;
+  // Whether a save must know who holds which box (client/holders.h); the same on all ranks of the same fingerprint.
+  bool needs_holders() const;
 
  private:
+  Status add_part(const std::string& path, RegisteredTensor tensor, RegisteredPart part);
+
   std::map<std::string, RegisteredTensor> tensors_;
   std::map<std::string, RegisteredBlob> blobs_;
 };

@@ -68,7 +68,10 @@ Status Context::save_together(int64_t step) {
     return Error{Errc::kInvalid, "rank 0 saves train step " + std::to_string(name->step) + ", this rank " +
                                      std::to_string(step) + ": all ranks must save the same"};
 
-  auto part = or_out_of_memory([&] { return write_part(*name); });
+  Status known;
+  if (settings_.world_size > 1 && registry_.needs_holders())
+    known = or_out_of_memory([&] { return holders_.learn(*group_, registry_); });
+  auto part = known ? or_out_of_memory([&] { return write_part(*name); }) : Result<std::string>(known.error());
   auto messages = group_->gather(part ? say_ok(*part) : say_error(part.error()));
   if (!is_leader()) {
     if (!messages) return std::move(messages).error();
@@ -87,7 +90,8 @@ Status Context::save_together(int64_t step) {
 }
 
 Result<std::string> Context::write_part(const CheckpointName& name) {
-  WorkList work = plan_save(registry_, settings_.rank, settings_.world_size);
+  WorkList work = plan_save(registry_, settings_.rank, settings_.world_size,
+                            settings_.world_size > 1 ? &holders_ : nullptr, settings_.max_files);
   const FileIdentity identity{name, static_cast<uint32_t>(settings_.rank), static_cast<uint32_t>(settings_.world_size)};
   DL_TRY_ASSIGN(WrittenFile written, write_data_file(io_, attempt_path(settings_.dir, name), identity, work.items));
   for (size_t i = 0; i < work.items.size(); ++i) work.set_place(i, 0, written.at[i]);

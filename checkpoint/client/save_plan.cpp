@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/client/save_plan.h"
 
-#include "checkpoint/client/spread.h"
+#include "checkpoint/client/strided.h"
 #include "checkpoint/format/names.h"
 
 namespace dl::ckpt {
@@ -9,8 +9,8 @@ namespace {
 
 class WorkListBuilder {
  public:
-  WorkListBuilder(const Registry& registry, int rank, int world_size)
-      : registry_(registry), rank_(rank), world_size_(world_size) {}
+  WorkListBuilder(const Registry& registry, int rank, int world_size, const Holders* holders, int max_files)
+      : registry_(registry), rank_(rank), world_size_(world_size), holders_(holders), max_files_(max_files) {}
 
   WorkList build() {
     add_tensors();
@@ -21,42 +21,74 @@ class WorkListBuilder {
   }
 
  private:
+  // What several ranks hold, by path.
+  std::vector<Replica> replicas() const {
+    std::vector<Replica> found;
+    for (const auto& [path, tensor] : registry_.tensors()) {
+      if (!tensor.replicated || volume(tensor.shape).value_or(0) == 0) continue;
+      if (!tensor.boxed) {
+        found.push_back(Replica{whole(tensor.shape), tensor.dtype->size, {}});
+      } else if (holders_) {
+        for (const BoxHolders& one : holders_->of(path))
+          found.push_back(Replica{one.box, tensor.dtype->size, one.ranks});
+      } else {
+        for (const RegisteredPart& part : tensor.parts)
+          if (tensor.bytes(part) > 0) found.push_back(Replica{part.box, tensor.dtype->size, {rank_}});
+      }
+    }
+    return found;
+  }
+
   void add_tensors() {
-    std::vector<Replica> replicas;
-    for (const auto& [path, tensor] : registry_.tensors())
-      if (tensor.replicated) replicas.push_back(Replica{path, tensor.shape, tensor.dtype->size});
-    const std::vector<ReplicaPiece> pieces = spread_replicas(replicas, world_size_);
+    const std::vector<Replica> shared = replicas();
+    const std::vector<ReplicaPiece> pieces = spread_replicas(shared, world_size_, max_files_);
     size_t next_piece = 0, replica = 0;
     for (const auto& [path, tensor] : registry_.tensors()) {
       TensorRecord record{path, tensor.dtype, tensor.shape, tensor.replicated, {}};
-      std::vector<Box> boxes;
-      if (tensor.replicated) {
-        for (; next_piece < pieces.size() && pieces[next_piece].replica == replica; ++next_piece)
-          if (pieces[next_piece].rank == rank_) boxes.push_back(pieces[next_piece].box);
-        ++replica;
-      } else if (volume(tensor.shape).value_or(0) == 0) {
-        if (rank_ == 0) boxes.push_back(whole(tensor.shape));  // an empty dataset, so that people see it is there
-      } else if (tensor.bytes() > 0) {
-        boxes.push_back(tensor.box);
+      if (volume(tensor.shape).value_or(0) == 0) {
+        // An empty dataset, so that people see it is there.
+        if (rank_ == 0) add_piece(path, tensor, tensor.parts[0], whole(tensor.shape), &record);
+      } else if (tensor.replicated) {
+        const size_t end = replica + replica_count(path, tensor);
+        for (; next_piece < pieces.size() && pieces[next_piece].replica < end; ++next_piece) {
+          const ReplicaPiece& piece = pieces[next_piece];
+          if (piece.rank != rank_) continue;
+          for (const RegisteredPart& part : tensor.parts)
+            if (part.box == shared[piece.replica].box) add_piece(path, tensor, part, piece.box, &record);
+        }
+        replica = end;
+      } else {
+        for (const RegisteredPart& part : tensor.parts)
+          if (tensor.bytes(part) > 0) add_piece(path, tensor, part, part.box, &record);
       }
-      if (boxes.empty() && rank_ != 0) continue;
-      for (const Box& box : boxes) add_piece(path, tensor, box, &record);
+      if (record.shards.empty() && rank_ != 0) continue;
       work_.part.tensors.push_back(std::move(record));
     }
   }
 
-  void add_piece(const std::string& path, const RegisteredTensor& tensor, const Box& box, TensorRecord* record) {
+  // How many entries of replicas() are this tensor's.
+  size_t replica_count(const std::string& path, const RegisteredTensor& tensor) const {
+    if (!tensor.boxed) return 1;
+    if (holders_) return holders_->of(path).size();
+    size_t count = 0;
+    for (const RegisteredPart& part : tensor.parts)
+      if (tensor.bytes(part) > 0) ++count;
+    return count;
+  }
+
+  // box: within the part.
+  void add_piece(const std::string& path, const RegisteredTensor& tensor, const RegisteredPart& part, const Box& box,
+                 TensorRecord* record) {
     ShardRecord shard;
     shard.box = box;
     shard.h5_path = h5_path(path, 's', static_cast<unsigned>(record->shards.size()));
-    // A piece is a range of rows of the rank's own part, so its bytes lie together.
-    uint64_t skip = 0;
-    if (!box.offset.empty() && tensor.shape[0] > 0 && box.offset[0] > tensor.box.offset[0])
-      skip = static_cast<uint64_t>(box.offset[0] - tensor.box.offset[0]) *
-             (tensor.bytes() / static_cast<uint64_t>(tensor.box.extent[0]));
     WriteItem item;
     item.item = LayoutItem{shard.h5_path, path, tensor.dtype, tensor.shape, box, tensor.replicated, false};
-    item.data = tensor.data ? tensor.data + skip : nullptr;
+    item.frozen = tensor.frozen;
+    if (part.data && volume(box.extent).value_or(0) > 0) {
+      item.data = part.data + offset_within(part.box, box, part.strides);
+      if (!is_dense(box.extent, part.strides, tensor.dtype->size)) item.strides = part.strides;
+    }
     work_.items.push_back(std::move(item));
     work_.targets.push_back({false, work_.part.tensors.size(), record->shards.size()});
     record->shards.push_back(std::move(shard));
@@ -82,6 +114,8 @@ class WorkListBuilder {
 
   const Registry& registry_;
   int rank_, world_size_;
+  const Holders* holders_;
+  int max_files_;
   WorkList work_;
 };
 
@@ -99,8 +133,8 @@ void WorkList::set_place(size_t item, size_t file, uint64_t at) {
   }
 }
 
-WorkList plan_save(const Registry& registry, int rank, int world_size) {
-  return WorkListBuilder(registry, rank, world_size).build();
+WorkList plan_save(const Registry& registry, int rank, int world_size, const Holders* holders, int max_files) {
+  return WorkListBuilder(registry, rank, world_size, holders, max_files).build();
 }
 
 }  // namespace dl::ckpt

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who writes what in a save: a pure function of what is registered, the rank and the world size, so that ranks need not
-// ask one another.
+// Who writes what in a save: a pure function of what is registered, the rank and the world size (and, for replicated
+// boxes, of who holds which), so that ranks need not ask one another.
 #pragma once
 
 #include <vector>
 
+#include "checkpoint/client/holders.h"
 #include "checkpoint/client/messages.h"
 #include "checkpoint/client/registry.h"
 #include "checkpoint/client/shard_writer.h"
+#include "checkpoint/client/spread.h"
 
 namespace dl::ckpt {
 
@@ -27,6 +29,9 @@ struct WorkList {
   void set_place(size_t item, size_t file, uint64_t at);
 };
 
-WorkList plan_save(const Registry& registry, int rank, int world_size);
+// holders: after Holders::learn(), where registry.needs_holders() and world_size > 1; else nullptr will do. Replicated
+// data goes to at most max_files ranks. A rank other than 0 without items writes no file.
+WorkList plan_save(const Registry& registry, int rank, int world_size, const Holders* holders = nullptr,
+                   int max_files = kDefaultMaxFiles);
 
 }  // namespace dl::ckpt

@@ -152,6 +152,11 @@ Result<Settings> resolve_settings(const dlckpt_options* given) {
   DL_TRY(resolve_request(&settings, options.every_s != 0 || options.every_steps != 0, options.keep != 0));
   if (settings.dir.empty()) settings.dir = variable("CHECKPOINT_DIR").value_or("");
   while (settings.dir.size() > 1 && settings.dir.back() == '/') settings.dir.pop_back();
+  if (const auto text = variable("DL_CHECKPOINT_MAX_FILES")) {
+    const auto files = parse_int(*text, 1, kMaxRanks);
+    if (!files) return Error{Errc::kInvalid, "DL_CHECKPOINT_MAX_FILES: " + files.error().text};
+    settings.max_files = static_cast<int>(*files);
+  }
   settings.progress_page = variable(env::kProgress).value_or("");
   settings.lease_token = variable(env::kLease).value_or("");
   resolve_owner(&settings);

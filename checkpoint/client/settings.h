@@ -19,6 +19,7 @@ struct Settings {
   double every_s = 0;       // 0: never
   int64_t every_steps = 0;  // 0: never
   int keep = 3;
+  int max_files = 256;  // ranks that replicated data is spread over, at most
   double timeout_s = 600;
   std::string progress_page;  // path, empty without dlrun
   std::string lease_token;    // of the lease that dlrun holds, or empty

@@ -71,9 +71,12 @@ Result<ReadPlan> plan_reads(const Manifest& manifest, const Registry& registry) 
     if (record->shape != tensor.shape)
       return conflict(
           path, "its shape is " + describe(record->shape) + " in the checkpoint, " + describe(tensor.shape) + " here");
+    const uint64_t size = tensor.dtype->size;
     for (const ShardRecord& shard : record->shards)
-      if (auto common = intersect(shard.box, tensor.box))
-        plan.push_back(ShardRead{&shard, &tensor, *std::move(common)});
+      for (const RegisteredPart& part : tensor.parts)
+        if (const auto common = intersect(shard.box, part.box))
+          plan.push_back(ShardRead{&shard, volume(shard.box.extent).value_or(0) * size, part.data,
+                                   StridedMap(shard.box, part.box, *common, part.strides, size)});
   }
   std::sort(plan.begin(), plan.end(), [](const ShardRead& a, const ShardRead& b) {
     return a.shard->file != b.shard->file ? a.shard->file < b.shard->file : a.shard->at < b.shard->at;
@@ -84,10 +87,11 @@ Result<ReadPlan> plan_reads(const Manifest& manifest, const Registry& registry) 
 Status execute_reads(Io& io, const std::string& checkpoint, const Manifest& manifest, const ReadPlan& plan) {
   Reader reader(io, checkpoint, manifest);
   for (const ShardRead& read : plan) {
-    RunWalker runs(read.shard->box, read.tensor->box, read.common, read.tensor->dtype->size);
-    while (const auto run = runs.next())
-      DL_TRY(reader.copy(read.shard->file, read.shard->at + run->source, run->length,
-                         read.tensor->data + run->destination));
+    Status outcome;
+    read.map.each(0, read.bytes, [&](uint64_t at, int64_t offset, uint64_t length) {
+      if (outcome) outcome = reader.copy(read.shard->file, read.shard->at + at, length, read.memory + offset);
+    });
+    DL_TRY(outcome);
   }
   return {};
 }

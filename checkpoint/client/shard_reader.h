@@ -7,16 +7,18 @@
 #include <vector>
 
 #include "checkpoint/client/registry.h"
+#include "checkpoint/client/strided.h"
 #include "checkpoint/format/manifest.h"
 #include "checkpoint/store/io.h"
 
 namespace dl::ckpt {
 
-// A stored shard of which a registered tensor wants a part.
+// A stored shard of which a registered part wants something.
 struct ShardRead {
-  const ShardRecord* shard = nullptr;        // in the manifest
-  const RegisteredTensor* tensor = nullptr;  // in the registry
-  Box common;
+  const ShardRecord* shard;  // in the manifest
+  uint64_t bytes;            // of the shard
+  unsigned char* memory;     // the part's first element
+  StridedMap map;
 };
 using ReadPlan = std::vector<ShardRead>;  // by file, then place in the file: each block is read once
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "checkpoint/client/strided.h"
 #include "checkpoint/format/user_block.h"
 #include "checkpoint/store/file.h"
 
@@ -16,15 +17,26 @@ namespace {
 struct Placed {
   uint64_t at;
   uint64_t bytes;
-  const unsigned char* data;
+  const WriteItem* item;
   uint64_t end() const { return at + bytes; }
+  bool dense() const { return item->strides.empty(); }
+  const unsigned char* data() const { return static_cast<const unsigned char*>(item->data); }
+  // Bytes [from, to) of the item's box in C order.
+  void copy(uint64_t from, uint64_t to, unsigned char* out) const {
+    if (dense()) {
+      std::memcpy(out, data() + from, to - from);
+    } else {
+      const Box& box = item->item.box;
+      StridedMap(box, box, box, item->strides, item->item.dtype->size).gather(from, to, data(), out);
+    }
+  }
 };
 
 std::vector<Placed> place(const Layout& layout, const std::vector<WriteItem>& items) {
   std::vector<Placed> placed;
   for (size_t i = 0; i < items.size(); ++i) {
     const uint64_t bytes = volume(items[i].item.box.extent).value_or(0) * items[i].item.dtype->size;
-    if (bytes > 0) placed.push_back(Placed{layout.at[i], bytes, static_cast<const unsigned char*>(items[i].data)});
+    if (bytes > 0) placed.push_back(Placed{layout.at[i], bytes, &items[i]});
   }
   std::sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) { return a.at < b.at; });
   return placed;
@@ -38,14 +50,15 @@ class BlockSource {
 
   const unsigned char* bytes(const Block& block) {
     while (next_ < placed_.size() && placed_[next_].end() <= block.at) ++next_;
-    if (next_ < placed_.size() && placed_[next_].at <= block.at && block.end() <= placed_[next_].end())
-      return placed_[next_].data + (block.at - placed_[next_].at);
+    if (next_ < placed_.size() && placed_[next_].dense() && placed_[next_].at <= block.at &&
+        block.end() <= placed_[next_].end())
+      return placed_[next_].data() + (block.at - placed_[next_].at);
     buffer_.resize(block.length);
     layout_.read_image(block.at, buffer_.data(), block.length);
     for (size_t i = next_; i < placed_.size() && placed_[i].at < block.end(); ++i) {
       const uint64_t begin = std::max(placed_[i].at, block.at);
       const uint64_t end = std::min(placed_[i].end(), block.end());
-      std::memcpy(buffer_.data() + (begin - block.at), placed_[i].data + (begin - placed_[i].at), end - begin);
+      placed_[i].copy(begin - placed_[i].at, end - placed_[i].at, buffer_.data() + (begin - block.at));
     }
     return buffer_.data();
   }

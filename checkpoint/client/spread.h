@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who writes which part of the replicated tensors: each byte once, about the same number of bytes on every rank. A pure
-// function of what all ranks know, so nobody has to be asked.
+// Who writes which part of what several ranks hold: each byte once, about the same number of bytes on every rank. A
+// pure function of what all ranks know, so nobody has to be asked.
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "checkpoint/format/box.h"
@@ -12,9 +11,9 @@
 namespace dl::ckpt {
 
 struct Replica {
-  std::string path;
-  Dims shape;
+  Box box;
   uint64_t element_size = 1;
+  std::vector<int> holders;  // rising; empty: every rank holds it
 };
 
 struct ReplicaPiece {
@@ -23,10 +22,14 @@ struct ReplicaPiece {
   Box box;
 };
 
-// Tensors larger than a rank's share (and than min_piece_bytes) are cut along dimension 0; the pieces then go, largest
-// first, to the rank that has least. The result is sorted by replica, then offset. `replicas` must be in the same order
-// everywhere.
+constexpr int kDefaultMaxFiles = 256;
+
+// Boxes larger than a rank's share (and than min_piece_bytes) are cut along dimension 0, and neighbours smaller than
+// that stay together; what results goes, largest first, to the rank of its holders that has least. At most max_writers
+// ranks, evenly spaced, are given anything, unless none of them holds it. The result is sorted by replica, then offset.
+// `replicas` must be in the same order everywhere.
 std::vector<ReplicaPiece> spread_replicas(const std::vector<Replica>& replicas, int world_size,
+                                          int max_writers = kDefaultMaxFiles,
                                           uint64_t min_piece_bytes = uint64_t{1} << 20);
 
 }  // namespace dl::ckpt

@@ -86,8 +86,13 @@ typedef enum dlckpt_dtype {
 
 /* Flags of dlckpt_tensor. */
 enum {
-  DLCKPT_REPLICATED = 1, /* every rank holds the same values; written once. offset and extent must be NULL */
-  DLCKPT_OPTIONAL = 2    /* restore leaves it alone, without error, if the checkpoint does not have it */
+  DLCKPT_REPLICATED = 1,  /* ranks that register the same box (all do, without offset and extent) hold the same values;
+                             one of them writes it. Different boxes must not overlap, and together cover the whole (2-D
+                             meshes, HSDP). All ranks give offset and extent, or none. */
+  DLCKPT_OPTIONAL = 2,    /* restore leaves it alone, without error, if the checkpoint does not have it */
+  DLCKPT_FROZEN = 4,      /* is not expected to change between saves: a hint */
+  DLCKPT_ANOTHER_PART = 8 /* adds a box of a tensor that this rank has registered already, instead of replacing it;
+                             dtype, shape and the other flags as before; the boxes must not overlap */
 };
 
 /* What dlckpt_want answers (bit set). */
@@ -135,6 +140,14 @@ void dlckpt_close(dlckpt_ctx* ctx);
  * (not collective), but all ranks must register the same paths before save and restore. */
 int dlckpt_tensor(dlckpt_ctx* ctx, const char* path, dlckpt_dtype dtype, int ndim, const int64_t* shape,
                   const int64_t* offset, const int64_t* extent, void* data, unsigned flags);
+
+/* The same for memory with gaps or in another order: stride_bytes[d] is the distance in bytes from one element of the
+ * box to the next in dimension d; it may be negative, or 0 (restore then leaves the last value there). data is the
+ * box's first element. Stored in C order like all others; restore puts each element back in its place and touches
+ * nothing between. stride_bytes NULL: C order without gaps. */
+int dlckpt_tensor_strided(dlckpt_ctx* ctx, const char* path, dlckpt_dtype dtype, int ndim, const int64_t* shape,
+                          const int64_t* offset, const int64_t* extent, const int64_t* stride_bytes, void* data,
+                          unsigned flags);
 
 /* Registers bytes of one rank: random states, data cursors, JSON. Copied at once; set again before each save.
  * per_rank = 0: rank 0's copy counts, and every rank finds it after restore. per_rank = 1: each rank saves its own;

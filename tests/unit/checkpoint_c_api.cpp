@@ -201,6 +201,7 @@ TEST(CheckpointC, WrongArgumentsAreRefusedAndNothingIsDone) {
   ctx = open_c(dir.path());
   float w[4] = {};
   const int64_t shape[] = {4}, negative[] = {-1}, two[] = {2}, three[] = {3}, zero[] = {0};
+  const int64_t far[] = {INT64_MIN};
   const int64_t huge[] = {int64_t{1} << 40, int64_t{1} << 40};
   int64_t many[40];
   std::fill(std::begin(many), std::end(many), 1);
@@ -224,7 +225,8 @@ TEST(CheckpointC, WrongArgumentsAreRefusedAndNothingIsDone) {
       {"offset alone", dlckpt_tensor(ctx, "w", DLCKPT_F32, 1, shape, two, nullptr, w, 0)},
       {"outside", dlckpt_tensor(ctx, "w", DLCKPT_F32, 1, shape, two, three, w, 0)},
       {"negative offset", dlckpt_tensor(ctx, "w", DLCKPT_F32, 1, shape, negative, two, w, 0)},
-      {"replicated part", dlckpt_tensor(ctx, "w", DLCKPT_F32, 1, shape, two, two, w, DLCKPT_REPLICATED)},
+      {"another part of nothing", dlckpt_tensor(ctx, "w", DLCKPT_F32, 1, shape, two, two, w, DLCKPT_ANOTHER_PART)},
+      {"huge stride", dlckpt_tensor_strided(ctx, "w", DLCKPT_F32, 1, shape, nullptr, nullptr, far, w, 0)},
       {"NULL data", dlckpt_tensor(ctx, "w", DLCKPT_F32, 1, shape, nullptr, nullptr, nullptr, 0)},
       {"unknown flag", dlckpt_tensor(ctx, "w", DLCKPT_F32, 1, shape, nullptr, nullptr, w, 64)},
       {"NULL blob", dlckpt_blob(ctx, "b", nullptr, 3, 0)},

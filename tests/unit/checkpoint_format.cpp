@@ -248,16 +248,17 @@ TEST(CheckpointSpread, EachReplicaIsWrittenOnceAndBytesAreBalanced) {
     for (size_t i = 1 + random() % 30; i > 0; --i) {
       Dims shape;
       for (size_t d = random() % 4; d > 0; --d) shape.push_back(random() % 40);
-      replicas.push_back(Replica{"t" + std::to_string(i), shape, 4});
+      replicas.push_back(Replica{whole(shape), 4, {}});
       total += *volume(shape) * 4;
     }
     const int world = 1 + static_cast<int>(random() % 9);
     constexpr uint64_t kMinPiece = 1000;
-    const auto pieces = spread_replicas(replicas, world, kMinPiece);
+    const int writers = 1 + static_cast<int>(random() % static_cast<unsigned>(world));
+    const auto pieces = spread_replicas(replicas, world, writers, kMinPiece);
     std::vector<std::vector<Box>> boxes(replicas.size());
     std::vector<uint64_t> load(static_cast<size_t>(world));
     for (const ReplicaPiece& piece : pieces) {
-      ASSERT_TRUE(within(piece.box, replicas[piece.replica].shape));
+      ASSERT_TRUE(within(piece.box, replicas[piece.replica].box.extent));
       boxes[piece.replica].push_back(piece.box);
       const uint64_t bytes = *volume(piece.box.extent) * 4;
       load[static_cast<size_t>(piece.rank)] += bytes;
@@ -265,13 +266,39 @@ TEST(CheckpointSpread, EachReplicaIsWrittenOnceAndBytesAreBalanced) {
     }
     for (size_t i = 0; i < replicas.size(); ++i) {
       EXPECT_FALSE(boxes[i].empty());  // also an empty tensor is in the file
-      EXPECT_TRUE(check_cover(replicas[i].shape, boxes[i]));
+      EXPECT_TRUE(check_cover(replicas[i].box.extent, boxes[i]));
     }
-    EXPECT_LE(*std::max_element(load.begin(), load.end()), total / static_cast<uint64_t>(world) + largest);
-    const auto again = spread_replicas(replicas, world, kMinPiece);
+    // Neighbours of up to kMinPiece stay together.
+    EXPECT_LE(*std::max_element(load.begin(), load.end()),
+              total / static_cast<uint64_t>(writers) + std::max(largest, kMinPiece));
+    EXPECT_LE(std::count_if(load.begin(), load.end(), [](uint64_t bytes) { return bytes > 0; }), writers);
+    const auto again = spread_replicas(replicas, world, writers, kMinPiece);
     ASSERT_EQ(again.size(), pieces.size());
     for (size_t i = 0; i < pieces.size(); ++i)
       EXPECT_TRUE(again[i].rank == pieces[i].rank && again[i].box == pieces[i].box);
+  }
+}
+
+TEST(CheckpointSpread, ABoxIsWrittenByRanksThatHoldIt) {
+  // A mesh of 4 x 2: ranks 2r and 2r+1 hold the same rows; and a bound of 3 writers, 0, 2 and 5.
+  std::vector<Replica> replicas;
+  for (int row = 0; row < 4; ++row) replicas.push_back(Replica{{{row * 100, 0}, {100, 10}}, 4, {2 * row, 2 * row + 1}});
+  for (const int writers : {8, 3}) {
+    const auto pieces = spread_replicas(replicas, 8, writers, 100);
+    std::vector<Box> boxes;
+    std::vector<uint64_t> load(8);
+    for (const ReplicaPiece& piece : pieces) {
+      boxes.push_back(piece.box);
+      const auto& holders = replicas[piece.replica].holders;
+      EXPECT_TRUE(std::find(holders.begin(), holders.end(), piece.rank) != holders.end());
+      load[static_cast<size_t>(piece.rank)] += *volume(piece.box.extent);
+    }
+    EXPECT_TRUE(check_cover({400, 10}, boxes));
+    if (writers == 8) {
+      EXPECT_EQ(load, std::vector<uint64_t>(8, 500));
+    } else {
+      EXPECT_EQ(load, (std::vector<uint64_t>{1000, 0, 1000, 0, 0, 1000, 1000, 0}));  // 6: none of 6 and 7 is a writer
+    }
   }
 }
 

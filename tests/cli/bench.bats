@@ -1,0 +1,53 @@
+#!/usr/bin/env bats
+# The bench of checkpoints works, at tiny sizes: its figures mean nothing here, and no target is held.
+
+setup() {
+  run=${top_srcdir:?}/tests/bench/checkpoint/run
+  [ -x "${top_builddir:?}/tests/bench/checkpoint/checkpoint_driver" ] || skip "the bench's program is not built (no libhdf5?)"
+  dir=$BATS_TEST_TMPDIR/bench
+  [ "$(stat -f -c %T "$BATS_TEST_TMPDIR")" != tmpfs ] || skip "the temporary folder is in memory, and the bench measures disks"
+}
+
+# measured ARGUMENTS...: runs the bench; missed targets (status 1) are no failure. The rows are in $dir/rows.
+measured() {
+  local status=0
+  "$run" --tiny --json --dir "$dir" "$@" >"$BATS_TEST_TMPDIR/rows" 2>"$BATS_TEST_TMPDIR/err" || status=$?
+  [ "$status" -le 1 ] || { cat "$BATS_TEST_TMPDIR/err"; false; }
+}
+
+@test "the checkpoint bench answers with all rows, and names the peers it could not measure" {
+  DL_BENCH_PYTHON=none measured
+  jq -e 'length > 60 and all(.[]; has("name") and has("ours") and has("other") and has("unit") and has("ratio") and has("target")
+    and has("met")) and (map(.name) | unique | length) == length' "$BATS_TEST_TMPDIR/rows"
+  # Every row has figures, or says why not.
+  jq -e 'all(.[]; (.ours > 0 and .other > 0 and .ratio > 0) or (.note | length > 0))' "$BATS_TEST_TMPDIR/rows"
+  jq -e 'any(.[]; .name == "durable-1g-large.save-ours.hdf5" and .ratio > 0)' "$BATS_TEST_TMPDIR/rows"
+  jq -e 'any(.[]; .name == "durable-1g-large.save-ours.torch" and .note == "no Python with NumPy" and .met == null)' "$BATS_TEST_TMPDIR/rows"
+  [ -s "$dir/results/table.md" ]
+  grep -q '</svg>' "$dir/results/figure.svg"
+  [ -z "$(find "$dir" -name 'data-*')" ]
+}
+
+@test "the checkpoint bench goes on where it was interrupted" {
+  DL_BENCH_PYTHON=none measured --only verify
+  DL_BENCH_PYTHON=none measured --only verify
+  [ "$(grep -c measuring "$BATS_TEST_TMPDIR/err")" -eq 0 ]
+  DL_BENCH_PYTHON=none measured --only verify --anew
+  grep -q measuring "$BATS_TEST_TMPDIR/err"
+}
+
+@test "the checkpoint bench measures PyTorch beside us" {
+  /usr/bin/python3 -c 'import numpy, torch' 2>/dev/null || skip "Debian's Python has no torch"
+  DL_BENCH_PYTHON=/usr/bin/python3 measured --only durable-10m
+  jq -e 'any(.[]; .name == "durable-10m.save-ours.torch" and .ratio > 0)' "$BATS_TEST_TMPDIR/rows"
+  DL_BENCH_PYTHON=/usr/bin/python3 measured --only training
+  jq -e 'any(.[]; .name == "training.seconds-async-10.torch" and .ratio > 0)' "$BATS_TEST_TMPDIR/rows"
+}
+
+@test "the checkpoint bench refuses a wrong command line with status 2" {
+  for line in '--nonsense' '--only nonsense' '--record --quick'; do
+    # shellcheck disable=SC2086
+    run "$run" $line --dir "$dir"
+    [ "$status" -eq 2 ]
+  done
+}

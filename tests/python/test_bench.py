@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the benches share: targets, order of the runs, records, tables and plots. Nothing is measured here."""
+import os
+import sys
+import xml.dom.minidom
+
+import support
+
+sys.path.insert(0, os.path.join(support.SOURCE, "tests", "bench", "lib"))
+from dlbench import disk, machine, record, rows, samples, svg  # noqa: E402
+
+
+def row(ours, other, target, note=""):
+    return rows.Row("a.b", "what", "peer", "GB/s", target, samples.Series(ours), samples.Series(other) if other else None, note)
+
+
+class Rows(support.Case):
+    def test_ratio_is_that_of_the_medians_and_decides_the_target(self):
+        self.assertEqual(row([1, 9, 2], [1, 1, 4], ">= 2").ratio, 2)
+        for target, ratio, met in ((">= 0.9", 0.9, True), (">= 0.9", 0.89, False), ("<= 1.1", 1.1, True), ("<= 1.1", 1.2, False)):
+            self.assertEqual(row([ratio], [1], target).met, met)
+
+    def test_without_a_target_or_a_peer_nothing_is_met_or_missed(self):
+        self.assertIsNone(row([1], [1], None).met)
+        self.assertIsNone(row([1], None, ">= 1", "not installed").met)
+        self.assertIn("not installed", rows.text_table([row([1], None, ">= 1", "not installed")]))
+
+    def test_a_malformed_target_is_refused(self):
+        with self.assertRaises(ValueError):
+            rows.holds("about 3", 3)
+
+    def test_numbers_have_three_digits_and_no_exponent(self):
+        for value, text in ((0, "0"), (1234.6, "1235"), (12.34, "12.3"), (1.234, "1.23"), (0.1234, "0.123"),
+                            (0.0123, "0.0123")):
+            self.assertEqual(rows.number(value), text)
+
+
+class Samples(support.Case):
+    def test_subjects_take_turns_in_other_orders_and_the_warm_up_does_not_count(self):
+        order = []
+
+        def subject(name):
+            def once(number):
+                order.append(name)
+                return {"time": number}
+            return once
+
+        found = samples.alternate({name: subject(name) for name in "abc"}, 5, 1, lambda *_: None)
+        self.assertEqual(found["time/a"], [1, 2, 3, 4, 5])
+        rounds = ["".join(order[i:i + 3]) for i in range(0, 18, 3)]
+        self.assertTrue(all(sorted(one) == list("abc") for one in rounds))
+        self.assertGreaterEqual(len(set(rounds)), 5)
+
+
+class Records(support.Case):
+    def test_a_record_is_found_again_unless_it_is_of_something_else_or_old(self):
+        path = os.path.join(self.folder, "r.json")
+        record.Record(path, "k", 1000).put("group", {"values": {}})
+        self.assertIsNotNone(record.Record(path, "k", 2000).get("group"))
+        self.assertIsNone(record.Record(path, "other", 2000).get("group"))
+        self.assertIsNone(record.Record(path, "k", 1000000).get("group"))
+        with open(path, "w") as file:
+            file.write("{")
+        self.assertIsNone(record.Record(path, "k", 2000).get("group"))
+
+    def test_a_fragment_is_replaced_and_the_rest_left_alone(self):
+        path = os.path.join(self.folder, "README.md")
+        with open(path, "w") as file:
+            file.write("a\n<!-- x begin: made by it -->\nold\n\nold\n<!-- x end -->\nb\n")
+        record.replace_fragment(path, "x", "new\n")
+        with open(path) as file:
+            self.assertEqual(file.read(), "a\n<!-- x begin: made by it -->\nnew\n<!-- x end -->\nb\n")
+        with self.assertRaises(ValueError):
+            record.replace_fragment(path, "y", "new")
+
+
+class Plots(support.Case):
+    def test_a_picture_is_well_formed_and_shows_every_label(self):
+        series = samples.Series([1.0, 2.0, 3.0])
+        panels = [svg.Bars("Title <1>", "GB/s", [svg.Bar("we & you", series, "ours")]),
+                  svg.Lines("Lines", "x", "y", [svg.Line("line", [("3", series), ("10", series)], 0)])]
+        text = svg.picture(panels, "for those who do not see", "caption")
+        shown = "".join(node.data for node in walk(xml.dom.minidom.parseString(text)) if node.nodeType == node.TEXT_NODE)
+        for part in ("Title <1>", "we & you", "GB/s", "line", "caption", "prefers-color-scheme: dark"):
+            self.assertIn(part, shown)
+
+    def test_ticks_are_round_and_reach_the_highest_value(self):
+        for high in (0.003, 0.9, 1, 4.2, 97, 1234):
+            ticks = svg.nice_ticks(high)
+            self.assertEqual(ticks[0], 0)
+            self.assertGreaterEqual(ticks[-1], high * 0.999)
+            self.assertTrue(4 <= len(ticks) <= 8, ticks)
+
+
+class PageCache(support.Case):
+    def test_a_file_that_was_made_cold_has_no_page_in_the_cache(self):
+        if machine.in_memory(self.folder):
+            self.skipTest("the temporary folder is in memory")
+        path = os.path.join(self.folder, "file")
+        with open(path, "wb") as file:
+            file.write(os.urandom(1 << 20))
+        disk.make_cold(path)
+        self.assertEqual(disk.resident_bytes(path), 0)
+        with open(path, "rb") as file:
+            file.read()
+        self.assertGreater(disk.resident_bytes(path), 0)
+
+
+def walk(node):
+    yield node
+    for child in node.childNodes:
+        yield from walk(child)
+
+
+if __name__ == "__main__":
+    support.main()

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "checkpoint/format/hash.h"
-#include "checkpoint/transport/sha256.h"
+#include "checkpoint/transport/hmac.h"
 
 namespace dl::ckpt::wire {
 

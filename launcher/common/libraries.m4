@@ -14,5 +14,6 @@ AC_DEFUN([DL_CHECK_LIBRARIES], [
   CXXFLAGS=$dl_save_cxxflags
   PKG_CHECK_MODULES([UV], [libuv >= 1.40], [], [AC_MSG_ERROR([libuv not found: install libuv1-dev (Debian) or libuv-devel])])
   PKG_CHECK_MODULES([XXHASH], [libxxhash >= 0.8.0], [], [AC_MSG_ERROR([xxhash not found: install libxxhash-dev (Debian) or xxhash-devel])])
+  PKG_CHECK_MODULES([NETTLE], [nettle >= 3.4], [], [AC_MSG_ERROR([nettle not found: install nettle-dev (Debian) or nettle-devel])])
   DL_SUMMARY_ADD([libraries], [fmt, toml++, nlohmann-json, CLI11, libuv $($PKG_CONFIG --modversion libuv), xxhash $($PKG_CONFIG --modversion libxxhash)])
 ])

@@ -9,7 +9,7 @@
 #include <random>
 
 #include "checkpoint/client/group.h"
-#include "checkpoint/transport/sha256.h"
+#include "checkpoint/transport/hmac.h"
 #include "checkpoint/transport/tcp_exchange.h"
 #include "checkpoint/transport/wire.h"
 #include "tests/unit/checkpoint_support.h"
@@ -30,10 +30,7 @@ std::string hex(const Digest& digest) {
   return text;
 }
 
-TEST(CheckpointExchange, Sha256AndHmacGiveThePublishedDigests) {
-  EXPECT_EQ(hex(sha256("")), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-  EXPECT_EQ(hex(sha256("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-  EXPECT_EQ(hex(sha256(std::string(1000000, 'a'))), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+TEST(CheckpointExchange, HmacGivesThePublishedDigests) {
   // RFC 4231, cases 1, 2 and 6 (a key longer than a chunk).
   EXPECT_EQ(hex(hmac_sha256(std::string(20, '\x0b'), "Hi There")),
             "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");

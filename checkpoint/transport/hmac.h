@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HMAC-SHA256 (RFC 2104, FIPS 180-4): by it two ranks prove to one another that they know the run's secret.
+// HMAC-SHA256 (RFC 2104, FIPS 180-4; nettle's): by it two ranks prove to one another that they know the run's secret.
 #pragma once
 
 #include <array>
@@ -9,7 +9,6 @@ namespace dl::ckpt {
 
 using Digest = std::array<unsigned char, 32>;
 
-Digest sha256(std::string_view bytes);
 Digest hmac_sha256(std::string_view key, std::string_view bytes);
 // In a time that does not depend on where they differ.
 bool same_digest(const Digest& a, const Digest& b);

@@ -13,7 +13,7 @@ from .errors import Error, InternalError, InvalidError, MismatchError, StateErro
 from .objects import DefaultRandomEntry, Entry, entry
 from .settings import Every, find_settings
 from .signals import StopSignals
-from .store import Store
+from .store import Peeked, Store, peek
 from .world import World, find_run_id, find_world
 
 EXIT_SAVED = 75
@@ -72,26 +72,34 @@ def attach(*, dir: Optional[str] = None, every: Every = None, keep: int = 0, rng
     for name in ("state",):
         if name in objects:
             raise InvalidError("attach(%s=...): this name is used by job.state; choose another" % name)
-    world = find_world(rank, world_size)
-    settings = find_settings(dir, every, keep)
     entries: List[Entry] = [entry(name, value) for name, value in objects.items() if value is not None]
     if rng:
         entries.append(DefaultRandomEntry("default random generators", None))
-    job = Job(world, entries, final_save)
+    job = open_job(find_world(rank, world_size), dir=dir, every=every, keep=keep, final_save=final_save, run_id=run_id,
+                   timeout=timeout)
+    job._start(entries, strict)
+    return job
+
+
+def open_job(world: World, *, dir: Optional[str], every: Every, keep: int, final_save: bool, run_id: Optional[str],
+             timeout: float) -> "Job":
+    """A job whose directory is open and which knows no objects yet; for attach() and for the adapters of frameworks."""
+    settings = find_settings(dir, every, keep)
+    job = Job(world, final_save)
     if settings.dir is None:
         job._say("no checkpoint directory (--dl-checkpoint, DL_CHECKPOINT_DIR or attach(dir=...)): training without saving")
         return job
     if settings.remark:
         job._say(settings.remark)
-    context = Context(settings.dir, rank=world.rank, world_size=world.size, run_id=run_id or find_run_id(world),
-                      every_s=settings.interval.seconds, every_steps=settings.interval.steps, keep=settings.keep,
-                      timeout_s=timeout)
+    job._dir = settings.dir
+    job._context = Context(settings.dir, rank=world.rank, world_size=world.size, run_id=run_id or find_run_id(world),
+                           every_s=settings.interval.seconds, every_steps=settings.interval.steps, keep=settings.keep,
+                           timeout_s=timeout)
     if settings.interval.seconds and os.environ.get("DL_PROGRESS"):
         job._say("every= by time is for dlrun to do, so that all learners save at the same train step: ask for it at submission "
                  "(--dl-checkpoint=PATH,every=10m), or use train steps (every='50steps')")
     elif settings.interval.seconds and world.size > 1:
         job._say("every= by time needs dlrun where there are several learners; use every='50steps' or the like")
-    job._start(context, settings.dir, strict)
     return job
 
 
@@ -103,12 +111,13 @@ class Job:
     world       (rank, size)
     """
 
-    def __init__(self, world: World, entries: List[Entry], final_save: bool) -> None:
+    def __init__(self, world: World, final_save: bool) -> None:
         self.state: Dict[str, Any] = {}
         self.train_step = 0
         self.world = world
         self.restored = False
-        self._entries = entries
+        self._entries: List[Entry] = []
+        self._dir = ""
         self._final_save = final_save
         self._context: Optional[Context] = None
         self._store: Optional[Store] = None
@@ -210,16 +219,20 @@ class Job:
         if self.world.rank == 0:
             _log(text)
 
-    def _start(self, context: Context, dir: str, strict: bool) -> None:
-        store = Store(context, self.world, self._entries, self.state, strict)
+    def _start(self, entries: List[Entry], strict: bool) -> None:
+        """Takes the objects in, and restores them if there is a checkpoint. Lets go of the directory on an error."""
+        self._entries = entries
+        if self._context is None:
+            return
+        store = Store(self._context, self.world, entries, self.state, strict)
         try:
             store.encode(0)  # what cannot be stored is refused now, not after hours at the first save
             restored = store.restore()
         except MismatchError as error:
-            context.close()
-            raise MismatchError("%s: %s" % (dir, error)) from error
+            self.close()
+            raise MismatchError("%s: %s" % (self._dir, error)) from error
         except BaseException:
-            context.close()
+            self.close()
             raise
         if restored is not None:
             self.restored = True
@@ -228,10 +241,14 @@ class Job:
                 self._say(note)
             learners = "" if restored.world_size == self.world.size else " (saved by %d learners, now %d)" % (
                 restored.world_size, self.world.size)
-            self._say("resumed at train step %d from %s%s" % (restored.step, dir, learners))
-        self._context, self._store = context, store
+            self._say("resumed at train step %d from %s%s" % (restored.step, self._dir, learners))
+        self._store = store
         # Before the interpreter takes modules apart: a context that is closed late could not give up its lease.
         atexit.register(self.close)
+
+    def _peek(self) -> Optional[Peeked]:
+        """Collective. What the newest checkpoint that verifies says, before any object is known; None if there is none."""
+        return None if self._context is None else peek(self._context)
 
     def _save(self) -> None:
         if self._store is None:

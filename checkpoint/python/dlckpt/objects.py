@@ -257,6 +257,7 @@ def entry(name: str, value: Any) -> Entry:
     torch = sys.modules.get("torch")
     if torch is not None:
         from . import torch_adapter
+        value = torch_adapter.unwrap_accelerate(value)
         if isinstance(value, torch.nn.Module):
             return ModuleEntry(name, value)
         if isinstance(value, torch.optim.Optimizer):

@@ -29,6 +29,41 @@ class Restored(NamedTuple):
     notes: List[str]
 
 
+class Peeked(NamedTuple):
+    """A checkpoint's train step, its STATE and RANK as written, and a remark of libdlckpt's for the user or ""."""
+
+    step: int
+    shared: Dict[str, Any]
+    own: Optional[Dict[str, Any]]
+    note: str
+
+
+def peek(context: Context) -> Optional[Peeked]:
+    """Collective. The two records of the newest checkpoint that verifies, with nothing restored; None if there is none."""
+    try:
+        step, note = context.restore()
+    except NotFoundError:
+        return None
+    return _read_blobs(context, step, note)
+
+
+def _read_blobs(context: Context, step: int, note: str) -> Peeked:
+    try:
+        shared = json.loads(context.get_blob(STATE_BLOB))
+    except NotFoundError:
+        raise MismatchError("the checkpoint of train step %d was not written through dlckpt.attach(): it holds no state of "
+                            "Python objects" % step) from None
+    try:
+        own = json.loads(context.get_blob(RANK_BLOB))
+    except NotFoundError:
+        own = None
+    for record in (shared, own):
+        if record is not None and record.get("schema") != SCHEMA:
+            raise MismatchError("the checkpoint of train step %d has schema %s of dlckpt.attach(); this version reads %d" %
+                                (step, record.get("schema"), SCHEMA))
+    return Peeked(step, shared, own, note)
+
+
 class Store:
     """Saves and restores a fixed set of entries through one context. ``state`` is job.state, the user's dict."""
 
@@ -122,41 +157,24 @@ class Store:
         Twice through libdlckpt: which tensors there are (an optimizer has none before its first step) is known only from
         STATE, which the first pass, without any tensor registered, brings."""
         self._forget_all()
-        notes: List[str] = []
-        try:
-            step, note = self._context.restore()
-        except NotFoundError:
+        peeked = peek(self._context)
+        if peeked is None:
             return None
+        notes: List[str] = []
         while True:
+            step, shared, own, note = peeked
             notes += [note] if note else []
-            shared, own = self._read_blobs(step)
             skipped = self._check(step, shared, own, notes)
             finishers, restored = self._register_targets(shared, skipped)
             found, note = self._context.restore(step)
             if found == step:
                 break
-            step = found
+            peeked = _read_blobs(self._context, found, note)
         for finish in finishers:
             finish()
         self._apply(shared, own, restored, skipped, notes)
         self._forget_all()
         return Restored(step, int(shared.get("world_size", 0)), notes)
-
-    def _read_blobs(self, step: int) -> Tuple[Dict[str, Any], Optional[Dict[str, Any]]]:
-        try:
-            shared = json.loads(self._context.get_blob(STATE_BLOB))
-        except NotFoundError:
-            raise MismatchError("the checkpoint of train step %d was not written through dlckpt.attach(): it holds no state of "
-                                "Python objects" % step) from None
-        try:
-            own = json.loads(self._context.get_blob(RANK_BLOB))
-        except NotFoundError:
-            own = None
-        for record in (shared, own):
-            if record is not None and record.get("schema") != SCHEMA:
-                raise MismatchError("the checkpoint of train step %d has schema %s of dlckpt.attach(); this version reads %d" %
-                                    (step, record.get("schema"), SCHEMA))
-        return shared, own
 
     def _check(self, step: int, shared: Dict[str, Any], own: Optional[Dict[str, Any]], notes: List[str]) -> Set[str]:
         """Raises MismatchError with all that does not fit; returns the names of entries without a saved state."""

@@ -104,6 +104,12 @@ def unwrap(module: torch.nn.Module) -> torch.nn.Module:
             return module
 
 
+def unwrap_accelerate(value: Any) -> Any:
+    """The optimizer or scheduler inside those of Hugging Face Accelerate."""
+    inner = {"AcceleratedOptimizer": "optimizer", "AcceleratedScheduler": "scheduler"}.get(type(value).__name__)
+    return getattr(value, inner) if inner is not None and type(value).__module__.startswith("accelerate.") else value
+
+
 def is_scheduler(value: Any) -> bool:
     """True for torch's learning rate schedulers (their base class was renamed in torch 2.0; ReduceLROnPlateau had none)."""
     lr_scheduler = torch.optim.lr_scheduler

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints for the Trainer of Hugging Face Transformers (version 4.40 or newer)::
+
+    checkpoints = dlckpt.huggingface.DlckptCallback("ckpt", every="50steps")
+    trainer = Trainer(model=model, args=args, train_dataset=data, callbacks=[checkpoints])
+    trainer.train(resume_from_checkpoint=checkpoints.resume(trainer))
+
+The Trainer's own checkpoints (save_strategy, save_steps) are not needed for that and may be switched off with
+save_strategy="no"; they still work.
+"""
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import tempfile
+from typing import Any, Dict, List, Optional
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer_callback import ExportableState
+
+from . import codec
+from .errors import InternalError, InvalidError, MismatchError
+from .job import Job, open_job
+from .objects import DefaultRandomEntry, Entry, StatefulEntry, entry
+from .settings import Every
+from .world import World
+
+
+class DlckptCallback(TrainerCallback):
+    """Saves model, optimizer, scheduler, gradient scaler, random states and the Trainer's own state when that is due, between two
+    train steps; when the job is asked to stop it saves, lets the other callbacks end, and raises SystemExit, as Job.steps()
+    does. At the end of the training it saves once more.
+
+    dir, every, keep, strict, final_save, timeout    as for dlckpt.attach()
+
+    ``job`` is the dlckpt.Job while training runs: job.state for values of your own.
+
+    A resumed training goes on at the exact train step: with as many learners as before, and a data set whose items do not
+    depend on random numbers drawn in the main process, with the same weights bit for bit as if it had not been interrupted.
+
+    Not for DeepSpeed, whose engine keeps the state to itself (InvalidError).
+    """
+
+    def __init__(self, dir: Optional[str] = None, *, every: Every = None, keep: int = 0, strict: bool = True,
+                 final_save: bool = True, timeout: float = 0.0) -> None:
+        self.job: Optional[Job] = None
+        self._options: Dict[str, Any] = dict(dir=dir, every=every, keep=keep, final_save=final_save, timeout=timeout)
+        self._strict = strict
+        self._trainer: Any = None
+        self._folder: Optional[str] = None
+        self._random: Optional[DefaultRandomEntry] = None
+        self._random_state: Any = None
+
+    def resume(self, trainer: Any) -> Optional[str]:
+        """Collective; call it right before trainer.train(), with its result as resume_from_checkpoint. Opens the directory and
+        finds the newest checkpoint that verifies: a folder with the Trainer's state of then, which train() wants to see (it is
+        removed again), or None if there is none. Raises what dlckpt.attach() raises."""
+        if trainer.is_deepspeed_enabled:
+            raise InvalidError("DlckptCallback cannot save what DeepSpeed holds; use DeepSpeed's own checkpoints")
+        if self not in trainer.callback_handler.callbacks:
+            raise InvalidError("DlckptCallback.resume(trainer): the callback is not one of the trainer's callbacks")
+        if self.job is not None:
+            self.job.close()
+        self._trainer = trainer
+        args = trainer.args
+        self.job = open_job(World(args.process_index, args.world_size), run_id=None, **self._options)
+        try:
+            peeked = self.job._peek()
+        except BaseException:
+            self.job.close()
+            raise
+        # What train() would load from files comes from the checkpoint in on_train_begin().
+        trainer._load_from_checkpoint = lambda *_args, **_kwargs: None
+        if peeked is None:
+            return None
+        stored = peeked.shared["objects"].get("trainer")
+        if stored is None:
+            self.job.close()
+            raise MismatchError("the checkpoint of train step %d was not written by DlckptCallback" % peeked.step)
+        self._folder = tempfile.mkdtemp(prefix="dlckpt-trainer-")
+        with open(os.path.join(self._folder, "trainer_state.json"), "w", encoding="utf-8") as file:
+            json.dump(codec.decode(stored, _no_arrays), file)
+        return self._folder
+
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        if self.job is None or self._trainer is None:
+            raise InvalidError("DlckptCallback: start the training with trainer.train(resume_from_checkpoint=callback.resume(trainer))")
+        trainer = self._trainer
+        trainer.__dict__.pop("_load_from_checkpoint", None)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+        entries: List[Entry] = [entry("model", trainer.model), entry("optimizer", kwargs["optimizer"]),
+                                entry("scheduler", kwargs["lr_scheduler"]), StatefulEntry("trainer", _TrainerState(trainer))]
+        scaler = getattr(trainer.accelerator, "scaler", None)
+        if scaler is not None:
+            entries.append(entry("scaler", scaler))
+        self._random = DefaultRandomEntry("default random generators", None)
+        self.job._start(entries + [self._random], self._strict)
+        # The Trainer draws random numbers before its first train step (for the order of the data): restored in on_step_begin().
+        self._random_state = self._random.capture() if self.job.restored else None
+        if self.job.restored and self.job.train_step != state.global_step:
+            raise InternalError("the Trainer goes on at train step %d, the checkpoint is of %d" %
+                                (state.global_step, self.job.train_step))
+        if self.job.restored and state.global_step >= state.max_steps:
+            # The training is done, but Trainer looks at max_steps only after a train step.
+            trainer._run_epoch = lambda *_args, **_kwargs: None
+            control.should_training_stop = True
+
+    def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        # Not at the end of a step: its logs and evaluations come after that, and belong into the checkpoint.
+        if self.job is None:
+            return
+        if self._random is not None and self._random_state is not None:
+            self._random.apply(self._random_state)
+            self._random_state = None
+        self.job.train_step = state.global_step
+        try:
+            self.job.check()
+        except SystemExit:
+            self.job = None
+            self._trainer.callback_handler.on_train_end(args, state, control)
+            raise
+
+    def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        if self.job is not None:
+            self._trainer.__dict__.pop("_run_epoch", None)
+            self.job.train_step = state.global_step
+            self.job.finish()
+            self.job = None
+
+
+class _TrainerState:
+    """The Trainer's own state; given back by train() itself, from the file that resume() made."""
+
+    def __init__(self, trainer: Any) -> None:
+        self._trainer = trainer
+
+    def state_dict(self) -> Dict[str, Any]:
+        state = self._trainer.state
+        callbacks: Dict[str, Any] = {}
+        for callback in self._trainer.callback_handler.callbacks + [self._trainer.control]:
+            if isinstance(callback, ExportableState):
+                callbacks.setdefault(type(callback).__name__, []).append(callback.state())
+        fields = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
+        fields["stateful_callbacks"] = {name: states[0] if len(states) == 1 else states for name, states in callbacks.items()}
+        return dict(json.loads(json.dumps(fields)))
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        pass
+
+
+def _no_arrays(reference: Dict[str, Any]) -> Any:
+    raise MismatchError("the Trainer's state in the checkpoint holds an array")
+
+
+__all__ = ["DlckptCallback"]

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints for the Trainer of Lightning (version 2)::
+
+    checkpoints = dlckpt.lightning.DlckptCallback("ckpt", every="50steps")
+    trainer = lightning.Trainer(max_steps=1000, callbacks=[checkpoints])
+    trainer.fit(model, loader, ckpt_path=checkpoints.resume())
+
+Lightning goes on in the middle of a data epoch only if the loader has state_dict() and load_state_dict(). Loader is one; it takes
+its batches from dlckpt.GlobalBatches, so that no sample is trained twice or left out, at any number of learners::
+
+    loader = dlckpt.lightning.Loader(dataset, dlckpt.GlobalBatches(len(dataset), 64))
+"""
+from __future__ import annotations
+
+import enum
+import os
+import signal
+import threading
+from collections.abc import Mapping
+from typing import Any, Dict, Optional
+
+from torch.utils.data import DataLoader
+
+try:
+    from lightning.fabric.plugins import CheckpointIO
+    from lightning.pytorch import Callback
+except ImportError:  # the same, installed under its older name
+    from lightning_fabric.plugins import CheckpointIO
+    from pytorch_lightning import Callback
+
+from . import codec, committed
+from .errors import InternalError
+from .job import Job, open_job
+from .objects import DefaultRandomEntry, StatefulEntry
+from .samplers import GlobalBatches
+from .settings import Every, find_settings
+from .world import World
+
+
+class DlckptCallback(Callback):  # type: ignore[misc]
+    """Saves all that Lightning puts into a checkpoint (module, optimizers, schedulers, loops, callbacks, loader, precision), and the
+    random states of each learner, when that is due, at the end of a train step; when the job is asked to stop it saves and
+    raises SystemExit, as Job.steps() does, and Lightning tears down. At the end of the training it saves once more.
+
+    dir, every, keep, strict, final_save, timeout    as for dlckpt.attach()
+
+    ``job`` is the dlckpt.Job while training runs. With the same number of learners and a loader that can go on where it was,
+    a resumed training ends with the same weights bit for bit as one that was not interrupted.
+
+    Not for strategies that divide the module (FSDP, DeepSpeed): StateError at the start.
+    """
+
+    def __init__(self, dir: Optional[str] = None, *, every: Every = None, keep: int = 0, strict: bool = True,
+                 final_save: bool = True, timeout: float = 0.0) -> None:
+        self.job: Optional[Job] = None
+        self._options: Dict[str, Any] = dict(dir=dir, every=every, keep=keep, final_save=final_save, timeout=timeout)
+        self._strict = strict
+        self._dir = find_settings(dir, every, keep).dir
+        self._entry = _TrainerEntry()
+        self._random = DefaultRandomEntry("default random generators", None)
+        self._random_state: Any = None
+
+    def resume(self) -> Optional[str]:
+        """What to give to trainer.fit() as ckpt_path: the checkpoint directory if there is a checkpoint, else None. fit() loads
+        the newest that verifies; it raises what dlckpt.attach() raises."""
+        return self._dir if self._dir is not None and committed.checkpoints(self._dir) else None
+
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        if stage == "fit":
+            self._entry.trainer, self._entry.loaded = trainer, None
+            trainer.strategy.checkpoint_io = _Io(self, trainer.strategy.checkpoint_io)
+
+    def _load(self) -> Dict[str, Any]:
+        """Collective, from within fit()."""
+        self._open()
+        if self._entry.loaded is None:
+            raise InternalError("there was a checkpoint in %s, but now there is none" % self._dir)
+        return self._entry.loaded
+
+    def _open(self) -> None:
+        trainer = self._entry.trainer
+        self.job = open_job(World(trainer.global_rank, trainer.world_size), run_id=None, **self._options)
+        self.job._start([self._entry, self._random], self._strict)
+        self._entry.attached = True
+        self._random_state = self._random.capture() if self.job.restored else None
+
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+        if self.job is None:
+            self._open()
+        elif self._entry.loaded is not None and self._entry.loaded["dlckpt"]["last_batch"]:
+            self._give_random_back()  # before the loader is asked for a new data epoch, as it was then
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        if self.job is None:
+            return
+        if self._entry.loaded is None and self.job._store is not None:
+            self.job._store.encode(0)  # what cannot be stored is refused now, not after hours at the first save
+        self._entry.loaded = None
+        self.job.train_step = trainer.global_step
+        # Lightning's own handler would stop without saving here, and at another train step than dlrun's.
+        handler = signal.getsignal(signal.SIGTERM)
+        ours = self.job.world.size == 1 or bool(os.environ.get("DL_PROGRESS"))
+        if ours and "lightning" in type(handler).__module__ and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        self._give_random_back()
+
+    def _give_random_back(self) -> None:
+        # Setting up draws random numbers, for instance for the order of the data.
+        if self._random_state is not None:
+            self._random.apply(self._random_state)
+            self._random_state = None
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        loader = trainer.train_dataloader
+        if isinstance(loader, Loader):
+            loader.batches.step_done()
+        if self.job is not None and trainer.global_step != self.job.train_step:  # else gradients are being accumulated
+            self.job.train_step = trainer.global_step
+            self._entry.last_batch = bool(trainer.is_last_batch)
+            self.job.check()
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        if self.job is not None:
+            self.job.train_step = trainer.global_step
+            self._entry.last_batch = True
+            self.job.finish()
+            self.job = None
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        self.teardown(trainer, pl_module, "fit")  # Lightning itself does not
+
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        if self.job is not None:
+            self.job.close()
+            self.job = None
+        if isinstance(trainer.strategy.checkpoint_io, _Io):
+            trainer.strategy.checkpoint_io = trainer.strategy.checkpoint_io.other
+
+
+class Loader(DataLoader):  # type: ignore[type-arg]
+    """A DataLoader over the batches of a GlobalBatches, ``batches``, which Lightning can stop and resume at any batch. A data epoch
+    of it is n_samples / global_batch batches, rounded up; they go on from one data epoch to the next."""
+
+    def __init__(self, dataset: Any, batches: GlobalBatches, **options: Any) -> None:
+        super().__init__(dataset, batch_sampler=_Ahead(batches), **options)
+        self.batches = batches
+
+    def state_dict(self) -> Dict[str, Any]:
+        return self.batches.state_dict()
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        self.batches.load_state_dict(state)
+
+
+class _Ahead:
+    """A data epoch of GlobalBatches, without moving its cursor."""
+
+    def __init__(self, batches: GlobalBatches) -> None:
+        self._batches = batches
+
+    def __len__(self) -> int:
+        return -(-self._batches.n_samples // self._batches.global_batch)
+
+    def __iter__(self) -> Any:
+        done = self._batches.cursor // self._batches.global_batch % len(self)
+        return (batch for batch, _ in zip(iter(self._batches), range(len(self) - done)))
+
+
+class _TrainerEntry(StatefulEntry):
+    """A Lightning trainer's state. It is loaded before there is anything to load it into: ``loaded`` keeps it."""
+
+    def __init__(self) -> None:
+        super().__init__("lightning", None)
+        self.trainer: Any = None
+        self.attached = self.last_batch = False
+        self.loaded: Optional[Dict[str, Any]] = None
+
+    def capture(self) -> Any:
+        if not self.attached:
+            return {}
+        module = self.trainer.lightning_module
+        self._parameters = {"lightning/state_dict/" + codec.escape(name) for name, _ in module.named_parameters()}
+        state = self.trainer._checkpoint_connector.dump_checkpoint(weights_only=False)
+        state["dlckpt"] = {"last_batch": self.last_batch}
+        return _plain(state)
+
+    def same_everywhere(self, path: str) -> bool:
+        return path in self._parameters or path.startswith("lightning/optimizer_states/")
+
+    def apply(self, state: Any) -> None:
+        self.loaded = state
+
+
+def _plain(value: Any) -> Any:
+    """Without what is only dressed up as a dict, text or number. Functions in the state of schedulers are left out."""
+    if isinstance(value, Mapping):
+        return {_plain(key): _plain(item) for key, item in value.items() if not callable(item)}
+    if type(value) in (list, tuple):
+        return type(value)(_plain(item) for item in value)
+    if isinstance(value, enum.Enum):
+        return _plain(value.value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
+    return value
+
+
+class _Io(CheckpointIO):  # type: ignore[misc]
+    """Lightning's own way to files, but for the checkpoint directory of a DlckptCallback."""
+
+    def __init__(self, callback: DlckptCallback, other: Any) -> None:
+        self._callback = callback
+        self.other = other
+
+    def save_checkpoint(self, checkpoint: Dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        self.other.save_checkpoint(checkpoint, path, storage_options)
+
+    def load_checkpoint(self, path: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._callback._dir is not None and os.fspath(path) == self._callback._dir:
+            return self._callback._load()
+        return self.other.load_checkpoint(path, *args, **kwargs)
+
+    def remove_checkpoint(self, path: Any) -> None:
+        self.other.remove_checkpoint(path)
+
+    def teardown(self) -> None:
+        self.other.teardown()
+
+
+__all__ = ["DlckptCallback", "Loader"]

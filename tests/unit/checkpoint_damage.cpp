@@ -291,5 +291,23 @@ TEST(CheckpointGolden, DISABLED_Write) {
   });
 }
 
+// Writes tests/fuzz/base, where DL_WRITE_GOLDEN says: as small as a checkpoint of two ranks can be.
+TEST(CheckpointGolden, DISABLED_WriteFuzzBase) {
+  const char* target = std::getenv("DL_WRITE_GOLDEN");
+  ASSERT_TRUE(target);
+  run_ranks(2, [&](int rank) {
+    auto context = open_context(settings_for(target, rank, 2, "fuzz"));
+    ASSERT_TRUE(context) << context.error().text;
+    float rows[3][2] = {{1, 2}, {3, 4}, {5, 6}};
+    int64_t counter = 7;
+    const int64_t shape[] = {6, 2}, offset[] = {rank * 3, 0}, extent[] = {3, 2};
+    Registry& registry = (*context)->registry();
+    ASSERT_TRUE(registry.add_tensor("w", DLCKPT_F32, 2, shape, offset, extent, rows, 0));
+    ASSERT_TRUE(registry.add_tensor("n", DLCKPT_I64, 0, nullptr, nullptr, nullptr, &counter, DLCKPT_REPLICATED));
+    ASSERT_TRUE(registry.add_blob("rng", "0123456789", 10, true));
+    ASSERT_TRUE((*context)->save(1));
+  });
+}
+
 }  // namespace
 }  // namespace dl::ckpt::test

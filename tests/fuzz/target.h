@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every fuzz target is: a function that takes any bytes, never crashes, and aborts where a promise is broken. Run
+// by libFuzzer (libfuzzer_entry.cpp) and over the committed corpus by `make check` (replay.cpp).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace dl::ckpt::fuzz {
+
+void manifest(const uint8_t* data, size_t size);
+void user_block(const uint8_t* data, size_t size);
+void data_file(const uint8_t* data, size_t size);
+void messages(const uint8_t* data, size_t size);
+void lease(const uint8_t* data, size_t size);
+
+// A promise. Says which, and aborts.
+inline void must(bool holds, const char* promise) {
+  if (holds) return;
+  std::fprintf(stderr, "broken: %s\n", promise);
+  std::abort();
+}
+
+// Takes the input apart; zeros when it has come to its end.
+class Bytes {
+ public:
+  Bytes(const uint8_t* data, size_t size) : data_(data), size_(size) {}
+  bool empty() const { return at_ >= size_; }
+  uint8_t u8() { return empty() ? 0 : data_[at_++]; }
+  uint64_t number(int bytes) {
+    uint64_t value = 0;
+    for (int i = 0; i < bytes; ++i) value |= static_cast<uint64_t>(u8()) << (8 * i);
+    return value;
+  }
+  std::string rest() {
+    std::string text(reinterpret_cast<const char*>(data_) + at_, size_ - at_);
+    at_ = size_;
+    return text;
+  }
+
+ private:
+  const uint8_t* data_;
+  size_t size_, at_ = 0;
+};
+
+}  // namespace dl::ckpt::fuzz

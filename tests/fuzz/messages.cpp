@@ -33,7 +33,8 @@ void messages(const uint8_t* data, size_t size) {
   manifest.world_size = static_cast<int>(parts.size());
   manifest.writer = "fuzz";
   manifest.run_id = "fuzz";
-  for (Part& part : parts) part.file.root = table_root(part.file.blocks);
+  for (Part& part : parts)
+    for (FileRecord& file : part.files) file.root = table_root(file.blocks);
   if (!merge_parts(std::move(parts), &manifest)) return;
   must(static_cast<bool>(parse_manifest(format_manifest(manifest))), "what was merged is a manifest");
 }

@@ -15,6 +15,7 @@ void manifest(const uint8_t* data, size_t size);
 void user_block(const uint8_t* data, size_t size);
 void data_file(const uint8_t* data, size_t size);
 void messages(const uint8_t* data, size_t size);
+void frames(const uint8_t* data, size_t size);
 void lease(const uint8_t* data, size_t size);
 
 // A promise. Says which, and aborts.

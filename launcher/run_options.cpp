@@ -26,7 +26,8 @@ ParsedArguments parse_arguments(int argc, char** argv) {
   app.add_option("-f,--framework", run.request.framework, "Framework of the catalogue (dlctl frameworks)")
       ->type_name("NAME[:VERSION]");
   app.add_option("-g,--gpus", run.request.gpus, "GPUs for each learner")->type_name("[TYPE:]N");
-  app.add_option("-c,--checkpoint", run.request.checkpoint, "Checkpoint directory: PATH[,every=10m|50steps][,keep=3]")
+  app.add_option("-c,--checkpoint", run.request.checkpoint,
+                 "Checkpoint directory: PATH[,every=10m|50steps|auto][,keep=3]...")
       ->type_name("PATH");
   app.add_option("-r,--restarts", run.request.restarts, "Restarts after a failure, inside the allocation")
       ->type_name("N");

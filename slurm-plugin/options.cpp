@@ -25,7 +25,7 @@ const std::array<Option, kOptionCount> kOptions{{
      store<parse_learners, &JobRequest::learners>},
     {"dl-gpus", "[TYPE:]N", "[dl] GPUs for each learner; 0 for a CPU job", env::kGpus,
      store<parse_gpus, &JobRequest::gpus>},
-    {"dl-checkpoint", "PATH[,every=TIME|Nsteps][,keep=N]",
+    {"dl-checkpoint", "PATH[,every=TIME|Nsteps|auto][,keep=N][,...]",
      "[dl] directory of checkpoints; makes the job pausable: it is saved and requeued when it is preempted or its time "
      "ends",
      env::kCheckpoint, store<parse_checkpoint, &JobRequest::checkpoint>},

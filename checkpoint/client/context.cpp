@@ -2,11 +2,14 @@
 #include "checkpoint/client/context.h"
 
 #include <cerrno>
+#include <cmath>
 
 #include "checkpoint/client/messages.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/file.h"
 #include "checkpoint/store/verify.h"
+#include "launcher/common/parse.h"
+#include "launcher/common/request_values.h"
 
 namespace dl::ckpt {
 namespace {
@@ -107,6 +110,20 @@ int Context::want(int64_t step) {
     answer = DLCKPT_WANT_SAVE;
   if (answer & DLCKPT_WANT_EXIT) exit_step_ = step;
   return answer;
+}
+
+Status Context::set_metric(const char* name, double value) {
+  if (!name || !is_metric_name(name))
+    return Error{Errc::kInvalid,
+                 "the metric '" + printable(name ? name : "") +
+                     "'; allowed: 1 to 64 letters, digits and . _ + - /, beginning with a letter or digit"};
+  metrics_.erase(name);
+  if (!std::isfinite(value))
+    return Error{Errc::kInvalid, std::string("the metric '") + name + "' is not a finite number; it is left out"};
+  if (metrics_.size() >= kMaxMetrics)
+    return Error{Errc::kInvalid, "more than " + std::to_string(kMaxMetrics) + " metrics"};
+  metrics_[name] = value;
+  return {};
 }
 
 int64_t Context::latest() {

@@ -14,6 +14,7 @@
 #include "checkpoint/client/registry.h"
 #include "checkpoint/client/settings.h"
 #include "checkpoint/format/manifest.h"
+#include "checkpoint/retention/retire.h"
 #include "checkpoint/store/io.h"
 #include "checkpoint/store/lease.h"
 
@@ -28,6 +29,8 @@ class Context {
   Context& operator=(const Context&) = delete;
 
   Registry& registry() { return registry_; }
+  // Into the manifest of the next save, if this is rank 0. kInvalid.
+  Status set_metric(const char* name, double value);
   Status save(int64_t step);
   // On success *note says which newer checkpoints were passed over, or is empty.
   Result<int64_t> restore(int64_t step, std::string* note);
@@ -64,7 +67,9 @@ class Context {
   std::unique_ptr<Group> group_;
   std::optional<ProgressLink> page_;
   Registry registry_;
-  Holders holders_;  // of what the last save wrote
+  Holders holders_;                        // of what the last save wrote
+  SurveyMemory survey_memory_;             // rank 0
+  std::map<std::string, double> metrics_;  // for the next save
   std::map<std::string, std::string> restored_blobs_;
 
   using Clock = std::chrono::steady_clock;

@@ -157,6 +157,10 @@ int dlckpt_forget(dlckpt_ctx* ctx, const char* path) {
   return run(ctx, [&](dl::ckpt::Context& c) { return c.registry().remove(path); });
 }
 
+int dlckpt_metric(dlckpt_ctx* ctx, const char* name, double value) {
+  return run(ctx, [&](dl::ckpt::Context& c) { return c.set_metric(name, value); });
+}
+
 int dlckpt_want(dlckpt_ctx* ctx, int64_t step) {
   if (!ctx) return 0;
   return dl::guard(

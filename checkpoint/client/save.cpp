@@ -6,6 +6,7 @@
 #include "checkpoint/client/messages.h"
 #include "checkpoint/client/save_plan.h"
 #include "checkpoint/client/shard_writer.h"
+#include "checkpoint/retention/retire.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/file.h"
 #include "launcher/common/parse.h"
@@ -34,6 +35,7 @@ Status Context::save(int64_t step) {
     outcome = save_together(step);
     const auto end = Clock::now();
     last_save_ = end;
+    metrics_.clear();  // a value is that of one save
     if (outcome) {
       good_step_ = step;
       const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(end - begin).count();
@@ -84,7 +86,9 @@ Status Context::save_together(int64_t step) {
       messages ? or_out_of_memory([&] { return commit(*name, *messages); }) : Status(std::move(messages).error());
   if (!outcome) ignore(discard_attempt(io_, settings_.dir, *name), "the next run removes what is left");
   auto told = group_->broadcast(outcome ? say_ok() : say_error(outcome.error()), 1);
-  if (outcome) ignore(retire(io_, settings_.dir, settings_.keep, *name), "tried again after the next save");
+  if (outcome)
+    ignore(retire(io_, settings_.dir, settings_.retention(), *name, &survey_memory_),
+           "tried again after the next save");
   if (!told && outcome) return std::move(told).error();
   return outcome;
 }
@@ -114,6 +118,7 @@ Status Context::commit(const CheckpointName& name, const std::vector<std::string
   manifest.created_ms = wall_clock_ms();
   manifest.writer = std::string("libdlckpt ") + dlckpt_version();
   manifest.run_id = settings_.run_id;
+  manifest.metrics = metrics_;
   DL_TRY(merge_parts(std::move(parts), &manifest));
   const std::string text = format_manifest(manifest);
   if (text.size() > kMaxManifestBytes) return Error{Errc::kInvalid, "the manifest would be larger than 256 MiB"};

@@ -85,7 +85,12 @@ Status resolve_request(Settings* settings, bool interval_given, bool keep_given)
   auto spec = parse_checkpoint(*text);
   if (!spec) return std::move(spec).error().with_context(env::kCheckpoint);
   if (settings->dir.empty()) settings->dir = spec->path;
+  if (settings->keep_every == 0) settings->keep_every = spec->keep_every;
+  if (!settings->best) settings->best = spec->best;
+  if (settings->local_dir.empty()) settings->local_dir = spec->local;
+  settings->partner = settings->partner || spec->partner;
   if (!interval_given) {
+    settings->every_auto = spec->every_auto;
     if (spec->every) settings->every_s = static_cast<double>(spec->every->count());
     if (spec->every_steps) settings->every_steps = *spec->every_steps;
   }
@@ -116,6 +121,7 @@ Status check(const Settings& settings, const dlckpt_options& options) {
     return Error{Errc::kInvalid, "every_s must be 0 or a positive number of seconds"};
   if (settings.every_steps < 0) return Error{Errc::kInvalid, "every_steps must be 0 or positive"};
   if (settings.keep < 1 || settings.keep > 1000000) return Error{Errc::kInvalid, "keep must be 1 or more"};
+  if (settings.keep_every < 0) return Error{Errc::kInvalid, "keep_every must be 0 or positive"};
   if (!std::isfinite(settings.timeout_s) || settings.timeout_s <= 0)
     return Error{Errc::kInvalid, "timeout_s must be a positive number of seconds"};
   if (options.every_s > 0 && settings.world_size > 1 && settings.progress_page.empty())
@@ -149,6 +155,12 @@ Result<Settings> resolve_settings(const dlckpt_options* given) {
   settings.every_steps = options.every_steps;
   if (options.keep != 0) settings.keep = options.keep;
   if (options.timeout_s != 0) settings.timeout_s = options.timeout_s;
+  settings.keep_every = options.keep_every;
+  if (options.best && *options.best) {
+    auto best = parse_best(options.best);
+    if (!best) return std::move(best).error().with_context("best");
+    settings.best = *std::move(best);
+  }
   DL_TRY(resolve_request(&settings, options.every_s != 0 || options.every_steps != 0, options.keep != 0));
   if (settings.dir.empty()) settings.dir = variable("CHECKPOINT_DIR").value_or("");
   while (settings.dir.size() > 1 && settings.dir.back() == '/') settings.dir.pop_back();

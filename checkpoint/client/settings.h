@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "checkpoint/include/dlckpt.h"
+#include "checkpoint/retention/retention.h"
 #include "launcher/common/result.h"
 
 namespace dl::ckpt {
@@ -18,13 +20,21 @@ struct Settings {
   std::string run_id;
   double every_s = 0;       // 0: never
   int64_t every_steps = 0;  // 0: never
+  bool every_auto = false;  // found from measurements (launcher/common/checkpoint_interval.h)
   int keep = 3;
-  int max_files = 256;  // ranks that replicated data is spread over, at most
+  int max_files = 256;             // ranks that replicated data is spread over, at most
+  int64_t keep_every = 0;          // 0: none
+  std::optional<BestMetric> best;  // of the checkpoints to keep
   double timeout_s = 600;
   std::string progress_page;  // path, empty without dlrun
   std::string lease_token;    // of the lease that dlrun holds, or empty
   std::string owner;          // for the lease: "job 12" or "process 77"
   std::string job_id;         // Slurm's, or empty
+  std::string local_dir;      // node-local level, or empty
+  bool partner = false;       // a copy of it on the next node
+  std::string node;           // name of this node
+
+  RetentionPolicy retention() const { return RetentionPolicy{keep, keep_every, best}; }
 };
 
 // Reads the environment; no other side effect. options may be nullptr. kInvalid.

@@ -2,10 +2,13 @@
 #include "checkpoint/format/manifest.h"
 
 #include <algorithm>
+#include <cmath>
+#include <set>
 
 #include "checkpoint/format/manifest_json.h"
 #include "checkpoint/format/user_block.h"
 #include "launcher/common/parse.h"
+#include "launcher/common/request_values.h"
 
 namespace dl::ckpt {
 namespace {
@@ -78,17 +81,49 @@ Status check_blob(const Manifest& manifest, const BlobRecord& blob) {
   return {};
 }
 
+Status check_member(const Manifest& manifest, const MemberRecord& member) {
+  DL_TRY(check_path(member.name));
+  const auto file = parse_member_file_name(member.file);
+  if (!file || file->writer >= static_cast<uint32_t>(manifest.world_size))
+    return corrupt("its file is not called mNNNNN.NNNN, or is of a rank that is not there");
+  if (member.rank < -1 || member.rank >= manifest.world_size) return corrupt("it belongs to a rank that is not there");
+  if (member.size > kMaxBytes) return corrupt("it is too large");
+  DL_TRY(check_table(member.blocks, 0, member.size, Extent{member.size, 0}));
+  if (table_root(member.blocks) != member.root) return corrupt("its root checksum is not that of its blocks");
+  return {};
+}
+
+bool member_before(const MemberRecord& a, const MemberRecord& b) {
+  return a.name != b.name ? a.name < b.name : a.rank < b.rank;
+}
+
+Status check_members(const Manifest& manifest, uint64_t total) {
+  std::set<std::string> files;
+  for (size_t i = 0; i < manifest.members.size(); ++i) {
+    const MemberRecord& member = manifest.members[i];
+    if (i > 0 && !member_before(manifest.members[i - 1], member))
+      return corrupt("its members are not sorted by name and rank, or one is there twice");
+    auto checked = check_member(manifest, member);
+    if (!checked) return std::move(checked).error().with_context(printable(member.name));
+    if (!files.insert(member.file).second) return corrupt("two members have the same file " + member.file);
+    total += member.size;
+    if (total > kMaxBytes) return corrupt("it is larger than any checkpoint");
+  }
+  return {};
+}
+
+Status check_metrics(const Manifest& manifest) {
+  if (manifest.metrics.size() > kMaxMetrics) return corrupt("it has too many metrics");
+  for (const auto& [name, value] : manifest.metrics)
+    if (!is_metric_name(name) || !std::isfinite(value)) return corrupt("a metric has a bad name or value");
+  return {};
+}
+
 bool blob_before(const BlobRecord& a, const BlobRecord& b) {
   return a.path != b.path ? a.path < b.path : a.rank < b.rank;
 }
 
 // The oldest that can tell it, so that older programs read what they can.
-int schema_of(const Manifest& manifest) {
-  const bool shared = std::any_of(manifest.files.begin(), manifest.files.end(),
-                                  [](const FileRecord& file) { return file.part != 0 || file.origin; });
-  return shared ? 2 : 1;
-}
-
 }  // namespace
 
 const TensorRecord* Manifest::find_tensor(std::string_view path) const {
@@ -100,7 +135,14 @@ const TensorRecord* Manifest::find_tensor(std::string_view path) const {
 uint64_t Manifest::total_bytes() const {
   uint64_t total = 0;
   for (const FileRecord& file : files) total += file.size;
+  for (const MemberRecord& member : members) total += member.size;
   return total;
+}
+
+int Manifest::schema() const {
+  const bool shared =
+      std::any_of(files.begin(), files.end(), [](const FileRecord& file) { return file.part != 0 || file.origin; });
+  return shared || !members.empty() || !metrics.empty() ? 2 : 1;
 }
 
 std::string format_manifest(const Manifest& manifest) {
@@ -108,7 +150,8 @@ std::string format_manifest(const Manifest& manifest) {
   const auto add = [&](const char* name, const Json& value) {
     text += std::string("\"") + name + "\": " + value.dump(-1, ' ', false, Json::error_handler_t::replace) + ",\n";
   };
-  add("schema", schema_of(manifest));
+  const int schema = manifest.schema();
+  add("schema", schema);
   add("save_id", format_save_id(manifest.name.save_id));
   add("step", manifest.name.step);
   add("world_size", manifest.world_size);
@@ -118,6 +161,10 @@ std::string format_manifest(const Manifest& manifest) {
   append_list(&text, "files", manifest.files, file_to_json);
   append_list(&text, "tensors", manifest.tensors, tensor_to_json);
   append_list(&text, "blobs", manifest.blobs, blob_to_json);
+  if (schema >= 2) {
+    append_list(&text, "members", manifest.members, member_to_json);
+    add("metrics", Json(manifest.metrics));
+  }
   text += kChecksumHead;
   const size_t at = text.size();
   text += std::string(kHashHexDigits, '0');
@@ -168,6 +215,14 @@ Result<Manifest> parse_manifest(std::string_view text) {
     DL_TRY_ASSIGN(BlobRecord blob, blob_from_json(item));
     manifest.blobs.push_back(std::move(blob));
   }
+  if (schema >= 2 && json->contains("members")) {
+    DL_TRY_ASSIGN(const Json* members, array_member(*json, "members"));
+    for (const Json& item : *members) {
+      DL_TRY_ASSIGN(MemberRecord member, member_from_json(item));
+      manifest.members.push_back(std::move(member));
+    }
+    DL_TRY_ASSIGN(manifest.metrics, metrics_member(*json, "metrics"));
+  }
   auto checked = check_manifest(manifest);
   if (!checked) return corrupt(checked.error().text);
   return manifest;
@@ -201,7 +256,8 @@ Status check_manifest(const Manifest& manifest) {
     auto checked = check_blob(manifest, manifest.blobs[i]);
     if (!checked) return std::move(checked).error().with_context(printable(manifest.blobs[i].path));
   }
-  return {};
+  DL_TRY(check_members(manifest, total));
+  return check_metrics(manifest);
 }
 
 }  // namespace dl::ckpt

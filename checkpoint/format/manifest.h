@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,8 +21,9 @@
 namespace dl::ckpt {
 
 // Readers accept every schema up to this one; writers write 1 where nothing of 2 is used (origins, several files of one
-// writer).
+// writer, members, metrics).
 constexpr int kManifestSchema = 2;
+constexpr size_t kMaxMetrics = 1000;
 constexpr uint64_t kMaxManifestBytes = uint64_t{256} << 20;
 constexpr uint64_t kMaxBlobBytes = uint64_t{1} << 30;
 
@@ -64,19 +66,32 @@ struct BlobRecord {
   uint64_t size = 0;
 };
 
+// A file of the program's own, kept as it is.
+struct MemberRecord {
+  std::string name;  // as registered, see dlckpt_member
+  int rank = -1;     // -1: one for all ranks
+  std::string file;  // "m00003.0007" in the checkpoint's directory
+  uint64_t size = 0;
+  Hash128 root;               // hash of the blocks as a table
+  std::vector<Block> blocks;  // [0, size)
+};
+
 struct Manifest {
   CheckpointName name;
   int world_size = 1;
-  int64_t created_ms = 0;             // wall clock of rank 0, Unix milliseconds; for people
-  std::string writer;                 // "libdlckpt 0.1.0"
-  std::string run_id;                 // of the run that wrote it
-  std::vector<FileRecord> files;      // sorted by writer, then part
-  std::vector<TensorRecord> tensors;  // sorted by path
-  std::vector<BlobRecord> blobs;      // sorted by path, then rank
+  int64_t created_ms = 0;                 // wall clock of rank 0, Unix milliseconds; for people
+  std::string writer;                     // "libdlckpt 0.1.0"
+  std::string run_id;                     // of the run that wrote it
+  std::vector<FileRecord> files;          // sorted by writer, then part
+  std::vector<TensorRecord> tensors;      // sorted by path
+  std::vector<BlobRecord> blobs;          // sorted by path, then rank
+  std::vector<MemberRecord> members;      // sorted by name, then rank
+  std::map<std::string, double> metrics;  // finite
 
   // nullptr if there is none.
   const TensorRecord* find_tensor(std::string_view path) const;
-  uint64_t total_bytes() const;  // of all data files
+  uint64_t total_bytes() const;  // of all data files and members
+  int schema() const;            // lowest that can hold it
 };
 
 // The text to store, self-checksum included.

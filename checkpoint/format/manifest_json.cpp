@@ -86,6 +86,30 @@ Result<ShardRecord> shard_from_json(const Json& json) {
   return shard;
 }
 
+Json blocks_to_json(const std::vector<Block>& blocks) {
+  Json rows = Json::array();
+  for (const Block& block : blocks) rows.push_back({block.at, block.length, to_hex(block.hash)});
+  return rows;
+}
+
+// The member "blocks" of an object that describes a file of `size` bytes.
+Result<std::vector<Block>> blocks_from_json(const Json& json, int64_t size) {
+  DL_TRY_ASSIGN(const Json* rows, array_member(json, "blocks"));
+  std::vector<Block> blocks;
+  blocks.reserve(rows->size());
+  for (const Json& row : *rows) {
+    if (!row.is_array() || row.size() != 3) return corrupt("a block is not [offset, length, checksum]");
+    Block block;
+    DL_TRY_ASSIGN(const int64_t at, integer(row[0], 0, size));
+    DL_TRY_ASSIGN(const int64_t length, integer(row[1], 1, static_cast<int64_t>(kMaxBlockBytes)));
+    block.at = static_cast<uint64_t>(at);
+    block.length = static_cast<uint64_t>(length);
+    DL_TRY_ASSIGN(block.hash, hash_value(row[2]));
+    blocks.push_back(block);
+  }
+  return blocks;
+}
+
 }  // namespace
 
 std::optional<Json> parse_json(std::string_view text) {
@@ -117,13 +141,11 @@ Result<const Json*> array_member(const Json& json, const char* name) {
 }
 
 Json file_to_json(const FileRecord& file) {
-  Json blocks = Json::array();
-  for (const Block& block : file.blocks) blocks.push_back({block.at, block.length, to_hex(block.hash)});
   Json json{{"name", file.name()},
             {"size", file.size},
             {"root", to_hex(file.root)},
             {"table", {file.table.at, file.table.length}},
-            {"blocks", std::move(blocks)}};
+            {"blocks", blocks_to_json(file.blocks)}};
   if (file.origin) json["origin"] = {{"save_id", format_save_id(file.origin->save_id)}, {"step", file.origin->step}};
   return json;
 }
@@ -152,18 +174,7 @@ Result<FileRecord> file_from_json(const Json& json) {
   DL_TRY_ASSIGN(const int64_t table_at, integer((*table)[0], static_cast<int64_t>(kUserBlockBytes), size));
   DL_TRY_ASSIGN(const int64_t table_length, integer((*table)[1], 0, size - table_at));
   file.table = Extent{static_cast<uint64_t>(table_at), static_cast<uint64_t>(table_length)};
-  DL_TRY_ASSIGN(const Json* blocks, array_member(json, "blocks"));
-  file.blocks.reserve(blocks->size());
-  for (const Json& row : *blocks) {
-    if (!row.is_array() || row.size() != 3) return corrupt("a block is not [offset, length, checksum]");
-    Block block;
-    DL_TRY_ASSIGN(const int64_t at, integer(row[0], 0, size));
-    DL_TRY_ASSIGN(const int64_t length, integer(row[1], 1, static_cast<int64_t>(kMaxBlockBytes)));
-    block.at = static_cast<uint64_t>(at);
-    block.length = static_cast<uint64_t>(length);
-    DL_TRY_ASSIGN(block.hash, hash_value(row[2]));
-    file.blocks.push_back(block);
-  }
+  DL_TRY_ASSIGN(file.blocks, blocks_from_json(json, size));
   return file;
 }
 
@@ -219,6 +230,37 @@ Result<BlobRecord> blob_from_json(const Json& json) {
   DL_TRY_ASSIGN(const int64_t size, int_member(json, "size", 0, static_cast<int64_t>(kMaxBlobBytes)));
   blob.size = static_cast<uint64_t>(size);
   return blob;
+}
+
+Json member_to_json(const MemberRecord& member) {
+  return Json{{"name", member.name}, {"rank", member.rank},         {"file", member.file},
+              {"size", member.size}, {"root", to_hex(member.root)}, {"blocks", blocks_to_json(member.blocks)}};
+}
+
+Result<MemberRecord> member_from_json(const Json& json) {
+  MemberRecord record;
+  DL_TRY_ASSIGN(record.name, string_member(json, "name", 512));
+  DL_TRY_ASSIGN(const int64_t rank, int_member(json, "rank", -1, kMaxRanks - 1));
+  record.rank = static_cast<int>(rank);
+  DL_TRY_ASSIGN(record.file, string_member(json, "file", 64));
+  DL_TRY_ASSIGN(const int64_t size, int_member(json, "size", 0, kMaxInt));
+  record.size = static_cast<uint64_t>(size);
+  DL_TRY_ASSIGN(const Json* root, member(json, "root"));
+  DL_TRY_ASSIGN(record.root, hash_value(*root));
+  DL_TRY_ASSIGN(record.blocks, blocks_from_json(json, size));
+  return record;
+}
+
+Result<std::map<std::string, double>> metrics_member(const Json& json, const char* name) {
+  DL_TRY_ASSIGN(const Json* object, member(json, name));
+  if (!object->is_object() || object->size() > kMaxMetrics)
+    return corrupt(std::string(name) + " is not a list of numbers");
+  std::map<std::string, double> metrics;
+  for (const auto& [key, value] : object->items()) {
+    if (!value.is_number()) return corrupt("a metric is not a number");
+    metrics[key] = value.get<double>();
+  }
+  return metrics;
 }
 
 }  // namespace dl::ckpt

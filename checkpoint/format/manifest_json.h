@@ -16,14 +16,17 @@ std::optional<Json> parse_json(std::string_view text);
 Json file_to_json(const FileRecord& file);
 Json tensor_to_json(const TensorRecord& tensor);
 Json blob_to_json(const BlobRecord& blob);
+Json member_to_json(const MemberRecord& member);
 // Types and ranges of single values are checked here; how they fit together by check_manifest().
 Result<FileRecord> file_from_json(const Json& json);
 Result<TensorRecord> tensor_from_json(const Json& json);
 Result<BlobRecord> blob_from_json(const Json& json);
+Result<MemberRecord> member_from_json(const Json& json);
 
 // Members by name; kCorrupt if missing, of the wrong type or out of range.
 Result<int64_t> int_member(const Json& json, const char* name, int64_t min, int64_t max);
 Result<std::string> string_member(const Json& json, const char* name, size_t max_length);
 Result<const Json*> array_member(const Json& json, const char* name);
+Result<std::map<std::string, double>> metrics_member(const Json& json, const char* name);
 
 }  // namespace dl::ckpt

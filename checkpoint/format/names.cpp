@@ -131,6 +131,19 @@ std::optional<FileName> parse_file_name(std::string_view text) {
   return name;
 }
 
+std::string format_member_file_name(const MemberFileName& name) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, "m%05" PRIu32 ".%04" PRIu32, name.writer, name.index);
+  return buffer;
+}
+
+std::optional<MemberFileName> parse_member_file_name(std::string_view text) {
+  if (text.size() != 11 || text[0] != 'm' || text[6] != '.') return std::nullopt;
+  const auto writer = digits(text.substr(1, 5)), index = digits(text.substr(7));
+  if (!writer || !index) return std::nullopt;
+  return MemberFileName{static_cast<uint32_t>(*writer), static_cast<uint32_t>(*index)};
+}
+
 Status check_path(std::string_view path) {
   const auto refuse = [&](const char* what) {
     return Error{Errc::kInvalid, "the name '" + printable(path) + "' " + what +

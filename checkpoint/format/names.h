@@ -57,6 +57,14 @@ std::string format_file_name(uint32_t writer, uint32_t part = 0);
 // nullopt unless the text is exactly what format_file_name() gives.
 std::optional<FileName> parse_file_name(std::string_view text);
 
+// "m00003.0007" and back: the file of the eighth member that rank 3 wrote. At most kMaxMembers of a rank.
+constexpr uint32_t kMaxMembers = 10000;
+struct MemberFileName {
+  uint32_t writer = 0, index = 0;
+};
+std::string format_member_file_name(const MemberFileName& name);
+std::optional<MemberFileName> parse_member_file_name(std::string_view text);
+
 // OK if the text may name a tensor or blob (see dlckpt_tensor); else kInvalid saying what is allowed.
 Status check_path(std::string_view path);
 // The HDF5 path of piece `index` of a tensor ("/model/w/s0", kind 's') or of a blob ("/rng/b0", kind 'b'). Parts that

@@ -117,6 +117,10 @@ typedef struct dlckpt_options {
   int64_t every_steps;  /* save at every train step divisible by this */
   int keep;             /* newest checkpoints to keep, >= 1; else keep= of DL_CHECKPOINT, else 3 */
   double timeout_s;     /* longest wait for another rank; default 600 */
+  /* Since API version 2. */
+  int64_t
+      keep_every; /* checkpoints of train steps divisible by this are kept as well; else keep-every= of DL_CHECKPOINT */
+  const char* best; /* and the best by a metric (dlckpt_metric): "loss:min:2"; else best= of DL_CHECKPOINT */
 } dlckpt_options;
 
 /* Opens a checkpoint directory for this rank. options may be NULL. On success *out is a context to be closed by
@@ -158,6 +162,12 @@ int dlckpt_blob(dlckpt_ctx* ctx, const char* path, const void* data, size_t size
 int dlckpt_get_blob(dlckpt_ctx* ctx, const char* path, const void** data, size_t* size);
 /* Unregisters a tensor or blob. Errors: NOT_FOUND. */
 int dlckpt_forget(dlckpt_ctx* ctx, const char* path);
+
+/* A number of the training, such as a validation loss, for the manifest of the next save; kept with that checkpoint,
+ * and what options.best goes by. name: 1..64 letters, digits and . _ + - /, beginning with a letter or digit. Setting
+ * it again replaces the value; after the next save none is set. Rank 0's values count, those of others are ignored.
+ * Errors: INVALID (also where value is not finite: then the checkpoint has no such metric). */
+int dlckpt_metric(dlckpt_ctx* ctx, const char* name, double value);
 
 /* What is due before train step `step` is run: a set of DLCKPT_WANT_ bits, 0 most of the time (then its cost is a store
  * and a load of shared memory). Under dlrun it may wait for one round trip until all ranks know the train step agreed

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <utility>
 
+#include "checkpoint/retention/retention.h"
 #include "checkpoint/store/file.h"
 
 namespace dl::ckpt {
@@ -16,12 +17,6 @@ namespace {
 
 bool starts_with(const std::string& text, const std::string& prefix) {
   return text.compare(0, prefix.size(), prefix) == 0;
-}
-
-bool newer(const CheckpointName& a, const CheckpointName& b) {
-  if (a.generation() != b.generation()) return a.generation() > b.generation();
-  if (a.step != b.step) return a.step > b.step;
-  return a.save_id > b.save_id;
 }
 
 }  // namespace
@@ -86,14 +81,12 @@ Status discard_attempt(Io& io, const std::string& dir, const CheckpointName& nam
   return remove_tree(io, attempt_path(dir, name));
 }
 
-Status retire(Io& io, const std::string& dir, int keep, const CheckpointName& newest) {
-  DL_TRY_ASSIGN(const std::vector<CheckpointName> names, scan_checkpoints(io, dir));
+Status remove_checkpoints(Io& io, const std::string& dir, const std::vector<CheckpointName>& names) {
   std::vector<std::string> retired;
-  for (size_t i = static_cast<size_t>(std::max(keep, 1)); i < names.size(); ++i) {
-    if (names[i].save_id == newest.save_id) continue;
-    const std::string away = dir + "/" + kTemporaryPrefix + "retired-" + format_checkpoint_name(names[i]);
-    const int rc = io.rename(checkpoint_path(dir, names[i]), away);
-    if (rc < 0 && rc != -ENOENT) return io_error("retire", checkpoint_path(dir, names[i]), rc);
+  for (const CheckpointName& name : names) {
+    const std::string away = dir + "/" + kTemporaryPrefix + "retired-" + format_checkpoint_name(name);
+    const int rc = io.rename(checkpoint_path(dir, name), away);
+    if (rc < 0 && rc != -ENOENT) return io_error("retire", checkpoint_path(dir, name), rc);
     retired.push_back(away);
   }
   if (retired.empty()) return {};

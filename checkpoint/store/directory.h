@@ -29,9 +29,9 @@ Status publish(Io& io, const std::string& dir, const CheckpointName& name, const
 // Removes an attempt. Never touches what is committed. Missing is fine.
 Status discard_attempt(Io& io, const std::string& dir, const CheckpointName& name);
 
-// Removes the oldest until `keep` are left, never `newest`. Each is first renamed away, so that a half removed one is
-// never taken for a checkpoint.
-Status retire(Io& io, const std::string& dir, int keep, const CheckpointName& newest);
+// Removes committed checkpoints; whether they may go is retention's question (checkpoint/retention). They are renamed
+// away first, so that a half removed one is never taken for a checkpoint. Missing ones are fine.
+Status remove_checkpoints(Io& io, const std::string& dir, const std::vector<CheckpointName>& names);
 
 // Removes attempts that can no longer commit (.tmp-*) and the messages of other runs (.run-* but `own_run`).
 Status collect_garbage(Io& io, const std::string& dir, const std::string& own_run);

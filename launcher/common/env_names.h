@@ -9,7 +9,7 @@ namespace dl::env {
 constexpr const char* kFramework = "DL_FRAMEWORK";    // NAME[:VERSION]
 constexpr const char* kLearners = "DL_LEARNERS";      // N or MIN:MAX
 constexpr const char* kGpus = "DL_GPUS";              // [TYPE:]N per learner
-constexpr const char* kCheckpoint = "DL_CHECKPOINT";  // PATH[,every=..][,keep=..]
+constexpr const char* kCheckpoint = "DL_CHECKPOINT";  // PATH[,every=..][,keep=..]... (request_values.h)
 constexpr const char* kRestarts = "DL_RESTARTS";      // N
 constexpr const char* kTier = "DL_TIER";              // auto, guaranteed, borrow
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "launcher/common/parse.h"
@@ -17,7 +18,9 @@ constexpr int64_t kMaxEverySteps = 1000000000000;
 constexpr std::chrono::seconds kMaxEvery{30LL * 86400};
 
 constexpr const char* kFrameworkForm = "NAME[:VERSION], each of letters, digits and . _ + -, at most 64";
-constexpr const char* kCheckpointForm = "PATH[,every=TIME|Nsteps][,keep=N]";
+constexpr const char* kCheckpointForm =
+    "PATH[,every=TIME|Nsteps|auto][,keep=N][,keep-every=N][,best=METRIC:min|max:N][,local=DIR][,partner]";
+constexpr const char* kBestForm = "METRIC:min|max:N, METRIC of letters, digits and . _ + - /, N from 1 to 1000";
 
 // All messages have the same shape; `reason` may be empty.
 Error refuse(std::string_view value, const std::string& reason, const std::string& allowed) {
@@ -40,15 +43,21 @@ Result<std::string> parse_checkpoint_path(std::string_view path, std::string_vie
     if (byte < 0x20 || byte == 0x7f) return refuse(path, "holds a control character", kCheckpointForm);
   }
   // `--dl-checkpoint=every=10m` is a forgotten path far more often than a folder of that name.
-  if (path.rfind("every=", 0) == 0 || path.rfind("keep=", 0) == 0)
+  for (const char* key : {"every=", "keep=", "keep-every=", "best=", "local="}) {
+    if (path.rfind(key, 0) != 0) continue;
     return refuse(text, "has no PATH",
                   std::string(kCheckpointForm) + " (a folder of this name: ./" + printable(path) + ")");
+  }
   return std::string(path);
 }
 
 Status parse_every(std::string_view value, CheckpointSpec* spec) {
-  const std::string allowed = "every=TIME from 1s to 30d (90, 30s, 10m, 1h30m) or every=Nsteps (50steps)";
-  if (spec->every || spec->every_steps) return refuse(value, "is a second every=", "every= once");
+  const std::string allowed = "every=TIME from 1s to 30d (90, 30s, 10m, 1h30m), every=Nsteps (50steps) or every=auto";
+  if (spec->every || spec->every_steps || spec->every_auto) return refuse(value, "is a second every=", "every= once");
+  if (value == "auto") {
+    spec->every_auto = true;
+    return {};
+  }
   constexpr std::string_view kSteps = "steps";
   if (value.size() > kSteps.size() && value.substr(value.size() - kSteps.size()) == kSteps) {
     auto steps = parse_int(value.substr(0, value.size() - kSteps.size()), 1, kMaxEverySteps);
@@ -61,6 +70,51 @@ Status parse_every(std::string_view value, CheckpointSpec* spec) {
     return refuse(value, "is not an interval between checkpoints", allowed);
   spec->every = *time;
   return {};
+}
+
+Status parse_local(std::string_view value, CheckpointSpec* spec) {
+  const std::string allowed = "local=DIR, an absolute path of at most 1024 bytes";
+  if (value.empty() || value.front() != '/' || value.size() > kMaxPathBytes)
+    return refuse(value, "is not a directory of a node", allowed);
+  for (char c : value) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) return refuse(value, "holds a control character", allowed);
+  }
+  spec->local = value;
+  return {};
+}
+
+// One KEY=VALUE (or a word) behind the path.
+Status parse_checkpoint_option(std::string_view field, CheckpointSpec* spec) {
+  const size_t equals = field.find('=');
+  const std::string_view key = field.substr(0, equals);
+  const std::string_view value = equals == std::string_view::npos ? std::string_view{} : field.substr(equals + 1);
+  if (field == "partner") {
+    spec->partner = true;
+    return {};
+  }
+  if (equals == std::string_view::npos) return refuse(field, "is not an option of a checkpoint", kCheckpointForm);
+  if (key == "every") return parse_every(value, spec);
+  if (key == "keep") {
+    auto keep = parse_int(value, 1, kMaxKeep);
+    if (!keep)
+      return refuse(value, "is not a number of checkpoints to keep", fmt::format("keep=N from 1 to {}", kMaxKeep));
+    spec->keep = static_cast<int>(*keep);
+    return {};
+  }
+  if (key == "keep-every") {
+    auto steps = parse_int(value, 1, kMaxEverySteps);
+    if (!steps) return refuse(value, "is not a number of train steps", "keep-every=N, such as keep-every=1000");
+    spec->keep_every = *steps;
+    return {};
+  }
+  if (key == "best") {
+    DL_TRY_ASSIGN(spec->best, parse_best(value));
+    return {};
+  }
+  if (key == "local") return parse_local(value, spec);
+  return refuse(field, "is not an option of a checkpoint",
+                std::string(kCheckpointForm) + "; a comma cannot be part of PATH");
 }
 
 }  // namespace
@@ -111,41 +165,61 @@ Result<GpuRequest> parse_gpus(std::string_view text) {
   return gpus;
 }
 
+bool is_metric_name(std::string_view text) {
+  std::string plain(text);
+  // As a plain name, but with groups, as TensorBoard writes them.
+  if (!plain.empty() && plain.front() != '/') std::replace(plain.begin(), plain.end(), '/', '_');
+  return is_plain_name(plain);
+}
+
+Result<BestMetric> parse_best(std::string_view text) {
+  DL_TRY(check_length(text, kBestForm));
+  const std::vector<std::string> parts = split(text, ':');
+  if (parts.size() != 3) return refuse(text, "does not say which checkpoints are best", kBestForm);
+  if (!is_metric_name(parts[0])) return refuse(text, "does not name a metric", kBestForm);
+  if (parts[1] != "min" && parts[1] != "max") return refuse(text, "has neither min nor max", kBestForm);
+  auto count = parse_int(parts[2], 1, kMaxKeep);
+  if (!count) return refuse(text, "does not say how many", kBestForm);
+  return BestMetric{parts[0], parts[1] == "min", static_cast<int>(*count)};
+}
+
+std::string format_best(const BestMetric& best) {
+  return fmt::format("{}:{}:{}", best.metric, best.lowest ? "min" : "max", best.count);
+}
+
 Result<CheckpointSpec> parse_checkpoint(std::string_view text) {
   DL_TRY(check_length(text, kCheckpointForm));
   CheckpointSpec spec;
   const std::vector<std::string> fields = split(text, ',');
   DL_TRY_ASSIGN(spec.path, parse_checkpoint_path(fields.front(), text));
-  bool keep_seen = false;
+  std::vector<std::string> seen;
   for (size_t i = 1; i < fields.size(); ++i) {
-    const std::string_view field = fields[i];
-    const size_t equals = field.find('=');
-    const std::string_view key = field.substr(0, equals);
-    const std::string_view value = equals == std::string_view::npos ? std::string_view{} : field.substr(equals + 1);
-    if (key == "every" && equals != std::string_view::npos) {
-      DL_TRY(parse_every(value, &spec));
-    } else if (key == "keep" && equals != std::string_view::npos) {
-      if (keep_seen) return refuse(value, "is a second keep=", "keep= once");
-      auto keep = parse_int(value, 1, kMaxKeep);
-      if (!keep)
-        return refuse(value, "is not a number of checkpoints to keep", fmt::format("keep=N from 1 to {}", kMaxKeep));
-      spec.keep = static_cast<int>(*keep);
-      keep_seen = true;
-    } else {
-      return refuse(field, "is not an option of a checkpoint",
-                    std::string(kCheckpointForm) + "; a comma cannot be part of PATH");
-    }
+    const std::string key = fields[i].substr(0, fields[i].find('='));
+    // Two every= are refused by parse_every, in words of its own.
+    if (key != "every" && std::find(seen.begin(), seen.end(), key) != seen.end())
+      return refuse(fields[i], "is a second " + printable(key), printable(key) + " once");
+    seen.push_back(key);
+    DL_TRY(parse_checkpoint_option(fields[i], &spec));
   }
+  if (spec.partner && spec.local.empty())
+    return refuse(text, "has partner without local=", "local=DIR,partner: it copies what is at the local level");
   return spec;
 }
 
 std::string format_checkpoint(const CheckpointSpec& spec) {
   std::string out = spec.path;
-  if (spec.every_steps)
+  if (spec.every_auto)
+    out += ",every=auto";
+  else if (spec.every_steps)
     out += fmt::format(",every={}steps", *spec.every_steps);
   else if (spec.every)
     out += ",every=" + format_duration(*spec.every);
-  return out + fmt::format(",keep={}", spec.keep);
+  out += fmt::format(",keep={}", spec.keep);
+  if (spec.keep_every > 0) out += fmt::format(",keep-every={}", spec.keep_every);
+  if (spec.best) out += ",best=" + format_best(*spec.best);
+  if (!spec.local.empty()) out += ",local=" + spec.local;
+  if (spec.partner) out += ",partner";
+  return out;
 }
 
 Result<Tier> parse_tier(std::string_view text) {

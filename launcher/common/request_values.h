@@ -42,15 +42,34 @@ struct GpuRequest {
 };
 Result<GpuRequest> parse_gpus(std::string_view text);
 
-// --dl-checkpoint=PATH[,every=10m|50steps][,keep=3]. PATH is absolute or relative to the working directory of the job,
-// at most 1024 bytes, without control characters; a comma in it is not possible. every: a time (1s..30d) or a number of
-// train steps ("50steps"); keep: 1..1000. The order of every= and keep= is free; each at most once; other keys are
-// refused.
+// METRIC:min|max:N: the N checkpoints whose metric is lowest or highest are kept. METRIC is what the
+// program calls it in dlckpt_metric(); N from 1 to 1000.
+struct BestMetric {
+  std::string metric;
+  bool lowest = true;
+  int count = 1;
+};
+// 1 to 64 letters, digits and . _ + - /, beginning with a letter or digit ("val/loss").
+bool is_metric_name(std::string_view text);
+Result<BestMetric> parse_best(std::string_view text);
+std::string format_best(const BestMetric& best);
+
+// --dl-checkpoint=PATH[,every=10m|50steps|auto][,keep=3][,keep-every=1000][,best=loss:min:2][,local=DIR][,partner].
+// PATH is absolute or relative to the working directory of the job, at most 1024 bytes, without control characters; a
+// comma in it is not possible. every: a time (1s..30d), a number of train steps ("50steps"), or "auto": found from
+// measurements; keep: 1..1000; keep-every: checkpoints of train steps divisible by it are kept as well; best: see
+// BestMetric; local: an absolute path on each node, written first; partner (needs local): a copy on the next node. The
+// order of the options is free; each at most once; other keys are refused.
 struct CheckpointSpec {
   std::string path;
   std::optional<std::chrono::seconds> every;  // by time
   std::optional<int64_t> every_steps;         // by train steps
   int keep = 3;
+  bool every_auto = false;
+  int64_t keep_every = 0;  // 0: none
+  std::optional<BestMetric> best = {};
+  std::string local = {};  // empty: none
+  bool partner = false;
 };
 Result<CheckpointSpec> parse_checkpoint(std::string_view text);
 // The canonical text, which parse_checkpoint() reads back to the same value.

@@ -59,6 +59,11 @@ PlanFacts read_plan(const std::string& path) {
     const int64_t every_steps = value_or<int64_t>(*item, "every_steps", 0);
     if (every_s > 0) spec.every = std::chrono::seconds(every_s);
     if (every_steps > 0) spec.every_steps = every_steps;
+    spec.every_auto = value_or<std::string>(*item, "every", "") == "auto";
+    spec.keep_every = value_or<int64_t>(*item, "keep_every", 0);
+    if (auto best = parse_best(value_or<std::string>(*item, "best", ""))) spec.best = *std::move(best);
+    spec.local = value_or<std::string>(*item, "local", "");
+    spec.partner = value_or(*item, "partner", false);
     facts.checkpoint = format_checkpoint(spec);
   }
   return facts;

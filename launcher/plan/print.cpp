@@ -192,6 +192,12 @@ std::string plan_json(const LaunchPlan& plan, const RunFacts& facts, const Envir
     Json item = {{"path", spec.path}, {"keep", spec.keep}, {"every_s", nullptr}, {"every_steps", nullptr}};
     if (spec.every) item["every_s"] = spec.every->count();
     if (spec.every_steps) item["every_steps"] = *spec.every_steps;
+    // Only where asked for, so that the plans of other jobs stay as they are.
+    if (spec.every_auto) item["every"] = "auto";
+    if (spec.keep_every > 0) item["keep_every"] = spec.keep_every;
+    if (spec.best) item["best"] = format_best(*spec.best);
+    if (!spec.local.empty()) item["local"] = spec.local;
+    if (spec.partner) item["partner"] = true;
     json["checkpoint"] = std::move(item);
   }
   json["restarts"] = plan.restarts;

@@ -286,6 +286,7 @@ class Shaper {
 
   std::string checkpoint_text() const {
     const CheckpointSpec& spec = *request_.checkpoint;
+    if (spec.every_auto) return "checkpoint interval chosen by measurement";
     if (spec.every) return "checkpoint every " + format_duration(*spec.every);
     if (spec.every_steps) return "checkpoint every " + plural(*spec.every_steps, "train step", "train steps");
     return "checkpoint when paused";

@@ -94,6 +94,20 @@ TEST(Checkpoint, options_come_in_any_order_and_may_be_left_out) {
   EXPECT_EQ(*stepped->every_steps, 50);
   EXPECT_EQ(stepped->keep, 1);
   EXPECT_EQ(parse_checkpoint("ck,every=90")->every->count(), 90);
+  auto full = parse_checkpoint("ck,partner,local=/dev/shm,best=val.loss:max:4,keep-every=1000,every=auto");
+  ASSERT_TRUE(full);
+  EXPECT_TRUE(full->every_auto);
+  EXPECT_FALSE(full->every);
+  EXPECT_EQ(full->keep_every, 1000);
+  EXPECT_EQ(full->best->metric, "val.loss");
+  EXPECT_FALSE(full->best->lowest);
+  EXPECT_EQ(full->best->count, 4);
+  EXPECT_EQ(full->local, "/dev/shm");
+  EXPECT_TRUE(full->partner);
+  EXPECT_EQ(bare->keep_every, 0);
+  EXPECT_FALSE(bare->best);
+  EXPECT_EQ(bare->local, "");
+  EXPECT_FALSE(bare->partner);
   EXPECT_EQ(parse_checkpoint("./every=10m")->path, "./every=10m");
   EXPECT_EQ(parse_checkpoint("/d\xc3\xa9j\xc3\xa0")->path, "/d\xc3\xa9j\xc3\xa0");
 }
@@ -118,6 +132,27 @@ TEST(Checkpoint, of_other_forms_is_refused) {
                           "ck,keep=",
                           "ck,keep=3,keep=4",
                           "ck,Every=1m",
+                          "ck,every=auto,every=1m",
+                          "ck,every=automatic",
+                          "ck,keep-every=0",
+                          "ck,keep-every=5steps",
+                          "ck,keep-every=5,keep-every=6",
+                          "keep-every=5",
+                          "local=/tmp",
+                          "ck,best=loss",
+                          "ck,best=loss:min",
+                          "ck,best=loss:low:2",
+                          "ck,best=loss:min:0",
+                          "ck,best=:min:1",
+                          "ck,best=lo ss:min:1",
+                          "ck,best=loss:min:1:2",
+                          "ck,best=a:min:1,best=b:min:1",
+                          "ck,local=",
+                          "ck,local=tmp",
+                          "ck,local=/a\nb",
+                          "ck,partner",
+                          "ck,local=/tmp,partner=1",
+                          "ck,local=/tmp,partner,partner",
                           "ck,retain=2",
                           "a,b",
                           "c\nk",
@@ -132,7 +167,8 @@ TEST(Checkpoint, of_other_forms_is_refused) {
 }
 
 TEST(Checkpoint, survives_writing_and_reading) {
-  for (const char* text : {"/a", "ck,every=10m", "ck,every=1h30m,keep=7", "a b,every=50steps,keep=1000"}) {
+  for (const char* text : {"/a", "ck,every=10m", "ck,every=1h30m,keep=7", "a b,every=50steps,keep=1000",
+                           "ck,every=auto,keep-every=7,best=acc:max:3,local=/dev/shm,partner", "ck,local=/tmp/x y"}) {
     auto first = parse_checkpoint(text);
     ASSERT_TRUE(first) << text;
     auto second = parse_checkpoint(format_checkpoint(*first));

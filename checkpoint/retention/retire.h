@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Retention at work: looks at what a checkpoint directory holds, asks decide_retention(), removes.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "checkpoint/retention/retention.h"
+#include "checkpoint/store/io.h"
+#include "launcher/common/result.h"
+
+namespace dl::ckpt {
+
+// In a checkpoint's directory: nobody's retention removes it. Its text is for people.
+constexpr const char* kPinnedName = "PINNED";
+bool is_pinned(Io& io, const std::string& dir, const CheckpointName& name);
+// Errors: kNotFound (no such checkpoint), kIo, kDenied, kNoSpace. Pinning twice, or what is not pinned, is fine.
+Status pin(Io& io, const std::string& dir, const CheckpointName& name, const std::string& why);
+Status unpin(Io& io, const std::string& dir, const CheckpointName& name);
+
+// What manifests said before, by save id: a manifest never changes and may be large. Only intact ones are remembered.
+using SurveyMemory = std::map<uint64_t, CheckpointFacts>;
+
+// All committed checkpoints, newest first. `memory` (may be nullptr) is used and brought up to date.
+Result<std::vector<CheckpointFacts>> survey(Io& io, const std::string& dir, SurveyMemory* memory);
+
+// Removes what the policy does not keep, never `newest`. Each is first renamed away, so that a half removed one is
+// never taken for a checkpoint. Data files that newer checkpoints share (hard links) stay where these are. The holder
+// of the lease only.
+Status retire(Io& io, const std::string& dir, const RetentionPolicy& policy, const CheckpointName& newest,
+              SurveyMemory* memory = nullptr);
+
+}  // namespace dl::ckpt

@@ -39,6 +39,7 @@ Result<std::unique_ptr<Context>> Context::open(Settings settings, Io& io) {
   }
   context->group_ =
       s.world_size == 1 ? make_single_group() : make_file_group(io, s.dir, s.run_id, s.rank, s.world_size, s.timeout_s);
+  context->restorer_ = std::make_unique<Restorer>(io, context->settings_, *context->group_, context->registry_);
   return context;
 }
 
@@ -140,30 +141,6 @@ int Context::exit_code() const {
 
 void Context::finished() {
   if (page_) page_->set_state(ProgressPage::kFinished);
-}
-
-const std::string* Context::restored_blob(const std::string& path) const {
-  const auto found = restored_blobs_.find(path);
-  return found == restored_blobs_.end() ? nullptr : &found->second;
-}
-
-Status Context::agree(const Status& mine) {
-  auto messages = group_->gather(mine ? say_ok() : say_error(mine.error()));
-  Status all;
-  if (is_leader()) {
-    if (!messages) {
-      all = std::move(messages).error();
-    } else {
-      auto heard = hear_all(*messages);
-      if (!heard) all = std::move(heard).error();
-    }
-  } else if (!messages) {
-    return std::move(messages).error();
-  }
-  DL_TRY_ASSIGN(const std::string verdict, group_->broadcast(all ? say_ok() : say_error(all.error()), 4));
-  auto heard = hear(verdict);
-  if (!heard) return std::move(heard).error();
-  return {};
 }
 
 }  // namespace dl::ckpt

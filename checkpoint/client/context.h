@@ -12,6 +12,7 @@
 #include "checkpoint/client/holders.h"
 #include "checkpoint/client/progress_link.h"
 #include "checkpoint/client/registry.h"
+#include "checkpoint/client/restorer.h"
 #include "checkpoint/client/settings.h"
 #include "checkpoint/format/manifest.h"
 #include "checkpoint/retention/retire.h"
@@ -34,6 +35,9 @@ class Context {
   Status save(int64_t step);
   // On success *note says which newer checkpoints were passed over, or is empty.
   Result<int64_t> restore(int64_t step, std::string* note);
+  // The blobs alone; the next restore of this train step takes the same checkpoint.
+  Result<int64_t> peek(int64_t step, std::string* note);
+  const RestoreStats& restore_stats() const { return restorer_->stats(); }
   int want(int64_t step);
   int64_t latest();
   int exit_code() const;
@@ -53,12 +57,6 @@ class Context {
   Status save_together(int64_t step);
   Result<std::string> write_part(const CheckpointName& name);
   Status commit(const CheckpointName& name, const std::vector<std::string>& messages);
-  // restore.cpp
-  Result<CheckpointName> choose(int64_t step, std::string* note);
-  Result<CheckpointName> agree_on_checkpoint(int64_t step, std::string* note);
-  Status load_together(const CheckpointName& name);
-  // All ranks hear whether all of them are well.
-  Status agree(const Status& mine);
 
   Settings settings_;
   Io& io_;
@@ -70,7 +68,7 @@ class Context {
   Holders holders_;                        // of what the last save wrote
   SurveyMemory survey_memory_;             // rank 0
   std::map<std::string, double> metrics_;  // for the next save
-  std::map<std::string, std::string> restored_blobs_;
+  std::unique_ptr<Restorer> restorer_;     // after what it borrows
 
   using Clock = std::chrono::steady_clock;
   Clock::time_point last_save_, last_renewal_;

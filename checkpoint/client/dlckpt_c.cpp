@@ -95,6 +95,20 @@ int run(dlckpt_ctx* ctx, Body&& body) noexcept {
   return run(&ctx->message, [&] { return body(*ctx->context); });
 }
 
+// What is passed over is told in the message although the call succeeds.
+int restore_or_peek(dlckpt_ctx* ctx, int64_t step, int64_t* found,
+                    dl::Result<int64_t> (dl::ckpt::Context::*call)(int64_t, std::string*)) noexcept {
+  if (!ctx) return DLCKPT_E_INVALID;
+  std::string note;
+  const int rc = run(ctx, [&](dl::ckpt::Context& c) -> Status {
+    DL_TRY_ASSIGN(const int64_t restored, (c.*call)(step, &note));
+    if (found) *found = restored;
+    return {};
+  });
+  if (rc == DLCKPT_OK) ctx->message.swap(note);
+  return rc;
+}
+
 }  // namespace
 
 extern "C" {
@@ -172,15 +186,30 @@ int dlckpt_save(dlckpt_ctx* ctx, int64_t step) {
 }
 
 int dlckpt_restore(dlckpt_ctx* ctx, int64_t step, int64_t* restored_step) {
-  if (!ctx) return DLCKPT_E_INVALID;
-  std::string note;
-  const int rc = run(ctx, [&](dl::ckpt::Context& c) -> Status {
-    DL_TRY_ASSIGN(const int64_t restored, c.restore(step, &note));
-    if (restored_step) *restored_step = restored;
+  return restore_or_peek(ctx, step, restored_step, &dl::ckpt::Context::restore);
+}
+
+int dlckpt_peek(dlckpt_ctx* ctx, int64_t step, int64_t* found_step) {
+  return restore_or_peek(ctx, step, found_step, &dl::ckpt::Context::peek);
+}
+
+int dlckpt_restore_stats(dlckpt_ctx* ctx, dlckpt_load_stats* out) {
+  return run(ctx, [&](dl::ckpt::Context& c) -> Status {
+    if (!out || out->struct_size < offsetof(dlckpt_load_stats, step) || out->struct_size > sizeof *out)
+      return Error{Errc::kInvalid, "stats.struct_size must be sizeof(dlckpt_load_stats)"};
+    const dl::ckpt::RestoreStats& stats = c.restore_stats();
+    dlckpt_load_stats filled{};
+    filled.struct_size = out->struct_size;
+    filled.step = stats.step;
+    filled.needed_bytes = stats.needed_bytes;
+    filled.read_bytes = stats.read_bytes;
+    filled.sent_bytes = stats.sent_bytes;
+    filled.received_bytes = stats.received_bytes;
+    filled.seconds = stats.seconds;
+    filled.exchange = stats.exchange ? 1 : 0;
+    std::memcpy(out, &filled, out->struct_size);
     return {};
   });
-  if (rc == DLCKPT_OK) ctx->message.swap(note);
-  return rc;
 }
 
 int64_t dlckpt_latest(dlckpt_ctx* ctx) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "checkpoint/client/box_text.h"
 #include "checkpoint/client/messages.h"
 #include "launcher/common/parse.h"
 
@@ -12,43 +13,14 @@ namespace {
 constexpr const char* kKnown = "known";
 constexpr const char* kTell = "tell";
 
-// One line for each such tensor: "offsets extents" of each part, numbers with blanks between.
+// One line for each such tensor.
 std::string describe_boxes(const Registry& registry) {
   std::string text;
   for (const auto& [path, tensor] : registry.tensors()) {
     if (!tensor.replicated || !tensor.boxed) continue;
-    std::string line;
-    for (const RegisteredPart& part : tensor.parts)
-      for (const Dims* numbers : {&part.box.offset, &part.box.extent})
-        for (const int64_t number : *numbers) line += (line.empty() ? "" : " ") + std::to_string(number);
-    text += line + "\n";
+    text += format_boxes(tensor) + "\n";
   }
   return text;
-}
-
-Result<std::vector<Box>> parse_boxes(const std::string& line, const Dims& shape) {
-  const Error bad{Errc::kInternal, "a rank's boxes cannot be read"};
-  Dims numbers;
-  if (!line.empty()) {
-    for (const std::string& word : split(line, ' ')) {
-      const auto number = parse_int(word, 0, INT64_MAX);
-      if (!number) return bad;
-      numbers.push_back(*number);
-    }
-  }
-  std::vector<Box> boxes;
-  const auto ndim = static_cast<std::ptrdiff_t>(shape.size());
-  if (ndim == 0) {
-    boxes.push_back(Box{});
-    return boxes;
-  }
-  if (numbers.size() % (2 * shape.size()) != 0) return bad;
-  for (auto at = numbers.begin(); at != numbers.end(); at += 2 * ndim) {
-    Box box{Dims(at, at + ndim), Dims(at + ndim, at + 2 * ndim)};
-    if (!within(box, shape)) return bad;
-    boxes.push_back(std::move(box));
-  }
-  return boxes;
 }
 
 // Rank 0: what everybody said in the first round -> what is answered.
@@ -69,26 +41,6 @@ std::string judge(const std::vector<std::string>& said) {
   bool known = true;
   for (const auto& word : words) known = known && word[2] == version;
   return say_ok(std::string(known ? kKnown : kTell) + " " + version);
-}
-
-// Several texts in one: the length of each in front.
-std::string join_texts(const std::vector<std::string>& texts) {
-  std::string all;
-  for (const std::string& text : texts) all += std::to_string(text.size()) + "\n" + text;
-  return all;
-}
-
-Result<std::vector<std::string>> split_texts(std::string_view all) {
-  std::vector<std::string> texts;
-  while (!all.empty()) {
-    const size_t end = all.find('\n');
-    const auto length = parse_int(all.substr(0, end), 0, INT64_MAX);
-    if (end == std::string_view::npos || !length || static_cast<uint64_t>(*length) > all.size() - end - 1)
-      return Error{Errc::kInternal, "rank 0's words cannot be read"};
-    texts.emplace_back(all.substr(end + 1, static_cast<size_t>(*length)));
-    all.remove_prefix(end + 1 + static_cast<size_t>(*length));
-  }
-  return texts;
 }
 
 }  // namespace

@@ -96,6 +96,7 @@ Status Context::save_together(int64_t step) {
 Result<std::string> Context::write_part(const CheckpointName& name) {
   WorkList work = plan_save(registry_, settings_.rank, settings_.world_size,
                             settings_.world_size > 1 ? &holders_ : nullptr, settings_.max_files);
+  if (work.items.empty() && !is_leader()) return format_part(work.part);
   const FileIdentity identity{name, static_cast<uint32_t>(settings_.rank), static_cast<uint32_t>(settings_.world_size)};
   DL_TRY_ASSIGN(WrittenFile written, write_data_file(io_, attempt_path(settings_.dir, name), identity, work.items));
   for (size_t i = 0; i < work.items.size(); ++i) work.set_place(i, 0, written.at[i]);

@@ -183,12 +183,38 @@ int dlckpt_want(dlckpt_ctx* ctx, int64_t step);
 int dlckpt_save(dlckpt_ctx* ctx, int64_t step);
 
 /* Collective. Loads the checkpoint of train step `step`, or with DLCKPT_LATEST the newest that verifies; every block's
- * checksum is verified before any registered memory is changed. Older ones are tried if a newer does not verify, and
- * dlckpt_errmsg(ctx) then says which were passed over although DLCKPT_OK is returned (it is "" otherwise).
- * *restored_step (may be NULL) is set on success only. Errors: NOT_FOUND (none there), CORRUPT (none verifies),
- * MISMATCH, IO, TIMEOUT, MEMORY: registered memory is unchanged, except after IO while copying. Tensors of the
- * checkpoint that are not registered are left alone. */
+ * checksum is verified before bytes of it reach registered memory. All ranks together read each stored block that any of
+ * them needs exactly once, whatever world size wrote it, and pass parts to one another over TCP (dlckpt-format(5) and
+ * libdlckpt(3) say how; where TCP cannot be had, each rank reads what it needs itself).
+ * It is one pass: if a block does not verify while others are in memory already, all ranks go on to the next older
+ * checkpoint and load that completely, so that the outcome is never a mixture; dlckpt_errmsg(ctx) then says which were
+ * passed over although DLCKPT_OK is returned (it is "" otherwise). Blocks of tensors that nobody registered are not read.
+ * *restored_step (may be NULL) is set on success only. Errors: NOT_FOUND (none there), MISMATCH (the checkpoint does not
+ * fit what is registered): registered memory is unchanged, unless a newer checkpoint was passed over while it was loaded.
+ * CORRUPT (none verifies), IO, TIMEOUT, MEMORY: its content is undefined; load another checkpoint, or start anew.
+ * Tensors of the checkpoint that are not registered are left alone. */
 int dlckpt_restore(dlckpt_ctx* ctx, int64_t step, int64_t* restored_step);
+
+/* Collective. Chooses as dlckpt_restore does, but loads the blobs alone (dlckpt_get_blob), for programs that learn from
+ * them what to register. The next dlckpt_restore of the train step *found_step (may be NULL) takes the same checkpoint,
+ * and does not read the blobs again. A checkpoint that a restore found damaged is passed over by DLCKPT_LATEST from then
+ * on: after DLCKPT_E_CORRUPT, peek and restore again. Errors as dlckpt_restore, but registered memory is never touched. */
+int dlckpt_peek(dlckpt_ctx* ctx, int64_t step, int64_t* found_step);
+
+/* What the last dlckpt_restore or dlckpt_peek on this rank read. */
+typedef struct dlckpt_load_stats {
+  size_t struct_size;      /* set it to sizeof(dlckpt_load_stats) before the call */
+  int64_t step;            /* -1: none yet */
+  uint64_t needed_bytes;   /* bytes of the stored blocks that all ranks together need; the sum of their read_bytes is
+                              the same, unless each reads for itself (exchange 0 with more than one rank) */
+  uint64_t read_bytes;     /* of blocks, read from files by this rank */
+  uint64_t sent_bytes;     /* to other ranks */
+  uint64_t received_bytes; /* from other ranks */
+  double seconds;          /* the whole call */
+  int exchange;            /* 1: bytes could go from rank to rank */
+} dlckpt_load_stats;
+/* Errors: INVALID. */
+int dlckpt_restore_stats(dlckpt_ctx* ctx, dlckpt_load_stats* out);
 
 /* Train step of the newest committed checkpoint in the directory (manifests verified, data not), or -1. Newest means
  * committed last, which is not the highest train step after somebody went back to an older one on purpose. */

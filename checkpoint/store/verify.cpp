@@ -70,15 +70,29 @@ Result<Manifest> load_manifest(Io& io, const std::string& dir, const CheckpointN
   return manifest;
 }
 
-Result<DataFile> DataFile::open(Io& io, const std::string& checkpoint, const Manifest& manifest, size_t index) {
-  const FileRecord& record = manifest.files[index];
-  const std::string path = checkpoint + "/" + record.name();
+namespace {
+
+Status check_size(Io& io, const std::string& path, const FileRecord& record) {
   Io::Info info;
   const int rc = io.stat(path, &info);
   if (rc < 0) return missing_is_corrupt(io_error("stat", path, rc));
   if (!info.regular) return corrupt(path + ": it is not a file");
   if (info.size != record.size)
     return corrupt(path + ": it has " + std::to_string(info.size) + " bytes instead of " + std::to_string(record.size));
+  return {};
+}
+
+}  // namespace
+
+Status check_files(Io& io, const std::string& checkpoint, const Manifest& manifest) {
+  for (const FileRecord& record : manifest.files) DL_TRY(check_size(io, checkpoint + "/" + record.name(), record));
+  return {};
+}
+
+Result<DataFile> DataFile::open(Io& io, const std::string& checkpoint, const Manifest& manifest, size_t index) {
+  const FileRecord& record = manifest.files[index];
+  const std::string path = checkpoint + "/" + record.name();
+  DL_TRY(check_size(io, path, record));
   auto file = File::open(io, path, O_RDONLY);
   if (!file) return missing_is_corrupt(std::move(file).error());
   auto checked = check_user_block(&*file, manifest, record);

@@ -16,6 +16,9 @@ namespace dl::ckpt {
 // name. kCorrupt, kUnsupported, kNotFound, kDenied, kIo.
 Result<Manifest> load_manifest(Io& io, const std::string& dir, const CheckpointName& name);
 
+// Whether all data files are there and have their size. Reads nothing of them. kCorrupt, kDenied, kIo.
+Status check_files(Io& io, const std::string& checkpoint, const Manifest& manifest);
+
 // A data file whose size, user block and block table were found to be what the manifest says.
 class DataFile {
  public:

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// The collective part of a restore. Rank 0 proposes the newest checkpoint whose manifest and files look whole; every
+// rank checks that it fits and says what it wants; then all load it in one pass (loader.h), each stored byte read once.
+// If a block turns out to be damaged, all go on to the next older checkpoint and load that completely.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/client/group.h"
+#include "checkpoint/client/loader.h"
+#include "checkpoint/client/registry.h"
+#include "checkpoint/client/settings.h"
+#include "checkpoint/store/io.h"
+#include "checkpoint/transport/exchange.h"
+
+namespace dl::ckpt {
+
+struct Restored {
+  CheckpointName name;
+  std::string note;  // which newer ones were passed over, and why; or empty
+};
+
+// Of the last restore or peek of this rank.
+struct RestoreStats {
+  int64_t step = -1;
+  uint64_t needed_bytes = 0;  // of the blocks that the ranks together need: the same on all ranks
+  uint64_t read_bytes = 0;    // of blocks, read from files by this rank
+  uint64_t sent_bytes = 0, received_bytes = 0;
+  double seconds = 0;
+  bool exchange = false;  // bytes went from rank to rank
+};
+
+class Restorer {
+ public:
+  // All borrowed; they outlive this.
+  Restorer(Io& io, const Settings& settings, Group& group, const Registry& registry)
+      : io_(io), settings_(settings), group_(group), registry_(registry) {}
+
+  // Collective; group.start() was called. See dlckpt_restore and dlckpt_peek. kNotFound, kCorrupt, kConflict, kIo,
+  // kTimeout, kInternal with ENOMEM.
+  Result<Restored> restore(int64_t step) { return run(step, false); }
+  Result<Restored> peek(int64_t step) { return run(step, true); }
+
+  const std::map<std::string, std::string>& blobs() const { return blobs_; }
+  const RestoreStats& stats() const { return stats_; }
+  // Collective the first time. nullptr where there is none.
+  Result<Exchange*> exchange();
+
+ private:
+  struct Proposal {                    // rank 0
+    std::vector<CheckpointName> left;  // newest last
+    std::string wish;                  // " of train step 7", or empty
+    std::string passed_over;
+    bool any = false, io_trouble = false;
+  };
+  enum class Next { kDone, kOlder, kAlone };
+
+  Result<Restored> run(int64_t step, bool blobs_only);
+  Result<CheckpointName> agree(int64_t step, bool touched);
+  Result<CheckpointName> propose(int64_t step, bool touched);
+  void pass_over(const CheckpointName& name, const Error& why);
+  Result<Next> load_together(const CheckpointName& name, bool blobs_only, bool alone, bool* touched, std::string* note);
+  using Compose = std::function<std::string(const std::vector<std::string>&)>;
+  Result<LoadEnd> vote(const CheckpointName& name, const LoadOutcome& mine, const std::string& text,
+                       const Compose& compose, std::string* answer);
+  LoadOutcome load_mine(const CheckpointName& name, const Manifest& manifest, const std::string& answer, Exchange* link,
+                        bool with_blobs, std::map<std::string, std::string>* blobs);
+
+  Io& io_;
+  const Settings& settings_;
+  Group& group_;
+  const Registry& registry_;
+  bool met_ = false;
+  std::unique_ptr<Exchange> exchange_;
+  uint64_t loads_ = 0;
+  Proposal proposal_;
+  std::map<uint64_t, std::string> bad_;  // rank 0: save ids that were found damaged, and how
+  std::optional<CheckpointName> peeked_;
+  std::map<std::string, std::string> blobs_;
+  RestoreStats stats_;
+};
+
+}  // namespace dl::ckpt

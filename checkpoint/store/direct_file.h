@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// A file that is read past the page cache (O_DIRECT), where the file system allows it: a restore reads each byte once,
+// and the cache would only cost a copy and push out what the job needs.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "checkpoint/store/file.h"
+
+namespace dl::ckpt {
+
+constexpr uint64_t kDirectAlignment = 4096;
+
+// Memory that O_DIRECT can read into; grows, and is not kept on growing.
+class AlignedBuffer {
+ public:
+  // At least `size` bytes. Throws std::bad_alloc.
+  unsigned char* at_least(size_t size);
+
+ private:
+  struct Free {
+    void operator()(unsigned char* memory) const;
+  };
+  std::unique_ptr<unsigned char, Free> memory_;
+  size_t size_ = 0;
+};
+
+class DirectFile {
+ public:
+  // kNotFound and so on, as File::open.
+  static Result<std::unique_ptr<DirectFile>> open(Io& io, const std::string& path);
+
+  // The bytes [at, at + size), which lie in *buffer until it is used again. kCorrupt if the file ends before; kIo. From
+  // any thread, each with a buffer of its own.
+  Result<const unsigned char*> read(uint64_t at, size_t size, AlignedBuffer* buffer);
+  const std::string& path() const { return path_; }
+
+ private:
+  DirectFile(Io& io, std::string path) : io_(io), path_(std::move(path)) {}
+  Result<File*> plain();
+
+  Io& io_;
+  const std::string path_;
+  std::optional<File> direct_;
+  std::atomic<bool> direct_works_{false};
+  std::mutex mutex_;  // of plain_
+  std::optional<File> plain_;
+};
+
+}  // namespace dl::ckpt

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// A thread of the library: it blocks all signals, which are the program's, and is joined by whoever owns it.
+#pragma once
+
+#include <csignal>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "launcher/common/result.h"
+
+namespace dl::ckpt {
+
+class QuietThread {
+ public:
+  // kIo if no thread can be had. body must not throw.
+  template <typename Body>
+  static Result<QuietThread> start(Body&& body) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread inherits it
+    Result<QuietThread> thread = Error{};
+    try {
+      thread = QuietThread(std::thread(std::forward<Body>(body)));
+    } catch (const std::system_error& error) {
+      thread = Error{Errc::kIo, "start a thread", error.code().value()};
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return thread;
+  }
+  QuietThread() = default;
+  QuietThread(QuietThread&&) = default;
+  QuietThread& operator=(QuietThread&& other) {
+    join();
+    thread_ = std::move(other.thread_);
+    return *this;
+  }
+  ~QuietThread() { join(); }
+
+  bool running() const { return thread_.joinable(); }
+  void join() {
+    if (thread_.joinable()) thread_.join();
+  }
+  // For a forked child, which has no such thread.
+  void forget() {
+    if (thread_.joinable()) thread_.detach();
+  }
+
+ private:
+  explicit QuietThread(std::thread thread) : thread_(std::move(thread)) {}
+  std::thread thread_;
+};
+
+}  // namespace dl::ckpt

@@ -40,7 +40,8 @@ def find_python() -> Optional[str]:
     Debian's and the one in PATH the interpreter with the most of the peers."""
     given = os.environ.get("DL_BENCH_PYTHON")
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    candidates = [os.path.join(cache, "slurm-dl", "frameworks", "bin", "python"), "/usr/bin/python3", shutil.which("python3")]
+    frameworks = os.environ.get("DL_TEST_FRAMEWORKS") or os.path.join(cache, "slurm-dl", "frameworks")  # packaging/install-frameworks
+    candidates = [os.path.join(frameworks, "bin", "python"), "/usr/bin/python3", shutil.which("python3")]
     if given is not None:
         candidates = [given]
     probe = "import importlib.util as u; print(sum(u.find_spec(m) is not None for m in ('numpy','torch','h5py','safetensors')))"

@@ -45,7 +45,7 @@ class Durable(Group):
         size = float(sum(answer["bytes"] for answer in drivers.ask("facts")))
         subjects: Dict[str, Measure] = {"ours": loop_of_ours(Ours(session, drivers, "steady"))}
         if "fio" in self.peers:
-            subjects["ours-new"] = loop_of_ours(Ours(session, drivers, "new", {"DL_CHECKPOINT_RECYCLE": "off"}), loads=False)
+            subjects["ours-new"] = loop_of_ours(Ours(session, drivers, "new", {"DL_CHECKPOINT_RECYCLE": "0"}), loads=False)
         folder = session.folder("peers")
         if "fio-overwrite" in self.peers:
             subjects.update(self.disk(session, folder, size, notes))

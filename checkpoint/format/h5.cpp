@@ -202,6 +202,8 @@ Status set_attribute(const Id& object, const char* name, uint64_t value) {
 }
 
 Result<uint64_t> file_size(const Id& file) {
+  // HDF5 1.10 gives the size that the driver has heard of, which is 0 until the first flush.
+  DL_TRY(check(H5Fflush(file.get(), H5F_SCOPE_LOCAL), "flush the file"));
   hsize_t size = 0;
   if (H5Fget_filesize(file.get(), &size) < 0) return last_error("get the file size");
   return static_cast<uint64_t>(size);

@@ -9,6 +9,7 @@
 #include "checkpoint/client/spread.h"
 #include "checkpoint/format/block_table.h"
 #include "checkpoint/format/box.h"
+#include "checkpoint/format/layout.h"
 #include "checkpoint/format/manifest.h"
 #include "checkpoint/format/manifest_json.h"
 #include "checkpoint/format/names.h"
@@ -237,6 +238,26 @@ TEST(CheckpointBlockTable, BlocksCoverEverythingAroundTheHole) {
     EXPECT_EQ(find_block(blocks, hole.at), blocks.size());
     EXPECT_EQ(find_block(blocks, 0), blocks.size());
     EXPECT_EQ(find_block(blocks, end), blocks.size());
+  }
+}
+
+// Nothing is written: lay_out reserves places only, so the states may be large.
+TEST(CheckpointLayout, TheBlockTableHasARowForEachBlockWhateverTheSizes) {
+  struct Case {
+    size_t tensors;
+    int64_t elements;
+  };
+  for (const Case& c : {Case{1, 1}, Case{1000, 8388}, Case{3000, 16383}, Case{40, 16384}, Case{2, int64_t{1} << 28}}) {
+    std::vector<LayoutItem> items;
+    for (size_t i = 0; i < c.tensors; ++i) {
+      const std::string path = "t" + std::to_string(i);
+      const Dims shape{c.elements};
+      items.push_back(LayoutItem{"/" + path, path, find_dtype(DLCKPT_F32), shape, whole(shape), false, false});
+    }
+    const auto layout = lay_out(items);
+    ASSERT_TRUE(layout) << c.tensors << " of " << c.elements << ": " << layout.error().text;
+    EXPECT_TRUE(check_table(layout->blocks, kUserBlockBytes, layout->file_size, layout->table));
+    EXPECT_LE(layout->blocks.size() * kTableRowBytes, layout->table.length);
   }
 }
 

@@ -84,6 +84,7 @@ ProgressBar::~ProgressBar() {
 
 void ProgressBar::update(uint64_t done, uint64_t total) {
   if (!terminal_ || total == 0) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
   const int64_t now = now_ms();
   if (now - begin_ms_ < 2000 || now - last_ms_ < 100) return;
   last_ms_ = now;

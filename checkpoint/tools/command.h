@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 namespace dl::ckpt::tool {
 
 // Exit codes of dlckpt; dlckpt(1) lists them.
+// kNothing is also any failure that is not a damaged checkpoint; diff has its own (0 equal, 1 different, 2 trouble).
 enum ExitCode { kOk = 0, kDamaged = 1, kUsage = 2, kNothing = 3 };
 
 using Json = nlohmann::ordered_json;
@@ -21,6 +23,9 @@ using Json = nlohmann::ordered_json;
 void add_ls(CLI::App* app, int* exit_code);
 void add_show(CLI::App* app, int* exit_code);
 void add_verify(CLI::App* app, int* exit_code);
+void add_diff(CLI::App* app, int* exit_code);
+void add_export(CLI::App* app, int* exit_code);
+void add_import(CLI::App* app, int* exit_code);
 
 // What a PATH on the command line means: a checkpoint directory, or one checkpoint in it.
 struct Target {
@@ -51,10 +56,12 @@ class ProgressBar {
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
+  // From any thread.
   void update(uint64_t done, uint64_t total);
 
  private:
   std::string label_;
+  std::mutex mutex_;
   bool terminal_, shown_ = false;
   int64_t begin_ms_, last_ms_ = 0;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlckpt: looks into checkpoint directories. Changes nothing, and needs neither libhdf5 nor a framework.
+// dlckpt: looks into checkpoint directories, compares, converts, mends and measures. Needs neither libhdf5 nor a
+// framework, except where it writes checkpoints (import, bench: through libdlckpt) and torch files (through Python).
 #include "config.h"
 
 #include <cstdio>
@@ -11,13 +12,16 @@ int main(int argc, char** argv) {
   using namespace dl::ckpt::tool;
   int exit_code = kOk;
   try {
-    CLI::App app{"Looks into the checkpoints of slurm-dl: list, describe, verify. See dlckpt(1).", "dlckpt"};
+    CLI::App app{"Works on the checkpoints of slurm-dl: list, verify, compare, convert. See dlckpt(1).", "dlckpt"};
     app.set_version_flag("--version", "dlckpt " PACKAGE_VERSION);
     app.require_subcommand(1);
     // One row for each subcommand.
     add_ls(&app, &exit_code);
     add_show(&app, &exit_code);
     add_verify(&app, &exit_code);
+    add_diff(&app, &exit_code);
+    add_export(&app, &exit_code);
+    add_import(&app, &exit_code);
     try {
       app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlckpt verify: reads every byte and compares every checksum, without libhdf5.
+// dlckpt verify: reads every byte and compares every checksum, without libhdf5, and mends from another copy.
 #include <fmt/format.h>
 
+#include "checkpoint/store/directory.h"
 #include "checkpoint/tools/command.h"
+#include "checkpoint/tools/repair.h"
 #include "launcher/common/parse.h"
 
 namespace dl::ckpt::tool {
@@ -11,33 +13,113 @@ namespace {
 struct Options {
   std::vector<std::string> paths;
   std::optional<int64_t> step;
-  bool json = false, quiet = false;
+  std::string repair_from;
+  bool json = false, quiet = false, quick = false, deep = false;
 };
 
-// Verifies one; true if it is sound.
-bool judge(const std::string& dir, const CheckpointName& name, const Options& options, Json* list) {
-  const std::string title = format_checkpoint_name(name);
-  Result<Manifest> manifest = Error{};
-  {
-    ProgressBar bar(title);
-    manifest = verify_checkpoint(posix_io(), dir, name, [&](uint64_t done, uint64_t total) {
-      bar.update(done, total);
-      return true;
-    });
-  }
-  Json row{{"dir", dir}, {"name", title}, {"step", name.step}, {"verified", manifest.has_value()}};
-  if (manifest) {
-    row["bytes"] = manifest->total_bytes();
-    if (!options.json && !options.quiet)
-      print_line(fmt::format("{}: verified, {} in {} files", title, format_bytes(manifest->total_bytes()),
-                             manifest->files.size()));
-  } else {
-    row["reason"] = manifest.error().text;
-    if (!options.json) complain(title + ": damaged: " + manifest.error().text);
-  }
-  list->push_back(std::move(row));
-  return manifest.has_value();
+Meter meter_of(ProgressBar* bar) {
+  return [bar](uint64_t done, uint64_t total) { bar->update(done, total); };
 }
+
+Json damage_json(const Manifest& manifest, const std::vector<Damage>& damage) {
+  Json list = Json::array();
+  for (const Damage& item : damage) {
+    const FileRecord& file = manifest.files[item.file];
+    Json row{{"file", file.name()}};
+    if (item.block != Damage::kWholeFile) {
+      row["at"] = file.blocks[item.block].at;
+      row["bytes"] = file.blocks[item.block].length;
+    }
+    row["reason"] = item.reason;
+    row["tensors"] = item.tensors;
+    list.push_back(std::move(row));
+  }
+  return list;
+}
+
+// One checkpoint's turn.
+class Verification {
+ public:
+  Verification(std::string dir, const CheckpointName& name, const Options& options)
+      : dir_(std::move(dir)), name_(name), options_(options), title_(format_checkpoint_name(name)) {}
+
+  // Its exit code; its row is appended to the list.
+  ExitCode run(Json* list) {
+    Verdict verdict = examine();
+    if (!verdict.sound() && !options_.repair_from.empty()) verdict = mend(std::move(verdict));
+    Json row{{"dir", dir_}, {"name", title_}, {"step", name_.step}, {"verified", verdict.sound()}};
+    if (verdict.manifest) row["bytes"] = verdict.manifest->total_bytes();
+    if (!verdict.sound()) {
+      row["reason"] = verdict.reason;
+      tell_damage(verdict);
+    } else {
+      if (!options_.json && !options_.quiet)
+        print_line(fmt::format("{}: {}, {} in {} file{}", title_, options_.quick ? "looks sound" : "verified",
+                               format_bytes(verdict.manifest->total_bytes()), verdict.manifest->files.size(),
+                               verdict.manifest->files.size() == 1 ? "" : "s"));
+      if (options_.deep) look_at_values(*verdict.manifest, &row);
+    }
+    if (verdict.manifest) row["damage"] = damage_json(*verdict.manifest, verdict.damage);
+    if (!options_.repair_from.empty()) row["repaired"] = mended_;
+    list->push_back(std::move(row));
+    return verdict.sound() ? kOk : kDamaged;
+  }
+
+ private:
+  Verdict examine() const {
+    ProgressBar bar(title_);
+    return judge(posix_io(), dir_, name_, options_.quick ? Depth::kQuick : Depth::kFull, meter_of(&bar));
+  }
+
+  Verdict mend(Verdict verdict) {
+    auto copy = find_copy(posix_io(), options_.repair_from, name_);
+    if (!copy) {
+      complain(title_ + ": " + copy.error().text);
+      return verdict;
+    }
+    auto mended = repair(posix_io(), dir_, name_, verdict, *copy);
+    if (!mended) {
+      complain(title_ + ": cannot be repaired: " + mended.error().text);
+      // Some of it may be mended; what is left is what counts.
+      return examine();
+    }
+    mended_ = *std::move(mended);
+    if (!options_.json)
+      for (const std::string& file : mended_) print_line(fmt::format("{}: {} repaired from {}", title_, file, *copy));
+    return examine();
+  }
+
+  void tell_damage(const Verdict& verdict) const {
+    if (options_.json) return;
+    if (verdict.damage.size() < 2) return complain(title_ + ": damaged: " + verdict.reason);
+    complain(fmt::format("{}: damaged: {} faults", title_, verdict.damage.size()));
+    constexpr size_t kShown = 20;
+    for (size_t i = 0; i < std::min(kShown, verdict.damage.size()); ++i)
+      complain(title_ + ": damaged: " + describe(*verdict.manifest, verdict.damage[i]));
+    if (verdict.damage.size() > kShown)
+      complain(fmt::format("{}: and {} more; --json lists all", title_, verdict.damage.size() - kShown));
+  }
+
+  void look_at_values(const Manifest& manifest, Json* row) const {
+    ProgressBar bar(title_ + " values");
+    auto found = find_non_finite(posix_io(), checkpoint_path(dir_, name_), manifest, meter_of(&bar));
+    if (!found) return complain(title_ + ": " + found.error().text);
+    Json list = Json::array();
+    for (const NonFiniteTensor& tensor : *found) {
+      list.push_back({{"path", tensor.path}, {"nan", tensor.nan}, {"infinite", tensor.infinite}});
+      if (!options_.json)
+        print_line(fmt::format("{}: {} has {} NaN and {} infinite values", title_, printable(tensor.path, 200),
+                               tensor.nan, tensor.infinite));
+    }
+    (*row)["non_finite"] = std::move(list);
+  }
+
+  std::string dir_;
+  CheckpointName name_;
+  const Options& options_;
+  std::string title_;
+  std::vector<std::string> mended_;
+};
 
 int run(const Options& options) {
   bool sound = true, nothing = false;
@@ -50,7 +132,8 @@ int run(const Options& options) {
       nothing = true;
       continue;
     }
-    for (const CheckpointName& name : *names) sound = judge(target.dir, name, options, &list) && sound;
+    for (const CheckpointName& name : *names)
+      sound = Verification(target.dir, name, options).run(&list) == kOk && sound;
   }
   if (options.json) print_json(list);
   if (!sound) return kDamaged;
@@ -60,10 +143,17 @@ int run(const Options& options) {
 }  // namespace
 
 void add_verify(CLI::App* app, int* exit_code) {
-  auto* command = app->add_subcommand("verify", "Read everything and compare all checksums");
+  auto* command = app->add_subcommand("verify", "Read everything and compare all checksums; repair from another copy");
   auto options = std::make_shared<Options>();
   command->add_option("PATH", options->paths, "Checkpoint directory, or one checkpoint in it")->required();
   command->add_option("--step", options->step, "Only checkpoints of this train step")->check(CLI::NonNegativeNumber);
+  auto* deep = command->add_flag("--deep", options->deep, "Also look at the values: name tensors with NaN or infinity");
+  auto* quick = command->add_flag("--quick", options->quick, "Only manifest, sizes and block tables; not the data");
+  command
+      ->add_option("--repair-from", options->repair_from,
+                   "Take what is damaged from this directory, which holds the same save")
+      ->excludes(quick);
+  deep->excludes(quick);
   command->add_flag("--json", options->json, "Print an array of objects");
   command->add_flag("-q,--quiet", options->quiet, "Print only what is damaged");
   command->callback([=] { *exit_code = run(*options); });

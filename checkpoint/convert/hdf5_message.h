@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bytes of HDF5's metadata (HDF5 File Format Specification 3.0): superblock, object headers, messages.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "checkpoint/format/box.h"
+#include "checkpoint/format/dtype.h"
+
+namespace dl::ckpt {
+
+constexpr uint64_t kHdf5SuperblockBytes = 48;
+
+// Version 2. `end` is the file's length.
+std::string hdf5_superblock(uint64_t root_header_at, uint64_t end);
+
+// True where the stored type does not tell the dtype: float8 and bfloat16.
+bool hdf5_needs_name(const DtypeInfo& dtype);
+
+// Bob Jenkins' lookup3 ("hashlittle"), the checksum of HDF5's metadata.
+uint32_t lookup3(std::string_view bytes);
+
+// A version 2 object header, one message after the other.
+class Hdf5Header {
+ public:
+  void add_group();
+  void add_link(const std::string& name, uint64_t header_at);
+  // bytes == 0: nothing is allocated.
+  void add_dataset(const DtypeInfo& dtype, const Dims& shape, uint64_t at, uint64_t bytes);
+  void add_text_attribute(const std::string& name, const std::string& value);
+  // Prefix, messages, checksum.
+  std::string finish() const;
+
+ private:
+  void add(uint8_t type, const std::string& data, uint8_t flags = 0);
+  std::string messages_;
+};
+
+}  // namespace dl::ckpt

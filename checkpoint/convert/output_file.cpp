@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/convert/output_file.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+#include <utility>
+
+#include "checkpoint/convert/parallel.h"
+#include "checkpoint/convert/tensor_stream.h"
+#include "checkpoint/store/directory.h"
+
+namespace dl::ckpt {
+namespace {
+
+constexpr uint64_t kChunkBytes = uint64_t{8} << 20;
+
+// A part of a piece.
+struct Chunk {
+  size_t piece;
+  uint64_t at, bytes;
+};
+
+}  // namespace
+
+std::string parent_directory(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+OutputFile::OutputFile(Io& io, std::string path, std::string temporary, File file)
+    : io_(&io), path_(std::move(path)), temporary_(std::move(temporary)), file_(std::move(file)) {}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : io_(other.io_),
+      path_(std::move(other.path_)),
+      temporary_(std::move(other.temporary_)),
+      file_(std::move(other.file_)),
+      published_(std::exchange(other.published_, true)) {}
+
+OutputFile::~OutputFile() {
+  if (!published_) io_->unlink(temporary_);
+}
+
+Result<OutputFile> OutputFile::create(Io& io, const std::string& path, bool replace) {
+  Io::Info info;
+  const int rc = io.stat(path, &info);
+  if (rc == 0 && info.directory) return Error{Errc::kExists, path + ": it is a directory"};
+  if (rc == 0 && !replace) return Error{Errc::kExists, path + ": it exists already; --force replaces it"};
+  if (rc < 0 && rc != -ENOENT) return io_error("stat", path, rc);
+  const std::string dir = parent_directory(path);
+  const std::string name = path.substr(path.rfind('/') + 1);
+  if (name.empty()) return Error{Errc::kInvalid, "'" + path + "' is not the name of a file"};
+  std::string temporary = dir + "/." + name + "." + format_save_id(random_u64()) + ".tmp";
+  DL_TRY_ASSIGN(File file, File::open(io, temporary, O_RDWR | O_CREAT | O_EXCL));
+  return OutputFile(io, path, std::move(temporary), std::move(file));
+}
+
+Status OutputFile::sync() {
+  return file_->sync_and_close();
+}
+
+Status OutputFile::publish() {
+  int rc = io_->rename(temporary_, path_);
+  if (rc < 0) return io_error("rename to", path_, rc);
+  published_ = true;
+  rc = io_->fsync_directory(parent_directory(path_));
+  if (rc < 0) return io_error("make durable", path_, rc);
+  return {};
+}
+
+Status copy_pieces(Io& io, const std::string& checkpoint, const Manifest& manifest, const std::vector<Piece>& pieces,
+                   size_t workers, const Sink& sink, const Meter& meter) {
+  std::vector<Chunk> chunks;
+  uint64_t total = 0, done = 0;
+  for (size_t p = 0; p < pieces.size(); ++p) {
+    const uint64_t bytes = pieces[p].tensor->bytes();
+    const uint64_t step = kChunkBytes / pieces[p].tensor->dtype->size * pieces[p].tensor->dtype->size;
+    for (uint64_t at = 0; at < bytes; at += step) chunks.push_back(Chunk{p, at, std::min(step, bytes - at)});
+    total += bytes;
+  }
+  workers = std::max<size_t>(1, std::min(workers, chunks.size()));
+  std::vector<TensorStream> streams;
+  streams.reserve(workers);
+  for (size_t w = 0; w < workers; ++w) streams.emplace_back(io, checkpoint, manifest);
+  std::vector<std::vector<unsigned char>> buffers(workers);
+  std::mutex mutex;
+  return for_each_parallel(chunks.size(), workers, [&](size_t index, size_t worker) -> Status {
+    const Chunk& chunk = chunks[index];
+    const Piece& piece = pieces[chunk.piece];
+    std::vector<unsigned char>& buffer = buffers[worker];
+    if (buffer.size() < chunk.bytes) buffer.resize(chunk.bytes);
+    DL_TRY(streams[worker].read(*piece.tensor, chunk.at, chunk.bytes, buffer.data()));
+    DL_TRY(sink(buffer.data(), chunk.bytes, piece.at + chunk.at));
+    const std::lock_guard<std::mutex> lock(mutex);
+    done += chunk.bytes;
+    if (meter) meter(done, total);
+    return {};
+  });
+}
+
+}  // namespace dl::ckpt

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The same work on many pieces, in as many threads as there are cores to do it.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+#include "launcher/common/result.h"
+
+namespace dl::ckpt {
+
+// Calls work(index, worker) for each index below `count`, by rising index, in `workers` threads (the calling one
+// included); the first error ends it and is returned.
+Status for_each_parallel(size_t count, size_t workers, const std::function<Status(size_t, size_t)>& work);
+// Threads worth starting here for reading and checking: the cores this process may use, at most 16.
+size_t worker_count();
+
+}  // namespace dl::ckpt

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/convert/safetensors.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "checkpoint/format/hash.h"
+#include "checkpoint/store/file.h"
+#include "launcher/common/parse.h"
+
+namespace dl::ckpt {
+namespace {
+
+// Sorted by name: finding one among very many must stay cheap.
+using Json = nlohmann::json;
+
+constexpr const char* kMetadata = "__metadata__";
+
+struct DtypeName {
+  dlckpt_dtype id;
+  const char* name;
+};
+constexpr DtypeName kDtypeNames[] = {
+    {DLCKPT_F64, "F64"},        {DLCKPT_F32, "F32"},        {DLCKPT_F16, "F16"},   {DLCKPT_BF16, "BF16"},
+    {DLCKPT_F8E4M3, "F8_E4M3"}, {DLCKPT_F8E5M2, "F8_E5M2"}, {DLCKPT_I64, "I64"},   {DLCKPT_I32, "I32"},
+    {DLCKPT_I16, "I16"},        {DLCKPT_I8, "I8"},          {DLCKPT_U64, "U64"},   {DLCKPT_U32, "U32"},
+    {DLCKPT_U16, "U16"},        {DLCKPT_U8, "U8"},          {DLCKPT_BOOL, "BOOL"}, {DLCKPT_C64, "C64"},
+};
+constexpr const char* kComplex128 = "C128";
+
+Error corrupt(const std::string& what) {
+  return Error{Errc::kCorrupt, what};
+}
+
+const DtypeInfo* dtype_of(const std::string& name, bool all_dtypes) {
+  for (const DtypeName& row : kDtypeNames)
+    if (name == row.name) return find_dtype(row.id);
+  return all_dtypes && name == kComplex128 ? find_dtype(DLCKPT_C128) : nullptr;
+}
+
+// Parses without exceptions; nullopt if it is not JSON, nests deeper than `max_depth`, or an object has a name twice.
+std::optional<Json> parse_strictly(std::string_view text, int max_depth) {
+  bool fine = true;
+  std::vector<std::set<std::string>> names;
+  const Json::parser_callback_t watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    using Event = Json::parse_event_t;
+    if (depth > max_depth) fine = false;
+    if (event == Event::object_start) {
+      names.emplace_back();
+    } else if (event == Event::object_end) {
+      if (!names.empty()) names.pop_back();
+    } else if (event == Event::key && !names.empty()) {
+      if (!names.back().insert(parsed.get<std::string>()).second) fine = false;
+    }
+    return fine;
+  };
+  // The parser keeps its own stack of what is open; brackets are counted first so that it cannot be made huge.
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (in_string) {
+      if (text[i] == '\\') {
+        ++i;
+      } else if (text[i] == '"') {
+        in_string = false;
+      }
+    } else if (text[i] == '"') {
+      in_string = true;
+    } else if (text[i] == '{' || text[i] == '[') {
+      if (++depth > max_depth) return std::nullopt;
+    } else if (text[i] == '}' || text[i] == ']') {
+      --depth;
+    }
+  }
+  Json json = Json::parse(text, watch, /*allow_exceptions=*/false);
+  if (!fine || json.is_discarded()) return std::nullopt;
+  return json;
+}
+
+std::optional<uint64_t> unsigned_of(const Json& json) {
+  if (!json.is_number_unsigned()) return std::nullopt;
+  const auto value = json.get<uint64_t>();
+  if (value > kMaxBytes) return std::nullopt;
+  return value;
+}
+
+Result<SafetensorsEntry> parse_entry(const std::string& name, const Json& json, bool all_dtypes) {
+  SafetensorsEntry entry;
+  entry.name = name;
+  if (!json.is_object() || json.size() != 3 || !json.contains("dtype") || !json.contains("shape") ||
+      !json.contains("data_offsets"))
+    return corrupt("it must have dtype, shape and data_offsets, and nothing else");
+  const Json &dtype = json["dtype"], &shape = json["shape"], &offsets = json["data_offsets"];
+  if (!dtype.is_string() || !shape.is_array() || !offsets.is_array() || offsets.size() != 2)
+    return corrupt("dtype must be text, shape a list, data_offsets a list of two");
+  entry.dtype = dtype_of(dtype.get<std::string>(), all_dtypes);
+  if (!entry.dtype)
+    return Error{Errc::kUnsupported, "checkpoints have no dtype " + printable(dtype.get<std::string>(), 20)};
+  if (shape.size() > DLCKPT_MAX_DIMS) return corrupt("it has more than 32 dimensions");
+  for (const Json& size : shape) {
+    const auto value = unsigned_of(size);
+    if (!value) return corrupt("a size of its shape is not a whole number, or too large");
+    entry.shape.push_back(static_cast<int64_t>(*value));
+  }
+  const auto begin = unsigned_of(offsets[0]), end = unsigned_of(offsets[1]);
+  if (!begin || !end || *begin > *end) return corrupt("its data_offsets are not [begin, end]");
+  const auto elements = volume(entry.shape);
+  if (!elements || *elements > kMaxBytes / entry.dtype->size || *elements * entry.dtype->size != *end - *begin)
+    return corrupt("its data_offsets hold " + std::to_string(*end - *begin) + " bytes, which is not " +
+                   dtype.get<std::string>() + " of shape " + describe(entry.shape));
+  entry.at = *begin;
+  entry.bytes = *end - *begin;
+  return entry;
+}
+
+Status parse_metadata(const Json& json, std::map<std::string, std::string>* metadata) {
+  if (!json.is_object()) return corrupt(std::string(kMetadata) + " is not an object");
+  for (const auto& [key, value] : json.items()) {
+    if (!value.is_string()) return corrupt(std::string(kMetadata) + " must hold texts only");
+    (*metadata)[key] = value.get<std::string>();
+  }
+  return {};
+}
+
+}  // namespace
+
+const char* safetensors_dtype(const DtypeInfo& dtype) {
+  for (const DtypeName& row : kDtypeNames)
+    if (row.id == dtype.id) return row.name;
+  return nullptr;
+}
+
+std::string lay_out_safetensors(SafetensorsHeader* header, bool all_dtypes) {
+  std::sort(header->entries.begin(), header->entries.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
+    return a.dtype->size != b.dtype->size ? a.dtype->size > b.dtype->size : a.name < b.name;
+  });
+  const auto quoted = [](const std::string& text) {
+    return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+  };
+  std::string text = "{";
+  if (!header->metadata.empty())
+    text += quoted(kMetadata) + ":" + Json(header->metadata).dump(-1, ' ', false, Json::error_handler_t::replace);
+  uint64_t at = 0;
+  for (SafetensorsEntry& entry : header->entries) {
+    entry.at = at;
+    entry.bytes = volume(entry.shape).value_or(0) * entry.dtype->size;
+    at += entry.bytes;
+    const char* dtype = safetensors_dtype(*entry.dtype);
+    if (!dtype && all_dtypes) dtype = kComplex128;
+    text += (text.size() > 1 ? "," : "") + quoted(entry.name) + R"(:{"dtype":")" + (dtype ? dtype : "?") +
+            R"(","shape":)" + Json(entry.shape).dump() + R"(,"data_offsets":[)" + std::to_string(entry.at) + "," +
+            std::to_string(at) + "]}";
+  }
+  text += "}";
+  text.append((8 - text.size() % 8) % 8, ' ');
+  header->data_bytes = at;
+  header->data_at = 8 + text.size();
+  unsigned char length[8];
+  put_u64(length, text.size());
+  return std::string(reinterpret_cast<const char*>(length), sizeof length) + text;
+}
+
+Result<SafetensorsHeader> parse_safetensors(std::string_view text, uint64_t data_bytes, bool all_dtypes) {
+  if (text.empty() || text[0] != '{') return corrupt("its header does not begin with '{': not a safetensors file");
+  const auto json = parse_strictly(text, 4);
+  if (!json) return corrupt("its header is not JSON, or has a name twice");
+  SafetensorsHeader header;
+  header.data_at = 8 + text.size();
+  header.data_bytes = data_bytes;
+  for (const auto& [name, value] : json->items()) {
+    if (name == kMetadata) {
+      DL_TRY(parse_metadata(value, &header.metadata));
+      continue;
+    }
+    auto entry = parse_entry(name, value, all_dtypes);
+    if (!entry) return std::move(entry).error().with_context("tensor '" + printable(name) + "'");
+    header.entries.push_back(*std::move(entry));
+  }
+  std::sort(header.entries.begin(), header.entries.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
+    return a.at != b.at ? a.at < b.at : a.bytes < b.bytes;
+  });
+  uint64_t at = 0;
+  for (const SafetensorsEntry& entry : header.entries) {
+    if (entry.at != at)
+      return corrupt("tensor '" + printable(entry.name) + "': its data begin at byte " + std::to_string(entry.at) +
+                     " where byte " + std::to_string(at) + " should follow");
+    at += entry.bytes;
+  }
+  if (at != data_bytes)
+    return corrupt("it has " + std::to_string(data_bytes) + " bytes of data, its header tells of " +
+                   std::to_string(at));
+  return header;
+}
+
+Result<SafetensorsHeader> read_safetensors_header(Io& io, const std::string& path, bool all_dtypes) {
+  DL_TRY_ASSIGN(File file, File::open(io, path, O_RDONLY));
+  Io::Info info;
+  const int rc = io.stat(path, &info);
+  if (rc < 0) return io_error("stat", path, rc);
+  if (!info.regular) return corrupt(path + ": it is not a file");
+  unsigned char length_bytes[8];
+  if (info.size < sizeof length_bytes) return corrupt(path + ": it is too short for a safetensors file");
+  DL_TRY(file.read_all(length_bytes, sizeof length_bytes, 0));
+  const uint64_t length = get_u64(length_bytes);
+  if (length > kMaxSafetensorsHeader || length > info.size - 8)
+    return corrupt(path + ": its header would have " + std::to_string(length) + " bytes: not a safetensors file");
+  std::string text(length, '\0');
+  DL_TRY(file.read_all(text.data(), text.size(), 8));
+  auto header = parse_safetensors(text, info.size - 8 - length, all_dtypes);
+  if (!header) return std::move(header).error().with_context(path);
+  return header;
+}
+
+std::string format_safetensors_index(const SafetensorsIndex& index) {
+  const Json json{{"metadata", {{"total_size", index.total_bytes}}}, {"weight_map", index.files}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<SafetensorsIndex> parse_safetensors_index(std::string_view text) {
+  const auto json = parse_strictly(text, 8);
+  if (!json || !json->is_object()) return corrupt("it is not JSON, or has a name twice");
+  if (!json->contains("weight_map") || !(*json)["weight_map"].is_object()) return corrupt("it has no weight_map");
+  SafetensorsIndex index;
+  for (const auto& [name, file] : (*json)["weight_map"].items()) {
+    if (!file.is_string()) return corrupt("weight_map must hold file names");
+    const auto& file_name = file.get_ref<const std::string&>();
+    if (file_name.empty() || file_name == "." || file_name == ".." || file_name.find('/') != std::string::npos ||
+        file_name.find('\0') != std::string::npos)
+      return corrupt("weight_map names '" + printable(file_name) + "', which is not a file beside it");
+    index.files[name] = file_name;
+  }
+  return index;
+}
+
+std::string safetensors_shard_name(const std::string& file, size_t index, size_t count) {
+  const std::string suffix = ".safetensors";
+  std::string stem = file;
+  if (stem.size() > suffix.size() && stem.compare(stem.size() - suffix.size(), suffix.size(), suffix) == 0)
+    stem.resize(stem.size() - suffix.size());
+  char numbers[64];
+  std::snprintf(numbers, sizeof numbers, "-%05zu-of-%05zu", index + 1, count);
+  return stem + numbers + suffix;
+}
+
+}  // namespace dl::ckpt

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// dlckpt import: a checkpoint from the tensors of safetensors or torch files, written by libdlckpt as any other.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <map>
+#include <set>
+
+#include "checkpoint/convert/output_file.h"
+#include "checkpoint/convert/safetensors.h"
+#include "checkpoint/store/directory.h"
+#include "checkpoint/tools/command.h"
+#include "checkpoint/tools/engine_library.h"
+#include "checkpoint/tools/selection.h"
+#include "checkpoint/tools/torch_bridge.h"
+#include "launcher/common/parse.h"
+#include "launcher/common/unique_fd.h"
+
+namespace dl::ckpt::tool {
+namespace {
+
+constexpr int kKeepAll = 1000000;  // the most that libdlckpt takes: importing retires nothing
+
+struct Options {
+  std::string safetensors, torch, dir, prefix, python = "python3";
+  int64_t step = 0;
+  Selection selection;
+  bool json = false;
+};
+
+// A file in memory, as far as it is looked at.
+class Mapping {
+ public:
+  static Result<Mapping> of(int fd, const std::string& path) {
+    struct stat info {};
+    if (::fstat(fd, &info) != 0) return errno_error("stat " + path, errno);
+    const auto size = static_cast<size_t>(info.st_size);
+    void* data = size ? ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0) : nullptr;
+    if (data == MAP_FAILED) return errno_error("map " + path, errno);
+    return Mapping(static_cast<unsigned char*>(data), size);
+  }
+  Mapping(Mapping&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(other.size_) {}
+  Mapping& operator=(Mapping&&) = delete;
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping() {
+    if (data_) ::munmap(data_, size_);
+  }
+  unsigned char* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  Mapping(unsigned char* data, size_t size) : data_(data), size_(size) {}
+  unsigned char* data_;
+  size_t size_;
+};
+
+struct SourceTensor {
+  std::string name;
+  const DtypeInfo* dtype = nullptr;
+  Dims shape;
+  unsigned char* data = nullptr;  // in a mapping
+  uint64_t bytes = 0;
+};
+
+struct Source {
+  std::vector<Mapping> files;
+  std::vector<SourceTensor> tensors;
+  std::string left_out;  // for the user; may be empty
+};
+
+Status add_file(int fd, const std::string& path, bool all_dtypes, Source* source, std::set<std::string>* names) {
+  DL_TRY_ASSIGN(Mapping file, Mapping::of(fd, path));
+  unsigned char length_bytes[8];
+  if (file.size() < sizeof length_bytes)
+    return Error{Errc::kCorrupt, path + ": it is too short for a safetensors file"};
+  const uint64_t length = get_u64(file.data());
+  if (length > kMaxSafetensorsHeader || length > file.size() - 8)
+    return Error{Errc::kCorrupt,
+                 path + ": its header would have " + std::to_string(length) + " bytes: not a safetensors file"};
+  const std::string_view text(reinterpret_cast<const char*>(file.data()) + 8, length);
+  auto header = parse_safetensors(text, file.size() - 8 - length, all_dtypes);
+  if (!header) return std::move(header).error().with_context(path);
+  for (const SafetensorsEntry& entry : header->entries) {
+    if (!names->insert(entry.name).second)
+      return Error{Errc::kCorrupt, path + ": tensor '" + printable(entry.name) + "' is in another file too"};
+    source->tensors.push_back(
+        SourceTensor{entry.name, entry.dtype, entry.shape, file.data() + header->data_at + entry.at, entry.bytes});
+  }
+  source->files.push_back(std::move(file));
+  return {};
+}
+
+Status add_path(const std::string& path, Source* source, std::set<std::string>* names) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return errno_error("open " + path, errno);
+  return add_file(fd.get(), path, false, source, names);
+}
+
+// Every file the index names, and exactly the tensors it says.
+Status add_indexed(const std::string& path, Source* source) {
+  DL_TRY_ASSIGN(const std::string text, read_small_file(posix_io(), path, kMaxSafetensorsHeader));
+  auto index = parse_safetensors_index(text);
+  if (!index) return std::move(index).error().with_context(path);
+  std::map<std::string, std::set<std::string>> expected;  // file -> tensors
+  for (const auto& [name, file] : index->files) expected[file].insert(name);
+  std::set<std::string> names;
+  for (const auto& [file, tensors] : expected) {
+    const size_t before = source->tensors.size();
+    DL_TRY(add_path(parent_directory(path) + "/" + file, source, &names));
+    std::set<std::string> found;
+    for (size_t i = before; i < source->tensors.size(); ++i) found.insert(source->tensors[i].name);
+    if (found != tensors)
+      return Error{Errc::kCorrupt, path + ": it does not agree with " + file + " about the tensors"};
+  }
+  return {};
+}
+
+Status add_torch(const Options& options, Source* source) {
+  if (::access(options.torch.c_str(), R_OK) != 0) return errno_error("open " + options.torch, errno);
+  // Converted into a file without a name: nothing can be left behind.
+  UniqueFd fd(::open(options.dir.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (!fd) {
+    std::string name = options.dir + "/.tmp-import-XXXXXX";
+    fd.reset(::mkostemp(name.data(), O_CLOEXEC));
+    if (!fd) return errno_error("make a temporary file in " + options.dir, errno);
+    ::unlink(name.c_str());
+  }
+  DL_TRY_ASSIGN(source->left_out, read_torch_file(options.python, options.torch, fd.get()));
+  std::set<std::string> names;
+  return add_file(fd.get(), options.torch, true, source, &names);
+}
+
+// Leaves the selected ones, with their names in the checkpoint.
+Status rename_and_select(const Options& options, Source* source) {
+  std::vector<SourceTensor> kept;
+  for (SourceTensor& tensor : source->tensors) {
+    if (!options.selection.matches(tensor.name)) continue;
+    tensor.name = options.prefix + tensor.name;
+    auto allowed = check_path(tensor.name);
+    if (!allowed) return Error{Errc::kUnsupported, "tensor '" + printable(tensor.name) + "': " + allowed.error().text};
+    kept.push_back(std::move(tensor));
+  }
+  if (kept.empty()) return Error{Errc::kNotFound, options.selection.nothing_matches()};
+  source->tensors = std::move(kept);
+  return {};
+}
+
+Status refuse_second(const Options& options) {
+  DL_TRY_ASSIGN(const std::vector<CheckpointName> names, scan_checkpoints(posix_io(), options.dir));
+  for (const CheckpointName& name : names)
+    if (name.step == options.step)
+      return Error{Errc::kExists, options.dir + " has a checkpoint of train step " + std::to_string(options.step) +
+                                      " already: " + format_checkpoint_name(name)};
+  return {};
+}
+
+Result<CheckpointName> save(const Options& options, const Source& source) {
+  DL_TRY_ASSIGN(const Engine engine, load_engine());
+  leave_job_environment(/*keep_tuning=*/false);
+  // Written at once, without staging memory for all of it.
+  ::setenv("DL_CHECKPOINT_MODE", "sync", 1);
+  DL_TRY_ASSIGN(dlckpt_ctx * ctx, open_single(engine, options.dir, "import-" + format_save_id(random_u64()), kKeepAll));
+  EngineContext context(engine, ctx);
+  for (const SourceTensor& tensor : source.tensors)
+    DL_TRY(
+        context.check(engine.tensor(ctx, tensor.name.c_str(), tensor.dtype->id, static_cast<int>(tensor.shape.size()),
+                                    tensor.shape.data(), nullptr, nullptr, tensor.data, DLCKPT_REPLICATED)));
+  DL_TRY(context.check(engine.save(ctx, options.step)));
+  context.close();
+  DL_TRY_ASSIGN(const std::vector<CheckpointName> names, scan_checkpoints(posix_io(), options.dir));
+  for (const CheckpointName& name : names)
+    if (name.step == options.step) return name;
+  return Error{Errc::kInternal, "the checkpoint is not there after its save"};
+}
+
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+Result<CheckpointName> import(const Options& options, Source* source) {
+  if (::mkdir(options.dir.c_str(), 0777) != 0 && errno != EEXIST) return errno_error("make " + options.dir, errno);
+  DL_TRY(refuse_second(options));
+  std::set<std::string> names;
+  DL_TRY(!options.torch.empty()                    ? add_torch(options, source)
+         : ends_with(options.safetensors, ".json") ? add_indexed(options.safetensors, source)
+                                                   : add_path(options.safetensors, source, &names));
+  DL_TRY(rename_and_select(options, source));
+  return save(options, *source);
+}
+
+int run(const Options& options) {
+  Source source;
+  auto name = import(options, &source);
+  if (!name) {
+    complain(name.error().text);
+    if (name.error().code == Errc::kInvalid || name.error().code == Errc::kExists) return kUsage;
+    return name.error().code == Errc::kCorrupt ? kDamaged : kNothing;
+  }
+  uint64_t bytes = 0;
+  for (const SourceTensor& tensor : source.tensors) bytes += tensor.bytes;
+  if (options.json) {
+    print_json(Json{{"dir", options.dir},
+                    {"name", format_checkpoint_name(*name)},
+                    {"step", name->step},
+                    {"tensors", source.tensors.size()},
+                    {"bytes", bytes}});
+    return kOk;
+  }
+  print_line(fmt::format("{}/{}: {} tensor{}, {}", options.dir, format_checkpoint_name(*name), source.tensors.size(),
+                         source.tensors.size() == 1 ? "" : "s", format_bytes(bytes)));
+  if (!source.left_out.empty()) print_line("left out: " + source.left_out);
+  return kOk;
+}
+
+}  // namespace
+
+void add_import(CLI::App* app, int* exit_code) {
+  auto* command = app->add_subcommand("import", "Make a checkpoint from safetensors or torch files");
+  auto options = std::make_shared<Options>();
+  auto* format = command->add_option_group("format", "What to read")->require_option(1);
+  format->add_option("--safetensors", options->safetensors, "A safetensors file, or model.safetensors.index.json");
+  format->add_option("--torch", options->torch, "A file written by torch.save; only tensors are taken, no code is run");
+  command->add_option("DIR", options->dir, "Checkpoint directory; made if it does not exist")->required();
+  command->add_option("--step", options->step, "Train step of the checkpoint")
+      ->required()
+      ->check(CLI::Range(int64_t{0}, kMaxStep));
+  add_selection(command, &options->selection);
+  command->add_option("--prefix", options->prefix, "Put this in front of every name ('model/')");
+  command->add_option("--python", options->python, "torch: the Python to run")->capture_default_str();
+  command->add_flag("--json", options->json, "Print one object");
+  command->callback([=] { *exit_code = run(*options); });
+}
+
+}  // namespace dl::ckpt::tool

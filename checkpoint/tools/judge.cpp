@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/tools/judge.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+
+#include "checkpoint/convert/compare.h"
+#include "checkpoint/convert/parallel.h"
+#include "checkpoint/store/directory.h"
+#include "checkpoint/store/verify.h"
+#include "launcher/common/parse.h"
+
+namespace dl::ckpt::tool {
+namespace {
+
+// Reading keeps a disk busy only with several requests at once, however few cores there are.
+constexpr size_t kLeastReaders = 4;
+
+struct Task {
+  size_t file, block;
+};
+
+// One reader's open file.
+struct OpenFile {
+  size_t file = SIZE_MAX;
+  std::optional<File> data;
+  std::vector<unsigned char> buffer;
+};
+
+std::vector<std::string> tensors_in(const Manifest& manifest, size_t file, const Extent& range) {
+  std::vector<std::string> names;
+  const auto touches = [&](uint64_t at, uint64_t bytes) {
+    return bytes > 0 && at < range.end() && at + bytes > range.at;
+  };
+  for (const TensorRecord& tensor : manifest.tensors)
+    for (const ShardRecord& shard : tensor.shards)
+      if (shard.file == file && touches(shard.at, volume(shard.box.extent).value_or(0) * tensor.dtype->size)) {
+        names.push_back(tensor.path);
+        break;
+      }
+  for (const BlobRecord& blob : manifest.blobs)
+    if (blob.file == file && touches(blob.at, blob.size)) names.push_back(blob.path);
+  return names;
+}
+
+Status check_block(Io& io, const std::string& path, size_t file, const Block& block, OpenFile* open) {
+  if (open->file != file) {
+    open->data.reset();
+    open->file = SIZE_MAX;
+    DL_TRY_ASSIGN(File data, File::open(io, path, O_RDONLY));
+    open->data.emplace(std::move(data));
+    open->file = file;
+  }
+  return read_block(&*open->data, block, &open->buffer);
+}
+
+// Without the path in front, which the reader of a list of damage knows.
+std::string shorten(std::string text, const std::string& path) {
+  if (text.compare(0, path.size() + 2, path + ": ") == 0) text.erase(0, path.size() + 2);
+  return text;
+}
+
+void read_all_blocks(Io& io, const std::string& checkpoint, const std::vector<bool>& missing, const Meter& meter,
+                     Verdict* verdict) {
+  const Manifest& manifest = *verdict->manifest;
+  std::vector<Task> tasks;
+  uint64_t total = 0, done = 0;
+  for (size_t f = 0; f < manifest.files.size(); ++f) {
+    if (missing[f]) continue;
+    for (size_t b = 0; b < manifest.files[f].blocks.size(); ++b) tasks.push_back(Task{f, b});
+    total += manifest.files[f].size;
+  }
+  const size_t readers = std::max(kLeastReaders, worker_count());
+  std::vector<OpenFile> open(readers);
+  std::mutex mutex;
+  const auto outcome = for_each_parallel(tasks.size(), readers, [&](size_t index, size_t reader) -> Status {
+    const Task& task = tasks[index];
+    const FileRecord& record = manifest.files[task.file];
+    const Block& block = record.blocks[task.block];
+    const std::string path = checkpoint + "/" + record.name();
+    const auto checked = check_block(io, path, task.file, block, &open[reader]);
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (!checked)
+      verdict->damage.push_back(Damage{task.file, task.block, shorten(checked.error().text, path),
+                                       tensors_in(manifest, task.file, Extent{block.at, block.length})});
+    done += block.length;
+    if (meter) meter(done, total);
+    return {};
+  });
+  if (!outcome) verdict->reason = outcome.error().text;
+  std::stable_sort(verdict->damage.begin(), verdict->damage.end(), [](const Damage& a, const Damage& b) {
+    // A whole file's fault comes before those of its blocks.
+    return a.file != b.file ? a.file < b.file : a.block + 1 < b.block + 1;
+  });
+}
+
+}  // namespace
+
+Status read_block(File* file, const Block& block, std::vector<unsigned char>* buffer) {
+  if (buffer->size() < block.length) buffer->resize(block.length);
+  DL_TRY(file->read_all(buffer->data(), block.length, block.at));
+  if (hash_bytes(buffer->data(), block.length) != block.hash) return Error{Errc::kCorrupt, "its checksum is wrong"};
+  return {};
+}
+
+Verdict judge(Io& io, const std::string& dir, const CheckpointName& name, Depth depth, const Meter& meter) {
+  Verdict verdict;
+  auto manifest = load_manifest(io, dir, name);
+  if (!manifest) {
+    verdict.reason = manifest.error().text;
+    return verdict;
+  }
+  verdict.manifest = *std::move(manifest);
+  const std::string checkpoint = checkpoint_path(dir, name);
+  std::vector<bool> missing(verdict.manifest->files.size());
+  for (size_t f = 0; f < verdict.manifest->files.size(); ++f) {
+    const auto file = DataFile::open(io, checkpoint, *verdict.manifest, f);
+    if (file) continue;
+    const FileRecord& record = verdict.manifest->files[f];
+    const std::string path = checkpoint + "/" + record.name();
+    Io::Info info;
+    missing[f] = io.stat(path, &info) < 0 || !info.regular;
+    if (missing[f]) {
+      verdict.damage.push_back(
+          Damage{f, Damage::kWholeFile, "it is missing", tensors_in(*verdict.manifest, f, Extent{0, record.size})});
+    } else {
+      verdict.damage.push_back(Damage{f, Damage::kWholeFile, shorten(file.error().text, path), {}});
+    }
+  }
+  if (depth == Depth::kFull) read_all_blocks(io, checkpoint, missing, meter, &verdict);
+  if (verdict.reason.empty() && !verdict.damage.empty())
+    verdict.reason = describe(*verdict.manifest, verdict.damage.front());
+  return verdict;
+}
+
+Result<std::vector<NonFiniteTensor>> find_non_finite(Io& io, const std::string& checkpoint, const Manifest& manifest,
+                                                     const Meter& meter) {
+  std::vector<Piece> pieces;
+  uint64_t at = 0;
+  // Places in an imagined row of all tensors tell the sink whose bytes it has.
+  for (const TensorRecord& tensor : manifest.tensors) {
+    pieces.push_back(Piece{&tensor, at});
+    at += tensor.bytes();
+  }
+  std::vector<NonFiniteTensor> counts(pieces.size());
+  std::mutex mutex;
+  const Sink sink = [&](const void* bytes, size_t size, uint64_t place) -> Status {
+    auto next = std::upper_bound(pieces.begin(), pieces.end(), place,
+                                 [](uint64_t value, const Piece& piece) { return value < piece.at; });
+    const auto index = static_cast<size_t>(next - pieces.begin()) - 1;
+    const DtypeInfo& dtype = *pieces[index].tensor->dtype;
+    const NonFinite found = count_non_finite(dtype, static_cast<const unsigned char*>(bytes), size / dtype.size);
+    const std::lock_guard<std::mutex> lock(mutex);
+    counts[index].nan += found.nan;
+    counts[index].infinite += found.infinite;
+    return {};
+  };
+  DL_TRY(copy_pieces(io, checkpoint, manifest, pieces, worker_count(), sink, meter));
+  std::vector<NonFiniteTensor> found;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i].nan + counts[i].infinite == 0) continue;
+    counts[i].path = manifest.tensors[i].path;
+    found.push_back(std::move(counts[i]));
+  }
+  return found;
+}
+
+std::string describe(const Manifest& manifest, const Damage& damage) {
+  const FileRecord& record = manifest.files[damage.file];
+  const bool whole = damage.block == Damage::kWholeFile;
+  std::string text = record.name();
+  if (!whole) {
+    const Block& block = record.blocks[damage.block];
+    text += fmt::format(", bytes {} to {}", block.at, block.end() - 1);
+  }
+  text += ": " + damage.reason;
+  if (damage.tensors.empty()) return whole ? text : text + " (in it: HDF5 metadata)";
+  constexpr size_t kShown = 5;
+  text += " (in it: ";
+  for (size_t i = 0; i < std::min(kShown, damage.tensors.size()); ++i)
+    text += (i ? ", " : "") + printable(damage.tensors[i], 100);
+  if (damage.tensors.size() > kShown) text += fmt::format(" and {} more", damage.tensors.size() - kShown);
+  return text + ")";
+}
+
+}  // namespace dl::ckpt::tool

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verdict on a checkpoint: not only whether it is damaged, but everything that is, and which tensors lie there.
+// Where libdlckpt stops at the first fault (store/verify.h), this goes on.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/convert/output_file.h"
+#include "checkpoint/format/manifest.h"
+
+namespace dl::ckpt::tool {
+
+struct Damage {
+  static constexpr size_t kWholeFile = SIZE_MAX;
+  size_t file = 0;                   // index into Manifest::files
+  size_t block = kWholeFile;         // index into its blocks
+  std::string reason;                // "its checksum is wrong"
+  std::vector<std::string> tensors;  // names of tensors and blobs that lie in it; empty: only metadata of HDF5
+};
+
+struct NonFiniteTensor {
+  std::string path;
+  uint64_t nan = 0, infinite = 0;
+};
+
+struct Verdict {
+  std::optional<Manifest> manifest;  // none: it cannot be read at all, `reason` says why
+  std::string reason;                // the first fault, empty if sound
+  std::vector<Damage> damage;        // by file and place; where a whole file is bad, its bad blocks follow
+  bool sound() const { return reason.empty(); }
+};
+
+enum class Depth { kQuick, kFull };  // kQuick: manifest, sizes, user blocks, block tables; kFull: every byte
+
+// Never fails: what cannot be read is damage.
+Verdict judge(Io& io, const std::string& dir, const CheckpointName& name, Depth depth, const Meter& meter);
+
+// Tensors with NaNs or infinities. Precondition: the manifest's checkpoint was judged sound.
+Result<std::vector<NonFiniteTensor>> find_non_finite(Io& io, const std::string& checkpoint, const Manifest& manifest,
+                                                     const Meter& meter);
+
+// OK if the bytes of this block are what the manifest says; kCorrupt "its checksum is wrong". `buffer` holds them then.
+Status read_block(File* file, const Block& block, std::vector<unsigned char>* buffer);
+
+// "r00000.h5, bytes 4096 to 8191: its checksum is wrong (in it: model/w)"
+std::string describe(const Manifest& manifest, const Damage& damage);
+
+}  // namespace dl::ckpt::tool

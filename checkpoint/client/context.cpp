@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "checkpoint/client/messages.h"
+#include "checkpoint/client/save_in_flight.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/file.h"
 #include "checkpoint/store/verify.h"
@@ -21,13 +22,20 @@ constexpr std::chrono::seconds kRenewEvery{DLCKPT_LEASE_EXPIRY_S / 4};
 }  // namespace
 
 Context::Context(Settings settings, Io& io)
-    : settings_(std::move(settings)), io_(io), last_save_(Clock::now()), last_renewal_(Clock::now()) {}
+    : settings_(std::move(settings)),
+      io_(io),
+      last_save_(Clock::now()),
+      last_renewal_(Clock::now()),
+      engine_(io, EngineSettings{settings_.memory_bytes, settings_.write_threads}) {}
 
-Context::~Context() = default;
+Context::~Context() {
+  ignore(finish_save_in_flight(), "nobody is left to be told; dlckpt_wait comes before, where it matters");
+}
 
 Result<std::unique_ptr<Context>> Context::open(Settings settings, Io& io) {
   std::unique_ptr<Context> context(new Context(std::move(settings), io));
   const Settings& s = context->settings_;
+  if (s.memory_bytes > 0) DL_TRY(check_memory_wish(s.memory_bytes));
   DL_TRY(context->make_directory());
   if (context->is_leader()) {
     DL_TRY(context->take_lease());
@@ -101,13 +109,13 @@ int Context::want(int64_t step) {
         page_->set_state(ProgressPage::kStopped);
         break;
     }
-    if ((answer & DLCKPT_WANT_SAVE) && good_step_ == step && !(answer & DLCKPT_WANT_EXIT)) answer = 0;
-  } else if (settings_.every_s > 0 && settings_.world_size == 1 && step != good_step_ &&
+    if ((answer & DLCKPT_WANT_SAVE) && asked_step_ == step && !(answer & DLCKPT_WANT_EXIT)) answer = 0;
+  } else if (settings_.every_s > 0 && settings_.world_size == 1 && step != asked_step_ &&
              Clock::now() - last_save_ >= std::chrono::duration<double>(settings_.every_s)) {
     answer = DLCKPT_WANT_SAVE;
   }
   // Every rank comes to the same answer by itself, as long as the last save had the same outcome on all.
-  if (answer == 0 && settings_.every_steps > 0 && step > 0 && step % settings_.every_steps == 0 && step != good_step_)
+  if (answer == 0 && settings_.every_steps > 0 && step > 0 && step % settings_.every_steps == 0 && step != asked_step_)
     answer = DLCKPT_WANT_SAVE;
   if (answer & DLCKPT_WANT_EXIT) exit_step_ = step;
   return answer;
@@ -128,6 +136,7 @@ Status Context::set_metric(const char* name, double value) {
 }
 
 int64_t Context::latest() {
+  background_.wait();
   auto names = scan_checkpoints(io_, settings_.dir);
   if (!names) return -1;
   for (const CheckpointName& name : *names)

@@ -2,6 +2,9 @@
 // A dlckpt_ctx in C++: settings, lease, group, what is registered. The C functions of dlckpt.h are thin shims over it.
 #pragma once
 
+#include <unistd.h>
+
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -13,7 +16,9 @@
 #include "checkpoint/client/progress_link.h"
 #include "checkpoint/client/registry.h"
 #include "checkpoint/client/restorer.h"
+#include "checkpoint/client/save_plan.h"
 #include "checkpoint/client/settings.h"
+#include "checkpoint/engine/engine.h"
 #include "checkpoint/format/manifest.h"
 #include "checkpoint/retention/retire.h"
 #include "checkpoint/store/io.h"
@@ -21,6 +26,20 @@
 
 namespace dl::ckpt {
 
+// What dlckpt_stats tells; of the last finished save, and totals.
+struct SaveStats {
+  int64_t step = -1;
+  Status outcome;
+  int level = 0;
+  uint64_t bytes = 0, written_bytes = 0, reused_bytes = 0;
+  double blocked_s = 0, copy_s = 0, write_s = 0, fsync_s = 0, commit_s = 0, durable_s = 0;
+  uint64_t saves = 0, failed_saves = 0, total_written_bytes = 0;  // of this context
+  double total_blocked_s = 0;
+};
+
+// Threads: all functions are called by one thread (the *training thread*). A save that runs on in the background works
+// on what it took with it, on io_, group_ and the members marked "background"; the training thread leaves these alone
+// until finish_save_in_flight().
 class Context {
  public:
   // io is borrowed and must outlive the context.
@@ -32,7 +51,16 @@ class Context {
   Registry& registry() { return registry_; }
   // Into the manifest of the next save, if this is rank 0. kInvalid.
   Status set_metric(const char* name, double value);
-  Status save(int64_t step);
+  // flags: DLCKPT_SYNC and so on. An asynchronous save that was begun is a success; *note (may be nullptr) then tells
+  // of a former one that failed meanwhile. kBusy with EALREADY: DLCKPT_SKIP_IF_BUSY, and one is in flight.
+  Status save(int64_t step, unsigned flags = 0, std::string* note = nullptr);
+  void before_mutation();
+  // kTimeout; else the outcome of the last save.
+  Status wait(double timeout_s, int64_t* durable_step);
+  // Not of a save in flight.
+  SaveStats stats();
+  // Whether this is the copy of a context in a child of fork(), which can only be left alone.
+  bool forked() const { return pid_ != ::getpid(); }
   // On success *note says which newer checkpoints were passed over, or is empty.
   Result<int64_t> restore(int64_t step, std::string* note);
   // The blobs alone; the next restore of this train step takes the same checkpoint.
@@ -52,14 +80,26 @@ class Context {
   void keep_lease();
   bool is_leader() const { return settings_.rank == 0; }
 
-  // save.cpp
+  // save.cpp: the training thread's part.
+  struct SaveInFlight;
+  Result<bool> busy_anywhere();
+  // Waits for the save in flight. Its outcome, or success if there is none.
+  Status finish_save_in_flight();
+  Status begin_save_in_flight(int64_t step, bool lazy);
+  Status prepare(SaveInFlight* save);
+  void count_save();
+  void warm_up();
+  // commit.cpp: the background thread's part.
+  void run_save(SaveInFlight* save) noexcept;
+  Status save_together(SaveInFlight* save);
   Result<CheckpointName> begin_save(int64_t step);
-  Status save_together(int64_t step);
-  Result<std::string> write_part(const CheckpointName& name);
-  Status commit(const CheckpointName& name, const std::vector<std::string>& messages);
+  Result<CheckpointName> agree_on_name(int64_t step);
+  Result<std::string> write_part(SaveInFlight* save, const CheckpointName& name);
+  Status commit(const SaveInFlight& save, const CheckpointName& name, const std::vector<std::string>& messages);
 
   Settings settings_;
   Io& io_;
+  pid_t pid_ = ::getpid();
   std::optional<Lease> lease_;  // rank 0, unless dlrun holds it
   std::string lease_token_;     // rank 0: of whichever lease protects us
   std::unique_ptr<Group> group_;
@@ -72,8 +112,16 @@ class Context {
 
   using Clock = std::chrono::steady_clock;
   Clock::time_point last_save_, last_renewal_;
-  int64_t good_step_ = -1;  // train step last committed or restored by this run
-  int64_t exit_step_ = -1;  // train step at which we said DLCKPT_WANT_EXIT
+  int64_t asked_step_ = -1;             // train step last restored, or saved as far as the training thread knows
+  int64_t exit_step_ = -1;              // train step at which we said DLCKPT_WANT_EXIT
+  std::atomic<int64_t> good_step_{-1};  // background: train step last committed or restored by this run
+
+  std::unique_ptr<SaveInFlight> in_flight_;  // the last one, until the next begins
+  std::unique_ptr<Group> skip_group_;        // where ranks agree on skipping, beside a save in flight
+  std::atomic<bool> copying_{false};         // a lazy save reads registered memory
+  SaveStats stats_;
+  Engine engine_;
+  Worker copier_, background_;  // last: they end first
 };
 
 }  // namespace dl::ckpt

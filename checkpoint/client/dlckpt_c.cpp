@@ -3,6 +3,8 @@
 #include "config.h"
 
 #include <cerrno>
+#include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <new>
 
@@ -58,6 +60,12 @@ int to_c(Errc code) {
   return DLCKPT_E_INTERNAL;
 }
 
+int to_c(const Error& error) {
+  if (error.sys_errno == ENOMEM) return DLCKPT_E_MEMORY;
+  if (error.code == Errc::kBusy && error.sys_errno == EALREADY) return DLCKPT_E_IN_FLIGHT;
+  return to_c(error.code);
+}
+
 // Keeps the sentence, without ever throwing.
 void tell(std::string* where, const char* text) noexcept {
   try {
@@ -70,7 +78,7 @@ void tell(std::string* where, const char* text) noexcept {
 int finish(std::string* message, const Status& status) {
   if (status) return DLCKPT_OK;
   tell(message, status.error().text.c_str());
-  return status.error().sys_errno == ENOMEM ? static_cast<int>(DLCKPT_E_MEMORY) : to_c(status.error().code);
+  return to_c(status.error());
 }
 
 // Runs body() -> Status; bad_alloc gives MEMORY, any other exception INTERNAL.
@@ -132,7 +140,8 @@ void dlckpt_close(dlckpt_ctx* ctx) {
   dl::guard(
       0, [](const char*) {},
       [&] {
-        delete ctx;
+        // In a child of fork() the threads that hold it do not exist: the child's copy is left as it is.
+        if (ctx && !ctx->context->forked()) delete ctx;
         return 0;
       });
 }
@@ -182,7 +191,60 @@ int dlckpt_want(dlckpt_ctx* ctx, int64_t step) {
 }
 
 int dlckpt_save(dlckpt_ctx* ctx, int64_t step) {
-  return run(ctx, [&](dl::ckpt::Context& c) { return c.save(step); });
+  return dlckpt_save_flags(ctx, step, 0);
+}
+
+int dlckpt_save_flags(dlckpt_ctx* ctx, int64_t step, unsigned flags) {
+  if (!ctx) return DLCKPT_E_INVALID;
+  std::string note;
+  const int rc = run(ctx, [&](dl::ckpt::Context& c) { return c.save(step, flags, &note); });
+  if (rc == DLCKPT_OK) ctx->message.swap(note);
+  return rc;
+}
+
+int dlckpt_before_mutation(dlckpt_ctx* ctx) {
+  if (!ctx) return DLCKPT_E_INVALID;
+  return dl::guard(
+      static_cast<int>(DLCKPT_E_INTERNAL), [&](const char* what) { tell(&ctx->message, what); },
+      [&]() -> int {
+        ctx->context->before_mutation();
+        return DLCKPT_OK;
+      });
+}
+
+int dlckpt_wait(dlckpt_ctx* ctx, double timeout_s, int64_t* durable_step) {
+  return run(ctx, [&](dl::ckpt::Context& c) -> Status {
+    if (std::isnan(timeout_s)) return Error{Errc::kInvalid, "timeout_s is not a number"};
+    return c.wait(timeout_s, durable_step);
+  });
+}
+
+int dlckpt_stats(dlckpt_ctx* ctx, dlckpt_save_stats* out) {
+  return run(ctx, [&](dl::ckpt::Context& c) -> Status {
+    dlckpt_save_stats all{};
+    if (!out || out->struct_size < offsetof(dlckpt_save_stats, step) || out->struct_size > sizeof all)
+      return Error{Errc::kInvalid, "out->struct_size must be sizeof(dlckpt_save_stats)"};
+    const dl::ckpt::SaveStats stats = c.stats();
+    all.struct_size = out->struct_size;
+    all.step = stats.step;
+    all.outcome = stats.outcome ? static_cast<int>(DLCKPT_OK) : to_c(stats.outcome.error());
+    all.level = stats.level;
+    all.bytes = stats.bytes;
+    all.written_bytes = stats.written_bytes;
+    all.reused_bytes = stats.reused_bytes;
+    all.blocked_s = stats.blocked_s;
+    all.copy_s = stats.copy_s;
+    all.write_s = stats.write_s;
+    all.fsync_s = stats.fsync_s;
+    all.commit_s = stats.commit_s;
+    all.durable_s = stats.durable_s;
+    all.saves = stats.saves;
+    all.failed_saves = stats.failed_saves;
+    all.total_written_bytes = stats.total_written_bytes;
+    all.total_blocked_s = stats.total_blocked_s;
+    std::memcpy(out, &all, out->struct_size);
+    return {};
+  });
 }
 
 int dlckpt_restore(dlckpt_ctx* ctx, int64_t step, int64_t* restored_step) {
@@ -256,6 +318,8 @@ const char* dlckpt_error_name(int error) {
       return "DLCKPT_E_MEMORY";
     case DLCKPT_E_INTERNAL:
       return "DLCKPT_E_INTERNAL";
+    case DLCKPT_E_IN_FLIGHT:
+      return "DLCKPT_E_IN_FLIGHT";
     default:
       return "unknown error";
   }

@@ -2,11 +2,10 @@
 // What ranks say to one another in a save or a restore, as JSON texts.
 #pragma once
 
-#include <cerrno>
-#include <new>
 #include <string>
 #include <vector>
 
+#include "checkpoint/engine/out_of_memory.h"
 #include "checkpoint/format/manifest.h"
 #include "launcher/common/result.h"
 
@@ -31,17 +30,6 @@ Result<Part> parse_part(const std::string& text);
 // The parts of all ranks as one manifest, checked: pieces of a tensor must not overlap nor leave a hole. `manifest`
 // comes with name, world size and so on filled in. kInvalid names rank or tensor.
 Status merge_parts(std::vector<Part> parts, Manifest* manifest);
-
-// Calls body() -> Result; where memory runs out, that becomes an error to be told to the others, who would wait in
-// vain.
-template <typename Body>
-auto or_out_of_memory(Body&& body) -> decltype(body()) {
-  try {
-    return body();
-  } catch (const std::bad_alloc&) {
-    return Error{Errc::kInternal, "out of memory", ENOMEM};
-  }
-}
 
 // The first failure of several ranks' messages, with the rank in front ("rank 3: ..."); else what they said.
 Result<std::vector<std::string>> hear_all(const std::vector<std::string>& messages);

@@ -16,11 +16,13 @@ Status check_step(int64_t step) {
 Result<int64_t> Context::restore(int64_t step, std::string* note) {
   note->clear();
   DL_TRY(check_step(step));
+  ignore(finish_save_in_flight(), "dlckpt_wait tells");
+  warm_up();
   keep_lease();
   group_->start();
   DL_TRY_ASSIGN(Restored restored, restorer_->restore(step));
   *note = std::move(restored.note);
-  good_step_ = restored.name.step;
+  good_step_ = asked_step_ = restored.name.step;
   exit_step_ = -1;
   last_save_ = Clock::now();
   if (page_) page_->set_saved_step(restored.name.step);
@@ -30,6 +32,7 @@ Result<int64_t> Context::restore(int64_t step, std::string* note) {
 Result<int64_t> Context::peek(int64_t step, std::string* note) {
   note->clear();
   DL_TRY(check_step(step));
+  ignore(finish_save_in_flight(), "dlckpt_wait tells");
   keep_lease();
   group_->start();
   DL_TRY_ASSIGN(Restored restored, restorer_->peek(step));

@@ -1,131 +1,179 @@
 // SPDX-License-Identifier: Apache-2.0
-// Context::save: rank 0 opens an attempt, every rank writes its file and tells rank 0, rank 0 commits and tells all.
+// Context::save: the part of a save that the training loop waits for. What is registered is planned and laid out, the
+// background thread is sent off (commit.cpp), and the state is copied to staging memory.
 #include <cerrno>
+#include <system_error>
 
 #include "checkpoint/client/context.h"
 #include "checkpoint/client/messages.h"
-#include "checkpoint/client/save_plan.h"
-#include "checkpoint/client/shard_writer.h"
-#include "checkpoint/retention/retire.h"
-#include "checkpoint/store/directory.h"
-#include "checkpoint/store/file.h"
-#include "launcher/common/parse.h"
+#include "checkpoint/client/save_in_flight.h"
 
 namespace dl::ckpt {
 namespace {
 
-int64_t wall_clock_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
+constexpr unsigned kSaveFlags = DLCKPT_SYNC | DLCKPT_LAZY | DLCKPT_SKIP_IF_BUSY;
 
 }  // namespace
 
-Status Context::save(int64_t step) {
+Status Context::save(int64_t step, unsigned flags, std::string* note) {
   if (step < 0 || step > kMaxStep)
     return Error{Errc::kInvalid, "train step " + std::to_string(step) + "; allowed: 0 to " + std::to_string(kMaxStep)};
+  if ((flags & ~kSaveFlags) != 0) return Error{Errc::kInvalid, "unknown flags " + std::to_string(flags)};
+  const auto begin = Clock::now();
   const bool stopping = exit_step_ == step;
+  const bool sync = stopping || (flags & DLCKPT_SYNC) || settings_.mode == Settings::kSync;
+  const bool lazy = !sync && ((flags & DLCKPT_LAZY) || settings_.mode == Settings::kLazy);
+  if ((flags & DLCKPT_SKIP_IF_BUSY) && !stopping) {
+    DL_TRY_ASSIGN(const bool busy, busy_anywhere());
+    if (busy) return Error{Errc::kBusy, "a save is still in flight; this one was skipped, as asked", EALREADY};
+  }
+  auto former = finish_save_in_flight();
+  if (!former && note && !in_flight_->told)
+    *note = "the save of train step " + std::to_string(in_flight_->step) + " failed: " + former.error().text;
+
   const bool attached = page_ && page_->state() != ProgressPage::kNotAttached;
   Status outcome;
   group_->start();  // also where nothing is done, so that ranks whose last save ended differently stay in step
   if (good_step_ != step) {
     keep_lease();
     if (attached) page_->set_state(ProgressPage::kSaving);
-    const auto begin = Clock::now();
-    outcome = save_together(step);
-    const auto end = Clock::now();
-    last_save_ = end;
+    outcome = begin_save_in_flight(step, lazy);
     metrics_.clear();  // a value is that of one save
-    if (outcome) {
-      good_step_ = step;
-      const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(end - begin).count();
-      if (page_) page_->set_saved(step, static_cast<uint64_t>(took));
+    if (outcome && sync) {
+      outcome = finish_save_in_flight();
+      in_flight_->told = true;
     }
+    last_save_ = Clock::now();
+    in_flight_->blocked_s = std::chrono::duration<double>(last_save_ - begin).count();
+    stats_.total_blocked_s += in_flight_->blocked_s;
   }
+  if (outcome) asked_step_ = step;
   if (attached) page_->set_state(stopping ? ProgressPage::kStopped : ProgressPage::kTraining);
   return outcome;
 }
 
-// Rank 0 alone.
-Result<CheckpointName> Context::begin_save(int64_t step) {
-  DL_TRY(check_lease(io_, settings_.dir, lease_token_));
-  DL_TRY_ASSIGN(const CheckpointName name, next_checkpoint_name(io_, settings_.dir, step));
-  const std::string attempt = attempt_path(settings_.dir, name);
-  const int rc = io_.mkdir(attempt);
-  if (rc < 0) return io_error("make", attempt, rc);
-  return name;
+// Rank 0 knows last that a save has ended; the others then wait for theirs, which takes no time.
+Result<bool> Context::busy_anywhere() {
+  if (settings_.world_size == 1) return background_.busy();
+  if (!skip_group_)
+    skip_group_ = make_file_group(io_, settings_.dir, settings_.run_id + " skip", settings_.rank, settings_.world_size,
+                                  settings_.timeout_s);
+  skip_group_->start();
+  DL_TRY_ASSIGN(const std::string answer, skip_group_->broadcast(background_.busy() ? "busy" : "idle", 1));
+  return answer == "busy";
 }
 
-Status Context::save_together(int64_t step) {
-  std::string begun;
-  if (is_leader()) {
-    auto name = begin_save(step);
-    begun = name ? say_ok(format_checkpoint_name(*name)) : say_error(name.error());
-  }
-  DL_TRY_ASSIGN(const std::string message, group_->broadcast(begun, 1));
-  DL_TRY_ASSIGN(const std::string text, hear(message));
-  const auto name = parse_checkpoint_name(text);
-  if (!name) return Error{Errc::kInternal, "rank 0 named the checkpoint '" + printable(text) + "'"};
-  if (name->step != step)
-    return Error{Errc::kInvalid, "rank 0 saves train step " + std::to_string(name->step) + ", this rank " +
-                                     std::to_string(step) + ": all ranks must save the same"};
-
-  Status known;
+Status Context::begin_save_in_flight(int64_t step, bool lazy) {
+  in_flight_ = std::make_unique<SaveInFlight>();
+  SaveInFlight* save = in_flight_.get();
+  save->step = step;
+  save->begin = Clock::now();
+  save->metrics = metrics_;
   if (settings_.world_size > 1 && registry_.needs_holders())
-    known = or_out_of_memory([&] { return holders_.learn(*group_, registry_); });
-  auto part = known ? or_out_of_memory([&] { return write_part(*name); }) : Result<std::string>(known.error());
-  auto messages = group_->gather(part ? say_ok(*part) : say_error(part.error()));
-  if (!is_leader()) {
-    if (!messages) return std::move(messages).error();
-    DL_TRY_ASSIGN(const std::string verdict, group_->broadcast("", 4));
-    auto heard = hear(verdict);
-    if (!heard) return std::move(heard).error();
-    return {};
+    save->prepared = or_out_of_memory([&] { return holders_.learn(*group_, registry_); });
+  if (save->prepared) save->prepared = or_out_of_memory([&] { return prepare(save); });
+  CopyPool& pool = engine_.pool();
+  try {
+    background_.run([this, save] { run_save(save); });
+  } catch (const std::system_error& e) {
+    save->outcome = errno_error("start a thread that saves", e.code().value());
+    return save->outcome;
   }
-  Status outcome =
-      messages ? or_out_of_memory([&] { return commit(*name, *messages); }) : Status(std::move(messages).error());
-  if (!outcome) ignore(discard_attempt(io_, settings_.dir, *name), "the next run removes what is left");
-  auto told = group_->broadcast(outcome ? say_ok() : say_error(outcome.error()), 1);
-  if (outcome)
-    ignore(retire(io_, settings_.dir, settings_.retention(), *name, &survey_memory_),
-           "tried again after the next save");
-  if (!told && outcome) return std::move(told).error();
+  if (!save->job) return {};
+  if (lazy) {
+    copying_.store(true, std::memory_order_relaxed);
+    try {
+      copier_.run([this, save, &pool] {
+        save->job->copy(pool);
+        copying_.store(false, std::memory_order_release);
+      });
+      return {};
+    } catch (const std::system_error&) {  // no thread for it: now, then
+      copying_.store(false, std::memory_order_relaxed);
+    }
+  }
+  save->job->copy(pool);
+  return {};
+}
+
+Status Context::prepare(SaveInFlight* save) {
+  save->work = plan_save(registry_, settings_.rank, settings_.world_size,
+                         settings_.world_size > 1 ? &holders_ : nullptr, settings_.max_files);
+  if (save->work.items.empty() && !is_leader()) return {};  // no file
+  for (WriteItem& item : save->work.items) {
+    if (!item.item.blob) continue;
+    save->blobs.emplace_back(static_cast<const char*>(item.data), item.bytes());
+    item.data = save->blobs.back().data();
+  }
+  for (const WriteItem& item : save->work.items) save->state_bytes += item.bytes();
+  DL_TRY_ASSIGN(save->job, engine_.prepare(std::move(save->work.items)));
+  return {};
+}
+
+// The first save should not wait for the kernel to clear pages; reading a checkpoint takes longer than that.
+void Context::warm_up() {
+  constexpr uint64_t kWorthIt = uint64_t{64} << 20;
+  uint64_t bytes = 0;
+  for (const auto& [path, tensor] : registry_.tensors())
+    bytes += tensor.bytes() / static_cast<uint64_t>(tensor.replicated ? settings_.world_size : 1);
+  if (bytes >= kWorthIt && settings_.mode != Settings::kSync) engine_.warm(bytes);
+}
+
+Status Context::finish_save_in_flight() {
+  copier_.wait();
+  background_.wait();
+  if (!in_flight_) return {};
+  if (!in_flight_->counted) count_save();
+  return in_flight_->outcome;
+}
+
+// Into the statistics.
+void Context::count_save() {
+  SaveInFlight& save = *in_flight_;
+  save.counted = true;
+  stats_.step = save.step;
+  stats_.outcome = save.outcome;
+  stats_.bytes = save.state_bytes;
+  stats_.written_bytes = stats_.reused_bytes = 0;
+  stats_.copy_s = stats_.write_s = stats_.fsync_s = 0;
+  if (save.job) {
+    const SaveJob::Times times = save.job->times();
+    stats_.copy_s = times.copy_s;
+    stats_.write_s = times.write_s;
+    stats_.fsync_s = times.fsync_s;
+    if (save.outcome) stats_.written_bytes = save.job->file_bytes();
+  }
+  stats_.commit_s = save.commit_s;
+  stats_.durable_s = save.durable_s;
+  stats_.total_written_bytes += stats_.written_bytes;
+  ++(save.outcome ? stats_.saves : stats_.failed_saves);
+  save.job.reset();
+  save.blobs.clear();
+}
+
+void Context::before_mutation() {
+  if (copying_.load(std::memory_order_acquire)) copier_.wait();
+}
+
+Status Context::wait(double timeout_s, int64_t* durable_step) {
+  const bool idle = timeout_s < 0 ? (background_.wait(), true) : background_.wait_for(std::min(timeout_s, 1e8));
+  Status outcome;
+  if (idle) {
+    outcome = finish_save_in_flight();
+    if (in_flight_) in_flight_->told = true;
+  } else {
+    outcome =
+        Error{Errc::kTimeout, "the save of train step " + std::to_string(in_flight_->step) + " is still in flight"};
+  }
+  if (durable_step) *durable_step = good_step_;
   return outcome;
 }
 
-Result<std::string> Context::write_part(const CheckpointName& name) {
-  WorkList work = plan_save(registry_, settings_.rank, settings_.world_size,
-                            settings_.world_size > 1 ? &holders_ : nullptr, settings_.max_files);
-  if (work.items.empty() && !is_leader()) return format_part(work.part);
-  const FileIdentity identity{name, static_cast<uint32_t>(settings_.rank), static_cast<uint32_t>(settings_.world_size)};
-  DL_TRY_ASSIGN(WrittenFile written, write_data_file(io_, attempt_path(settings_.dir, name), identity, work.items));
-  for (size_t i = 0; i < work.items.size(); ++i) work.set_place(i, 0, written.at[i]);
-  work.part.files.push_back(std::move(written.record));
-  return format_part(work.part);
-}
-
-// Rank 0 alone.
-Status Context::commit(const CheckpointName& name, const std::vector<std::string>& messages) {
-  DL_TRY_ASSIGN(const std::vector<std::string> texts, hear_all(messages));
-  std::vector<Part> parts;
-  for (size_t rank = 0; rank < texts.size(); ++rank) {
-    auto part = parse_part(texts[rank]);
-    if (!part) return std::move(part).error().with_context("rank " + std::to_string(rank));
-    parts.push_back(*std::move(part));
-  }
-  Manifest manifest;
-  manifest.name = name;
-  manifest.world_size = settings_.world_size;
-  manifest.created_ms = wall_clock_ms();
-  manifest.writer = std::string("libdlckpt ") + dlckpt_version();
-  manifest.run_id = settings_.run_id;
-  manifest.metrics = metrics_;
-  DL_TRY(merge_parts(std::move(parts), &manifest));
-  const std::string text = format_manifest(manifest);
-  if (text.size() > kMaxManifestBytes) return Error{Errc::kInvalid, "the manifest would be larger than 256 MiB"};
-  // Last look: whoever lost the lease must not publish.
-  DL_TRY(check_lease(io_, settings_.dir, lease_token_));
-  return publish(io_, settings_.dir, name, text);
+SaveStats Context::stats() {
+  if (!background_.busy()) ignore(finish_save_in_flight(), "told in the statistics");
+  SaveStats now = stats_;
+  if (in_flight_ && in_flight_->counted) now.blocked_s = in_flight_->blocked_s;
+  return now;
 }
 
 }  // namespace dl::ckpt

@@ -8,8 +8,8 @@
 #include "checkpoint/client/holders.h"
 #include "checkpoint/client/messages.h"
 #include "checkpoint/client/registry.h"
-#include "checkpoint/client/shard_writer.h"
 #include "checkpoint/client/spread.h"
+#include "checkpoint/engine/write_item.h"
 
 namespace dl::ckpt {
 
@@ -29,8 +29,8 @@ struct WorkList {
   void set_place(size_t item, size_t file, uint64_t at);
 };
 
-// holders: after Holders::learn(), where registry.needs_holders() and world_size > 1; else nullptr will do. Replicated
-// data goes to at most max_files ranks. A rank other than 0 without items writes no file.
+// holders: after Holders::learn(), where registry.needs_holders() and world_size > 1; else nullptr will do.
+// Replicated data goes to at most max_files ranks. A rank other than 0 without items writes no file.
 WorkList plan_save(const Registry& registry, int rank, int world_size, const Holders* holders = nullptr,
                    int max_files = kDefaultMaxFiles);
 

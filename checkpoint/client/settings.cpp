@@ -98,6 +98,46 @@ Status resolve_request(Settings* settings, bool interval_given, bool keep_given)
   return {};
 }
 
+Status resolve_engine(const dlckpt_options& options, Settings* settings) {
+  settings->mode = Settings::kAsync;
+  const std::string mode = variable("DL_CHECKPOINT_MODE").value_or("async");
+  if (options.mode != 0) {
+    if (options.mode < DLCKPT_MODE_ASYNC || options.mode > DLCKPT_MODE_LAZY)
+      return Error{Errc::kInvalid, "options.mode is " + std::to_string(options.mode) + "; allowed: 0 to 3"};
+    settings->mode = options.mode == DLCKPT_MODE_ASYNC  ? Settings::kAsync
+                     : options.mode == DLCKPT_MODE_SYNC ? Settings::kSync
+                                                        : Settings::kLazy;
+  } else if (mode == "sync") {
+    settings->mode = Settings::kSync;
+  } else if (mode == "lazy") {
+    settings->mode = Settings::kLazy;
+  } else if (mode != "async") {
+    return Error{Errc::kInvalid, "DL_CHECKPOINT_MODE is '" + printable(mode) + "'; allowed: async, sync, lazy"};
+  }
+
+  settings->memory_bytes = options.memory_bytes;
+  if (const auto memory = variable("DL_CHECKPOINT_MEMORY"); memory && options.memory_bytes == 0) {
+    auto bytes = parse_bytes(*memory);
+    if (!bytes) return std::move(bytes).error().with_context("DL_CHECKPOINT_MEMORY");
+    settings->memory_bytes = *bytes;
+  }
+  constexpr uint64_t kLeastMemory = uint64_t{1} << 20;
+  if (settings->memory_bytes > 0 && settings->memory_bytes < kLeastMemory)
+    return Error{Errc::kInvalid, "DL_CHECKPOINT_MEMORY (options.memory_bytes) is " +
+                                     std::to_string(settings->memory_bytes) + " bytes; allowed: 1 MiB and more"};
+
+  if (options.write_threads < 0 || options.write_threads > 64)
+    return Error{Errc::kInvalid,
+                 "options.write_threads is " + std::to_string(options.write_threads) + "; allowed: 0 to 64"};
+  settings->write_threads = options.write_threads;
+
+  if (options.recycle < 0 || options.recycle > 2)
+    return Error{Errc::kInvalid, "options.recycle is " + std::to_string(options.recycle) + "; allowed: 0 to 2"};
+  settings->recycle =
+      options.recycle == 0 ? variable("DL_CHECKPOINT_RECYCLE").value_or("1") != "0" : options.recycle == 1;
+  return {};
+}
+
 void resolve_owner(Settings* settings) {
   if (const auto job = variable("SLURM_JOB_ID")) {
     settings->job_id = *job;
@@ -171,6 +211,7 @@ Result<Settings> resolve_settings(const dlckpt_options* given) {
   }
   settings.progress_page = variable(env::kProgress).value_or("");
   settings.lease_token = variable(env::kLease).value_or("");
+  DL_TRY(resolve_engine(options, &settings));
   resolve_owner(&settings);
   DL_TRY(check(settings, options));
   return settings;

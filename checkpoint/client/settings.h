@@ -25,6 +25,11 @@ struct Settings {
   int max_files = 256;             // ranks that replicated data is spread over, at most
   int64_t keep_every = 0;          // 0: none
   std::optional<BestMetric> best;  // of the checkpoints to keep
+  enum Mode { kSync, kAsync, kLazy };
+  Mode mode = kSync;          // resolve_settings() says kAsync unless asked otherwise
+  uint64_t memory_bytes = 0;  // staging memory; 0: the engine decides
+  int write_threads = 0;      // 0: the engine decides
+  bool recycle = true;        // retired files are written again in place
   double timeout_s = 600;
   std::string progress_page;  // path, empty without dlrun
   std::string lease_token;    // of the lease that dlrun holds, or empty

@@ -115,6 +115,10 @@ Result<Id> create_file(const std::string& name, const Id& creation, const Id& ac
   return own(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), H5Fclose, "create the file");
 }
 
+Result<Id> open_file(const std::string& name, const Id& access) {
+  return own(H5Fopen(name.c_str(), H5F_ACC_RDWR, access.get()), H5Fclose, "open the file");
+}
+
 Result<Id> stored_type(const DtypeInfo& dtype) {
   const auto copy = [](hid_t type) { return own(H5Tcopy(type), H5Tclose, "copy a type"); };
   switch (dtype.id) {

@@ -62,6 +62,8 @@ Result<Id> file_creation(uint64_t user_block_bytes);
 Result<Id> dataset_creation();
 Result<Id> link_creation();
 
+// A file that create_file() made and close_file() finished, to add datasets to it.
+Result<Id> open_file(const std::string& name, const Id& access);
 Result<Id> create_file(const std::string& name, const Id& creation, const Id& access);
 // The stored type of a dtype: little-endian, bf16 as a custom float, bool and fp8 as uint8, complex as {r, i}.
 Result<Id> stored_type(const DtypeInfo& dtype);

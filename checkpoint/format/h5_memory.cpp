@@ -45,6 +45,18 @@ void SparseImage::write(uint64_t at, const void* in, size_t size) {
   size_ = std::max(size_, at);
 }
 
+SparseImage SparseImage::clone() const {
+  SparseImage copy;
+  copy.size_ = size_;
+  copy.pages_.reserve(pages_.size());
+  for (const auto& [index, page] : pages_) {
+    auto mine = std::make_unique<unsigned char[]>(kPage);
+    std::memcpy(mine.get(), page.get(), kPage);
+    copy.pages_.emplace(index, std::move(mine));
+  }
+  return copy;
+}
+
 namespace {
 
 // What HDF5 calls a file: its own struct first, ours behind. Allocated by open, freed by close.

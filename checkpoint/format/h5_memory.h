@@ -17,10 +17,14 @@ namespace dl::ckpt {
 
 class SparseImage {
  public:
+  SparseImage() = default;
+  SparseImage(SparseImage&&) = default;
+  SparseImage& operator=(SparseImage&&) = default;
   // Holes read as zeros.
   void read(uint64_t at, void* out, size_t size) const;
   void write(uint64_t at, const void* in, size_t size);
   uint64_t size() const { return size_; }
+  SparseImage clone() const;
   void set_size(uint64_t size) { size_ = size; }
 
  private:

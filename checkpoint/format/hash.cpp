@@ -3,10 +3,38 @@
 
 #include <xxhash.h>
 
+#include <new>
+
 namespace dl::ckpt {
 
 Hash128 hash_bytes(const void* data, size_t size) noexcept {
   const XXH128_hash_t hash = XXH3_128bits(data, size);
+  return Hash128{hash.high64, hash.low64};
+}
+
+struct Hasher::State {
+  XXH3_state_t* xxh;
+};
+
+Hasher::Hasher() : state_(new State{XXH3_createState()}) {
+  if (!state_->xxh) {
+    delete state_;
+    throw std::bad_alloc();
+  }
+  reset();
+}
+Hasher::~Hasher() {
+  XXH3_freeState(state_->xxh);
+  delete state_;
+}
+void Hasher::reset() noexcept {
+  XXH3_128bits_reset(state_->xxh);
+}
+void Hasher::update(const void* data, size_t size) noexcept {
+  XXH3_128bits_update(state_->xxh, data, size);
+}
+Hash128 Hasher::digest() const noexcept {
+  const XXH128_hash_t hash = XXH3_128bits_digest(state_->xxh);
   return Hash128{hash.high64, hash.low64};
 }
 

@@ -22,6 +22,22 @@ constexpr size_t kHashHexDigits = 32;
 
 Hash128 hash_bytes(const void* data, size_t size) noexcept;
 
+// The same of bytes that come piece by piece.
+class Hasher {
+ public:
+  Hasher();
+  ~Hasher();
+  Hasher(const Hasher&) = delete;
+  Hasher& operator=(const Hasher&) = delete;
+  void reset() noexcept;
+  void update(const void* data, size_t size) noexcept;
+  Hash128 digest() const noexcept;
+
+ private:
+  struct State;
+  State* state_;
+};
+
 // 32 lower-case hex digits, high half first: what `xxhsum -H2` prints.
 std::string to_hex(const Hash128& hash);
 std::optional<Hash128> hash_from_hex(std::string_view hex);

@@ -36,14 +36,23 @@ Status describe_dataset(const h5::Id& dataset, const LayoutItem& item) {
   return {};
 }
 
-std::vector<Extent> large_extents(const std::vector<LayoutItem>& items, const std::vector<uint64_t>& at) {
-  std::vector<Extent> large;
-  for (size_t i = 0; i < items.size(); ++i) {
-    const uint64_t bytes = volume(items[i].box.extent).value_or(0) * items[i].dtype->size;
-    if (bytes >= kOwnBlocksFrom) large.push_back(Extent{at[i], bytes});
+// Makes the datasets and notes where they are.
+Status add_datasets(const h5::Id& file, const std::vector<LayoutItem>& items, Layout* layout) {
+  DL_TRY_ASSIGN(const h5::Id dataset_list, h5::dataset_creation());
+  DL_TRY_ASSIGN(const h5::Id links, h5::link_creation());
+  layout->at.reserve(layout->at.size() + items.size());
+  for (const LayoutItem& item : items) {
+    DL_TRY_ASSIGN(const h5::Id type, h5::stored_type(*item.dtype));
+    DL_TRY_ASSIGN(const h5::Id dataset,
+                  h5::create_dataset(file, item.h5_path, type, item.box.extent, links, dataset_list));
+    DL_TRY(describe_dataset(dataset, item));
+    const uint64_t bytes = volume(item.box.extent).value_or(0) * item.dtype->size;
+    DL_TRY_ASSIGN(const uint64_t at, h5::data_offset(dataset, bytes == 0));
+    layout->at.push_back(at);
+    if (bytes >= kOwnBlocksFrom) layout->large.push_back(Extent{at, bytes});
   }
-  std::sort(large.begin(), large.end(), [](const Extent& a, const Extent& b) { return a.at < b.at; });
-  return large;
+  std::sort(layout->large.begin(), layout->large.end(), [](const Extent& a, const Extent& b) { return a.at < b.at; });
+  return {};
 }
 
 }  // namespace
@@ -57,31 +66,50 @@ void Layout::read_image(uint64_t offset, void* out, size_t size) const {
   image->read(offset, out, size);
 }
 
+Layout Layout::clone() const {
+  Layout copy;
+  *copy.image = image->clone();
+  copy.file_size = file_size;
+  copy.at = at;
+  copy.table = table;
+  copy.large = large;
+  copy.blocks = blocks;
+  return copy;
+}
+
 Result<Layout> lay_out(const std::vector<LayoutItem>& items) {
+  DL_TRY_ASSIGN(const Layout begun, lay_out_template(items));
+  return complete_layout(begun, {});
+}
+
+Result<Layout> lay_out_template(const std::vector<LayoutItem>& items) {
   Layout layout;
   MemoryDriver driver;  // outlives the file
   const h5::Quiet quiet;
   DL_TRY_ASSIGN(const h5::Id access, h5::file_access(items.size()));
   DL_TRY(driver.attach(access.get(), layout.image.get()));
   DL_TRY_ASSIGN(const h5::Id creation, h5::file_creation(kUserBlockBytes));
-  DL_TRY_ASSIGN(const h5::Id dataset_list, h5::dataset_creation());
-  DL_TRY_ASSIGN(const h5::Id links, h5::link_creation());
   DL_TRY_ASSIGN(h5::Id file, h5::create_file("memory", creation, access));
+  DL_TRY(add_datasets(file, items, &layout));
+  DL_TRY(h5::close_file(&file));
+  layout.file_size = layout.image->size();
+  return layout;
+}
 
-  layout.at.reserve(items.size());
-  for (const LayoutItem& item : items) {
-    DL_TRY_ASSIGN(const h5::Id type, h5::stored_type(*item.dtype));
-    DL_TRY_ASSIGN(const h5::Id dataset,
-                  h5::create_dataset(file, item.h5_path, type, item.box.extent, links, dataset_list));
-    DL_TRY(describe_dataset(dataset, item));
-    DL_TRY_ASSIGN(const uint64_t at, h5::data_offset(dataset, volume(item.box.extent).value_or(0) == 0));
-    layout.at.push_back(at);
-  }
+Result<Layout> complete_layout(const Layout& begun, const std::vector<LayoutItem>& more) {
+  Layout layout = begun.clone();
+  MemoryDriver driver;  // outlives the file
+  const h5::Quiet quiet;
+  DL_TRY_ASSIGN(const h5::Id access, h5::file_access(more.size() + 1));
+  DL_TRY(driver.attach(access.get(), layout.image.get()));
+  DL_TRY_ASSIGN(h5::Id file, h5::open_file("memory", access));
+  DL_TRY(add_datasets(file, more, &layout));
 
-  const std::vector<Extent> large = large_extents(items, layout.at);
   DL_TRY_ASSIGN(const uint64_t size_before, h5::file_size(file));
-  const size_t rows = cut_blocks(kUserBlockBytes, size_before, Extent{}, large).size() + kSpareRows;
+  const size_t rows = cut_blocks(kUserBlockBytes, size_before, Extent{}, layout.large).size() + kSpareRows;
   {
+    DL_TRY_ASSIGN(const h5::Id dataset_list, h5::dataset_creation());
+    DL_TRY_ASSIGN(const h5::Id links, h5::link_creation());
     DL_TRY_ASSIGN(const h5::Id type, h5::table_row_type());
     DL_TRY_ASSIGN(const h5::Id table,
                   h5::create_dataset(file, "/_dlckpt/blocks", type, {static_cast<int64_t>(rows)}, links, dataset_list));
@@ -92,7 +120,7 @@ Result<Layout> lay_out(const std::vector<LayoutItem>& items) {
   DL_TRY(h5::close_file(&file));
 
   layout.file_size = layout.image->size();
-  layout.blocks = cut_blocks(kUserBlockBytes, layout.file_size, layout.table, large);
+  layout.blocks = cut_blocks(kUserBlockBytes, layout.file_size, layout.table, layout.large);
   if (layout.blocks.size() > rows)
     return Error{Errc::kInternal, "the block table is too small: " + std::to_string(layout.blocks.size()) +
                                       " blocks, " + std::to_string(rows) + " rows"};

@@ -37,8 +37,10 @@ struct Layout {
   uint64_t file_size = 0;
   std::vector<uint64_t> at;   // file offset of each item's data; 0 where the item is empty
   Extent table;               // place of the block table; may hold more rows than blocks, the rest stay zero
+  std::vector<Extent> large;  // data with blocks of its own, by offset
   std::vector<Block> blocks;  // cut, hashes not yet known
 
+  Layout clone() const;
   // Metadata (and zeros where data will be) of [at, at + size).
   void read_image(uint64_t offset, void* out, size_t size) const;
 };
@@ -46,5 +48,11 @@ struct Layout {
 // Errors: kInvalid (names that HDF5 cannot hold together), kInternal with HDF5's own words. Never prints. Calls into
 // libhdf5 are made by the calling thread alone and take HDF5's global lock.
 Result<Layout> lay_out(const std::vector<LayoutItem>& items);
+
+// The same in two steps, so that the first can be kept: datasets whose names, types and sizes stay the same from save
+// to save (32 to 45 microseconds each) are laid out once; each save adds to a copy those that changed (blobs) and the
+// block table. The places of `more` follow those of the template's items in `at`.
+Result<Layout> lay_out_template(const std::vector<LayoutItem>& items);
+Result<Layout> complete_layout(const Layout& begun, const std::vector<LayoutItem>& more);
 
 }  // namespace dl::ckpt

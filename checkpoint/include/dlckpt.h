@@ -27,8 +27,11 @@
  * them. A rank that waits longer than the timeout for another gives up with DLCKPT_E_TIMEOUT; nothing is committed
  * then.
  *
- * Threads: a context may be used by one thread at a time. Different contexts are independent. The library starts no
- * thread, prints nothing, never exits or aborts, and leaves signals alone.
+ * Threads: a context may be used by one thread at a time. Different contexts are independent. Saving starts threads of
+ * the library's own, which live until dlckpt_close and block all signals; they read registered memory only between
+ * dlckpt_save and its return (lazy saves: the return of dlckpt_before_mutation). The library prints nothing, never
+ * exits or aborts, and leaves signals alone. In a child of fork() a context is dead: the child may only close it, which
+ * does nothing there.
  *
  * Errors: functions return DLCKPT_OK (0) or an error of enum dlckpt_error, all within 1..255 so that they may be used
  * as exit codes; dlckpt_errmsg(ctx) then holds one sentence for the user, valid until the next call on that context.
@@ -44,7 +47,7 @@
 extern "C" {
 #endif
 
-#define DLCKPT_API_VERSION 1
+#define DLCKPT_API_VERSION 2
 
 typedef struct dlckpt_ctx dlckpt_ctx; /* opaque; owned by the caller between open and close */
 
@@ -60,7 +63,8 @@ enum dlckpt_error {
   DLCKPT_E_MISMATCH = 8, /* the checkpoint does not fit what is registered (name, dtype or shape); nothing was loaded */
   DLCKPT_E_TIMEOUT = 9,  /* another rank did not arrive in time */
   DLCKPT_E_MEMORY = 10,  /* out of memory */
-  DLCKPT_E_INTERNAL = 11 /* a fault of the library */
+  DLCKPT_E_INTERNAL = 11, /* a fault of the library */
+  DLCKPT_E_IN_FLIGHT = 12 /* DLCKPT_SKIP_IF_BUSY: an earlier save is not durable yet; nothing was done */
 };
 
 /* Element types; sizes in bytes in parentheses. Stored little-endian, bit for bit. Values are part of the ABI. */
@@ -98,6 +102,17 @@ enum {
 /* What dlckpt_want answers (bit set). */
 enum { DLCKPT_WANT_SAVE = 1, DLCKPT_WANT_EXIT = 2 };
 
+/* Flags of dlckpt_save_flags. */
+enum {
+  DLCKPT_SYNC = 1,        /* returns when the checkpoint is durable */
+  DLCKPT_LAZY = 2,        /* returns at once; a thread of ours copies. Memory may be read, but not changed until
+                             dlckpt_before_mutation has returned */
+  DLCKPT_SKIP_IF_BUSY = 4 /* does not wait for an earlier save: DLCKPT_E_IN_FLIGHT, the same on all ranks */
+};
+
+/* options.mode */
+enum { DLCKPT_MODE_ASYNC = 1, DLCKPT_MODE_SYNC = 2, DLCKPT_MODE_LAZY = 3 };
+
 #define DLCKPT_LATEST ((int64_t)-1)
 #define DLCKPT_MAX_DIMS 32
 
@@ -120,7 +135,15 @@ typedef struct dlckpt_options {
   /* Since API version 2. */
   int64_t
       keep_every; /* checkpoints of train steps divisible by this are kept as well; else keep-every= of DL_CHECKPOINT */
-  const char* best; /* and the best by a metric (dlckpt_metric): "loss:min:2"; else best= of DL_CHECKPOINT */
+  const char* best;      /* and the best by a metric (dlckpt_metric): "loss:min:2"; else best= of DL_CHECKPOINT */
+  int mode;              /* how dlckpt_save saves: a DLCKPT_MODE_. Else DL_CHECKPOINT_MODE (async, sync, lazy), else
+                            async */
+  uint64_t memory_bytes; /* staging memory of this rank, at least 1 MiB. Else DL_CHECKPOINT_MEMORY (like 2GiB), else as
+                           much as the state, at most half of what the job's cgroup leaves. With less than the state a
+                           save blocks until part of it is written. More than the cgroup leaves is refused (MEMORY) */
+  int write_threads;     /* where io_uring is not to be had; default 4 */
+  int recycle; /* 1: files of retired checkpoints are written again in place (about twice as fast as new ones);
+                  2: they are not. Else DL_CHECKPOINT_RECYCLE (1 or 0), else 1 */
 } dlckpt_options;
 
 /* Opens a checkpoint directory for this rank. options may be NULL. On success *out is a context to be closed by
@@ -131,7 +154,8 @@ int dlckpt_open(const dlckpt_options* options, dlckpt_ctx** out);
 /* The sentence of the calling thread's last failed dlckpt_open or dlckpt_lease_acquire; never NULL; valid until its
  * next. */
 const char* dlckpt_open_error(void);
-/* Releases everything, the lease included. NULL is allowed. Never fails; an unfinished save is abandoned. */
+/* Waits for the save in flight (dlckpt_wait tells its outcome), then releases everything, the lease included. NULL is
+ * allowed. Never fails. */
 void dlckpt_close(dlckpt_ctx* ctx);
 
 /* Registers memory to be saved and restored. Registering a path again replaces it.
@@ -175,12 +199,49 @@ int dlckpt_metric(dlckpt_ctx* ctx, const char* name, double value);
  * except after restore. */
 int dlckpt_want(dlckpt_ctx* ctx, int64_t step);
 
-/* Collective. Saves everything registered as the checkpoint of train step `step` >= 0; returns when it is committed and
- * durable (file fsync, manifest last, rename, directory fsync), then retires the oldest beyond `keep` and never the one
- * just written. If a committed checkpoint of this step exists already and was written or restored by this run, does
- * nothing. Errors: NO_SPACE, IO, DENIED, TIMEOUT, INVALID (boxes overlap or leave a hole), MEMORY: nothing is
- * committed. */
+/* Collective. Saves everything registered as the checkpoint of train step `step` >= 0. Asynchronous unless asked
+ * otherwise: returns when the registered memory may change again, which takes about as long as one memcpy of it;
+ * threads of ours then write it, and the ranks commit it (file fsync, manifest last, rename, directory fsync) and
+ * retire the oldest beyond `keep`, never the one just written. It may be relied on when dlckpt_wait says that it is
+ * durable. One save is in flight at a time: a second call waits for the first; did that fail, the second goes on all
+ * the same, dlckpt_errmsg(ctx) says so although DLCKPT_OK is returned, and dlckpt_stats counts it. Returns only when
+ * the checkpoint is durable at the train step for which dlckpt_want answered DLCKPT_WANT_EXIT, with DLCKPT_SYNC, and
+ * with options.mode = DLCKPT_MODE_SYNC. If a committed checkpoint of this step exists already and was written or
+ * restored by this run, does nothing. Errors of a synchronous save: NO_SPACE, IO, DENIED, TIMEOUT, INVALID (boxes
+ * overlap or leave a hole), MEMORY: nothing is committed. An asynchronous one only knows INVALID (step, flags) and
+ * IN_FLIGHT; the rest is dlckpt_wait's. All ranks must give the same step and flags. dlckpt_save(ctx, step) is
+ * dlckpt_save_flags(ctx, step, 0). */
 int dlckpt_save(dlckpt_ctx* ctx, int64_t step);
+int dlckpt_save_flags(dlckpt_ctx* ctx, int64_t step, unsigned flags);
+/* To be called before registered memory is changed where saves are lazy (before the optimizer's step): waits until a
+ * lazy save has copied it. Costs one load otherwise. */
+int dlckpt_before_mutation(dlckpt_ctx* ctx);
+/* Waits until no save is in flight, at most timeout_s seconds (negative: as long as it takes), and returns the outcome
+ * of the last one, as a synchronous save would have. TIMEOUT: it is still in flight (or timed out itself, as the
+ * message tells). *durable_step (may be NULL) is set in any case: the newest train step that this run knows to be
+ * committed, -1 if none. Local. */
+int dlckpt_wait(dlckpt_ctx* ctx, double timeout_s, int64_t* durable_step);
+
+/* The last finished save as this rank saw it, and totals since dlckpt_open. A save in flight does not count yet. Zero
+ * the struct and set struct_size. */
+typedef struct dlckpt_save_stats {
+  size_t struct_size;
+  int64_t step;           /* -1: none yet */
+  int outcome;            /* enum dlckpt_error */
+  int level;              /* 0: the checkpoint directory */
+  uint64_t bytes;         /* state that this rank had to store */
+  uint64_t written_bytes; /* of data files */
+  uint64_t reused_bytes;  /* not written, because unchanged since an earlier save */
+  double blocked_s;       /* of the call of dlckpt_save */
+  double copy_s;          /* to staging memory */
+  double write_s;         /* until all was written */
+  double fsync_s;
+  double commit_s;  /* the ranks together */
+  double durable_s; /* from the call until the checkpoint existed; 0 if it failed */
+  uint64_t saves, failed_saves, total_written_bytes;
+  double total_blocked_s;
+} dlckpt_save_stats;
+int dlckpt_stats(dlckpt_ctx* ctx, dlckpt_save_stats* out);
 
 /* Collective. Loads the checkpoint of train step `step`, or with DLCKPT_LATEST the newest that verifies; every block's
  * checksum is verified before bytes of it reach registered memory. All ranks together read each stored block that any of

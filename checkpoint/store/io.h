@@ -20,12 +20,19 @@ class Io {
     bool directory = false;
     bool regular = false;
     int64_t modified_ms = 0;  // the file system's clock, Unix milliseconds
+    uint64_t links = 1;       // names this file has
   };
 
   Io() = default;
   Io(const Io&) = delete;
   Io& operator=(const Io&) = delete;
   virtual ~Io() = default;
+
+  // Whether operations may be made by several threads at once, in any order. A double that counts them says no: then
+  // they come one after another, in an order that is always the same.
+  virtual bool concurrent() const { return false; }
+  // Whether descriptors are the kernel's own, so that io_uring may write in the place of pwrite().
+  virtual bool native() const { return false; }
 
   // Descriptors. flags are open(2)'s; O_CLOEXEC is added. New files get mode 0666 less the umask.
   virtual int open(const std::string& path, int flags) = 0;

@@ -19,6 +19,8 @@ int result(int rc) {
 
 class PosixIo final : public Io {
  public:
+  bool concurrent() const override { return true; }
+  bool native() const override { return true; }
   int open(const std::string& path, int flags) override {
     return result(::open(path.c_str(), flags | O_CLOEXEC, 0666));
   }
@@ -41,6 +43,7 @@ class PosixIo final : public Io {
     info->size = static_cast<uint64_t>(st.st_size);
     info->directory = S_ISDIR(st.st_mode);
     info->regular = S_ISREG(st.st_mode);
+    info->links = static_cast<uint64_t>(st.st_nlink);
     info->modified_ms = static_cast<int64_t>(st.st_mtim.tv_sec) * 1000 + st.st_mtim.tv_nsec / 1000000;
     return 0;
   }

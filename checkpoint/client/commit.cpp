@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of a save that runs in the background: rank 0 opens an attempt, every rank writes its files and tells rank
+// 0, rank 0 commits and tells all.
+#include <cerrno>
+#include <exception>
+
+#include "checkpoint/client/context.h"
+#include "checkpoint/client/messages.h"
+#include "checkpoint/client/save_in_flight.h"
+#include "checkpoint/retention/retire.h"
+#include "checkpoint/store/directory.h"
+#include "checkpoint/store/file.h"
+#include "launcher/common/parse.h"
+
+namespace dl::ckpt {
+namespace {
+
+int64_t wall_clock_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+void Context::run_save(SaveInFlight* save) noexcept {
+  try {
+    save->outcome = or_out_of_memory([&] { return save_together(save); });
+  } catch (const std::exception& e) {
+    save->outcome = Error{Errc::kInternal, e.what()};
+  }
+  if (save->job && !save->written) save->job->abandon();
+  if (!save->outcome) return;
+  good_step_ = save->step;
+  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - save->begin).count();
+  save->durable_s = std::chrono::duration<double>(Clock::now() - save->begin).count();
+  if (page_) page_->set_saved(save->step, static_cast<uint64_t>(took));
+}
+
+// Rank 0 alone.
+Result<CheckpointName> Context::begin_save(int64_t step) {
+  DL_TRY(check_lease(io_, settings_.dir, lease_token_));
+  DL_TRY_ASSIGN(const CheckpointName name, next_checkpoint_name(io_, settings_.dir, step));
+  const std::string attempt = attempt_path(settings_.dir, name);
+  const int rc = io_.mkdir(attempt);
+  if (rc < 0) return io_error("make", attempt, rc);
+  return name;
+}
+
+Result<CheckpointName> Context::agree_on_name(int64_t step) {
+  std::string begun;
+  if (is_leader()) {
+    auto name = or_out_of_memory([&] { return begin_save(step); });
+    begun = name ? say_ok(format_checkpoint_name(*name)) : say_error(name.error());
+  }
+  DL_TRY_ASSIGN(const std::string message, group_->broadcast(begun, 1));
+  DL_TRY_ASSIGN(const std::string text, hear(message));
+  const auto name = parse_checkpoint_name(text);
+  if (!name) return Error{Errc::kInternal, "rank 0 named the checkpoint '" + printable(text) + "'"};
+  if (name->step != step)
+    return Error{Errc::kInvalid, "rank 0 saves train step " + std::to_string(name->step) + ", this rank " +
+                                     std::to_string(step) + ": all ranks must save the same"};
+  return *name;
+}
+
+Status Context::save_together(SaveInFlight* save) {
+  DL_TRY_ASSIGN(const CheckpointName name, agree_on_name(save->step));
+  auto part = or_out_of_memory([&] { return write_part(save, name); });
+  const auto begin = Clock::now();
+  auto messages = group_->gather(part ? say_ok(*part) : say_error(part.error()));
+  if (!is_leader()) {
+    if (!messages) return std::move(messages).error();
+    DL_TRY_ASSIGN(const std::string verdict, group_->broadcast("", 4));
+    auto heard = hear(verdict);
+    if (!heard) return std::move(heard).error();
+    save->commit_s = std::chrono::duration<double>(Clock::now() - begin).count();
+    return {};
+  }
+  Status outcome =
+      messages ? or_out_of_memory([&] { return commit(*save, name, *messages); }) : Status(std::move(messages).error());
+  save->commit_s = std::chrono::duration<double>(Clock::now() - begin).count();
+  if (!outcome) ignore(discard_attempt(io_, settings_.dir, name), "the next run removes what is left");
+  auto told = group_->broadcast(outcome ? say_ok() : say_error(outcome.error()), 1);
+  if (outcome)
+    ignore(retire(io_, settings_.dir, settings_.retention(), name, &survey_memory_), "tried again after the next save");
+  if (!told && outcome) return std::move(told).error();
+  return outcome;
+}
+
+Result<std::string> Context::write_part(SaveInFlight* save, const CheckpointName& name) {
+  if (!save->prepared) return save->prepared.error();
+  if (!save->job) return format_part(save->work.part);
+  save->written = true;
+  const FileIdentity identity{name, static_cast<uint32_t>(settings_.rank), static_cast<uint32_t>(settings_.world_size)};
+  DL_TRY(save->job->write(io_, engine_.queue(), attempt_path(settings_.dir, name), identity));
+  const std::vector<uint64_t>& places = save->job->images()[0].places();
+  for (size_t i = 0; i < places.size(); ++i) save->work.set_place(i, 0, places[i]);
+  save->work.part.files = save->job->records();
+  return format_part(save->work.part);
+}
+
+// Rank 0 alone.
+Status Context::commit(const SaveInFlight& save, const CheckpointName& name, const std::vector<std::string>& messages) {
+  DL_TRY_ASSIGN(const std::vector<std::string> texts, hear_all(messages));
+  std::vector<Part> parts;
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    auto part = parse_part(texts[rank]);
+    if (!part) return std::move(part).error().with_context("rank " + std::to_string(rank));
+    parts.push_back(*std::move(part));
+  }
+  Manifest manifest;
+  manifest.name = name;
+  manifest.world_size = settings_.world_size;
+  manifest.created_ms = wall_clock_ms();
+  manifest.writer = std::string("libdlckpt ") + dlckpt_version();
+  manifest.run_id = settings_.run_id;
+  manifest.metrics = save.metrics;
+  DL_TRY(merge_parts(std::move(parts), &manifest));
+  const std::string text = format_manifest(manifest);
+  if (text.size() > kMaxManifestBytes) return Error{Errc::kInvalid, "the manifest would be larger than 256 MiB"};
+  // Last look: whoever lost the lease must not publish.
+  DL_TRY(check_lease(io_, settings_.dir, lease_token_));
+  return publish(io_, settings_.dir, name, text);
+}
+
+}  // namespace dl::ckpt

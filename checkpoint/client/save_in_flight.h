@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a save takes with it when the training loop goes on.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "checkpoint/client/context.h"
+#include "checkpoint/client/save_plan.h"
+#include "checkpoint/engine/save_job.h"
+
+namespace dl::ckpt {
+
+struct Context::SaveInFlight {
+  int64_t step = 0;
+  Clock::time_point begin;
+  // Why this rank cannot take part; the others are told.
+  Status prepared;
+  WorkList work;                  // its items are the job's
+  std::deque<std::string> blobs;  // the registry's may change meanwhile
+  std::unique_ptr<SaveJob> job;   // if prepared
+  std::map<std::string, double> metrics;
+  uint64_t state_bytes = 0;  // of this rank
+
+  // The training thread's.
+  double blocked_s = 0;
+  bool told = false;     // the program knows the outcome
+  bool counted = false;  // in the statistics
+
+  // The background thread's, until it is idle again.
+  bool written = false;
+  double commit_s = 0, durable_s = 0;
+  Status outcome;
+};
+
+}  // namespace dl::ckpt

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is kept from save to save: the layout, the staging memory, the threads.
+#pragma once
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "checkpoint/engine/copy_pool.h"
+#include "checkpoint/engine/save_job.h"
+#include "checkpoint/engine/staging.h"
+#include "checkpoint/engine/worker.h"
+#include "checkpoint/engine/write_queue.h"
+
+namespace dl::ckpt {
+
+struct EngineSettings {
+  uint64_t memory_bytes = 0;  // staging memory; 0: as much as the state, at most half of what the cgroup leaves
+  int write_threads = 0;      // 0: 4
+};
+
+// kInternal with ENOMEM, with numbers, if the cgroup does not leave `bytes` of memory.
+Status check_memory_wish(uint64_t bytes);
+
+class Engine {
+ public:
+  Engine(Io& io, EngineSettings settings) : io_(io), settings_(settings) {}
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Lays the items out in one file and gets staging memory for it. No job may be under way. Items keep their order.
+  Result<std::unique_ptr<SaveJob>> prepare(std::vector<WriteItem> items);
+  // Gets staging memory for a state of about so many bytes and has it made present in the background.
+  void warm(uint64_t bytes);
+
+  CopyPool& pool();
+  WriteQueue& queue();
+  uint64_t layouts_made() const { return layouts_made_; }
+
+ private:
+  Result<Layout> lay_out_cached(const std::vector<WriteItem>& items);
+  uint64_t budget_for(uint64_t bytes) const;
+  Status make_staging(const std::vector<uint64_t>& file_sizes);
+
+  Io& io_;
+  EngineSettings settings_;
+  std::unique_ptr<CopyPool> pool_;
+  std::unique_ptr<WriteQueue> queue_;
+  std::unique_ptr<Staging> staging_;
+  Worker prefaulter_;  // after staging_: it ends first
+  // What the template was made of.
+  std::vector<LayoutItem> template_items_;
+  std::unique_ptr<Layout> template_;
+  uint64_t layouts_made_ = 0;
+};
+
+}  // namespace dl::ckpt

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// One data file as a sequence of segments. Every byte of it is known before the first is written: from the laid-out
+// image (metadata) and from the tensors; all but two places, whose content depends on the checksums of the rest: the
+// block table, and the user block. The pages with these are left out of the segments and written last.
+//
+// A segment is filled in two steps, so that the training loop waits for the first only:
+//   copy_items()      the tensors' bytes, by any thread, in any order
+//   finish_segment()  metadata in between, and the checksums of blocks; one thread, in order
+// Checksums are computed from staging memory afterwards, since doing it while copying halves the copying rate
+// (measured: 3.9 instead of 8 GB/s where memcpy alone does 7.5).
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "checkpoint/engine/staging.h"
+#include "checkpoint/engine/write_item.h"
+#include "checkpoint/format/manifest.h"
+
+namespace dl::ckpt {
+
+class FileImage {
+ public:
+  // The layout is of exactly these items, in this order. segment_bytes: a multiple of 4096.
+  FileImage(Layout layout, std::vector<WriteItem> items, uint32_t part, uint64_t segment_bytes);
+
+  uint32_t part() const { return part_; }
+  uint64_t file_size() const { return layout_.file_size; }
+  uint64_t padded_size() const { return round_up(layout_.file_size, kDirectAlignment); }
+  uint64_t segments() const { return (padded_size() + segment_bytes_ - 1) / segment_bytes_; }
+  uint64_t segment_at(uint64_t segment) const { return segment * segment_bytes_; }
+  uint64_t segment_size(uint64_t segment) const {
+    return std::min(segment_bytes_, padded_size() - segment_at(segment));
+  }
+
+  void copy_items(uint64_t segment, unsigned char* buffer) const;
+  void finish_segment(uint64_t segment, unsigned char* buffer);
+
+  // What of a segment is written from its buffer: all but the late pages.
+  std::vector<Extent> early_ranges(uint64_t segment) const;
+
+  // After the last segment: the record for the manifest, and the late pages, to be written in this order.
+  struct LatePages {
+    const unsigned char* data;
+    uint64_t size, at;
+  };
+  FileRecord seal(const FileIdentity& identity);
+  std::vector<LatePages> late_pages() const;
+
+  const std::vector<WriteItem>& items() const { return items_; }
+  const std::vector<uint64_t>& places() const { return layout_.at; }
+  // After seal(): the checksum of an item that has blocks of its own, wherever it lies; zero for smaller ones.
+  Hash128 item_hash(size_t item) const;
+
+ private:
+  struct Placed {
+    uint64_t at, bytes;
+    size_t item;
+    uint64_t end() const { return at + bytes; }
+  };
+  size_t first_placed_behind(uint64_t at) const;
+  void hash_segment(uint64_t begin, uint64_t end, const unsigned char* buffer);
+  void keep_late_bytes(uint64_t begin, uint64_t end, const unsigned char* buffer);
+
+  Layout layout_;
+  std::vector<WriteItem> items_;
+  uint32_t part_;
+  uint64_t segment_bytes_;
+  std::vector<Placed> placed_;  // by place
+  std::unique_ptr<Hasher> hasher_;
+  size_t next_block_ = 0;
+  Extent table_pages_;
+  struct Freer {
+    void operator()(unsigned char* memory) const { ::free(memory); }
+  };
+  std::unique_ptr<unsigned char, Freer> late_;  // the user block, then the table's pages
+};
+
+}  // namespace dl::ckpt

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much memory the job's cgroup leaves: Slurm kills what goes beyond it, so staging memory must not.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace dl::ckpt {
+
+struct MemoryRoom {
+  uint64_t limit = 0;  // bytes the tightest cgroup allows
+  uint64_t used = 0;   // of these in use, file cache that can be dropped not counted
+  uint64_t left() const { return limit > used ? limit - used : 0; }
+};
+
+// nullopt where no cgroup (v1 or v2) limits this process. The paths are for tests.
+std::optional<MemoryRoom> memory_room(const std::string& self = "/proc/self/cgroup",
+                                      const std::string& root = "/sys/fs/cgroup");
+
+}  // namespace dl::ckpt

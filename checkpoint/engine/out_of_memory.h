@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cerrno>
+#include <new>
+
+#include "launcher/common/result.h"
+
+namespace dl::ckpt {
+
+// Calls body() -> Result; where memory runs out, that becomes an error to be told to the others, who would wait in
+// vain.
+template <typename Body>
+auto or_out_of_memory(Body&& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return Error{Errc::kInternal, "out of memory", ENOMEM};
+  }
+}
+
+}  // namespace dl::ckpt

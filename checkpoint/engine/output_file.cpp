@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/engine/output_file.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "checkpoint/engine/staging.h"
+
+namespace dl::ckpt {
+namespace {
+
+constexpr size_t kMaxTransfer = size_t{64} << 20;  // a kill should not have to wait long
+
+template <typename Call>
+int retried(Call&& call) {
+  int rc = 0;
+  do {
+    rc = call();
+  } while (rc == -EINTR);
+  return rc;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<OutputFile>> OutputFile::open(Io& io, const std::string& path, int flags) {
+  int fd = retried([&] { return io.open(path, flags | O_DIRECT); });
+  bool direct = true;
+  if (fd == -EINVAL) {  // this file system knows no O_DIRECT
+    direct = false;
+    // Some have made the file all the same.
+    fd = retried([&] { return io.open(path, flags & ~O_EXCL); });
+  }
+  if (fd < 0) return io_error("open", path, fd);
+  return std::unique_ptr<OutputFile>(new OutputFile(io, path, fd, direct));
+}
+
+OutputFile::OutputFile(Io& io, std::string path, int fd, bool direct)
+    : io_(io), path_(std::move(path)), direct_fd_(fd) {
+  if (!direct) buffered_fd_ = fd;
+}
+
+OutputFile::~OutputFile() {
+  ignore(close(), "only where writing it failed before");
+}
+
+Status OutputFile::write(const void* data, size_t size, uint64_t at) {
+  const auto* from = static_cast<const char*>(data);
+  while (size > 0) {
+    const int buffered = buffered_fd_.load(std::memory_order_acquire);
+    const int fd = buffered >= 0 ? buffered : direct_fd_.load(std::memory_order_acquire);
+    const int64_t n = io_.pwrite(fd, from, std::min(size, kMaxTransfer), at);
+    if (n == -EINTR) continue;
+    if (n == -EINVAL && buffered < 0) {
+      DL_TRY(fall_back());
+      continue;
+    }
+    if (n < 0) return io_error("write", path_, n);
+    if (n == 0) return Error{Errc::kIo, "write " + path_ + ": nothing was written", EIO};
+    // After a short transfer the next one must start at an aligned place again.
+    auto done = static_cast<size_t>(n);
+    if (buffered < 0 && done < size) done -= done % kDirectAlignment;
+    if (done == 0) {
+      DL_TRY(fall_back());
+      continue;
+    }
+    from += done;
+    at += done;
+    size -= done;
+  }
+  return {};
+}
+
+// Some file systems take the flag and then refuse the writes.
+Status OutputFile::fall_back() {
+  const std::lock_guard<std::mutex> lock(fall_back_mutex_);
+  if (buffered_fd_.load(std::memory_order_relaxed) >= 0) return {};
+  const int fd = retried([&] { return io_.open(path_, O_WRONLY); });
+  if (fd < 0) return io_error("open", path_, fd);
+  buffered_fd_.store(fd, std::memory_order_release);
+  return {};
+}
+
+Status OutputFile::reserve(uint64_t size) {
+  int rc = retried([&] { return io_.fallocate(direct_fd_, size); });
+  if (rc == -EOPNOTSUPP || rc == -ENOSYS) rc = retried([&] { return io_.ftruncate(direct_fd_, size); });
+  if (rc < 0) return io_error("reserve space for", path_, rc);
+  return {};
+}
+
+Status OutputFile::set_size(uint64_t size) {
+  const int rc = retried([&] { return io_.ftruncate(direct_fd_, size); });
+  if (rc < 0) return io_error("set the length of", path_, rc);
+  return {};
+}
+
+Status OutputFile::sync() {
+  // One descriptor is enough: what is synced is the file.
+  const int rc = io_.fsync(direct_fd_);
+  if (rc < 0) return io_error("fsync", path_, rc);
+  return {};
+}
+
+Status OutputFile::close() {
+  const int direct = direct_fd_.exchange(-1);
+  const int buffered = buffered_fd_.exchange(-1);
+  int rc = 0;
+  if (buffered >= 0 && buffered != direct) rc = io_.close(buffered);
+  if (direct >= 0) {
+    const int other = io_.close(direct);
+    if (rc == 0) rc = other;
+  }
+  // The descriptor is gone after EINTR too (Linux), and the data were synced before.
+  if (rc < 0 && rc != -EINTR) return io_error("close", path_, rc);
+  return {};
+}
+
+}  // namespace dl::ckpt

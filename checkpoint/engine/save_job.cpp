@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/engine/save_job.h"
+
+#include <fcntl.h>
+
+#include <atomic>
+#include <chrono>
+
+#include "checkpoint/engine/out_of_memory.h"
+
+namespace dl::ckpt {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+}  // namespace
+
+SaveJob::SaveJob(Staging& staging, std::vector<FileImage> images) : staging_(staging), images_(std::move(images)) {
+  staging_.reset();
+  for (size_t i = 0; i < images_.size(); ++i)
+    for (uint64_t k = 0; k < images_[i].segments(); ++k) segments_.push_back(Segment{i, k, nullptr});
+}
+
+uint64_t SaveJob::file_bytes() const {
+  uint64_t bytes = 0;
+  for (const FileImage& image : images_) bytes += image.file_size();
+  return bytes;
+}
+
+void SaveJob::copy(CopyPool& pool) {
+  const auto begin = Clock::now();
+  pool.run([this] { copy_some(); });
+  const std::lock_guard<std::mutex> lock(mutex_);
+  times_.copy_s = seconds_since(begin);
+  copying_done_ = true;
+  changed_.notify_all();
+}
+
+void SaveJob::copy_some() {
+  for (;;) {
+    unsigned char* buffer = nullptr;
+    size_t mine = 0;
+    {
+      const std::lock_guard<std::mutex> lock(order_mutex_);
+      if (next_segment_ == segments_.size()) return;
+      buffer = staging_.acquire();
+      if (!buffer) return;
+      mine = next_segment_++;
+    }
+    Segment& segment = segments_[mine];
+    Status copied = or_out_of_memory([&]() -> Status {
+      images_[segment.image].copy_items(segment.index, buffer);
+      return {};
+    });
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!copied && copy_status_) copy_status_ = std::move(copied);
+      segment.buffer = buffer;
+    }
+    changed_.notify_all();
+  }
+}
+
+void SaveJob::wait_copied() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return copying_done_; });
+}
+
+bool SaveJob::copied() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return copying_done_;
+}
+
+SaveJob::Times SaveJob::times() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return times_;
+}
+
+unsigned char* SaveJob::await_copied(size_t segment) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [&] { return segments_[segment].buffer != nullptr; });
+  return segments_[segment].buffer;
+}
+
+void SaveJob::abandon() {
+  staging_.close();
+  wait_copied();
+}
+
+Status SaveJob::write(Io& io, WriteQueue& queue, const std::string& directory, const FileIdentity& identity) {
+  const auto begin = Clock::now();
+  Status status = or_out_of_memory([&] { return open_files(io, directory, identity); });
+  if (status) {
+    status = or_out_of_memory([&]() -> Status {
+      write_segments(queue);
+      return {};
+    });
+    Status written = queue.finish();
+    if (status) status = std::move(written);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (status) status = copy_status_;
+  }
+  double write_s = seconds_since(begin), fsync_s = 0;
+  if (status) {
+    const auto sync_begin = Clock::now();
+    status = or_out_of_memory([&] { return finish_files(identity); });
+    fsync_s = seconds_since(sync_begin);
+  }
+  if (!status) staging_.close();
+  wait_copied();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    times_.write_s = write_s;
+    times_.fsync_s = fsync_s;
+  }
+  if (!status) {
+    // Frees the space for the messages that tell of it.
+    for (const auto& file : files_) io.unlink(file->path());
+  }
+  files_.clear();
+  return status;
+}
+
+Status SaveJob::open_files(Io& io, const std::string& directory, const FileIdentity& identity) {
+  for (const FileImage& image : images_) {
+    const std::string path = directory + "/" + format_file_name(identity.writer, image.part());
+    DL_TRY_ASSIGN(auto file, OutputFile::open(io, path, O_WRONLY | O_CREAT | O_EXCL));
+    files_.push_back(std::move(file));
+    DL_TRY(files_.back()->reserve(image.file_size()));
+  }
+  return {};
+}
+
+// Failures are kept by the queue, which then lets the rest pass unwritten.
+void SaveJob::write_segments(WriteQueue& queue) {
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    unsigned char* buffer = await_copied(i);
+    const Segment& segment = segments_[i];
+    FileImage& image = images_[segment.image];
+    image.finish_segment(segment.index, buffer);
+    const std::vector<Extent> ranges = image.early_ranges(segment.index);
+    // The last of its writes gives the buffer back.
+    auto open = std::make_shared<std::atomic<size_t>>(ranges.size() + 1);
+    const auto done = [this, open, buffer] {
+      if (open->fetch_sub(1) == 1) staging_.release(buffer);
+    };
+    for (const Extent& range : ranges)
+      queue.submit(*files_[segment.image], buffer + (range.at - image.segment_at(segment.index)), range.length,
+                   range.at, done);
+    done();
+  }
+}
+
+Status SaveJob::finish_files(const FileIdentity& identity) {
+  for (size_t i = 0; i < images_.size(); ++i) {
+    records_.push_back(images_[i].seal(identity));
+    for (const FileImage::LatePages& pages : images_[i].late_pages())
+      DL_TRY(files_[i]->write(pages.data, pages.size, pages.at));
+    if (images_[i].padded_size() != images_[i].file_size()) DL_TRY(files_[i]->set_size(images_[i].file_size()));
+  }
+  for (const auto& file : files_) {
+    DL_TRY(file->sync());
+    DL_TRY(file->close());
+  }
+  return {};
+}
+
+}  // namespace dl::ckpt

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bytes of one save on their way from the program's memory to the disk. Two sides work at the same time:
+//   copy()   the training loop (or a thread of ours, in a lazy save) with the copying threads: memory -> staging
+//   write()  the background thread: staging -> checksums -> files, fsynced
+// Segments pass from one to the other in order; where staging memory is smaller than the state, copy() waits for
+// write().
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "checkpoint/engine/copy_pool.h"
+#include "checkpoint/engine/file_image.h"
+#include "checkpoint/engine/write_queue.h"
+
+namespace dl::ckpt {
+
+class SaveJob {
+ public:
+  // The staging memory is borrowed, and reset: nobody else may use it until both sides have returned.
+  SaveJob(Staging& staging, std::vector<FileImage> images);
+
+  // Returns when all is copied, or when write() has failed.
+  void copy(CopyPool& pool);
+  // Waits for that.
+  void wait_copied();
+  bool copied() const;
+
+  // The files' names come from the identity's writer and the images' parts. On success all are durable and records()
+  // tells of them; on error they are removed. Call once; returns only when copy() no longer needs the staging memory.
+  Status write(Io& io, WriteQueue& queue, const std::string& directory, const FileIdentity& identity);
+  // In the place of write(): nothing will be written.
+  void abandon();
+
+  const std::vector<FileImage>& images() const { return images_; }
+  const std::vector<FileRecord>& records() const { return records_; }
+  uint64_t file_bytes() const;
+
+  struct Times {
+    double copy_s = 0, write_s = 0, fsync_s = 0;
+  };
+  Times times() const;
+
+ private:
+  struct Segment {
+    size_t image;
+    uint64_t index;
+    unsigned char* buffer = nullptr;  // set when copied
+  };
+  void copy_some();
+  unsigned char* await_copied(size_t segment);
+  Status open_files(Io& io, const std::string& directory, const FileIdentity& identity);
+  void write_segments(WriteQueue& queue);
+  Status finish_files(const FileIdentity& identity);
+
+  Staging& staging_;
+  std::vector<FileImage> images_;
+  std::vector<Segment> segments_;
+  std::mutex order_mutex_;  // segments take buffers in order, or all might be held by later ones
+  size_t next_segment_ = 0;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool copying_done_ = false;
+  Status copy_status_;
+  Times times_;
+
+  std::vector<std::unique_ptr<OutputFile>> files_;
+  std::vector<FileRecord> records_;
+};
+
+}  // namespace dl::ckpt

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Staging memory: where a save's bytes wait until they are on disk. One mapping, kept from save to save, cut into
+// buffers of one segment each; when all are in use, whoever wants one waits until a write has finished.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "checkpoint/store/direct_file.h"  // kDirectAlignment
+#include "launcher/common/result.h"
+
+namespace dl::ckpt {
+
+inline uint64_t round_up(uint64_t value, uint64_t to) {
+  return (value + to - 1) / to * to;
+}
+
+class Staging {
+ public:
+  // `buffers` of `buffer_bytes`, a multiple of 4096. Huge pages where there are any. kInternal with ENOMEM.
+  static Result<std::unique_ptr<Staging>> make(uint64_t buffer_bytes, uint64_t buffers);
+  ~Staging();
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+
+  // Waits for a free one. nullptr after close().
+  unsigned char* acquire();
+  void release(unsigned char* buffer);
+  // Nobody waits any more: the save has failed.
+  void close();
+  // All buffers are free, and it is open. Nobody may hold one.
+  void reset();
+  // Makes the memory present now, so that the first save does not wait for the kernel to clear pages. May run in a
+  // thread of its own beside everything else.
+  void prefault() noexcept;
+
+  uint64_t buffer_bytes() const { return buffer_bytes_; }
+  uint64_t buffers() const { return count_; }
+  uint64_t bytes() const { return buffer_bytes_ * count_; }
+  void* memory() const { return memory_; }
+
+ private:
+  Staging(unsigned char* memory, uint64_t buffer_bytes, uint64_t count);
+  unsigned char* memory_;
+  uint64_t buffer_bytes_, count_;
+  std::mutex mutex_;
+  std::condition_variable freed_;
+  std::vector<unsigned char*> free_;  // the last one is taken next
+  bool closed_ = false;
+};
+
+}  // namespace dl::ckpt

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// WriteQueue over io_uring: one thread waits for what has been written, none for each write.
+#include "config.h"
+
+#include "checkpoint/engine/write_queue.h"
+
+#ifdef HAVE_LIBURING
+#include <liburing.h>
+
+#include <cerrno>
+#include <condition_variable>
+#include <mutex>
+#include <new>
+#include <thread>
+
+#include "checkpoint/engine/staging.h"
+#include "checkpoint/engine/thread.h"
+#endif
+
+namespace dl::ckpt {
+
+#ifdef HAVE_LIBURING
+namespace {
+
+class UringQueue final : public WriteQueue {
+ public:
+  explicit UringQueue(unsigned depth) : depth_(depth) {}
+  // False where the kernel does not have it, or a container's rules forbid it.
+  bool start() {
+    if (io_uring_queue_init(depth_ + 1, &ring_, 0) != 0) return false;
+    ready_ = true;
+    reaper_ = start_thread([this] { reap(); });
+    return true;
+  }
+  ~UringQueue() override {
+    if (reaper_.joinable()) {
+      push(nullptr);
+      reaper_.join();
+    }
+    if (ready_) io_uring_queue_exit(&ring_);
+  }
+
+  void submit(OutputFile& file, const void* data, size_t size, uint64_t at, std::function<void()> done) override {
+    auto* write = new Write{&file, data, size, at, std::move(done)};
+    bool given_up = false;
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [this] { return open_ < depth_; });
+      given_up = !first_;
+      if (!given_up) ++open_;
+    }
+    if (!given_up && push(write)) return;
+    // Never seen: the ring has room for `depth_` writes. Written here, then.
+    if (!given_up) complete(write, -EAGAIN);
+    if (given_up) {
+      write->done();
+      delete write;
+    }
+  }
+
+  Status finish() override {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return open_ == 0; });
+    Status first = std::move(first_);
+    first_ = Status();
+    return first;
+  }
+
+  const char* name() const override { return "io_uring"; }
+
+ private:
+  struct Write {
+    OutputFile* file;
+    const void* data;
+    size_t size;
+    uint64_t at;
+    std::function<void()> done;
+  };
+
+  // nullptr tells the reaper to end. The submitting side of the ring belongs to one thread at a time.
+  bool push(Write* write) {
+    io_uring_sqe* entry = io_uring_get_sqe(&ring_);
+    if (!entry) return false;
+    if (write) {
+      io_uring_prep_write(entry, write->file->descriptor(), write->data, static_cast<unsigned>(write->size), write->at);
+    } else {
+      io_uring_prep_nop(entry);
+    }
+    io_uring_sqe_set_data(entry, write);
+    int rc = 0;
+    do {
+      rc = io_uring_submit(&ring_);
+    } while (rc == -EINTR || rc == -EAGAIN || rc == -EBUSY);
+    return true;  // a failed submission is kept in the ring and goes with the next one
+  }
+
+  void reap() {
+    for (;;) {
+      io_uring_cqe* event = nullptr;
+      const int rc = io_uring_wait_cqe(&ring_, &event);
+      if (rc < 0 || !event) continue;  // EINTR
+      auto* write = static_cast<Write*>(io_uring_cqe_get_data(event));
+      const int result = event->res;
+      io_uring_cqe_seen(&ring_, event);
+      if (!write) return;
+      complete(write, result);
+    }
+  }
+
+  // What io_uring left over, or refused, is written in the plain way, which also finds the right words for an error.
+  void complete(Write* write, int result) {
+    size_t done = result > 0 ? static_cast<size_t>(result) : 0;
+    if (done < write->size) done -= done % kDirectAlignment;
+    Status status;
+    if (done < write->size) {
+      try {
+        status = write->file->write(static_cast<const char*>(write->data) + done, write->size - done, write->at + done);
+      } catch (const std::bad_alloc&) {
+        status = Error{Errc::kInternal, "out of memory", ENOMEM};
+      }
+    }
+    write->done();
+    delete write;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!status && first_) first_ = std::move(status);
+      --open_;
+    }
+    changed_.notify_all();
+  }
+
+  unsigned depth_;
+  io_uring ring_{};
+  bool ready_ = false;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  unsigned open_ = 0;
+  Status first_;
+  std::thread reaper_;
+};
+
+}  // namespace
+
+std::unique_ptr<WriteQueue> make_uring_queue(unsigned depth) {
+  auto queue = std::make_unique<UringQueue>(depth);
+  try {
+    if (!queue->start()) return nullptr;
+  } catch (const std::system_error&) {
+    return nullptr;
+  }
+  return queue;
+}
+#else
+std::unique_ptr<WriteQueue> make_uring_queue(unsigned /*depth*/) {
+  return nullptr;
+}
+#endif
+
+}  // namespace dl::ckpt

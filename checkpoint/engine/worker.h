@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// A thread that does one thing at a time, in the background.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "checkpoint/engine/thread.h"
+
+namespace dl::ckpt {
+
+class Worker {
+ public:
+  Worker() = default;
+  // Waits for the task. Not to be called in a child of fork(), where the thread does not exist.
+  ~Worker() {
+    if (!thread_.joinable()) return;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      end_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // Precondition: idle. The task must not throw. Throws std::system_error where no thread can be had.
+  void run(std::function<void()> task) {
+    if (!thread_.joinable()) thread_ = start_thread([this] { work(); });
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      task_ = std::move(task);
+      busy_ = true;
+    }
+    changed_.notify_all();
+  }
+  bool busy() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return busy_;
+  }
+  void wait() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return !busy_; });
+  }
+  // False if it is still busy then.
+  bool wait_for(double seconds) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return !busy_; });
+  }
+
+ private:
+  void work() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return end_ || busy_; });
+      if (!busy_) return;
+      std::function<void()> task = std::move(task_);
+      lock.unlock();
+      task();
+      task = nullptr;
+      lock.lock();
+      busy_ = false;
+      changed_.notify_all();
+    }
+  }
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::function<void()> task_;
+  bool busy_ = false, end_ = false;
+  std::thread thread_;
+};
+
+}  // namespace dl::ckpt

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one rank writes into a data file.
+#pragma once
+
+#include "checkpoint/format/layout.h"
+#include "checkpoint/format/names.h"
+
+namespace dl::ckpt {
+
+// A dataset and the bytes that go into it: item.box, in C order in the file.
+struct WriteItem {
+  LayoutItem item;
+  const void* data = nullptr;  // borrowed; first element of the box
+  Dims strides;                // bytes between elements of each dimension; empty: C order without gaps
+  bool frozen = false;         // registered with DLCKPT_FROZEN
+  uint64_t bytes() const { return volume(item.box.extent).value_or(0) * item.dtype->size; }
+};
+
+// Whose file it is; goes into its user block.
+struct FileIdentity {
+  CheckpointName name;
+  uint32_t writer = 0;
+  uint32_t world_size = 1;
+};
+
+}  // namespace dl::ckpt

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes in flight. Three ways, from the plainest: one after another in the caller's thread (tests count operations),
+// threads that call pwrite, and io_uring.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "checkpoint/engine/output_file.h"
+
+namespace dl::ckpt {
+
+class WriteQueue {
+ public:
+  WriteQueue() = default;
+  WriteQueue(const WriteQueue&) = delete;
+  WriteQueue& operator=(const WriteQueue&) = delete;
+  virtual ~WriteQueue() = default;
+
+  // Takes a write (everything a multiple of 4096); may wait while many are under way. `done` is called once, from any
+  // thread, when the memory is no longer needed, also where the write failed or was given up because another had.
+  // Called by one thread at a time.
+  virtual void submit(OutputFile& file, const void* data, size_t size, uint64_t at, std::function<void()> done) = 0;
+  // Waits until nothing is under way; the first failure since the last call of this.
+  virtual Status finish() = 0;
+  // "pwrite", "threads", "io_uring"
+  virtual const char* name() const = 0;
+};
+
+// The best there is for this Io: io_uring if it is compiled in, the kernel allows it and DL_CHECKPOINT_URING is not 0;
+// else `threads` threads, or none where the Io wants operations one by one.
+std::unique_ptr<WriteQueue> make_write_queue(Io& io, int threads);
+std::unique_ptr<WriteQueue> make_thread_queue(int threads);  // 0: in the caller's thread
+// nullptr where it cannot be had. `depth` writes at most are under way.
+std::unique_ptr<WriteQueue> make_uring_queue(unsigned depth);
+
+}  // namespace dl::ckpt

@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: Apache-2.0
+// Saves that go on in the background: what the training loop may do meanwhile, what it is told, what is on disk.
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <mutex>
+
+#include "checkpoint/engine/copy.h"
+#include "checkpoint/engine/memory_limit.h"
+#include "tests/unit/checkpoint_faulty_io.h"
+#include "tests/unit/checkpoint_support.h"
+
+namespace dl::ckpt::test {
+namespace {
+
+// A disk that stands still when told to, and on which the n-th fsync fails.
+class SlowIo final : public FaultyIo {
+ public:
+  SlowIo() : FaultyIo(kErrno, INT32_MAX) {}
+  void hold() { set(true); }
+  void let_go() { set(false); }
+  void fail_fsync() { fail_.store(true); }
+  int64_t pwrite(int fd, const void* buffer, size_t size, uint64_t at) override {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return !held_; });
+    lock.unlock();
+    return FaultyIo::pwrite(fd, buffer, size, at);
+  }
+  int fsync(int fd) override { return fail_.exchange(false) ? -EIO : FaultyIo::fsync(fd); }
+
+ private:
+  void set(bool held) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    held_ = held;
+    changed_.notify_all();
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool held_ = false;
+  std::atomic<bool> fail_{false};
+};
+
+Settings async_settings(const std::string& dir, int rank = 0, int world_size = 1) {
+  Settings settings = settings_for(dir, rank, world_size);
+  settings.mode = Settings::kAsync;
+  return settings;
+}
+
+size_t committed(const std::string& dir) {
+  return scan_checkpoints(posix_io(), dir)->size();
+}
+
+// The newest checkpoint is that of `step`, whole, and holds the pattern of `step`.
+void expect_newest(const std::string& dir, int64_t step, size_t weights = 40000) {
+  const auto names = scan_checkpoints(posix_io(), dir);
+  ASSERT_TRUE(names && !names->empty());
+  EXPECT_EQ(names->front().step, step);
+  auto verified = verify_checkpoint(posix_io(), dir, names->front());
+  EXPECT_TRUE(verified) << verified.error().text;
+  std::filesystem::remove(dir + "/LEASE");
+  auto restored = restore_pattern(dir, nullptr, posix_io(), weights);
+  ASSERT_TRUE(restored) << restored.error().text;
+  EXPECT_EQ(*restored, step);
+}
+
+TEST(CheckpointAsync, TheStateMayChangeWhenTheSaveReturns) {
+  const TempDir dir;
+  SlowIo io;
+  auto context = *open_context(async_settings(dir.path()), io);
+  PatternState state;
+  state.fill(1);
+  ASSERT_TRUE(state.enroll(*context));
+  io.hold();
+  ASSERT_TRUE(context->save(1));
+  EXPECT_EQ(committed(dir.path()), 0U);
+  state.clear();  // the next train step
+  ASSERT_TRUE(context->registry().add_blob("data/cursor", "other", 5, false));
+  EXPECT_EQ(context->want(1), 0);
+  EXPECT_EQ(context->exit_code(), 76);
+  int64_t durable = 7;
+  auto waited = context->wait(0.01, &durable);
+  ASSERT_FALSE(waited);
+  EXPECT_EQ(waited.error().code, Errc::kTimeout);
+  EXPECT_EQ(durable, -1);
+  EXPECT_EQ(context->stats().step, -1);
+  io.let_go();
+  ASSERT_TRUE(context->wait(-1, &durable));
+  EXPECT_EQ(durable, 1);
+  const SaveStats stats = context->stats();
+  EXPECT_EQ(stats.step, 1);
+  EXPECT_EQ(stats.saves, 1U);
+  EXPECT_EQ(stats.bytes, 40000 * 4 + 200 + 8 + std::string("sample 64").size());
+  EXPECT_GT(stats.written_bytes, stats.bytes);
+  EXPECT_GT(stats.durable_s, 0);
+  expect_newest(dir.path(), 1);
+}
+
+TEST(CheckpointAsync, ALazySaveIsCopiedWhenBeforeMutationReturns) {
+  const TempDir dir;
+  SlowIo io;
+  auto context = *open_context(async_settings(dir.path()), io);
+  PatternState state;
+  ASSERT_TRUE(state.enroll(*context));
+  for (int64_t step = 1; step <= 4; ++step) {
+    context->before_mutation();
+    state.fill(step);
+    ASSERT_TRUE(state.enroll(*context));
+    ASSERT_TRUE(context->save(step, DLCKPT_LAZY));
+  }
+  io.hold();
+  context->before_mutation();
+  state.clear();
+  io.let_go();
+  ASSERT_TRUE(context->wait(-1, nullptr));
+  expect_newest(dir.path(), 4);
+}
+
+TEST(CheckpointAsync, ASecondSaveWaitsOrIsSkippedAsAsked) {
+  const TempDir dir;
+  SlowIo io;
+  auto context = *open_context(async_settings(dir.path()), io);
+  PatternState state;
+  state.fill(1);
+  ASSERT_TRUE(state.enroll(*context));
+  io.hold();
+  ASSERT_TRUE(context->save(1, DLCKPT_SKIP_IF_BUSY));
+  auto skipped = context->save(2, DLCKPT_SKIP_IF_BUSY);
+  ASSERT_FALSE(skipped);
+  EXPECT_EQ(skipped.error().code, Errc::kBusy);
+  EXPECT_EQ(skipped.error().sys_errno, EALREADY);
+  std::thread helper([&] {
+    usleep(20000);
+    io.let_go();
+  });
+  state.fill(3);
+  ASSERT_TRUE(state.enroll(*context));
+  ASSERT_TRUE(context->save(3));
+  EXPECT_EQ(committed(dir.path()), 1U);  // the first had to be there
+  helper.join();
+  ASSERT_TRUE(context->wait(-1, nullptr));
+  EXPECT_EQ(committed(dir.path()), 2U);
+  EXPECT_FALSE(context->save(4, 8));
+  expect_newest(dir.path(), 3);
+}
+
+TEST(CheckpointAsync, SkippingIsTheSameOnAllRanks) {
+  const TempDir dir;
+  std::atomic<int> skipped{0}, saved{0};
+  run_ranks(3, [&](int rank) {
+    auto context = *open_context(async_settings(dir.path(), rank, 3));
+    PatternState state;
+    for (int64_t step = 1; step <= 8; ++step) {
+      state.fill(step);
+      ASSERT_TRUE(state.enroll(*context));
+      auto outcome = context->save(step, DLCKPT_SKIP_IF_BUSY);
+      ++(outcome ? saved : skipped);
+      if (!outcome) {
+        EXPECT_EQ(outcome.error().sys_errno, EALREADY) << outcome.error().text;
+      }
+    }
+    auto waited = context->wait(-1, nullptr);
+    EXPECT_TRUE(waited) << waited.error().text;
+  });
+  EXPECT_EQ(saved % 3, 0);
+  EXPECT_EQ(skipped % 3, 0);
+  EXPECT_GT(saved, 0);
+}
+
+TEST(CheckpointAsync, AFailureIsToldByWaitAndByTheNextSave) {
+  const TempDir dir;
+  SlowIo io;
+  auto context = *open_context(async_settings(dir.path()), io);
+  PatternState state;
+  state.fill(1);
+  ASSERT_TRUE(state.enroll(*context));
+  io.fail_fsync();
+  ASSERT_TRUE(context->save(1));
+  int64_t durable = 0;
+  auto waited = context->wait(-1, &durable);
+  ASSERT_FALSE(waited);
+  EXPECT_EQ(waited.error().code, Errc::kIo);
+  EXPECT_EQ(durable, -1);
+  EXPECT_EQ(context->stats().failed_saves, 1U);
+  EXPECT_TRUE(leftovers(dir.path()).empty());
+
+  io.fail_fsync();
+  ASSERT_TRUE(context->save(2));
+  std::string note;
+  ASSERT_TRUE(context->save(3, 0, &note));
+  EXPECT_NE(note.find("train step 2 failed"), std::string::npos) << note;
+  note.clear();
+  ASSERT_TRUE(context->save(4, 0, &note));
+  EXPECT_EQ(note, "");
+  ASSERT_TRUE(context->wait(-1, &durable));
+  EXPECT_EQ(durable, 4);
+  EXPECT_EQ(committed(dir.path()), 2U);
+}
+
+TEST(CheckpointAsync, ClosingWaits) {
+  const TempDir dir;
+  SlowIo io;
+  auto context = *open_context(async_settings(dir.path()), io);
+  PatternState state;
+  state.fill(1);
+  ASSERT_TRUE(state.enroll(*context));
+  io.hold();
+  ASSERT_TRUE(context->save(1));
+  std::thread helper([&] {
+    usleep(20000);
+    io.let_go();
+  });
+  context.reset();
+  helper.join();
+  expect_newest(dir.path(), 1);
+}
+
+TEST(CheckpointAsync, ASaveAlreadyDurableIsNotMadeAgain) {
+  const TempDir dir;
+  auto context = *open_context(async_settings(dir.path()));
+  PatternState state;
+  state.fill(1);
+  ASSERT_TRUE(state.enroll(*context));
+  ASSERT_TRUE(context->save(1));
+  ASSERT_TRUE(context->save(1));
+  ASSERT_TRUE(context->save(1, DLCKPT_SYNC));
+  EXPECT_EQ(committed(dir.path()), 1U);
+  EXPECT_EQ(context->stats().saves, 1U);
+}
+
+TEST(CheckpointAsync, LittleStagingMemoryIsEnough) {
+  constexpr size_t kWeights = 3000000;  // 12 MB through 1 MiB
+  const TempDir dir;
+  for (const bool lazy : {false, true}) {
+    Settings settings = async_settings(dir.path());
+    settings.memory_bytes = uint64_t{1} << 20;
+    auto context = *open_context(settings);
+    PatternState state(kWeights);
+    for (int64_t step = 1; step <= 2; ++step) {
+      state.fill(step + 10 * lazy);
+      ASSERT_TRUE(state.enroll(*context));
+      ASSERT_TRUE(context->save(step + 10 * lazy, lazy ? DLCKPT_LAZY : 0));
+      context->before_mutation();
+      state.clear();
+    }
+    ASSERT_TRUE(context->wait(-1, nullptr));
+    context.reset();
+    expect_newest(dir.path(), 2 + 10 * lazy, kWeights);
+  }
+}
+
+TEST(CheckpointAsync, AFullDiskDoesNotKeepTheCopyWaiting) {
+  const TempDir dir;
+  Settings settings = async_settings(dir.path());
+  settings.memory_bytes = uint64_t{1} << 20;
+  auto probe = FaultyIo(FaultyIo::kErrno, INT32_MAX);
+  PatternState state(3000000);
+  state.fill(1);
+  int before = 0;
+  {
+    auto context = *open_context(settings, probe);
+    before = probe.count();
+    ASSERT_TRUE(state.enroll(*context));
+    ASSERT_TRUE(context->save(1, DLCKPT_SYNC));
+  }
+  for (int at = before; at < before + 12; ++at) {
+    FaultyIo io(FaultyIo::kErrno, at, ENOSPC);
+    auto context = *open_context(settings, io);
+    ASSERT_TRUE(state.enroll(*context));
+    ASSERT_TRUE(context->save(2 + at));
+    auto waited = context->wait(-1, nullptr);
+    if (!waited) {
+      EXPECT_EQ(waited.error().code, Errc::kNoSpace) << waited.error().text;
+    }
+  }
+}
+
+TEST(CheckpointAsync, BlobsOfOtherSizesNeedNoNewLayout) {
+  const TempDir dir;
+  Engine engine(posix_io(), EngineSettings{});
+  std::vector<float> values(20000, 1.5F);
+  for (const size_t size : {0, 1, 100, 70000, 5}) {
+    const std::string blob(size, 'b');
+    std::vector<WriteItem> items;
+    for (int i = 0; i < 50; ++i) {
+      WriteItem item;
+      const Dims shape{400 * (i + 1)};
+      item.item = LayoutItem{"/t" + std::to_string(i) + "/s0",
+                             "t" + std::to_string(i),
+                             find_dtype(DLCKPT_F32),
+                             shape,
+                             whole(shape),
+                             false,
+                             false};
+      item.data = values.data();
+      items.push_back(item);
+    }
+    WriteItem item;
+    const Dims shape{static_cast<int64_t>(size)};
+    item.item = LayoutItem{"/cursor/b0", "cursor", find_dtype(DLCKPT_U8), shape, whole(shape), false, true};
+    item.data = blob.data();
+    items.push_back(item);
+    auto job = engine.prepare(items);
+    ASSERT_TRUE(job) << job.error().text;
+    (*job)->copy(engine.pool());
+    const std::string folder = dir.path() + "/" + std::to_string(size);
+    std::filesystem::create_directory(folder);
+    auto written = (*job)->write(posix_io(), engine.queue(), folder, FileIdentity{CheckpointName{1, 1}, 0, 1});
+    ASSERT_TRUE(written) << written.error().text;
+    const FileRecord& record = (*job)->records().front();
+    const std::string bytes = read_file(folder + "/r00000.h5");
+    ASSERT_EQ(bytes.size(), record.size);
+    EXPECT_TRUE(check_table(record.blocks, 4096, record.size, record.table));
+    for (const Block& block : record.blocks) EXPECT_EQ(hash_bytes(bytes.data() + block.at, block.length), block.hash);
+    EXPECT_EQ(bytes.substr((*job)->images()[0].places().back(), size), size ? blob : "");
+  }
+  EXPECT_EQ(engine.layouts_made(), 1U);
+}
+
+TEST(CheckpointAsync, MemoryWithGapsIsStoredInCOrder) {
+  const TempDir dir;
+  const int64_t rows = 700, columns = 333;
+  std::vector<uint32_t> transposed(static_cast<size_t>(rows * columns)), back(transposed.size());
+  for (size_t i = 0; i < transposed.size(); ++i) transposed[i] = static_cast<uint32_t>(i * 2654435761U);
+  const int64_t shape[] = {rows, columns}, strides[] = {4, 4 * rows};
+  {
+    auto context = *open_context(async_settings(dir.path()));
+    ASSERT_TRUE(
+        context->registry().add_tensor("m", DLCKPT_U32, 2, shape, nullptr, nullptr, transposed.data(), 0, strides));
+    ASSERT_TRUE(context->save(1));
+    ASSERT_TRUE(context->wait(-1, nullptr));
+  }
+  auto context = *open_context(settings_for(dir.path()));
+  ASSERT_TRUE(context->registry().add_tensor("m", DLCKPT_U32, 2, shape, nullptr, nullptr, back.data(), 0));
+  std::string note;
+  ASSERT_TRUE(context->restore(1, &note));
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c)
+      ASSERT_EQ(back[static_cast<size_t>(r * columns + c)], transposed[static_cast<size_t>(c * rows + r)]);
+}
+
+TEST(CheckpointAsync, RanksSaveTogetherInTheBackground) {
+  const TempDir dir;
+  run_ranks(3, [&](int rank) {
+    auto context = *open_context(async_settings(dir.path(), rank, 3));
+    PatternState state(300000);
+    for (int64_t step = 1; step <= 4; ++step) {
+      state.fill(step);
+      ASSERT_TRUE(state.enroll(*context));
+      auto saved = context->save(step, step % 2 ? 0 : DLCKPT_LAZY);
+      ASSERT_TRUE(saved) << saved.error().text;
+      EXPECT_GE(context->want(step), 0);
+      context->before_mutation();
+    }
+    int64_t durable = 0;
+    auto waited = context->wait(-1, &durable);
+    ASSERT_TRUE(waited) << waited.error().text;
+    EXPECT_EQ(durable, 4);
+  });
+  expect_newest(dir.path(), 4, 300000);
+}
+
+TEST(CheckpointAsync, EveryWayOfWritingWritesTheSame) {
+  const TempDir dir;
+  std::vector<unsigned char, std::allocator<unsigned char>> unaligned(4096 * 64 + 4096);
+  auto* bytes = reinterpret_cast<unsigned char*>(round_up(reinterpret_cast<uintptr_t>(unaligned.data()), 4096));
+  for (size_t i = 0; i < 4096 * 60; ++i) bytes[i] = static_cast<unsigned char>(i * 31 + i / 4096);
+  std::vector<std::unique_ptr<WriteQueue>> queues;
+  queues.push_back(make_thread_queue(0));
+  queues.push_back(make_thread_queue(3));
+  if (auto uring = make_uring_queue(4)) queues.push_back(std::move(uring));
+  for (const auto& queue : queues) {
+    const std::string path = dir.path() + "/" + queue->name();
+    auto file = OutputFile::open(posix_io(), path, O_WRONLY | O_CREAT | O_EXCL);
+    ASSERT_TRUE(file);
+    std::atomic<int> done{0};
+    for (size_t page = 0; page < 60; ++page)
+      queue->submit(**file, bytes + 4096 * page, 4096, 4096 * page, [&] { ++done; });
+    auto finished = queue->finish();
+    EXPECT_TRUE(finished) << finished.error().text;
+    EXPECT_EQ(done, 60);
+    ASSERT_TRUE((*file)->sync());
+    ASSERT_TRUE((*file)->close());
+    EXPECT_EQ(read_file(path), std::string(reinterpret_cast<char*>(bytes), 4096 * 60)) << queue->name();
+    // Writes that fail are told once, and all give their memory back.
+    auto readonly = OutputFile::open(posix_io(), path, O_RDONLY);
+    ASSERT_TRUE(readonly);
+    for (size_t page = 0; page < 20; ++page)
+      queue->submit(**readonly, bytes + 4096 * page, 4096, 4096 * page, [&] { ++done; });
+    EXPECT_FALSE(queue->finish()) << queue->name();
+    EXPECT_EQ(done, 80);
+    EXPECT_TRUE(queue->finish());
+  }
+}
+
+TEST(CheckpointAsync, CopiesOfEverySizeAndAlignment) {
+  std::vector<unsigned char> from(300000), to(300100);
+  for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<unsigned char>(i * 7 + i / 256);
+  for (const size_t size : {0, 1, 31, 65535, 65536, 65537, 131072 + 33, 262144 + 127}) {
+    for (const size_t shift : {0, 1, 17, 31}) {
+      std::fill(to.begin(), to.end(), static_cast<unsigned char>(0xAB));
+      copy_past_caches(to.data() + shift, from.data() + shift / 2, size);
+      ASSERT_EQ(std::memcmp(to.data() + shift, from.data() + shift / 2, size), 0);
+      ASSERT_EQ(to[shift + size], 0xAB);
+      if (shift > 0) {
+        ASSERT_EQ(to[shift - 1], 0xAB);
+      }
+    }
+  }
+}
+
+TEST(CheckpointAsync, TheTightestCgroupCounts) {
+  const TempDir dir;
+  const auto group = [&](const std::string& path, const std::string& limit_name, const std::string& limit,
+                         const std::string& used_name, const std::string& used, const std::string& stat) {
+    std::filesystem::create_directories(dir.path() + path);
+    write_file(dir.path() + path + "/" + limit_name, limit);
+    write_file(dir.path() + path + "/" + used_name, used);
+    write_file(dir.path() + path + "/memory.stat", stat);
+  };
+  const std::string self = dir.path() + "/self";
+  write_file(self, "0::/job_1/step_0/task\n");
+  EXPECT_FALSE(memory_room(self, dir.path()));
+  group("/job_1/step_0/task", "memory.max", "max\n", "memory.current", "1000\n", "inactive_file 0\n");
+  EXPECT_FALSE(memory_room(self, dir.path()));
+  group("/job_1/step_0", "memory.max", "9000\n", "memory.current", "5000\n", "anon 10\ninactive_file 3000\n");
+  group("/job_1", "memory.max", "10000\n", "memory.current", "5000\n", "inactive_file 1000\n");
+  auto room = memory_room(self, dir.path());
+  ASSERT_TRUE(room);
+  EXPECT_EQ(room->limit, 10000U);
+  EXPECT_EQ(room->left(), 6000U);
+  group("/memory/slurm/job_1", "memory.limit_in_bytes", "4000\n", "memory.usage_in_bytes", "4500\n",
+        "total_inactive_file 100\n");
+  group("/memory/slurm", "memory.limit_in_bytes", "9223372036854771712\n", "memory.usage_in_bytes", "4500\n", "");
+  write_file(self, "3:cpu:/x\n2:devices,memory:/slurm/job_1\n0::/elsewhere\n");
+  room = memory_room(self, dir.path());
+  ASSERT_TRUE(room);
+  EXPECT_EQ(room->limit, 4000U);
+  EXPECT_EQ(room->left(), 0U);
+}
+
+TEST(CheckpointAsync, TheCApiSavesInTheBackgroundAndAForkedChildMayClose) {
+  const TempDir dir;
+  dlckpt_options options{};
+  options.struct_size = sizeof options;
+  options.dir = dir.path().c_str();
+  options.world_size = 1;
+  dlckpt_ctx* ctx = nullptr;
+  ASSERT_EQ(dlckpt_open(&options, &ctx), DLCKPT_OK) << dlckpt_open_error();
+  std::vector<float> values(100000, 2.5F);
+  const int64_t shape = 100000;
+  ASSERT_EQ(dlckpt_tensor(ctx, "w", DLCKPT_F32, 1, &shape, nullptr, nullptr, values.data(), 0), DLCKPT_OK);
+  EXPECT_EQ(dlckpt_wait(ctx, 0, nullptr), DLCKPT_OK);
+  ASSERT_EQ(dlckpt_save(ctx, 1), DLCKPT_OK) << dlckpt_errmsg(ctx);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    dlckpt_close(ctx);
+    _exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ASSERT_EQ(dlckpt_save_flags(ctx, 2, DLCKPT_LAZY), DLCKPT_OK);
+  ASSERT_EQ(dlckpt_before_mutation(ctx), DLCKPT_OK);
+  int64_t durable = -1;
+  ASSERT_EQ(dlckpt_wait(ctx, 60, &durable), DLCKPT_OK);
+  EXPECT_EQ(durable, 2);
+  dlckpt_save_stats stats{};
+  EXPECT_EQ(dlckpt_stats(ctx, &stats), DLCKPT_E_INVALID);
+  stats.struct_size = sizeof stats;
+  ASSERT_EQ(dlckpt_stats(ctx, &stats), DLCKPT_OK);
+  EXPECT_EQ(stats.step, 2);
+  EXPECT_EQ(stats.saves, 2U);
+  EXPECT_EQ(stats.outcome, DLCKPT_OK);
+  EXPECT_EQ(dlckpt_save_flags(ctx, 3, 64), DLCKPT_E_INVALID);
+  dlckpt_close(ctx);
+  options.mode = 4;
+  EXPECT_EQ(dlckpt_open(&options, &ctx), DLCKPT_E_INVALID);
+  options.mode = 0;
+  options.memory_bytes = 5;
+  EXPECT_EQ(dlckpt_open(&options, &ctx), DLCKPT_E_INVALID);
+}
+
+}  // namespace
+}  // namespace dl::ckpt::test

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -31,17 +32,38 @@ constexpr uint64_t make_channel(ChannelKind kind, uint64_t number) {
   return static_cast<uint64_t>(kind) << 48 | (number & ((uint64_t{1} << 48) - 1));
 }
 
+// Memory of messages that were dealt with, for the next ones: fresh memory of this size costs more than filling it.
+class BufferPool {
+ public:
+  BufferPool() { spare_.reserve(kMost); }
+  static constexpr size_t kFrom = size_t{64} << 10, kBytes = size_t{4} << 20;  // sizes that are kept; all have kBytes
+  // Uninitialised.
+  std::unique_ptr<unsigned char[]> take();
+  void give(std::unique_ptr<unsigned char[]> buffer);
+  void trim();
+
+ private:
+  static constexpr size_t kMost = 16;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<unsigned char[]>> spare_;
+};
+
 // Bytes that are not zeroed before they are filled.
 class Bytes {
  public:
   Bytes() = default;
-  explicit Bytes(size_t size) : data_(size ? new unsigned char[size] : nullptr), size_(size) {}
+  // From the pool (may be nullptr) and back to it, where the size is one that it keeps.
+  explicit Bytes(size_t size, const std::shared_ptr<BufferPool>& pool = nullptr);
   unsigned char* data() { return data_.get(); }
   const unsigned char* data() const { return data_.get(); }
   size_t size() const { return size_; }
 
  private:
-  std::unique_ptr<unsigned char[]> data_;
+  struct Return {
+    std::shared_ptr<BufferPool> pool;
+    void operator()(unsigned char* memory) const;
+  };
+  std::unique_ptr<unsigned char[], Return> data_;
   size_t size_ = 0;
 };
 

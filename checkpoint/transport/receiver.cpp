@@ -30,6 +30,7 @@ Receiver::Receiver(UniqueFd listener, std::string secret, int rank, int size, In
       rank_(rank),
       size_(size),
       inbox_(inbox),
+      pool_(std::make_shared<BufferPool>()),
       of_rank_(static_cast<size_t>(size), nullptr),
       pid_(::getpid()) {}
 
@@ -73,12 +74,15 @@ void Receiver::run() {
     polled.push_back(pollfd{wake_.get(), POLLIN, 0});
     const auto strangers = static_cast<size_t>(
         std::count_if(connections_.begin(), connections_.end(), [](const auto& c) { return c->from < 0; }));
-    polled.push_back(pollfd{strangers < kMaxStrangers ? listener_.get() : -1, POLLIN, 0});
+    const bool accepting = accepting_ && strangers < kMaxStrangers;
+    polled.push_back(pollfd{accepting ? listener_.get() : -1, POLLIN, 0});
     for (const auto& connection : connections_) {
       const bool room = connection->from < 0 || inbox_->has_room(connection->from);
       polled.push_back(pollfd{room ? connection->fd.get() : -1, POLLIN, 0});
     }
-    if (::poll(polled.data(), polled.size(), strangers > 0 ? kTick_ms : -1) < 0 && errno != EINTR) return;
+    const bool tick = strangers > 0 || !accepting_;
+    if (::poll(polled.data(), polled.size(), tick ? kTick_ms : -1) < 0 && errno != EINTR) return;
+    accepting_ = true;
     if (polled[0].revents != 0) {
       uint64_t count = 0;
       if (::read(wake_.get(), &count, sizeof count) < 0) count = 0;  // somebody else's wake() comes
@@ -101,7 +105,12 @@ void Receiver::run() {
 void Receiver::accept_all() {
   for (int n = 0; n < 64; ++n) {
     UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd) return;
+    if (!fd) {
+      // Out of descriptors or memory: those who knock wait, and we do not spin. Anything else that lasts is the end.
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) accepting_ = false;
+      if (errno == EINVAL || errno == EBADF) listener_.reset();
+      return;
+    }
     const int on = 1;
     ::setsockopt(fd.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -146,7 +155,7 @@ bool Receiver::read(Connection* connection) {
         return false;
       }
       connection->head = *head;
-      connection->body = Bytes(head->length);
+      connection->body = Bytes(head->length, pool_);
       connection->in_body = true;
     } else {
       if (!fill(connection, connection->body.data(), connection->body.size(), &complete)) return false;

@@ -29,6 +29,8 @@ class Receiver {
   Status start();
   // Room was made in the inbox.
   void wake();
+  // Gives unused memory back.
+  void trim() { pool_->trim(); }
   // Connections that were refused since the start: wrong proof, too slow, damaged.
   uint64_t refused() const { return refused_; }
 
@@ -59,6 +61,8 @@ class Receiver {
   std::string secret_;
   int rank_, size_;
   Inbox* inbox_;
+  std::shared_ptr<BufferPool> pool_;
+  bool accepting_ = true;  // false for a while where there are no descriptors or no memory
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<Connection*> of_rank_;  // the newest connection of each rank
   std::thread thread_;

@@ -59,6 +59,7 @@ class TcpExchange final : public Exchange {
 
   void close_channel(uint64_t channel) override {
     inbox_.close_channel(channel);
+    receiver_.trim();
     receiver_.wake();
   }
 

@@ -3,6 +3,8 @@
 // oracle that knows the value of each byte. And each stored byte is read once, by all ranks together.
 //
 // A run takes a fixed subset of the pairs; DL_TEST_ELASTIC=full takes N, M in 1..8 and 16, each with several seeds.
+#include <sys/socket.h>
+
 #include <cstdlib>
 #include <random>
 #include <set>
@@ -393,6 +395,43 @@ TEST(CheckpointElastic, WithoutTheExchangeEachRankReadsForItself) {
     EXPECT_FALSE((*context)->restore_stats().exchange);
   });
   unsetenv("DL_CHECKPOINT_TRANSPORT");
+}
+
+// All TCP sockets of this process, which has all ranks in it, stop working.
+void break_connections() {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::atoi(entry.path().filename().c_str());
+    int domain = 0;
+    socklen_t length = sizeof domain;
+    if (::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 && domain == AF_INET) ::shutdown(fd, SHUT_RDWR);
+  }
+}
+
+TEST(CheckpointElastic, WhenConnectionsBreakEachRankReadsForItself) {
+  const TempDir dir;
+  constexpr int kRanks = 3;
+  std::mt19937 random(15);
+  const std::vector<Subject> subjects = draw_subjects(random);
+  save_all(dir.path(), subjects, 16, 2);
+  std::atomic<int> ready{0};
+  run_ranks(kRanks, [&](int rank) {
+    auto context = open_context(settings_for(dir.path(), rank, kRanks, "restore"));
+    ASSERT_TRUE(context);
+    std::string note;
+    ASSERT_TRUE((*context)->peek(DLCKPT_LATEST, &note));
+    EXPECT_TRUE((*context)->restore_stats().exchange);
+    if (++ready == kRanks) {
+      break_connections();
+      ++ready;
+    }
+    while (ready <= kRanks) std::this_thread::yield();
+    Rank state(subjects, 17, rank, kRanks);
+    ASSERT_TRUE(state.enroll(**context));
+    auto restored = (*context)->restore(1, &note);
+    ASSERT_TRUE(restored) << restored.error().text;
+    state.check();
+    EXPECT_FALSE((*context)->restore_stats().exchange);
+  });
 }
 
 // A block is damaged on the disk, and most ranks have loaded much when one finds out.

@@ -7,6 +7,7 @@
 #include "checkpoint/client/context.h"
 #include "checkpoint/client/messages.h"
 #include "checkpoint/client/save_in_flight.h"
+#include "checkpoint/engine/slot.h"
 #include "checkpoint/retention/retire.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/file.h"
@@ -46,24 +47,29 @@ Result<CheckpointName> Context::begin_save(int64_t step) {
   return name;
 }
 
-Result<CheckpointName> Context::agree_on_name(int64_t step) {
+Result<CheckpointName> Context::agree_on_name(SaveInFlight* save) {
+  const int64_t step = save->step;
   std::string begun;
   if (is_leader()) {
     auto name = or_out_of_memory([&] { return begin_save(step); });
-    begun = name ? say_ok(format_checkpoint_name(*name)) : say_error(name.error());
+    const std::string slot = name && settings_.recycle ? find_slot(io_, settings_.dir) : std::string();
+    begun = name ? say_ok(format_checkpoint_name(*name) + slot) : say_error(name.error());
   }
   DL_TRY_ASSIGN(const std::string message, group_->broadcast(begun, 1));
   DL_TRY_ASSIGN(const std::string text, hear(message));
-  const auto name = parse_checkpoint_name(text);
-  if (!name) return Error{Errc::kInternal, "rank 0 named the checkpoint '" + printable(text) + "'"};
+  const size_t length = format_checkpoint_name(CheckpointName{}).size();
+  const auto name = parse_checkpoint_name(std::string_view(text).substr(0, length));
+  if (!name || (text.size() > length && !is_slot_name(text.substr(length))))
+    return Error{Errc::kInternal, "rank 0 named the checkpoint '" + printable(text) + "'"};
   if (name->step != step)
     return Error{Errc::kInvalid, "rank 0 saves train step " + std::to_string(name->step) + ", this rank " +
                                      std::to_string(step) + ": all ranks must save the same"};
+  if (text.size() > length) save->slot = settings_.dir + "/" + text.substr(length);
   return *name;
 }
 
 Status Context::save_together(SaveInFlight* save) {
-  DL_TRY_ASSIGN(const CheckpointName name, agree_on_name(save->step));
+  DL_TRY_ASSIGN(const CheckpointName name, agree_on_name(save));
   auto part = or_out_of_memory([&] { return write_part(save, name); });
   const auto begin = Clock::now();
   auto messages = group_->gather(part ? say_ok(*part) : say_error(part.error()));
@@ -80,8 +86,12 @@ Status Context::save_together(SaveInFlight* save) {
   save->commit_s = std::chrono::duration<double>(Clock::now() - begin).count();
   if (!outcome) ignore(discard_attempt(io_, settings_.dir, name), "the next run removes what is left");
   auto told = group_->broadcast(outcome ? say_ok() : say_error(outcome.error()), 1);
-  if (outcome)
-    ignore(retire(io_, settings_.dir, settings_.retention(), name, &survey_memory_), "tried again after the next save");
+  if (outcome) {
+    const auto policy = settings_.retention();
+    ignore(settings_.recycle ? retire_into_slot(io_, settings_.dir, policy, name, &survey_memory_)
+                             : retire(io_, settings_.dir, policy, name, &survey_memory_),
+           "tried again after the next save");
+  }
   if (!told && outcome) return std::move(told).error();
   return outcome;
 }
@@ -91,7 +101,7 @@ Result<std::string> Context::write_part(SaveInFlight* save, const CheckpointName
   if (!save->job) return format_part(save->work.part);
   save->written = true;
   const FileIdentity identity{name, static_cast<uint32_t>(settings_.rank), static_cast<uint32_t>(settings_.world_size)};
-  DL_TRY(save->job->write(io_, engine_.queue(), attempt_path(settings_.dir, name), identity));
+  DL_TRY(save->job->write(io_, engine_.queue(), attempt_path(settings_.dir, name), identity, save->slot));
   const std::vector<uint64_t>& places = save->job->images()[0].places();
   for (size_t i = 0; i < places.size(); ++i) save->work.set_place(i, 0, places[i]);
   save->work.part.files = save->job->records();

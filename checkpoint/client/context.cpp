@@ -6,6 +6,7 @@
 
 #include "checkpoint/client/messages.h"
 #include "checkpoint/client/save_in_flight.h"
+#include "checkpoint/engine/slot.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/file.h"
 #include "checkpoint/store/verify.h"
@@ -30,6 +31,8 @@ Context::Context(Settings settings, Io& io)
 
 Context::~Context() {
   ignore(finish_save_in_flight(), "nobody is left to be told; dlckpt_wait comes before, where it matters");
+  if (is_leader() && settings_.recycle && check_lease(io_, settings_.dir, lease_token_))
+    remove_slots(io_, settings_.dir);
 }
 
 Result<std::unique_ptr<Context>> Context::open(Settings settings, Io& io) {

@@ -93,7 +93,7 @@ class Context {
   void run_save(SaveInFlight* save) noexcept;
   Status save_together(SaveInFlight* save);
   Result<CheckpointName> begin_save(int64_t step);
-  Result<CheckpointName> agree_on_name(int64_t step);
+  Result<CheckpointName> agree_on_name(SaveInFlight* save);
   Result<std::string> write_part(SaveInFlight* save, const CheckpointName& name);
   Status commit(const SaveInFlight& save, const CheckpointName& name, const std::vector<std::string>& messages);
 

@@ -31,6 +31,7 @@ struct Context::SaveInFlight {
 
   // The background thread's, until it is idle again.
   bool written = false;
+  std::string slot;  // folder with files to be written again in place, or empty
   double commit_s = 0, durable_s = 0;
   Status outcome;
 };

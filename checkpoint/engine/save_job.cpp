@@ -3,10 +3,13 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 
 #include "checkpoint/engine/out_of_memory.h"
+#include "checkpoint/engine/slot.h"
+#include "checkpoint/format/user_block.h"
 
 namespace dl::ckpt {
 namespace {
@@ -91,9 +94,10 @@ void SaveJob::abandon() {
   wait_copied();
 }
 
-Status SaveJob::write(Io& io, WriteQueue& queue, const std::string& directory, const FileIdentity& identity) {
+Status SaveJob::write(Io& io, WriteQueue& queue, const std::string& directory, const FileIdentity& identity,
+                      const std::string& slot) {
   const auto begin = Clock::now();
-  Status status = or_out_of_memory([&] { return open_files(io, directory, identity); });
+  Status status = or_out_of_memory([&] { return open_files(io, directory, identity, slot); });
   if (status) {
     status = or_out_of_memory([&]() -> Status {
       write_segments(queue);
@@ -125,14 +129,28 @@ Status SaveJob::write(Io& io, WriteQueue& queue, const std::string& directory, c
   return status;
 }
 
-Status SaveJob::open_files(Io& io, const std::string& directory, const FileIdentity& identity) {
+Status SaveJob::open_files(Io& io, const std::string& directory, const FileIdentity& identity,
+                           const std::string& slot) {
   for (const FileImage& image : images_) {
-    const std::string path = directory + "/" + format_file_name(identity.writer, image.part());
-    DL_TRY_ASSIGN(auto file, OutputFile::open(io, path, O_WRONLY | O_CREAT | O_EXCL));
-    files_.push_back(std::move(file));
+    const std::string name = format_file_name(identity.writer, image.part());
+    const std::string path = directory + "/" + name;
+    const uint64_t recycled = slot.empty() ? 0 : take_from_slot(io, slot, name, path, image.file_size());
+    DL_TRY(open_file(io, path, recycled));
     DL_TRY(files_.back()->reserve(image.file_size()));
   }
   return {};
+}
+
+// recycled: the size of the file that is there, or 0.
+Status SaveJob::open_file(Io& io, const std::string& path, uint64_t recycled) {
+  DL_TRY_ASSIGN(auto file, OutputFile::open(io, path, recycled ? O_WRONLY : O_WRONLY | O_CREAT | O_EXCL));
+  files_.push_back(std::move(file));
+  found_sizes_.push_back(recycled);
+  if (recycled == 0) return {};
+  // It must not call itself whole once its data are overwritten.
+  alignas(kDirectAlignment) static const unsigned char nothing[kUserBlockBytes] = {};
+  DL_TRY(files_.back()->write(nothing, sizeof nothing, 0));
+  return files_.back()->sync();
 }
 
 // Failures are kept by the queue, which then lets the rest pass unwritten.
@@ -160,7 +178,8 @@ Status SaveJob::finish_files(const FileIdentity& identity) {
     records_.push_back(images_[i].seal(identity));
     for (const FileImage::LatePages& pages : images_[i].late_pages())
       DL_TRY(files_[i]->write(pages.data, pages.size, pages.at));
-    if (images_[i].padded_size() != images_[i].file_size()) DL_TRY(files_[i]->set_size(images_[i].file_size()));
+    if (std::max(images_[i].padded_size(), found_sizes_[i]) != images_[i].file_size())
+      DL_TRY(files_[i]->set_size(images_[i].file_size()));
   }
   for (const auto& file : files_) {
     DL_TRY(file->sync());

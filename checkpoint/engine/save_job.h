@@ -29,9 +29,11 @@ class SaveJob {
   void wait_copied();
   bool copied() const;
 
-  // The files' names come from the identity's writer and the images' parts. On success all are durable and records()
+  // The files' names come from the identity's writer and the images' parts. slot: a folder with files of the same names
+  // that may be written again in place (engine/slot.h), or empty. On success all are durable and records()
   // tells of them; on error they are removed. Call once; returns only when copy() no longer needs the staging memory.
-  Status write(Io& io, WriteQueue& queue, const std::string& directory, const FileIdentity& identity);
+  Status write(Io& io, WriteQueue& queue, const std::string& directory, const FileIdentity& identity,
+               const std::string& slot = std::string());
   // In the place of write(): nothing will be written.
   void abandon();
 
@@ -52,7 +54,8 @@ class SaveJob {
   };
   void copy_some();
   unsigned char* await_copied(size_t segment);
-  Status open_files(Io& io, const std::string& directory, const FileIdentity& identity);
+  Status open_files(Io& io, const std::string& directory, const FileIdentity& identity, const std::string& slot);
+  Status open_file(Io& io, const std::string& path, uint64_t recycled);
   void write_segments(WriteQueue& queue);
   Status finish_files(const FileIdentity& identity);
 
@@ -69,6 +72,7 @@ class SaveJob {
   Times times_;
 
   std::vector<std::unique_ptr<OutputFile>> files_;
+  std::vector<uint64_t> found_sizes_;  // of the files, when opened
   std::vector<FileRecord> records_;
 };
 

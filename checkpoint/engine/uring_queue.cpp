@@ -34,7 +34,7 @@ class UringQueue final : public WriteQueue {
   }
   ~UringQueue() override {
     if (reaper_.joinable()) {
-      push(nullptr);
+      if (prepare(nullptr)) push();
       reaper_.join();
     }
     if (ready_) io_uring_queue_exit(&ring_);
@@ -42,20 +42,22 @@ class UringQueue final : public WriteQueue {
 
   void submit(OutputFile& file, const void* data, size_t size, uint64_t at, std::function<void()> done) override {
     auto* write = new Write{&file, data, size, at, std::move(done)};
-    bool given_up = false;
+    bool given_up = false, prepared = false;
     {
       std::unique_lock<std::mutex> lock(mutex_);
       changed_.wait(lock, [this] { return open_ < depth_; });
       given_up = !first_;
-      if (!given_up) ++open_;
+      if (!given_up) {
+        ++open_;
+        prepared = prepare(write);
+      }
     }
-    if (!given_up && push(write)) return;
+    // From here on the write belongs to the reaper.
+    if (prepared) return push();
     // Never seen: the ring has room for `depth_` writes. Written here, then.
-    if (!given_up) complete(write, -EAGAIN);
-    if (given_up) {
-      write->done();
-      delete write;
-    }
+    if (!given_up) return complete(write, -EAGAIN);
+    write->done();
+    delete write;
   }
 
   Status finish() override {
@@ -78,7 +80,7 @@ class UringQueue final : public WriteQueue {
   };
 
   // nullptr tells the reaper to end. The submitting side of the ring belongs to one thread at a time.
-  bool push(Write* write) {
+  bool prepare(Write* write) {
     io_uring_sqe* entry = io_uring_get_sqe(&ring_);
     if (!entry) return false;
     if (write) {
@@ -87,11 +89,13 @@ class UringQueue final : public WriteQueue {
       io_uring_prep_nop(entry);
     }
     io_uring_sqe_set_data(entry, write);
+    return true;
+  }
+  void push() {
     int rc = 0;
     do {
       rc = io_uring_submit(&ring_);
     } while (rc == -EINTR || rc == -EAGAIN || rc == -EBUSY);
-    return true;  // a failed submission is kept in the ring and goes with the next one
   }
 
   void reap() {
@@ -103,6 +107,10 @@ class UringQueue final : public WriteQueue {
       const int result = event->res;
       io_uring_cqe_seen(&ring_, event);
       if (!write) return;
+      {
+        // The pointer came through the kernel; what it points to was written before submit() gave this up.
+        const std::lock_guard<std::mutex> lock(mutex_);
+      }
       complete(write, result);
     }
   }

@@ -15,6 +15,7 @@
  *         ... train step `step` ...
  *     }
  *     dlckpt_save(c, total);
+ *     rc = dlckpt_wait(c, -1, NULL);                       // saves go on in the background; this one is durable now
  *     dlckpt_close(c);
  *
  * Terms (slurm-dl(7)): a *train step* labels a checkpoint; the checkpoint of train step s holds the state after s train

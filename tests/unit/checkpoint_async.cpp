@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Saves that go on in the background: what the training loop may do meanwhile, what it is told, what is on disk.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -359,6 +360,61 @@ TEST(CheckpointAsync, RanksSaveTogetherInTheBackground) {
     EXPECT_EQ(durable, 4);
   });
   expect_newest(dir.path(), 4, 300000);
+}
+
+uint64_t inode(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 ? info.st_ino : 0;
+}
+
+TEST(CheckpointAsync, FilesOfRetiredCheckpointsAreWrittenAgainInPlace) {
+  const TempDir dir;
+  for (const bool recycle : {true, false}) {
+    Settings settings = async_settings(dir.path());
+    settings.keep = 1;
+    settings.recycle = recycle;
+    auto context = *open_context(settings);
+    PatternState state;
+    std::vector<uint64_t> inodes;
+    for (int64_t step = 1; step <= 5; ++step) {
+      state.fill(step);
+      state.cursor += std::string(static_cast<size_t>(step % 3) * 5000, 'x');  // files of other sizes
+      ASSERT_TRUE(state.enroll(*context));
+      ASSERT_TRUE(context->save(step, DLCKPT_SYNC));
+      EXPECT_EQ(committed(dir.path()), 1U);
+      const auto name = scan_checkpoints(posix_io(), dir.path())->front();
+      ASSERT_TRUE(verify_checkpoint(posix_io(), dir.path(), name));
+      inodes.push_back(inode(newest_path(dir.path()) + "/r00000.h5"));
+    }
+    if (recycle) {
+      EXPECT_EQ(inodes[2], inodes[0]);
+      EXPECT_EQ(inodes[3], inodes[1]);
+      EXPECT_EQ(inodes[4], inodes[2]);
+    }
+    context.reset();
+    EXPECT_TRUE(leftovers(dir.path()).empty());
+    std::filesystem::remove_all(newest_path(dir.path()));
+  }
+}
+
+TEST(CheckpointAsync, AFileThatSomebodyLinkedIsNeverOverwritten) {
+  const TempDir dir;
+  Settings settings = async_settings(dir.path() + "/c");
+  settings.keep = 1;
+  auto context = *open_context(settings);
+  PatternState state;
+  const std::string mine = dir.path() + "/mine.h5";
+  std::string kept;
+  for (int64_t step = 1; step <= 4; ++step) {
+    state.fill(step);
+    ASSERT_TRUE(state.enroll(*context));
+    ASSERT_TRUE(context->save(step, DLCKPT_SYNC));
+    if (step == 1) {
+      std::filesystem::create_hard_link(newest_path(dir.path() + "/c") + "/r00000.h5", mine);
+      kept = read_file(mine);
+    }
+    EXPECT_TRUE(read_file(mine) == kept);
+  }
 }
 
 TEST(CheckpointAsync, EveryWayOfWritingWritesTheSame) {

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/engine/slot.h"
+
+#include "checkpoint/store/directory.h"
+#include "checkpoint/store/file.h"
+
+namespace dl::ckpt {
+namespace {
+
+constexpr const char* kSlotPrefix = ".tmp-slot-";
+// Smaller files gain nothing.
+constexpr uint64_t kWorthIt = 65536;
+
+}  // namespace
+
+bool is_slot_name(const std::string& text) {
+  const std::string prefix = kSlotPrefix;
+  return text.compare(0, prefix.size(), prefix) == 0 &&
+         parse_checkpoint_name(std::string_view(text).substr(prefix.size()));
+}
+
+std::string find_slot(Io& io, const std::string& dir) {
+  auto entries = list_directory(io, dir);
+  if (entries)
+    for (const std::string& entry : *entries)
+      if (is_slot_name(entry)) return entry;
+  return std::string();
+}
+
+void remove_slots(Io& io, const std::string& dir) {
+  auto entries = list_directory(io, dir);
+  if (!entries) return;
+  for (const std::string& entry : *entries)
+    if (is_slot_name(entry)) ignore(remove_tree(io, dir + "/" + entry), "the next run removes it");
+}
+
+Status retire_into_slot(Io& io, const std::string& dir, const RetentionPolicy& policy, const CheckpointName& newest,
+                        SurveyMemory* memory) {
+  remove_slots(io, dir);
+  DL_TRY_ASSIGN(const std::vector<CheckpointFacts> found, survey(io, dir, memory));
+  std::vector<CheckpointName> removed;
+  for (const RetentionVerdict& verdict : decide_retention(found, policy, newest))
+    if (verdict.remove) removed.push_back(verdict.name);
+  if (removed.empty()) return {};
+  const CheckpointName kept = removed.back();
+  removed.pop_back();
+  const int rc = io.rename(checkpoint_path(dir, kept), dir + "/" + kSlotPrefix + format_checkpoint_name(kept));
+  if (rc < 0) return io_error("retire", checkpoint_path(dir, kept), rc);
+  const int synced = io.fsync_directory(dir);
+  if (synced < 0) {
+    // Not known to be durable, so nothing in it may be overwritten.
+    remove_slots(io, dir);
+    return io_error("fsync", dir, synced);
+  }
+  return remove_checkpoints(io, dir, removed);
+}
+
+uint64_t take_from_slot(Io& io, const std::string& slot, const std::string& file, const std::string& to,
+                        uint64_t wanted) {
+  const std::string from = slot + "/" + file;
+  Io::Info info;
+  if (io.stat(from, &info) < 0) return 0;
+  const bool fits =
+      info.regular && info.links == 1 && info.size >= kWorthIt && info.size / 2 <= wanted && wanted / 2 <= info.size;
+  if (fits && io.rename(from, to) == 0) return info.size;
+  io.unlink(from);
+  return 0;
+}
+
+}  // namespace dl::ckpt

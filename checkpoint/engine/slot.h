@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recycled slots: the data files of a retired checkpoint are written again in place by the next save. Their blocks are
+// there already, which on ext4 about doubles the rate of writing.
+//
+// A slot is a folder .tmp-slot-NAME in the checkpoint directory: what was the checkpoint NAME, renamed away, durably,
+// so that nothing in it is ever taken for a checkpoint again. At most one is kept, by the holder of the lease. Each
+// rank takes its own file from it: moved into the attempt, its user block overwritten and that fsynced before anything
+// else is written, so that no crash leaves a mixture that calls itself whole. A file with more than one name is shared
+// with a checkpoint (or somebody's hard link) and is never written to.
+#pragma once
+
+#include <string>
+
+#include "checkpoint/retention/retire.h"
+#include "checkpoint/store/io.h"
+
+namespace dl::ckpt {
+
+// retire(), but of what it would remove one becomes the slot. Slots that were there before are removed.
+Status retire_into_slot(Io& io, const std::string& dir, const RetentionPolicy& policy, const CheckpointName& newest,
+                        SurveyMemory* memory);
+
+// Name of the folder within dir, or empty if there is none.
+std::string find_slot(Io& io, const std::string& dir);
+// Whether a text that another rank sent can be such a name.
+bool is_slot_name(const std::string& text);
+void remove_slots(Io& io, const std::string& dir);
+
+// Moves `file` from the slot to `to`, if it may be overwritten and its size is right for `wanted` bytes; its size then,
+// else 0. What cannot be used is removed, since the space will be needed.
+uint64_t take_from_slot(Io& io, const std::string& slot, const std::string& file, const std::string& to,
+                        uint64_t wanted);
+
+}  // namespace dl::ckpt

@@ -81,6 +81,7 @@ int main(int argc, char** argv) {
   }
   dlckpt_finished(c);
   rc = dlckpt_save(c, total);
+  if (rc == DLCKPT_OK) rc = dlckpt_wait(c, -1, NULL);
   printf("done: %lld counted, %s\n", (long long)counted, counted == total ? "none lost" : "WRONG");
   dlckpt_close(c);
   return rc != DLCKPT_OK ? rc : (counted == total ? 0 : 9);

@@ -47,8 +47,10 @@ class Agent {
   ProgressPage* page_;
 };
 
-std::unique_ptr<Context> learner(const std::string& dir, const std::string& page, int64_t every_steps = 0) {
+std::unique_ptr<Context> learner(const std::string& dir, const std::string& page, int64_t every_steps = 0,
+                                 Settings::Mode mode = Settings::kSync) {
   Settings settings = settings_for(dir);
+  settings.mode = mode;
   settings.progress_page = page;
   settings.every_steps = every_steps;
   auto context = open_context(settings);
@@ -133,6 +135,28 @@ TEST(CheckpointWant, ExitAtAStepThatIsSavedAlready) {
   EXPECT_EQ(context->exit_code(), 75);
   EXPECT_EQ(agent->state.load(), ProgressPage::kStopped);
   EXPECT_EQ(scan_checkpoints(posix_io(), dir.path() + "/c")->size(), 1U);
+}
+
+TEST(CheckpointWant, TheSaveAtAStopIsDurableWhenItReturnsThoughOthersGoOnInTheBackground) {
+  for (const Settings::Mode mode : {Settings::kAsync, Settings::kLazy}) {
+    const TempDir dir;
+    Agent agent(dir.path() + "/page");
+    auto context = learner(dir.path() + "/c", agent.path(), 0, mode);
+    PatternState state;
+    ASSERT_TRUE(state.enroll(*context));
+    context->want(1);
+    ASSERT_TRUE(context->save(1));
+    EXPECT_EQ(agent->state.load(), ProgressPage::kTraining);
+    context->before_mutation();
+    agent.ask(ProgressPage::kSaveAndExit);
+    agent.decide(2);
+    EXPECT_EQ(context->want(2), DLCKPT_WANT_SAVE | DLCKPT_WANT_EXIT);
+    ASSERT_TRUE(context->save(2, DLCKPT_SKIP_IF_BUSY));
+    EXPECT_EQ(scan_checkpoints(posix_io(), dir.path() + "/c")->size(), 2U);
+    EXPECT_EQ(context->exit_code(), 75);
+    EXPECT_EQ(agent->state.load(), ProgressPage::kStopped);
+    EXPECT_EQ(agent->saved_step.load(), 2);
+  }
 }
 
 TEST(CheckpointWant, AWithdrawnRequestIsNothing) {

@@ -94,6 +94,7 @@ int main(int argc, char** argv) {
 
   if (saving) {
     check(dlckpt_save(checkpoint, steps), "save", dlckpt_errmsg(checkpoint));
+    check(dlckpt_wait(checkpoint, -1, nullptr), "save", dlckpt_errmsg(checkpoint));  // until it is durable
     dlckpt_finished(checkpoint);
     dlckpt_close(checkpoint);
   }

@@ -23,14 +23,16 @@
  * together; it exists once its manifest is durable, and not before. Nothing that is not committed is ever loaded, and
  * nothing is loaded whose checksums do not match.
  *
- * Ranks find one another through the checkpoint directory alone, which all must see (no MPI is needed): every function
+ * Ranks find one another through the checkpoint directory alone, which all must see (no MPI is needed; to read each
+ * stored byte once, a restore also passes bytes from rank to rank over TCP, where it can be had): every function
  * marked "collective" must be called by all ranks with the same train step, and returns the same outcome on all of
  * them. A rank that waits longer than the timeout for another gives up with DLCKPT_E_TIMEOUT; nothing is committed
  * then.
  *
  * Threads: a context may be used by one thread at a time. Different contexts are independent. Saving starts threads of
  * the library's own, which live until dlckpt_close and block all signals; they read registered memory only between
- * dlckpt_save and its return (lazy saves: the return of dlckpt_before_mutation). The library prints nothing, never
+ * dlckpt_save and its return (lazy saves: the return of dlckpt_before_mutation). The threads of a restore end before it
+ * returns, but one that listens for the other ranks until dlckpt_close. The library prints nothing, never
  * exits or aborts, and leaves signals alone. In a child of fork() a context is dead: the child may only close it, which
  * does nothing there.
  *

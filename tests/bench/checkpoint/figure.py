@@ -27,11 +27,11 @@ def draw(groups: Dict[str, Found], caption: str) -> str:
     durable = groups.get("durable-1g-large")
     if durable:
         factor = durable["bytes"] / 1e9
-        panels += _bars("Saving until durable", "GB/s (more is better)", durable, "save", _SAVE, factor)
-        panels += _bars("Loading, cold page cache", "GB/s (more is better)", durable, "load", _LOAD, factor)
+        panels += _bars("Saving 1 GiB until it is durable", "GB/s (more is better)", durable, "save", _SAVE, factor)
+        panels += _bars("Loading 1 GiB, cold page cache", "GB/s (more is better)", durable, "load", _LOAD, factor)
     blocked = groups.get("blocked-1g-large")
     if blocked:
-        panels += _bars("Training blocked by a save", "seconds (less is better)", blocked, "blocked", _BLOCKED, None)
+        panels += _bars("Training blocked by a save of 1 GiB", "seconds (less is better)", blocked, "blocked", _BLOCKED, None)
     training = groups.get("training")
     if training:
         panels += _training(training)
@@ -61,4 +61,4 @@ def _training(found: Found) -> List[Lines]:
                 points.append((str(every), Series([100 * undisturbed.median / value for value in values.values])))
         if points:
             lines.append(Line(label, points, colour))
-    return [Lines("Training speed with saves, against none", "train steps from save to save", "% of the speed without saves", lines)]
+    return [Lines("Training speed with saves, against none, until all is durable", "train steps from save to save", "% of the speed without saves", lines)]

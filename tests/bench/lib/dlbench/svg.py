@@ -60,7 +60,7 @@ class Bars:
         for tick in ticks:
             x = LABELS + tick * scale
             out.append('<line class="%s" x1="%.1f" y1="%d" x2="%.1f" y2="%d"/>' % ("axis" if tick == 0 else "grid", x, first - 4, x, bottom))
-            out.append(_text(x, bottom + 15, number(tick), "quiet", "middle"))
+            out.append(_text(x, bottom + 15, "%g" % tick, "quiet", "middle"))
         out.append(_text(LABELS + (WIDTH - LABELS - VALUES) / 2, bottom + 33, self.axis, "quiet", "middle"))
         for place, bar in enumerate(self.bars):
             y = first + place * (BAR + GAP)
@@ -101,7 +101,7 @@ class Lines:
         for tick in ticks:
             y = bottom - tick * scale
             out.append('<line class="%s" x1="%d" y1="%.1f" x2="%d" y2="%.1f"/>' % ("axis" if tick == 0 else "grid", left, y, right, y))
-            out.append(_text(left - 8, y + 4, number(tick), "quiet", "end"))
+            out.append(_text(left - 8, y + 4, "%g" % tick, "quiet", "end"))
         step = (right - left) / len(categories)
         xs = {category: left + step * (i + 0.5) for i, category in enumerate(categories)}
         for category in categories:

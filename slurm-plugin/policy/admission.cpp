@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/policy/admission.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace dl::policy {
+namespace {
+
+Admission refused(Excess excess, int asked, int allowed, std::string sentence) {
+  return Admission{excess, asked, allowed, std::move(sentence)};
+}
+
+// What others keep at all times and nobody can borrow: of one type, and in all.
+int never_lent(const ClusterState& state, int type) {
+  int kept = 0;
+  for (const Tenant& tenant : state.tenants) {
+    if (tenant.lend) kept += std::max(0, tenant.quota.of(type) - tenant.lend->of(type));
+  }
+  return kept;
+}
+
+int never_lent_in_all(const ClusterState& state) {
+  int kept = 0;
+  for (int type = 0; type < state.type_count(); ++type) kept += never_lent(state, type);
+  for (const Tenant& tenant : state.tenants) {
+    if (tenant.lend) kept += std::max(0, tenant.quota.any - tenant.lend->any);
+  }
+  return kept;
+}
+
+Admission admit_on(const ClusterState& state, const Job& job, int type) {
+  const Tenant& tenant = state.tenants[job.tenant];
+  const std::string& name = state.types[type];
+  const int asked = job.min_learners * job.gpus_per_learner;
+  int largest = 0;
+  int slots = 0;
+  int all_of_type = 0;
+  int all = 0;
+  for (const Node& node : state.nodes) {
+    all += node.gpus;
+    if (node.type != type) continue;
+    largest = std::max(largest, node.gpus);
+    slots += node.gpus / job.gpus_per_learner;
+    all_of_type += node.gpus;
+  }
+  if (job.gpus_per_learner > largest)
+    return refused(Excess::kNodeGpus, job.gpus_per_learner, largest,
+                   fmt::format("a learner with {} GPUs of type '{}' fits on no node; the largest has {}",
+                               job.gpus_per_learner, name, largest));
+  if (job.min_learners > slots)
+    return refused(
+        Excess::kClusterGpus, asked, slots * job.gpus_per_learner,
+        fmt::format("{} learners with {} GPUs of type '{}' each need {} GPUs; all nodes together hold {} such "
+                    "learners, {} GPUs",
+                    job.min_learners, job.gpus_per_learner, name, asked, slots, slots * job.gpus_per_learner));
+  const int own = tenant.quota.of(type) + tenant.quota.any;
+  if (job.tier != Tier::kBorrow && asked <= own) return Admission{};
+  if (job.tier == Tier::kGuaranteed)
+    return refused(Excess::kQuota, asked, own,
+                   fmt::format("a guaranteed job of {} GPUs of type '{}' exceeds the quota of tenant '{}', {} GPUs",
+                               asked, name, tenant.name, own));
+  // A job is counted as a whole: one that exceeds the quota is borrowed with all its GPUs.
+  if (tenant.borrow_limit != kNoLimit && asked > tenant.borrow_limit)
+    return refused(Excess::kBorrowLimit, asked, tenant.borrow_limit,
+                   fmt::format("{} GPUs of type '{}' {}; tenant '{}' may borrow {} GPUs", asked, name,
+                               job.tier == Tier::kBorrow ? "are asked for as borrowed"
+                                                         : fmt::format("exceed the quota of {}", own),
+                               tenant.name, tenant.borrow_limit));
+  const int lent = std::min(all_of_type - never_lent(state, type), all - never_lent_in_all(state));
+  if (asked > lent)
+    return refused(Excess::kLendable, asked, std::max(0, lent),
+                   fmt::format("{} GPUs of type '{}' would have to be borrowed; tenants lend at most {}", asked, name,
+                               std::max(0, lent)));
+  return Admission{};
+}
+
+}  // namespace
+
+Admission admit(const ClusterState& state, const Job& job) {
+  const Tenant& tenant = state.tenants[job.tenant];
+  const int asked = job.min_learners * job.gpus_per_learner;
+  if (tenant.max_job_gpus != kNoLimit && asked > tenant.max_job_gpus)
+    return refused(Excess::kJobLimit, asked, tenant.max_job_gpus,
+                   fmt::format("{} GPUs exceed what one job of tenant '{}' may have, {} GPUs", asked, tenant.name,
+                               tenant.max_job_gpus));
+  if (job.type != kAnyType) return admit_on(state, job, job.type);
+  Admission best = refused(Excess::kNodeGpus, asked, 0, "the cluster has no GPUs");
+  bool first = true;
+  for (int type = 0; type < state.type_count(); ++type) {
+    Admission found = admit_on(state, job, type);
+    if (found.admitted()) return found;
+    if (first || found.allowed > best.allowed) best = std::move(found);
+    first = false;
+  }
+  return best;
+}
+
+}  // namespace dl::policy

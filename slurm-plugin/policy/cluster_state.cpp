@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/policy/cluster_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace dl::policy {
+namespace {
+
+Error invalid(std::string text) {
+  return Error{Errc::kInvalid, std::move(text)};
+}
+
+Status check_counts(const std::string& tenant, const char* what, const GpuCounts& counts, int types) {
+  if (static_cast<int>(counts.by_type.size()) > types)
+    return invalid(fmt::format("tenant '{}': {} names {} GPU types; the cluster has {}", tenant, what,
+                               counts.by_type.size(), types));
+  if (counts.any < 0 || std::any_of(counts.by_type.begin(), counts.by_type.end(), [](int n) { return n < 0; }))
+    return invalid(fmt::format("tenant '{}': {} is negative; allowed: 0 or more GPUs", tenant, what));
+  return {};
+}
+
+Status check_tenant(const Tenant& tenant, int types) {
+  DL_TRY(check_counts(tenant.name, "quota", tenant.quota, types));
+  if (tenant.lend) DL_TRY(check_counts(tenant.name, "lending limit", *tenant.lend, types));
+  if (!(tenant.weight >= 0 && tenant.weight <= 1e6))
+    return invalid(fmt::format("tenant '{}': weight {} is not from 0 to 1000000", tenant.name, tenant.weight));
+  if (!(tenant.recent_gpu_s >= 0))
+    return invalid(fmt::format("tenant '{}': recent use {} is negative", tenant.name, tenant.recent_gpu_s));
+  if (tenant.borrow_limit < kNoLimit || tenant.max_job_gpus < kNoLimit)
+    return invalid(fmt::format("tenant '{}': a limit is below -1 (which means none)", tenant.name));
+  return {};
+}
+
+Status check_request(const ClusterState& state, const Job& job) {
+  if (job.tenant < 0 || job.tenant >= static_cast<int>(state.tenants.size()))
+    return invalid(fmt::format("job {}: tenant {} does not exist", job.id, job.tenant));
+  if (job.type < kAnyType || job.type >= state.type_count())
+    return invalid(fmt::format("job {}: GPU type {} does not exist", job.id, job.type));
+  if (job.gpus_per_learner < 1 || job.min_learners < 1 || job.max_learners < job.min_learners)
+    return invalid(fmt::format("job {}: {} to {} learners of {} GPUs each; allowed: 1 or more, rising", job.id,
+                               job.min_learners, job.max_learners, job.gpus_per_learner));
+  if (job.restart_s < 0 || job.min_run_s < 0) return invalid(fmt::format("job {}: a time is negative", job.id));
+  return {};
+}
+
+Status check_parts(const ClusterState& state, const Job& job, std::vector<int>* held) {
+  if (!job.running) {
+    if (job.parts.empty()) return {};
+    return invalid(fmt::format("job {} is pending and holds nodes", job.id));
+  }
+  std::set<int> seen;
+  for (const Part& part : job.parts) {
+    if (part.node < 0 || part.node >= static_cast<int>(state.nodes.size()) || part.learners < 1)
+      return invalid(fmt::format("job {}: {} learners on node {}", job.id, part.learners, part.node));
+    if (!seen.insert(part.node).second) return invalid(fmt::format("job {}: node {} twice", job.id, part.node));
+    if (state.nodes[part.node].type != state.nodes[job.parts.front().node].type)
+      return invalid(fmt::format("job {} has GPUs of two types", job.id));
+    (*held)[part.node] += part.learners * job.gpus_per_learner;
+  }
+  if (job.learners() < job.min_learners || job.learners() > job.max_learners)
+    return invalid(fmt::format("job {} runs with {} learners; allowed: {} to {}", job.id, job.learners(),
+                               job.min_learners, job.max_learners));
+  if (job.yields_to != kNobody && (job.yields_until_learners < 0 || job.yields_until_learners >= job.learners()))
+    return invalid(fmt::format("job {} yields until it has {} of its {} learners", job.id, job.yields_until_learners,
+                               job.learners()));
+  return {};
+}
+
+}  // namespace
+
+int GpuCounts::of(int type) const {
+  return type >= 0 && type < static_cast<int>(by_type.size()) ? by_type[type] : 0;
+}
+
+int GpuCounts::total() const {
+  int sum = any;
+  for (const int n : by_type) sum += n;
+  return sum;
+}
+
+int Job::learners() const {
+  int sum = 0;
+  for (const Part& part : parts) sum += part.learners;
+  return sum;
+}
+
+double ClusterState::weight_of_type(int type) const {
+  return type >= 0 && type < static_cast<int>(type_weight.size()) ? type_weight[type] : 1.0;
+}
+
+Status check(const ClusterState& state) {
+  for (const Node& node : state.nodes) {
+    if (node.type < 0 || node.type >= state.type_count() || node.gpus < 0)
+      return invalid(fmt::format("node '{}': {} GPUs of type {}", node.name, node.gpus, node.type));
+  }
+  for (const Tenant& tenant : state.tenants) DL_TRY(check_tenant(tenant, state.type_count()));
+  std::vector<int> held(state.nodes.size());
+  for (const Job& job : state.jobs) {
+    DL_TRY(check_request(state, job));
+    DL_TRY(check_parts(state, job, &held));
+  }
+  for (size_t i = 0; i < held.size(); ++i) {
+    if (held[i] > state.nodes[i].gpus)
+      return invalid(
+          fmt::format("node '{}' has {} GPUs, and jobs hold {}", state.nodes[i].name, state.nodes[i].gpus, held[i]));
+  }
+  return {};
+}
+
+std::vector<std::string> oversubscribed(const ClusterState& state) {
+  std::vector<int> has(state.types.size());
+  std::vector<int> promised(state.types.size());
+  int has_all = 0;
+  int promised_all = 0;
+  for (const Node& node : state.nodes) {
+    has[node.type] += node.gpus;
+    has_all += node.gpus;
+  }
+  for (const Tenant& tenant : state.tenants) {
+    for (int type = 0; type < state.type_count(); ++type) promised[type] += tenant.quota.of(type);
+    promised_all += tenant.quota.total();
+  }
+  std::vector<std::string> found;
+  for (int type = 0; type < state.type_count(); ++type) {
+    if (promised[type] > has[type])
+      found.push_back(fmt::format("tenants have a quota of {} GPUs of type '{}'; the nodes have {}", promised[type],
+                                  state.types[type], has[type]));
+  }
+  if (promised_all > has_all)
+    found.push_back(fmt::format("tenants have a quota of {} GPUs in all; the nodes have {}", promised_all, has_all));
+  return found;
+}
+
+}  // namespace dl::policy

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the policy sees: nodes, tenants and jobs at one moment. Plain data, filled by dlpolicyd from Slurm or by dlsim
+// from a trace; nothing here asks anybody anything. Times are seconds on one clock of the caller's (`now_s` says where
+// it is); GPUs are whole ones. Names of jobs, nodes, tenants and types are for messages; decisions use indexes into the
+// vectors.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/common/request_values.h"
+#include "launcher/common/result.h"
+
+namespace dl::policy {
+
+constexpr int kAnyType = -1;  // a request that names no GPU type: charged to the type it gets
+constexpr int kNobody = -1;   // no group, no job
+constexpr int kNoLimit = -1;
+
+// Numbers of GPUs: of each type, and of any type on top of those.
+struct GpuCounts {
+  std::vector<int> by_type;  // a type beyond its end counts 0
+  int any = 0;
+
+  int of(int type) const;
+  int total() const;
+};
+
+// A Slurm account. What it holds beyond its quota is borrowed from the others.
+struct Tenant {
+  std::string name;
+  int group = kNobody;            // tenants with the same number lend to one another first
+  GpuCounts quota;                // its own at any time
+  std::optional<GpuCounts> lend;  // most of its quota that others may hold while it is idle; absent: all of it
+  int borrow_limit = kNoLimit;    // most GPUs beyond its quota
+  int max_job_gpus = kNoLimit;    // most GPUs of one job
+  double weight = 1;              // of its share of what is lent; 0: only what nobody else wants
+  double recent_gpu_s = 0;        // decayed use so far, by fair_share.h
+};
+
+// A node has GPUs of one type; a machine with two types counts as two nodes.
+struct Node {
+  std::string name;
+  int type = 0;
+  int gpus = 0;
+  int leaf_switch = 0;
+  bool usable = true;  // false: down, drained or kept as a spare; running jobs stay, nothing starts there
+};
+
+// Learners of one job on one node.
+struct Part {
+  int node = 0;
+  int learners = 0;
+  bool operator==(const Part& other) const { return node == other.node && learners == other.learners; }
+};
+
+// What a running job is counted as. Changing it needs no restart.
+enum class Charge { kOwn, kBorrowed };
+
+enum class Placement { kPack, kSpread };
+
+struct Job {
+  int64_t id = 0;
+  int tenant = 0;
+  Tier tier = Tier::kAuto;  // kGuaranteed never borrows; kBorrow never uses the quota
+  int type = kAnyType;
+  int gpus_per_learner = 1;
+  int min_learners = 1;  // all of them start together or none; fewer than max: elastic
+  int max_learners = 1;
+  Placement placement = Placement::kPack;
+  int64_t submit_s = 0;
+  int64_t restart_s = 60;  // what a pause costs besides the work since the last checkpoint: saving, waiting, loading
+  int64_t min_run_s = 0;   // not taken from before it has run for so long in this attempt
+  bool pausable = true;    // false: never a victim
+
+  // Of a running job.
+  bool running = false;
+  Charge charge = Charge::kOwn;
+  int64_t start_s = 0;            // of this attempt
+  int64_t checkpoint_s = 0;       // last good checkpoint; before start_s: nothing saved in this attempt
+  std::vector<Part> parts;        // every node at most once, by node
+  int64_t yields_to = kNobody;    // id of the claimant it has been asked to yield to; it has not gone yet
+  int yields_until_learners = 0;  // how many learners it will keep; 0: stops
+
+  bool elastic() const { return min_learners < max_learners; }
+  int learners() const;
+  int gpus() const { return learners() * gpus_per_learner; }
+};
+
+struct ClusterState {
+  int64_t now_s = 0;
+  std::vector<std::string> types;
+  std::vector<double> type_weight;  // of a GPU-second, in the fair share; a type beyond its end weighs 1
+  std::vector<Node> nodes;
+  std::vector<Tenant> tenants;
+  std::vector<Job> jobs;  // pending and running
+  int64_t half_life_s = 7 * 86400;
+  int64_t patience_s = 0;      // a job that waits longer gets free GPUs kept for it, one job at a time; 0: never
+  int search_budget = 20'000;  // steps of the exact victim search in one decision; then its best find is taken
+
+  int type_count() const { return static_cast<int>(types.size()); }
+  double weight_of_type(int type) const;
+  // The type of a running job's GPUs.
+  int type_held(const Job& job) const { return job.parts.empty() ? kAnyType : nodes[job.parts.front().node].type; }
+};
+
+// kInvalid with one sentence if an index is out of range, a number is negative, a node is given out twice over, a
+// running job has GPUs of two types or fewer or more learners than it asked for. All else here expects a state that
+// passed.
+Status check(const ClusterState& state);
+
+// Quotas of one type, or of all, that exceed what the nodes have: guarantees that cannot all be kept. One sentence
+// each.
+std::vector<std::string> oversubscribed(const ClusterState& state);
+
+}  // namespace dl::policy

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The decision: what to do with the cluster as it is now. A pure function: the same state gives the same decision.
+//
+// 1. Running jobs are charged anew (ledger.h): moves, without a restart.
+// 2. Claims: pending jobs that fit their tenant's own quota, oldest first. A claim starts on free GPUs; else it takes
+// back
+//    from jobs that run on borrowed ones; else it waits for those that are still protected by their minimum run time,
+//    and what is free of the place it will get is kept for it.
+// 3. What is left is lent: tenant by tenant in the order of fair share, each tenant's jobs oldest first; a tenant whose
+//    group has idle quota comes before the others. A job that does not fit lets smaller ones pass, unless it has waited
+//    longer than the cluster's patience: then free GPUs are kept for it.
+// A job that runs within quota is never a victim, and only a claim has victims: so no two jobs can take from one
+// another.
+#pragma once
+
+#include <vector>
+
+#include "slurm-plugin/policy/ledger.h"
+#include "slurm-plugin/policy/victims.h"
+
+namespace dl::policy {
+
+struct Start {
+  int job = 0;  // index into the state's jobs
+  Charge charge = Charge::kOwn;
+  int type = 0;
+  std::vector<Part> parts;
+};
+
+struct Reclaim {
+  int claimant = 0;  // index of a pending job; it starts, charged as own, when the victims have gone
+  int type = 0;
+  std::vector<Part> parts;  // where it will fit then
+  VictimSet set;            // without those that were asked earlier and have not gone yet
+};
+
+enum class Reason {
+  kVictimsLeaving,    // a claim: its victims have been asked to yield
+  kVictimsProtected,  // a claim: jobs on borrowed GPUs may not be taken from yet; `seconds` until they may
+  kNoPlace,           // not enough free GPUs, or not as whole nodes; `free` are free
+  kQuota,             // a job that may not borrow: the quota has `free` left
+  kBorrowLimit,       // the tenant borrows `used` of `limit`
+  kKept,              // GPUs are free, but their owners do not lend them
+};
+
+struct Waiting {
+  int job = 0;
+  Reason reason = Reason::kNoPlace;
+  int asked = 0;          // GPUs, at its smallest size
+  int free = 0;           // GPUs
+  int used = 0;           // GPUs
+  int limit = 0;          // GPUs
+  int64_t seconds = 0;    // until the reason may go away by itself, 0 if unknown
+  bool kept_for = false;  // free GPUs are being kept for it
+};
+
+struct Decision {
+  std::vector<Move> moves;        // by job
+  std::vector<Start> starts;      // in the order of decision
+  std::vector<Reclaim> reclaims;  // likewise; only those with new victims
+  std::vector<Waiting> waiting;   // every other pending job, by job
+};
+
+// Precondition: check(state) holds. Pending jobs that can never run (admission.h) wait for ever.
+Decision decide(const ClusterState& state);
+
+}  // namespace dl::policy

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/policy/fair_share.h"
+
+#include <cmath>
+#include <limits>
+
+namespace dl::policy {
+namespace {
+
+constexpr double kLn2 = 0.693147180559945309;
+
+}  // namespace
+
+double decayed_use(double recent_gpu_s, double gpus, int64_t elapsed_s, int64_t half_life_s) {
+  if (elapsed_s <= 0) return recent_gpu_s;
+  if (half_life_s <= 0) return 0;
+  const auto half_life = static_cast<double>(half_life_s);
+  const double left = std::exp2(-static_cast<double>(elapsed_s) / half_life);
+  // The integral of gpus * 2^(-t/half_life) over the elapsed time.
+  return recent_gpu_s * left + gpus * half_life / kLn2 * (1 - left);
+}
+
+double fair_key(const ClusterState& state, const Ledger& ledger, int tenant) {
+  const Tenant& who = state.tenants[tenant];
+  if (who.weight <= 0) return std::numeric_limits<double>::infinity();
+  double gpus = ledger.borrowed_weighted(tenant);
+  if (state.half_life_s > 0) gpus += who.recent_gpu_s * kLn2 / static_cast<double>(state.half_life_s);
+  return gpus / who.weight;
+}
+
+}  // namespace dl::policy

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who gets idle GPUs next: the tenant that holds and lately held the least beyond its quota, for its weight.
+#pragma once
+
+#include "slurm-plugin/policy/ledger.h"
+
+namespace dl::policy {
+
+// A tenant's use after `elapsed_s` more seconds in which it held `gpus` (each type weighed): what was used before
+// counts half after each half-life, and so does the use itself as it ages. GPU-seconds.
+double decayed_use(double recent_gpu_s, double gpus, int64_t elapsed_s, int64_t half_life_s);
+
+// (GPUs borrowed now + GPUs held on average lately) / weight. The average is the number of GPUs whose steady use would
+// have left the tenant's decayed use. The smaller, the earlier; infinite for a weight of 0.
+double fair_key(const ClusterState& state, const Ledger& ledger, int tenant);
+
+}  // namespace dl::policy

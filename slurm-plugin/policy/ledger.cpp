@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/policy/ledger.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace dl::policy {
+namespace {
+
+int sum(const std::vector<int>& values) {
+  return std::accumulate(values.begin(), values.end(), 0);
+}
+
+}  // namespace
+
+Ledger::Ledger(const ClusterState& state)
+    : state_(&state), lines_(state.tenants.size()), capacity_(state.types.size()) {
+  for (Line& line : lines_) {
+    line.own.resize(state.types.size());
+    line.borrowed.resize(state.types.size());
+  }
+  int groups = 0;
+  for (const Tenant& tenant : state.tenants) groups = std::max(groups, tenant.group + 1);
+  group_idle_.resize(static_cast<size_t>(groups));
+  for (const Tenant& tenant : state.tenants) {
+    if (tenant.group >= 0) group_idle_[tenant.group] += tenant.quota.total();
+  }
+  for (const Node& node : state.nodes) capacity_[node.type] += node.gpus;
+  for (const Job& job : state.jobs) {
+    if (job.running) add(job.tenant, state.type_held(job), job.gpus(), job.charge);
+  }
+}
+
+void Ledger::add(int tenant, int type, int gpus, Charge charge) {
+  Line& line = lines_[tenant];
+  (charge == Charge::kOwn ? line.own : line.borrowed)[type] += gpus;
+  const int group = state_->tenants[tenant].group;
+  if (group >= 0) group_idle_[group] -= gpus;
+}
+
+int Ledger::own_beyond_typed(int tenant) const {
+  int beyond = 0;
+  for (int type = 0; type < state_->type_count(); ++type)
+    beyond += std::max(0, lines_[tenant].own[type] - state_->tenants[tenant].quota.of(type));
+  return beyond;
+}
+
+int Ledger::own_left(int tenant, int type) const {
+  const GpuCounts& quota = state_->tenants[tenant].quota;
+  const int any = quota.any - own_beyond_typed(tenant);
+  return std::max(0, quota.of(type) - lines_[tenant].own[type]) + any;
+}
+
+bool Ledger::fits_own(int tenant, int type, int gpus) const {
+  return gpus <= own_left(tenant, type);
+}
+
+bool Ledger::within_borrow_limit(int tenant, int gpus) const {
+  const int limit = state_->tenants[tenant].borrow_limit;
+  return limit == kNoLimit || borrowed(tenant) + gpus <= limit;
+}
+
+int Ledger::kept_of_type(int tenant, int type) const {
+  const Tenant& who = state_->tenants[tenant];
+  if (!who.lend) return 0;
+  return std::max(0, who.quota.of(type) - who.lend->of(type) - lines_[tenant].own[type]);
+}
+
+int Ledger::kept_any(int tenant) const {
+  const Tenant& who = state_->tenants[tenant];
+  if (!who.lend) return 0;
+  return std::max(0, who.quota.any - who.lend->any - own_beyond_typed(tenant));
+}
+
+bool Ledger::lendable(int /*tenant*/, int type, int gpus) const {
+  // What a tenant keeps is kept from its own borrowing too: it can use it as its own.
+  int of_type = capacity_[type];
+  int all = sum(capacity_);
+  for (size_t i = 0; i < lines_.size(); ++i) {
+    const int who = static_cast<int>(i);
+    of_type -= lines_[i].own[type] + lines_[i].borrowed[type] + kept_of_type(who, type);
+    all -= sum(lines_[i].own) + sum(lines_[i].borrowed) + kept_any(who);
+    for (int t = 0; t < state_->type_count(); ++t) all -= kept_of_type(who, t);
+  }
+  return gpus <= of_type && gpus <= all;
+}
+
+int Ledger::own(int tenant) const {
+  return sum(lines_[tenant].own);
+}
+int Ledger::borrowed(int tenant) const {
+  return sum(lines_[tenant].borrowed);
+}
+
+double Ledger::borrowed_weighted(int tenant) const {
+  double held = 0;
+  for (int type = 0; type < state_->type_count(); ++type)
+    held += lines_[tenant].borrowed[type] * state_->weight_of_type(type);
+  return held;
+}
+
+int Ledger::idle_quota(int tenant) const {
+  return std::max(0, state_->tenants[tenant].quota.total() - own(tenant));
+}
+
+int Ledger::idle_in_group(int tenant) const {
+  const int group = state_->tenants[tenant].group;
+  return group >= 0 ? std::max(0, group_idle_[group]) : 0;
+}
+
+std::vector<Move> charge(const ClusterState& state) {
+  std::vector<int> order;
+  for (size_t i = 0; i < state.jobs.size(); ++i) {
+    if (state.jobs[i].running) order.push_back(static_cast<int>(i));
+  }
+  const auto rank = [&](int index) {
+    const Job& job = state.jobs[index];
+    if (job.tier == Tier::kGuaranteed) return 0;
+    return job.charge == Charge::kOwn ? 1 : 2;
+  };
+  std::sort(order.begin(), order.end(), [&](int a, int b) {
+    if (rank(a) != rank(b)) return rank(a) < rank(b);
+    if (state.jobs[a].start_s != state.jobs[b].start_s) return state.jobs[a].start_s < state.jobs[b].start_s;
+    return state.jobs[a].id < state.jobs[b].id;
+  });
+  // Each tenant's quota from empty: only the jobs that are charged to it so far.
+  ClusterState bare;
+  bare.types = state.types;
+  bare.tenants = state.tenants;
+  Ledger ledger(bare);
+  std::vector<Move> moves;
+  for (const int index : order) {
+    const Job& job = state.jobs[index];
+    const int type = state.type_held(job);
+    Charge to = Charge::kBorrowed;
+    if (job.tier == Tier::kGuaranteed || (job.tier == Tier::kAuto && ledger.fits_own(job.tenant, type, job.gpus())))
+      to = Charge::kOwn;
+    ledger.add(job.tenant, type, job.gpus(), to);
+    if (to != job.charge) moves.push_back(Move{index, to});
+  }
+  std::sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) { return a.job < b.job; });
+  return moves;
+}
+
+}  // namespace dl::policy

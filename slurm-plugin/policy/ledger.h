@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who holds what: GPUs of each tenant as its own and borrowed, and what may still be held as either.
+//
+// Own: typed quota is used first, and what exceeds it comes out of the quota for any type:
+//     sum over types of max(0, own[type] - quota[type])  <=  quota.any
+// Borrowed: bounded by the tenant's borrowing limit, and by what the others keep from being lent
+// (keep = quota - lending limit - own, where positive), of this type and in all.
+#pragma once
+
+#include <vector>
+
+#include "slurm-plugin/policy/cluster_state.h"
+
+namespace dl::policy {
+
+class Ledger {
+ public:
+  // Counts the running jobs as they are charged.
+  explicit Ledger(const ClusterState& state);
+
+  // Would so many GPUs more be within the tenant's quota?
+  bool fits_own(int tenant, int type, int gpus) const;
+  // The most GPUs of a type that the tenant's quota still has.
+  int own_left(int tenant, int type) const;
+  // Within the tenant's borrowing limit?
+  bool within_borrow_limit(int tenant, int gpus) const;
+  // Of what the others do not keep?
+  bool lendable(int tenant, int type, int gpus) const;
+
+  void add(int tenant, int type, int gpus, Charge charge);  // negative: gives back
+
+  int own(int tenant) const;
+  int own(int tenant, int type) const { return lines_[tenant].own[type]; }
+  int borrowed(int tenant) const;
+  int borrowed(int tenant, int type) const { return lines_[tenant].borrowed[type]; }
+  double borrowed_weighted(int tenant) const;
+  // GPUs of its quota that a tenant does not use.
+  int idle_quota(int tenant) const;
+  // What the quotas of a tenant's group still have to lend within the group; 0 for a tenant without a group.
+  int idle_in_group(int tenant) const;
+
+ private:
+  struct Line {
+    std::vector<int> own;
+    std::vector<int> borrowed;
+  };
+  struct Kept {
+    int of_type;
+    int any;
+  };
+  int kept_of_type(int tenant, int type) const;
+  int kept_any(int tenant) const;
+  int own_beyond_typed(int tenant) const;
+
+  const ClusterState* state_;
+  std::vector<Line> lines_;
+  std::vector<int> capacity_;
+  std::vector<int> group_idle_;  // by tenant's group
+};
+
+// A running job that is counted differently from now on; it does not notice.
+struct Move {
+  int job = 0;  // index into the state's jobs
+  Charge to = Charge::kOwn;
+};
+
+// How running jobs should be charged: each tenant's own quota to those that ask for it only, then to those that have it
+// already, then to the oldest; the rest is borrowed. Charging twice moves nothing. A job that asked to borrow stays so,
+// and one that asked not to stays own.
+std::vector<Move> charge(const ClusterState& state);
+
+}  // namespace dl::policy

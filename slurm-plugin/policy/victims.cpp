@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+// Covering a gang's nodes at the least cost is as hard as a knapsack. A good set is found quickly (two ways, each then
+// freed of what it does not need); a search that tries sets in a fixed order improves it, and proves it best if it ends
+// within its budget of steps.
+#include "slurm-plugin/policy/victims.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace dl::policy {
+namespace {
+
+struct Cost {
+  int64_t stopped = 0;
+  int64_t shrunk = 0;
+  int shrunk_gpus = 0;
+  int count = 0;
+
+  auto key() const { return std::tie(stopped, shrunk, shrunk_gpus, count); }
+  bool operator<(const Cost& other) const { return key() < other.key(); }
+  Cost operator+(const Cost& other) const {
+    return {stopped + other.stopped, shrunk + other.shrunk, shrunk_gpus + other.shrunk_gpus, count + other.count};
+  }
+};
+
+struct Freed {
+  int node;
+  int gpus;
+};
+
+// One thing that can be done to a candidate.
+struct Option {
+  Cost cost;
+  int learners_left = 0;
+  std::vector<Freed> freed;
+  int most_slots = 0;  // it cannot add more than this
+};
+
+struct Candidate {
+  int job = 0;
+  std::vector<Option> options;  // cheapest first; doing nothing is not listed
+};
+
+// Room for the gang, as options are taken and given back.
+class Room {
+ public:
+  Room(const FreeGpus& free, int type, int size) : size_(size), slots_(free.slots(type, size)) {
+    free_.reserve(1024);
+    for (const int node : free.nodes_of(type)) {
+      if (node >= static_cast<int>(free_.size())) free_.resize(static_cast<size_t>(node) + 1);
+      free_[node] = free.on(node);
+    }
+  }
+  int slots() const { return slots_; }
+  int on(int node) const { return free_[node]; }
+  int size() const { return size_; }
+  void apply(const Option& option, int sign) {
+    for (const Freed& freed : option.freed) {
+      const int before = free_[freed.node];
+      const int after = before + sign * freed.gpus;
+      free_[freed.node] = after;
+      slots_ += after / size_ - before / size_;
+    }
+  }
+
+ private:
+  int size_;
+  int slots_;
+  std::vector<int> free_;
+};
+
+Option option_of(const ClusterState& state, const FreeGpus& free, const Job& job, int learners_left, int size) {
+  Option option;
+  option.learners_left = learners_left;
+  const std::vector<Part> kept = parts_after_shrink(job.parts, learners_left);
+  for (const Part& part : job.parts) {
+    int left = 0;
+    for (const Part& k : kept) {
+      if (k.node == part.node) left = k.learners;
+    }
+    const int gpus = (part.learners - left) * job.gpus_per_learner;
+    if (gpus == 0 || !free.node(part.node).usable) continue;
+    option.freed.push_back(Freed{part.node, gpus});
+    option.most_slots += (gpus + size - 1) / size;
+  }
+  option.cost.count = 1;
+  const int64_t lost = lost_if_paused(state, job);
+  if (learners_left == 0) {
+    option.cost.stopped = lost;
+  } else {
+    option.cost.shrunk = lost;
+    option.cost.shrunk_gpus = (job.learners() - learners_left) * job.gpus_per_learner;
+  }
+  return option;
+}
+
+class Search {
+ public:
+  Search(const ClusterState& state, const FreeGpus& free, int type, int size, int learners,
+         const std::vector<int>& jobs, int* budget, bool may_shrink)
+      : room_(free, type, size), need_(learners), budget_(*budget) {
+    if (room_.slots() >= need_) return;  // no victim is needed
+    for (const int index : jobs) {
+      const Job& job = state.jobs[index];
+      if (state.type_held(job) != type) continue;
+      Candidate candidate;
+      candidate.job = index;
+      if (may_shrink) {
+        for (int left = job.learners() - 1; left >= job.min_learners; --left)
+          candidate.options.push_back(option_of(state, free, job, left, size));
+      }
+      candidate.options.push_back(option_of(state, free, job, 0, size));
+      if (!candidate.options.back().freed.empty()) candidates_.push_back(std::move(candidate));
+    }
+    // What frees much for little first; the order among equals is the caller's, so that the answer is the same each
+    // time.
+    std::stable_sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
+      const Option& x = a.options.back();
+      const Option& y = b.options.back();
+      return x.cost.stopped * y.most_slots < y.cost.stopped * x.most_slots;
+    });
+  }
+
+  std::optional<VictimSet> run() {
+    chosen_.assign(candidates_.size(), -1);
+    if (room_.slots() >= need_) return answer();
+    if (!seed_by_cost()) return std::nullopt;
+    seed_by_node();
+    prepare_bounds();
+    std::fill(chosen_.begin(), chosen_.end(), -1);
+    descend(0, Cost{});
+    const std::vector<int> found = best_;
+    for (size_t i = 0; i < found.size(); ++i) choose(i, found[i]);
+    // A search that was cut short may have stopped at a set with something to spare.
+    settle();
+    chosen_ = best_;
+    return answer();
+  }
+
+ private:
+  VictimSet answer() const {
+    VictimSet set;
+    for (size_t i = 0; i < chosen_.size(); ++i) {
+      if (chosen_[i] < 0) continue;
+      const Option& option = candidates_[i].options[chosen_[i]];
+      set.victims.push_back(Victim{candidates_[i].job, option.learners_left, option.cost.stopped + option.cost.shrunk});
+      set.stopped_gpu_s += option.cost.stopped;
+      set.shrunk_gpu_s += option.cost.shrunk;
+      set.shrunk_gpus += option.cost.shrunk_gpus;
+    }
+    std::sort(set.victims.begin(), set.victims.end(), [](const Victim& a, const Victim& b) { return a.job < b.job; });
+    set.exact = budget_ > 0 || set.victims.empty();
+    return set;
+  }
+
+  Cost cost_of(const std::vector<int>& chosen) const {
+    Cost cost;
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      if (chosen[i] >= 0) cost = cost + candidates_[i].options[chosen[i]].cost;
+    }
+    return cost;
+  }
+
+  void choose(size_t candidate, int option) {
+    if (chosen_[candidate] >= 0) room_.apply(candidates_[candidate].options[chosen_[candidate]], -1);
+    chosen_[candidate] = option;
+    if (option >= 0) room_.apply(candidates_[candidate].options[option], +1);
+  }
+
+  // Takes what is chosen back as far as the gang still fits, the greatest loss first; then remembers it if it is best.
+  void settle() {
+    std::vector<size_t> order;
+    for (size_t i = 0; i < chosen_.size(); ++i) {
+      if (chosen_[i] >= 0) order.push_back(i);
+    }
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return candidates_[b].options[chosen_[b]].cost < candidates_[a].options[chosen_[a]].cost;
+    });
+    for (const size_t i : order) {
+      const int had = chosen_[i];
+      for (int lesser = -1; lesser < had; ++lesser) {
+        choose(i, lesser);
+        if (room_.slots() >= need_) break;
+        choose(i, had);
+      }
+    }
+    const Cost cost = cost_of(chosen_);
+    if (best_.empty() || cost < best_cost_) {
+      best_ = chosen_;
+      best_cost_ = cost;
+    }
+    for (size_t i = 0; i < chosen_.size(); ++i) choose(i, -1);
+  }
+
+  // Everything that shrinks, then stops in the order of the candidates, until the gang fits.
+  bool seed_by_cost() {
+    for (size_t i = 0; i < candidates_.size() && room_.slots() < need_; ++i) {
+      const int options = static_cast<int>(candidates_[i].options.size());
+      if (options > 1) choose(i, options - 2);
+    }
+    for (size_t i = 0; i < candidates_.size() && room_.slots() < need_; ++i)
+      choose(i, static_cast<int>(candidates_[i].options.size()) - 1);
+    const bool enough = room_.slots() >= need_;
+    if (enough) settle();
+    return enough;
+  }
+
+  // Node after node, each time the one that gives a place for the least: gangs need whole nodes, and the cheapest jobs
+  // may be scattered over many.
+  void seed_by_node() {
+    std::vector<std::vector<size_t>> on_node;
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      for (const Freed& freed : candidates_[i].options.back().freed) {
+        if (freed.node >= static_cast<int>(on_node.size())) on_node.resize(static_cast<size_t>(freed.node) + 1);
+        on_node[freed.node].push_back(i);
+      }
+    }
+    // The price of one more place on each node; only that of nodes whose jobs were taken changes.
+    const auto price = [&](size_t node, std::vector<size_t>* who) {
+      int missing = room_.size() - room_.on(static_cast<int>(node)) % room_.size();
+      int64_t lost = 0;
+      who->clear();
+      for (const size_t i : on_node[node]) {
+        if (missing <= 0) break;
+        if (chosen_[i] == static_cast<int>(candidates_[i].options.size()) - 1) continue;
+        who->push_back(i);
+        lost += candidates_[i].options.back().cost.stopped;
+        for (const Freed& freed : candidates_[i].options.back().freed) {
+          if (freed.node == static_cast<int>(node)) missing -= freed.gpus;
+        }
+      }
+      return missing <= 0 ? lost : int64_t{-1};
+    };
+    std::vector<size_t> who;
+    std::vector<size_t> best_who;
+    while (room_.slots() < need_) {
+      int64_t best = -1;
+      for (size_t node = 0; node < on_node.size(); ++node) {
+        if (on_node[node].empty()) continue;
+        const int64_t lost = price(node, &who);
+        if (lost >= 0 && (best < 0 || lost < best)) {
+          best = lost;
+          best_who = who;
+        }
+      }
+      if (best < 0) break;
+      for (const size_t i : best_who) choose(i, static_cast<int>(candidates_[i].options.size()) - 1);
+    }
+    if (room_.slots() >= need_) settle();
+    for (size_t i = 0; i < chosen_.size(); ++i) choose(i, -1);
+  }
+
+  void prepare_bounds() {
+    most_from_.assign(candidates_.size() + 1, 0);
+    for (size_t i = candidates_.size(); i-- > 0;)
+      most_from_[i] = most_from_[i + 1] + candidates_[i].options.back().most_slots;
+  }
+
+  void descend(size_t i, const Cost& cost) {
+    if (room_.slots() >= need_) {
+      if (cost < best_cost_) {
+        best_ = chosen_;
+        best_cost_ = cost;
+      }
+      return;
+    }
+    if (budget_ <= 0 || i == candidates_.size() || room_.slots() + most_from_[i] < need_) return;
+    --budget_;
+    const std::vector<Option>& options = candidates_[i].options;
+    for (int option = 0; option < static_cast<int>(options.size()); ++option) {
+      const Cost with = cost + options[option].cost;
+      if (!(with < best_cost_)) continue;
+      choose(i, option);
+      descend(i + 1, with);
+      choose(i, -1);
+    }
+    descend(i + 1, cost);
+  }
+
+  Room room_;
+  int need_;
+  int& budget_;
+  std::vector<Candidate> candidates_;
+  std::vector<int> chosen_;  // option of each candidate, -1: left alone
+  std::vector<int> best_;
+  Cost best_cost_;
+  std::vector<int> most_from_;
+};
+
+}  // namespace
+
+bool less_loss(const VictimSet& a, const VictimSet& b) {
+  const size_t count_a = a.victims.size();
+  const size_t count_b = b.victims.size();
+  return std::tie(a.stopped_gpu_s, a.shrunk_gpu_s, a.shrunk_gpus, count_a) <
+         std::tie(b.stopped_gpu_s, b.shrunk_gpu_s, b.shrunk_gpus, count_b);
+}
+
+int64_t lost_if_paused(const ClusterState& state, const Job& job) {
+  const int64_t since = std::max<int64_t>(0, state.now_s - std::max(job.start_s, job.checkpoint_s));
+  return std::max<int64_t>(1, (since + job.restart_s) * job.gpus());
+}
+
+std::vector<Part> parts_after_shrink(const std::vector<Part>& parts, int learners_left) {
+  std::vector<Part> left = parts;
+  int give = -learners_left;
+  for (const Part& part : parts) give += part.learners;
+  // Fewest first; among equals the last node.
+  std::stable_sort(left.begin(), left.end(), [](const Part& a, const Part& b) {
+    return a.learners != b.learners ? a.learners < b.learners : a.node > b.node;
+  });
+  for (Part& part : left) {
+    const int from_here = std::min(give, part.learners);
+    part.learners -= from_here;
+    give -= from_here;
+  }
+  left.erase(std::remove_if(left.begin(), left.end(), [](const Part& part) { return part.learners == 0; }), left.end());
+  std::sort(left.begin(), left.end(), [](const Part& a, const Part& b) { return a.node < b.node; });
+  return left;
+}
+
+std::optional<VictimSet> find_victims(const ClusterState& state, const FreeGpus& free, int type, int gpus_per_learner,
+                                      int learners, const std::vector<int>& candidates, int* budget, bool may_shrink) {
+  return Search(state, free, type, gpus_per_learner, learners, candidates, budget, may_shrink).run();
+}
+
+}  // namespace dl::policy

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The victim search: which running jobs must shrink or stop so that a gang fits, at the least loss.
+//
+// What a job loses is what it did since its last good checkpoint, plus what a pause costs:
+//     lost = (now - last checkpoint or start + restart_s) x its GPUs      in GPU-seconds, at least 1
+// Sets are compared by, in this order: lost work of jobs that stop; lost work of jobs that shrink; GPUs taken from jobs
+// that shrink; number of victims; then by the order of the candidates. So whatever shrinking alone can do is done by
+// shrinking, and no victim of an answer can be put back.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "slurm-plugin/policy/free_gpus.h"
+
+namespace dl::policy {
+
+struct Victim {
+  int job = 0;            // index into the state's jobs
+  int learners_left = 0;  // 0: it stops
+  int64_t lost_gpu_s = 0;
+};
+
+struct VictimSet {
+  std::vector<Victim> victims;  // by job
+  int64_t stopped_gpu_s = 0;    // lost by jobs that stop
+  int64_t shrunk_gpu_s = 0;     // lost by jobs that shrink
+  int shrunk_gpus = 0;          // taken from jobs that shrink
+  bool exact = true;            // false: the search was cut short, and a better set may exist
+
+  int64_t lost_gpu_s() const { return stopped_gpu_s + shrunk_gpu_s; }
+};
+
+// Is `a` the lesser loss? Equal by the four numbers is not less.
+bool less_loss(const VictimSet& a, const VictimSet& b);
+
+int64_t lost_if_paused(const ClusterState& state, const Job& job);
+
+// The parts that an elastic job keeps when it shrinks: it gives up learners where it has fewest, so that it needs fewer
+// nodes and leaves whole ones.
+std::vector<Part> parts_after_shrink(const std::vector<Part>& parts, int learners_left);
+
+// Finds the victims among `candidates` (indexes of running jobs) that let `learners` of `gpus_per_learner` fit on the
+// nodes of `type` beside what is free. An empty set if they fit already; nothing if even all candidates together are
+// not enough. *budget: steps that the exact search may still take, counted down; at 0 a good set is found quickly and
+// not improved. With `may_shrink` false every victim stops: "what would have to end".
+std::optional<VictimSet> find_victims(const ClusterState& state, const FreeGpus& free, int type, int gpus_per_learner,
+                                      int learners, const std::vector<int>& candidates, int* budget,
+                                      bool may_shrink = true);
+
+}  // namespace dl::policy

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/policy/why.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launcher/common/parse.h"
+#include "slurm-plugin/policy/admission.h"
+
+namespace dl::policy {
+namespace {
+
+void find_who_would_have_to_end(const ClusterState& state, const Job& job, Why* why) {
+  std::vector<int> running;
+  for (size_t i = 0; i < state.jobs.size(); ++i) {
+    if (state.jobs[i].running) running.push_back(static_cast<int>(i));
+  }
+  const FreeGpus free(state);
+  VictimSet best;
+  int budget = state.search_budget;
+  for (int type = 0; type < state.type_count(); ++type) {
+    if (job.type != kAnyType && job.type != type) continue;
+    auto set = find_victims(state, free, type, job.gpus_per_learner, job.min_learners, running, &budget, false);
+    if (!set || (why->type != kAnyType && !less_loss(*set, best))) continue;
+    best = std::move(*set);
+    why->type = type;
+  }
+  for (const Victim& victim : best.victims) why->would_have_to_end.push_back(victim.job);
+}
+
+std::string names_of(const ClusterState& state, const std::vector<int>& jobs) {
+  constexpr size_t kMost = 5;
+  std::string text;
+  for (size_t i = 0; i < jobs.size() && i < kMost; ++i) {
+    const Job& job = state.jobs[jobs[i]];
+    text +=
+        fmt::format("{}{} of tenant '{}' ({} GPUs)", i ? ", " : "", job.id, state.tenants[job.tenant].name, job.gpus());
+  }
+  if (jobs.size() > kMost) text += fmt::format(" and {} more", jobs.size() - kMost);
+  return text;
+}
+
+std::string reason_text(const ClusterState& state, const Job& job, const Waiting& waiting) {
+  const std::string& tenant = state.tenants[job.tenant].name;
+  switch (waiting.reason) {
+    case Reason::kVictimsLeaving:
+      return fmt::format("its {} GPUs are tenant '{}''s own and are being taken back", waiting.asked, tenant);
+    case Reason::kVictimsProtected:
+      return fmt::format("its {} GPUs are tenant '{}''s own; who holds them may run for {} more", waiting.asked, tenant,
+                         format_duration(std::chrono::seconds(std::max<int64_t>(0, waiting.seconds))));
+    case Reason::kQuota:
+      return fmt::format("it asks for {} guaranteed GPUs; the quota of tenant '{}' is {}, of which {} are in use",
+                         waiting.asked, tenant, waiting.limit, waiting.used);
+    case Reason::kBorrowLimit:
+      return fmt::format("it asks for {} GPUs; tenant '{}' borrows {} and may borrow {}", waiting.asked, tenant,
+                         waiting.used, waiting.limit);
+    case Reason::kKept:
+      return fmt::format("it asks for {} GPUs; {} are free, and their tenants do not lend them", waiting.asked,
+                         waiting.free);
+    case Reason::kNoPlace:
+      break;
+  }
+  if (waiting.free >= waiting.asked)
+    return fmt::format("it asks for {} GPUs, {} on each node; {} are free, but not enough of them side by side",
+                       waiting.asked, job.gpus_per_learner, waiting.free);
+  return fmt::format("it asks for {} GPUs; {} are free", waiting.asked, waiting.free);
+}
+
+}  // namespace
+
+Why why(const ClusterState& state, const Decision& decision, int index) {
+  Why answer;
+  const Job& job = state.jobs[index];
+  const auto found = std::find_if(decision.waiting.begin(), decision.waiting.end(),
+                                  [index](const Waiting& waiting) { return waiting.job == index; });
+  if (found == decision.waiting.end()) {
+    answer.sentence = fmt::format("job {} {}", job.id, job.running ? "runs" : "starts now");
+    return answer;
+  }
+  answer.waiting = *found;
+  const Admission admission = admit(state, job);
+  if (!admission.admitted()) {
+    answer.can_ever_run = false;
+    answer.sentence = fmt::format("job {} can never run: {}", job.id, admission.sentence);
+    return answer;
+  }
+  answer.sentence = fmt::format("job {} waits: {}", job.id, reason_text(state, job, *found));
+  if (found->kept_for) answer.sentence += "; what becomes free is kept for it";
+  if (found->reason == Reason::kNoPlace || found->reason == Reason::kVictimsProtected) {
+    find_who_would_have_to_end(state, job, &answer);
+    if (!answer.would_have_to_end.empty())
+      answer.sentence += "; it could start if these ended: " + names_of(state, answer.would_have_to_end);
+  }
+  return answer;
+}
+
+}  // namespace dl::policy

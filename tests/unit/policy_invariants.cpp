@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// What must hold of every decision, whatever the cluster looks like: tried on a hundred thousand random ones.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/unit/policy_support.h"
+
+namespace dl::policy {
+namespace {
+
+using testing::carry_out;
+using testing::Dice;
+using testing::random_state;
+
+constexpr int kStates = 100'000;
+constexpr int kMostRounds = 60;
+
+bool may_use(const Job& job, int type) {
+  return job.type == kAnyType || job.type == type;
+}
+
+// Every running job has all its learners, on GPUs of one type that it asked for; no GPU is given twice.
+::testing::AssertionResult sound(const ClusterState& state) {
+  const Status status = check(state);
+  if (!status) return ::testing::AssertionFailure() << status.error().text;
+  for (const Job& job : state.jobs) {
+    if (job.running && !may_use(job, state.type_held(job)))
+      return ::testing::AssertionFailure() << "job " << job.id << " got a type it did not ask for";
+  }
+  return ::testing::AssertionSuccess();
+}
+
+// Nobody has more of its own than its quota, or borrows more than it may; but what was so before may stay so.
+::testing::AssertionResult within_limits(const ClusterState& before, const ClusterState& after) {
+  const Ledger was(before);
+  const Ledger is(after);
+  for (size_t i = 0; i < after.tenants.size(); ++i) {
+    const int tenant = static_cast<int>(i);
+    const Tenant& who = after.tenants[i];
+    int beyond = 0;
+    for (int type = 0; type < after.type_count(); ++type)
+      beyond += std::max(0, is.own(tenant, type) - who.quota.of(type));
+    if (beyond > who.quota.any) return ::testing::AssertionFailure() << who.name << " has more than its quota";
+    if (who.borrow_limit != kNoLimit && is.borrowed(tenant) > std::max(who.borrow_limit, was.borrowed(tenant)))
+      return ::testing::AssertionFailure() << who.name << " borrows more than its limit";
+  }
+  return ::testing::AssertionSuccess();
+}
+
+// Victims run on borrowed GPUs, of tenants that hold more than their quota (or asked to borrow), and may be taken from.
+::testing::AssertionResult fair_victims(const ClusterState& charged, const Decision& decision) {
+  std::set<int> seen;
+  Ledger all_own(charged);
+  for (const Job& job : charged.jobs) {
+    if (!job.running || job.charge == Charge::kOwn || job.tier == Tier::kBorrow) continue;
+    all_own.add(job.tenant, charged.type_held(job), job.gpus(), Charge::kOwn);
+  }
+  for (const Reclaim& reclaim : decision.reclaims) {
+    for (const Victim& victim : reclaim.set.victims) {
+      const Job& job = charged.jobs[victim.job];
+      const bool over = !all_own.fits_own(job.tenant, charged.type_held(job), 0);
+      const bool old_enough = charged.now_s - job.start_s >= job.min_run_s;
+      if (!job.running || job.charge != Charge::kBorrowed || !job.pausable || !old_enough)
+        return ::testing::AssertionFailure() << "job " << job.id << " may not be taken from";
+      if (job.tier != Tier::kBorrow && !over)
+        return ::testing::AssertionFailure() << "the tenant of job " << job.id << " is within its quota";
+      if (!seen.insert(victim.job).second)
+        return ::testing::AssertionFailure() << "job " << job.id << " is asked twice";
+      if (victim.learners_left != 0 && victim.learners_left < job.min_learners)
+        return ::testing::AssertionFailure() << "job " << job.id << " would be too small";
+    }
+  }
+  return ::testing::AssertionSuccess();
+}
+
+// When the victims have gone, all claimants fit at their places at once.
+::testing::AssertionResult claimants_fit(const ClusterState& started, const Decision& decision) {
+  ClusterState then = started;
+  Decision only_reclaims;
+  only_reclaims.reclaims = decision.reclaims;
+  carry_out(&then, only_reclaims, true);
+  FreeGpus free(then);
+  for (const Reclaim& reclaim : decision.reclaims) {
+    const Job& job = then.jobs[reclaim.claimant];
+    int learners = 0;
+    for (const Part& part : reclaim.parts) {
+      free.add(part.node, -part.learners * job.gpus_per_learner);
+      learners += part.learners;
+      if (free.on(part.node) < 0)
+        return ::testing::AssertionFailure() << "job " << job.id << " does not fit on node " << part.node;
+    }
+    if (learners != job.min_learners) return ::testing::AssertionFailure() << "job " << job.id << " is not whole";
+  }
+  return ::testing::AssertionSuccess();
+}
+
+// No job waits that could run on what stays free, unless something is kept for an older claim.
+::testing::AssertionResult nothing_idles(const ClusterState& started, const Decision& decision) {
+  for (const Waiting& waiting : decision.waiting) {
+    if (waiting.kept_for) return ::testing::AssertionSuccess();
+  }
+  const FreeGpus free(started);
+  const Ledger ledger(started);
+  for (const Waiting& waiting : decision.waiting) {
+    const Job& job = started.jobs[waiting.job];
+    const int gpus = job.min_learners * job.gpus_per_learner;
+    for (int type = 0; type < started.type_count(); ++type) {
+      if (!may_use(job, type) || free.slots(type, job.gpus_per_learner) < job.min_learners) continue;
+      const bool own = job.tier != Tier::kBorrow && ledger.fits_own(job.tenant, type, gpus);
+      const bool lent = job.tier != Tier::kGuaranteed && ledger.within_borrow_limit(job.tenant, gpus) &&
+                        ledger.lendable(job.tenant, type, gpus);
+      if (own || lent) return ::testing::AssertionFailure() << "job " << job.id << " waits though it could run";
+    }
+  }
+  return ::testing::AssertionSuccess();
+}
+
+// A claim within quota runs, or gets what others borrow, now or when their minimum run time is over; it waits only if
+// even all borrowers together hold no place for it.
+::testing::AssertionResult guarantees_kept(const ClusterState& started, const Decision& decision) {
+  for (const Waiting& waiting : decision.waiting) {
+    if (waiting.kept_for) return ::testing::AssertionSuccess();
+  }
+  ClusterState without = started;
+  for (Job& job : without.jobs) {
+    if (job.running && job.charge == Charge::kBorrowed && job.pausable) {
+      job.running = false;
+      job.parts.clear();
+    }
+  }
+  const FreeGpus free(without);
+  const Ledger ledger(started);
+  for (const Waiting& waiting : decision.waiting) {
+    const Job& job = started.jobs[waiting.job];
+    if (job.tier == Tier::kBorrow) continue;
+    for (int type = 0; type < started.type_count(); ++type) {
+      if (!may_use(job, type) || !ledger.fits_own(job.tenant, type, job.min_learners * job.gpus_per_learner)) continue;
+      // What started just now on borrowed GPUs started because no claim wanted its place; what it took counts as
+      // theirs.
+      if (free.slots(type, job.gpus_per_learner) >= job.min_learners)
+        return ::testing::AssertionFailure() << "job " << job.id << " is within quota, and borrowers hold its place";
+    }
+  }
+  return ::testing::AssertionSuccess();
+}
+
+bool same(const Decision& a, const Decision& b) {
+  if (a.starts.size() != b.starts.size() || a.reclaims.size() != b.reclaims.size() ||
+      a.moves.size() != b.moves.size() || a.waiting.size() != b.waiting.size())
+    return false;
+  for (size_t i = 0; i < a.starts.size(); ++i) {
+    if (a.starts[i].job != b.starts[i].job || !(a.starts[i].parts == b.starts[i].parts)) return false;
+  }
+  for (size_t i = 0; i < a.reclaims.size(); ++i) {
+    if (a.reclaims[i].claimant != b.reclaims[i].claimant || !(a.reclaims[i].parts == b.reclaims[i].parts) ||
+        a.reclaims[i].set.victims.size() != b.reclaims[i].set.victims.size())
+      return false;
+  }
+  return true;
+}
+
+// Every pending job is mentioned once: it starts or waits.
+bool all_answered(const ClusterState& state, const Decision& decision) {
+  std::multiset<int> answered;
+  for (const Start& start : decision.starts) answered.insert(start.job);
+  for (const Waiting& waiting : decision.waiting) answered.insert(waiting.job);
+  std::multiset<int> pending;
+  for (size_t i = 0; i < state.jobs.size(); ++i) {
+    if (!state.jobs[i].running) pending.insert(static_cast<int>(i));
+  }
+  return answered == pending;
+}
+
+TEST(PolicyInvariants, hold_for_every_decision_on_a_hundred_thousand_random_clusters) {
+  int starts = 0;
+  int victims = 0;
+  int shrunk = 0;
+  int moves = 0;
+  for (int seed = 0; seed < kStates; ++seed) {
+    Dice dice(static_cast<uint64_t>(seed));
+    const ClusterState state = random_state(&dice);
+    ASSERT_TRUE(sound(state)) << "the state of seed " << seed << " is no state";
+    const Decision decision = decide(state);
+    ASSERT_TRUE(all_answered(state, decision)) << "seed " << seed;
+    ASSERT_TRUE(same(decision, decide(state))) << "seed " << seed << ": decided differently the second time";
+    ClusterState charged = state;
+    Decision only_moves;
+    only_moves.moves = decision.moves;
+    carry_out(&charged, only_moves, false);
+    ASSERT_TRUE(charge(charged).empty()) << "seed " << seed << ": charging twice moves something";
+    ClusterState started = state;
+    carry_out(&started, decision, false);
+    ASSERT_TRUE(sound(started)) << "seed " << seed;
+    ASSERT_TRUE(within_limits(charged, started)) << "seed " << seed;
+    ASSERT_TRUE(fair_victims(charged, decision)) << "seed " << seed;
+    ASSERT_TRUE(claimants_fit(started, decision)) << "seed " << seed;
+    ASSERT_TRUE(nothing_idles(started, decision)) << "seed " << seed;
+    ASSERT_TRUE(guarantees_kept(started, decision)) << "seed " << seed;
+    starts += static_cast<int>(decision.starts.size());
+    moves += static_cast<int>(decision.moves.size());
+    for (const Reclaim& reclaim : decision.reclaims) {
+      for (const Victim& victim : reclaim.set.victims) (victim.learners_left > 0 ? shrunk : victims)++;
+    }
+  }
+  // The states are such that everything happens often.
+  EXPECT_GT(starts, kStates / 2);
+  EXPECT_GT(victims, kStates / 50);
+  EXPECT_GT(shrunk, kStates / 1000);
+  EXPECT_GT(moves, kStates / 50);
+}
+
+// With nothing new, deciding and carrying out comes to rest, and on the way nobody takes back from who took from it.
+TEST(PolicyInvariants, jobs_do_not_take_from_one_another_in_turn) {
+  for (int seed = 0; seed < kStates / 2; ++seed) {
+    Dice dice(static_cast<uint64_t>(seed) + 1'000'000);
+    ClusterState state = random_state(&dice);
+    std::set<std::pair<int, int>> took;
+    int round = 0;
+    for (; round < kMostRounds; ++round) {
+      const Decision decision = decide(state);
+      if (decision.moves.empty() && decision.starts.empty() && decision.reclaims.empty()) break;
+      for (const Reclaim& reclaim : decision.reclaims) {
+        for (const Victim& victim : reclaim.set.victims) {
+          ASSERT_FALSE(took.count({victim.job, reclaim.claimant})) << "seed " << seed;
+          took.insert({reclaim.claimant, victim.job});
+        }
+      }
+      carry_out(&state, decision, true);
+    }
+    ASSERT_LT(round, kMostRounds) << "seed " << seed << " never comes to rest";
+  }
+}
+
+// Victims that were asked and have not gone yet are not asked again, nor is anybody in their stead.
+TEST(PolicyInvariants, nobody_else_is_asked_while_victims_are_leaving) {
+  int asked = 0;
+  for (int seed = 0; seed < kStates / 2; ++seed) {
+    Dice dice(static_cast<uint64_t>(seed) + 2'000'000);
+    ClusterState state = random_state(&dice);
+    const Decision first = decide(state);
+    if (first.reclaims.empty()) continue;
+    carry_out(&state, first, false);
+    for (const Reclaim& reclaim : first.reclaims) {
+      for (const Victim& victim : reclaim.set.victims) {
+        state.jobs[victim.job].yields_to = state.jobs[reclaim.claimant].id;
+        state.jobs[victim.job].yields_until_learners = victim.learners_left;
+        ++asked;
+      }
+    }
+    ASSERT_TRUE(sound(state));
+    const Decision second = decide(state);
+    for (const Reclaim& again : second.reclaims) {
+      for (const Reclaim& reclaim : first.reclaims) ASSERT_NE(again.claimant, reclaim.claimant) << "seed " << seed;
+    }
+  }
+  EXPECT_GT(asked, kStates / 200);
+}
+
+ClusterState equal_tenants(Dice* dice, int* gang) {
+  *gang = 1 << dice->from(0, 2);
+  ClusterState state = testing::cluster(dice->from(1, 10), 8);
+  const int tenants = dice->from(2, 5);
+  for (int i = 0; i < tenants; ++i) testing::add_tenant(&state, "t" + std::to_string(i), 0);
+  const int jobs = static_cast<int>(state.nodes.size()) * 8 / *gang;
+  for (int i = 0; i < jobs * tenants; ++i) {
+    Job& job = testing::add_job(&state, i / jobs, 1, *gang);
+    job.submit_s = state.now_s - dice->from(0, 1000);
+  }
+  return state;
+}
+
+int given(const ClusterState& state, const Decision& decision, int tenant) {
+  int gpus = 0;
+  for (const Start& start : decision.starts) {
+    if (state.jobs[start.job].tenant == tenant) gpus += state.jobs[start.job].gpus_per_learner;
+  }
+  return gpus;
+}
+
+TEST(PolicyInvariants, equal_demand_gets_an_equal_share_within_one_gang) {
+  for (int seed = 0; seed < 2000; ++seed) {
+    Dice dice(static_cast<uint64_t>(seed));
+    int gang = 0;
+    const ClusterState state = equal_tenants(&dice, &gang);
+    const Decision decision = decide(state);
+    int least = 1 << 20;
+    int most = 0;
+    for (size_t i = 0; i < state.tenants.size(); ++i) {
+      const int gpus = given(state, decision, static_cast<int>(i));
+      least = std::min(least, gpus);
+      most = std::max(most, gpus);
+    }
+    ASSERT_LE(most - least, gang) << "seed " << seed;
+  }
+}
+
+TEST(PolicyInvariants, a_larger_weight_never_lowers_a_share) {
+  for (int seed = 0; seed < 2000; ++seed) {
+    Dice dice(static_cast<uint64_t>(seed));
+    int gang = 0;
+    ClusterState state = equal_tenants(&dice, &gang);
+    for (Tenant& tenant : state.tenants) {
+      tenant.weight = dice.from(1, 5);
+      tenant.recent_gpu_s = dice.from(0, 2'000'000);
+    }
+    const int before = given(state, decide(state), 0);
+    state.tenants[0].weight += dice.from(1, 5);
+    ASSERT_GE(given(state, decide(state), 0), before) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace dl::policy

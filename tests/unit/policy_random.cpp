@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/policy_support.h"
+
+namespace dl::policy::testing {
+namespace {
+
+void random_nodes(Dice* dice, ClusterState* state) {
+  const int types = dice->from(1, 2);
+  for (int i = 0; i < types; ++i) state->types.push_back(i == 0 ? "a100" : "k80");
+  const int nodes = dice->from(1, 8);
+  const int size = 1 << dice->from(0, 3);
+  for (int i = 0; i < nodes; ++i) {
+    Node node;
+    node.name = "n" + std::to_string(i);
+    node.type = dice->from(0, types - 1);
+    node.gpus = dice->one_in(5) ? dice->from(1, 8) : size;
+    node.leaf_switch = dice->from(0, 2);
+    node.usable = !dice->one_in(12);
+    state->nodes.push_back(node);
+  }
+}
+
+// Quotas that the nodes can keep: pieces of what each type has.
+void random_tenants(Dice* dice, ClusterState* state) {
+  const int tenants = dice->from(1, 4);
+  std::vector<int> left(state->types.size());
+  for (const Node& node : state->nodes) left[node.type] += node.gpus;
+  for (int i = 0; i < tenants; ++i) {
+    Tenant tenant;
+    tenant.name = "t" + std::to_string(i);
+    tenant.group = dice->from(kNobody, 1);
+    for (int& gpus : left) {
+      const int quota = dice->from(0, gpus);
+      gpus -= quota;
+      tenant.quota.by_type.push_back(quota);
+    }
+    if (dice->one_in(3)) {
+      const int any = dice->from(0, *std::min_element(left.begin(), left.end()));
+      tenant.quota.any = any;
+      for (int& gpus : left) gpus -= any;
+    }
+    if (dice->one_in(3)) {
+      tenant.lend = GpuCounts{};
+      for (const int quota : tenant.quota.by_type) tenant.lend->by_type.push_back(dice->from(0, quota));
+      tenant.lend->any = dice->from(0, tenant.quota.any);
+    }
+    if (dice->one_in(3)) tenant.borrow_limit = dice->from(0, 8);
+    tenant.weight = dice->one_in(6) ? 0 : dice->from(1, 4);
+    tenant.recent_gpu_s = dice->one_in(2) ? 0 : dice->from(0, 1'000'000);
+    state->tenants.push_back(tenant);
+  }
+}
+
+Job random_job(Dice* dice, const ClusterState& state, int64_t id) {
+  Job job;
+  job.id = id;
+  job.tenant = dice->from(0, static_cast<int>(state.tenants.size()) - 1);
+  job.tier = dice->one_in(8) ? Tier::kBorrow : dice->one_in(8) ? Tier::kGuaranteed : Tier::kAuto;
+  job.type = dice->one_in(3) ? kAnyType : dice->from(0, state.type_count() - 1);
+  job.gpus_per_learner = dice->one_in(2) ? 1 : 1 << dice->from(0, 3);
+  job.min_learners = dice->one_in(2) ? 1 : dice->from(1, 4);
+  job.max_learners = job.min_learners + (dice->one_in(4) ? dice->from(1, 3) : 0);
+  job.placement = dice->one_in(2) ? Placement::kPack : Placement::kSpread;
+  job.submit_s = state.now_s - dice->from(0, 5000);
+  job.restart_s = dice->from(0, 120);
+  job.min_run_s = dice->one_in(4) ? 600 : 0;
+  job.pausable = !dice->one_in(10);
+  return job;
+}
+
+}  // namespace
+
+ClusterState random_state(Dice* dice) {
+  ClusterState state;
+  state.now_s = 1'000'000;
+  random_nodes(dice, &state);
+  random_tenants(dice, &state);
+  const int running = dice->from(0, 10);
+  for (int i = 0; i < running; ++i) {
+    Job job = random_job(dice, state, i + 1);
+    const FreeGpus free(state);
+    const int type = job.type == kAnyType ? dice->from(0, state.type_count() - 1) : job.type;
+    const int learners = dice->from(job.min_learners, job.max_learners);
+    const auto parts = place(job.placement, free, type, job.gpus_per_learner, learners);
+    if (!parts) continue;
+    job.running = true;
+    job.parts = *parts;
+    job.start_s = state.now_s - dice->from(0, 2000);
+    job.checkpoint_s = dice->one_in(2) ? 0 : state.now_s - dice->from(0, 2000);
+    Ledger ledger(state);
+    const bool fits = ledger.fits_own(job.tenant, type, job.gpus());
+    if (job.tier == Tier::kGuaranteed && !fits) job.tier = Tier::kAuto;
+    // Charged as it should be, or not yet: a job has ended, a quota was changed.
+    job.charge = job.tier == Tier::kGuaranteed || (job.tier == Tier::kAuto && fits && !dice->one_in(4))
+                     ? Charge::kOwn
+                     : Charge::kBorrowed;
+    state.jobs.push_back(job);
+  }
+  const int pending = dice->from(0, 8);
+  for (int i = 0; i < pending; ++i) state.jobs.push_back(random_job(dice, state, running + i + 1));
+  return state;
+}
+
+}  // namespace dl::policy::testing

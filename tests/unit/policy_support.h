@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// States for the tests of the policy: small ones by hand, and random ones by the hundred thousand.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "slurm-plugin/policy/decide.h"
+#include "slurm-plugin/policy/placement.h"
+
+namespace dl::policy::testing {
+
+class Dice {
+ public:
+  explicit Dice(uint64_t seed) : engine_(seed * 0x9E3779B97F4A7C15U + 1) {}
+  int from(int low, int high) { return low + static_cast<int>(engine_() % static_cast<uint64_t>(high - low + 1)); }
+  bool one_in(int n) { return from(1, n) == 1; }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+// A cluster of `nodes` nodes with `gpus` GPUs of one type, `per_switch` nodes on a switch, and no tenants.
+inline ClusterState cluster(int nodes, int gpus, int per_switch = 4) {
+  ClusterState state;
+  state.now_s = 100'000;
+  state.types = {"a100"};
+  for (int i = 0; i < nodes; ++i) {
+    Node node;
+    node.name = "n" + std::to_string(i);
+    node.gpus = gpus;
+    node.leaf_switch = i / per_switch;
+    state.nodes.push_back(node);
+  }
+  return state;
+}
+
+inline Tenant& add_tenant(ClusterState* state, const std::string& name, int quota) {
+  Tenant tenant;
+  tenant.name = name;
+  tenant.quota.by_type = {quota};
+  state->tenants.push_back(tenant);
+  return state->tenants.back();
+}
+
+// A pending job; the caller changes what it wants. The reference is good until the next job.
+inline Job& add_job(ClusterState* state, int tenant, int learners, int gpus = 1) {
+  Job job;
+  job.id = static_cast<int64_t>(state->jobs.size()) + 1;
+  job.tenant = tenant;
+  job.type = 0;
+  job.min_learners = job.max_learners = learners;
+  job.gpus_per_learner = gpus;
+  job.submit_s = state->now_s - 1000 + job.id;
+  job.restart_s = 60;
+  state->jobs.push_back(job);
+  return state->jobs.back();
+}
+
+inline Job& add_running(ClusterState* state, int tenant, std::vector<Part> parts, Charge charge, int gpus = 1) {
+  Job& job = add_job(state, tenant, 1, gpus);
+  job.parts = std::move(parts);
+  job.min_learners = job.max_learners = job.learners();
+  job.running = true;
+  job.charge = charge;
+  job.start_s = state->now_s - 500;
+  return job;
+}
+
+// What a cluster looks like after the decision is carried out: moves, starts; with `reclaim` also victims that have
+// gone, their claimants in their places, and what they gave up back in the queue.
+inline void carry_out(ClusterState* state, const Decision& decision, bool reclaim) {
+  for (const Move& move : decision.moves) state->jobs[move.job].charge = move.to;
+  const auto run = [&](int index, Charge charge, const std::vector<Part>& parts) {
+    Job& job = state->jobs[index];
+    job.running = true;
+    job.charge = charge;
+    job.parts = parts;
+    job.start_s = job.checkpoint_s = state->now_s;
+  };
+  for (const Start& start : decision.starts) run(start.job, start.charge, start.parts);
+  if (!reclaim) return;
+  for (const Reclaim& reclaims : decision.reclaims) {
+    for (const Victim& victim : reclaims.set.victims) {
+      Job& job = state->jobs[victim.job];
+      job.parts = parts_after_shrink(job.parts, victim.learners_left);
+      job.running = victim.learners_left > 0;
+      if (job.running) job.start_s = state->now_s;
+    }
+  }
+}
+
+// A random state that passes check(), small enough for brute force: up to 8 nodes, 2 types, 4 tenants.
+ClusterState random_state(Dice* dice);
+
+}  // namespace dl::policy::testing

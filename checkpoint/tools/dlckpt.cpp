@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <exception>
 
-#include "checkpoint/tools/command.h"
+#include "checkpoint/tools/maintenance.h"
 
 int main(int argc, char** argv) {
   using namespace dl::ckpt::tool;
@@ -22,6 +22,10 @@ int main(int argc, char** argv) {
     add_diff(&app, &exit_code);
     add_export(&app, &exit_code);
     add_import(&app, &exit_code);
+    add_gc(&app, &exit_code);
+    add_pin(&app, &exit_code);
+    add_unpin(&app, &exit_code);
+    add_bench(&app, &exit_code);
     try {
       app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

@@ -40,6 +40,7 @@ bool bind(void* library, Engine* engine) {
     *reinterpret_cast<void**>(function) = ::dlsym(library, name);
     return *function != nullptr;
   };
+  find(&engine->wait, "dlckpt_wait");
   return find(&engine->open, "dlckpt_open") && find(&engine->open_error, "dlckpt_open_error") &&
          find(&engine->close, "dlckpt_close") && find(&engine->tensor, "dlckpt_tensor") &&
          find(&engine->save, "dlckpt_save") && find(&engine->restore, "dlckpt_restore") &&

@@ -18,6 +18,8 @@ struct Engine {
   decltype(&dlckpt_restore) restore = nullptr;
   decltype(&dlckpt_errmsg) errmsg = nullptr;
   decltype(&dlckpt_version) version = nullptr;
+  // Not in libraries whose saves are always durable when they return; then nullptr.
+  int (*wait)(dlckpt_ctx* ctx, double timeout_s, int64_t* durable_step) = nullptr;
   std::string path;  // where it was found
 };
 

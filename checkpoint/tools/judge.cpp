@@ -32,6 +32,7 @@ struct OpenFile {
 };
 
 std::vector<std::string> tensors_in(const Manifest& manifest, size_t file, const Extent& range) {
+  if (file >= manifest.files.size()) return {manifest.members[file - manifest.files.size()].name};
   std::vector<std::string> names;
   const auto touches = [&](uint64_t at, uint64_t bytes) {
     return bytes > 0 && at < range.end() && at + bytes > range.at;
@@ -69,19 +70,20 @@ void read_all_blocks(Io& io, const std::string& checkpoint, const std::vector<bo
   const Manifest& manifest = *verdict->manifest;
   std::vector<Task> tasks;
   uint64_t total = 0, done = 0;
-  for (size_t f = 0; f < manifest.files.size(); ++f) {
+  for (size_t f = 0; f < stored_count(manifest); ++f) {
     if (missing[f]) continue;
-    for (size_t b = 0; b < manifest.files[f].blocks.size(); ++b) tasks.push_back(Task{f, b});
-    total += manifest.files[f].size;
+    const StoredFile file = stored_file(manifest, f);
+    for (size_t b = 0; b < file.blocks->size(); ++b) tasks.push_back(Task{f, b});
+    total += file.size;
   }
   const size_t readers = std::max(kLeastReaders, worker_count());
   std::vector<OpenFile> open(readers);
   std::mutex mutex;
   const auto outcome = for_each_parallel(tasks.size(), readers, [&](size_t index, size_t reader) -> Status {
     const Task& task = tasks[index];
-    const FileRecord& record = manifest.files[task.file];
-    const Block& block = record.blocks[task.block];
-    const std::string path = checkpoint + "/" + record.name();
+    const StoredFile file = stored_file(manifest, task.file);
+    const Block& block = (*file.blocks)[task.block];
+    const std::string path = checkpoint + "/" + file.name;
     const auto checked = check_block(io, path, task.file, block, &open[reader]);
     const std::lock_guard<std::mutex> lock(mutex);
     if (!checked)
@@ -100,6 +102,19 @@ void read_all_blocks(Io& io, const std::string& checkpoint, const std::vector<bo
 
 }  // namespace
 
+size_t stored_count(const Manifest& manifest) {
+  return manifest.files.size() + manifest.members.size();
+}
+
+StoredFile stored_file(const Manifest& manifest, size_t index) {
+  if (index < manifest.files.size()) {
+    const FileRecord& record = manifest.files[index];
+    return StoredFile{record.name(), record.size, &record.blocks, &record};
+  }
+  const MemberRecord& member = manifest.members[index - manifest.files.size()];
+  return StoredFile{member.file, member.size, &member.blocks, nullptr};
+}
+
 Status read_block(File* file, const Block& block, std::vector<unsigned char>* buffer) {
   if (buffer->size() < block.length) buffer->resize(block.length);
   DL_TRY(file->read_all(buffer->data(), block.length, block.at));
@@ -116,19 +131,22 @@ Verdict judge(Io& io, const std::string& dir, const CheckpointName& name, Depth 
   }
   verdict.manifest = *std::move(manifest);
   const std::string checkpoint = checkpoint_path(dir, name);
-  std::vector<bool> missing(verdict.manifest->files.size());
-  for (size_t f = 0; f < verdict.manifest->files.size(); ++f) {
-    const auto file = DataFile::open(io, checkpoint, *verdict.manifest, f);
-    if (file) continue;
-    const FileRecord& record = verdict.manifest->files[f];
-    const std::string path = checkpoint + "/" + record.name();
+  const Manifest& known = *verdict.manifest;
+  std::vector<bool> missing(stored_count(known));
+  for (size_t f = 0; f < missing.size(); ++f) {
+    const StoredFile file = stored_file(known, f);
+    const std::string path = checkpoint + "/" + file.name;
     Io::Info info;
     missing[f] = io.stat(path, &info) < 0 || !info.regular;
     if (missing[f]) {
       verdict.damage.push_back(
-          Damage{f, Damage::kWholeFile, "it is missing", tensors_in(*verdict.manifest, f, Extent{0, record.size})});
-    } else {
-      verdict.damage.push_back(Damage{f, Damage::kWholeFile, shorten(file.error().text, path), {}});
+          Damage{f, Damage::kWholeFile, "it is missing", tensors_in(known, f, Extent{0, file.size})});
+    } else if (info.size != file.size) {
+      verdict.damage.push_back(
+          Damage{f, Damage::kWholeFile, fmt::format("it has {} bytes instead of {}", info.size, file.size), {}});
+    } else if (file.record) {
+      const auto opened = DataFile::open(io, checkpoint, known, f);
+      if (!opened) verdict.damage.push_back(Damage{f, Damage::kWholeFile, shorten(opened.error().text, path), {}});
     }
   }
   if (depth == Depth::kFull) read_all_blocks(io, checkpoint, missing, meter, &verdict);
@@ -170,11 +188,11 @@ Result<std::vector<NonFiniteTensor>> find_non_finite(Io& io, const std::string& 
 }
 
 std::string describe(const Manifest& manifest, const Damage& damage) {
-  const FileRecord& record = manifest.files[damage.file];
+  const StoredFile file = stored_file(manifest, damage.file);
   const bool whole = damage.block == Damage::kWholeFile;
-  std::string text = record.name();
+  std::string text = file.name;
   if (!whole) {
-    const Block& block = record.blocks[damage.block];
+    const Block& block = (*file.blocks)[damage.block];
     text += fmt::format(", bytes {} to {}", block.at, block.end() - 1);
   }
   text += ": " + damage.reason;

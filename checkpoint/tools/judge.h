@@ -13,9 +13,19 @@
 
 namespace dl::ckpt::tool {
 
+// A data file or, behind these, a member (a file of the program's own): what both have.
+struct StoredFile {
+  std::string name;
+  uint64_t size = 0;
+  const std::vector<Block>* blocks = nullptr;  // in the manifest
+  const FileRecord* record = nullptr;          // of a data file; nullptr for a member
+};
+size_t stored_count(const Manifest& manifest);
+StoredFile stored_file(const Manifest& manifest, size_t index);
+
 struct Damage {
   static constexpr size_t kWholeFile = SIZE_MAX;
-  size_t file = 0;                   // index into Manifest::files
+  size_t file = 0;                   // for stored_file()
   size_t block = kWholeFile;         // index into its blocks
   std::string reason;                // "its checksum is wrong"
   std::vector<std::string> tensors;  // names of tensors and blobs that lie in it; empty: only metadata of HDF5

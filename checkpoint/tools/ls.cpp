@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "checkpoint/retention/retire.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/lease.h"
 #include "checkpoint/tools/command.h"
@@ -16,6 +17,7 @@ struct Row {
   std::string name, state, reason;
   int64_t step = 0;
   std::optional<Manifest> manifest;
+  bool pinned = false;
 };
 
 // Attempts by name, sorted; a running save is among them.
@@ -33,21 +35,23 @@ Result<std::vector<std::string>> unfinished(const std::string& dir) {
 Json to_json(const Row& row) {
   Json json{{"name", row.name}, {"step", row.step}, {"state", row.state}};
   if (!row.reason.empty()) json["reason"] = row.reason;
+  if (row.state != "unfinished") json["pinned"] = row.pinned;
   if (row.manifest) {
     json["created_ms"] = row.manifest->created_ms;
     json["bytes"] = row.manifest->total_bytes();
     json["ranks"] = row.manifest->world_size;
+    if (!row.manifest->metrics.empty()) json["metrics"] = row.manifest->metrics;
   }
   return json;
 }
 
 void print_table(const std::vector<Row>& rows) {
-  print_line(fmt::format("{:>12}  {:19}  {:>9}  {:>5}  {:10}  {}", "STEP", "TIME", "SIZE", "RANKS", "STATE", "NAME"));
+  print_line(fmt::format("{:>12}  {:19}  {:>9}  {:>5}  {:17}  {}", "STEP", "TIME", "SIZE", "RANKS", "STATE", "NAME"));
   for (const Row& row : rows) {
     const Manifest* m = row.manifest ? &*row.manifest : nullptr;
-    print_line(fmt::format("{:>12}  {:19}  {:>9}  {:>5}  {:10}  {}", row.step, m ? format_time(m->created_ms) : "-",
-                           m ? format_bytes(m->total_bytes()) : "-", m ? std::to_string(m->world_size) : "-", row.state,
-                           row.name));
+    print_line(fmt::format("{:>12}  {:19}  {:>9}  {:>5}  {:17}  {}", row.step, m ? format_time(m->created_ms) : "-",
+                           m ? format_bytes(m->total_bytes()) : "-", m ? std::to_string(m->world_size) : "-",
+                           row.pinned ? row.state + ", pinned" : row.state, row.name));
   }
   for (const Row& row : rows)
     if (!row.reason.empty()) complain(row.reason);
@@ -65,7 +69,8 @@ int run(const std::string& path, bool json) {
   bool damaged = false;
   for (const CheckpointName& name : *names) {
     if (target.only && name.save_id != target.only->save_id) continue;
-    Row row{format_checkpoint_name(name), "committed", "", name.step, std::nullopt};
+    Row row{format_checkpoint_name(name),           "committed", "", name.step, std::nullopt,
+            is_pinned(posix_io(), target.dir, name)};
     auto manifest = inspect(target.dir, name);
     if (manifest) {
       row.manifest = *std::move(manifest);
@@ -79,7 +84,7 @@ int run(const std::string& path, bool json) {
   if (!target.only) {
     for (const std::string& attempt : *attempts) {
       const auto name = parse_checkpoint_name(attempt.substr(std::string(kTemporaryPrefix).size()));
-      rows.push_back(Row{attempt, "unfinished", "", name->step, std::nullopt});
+      rows.push_back(Row{attempt, "unfinished", "", name->step, std::nullopt, false});
     }
   }
   if (json) {

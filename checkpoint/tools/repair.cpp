@@ -50,26 +50,31 @@ std::string made_user_block(const Manifest& manifest, const FileRecord& record) 
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
-Status write_file(File* out, const Manifest& manifest, const FileRecord& record, std::vector<File>* copies) {
+// What a data file has besides its blocks.
+Status write_frame(File* out, const Manifest& manifest, const FileRecord& record, std::vector<File>* copies) {
   std::string user_block;
   for (File& copy : *copies)
     if (auto bytes = good_user_block(&copy, manifest, record); bytes && user_block.empty())
       user_block = *std::move(bytes);
   if (user_block.empty()) user_block = made_user_block(manifest, record);
-  DL_TRY(out->reserve(record.size));
   DL_TRY(out->write_all(user_block.data(), user_block.size(), 0));
   // The table follows from the manifest; the spare rows behind it are zeros, as the space reserved is.
   const std::string table = encode_table(record.blocks);
-  DL_TRY(out->write_all(table.data(), table.size(), record.table.at));
+  return out->write_all(table.data(), table.size(), record.table.at);
+}
+
+Status write_file(File* out, const Manifest& manifest, const StoredFile& file, std::vector<File>* copies) {
+  DL_TRY(out->reserve(file.size));
+  if (file.record) DL_TRY(write_frame(out, manifest, *file.record, copies));
   std::vector<unsigned char> buffer;
-  for (const Block& block : record.blocks) {
+  for (const Block& block : *file.blocks) {
     bool good = false;
     for (File& copy : *copies) {
       good = read_block(&copy, block, &buffer).has_value();
       if (good) break;
     }
     if (!good)
-      return Error{Errc::kCorrupt, record.name() + ": bytes " + std::to_string(block.at) + " to " +
+      return Error{Errc::kCorrupt, file.name + ": bytes " + std::to_string(block.at) + " to " +
                                        std::to_string(block.end() - 1) + " are damaged in both copies"};
     DL_TRY(out->write_all(buffer.data(), block.length, block.at));
   }
@@ -77,12 +82,12 @@ Status write_file(File* out, const Manifest& manifest, const FileRecord& record,
 }
 
 Status repair_file(Io& io, const std::string& checkpoint, const std::string& copy, const Manifest& manifest,
-                   const FileRecord& record) {
+                   const StoredFile& stored) {
   std::vector<File> copies;
   for (const std::string& from : {checkpoint, copy})
-    if (auto file = open_if_there(io, from + "/" + record.name())) copies.push_back(*std::move(file));
-  DL_TRY_ASSIGN(OutputFile out, OutputFile::create(io, checkpoint + "/" + record.name(), /*replace=*/true));
-  DL_TRY(write_file(&out.file(), manifest, record, &copies));
+    if (auto file = open_if_there(io, from + "/" + stored.name)) copies.push_back(*std::move(file));
+  DL_TRY_ASSIGN(OutputFile out, OutputFile::create(io, checkpoint + "/" + stored.name, /*replace=*/true));
+  DL_TRY(write_file(&out.file(), manifest, stored, &copies));
   DL_TRY(out.sync());
   return out.publish();
 }
@@ -132,9 +137,9 @@ Result<std::vector<std::string>> repair(Io& io, const std::string& dir, const Ch
   for (const Damage& damage : judged.damage) bad.insert(damage.file);
   Status outcome;
   for (const size_t index : bad) {
-    const FileRecord& record = judged.manifest->files[index];
-    auto done = repair_file(io, checkpoint, copy, *judged.manifest, record);
-    if (done) mended.push_back(record.name());
+    const StoredFile stored = stored_file(*judged.manifest, index);
+    auto done = repair_file(io, checkpoint, copy, *judged.manifest, stored);
+    if (done) mended.push_back(stored.name);
     if (!done && outcome) outcome = std::move(done);
   }
   if (!outcome) return std::move(outcome).error();

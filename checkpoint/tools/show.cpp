@@ -2,11 +2,10 @@
 // dlckpt show: what a checkpoint holds, and where the bytes are.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <map>
-
+#include "checkpoint/retention/retire.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/tools/command.h"
+#include "checkpoint/tools/size_tree.h"
 #include "launcher/common/parse.h"
 
 namespace dl::ckpt::tool {
@@ -16,39 +15,8 @@ struct Options {
   std::string path;
   std::optional<int64_t> step;
   bool json = false, tensors = false;
-  int depth = 1;
+  int depth = 2;
 };
-
-struct Group {
-  uint64_t bytes = 0;
-  size_t tensors = 0, blobs = 0;
-};
-
-// The first `depth` parts of a path.
-std::string group_of(const std::string& path, int depth) {
-  size_t at = 0;
-  for (int i = 0; i < depth; ++i) {
-    at = path.find('/', at);
-    if (at == std::string::npos) return path;
-    ++at;
-  }
-  return path.substr(0, at);
-}
-
-std::map<std::string, Group> group_sizes(const Manifest& manifest, int depth) {
-  std::map<std::string, Group> groups;
-  for (const TensorRecord& tensor : manifest.tensors) {
-    Group& group = groups[group_of(tensor.path, depth)];
-    group.bytes += tensor.bytes();
-    ++group.tensors;
-  }
-  for (const BlobRecord& blob : manifest.blobs) {
-    Group& group = groups[group_of(blob.path, depth)];
-    group.bytes += blob.size;
-    ++group.blobs;
-  }
-  return groups;
-}
 
 Json to_json(const Manifest& manifest, const Options& options) {
   Json json{{"name", format_checkpoint_name(manifest.name)},
@@ -59,9 +27,16 @@ Json to_json(const Manifest& manifest, const Options& options) {
             {"writer", manifest.writer},
             {"run_id", manifest.run_id},
             {"bytes", manifest.total_bytes()}};
+  if (!manifest.metrics.empty()) json["metrics"] = manifest.metrics;
   Json groups = Json::array();
-  for (const auto& [name, group] : group_sizes(manifest, options.depth))
-    groups.push_back({{"group", name}, {"bytes", group.bytes}, {"tensors", group.tensors}, {"blobs", group.blobs}});
+  for (const SizeGroup& group : size_tree(manifest, options.depth))
+    groups.push_back({{"group", group.name},
+                      {"level", group.level},
+                      {"bytes", group.bytes},
+                      {"tensors", group.tensors},
+                      {"blobs", group.blobs},
+                      {"members", group.members},
+                      {"dtypes", group.dtypes}});
   json["groups"] = std::move(groups);
   Json tensors = Json::array();
   for (const TensorRecord& tensor : manifest.tensors)
@@ -77,35 +52,40 @@ Json to_json(const Manifest& manifest, const Options& options) {
     blobs.push_back({{"path", blob.path}, {"rank", blob.rank}, {"bytes", blob.size}});
   json["blobs"] = std::move(blobs);
   Json files = Json::array();
-  for (const FileRecord& file : manifest.files) files.push_back({{"name", file.name()}, {"bytes", file.size}});
+  for (const FileRecord& file : manifest.files) {
+    Json row{{"name", file.name()}, {"bytes", file.size}};
+    if (file.origin) row["origin"] = format_checkpoint_name(*file.origin);
+    files.push_back(std::move(row));
+  }
   json["files"] = std::move(files);
+  Json members = Json::array();
+  for (const MemberRecord& member : manifest.members)
+    members.push_back({{"name", member.name}, {"rank", member.rank}, {"file", member.file}, {"bytes", member.size}});
+  json["members"] = std::move(members);
   return json;
 }
 
-void print_groups(const Manifest& manifest, int depth) {
-  const auto groups = group_sizes(manifest, depth);
-  uint64_t total = 0, largest = 1;
-  size_t width = 5;
-  for (const auto& [name, group] : groups) {
-    total += group.bytes;
-    largest = std::max(largest, group.bytes);
-    width = std::max(width, std::min<size_t>(printable(name, 60).size(), 60));
+// Metrics, the pin, and files that earlier saves wrote; each only where there is any.
+void print_extras(const Manifest& manifest, bool pinned) {
+  if (!manifest.metrics.empty()) {
+    std::string text;
+    for (const auto& [name, value] : manifest.metrics)
+      text += fmt::format("{}{} {:.6g}", text.empty() ? "" : ", ", printable(name), value);
+    print_line("  metrics: " + text);
   }
-  std::vector<std::pair<std::string, Group>> sorted(groups.begin(), groups.end());
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
-  print_line("");
-  for (const auto& [name, group] : sorted) {
-    constexpr uint64_t kWidth = 30;
-    const double share = total ? 100.0 * static_cast<double>(group.bytes) / static_cast<double>(total) : 0;
-    const auto length = static_cast<size_t>(static_cast<double>(group.bytes) / static_cast<double>(largest) * kWidth);
-    std::string count;
-    if (group.tensors) count += fmt::format("{} tensor{}", group.tensors, group.tensors == 1 ? "" : "s");
-    if (group.blobs)
-      count += fmt::format("{}{} blob{}", count.empty() ? "" : ", ", group.blobs, group.blobs == 1 ? "" : "s");
-    print_line(fmt::format("  {:{}}  {:>9}  {:5.1f}%  {:30}  {}", printable(name, 60), width, format_bytes(group.bytes),
-                           share, std::string(length, '#'), count));
+  if (pinned) print_line("  pinned: retention leaves it alone");
+  uint64_t bytes = 0;
+  size_t count = 0;
+  std::optional<CheckpointName> oldest;
+  for (const FileRecord& file : manifest.files) {
+    if (!file.origin) continue;
+    bytes += file.size;
+    ++count;
+    if (!oldest || file.origin->save_id < oldest->save_id) oldest = file.origin;
   }
+  if (count > 0)
+    print_line(fmt::format("  unchanged: {} in {} file{} written by earlier saves, the first at train step {}",
+                           format_bytes(bytes), count, count == 1 ? "" : "s", oldest->step));
 }
 
 void print_tensors(const Manifest& manifest) {
@@ -119,6 +99,10 @@ void print_tensors(const Manifest& manifest) {
   for (const BlobRecord& blob : manifest.blobs)
     print_line(fmt::format("  {:>9}  {:13}  {:20}  {}", format_bytes(blob.size), "blob",
                            blob.rank < 0 ? "all ranks" : fmt::format("rank {}", blob.rank), printable(blob.path, 200)));
+  for (const MemberRecord& member : manifest.members)
+    print_line(fmt::format("  {:>9}  {:13}  {:20}  {}", format_bytes(member.size), "file",
+                           member.rank < 0 ? "all ranks" : fmt::format("rank {}", member.rank),
+                           printable(member.name, 200)));
 }
 
 int run(const Options& options) {
@@ -143,7 +127,10 @@ int run(const Options& options) {
                   manifest->world_size, manifest->world_size == 1 ? "" : "s", format_bytes(manifest->total_bytes()),
                   manifest->files.size(), manifest->files.size() == 1 ? "" : "s", manifest->tensors.size(),
                   manifest->blobs.size(), printable(manifest->writer), printable(manifest->run_id)));
-  print_groups(*manifest, options.depth);
+  print_extras(*manifest, is_pinned(posix_io(), target.dir, manifest->name));
+  print_line("");
+  for (const std::string& line : draw(size_tree(*manifest, options.depth), terminal_width(), terminal_has_unicode()))
+    print_line(line);
   if (options.tensors) print_tensors(*manifest);
   return kOk;
 }
@@ -156,8 +143,10 @@ void add_show(CLI::App* app, int* exit_code) {
   command->add_option("PATH", options->path, "Checkpoint directory (its newest is shown), or one checkpoint in it")
       ->required();
   command->add_option("--step", options->step, "The checkpoint of this train step")->check(CLI::NonNegativeNumber);
-  command->add_option("--depth", options->depth, "Parts of the names that make a group")->check(CLI::Range(1, 100));
-  command->add_flag("-t,--tensors", options->tensors, "List every tensor and blob");
+  command->add_option("--depth", options->depth, "Parts of the names, ending at / or ., that make groups")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100));
+  command->add_flag("-t,--tensors", options->tensors, "List every tensor, blob and file");
   command->add_flag("--json", options->json, "Print one object");
   command->callback([=] { *exit_code = run(*options); });
 }

@@ -24,11 +24,11 @@ Meter meter_of(ProgressBar* bar) {
 Json damage_json(const Manifest& manifest, const std::vector<Damage>& damage) {
   Json list = Json::array();
   for (const Damage& item : damage) {
-    const FileRecord& file = manifest.files[item.file];
-    Json row{{"file", file.name()}};
+    const StoredFile file = stored_file(manifest, item.file);
+    Json row{{"file", file.name}};
     if (item.block != Damage::kWholeFile) {
-      row["at"] = file.blocks[item.block].at;
-      row["bytes"] = file.blocks[item.block].length;
+      row["at"] = (*file.blocks)[item.block].at;
+      row["bytes"] = (*file.blocks)[item.block].length;
     }
     row["reason"] = item.reason;
     row["tensors"] = item.tensors;
@@ -55,8 +55,8 @@ class Verification {
     } else {
       if (!options_.json && !options_.quiet)
         print_line(fmt::format("{}: {}, {} in {} file{}", title_, options_.quick ? "looks sound" : "verified",
-                               format_bytes(verdict.manifest->total_bytes()), verdict.manifest->files.size(),
-                               verdict.manifest->files.size() == 1 ? "" : "s"));
+                               format_bytes(verdict.manifest->total_bytes()), stored_count(*verdict.manifest),
+                               stored_count(*verdict.manifest) == 1 ? "" : "s"));
       if (options_.deep) look_at_values(*verdict.manifest, &row);
     }
     if (verdict.manifest) row["damage"] = damage_json(*verdict.manifest, verdict.damage);

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// dlckpt pin, unpin: a file PINNED in a checkpoint keeps it from being retired, by a job as by dlckpt gc.
+#include "checkpoint/retention/retire.h"
+#include "checkpoint/tools/maintenance.h"
+
+namespace dl::ckpt::tool {
+namespace {
+
+struct Options {
+  std::string path, note;
+  std::optional<int64_t> step;
+  bool json = false;
+};
+
+int run(const Options& options, bool pinned) {
+  const Target target = resolve_target(options.path);
+  auto names = select_checkpoints(target, options.step);
+  if (!names) {
+    complain(names.error().text);
+    return kNothing;
+  }
+  const CheckpointName& name = names->front();
+  const std::string title = format_checkpoint_name(name);
+  const auto done = pinned ? pin(posix_io(), target.dir, name, options.note) : unpin(posix_io(), target.dir, name);
+  if (!done) {
+    complain(done.error().text);
+    return kNothing;
+  }
+  // Keeping what cannot be read would be a false comfort; and a job may have removed it a moment before.
+  const auto manifest = pinned ? inspect(target.dir, name) : Result<Manifest>(Manifest{});
+  if (!manifest) {
+    complain(title + ": pinned, but damaged: " + manifest.error().text);
+    return kDamaged;
+  }
+  if (options.json) {
+    print_json(Json{{"dir", target.dir}, {"name", title}, {"step", name.step}, {"pinned", pinned}});
+  } else {
+    print_line(title + (pinned ? ": pinned" : ": not pinned any more"));
+  }
+  return kOk;
+}
+
+void add(CLI::App* app, int* exit_code, bool pinned) {
+  auto* command = app->add_subcommand(pinned ? "pin" : "unpin", pinned ? "Keep a checkpoint whatever retention says"
+                                                                       : "Let retention have a checkpoint again");
+  auto options = std::make_shared<Options>();
+  command->add_option("PATH", options->path, "One checkpoint, or a checkpoint directory (its newest)")->required();
+  command->add_option("--step", options->step, "The checkpoint of this train step")->check(CLI::NonNegativeNumber);
+  if (pinned) command->add_option("--note", options->note, "Why, for whoever finds the file PINNED");
+  command->add_flag("--json", options->json, "Print one object");
+  command->callback([=] { *exit_code = run(*options, pinned); });
+}
+
+}  // namespace
+
+void add_pin(CLI::App* app, int* exit_code) {
+  add(app, exit_code, true);
+}
+
+void add_unpin(CLI::App* app, int* exit_code) {
+  add(app, exit_code, false);
+}
+
+}  // namespace dl::ckpt::tool

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "checkpoint/retention/retire.h"
-#include "checkpoint_support.h"
+#include "tests/unit/checkpoint_support.h"
 
 namespace dl::ckpt::test {
 namespace {

@@ -329,7 +329,11 @@ class FileGroup final : public Group {
 
 }  // namespace
 
+// "ID\nNAME" is a second group of the run ID. Its folder begins with the first one's name, by which whoever removes the
+// folders of other runs knows it.
 std::string run_folder(const std::string& run_id) {
+  const size_t line = run_id.find('\n');
+  if (line != std::string::npos) return run_folder(run_id.substr(0, line)) + "-" + run_id.substr(line + 1);
   return kRunPrefix + to_hex(hash_bytes(run_id.data(), run_id.size())).substr(0, 16);
 }
 

@@ -56,7 +56,7 @@ Status Context::save(int64_t step, unsigned flags, std::string* note) {
 Result<bool> Context::busy_anywhere() {
   if (settings_.world_size == 1) return background_.busy();
   if (!skip_group_)
-    skip_group_ = make_file_group(io_, settings_.dir, settings_.run_id + " skip", settings_.rank, settings_.world_size,
+    skip_group_ = make_file_group(io_, settings_.dir, settings_.run_id + "\nskip", settings_.rank, settings_.world_size,
                                   settings_.timeout_s);
   skip_group_->start();
   DL_TRY_ASSIGN(const std::string answer, skip_group_->broadcast(background_.busy() ? "busy" : "idle", 1));

@@ -101,7 +101,9 @@ Status collect_garbage(Io& io, const std::string& dir, const std::string& own_ru
   DL_TRY_ASSIGN(const std::vector<std::string> entries, list_directory(io, dir));
   bool renames_are_durable = false;
   for (const std::string& entry : entries) {
-    const bool left_over = starts_with(entry, kTemporaryPrefix) || (starts_with(entry, kRunPrefix) && entry != own_run);
+    // Other ranks may be there already, and in a second folder whose name begins with that of the first.
+    const bool own = !own_run.empty() && starts_with(entry, own_run);
+    const bool left_over = starts_with(entry, kTemporaryPrefix) || (starts_with(entry, kRunPrefix) && !own);
     if (!left_over) continue;
     const std::string path = dir + "/" + entry;
     const int rc = io.unlink(path);

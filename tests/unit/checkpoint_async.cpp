@@ -169,6 +169,18 @@ TEST(CheckpointAsync, SkippingIsTheSameOnAllRanks) {
   EXPECT_GT(saved, 0);
 }
 
+TEST(CheckpointAsync, RanksThatSkipBeforeRankZeroHasOpenedKeepTheirFolder) {
+  const TempDir dir;
+  const std::string own = run_folder("test");
+  for (const std::string& name : {own, own + "-skip", run_folder("other"), run_folder("other") + "-skip"})
+    std::filesystem::create_directories(dir.path() + "/" + name);
+  EXPECT_EQ(run_folder("test\nskip"), own + "-skip");
+  ASSERT_TRUE(collect_garbage(posix_io(), dir.path(), own));
+  EXPECT_EQ(leftovers(dir.path()).size(), 2U);
+  ASSERT_TRUE(collect_garbage(posix_io(), dir.path(), ""));
+  EXPECT_TRUE(leftovers(dir.path()).empty());
+}
+
 TEST(CheckpointAsync, AFailureIsToldByWaitAndByTheNextSave) {
   const TempDir dir;
   SlowIo io;

@@ -93,7 +93,20 @@ def load(place):
     return fingerprint(model, opt)
 
 
+def attached():
+    """The same FSDP model through dlckpt.attach(), without torch.distributed.checkpoint."""
+    _, model, opt = arrange(blank=mode == "load")
+    with dlckpt.attach(model=model, opt=opt, half=distribute_tensor(whole(4, 2).half(), mesh, [Shard(0)]), dir=dir + "-attach",
+                       rank=rank, world_size=size) as job:
+        assert job.restored == (mode == "load")
+        if mode == "save":
+            job.train_step = 3
+            job.save()
+    return fingerprint(model, opt)
+
+
 results = [save()] if mode == "save" else [load(dir), load(async_dir)]
+results.append(attached())
 assert len(set(map(str, results))) == 1
 print("fingerprint", results[0], flush=True)
 dist.destroy_process_group()

@@ -13,6 +13,8 @@ job = dlckpt.attach(arrays={"a": np.zeros(1000)}, dir=os.path.join(place, "ckpt"
                     final_save=mode == "final")
 total = 2 if mode == "final" else 3 if job.world.size > 1 else 4
 for step in job.steps(total):
+    if step == 1:
+        job.wait()  # the first one is durable before the disk is full
     if step == 1 and job.world.rank == 0:
         filler = os.open(os.path.join(place, "filler"), os.O_WRONLY | os.O_CREAT)
         try:

@@ -18,7 +18,7 @@ class Dcp(support.Case):
         self.assertEqual(len(lines), 1)
         return lines.pop()
 
-    def test_what_three_learners_saved_at_once_or_asynchronously_loads_at_two_and_at_one_and_the_tool_verifies_it(self):
+    def test_what_three_learners_saved_at_once_asynchronously_or_by_attach_loads_at_two_and_at_one_and_the_tool_verifies_it(self):
         self.assertEqual(self.run_learners(3, "save"), self.run_learners(2, "load"))
         import torch
         from torch.distributed import checkpoint as dcp

@@ -41,10 +41,32 @@ class Loop(support.Case):
 
     def test_every_so_many_steps_a_checkpoint_is_kept_up_to_the_number_asked_for(self):
         seen = {}
-        for step in self.job(every="2steps", keep=2).steps(7):
+        job = self.job(every="2steps", keep=2)
+        for step in job.steps(7):
+            job.wait()
             seen[step] = saved_steps(self.dir)
         self.assertEqual(seen[6], [4, 6])
         self.assertEqual(saved_steps(self.dir), [6, 7])
+
+    def test_each_way_of_saving_ends_with_the_same_checkpoints_and_counts_them(self):
+        for mode in ("async", "lazy", "sync"):
+            self.dir = os.path.join(self.folder, mode)
+            a, gap = np.zeros(1000), np.zeros((40, 50))
+            with self.job(a, every="2steps", mode=mode, gap=gap[:, ::2]) as job:
+                for step in range(6):
+                    job.check()
+                    a += 1  # at once: it was copied, or is on the disk
+                    gap += 1
+                    job.step_done()
+                self.assertEqual(job.wait(), 4)
+                self.assertEqual((job.saves, job.stats.step), (2, 4))
+            b, whole = np.zeros(1000), np.zeros((40, 50))
+            job = self.job(b, gap=whole[:, ::2])
+            self.assertEqual((job.train_step, b.min(), b.max()), (4, 4, 4))
+            self.assertEqual((whole[:, ::2].min(), whole[:, 1::2].max()), (4, 0))
+            job.close()
+        with self.assertRaisesRegex(dlckpt.InvalidError, "'later'; allowed: async, sync, lazy"):
+            self.job(mode="later")
 
     def test_by_time_a_single_learner_saves_without_dlrun(self):
         job = self.job(every=1)

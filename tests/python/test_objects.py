@@ -187,6 +187,23 @@ class Torch(support.Case):
         self.assertEqual(places, [p.data_ptr() for p in other.parameters()])
         self.assertTrue(all(p.requires_grad for p in other.parameters()))
 
+    def test_a_lazy_save_holds_the_state_of_its_call_and_the_optimizer_waits_for_it(self):
+        model = network()
+        opt = torch.optim.Adam(model.parameters(), lr=0.1)
+        train(model, opt)
+        kept = copy.deepcopy((model.state_dict(), opt.state_dict()))
+        with dlckpt.attach(model=model, opt=opt, dir=self.dir, mode="lazy") as job:
+            job.train_step = 3
+            job.save(wait=False)
+            train(model, opt)  # forward changes the running statistics, step() all else
+            job.wait()
+        other = network(4)
+        opt2 = torch.optim.Adam(other.parameters())
+        self.restore(model=other, opt=opt2)
+        self.assertTrue(same(kept[0], other.state_dict()))
+        self.assertTrue(same(kept[1]["state"], opt2.state_dict()["state"]))
+        self.assertEqual(opt.step.__qualname__.count("wrapped"), 0)
+
     def test_random_generators_go_on_where_they_were(self):
         mine, theirs, python = torch.Generator().manual_seed(4), np.random.default_rng(5), random.Random(6)
 

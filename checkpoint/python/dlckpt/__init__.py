@@ -11,9 +11,9 @@ Works under dlrun, torchrun, srun and plain python3; with PyTorch from 1.13 on, 
 Python (3.9 or newer) over the C library libdlckpt, which is loaded when the first checkpoint directory is opened. See
 dlckpt-python(3); the C functions one by one are in dlckpt.context, the file format in dlckpt-format(5).
 """
-from .context import Context, Lease
+from .context import Context, Lease, SaveStats
 from .errors import (BusyError, CorruptError, DeniedError, Error, InternalError, InvalidError, IoError, LibraryError,
-                     MismatchError, NoMemoryError, NoSpaceError, NotFoundError, StateError, WaitTimeoutError)
+                     InFlightError, MismatchError, NoMemoryError, NoSpaceError, NotFoundError, StateError, WaitTimeoutError)
 from .job import EXIT_NOT_SAVED, EXIT_SAVED, Job, attach, set_log
 from .library import version
 from .objects import PerRank
@@ -22,8 +22,8 @@ from .shard import Shard
 from .world import World, find_world, split_evenly
 
 __all__ = [
-    "attach", "Job", "GlobalBatches", "Shard", "PerRank", "Context", "Lease", "World", "find_world", "split_evenly",
+    "attach", "Job", "GlobalBatches", "Shard", "PerRank", "Context", "Lease", "SaveStats", "World", "find_world", "split_evenly",
     "set_log", "version", "EXIT_SAVED", "EXIT_NOT_SAVED",
-    "Error", "BusyError", "CorruptError", "DeniedError", "InternalError", "InvalidError", "IoError", "LibraryError",
+    "Error", "BusyError", "CorruptError", "DeniedError", "InFlightError", "InternalError", "InvalidError", "IoError", "LibraryError",
     "MismatchError", "NoMemoryError", "NoSpaceError", "NotFoundError", "StateError", "WaitTimeoutError",
 ]

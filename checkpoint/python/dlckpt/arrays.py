@@ -16,7 +16,7 @@ from .shard import Shard
 
 class ArrayInfo(NamedTuple):
     """What a checkpoint records of an array. ``shape`` is the local one; ``global_shape`` and ``offset`` differ from
-    (shape, None) only for a Shard."""
+    (shape, None) only for a Shard and for Parts."""
 
     kind: str  # "numpy" or "torch"
     dtype: str
@@ -25,13 +25,25 @@ class ArrayInfo(NamedTuple):
     offset: Optional[Tuple[int, ...]]
 
 
+class Parts(NamedTuple):
+    """Any number of boxes of a larger array, all that this learner holds of it: (offset, array) each. ``shared``: other learners
+    may hold the same boxes with the same values."""
+
+    kind: str
+    dtype: str
+    shape: Tuple[int, ...]  # of the whole
+    boxes: Tuple[Tuple[Tuple[int, ...], Any], ...]
+    shared: bool
+
+
 class HostMemory(NamedTuple):
-    """C-ordered host memory without gaps. ``owner`` keeps it alive. After libdlckpt has written to it, ``finish()`` brings
-    the values to where they belong, if they are not there yet."""
+    """Host memory, in C order without gaps unless there are ``strides`` (in bytes). ``owner`` keeps it alive. After libdlckpt has
+    written to it, ``finish()`` brings the values to where they belong, if they are not there yet."""
 
     pointer: int
     owner: object
     finish: Optional[Callable[[], None]]
+    strides: Optional[Tuple[int, ...]] = None
 
 
 def _numpy() -> Any:
@@ -39,8 +51,8 @@ def _numpy() -> Any:
 
 
 def is_array(value: Any) -> bool:
-    """True for a NumPy array (not a NumPy scalar), a torch tensor and a Shard of either."""
-    if isinstance(value, Shard):
+    """True for a NumPy array (not a NumPy scalar), a torch tensor, a Shard of either, and Parts."""
+    if isinstance(value, (Shard, Parts)):
         return True
     np = _numpy()
     if np is not None and isinstance(value, np.ndarray):
@@ -51,6 +63,11 @@ def is_array(value: Any) -> bool:
 
 def describe(value: Any, where: str) -> ArrayInfo:
     """StateError, naming ``where``, if its element type or layout cannot be stored."""
+    if isinstance(value, Parts):
+        if not dtypes.known(value.dtype):
+            raise StateError("%s: an array of dtype '%s' cannot be stored; allowed: %s" %
+                             (where, value.dtype, ", ".join(dtypes.DTYPES)))
+        return ArrayInfo(value.kind, value.dtype, value.shape, value.shape, (0,) * len(value.shape))
     if isinstance(value, Shard):
         inner = describe(value.array, where)
         return inner._replace(global_shape=value.global_shape, offset=value.offset)
@@ -66,22 +83,51 @@ def describe(value: Any, where: str) -> ArrayInfo:
         shape = tuple(int(n) for n in value.shape)
         return ArrayInfo("numpy", name, shape, shape, None)
     from . import torch_adapter
+    parts = divided(value)
+    if isinstance(parts, Parts):
+        return describe(parts, where)
     name, shape = torch_adapter.describe_tensor(value, where)
     return ArrayInfo("torch", name, shape, shape, None)
 
 
-def to_host(value: Any, staging: Any = None) -> HostMemory:
-    """The values of the array as host memory: its own if it is contiguous and little-endian on the CPU, else a copy, made
-    in ``staging`` (an owner returned before for the same array) if that fits."""
+def divided(value: Any) -> Any:
+    """A DTensor as Parts or as the tensor of which all learners have the whole; anything else as it is."""
+    if type(value).__name__ != "DTensor" or isinstance(value, (Shard, Parts)):
+        return value
+    from . import torch_adapter
+    return torch_adapter.dtensor_parts(value)
+
+
+def to_host(value: Any, staging: Any = None, *, strided: bool = False) -> HostMemory:
+    """The values of the array as host memory: its own if it is contiguous (or ``strided`` is allowed) and little-endian on the
+    CPU, else a copy, made in ``staging`` (an owner returned before for the same array) if that fits."""
     if isinstance(value, Shard):
-        return to_host(value.array, staging)
+        return to_host(value.array, staging, strided=strided)
     np = _numpy()
     if np is not None and isinstance(value, np.ndarray):
+        if strided and value.size and not value.flags.c_contiguous and value.dtype.isnative:
+            return HostMemory(value.ctypes.data, value, None, tuple(value.strides))
         if not _is_plain(value):
             value = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("=")).reshape(value.shape)
         return HostMemory(value.ctypes.data if value.size else 0, value, None)
     from . import torch_adapter
-    return torch_adapter.tensor_to_host(value, staging)
+    return torch_adapter.tensor_to_host(value, staging, strided)
+
+
+def copied(value: Any, host: HostMemory) -> HostMemory:
+    """Another copy of what to_host(value) gave, unless that is one already."""
+    if isinstance(value, Shard):
+        return copied(value.array, host)
+    size = _num_bytes(describe(value, "array"))
+    if host.owner is not value and not _aliases(value, host.pointer):
+        return host
+    memory = (ctypes.c_char * size)()
+    ctypes.memmove(memory, host.pointer, size)
+    return HostMemory(ctypes.addressof(memory), memory, None)
+
+
+def _aliases(value: Any, pointer: int) -> bool:
+    return bool((value.ctypes.data if hasattr(value, "ctypes") else value.data_ptr()) == pointer)
 
 
 def into_place(value: Any) -> HostMemory:
@@ -94,6 +140,8 @@ def into_place(value: Any) -> HostMemory:
             raise StateError("a NumPy array that is to be restored is read-only; give a writable one")
         if _is_plain(value):
             return HostMemory(value.ctypes.data if value.size else 0, value, None)
+        if value.size and value.dtype.isnative and 0 not in value.strides:
+            return HostMemory(value.ctypes.data, value, None, tuple(value.strides))
         staging = np.empty(value.shape, dtype=value.dtype.newbyteorder("="))
         return HostMemory(staging.ctypes.data if staging.size else 0, staging, lambda: np.copyto(value, staging))
     from . import torch_adapter
@@ -114,11 +162,12 @@ def empty(kind: str, dtype: str, shape: Tuple[int, ...]) -> Any:
 
 def copy(target: Any, values: Any) -> None:
     """Puts the elements of an array into another of the same dtype and shape."""
-    data, host = to_bytes(values), into_place(target)
-    if data:
-        ctypes.memmove(host.pointer, data, len(data))
-    if host.finish is not None:
-        host.finish()
+    np = _numpy()
+    if np is not None and isinstance(target, np.ndarray):
+        np.copyto(target, values)
+        return
+    from . import torch_adapter
+    torch_adapter.copy_tensor(target.array if isinstance(target, Shard) else target, values)
 
 
 def to_bytes(value: Any) -> bytes:

@@ -138,7 +138,8 @@ def decode(value: Any, source: Source, depth: int = 0) -> Any:
 
 
 def _decode_tagged(value: Dict[str, Any], source: Source, depth: int) -> Any:
-    tag, content = value["$"], value.get("v")
+    tag = value["$"]
+    content: Any = value.get("v")
     if tag == "tensor":
         return source(value)
     if tag == "array":
@@ -156,7 +157,8 @@ def _decode_tagged(value: Dict[str, Any], source: Source, depth: int) -> Any:
         return torch_adapter.named_constant(tag, content)
     if tag in ("dict", "odict", "counter"):
         pairs: List[Tuple[Any, Any]] = [(decode(k, source, depth + 1), decode(v, source, depth + 1)) for k, v in content]
-        return {"dict": dict, "odict": OrderedDict, "counter": _counter}[tag](pairs)
+        makers: Dict[str, Any] = {"dict": dict, "odict": OrderedDict, "counter": _counter}
+        return makers[tag](pairs)
     items = decode(content, source, depth + 1) if isinstance(content, list) else None
     if items is not None and tag in ("tuple", "set", "frozenset"):
         return {"tuple": tuple, "set": set, "frozenset": frozenset}[tag](items)
@@ -165,7 +167,7 @@ def _decode_tagged(value: Dict[str, Any], source: Source, depth: int) -> Any:
     raise StateError("the checkpoint holds a value of the kind '%s', which this version of dlckpt does not know" % tag)
 
 
-def _counter(pairs: List[Tuple[Any, Any]]) -> Counter:
+def _counter(pairs: List[Tuple[Any, Any]]) -> "Counter[Any]":
     return Counter(dict(pairs))
 
 

@@ -8,20 +8,41 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Dict, Optional, Sequence, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
 from . import dtypes, library
-from .errors import InternalError, InvalidError, error_for
+from .errors import Error, InternalError, InvalidError, LibraryError, error_for
 
 
 def _encode(text: Optional[str]) -> Optional[bytes]:
     return None if text is None else text.encode()
 
 
-def _int64s(values: Optional[Sequence[int]]):
+def _int64s(values: Optional[Sequence[int]]) -> Any:
     if values is None:
         return None
     return (ctypes.c_int64 * max(1, len(values)))(*values)
+
+
+class SaveStats(NamedTuple):
+    """The last finished save as this learner saw it, and totals since the directory was opened; times in seconds."""
+
+    step: int = -1  # -1: none yet
+    outcome: int = 0  # or the code of an error
+    level: int = 0
+    bytes: int = 0  # state that this learner had to store
+    written_bytes: int = 0
+    reused_bytes: int = 0  # not written, because unchanged since an earlier save
+    blocked_s: float = 0.0  # the training waited
+    copy_s: float = 0.0
+    write_s: float = 0.0
+    fsync_s: float = 0.0
+    commit_s: float = 0.0
+    durable_s: float = 0.0  # from the call until the checkpoint existed; 0 if it failed
+    saves: int = 0
+    failed_saves: int = 0
+    total_written_bytes: int = 0
+    total_blocked_s: float = 0.0
 
 
 class Context:
@@ -32,19 +53,21 @@ class Context:
     """
 
     def __init__(self, dir: Optional[str] = None, *, rank: int = 0, world_size: int = 0, run_id: Optional[str] = None,
-                 every_s: float = 0.0, every_steps: int = 0, keep: int = 0, timeout_s: float = 0.0) -> None:
+                 every_s: float = 0.0, every_steps: int = 0, keep: int = 0, timeout_s: float = 0.0, keep_every: int = 0,
+                 best: Optional[str] = None) -> None:
         self._handle = ctypes.c_void_p()
         self._lib = library.load()
         self._pid = os.getpid()
         self._memory: Dict[str, object] = {}
+        self._saved = SaveStats()
         options = library.Options(ctypes.sizeof(library.Options), _encode(dir), rank, world_size, _encode(run_id), every_s,
-                                  every_steps, keep, timeout_s)
+                                  every_steps, keep, timeout_s, keep_every, _encode(best))
         code = self._lib.dlckpt_open(ctypes.byref(options), ctypes.byref(self._handle))
         if code != library.OK:
             raise error_for(code, (self._lib.dlckpt_open_error() or b"").decode("utf-8", "replace"))
 
     def close(self) -> None:
-        """Releases everything, the lease included; an unfinished save is abandoned. May be called again."""
+        """Waits for the save in flight, then releases everything, the lease included. May be called again."""
         # A forked child (a DataLoader's worker) holds a copy of this object: it must not give up its parent's lease.
         if self._handle and os.getpid() == self._pid:
             self._lib.dlckpt_close(self._handle)
@@ -73,14 +96,17 @@ class Context:
         return self._handle
 
     def tensor(self, path: str, dtype: str, shape: Sequence[int], pointer: int, *, offset: Optional[Sequence[int]] = None,
-               extent: Optional[Sequence[int]] = None, flags: int = 0, owner: object = None) -> None:
-        """Registers memory to be saved and restored (dlckpt_tensor). ``pointer`` is the address of the box in C order without
-        gaps (0 if empty); ``owner`` is kept alive as long as the registration. ``dtype`` is a name of dtypes.DTYPES."""
+               extent: Optional[Sequence[int]] = None, strides: Optional[Sequence[int]] = None, flags: int = 0,
+               owner: object = None) -> None:
+        """Registers memory to be saved and restored (dlckpt_tensor_strided). ``pointer`` is the address of the box's first
+        element (0 if empty), ``strides`` in bytes, None for C order without gaps; ``owner`` is kept alive as long as the
+        registration. ``dtype`` is a name of dtypes.DTYPES, ``flags`` of library.REPLICATED and so on."""
         if not dtypes.known(dtype):
             raise InvalidError("%s: the dtype '%s' cannot be stored; allowed: %s" % (path, dtype, ", ".join(dtypes.DTYPES)))
-        self._check(self._lib.dlckpt_tensor(self._open(), path.encode(), dtypes.number(dtype), len(shape), _int64s(shape),
-                                            _int64s(offset), _int64s(extent), pointer or None, flags))
-        self._memory[path] = owner
+        self._check(self._lib.dlckpt_tensor_strided(self._open(), path.encode(), dtypes.number(dtype), len(shape),
+                                                    _int64s(shape), _int64s(offset), _int64s(extent), _int64s(strides),
+                                                    pointer or None, flags))
+        self._memory[path] = (owner, self._memory.get(path)) if flags & library.ANOTHER_PART else owner
 
     def blob(self, path: str, data: bytes, *, per_rank: bool = False) -> None:
         """Registers bytes (dlckpt_blob); copied at once."""
@@ -99,11 +125,62 @@ class Context:
 
     def want(self, step: int) -> int:
         """What is due before train step ``step``: a set of library.WANT_SAVE and WANT_EXIT."""
-        return self._lib.dlckpt_want(self._open(), step)
+        return int(self._lib.dlckpt_want(self._open(), step))
 
-    def save(self, step: int) -> None:
-        """Collective. Commits a checkpoint of train step ``step``, durable on return."""
-        self._check(self._lib.dlckpt_save(self._open(), step))
+    def save(self, step: int, flags: int = 0) -> str:
+        """Collective. Saves train step ``step`` (dlckpt_save_flags). Without flags it returns when the registered memory may change
+        again and wait() tells the outcome; library.SYNC: durable on return; LAZY: before_mutation() must be called before the
+        memory changes; SKIP_IF_BUSY: InFlightError instead of waiting for an earlier save. Returns "", or what became of an
+        earlier save that failed."""
+        if library.has("dlckpt_save_flags"):
+            self._check(self._lib.dlckpt_save_flags(self._open(), step, flags))
+        else:
+            self._check(self._lib.dlckpt_save(self._open(), step))
+            self._saved = SaveStats(step=step, saves=self._saved.saves + 1)
+        return self.message()
+
+    def before_mutation(self) -> None:
+        """Waits until a lazy save has copied the registered memory."""
+        if library.has("dlckpt_before_mutation"):
+            self._check(self._lib.dlckpt_before_mutation(self._open()))
+
+    def wait(self, timeout_s: float = -1.0) -> int:
+        """Waits until no save is in flight. Returns the newest train step that this run knows to be committed, -1 if none; raises
+        the last save's error, WaitTimeoutError if it is still in flight after so many seconds (negative: as long as it takes)."""
+        if not library.has("dlckpt_wait"):
+            return self._saved.step
+        durable = ctypes.c_int64(-1)
+        self._check(self._lib.dlckpt_wait(self._open(), timeout_s, ctypes.byref(durable)))
+        return durable.value
+
+    def last_error(self) -> Error:
+        """The error of the last finished save, which stats() says has failed."""
+        code = self._lib.dlckpt_wait(self._open(), 0.0, None) if library.has("dlckpt_wait") else library.OK
+        return error_for(code if code != library.OK else self.stats().outcome, self.message())
+
+    def stats(self) -> SaveStats:
+        """Of the last finished save (dlckpt_stats)."""
+        if not library.has("dlckpt_stats"):
+            return self._saved
+        out = library.SaveStats(ctypes.sizeof(library.SaveStats))
+        self._check(self._lib.dlckpt_stats(self._open(), ctypes.byref(out)))
+        return SaveStats(*(getattr(out, name) for name in SaveStats._fields))
+
+    def metric(self, name: str, value: float) -> None:
+        """A number for the next save's manifest (dlckpt_metric); learner 0's counts."""
+        self._check(self._lib.dlckpt_metric(self._open(), name.encode(), value))
+
+    def member(self, name: str, path: str, *, per_rank: bool = False) -> None:
+        """A file that the program writes itself, saved and put back with the rest (dlckpt_member)."""
+        if not library.has("dlckpt_member"):
+            raise LibraryError("this libdlckpt cannot keep files: it is of an older version")
+        self._check(self._lib.dlckpt_member(self._open(), name.encode(), os.fsencode(path), 1 if per_rank else 0))
+
+    def peek(self, step: int = library.LATEST) -> Tuple[int, str]:
+        """Collective. As restore(), but loads the blobs alone; a restore() of the train step returned takes the same checkpoint."""
+        found = ctypes.c_int64(-1)
+        self._check(self._lib.dlckpt_peek(self._open(), step, ctypes.byref(found)))
+        return found.value, self.message()
 
     def restore(self, step: int = library.LATEST) -> Tuple[int, str]:
         """Collective. Loads train step ``step`` or the newest that verifies into the registered memory. Returns the train
@@ -114,11 +191,11 @@ class Context:
 
     def latest(self) -> int:
         """Newest committed train step (manifests verified, data not), or -1."""
-        return self._lib.dlckpt_latest(self._open())
+        return int(self._lib.dlckpt_latest(self._open()))
 
     def exit_code(self) -> int:
         """What to exit with after WANT_EXIT: 75 if that train step is committed, else 76."""
-        return self._lib.dlckpt_exit_code(self._open())
+        return int(self._lib.dlckpt_exit_code(self._open()))
 
     def finished(self) -> None:
         """Tells dlrun that training has come to its end."""
@@ -173,9 +250,9 @@ def dtype_name(number: int) -> str:
     name = library.load().dlckpt_dtype_name(number)
     if name is None:
         raise InternalError("libdlckpt does not know dtype %d" % number)
-    return name.decode()
+    return str(name.decode())
 
 
 def dtype_size(number: int) -> int:
     """Bytes of one element, 0 for an unknown dtype."""
-    return library.load().dlckpt_dtype_size(number)
+    return int(library.load().dlckpt_dtype_size(number))

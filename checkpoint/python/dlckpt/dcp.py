@@ -156,7 +156,7 @@ class Writer(StorageWriter):
             context.blob(dcp_records.METADATA_BLOB, dcp_records.to_json(ticket.contents) if ticket.rank == 0 else b"")
             context.blob(dcp_records.VALUES_BLOB, own if ticket.rank == 0 else b"")
             context.blob(dcp_records.RANK_VALUES_BLOB, b"{}" if ticket.rank == 0 else own, per_rank=True)
-            context.save(ticket.step)
+            context.save(ticket.step, library.SYNC)
         self.saved_step = ticket.step
         done: "Future[List[WriteResult]]" = Future()
         done.set_result(results)

@@ -86,6 +86,12 @@ class InternalError(Error):
     code, name = 11, "DLCKPT_E_INTERNAL"
 
 
+class InFlightError(Error):
+    """An earlier save is not durable yet; nothing was done."""
+
+    code, name = 12, "DLCKPT_E_IN_FLIGHT"
+
+
 class LibraryError(Error):
     """libdlckpt could not be found or loaded, or is of another API version (no code of the C API)."""
 
@@ -97,7 +103,7 @@ class StateError(InvalidError):
 _BY_CODE: Dict[int, Type[Error]] = {
     cls.code: cls
     for cls in (InvalidError, NotFoundError, BusyError, DeniedError, NoSpaceError, IoError, CorruptError, MismatchError,
-                WaitTimeoutError, NoMemoryError, InternalError)
+                WaitTimeoutError, NoMemoryError, InternalError, InFlightError)
 }
 
 

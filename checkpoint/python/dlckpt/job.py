@@ -5,13 +5,13 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Union
 
 from . import library
-from .context import Context
-from .errors import Error, InternalError, InvalidError, MismatchError, StateError
-from .objects import DefaultRandomEntry, Entry, entry
-from .settings import Every, find_settings
+from .context import Context, SaveStats
+from .errors import Error, InternalError, InvalidError, MismatchError, StateError, error_for
+from .objects import DefaultRandomEntry, Entry, OptimizerEntry, entry
+from .settings import Every, find_mode, find_settings
 from .signals import StopSignals
 from .store import Peeked, Store, peek
 from .world import World, find_run_id, find_world
@@ -36,13 +36,16 @@ def set_log(log: Optional[Callable[[str], None]]) -> None:
 
 def attach(*, dir: Optional[str] = None, every: Every = None, keep: int = 0, rng: bool = True, strict: bool = True,
            final_save: bool = True, rank: Optional[int] = None, world_size: Optional[int] = None, run_id: Optional[str] = None,
-           timeout: float = 0.0, arrays: Optional[Dict[str, Any]] = None, **objects: Any) -> "Job":
+           timeout: float = 0.0, mode: Optional[str] = None, keep_every: int = 0, best: Optional[str] = None,
+           arrays: Optional[Dict[str, Any]] = None, **objects: Any) -> "Job":
     """Attaches a program's state to its checkpoint directory, and restores the newest checkpoint there, if there is one.
 
     **objects     what makes up the state, each under a name of your choice (it names the state in the checkpoint): modules
                   (wrapped in DistributedDataParallel or not), optimizers, schedulers, GlobalBatches, anything with state_dict()
-                  and load_state_dict() whose state is made of plain values and arrays, arrays and tensors, dlckpt.Shard,
-                  random generators, dlckpt.PerRank. Plain values: put them into ``job.state``, a dict.
+                  and load_state_dict() whose state is made of plain values and arrays, arrays and tensors (also DTensors, as
+                  FSDP has them), dlckpt.Shard, pytrees of JAX (job["name"] is the restored one), models, optimizers and
+                  variables of Keras and TensorFlow, random generators, dlckpt.PerRank. Plain values: put them into
+                  ``job.state``, a dict.
     arrays        a dict of arrays, restored in place; the same as an object named "arrays"
     dir           checkpoint directory, made if missing (its parent must exist); all learners must see it. What was asked for
                   at submission wins: DL_CHECKPOINT_DIR or DL_CHECKPOINT, then this, then CHECKPOINT_DIR. Without any,
@@ -50,6 +53,12 @@ def attach(*, dir: Optional[str] = None, every: Every = None, keep: int = 0, rng
     every         how often to save: "10m", seconds, or "50steps". every= of --dl-checkpoint wins. Train steps work anywhere;
                   by time, dlrun does it if it was told at submission, and here it works for a single learner without dlrun.
     keep          how many checkpoints to keep (0: keep= of --dl-checkpoint, else 3)
+    keep_every    those of train steps divisible by this are kept as well
+    best          and the best by a metric that job.metric() gives: "loss:min:2"
+    mode          "async": a save lasts until the state is copied, and is written in the background; "lazy": it is copied in the
+                  background too, and the attached torch optimizers wait before their step() until that is done (what they do
+                  not change is copied at once); "sync": it lasts until the checkpoint is durable. DL_CHECKPOINT_MODE wins;
+                  default async
     rng           save and restore the default random generators of Python, NumPy and torch, for each learner
     strict        refuse a checkpoint that lacks a named object, or has one more; False: say so and go on
     final_save    save when steps() comes to its end
@@ -76,16 +85,16 @@ def attach(*, dir: Optional[str] = None, every: Every = None, keep: int = 0, rng
     if rng:
         entries.append(DefaultRandomEntry("default random generators", None))
     job = open_job(find_world(rank, world_size), dir=dir, every=every, keep=keep, final_save=final_save, run_id=run_id,
-                   timeout=timeout)
+                   timeout=timeout, mode=mode, keep_every=keep_every, best=best)
     job._start(entries, strict)
     return job
 
 
 def open_job(world: World, *, dir: Optional[str], every: Every, keep: int, final_save: bool, run_id: Optional[str],
-             timeout: float) -> "Job":
+             timeout: float, mode: Optional[str] = None, keep_every: int = 0, best: Optional[str] = None) -> "Job":
     """A job whose directory is open and which knows no objects yet; for attach() and for the adapters of frameworks."""
     settings = find_settings(dir, every, keep)
-    job = Job(world, final_save)
+    job = Job(world, final_save, find_mode(mode))
     if settings.dir is None:
         job._say("no checkpoint directory (--dl-checkpoint, DL_CHECKPOINT_DIR or attach(dir=...)): training without saving")
         return job
@@ -94,7 +103,7 @@ def open_job(world: World, *, dir: Optional[str], every: Every, keep: int, final
     job._dir = settings.dir
     job._context = Context(settings.dir, rank=world.rank, world_size=world.size, run_id=run_id or find_run_id(world),
                            every_s=settings.interval.seconds, every_steps=settings.interval.steps, keep=settings.keep,
-                           timeout_s=timeout)
+                           timeout_s=timeout, keep_every=keep_every, best=best)
     if settings.interval.seconds and os.environ.get("DL_PROGRESS"):
         job._say("every= by time is for dlrun to do, so that all learners save at the same train step: ask for it at submission "
                  "(--dl-checkpoint=PATH,every=10m), or use train steps (every='50steps')")
@@ -111,7 +120,7 @@ class Job:
     world       (rank, size)
     """
 
-    def __init__(self, world: World, final_save: bool) -> None:
+    def __init__(self, world: World, final_save: bool, mode: str = "async") -> None:
         self.state: Dict[str, Any] = {}
         self.train_step = 0
         self.world = world
@@ -122,6 +131,9 @@ class Job:
         self._context: Optional[Context] = None
         self._store: Optional[Store] = None
         self._signals: Optional[StopSignals] = None
+        self._mode = mode
+        self._unhook: List[Callable[[], None]] = []
+        self._failures = 0  # of background saves, told so far
         self._saved_step = -1
         self._in_steps = False
 
@@ -134,8 +146,8 @@ class Job:
         pause; SIGTERM or Ctrl-C to a single learner without dlrun) it saves and raises SystemExit: 75 if the state was saved,
         76 if not, so that dlrun or Slurm can put the job back into the queue. At the end it saves once more.
 
-        A periodic save that fails (disk full, say) is told and training goes on, for the next may succeed and the last good
-        checkpoint is still there. A final save that fails raises, for its result would be lost in silence; NoSpaceError,
+        A periodic save that fails (disk full, say) is told, once it is known, and training goes on, for the next may succeed and
+        the last good checkpoint is still there. A final save that fails raises, for its result would be lost in silence; NoSpaceError,
         IoError and so on, all dlckpt.Error.
 
         If you leave the loop by ``break``, call finish() afterwards."""
@@ -156,6 +168,7 @@ class Job:
         step_done() after each train step, and finish() at the end. All learners must call it with the same train step."""
         if self._context is None:
             return
+        self._tell_failures()
         if self._signals is None:
             # Not before: dlrun ends a learner that has not come to its first train step by SIGTERM, as it has nothing to save.
             self._signals = StopSignals(bool(os.environ.get("DL_PROGRESS")), self.world.size == 1, self._say)
@@ -165,7 +178,7 @@ class Job:
             return
         saved = False
         if wanted & library.WANT_SAVE or signalled:
-            saved = self._try_save()
+            saved = self._try_save(last=bool(wanted & library.WANT_EXIT) or signalled)
         if wanted & library.WANT_EXIT:
             self._stop(self._context.exit_code())
         if signalled:
@@ -186,17 +199,73 @@ class Job:
             return
         try:
             if self._final_save:
-                self._save()
+                self._save(library.SYNC)
+            else:
+                self._settle()
             self._context.finished()
         finally:
             self._keep_ignoring()
             self.close()
 
-    def save(self) -> None:
+    def __getitem__(self, name: str) -> Any:
+        """The object attached under this name. A pytree of JAX: the restored one, or what was last put here."""
+        return self._entry(name).value
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        """Replaces a pytree of JAX, whose arrays are immutable, by one of the same structure: what the next save saves. InvalidError
+        for an object of another kind, which is changed in place instead."""
+        found = self._entry(name)
+        if type(found).__name__ != "TreeEntry":
+            raise InvalidError("job['%s'] cannot be replaced: change the object in place" % name)
+        found.value = value
+
+    def _entry(self, name: str) -> Entry:
+        for found in self._entries:
+            if found.name == name:
+                return found
+        raise InvalidError("attach() was given no object named '%s'" % name)
+
+    def save(self, *, wait: bool = True) -> None:
         """Collective. Saves now, as the checkpoint of ``train_step``. Raises dlckpt.Error if it fails; nothing is committed
-        then. Without a checkpoint directory it does nothing."""
+        then. With wait=False as periodic saves are made (``mode`` of attach()); wait() or the next check() tells how it ended.
+        Without a checkpoint directory it does nothing."""
         if self._context is not None:
-            self._save()
+            self._save(library.SYNC if wait else self._flags())
+
+    def wait(self, timeout: float = -1.0) -> int:
+        """Waits until no save is in flight. Returns the newest train step that is durable, -1 if none. Raises the error of the last
+        save; WaitTimeoutError if it is still in flight after so many seconds (negative: as long as it takes)."""
+        if self._context is None:
+            return -1
+        self._saved_step = max(self._saved_step, self._context.wait(timeout))
+        return self._saved_step
+
+    @property
+    def stats(self) -> Optional[SaveStats]:
+        """Of the last finished save: bytes, how long training was blocked, and so on; None without a checkpoint directory."""
+        return None if self._context is None else self._context.stats()
+
+    @property
+    def saves(self) -> int:
+        """How many checkpoints this job has committed since it was attached."""
+        stats = self.stats
+        return 0 if stats is None else stats.saves
+
+    def metric(self, name: str, value: float) -> None:
+        """A number such as a validation loss, kept with the next checkpoint; what ``best`` of attach() goes by. Learner 0's counts."""
+        if self._context is not None:
+            self._context.metric(name, float(value))
+
+    def files(self, *, per_rank: bool = False, **paths: "Union[str, os.PathLike[str]]") -> None:
+        """Files that the program writes itself, each under a name: every save copies them into the checkpoint as they then are,
+        with checksums. Those of a checkpoint that was restored are put at their paths at once. Learner 0's, or with per_rank
+        each learner's own. Between a save and its end they may be replaced, but not written to. Collective if a checkpoint
+        was restored."""
+        for name, path in paths.items():
+            if self._context is not None:
+                self._context.member(name, os.fspath(path), per_rank=per_rank)
+        if self._store is not None and self.restored and self._saved_step == self.train_step:
+            self._store.restore_members(self.train_step)
 
     def close(self) -> None:
         """Lets go of the checkpoint directory and puts the signals back, without saving. May be called again."""
@@ -204,6 +273,9 @@ class Job:
             self._signals.restore()
         if self._context is not None:
             self._context.close()
+        for undo in self._unhook:
+            undo()
+        self._unhook = []
         self._context = self._store = self._signals = None
         atexit.unregister(self.close)
 
@@ -250,23 +322,78 @@ class Job:
         """Collective. What the newest checkpoint that verifies says, before any object is known; None if there is none."""
         return None if self._context is None else peek(self._context)
 
-    def _save(self) -> None:
+    def _flags(self) -> int:
+        return {"sync": library.SYNC, "lazy": library.LAZY}.get(self._mode, 0)
+
+    def _save(self, flags: int) -> None:
         if self._store is None:
             raise InternalError("no store")
-        self._store.save(self.train_step)
-        self._saved_step = self.train_step
+        if flags & library.LAZY:
+            self._guard()
+        else:
+            self._store.guarded = None
+        failed_before = self._store.save(self.train_step, flags)
+        if failed_before and self._context is not None:
+            stats = self._context.stats()
+            self._failures = stats.failed_saves
+            if stats.outcome != library.OK and stats.step != self.train_step:
+                self._tell_failure(stats.step, error_for(stats.outcome, failed_before))
+            else:  # this save has ended already
+                self._say("a checkpoint was not saved: " + failed_before)
+        if flags & library.SYNC:
+            self._saved_step = self.train_step
 
-    def _try_save(self) -> bool:
+    def _guard(self) -> None:
+        """Finds what a lazy save may read later: what changes only in the step() of optimizers that wait for it."""
+        if self._store is None or self._context is None:
+            return
+        optimizers = [item.value for item in self._entries if isinstance(item, OptimizerEntry)]
+        guarded: Set[int] = set()
+        for optimizer in optimizers:
+            from . import torch_adapter
+            guarded.update(torch_adapter.guarded_addresses(optimizer))
+            if len(self._unhook) < len(optimizers):
+                self._unhook.append(torch_adapter.before_step(optimizer, self._context.before_mutation))
+        self._store.guarded = guarded
+
+    def _try_save(self, last: bool) -> bool:
+        """A save that is due; durable on return if it is the last one."""
         try:
-            self._save()
+            self._save(library.SYNC if last else self._flags())
             return True
         except (StateError, InvalidError):
             raise  # the program's own mistake: it would fail each time
         except Error as error:
-            kept = "train step %d is the newest that is saved" % self._saved_step if self._saved_step >= 0 else \
-                "nothing is saved so far"
-            self._say("train step %d was not saved: %s (%s); %s" % (self.train_step, error, error.name, kept))
+            self._tell_failure(self.train_step, error)
             return False
+
+    def _tell_failures(self) -> None:
+        """Says once what became of saves in the background."""
+        if self._context is None:
+            return
+        stats = self._context.stats()
+        if stats.outcome == library.OK:
+            self._saved_step = max(self._saved_step, stats.step)
+        if stats.failed_saves > self._failures and stats.outcome != library.OK:
+            error = self._context.last_error()
+            if error.code == stats.outcome:  # else the next one is in flight already, whose save() told it
+                self._tell_failure(stats.step, error)
+
+    def _settle(self) -> None:
+        """Waits for the save in flight, and tells of a failure instead of raising it."""
+        if self._context is not None:
+            try:
+                self._context.wait()
+            except Error:
+                pass
+            self._tell_failures()
+
+    def _tell_failure(self, step: int, error: Error) -> None:
+        if self._context is not None:
+            self._failures = self._context.stats().failed_saves
+        kept = "train step %d is the newest that is saved" % self._saved_step if self._saved_step >= 0 else \
+            "nothing is saved so far"
+        self._say("train step %d was not saved: %s (%s); %s" % (step, error, error.name, kept))
 
     def _stop(self, code: int) -> None:
         step = self.train_step

@@ -12,19 +12,46 @@ from __future__ import annotations
 import ctypes
 import glob
 import os
-from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint, c_void_p
-from typing import Iterator, Optional
+from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint, c_uint64, c_void_p
+from typing import Iterator, Optional, Set
 
 from .errors import LibraryError
 
 SONAME = "libdlckpt.so.1"
 
 OK = 0
-REPLICATED, OPTIONAL = 1, 2
+REPLICATED, OPTIONAL, FROZEN, ANOTHER_PART = 1, 2, 4, 8
 WANT_SAVE, WANT_EXIT = 1, 2
 LATEST = -1
 MAX_DIMS = 32
 LEASE_EXPIRY_S = 60
+
+
+SYNC, LAZY, SKIP_IF_BUSY = 1, 2, 4
+
+
+class SaveStats(ctypes.Structure):
+    """struct dlckpt_save_stats."""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("step", c_int64),
+        ("outcome", c_int),
+        ("level", c_int),
+        ("bytes", c_uint64),
+        ("written_bytes", c_uint64),
+        ("reused_bytes", c_uint64),
+        ("blocked_s", c_double),
+        ("copy_s", c_double),
+        ("write_s", c_double),
+        ("fsync_s", c_double),
+        ("commit_s", c_double),
+        ("durable_s", c_double),
+        ("saves", c_uint64),
+        ("failed_saves", c_uint64),
+        ("total_written_bytes", c_uint64),
+        ("total_blocked_s", c_double),
+    ]
 
 
 class Options(ctypes.Structure):
@@ -40,6 +67,8 @@ class Options(ctypes.Structure):
         ("every_steps", c_int64),
         ("keep", c_int),
         ("timeout_s", c_double),
+        ("keep_every", c_int64),
+        ("best", c_char_p),
     ]
 
 
@@ -51,11 +80,19 @@ _FUNCTIONS = {
     "dlckpt_open_error": (c_char_p, []),
     "dlckpt_close": (None, [c_void_p]),
     "dlckpt_tensor": (c_int, [c_void_p, c_char_p, c_int, c_int, _INT64S, _INT64S, _INT64S, c_void_p, c_uint]),
+    "dlckpt_tensor_strided": (c_int, [c_void_p, c_char_p, c_int, c_int, _INT64S, _INT64S, _INT64S, _INT64S, c_void_p, c_uint]),
     "dlckpt_blob": (c_int, [c_void_p, c_char_p, c_char_p, c_size_t, c_int]),
     "dlckpt_get_blob": (c_int, [c_void_p, c_char_p, POINTER(c_void_p), POINTER(c_size_t)]),
     "dlckpt_forget": (c_int, [c_void_p, c_char_p]),
     "dlckpt_want": (c_int, [c_void_p, c_int64]),
     "dlckpt_save": (c_int, [c_void_p, c_int64]),
+    "dlckpt_save_flags": (c_int, [c_void_p, c_int64, c_uint]),
+    "dlckpt_before_mutation": (c_int, [c_void_p]),
+    "dlckpt_wait": (c_int, [c_void_p, c_double, _INT64S]),
+    "dlckpt_stats": (c_int, [c_void_p, POINTER(SaveStats)]),
+    "dlckpt_metric": (c_int, [c_void_p, c_char_p, c_double]),
+    "dlckpt_member": (c_int, [c_void_p, c_char_p, c_char_p, c_int]),
+    "dlckpt_peek": (c_int, [c_void_p, c_int64, _INT64S]),
     "dlckpt_restore": (c_int, [c_void_p, c_int64, POINTER(c_int64)]),
     "dlckpt_latest": (c_int64, [c_void_p]),
     "dlckpt_exit_code": (c_int, [c_void_p]),
@@ -71,7 +108,11 @@ _FUNCTIONS = {
     "dlckpt_lease_release": (None, [c_void_p]),
 }
 
+# What a library of API version 1 lacks: it saves synchronously, and keeps no files of the program's.
+_SINCE_2 = frozenset(["dlckpt_save_flags", "dlckpt_before_mutation", "dlckpt_wait", "dlckpt_stats", "dlckpt_member"])
+
 _loaded: Optional[ctypes.CDLL] = None
+_lacking: Set[str] = set()
 
 
 def candidates() -> Iterator[str]:
@@ -111,10 +152,18 @@ def _declare(library: ctypes.CDLL, name: str) -> None:
         try:
             symbol = getattr(library, function)
         except AttributeError:
+            if function in _SINCE_2:
+                _lacking.add(function)
+                continue
             raise LibraryError("%s has no function %s: it is not a libdlckpt that fits this dlckpt package" %
                                (name, function)) from None
         symbol.restype = result
         symbol.argtypes = arguments
+
+
+def has(function: str) -> bool:
+    """Whether the loaded library has a function that came with API version 2."""
+    return function not in _lacking
 
 
 def version() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 import sys
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 from . import arrays, codec
 from .errors import MismatchError, StateError
@@ -42,6 +42,14 @@ class Entry:
         """What does not fit, one sentence each, before anything is changed. ``saved`` is the checkpoint's tree, with the
         reference dicts of codec.py in place of arrays."""
         return []
+
+    def targets(self) -> Any:
+        """The tree whose arrays a restore may write into."""
+        return self.capture()
+
+    def make_target(self, path: str, reference: Dict[str, Any]) -> Any:
+        """An array to restore this reference into, where targets() has none and a plain new one will not do; else None."""
+        return None
 
     def apply(self, state: Any) -> None:
         """Gives the state back. ``state``'s arrays are the live ones of capture() where those fitted."""
@@ -95,6 +103,15 @@ class OptimizerEntry(StatefulEntry):
 
     def same_everywhere(self, path: str) -> bool:
         return True
+
+    def make_target(self, path: str, reference: Dict[str, Any]) -> Any:
+        # The state of a divided parameter (FSDP) is divided as the parameter is.
+        prefix = codec.escape(self.name) + "/state/"
+        if not reference.get("sharded") or not path.startswith(prefix):
+            return None
+        from . import torch_adapter
+        index = path[len(prefix):].split("/")[0]
+        return torch_adapter.like_parameter(self.value, index, reference["dtype"], tuple(reference["shape"]))
 
     def check(self, saved: Any) -> List[str]:
         from . import torch_adapter
@@ -266,6 +283,9 @@ def entry(name: str, value: Any) -> Entry:
             return SchedulerEntry(name, value)
         if isinstance(value, torch.Generator):
             return TorchGeneratorEntry(name, value)
+    adapted = _of_other_frameworks(name, value)
+    if adapted is not None:
+        return adapted
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None and isinstance(value, (numpy_random.Generator, numpy_random.RandomState)):
         return NumpyGeneratorEntry(name, value)
@@ -278,8 +298,23 @@ def entry(name: str, value: Any) -> Entry:
     if callable(getattr(value, "state_dict", None)) and callable(getattr(value, "load_state_dict", None)):
         return StatefulEntry(name, value)
     raise StateError("attach(%s=...): an object of type %s cannot be attached; allowed: objects with state_dict() and "
-                     "load_state_dict(), arrays, tensors, Shards, dicts of them, random generators, dlckpt.PerRank of these. "
+                     "load_state_dict(), arrays, tensors, Shards, dicts of them, pytrees of jax.Array, variables, models and "
+                     "optimizers of Keras, random generators, dlckpt.PerRank of these. "
                      "Plain values belong into job.state['%s']" % (name, type(value).__name__, name))
+
+
+def _of_other_frameworks(name: str, value: Any) -> Optional[Entry]:
+    """TensorFlow's and Keras' variables, models and optimizers, and pytrees of JAX."""
+    if "tensorflow" in sys.modules or "keras" in sys.modules:
+        from . import keras_adapter
+        variables = keras_adapter.variables_of(value)
+        if variables is not None:
+            return keras_adapter.VariablesEntry(name, value)
+    if "jax" in sys.modules:
+        from . import jax_adapter
+        if jax_adapter.is_tree(value):
+            return jax_adapter.TreeEntry(name, value)
+    return None
 
 
 def apply_error(name: str, error: Exception) -> MismatchError:

@@ -116,7 +116,7 @@ class GlobalBatches:
         if self._order[0] != data_epoch:
             import numpy as np
             self._order = (data_epoch, np.random.RandomState([self.seed, data_epoch]).permutation(self.n_samples))
-        return self._order[1][start:stop].tolist()
+        return list(self._order[1][start:stop].tolist())
 
     def state_dict(self) -> Dict[str, Any]:
         """The cursor, and what it counts."""

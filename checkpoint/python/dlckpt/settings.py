@@ -75,3 +75,14 @@ def find_settings(dir: Optional[str], every: Every, keep: int) -> Settings:
     if any(option.startswith("keep=") for option in options):
         keep = 0
     return Settings(asked, interval, keep, remark)
+
+
+MODES = ("async", "sync", "lazy")
+
+
+def find_mode(mode: Optional[str]) -> str:
+    """DL_CHECKPOINT_MODE, else what was given, else async. InvalidError for a word that is none of MODES."""
+    found = os.environ.get("DL_CHECKPOINT_MODE") or mode or "async"
+    if found not in MODES:
+        raise InvalidError("the way of saving is '%s'; allowed: %s" % (found, ", ".join(MODES)))
+    return found

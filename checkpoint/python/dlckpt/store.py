@@ -41,7 +41,7 @@ class Peeked(NamedTuple):
 def peek(context: Context) -> Optional[Peeked]:
     """Collective. The two records of the newest checkpoint that verifies, with nothing restored; None if there is none."""
     try:
-        step, note = context.restore()
+        step, note = context.peek()
     except NotFoundError:
         return None
     return _read_blobs(context, step, note)
@@ -76,6 +76,8 @@ class Store:
         self._strict = strict
         self._registered: Dict[str, Tuple[Any, ...]] = {}
         self._owners: Dict[str, object] = {}
+        # Addresses that a lazy save may read until before_mutation(); None: saves are not lazy.
+        self.guarded: Optional[Set[int]] = None
 
     # ---- save ----------------------------------------------------------------------------------------------------------
 
@@ -88,7 +90,8 @@ class Store:
             def sink(path: str, value: Any) -> bool:
                 if path in found:
                     raise StateError("%s: two values of the state have this path" % path)
-                divided = isinstance(value, Shard) or (entry is not None and entry.same_everywhere(path))
+                value = arrays.divided(value)
+                divided = isinstance(value, (Shard, arrays.Parts)) or (entry is not None and entry.same_everywhere(path))
                 if not divided and len(value.shape) == 0:
                     return False  # learner 0's copy: in STATE, for a scalar cannot be registered by one learner alone
                 found[path] = (value, divided)
@@ -109,34 +112,59 @@ class Store:
         }
         return shared, own, found
 
-    def save(self, step: int) -> None:
-        """Collective. Commits the state as the checkpoint of train step ``step``."""
+    def save(self, step: int, flags: int = 0) -> str:
+        """Collective. Saves the state as the checkpoint of train step ``step``; see Context.save. With library.LAZY only what
+        ``guarded`` names is read later; all else is copied now."""
+        self._context.before_mutation()  # before the copies of the last save are made anew
         shared, own, found = self.encode(step)
         for path in [path for path in self._registered if path not in found]:
             self._forget(path)
         for path, (value, divided) in found.items():
             info = arrays.describe(value, path)
-            if divided:
-                self._register(path, info, arrays.to_host(value, self._owners.get(path)))
+            if isinstance(value, arrays.Parts):
+                self._register_parts(path, value, [self._to_host(path, part) for _, part in value.boxes])
+            elif divided:
+                self._register(path, info, self._to_host(path, value))
             elif self._world.rank == 0:
                 zeros = (0,) * len(info.shape)
-                self._register(path, info._replace(offset=zeros), arrays.to_host(value, self._owners.get(path)))
+                self._register(path, info._replace(offset=zeros), self._to_host(path, value))
             else:  # learner 0's copy is written, and this one holds an empty part
                 zeros = (0,) * len(info.shape)
                 self._register(path, info._replace(offset=zeros, shape=zeros), arrays.HostMemory(0, None, None))
         self._context.blob(STATE_BLOB, json.dumps(shared, ensure_ascii=False).encode())
         self._context.blob(RANK_BLOB, json.dumps(own, ensure_ascii=False).encode(), per_rank=True)
-        self._context.save(step)
+        return self._context.save(step, flags)
+
+    def _to_host(self, path: str, value: Any) -> arrays.HostMemory:
+        host = arrays.to_host(value, self._owners.get(path), strided=self.guarded is None)
+        if self.guarded is None or host.pointer in self.guarded or not host.pointer:
+            return host
+        return arrays.copied(value, host)
 
     def _register(self, path: str, info: arrays.ArrayInfo, host: arrays.HostMemory) -> None:
-        key = (info.dtype, info.shape, info.global_shape, info.offset, host.pointer)
+        key = (info.dtype, info.shape, info.global_shape, info.offset, host.pointer, host.strides)
         self._owners[path] = host.owner
         if self._registered.get(path) == key:
             return
         if info.offset is None:
-            self._context.tensor(path, info.dtype, info.shape, host.pointer, flags=library.REPLICATED)
+            self._context.tensor(path, info.dtype, info.shape, host.pointer, strides=host.strides,
+                                 flags=library.REPLICATED)
         else:
-            self._context.tensor(path, info.dtype, info.global_shape, host.pointer, offset=info.offset, extent=info.shape)
+            self._context.tensor(path, info.dtype, info.global_shape, host.pointer, offset=info.offset, extent=info.shape,
+                                 strides=host.strides)
+        self._registered[path] = key
+
+    def _register_parts(self, path: str, value: arrays.Parts, hosts: List[arrays.HostMemory]) -> None:
+        key = (value.dtype, value.shape, tuple((offset, host.pointer, host.strides) for (offset, _), host in zip(value.boxes, hosts)))
+        self._owners[path] = hosts
+        if self._registered.get(path) == key:
+            return
+        flags = library.REPLICATED if value.shared else 0
+        boxes = [(offset, tuple(int(n) for n in part.shape), host.pointer, host.strides) for (offset, part), host in zip(value.boxes, hosts)]
+        zeros = (0,) * len(value.shape)
+        for number, (offset, extent, pointer, strides) in enumerate(boxes or [(zeros, zeros, 0, None)]):
+            self._context.tensor(path, value.dtype, value.shape, pointer, offset=offset, extent=extent, strides=strides, owner=hosts,
+                                 flags=flags | (library.ANOTHER_PART if number else 0))
         self._registered[path] = key
 
     def _forget(self, path: str) -> None:
@@ -166,15 +194,27 @@ class Store:
             notes += [note] if note else []
             skipped = self._check(step, shared, own, notes)
             finishers, restored = self._register_targets(shared, skipped)
-            found, note = self._context.restore(step)
-            if found == step:
-                break
-            peeked = _read_blobs(self._context, found, note)
+            try:
+                found, note = self._context.restore(step)
+                if found == step and not note:
+                    break
+                peeked = _read_blobs(self._context, found, note)
+            except CorruptError as error:  # seen while it was being loaded: on to the one before, which may hold other arrays
+                self._forget_all()
+                notes.append(str(error))
+                peeked = peek(self._context)
+                if peeked is None:
+                    raise
         for finish in finishers:
             finish()
         self._apply(shared, own, restored, skipped, notes)
         self._forget_all()
         return Restored(step, int(shared.get("world_size", 0)), notes)
+
+    def restore_members(self, step: int) -> None:
+        """Collective. Puts the files of a checkpoint at their paths, and nothing else."""
+        self._forget_all()
+        self._context.restore(step)
 
     def _check(self, step: int, shared: Dict[str, Any], own: Optional[Dict[str, Any]], notes: List[str]) -> Set[str]:
         """Raises MismatchError with all that does not fit; returns the names of entries without a saved state."""
@@ -207,16 +247,20 @@ class Store:
         live: Dict[str, Any] = {}
         for e in self._shared:
             if e.name not in skipped:
-                codec.encode(e.capture(), codec.escape(e.name), live.__setitem__)
+                codec.encode(e.targets(), codec.escape(e.name), live.__setitem__)
         wanted = {name: tree for name, tree in shared["objects"].items() if name in {e.name for e in self._shared}}
         finishers, restored = [], {}
         for path, reference in codec.references([wanted, shared["state"]]).items():
             target = self._target(path, reference, live.get(path))
-            host = arrays.into_place(target)
-            self._register(path, arrays.describe(target, path), host)
-            if host.finish is not None:
-                finishers.append(host.finish)
             restored[path] = target
+            inner = arrays.divided(target)
+            hosts = [arrays.into_place(part) for _, part in inner.boxes] if isinstance(inner, arrays.Parts) else \
+                [arrays.into_place(inner)]
+            finishers += [host.finish for host in hosts if host.finish is not None]
+            if isinstance(inner, arrays.Parts):
+                self._register_parts(path, inner, hosts)
+            else:
+                self._register(path, arrays.describe(inner, path), hosts[0])
         return finishers, restored
 
     def _target(self, path: str, reference: Dict[str, Any], live: Any) -> Any:
@@ -225,6 +269,10 @@ class Store:
             info = arrays.describe(live, path)
             if (info.kind, info.dtype, info.global_shape) == (reference["kind"], reference["dtype"], shape):
                 return live
+        for e in self._shared:
+            made = e.make_target(path, reference)
+            if made is not None:
+                return made
         if reference.get("sharded"):
             raise MismatchError("%s: the checkpoint holds it divided over learners; the program must present a dlckpt.Shard of "
                                 "its part (%s of %s) before the restore" % (path, reference["dtype"], list(shape)))

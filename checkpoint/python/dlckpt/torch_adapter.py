@@ -2,26 +2,24 @@
 """What dlckpt knows of PyTorch, from 1.13 on. Imported only when the program has imported torch itself."""
 from __future__ import annotations
 
+import functools
 import os
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
 from . import dtypes
-from .arrays import HostMemory
+from .arrays import HostMemory, Parts
 from .errors import MismatchError, StateError
 
-_NAME_OF = {getattr(torch, name): name for name in dtypes.DTYPES if isinstance(getattr(torch, name, None), torch.dtype)}
-_DTYPE_OF = {name: dtype for dtype, name in _NAME_OF.items()}
+_NAME_OF: Dict[torch.dtype, str] = {getattr(torch, name): name for name in dtypes.DTYPES if isinstance(getattr(torch, name, None), torch.dtype)}
+_DTYPE_OF: Dict[str, torch.dtype] = {name: dtype for dtype, name in _NAME_OF.items()}
 
 
 # ---- tensors as host memory --------------------------------------------------------------------------------------------
 
 def describe_tensor(tensor: torch.Tensor, where: str) -> Tuple[str, Tuple[int, ...]]:
     """(dtype name, shape). StateError for what is not a plain dense tensor."""
-    if hasattr(tensor, "to_local") and hasattr(tensor, "placements"):
-        raise StateError("%s: a DTensor cannot be stored as it is; give dlckpt.Shard(tensor.to_local(), global_shape, offset)" %
-                         where)
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type == "meta":
         what = "quantized" if tensor.is_quantized else "meta" if tensor.device.type == "meta" else str(tensor.layout)
         raise StateError("%s: a %s tensor cannot be stored; give a dense one" % (where, what))
@@ -42,6 +40,22 @@ def dtype_of(name: str) -> torch.dtype:
     return _DTYPE_OF[name]
 
 
+def dtensor_parts(tensor: Any) -> Any:
+    """This learner's part of a DTensor; the local tensor if every learner has the whole. StateError for partial sums."""
+    from torch.distributed.tensor import Shard as Sharded
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+    placements = tensor.placements
+    if any(placement.is_partial() for placement in placements):
+        raise StateError("a DTensor of partial sums cannot be stored; redistribute it first")
+    local = tensor.to_local()
+    if not any(isinstance(placement, Sharded) for placement in placements):
+        return local
+    shape, offset = compute_local_shape_and_global_offset(tensor.shape, tensor.device_mesh, placements)
+    boxes = ((tuple(offset), local.detach()),) if tuple(shape) == tuple(local.shape) and local.numel() else ()
+    name, _ = describe_tensor(local, "DTensor")
+    return Parts("torch", name, tuple(tensor.shape), boxes, not all(isinstance(p, Sharded) for p in placements))
+
+
 def _is_plain(tensor: torch.Tensor) -> bool:
     return tensor.device.type == "cpu" and tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
 
@@ -50,11 +64,27 @@ def _memory(tensor: torch.Tensor, finish: Any = None) -> HostMemory:
     return HostMemory(tensor.data_ptr() if tensor.numel() else 0, tensor, finish)
 
 
-def tensor_to_host(tensor: torch.Tensor, staging: Any = None) -> HostMemory:
+def _strided(tensor: torch.Tensor) -> Optional[HostMemory]:
+    """The memory of a CPU tensor with gaps or in another order; None if it is not to be used as it is."""
+    if tensor.device.type != "cpu" or not tensor.numel() or tensor.is_conj() or tensor.is_neg():
+        return None
+    return HostMemory(tensor.data_ptr(), tensor, None, tuple(n * tensor.element_size() for n in tensor.stride()))
+
+
+def copy_tensor(target: torch.Tensor, values: torch.Tensor) -> None:
+    """Into place, without autograd seeing it."""
+    with torch.no_grad():
+        target.copy_(values)
+
+
+def tensor_to_host(tensor: torch.Tensor, staging: Any = None, strided: bool = False) -> HostMemory:
     """See arrays.to_host. A CUDA tensor is copied after all work queued on its stream so far."""
     tensor = tensor.detach()
     if _is_plain(tensor):
         return _memory(tensor)
+    in_place = _strided(tensor) if strided else None
+    if in_place is not None:
+        return in_place
     with torch.no_grad():
         fits = (isinstance(staging, torch.Tensor) and staging.dtype == tensor.dtype and staging.shape == tensor.shape
                 and _is_plain(staging) and (not tensor.numel() or staging.data_ptr() != tensor.data_ptr()))
@@ -68,6 +98,9 @@ def tensor_into_place(tensor: torch.Tensor) -> HostMemory:
     tensor = tensor.detach()
     if _is_plain(tensor):
         return _memory(tensor)
+    in_place = _strided(tensor) if 0 not in tensor.stride() else None
+    if in_place is not None:
+        return in_place
     host = torch.empty(tensor.shape, dtype=tensor.dtype)
 
     def finish() -> None:
@@ -92,7 +125,7 @@ def named_constant(kind: str, name: str) -> Any:
 
 # ---- modules, optimizers, schedulers -----------------------------------------------------------------------------------
 
-def unwrap(module: torch.nn.Module) -> torch.nn.Module:
+def unwrap(module: Any) -> Any:
     """The user's own module inside DistributedDataParallel, DataParallel and torch.compile, so that a checkpoint has the
     same names whichever way, and at whatever world size, the program is run."""
     while True:
@@ -149,6 +182,37 @@ def check_optimizer(optimizer: torch.optim.Optimizer, state: Any, name: str) -> 
     return []
 
 
+def guarded_addresses(optimizer: torch.optim.Optimizer) -> List[int]:
+    """Where what the optimizer's step() changes lies in host memory."""
+    found = [param for group in optimizer.param_groups for param in group["params"]]
+    found += [value for slot in optimizer.state.values() for value in slot.values() if isinstance(value, torch.Tensor)]
+    return [tensor.data_ptr() for tensor in found if tensor.device.type == "cpu" and type(tensor).__name__ != "DTensor"]
+
+
+def before_step(optimizer: torch.optim.Optimizer, call: Callable[[], None]) -> Callable[[], None]:
+    """Has ``call`` called before each optimizer.step(). Returns what undoes that."""
+    if hasattr(optimizer, "register_step_pre_hook"):  # PyTorch 2.0
+        handle = optimizer.register_step_pre_hook(lambda *_args, **_kwargs: call())
+        return lambda: handle.remove()
+    step = optimizer.step
+
+    @functools.wraps(step)  # schedulers look at its attributes
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        call()
+        return step(*args, **kwargs)
+
+    optimizer.step = wrapped  # type: ignore[method-assign]
+    return lambda: optimizer.__dict__.pop("step", None)
+
+
+def like_parameter(optimizer: torch.optim.Optimizer, index: str, dtype: str, shape: Tuple[int, ...]) -> Any:
+    """Zeros divided over the learners as the optimizer's parameter of that index is; None if it is of another shape."""
+    parameters = [param for group in optimizer.param_groups for param in group["params"]]
+    if not index.isdigit() or int(index) >= len(parameters) or tuple(parameters[int(index)].shape) != shape:
+        return None
+    return torch.zeros_like(parameters[int(index)].detach(), dtype=dtype_of(dtype))
+
+
 def load_optimizer(optimizer: torch.optim.Optimizer, state: Dict[str, Any], name: str) -> None:
     """Hyperparameters and per-parameter state; the latter is made where the optimizer has none yet (before its first
     step()). MismatchError if torch refuses it."""
@@ -191,7 +255,7 @@ def set_random_state(state: Dict[str, Any]) -> None:
 def draw_run_id() -> Optional[str]:
     """A random name drawn by rank 0 and told to all, or None if torch.distributed is not initialised. Collective. Leaves the
     random generators alone."""
-    dist = torch.distributed
+    dist: Any = torch.distributed
     if not (dist.is_available() and dist.is_initialized()):
         return None
     device = "cuda" if dist.get_backend() == "nccl" else "cpu"

@@ -94,14 +94,15 @@ Result<Engine> load_engine() {
 }
 
 void leave_job_environment(bool keep_tuning) {
-  const std::vector<std::string> tuning = {"DL_CHECKPOINT_MODE", "DL_CHECKPOINT_MEMORY", "DL_CHECKPOINT_THREADS"};
+  const std::string tuning = "DL_CHECKPOINT_";
+  const std::vector<std::string> of_the_job = {"DL_CHECKPOINT_DIR", "DL_CHECKPOINT_LEASE", "DL_CHECKPOINT_LOCAL"};
   std::vector<std::string> names;
   for (char** entry = environ; *entry; ++entry) {
     const std::string text = *entry;
     const std::string name = text.substr(0, text.find('='));
     if (name.compare(0, 3, "DL_") != 0) continue;
-    bool keep = false;
-    for (const std::string& tuned : tuning) keep = keep || (keep_tuning && name == tuned);
+    bool keep = keep_tuning && name.compare(0, tuning.size(), tuning) == 0;
+    for (const std::string& other : of_the_job) keep = keep && name != other;
     if (!keep) names.push_back(name);
   }
   for (const std::string& name : names) ::unsetenv(name.c_str());

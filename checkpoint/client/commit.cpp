@@ -32,9 +32,9 @@ void Context::run_save(SaveInFlight* save) noexcept {
   if (save->job && !save->written) save->job->abandon();
   if (!save->outcome) return;
   good_step_ = save->step;
-  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - save->begin).count();
   save->durable_s = std::chrono::duration<double>(Clock::now() - save->begin).count();
-  if (page_) page_->set_saved(save->step, static_cast<uint64_t>(took));
+  remember_times(*save);
+  if (page_) page_->set_saved_step(save->step);
 }
 
 // Rank 0 alone.
@@ -52,7 +52,7 @@ Result<CheckpointName> Context::agree_on_name(SaveInFlight* save) {
   std::string begun;
   if (is_leader()) {
     auto name = or_out_of_memory([&] { return begin_save(step); });
-    const std::string slot = name && settings_.recycle ? find_slot(io_, settings_.dir) : std::string();
+    const std::string slot = name && settings_.recycle && !levels_ ? find_slot(io_, settings_.dir) : std::string();
     begun = name ? say_ok(format_checkpoint_name(*name) + slot) : say_error(name.error());
   }
   DL_TRY_ASSIGN(const std::string message, group_->broadcast(begun, 1));
@@ -73,6 +73,7 @@ Status Context::save_together(SaveInFlight* save) {
   auto part = or_out_of_memory([&] { return write_part(save, name); });
   const auto begin = Clock::now();
   auto messages = group_->gather(part ? say_ok(*part) : say_error(part.error()));
+  if (levels_) return commit_by_levels(save, name, messages);
   if (!is_leader()) {
     if (!messages) return std::move(messages).error();
     DL_TRY_ASSIGN(const std::string verdict, group_->broadcast("", 4));
@@ -98,10 +99,12 @@ Status Context::save_together(SaveInFlight* save) {
 
 Result<std::string> Context::write_part(SaveInFlight* save, const CheckpointName& name) {
   if (!save->prepared) return save->prepared.error();
+  DL_TRY_ASSIGN(const std::string directory, attempt_directory(name));
+  DL_TRY_ASSIGN(save->work.part.members, write_members(io_, directory, settings_.rank, &save->members));
   if (!save->job) return format_part(save->work.part);
   save->written = true;
   const FileIdentity identity{name, static_cast<uint32_t>(settings_.rank), static_cast<uint32_t>(settings_.world_size)};
-  DL_TRY(save->job->write(io_, engine_.queue(), attempt_path(settings_.dir, name), identity, save->slot));
+  DL_TRY(save->job->write(io_, engine_.queue(), directory, identity, save->slot));
   const std::vector<uint64_t>& places = save->job->images()[0].places();
   for (size_t i = 0; i < places.size(); ++i) save->work.set_place(i, 0, places[i]);
   save->work.part.files = save->job->records();
@@ -110,6 +113,15 @@ Result<std::string> Context::write_part(SaveInFlight* save, const CheckpointName
 
 // Rank 0 alone.
 Status Context::commit(const SaveInFlight& save, const CheckpointName& name, const std::vector<std::string>& messages) {
+  DL_TRY_ASSIGN(const std::string text, assemble(save, name, messages));
+  // Last look: whoever lost the lease must not publish.
+  DL_TRY(check_lease(io_, settings_.dir, lease_token_));
+  return publish(io_, settings_.dir, name, text);
+}
+
+// The manifest.
+Result<std::string> Context::assemble(const SaveInFlight& save, const CheckpointName& name,
+                                      const std::vector<std::string>& messages) {
   DL_TRY_ASSIGN(const std::vector<std::string> texts, hear_all(messages));
   std::vector<Part> parts;
   for (size_t rank = 0; rank < texts.size(); ++rank) {
@@ -125,11 +137,9 @@ Status Context::commit(const SaveInFlight& save, const CheckpointName& name, con
   manifest.run_id = settings_.run_id;
   manifest.metrics = save.metrics;
   DL_TRY(merge_parts(std::move(parts), &manifest));
-  const std::string text = format_manifest(manifest);
+  std::string text = format_manifest(manifest);
   if (text.size() > kMaxManifestBytes) return Error{Errc::kInvalid, "the manifest would be larger than 256 MiB"};
-  // Last look: whoever lost the lease must not publish.
-  DL_TRY(check_lease(io_, settings_.dir, lease_token_));
-  return publish(io_, settings_.dir, name, text);
+  return text;
 }
 
 }  // namespace dl::ckpt

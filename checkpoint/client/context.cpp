@@ -10,6 +10,7 @@
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/file.h"
 #include "checkpoint/store/verify.h"
+#include "launcher/common/checkpoint_interval.h"
 #include "launcher/common/parse.h"
 #include "launcher/common/request_values.h"
 
@@ -44,12 +45,19 @@ Result<std::unique_ptr<Context>> Context::open(Settings settings, Io& io) {
     DL_TRY(context->take_lease());
     DL_TRY(collect_garbage(io, s.dir, s.world_size > 1 ? run_folder(s.run_id) : std::string()));
   }
+  context->history_.load(io, s.dir);
   if (!s.progress_page.empty()) {
     DL_TRY_ASSIGN(std::optional<ProgressLink> page, ProgressLink::attach(s.progress_page));
     if (page) context->page_.emplace(*std::move(page));
+    context->tell_predictions();
   }
   context->group_ =
       s.world_size == 1 ? make_single_group() : make_file_group(io, s.dir, s.run_id, s.rank, s.world_size, s.timeout_s);
+  if (!s.local_dir.empty()) {
+    context->levels_ =
+        std::make_unique<Levels>(io, LevelSettings{s.dir, s.local_dir, s.node, s.partner, s.rank, s.timeout_s});
+    DL_TRY(context->levels_->open());
+  }
   context->restorer_ = std::make_unique<Restorer>(io, context->settings_, *context->group_, context->registry_);
   return context;
 }
@@ -93,18 +101,27 @@ void Context::keep_lease() {
   ignore(lease_->renew(), "a lease that was lost is noticed at the commit");
 }
 
+// Of time-driven saves without dlrun; 0: none. Nobody has counted interruptions then.
+double Context::interval_s() const {
+  if (!settings_.every_auto) return settings_.every_s;
+  return choose_interval_s({auto_blocked_s_, auto_durable_s_}, mean_time_to_interruption_s(0, 0));
+}
+
 int Context::want(int64_t step) {
   keep_lease();
   int answer = 0;
   if (page_) {
     if (page_->state() == ProgressPage::kNotAttached) page_->set_state(ProgressPage::kTraining);
-    switch (page_->announce(step, settings_.timeout_s)) {
+    const ProgressPage::Request asked = page_->announce(step, settings_.timeout_s);
+    switch (asked) {
       case ProgressPage::kNone:
         break;
       case ProgressPage::kSave:
         answer = DLCKPT_WANT_SAVE;
         break;
       case ProgressPage::kSaveAndExit:
+      case ProgressPage::kSaveLocalAndExit:
+        exit_local_ = asked == ProgressPage::kSaveLocalAndExit;
         answer = DLCKPT_WANT_SAVE | DLCKPT_WANT_EXIT;
         break;
       case ProgressPage::kExitWithoutSave:
@@ -113,8 +130,8 @@ int Context::want(int64_t step) {
         break;
     }
     if ((answer & DLCKPT_WANT_SAVE) && asked_step_ == step && !(answer & DLCKPT_WANT_EXIT)) answer = 0;
-  } else if (settings_.every_s > 0 && settings_.world_size == 1 && step != asked_step_ &&
-             Clock::now() - last_save_ >= std::chrono::duration<double>(settings_.every_s)) {
+  } else if (interval_s() > 0 && settings_.world_size == 1 && step != asked_step_ &&
+             Clock::now() - last_save_ >= std::chrono::duration<double>(interval_s())) {
     answer = DLCKPT_WANT_SAVE;
   }
   // Every rank comes to the same answer by itself, as long as the last save had the same outcome on all.
@@ -136,6 +153,12 @@ Status Context::set_metric(const char* name, double value) {
     return Error{Errc::kInvalid, "more than " + std::to_string(kMaxMetrics) + " metrics"};
   metrics_[name] = value;
   return {};
+}
+
+void Context::tell_predictions() {
+  auto_blocked_s_ = history_.blocked_s();
+  auto_durable_s_ = history_.durable_s();
+  if (page_) page_->set_predictions(history_.durable_s(), history_.local_s(), history_.blocked_s());
 }
 
 int64_t Context::latest() {

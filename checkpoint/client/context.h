@@ -20,9 +20,12 @@
 #include "checkpoint/client/settings.h"
 #include "checkpoint/engine/engine.h"
 #include "checkpoint/format/manifest.h"
+#include "checkpoint/levels/levels.h"
+#include "checkpoint/levels/save_history.h"
 #include "checkpoint/retention/retire.h"
 #include "checkpoint/store/io.h"
 #include "checkpoint/store/lease.h"
+#include "launcher/common/checkpoint_interval.h"
 
 namespace dl::ckpt {
 
@@ -78,6 +81,9 @@ class Context {
   Status take_lease();
   Status make_directory();
   void keep_lease();
+  double interval_s() const;
+  // What the history predicts, to dlrun and for every=auto.
+  void tell_predictions();
   bool is_leader() const { return settings_.rank == 0; }
 
   // save.cpp: the training thread's part.
@@ -95,7 +101,17 @@ class Context {
   Result<CheckpointName> begin_save(int64_t step);
   Result<CheckpointName> agree_on_name(SaveInFlight* save);
   Result<std::string> write_part(SaveInFlight* save, const CheckpointName& name);
+  Result<std::string> assemble(const SaveInFlight& save, const CheckpointName& name,
+                               const std::vector<std::string>& messages);
   Status commit(const SaveInFlight& save, const CheckpointName& name, const std::vector<std::string>& messages);
+  // save_levels.cpp: the same where there is a node-local level.
+  Result<std::string> attempt_directory(const CheckpointName& name);
+  Status commit_by_levels(SaveInFlight* save, const CheckpointName& name,
+                          const Result<std::vector<std::string>>& messages);
+  void remember_times(const SaveInFlight& save);
+  // restore.cpp
+  Result<Restored> restore_from_levels(int64_t step);
+  Status restore_members(const CheckpointName& name);
 
   Settings settings_;
   Io& io_;
@@ -108,6 +124,7 @@ class Context {
   Holders holders_;                        // of what the last save wrote
   SurveyMemory survey_memory_;             // rank 0
   std::map<std::string, double> metrics_;  // for the next save
+  std::unique_ptr<Levels> levels_;         // nullptr: there is no node-local level
   std::unique_ptr<Restorer> restorer_;     // after what it borrows
 
   using Clock = std::chrono::steady_clock;
@@ -115,6 +132,10 @@ class Context {
   int64_t asked_step_ = -1;             // train step last restored, or saved as far as the training thread knows
   int64_t exit_step_ = -1;              // train step at which we said DLCKPT_WANT_EXIT
   std::atomic<int64_t> good_step_{-1};  // background: train step last committed or restored by this run
+
+  bool exit_local_ = false;                                    // that save is for the node-local level alone
+  SaveHistory history_;                                        // background: what saves took
+  std::atomic<double> auto_blocked_s_{0}, auto_durable_s_{0};  // of it, for every=auto
 
   std::unique_ptr<SaveInFlight> in_flight_;  // the last one, until the next begins
   std::unique_ptr<Group> skip_group_;        // where ranks agree on skipping, beside a save in flight

@@ -176,6 +176,10 @@ int dlckpt_get_blob(dlckpt_ctx* ctx, const char* path, const void** data, size_t
   });
 }
 
+int dlckpt_member(dlckpt_ctx* ctx, const char* name, const char* path, int per_rank) {
+  return run(ctx, [&](dl::ckpt::Context& c) { return c.registry().add_member(name, path, per_rank != 0); });
+}
+
 int dlckpt_forget(dlckpt_ctx* ctx, const char* path) {
   return run(ctx, [&](dl::ckpt::Context& c) { return c.registry().remove(path); });
 }

@@ -52,13 +52,15 @@ Result<std::vector<std::string>> hear_all(const std::vector<std::string>& messag
 }
 
 std::string format_part(const Part& part) {
-  Json files = Json::array(), tensors = Json::array(), blobs = Json::array();
+  Json files = Json::array(), tensors = Json::array(), blobs = Json::array(), members = Json::array();
   for (const FileRecord& file : part.files) files.push_back(file_to_json(file));
   for (const TensorRecord& tensor : part.tensors) tensors.push_back(tensor_to_json(tensor));
   for (const BlobRecord& blob : part.blobs) blobs.push_back(blob_to_json(blob));
+  for (const MemberRecord& member : part.members) members.push_back(member_to_json(member));
   return to_text(Json{{"files", std::move(files)},
                       {"tensors", std::move(tensors)},
                       {"blobs", std::move(blobs)},
+                      {"members", std::move(members)},
                       {"fingerprint", part.fingerprint},
                       {"tensor_count", part.tensor_count}});
 }
@@ -81,6 +83,11 @@ Result<Part> parse_part(const std::string& text) {
   for (const Json& item : *blobs) {
     DL_TRY_ASSIGN(BlobRecord blob, blob_from_json(item));
     part.blobs.push_back(std::move(blob));
+  }
+  DL_TRY_ASSIGN(const Json* members, array_member(*json, "members"));
+  for (const Json& item : *members) {
+    DL_TRY_ASSIGN(MemberRecord member, member_from_json(item));
+    part.members.push_back(std::move(member));
   }
   DL_TRY_ASSIGN(part.fingerprint, string_member(*json, "fingerprint", 64));
   DL_TRY_ASSIGN(const int64_t count, int_member(*json, "tensor_count", 0, INT64_MAX));
@@ -108,6 +115,13 @@ Status merge_parts(std::vector<Part> parts, Manifest* manifest) {
       auto& shards = at->second.shards;
       std::move(tensor.shards.begin(), tensor.shards.end(), std::back_inserter(shards));
     }
+    for (MemberRecord& member : part.members) {
+      // A rank speaks for itself alone.
+      const auto file = parse_member_file_name(member.file);
+      if (!file || file->writer != rank || (member.rank != -1 && member.rank != static_cast<int>(rank)))
+        return Error{Errc::kInternal, who + " gave a member another rank's name"};
+      manifest->members.push_back(std::move(member));
+    }
     for (BlobRecord& blob : part.blobs) {
       blob.file += first_file;
       manifest->blobs.push_back(std::move(blob));
@@ -117,6 +131,9 @@ Status merge_parts(std::vector<Part> parts, Manifest* manifest) {
       manifest->files.push_back(std::move(file));
     }
   }
+  std::sort(manifest->members.begin(), manifest->members.end(), [](const MemberRecord& a, const MemberRecord& b) {
+    return a.name != b.name ? a.name < b.name : a.rank < b.rank;
+  });
   for (auto& [path, tensor] : tensors) manifest->tensors.push_back(std::move(tensor));
   std::sort(manifest->blobs.begin(), manifest->blobs.end(), [](const BlobRecord& a, const BlobRecord& b) {
     return a.path != b.path ? a.path < b.path : a.rank < b.rank;

@@ -21,6 +21,7 @@ struct Part {
   std::vector<FileRecord> files;      // by part; records below name them by index
   std::vector<TensorRecord> tensors;  // with the pieces this rank wrote; rank 0 names all tensors
   std::vector<BlobRecord> blobs;
+  std::vector<MemberRecord> members;
   std::string fingerprint;  // of what is registered
   size_t tensor_count = 0;  // registered
 };

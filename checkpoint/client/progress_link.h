@@ -31,6 +31,8 @@ class ProgressLink {
   ProgressPage::State state() const;
   void set_saved(int64_t step, uint64_t milliseconds);
   // Loaded at restore: newest committed step known, save time unknown.
+  // What saves are predicted to take, in seconds; 0 = unknown.
+  void set_predictions(double durable_s, double local_s, double blocked_s);
   void set_saved_step(int64_t step);
 
  private:

@@ -80,6 +80,7 @@ Status Registry::add_tensor(const char* path_text, int dtype, int ndim, const in
   if ((flags & DLCKPT_ANOTHER_PART) != 0) return add_part(path, std::move(tensor), std::move(part));
   tensor.parts.push_back(std::move(part));
   blobs_.erase(path);
+  members_.erase(path);
   tensors_[path] = std::move(tensor);
   return {};
 }
@@ -113,12 +114,27 @@ Status Registry::add_blob(const char* path_text, const void* data, size_t size, 
   if (size > 0) blob.bytes.assign(static_cast<const char*>(data), size);
   blob.per_rank = per_rank;
   tensors_.erase(path);
+  members_.erase(path);
   blobs_[path] = std::move(blob);
   return {};
 }
 
+Status Registry::add_member(const char* name_text, const char* path, bool per_rank) {
+  if (!name_text) return Error{Errc::kInvalid, "the member's name is NULL"};
+  const std::string name = name_text;
+  DL_TRY(check_path(name));
+  if (!path || !*path || std::string_view(path).size() > 3500)
+    return Error{Errc::kInvalid, "member '" + printable(name) + "': the path of its file is missing or too long"};
+  if (members_.size() >= kMaxMembers && members_.count(name) == 0)
+    return Error{Errc::kInvalid, "more than " + std::to_string(kMaxMembers) + " members"};
+  tensors_.erase(name);
+  blobs_.erase(name);
+  members_[name] = RegisteredMember{path, per_rank};
+  return {};
+}
+
 Status Registry::remove(const char* path) {
-  if (!path || (tensors_.erase(path) == 0 && blobs_.erase(path) == 0))
+  if (!path || (tensors_.erase(path) == 0 && blobs_.erase(path) == 0 && members_.erase(path) == 0))
     return Error{Errc::kNotFound, "nothing is registered as '" + printable(path ? path : "NULL") + "'"};
   return {};
 }

@@ -39,18 +39,26 @@ struct RegisteredBlob {
   bool per_rank = false;
 };
 
+// A file that the program writes itself.
+struct RegisteredMember {
+  std::string path;  // of the file
+  bool per_rank = false;
+};
+
 class Registry {
  public:
   // kInvalid; see dlckpt_tensor_strided and dlckpt_blob. stride_bytes nullptr: C order without gaps.
   Status add_tensor(const char* path, int dtype, int ndim, const int64_t* shape, const int64_t* offset,
                     const int64_t* extent, void* data, unsigned flags, const int64_t* stride_bytes = nullptr);
   Status add_blob(const char* path, const void* data, size_t size, bool per_rank);
+  Status add_member(const char* name, const char* path, bool per_rank);
   // kNotFound.
   Status remove(const char* path);
 
   // Sorted by path, the same on all ranks.
   const std::map<std::string, RegisteredTensor>& tensors() const { return tensors_; }
   const std::map<std::string, RegisteredBlob>& blobs() const { return blobs_; }
+  const std::map<std::string, RegisteredMember>& members() const { return members_; }
   // The same on all ranks that registered the same tensors (names, dtypes, shapes, replicated or not, with boxes or
   // not).
   Hash128 fingerprint() const;
@@ -62,6 +70,7 @@ class Registry {
 
   std::map<std::string, RegisteredTensor> tensors_;
   std::map<std::string, RegisteredBlob> blobs_;
+  std::map<std::string, RegisteredMember> members_;
 };
 
 }  // namespace dl::ckpt

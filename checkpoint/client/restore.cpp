@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Context::restore and peek; the collective part is restorer.h's.
 #include "checkpoint/client/context.h"
+#include "checkpoint/client/members.h"
+#include "checkpoint/client/messages.h"
+#include "checkpoint/store/directory.h"
+#include "checkpoint/store/verify.h"
 
 namespace dl::ckpt {
 namespace {
@@ -19,14 +23,50 @@ Result<int64_t> Context::restore(int64_t step, std::string* note) {
   ignore(finish_save_in_flight(), "dlckpt_wait tells");
   warm_up();
   keep_lease();
-  group_->start();
-  DL_TRY_ASSIGN(Restored restored, restorer_->restore(step));
+  DL_TRY_ASSIGN(Restored restored, restore_from_levels(step));
+  DL_TRY(restore_members(restored.name));
   *note = std::move(restored.note);
   good_step_ = asked_step_ = restored.name.step;
   exit_step_ = -1;
   last_save_ = Clock::now();
   if (page_) page_->set_saved_step(restored.name.step);
   return restored.name.step;
+}
+
+// What only the nodes have is brought first; and where something damaged was passed over, the nodes may have it whole.
+Result<Restored> Context::restore_from_levels(int64_t step) {
+  group_->start();
+  if (!levels_) return restorer_->restore(step);
+  std::string brought, healed;
+  DL_TRY(levels_->recover(*group_, /*heal=*/false, &brought));
+  auto restored = restorer_->restore(step);
+  const bool passed_over = restored ? !restored->note.empty() : restored.error().code == Errc::kCorrupt;
+  if (passed_over) {
+    group_->start();
+    DL_TRY(levels_->recover(*group_, /*heal=*/true, &healed));
+    restorer_->forget_damage();
+    restored = restorer_->restore(step);
+  }
+  // Rank 0 knows, and is the one that people listen to.
+  if (restored) restored->note = brought + healed + restored->note;
+  return restored;
+}
+
+Status Context::restore_members(const CheckpointName& name) {
+  std::vector<StagedMember> staged;
+  const auto stage = [&]() -> Status {
+    if (registry_.members().empty()) return {};
+    DL_TRY_ASSIGN(const Manifest manifest, load_manifest(io_, settings_.dir, name));
+    DL_TRY_ASSIGN(staged,
+                  stage_members(io_, checkpoint_path(settings_.dir, name), manifest, registry_, settings_.rank));
+    return {};
+  };
+  auto all = agree_all(*group_, or_out_of_memory(stage));
+  if (!all) {
+    drop_members(io_, staged);
+    return all;
+  }
+  return agree_all(*group_, install_members(io_, staged));
 }
 
 Result<int64_t> Context::peek(int64_t step, std::string* note) {

@@ -47,6 +47,9 @@ class Restorer {
   Result<Restored> restore(int64_t step) { return run(step, false); }
   Result<Restored> peek(int64_t step) { return run(step, true); }
 
+  // Somebody has repaired what was found damaged.
+  void forget_damage() { bad_.clear(); }
+
   const std::map<std::string, std::string>& blobs() const { return blobs_; }
   const RestoreStats& stats() const { return stats_; }
   // Collective the first time. nullptr where there is none.

@@ -69,6 +69,7 @@ Status Context::begin_save_in_flight(int64_t step, bool lazy) {
   save->step = step;
   save->begin = Clock::now();
   save->metrics = metrics_;
+  save->local_only = levels_ && exit_local_ && exit_step_ == step;
   if (settings_.world_size > 1 && registry_.needs_holders())
     save->prepared = or_out_of_memory([&] { return holders_.learn(*group_, registry_); });
   if (save->prepared) save->prepared = or_out_of_memory([&] { return prepare(save); });
@@ -97,6 +98,7 @@ Status Context::begin_save_in_flight(int64_t step, bool lazy) {
 }
 
 Status Context::prepare(SaveInFlight* save) {
+  DL_TRY_ASSIGN(save->members, open_members(io_, registry_, settings_.rank));
   save->work = plan_save(registry_, settings_.rank, settings_.world_size,
                          settings_.world_size > 1 ? &holders_ : nullptr, settings_.max_files);
   if (save->work.items.empty() && !is_leader()) return {};  // no file
@@ -144,6 +146,7 @@ void Context::count_save() {
     if (save.outcome) stats_.written_bytes = save.job->file_bytes();
   }
   stats_.commit_s = save.commit_s;
+  stats_.level = save.outcome && save.local_only ? 1 : 0;
   stats_.durable_s = save.durable_s;
   stats_.total_written_bytes += stats_.written_bytes;
   ++(save.outcome ? stats_.saves : stats_.failed_saves);

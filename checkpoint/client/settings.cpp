@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "checkpoint/format/names.h"
+#include "checkpoint/levels/levels.h"
 #include "checkpoint/store/directory.h"
 #include "launcher/common/env_names.h"
 #include "launcher/common/parse.h"
@@ -162,6 +163,11 @@ Status check(const Settings& settings, const dlckpt_options& options) {
   if (settings.every_steps < 0) return Error{Errc::kInvalid, "every_steps must be 0 or positive"};
   if (settings.keep < 1 || settings.keep > 1000000) return Error{Errc::kInvalid, "keep must be 1 or more"};
   if (settings.keep_every < 0) return Error{Errc::kInvalid, "keep_every must be 0 or positive"};
+  if (!settings.local_dir.empty() && (settings.local_dir.front() != '/' || settings.local_dir.size() > 1024))
+    return Error{Errc::kInvalid, "the node-local directory '" + printable(settings.local_dir) +
+                                     "'; allowed: an absolute path of at most 1024 bytes"};
+  if (settings.partner && settings.local_dir.empty())
+    return Error{Errc::kInvalid, "partner copies what is at the node-local level: it needs local_dir"};
   if (!std::isfinite(settings.timeout_s) || settings.timeout_s <= 0)
     return Error{Errc::kInvalid, "timeout_s must be a positive number of seconds"};
   if (options.every_s > 0 && settings.world_size > 1 && settings.progress_page.empty())
@@ -196,6 +202,8 @@ Result<Settings> resolve_settings(const dlckpt_options* given) {
   if (options.keep != 0) settings.keep = options.keep;
   if (options.timeout_s != 0) settings.timeout_s = options.timeout_s;
   settings.keep_every = options.keep_every;
+  if (options.local_dir) settings.local_dir = options.local_dir;
+  settings.partner = options.partner != 0;
   if (options.best && *options.best) {
     auto best = parse_best(options.best);
     if (!best) return std::move(best).error().with_context("best");
@@ -212,6 +220,8 @@ Result<Settings> resolve_settings(const dlckpt_options* given) {
   settings.progress_page = variable(env::kProgress).value_or("");
   settings.lease_token = variable(env::kLease).value_or("");
   DL_TRY(resolve_engine(options, &settings));
+  if (const auto local = variable("DL_CHECKPOINT_LOCAL")) settings.local_dir = *local;
+  settings.node = this_node();
   resolve_owner(&settings);
   DL_TRY(check(settings, options));
   return settings;

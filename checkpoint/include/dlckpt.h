@@ -147,6 +147,9 @@ typedef struct dlckpt_options {
   int write_threads;     /* where io_uring is not to be had; default 4 */
   int recycle; /* 1: files of retired checkpoints are written again in place (about twice as fast as new ones);
                   2: they are not. Else DL_CHECKPOINT_RECYCLE (1 or 0), else 1 */
+  const char* local_dir; /* absolute path on each node, written first; else DL_CHECKPOINT_LOCAL, else local= of
+                            DL_CHECKPOINT, else none. Its parent must exist. */
+  int partner; /* not 0: each node's local files are also kept by the next node; else partner of DL_CHECKPOINT */
 } dlckpt_options;
 
 /* Opens a checkpoint directory for this rank. options may be NULL. On success *out is a context to be closed by
@@ -187,7 +190,19 @@ int dlckpt_blob(dlckpt_ctx* ctx, const char* path, const void* data, size_t size
 /* After restore: the bytes of a blob; *data is owned by the context and valid until the next restore or close.
  * Errors: NOT_FOUND. */
 int dlckpt_get_blob(dlckpt_ctx* ctx, const char* path, const void** data, size_t* size);
-/* Unregisters a tensor or blob. Errors: NOT_FOUND. */
+/* File mode: registers a file that the program writes itself. Each save copies it, as it then is, into the checkpoint
+ * with checksums, committed with all the rest; restore puts it back at `path` (under another name first, then renamed;
+ * its directory must exist). `name` is as for tensors and shares their name space; `path` may differ at the next start.
+ *   per_rank = 0: the file of rank 0 is saved, and each rank that registered the member finds it restored (so where all
+ *                 see one file system, register it on rank 0 alone)
+ *   per_rank = 1: each rank saves and finds its own; after restore on another world size, ranks beyond the old one find
+ *                 none
+ * From the beginning of a save until it is durable (dlckpt_wait), the file may be replaced by another (rename), but not
+ * be written to; if it was, the save fails with DLCKPT_E_IO. A member that the checkpoint lacks is DLCKPT_E_MISMATCH at
+ * restore, a file that is missing at save DLCKPT_E_NOT_FOUND there. At most 10,000 for a rank. Errors: INVALID. Local.
+ */
+int dlckpt_member(dlckpt_ctx* ctx, const char* name, const char* path, int per_rank);
+/* Unregisters a tensor, blob or member. Errors: NOT_FOUND. */
 int dlckpt_forget(dlckpt_ctx* ctx, const char* path);
 
 /* A number of the training, such as a validation loss, for the manifest of the next save; kept with that checkpoint,
@@ -247,22 +262,23 @@ typedef struct dlckpt_save_stats {
 int dlckpt_stats(dlckpt_ctx* ctx, dlckpt_save_stats* out);
 
 /* Collective. Loads the checkpoint of train step `step`, or with DLCKPT_LATEST the newest that verifies; every block's
- * checksum is verified before bytes of it reach registered memory. All ranks together read each stored block that any of
- * them needs exactly once, whatever world size wrote it, and pass parts to one another over TCP (dlckpt-format(5) and
- * libdlckpt(3) say how; where TCP cannot be had, each rank reads what it needs itself).
- * It is one pass: if a block does not verify while others are in memory already, all ranks go on to the next older
- * checkpoint and load that completely, so that the outcome is never a mixture; dlckpt_errmsg(ctx) then says which were
- * passed over although DLCKPT_OK is returned (it is "" otherwise). Blocks of tensors that nobody registered are not read.
- * *restored_step (may be NULL) is set on success only. Errors: NOT_FOUND (none there), MISMATCH (the checkpoint does not
- * fit what is registered): registered memory is unchanged, unless a newer checkpoint was passed over while it was loaded.
- * CORRUPT (none verifies), IO, TIMEOUT, MEMORY: its content is undefined; load another checkpoint, or start anew.
- * Tensors of the checkpoint that are not registered are left alone. */
+ * checksum is verified before bytes of it reach registered memory. All ranks together read each stored block that any
+ * of them needs exactly once, whatever world size wrote it, and pass parts to one another over TCP (dlckpt-format(5)
+ * and libdlckpt(3) say how; where TCP cannot be had, each rank reads what it needs itself). It is one pass: if a block
+ * does not verify while others are in memory already, all ranks go on to the next older checkpoint and load that
+ * completely, so that the outcome is never a mixture; dlckpt_errmsg(ctx) then says which were passed over although
+ * DLCKPT_OK is returned (it is "" otherwise). Blocks of tensors that nobody registered are not read. *restored_step
+ * (may be NULL) is set on success only. Errors: NOT_FOUND (none there), MISMATCH (the checkpoint does not fit what is
+ * registered): registered memory is unchanged, unless a newer checkpoint was passed over while it was loaded. CORRUPT
+ * (none verifies), IO, TIMEOUT, MEMORY: its content is undefined; load another checkpoint, or start anew. Tensors of
+ * the checkpoint that are not registered are left alone. */
 int dlckpt_restore(dlckpt_ctx* ctx, int64_t step, int64_t* restored_step);
 
 /* Collective. Chooses as dlckpt_restore does, but loads the blobs alone (dlckpt_get_blob), for programs that learn from
  * them what to register. The next dlckpt_restore of the train step *found_step (may be NULL) takes the same checkpoint,
- * and does not read the blobs again. A checkpoint that a restore found damaged is passed over by DLCKPT_LATEST from then
- * on: after DLCKPT_E_CORRUPT, peek and restore again. Errors as dlckpt_restore, but registered memory is never touched. */
+ * and does not read the blobs again. A checkpoint that a restore found damaged is passed over by DLCKPT_LATEST from
+ * then on: after DLCKPT_E_CORRUPT, peek and restore again. Errors as dlckpt_restore, but registered memory is never
+ * touched. */
 int dlckpt_peek(dlckpt_ctx* ctx, int64_t step, int64_t* found_step);
 
 /* What the last dlckpt_restore or dlckpt_peek on this rank read. */

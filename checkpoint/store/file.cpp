@@ -70,6 +70,7 @@ Status File::write_all(const void* buffer, size_t size, uint64_t at) {
 }
 
 Status File::reserve(uint64_t size) {
+  if (size == 0) return {};  // fallocate(2) would refuse
   int rc = 0;
   do {
     rc = io_->fallocate(fd_, size);

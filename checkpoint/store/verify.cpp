@@ -113,20 +113,52 @@ Result<const unsigned char*> DataFile::read_block(size_t index) {
   return static_cast<const unsigned char*>(buffer_.data());
 }
 
+namespace {
+
+// Calls reads(bytes) as it goes, which may stop it.
+template <typename Reads>
+Status verify_member(Io& io, const std::string& checkpoint, const MemberRecord& member, Reads&& reads) {
+  const std::string path = checkpoint + "/" + member.file;
+  Io::Info info;
+  const int rc = io.stat(path, &info);
+  if (rc < 0) return missing_is_corrupt(io_error("stat", path, rc));
+  if (!info.regular) return corrupt(path + ": it is not a file");
+  if (info.size != member.size)
+    return corrupt(path + ": it has " + std::to_string(info.size) + " bytes instead of " + std::to_string(member.size));
+  auto file = File::open(io, path, O_RDONLY);
+  if (!file) return missing_is_corrupt(std::move(file).error());
+  std::vector<unsigned char> buffer;
+  for (const Block& block : member.blocks) {
+    if (buffer.size() < block.length) buffer.resize(block.length);
+    DL_TRY(file->read_all(buffer.data(), block.length, block.at));
+    if (hash_bytes(buffer.data(), block.length) != block.hash)
+      return corrupt(path + ": the checksum of the block at byte " + std::to_string(block.at) + " is wrong");
+    DL_TRY(reads(block.length));
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<Manifest> verify_checkpoint(Io& io, const std::string& dir, const CheckpointName& name,
                                    const Progress& progress) {
   DL_TRY_ASSIGN(Manifest manifest, load_manifest(io, dir, name));
   const std::string path = checkpoint_path(dir, name);
   const uint64_t total = manifest.total_bytes();
   uint64_t done = 0;
+  const auto count = [&](uint64_t bytes) -> Status {
+    done += bytes;
+    if (progress && !progress(done, total)) return Error{Errc::kTimeout, "verify " + path + ": stopped"};
+    return {};
+  };
   for (size_t f = 0; f < manifest.files.size(); ++f) {
     DL_TRY_ASSIGN(DataFile file, DataFile::open(io, path, manifest, f));
     for (size_t b = 0; b < manifest.files[f].blocks.size(); ++b) {
       DL_TRY(file.read_block(b));
-      done += manifest.files[f].blocks[b].length;
-      if (progress && !progress(done, total)) return Error{Errc::kTimeout, "verify " + path + ": stopped"};
+      DL_TRY(count(manifest.files[f].blocks[b].length));
     }
   }
+  for (const MemberRecord& member : manifest.members) DL_TRY(verify_member(io, path, member, count));
   return manifest;
 }
 

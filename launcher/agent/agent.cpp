@@ -236,13 +236,15 @@ void Agent::report_progress(bool force) {
   if (request_open_ && now.acted) request_open_ = false;
   int64_t done_request = request_open_ ? reported_done_ : request_;
   bool important = now.state != reported_.state || now.saved_step != reported_.saved_step ||
-                   now.save_ms != reported_.save_ms || done_request != reported_done_;
+                   now.save_ms != reported_.save_ms || now.local_ms != reported_.local_ms ||
+                   done_request != reported_done_;
   bool steps = now.step != reported_.step && Clock::now() - last_report_ >= kReportSteps;
   if (!important && !steps && !(force && now.step != reported_.step)) return;
   last_report_ = Clock::now();
   reported_ = now;
   reported_done_ = done_request;
-  channel_.send(supervise::Progress{now.state, now.step, now.saved_step, now.save_ms, done_request});
+  channel_.send(supervise::Progress{now.state, now.step, now.saved_step, now.save_ms, done_request, now.local_ms,
+                                    now.blocked_ms});
 }
 
 void Agent::handle(const supervise::Message& message) {

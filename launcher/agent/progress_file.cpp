@@ -58,6 +58,8 @@ ProgressFile::View ProgressFile::read() const {
   view.step = page_->step;
   view.saved_step = page_->saved_step;
   view.save_ms = page_->save_ms;
+  view.local_ms = page_->local_ms;
+  view.blocked_ms = page_->blocked_ms;
   return view;
 }
 

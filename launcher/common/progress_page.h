@@ -4,7 +4,7 @@
 // loop and without a system call when nothing is asked.
 //
 // Who writes what
-//   learner: state, step, saved_step, save_ms, seen_seq          agent: everything else
+//   learner: state, step, saved_step, save_ms, local_ms, blocked_ms, seen_seq          agent: everything else
 //
 // Protocol. Let c_r be the train step that learner r last announced with dlckpt_want(c_r), which it calls before it
 // runs train step c_r.
@@ -33,7 +33,7 @@ struct ProgressPage {
   static constexpr int64_t kUndecided = -1;
 
   // kind
-  enum Request : uint32_t { kNone = 0, kSave = 1, kSaveAndExit = 2, kExitWithoutSave = 3 };
+  enum Request : uint32_t { kNone = 0, kSave = 1, kSaveAndExit = 2, kExitWithoutSave = 3, kSaveLocalAndExit = 4 };
   // state of the learner
   enum State : uint32_t { kNotAttached = 0, kTraining = 1, kSaving = 2, kStopped = 3, kFinished = 4 };
 
@@ -46,7 +46,10 @@ struct ProgressPage {
   std::atomic<uint32_t> seen_seq;
   std::atomic<int64_t> step;        // c_r, or kNoStep
   std::atomic<int64_t> saved_step;  // newest train step this learner knows to be committed, or -1
-  std::atomic<uint64_t> save_ms;    // how long its last save took, 0 = unknown
+  // What saves take, from those measured (the 95th percentile); 0 = unknown.
+  std::atomic<uint64_t> save_ms;     // until durable in the checkpoint directory
+  std::atomic<uint64_t> local_ms;    // until committed at the node-local level; 0 also where there is none
+  std::atomic<uint64_t> blocked_ms;  // that the training loop waits
 
   // Written by the agent.
   alignas(64) std::atomic<uint32_t> seq;

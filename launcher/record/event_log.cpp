@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace dl::record {
@@ -153,6 +155,31 @@ Result<EventHistory> read_events(const std::string& path) {
     begin = end + 1;
   }
   return history;
+}
+
+Interruptions count_interruptions(const std::vector<Event>& events) {
+  struct Attempt {
+    int64_t started_ms = 0, last_ms = 0;  // started: PROCESSING
+    bool announced = false;               // saved or finished in good order
+  };
+  std::map<int, Attempt> attempts;
+  for (const Event& event : events) {
+    if (event.attempt < 1) continue;
+    Attempt& attempt = attempts[event.attempt];
+    attempt.last_ms = std::max(attempt.last_ms, event.time_ms);
+    if (event.learner) continue;
+    if (event.state == JobState::kProcessing && attempt.started_ms == 0) attempt.started_ms = event.time_ms;
+    // Put back or held: with an error code it was a failure that led to it.
+    if (event.state == JobState::kCompleted) attempt.announced = true;
+    if (event.state == JobState::kPending || event.state == JobState::kHalted) attempt.announced = event.code.empty();
+  }
+  Interruptions result;
+  for (auto it = attempts.begin(); it != attempts.end() && std::next(it) != attempts.end(); ++it) {
+    if (it->second.started_ms == 0) continue;  // it never trained
+    result.running_s += static_cast<double>(it->second.last_ms - it->second.started_ms) / 1000;
+    if (!it->second.announced) ++result.unannounced;
+  }
+  return result;
 }
 
 JobSummary summarise(const std::vector<Event>& events) {

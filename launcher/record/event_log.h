@@ -67,4 +67,11 @@ struct JobSummary {
 };
 JobSummary summarise(const std::vector<Event>& events);
 
+// How often training was interrupted without a warning, over the attempts before the newest. Pure.
+struct Interruptions {
+  double running_s = 0;     // in PROCESSING
+  int64_t unannounced = 0;  // attempts that failed, or that ended without a word (dlrun itself was lost)
+};
+Interruptions count_interruptions(const std::vector<Event>& events);
+
 }  // namespace dl::record

@@ -16,19 +16,31 @@ std::string seconds(int64_t ms) {
                     : fmt::format("{} s", (ms + 500) / 1000);
 }
 
+int64_t needed(uint64_t save_ms, uint64_t step_ms) {
+  if (save_ms == 0) return 0;
+  return static_cast<int64_t>(save_ms) * 13 / 10 + 2 * static_cast<int64_t>(step_ms) + kPutBackMs;
+}
+
 }  // namespace
 
 int64_t time_needed_ms(const SaveTimes& times) {
-  if (times.save_ms == 0) return 0;
-  return static_cast<int64_t>(times.save_ms) * 13 / 10 + 2 * static_cast<int64_t>(times.step_ms) + kPutBackMs;
+  return needed(times.save_ms, times.step_ms);
+}
+
+int64_t local_time_needed_ms(const SaveTimes& times) {
+  return needed(times.local_ms, times.step_ms);
 }
 
 GraceDecision decide_grace(const SaveTimes& times, std::optional<int64_t> remaining_ms) {
   GraceDecision decision;
-  int64_t needed = time_needed_ms(times);
-  if (!remaining_ms || needed <= *remaining_ms) return decision;
-  decision.save = false;
-  decision.text = fmt::format("not saved: needs {}, has {}", seconds(needed), seconds(*remaining_ms));
+  const int64_t shared = time_needed_ms(times), local = local_time_needed_ms(times);
+  if (!remaining_ms || shared <= *remaining_ms) return decision;
+  decision.local = local > 0 && local <= *remaining_ms;
+  decision.save = decision.local;
+  decision.text = decision.local ? fmt::format("saving on the nodes alone: the checkpoint directory needs {}, has {}",
+                                               seconds(shared), seconds(*remaining_ms))
+                                 : fmt::format("not saved: needs {}, has {}", seconds(local > 0 ? local : shared),
+                                               seconds(*remaining_ms));
   return decision;
 }
 

@@ -12,18 +12,24 @@
 namespace dl::supervise {
 
 struct SaveTimes {
-  uint64_t save_ms = 0;  // slowest learner's last save; 0 = unknown
-  uint64_t step_ms = 0;  // time of a train step; 0 = unknown
+  uint64_t save_ms = 0;   // of the slowest learner's saves the 95th percentile; 0 = unknown
+  uint64_t step_ms = 0;   // time of a train step; 0 = unknown
+  uint64_t local_ms = 0;  // the same for saves at the node-local level; 0 = unknown, or there is none
 };
 
 // save x 1.3 + 2 train steps + 1 s to put the job back. 0 if no save was measured.
 int64_t time_needed_ms(const SaveTimes& times);
+// The same for the node-local level.
+int64_t local_time_needed_ms(const SaveTimes& times);
 
 struct GraceDecision {
   bool save = true;
-  std::string text;  // if not: "not saved: needs 41 s, has 12 s"
+  std::string text;    // if not: "not saved: needs 41 s, has 12 s"; if local: "saving on the nodes alone: ..."
+  bool local = false;  // at the node-local level alone
 };
-// remaining_ms: until the processes are killed; none = no deadline. An unmeasured save is tried.
+// Saves where the prediction fits: in the checkpoint directory, else at the node-local level, else nowhere, and the
+// last periodic checkpoint counts. remaining_ms: until the processes are killed; none = no deadline. An unmeasured save
+// is tried.
 GraceDecision decide_grace(const SaveTimes& times, std::optional<int64_t> remaining_ms);
 
 // How long before the end of the time limit to stop: what is needed plus 15 s (Slurm ends a job up to some seconds

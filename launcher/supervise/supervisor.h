@@ -60,8 +60,8 @@ class Supervisor {
     record::JobState state = record::JobState::kDeploy;
     uint32_t page_state = 0;
     int64_t step = -1, saved_step = -1;
-    uint64_t save_ms = 0;
-    int64_t step_seen_ms = 0;  // monotonic, when `step` was reported
+    uint64_t save_ms = 0, local_ms = 0, blocked_ms = 0;  // as on the progress page
+    int64_t step_seen_ms = 0;                            // monotonic, when `step` was reported
     int exit = 0;
   };
   struct Stop {
@@ -70,6 +70,7 @@ class Supervisor {
     int signal = 0;                      // what was sent to us, 0 = none
     std::optional<int64_t> deadline_ms;  // Unix time
     bool save = true;
+    bool local = false;  // at the node-local level alone
     std::string not_saved_reason;
     bool killing = false;
   };
@@ -112,6 +113,8 @@ class Supervisor {
   void tick_periodic_save();
   void look_for_request_file();
   SaveTimes save_times() const;
+  static uint32_t exit_request(const Stop& stop);
+  int64_t chosen_interval_ms() const;
   int64_t newest_saved_step() const;
 
   // supervisor_end.cpp

@@ -146,6 +146,8 @@ void Supervisor::on_progress(int rank, const Progress& progress) {
   learner.ever_attached = learner.ever_attached || progress.state != ProgressPage::kNotAttached;
   learner.step = progress.step;
   learner.save_ms = progress.save_ms;
+  learner.local_ms = progress.local_ms;
+  learner.blocked_ms = progress.blocked_ms;
   if (progress.saved_step > learner.saved_step) {
     learner.saved_step = progress.saved_step;
     last_save_ms_ = now;
@@ -156,7 +158,7 @@ void Supervisor::on_progress(int rank, const Progress& progress) {
     agreement_.acted(rank, progress.done_request);
     if (!agreement_.open() && stop_waits_ && stop_) {
       stop_waits_ = false;
-      begin_agreement(stop_->save ? ProgressPage::kSaveAndExit : ProgressPage::kExitWithoutSave);
+      begin_agreement(exit_request(*stop_));
     }
   }
 }

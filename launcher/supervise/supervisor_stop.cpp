@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "launcher/common/checkpoint_interval.h"
 #include "launcher/supervise/exit_codes.h"
 #include "launcher/supervise/supervisor.h"
 
@@ -97,9 +98,17 @@ void Supervisor::act_on_notice(const NoticeReading& reading, int signal) {
   }
 }
 
+uint32_t Supervisor::exit_request(const Stop& stop) {
+  if (!stop.save) return ProgressPage::kExitWithoutSave;
+  return stop.local ? ProgressPage::kSaveLocalAndExit : ProgressPage::kSaveAndExit;
+}
+
 SaveTimes Supervisor::save_times() const {
   SaveTimes times;
-  for (const Learner& learner : learners_) times.save_ms = std::max(times.save_ms, learner.save_ms);
+  for (const Learner& learner : learners_) {
+    times.save_ms = std::max(times.save_ms, learner.save_ms);
+    times.local_ms = std::max(times.local_ms, learner.local_ms);
+  }
   times.step_ms = static_cast<uint64_t>(std::max<int64_t>(step_ms_, 0));
   return times;
 }
@@ -128,10 +137,13 @@ bool Supervisor::request_stop(StopCause cause, std::optional<int64_t> deadline_m
   std::optional<int64_t> remaining;
   if (deadline_ms) remaining = *deadline_ms - kReserveMs - unix_ms();
   GraceDecision grace = decide_grace(save_times(), remaining);
-  if (cause == StopCause::kLeaseLost) grace = {false, "not saved: the checkpoint directory belongs to another job"};
-  if (cause == StopCause::kCancelled) grace = {false, "not saved: the job was cancelled"};
+  if (cause == StopCause::kLeaseLost)
+    grace = {false, "not saved: the checkpoint directory belongs to another job", false};
+  if (cause == StopCause::kCancelled) grace = {false, "not saved: the job was cancelled", false};
   stop_->save = grace.save;
-  stop_->not_saved_reason = grace.text;
+  stop_->local = grace.local;
+  if (!grace.save) stop_->not_saved_reason = grace.text;
+  if (grace.local) say(grace.text);
   if (phase_ == Phase::kStarting ||
       !std::all_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.started || l.ended; })) {
     stop_->not_saved_reason = "stopped before training began";
@@ -143,7 +155,7 @@ bool Supervisor::request_stop(StopCause cause, std::optional<int64_t> deadline_m
     check_attempt_over();
     return true;
   }
-  uint32_t kind = grace.save ? ProgressPage::kSaveAndExit : ProgressPage::kExitWithoutSave;
+  const uint32_t kind = exit_request(*stop_);
   if (agreement_.open() && !agreement_.upgrade(kind)) {
     stop_waits_ = true;  // a save is being made at this moment; the stop follows it
   } else if (!agreement_.open()) {
@@ -248,9 +260,29 @@ void Supervisor::tick_time_limit(int64_t now_ms) {
                 });
 }
 
+// every=auto, computed anew each time: measurements come in with each save.
+int64_t Supervisor::chosen_interval_ms() const {
+  SaveCosts costs;
+  for (const Learner& learner : learners_) {
+    costs.blocked_s = std::max(costs.blocked_s, static_cast<double>(learner.blocked_ms) / 1000);
+    costs.durable_s = std::max(costs.durable_s, static_cast<double>(learner.save_ms) / 1000);
+  }
+  const record::Interruptions past = record::count_interruptions(journal_->events());
+  const double running_s = past.running_s + static_cast<double>(monotonic_ms() - running_since_ms_) / 1000;
+  return static_cast<int64_t>(choose_interval_s(costs, mean_time_to_interruption_s(running_s, past.unannounced)) *
+                              1000);
+}
+
 void Supervisor::tick_periodic_save() {
-  if (!plan_.checkpoint || !plan_.checkpoint->every || stop_ || agreement_.open() || killing_) return;
-  int64_t every = std::chrono::duration_cast<std::chrono::milliseconds>(*plan_.checkpoint->every).count();
+  if (!plan_.checkpoint || stop_ || agreement_.open() || killing_) return;
+  int64_t every = 0;
+  if (plan_.checkpoint->every_auto) {
+    every = chosen_interval_ms();
+  } else if (plan_.checkpoint->every) {
+    every = std::chrono::duration_cast<std::chrono::milliseconds>(*plan_.checkpoint->every).count();
+  } else {
+    return;
+  }
   if (running_since_ms_ == 0 || monotonic_ms() - last_save_ms_ < every) return;
   last_save_ms_ = monotonic_ms();  // the next try, should this one be withdrawn
   begin_agreement(ProgressPage::kSave);

@@ -4,6 +4,7 @@
 
 #include <csignal>
 
+#include "launcher/common/checkpoint_interval.h"
 #include "launcher/supervise/exit_codes.h"
 #include "launcher/supervise/first_cause.h"
 #include "launcher/supervise/grace_budget.h"
@@ -83,6 +84,68 @@ TEST(GraceBudgetTest, Table) {
   EXPECT_FALSE(decide_grace({1000, 100}, 2499).save);
   EXPECT_EQ(decide_grace({30769, 0}, 12000).text, "not saved: needs 41 s, has 12 s");
   EXPECT_FALSE(decide_grace({1, 0}, -5000).save);
+}
+
+TEST(GraceBudgetTest, WhatDoesNotFitIntoTheDirectoryMayFitOnTheNodes) {
+  const SaveTimes times{30769, 0, 5000};  // needs 41 s, or 7.5 s on the nodes
+  EXPECT_TRUE(decide_grace(times, 42000).save);
+  EXPECT_FALSE(decide_grace(times, 42000).local);
+  const GraceDecision local = decide_grace(times, 12000);
+  EXPECT_TRUE(local.save);
+  EXPECT_TRUE(local.local);
+  EXPECT_EQ(local.text, "saving on the nodes alone: the checkpoint directory needs 41 s, has 12 s");
+  EXPECT_TRUE(decide_grace(times, 7500).local);
+  EXPECT_FALSE(decide_grace(times, 7499).save);
+  EXPECT_EQ(decide_grace(times, 7000).text, "not saved: needs 7.5 s, has 7.0 s");
+  EXPECT_FALSE(decide_grace(times, std::nullopt).local) << "without a deadline there is time for the directory";
+  EXPECT_FALSE(decide_grace({0, 0, 5000}, 100).local) << "unmeasured: tried in the directory";
+}
+
+TEST(CheckpointIntervalTest, FollowsDalyWithinItsLimits) {
+  // By hand: delta 2 s, M 86400 s: sqrt(345600) = 587.88, times 1 + 0.0034021/3 + 0.0000116/9, less 2.
+  EXPECT_NEAR(daly_interval_s(2, 86400), 586.55, 0.01);
+  EXPECT_EQ(daly_interval_s(200, 100), 100) << "a save as long as the time between interruptions";
+  EXPECT_EQ(daly_interval_s(0, 100), 0);
+  EXPECT_EQ(choose_interval_s({0, 0}, 86400), kUnmeasuredInterval_s);
+  EXPECT_NEAR(choose_interval_s({2, 10}, 86400), 586.55, 0.01);
+  EXPECT_EQ(choose_interval_s({0.001, 30}, 86400), 30) << "one save in flight at a time";
+  EXPECT_EQ(choose_interval_s({0, 0.2}, 86400), 1);
+  EXPECT_EQ(choose_interval_s({100, 200}, 864000), 3600) << "an hour at most";
+  EXPECT_EQ(choose_interval_s({100, 5000}, 864000), 5000);
+  // More interruptions, shorter intervals; it lies near the optimum of the expected loss.
+  double before = 1e9;
+  for (int64_t interruptions : {0, 1, 5, 20, 100}) {
+    const double m = mean_time_to_interruption_s(100000, interruptions), t = daly_interval_s(5, m);
+    EXPECT_LT(t, before);
+    before = t;
+    const auto loss = [&](double interval) { return 5 / interval + (interval + 5) / 2 / m; };
+    EXPECT_LT(loss(t), loss(t * 0.7));
+    EXPECT_LT(loss(t), loss(t * 1.4));
+  }
+  EXPECT_EQ(mean_time_to_interruption_s(0, 0), 86400);
+}
+
+TEST(CheckpointIntervalTest, AnnouncedStopsAreNoInterruptions) {
+  const auto event = [](int64_t s, int attempt, JobState state, const char* code = "") {
+    Event e;
+    e.time_ms = s * 1000;
+    e.attempt = attempt;
+    e.state = state;
+    e.code = code;
+    return e;
+  };
+  std::vector<Event> events;
+  EXPECT_EQ(record::count_interruptions(events).unannounced, 0);
+  events = {event(0, 1, JobState::kDeploy), event(10, 1, JobState::kProcessing), event(110, 1, JobState::kPending)};
+  events.push_back(event(200, 2, JobState::kProcessing));
+  EXPECT_EQ(record::count_interruptions(events).unannounced, 0) << "preempted and saved";
+  EXPECT_EQ(record::count_interruptions(events).running_s, 100);
+  events.push_back(event(300, 2, JobState::kPending, "S104"));  // a node was lost
+  events.push_back(event(400, 3, JobState::kProcessing));
+  events.push_back(event(450, 3, JobState::kProcessing));  // and then dlrun itself, without a word
+  events.push_back(event(500, 4, JobState::kProcessing));
+  EXPECT_EQ(record::count_interruptions(events).unannounced, 2);
+  EXPECT_EQ(record::count_interruptions(events).running_s, 100 + 100 + 50);
 }
 
 TEST(GraceBudgetTest, TimeLimitLead) {

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// The node-local level: a save is committed on the nodes first, then at the partner nodes, then in the checkpoint
+// directory that all see (the *shared* level). A restore first brings up to the shared level what a killed run left on
+// the nodes, so that all else need know one level only.
+//
+//   LOCAL/dlckpt-<hash of the shared directory>/<node>/r00003/     of rank 3
+//     step-…/ MANIFEST.json  r00003.h5 …                           the whole manifest, this rank's files,
+//             r00002.h5 …                                          and those of the rank it is partner of
+//
+// A local checkpoint directory is committed by rename, as everywhere. Each rank has one of its own, so nothing has to
+// be agreed on within a node; a later start, with whatever ranks, finds all of them by the node's name.
+//
+// What survives      | a learner killed | a node lost      | a node and its partner lost
+//   local            | yes              | no               | no
+//   local + partner  | yes              | yes              | no
+//   shared           | yes              | yes              | yes
+// A local level in memory (/dev/shm) is lost with a reboot of its node. "Survives" is after that level's commit, and
+// for the local levels also needs the next start to be on these nodes (or their partners).
+//
+// Threads: one at a time. "Collective": all ranks call it, in the same order, after group.start().
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "checkpoint/client/group.h"
+#include "checkpoint/format/manifest.h"
+#include "checkpoint/levels/verified_copy.h"
+#include "checkpoint/store/io.h"
+#include "launcher/common/result.h"
+
+namespace dl::ckpt {
+
+class Exchange;
+
+struct LevelSettings {
+  std::string shared;  // the checkpoint directory
+  std::string local;   // DIR of local=, or empty: no local level
+  std::string node;    // name of this node; a plain file name
+  bool partner = false;
+  int rank = 0;
+  double timeout_s = 600;
+};
+
+class Levels {
+ public:
+  Levels(Io& io, LevelSettings settings);
+
+  bool active() const { return !settings_.local.empty(); }
+  // Of this rank.
+  const std::string& own_directory() const { return own_; }
+
+  // Makes this rank's directory. Local. kDenied, kNoSpace, kIo …
+  Status open();
+
+  // Save, 1: where this rank's files of the attempt go. Makes the directory, and removes what earlier attempts left.
+  // Local.
+  Result<std::string> begin(const CheckpointName& name);
+  // 2: the files are durable there. Rank 0's manifest (or its error) goes to all; each commits. On success the
+  // manifest's text, and the checkpoint is committed on all nodes; else on none that counts. Collective.
+  Result<std::string> commit_local(Group& group, const CheckpointName& name, const Result<std::string>& text);
+  // 3: this rank's files go to the partner's node. A failure leaves what is committed as it is. Collective. `exchange`
+  // may be nullptr (then nothing is done).
+  Status copy_to_partner(Group& group, Exchange* exchange, const Manifest& manifest);
+  // 4: this rank's files are copied into the shared attempt. The caller publishes. Local.
+  Status copy_to_shared(const Manifest& manifest);
+  // 5: what is older than `newest` at the local level goes. Local.
+  void retire_local(const CheckpointName& newest);
+  // Instead of 2 to 5, after a failure. Local.
+  void discard(const CheckpointName& name);
+
+  // Brings what is newer on the nodes than anything in the shared directory there, and replaces damaged files of the
+  // newest shared checkpoints by good ones from the nodes if `heal`. Whatever cannot be brought is left. *note (rank 0)
+  // tells what was done. Collective; the group's errors only. The holder of the lease runs as rank 0.
+  Status recover(Group& group, bool heal, std::string* note);
+
+ private:
+  // partner.cpp
+  Status learn_partners(Group& group);
+  Status send_files(Exchange& exchange, uint64_t channel, int to, const Manifest& manifest);
+  Status receive_files(Exchange& exchange, uint64_t channel, const Manifest& manifest);
+
+  struct Found;  // what a node has
+  Found look_around();
+  std::vector<std::string> find_file(const CheckpointName& name, const std::string& file);
+  Result<Manifest> find_manifest(const CheckpointName& name);
+  Status copy_here(const Manifest& manifest, const StoredFile& file, const std::string& into);
+  Result<std::string> follow(const std::string& order);
+  // Rank 0.
+  using Ask = std::function<Result<std::vector<std::string>>(const std::string& order)>;
+  Status bring_all(const std::vector<Found>& found, bool heal, const Ask& ask, std::string* note);
+  Status bring(const CheckpointName& name, const std::vector<Found>& found, const Ask& ask);
+  Result<Manifest> fetch_manifest(const CheckpointName& name, const std::vector<Found>& found, const Ask& ask,
+                                  std::string* text);
+  Status gather_files(const CheckpointName& name, const std::vector<StoredFile>& files, const std::string& target,
+                      const std::vector<Found>& found, const Ask& ask);
+  Status heal_newest(const std::vector<Found>& found, const Ask& ask, std::string* note);
+
+  Io& io_;
+  LevelSettings settings_;
+  std::string node_dir_, own_;
+  std::vector<int> partners_;  // by rank, see choose_partners(); empty: not known yet
+  uint64_t partner_copies_ = 0;
+};
+
+// DL_CHECKPOINT_NODE, else the host's name, made a plain file name.
+std::string this_node();
+
+// Collective: OK if all ranks are, else the first failure, on all of them.
+Status agree_all(Group& group, const Status& mine);
+
+}  // namespace dl::ckpt

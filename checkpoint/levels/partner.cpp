@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Levels::copy_to_partner: each rank's files go to a rank on the next node, which puts them beside its own. Messages of
+// one rank to another arrive in order: for each file its name (tag 1), its bytes in pieces (tag 2), then an end (tag
+// 3).
+#include <pthread.h>
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <map>
+#include <system_error>
+#include <thread>
+
+#include "checkpoint/client/messages.h"
+#include "checkpoint/format/manifest_json.h"
+#include "checkpoint/levels/levels.h"
+#include "checkpoint/levels/partner.h"
+#include "checkpoint/store/directory.h"
+#include "checkpoint/store/file.h"
+#include "checkpoint/transport/exchange.h"
+
+namespace dl::ckpt {
+namespace {
+
+constexpr uint64_t kPieceBytes = uint64_t{8} << 20;
+enum Tag : uint64_t { kName = 1, kBytes = 2, kEnd = 3 };
+
+// Takes the files of one sender, in their order.
+class Receiver {
+ public:
+  Receiver(Io& io, std::string spare, const Manifest& manifest)
+      : io_(io), spare_(std::move(spare)), manifest_(manifest) {}
+
+  Status take(const Message& message) {
+    const std::string_view text(reinterpret_cast<const char*>(message.bytes.data()), message.bytes.size());
+    if (message.tag == kName) {
+      DL_TRY(close());
+      // Names are not the sender's to choose.
+      const auto files = stored_files(manifest_);
+      const auto file = std::find_if(files.begin(), files.end(), [&](const StoredFile& f) { return f.name == text; });
+      if (file == files.end() || file->writer != static_cast<uint32_t>(message.from))
+        return Error{Errc::kInternal, "rank " + std::to_string(message.from) + " sends a file that is not its own"};
+      auto opened = File::open(io_, spare_ + "/" + file->name, O_WRONLY | O_CREAT | O_EXCL);
+      if (!opened) return std::move(opened).error();
+      open_.emplace(*std::move(opened));
+      left_ = file->size;
+      DL_TRY(open_->reserve(file->size));
+      names.push_back(file->name);
+      at_ = 0;
+      return {};
+    }
+    if (!open_ || text.size() > left_) return Error{Errc::kInternal, "a file from a partner has the wrong length"};
+    DL_TRY(open_->write_all(text.data(), text.size(), at_));
+    at_ += text.size();
+    left_ -= text.size();
+    return {};
+  }
+  Status close() {
+    if (!open_) return {};
+    auto closed =
+        left_ == 0 ? open_->sync_and_close() : Status(Error{Errc::kInternal, "a file from a partner came short"});
+    open_.reset();
+    return closed;
+  }
+
+  std::vector<std::string> names;
+
+ private:
+  Io& io_;
+  std::string spare_;
+  const Manifest& manifest_;
+  std::optional<File> open_;
+  uint64_t left_ = 0, at_ = 0;
+};
+
+}  // namespace
+
+std::vector<int> choose_partners(const std::vector<std::string>& node_of_rank) {
+  std::vector<std::string> nodes;  // in the order of their first rank
+  std::map<std::string, std::vector<int>> ranks;
+  for (size_t rank = 0; rank < node_of_rank.size(); ++rank) {
+    auto& on_node = ranks[node_of_rank[rank]];
+    if (on_node.empty()) nodes.push_back(node_of_rank[rank]);
+    on_node.push_back(static_cast<int>(rank));
+  }
+  std::vector<int> partners(node_of_rank.size(), -1);
+  if (nodes.size() < 2) return partners;
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    const std::vector<int>& here = ranks[nodes[n]];
+    const std::vector<int>& next = ranks[nodes[(n + 1) % nodes.size()]];
+    for (size_t i = 0; i < here.size(); ++i) partners[static_cast<size_t>(here[i])] = next[i % next.size()];
+  }
+  return partners;
+}
+
+Status Levels::learn_partners(Group& group) {
+  if (!partners_.empty()) return {};
+  DL_TRY_ASSIGN(const std::vector<std::string> nodes, group.gather(settings_.node));
+  std::string said;
+  if (group.rank() == 0) said = Json(choose_partners(nodes)).dump();
+  DL_TRY_ASSIGN(const std::string heard, group.broadcast(said, 1));
+  const auto json = parse_json(heard);
+  if (!json || !json->is_array() || json->size() != static_cast<size_t>(group.size()))
+    return Error{Errc::kInternal, "who is whose partner cannot be read"};
+  for (const Json& partner : *json) partners_.push_back(partner.is_number_integer() ? partner.get<int>() : -1);
+  return {};
+}
+
+Status Levels::send_files(Exchange& exchange, uint64_t channel, int to, const Manifest& manifest) {
+  const std::string source = checkpoint_path(own_, manifest.name);
+  std::vector<unsigned char> buffer;
+  for (const StoredFile& file : stored_files(manifest)) {
+    if (file.writer != static_cast<uint32_t>(settings_.rank)) continue;
+    DL_TRY(exchange.send(to, channel, kName, file.name.data(), file.name.size()));
+    auto from = File::open(io_, source + "/" + file.name, O_RDONLY);
+    if (!from) return std::move(from).error();
+    buffer.resize(std::min(kPieceBytes, std::max<uint64_t>(file.size, 1)));
+    for (uint64_t at = 0; at < file.size;) {
+      const uint64_t part = std::min<uint64_t>(buffer.size(), file.size - at);
+      DL_TRY(from->read_all(buffer.data(), part, at));
+      DL_TRY(exchange.send(to, channel, kBytes, buffer.data(), part));
+      at += part;
+    }
+  }
+  return {};
+}
+
+Status Levels::receive_files(Exchange& exchange, uint64_t channel, const Manifest& manifest) {
+  std::vector<bool> awaited(partners_.size(), false);
+  std::map<int, Receiver> receivers;
+  const std::string spare = own_ + "/" + kTemporaryPrefix + "partner-" + format_checkpoint_name(manifest.name);
+  for (size_t rank = 0; rank < partners_.size(); ++rank) {
+    if (partners_[rank] != settings_.rank) continue;
+    awaited[rank] = true;
+    receivers.emplace(static_cast<int>(rank), Receiver(io_, spare, manifest));
+  }
+  if (receivers.empty()) return {};
+  DL_TRY(remove_tree(io_, spare));
+  if (const int rc = io_.mkdir(spare); rc < 0) return io_error("make", spare, rc);
+  size_t open = receivers.size();
+  while (open > 0) {
+    DL_TRY_ASSIGN(const Message message, exchange.receive(channel, awaited, settings_.timeout_s));
+    const auto receiver = receivers.find(message.from);
+    if (receiver == receivers.end()) continue;
+    if (message.tag != kEnd) {
+      DL_TRY(receiver->second.take(message));
+      continue;
+    }
+    DL_TRY(receiver->second.close());
+    awaited[static_cast<size_t>(message.from)] = false;
+    --open;
+  }
+  // Only what verifies is put beside our own files.
+  const auto files = stored_files(manifest);
+  const std::string home = checkpoint_path(own_, manifest.name);
+  for (const auto& [rank, receiver] : receivers)
+    for (const std::string& name : receiver.names) {
+      const auto file = std::find_if(files.begin(), files.end(), [&](const StoredFile& f) { return f.name == name; });
+      DL_TRY(verify_stored_file(io_, spare, manifest, *file));
+      const int rc = io_.rename(spare + "/" + name, home + "/" + name);
+      if (rc < 0) return io_error("rename to", home + "/" + name, rc);
+    }
+  if (const int rc = io_.fsync_directory(home); rc < 0) return io_error("fsync", home, rc);
+  return remove_tree(io_, spare);
+}
+
+Status Levels::copy_to_partner(Group& group, Exchange* exchange, const Manifest& manifest) {
+  if (!settings_.partner || !exchange) return {};
+  DL_TRY(learn_partners(group));
+  const uint64_t channel = make_channel(ChannelKind::kPartner, ++partner_copies_);
+  const int to = partners_[static_cast<size_t>(settings_.rank)];
+  Status sent, received;
+  std::thread sender;
+  if (to >= 0) {
+    const auto send = [&] {
+      sent = or_out_of_memory([&] { return send_files(*exchange, channel, to, manifest); });
+      // The end is told also after a failure: the receiver sees that something is missing, and does not wait.
+      auto ended = exchange->send(to, channel, kEnd, nullptr, 0);
+      if (sent && !ended) sent = std::move(ended);
+    };
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      sender = std::thread(send);
+    } catch (const std::system_error& e) {
+      sent = errno_error("start a thread that copies to the partner", e.code().value());
+      ignore(exchange->send(to, channel, kEnd, nullptr, 0), "the receiver gives up after its timeout");
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  received = or_out_of_memory([&] { return receive_files(*exchange, channel, manifest); });
+  // A sender may wait for room at a receiver that has given up.
+  if (!received) exchange->close_channel(channel);
+  if (sender.joinable()) sender.join();
+  auto outcome = agree_all(group, sent ? received : sent);
+  exchange->close_channel(channel);
+  return outcome;
+}
+
+}  // namespace dl::ckpt

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What saves took, of this run and of earlier ones: the file SAVES.jsonl in the checkpoint directory, one line for each
+// of the last saves, by which the next save's time is predicted before anything was measured in this run.
+//
+//   {"step":1200,"bytes":1073741824,"blocked_s":0.21,"local_s":0.9,"durable_s":3.4}
+//
+// It is a help and no more: what cannot be read or written is left out.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "checkpoint/store/io.h"
+
+namespace dl::ckpt {
+
+constexpr const char* kSavesName = "SAVES.jsonl";
+
+struct SaveTimesRow {
+  int64_t step = 0;
+  uint64_t bytes = 0;    // of the checkpoint's state on rank 0
+  double blocked_s = 0;  // that the training loop waited
+  double local_s = 0;    // until it was committed at the node-local level; 0: there was none
+  double durable_s = 0;  // until it was committed in the checkpoint directory; 0: it never was
+};
+
+class SaveHistory {
+ public:
+  static constexpr size_t kRows = 20;  // the last so many count
+
+  // What earlier runs left. Lines that cannot be read are passed over.
+  void load(Io& io, const std::string& dir);
+  void add(const SaveTimesRow& row);
+  // The holder of the lease only.
+  void store(Io& io, const std::string& dir) const;
+
+  // The 95th percentile, of those that are not 0; 0 if there are none.
+  double blocked_s() const { return percentile(&SaveTimesRow::blocked_s); }
+  double local_s() const { return percentile(&SaveTimesRow::local_s); }
+  double durable_s() const { return percentile(&SaveTimesRow::durable_s); }
+  const std::deque<SaveTimesRow>& rows() const { return rows_; }
+
+ private:
+  double percentile(double SaveTimesRow::*field) const;
+  std::deque<SaveTimesRow> rows_;
+};
+
+// The smallest value that at least 95 of 100 do not exceed; 0 for none.
+double percentile_95(std::vector<double> values);
+
+}  // namespace dl::ckpt

@@ -6,6 +6,7 @@ Answers how long the train steps took with all that was saved durable at the end
 """
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import time
@@ -25,32 +26,39 @@ class Nothing:
     def save(self, step: int) -> None:
         pass
 
-    def before_update(self) -> None:
-        pass
-
     def finish(self) -> None:
         pass
 
 
 class Ours(Nothing):
-    """Through dlckpt.attach, in the mode that DL_CHECKPOINT_MODE names."""
+    """Through dlckpt.attach, saving as periodic saves are made."""
+
+    mode = "async"
 
     def __init__(self, training: "Training", folder: str) -> None:
         import dlckpt
 
-        self.job = dlckpt.attach(dir=folder, model=training.model, opt=training.optimizer, final_save=False, keep=2)
+        modes = "mode" in inspect.signature(dlckpt.attach).parameters
+        if self.mode != "async" and not modes:
+            raise ImportError("this dlckpt has no %s saves" % self.mode)
+        more = {"mode": self.mode} if modes else {}
+        self.waiting = {"wait": False} if modes else {}
+        self.job = dlckpt.attach(dir=folder, model=training.model, opt=training.optimizer, final_save=False, keep=2, **more)
 
     def save(self, step: int) -> None:
         self.job.train_step = step
-        self.job.save()
+        self.job.save(**self.waiting)
 
     def finish(self) -> None:
-        self.job.close()  # waits for the save in flight
+        if self.waiting:
+            self.job.wait()  # raises the last save's error
+        self.job.close()
 
 
 class Lazy(Ours):
-    def before_update(self) -> None:
-        self.job.before_mutation()
+    """The optimizer's step waits until the save has copied the state, by a hook of dlckpt.attach."""
+
+    mode = "lazy"
 
 
 class TorchFile(Nothing):
@@ -113,15 +121,14 @@ class Training:
         self.inputs = torch.randn(BATCH, width)
         self.labels = torch.randint(0, 10, (BATCH,))
         self.loss = torch.nn.functional.cross_entropy
-        self.step(Nothing(self, ""))  # makes Adam's state
+        self.step()  # makes Adam's state
 
     def state(self) -> Dict[str, Any]:
         return {"model": self.model.state_dict(), "opt": self.optimizer.state_dict()}
 
-    def step(self, way: Nothing) -> None:
+    def step(self) -> None:
         self.optimizer.zero_grad()
         self.loss(self.model(self.inputs), self.labels).backward()
-        way.before_update()
         self.optimizer.step()
 
     def obey(self, order: Dict[str, Any]) -> Dict[str, Any]:
@@ -130,16 +137,11 @@ class Training:
             return {"bytes": 3 * 4 * values}
         if order["op"] != "run":
             return {"error": "'%s' is not an order" % order["op"]}
-        if order["way"] in ("async", "lazy"):
-            os.environ["DL_CHECKPOINT_MODE"] = order["way"]
         way = WAYS[order["way"]](self, order["folder"])
-        if order["way"] == "lazy" and not hasattr(way.job, "before_mutation"):
-            way.finish()
-            return {"unavailable": "this dlckpt has no lazy saves"}
         every, steps = order["every"], order["steps"]
         began = time.monotonic()
         for step in range(1, steps + 1):
-            self.step(way)
+            self.step()
             if every and step % every == 0:
                 way.save(step)
         way.finish()

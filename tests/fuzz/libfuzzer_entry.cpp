@@ -29,7 +29,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsi
 #endif
   std::string text(reinterpret_cast<const char*>(data) + kHead, size - kHead);
   text = kSeal && seed % 16 < 13 ? dl::ckpt::fuzz::mutate_character(std::move(text), seed)
-                               : dl::ckpt::fuzz::mutate_json(text, seed, max_size - kHead, kSeal);
+                                 : dl::ckpt::fuzz::mutate_json(text, seed, max_size - kHead, kSeal);
   std::memcpy(data + kHead, text.data(), text.size());
   return kHead + text.size();
 }

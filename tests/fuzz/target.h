@@ -17,6 +17,7 @@ void data_file(const uint8_t* data, size_t size);
 void messages(const uint8_t* data, size_t size);
 void frames(const uint8_t* data, size_t size);
 void lease(const uint8_t* data, size_t size);
+void safetensors(const uint8_t* data, size_t size);
 
 // A promise. Says which, and aborts.
 inline void must(bool holds, const char* promise) {

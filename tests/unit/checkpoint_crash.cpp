@@ -38,6 +38,32 @@ void save_steps(ModelIo& io, int64_t first, int64_t last, int keep, int ranks = 
   });
 }
 
+// The same in the background: each save is on its way while the state changes for the next.
+void save_steps_in_background(ModelIo& io, int64_t first, int64_t last, int keep) {
+  setenv("SLURM_RESTART_COUNT", "0", 1);
+  Settings settings = crash_settings(keep);
+  settings.mode = Settings::kAsync;
+  auto context = open_context(settings, io);
+  ASSERT_TRUE(context) << context.error().text;
+  PatternState state(kWeights);
+  int64_t durable = -1;
+  for (int64_t step = first; step <= last; ++step) {
+    state.fill(step);
+    ASSERT_TRUE(state.enroll(**context));
+    io.mark("saving " + std::to_string(step));
+    std::string former;
+    auto saved = (*context)->save(step, 0, &former);
+    ASSERT_TRUE(saved && former.empty()) << former;
+    state.fill(step + 1000);
+    ignore((*context)->wait(0, &durable), "still in flight");
+    if (durable >= first) io.mark("saved " + std::to_string(durable));
+  }
+  auto ended = (*context)->wait(30, &durable);
+  ASSERT_TRUE(ended) << ended.error().text;
+  ASSERT_EQ(durable, last);
+  io.mark("saved " + std::to_string(durable));
+}
+
 // What the next start of the job finds on `disk`: empty if it is what it should be, else what is wrong.
 std::string judge(const ModelState& disk, int64_t acknowledged, int64_t begun) {
   ModelState later = disk;
@@ -141,6 +167,13 @@ TEST(CheckpointCrash, SavesThatRetireOlderOnes) {
   ModelIo io(initial);
   save_steps(io, 3, 4, 1);
   expect_whole(explore(initial, io.ops(), 2), 700);
+}
+
+TEST(CheckpointCrash, SavesInTheBackground) {
+  const ModelState initial = disk_with(1);
+  ModelIo io(initial);
+  save_steps_in_background(io, 2, 4, 2);
+  expect_whole(explore(initial, io.ops(), 1), 700);
 }
 
 TEST(CheckpointCrash, SaveByTwoRanks) {

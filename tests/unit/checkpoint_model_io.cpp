@@ -248,6 +248,9 @@ int ModelIo::stat(const std::string& path, Info* info) {
   info->regular = !found.directory;
   info->size = found.directory ? 0 : found.data->size();
   info->modified_ms = found.modified_ms;
+  info->links = 0;
+  for (const ModelState::Node& directory : state_.nodes)
+    for (const auto& entry : directory.entries) info->links += entry.second == node ? 1 : 0;
   return 0;
 }
 

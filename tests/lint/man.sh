@@ -13,7 +13,7 @@ for page in $pages; do
   check "$page has no unsubstituted @NAME@" "$(grep -nE '@[A-Za-z]+@' "$top_builddir/$page")"
 done
 findings=
-for program in $(MAKEFLAGS= make -s -C "$top_builddir" print-installed-programs); do
+for program in $(MAKEFLAGS='' make -s -C "$top_builddir" print-installed-programs); do
   name=$(basename "$program")
   ls "$top_builddir"/man/"$name".[18] >/dev/null 2>&1 || findings+="$name has no man page in section 1 or 8"$'\n'
 done

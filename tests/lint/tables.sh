@@ -44,7 +44,7 @@ for room in launcher launcher/common slurm-plugin slurm-plugin/policy checkpoint
 done
 
 # Tests that nobody runs.
-listed=$(MAKEFLAGS= make -s -C "$top_builddir" print-tests)
+listed=$(MAKEFLAGS='' make -s -C "$top_builddir" print-tests)
 findings=$(project_files | grep -E '^tests/(cli|cluster|plugin|plan|lint|regress|python|checkpoint)/[^/]+\.(bats|sh)$' |
   while read -r f; do grep -qx "$f" <<<"$listed" || echo "$f is in no TESTS list"; done)
 check "every test script is run by make check" "$findings"

@@ -48,6 +48,19 @@ class Loop(support.Case):
         self.assertEqual(seen[6], [4, 6])
         self.assertEqual(saved_steps(self.dir), [6, 7])
 
+    def test_a_file_of_the_program_is_saved_and_put_back(self):
+        own = os.path.join(self.folder, "own.bin")
+        for step, text in ((1, "one"), (2, "two")):
+            with self.job() as job:
+                with open(own, "w") as file:
+                    file.write("spoilt" if job.restored else text)
+                job.files(own=own)
+                if job.restored:
+                    with open(own) as file:
+                        self.assertEqual(file.read(), "one")
+                job.train_step = step
+                job.save()
+
     def test_each_way_of_saving_ends_with_the_same_checkpoints_and_counts_them(self):
         for mode in ("async", "lazy", "sync"):
             self.dir = os.path.join(self.folder, mode)

@@ -332,6 +332,8 @@ class Job:
             self._guard()
         else:
             self._store.guarded = None
+        if flags & library.SYNC:
+            self._settle()  # a failure of the one in flight is told even if this one raises
         failed_before = self._store.save(self.train_step, flags)
         if failed_before and self._context is not None:
             stats = self._context.stats()

@@ -17,17 +17,29 @@
 // pause) lose nothing and do not count.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
+
+// All inline, so that the plugins, which link this room too, do not come to need libm.
 
 namespace dl {
 
 // Daly's T in seconds; delta and mean_time in seconds, mean_time > 0. 0 where delta is 0.
-double daly_interval_s(double delta_s, double mean_time_s);
+inline double daly_interval_s(double delta_s, double mean_time_s) {
+  if (!(delta_s > 0)) return 0;
+  if (delta_s >= 2 * mean_time_s) return mean_time_s;
+  const double ratio = delta_s / (2 * mean_time_s);
+  return std::sqrt(2 * delta_s * mean_time_s) * (1 + std::sqrt(ratio) / 3 + ratio / 9) - delta_s;
+}
 
 // Mean time between unannounced interruptions: `running_s` of training with `interruptions` of them, and what is
 // assumed before anything is known: one in 24 h. So with no interruption so far it is 24 h plus the time run.
 constexpr double kPriorInterruption_s = 86400;
-double mean_time_to_interruption_s(double running_s, int64_t interruptions);
+inline double mean_time_to_interruption_s(double running_s, int64_t interruptions) {
+  return (kPriorInterruption_s + std::max(running_s, 0.0)) /
+         static_cast<double>(1 + std::max<int64_t>(interruptions, 0));
+}
 
 struct SaveCosts {
   double blocked_s = 0;  // that one save keeps the training loop waiting (slow-down added, where it is known)
@@ -37,6 +49,11 @@ constexpr double kUnmeasuredInterval_s = 60;  // to the first save, which is the
 constexpr double kMaxInterval_s = 3600;
 // Seconds from one save to the next: Daly's, at least the time a save takes to be durable (one is in flight at a time)
 // and one second, at most an hour.
-double choose_interval_s(const SaveCosts& costs, double mean_time_s);
+inline double choose_interval_s(const SaveCosts& costs, double mean_time_s) {
+  if (costs.durable_s <= 0) return kUnmeasuredInterval_s;
+  const double least = std::max(1.0, costs.durable_s);
+  // The upper limit yields where a save itself takes longer than that.
+  return std::clamp(daly_interval_s(costs.blocked_s, mean_time_s), least, std::max(least, kMaxInterval_s));
+}
 
 }  // namespace dl

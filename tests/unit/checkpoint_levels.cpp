@@ -11,7 +11,7 @@
 #include "checkpoint/levels/partner.h"
 #include "checkpoint/levels/save_history.h"
 #include "checkpoint/transport/exchange.h"
-#include "checkpoint_support.h"
+#include "tests/unit/checkpoint_support.h"
 
 namespace dl::ckpt::test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "checkpoint/client/members.h"
 #include "checkpoint/format/manifest_json.h"
-#include "checkpoint_support.h"
+#include "tests/unit/checkpoint_support.h"
 
 namespace dl::ckpt::test {
 namespace {

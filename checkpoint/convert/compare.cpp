@@ -113,7 +113,7 @@ void compare_run(const unsigned char* a, const unsigned char* b, size_t count, u
     for (size_t i = begin; i < end; ++i) {
       const auto stored_a = load<Stored>(a + i * kSize);
       const auto stored_b = load<Stored>(b + i * kSize);
-      if (std::memcmp(&stored_a, &stored_b, kSize) != 0) ++out->bits_differ;
+      if (std::memcmp(a + i * kSize, b + i * kSize, kSize) != 0) ++out->bits_differ;
       const auto value_a = Reader::value(stored_a);
       const auto value_b = Reader::value(stored_b);
       const bool nan_a = is_nan(value_a), nan_b = is_nan(value_b);

@@ -29,8 +29,8 @@ class QuietThread {
     return thread;
   }
   QuietThread() = default;
-  QuietThread(QuietThread&&) = default;
-  QuietThread& operator=(QuietThread&& other) {
+  QuietThread(QuietThread&&) noexcept = default;
+  QuietThread& operator=(QuietThread&& other) noexcept {
     join();
     thread_ = std::move(other.thread_);
     return *this;

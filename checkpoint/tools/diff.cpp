@@ -70,7 +70,9 @@ std::vector<Row> pair_up(const Manifest& a, const Manifest& b, const Selection& 
       row.b = &b.tensors[j];
     i += row.a ? 1 : 0;
     j += row.b ? 1 : 0;
-    row.path = row.a ? row.a->path : row.b->path;
+    const TensorRecord* either = row.a ? row.a : row.b;
+    if (!either) break;  // never: one of the two lists has a next
+    row.path = either->path;
     if (!selection.matches(row.path)) continue;
     if (!row.b) {
       row.state = State::kOnlyA;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "launcher/common/parse.h"
@@ -77,11 +78,11 @@ std::string contents(const SizeGroup& group) {
 
 std::string bar(double share, size_t width, bool blocks) {
   if (!blocks) {
-    const auto length = static_cast<size_t>(share * static_cast<double>(width) + 0.5);
+    const auto length = static_cast<size_t>(std::llround(share * static_cast<double>(width)));
     return std::string(length, '#') + std::string(width - length, ' ');
   }
   constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-  const auto eighths = static_cast<size_t>(share * static_cast<double>(width) * 8 + 0.5);
+  const auto eighths = static_cast<size_t>(std::llround(share * static_cast<double>(width) * 8));
   std::string text;
   for (size_t i = 0; i < eighths / 8; ++i) text += "█";
   text += kEighths[eighths % 8];

@@ -246,7 +246,7 @@ typedef struct dlckpt_save_stats {
   size_t struct_size;
   int64_t step;           /* -1: none yet */
   int outcome;            /* enum dlckpt_error */
-  int level;              /* 0: the checkpoint directory */
+  int level;              /* 0: the checkpoint directory; 1: the nodes alone (local_dir) */
   uint64_t bytes;         /* state that this rank had to store */
   uint64_t written_bytes; /* of data files */
   uint64_t reused_bytes;  /* not written, because unchanged since an earlier save */

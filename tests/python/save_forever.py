@@ -9,5 +9,7 @@ first, second = np.zeros(500_000), np.zeros(3)
 job = dlckpt.attach(arrays={"first": first, "second": second}, dir=sys.argv[1], every="1step", rng=False)
 for step in job.steps(10**9):
     first[:] = second[:] = step + 1
+    if step == 1:
+        job.wait()  # saves go on in the background
     if step > 0:
         print("saved", flush=True)  # at least one is committed

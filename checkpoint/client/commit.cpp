@@ -70,6 +70,7 @@ Result<CheckpointName> Context::agree_on_name(SaveInFlight* save) {
 
 Status Context::save_together(SaveInFlight* save) {
   DL_TRY_ASSIGN(const CheckpointName name, agree_on_name(save));
+  save->name = name;
   auto part = or_out_of_memory([&] { return write_part(save, name); });
   const auto begin = Clock::now();
   auto messages = group_->gather(part ? say_ok(*part) : say_error(part.error()));
@@ -105,8 +106,8 @@ Result<std::string> Context::write_part(SaveInFlight* save, const CheckpointName
   save->written = true;
   const FileIdentity identity{name, static_cast<uint32_t>(settings_.rank), static_cast<uint32_t>(settings_.world_size)};
   DL_TRY(save->job->write(io_, engine_.queue(), directory, identity, save->slot));
-  const std::vector<uint64_t>& places = save->job->images()[0].places();
-  for (size_t i = 0; i < places.size(); ++i) save->work.set_place(i, 0, places[i]);
+  const std::vector<SaveJob::Place>& places = save->job->places();
+  for (size_t i = 0; i < places.size(); ++i) save->work.set_place(i, places[i].file, places[i].at);
   save->work.part.files = save->job->records();
   return format_part(save->work.part);
 }

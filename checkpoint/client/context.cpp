@@ -28,7 +28,8 @@ Context::Context(Settings settings, Io& io)
       io_(io),
       last_save_(Clock::now()),
       last_renewal_(Clock::now()),
-      engine_(io, EngineSettings{settings_.memory_bytes, settings_.write_threads}) {}
+      engine_(io, EngineSettings{settings_.memory_bytes, settings_.write_threads, settings_.reuse,
+                                 static_cast<uint32_t>(settings_.rank)}) {}
 
 Context::~Context() {
   ignore(finish_save_in_flight(), "nobody is left to be told; dlckpt_wait comes before, where it matters");

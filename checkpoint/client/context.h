@@ -93,6 +93,7 @@ class Context {
   Status finish_save_in_flight();
   Status begin_save_in_flight(int64_t step, bool lazy);
   Status prepare(SaveInFlight* save);
+  const std::string& files_directory() const;
   void count_save();
   void warm_up();
   // commit.cpp: the background thread's part.
@@ -112,6 +113,7 @@ class Context {
   // restore.cpp
   Result<Restored> restore_from_levels(int64_t step);
   Status restore_members(const CheckpointName& name);
+  void remember_files();
 
   Settings settings_;
   Io& io_;

@@ -25,12 +25,19 @@ Result<int64_t> Context::restore(int64_t step, std::string* note) {
   keep_lease();
   DL_TRY_ASSIGN(Restored restored, restore_from_levels(step));
   DL_TRY(restore_members(restored.name));
+  remember_files();
   *note = std::move(restored.note);
   good_step_ = asked_step_ = restored.name.step;
   exit_step_ = -1;
   last_save_ = Clock::now();
   if (page_) page_->set_saved_step(restored.name.step);
   return restored.name.step;
+}
+
+// The next save need not write what is there.
+void Context::remember_files() {
+  const std::optional<Manifest> manifest = restorer_->take_manifest();
+  if (manifest) engine_.restored(*manifest, checkpoint_path(files_directory(), manifest->name));
 }
 
 // What only the nodes have is brought first; and where something damaged was passed over, the nodes may have it whole.

@@ -222,6 +222,7 @@ Result<Restorer::Next> Restorer::load_together(const CheckpointName& name, bool 
   }
   *note = answer;
   blobs_ = std::move(blobs);
+  if (!blobs_only) manifest_ = *std::move(manifest);
   return Next::kDone;
 }
 

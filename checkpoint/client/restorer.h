@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/client/group.h"
@@ -52,6 +53,8 @@ class Restorer {
 
   const std::map<std::string, std::string>& blobs() const { return blobs_; }
   const RestoreStats& stats() const { return stats_; }
+  // Of what the last restore() restored; once.
+  std::optional<Manifest> take_manifest() { return std::exchange(manifest_, std::nullopt); }
   // Collective the first time. nullptr where there is none.
   Result<Exchange*> exchange();
 
@@ -87,6 +90,7 @@ class Restorer {
   std::optional<CheckpointName> peeked_;
   std::map<std::string, std::string> blobs_;
   RestoreStats stats_;
+  std::optional<Manifest> manifest_;
 };
 
 }  // namespace dl::ckpt

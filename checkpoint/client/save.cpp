@@ -7,6 +7,7 @@
 #include "checkpoint/client/context.h"
 #include "checkpoint/client/messages.h"
 #include "checkpoint/client/save_in_flight.h"
+#include "checkpoint/store/directory.h"
 
 namespace dl::ckpt {
 namespace {
@@ -129,7 +130,12 @@ Status Context::finish_save_in_flight() {
   return in_flight_->outcome;
 }
 
-// Into the statistics.
+// Where this rank's files are put first.
+const std::string& Context::files_directory() const {
+  return levels_ ? levels_->own_directory() : settings_.dir;
+}
+
+// Into the statistics, and the engine's memory.
 void Context::count_save() {
   SaveInFlight& save = *in_flight_;
   save.counted = true;
@@ -143,7 +149,11 @@ void Context::count_save() {
     stats_.copy_s = times.copy_s;
     stats_.write_s = times.write_s;
     stats_.fsync_s = times.fsync_s;
-    if (save.outcome) stats_.written_bytes = save.job->file_bytes();
+    if (save.outcome) {
+      stats_.written_bytes = save.job->file_bytes();
+      stats_.reused_bytes = save.job->reused_bytes();
+      engine_.committed(*save.job, save.name, checkpoint_path(files_directory(), save.name));
+    }
   }
   stats_.commit_s = save.commit_s;
   stats_.level = save.outcome && save.local_only ? 1 : 0;

@@ -17,6 +17,7 @@ namespace dl::ckpt {
 
 struct Context::SaveInFlight {
   int64_t step = 0;
+  CheckpointName name;  // background: once agreed on
   Clock::time_point begin;
   // Why this rank cannot take part; the others are told.
   Status prepared;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where there is a node-local level, a save is committed there first: what comes after all ranks' files are durable on
 // their nodes. The steps are those of checkpoint/levels/levels.h.
+#include <algorithm>
+
 #include "checkpoint/client/context.h"
 #include "checkpoint/client/messages.h"
 #include "checkpoint/client/save_in_flight.h"
@@ -35,13 +37,17 @@ Status Context::commit_by_levels(SaveInFlight* save, const CheckpointName& name,
     return std::move(committed).error();
   }
   save->local_s = std::chrono::duration<double>(Clock::now() - save->begin).count();
-  levels_->retire_local(name);
   const auto manifest = or_out_of_memory([&] { return parse_manifest(*committed); });
+  const auto shared = [](const FileRecord& file) { return file.origin.has_value(); };
+  const bool shares = manifest && std::any_of(manifest->files.begin(), manifest->files.end(), shared);
+  // Early, for the space; but a partner's copy may share files with the former one.
+  if (!shares) levels_->retire_local(name);
   DL_TRY(agree_all(*group_, manifest ? Status() : Status(manifest.error())));
   if (settings_.partner && settings_.world_size > 1) {
     DL_TRY_ASSIGN(Exchange* const exchange, restorer_->exchange());
     ignore(levels_->copy_to_partner(*group_, exchange, *manifest), "the copy in the checkpoint directory follows");
   }
+  if (shares) levels_->retire_local(name);
   if (save->local_only) {
     drop_shared_attempt();
     return {};

@@ -99,6 +99,14 @@ Status resolve_request(Settings* settings, bool interval_given, bool keep_given)
   return {};
 }
 
+// 0: from the environment, where all but "0" is yes; 1: yes; 2: no.
+Result<bool> resolve_switch(const char* option, int value, const char* name) {
+  if (value < 0 || value > 2)
+    return Error{Errc::kInvalid,
+                 std::string("options.") + option + " is " + std::to_string(value) + "; allowed: 0 to 2"};
+  return value == 0 ? variable(name).value_or("1") != "0" : value == 1;
+}
+
 Status resolve_engine(const dlckpt_options& options, Settings* settings) {
   settings->mode = Settings::kAsync;
   const std::string mode = variable("DL_CHECKPOINT_MODE").value_or("async");
@@ -132,10 +140,8 @@ Status resolve_engine(const dlckpt_options& options, Settings* settings) {
                  "options.write_threads is " + std::to_string(options.write_threads) + "; allowed: 0 to 64"};
   settings->write_threads = options.write_threads;
 
-  if (options.recycle < 0 || options.recycle > 2)
-    return Error{Errc::kInvalid, "options.recycle is " + std::to_string(options.recycle) + "; allowed: 0 to 2"};
-  settings->recycle =
-      options.recycle == 0 ? variable("DL_CHECKPOINT_RECYCLE").value_or("1") != "0" : options.recycle == 1;
+  DL_TRY_ASSIGN(settings->recycle, resolve_switch("recycle", options.recycle, "DL_CHECKPOINT_RECYCLE"));
+  DL_TRY_ASSIGN(settings->reuse, resolve_switch("reuse", options.reuse, "DL_CHECKPOINT_REUSE"));
   return {};
 }
 

@@ -30,6 +30,7 @@ struct Settings {
   uint64_t memory_bytes = 0;  // staging memory; 0: the engine decides
   int write_threads = 0;      // 0: the engine decides
   bool recycle = true;        // retired files are written again in place
+  bool reuse = true;          // what does not change is stored once
   double timeout_s = 600;
   std::string progress_page;  // path, empty without dlrun
   std::string lease_token;    // of the lease that dlrun holds, or empty

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/engine/engine.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cerrno>
 
@@ -13,11 +15,6 @@ constexpr uint64_t kMinBuffer = uint64_t{64} << 10;
 constexpr uint64_t kMaxBuffer = uint64_t{8} << 20;
 constexpr int kMaxCopyThreads = 4;
 constexpr int kWriteThreads = 4;
-
-bool same_dataset(const LayoutItem& a, const LayoutItem& b) {
-  return a.dtype == b.dtype && a.replicated == b.replicated && a.blob == b.blob && a.box == b.box &&
-         a.shape == b.shape && a.h5_path == b.h5_path && a.path == b.path;
-}
 
 // About eight buffers, so that copying, hashing and writing overlap also in little memory.
 uint64_t buffer_size(uint64_t budget) {
@@ -54,19 +51,24 @@ WriteQueue& Engine::queue() {
 
 // Blobs (JSON, random states) have other sizes in each save; they come after the tensors, and only they are laid out
 // anew.
-Result<Layout> Engine::lay_out_cached(const std::vector<WriteItem>& items) {
+Result<Layout> Engine::lay_out_cached(const std::vector<WriteItem>& items, const std::vector<LayoutLink>& links) {
   const auto is_blob = [](const WriteItem& item) { return item.item.blob; };
   const auto first_blob = std::find_if(items.begin(), items.end(), is_blob);
   if (!std::all_of(first_blob, items.end(), is_blob))
     return Error{Errc::kInternal, "a tensor follows a blob in the plan of a save"};
   const auto tensors = static_cast<size_t>(first_blob - items.begin());
-  bool same = template_ && template_items_.size() == tensors;
+  const auto same_link = [](const LayoutLink& a, const LayoutLink& b) {
+    return a.h5_path == b.h5_path && a.file == b.file;
+  };
+  bool same = template_ && template_items_.size() == tensors &&
+              std::equal(links.begin(), links.end(), template_links_.begin(), template_links_.end(), same_link);
   for (size_t i = 0; same && i < tensors; ++i) same = same_dataset(template_items_[i], items[i].item);
   if (!same) {
     template_.reset();
     template_items_.clear();
     for (size_t i = 0; i < tensors; ++i) template_items_.push_back(items[i].item);
-    DL_TRY_ASSIGN(Layout made, lay_out_template(template_items_));
+    template_links_ = links;
+    DL_TRY_ASSIGN(Layout made, lay_out_template(template_items_, links));
     template_ = std::make_unique<Layout>(std::move(made));
     ++layouts_made_;
   }
@@ -108,12 +110,101 @@ Status Engine::make_staging(const std::vector<uint64_t>& file_sizes) {
   return {};
 }
 
+// Where the items go; what has changed is struck from the kept file's list.
+std::vector<Home> Engine::find_homes(const std::vector<WriteItem>& items, std::vector<size_t>* unchanged) {
+  unchanged->assign(items.size(), kNotKept);
+  if (!settings_.reuse) return std::vector<Home>(items.size(), Home::kMain);
+  if (kept_) {
+    *unchanged = find_unchanged(*kept_, items, pool());
+    for (size_t i = 0; i < items.size(); ++i) {
+      const auto here = [&](const LayoutItem& kept) { return same_dataset(kept, items[i].item); };
+      if ((*unchanged)[i] == kNotKept && std::any_of(kept_->items.begin(), kept_->items.end(), here))
+        history_.surprised(items[i].item.h5_path);
+    }
+  }
+  std::vector<Home> homes = choose_homes(items, *unchanged, kept_ ? kept_->stored_bytes : 0, history_, &waited_);
+  if (std::find(homes.begin(), homes.end(), Home::kKept) == homes.end()) {
+    kept_.reset();
+  } else {
+    kept_->drop_others(unchanged);
+  }
+  return homes;
+}
+
 Result<std::unique_ptr<SaveJob>> Engine::prepare(std::vector<WriteItem> items) {
-  DL_TRY_ASSIGN(Layout layout, lay_out_cached(items));
-  DL_TRY(make_staging({layout.file_size}));
+  std::vector<size_t> unchanged;
+  const std::vector<Home> homes = find_homes(items, &unchanged);
+  std::vector<WriteItem> changing, settled;
+  std::vector<LayoutLink> links;
+  std::vector<SaveJob::Place> places(items.size());
+  const std::string kept_name = format_file_name(settings_.writer, kKeptPart);
+  for (size_t i = 0; i < items.size(); ++i) {
+    places[i].file = homes[i] == Home::kMain ? 0 : 1;
+    if (homes[i] != Home::kMain) links.push_back({items[i].item.h5_path, kept_name});
+    if (homes[i] == Home::kKept) {
+      places[i].at = kept_->at[unchanged[i]];
+    } else {
+      (homes[i] == Home::kMain ? changing : settled).push_back(std::move(items[i]));
+    }
+  }
   std::vector<FileImage> images;
-  images.emplace_back(std::move(layout), std::move(items), 0, staging_->buffer_bytes());
-  return std::make_unique<SaveJob>(*staging_, std::move(images));
+  DL_TRY_ASSIGN(Layout main, lay_out_cached(changing, links));
+  if (settled.empty()) {
+    DL_TRY(make_staging({main.file_size}));
+    images.emplace_back(std::move(main), std::move(changing), 0, staging_->buffer_bytes());
+  } else {
+    std::vector<LayoutItem> datasets;
+    for (const WriteItem& item : settled) datasets.push_back(item.item);
+    DL_TRY_ASSIGN(Layout other, lay_out(datasets));
+    DL_TRY(make_staging({main.file_size, other.file_size}));
+    images.emplace_back(std::move(main), std::move(changing), 0, staging_->buffer_bytes());
+    images.emplace_back(std::move(other), std::move(settled), kKeptPart, staging_->buffer_bytes());
+  }
+  std::vector<size_t> next(images.size(), 0);
+  for (size_t i = 0; i < places.size(); ++i)
+    if (homes[i] != Home::kKept) places[i].at = images[places[i].file].places()[next[places[i].file]++];
+  return std::make_unique<SaveJob>(*staging_, std::move(images), kept_, std::move(places));
+}
+
+// From now on it is opened, not trusted to stay: somebody may remove the checkpoint.
+void Engine::keep(KeptFile kept, const std::string& directory) {
+  kept.path = directory + "/" + kept.record.name();
+  if (!kept.file) {
+    auto file = File::open(io_, kept.path, O_RDONLY);
+    if (!file) return;
+    kept.file = std::make_shared<File>(*std::move(file));
+  }
+  kept_ = std::move(kept);
+}
+
+void Engine::committed(const SaveJob& job, const CheckpointName& name, const std::string& directory) {
+  if (!settings_.reuse) return;
+  for (const FileImage& image : job.images()) {
+    const std::vector<WriteItem>& items = image.items();
+    for (size_t i = 0; i < items.size(); ++i)
+      if (!items[i].item.blob && items[i].bytes() >= kOwnBlocksFrom)
+        history_.saved(items[i].item.h5_path, image.item_hash(i));
+  }
+  if (kept_) return keep(*std::move(kept_), directory);
+  if (job.images().size() < 2) return;
+  const FileImage& image = job.images()[1];
+  KeptFile made;
+  made.record = job.records()[1];
+  made.record.origin = name;
+  made.at = image.places();
+  for (const WriteItem& item : image.items()) {
+    made.items.push_back(item.item);
+    made.stored_bytes += item.bytes();
+  }
+  keep(std::move(made), directory);
+}
+
+void Engine::restored(const Manifest& manifest, const std::string& directory) {
+  if (!settings_.reuse) return;
+  kept_.reset();
+  waited_ = 0;
+  KeptFile found = find_kept_file(manifest, settings_.writer);
+  if (!found.items.empty()) keep(std::move(found), directory);
 }
 
 void Engine::warm(uint64_t bytes) {

@@ -22,7 +22,9 @@ double seconds_since(Clock::time_point begin) {
 
 }  // namespace
 
-SaveJob::SaveJob(Staging& staging, std::vector<FileImage> images) : staging_(staging), images_(std::move(images)) {
+SaveJob::SaveJob(Staging& staging, std::vector<FileImage> images, std::optional<KeptFile> kept,
+                 std::vector<Place> places)
+    : staging_(staging), images_(std::move(images)), kept_(std::move(kept)), places_(std::move(places)) {
   staging_.reset();
   for (size_t i = 0; i < images_.size(); ++i)
     for (uint64_t k = 0; k < images_[i].segments(); ++k) segments_.push_back(Segment{i, k, nullptr});
@@ -31,6 +33,13 @@ SaveJob::SaveJob(Staging& staging, std::vector<FileImage> images) : staging_(sta
 uint64_t SaveJob::file_bytes() const {
   uint64_t bytes = 0;
   for (const FileImage& image : images_) bytes += image.file_size();
+  return bytes;
+}
+
+uint64_t SaveJob::reused_bytes() const {
+  uint64_t bytes = 0;
+  if (kept_)
+    for (const LayoutItem& item : kept_->items) bytes += volume(item.box.extent).value_or(0) * item.dtype->size;
   return bytes;
 }
 
@@ -97,7 +106,10 @@ void SaveJob::abandon() {
 Status SaveJob::write(Io& io, WriteQueue& queue, const std::string& directory, const FileIdentity& identity,
                       const std::string& slot) {
   const auto begin = Clock::now();
-  Status status = or_out_of_memory([&] { return open_files(io, directory, identity, slot); });
+  Status status = or_out_of_memory([&]() -> Status {
+    DL_TRY(add_kept_file(io, directory, identity));
+    return open_files(io, directory, identity, slot);
+  });
   if (status) {
     status = or_out_of_memory([&]() -> Status {
       write_segments(queue);
@@ -124,9 +136,18 @@ Status SaveJob::write(Io& io, WriteQueue& queue, const std::string& directory, c
   if (!status) {
     // Frees the space for the messages that tell of it.
     for (const auto& file : files_) io.unlink(file->path());
+    if (!kept_path_.empty()) io.unlink(kept_path_);
   }
   files_.clear();
   return status;
+}
+
+Status SaveJob::add_kept_file(Io& io, const std::string& directory, const FileIdentity& identity) {
+  if (!kept_) return {};
+  const std::string path = directory + "/" + format_file_name(identity.writer, kKeptPart);
+  DL_TRY(put_kept_file(io, *kept_, path));
+  kept_path_ = path;
+  return {};
 }
 
 Status SaveJob::open_files(Io& io, const std::string& directory, const FileIdentity& identity,
@@ -181,6 +202,7 @@ Status SaveJob::finish_files(const FileIdentity& identity) {
     if (std::max(images_[i].padded_size(), found_sizes_[i]) != images_[i].file_size())
       DL_TRY(files_[i]->set_size(images_[i].file_size()));
   }
+  if (kept_) records_.push_back(kept_->record);
   for (const auto& file : files_) {
     DL_TRY(file->sync());
     DL_TRY(file->close());

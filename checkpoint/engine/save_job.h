@@ -9,19 +9,28 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "checkpoint/engine/copy_pool.h"
 #include "checkpoint/engine/file_image.h"
+#include "checkpoint/engine/unchanged.h"
 #include "checkpoint/engine/write_queue.h"
 
 namespace dl::ckpt {
 
 class SaveJob {
  public:
-  // The staging memory is borrowed, and reset: nobody else may use it until both sides have returned.
-  SaveJob(Staging& staging, std::vector<FileImage> images);
+  // Where an item of the save is stored: index into records(), and byte offset.
+  struct Place {
+    size_t file = 0;
+    uint64_t at = 0;
+  };
+
+  // The staging memory is borrowed, and reset: nobody else may use it until both sides have returned. kept: a file of
+  // an earlier checkpoint that goes into this one as well, after the images' files.
+  SaveJob(Staging& staging, std::vector<FileImage> images, std::optional<KeptFile> kept, std::vector<Place> places);
 
   // Returns when all is copied, or when write() has failed.
   void copy(CopyPool& pool);
@@ -39,7 +48,9 @@ class SaveJob {
 
   const std::vector<FileImage>& images() const { return images_; }
   const std::vector<FileRecord>& records() const { return records_; }
-  uint64_t file_bytes() const;
+  const std::vector<Place>& places() const { return places_; }
+  uint64_t file_bytes() const;    // of the images' files
+  uint64_t reused_bytes() const;  // of items that are in the kept file
 
   struct Times {
     double copy_s = 0, write_s = 0, fsync_s = 0;
@@ -54,6 +65,7 @@ class SaveJob {
   };
   void copy_some();
   unsigned char* await_copied(size_t segment);
+  Status add_kept_file(Io& io, const std::string& directory, const FileIdentity& identity);
   Status open_files(Io& io, const std::string& directory, const FileIdentity& identity, const std::string& slot);
   Status open_file(Io& io, const std::string& path, uint64_t recycled);
   void write_segments(WriteQueue& queue);
@@ -61,6 +73,8 @@ class SaveJob {
 
   Staging& staging_;
   std::vector<FileImage> images_;
+  std::optional<KeptFile> kept_;
+  std::vector<Place> places_;
   std::vector<Segment> segments_;
   std::mutex order_mutex_;  // segments take buffers in order, or all might be held by later ones
   size_t next_segment_ = 0;
@@ -74,6 +88,7 @@ class SaveJob {
   std::vector<std::unique_ptr<OutputFile>> files_;
   std::vector<uint64_t> found_sizes_;  // of the files, when opened
   std::vector<FileRecord> records_;
+  std::string kept_path_;  // where the kept file was put, or empty
 };
 
 }  // namespace dl::ckpt

@@ -176,6 +176,11 @@ Result<Id> create_dataset(const Id& file, const std::string& path, const Id& typ
   return Id(id, H5Dclose);
 }
 
+Status create_external_link(const Id& file, const std::string& path, const std::string& target, const Id& link) {
+  const herr_t rc = H5Lcreate_external(target.c_str(), path.c_str(), file.get(), path.c_str(), link.get(), H5P_DEFAULT);
+  return check(rc, "make an external link");
+}
+
 Result<uint64_t> data_offset(const Id& dataset, bool empty) {
   const haddr_t at = H5Dget_offset(dataset.get());
   if (at == HADDR_UNDEF) {

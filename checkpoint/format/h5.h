@@ -71,6 +71,8 @@ Result<Id> stored_type(const DtypeInfo& dtype);
 Result<Id> table_row_type();
 Result<Id> create_dataset(const Id& file, const std::string& path, const Id& type, const Dims& extent, const Id& link,
                           const Id& creation);
+// `path` then names what has the same path in `target`, a file in the same directory.
+Status create_external_link(const Id& file, const std::string& path, const std::string& target, const Id& link);
 // Where its data lies in the file, counted from the file's first byte; 0 if it has none.
 Result<uint64_t> data_offset(const Id& dataset, bool empty);
 

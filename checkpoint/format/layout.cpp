@@ -82,7 +82,12 @@ Result<Layout> lay_out(const std::vector<LayoutItem>& items) {
   return complete_layout(begun, {});
 }
 
-Result<Layout> lay_out_template(const std::vector<LayoutItem>& items) {
+bool same_dataset(const LayoutItem& a, const LayoutItem& b) {
+  return a.dtype == b.dtype && a.replicated == b.replicated && a.blob == b.blob && a.box == b.box &&
+         a.shape == b.shape && a.h5_path == b.h5_path && a.path == b.path;
+}
+
+Result<Layout> lay_out_template(const std::vector<LayoutItem>& items, const std::vector<LayoutLink>& links) {
   Layout layout;
   MemoryDriver driver;  // outlives the file
   const h5::Quiet quiet;
@@ -91,6 +96,11 @@ Result<Layout> lay_out_template(const std::vector<LayoutItem>& items) {
   DL_TRY_ASSIGN(const h5::Id creation, h5::file_creation(kUserBlockBytes));
   DL_TRY_ASSIGN(h5::Id file, h5::create_file("memory", creation, access));
   DL_TRY(add_datasets(file, items, &layout));
+  if (!links.empty()) {
+    DL_TRY_ASSIGN(const h5::Id creation_of_links, h5::link_creation());
+    for (const LayoutLink& link : links)
+      DL_TRY(h5::create_external_link(file, link.h5_path, link.file, creation_of_links));
+  }
   DL_TRY(h5::close_file(&file));
   layout.file_size = layout.image->size();
   return layout;

@@ -27,6 +27,16 @@ struct LayoutItem {
   bool blob = false;  // bytes: one dimension, uint8, no tensor attributes
 };
 
+// Whether both make the same dataset.
+bool same_dataset(const LayoutItem& a, const LayoutItem& b);
+
+// A name in the file for a dataset that lies in another file of the checkpoint (an HDF5 external link), so that people
+// with h5py find everything in one place.
+struct LayoutLink {
+  std::string h5_path;  // here and there
+  std::string file;
+};
+
 struct Layout {
   Layout();
   ~Layout();
@@ -52,7 +62,7 @@ Result<Layout> lay_out(const std::vector<LayoutItem>& items);
 // The same in two steps, so that the first can be kept: datasets whose names, types and sizes stay the same from save
 // to save (32 to 45 microseconds each) are laid out once; each save adds to a copy those that changed (blobs) and the
 // block table. The places of `more` follow those of the template's items in `at`.
-Result<Layout> lay_out_template(const std::vector<LayoutItem>& items);
+Result<Layout> lay_out_template(const std::vector<LayoutItem>& items, const std::vector<LayoutLink>& links = {});
 Result<Layout> complete_layout(const Layout& begun, const std::vector<LayoutItem>& more);
 
 }  // namespace dl::ckpt

@@ -97,7 +97,8 @@ enum {
                              one of them writes it. Different boxes must not overlap, and together cover the whole (2-D
                              meshes, HSDP). All ranks give offset and extent, or none. */
   DLCKPT_OPTIONAL = 2,    /* restore leaves it alone, without error, if the checkpoint does not have it */
-  DLCKPT_FROZEN = 4,      /* is not expected to change between saves: a hint */
+  DLCKPT_FROZEN = 4,      /* is not expected to change between saves: from the first save on it goes where what does not
+                             change is stored once (options.reuse). A hint: what did change is saved */
   DLCKPT_ANOTHER_PART = 8 /* adds a box of a tensor that this rank has registered already, instead of replacing it;
                              dtype, shape and the other flags as before; the boxes must not overlap */
 };
@@ -150,6 +151,9 @@ typedef struct dlckpt_options {
   const char* local_dir; /* absolute path on each node, written first; else DL_CHECKPOINT_LOCAL, else local= of
                             DL_CHECKPOINT, else none. Its parent must exist. */
   int partner; /* not 0: each node's local files are also kept by the next node; else partner of DL_CHECKPOINT */
+  int reuse;   /* 1: tensors (of 64 KiB and more) that do not change from save to save are stored once: in a file of
+                  their own, which later checkpoints share by hard links; 2: every checkpoint has its own copy. Else
+                  DL_CHECKPOINT_REUSE (1 or 0), else 1 */
 } dlckpt_options;
 
 /* Opens a checkpoint directory for this rank. options may be NULL. On success *out is a context to be closed by

@@ -120,6 +120,7 @@ Status Levels::copy_to_shared(const Manifest& manifest) {
   const std::string target = attempt_path(settings_.shared, manifest.name);
   for (const StoredFile& file : stored_files(manifest)) {
     if (file.writer != static_cast<uint32_t>(settings_.rank)) continue;
+    if (link_from_earlier(io_, settings_.shared, manifest, file, target + "/" + file.name)) continue;
     DL_TRY(copy_verified(io_, source + "/" + file.name, target + "/" + file.name, file));
     if (file.data_file != SIZE_MAX) {
       auto whole = DataFile::open(io_, target, manifest, file.data_file);

@@ -22,6 +22,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,7 +67,7 @@ class Levels {
   Status copy_to_partner(Group& group, Exchange* exchange, const Manifest& manifest);
   // 4: this rank's files are copied into the shared attempt. The caller publishes. Local.
   Status copy_to_shared(const Manifest& manifest);
-  // 5: what is older than `newest` at the local level goes. Local.
+  // 5: what is older than `newest` at the local level goes; before 3 if no file is shared with it. Local.
   void retire_local(const CheckpointName& newest);
   // Instead of 2 to 5, after a failure. Local.
   void discard(const CheckpointName& name);
@@ -103,6 +104,7 @@ class Levels {
   std::string node_dir_, own_;
   std::vector<int> partners_;  // by rank, see choose_partners(); empty: not known yet
   uint64_t partner_copies_ = 0;
+  std::optional<Hash128> at_partner_;  // root of this rank's file of what does not change, if the partner has it
 };
 
 // DL_CHECKPOINT_NODE, else the host's name, made a plain file name.

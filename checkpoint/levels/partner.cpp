@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Levels::copy_to_partner: each rank's files go to a rank on the next node, which puts them beside its own. Messages of
 // one rank to another arrive in order: for each file its name (tag 1), its bytes in pieces (tag 2), then an end (tag
-// 3).
+// 3). A file that an earlier save wrote and the partner has got then is only named (tag 4).
 #include <pthread.h>
 
 #include <fcntl.h>
@@ -26,23 +26,30 @@ namespace dl::ckpt {
 namespace {
 
 constexpr uint64_t kPieceBytes = uint64_t{8} << 20;
-enum Tag : uint64_t { kName = 1, kBytes = 2, kEnd = 3 };
+enum Tag : uint64_t { kName = 1, kBytes = 2, kEnd = 3, kSame = 4 };
 
 // Takes the files of one sender, in their order.
 class Receiver {
  public:
-  Receiver(Io& io, std::string spare, const Manifest& manifest)
-      : io_(io), spare_(std::move(spare)), manifest_(manifest) {}
+  // earlier: where this rank's earlier checkpoints are.
+  Receiver(Io& io, std::string spare, std::string earlier, const Manifest& manifest)
+      : io_(io), spare_(std::move(spare)), earlier_(std::move(earlier)), manifest_(manifest) {}
 
   Status take(const Message& message) {
     const std::string_view text(reinterpret_cast<const char*>(message.bytes.data()), message.bytes.size());
-    if (message.tag == kName) {
+    if (message.tag == kName || message.tag == kSame) {
       DL_TRY(close());
       // Names are not the sender's to choose.
       const auto files = stored_files(manifest_);
       const auto file = std::find_if(files.begin(), files.end(), [&](const StoredFile& f) { return f.name == text; });
       if (file == files.end() || file->writer != static_cast<uint32_t>(message.from))
         return Error{Errc::kInternal, "rank " + std::to_string(message.from) + " sends a file that is not its own"};
+      if (message.tag == kSame) {
+        if (!link_from_earlier(io_, earlier_, manifest_, *file, spare_ + "/" + file->name))
+          return Error{Errc::kNotFound, "the partner has lost " + file->name};
+        linked.push_back(file->name);
+        return {};
+      }
       auto opened = File::open(io_, spare_ + "/" + file->name, O_WRONLY | O_CREAT | O_EXCL);
       if (!opened) return std::move(opened).error();
       open_.emplace(*std::move(opened));
@@ -66,11 +73,12 @@ class Receiver {
     return closed;
   }
 
-  std::vector<std::string> names;
+  std::vector<std::string> names;   // that came whole
+  std::vector<std::string> linked;  // that were there
 
  private:
   Io& io_;
-  std::string spare_;
+  std::string spare_, earlier_;
   const Manifest& manifest_;
   std::optional<File> open_;
   uint64_t left_ = 0, at_ = 0;
@@ -114,6 +122,11 @@ Status Levels::send_files(Exchange& exchange, uint64_t channel, int to, const Ma
   std::vector<unsigned char> buffer;
   for (const StoredFile& file : stored_files(manifest)) {
     if (file.writer != static_cast<uint32_t>(settings_.rank)) continue;
+    const FileRecord* const record = file.data_file == SIZE_MAX ? nullptr : &manifest.files[file.data_file];
+    if (record && record->origin && at_partner_ == record->root) {
+      DL_TRY(exchange.send(to, channel, kSame, file.name.data(), file.name.size()));
+      continue;
+    }
     DL_TRY(exchange.send(to, channel, kName, file.name.data(), file.name.size()));
     auto from = File::open(io_, source + "/" + file.name, O_RDONLY);
     if (!from) return std::move(from).error();
@@ -135,7 +148,7 @@ Status Levels::receive_files(Exchange& exchange, uint64_t channel, const Manifes
   for (size_t rank = 0; rank < partners_.size(); ++rank) {
     if (partners_[rank] != settings_.rank) continue;
     awaited[rank] = true;
-    receivers.emplace(static_cast<int>(rank), Receiver(io_, spare, manifest));
+    receivers.emplace(static_cast<int>(rank), Receiver(io_, spare, own_, manifest));
   }
   if (receivers.empty()) return {};
   DL_TRY(remove_tree(io_, spare));
@@ -156,13 +169,19 @@ Status Levels::receive_files(Exchange& exchange, uint64_t channel, const Manifes
   // Only what verifies is put beside our own files.
   const auto files = stored_files(manifest);
   const std::string home = checkpoint_path(own_, manifest.name);
-  for (const auto& [rank, receiver] : receivers)
+  const auto put = [&](const std::string& name) -> Status {
+    const int rc = io_.rename(spare + "/" + name, home + "/" + name);
+    if (rc < 0) return io_error("rename to", home + "/" + name, rc);
+    return {};
+  };
+  for (const auto& [rank, receiver] : receivers) {
     for (const std::string& name : receiver.names) {
       const auto file = std::find_if(files.begin(), files.end(), [&](const StoredFile& f) { return f.name == name; });
       DL_TRY(verify_stored_file(io_, spare, manifest, *file));
-      const int rc = io_.rename(spare + "/" + name, home + "/" + name);
-      if (rc < 0) return io_error("rename to", home + "/" + name, rc);
+      DL_TRY(put(name));
     }
+    for (const std::string& name : receiver.linked) DL_TRY(put(name));
+  }
   if (const int rc = io_.fsync_directory(home); rc < 0) return io_error("fsync", home, rc);
   return remove_tree(io_, spare);
 }
@@ -198,6 +217,10 @@ Status Levels::copy_to_partner(Group& group, Exchange* exchange, const Manifest&
   if (sender.joinable()) sender.join();
   auto outcome = agree_all(group, sent ? received : sent);
   exchange->close_channel(channel);
+  at_partner_.reset();
+  if (outcome)
+    for (const FileRecord& file : manifest.files)
+      if (file.writer == static_cast<uint32_t>(settings_.rank) && file.part != 0) at_partner_ = file.root;
   return outcome;
 }
 

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <memory>
 
-#include "checkpoint/store/file.h"
+#include "checkpoint/store/directory.h"
 #include "checkpoint/store/verify.h"
 
 namespace dl::ckpt {
@@ -17,6 +17,7 @@ namespace {
 
 constexpr uint64_t kAlignment = 4096;  // of O_DIRECT
 constexpr uint64_t kWriteBytes = uint64_t{8} << 20;
+constexpr size_t kEarlierLookedAt = 8;
 constexpr uint64_t kPlainBytes = uint64_t{4} << 20;
 
 // A piece of the file in order: a block, or what lies between blocks (user block and table), which have no row in the
@@ -155,13 +156,32 @@ Status copy_verified(Io& io, const std::string& from, const std::string& to, con
   DL_TRY(check_source(io, from, file.size));
   auto source = File::open(io, from, O_RDONLY);
   if (!source) return std::move(source).error();
+  return copy_verified(io, &*source, to, file);
+}
+
+Status copy_verified(Io& io, File* source, const std::string& to, const StoredFile& file) {
   uint64_t largest = kPlainBytes;
   for (const Block& block : *file.blocks) largest = std::max(largest, block.length);
   auto target = Appender::open(io, to, file.size, largest);
-  Status copied = target ? copy_pieces(&*source, file, &*target) : Status(target.error());
+  Status copied = target ? copy_pieces(source, file, &*target) : Status(target.error());
   // What was there before is not ours to remove.
   if (!copied && copied.error().code != Errc::kExists) io.unlink(to);
   return copied;
+}
+
+bool link_from_earlier(Io& io, const std::string& dir, const Manifest& manifest, const StoredFile& file,
+                       const std::string& to) {
+  if (file.data_file == SIZE_MAX || !manifest.files[file.data_file].origin) return false;
+  const FileRecord& record = manifest.files[file.data_file];
+  const auto names = scan_checkpoints(io, dir);
+  if (!names) return false;
+  const size_t looked_at = std::min(names->size(), kEarlierLookedAt);
+  for (size_t i = 0; i < looked_at; ++i) {
+    if (io.link(checkpoint_path(dir, (*names)[i]) + "/" + file.name, to) != 0) continue;
+    if (check_head(io, to, *record.origin, record)) return true;
+    io.unlink(to);
+  }
+  return false;
 }
 
 Status verify_stored_file(Io& io, const std::string& checkpoint, const Manifest& manifest, const StoredFile& file) {

@@ -22,21 +22,25 @@ Error missing_is_corrupt(Error error) {
   return error;
 }
 
-Status check_user_block(File* file, const Manifest& manifest, const FileRecord& record) {
+Result<UserBlock> read_user_block(File* file, const CheckpointName& by, const FileRecord& record) {
   unsigned char bytes[kUserBlockBytes];
   DL_TRY(file->read_all(bytes, sizeof bytes, 0));
   DL_TRY_ASSIGN(const UserBlock block, decode_user_block(bytes));
-  const CheckpointName& from = record.origin ? *record.origin : manifest.name;
-  if (block.save_id != from.save_id || block.step != from.step)
+  if (block.save_id != by.save_id || block.step != by.step)
     return corrupt("it belongs to another save: " + format_checkpoint_name(CheckpointName{block.step, block.save_id}));
+  if (block.file_size != record.size || block.root != record.root || block.table_at != record.table.at ||
+      block.block_count != record.blocks.size())
+    return corrupt("its user block does not agree with the manifest");
+  return block;
+}
+
+Status check_user_block(File* file, const Manifest& manifest, const FileRecord& record) {
+  DL_TRY_ASSIGN(const UserBlock block, read_user_block(file, record.origin ? *record.origin : manifest.name, record));
   // A file of an earlier save may be of a run with another number of ranks.
   if (!record.origin &&
       (block.writer != record.writer || block.world_size != static_cast<uint32_t>(manifest.world_size)))
     return corrupt("it was written by rank " + std::to_string(block.writer) + " of " +
                    std::to_string(block.world_size));
-  if (block.file_size != record.size || block.root != record.root || block.table_at != record.table.at ||
-      block.block_count != record.blocks.size())
-    return corrupt("its user block does not agree with the manifest");
   return {};
 }
 
@@ -86,6 +90,16 @@ Status check_size(Io& io, const std::string& path, const FileRecord& record) {
 
 Status check_files(Io& io, const std::string& checkpoint, const Manifest& manifest) {
   for (const FileRecord& record : manifest.files) DL_TRY(check_size(io, checkpoint + "/" + record.name(), record));
+  return {};
+}
+
+Status check_head(Io& io, const std::string& path, const CheckpointName& by, const FileRecord& record) {
+  DL_TRY(check_size(io, path, record));
+  auto file = File::open(io, path, O_RDONLY);
+  if (!file) return std::move(file).error();
+  auto block = read_user_block(&*file, by, record);
+  Status checked = block ? check_stored_table(&*file, record) : Status(std::move(block).error());
+  if (!checked) return std::move(checked).error().with_context(path);
   return {};
 }
 

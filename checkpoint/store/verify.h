@@ -19,6 +19,10 @@ Result<Manifest> load_manifest(Io& io, const std::string& dir, const CheckpointN
 // Whether all data files are there and have their size. Reads nothing of them. kCorrupt, kDenied, kIo.
 Status check_files(Io& io, const std::string& checkpoint, const Manifest& manifest);
 
+// Whether the file at `path` is the one that `record` tells of, written by the save `by`: size, user block and block
+// table; its data are not read. kCorrupt, kNotFound, kDenied, kIo.
+Status check_head(Io& io, const std::string& path, const CheckpointName& by, const FileRecord& record);
+
 // A data file whose size, user block and block table were found to be what the manifest says.
 class DataFile {
  public:

@@ -21,6 +21,10 @@ namespace {
 constexpr int64_t kOwnLeaseExpiry_s = 3600;
 constexpr std::chrono::seconds kRenewEvery{DLCKPT_LEASE_EXPIRY_S / 4};
 
+double seconds(std::chrono::steady_clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
 }  // namespace
 
 Context::Context(Settings settings, Io& io)
@@ -58,6 +62,15 @@ Result<std::unique_ptr<Context>> Context::open(Settings settings, Io& io) {
     context->levels_ =
         std::make_unique<Levels>(io, LevelSettings{s.dir, s.local_dir, s.node, s.partner, s.rank, s.timeout_s});
     DL_TRY(context->levels_->open());
+  }
+  if (s.world_size > 1 && !context->page_ && (s.every_auto || s.every_s > 0)) {
+    context->pace_.emplace(make_file_group(io, s.dir, s.run_id + "\npace", s.rank, s.world_size, s.timeout_s),
+                           [c = context.get()] {
+                             const auto now = Clock::now();
+                             const double interval_s = c->interval_s();
+                             return AgreedPace::Clock{seconds(now.time_since_epoch()),
+                                                      interval_s - seconds(now - c->last_save_), interval_s};
+                           });
   }
   context->restorer_ = std::make_unique<Restorer>(io, context->settings_, *context->group_, context->registry_);
   return context;
@@ -105,11 +118,38 @@ void Context::keep_lease() {
 // Of time-driven saves without dlrun; 0: none. Nobody has counted interruptions then.
 double Context::interval_s() const {
   if (!settings_.every_auto) return settings_.every_s;
-  return choose_interval_s({auto_blocked_s_, auto_durable_s_}, mean_time_to_interruption_s(0, 0));
+  return choose_interval_s({auto_cost_s_, auto_durable_s_}, mean_time_to_interruption_s(0, 0));
+}
+
+// Without dlrun.
+bool Context::due_by_time(int64_t step) {
+  if (pace_) return pace_->due(step);
+  const double every_s = interval_s();
+  return every_s > 0 && step != asked_step_ && seconds(Clock::now() - last_save_) >= every_s;
 }
 
 int Context::want(int64_t step) {
   keep_lease();
+  if (!settings_.every_auto) return decide_want(step);
+  // What passes in here (ranks may wait for one another) is no part of a train step.
+  step_times_.end(seconds(Clock::now().time_since_epoch()), step);
+  const bool saving = background_.busy();
+  if (!saving) note_slowdown();
+  const int answer = decide_want(step);
+  step_times_.begin(seconds(Clock::now().time_since_epoch()), step, saving);
+  return answer;
+}
+
+void Context::note_slowdown() {
+  if (!in_flight_ || in_flight_->slowdown_known) return;
+  in_flight_->slowdown_known = true;
+  const auto slowdown_s = step_times_.take_slowdown();
+  if (!slowdown_s || !in_flight_->outcome) return;
+  history_.set_slowdown(in_flight_->step, *slowdown_s);  // on disk with the next save's row
+  tell_predictions();
+}
+
+int Context::decide_want(int64_t step) {
   int answer = 0;
   if (page_) {
     if (page_->state() == ProgressPage::kNotAttached) page_->set_state(ProgressPage::kTraining);
@@ -131,8 +171,7 @@ int Context::want(int64_t step) {
         break;
     }
     if ((answer & DLCKPT_WANT_SAVE) && asked_step_ == step && !(answer & DLCKPT_WANT_EXIT)) answer = 0;
-  } else if (interval_s() > 0 && settings_.world_size == 1 && step != asked_step_ &&
-             Clock::now() - last_save_ >= std::chrono::duration<double>(interval_s())) {
+  } else if (due_by_time(step)) {
     answer = DLCKPT_WANT_SAVE;
   }
   // Every rank comes to the same answer by itself, as long as the last save had the same outcome on all.
@@ -157,9 +196,9 @@ Status Context::set_metric(const char* name, double value) {
 }
 
 void Context::tell_predictions() {
-  auto_blocked_s_ = history_.blocked_s();
+  auto_cost_s_ = history_.cost_s();
   auto_durable_s_ = history_.durable_s();
-  if (page_) page_->set_predictions(history_.durable_s(), history_.local_s(), history_.blocked_s());
+  if (page_) page_->set_predictions(history_.durable_s(), history_.local_s(), history_.cost_s());
 }
 
 int64_t Context::latest() {

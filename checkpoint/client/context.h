@@ -11,6 +11,8 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/client/agreed_pace.h"
+#include "checkpoint/client/announcer.h"
 #include "checkpoint/client/group.h"
 #include "checkpoint/client/holders.h"
 #include "checkpoint/client/progress_link.h"
@@ -18,6 +20,7 @@
 #include "checkpoint/client/restorer.h"
 #include "checkpoint/client/save_plan.h"
 #include "checkpoint/client/settings.h"
+#include "checkpoint/client/step_times.h"
 #include "checkpoint/engine/engine.h"
 #include "checkpoint/format/manifest.h"
 #include "checkpoint/levels/levels.h"
@@ -82,6 +85,10 @@ class Context {
   Status make_directory();
   void keep_lease();
   double interval_s() const;
+  bool due_by_time(int64_t step);
+  int decide_want(int64_t step);
+  // The save that is over was measured in full: into the history.
+  void note_slowdown();
   // What the history predicts, to dlrun and for every=auto.
   void tell_predictions();
   bool is_leader() const { return settings_.rank == 0; }
@@ -135,12 +142,14 @@ class Context {
   int64_t exit_step_ = -1;              // train step at which we said DLCKPT_WANT_EXIT
   std::atomic<int64_t> good_step_{-1};  // background: train step last committed or restored by this run
 
-  bool exit_local_ = false;                                    // that save is for the node-local level alone
-  SaveHistory history_;                                        // background: what saves took
-  std::atomic<double> auto_blocked_s_{0}, auto_durable_s_{0};  // of it, for every=auto
+  bool exit_local_ = false;                                 // that save is for the node-local level alone
+  SaveHistory history_;                                     // background: what saves took
+  std::atomic<double> auto_cost_s_{0}, auto_durable_s_{0};  // of it, for every=auto
+  StepTimes step_times_;                                    // for every=auto
+  std::optional<AgreedPace> pace_;                          // saves by time, of several ranks without dlrun
 
   std::unique_ptr<SaveInFlight> in_flight_;  // the last one, until the next begins
-  std::unique_ptr<Group> skip_group_;        // where ranks agree on skipping, beside a save in flight
+  std::optional<Announcer> skipping_;        // where ranks agree on skipping, beside a save in flight
   std::atomic<bool> copying_{false};         // a lazy save reads registered memory
   SaveStats stats_;
   Engine engine_;

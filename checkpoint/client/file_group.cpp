@@ -28,6 +28,7 @@ class SingleGroup final : public Group {
   int rank() const override { return 0; }
   int size() const override { return 1; }
   void start() override {}
+  void again() override {}
   Result<std::vector<std::string>> gather(std::string mine) override {
     std::vector<std::string> all;
     all.push_back(std::move(mine));
@@ -56,6 +57,7 @@ class FileGroup final : public Group {
     ++operation_;
     exchange_ = 0;
   }
+  void again() override { exchange_ = 0; }
 
   Result<std::vector<std::string>> gather(std::string mine) override {
     DL_TRY(join());

@@ -24,6 +24,8 @@ class Group {
   virtual int size() const = 0;
   // Begins a collective operation; every rank does. A rank that gave up in the midst of the last one is back in step.
   virtual void start() = 0;
+  // Instead of start(), by a rank that gave up in the last operation and wants it still.
+  virtual void again() = 0;
   // On rank 0: what every rank said, by rank. On the others: empty. kTimeout (naming ranks that are missing), kIo.
   virtual Result<std::vector<std::string>> gather(std::string mine) = 0;
   // On all ranks: what rank 0 said. `mine` counts on rank 0 alone. `patience` multiplies the timeout, where rank 0

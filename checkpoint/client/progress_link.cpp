@@ -73,11 +73,11 @@ void ProgressLink::set_saved(int64_t step, uint64_t milliseconds) {
   page_->save_ms.store(milliseconds == 0 ? 1 : milliseconds, std::memory_order_seq_cst);
   page_->saved_step.store(step, std::memory_order_seq_cst);
 }
-void ProgressLink::set_predictions(double durable_s, double local_s, double blocked_s) {
+void ProgressLink::set_predictions(double durable_s, double local_s, double cost_s) {
   const auto milliseconds = [](double s) { return s > 0 ? std::max<uint64_t>(static_cast<uint64_t>(s * 1000), 1) : 0; };
   page_->save_ms.store(milliseconds(durable_s), std::memory_order_seq_cst);
   page_->local_ms.store(milliseconds(local_s), std::memory_order_seq_cst);
-  page_->blocked_ms.store(milliseconds(blocked_s), std::memory_order_seq_cst);
+  page_->cost_ms.store(milliseconds(cost_s), std::memory_order_seq_cst);
 }
 void ProgressLink::set_saved_step(int64_t step) {
   page_->saved_step.store(step, std::memory_order_seq_cst);

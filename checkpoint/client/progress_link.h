@@ -32,7 +32,7 @@ class ProgressLink {
   void set_saved(int64_t step, uint64_t milliseconds);
   // Loaded at restore: newest committed step known, save time unknown.
   // What saves are predicted to take, in seconds; 0 = unknown.
-  void set_predictions(double durable_s, double local_s, double blocked_s);
+  void set_predictions(double durable_s, double local_s, double cost_s);
   void set_saved_step(int64_t step);
 
  private:

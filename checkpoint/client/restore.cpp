@@ -30,6 +30,8 @@ Result<int64_t> Context::restore(int64_t step, std::string* note) {
   good_step_ = asked_step_ = restored.name.step;
   exit_step_ = -1;
   last_save_ = Clock::now();
+  step_times_.drop();
+  if (pace_) pace_->restart();
   if (page_) page_->set_saved_step(restored.name.step);
   return restored.name.step;
 }

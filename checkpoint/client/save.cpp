@@ -29,6 +29,7 @@ Status Context::save(int64_t step, unsigned flags, std::string* note) {
     if (busy) return Error{Errc::kBusy, "a save is still in flight; this one was skipped, as asked", EALREADY};
   }
   auto former = finish_save_in_flight();
+  if (settings_.every_auto) note_slowdown();
   if (!former && note && !in_flight_->told)
     *note = "the save of train step " + std::to_string(in_flight_->step) + " failed: " + former.error().text;
 
@@ -47,6 +48,8 @@ Status Context::save(int64_t step, unsigned flags, std::string* note) {
     last_save_ = Clock::now();
     in_flight_->blocked_s = std::chrono::duration<double>(last_save_ - begin).count();
     stats_.total_blocked_s += in_flight_->blocked_s;
+    if (settings_.every_auto)
+      step_times_.begin(std::chrono::duration<double>(last_save_.time_since_epoch()).count(), step, background_.busy());
   }
   if (outcome) asked_step_ = step;
   if (attached) page_->set_state(stopping ? ProgressPage::kStopped : ProgressPage::kTraining);
@@ -56,11 +59,10 @@ Status Context::save(int64_t step, unsigned flags, std::string* note) {
 // Rank 0 knows last that a save has ended; the others then wait for theirs, which takes no time.
 Result<bool> Context::busy_anywhere() {
   if (settings_.world_size == 1) return background_.busy();
-  if (!skip_group_)
-    skip_group_ = make_file_group(io_, settings_.dir, settings_.run_id + "\nskip", settings_.rank, settings_.world_size,
-                                  settings_.timeout_s);
-  skip_group_->start();
-  DL_TRY_ASSIGN(const std::string answer, skip_group_->broadcast(background_.busy() ? "busy" : "idle", 1));
+  if (!skipping_)
+    skipping_.emplace(make_file_group(io_, settings_.dir, settings_.run_id + "\nskip", settings_.rank,
+                                      settings_.world_size, settings_.timeout_s));
+  DL_TRY_ASSIGN(const std::string answer, skipping_->tell(background_.busy() ? "busy" : "idle"));
   return answer == "busy";
 }
 

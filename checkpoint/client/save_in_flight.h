@@ -33,6 +33,7 @@ struct Context::SaveInFlight {
   std::atomic<double> blocked_s{0};
   bool told = false;     // the program knows the outcome
   bool counted = false;  // in the statistics
+  bool slowdown_known = false;
 
   // The background thread's, until it is idle again.
   bool written = false;

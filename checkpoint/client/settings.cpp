@@ -154,7 +154,7 @@ void resolve_owner(Settings* settings) {
   }
 }
 
-Status check(const Settings& settings, const dlckpt_options& options) {
+Status check(const Settings& settings) {
   if (settings.dir.empty())
     return Error{Errc::kInvalid, "no checkpoint directory: set options.dir, DL_CHECKPOINT_DIR or CHECKPOINT_DIR"};
   if (settings.dir.size() > 3500 || settings.dir.find('\0') != std::string::npos)
@@ -165,7 +165,7 @@ Status check(const Settings& settings, const dlckpt_options& options) {
                                      std::to_string(settings.world_size) + "; allowed: world size 1 to " +
                                      std::to_string(kMaxRanks) + ", rank below it"};
   if (!std::isfinite(settings.every_s) || settings.every_s < 0)
-    return Error{Errc::kInvalid, "every_s must be 0 or a positive number of seconds"};
+    return Error{Errc::kInvalid, "every_s must be 0, a positive number of seconds or DLCKPT_EVERY_AUTO"};
   if (settings.every_steps < 0) return Error{Errc::kInvalid, "every_steps must be 0 or positive"};
   if (settings.keep < 1 || settings.keep > 1000000) return Error{Errc::kInvalid, "keep must be 1 or more"};
   if (settings.keep_every < 0) return Error{Errc::kInvalid, "keep_every must be 0 or positive"};
@@ -176,9 +176,6 @@ Status check(const Settings& settings, const dlckpt_options& options) {
     return Error{Errc::kInvalid, "partner copies what is at the node-local level: it needs local_dir"};
   if (!std::isfinite(settings.timeout_s) || settings.timeout_s <= 0)
     return Error{Errc::kInvalid, "timeout_s must be a positive number of seconds"};
-  if (options.every_s > 0 && settings.world_size > 1 && settings.progress_page.empty())
-    return Error{Errc::kInvalid,
-                 "every_s with more than one rank needs dlrun, which has the ranks agree; use every_steps"};
   return {};
 }
 
@@ -203,7 +200,8 @@ Result<Settings> resolve_settings(const dlckpt_options* given) {
   }
   if (options.run_id) settings.run_id = options.run_id;
   DL_TRY(resolve_run_id(&settings));
-  settings.every_s = options.every_s;
+  settings.every_auto = options.every_s == DLCKPT_EVERY_AUTO;
+  if (!settings.every_auto) settings.every_s = options.every_s;
   settings.every_steps = options.every_steps;
   if (options.keep != 0) settings.keep = options.keep;
   if (options.timeout_s != 0) settings.timeout_s = options.timeout_s;
@@ -229,7 +227,7 @@ Result<Settings> resolve_settings(const dlckpt_options* given) {
   if (const auto local = variable("DL_CHECKPOINT_LOCAL")) settings.local_dir = *local;
   settings.node = this_node();
   resolve_owner(&settings);
-  DL_TRY(check(settings, options));
+  DL_TRY(check(settings));
   return settings;
 }
 

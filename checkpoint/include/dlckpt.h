@@ -118,6 +118,7 @@ enum {
 enum { DLCKPT_MODE_ASYNC = 1, DLCKPT_MODE_SYNC = 2, DLCKPT_MODE_LAZY = 3 };
 
 #define DLCKPT_LATEST ((int64_t)-1)
+#define DLCKPT_EVERY_AUTO (-1.0)
 #define DLCKPT_MAX_DIMS 32
 
 /* Options of dlckpt_open. Zero the struct, set struct_size, then what you want; 0 and NULL mean "from the environment".
@@ -132,7 +133,9 @@ typedef struct dlckpt_options {
   const char* run_id;   /* the same on all ranks, different for each start of the job. Else DL_RUN_ID, else made up
                            if world_size is 1, else TORCHELASTIC_RUN_ID with MASTER_ADDR and MASTER_PORT, else Slurm's job
                            and step id, else an error */
-  double every_s;       /* save about every so many seconds (world_size 1, or under dlrun, which then drives it) */
+  double every_s;       /* save about every so many seconds; DLCKPT_EVERY_AUTO: as libdlckpt(3) says, from what saves
+                           are measured to cost. Under dlrun what was asked for at submission counts instead, and dlrun
+                           drives it */
   int64_t every_steps;  /* save at every train step divisible by this */
   int keep;             /* newest checkpoints to keep, >= 1; else keep= of DL_CHECKPOINT, else 3 */
   double timeout_s;     /* longest wait for another rank; default 600 */
@@ -216,9 +219,12 @@ int dlckpt_forget(dlckpt_ctx* ctx, const char* path);
 int dlckpt_metric(dlckpt_ctx* ctx, const char* name, double value);
 
 /* What is due before train step `step` is run: a set of DLCKPT_WANT_ bits, 0 most of the time (then its cost is a store
- * and a load of shared memory). Under dlrun it may wait for one round trip until all ranks know the train step agreed
- * on (launcher/common/progress_page.h). Not an error code; never negative. Steps must not decrease between calls,
- * except after restore. */
+ * and a load of shared memory, and with every=auto a look at the clock). All ranks call it, with the same train steps,
+ * and all get the same answer. Under dlrun it may wait for one round trip until all ranks know the train step agreed
+ * on (launcher/common/progress_page.h). Without dlrun, several ranks that save by time follow the clock of rank 0: at a
+ * few train steps, agreed on beforehand, the others wait here for its word, at most the timeout, and read a small file;
+ * then it is rank 0 that says when it is due, to within half a train step unless train steps grow longer. Not an error
+ * code; never negative. Steps must not decrease between calls, except after restore. */
 int dlckpt_want(dlckpt_ctx* ctx, int64_t step);
 
 /* Collective. Saves everything registered as the checkpoint of train step `step` >= 0. Asynchronous unless asked

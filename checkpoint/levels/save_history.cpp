@@ -14,12 +14,13 @@ namespace {
 constexpr uint64_t kMaxFileBytes = 1 << 20;
 
 std::string format_row(const SaveTimesRow& row) {
-  return Json{{"step", row.step},
-              {"bytes", row.bytes},
-              {"blocked_s", row.blocked_s},
-              {"local_s", row.local_s},
-              {"durable_s", row.durable_s}}
-      .dump();
+  Json json{{"step", row.step},
+            {"bytes", row.bytes},
+            {"blocked_s", row.blocked_s},
+            {"local_s", row.local_s},
+            {"durable_s", row.durable_s}};
+  if (row.slowdown_s) json["slowdown_s"] = *row.slowdown_s;
+  return json.dump();
 }
 
 std::optional<SaveTimesRow> parse_row(const std::string& line) {
@@ -27,16 +28,19 @@ std::optional<SaveTimesRow> parse_row(const std::string& line) {
   if (!json || !json->is_object()) return std::nullopt;
   auto step = int_member(*json, "step", 0, kMaxStep);
   auto bytes = int_member(*json, "bytes", 0, INT64_MAX);
-  auto times = metrics_member(Json{{"times",
-                                    {{"blocked_s", json->value("blocked_s", Json())},
-                                     {"local_s", json->value("local_s", Json())},
-                                     {"durable_s", json->value("durable_s", Json())}}}},
-                              "times");
+  Json wanted{{"blocked_s", json->value("blocked_s", Json())},
+              {"local_s", json->value("local_s", Json())},
+              {"durable_s", json->value("durable_s", Json())}};
+  const bool slowdown = json->contains("slowdown_s");
+  if (slowdown) wanted["slowdown_s"] = json->value("slowdown_s", Json());
+  auto times = metrics_member(Json{{"times", std::move(wanted)}}, "times");
   if (!step || !bytes || !times) return std::nullopt;
   for (const auto& [name, value] : *times)
     if (!std::isfinite(value) || value < 0 || value > 1e6) return std::nullopt;
-  return SaveTimesRow{*step, static_cast<uint64_t>(*bytes), times->at("blocked_s"), times->at("local_s"),
-                      times->at("durable_s")};
+  SaveTimesRow row{*step, static_cast<uint64_t>(*bytes), times->at("blocked_s"), times->at("local_s"),
+                   times->at("durable_s")};
+  if (slowdown) row.slowdown_s = times->at("slowdown_s");
+  return row;
 }
 
 }  // namespace
@@ -46,6 +50,13 @@ double percentile_95(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const auto rank = static_cast<size_t>(std::ceil(0.95 * static_cast<double>(values.size())));
   return values[std::max<size_t>(rank, 1) - 1];
+}
+
+double median_of(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 void SaveHistory::load(Io& io, const std::string& dir) {
@@ -58,6 +69,17 @@ void SaveHistory::load(Io& io, const std::string& dir) {
 void SaveHistory::add(const SaveTimesRow& row) {
   rows_.push_back(row);
   if (rows_.size() > kRows) rows_.pop_front();
+}
+
+void SaveHistory::set_slowdown(int64_t step, double seconds) {
+  if (!rows_.empty() && rows_.back().step == step) rows_.back().slowdown_s = seconds;
+}
+
+double SaveHistory::slowdown_s() const {
+  std::vector<double> known;
+  for (const SaveTimesRow& row : rows_)
+    if (row.slowdown_s) known.push_back(*row.slowdown_s);
+  return median_of(std::move(known));
 }
 
 void SaveHistory::store(Io& io, const std::string& dir) const {

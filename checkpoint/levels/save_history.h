@@ -2,13 +2,15 @@
 // What saves took, of this run and of earlier ones: the file SAVES.jsonl in the checkpoint directory, one line for each
 // of the last saves, by which the next save's time is predicted before anything was measured in this run.
 //
-//   {"step":1200,"bytes":1073741824,"blocked_s":0.21,"local_s":0.9,"durable_s":3.4}
+//   {"step":1200,"bytes":1073741824,"blocked_s":0.21,"local_s":0.9,"durable_s":3.4,"slowdown_s":0.05}
 //
+// slowdown_s is missing where it was not measured, and in lines of older versions.
 // It is a help and no more: what cannot be read or written is left out.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,8 @@ struct SaveTimesRow {
   double blocked_s = 0;  // that the training loop waited
   double local_s = 0;    // until it was committed at the node-local level; 0: there was none
   double durable_s = 0;  // until it was committed in the checkpoint directory; 0: it never was
+  // That train steps beside it took longer, all together (client/step_times.h).
+  std::optional<double> slowdown_s = std::nullopt;
 };
 
 class SaveHistory {
@@ -33,6 +37,8 @@ class SaveHistory {
   // What earlier runs left. Lines that cannot be read are passed over.
   void load(Io& io, const std::string& dir);
   void add(const SaveTimesRow& row);
+  // Of the last row, if it is that of train step `step`: known only after the row was added.
+  void set_slowdown(int64_t step, double seconds);
   // The holder of the lease only.
   void store(Io& io, const std::string& dir) const;
 
@@ -40,6 +46,10 @@ class SaveHistory {
   double blocked_s() const { return percentile(&SaveTimesRow::blocked_s); }
   double local_s() const { return percentile(&SaveTimesRow::local_s); }
   double durable_s() const { return percentile(&SaveTimesRow::durable_s); }
+  // The median of those that are known, since a train step may be long for reasons of its own; 0 if there are none.
+  double slowdown_s() const;
+  // What a save takes from training.
+  double cost_s() const { return blocked_s() + slowdown_s(); }
   const std::deque<SaveTimesRow>& rows() const { return rows_; }
 
  private:
@@ -49,5 +59,7 @@ class SaveHistory {
 
 // The smallest value that at least 95 of 100 do not exceed; 0 for none.
 double percentile_95(std::vector<double> values);
+// The one in the middle, or half way between the two; 0 for none.
+double median_of(std::vector<double> values);
 
 }  // namespace dl::ckpt

@@ -59,7 +59,7 @@ ProgressFile::View ProgressFile::read() const {
   view.saved_step = page_->saved_step;
   view.save_ms = page_->save_ms;
   view.local_ms = page_->local_ms;
-  view.blocked_ms = page_->blocked_ms;
+  view.cost_ms = page_->cost_ms;
   return view;
 }
 

@@ -12,9 +12,9 @@
 // higher order estimate of the optimum checkpoint interval for restart dumps", Future Generation Computer Systems 22
 // (2006). T is the training between two checkpoints; it also holds where saves happen at train steps only.
 //
-// delta is what a save takes from training: the time the training loop is blocked, not the time until the checkpoint is
-// durable, since that passes in the background. Interruptions that were announced in time (preemption, time limit,
-// pause) lose nothing and do not count.
+// delta is what a save takes from training: the time the training loop is blocked, and what train steps beside it take
+// longer; not the time until the checkpoint is durable, since that passes in the background. Interruptions that were
+// announced in time (preemption, time limit, pause) lose nothing and do not count.
 #pragma once
 
 #include <algorithm>
@@ -42,7 +42,7 @@ inline double mean_time_to_interruption_s(double running_s, int64_t interruption
 }
 
 struct SaveCosts {
-  double blocked_s = 0;  // that one save keeps the training loop waiting (slow-down added, where it is known)
+  double cost_s = 0;     // that one save takes from training: the wait, and slower train steps beside it
   double durable_s = 0;  // until one save is durable; 0: no save was measured yet
 };
 constexpr double kUnmeasuredInterval_s = 60;  // to the first save, which is then measured
@@ -53,7 +53,7 @@ inline double choose_interval_s(const SaveCosts& costs, double mean_time_s) {
   if (costs.durable_s <= 0) return kUnmeasuredInterval_s;
   const double least = std::max(1.0, costs.durable_s);
   // The upper limit yields where a save itself takes longer than that.
-  return std::clamp(daly_interval_s(costs.blocked_s, mean_time_s), least, std::max(least, kMaxInterval_s));
+  return std::clamp(daly_interval_s(costs.cost_s, mean_time_s), least, std::max(least, kMaxInterval_s));
 }
 
 }  // namespace dl

@@ -4,7 +4,7 @@
 // loop and without a system call when nothing is asked.
 //
 // Who writes what
-//   learner: state, step, saved_step, save_ms, local_ms, blocked_ms, seen_seq          agent: everything else
+//   learner: state, step, saved_step, save_ms, local_ms, cost_ms, seen_seq             agent: everything else
 //
 // Protocol. Let c_r be the train step that learner r last announced with dlckpt_want(c_r), which it calls before it
 // runs train step c_r.
@@ -47,9 +47,9 @@ struct ProgressPage {
   std::atomic<int64_t> step;        // c_r, or kNoStep
   std::atomic<int64_t> saved_step;  // newest train step this learner knows to be committed, or -1
   // What saves take, from those measured (the 95th percentile); 0 = unknown.
-  std::atomic<uint64_t> save_ms;     // until durable in the checkpoint directory
-  std::atomic<uint64_t> local_ms;    // until committed at the node-local level; 0 also where there is none
-  std::atomic<uint64_t> blocked_ms;  // that the training loop waits
+  std::atomic<uint64_t> save_ms;   // until durable in the checkpoint directory
+  std::atomic<uint64_t> local_ms;  // until committed at the node-local level; 0 also where there is none
+  std::atomic<uint64_t> cost_ms;   // that it takes from training: the wait, and slower train steps beside it
 
   // Written by the agent.
   alignas(64) std::atomic<uint32_t> seq;

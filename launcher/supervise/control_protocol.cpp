@@ -24,7 +24,7 @@ namespace supervise {
 DL_MESSAGE(Hello, role, secret, version, rank, host, address, port, pid)
 DL_MESSAGE(Started, pid)
 DL_MESSAGE(StepReport, request, attached, state, step)
-DL_MESSAGE(Progress, state, step, saved_step, save_ms, done_request, local_ms, blocked_ms)
+DL_MESSAGE(Progress, state, step, saved_step, save_ms, done_request, local_ms, cost_ms)
 DL_MESSAGE(Notice, signal)
 DL_MESSAGE(Exited, exit, signal, asked, error, stragglers)
 DL_MESSAGE(Start, context, families, environment, forced, activate, command, log, prefix, quiet)

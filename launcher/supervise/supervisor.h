@@ -60,8 +60,8 @@ class Supervisor {
     record::JobState state = record::JobState::kDeploy;
     uint32_t page_state = 0;
     int64_t step = -1, saved_step = -1;
-    uint64_t save_ms = 0, local_ms = 0, blocked_ms = 0;  // as on the progress page
-    int64_t step_seen_ms = 0;                            // monotonic, when `step` was reported
+    uint64_t save_ms = 0, local_ms = 0, cost_ms = 0;  // as on the progress page
+    int64_t step_seen_ms = 0;                         // monotonic, when `step` was reported
     int exit = 0;
   };
   struct Stop {

@@ -147,7 +147,7 @@ void Supervisor::on_progress(int rank, const Progress& progress) {
   learner.step = progress.step;
   learner.save_ms = progress.save_ms;
   learner.local_ms = progress.local_ms;
-  learner.blocked_ms = progress.blocked_ms;
+  learner.cost_ms = progress.cost_ms;
   if (progress.saved_step > learner.saved_step) {
     learner.saved_step = progress.saved_step;
     last_save_ms_ = now;

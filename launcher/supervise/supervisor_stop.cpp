@@ -264,7 +264,7 @@ void Supervisor::tick_time_limit(int64_t now_ms) {
 int64_t Supervisor::chosen_interval_ms() const {
   SaveCosts costs;
   for (const Learner& learner : learners_) {
-    costs.blocked_s = std::max(costs.blocked_s, static_cast<double>(learner.blocked_ms) / 1000);
+    costs.cost_s = std::max(costs.cost_s, static_cast<double>(learner.cost_ms) / 1000);
     costs.durable_s = std::max(costs.durable_s, static_cast<double>(learner.save_ms) / 1000);
   }
   const record::Interruptions past = record::count_interruptions(journal_->events());

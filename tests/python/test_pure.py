@@ -199,8 +199,8 @@ class World(support.Case):
 
     def test_intervals_are_read_as_the_flag_reads_them(self):
         from dlckpt.settings import parse_every
-        self.assertEqual([tuple(parse_every(e)) for e in ("10m", "1h30m", "45", 90, "50steps", "1step", None)],
-                         [(600, 0), (5400, 0), (45, 0), (90, 0), (0, 50), (0, 1), (0, 0)])
+        self.assertEqual([tuple(parse_every(e)) for e in ("10m", "1h30m", "45", 90, "50steps", "1step", "auto", None)],
+                         [(600, 0), (5400, 0), (45, 0), (90, 0), (0, 50), (0, 1), (-1, 0), (0, 0)])
         for bad in ("", "0", "0steps", "m", "10x", "-5s", 0, -1, 1e9, True, "ten minutes", [1]):
             with self.assertRaises(InvalidError):
                 parse_every(bad)

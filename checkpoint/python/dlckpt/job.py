@@ -50,8 +50,9 @@ def attach(*, dir: Optional[str] = None, every: Every = None, keep: int = 0, rng
     dir           checkpoint directory, made if missing (its parent must exist); all learners must see it. What was asked for
                   at submission wins: DL_CHECKPOINT_DIR or DL_CHECKPOINT, then this, then CHECKPOINT_DIR. Without any,
                   training runs without saving, and says so once.
-    every         how often to save: "10m", seconds, or "50steps". every= of --dl-checkpoint wins. Train steps work anywhere;
-                  by time, dlrun does it if it was told at submission, and here it works for a single learner without dlrun.
+    every         how often to save: "10m", seconds, "50steps", or "auto" (found from what saves cost; libdlckpt(3)). every= of
+                  --dl-checkpoint wins. Train steps work anywhere; by time, dlrun does it if it was told at submission, and
+                  without dlrun learner 0's clock counts.
     keep          how many checkpoints to keep (0: keep= of --dl-checkpoint, else 3)
     keep_every    those of train steps divisible by this are kept as well
     best          and the best by a metric that job.metric() gives: "loss:min:2"
@@ -107,8 +108,6 @@ def open_job(world: World, *, dir: Optional[str], every: Every, keep: int, final
     if settings.interval.seconds and os.environ.get("DL_PROGRESS"):
         job._say("every= by time is for dlrun to do, so that all learners save at the same train step: ask for it at submission "
                  "(--dl-checkpoint=PATH,every=10m), or use train steps (every='50steps')")
-    elif settings.interval.seconds and world.size > 1:
-        job._say("every= by time needs dlrun where there are several learners; use every='50steps' or the like")
     return job
 
 

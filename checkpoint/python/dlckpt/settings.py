@@ -11,6 +11,7 @@ import os
 import re
 from typing import NamedTuple, Optional, Union
 
+from . import library
 from .errors import InvalidError
 
 Every = Union[None, int, float, str, datetime.timedelta]
@@ -19,17 +20,19 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class Interval(NamedTuple):
-    """Seconds, or train steps, or neither (0, 0)."""
+    """Seconds (library.EVERY_AUTO: found from measurements), or train steps, or neither (0, 0)."""
 
     seconds: float = 0.0
     steps: int = 0
 
 
 def parse_every(every: Every) -> Interval:
-    """"10m", "1h30m", "90s", 600 (seconds), timedelta, or "50steps". InvalidError for anything else."""
-    allowed = "allowed: a time from 1s to 30d such as '10m' or 600, or train steps such as '50steps'"
+    """"10m", "1h30m", "90s", 600 (seconds), timedelta, "50steps" or "auto". InvalidError for anything else."""
+    allowed = "allowed: a time from 1s to 30d such as '10m' or 600, train steps such as '50steps', or 'auto'"
     if every is None:
         return Interval()
+    if every == "auto":
+        return Interval(seconds=library.EVERY_AUTO)
     if isinstance(every, datetime.timedelta):
         seconds = every.total_seconds()
     elif isinstance(every, (int, float)) and not isinstance(every, bool):

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rank 0 tells all ranks something, again and again, beside the group in which saves run.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "checkpoint/client/group.h"
+
+namespace dl::ckpt {
+
+class Announcer {
+ public:
+  explicit Announcer(std::unique_ptr<Group> group) : group_(std::move(group)) {}
+
+  bool speaks() const { return group_->rank() == 0; }
+  // Collective. What rank 0 said; `mine` counts there alone. again: this rank failed in its last call, and wants what
+  // was, or should have been, said then. Errors as Group's.
+  Result<std::string> tell(std::string mine, bool again = false) {
+    if (again) {
+      group_->again();
+    } else {
+      group_->start();
+      ++count_;
+    }
+    double patience = 1;
+    // What was said can be removed only when all have read it, which an answer shows.
+    if (count_ % kAnswerEvery == 0) {
+      patience = 2;
+      auto answered = group_->gather("");
+      if (!answered) return std::move(answered).error();
+    }
+    return group_->broadcast(std::move(mine), patience);
+  }
+
+  static constexpr uint64_t kAnswerEvery = 32;
+
+ private:
+  std::unique_ptr<Group> group_;
+  uint64_t count_ = 0;
+};
+
+}  // namespace dl::ckpt

@@ -117,9 +117,9 @@ std::vector<Home> Engine::find_homes(const std::vector<WriteItem>& items, std::v
   if (kept_) {
     *unchanged = find_unchanged(*kept_, items, pool());
     for (size_t i = 0; i < items.size(); ++i) {
-      const auto here = [&](const LayoutItem& kept) { return same_dataset(kept, items[i].item); };
-      if ((*unchanged)[i] == kNotKept && std::any_of(kept_->items.begin(), kept_->items.end(), here))
-        history_.surprised(items[i].item.h5_path);
+      if ((*unchanged)[i] != kChanged) continue;
+      history_.surprised(items[i].item.h5_path);
+      (*unchanged)[i] = kNotKept;
     }
   }
   std::vector<Home> homes = choose_homes(items, *unchanged, kept_ ? kept_->stored_bytes : 0, history_, &waited_);

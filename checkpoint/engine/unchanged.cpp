@@ -131,7 +131,7 @@ std::vector<size_t> find_unchanged(const KeptFile& kept, const std::vector<Write
     }
   });
   for (size_t i = 0; i < items.size(); ++i)
-    if (changed[i]) found[i] = kNotKept;
+    if (changed[i]) found[i] = kChanged;
   return found;
 }
 

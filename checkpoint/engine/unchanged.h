@@ -21,6 +21,7 @@ namespace dl::ckpt {
 
 constexpr uint32_t kKeptPart = 1;  // r00000.f1.h5
 constexpr size_t kNotKept = SIZE_MAX;
+constexpr size_t kChanged = SIZE_MAX - 1;
 
 // A file of unchanging tensors that a committed checkpoint has.
 struct KeptFile {
@@ -66,13 +67,14 @@ enum class Home : unsigned char {
   kKept   // stays in the kept file
 };
 
-// For each item its index in the kept file, if that holds it with the same type, box and content, else kNotKept. Hashes
+// For each item its index in the kept file, if that holds it with the same type, box and content; kChanged if only the
+// content differs; else kNotKept. Hashes
 // memory in all threads of the pool.
 std::vector<size_t> find_unchanged(const KeptFile& kept, const std::vector<WriteItem>& items, CopyPool& pool);
 
-// unchanged: find_unchanged()'s. kept_bytes: KeptFile::stored_bytes. waited: bytes written since that file was made
-// only because new items were not in it; to be kept from call to call. The file is made anew when half of it is of no
-// use any more, or when waiting has cost as much as that. Pure.
+// unchanged: find_unchanged()'s, without kChanged. kept_bytes: KeptFile::stored_bytes. waited: bytes written since that
+// file was made only because new items were not in it; to be kept from call to call. The file is made anew when half of
+// it is of no use any more, or when waiting has cost as much as that. Pure.
 std::vector<Home> choose_homes(const std::vector<WriteItem>& items, const std::vector<size_t>& unchanged,
                                uint64_t kept_bytes, const ChangeHistory& history, uint64_t* waited);
 

@@ -3,11 +3,18 @@
 
 #include <fcntl.h>
 
+#include <sys/mman.h>
+
 #include <cerrno>
 #include <cstdlib>
 #include <new>
 
 namespace dl::ckpt {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+
+}  // namespace
 
 void AlignedBuffer::Free::operator()(unsigned char* memory) const {
   std::free(memory);
@@ -17,9 +24,12 @@ unsigned char* AlignedBuffer::at_least(size_t size) {
   if (size > size_) {
     memory_.reset();
     size_ = 0;
-    const size_t whole = (size + kDirectAlignment - 1) / kDirectAlignment * kDirectAlignment;
-    memory_.reset(static_cast<unsigned char*>(std::aligned_alloc(kDirectAlignment, whole)));
+    const size_t alignment = size >= kHugePage ? kHugePage : size_t{kDirectAlignment};
+    const size_t whole = (size + alignment - 1) / alignment * alignment;
+    memory_.reset(static_cast<unsigned char*>(std::aligned_alloc(alignment, whole)));
     if (!memory_) throw std::bad_alloc();
+    // A request to the disk has a few hundred pieces at most: of small pages, that is no more than 1 MiB.
+    if (alignment == kHugePage) ::madvise(memory_.get(), whole, MADV_HUGEPAGE);
     size_ = whole;
   }
   return memory_.get();

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "checkpoint/convert/parallel.h"
+#include "checkpoint/store/direct_file.h"
 #include "launcher/common/unique_fd.h"
 
 namespace dl::ckpt::tool {
@@ -58,16 +59,13 @@ Result<RawTime> raw_write(const std::string& path, const unsigned char* data, ui
 Result<RawTime> raw_read(const std::string& path, uint64_t size, size_t depth) {
   RawTime time;
   size = size / kRawChunk * kRawChunk;
-  std::vector<std::unique_ptr<void, void (*)(void*)>> buffers;
-  for (size_t i = 0; i < depth; ++i) {
-    buffers.emplace_back(std::aligned_alloc(4096, kRawChunk), std::free);
-    if (!buffers.back()) return Error{Errc::kInternal, "out of memory", ENOMEM};
-    std::memset(buffers.back().get(), 1, kRawChunk);
-  }
+  std::vector<AlignedBuffer> buffers(depth);
+  for (AlignedBuffer& buffer : buffers) std::memset(buffer.at_least(kRawChunk), 1, kRawChunk);
   const auto begin = Clock::now();
   DL_TRY_ASSIGN(const UniqueFd fd, open_direct(path, O_RDONLY, &time));
   DL_TRY(for_each_parallel(size / kRawChunk, depth, [&](size_t index, size_t worker) -> Status {
-    const ssize_t n = ::pread(fd.get(), buffers[worker].get(), kRawChunk, static_cast<off_t>(index * kRawChunk));
+    const ssize_t n =
+        ::pread(fd.get(), buffers[worker].at_least(kRawChunk), kRawChunk, static_cast<off_t>(index * kRawChunk));
     if (n != static_cast<ssize_t>(kRawChunk)) return errno_error("read " + path, n < 0 ? errno : EIO);
     return {};
   }));

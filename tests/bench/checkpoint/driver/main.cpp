@@ -36,7 +36,7 @@ class Driver {
     if (op == "hdf5_restore") return {{"restore_s", hdf5_restore(state_, order.at("path").get<std::string>())}};
     if (op == "copy") return copy(order);
     if (op == "touch") {
-      state_.touch();
+      state_.touch(order.value("tensors", SIZE_MAX));
       return Json::object();
     }
     if (op == "sum") return {{"sum", state_.sum()}};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/bench/checkpoint/driver/state.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -64,14 +65,16 @@ State::State(size_t tensors, uint64_t bytes, int rank, int world, bool replicate
   }
 }
 
-void State::touch() {
-  for (Tensor& tensor : tensors_)
+void State::touch(size_t count) {
+  for (size_t i = 0; i < std::min(count, tensors_.size()); ++i) {
+    Tensor& tensor = tensors_[i];
     for (size_t at = 0; at + sizeof(uint32_t) <= tensor.bytes; at += 4096) {
       uint32_t word;
       std::memcpy(&word, tensor.data.get() + at, sizeof word);
       word = word * 1664525U + 1013904223U;
       std::memcpy(tensor.data.get() + at, &word, sizeof word);
     }
+  }
 }
 
 void State::clobber() {

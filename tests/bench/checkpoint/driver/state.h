@@ -35,7 +35,8 @@ class State {
   uint64_t bytes() const { return bytes_; }  // of this rank
   bool replicated() const { return replicated_; }
 
-  void touch();          // changes a word in each 4 KiB, so that no block is what it was
+  // Changes a word in each 4 KiB of the first `count` tensors, so that no block of them is what it was.
+  void touch(size_t count = SIZE_MAX);
   void clobber();        // sets all to zero
   uint64_t sum() const;  // of all 32-bit words: adds up over the ranks of a divided state
 

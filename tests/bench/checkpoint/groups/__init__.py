@@ -15,6 +15,7 @@ from .blocked import Blocked
 from .durable import Durable
 from .elastic import Elastic
 from .training import TrainingLoop
+from .unchanged import Unchanged
 from .verify import Verify
 
 
@@ -28,6 +29,7 @@ def all_groups(scale: Scale) -> List[Group]:
         Durable(small, ("torch", "dcp", "safetensors", "h5py", "hdf5")),
         Durable(huge, ("fio-overwrite", "torch")),
         Durable(ranks, ("fio-overwrite", "dcp")),
+        Unchanged(large),
         Verify(large),
         Elastic(ranks),
         TrainingLoop(),

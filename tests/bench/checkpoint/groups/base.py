@@ -107,9 +107,12 @@ class Ours:
         team.ask("open", id=name, dir=self.folder, run_id=session.run_id(), keep=2, environment=environment or {})
 
     def save(self) -> List[Dict[str, Any]]:
-        self.step += 1
         self.team.ask("touch")
         settle()
+        return self.save_as_it_is()
+
+    def save_as_it_is(self) -> List[Dict[str, Any]]:
+        self.step += 1
         return self.team.ask("save", id=self.name, step=self.step)
 
     def lazy(self, work_s: float) -> List[Dict[str, Any]]:

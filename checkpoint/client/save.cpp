@@ -2,7 +2,6 @@
 // Context::save: the part of a save that the training loop waits for. What is registered is planned and laid out, the
 // background thread is sent off (commit.cpp), and the state is copied to staging memory.
 #include <cerrno>
-#include <system_error>
 
 #include "checkpoint/client/context.h"
 #include "checkpoint/client/messages.h"
@@ -77,24 +76,20 @@ Status Context::begin_save_in_flight(int64_t step, bool lazy) {
     save->prepared = or_out_of_memory([&] { return holders_.learn(*group_, registry_); });
   if (save->prepared) save->prepared = or_out_of_memory([&] { return prepare(save); });
   CopyPool& pool = engine_.pool();
-  try {
-    background_.run([this, save] { run_save(save); });
-  } catch (const std::system_error& e) {
-    save->outcome = errno_error("start a thread that saves", e.code().value());
+  auto running = background_.run([this, save] { run_save(save); });
+  if (!running) {
+    save->outcome = std::move(running);
     return save->outcome;
   }
   if (!save->job) return {};
   if (lazy) {
     copying_.store(true, std::memory_order_relaxed);
-    try {
-      copier_.run([this, save, &pool] {
-        save->job->copy(pool);
-        copying_.store(false, std::memory_order_release);
-      });
-      return {};
-    } catch (const std::system_error&) {  // no thread for it: now, then
-      copying_.store(false, std::memory_order_relaxed);
-    }
+    const auto copying = copier_.run([this, save, &pool] {
+      save->job->copy(pool);
+      copying_.store(false, std::memory_order_release);
+    });
+    if (copying) return {};
+    copying_.store(false, std::memory_order_relaxed);  // no thread for it: now, then
   }
   save->job->copy(pool);
   return {};

@@ -7,9 +7,10 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
-#include <system_error>
-#include <thread>
+#include <utility>
 #include <vector>
+
+#include "checkpoint/store/quiet_thread.h"
 
 namespace dl::ckpt {
 
@@ -41,16 +42,14 @@ Status for_each_parallel(size_t count, size_t workers, const std::function<Statu
       return;
     }
   };
-  std::vector<std::thread> threads;
+  std::vector<QuietThread> threads;
   for (size_t worker = 1; worker < std::min(workers, count); ++worker) {
-    try {
-      threads.emplace_back(run, worker);
-    } catch (const std::system_error&) {
-      break;  // fewer threads do it too
-    }
+    auto thread = QuietThread::start([&run, worker] { run(worker); });
+    if (!thread) break;  // fewer threads do it too
+    threads.push_back(*std::move(thread));
   }
   run(0);
-  for (std::thread& thread : threads) thread.join();
+  for (QuietThread& thread : threads) thread.join();
   return outcome;
 }
 

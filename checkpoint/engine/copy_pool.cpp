@@ -4,16 +4,15 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <system_error>
-
-#include "checkpoint/engine/thread.h"
+#include <utility>
 
 namespace dl::ckpt {
 
 CopyPool::CopyPool(int threads) {
-  try {
-    for (int i = 1; i < threads; ++i) helpers_.push_back(start_thread([this] { help(); }));
-  } catch (const std::system_error&) {  // a limit on threads: those we have do
+  for (int i = 1; i < threads; ++i) {
+    auto helper = QuietThread::start([this] { help(); });
+    if (!helper) break;  // a limit on threads: those we have do
+    helpers_.push_back(*std::move(helper));
   }
 }
 
@@ -23,7 +22,7 @@ CopyPool::~CopyPool() {
     end_ = true;
   }
   changed_.notify_all();
-  for (std::thread& helper : helpers_) helper.join();
+  for (QuietThread& helper : helpers_) helper.join();
 }
 
 void CopyPool::run(const std::function<void()>& work) {

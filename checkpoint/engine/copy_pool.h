@@ -5,8 +5,9 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
-#include <thread>
 #include <vector>
+
+#include "checkpoint/store/quiet_thread.h"
 
 namespace dl::ckpt {
 
@@ -30,7 +31,7 @@ class CopyPool {
   uint64_t round_ = 0;
   int running_ = 0;
   bool end_ = false;
-  std::vector<std::thread> helpers_;
+  std::vector<QuietThread> helpers_;
 };
 
 // Cores this process may use, at most `limit`.

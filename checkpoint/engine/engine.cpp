@@ -209,7 +209,7 @@ void Engine::restored(const Manifest& manifest, const std::string& directory) {
 
 void Engine::warm(uint64_t bytes) {
   if (prefaulter_.busy() || !make_staging({bytes})) return;
-  prefaulter_.run([this] { staging_->prefault(); });
+  ignore(prefaulter_.run([this] { staging_->prefault(); }), "only the first save is slower");
 }
 
 }  // namespace dl::ckpt

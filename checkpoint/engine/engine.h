@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "checkpoint/engine/copy_pool.h"

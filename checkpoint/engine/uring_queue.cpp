@@ -11,10 +11,9 @@
 #include <condition_variable>
 #include <mutex>
 #include <new>
-#include <thread>
 
 #include "checkpoint/engine/staging.h"
-#include "checkpoint/engine/thread.h"
+#include "checkpoint/store/quiet_thread.h"
 #endif
 
 namespace dl::ckpt {
@@ -25,15 +24,16 @@ namespace {
 class UringQueue final : public WriteQueue {
  public:
   explicit UringQueue(unsigned depth) : depth_(depth) {}
-  // False where the kernel does not have it, or a container's rules forbid it.
+  // False where the kernel does not have it, a container's rules forbid it, or there is no thread for it.
   bool start() {
     if (io_uring_queue_init(depth_ + 1, &ring_, 0) != 0) return false;
     ready_ = true;
-    reaper_ = start_thread([this] { reap(); });
-    return true;
+    auto reaper = QuietThread::start([this] { reap(); });
+    if (reaper) reaper_ = *std::move(reaper);
+    return reaper.has_value();
   }
   ~UringQueue() override {
-    if (reaper_.joinable()) {
+    if (reaper_.running()) {
       if (prepare(nullptr)) push();
       reaper_.join();
     }
@@ -144,18 +144,14 @@ class UringQueue final : public WriteQueue {
   std::condition_variable changed_;
   unsigned open_ = 0;
   Status first_;
-  std::thread reaper_;
+  QuietThread reaper_;
 };
 
 }  // namespace
 
 std::unique_ptr<WriteQueue> make_uring_queue(unsigned depth) {
   auto queue = std::make_unique<UringQueue>(depth);
-  try {
-    if (!queue->start()) return nullptr;
-  } catch (const std::system_error&) {
-    return nullptr;
-  }
+  if (!queue->start()) return nullptr;
   return queue;
 }
 #else

@@ -6,9 +6,9 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
-#include <thread>
+#include <utility>
 
-#include "checkpoint/engine/thread.h"
+#include "checkpoint/store/quiet_thread.h"
 
 namespace dl::ckpt {
 
@@ -17,7 +17,7 @@ class Worker {
   Worker() = default;
   // Waits for the task. Not to be called in a child of fork(), where the thread does not exist.
   ~Worker() {
-    if (!thread_.joinable()) return;
+    if (!thread_.running()) return;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       end_ = true;
@@ -28,15 +28,18 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // Precondition: idle. The task must not throw. Throws std::system_error where no thread can be had.
-  void run(std::function<void()> task) {
-    if (!thread_.joinable()) thread_ = start_thread([this] { work(); });
+  // Precondition: idle. The task must not throw. kIo where no thread can be had: then the task is not run.
+  Status run(std::function<void()> task) {
+    if (!thread_.running()) {
+      DL_TRY_ASSIGN(thread_, QuietThread::start([this] { work(); }));
+    }
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       task_ = std::move(task);
       busy_ = true;
     }
     changed_.notify_all();
+    return {};
   }
   bool busy() const {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -72,7 +75,7 @@ class Worker {
   std::condition_variable changed_;
   std::function<void()> task_;
   bool busy_ = false, end_ = false;
-  std::thread thread_;
+  QuietThread thread_;
 };
 
 }  // namespace dl::ckpt

@@ -7,10 +7,9 @@
 #include <deque>
 #include <mutex>
 #include <new>
-#include <system_error>
 #include <vector>
 
-#include "checkpoint/engine/thread.h"
+#include "checkpoint/store/quiet_thread.h"
 
 namespace dl::ckpt {
 namespace {
@@ -20,9 +19,10 @@ constexpr unsigned kUringDepth = 16;
 class ThreadQueue final : public WriteQueue {
  public:
   explicit ThreadQueue(int threads) {
-    try {
-      for (int i = 0; i < threads; ++i) threads_.push_back(start_thread([this] { work(); }));
-    } catch (const std::system_error&) {  // a limit on threads: those we have do, none too
+    for (int i = 0; i < threads; ++i) {
+      auto thread = QuietThread::start([this] { work(); });
+      if (!thread) break;  // a limit on threads: those we have do, none too
+      threads_.push_back(*std::move(thread));
     }
   }
   ~ThreadQueue() override {
@@ -31,7 +31,7 @@ class ThreadQueue final : public WriteQueue {
       end_ = true;
     }
     changed_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
   }
 
   void submit(OutputFile& file, const void* data, size_t size, uint64_t at, std::function<void()> done) override {
@@ -107,7 +107,7 @@ class ThreadQueue final : public WriteQueue {
   size_t open_ = 0;
   bool end_ = false;
   Status first_;
-  std::vector<std::thread> threads_;
+  std::vector<QuietThread> threads_;
 };
 
 }  // namespace

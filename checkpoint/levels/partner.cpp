@@ -2,17 +2,13 @@
 // Levels::copy_to_partner: each rank's files go to a rank on the next node, which puts them beside its own. Messages of
 // one rank to another arrive in order: for each file its name (tag 1), its bytes in pieces (tag 2), then an end (tag
 // 3). A file that an earlier save wrote and the partner has got then is only named (tag 4).
-#include <pthread.h>
-
 #include <fcntl.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <csignal>
 #include <map>
-#include <system_error>
-#include <thread>
+#include <utility>
 
 #include "checkpoint/client/messages.h"
 #include "checkpoint/format/manifest_json.h"
@@ -20,6 +16,7 @@
 #include "checkpoint/levels/partner.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/file.h"
+#include "checkpoint/store/quiet_thread.h"
 #include "checkpoint/transport/exchange.h"
 
 namespace dl::ckpt {
@@ -192,7 +189,7 @@ Status Levels::copy_to_partner(Group& group, Exchange* exchange, const Manifest&
   const uint64_t channel = make_channel(ChannelKind::kPartner, ++partner_copies_);
   const int to = partners_[static_cast<size_t>(settings_.rank)];
   Status sent, received;
-  std::thread sender;
+  QuietThread sender;
   if (to >= 0) {
     const auto send = [&] {
       sent = or_out_of_memory([&] { return send_files(*exchange, channel, to, manifest); });
@@ -200,21 +197,18 @@ Status Levels::copy_to_partner(Group& group, Exchange* exchange, const Manifest&
       auto ended = exchange->send(to, channel, kEnd, nullptr, 0);
       if (sent && !ended) sent = std::move(ended);
     };
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    try {
-      sender = std::thread(send);
-    } catch (const std::system_error& e) {
-      sent = errno_error("start a thread that copies to the partner", e.code().value());
+    auto started = QuietThread::start(send);
+    if (started) {
+      sender = *std::move(started);
+    } else {
+      sent = std::move(started).error().with_context("copy to the partner");
       ignore(exchange->send(to, channel, kEnd, nullptr, 0), "the receiver gives up after its timeout");
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   received = or_out_of_memory([&] { return receive_files(*exchange, channel, manifest); });
   // A sender may wait for room at a receiver that has given up.
   if (!received) exchange->close_channel(channel);
-  if (sender.joinable()) sender.join();
+  sender.join();
   auto outcome = agree_all(group, sent ? received : sent);
   exchange->close_channel(channel);
   at_partner_.reset();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread of the library: it blocks all signals, which are the program's, and is joined by whoever owns it.
+// A thread of the library, in the one way any of them is started: it blocks all signals, which are the program's, and
+// is joined by whoever owns it.
 #pragma once
 
 #include <csignal>
@@ -23,7 +24,7 @@ class QuietThread {
     try {
       thread = QuietThread(std::thread(std::forward<Body>(body)));
     } catch (const std::system_error& error) {
-      thread = Error{Errc::kIo, "start a thread", error.code().value()};
+      thread = errno_error("start a thread", error.code().value());
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return thread;

@@ -10,9 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <new>
-#include <system_error>
 
 namespace dl::ckpt {
 namespace {
@@ -37,23 +35,14 @@ Receiver::Receiver(UniqueFd listener, std::string secret, int rank, int size, In
 Status Receiver::start() {
   wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return errno_error("make an eventfd", errno);
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread inherits it: signals are the program's
-  Status outcome;
-  try {
-    thread_ = std::thread([this] { run(); });
-  } catch (const std::system_error& error) {
-    outcome = Error{Errc::kIo, "start a thread that receives", error.code().value()};
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return outcome;
+  DL_TRY_ASSIGN(thread_, QuietThread::start([this] { run(); }));
+  return {};
 }
 
 Receiver::~Receiver() {
-  if (!thread_.joinable()) return;
+  if (!thread_.running()) return;
   if (pid_ != ::getpid()) {  // a forked child has no such thread
-    thread_.detach();
+    thread_.forget();
     return;
   }
   stop_ = true;

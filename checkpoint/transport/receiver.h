@@ -8,9 +8,9 @@
 #include <chrono>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "checkpoint/store/quiet_thread.h"
 #include "checkpoint/transport/inbox.h"
 #include "checkpoint/transport/wire.h"
 #include "launcher/common/unique_fd.h"
@@ -65,7 +65,7 @@ class Receiver {
   bool accepting_ = true;  // false for a while where there are no descriptors or no memory
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<Connection*> of_rank_;  // the newest connection of each rank
-  std::thread thread_;
+  QuietThread thread_;
   pid_t pid_;
   std::atomic<bool> stop_{false};
   std::atomic<uint64_t> refused_{0};

@@ -7,12 +7,10 @@
 #ifdef HAVE_LIBURING
 #include <liburing.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <condition_variable>
-#include <mutex>
-#include <new>
+#include <utility>
 
-#include "checkpoint/engine/staging.h"
 #include "checkpoint/store/quiet_thread.h"
 #endif
 
@@ -41,44 +39,21 @@ class UringQueue final : public WriteQueue {
   }
 
   void submit(OutputFile& file, const void* data, size_t size, uint64_t at, std::function<void()> done) override {
-    auto* write = new Write{&file, data, size, at, std::move(done)};
-    bool given_up = false, prepared = false;
+    auto write = std::make_unique<Write>(Write{&file, data, size, at, std::move(done)});
+    bool prepared = false;
     {
       std::unique_lock<std::mutex> lock(mutex_);
       changed_.wait(lock, [this] { return open_ < depth_; });
-      given_up = !first_;
-      if (!given_up) {
-        ++open_;
-        prepared = prepare(write);
-      }
+      ++open_;
+      prepared = first_ && prepare(write.get());
     }
-    // From here on the write belongs to the reaper.
-    if (prepared) return push();
-    // Never seen: the ring has room for `depth_` writes. Written here, then.
-    if (!given_up) return complete(write, -EAGAIN);
-    write->done();
-    delete write;
+    // Another has failed; or, never seen, the ring has no room for what `depth_` promised.
+    if (!prepared) return complete(*write, 0);
+    static_cast<void>(write.release());  // from here on it belongs to the reaper
+    push();
   }
-
-  Status finish() override {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return open_ == 0; });
-    Status first = std::move(first_);
-    first_ = Status();
-    return first;
-  }
-
-  const char* name() const override { return "io_uring"; }
 
  private:
-  struct Write {
-    OutputFile* file;
-    const void* data;
-    size_t size;
-    uint64_t at;
-    std::function<void()> done;
-  };
-
   // nullptr tells the reaper to end. The submitting side of the ring belongs to one thread at a time.
   bool prepare(Write* write) {
     io_uring_sqe* entry = io_uring_get_sqe(&ring_);
@@ -103,47 +78,19 @@ class UringQueue final : public WriteQueue {
       io_uring_cqe* event = nullptr;
       const int rc = io_uring_wait_cqe(&ring_, &event);
       if (rc < 0 || !event) continue;  // EINTR
-      auto* write = static_cast<Write*>(io_uring_cqe_get_data(event));
+      const std::unique_ptr<Write> write(static_cast<Write*>(io_uring_cqe_get_data(event)));
       const int result = event->res;
       io_uring_cqe_seen(&ring_, event);
       if (!write) return;
-      {
-        // The pointer came through the kernel; what it points to was written before submit() gave this up.
-        const std::lock_guard<std::mutex> lock(mutex_);
-      }
-      complete(write, result);
+      // The pointer came through the kernel; what it points to was written before submit() gave up the mutex, which
+      // complete() takes first. What io_uring left over, or refused, is written there.
+      complete(*write, static_cast<size_t>(std::max(result, 0)));
     }
   }
 
-  // What io_uring left over, or refused, is written in the plain way, which also finds the right words for an error.
-  void complete(Write* write, int result) {
-    size_t done = result > 0 ? static_cast<size_t>(result) : 0;
-    if (done < write->size) done -= done % kDirectAlignment;
-    Status status;
-    if (done < write->size) {
-      try {
-        status = write->file->write(static_cast<const char*>(write->data) + done, write->size - done, write->at + done);
-      } catch (const std::bad_alloc&) {
-        status = Error{Errc::kInternal, "out of memory", ENOMEM};
-      }
-    }
-    write->done();
-    delete write;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (!status && first_) first_ = std::move(status);
-      --open_;
-    }
-    changed_.notify_all();
-  }
-
-  unsigned depth_;
+  const unsigned depth_;
   io_uring ring_{};
   bool ready_ = false;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  unsigned open_ = 0;
-  Status first_;
   QuietThread reaper_;
 };
 

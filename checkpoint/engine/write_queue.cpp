@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/engine/write_queue.h"
 
-#include <condition_variable>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
-#include <mutex>
-#include <new>
+#include <utility>
 #include <vector>
 
+#include "checkpoint/engine/out_of_memory.h"
+#include "checkpoint/store/direct_file.h"  // kDirectAlignment
 #include "checkpoint/store/quiet_thread.h"
 
 namespace dl::ckpt {
@@ -35,82 +36,67 @@ class ThreadQueue final : public WriteQueue {
   }
 
   void submit(OutputFile& file, const void* data, size_t size, uint64_t at, std::function<void()> done) override {
-    if (threads_.empty()) return perform(Write{&file, data, size, at, std::move(done)});
+    Write write{&file, data, size, at, std::move(done)};
     {
       std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait(lock, [this] { return waiting_.size() < 2 * threads_.size(); });
-      waiting_.push_back(Write{&file, data, size, at, std::move(done)});
+      changed_.wait(lock, [this] { return threads_.empty() || waiting_.size() < 2 * threads_.size(); });
       ++open_;
+      if (!threads_.empty()) waiting_.push_back(std::move(write));
     }
+    if (threads_.empty()) return complete(write, 0);
     changed_.notify_all();
   }
 
-  Status finish() override {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return open_ == 0; });
-    Status first = std::move(first_);
-    first_ = Status();
-    return first;
-  }
-
-  const char* name() const override { return threads_.empty() ? "pwrite" : "threads"; }
-
  private:
-  struct Write {
-    OutputFile* file;
-    const void* data;
-    size_t size;
-    uint64_t at;
-    std::function<void()> done;
-  };
-
-  void perform(Write write) {
-    bool wanted = false;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      wanted = static_cast<bool>(first_);
-    }
-    Status status;
-    if (wanted) status = attempt(write);
-    write.done();
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (!status && first_) first_ = std::move(status);
-  }
-
-  static Status attempt(const Write& write) {
-    try {
-      return write.file->write(write.data, write.size, write.at);
-    } catch (const std::bad_alloc&) {
-      return Error{Errc::kInternal, "out of memory", ENOMEM};
-    }
-  }
-
   void work() {
     std::unique_lock<std::mutex> lock(mutex_);
     for (;;) {
       changed_.wait(lock, [this] { return end_ || !waiting_.empty(); });
       if (waiting_.empty()) return;
-      Write next = std::move(waiting_.front());
+      const Write next = std::move(waiting_.front());
       waiting_.pop_front();
       lock.unlock();
       changed_.notify_all();
-      perform(std::move(next));
+      complete(next, 0);
       lock.lock();
-      --open_;
-      changed_.notify_all();
     }
   }
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
   std::deque<Write> waiting_;
-  size_t open_ = 0;
   bool end_ = false;
-  Status first_;
   std::vector<QuietThread> threads_;
 };
 
 }  // namespace
+
+Status WriteQueue::finish() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return open_ == 0; });
+  return std::exchange(first_, Status());
+}
+
+void WriteQueue::complete(const Write& write, size_t written) {
+  bool wanted = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    wanted = first_.has_value();
+  }
+  // The next transfer must start at an aligned place again.
+  if (written < write.size) written -= written % kDirectAlignment;
+  Status status;
+  if (wanted && written < write.size)
+    status = or_out_of_memory([&] {
+      return write.file->write(static_cast<const char*>(write.data) + written, write.size - written,
+                               write.at + written);
+    });
+  write.done();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!status && first_) first_ = std::move(status);
+    --open_;
+  }
+  changed_.notify_all();
+}
 
 std::unique_ptr<WriteQueue> make_thread_queue(int threads) {
   return std::make_unique<ThreadQueue>(threads);

@@ -3,8 +3,10 @@
 // threads that call pwrite, and io_uring.
 #pragma once
 
+#include <condition_variable>
 #include <functional>
 #include <memory>
+#include <mutex>
 
 #include "checkpoint/engine/output_file.h"
 
@@ -22,9 +24,24 @@ class WriteQueue {
   // Called by one thread at a time.
   virtual void submit(OutputFile& file, const void* data, size_t size, uint64_t at, std::function<void()> done) = 0;
   // Waits until nothing is under way; the first failure since the last call of this.
-  virtual Status finish() = 0;
-  // "pwrite", "threads", "io_uring"
-  virtual const char* name() const = 0;
+  Status finish();
+
+ protected:
+  struct Write {
+    OutputFile* file;
+    const void* data;
+    size_t size;
+    uint64_t at;
+    std::function<void()> done;
+  };
+  // Ends a write that was counted in open_: what is left behind the first `written` bytes is written in the plain way,
+  // which also finds the right words for an error, unless another write has failed.
+  void complete(const Write& write, size_t written);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  size_t open_ = 0;  // writes under way
+  Status first_;     // the first failure
 };
 
 // The best there is for this Io: io_uring if it is compiled in, the kernel allows it and DL_CHECKPOINT_URING is not 0;

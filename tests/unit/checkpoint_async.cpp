@@ -438,8 +438,10 @@ TEST(CheckpointAsync, EveryWayOfWritingWritesTheSame) {
   queues.push_back(make_thread_queue(0));
   queues.push_back(make_thread_queue(3));
   if (auto uring = make_uring_queue(4)) queues.push_back(std::move(uring));
-  for (const auto& queue : queues) {
-    const std::string path = dir.path() + "/" + queue->name();
+  for (size_t way = 0; way < queues.size(); ++way) {
+    SCOPED_TRACE("way " + std::to_string(way));
+    const auto& queue = queues[way];
+    const std::string path = dir.path() + "/" + std::to_string(way);
     auto file = OutputFile::open(posix_io(), path, O_WRONLY | O_CREAT | O_EXCL);
     ASSERT_TRUE(file);
     std::atomic<int> done{0};
@@ -450,13 +452,13 @@ TEST(CheckpointAsync, EveryWayOfWritingWritesTheSame) {
     EXPECT_EQ(done, 60);
     ASSERT_TRUE((*file)->sync());
     ASSERT_TRUE((*file)->close());
-    EXPECT_EQ(read_file(path), std::string(reinterpret_cast<char*>(bytes), 4096 * 60)) << queue->name();
+    EXPECT_EQ(read_file(path), std::string(reinterpret_cast<char*>(bytes), 4096 * 60));
     // Writes that fail are told once, and all give their memory back.
     auto readonly = OutputFile::open(posix_io(), path, O_RDONLY);
     ASSERT_TRUE(readonly);
     for (size_t page = 0; page < 20; ++page)
       queue->submit(**readonly, bytes + 4096 * page, 4096, 4096 * page, [&] { ++done; });
-    EXPECT_FALSE(queue->finish()) << queue->name();
+    EXPECT_FALSE(queue->finish());
     EXPECT_EQ(done, 80);
     EXPECT_TRUE(queue->finish());
   }

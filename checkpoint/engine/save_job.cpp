@@ -82,11 +82,6 @@ void SaveJob::wait_copied() {
   changed_.wait(lock, [this] { return copying_done_; });
 }
 
-bool SaveJob::copied() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return copying_done_;
-}
-
 SaveJob::Times SaveJob::times() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return times_;

@@ -36,7 +36,6 @@ class SaveJob {
   void copy(CopyPool& pool);
   // Waits for that.
   void wait_copied();
-  bool copied() const;
 
   // The files' names come from the identity's writer and the images' parts. slot: a folder with files of the same names
   // that may be written again in place (engine/slot.h), or empty. On success all are durable and records()

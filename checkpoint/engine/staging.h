@@ -40,7 +40,6 @@ class Staging {
   uint64_t buffer_bytes() const { return buffer_bytes_; }
   uint64_t buffers() const { return count_; }
   uint64_t bytes() const { return buffer_bytes_ * count_; }
-  void* memory() const { return memory_; }
 
  private:
   Staging(unsigned char* memory, uint64_t buffer_bytes, uint64_t count);

@@ -37,10 +37,7 @@ void remove_slots(Io& io, const std::string& dir) {
 Status retire_into_slot(Io& io, const std::string& dir, const RetentionPolicy& policy, const CheckpointName& newest,
                         SurveyMemory* memory) {
   remove_slots(io, dir);
-  DL_TRY_ASSIGN(const std::vector<CheckpointFacts> found, survey(io, dir, memory));
-  std::vector<CheckpointName> removed;
-  for (const RetentionVerdict& verdict : decide_retention(found, policy, newest))
-    if (verdict.remove) removed.push_back(verdict.name);
+  DL_TRY_ASSIGN(std::vector<CheckpointName> removed, choose_retired(io, dir, policy, newest, memory));
   if (removed.empty()) return {};
   const CheckpointName kept = removed.back();
   removed.pop_back();

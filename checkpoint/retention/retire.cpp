@@ -66,12 +66,18 @@ Result<std::vector<CheckpointFacts>> survey(Io& io, const std::string& dir, Surv
   return found;
 }
 
-Status retire(Io& io, const std::string& dir, const RetentionPolicy& policy, const CheckpointName& newest,
-              SurveyMemory* memory) {
+Result<std::vector<CheckpointName>> choose_retired(Io& io, const std::string& dir, const RetentionPolicy& policy,
+                                                   const CheckpointName& newest, SurveyMemory* memory) {
   DL_TRY_ASSIGN(const std::vector<CheckpointFacts> found, survey(io, dir, memory));
   std::vector<CheckpointName> removed;
   for (const RetentionVerdict& verdict : decide_retention(found, policy, newest))
     if (verdict.remove) removed.push_back(verdict.name);
+  return removed;
+}
+
+Status retire(Io& io, const std::string& dir, const RetentionPolicy& policy, const CheckpointName& newest,
+              SurveyMemory* memory) {
+  DL_TRY_ASSIGN(const std::vector<CheckpointName> removed, choose_retired(io, dir, policy, newest, memory));
   return remove_checkpoints(io, dir, removed);
 }
 

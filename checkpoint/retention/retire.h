@@ -25,7 +25,11 @@ using SurveyMemory = std::map<uint64_t, CheckpointFacts>;
 // All committed checkpoints, newest first. `memory` (may be nullptr) is used and brought up to date.
 Result<std::vector<CheckpointFacts>> survey(Io& io, const std::string& dir, SurveyMemory* memory);
 
-// Removes what the policy does not keep, never `newest`. Each is first renamed away, so that a half removed one is
+// What the policy does not keep, newest first; never `newest`. Nothing is removed.
+Result<std::vector<CheckpointName>> choose_retired(Io& io, const std::string& dir, const RetentionPolicy& policy,
+                                                   const CheckpointName& newest, SurveyMemory* memory);
+
+// Removes what choose_retired() names. Each is first renamed away, so that a half removed one is
 // never taken for a checkpoint. Data files that newer checkpoints share (hard links) stay where these are. The holder
 // of the lease only.
 Status retire(Io& io, const std::string& dir, const RetentionPolicy& policy, const CheckpointName& newest,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that appears whole and durable, or not at all.
+// A single file for people (an export, a repaired one) that appears under its name whole and durable, or not at all;
+// and reading what is to go into it.
 #pragma once
 
 #include <cstdint>

@@ -159,7 +159,7 @@ Status SaveJob::open_files(Io& io, const std::string& directory, const FileIdent
 
 // recycled: the size of the file that is there, or 0.
 Status SaveJob::open_file(Io& io, const std::string& path, uint64_t recycled) {
-  DL_TRY_ASSIGN(auto file, OutputFile::open(io, path, recycled ? O_WRONLY : O_WRONLY | O_CREAT | O_EXCL));
+  DL_TRY_ASSIGN(auto file, DirectOutput::open(io, path, recycled ? O_WRONLY : O_WRONLY | O_CREAT | O_EXCL));
   files_.push_back(std::move(file));
   found_sizes_.push_back(recycled);
   if (recycled == 0) return {};

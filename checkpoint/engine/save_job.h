@@ -84,7 +84,7 @@ class SaveJob {
   Status copy_status_;
   Times times_;
 
-  std::vector<std::unique_ptr<OutputFile>> files_;
+  std::vector<std::unique_ptr<DirectOutput>> files_;
   std::vector<uint64_t> found_sizes_;  // of the files, when opened
   std::vector<FileRecord> records_;
   std::string kept_path_;  // where the kept file was put, or empty

@@ -38,7 +38,7 @@ class UringQueue final : public WriteQueue {
     if (ready_) io_uring_queue_exit(&ring_);
   }
 
-  void submit(OutputFile& file, const void* data, size_t size, uint64_t at, std::function<void()> done) override {
+  void submit(DirectOutput& file, const void* data, size_t size, uint64_t at, std::function<void()> done) override {
     auto write = std::make_unique<Write>(Write{&file, data, size, at, std::move(done)});
     bool prepared = false;
     {

@@ -35,7 +35,7 @@ class ThreadQueue final : public WriteQueue {
     threads_.clear();
   }
 
-  void submit(OutputFile& file, const void* data, size_t size, uint64_t at, std::function<void()> done) override {
+  void submit(DirectOutput& file, const void* data, size_t size, uint64_t at, std::function<void()> done) override {
     Write write{&file, data, size, at, std::move(done)};
     {
       std::unique_lock<std::mutex> lock(mutex_);

@@ -8,7 +8,7 @@
 #include <memory>
 #include <mutex>
 
-#include "checkpoint/engine/output_file.h"
+#include "checkpoint/store/direct_output.h"
 
 namespace dl::ckpt {
 
@@ -22,13 +22,13 @@ class WriteQueue {
   // Takes a write (everything a multiple of 4096); may wait while many are under way. `done` is called once, from any
   // thread, when the memory is no longer needed, also where the write failed or was given up because another had.
   // Called by one thread at a time.
-  virtual void submit(OutputFile& file, const void* data, size_t size, uint64_t at, std::function<void()> done) = 0;
+  virtual void submit(DirectOutput& file, const void* data, size_t size, uint64_t at, std::function<void()> done) = 0;
   // Waits until nothing is under way; the first failure since the last call of this.
   Status finish();
 
  protected:
   struct Write {
-    OutputFile* file;
+    DirectOutput* file;
     const void* data;
     size_t size;
     uint64_t at;

@@ -5,17 +5,19 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 
+#include "checkpoint/engine/out_of_memory.h"
+#include "checkpoint/store/direct_file.h"
+#include "checkpoint/store/direct_output.h"
 #include "checkpoint/store/directory.h"
+#include "checkpoint/store/file.h"
 #include "checkpoint/store/verify.h"
 
 namespace dl::ckpt {
 namespace {
 
-constexpr uint64_t kAlignment = 4096;  // of O_DIRECT
 constexpr uint64_t kWriteBytes = uint64_t{8} << 20;
 constexpr size_t kEarlierLookedAt = 8;
 constexpr uint64_t kPlainBytes = uint64_t{4} << 20;
@@ -46,73 +48,49 @@ std::vector<Piece> cut_pieces(const StoredFile& file) {
 // A file that is written from its beginning to its end, in large aligned pieces.
 class Appender {
  public:
+  // Throws std::bad_alloc.
   static Result<Appender> open(Io& io, const std::string& path, uint64_t size, uint64_t largest_piece) {
-    bool direct = true;
-    const auto open_file = [&]() {
-      auto file = File::open(io, path, O_WRONLY | O_CREAT | O_EXCL | O_DIRECT);
-      direct = file || file.error().sys_errno != EINVAL;
-      // Where the file system knows no O_DIRECT; some have made the file all the same.
-      return direct ? std::move(file) : File::open(io, path, O_WRONLY | O_CREAT);
-    };
-    auto file = open_file();
-    if (!file) return std::move(file).error();
+    DL_TRY_ASSIGN(auto file, DirectOutput::open(io, path, O_WRONLY | O_CREAT | O_EXCL));
     DL_TRY(file->reserve(size));
-    const uint64_t room = (kWriteBytes + largest_piece + 2 * kAlignment - 1) / kAlignment * kAlignment;
-    void* memory = nullptr;
-    if (::posix_memalign(&memory, kAlignment, room) != 0)
-      return Error{Errc::kInternal, "out of memory for copying " + path, ENOMEM};
-    return Appender(io, *std::move(file), direct, static_cast<unsigned char*>(memory));
+    Appender appender(std::move(file));
+    appender.memory_ = appender.buffer_.at_least(kWriteBytes + largest_piece + kDirectAlignment);
+    return appender;
   }
 
   // Where the next piece, at most as large as the largest, is to be put; then take() it.
-  unsigned char* room() { return buffer_.get() + filled_; }
+  unsigned char* room() { return memory_ + filled_; }
   Status take(uint64_t size) {
     filled_ += size;
     if (filled_ < kWriteBytes) return {};
-    const uint64_t whole = filled_ / kAlignment * kAlignment;
+    const uint64_t whole = filled_ / kDirectAlignment * kDirectAlignment;
     DL_TRY(write(whole));
-    std::memmove(buffer_.get(), buffer_.get() + whole, filled_ - whole);
+    std::memmove(memory_, memory_ + whole, filled_ - whole);
     filled_ -= whole;
     return {};
   }
 
   Status finish() {
-    const uint64_t whole = filled_ / kAlignment * kAlignment;
-    DL_TRY(write(whole));
-    if (filled_ > whole) {
-      // The tail is no whole page: through the page cache, then.
-      auto tail = File::open(io_, file_.path(), O_WRONLY);
-      if (!tail) return std::move(tail).error();
-      DL_TRY(tail->write_all(buffer_.get() + whole, filled_ - whole, at_));
-      DL_TRY(tail->close());
-    }
-    return file_.sync_and_close();
+    const uint64_t size = at_ + filled_;
+    const uint64_t padding = (kDirectAlignment - filled_ % kDirectAlignment) % kDirectAlignment;
+    std::memset(memory_ + filled_, 0, padding);
+    DL_TRY(write(filled_ + padding));
+    if (padding > 0) DL_TRY(file_->set_size(size));
+    DL_TRY(file_->sync());
+    return file_->close();
   }
 
  private:
-  struct Freer {
-    void operator()(unsigned char* memory) const { ::free(memory); }
-  };
-  Appender(Io& io, File file, bool direct, unsigned char* buffer)
-      : io_(io), file_(std::move(file)), direct_(direct), buffer_(buffer) {}
+  explicit Appender(std::unique_ptr<DirectOutput> file) : file_(std::move(file)) {}
 
   Status write(uint64_t size) {
-    auto written = file_.write_all(buffer_.get(), size, at_);
-    if (!written && direct_ && written.error().sys_errno == EINVAL) {
-      // Some file systems take the flag and then refuse the writes. What was written stays; fsync is the file's.
-      auto plain = File::open(io_, file_.path(), O_WRONLY);
-      if (!plain) return std::move(plain).error();
-      written = plain->write_all(buffer_.get(), size, at_);
-      if (written) written = plain->close();
-    }
+    DL_TRY(file_->write(memory_, size, at_));
     at_ += size;
-    return written;
+    return {};
   }
 
-  Io& io_;
-  File file_;
-  bool direct_;
-  std::unique_ptr<unsigned char, Freer> buffer_;
+  std::unique_ptr<DirectOutput> file_;
+  AlignedBuffer buffer_;
+  unsigned char* memory_ = nullptr;  // of buffer_
   uint64_t filled_ = 0, at_ = 0;
 };
 
@@ -162,7 +140,7 @@ Status copy_verified(Io& io, const std::string& from, const std::string& to, con
 Status copy_verified(Io& io, File* source, const std::string& to, const StoredFile& file) {
   uint64_t largest = kPlainBytes;
   for (const Block& block : *file.blocks) largest = std::max(largest, block.length);
-  auto target = Appender::open(io, to, file.size, largest);
+  auto target = or_out_of_memory([&] { return Appender::open(io, to, file.size, largest); });
   Status copied = target ? copy_pieces(source, file, &*target) : Status(target.error());
   // What was there before is not ours to remove.
   if (!copied && copied.error().code != Errc::kExists) io.unlink(to);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies files of a checkpoint from one level to another. Every block's checksum is checked on the way, so damage at
-// one level never reaches the next.
+// Copies whole files of a checkpoint from one level to another, or back to the program. Every block's checksum is
+// checked on the way, so damage at one level never reaches the next.
 #pragma once
 
 #include <string>

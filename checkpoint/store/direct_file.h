@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that is read past the page cache (O_DIRECT), where the file system allows it: a restore reads each byte once,
-// and the cache would only cost a copy and push out what the job needs.
+// A file that is read, never written (direct_output.h does), past the page cache (O_DIRECT), where the file system
+// allows it: a restore reads each byte once, and the cache would only cost a copy and push out what the job needs.
 #pragma once
 
 #include <atomic>

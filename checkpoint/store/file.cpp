@@ -19,6 +19,21 @@ Error io_error(const char* doing, const std::string& path, int64_t negative_errn
   return errno_error(std::string(doing) + " " + path, static_cast<int>(-negative_errno));
 }
 
+Status reserve_space(Io& io, int fd, const std::string& path, uint64_t size) {
+  if (size == 0) return {};  // fallocate(2) would refuse
+  int rc = 0;
+  do {
+    rc = io.fallocate(fd, size);
+  } while (rc == -EINTR);
+  if (rc == -EOPNOTSUPP || rc == -ENOSYS) {
+    do {
+      rc = io.ftruncate(fd, size);
+    } while (rc == -EINTR);
+  }
+  if (rc < 0) return io_error("reserve space for", path, rc);
+  return {};
+}
+
 Result<File> File::open(Io& io, const std::string& path, int flags) {
   int fd = 0;
   do {
@@ -70,18 +85,7 @@ Status File::write_all(const void* buffer, size_t size, uint64_t at) {
 }
 
 Status File::reserve(uint64_t size) {
-  if (size == 0) return {};  // fallocate(2) would refuse
-  int rc = 0;
-  do {
-    rc = io_->fallocate(fd_, size);
-  } while (rc == -EINTR);
-  if (rc == -EOPNOTSUPP || rc == -ENOSYS) {
-    do {
-      rc = io_->ftruncate(fd_, size);
-    } while (rc == -EINTR);
-  }
-  if (rc < 0) return io_error("reserve space for", path_, rc);
-  return {};
+  return reserve_space(*io_, fd_, path_, size);
 }
 
 Status File::sync_and_close() {

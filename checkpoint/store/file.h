@@ -15,6 +15,10 @@ namespace dl::ckpt {
 // errno_error() for Io's -errno: "open PATH: No space left on device".
 Error io_error(const char* doing, const std::string& path, int64_t negative_errno);
 
+// Reserves [0, size) of an open file now, so that a full disk shows before the first byte is written. Where the file
+// system cannot (NFS before 4.2), only the length is set. kNoSpace, kIo.
+Status reserve_space(Io& io, int fd, const std::string& path, uint64_t size);
+
 // An open file. Destruction closes it and ignores errors: writers call sync_and_close().
 class File {
  public:
@@ -31,9 +35,7 @@ class File {
   // At least one byte unless the file ends here (then 0).
   Result<size_t> read_some(void* buffer, size_t size, uint64_t at);
   Status write_all(const void* buffer, size_t size, uint64_t at);
-  // Reserves the space now, so that a full disk shows before the first byte is written. Where the file system cannot
-  // (NFS before 4.2), only the length is set.
-  Status reserve(uint64_t size);
+  Status reserve(uint64_t size);  // reserve_space()
   // fsync, then close, both checked. A failed fsync must not be tried again: the kernel may have dropped the pages.
   Status sync_and_close();
   Status close();

@@ -442,7 +442,7 @@ TEST(CheckpointAsync, EveryWayOfWritingWritesTheSame) {
     SCOPED_TRACE("way " + std::to_string(way));
     const auto& queue = queues[way];
     const std::string path = dir.path() + "/" + std::to_string(way);
-    auto file = OutputFile::open(posix_io(), path, O_WRONLY | O_CREAT | O_EXCL);
+    auto file = DirectOutput::open(posix_io(), path, O_WRONLY | O_CREAT | O_EXCL);
     ASSERT_TRUE(file);
     std::atomic<int> done{0};
     for (size_t page = 0; page < 60; ++page)
@@ -454,7 +454,7 @@ TEST(CheckpointAsync, EveryWayOfWritingWritesTheSame) {
     ASSERT_TRUE((*file)->close());
     EXPECT_EQ(read_file(path), std::string(reinterpret_cast<char*>(bytes), 4096 * 60));
     // Writes that fail are told once, and all give their memory back.
-    auto readonly = OutputFile::open(posix_io(), path, O_RDONLY);
+    auto readonly = DirectOutput::open(posix_io(), path, O_RDONLY);
     ASSERT_TRUE(readonly);
     for (size_t page = 0; page < 20; ++page)
       queue->submit(**readonly, bytes + 4096 * page, 4096, 4096 * page, [&] { ++done; });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/engine/output_file.h"
+#include "checkpoint/store/direct_output.h"
 
 #include <fcntl.h>
 
@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "checkpoint/engine/staging.h"
+#include "checkpoint/store/direct_file.h"  // kDirectAlignment
 
 namespace dl::ckpt {
 namespace {
@@ -25,7 +25,7 @@ int retried(Call&& call) {
 
 }  // namespace
 
-Result<std::unique_ptr<OutputFile>> OutputFile::open(Io& io, const std::string& path, int flags) {
+Result<std::unique_ptr<DirectOutput>> DirectOutput::open(Io& io, const std::string& path, int flags) {
   int fd = retried([&] { return io.open(path, flags | O_DIRECT); });
   bool direct = true;
   if (fd == -EINVAL) {  // this file system knows no O_DIRECT
@@ -34,19 +34,19 @@ Result<std::unique_ptr<OutputFile>> OutputFile::open(Io& io, const std::string& 
     fd = retried([&] { return io.open(path, flags & ~O_EXCL); });
   }
   if (fd < 0) return io_error("open", path, fd);
-  return std::unique_ptr<OutputFile>(new OutputFile(io, path, fd, direct));
+  return std::unique_ptr<DirectOutput>(new DirectOutput(io, path, fd, direct));
 }
 
-OutputFile::OutputFile(Io& io, std::string path, int fd, bool direct)
+DirectOutput::DirectOutput(Io& io, std::string path, int fd, bool direct)
     : io_(io), path_(std::move(path)), direct_fd_(fd) {
   if (!direct) buffered_fd_ = fd;
 }
 
-OutputFile::~OutputFile() {
+DirectOutput::~DirectOutput() {
   ignore(close(), "only where writing it failed before");
 }
 
-Status OutputFile::write(const void* data, size_t size, uint64_t at) {
+Status DirectOutput::write(const void* data, size_t size, uint64_t at) {
   const auto* from = static_cast<const char*>(data);
   while (size > 0) {
     const int buffered = buffered_fd_.load(std::memory_order_acquire);
@@ -74,7 +74,7 @@ Status OutputFile::write(const void* data, size_t size, uint64_t at) {
 }
 
 // Some file systems take the flag and then refuse the writes.
-Status OutputFile::fall_back() {
+Status DirectOutput::fall_back() {
   const std::lock_guard<std::mutex> lock(fall_back_mutex_);
   if (buffered_fd_.load(std::memory_order_relaxed) >= 0) return {};
   const int fd = retried([&] { return io_.open(path_, O_WRONLY); });
@@ -83,27 +83,24 @@ Status OutputFile::fall_back() {
   return {};
 }
 
-Status OutputFile::reserve(uint64_t size) {
-  int rc = retried([&] { return io_.fallocate(direct_fd_, size); });
-  if (rc == -EOPNOTSUPP || rc == -ENOSYS) rc = retried([&] { return io_.ftruncate(direct_fd_, size); });
-  if (rc < 0) return io_error("reserve space for", path_, rc);
-  return {};
+Status DirectOutput::reserve(uint64_t size) {
+  return reserve_space(io_, direct_fd_, path_, size);
 }
 
-Status OutputFile::set_size(uint64_t size) {
+Status DirectOutput::set_size(uint64_t size) {
   const int rc = retried([&] { return io_.ftruncate(direct_fd_, size); });
   if (rc < 0) return io_error("set the length of", path_, rc);
   return {};
 }
 
-Status OutputFile::sync() {
+Status DirectOutput::sync() {
   // One descriptor is enough: what is synced is the file.
   const int rc = io_.fsync(direct_fd_);
   if (rc < 0) return io_error("fsync", path_, rc);
   return {};
 }
 
-Status OutputFile::close() {
+Status DirectOutput::close() {
   const int direct = direct_fd_.exchange(-1);
   const int buffered = buffered_fd_.exchange(-1);
   int rc = 0;

@@ -18,11 +18,7 @@ class CheckpointDamage : public testing::Test {
         ASSERT_TRUE(context) << context.error().text;
         PatternState state(kWeights);
         state.fill(step);
-        ASSERT_TRUE(state.enroll(**context));
-        // Half of the weights on each rank, so that both write a file.
-        const int64_t all = kWeights, half = all / 2, offset = rank * half;
-        ASSERT_TRUE((*context)->registry().add_tensor("model/weights", DLCKPT_U32, 1, &all, &offset, &half,
-                                                      state.weights.data() + offset, 0));
+        ASSERT_TRUE(state.enroll_sharded(**context, rank, 2));
         auto saved = (*context)->save(step);
         ASSERT_TRUE(saved) << saved.error().text;
       });

@@ -14,20 +14,6 @@ namespace {
 
 constexpr size_t kWeights = 20000;
 
-struct Fault {
-  const char* name;
-  FaultyIo::Mode mode;
-  int error;
-};
-constexpr Fault kFaults[] = {{"EIO", FaultyIo::kErrno, EIO},
-                             {"ENOSPC", FaultyIo::kErrno, ENOSPC},
-                             {"EDQUOT", FaultyIo::kErrno, EDQUOT},
-                             {"EINTR", FaultyIo::kErrno, EINTR},
-                             {"ESTALE", FaultyIo::kErrno, ESTALE},
-                             {"short", FaultyIo::kShort, 0},
-                             {"EIO after it was done", FaultyIo::kLateErrno, EIO},
-                             {"killed", FaultyIo::kDead, 0}};
-
 // A save of train step 2 over a committed train step 1, with one fault; and what must be true afterwards. False when
 // the fault came too late to hit anything.
 bool save_with_fault(const Fault& fault, int at) {
@@ -210,12 +196,7 @@ TEST(CheckpointPlainFileSystem, WithoutHardLinksAndReservationAllWorksToo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CheckpointFaults, testing::ValuesIn(kFaults),
-                         [](const testing::TestParamInfo<Fault>& fault) {
-                           std::string name = fault.param.name;
-                           for (char& c : name)
-                             if (c == ' ') c = '_';
-                           return name;
-                         });
+                         [](const testing::TestParamInfo<Fault>& fault) { return fault.param.name; });
 
 }  // namespace
 }  // namespace dl::ckpt::test

@@ -18,12 +18,18 @@ class FaultyIo : public Io {
     kDead,       // operations number `at` and later fail with EIO, and do nothing
     kLateErrno,  // operation number `at` is done, and then reported as failed with `error`
   };
-  FaultyIo(Mode mode, int at, int error = EIO) : mode_(mode), at_(at), error_(error) {}
+  // `io` is borrowed.
+  FaultyIo(Mode mode, int at, int error = EIO, Io& io = posix_io()) : io_(io), mode_(mode), at_(at), error_(error) {}
   // Operations seen so far.
   int count() const { return count_; }
   bool fired() const { return fired_; }
   // Nothing fails any more.
   void heal() { at_ = INT32_MAX; }
+  // Operation number `at` from here on will.
+  void arm(int at) {
+    count_ = 0;
+    at_ = at;
+  }
   const std::string& what() const { return what_; }
 
   int open(const std::string& path, int flags) override {
@@ -103,12 +109,27 @@ class FaultyIo : public Io {
     return size / 2 + 1;
   }
 
-  Io& io_ = posix_io();
+  Io& io_;
   Mode mode_;
   int at_, error_, count_ = 0;
   bool fired_ = false, now_ = false;
   std::string what_;
 };
+
+// Every way in which one operation may go wrong.
+struct Fault {
+  const char* name;
+  FaultyIo::Mode mode;
+  int error;
+};
+constexpr Fault kFaults[] = {{"EIO", FaultyIo::kErrno, EIO},
+                             {"ENOSPC", FaultyIo::kErrno, ENOSPC},
+                             {"EDQUOT", FaultyIo::kErrno, EDQUOT},
+                             {"EINTR", FaultyIo::kErrno, EINTR},
+                             {"ESTALE", FaultyIo::kErrno, ESTALE},
+                             {"short", FaultyIo::kShort, 0},
+                             {"EIO_after_it_was_done", FaultyIo::kLateErrno, EIO},
+                             {"killed", FaultyIo::kDead, 0}};
 
 // A file system without hard links and without reservation of space, as some network file systems are.
 class PlainIo final : public FaultyIo {

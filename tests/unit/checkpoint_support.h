@@ -72,9 +72,11 @@ struct PatternState {
 
   explicit PatternState(size_t weight_count = 40000) : weights(weight_count), bias(100) {}
 
-  void fill(int64_t step) {
+  void fill(int64_t step) { fill(step, step); }
+  // With the weights of another train step, since when they have not changed.
+  void fill(int64_t step, int64_t weights_step) {
     for (size_t i = 0; i < weights.size(); ++i)
-      weights[i] = static_cast<uint32_t>(static_cast<uint64_t>(step) * 2654435761U + i * 40503U);
+      weights[i] = static_cast<uint32_t>(static_cast<uint64_t>(weights_step) * 2654435761U + i * 40503U);
     for (size_t i = 0; i < bias.size(); ++i) bias[i] = static_cast<uint16_t>(static_cast<uint64_t>(step) * 77 + i);
     counter = step;
     cursor = "sample " + std::to_string(step * 64);
@@ -89,17 +91,29 @@ struct PatternState {
     return a.weights == b.weights && a.bias == b.bias && a.counter == b.counter;
   }
 
-  // All replicated, or the weights sharded over the ranks along dimension 0 (then `weights` is this rank's part only).
+  // All replicated.
   Status enroll(Context& context) {
+    DL_TRY(enroll_weights(context.registry()));
+    return enroll_all_but_weights(context.registry());
+  }
+  // The weights in equal pieces, one to a rank, so that each writes a file.
+  Status enroll_sharded(Context& context, int rank, int ranks) {
+    DL_TRY(enroll(context));
     const auto n = static_cast<int64_t>(weights.size());
+    const int64_t extent = n / ranks, offset = rank * extent;
+    return context.registry().add_tensor("model/weights", DLCKPT_U32, 1, &n, &offset, &extent, weights.data() + offset,
+                                         0);
+  }
+  Status enroll_weights(Registry& registry, unsigned more_flags = 0) {
+    const auto n = static_cast<int64_t>(weights.size());
+    return registry.add_tensor("model/weights", DLCKPT_U32, 1, &n, nullptr, nullptr, weights.data(),
+                               DLCKPT_REPLICATED | more_flags);
+  }
+  Status enroll_all_but_weights(Registry& registry) {
     const auto m = static_cast<int64_t>(bias.size());
-    DL_TRY(context.registry().add_tensor("model/weights", DLCKPT_U32, 1, &n, nullptr, nullptr, weights.data(),
-                                         DLCKPT_REPLICATED));
-    DL_TRY(context.registry().add_tensor("model/bias", DLCKPT_U16, 1, &m, nullptr, nullptr, bias.data(),
-                                         DLCKPT_REPLICATED));
-    DL_TRY(context.registry().add_tensor("opt/counter", DLCKPT_I64, 0, nullptr, nullptr, nullptr, &counter,
-                                         DLCKPT_REPLICATED));
-    return context.registry().add_blob("data/cursor", cursor.data(), cursor.size(), false);
+    DL_TRY(registry.add_tensor("model/bias", DLCKPT_U16, 1, &m, nullptr, nullptr, bias.data(), DLCKPT_REPLICATED));
+    DL_TRY(registry.add_tensor("opt/counter", DLCKPT_I64, 0, nullptr, nullptr, nullptr, &counter, DLCKPT_REPLICATED));
+    return registry.add_blob("data/cursor", cursor.data(), cursor.size(), false);
   }
 };
 

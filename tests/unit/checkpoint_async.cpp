@@ -53,6 +53,19 @@ size_t committed(const std::string& dir) {
   return scan_checkpoints(posix_io(), dir)->size();
 }
 
+// A program of one rank in train step 1, with its state registered.
+struct Training {
+  explicit Training(const std::string& dir, Io& io = posix_io()) : context(*open_context(async_settings(dir), io)) {
+    change_to(1);
+  }
+  void change_to(int64_t step) {
+    state.fill(step);
+    EXPECT_TRUE(state.enroll(*context));
+  }
+  PatternState state;
+  std::unique_ptr<Context> context;  // goes first
+};
+
 // The newest checkpoint is that of `step`, whole, and holds the pattern of `step`.
 void expect_newest(const std::string& dir, int64_t step, size_t weights = 40000) {
   const auto names = scan_checkpoints(posix_io(), dir);
@@ -69,14 +82,12 @@ void expect_newest(const std::string& dir, int64_t step, size_t weights = 40000)
 TEST(CheckpointAsync, TheStateMayChangeWhenTheSaveReturns) {
   const TempDir dir;
   SlowIo io;
-  auto context = *open_context(async_settings(dir.path()), io);
-  PatternState state;
-  state.fill(1);
-  ASSERT_TRUE(state.enroll(*context));
+  Training training(dir.path(), io);
+  Context* const context = training.context.get();
   io.hold();
   ASSERT_TRUE(context->save(1));
   EXPECT_EQ(committed(dir.path()), 0U);
-  state.clear();  // the next train step
+  training.state.clear();  // the next train step
   ASSERT_TRUE(context->registry().add_blob("data/cursor", "other", 5, false));
   EXPECT_EQ(context->want(1), 0);
   EXPECT_EQ(context->exit_code(), 76);
@@ -121,10 +132,8 @@ TEST(CheckpointAsync, ALazySaveIsCopiedWhenBeforeMutationReturns) {
 TEST(CheckpointAsync, ASecondSaveWaitsOrIsSkippedAsAsked) {
   const TempDir dir;
   SlowIo io;
-  auto context = *open_context(async_settings(dir.path()), io);
-  PatternState state;
-  state.fill(1);
-  ASSERT_TRUE(state.enroll(*context));
+  Training training(dir.path(), io);
+  Context* const context = training.context.get();
   io.hold();
   ASSERT_TRUE(context->save(1, DLCKPT_SKIP_IF_BUSY));
   auto skipped = context->save(2, DLCKPT_SKIP_IF_BUSY);
@@ -135,8 +144,7 @@ TEST(CheckpointAsync, ASecondSaveWaitsOrIsSkippedAsAsked) {
     usleep(20000);
     io.let_go();
   });
-  state.fill(3);
-  ASSERT_TRUE(state.enroll(*context));
+  training.change_to(3);
   ASSERT_TRUE(context->save(3));
   EXPECT_EQ(committed(dir.path()), 1U);  // the first had to be there
   helper.join();
@@ -184,10 +192,8 @@ TEST(CheckpointAsync, RanksThatSkipBeforeRankZeroHasOpenedKeepTheirFolder) {
 TEST(CheckpointAsync, AFailureIsToldByWaitAndByTheNextSave) {
   const TempDir dir;
   SlowIo io;
-  auto context = *open_context(async_settings(dir.path()), io);
-  PatternState state;
-  state.fill(1);
-  ASSERT_TRUE(state.enroll(*context));
+  Training training(dir.path(), io);
+  Context* const context = training.context.get();
   io.fail_fsync();
   ASSERT_TRUE(context->save(1));
   int64_t durable = 0;
@@ -214,27 +220,23 @@ TEST(CheckpointAsync, AFailureIsToldByWaitAndByTheNextSave) {
 TEST(CheckpointAsync, ClosingWaits) {
   const TempDir dir;
   SlowIo io;
-  auto context = *open_context(async_settings(dir.path()), io);
-  PatternState state;
-  state.fill(1);
-  ASSERT_TRUE(state.enroll(*context));
+  Training training(dir.path(), io);
+  Context* const context = training.context.get();
   io.hold();
   ASSERT_TRUE(context->save(1));
   std::thread helper([&] {
     usleep(20000);
     io.let_go();
   });
-  context.reset();
+  training.context.reset();
   helper.join();
   expect_newest(dir.path(), 1);
 }
 
 TEST(CheckpointAsync, ASaveAlreadyDurableIsNotMadeAgain) {
   const TempDir dir;
-  auto context = *open_context(async_settings(dir.path()));
-  PatternState state;
-  state.fill(1);
-  ASSERT_TRUE(state.enroll(*context));
+  Training training(dir.path());
+  Context* const context = training.context.get();
   ASSERT_TRUE(context->save(1));
   ASSERT_TRUE(context->save(1));
   ASSERT_TRUE(context->save(1, DLCKPT_SYNC));

@@ -196,47 +196,32 @@ int64_t ModelIo::pread(int fd, void* buffer, size_t size, uint64_t at) {
 }
 
 int64_t ModelIo::pwrite(int fd, const void* buffer, size_t size, uint64_t at) {
+  const int rc = on_file(fd, ModelOp::kWrite, at, std::string(static_cast<const char*>(buffer), size));
+  return rc < 0 ? rc : static_cast<int64_t>(size);
+}
+
+int ModelIo::on_file(int fd, ModelOp::Kind kind, uint64_t at, std::string bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (node_of(fd) < 0) return -EBADF;
   ModelOp op;
-  op.kind = ModelOp::kWrite;
+  op.kind = kind;
   op.node = node_of(fd);
   op.at = at;
-  op.bytes.assign(static_cast<const char*>(buffer), size);
+  op.bytes = std::move(bytes);
   commit(std::move(op));
-  return static_cast<int64_t>(size);
+  return 0;
 }
 
 int ModelIo::fsync(int fd) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (node_of(fd) < 0) return -EBADF;
-  ModelOp op;
-  op.kind = ModelOp::kSyncFile;
-  op.node = node_of(fd);
-  commit(std::move(op));
-  return 0;
+  return on_file(fd, ModelOp::kSyncFile);
 }
 
 int ModelIo::fallocate(int fd, uint64_t size) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (node_of(fd) < 0) return -EBADF;
-  ModelOp op;
-  op.kind = ModelOp::kGrow;
-  op.node = node_of(fd);
-  op.at = size;
-  commit(std::move(op));
-  return 0;
+  return on_file(fd, ModelOp::kGrow, size);
 }
 
 int ModelIo::ftruncate(int fd, uint64_t size) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (node_of(fd) < 0) return -EBADF;
-  ModelOp op;
-  op.kind = ModelOp::kCut;
-  op.node = node_of(fd);
-  op.at = size;
-  commit(std::move(op));
-  return 0;
+  return on_file(fd, ModelOp::kCut, size);
 }
 
 int ModelIo::stat(const std::string& path, Info* info) {
@@ -268,33 +253,27 @@ int ModelIo::mkdir(const std::string& path) {
   return 0;
 }
 
-int ModelIo::rmdir(const std::string& path) {
+int ModelIo::remove(const std::string& path, bool directory) {
   const std::lock_guard<std::mutex> lock(mutex_);
   ModelOp op;
-  const int directory = parent(path, &op.name);
-  if (directory < 0) return directory;
-  const int node = child(directory, op.name);
+  op.node = parent(path, &op.name);
+  if (op.node < 0) return op.node;
+  const int node = child(op.node, op.name);
   if (node < 0) return node;
-  if (!state_.nodes[static_cast<size_t>(node)].directory) return -ENOTDIR;
-  if (!state_.nodes[static_cast<size_t>(node)].entries.empty()) return -ENOTEMPTY;
+  const ModelState::Node& found = state_.nodes[static_cast<size_t>(node)];
+  if (found.directory != directory) return directory ? -ENOTDIR : -EISDIR;
+  if (!found.entries.empty()) return -ENOTEMPTY;
   op.kind = ModelOp::kRemove;
-  op.node = directory;
   commit(std::move(op));
   return 0;
 }
 
+int ModelIo::rmdir(const std::string& path) {
+  return remove(path, true);
+}
+
 int ModelIo::unlink(const std::string& path) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  ModelOp op;
-  const int directory = parent(path, &op.name);
-  if (directory < 0) return directory;
-  const int node = child(directory, op.name);
-  if (node < 0) return node;
-  if (state_.nodes[static_cast<size_t>(node)].directory) return -EISDIR;
-  op.kind = ModelOp::kRemove;
-  op.node = directory;
-  commit(std::move(op));
-  return 0;
+  return remove(path, false);
 }
 
 int ModelIo::rename(const std::string& from, const std::string& to) {

@@ -84,6 +84,9 @@ class ModelIo : public Io {
   int child(int directory, const std::string& name) const;
   int node_of(int fd) const;
   void commit(ModelOp op);
+  // A recorded change (or fsync) of an open file.
+  int on_file(int fd, ModelOp::Kind kind, uint64_t at = 0, std::string bytes = std::string());
+  int remove(const std::string& path, bool directory);
 
   mutable std::mutex mutex_;
   ModelState state_;

@@ -19,9 +19,28 @@ namespace {
 constexpr size_t kWeights = 30000;
 constexpr int kSaveFailed = 5;  // exit status of a child
 
-// What survives the child.
-struct Shared {
-  std::atomic<int64_t> acknowledged;  // newest train step that save() reported as saved, on any rank
+// What survives the child: the newest train step that save() reported as saved, on any rank.
+class Shared {
+ public:
+  Shared()
+      : acknowledged_(static_cast<std::atomic<int64_t>*>(
+            mmap(nullptr, sizeof *acknowledged_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
+    if (acknowledged_ == MAP_FAILED) std::abort();
+    acknowledged_->store(-1);
+  }
+  ~Shared() { munmap(acknowledged_, sizeof *acknowledged_); }
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+
+  int64_t acknowledged() const { return acknowledged_->load(); }
+  void acknowledge(int64_t step) {
+    int64_t seen = acknowledged_->load();
+    while (seen < step && !acknowledged_->compare_exchange_weak(seen, step)) {
+    }
+  }
+
+ private:
+  std::atomic<int64_t>* acknowledged_;
 };
 
 [[noreturn]] void save_for_ever(const std::string& dir, int rank, int ranks, const std::string& run_id, int64_t first,
@@ -46,9 +65,7 @@ struct Shared {
       auto ended = (*context)->wait(0, &durable);
       if (!ended && ended.error().code != Errc::kTimeout) _exit(kSaveFailed);
     }
-    int64_t seen = shared->acknowledged.load();
-    while (seen < durable && !shared->acknowledged.compare_exchange_weak(seen, durable)) {
-    }
+    shared->acknowledge(durable);
   }
 }
 
@@ -74,22 +91,19 @@ void expect_newest(const std::string& dir, int64_t acknowledged, int64_t* next) 
 
 void kill_rounds(int ranks, int rounds) {
   const TempDir dir;
-  auto* shared =
-      static_cast<Shared*>(mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  ASSERT_NE(shared, MAP_FAILED);
-  shared->acknowledged.store(-1);
+  Shared shared;
   std::mt19937 random(static_cast<unsigned>(getpid()));
   int64_t next = 0;
   int with_progress = 0, idle = 0;
   unsigned longest_us = ranks == 1 ? 25000 : 120000;
   for (int round = 0; round < rounds; ++round) {
-    const int64_t before = shared->acknowledged.load();
+    const int64_t before = shared.acknowledged();
     std::vector<pid_t> children;
     for (int rank = 0; rank < ranks; ++rank) {
       const pid_t pid = fork();
       ASSERT_GE(pid, 0);
       if (pid == 0)
-        save_for_ever(dir.path(), rank, ranks, "round" + std::to_string(round), next, shared,
+        save_for_ever(dir.path(), rank, ranks, "round" + std::to_string(round), next, &shared,
                       round % 2 ? Settings::kAsync : Settings::kSync);
       children.push_back(pid);
     }
@@ -103,7 +117,7 @@ void kill_rounds(int ranks, int rounds) {
       ASSERT_EQ(waitpid(pid, &status, 0), pid);
       ASSERT_TRUE(WIFSIGNALED(status)) << "a child ended by itself: " << WEXITSTATUS(status);
     }
-    const int64_t acknowledged = shared->acknowledged.load();
+    const int64_t acknowledged = shared.acknowledged();
     with_progress += acknowledged > before;
     idle = acknowledged > before ? 0 : idle + 1;
     if (idle >= 8 && longest_us < 4000000) {  // a slow or busy machine: let them come further
@@ -119,7 +133,6 @@ void kill_rounds(int ranks, int rounds) {
   // What kills between commit and retirement left is retired by the next save.
   ASSERT_TRUE(save_pattern(dir.path(), next, posix_io(), 2, kWeights));
   EXPECT_LE(scan_checkpoints(posix_io(), dir.path())->size(), 2U);
-  munmap(shared, sizeof(Shared));
 }
 
 // DL_KILL_ROUNDS asks for more (tests/bench/checkpoint/kill uses thousands).
@@ -132,10 +145,7 @@ int rounds(int usual) {
 // checkpoint; the next start goes on from the newest.
 void kill_coordinator(int rounds) {
   const TempDir dir;
-  auto* shared =
-      static_cast<Shared*>(mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  ASSERT_NE(shared, MAP_FAILED);
-  shared->acknowledged.store(-1);
+  Shared shared;
   std::mt19937 random(static_cast<unsigned>(getpid()));
   int64_t next = 0;
   for (int round = 0; round < rounds; ++round) {
@@ -144,7 +154,7 @@ void kill_coordinator(int rounds) {
       const pid_t pid = fork();
       ASSERT_GE(pid, 0);
       if (pid == 0)
-        save_for_ever(dir.path(), rank, 3, "round" + std::to_string(round), next, shared, Settings::kSync, 0.15);
+        save_for_ever(dir.path(), rank, 3, "round" + std::to_string(round), next, &shared, Settings::kSync, 0.15);
       children.push_back(pid);
     }
     usleep(static_cast<useconds_t>(20000 + random() % 100000));
@@ -155,10 +165,9 @@ void kill_coordinator(int rounds) {
       if (pid == children[0]) continue;
       ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kSaveFailed) << status;
     }
-    expect_newest(dir.path(), shared->acknowledged.load(), &next);
+    expect_newest(dir.path(), shared.acknowledged(), &next);
     if (testing::Test::HasFatalFailure()) return;
   }
-  munmap(shared, sizeof(Shared));
 }
 
 TEST(CheckpointKill, OneProcess) {

@@ -118,7 +118,7 @@ class Context {
                           const Result<std::vector<std::string>>& messages);
   void remember_times(const SaveInFlight& save);
   // restore.cpp
-  Result<Restored> restore_from_levels(int64_t step);
+  Result<Restored> restore_from_levels(int64_t step, bool* healed_already);
   Status restore_members(const CheckpointName& name);
   void remember_files();
 

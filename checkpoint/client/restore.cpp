@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Context::restore and peek; the collective part is restorer.h's.
+#include <utility>
+
 #include "checkpoint/client/context.h"
 #include "checkpoint/client/members.h"
 #include "checkpoint/client/messages.h"
@@ -23,8 +25,15 @@ Result<int64_t> Context::restore(int64_t step, std::string* note) {
   ignore(finish_save_in_flight(), "dlckpt_wait tells");
   warm_up();
   keep_lease();
-  DL_TRY_ASSIGN(Restored restored, restore_from_levels(step));
-  DL_TRY(restore_members(restored.name));
+  Restored restored;
+  for (bool healed = false;;) {
+    DL_TRY_ASSIGN(restored, restore_from_levels(step, &healed));
+    auto members = restore_members(restored.name);
+    if (members) break;
+    // A file of the program's that is damaged is damage as any other: the next older checkpoint, all of it.
+    if (step != DLCKPT_LATEST || members.error().code != Errc::kCorrupt) return std::move(members).error();
+    restorer_->remember_damage(restored.name, members.error());
+  }
   remember_files();
   *note = std::move(restored.note);
   good_step_ = asked_step_ = restored.name.step;
@@ -42,15 +51,16 @@ void Context::remember_files() {
   if (manifest) engine_.restored(*manifest, checkpoint_path(files_directory(), manifest->name));
 }
 
-// What only the nodes have is brought first; and where something damaged was passed over, the nodes may have it whole.
-Result<Restored> Context::restore_from_levels(int64_t step) {
+// What only the nodes have is brought first; and where something damaged was passed over, the nodes may have it whole,
+// which is tried once.
+Result<Restored> Context::restore_from_levels(int64_t step, bool* healed_already) {
   group_->start();
   if (!levels_) return restorer_->restore(step);
   std::string brought, healed;
   DL_TRY(levels_->recover(*group_, /*heal=*/false, &brought));
   auto restored = restorer_->restore(step);
   const bool passed_over = restored ? !restored->note.empty() : restored.error().code == Errc::kCorrupt;
-  if (passed_over) {
+  if (passed_over && !std::exchange(*healed_already, true)) {
     group_->start();
     DL_TRY(levels_->recover(*group_, /*heal=*/true, &healed));
     restorer_->forget_damage();

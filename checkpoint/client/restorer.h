@@ -48,6 +48,8 @@ class Restorer {
   Result<Restored> restore(int64_t step) { return run(step, false); }
   Result<Restored> peek(int64_t step) { return run(step, true); }
 
+  // A file of this one that the load does not look at was found damaged: passed over by DLCKPT_LATEST from now on.
+  void remember_damage(const CheckpointName& name, const Error& how) { bad_[name.save_id] = how.text; }
   // Somebody has repaired what was found damaged.
   void forget_damage() { bad_.clear(); }
 

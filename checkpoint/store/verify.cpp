@@ -76,25 +76,27 @@ Result<Manifest> load_manifest(Io& io, const std::string& dir, const CheckpointN
 
 namespace {
 
-Status check_size(Io& io, const std::string& path, const FileRecord& record) {
+Status check_size(Io& io, const std::string& path, uint64_t size) {
   Io::Info info;
   const int rc = io.stat(path, &info);
   if (rc < 0) return missing_is_corrupt(io_error("stat", path, rc));
   if (!info.regular) return corrupt(path + ": it is not a file");
-  if (info.size != record.size)
-    return corrupt(path + ": it has " + std::to_string(info.size) + " bytes instead of " + std::to_string(record.size));
+  if (info.size != size)
+    return corrupt(path + ": it has " + std::to_string(info.size) + " bytes instead of " + std::to_string(size));
   return {};
 }
 
 }  // namespace
 
 Status check_files(Io& io, const std::string& checkpoint, const Manifest& manifest) {
-  for (const FileRecord& record : manifest.files) DL_TRY(check_size(io, checkpoint + "/" + record.name(), record));
+  for (const FileRecord& record : manifest.files) DL_TRY(check_size(io, checkpoint + "/" + record.name(), record.size));
+  for (const MemberRecord& member : manifest.members)
+    DL_TRY(check_size(io, checkpoint + "/" + member.file, member.size));
   return {};
 }
 
 Status check_head(Io& io, const std::string& path, const CheckpointName& by, const FileRecord& record) {
-  DL_TRY(check_size(io, path, record));
+  DL_TRY(check_size(io, path, record.size));
   auto file = File::open(io, path, O_RDONLY);
   if (!file) return std::move(file).error();
   auto block = read_user_block(&*file, by, record);
@@ -106,7 +108,7 @@ Status check_head(Io& io, const std::string& path, const CheckpointName& by, con
 Result<DataFile> DataFile::open(Io& io, const std::string& checkpoint, const Manifest& manifest, size_t index) {
   const FileRecord& record = manifest.files[index];
   const std::string path = checkpoint + "/" + record.name();
-  DL_TRY(check_size(io, path, record));
+  DL_TRY(check_size(io, path, record.size));
   auto file = File::open(io, path, O_RDONLY);
   if (!file) return missing_is_corrupt(std::move(file).error());
   auto checked = check_user_block(&*file, manifest, record);
@@ -133,12 +135,7 @@ namespace {
 template <typename Reads>
 Status verify_member(Io& io, const std::string& checkpoint, const MemberRecord& member, Reads&& reads) {
   const std::string path = checkpoint + "/" + member.file;
-  Io::Info info;
-  const int rc = io.stat(path, &info);
-  if (rc < 0) return missing_is_corrupt(io_error("stat", path, rc));
-  if (!info.regular) return corrupt(path + ": it is not a file");
-  if (info.size != member.size)
-    return corrupt(path + ": it has " + std::to_string(info.size) + " bytes instead of " + std::to_string(member.size));
+  DL_TRY(check_size(io, path, member.size));
   auto file = File::open(io, path, O_RDONLY);
   if (!file) return missing_is_corrupt(std::move(file).error());
   std::vector<unsigned char> buffer;

@@ -16,7 +16,7 @@ namespace dl::ckpt {
 // name. kCorrupt, kUnsupported, kNotFound, kDenied, kIo.
 Result<Manifest> load_manifest(Io& io, const std::string& dir, const CheckpointName& name);
 
-// Whether all data files are there and have their size. Reads nothing of them. kCorrupt, kDenied, kIo.
+// Whether all data files and members are there and have their size. Reads nothing of them. kCorrupt, kDenied, kIo.
 Status check_files(Io& io, const std::string& checkpoint, const Manifest& manifest);
 
 // Whether the file at `path` is the one that `record` tells of, written by the save `by`: size, user block and block
@@ -43,7 +43,7 @@ class DataFile {
 // Told bytes done and bytes in all now and then; returns false to stop (then the error is kTimeout).
 using Progress = std::function<bool(uint64_t done, uint64_t total)>;
 
-// Everything. The manifest on success.
+// Everything, and the first fault as kCorrupt (file, and where in it). The manifest on success.
 Result<Manifest> verify_checkpoint(Io& io, const std::string& dir, const CheckpointName& name,
                                    const Progress& progress = nullptr);
 

@@ -68,8 +68,10 @@ std::string format_time(int64_t unix_ms) {
 
 Result<Manifest> inspect(const std::string& dir, const CheckpointName& name) {
   DL_TRY_ASSIGN(Manifest manifest, load_manifest(posix_io(), dir, name));
+  const std::string checkpoint = checkpoint_path(dir, name);
+  DL_TRY(check_files(posix_io(), checkpoint, manifest));
   for (size_t i = 0; i < manifest.files.size(); ++i) {
-    auto file = DataFile::open(posix_io(), checkpoint_path(dir, name), manifest, i);
+    auto file = DataFile::open(posix_io(), checkpoint, manifest, i);
     if (!file) return std::move(file).error();
   }
   return manifest;

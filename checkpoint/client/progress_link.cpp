@@ -69,10 +69,6 @@ void ProgressLink::set_state(ProgressPage::State state) {
 ProgressPage::State ProgressLink::state() const {
   return static_cast<ProgressPage::State>(page_->state.load(std::memory_order_seq_cst));
 }
-void ProgressLink::set_saved(int64_t step, uint64_t milliseconds) {
-  page_->save_ms.store(milliseconds == 0 ? 1 : milliseconds, std::memory_order_seq_cst);
-  page_->saved_step.store(step, std::memory_order_seq_cst);
-}
 void ProgressLink::set_predictions(double durable_s, double local_s, double cost_s) {
   const auto milliseconds = [](double s) { return s > 0 ? std::max<uint64_t>(static_cast<uint64_t>(s * 1000), 1) : 0; };
   page_->save_ms.store(milliseconds(durable_s), std::memory_order_seq_cst);

@@ -29,10 +29,9 @@ class ProgressLink {
   ProgressPage::Request announce(int64_t step, double timeout_s);
   void set_state(ProgressPage::State state);
   ProgressPage::State state() const;
-  void set_saved(int64_t step, uint64_t milliseconds);
-  // Loaded at restore: newest committed step known, save time unknown.
   // What saves are predicted to take, in seconds; 0 = unknown.
   void set_predictions(double durable_s, double local_s, double cost_s);
+  // Newest train step that is known to be committed.
   void set_saved_step(int64_t step);
 
  private:

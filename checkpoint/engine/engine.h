@@ -41,6 +41,7 @@ class Engine {
   // Gets staging memory for a state of about so many bytes and has it made present in the background.
   void warm(uint64_t bytes);
 
+  // Made when first asked for.
   CopyPool& pool();
   WriteQueue& queue();
   uint64_t layouts_made() const { return layouts_made_; }

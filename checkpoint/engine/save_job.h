@@ -34,7 +34,7 @@ class SaveJob {
 
   // Returns when all is copied, or when write() has failed.
   void copy(CopyPool& pool);
-  // Waits for that.
+  // Waits until copy() has returned, which must have been called or be called by another thread.
   void wait_copied();
 
   // The files' names come from the identity's writer and the images' parts. slot: a folder with files of the same names
@@ -51,6 +51,7 @@ class SaveJob {
   uint64_t file_bytes() const;    // of the images' files
   uint64_t reused_bytes() const;  // of items that are in the kept file
 
+  // Zero for what has not ended. From any thread.
   struct Times {
     double copy_s = 0, write_s = 0, fsync_s = 0;
   };

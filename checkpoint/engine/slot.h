@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recycled slots: the data files of a retired checkpoint are written again in place by the next save. Their blocks are
-// there already, which on ext4 about doubles the rate of writing.
+// there already, so that the file system need not find new ones.
 //
 // A slot is a folder .tmp-slot-NAME in the checkpoint directory: what was the checkpoint NAME, renamed away, durably,
 // so that nothing in it is ever taken for a checkpoint again. At most one is kept, by the holder of the lease. Each
@@ -16,14 +16,16 @@
 
 namespace dl::ckpt {
 
-// retire(), but of what it would remove one becomes the slot. Slots that were there before are removed.
+// retire(), but of what it would remove the oldest becomes the slot. Slots that were there before are removed. After an
+// error nothing is lost: the next one removes what is left.
 Status retire_into_slot(Io& io, const std::string& dir, const RetentionPolicy& policy, const CheckpointName& newest,
                         SurveyMemory* memory);
 
-// Name of the folder within dir, or empty if there is none.
+// Name of the folder within dir, or empty if there is none, or dir cannot be read.
 std::string find_slot(Io& io, const std::string& dir);
 // Whether a text that another rank sent can be such a name.
 bool is_slot_name(const std::string& text);
+// As well as may be; what is left, the next start removes.
 void remove_slots(Io& io, const std::string& dir);
 
 // Moves `file` from the slot to `to`, if it may be overwritten and its size is right for `wanted` bytes; its size then,

@@ -149,8 +149,8 @@ typedef struct dlckpt_options {
                            much as the state, at most half of what the job's cgroup leaves. With less than the state a
                            save blocks until part of it is written. More than the cgroup leaves is refused (MEMORY) */
   int write_threads;     /* where io_uring is not to be had; default 4 */
-  int recycle; /* 1: files of retired checkpoints are written again in place (about twice as fast as new ones);
-                  2: they are not. Else DL_CHECKPOINT_RECYCLE (1 or 0), else 1 */
+  int recycle; /* 1: files of retired checkpoints are written again in place, which spares the file system finding new
+                  blocks (not where local_dir is given); 2: they are not. Else DL_CHECKPOINT_RECYCLE (1 or 0), else 1 */
   const char* local_dir; /* absolute path on each node, written first; else DL_CHECKPOINT_LOCAL, else local= of
                             DL_CHECKPOINT, else none. Its parent must exist. */
   int partner; /* not 0: each node's local files are also kept by the next node; else partner of DL_CHECKPOINT */
@@ -161,8 +161,9 @@ typedef struct dlckpt_options {
 
 /* Opens a checkpoint directory for this rank. options may be NULL. On success *out is a context to be closed by
  * dlckpt_close. Rank 0 takes the directory's lease (or uses the one in DL_CHECKPOINT_LEASE): DLCKPT_E_BUSY if another
- * job holds it. Also DENIED, INVALID, IO, MEMORY. On error *out is NULL and dlckpt_open_error() has the sentence.
- * Removes leftovers (.tmp-*) of attempts that can no longer commit (rank 0 only, holding the lease). */
+ * job holds it. Also NOT_FOUND (the parent of dir), DENIED, NO_SPACE, INVALID, IO, MEMORY. On error *out is NULL and
+ * dlckpt_open_error() has the sentence. Removes leftovers (.tmp-*) of attempts that can no longer commit (rank 0 only,
+ * holding the lease). */
 int dlckpt_open(const dlckpt_options* options, dlckpt_ctx** out);
 /* The sentence of the calling thread's last failed dlckpt_open or dlckpt_lease_acquire; never NULL; valid until its
  * next. */
@@ -194,8 +195,8 @@ int dlckpt_tensor_strided(dlckpt_ctx* ctx, const char* path, dlckpt_dtype dtype,
  * per_rank = 0: rank 0's copy counts, and every rank finds it after restore. per_rank = 1: each rank saves its own;
  * after restore on another world size, ranks beyond the old one find none. At most 1 GiB. Errors: INVALID, MEMORY. */
 int dlckpt_blob(dlckpt_ctx* ctx, const char* path, const void* data, size_t size, int per_rank);
-/* After restore: the bytes of a blob; *data is owned by the context and valid until the next restore or close.
- * Errors: NOT_FOUND. */
+/* After restore or peek: the bytes of a blob; *data is owned by the context and valid until the next restore, peek or
+ * close. Errors: NOT_FOUND, INVALID. Local. */
 int dlckpt_get_blob(dlckpt_ctx* ctx, const char* path, const void** data, size_t* size);
 /* File mode: registers a file that the program writes itself. Each save copies it, as it then is, into the checkpoint
  * with checksums, committed with all the rest; restore puts it back at `path` (under another name first, then renamed;
@@ -236,22 +237,23 @@ int dlckpt_want(dlckpt_ctx* ctx, int64_t step);
  * the checkpoint is durable at the train step for which dlckpt_want answered DLCKPT_WANT_EXIT, with DLCKPT_SYNC, and
  * with options.mode = DLCKPT_MODE_SYNC. If a committed checkpoint of this step exists already and was written or
  * restored by this run, does nothing. Errors of a synchronous save: NO_SPACE, IO, DENIED, TIMEOUT, INVALID (boxes
- * overlap or leave a hole), MEMORY: nothing is committed. An asynchronous one only knows INVALID (step, flags) and
- * IN_FLIGHT; the rest is dlckpt_wait's. All ranks must give the same step and flags. dlckpt_save(ctx, step) is
- * dlckpt_save_flags(ctx, step, 0). */
+ * overlap or leave a hole), NOT_FOUND (the file of a member), BUSY (the lease was lost to another job), MEMORY: nothing
+ * is committed. An asynchronous one only knows INVALID (step, flags), IN_FLIGHT (or, where that is asked of the other
+ * ranks, TIMEOUT) and IO (no thread can be started); the rest is dlckpt_wait's. All ranks must give the same step and
+ * flags. dlckpt_save(ctx, step) is dlckpt_save_flags(ctx, step, 0). */
 int dlckpt_save(dlckpt_ctx* ctx, int64_t step);
 int dlckpt_save_flags(dlckpt_ctx* ctx, int64_t step, unsigned flags);
 /* To be called before registered memory is changed where saves are lazy (before the optimizer's step): waits until a
- * lazy save has copied it. Costs one load otherwise. */
+ * lazy save has copied it. Costs one load otherwise. Errors: INVALID (ctx is NULL). Local. */
 int dlckpt_before_mutation(dlckpt_ctx* ctx);
 /* Waits until no save is in flight, at most timeout_s seconds (negative: as long as it takes), and returns the outcome
  * of the last one, as a synchronous save would have. TIMEOUT: it is still in flight (or timed out itself, as the
- * message tells). *durable_step (may be NULL) is set in any case: the newest train step that this run knows to be
- * committed, -1 if none. Local. */
+ * message tells). INVALID: timeout_s is not a number. *durable_step (may be NULL) is set in all other cases: the newest
+ * train step that this run knows to be committed, -1 if none. Local. */
 int dlckpt_wait(dlckpt_ctx* ctx, double timeout_s, int64_t* durable_step);
 
-/* The last finished save as this rank saw it, and totals since dlckpt_open. A save in flight does not count yet. Zero
- * the struct and set struct_size. */
+/* The last finished save as this rank saw it, and totals since dlckpt_open. A save in flight does not count yet. Set
+ * struct_size before the call. Times are in seconds. */
 typedef struct dlckpt_save_stats {
   size_t struct_size;
   int64_t step;           /* -1: none yet */
@@ -269,6 +271,7 @@ typedef struct dlckpt_save_stats {
   uint64_t saves, failed_saves, total_written_bytes;
   double total_blocked_s;
 } dlckpt_save_stats;
+/* Errors: INVALID (out or its struct_size). Local. */
 int dlckpt_stats(dlckpt_ctx* ctx, dlckpt_save_stats* out);
 
 /* Collective. Loads the checkpoint of train step `step`, or with DLCKPT_LATEST the newest that verifies; every block's
@@ -280,14 +283,16 @@ int dlckpt_stats(dlckpt_ctx* ctx, dlckpt_save_stats* out);
  * DLCKPT_OK is returned (it is "" otherwise). Blocks of tensors that nobody registered are not read. *restored_step
  * (may be NULL) is set on success only. Errors: NOT_FOUND (none there), MISMATCH (the checkpoint does not fit what is
  * registered): registered memory is unchanged, unless a newer checkpoint was passed over while it was loaded. CORRUPT
- * (none verifies), IO, TIMEOUT, MEMORY: its content is undefined; load another checkpoint, or start anew. Tensors of
+ * (none verifies), IO, TIMEOUT, MEMORY, and NO_SPACE or DENIED (where a member is put back): its content is undefined;
+ * load another checkpoint, or start anew. INVALID: no such train step can be. Waits for the save in flight. Tensors of
  * the checkpoint that are not registered are left alone. */
 int dlckpt_restore(dlckpt_ctx* ctx, int64_t step, int64_t* restored_step);
 
 /* Collective. Chooses as dlckpt_restore does, but loads the blobs alone (dlckpt_get_blob), for programs that learn from
  * them what to register. The next dlckpt_restore of the train step *found_step (may be NULL) takes the same checkpoint,
  * and does not read the blobs again. A checkpoint that a restore found damaged is passed over by DLCKPT_LATEST from
- * then on: after DLCKPT_E_CORRUPT, peek and restore again. Errors as dlckpt_restore, but registered memory is never
+ * then on: after DLCKPT_E_CORRUPT, peek and restore again. Looks at the checkpoint directory alone: what is newer on
+ * the nodes (options.local_dir) is brought by dlckpt_restore. Errors as dlckpt_restore, but registered memory is never
  * touched. */
 int dlckpt_peek(dlckpt_ctx* ctx, int64_t step, int64_t* found_step);
 
@@ -306,14 +311,16 @@ typedef struct dlckpt_load_stats {
 /* Errors: INVALID. */
 int dlckpt_restore_stats(dlckpt_ctx* ctx, dlckpt_load_stats* out);
 
-/* Train step of the newest committed checkpoint in the directory (manifests verified, data not), or -1. Newest means
+/* Train step of the newest committed checkpoint in the directory (manifests verified, data not), or -1 if there is none
+ * or the directory cannot be read. Waits for the save in flight, if there is one. Local. Newest means
  * committed last, which is not the highest train step after somebody went back to an older one on purpose. */
 int64_t dlckpt_latest(dlckpt_ctx* ctx);
 
 /* What a learner should exit with after DLCKPT_WANT_EXIT: 75 (EX_TEMPFAIL) if the state of that train step is
  * committed, 76 if it was not saved (the last periodic checkpoint counts). */
 int dlckpt_exit_code(const dlckpt_ctx* ctx);
-/* Tells dlrun that training has come to its end, so that a stop asked for now lets the program finish. */
+/* Tells dlrun that training has come to its end, so that a stop asked for now lets the program finish. Does nothing
+ * without dlrun. Local. */
 void dlckpt_finished(dlckpt_ctx* ctx);
 
 /* The sentence of the last call on ctx; "" after success (but see dlckpt_restore). Never NULL. */
@@ -336,11 +343,15 @@ const char* dlckpt_version(void);
 #define DLCKPT_LEASE_EXPIRY_S 60
 typedef struct dlckpt_lease dlckpt_lease;
 /* owner: "job 12" and the like, shown to whoever is refused; job_id may be NULL outside Slurm. On success *out is to be
- * released. Errors: BUSY (dlckpt_open_error() names holder and age), DENIED, NO_SPACE, IO, INVALID. */
+ * released, and for one thread at a time. Errors: BUSY (dlckpt_open_error() names holder and age), NOT_FOUND (dir),
+ * DENIED, NO_SPACE, IO, INVALID, MEMORY; *out is NULL then. */
 int dlckpt_lease_acquire(const char* dir, const char* owner, const char* job_id, dlckpt_lease** out);
+/* For DL_CHECKPOINT_LEASE. Owned by the lease, until its release; "" if it is NULL. */
 const char* dlckpt_lease_token(const dlckpt_lease* lease);
-/* Call at least every DLCKPT_LEASE_EXPIRY_S / 4. DLCKPT_E_BUSY: it was lost to another; stop writing. */
+/* Call at least every DLCKPT_LEASE_EXPIRY_S / 4. Errors: BUSY (it was lost to another; stop writing), DENIED, NO_SPACE,
+ * IO (not renewed, still held as far as known; try again), INVALID (NULL). The sentence: dlckpt_open_error(). */
 int dlckpt_lease_renew(dlckpt_lease* lease);
+/* Gives it up, unless it was lost, and frees it. NULL is allowed. Never fails. */
 void dlckpt_lease_release(dlckpt_lease* lease);
 
 #ifdef __cplusplus

@@ -39,8 +39,9 @@ class Lease {
   ~Lease();  // releases
 
   const std::string& token() const { return record_.token; }
-  // kBusy if it was lost.
+  // kBusy if it was lost; kIo and so on if that is not known, and it was not renewed.
   Status renew();
+  // Removes LEASE if it is still this one. Twice is fine.
   void release();
 
  private:

@@ -39,7 +39,9 @@ class BufferPool {
   static constexpr size_t kFrom = size_t{64} << 10, kBytes = size_t{4} << 20;  // sizes that are kept; all have kBytes
   // Uninitialised.
   std::unique_ptr<unsigned char[]> take();
+  // Keeps it, or frees it where enough are kept.
   void give(std::unique_ptr<unsigned char[]> buffer);
+  // Frees all that are kept.
   void trim();
 
  private:
@@ -68,8 +70,8 @@ class Bytes {
 };
 
 struct Message {
-  int from = 0;
-  uint64_t tag = 0;
+  int from = 0;      // the sender's rank
+  uint64_t tag = 0;  // as send() was given it
   Bytes bytes;
 };
 

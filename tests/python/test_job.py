@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The loop: what is saved when, how a job stops, and what its environment says. NumPy alone."""
+import json
 import os
 import signal
 import threading
@@ -60,6 +61,88 @@ class Loop(support.Case):
                         self.assertEqual(file.read(), "one")
                 job.train_step = step
                 job.save()
+
+    def test_files_named_later_are_put_back_and_those_named_before_are_left_alone(self):
+        names = [os.path.join(self.folder, name) for name in ("first", "second", "third")]
+
+        def write(path, text):
+            with open(path, "w") as file:
+                file.write(text)
+
+        def read(path):
+            with open(path) as file:
+                return file.read()
+
+        with self.job() as job:
+            for path in names[:2]:
+                write(path, "saved")
+            job.files(first=names[0], second=names[1])
+            job.train_step = 1
+            job.save()
+        for path in names[:2]:
+            write(path, "spoilt")
+        with self.job() as job:
+            job.files(first=names[0])
+            self.assertEqual((read(names[0]), read(names[1])), ("saved", "spoilt"))
+            write(names[0], "gone on")
+            job.files(second=names[1])
+            self.assertEqual((read(names[0]), read(names[1])), ("gone on", "saved"))
+            write(names[2], "new")
+            with self.assertRaisesRegex(dlckpt.MismatchError, "third"):
+                job.files(third=names[2])
+            self.assertEqual(read(names[2]), "new")
+            job.train_step = 2
+            job.save()
+        for path in names:
+            write(path, "spoilt")
+        with self.job(strict=False) as job:
+            job.files(first=names[0], second=names[1])
+            self.assertEqual((read(names[0]), read(names[1])), ("gone on", "saved"))
+            job.files(third=names[2])
+            self.saying("third")
+            write(names[2], "at last")
+            job.train_step = 3
+            job.save()
+            write(names[2], "spoilt")
+        with self.job() as job:
+            job.files(third=names[2])
+            self.assertEqual(read(names[2]), "at last")
+
+    def metrics_of(self, step):
+        for name in os.listdir(self.dir):
+            if name.startswith("step-%012d." % step):
+                with open(os.path.join(self.dir, name, "MANIFEST.json")) as file:
+                    return json.load(file).get("metrics", {})
+        self.fail("there is no checkpoint of train step %d" % step)
+
+    def test_the_newest_the_best_by_a_metric_and_every_fourth_are_kept(self):
+        losses = {1: 3, 2: 1.5, 3: 2, 4: 5, 5: 4, 6: 6, 7: None}
+        for words, options in (("", dict(keep=1, best="loss:min:1", keep_every=4)), (",keep=1,best=loss:max:1,keep-every=5", {})):
+            self.dir = os.path.join(self.folder, "of the program" if options else "asked for")
+            with support.environment(DL_CHECKPOINT=self.dir + words if words else None):
+                with self.job(**options) as job:
+                    for step, loss in losses.items():
+                        job.train_step = step
+                        if loss is not None:
+                            job.metric("loss", loss)
+                            job.metric("val/acc", 7)
+                        job.save()
+            self.assertEqual(saved_steps(self.dir), [2, 4, 7] if options else [5, 6, 7])
+            self.assertEqual(self.metrics_of(saved_steps(self.dir)[0]), {"loss": 1.5 if options else 4, "val/acc": 7})
+            self.assertEqual(self.metrics_of(7), {}, "a metric is of the next save alone")
+
+    def test_metrics_that_cannot_be_kept_are_refused(self):
+        with self.job() as job:
+            for name, value in (("", 1), ("two words", 1), ("-x", 1), ("loss", float("nan")), ("loss", float("inf"))):
+                with self.assertRaises(dlckpt.InvalidError):
+                    job.metric(name, value)
+            job.save()
+        self.assertEqual(self.metrics_of(0), {})
+        for best in ("loss", "loss:least:1", "loss:min:0"):
+            with self.assertRaises(dlckpt.InvalidError):
+                self.job(best=best)
+        with self.job(dir=None) as job:
+            job.metric("loss", 1)  # training without saving
 
     def test_each_way_of_saving_ends_with_the_same_checkpoints_and_counts_them(self):
         for mode in ("async", "lazy", "sync"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple, Union
 
 from . import library
 from .context import Context, SaveStats
@@ -132,6 +132,8 @@ class Job:
         self._signals: Optional[StopSignals] = None
         self._mode = mode
         self._unhook: List[Callable[[], None]] = []
+        self._files: Dict[str, Tuple[str, bool]] = {}
+        self._strict = True
         self._failures = 0  # of background saves, told so far
         self._saved_step = -1
         self._in_steps = False
@@ -258,13 +260,30 @@ class Job:
     def files(self, *, per_rank: bool = False, **paths: "Union[str, os.PathLike[str]]") -> None:
         """Files that the program writes itself, each under a name: every save copies them into the checkpoint as they then are,
         with checksums. Those of a checkpoint that was restored are put at their paths at once. Learner 0's, or with per_rank
-        each learner's own. Between a save and its end they may be replaced, but not written to. Collective if a checkpoint
-        was restored."""
-        for name, path in paths.items():
-            if self._context is not None:
+        each learner's own. Between a save and its end they may be replaced, but not written to. May be called again, for others:
+        the former ones are left as they are. Collective if a checkpoint was restored. MismatchError if that checkpoint has no
+        such file, unless attach(strict=False)."""
+        if self._context is None or self._store is None:
+            return
+        # A restore puts back all that are registered, and the program may have gone on with the former ones.
+        for name in self._files:
+            self._context.forget(name)
+        try:
+            for name, path in paths.items():
                 self._context.member(name, os.fspath(path), per_rank=per_rank)
-        if self._store is not None and self.restored and self._saved_step == self.train_step:
-            self._store.restore_members(self.train_step)
+            if self.restored and self._saved_step == self.train_step:
+                self._store.restore_members(self.train_step)
+        except MismatchError as error:
+            if self._strict:
+                for name in paths:
+                    self._context.forget(name)
+                raise
+            self._say("%s; going on without (strict=False)" % error)
+        finally:
+            for name, (path, each) in self._files.items():
+                if name not in paths:
+                    self._context.member(name, path, per_rank=each)
+        self._files.update({name: (os.fspath(path), per_rank) for name, path in paths.items()})
 
     def close(self) -> None:
         """Lets go of the checkpoint directory and puts the signals back, without saving. May be called again."""
@@ -293,6 +312,7 @@ class Job:
     def _start(self, entries: List[Entry], strict: bool) -> None:
         """Takes the objects in, and restores them if there is a checkpoint. Lets go of the directory on an error."""
         self._entries = entries
+        self._strict = strict
         if self._context is None:
             return
         store = Store(self._context, self.world, entries, self.state, strict)

@@ -7,6 +7,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed import checkpoint as dcp
+from torch.distributed._shard.sharded_tensor import Shard as LocalShard, init_from_local_shards
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -36,6 +37,14 @@ WHOLE = {  # name: (the tensor, its placement)
 }
 
 
+def dealt_out(blank):
+    """Rows dealt out one by one, so that a learner holds several parts of one tensor."""
+    rows = range(rank, 7, size)
+    parts = [LocalShard.from_tensor_and_offsets(torch.zeros(1, 3) if blank else whole(7, 3)[row:row + 1].clone(), [row, 0], rank)
+             for row in rows]
+    return init_from_local_shards(parts, 7, 3)
+
+
 def arrange(blank):
     state = {name: distribute_tensor(torch.zeros_like(t) if blank else t, mesh, [placement])
              for name, (t, placement) in WHOLE.items()}
@@ -52,6 +61,7 @@ def arrange(blank):
     model_state, opt_state = get_state_dict(model, opt)
     state.update(model=model_state, opt=opt_state, plain=torch.zeros(3, 2).t() if blank else whole(2, 3), scalar=torch.tensor(
         0.0 if blank else 2.5), nothing=torch.zeros(0, 4), words={"name": "" if blank else "ü", "n": [0] if blank else [1, 2]})
+    state["dealt out"] = dealt_out(blank)
     state["mine/%d" % rank] = "" if blank else "learner %d" % rank
     return state, model, opt
 
@@ -69,6 +79,7 @@ def save():
     writer = dlckpt.dcp.Writer(dir, step=12)
     dcp.save(state, storage_writer=writer)
     assert writer.saved_step == 12
+    del state["dealt out"]  # what PyTorch 2.15 copies for an asynchronous save may not be a ShardedTensor
     before = fingerprint(model, opt)  # not while the other thread uses the process group
     future = dcp.async_save(state, storage_writer=dlckpt.dcp.Writer(async_dir, step=12))
     with torch.no_grad():  # it was copied: what is changed now is not in the checkpoint
@@ -80,6 +91,9 @@ def save():
 
 def load(place):
     state, model, opt = arrange(blank=True)
+    dealt = state["dealt out"].local_shards()
+    if place == async_dir:
+        del state["dealt out"], dealt[:]
     reader = dlckpt.dcp.Reader(place)
     dcp.load(state, storage_reader=reader)
     assert reader.loaded_step == 12
@@ -87,6 +101,8 @@ def load(place):
     for name, (tensor, _) in WHOLE.items():
         got = state[name].full_tensor()
         assert got.dtype == tensor.dtype and torch.equal(got, tensor), (name, got)
+    for part in dealt:
+        assert torch.equal(part.tensor[0], whole(7, 3)[part.metadata.shard_offsets[0]]), part
     assert torch.equal(state["plain"], whole(2, 3)) and state["scalar"].item() == 2.5, state["plain"]
     assert state["words"] == {"name": "ü", "n": [1, 2]}, state["words"]
     assert state["mine/%d" % rank] == "learner %d" % rank

@@ -23,9 +23,10 @@ class Dcp(support.Case):
         import torch
         from torch.distributed import checkpoint as dcp
         import dlckpt.dcp
-        got = {"rows": torch.zeros(7, 3), "columns": torch.zeros(2, 10, dtype=torch.bfloat16), "mine/0": ""}
+        got = {"rows": torch.zeros(7, 3), "dealt out": torch.zeros(7, 3), "columns": torch.zeros(2, 10, dtype=torch.bfloat16), "mine/0": ""}
         dcp.load(got, storage_reader=dlckpt.dcp.Reader(self.dir), no_dist=True)
-        self.assertEqual(got["rows"].tolist(), (torch.arange(21.0) * 0.5 - 3).reshape(7, 3).tolist())
+        for name in "rows", "dealt out":
+            self.assertEqual(got[name].tolist(), (torch.arange(21.0) * 0.5 - 3).reshape(7, 3).tolist())
         self.assertEqual((got["columns"].float().tolist(), got["mine/0"]),
                          ((torch.arange(20.0) * 0.5 - 3).reshape(2, 10).tolist(), "learner 0"))
         with self.assertRaisesRegex(BaseException, "mine/2 was saved by learner 2 alone"):

@@ -294,11 +294,9 @@ def _register(context: Context, entry: dcp_records.TensorEntry, parts: List[Tupl
     if not parts:
         context.tensor(entry.path, entry.dtype, entry.stored_size, 0, offset=zeros, extent=zeros)
     for number, (offsets, tensor) in enumerate(parts):
-        if number:
-            raise InvalidError("%s: one learner holds several parts of it, which dlckpt.dcp cannot save" % entry.path)
         host = arrays.to_host(tensor)
         context.tensor(entry.path, entry.dtype, entry.stored_size, host.pointer, offset=offsets or zeros,
-                       extent=tuple(tensor.shape) or (1,), owner=host.owner)
+                       extent=tuple(tensor.shape) or (1,), owner=host.owner, flags=library.ANOTHER_PART if number else 0)
 
 
 def _offsets(item: WriteItem) -> Tuple[int, ...]:

@@ -274,6 +274,10 @@ Status bench(const Options& options) {
 }
 
 int run(const Options& options) {
+  if (auto there = check_directory(options.dir); !there) {
+    complain(there.error().text);
+    return kNothing;
+  }
   const auto done = bench(options);
   if (done) return kOk;
   complain(done.error().text);

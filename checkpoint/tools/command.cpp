@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
 
 #include "checkpoint/store/directory.h"
+#include "checkpoint/store/file.h"
 #include "launcher/common/parse.h"
 
 namespace dl::ckpt::tool {
@@ -32,7 +34,18 @@ Target resolve_target(const std::string& path) {
   return Target{slash == 0 ? "/" : clean.substr(0, slash), name};
 }
 
+Status check_directory(const std::string& dir) {
+  Io::Info info;
+  const int rc = posix_io().stat(dir, &info);
+  if (rc == -ENOENT) return Error{Errc::kNotFound, "there is no directory " + dir};
+  if (rc == -ENOTDIR || (rc == 0 && !info.directory))
+    return Error{Errc::kNotFound, dir + " is no directory; wanted: a checkpoint directory, or a checkpoint in one"};
+  if (rc < 0) return io_error("look at", dir, rc);
+  return {};
+}
+
 Result<std::vector<CheckpointName>> select_checkpoints(const Target& target, const std::optional<int64_t>& step) {
+  DL_TRY(check_directory(target.dir));
   DL_TRY_ASSIGN(const std::vector<CheckpointName> all, scan_checkpoints(posix_io(), target.dir));
   std::vector<CheckpointName> names;
   for (const CheckpointName& name : all) {
@@ -73,6 +86,15 @@ Result<Manifest> inspect(const std::string& dir, const CheckpointName& name) {
   for (size_t i = 0; i < manifest.files.size(); ++i) {
     auto file = DataFile::open(posix_io(), checkpoint, manifest, i);
     if (!file) return std::move(file).error();
+  }
+  for (const MemberRecord& member : manifest.members) {
+    const std::string path = checkpoint_path(dir, name) + "/" + member.file;
+    Io::Info info;
+    const int rc = posix_io().stat(path, &info);
+    if (rc < 0) return io_error("look at", path, rc);
+    if (!info.regular || info.size != member.size)
+      return Error{Errc::kCorrupt, path + ": it has " + std::to_string(info.size) + " bytes, the manifest says " +
+                                       std::to_string(member.size)};
   }
   return manifest;
 }

@@ -34,6 +34,8 @@ struct Target {
 };
 Target resolve_target(const std::string& path);
 
+// kNotFound, with a sentence for whoever mistyped, if it is not there or no directory.
+Status check_directory(const std::string& dir);
 // The committed checkpoints a target stands for, newest first; with a train step only those of it. kNotFound if none.
 Result<std::vector<CheckpointName>> select_checkpoints(const Target& target, const std::optional<int64_t>& step);
 

@@ -8,6 +8,7 @@
 #include "checkpoint/convert/compare.h"
 #include "checkpoint/convert/parallel.h"
 #include "checkpoint/convert/tensor_stream.h"
+#include "checkpoint/levels/verified_copy.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/tools/command.h"
 #include "checkpoint/tools/selection.h"
@@ -40,7 +41,7 @@ constexpr const char* kStateNames[] = {"equal", "differs", "only in A", "only in
 
 struct Row {
   std::string path;
-  bool blob = false;
+  const char* kind = "tensor";  // or "blob", or "file": one of the program's own
   State state = State::kEqual;
   const TensorRecord *a = nullptr, *b = nullptr;  // of a tensor
   Difference difference;                          // where both have the same dtype and shape
@@ -108,7 +109,7 @@ Status compare_blobs(const Side& a, const Side& b, const Selection& selection, s
   const auto add = [&](const BlobRecord& blob, State state) {
     Row row;
     row.path = blob_title(blob);
-    row.blob = true;
+    row.kind = "blob";
     row.state = state;
     rows->push_back(std::move(row));
   };
@@ -128,13 +129,48 @@ Status compare_blobs(const Side& a, const Side& b, const Selection& selection, s
   return {};
 }
 
+// Files of the program's own. Both are read and verified; equal checksums are then equal bytes, as all files are cut
+// into blocks alike.
+Status compare_members(const Side& a, const Side& b, const Selection& selection, std::vector<Row>* rows) {
+  const auto find = [](const Manifest& manifest, const MemberRecord& wanted) -> const MemberRecord* {
+    for (const MemberRecord& member : manifest.members)
+      if (member.name == wanted.name && member.rank == wanted.rank) return &member;
+    return nullptr;
+  };
+  const auto add = [&](const MemberRecord& member, State state) {
+    Row row;
+    row.path = member.rank < 0 ? member.name : fmt::format("{} (rank {})", member.name, member.rank);
+    row.kind = "file";
+    row.state = state;
+    rows->push_back(std::move(row));
+  };
+  const auto verify = [](const Side& side, const MemberRecord& member) {
+    return verify_stored_file(posix_io(), side.checkpoint, side.manifest,
+                              StoredFile{member.file, member.size, &member.blocks, SIZE_MAX, 0});
+  };
+  for (const MemberRecord& member : a.manifest.members) {
+    if (!selection.matches(member.name)) continue;
+    const MemberRecord* other = find(b.manifest, member);
+    if (!other) {
+      add(member, State::kOnlyA);
+      continue;
+    }
+    DL_TRY(verify(a, member));
+    DL_TRY(verify(b, *other));
+    add(member, member.size == other->size && member.root == other->root ? State::kEqual : State::kDiffers);
+  }
+  for (const MemberRecord& member : b.manifest.members)
+    if (selection.matches(member.name) && !find(a.manifest, member)) add(member, State::kOnlyB);
+  return {};
+}
+
 // Reads what has to be read of both, in pieces, and fills the rows' differences.
 Status compare_tensors(const Side& a, const Side& b, std::vector<Row>* rows) {
   std::vector<Chunk> chunks;
   uint64_t total = 0, done = 0;
   for (size_t r = 0; r < rows->size(); ++r) {
     const Row& row = (*rows)[r];
-    if (row.blob || row.state != State::kEqual) continue;
+    if (!row.a || row.state != State::kEqual) continue;
     const uint64_t bytes = row.a->bytes();
     const uint64_t step = kChunkBytes / row.a->dtype->size * row.a->dtype->size;
     for (uint64_t at = 0; at < bytes; at += step) chunks.push_back(Chunk{r, at, std::min(step, bytes - at)});
@@ -190,8 +226,7 @@ Json number(double value) {
 }
 
 Json to_json(const Row& row) {
-  Json json{
-      {"path", row.path}, {"kind", row.blob ? "blob" : "tensor"}, {"state", kStateNames[static_cast<int>(row.state)]}};
+  Json json{{"path", row.path}, {"kind", row.kind}, {"state", kStateNames[static_cast<int>(row.state)]}};
   if (row.a) json["a"] = {{"dtype", row.a->dtype->name}, {"shape", row.a->shape}};
   if (row.b) json["b"] = {{"dtype", row.b->dtype->name}, {"shape", row.b->shape}};
   if (!row.a || !row.b || (row.state != State::kEqual && row.state != State::kDiffers)) return json;
@@ -213,7 +248,7 @@ std::string details(const Row& row) {
     case State::kOnlyA:
     case State::kOnlyB: {
       const TensorRecord* tensor = row.a ? row.a : row.b;
-      return tensor ? fmt::format("{} {}", tensor->dtype->name, describe(tensor->shape)) : "blob";
+      return tensor ? fmt::format("{} {}", tensor->dtype->name, describe(tensor->shape)) : row.kind;
     }
     case State::kDtype:
       return fmt::format("{} -> {}", row.a->dtype->name, row.b->dtype->name);
@@ -222,7 +257,7 @@ std::string details(const Row& row) {
     default:
       break;
   }
-  if (row.blob) return "blob";
+  if (!row.a) return row.kind;
   const Difference& d = row.difference;
   std::string text;
   if (d.bits_differ > 0)
@@ -265,6 +300,7 @@ int run(const Options& options) {
     if (!same) row.state = State::kDiffers;
   }
   done = compare_blobs(*a, *b, options.selection, &rows);
+  if (done) done = compare_members(*a, *b, options.selection, &rows);
   if (!done) return fail(done.error());
   if (rows.empty()) return fail(Error{Errc::kNotFound, options.selection.nothing_matches()});
   const auto equal = static_cast<size_t>(

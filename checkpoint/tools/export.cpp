@@ -220,15 +220,20 @@ int run(const Options& options) {
                     {"files", job.files},
                     {"tensors", job.tensors.size()},
                     {"bytes", bytes_of(job.tensors)},
-                    {"blobs_left_out", job.manifest.blobs.size()}});
+                    {"blobs_left_out", job.manifest.blobs.size()},
+                    {"files_left_out", job.manifest.members.size()}});
     return kOk;
   }
   print_line(fmt::format("{}: {} tensor{}, {} of train step {}", job.files.back(), job.tensors.size(),
                          job.tensors.size() == 1 ? "" : "s", format_bytes(bytes_of(job.tensors)),
                          job.manifest.name.step));
-  if (!job.manifest.blobs.empty())
-    print_line(fmt::format("left out: {} blob{}, which only a checkpoint holds", job.manifest.blobs.size(),
-                           job.manifest.blobs.size() == 1 ? "" : "s"));
+  const size_t blobs = job.manifest.blobs.size(), files = job.manifest.members.size();
+  std::string left_out;
+  if (blobs > 0) left_out = fmt::format("{} blob{}", blobs, blobs == 1 ? "" : "s");
+  if (files > 0)
+    left_out +=
+        fmt::format("{}{} file{} of the program", left_out.empty() ? "" : " and ", files, files == 1 ? "" : "s");
+  if (!left_out.empty()) print_line(fmt::format("left out: {}, which only a checkpoint holds", left_out));
   return kOk;
 }
 

@@ -126,6 +126,10 @@ int run(const Options& options) {
     complain(error.text);
     return error.code == Errc::kInvalid ? kUsage : kNothing;
   };
+  if (const Target target = resolve_target(options.dir); target.only)
+    return fail(
+        Error{Errc::kInvalid, options.dir + " is one checkpoint; gc wants the checkpoint directory, " + target.dir});
+  if (auto there = check_directory(options.dir); !there) return fail(there.error());
   std::optional<Lease> lease;
   if (!options.dry_run) {
     auto taken = Lease::acquire(posix_io(), options.dir, "dlckpt gc", "", DLCKPT_LEASE_EXPIRY_S);

@@ -59,6 +59,10 @@ void print_table(const std::vector<Row>& rows) {
 
 int run(const std::string& path, bool json) {
   const Target target = resolve_target(path);
+  if (auto there = check_directory(target.dir); !there) {
+    complain(there.error().text);
+    return kNothing;
+  }
   auto names = scan_checkpoints(posix_io(), target.dir);
   auto attempts = unfinished(target.dir);
   if (!names || !attempts) {

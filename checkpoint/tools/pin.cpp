@@ -21,6 +21,7 @@ int run(const Options& options, bool pinned) {
   }
   const CheckpointName& name = names->front();
   const std::string title = format_checkpoint_name(name);
+  const bool was_pinned = is_pinned(posix_io(), target.dir, name);
   const auto done = pinned ? pin(posix_io(), target.dir, name, options.note) : unpin(posix_io(), target.dir, name);
   if (!done) {
     complain(done.error().text);
@@ -35,7 +36,7 @@ int run(const Options& options, bool pinned) {
   if (options.json) {
     print_json(Json{{"dir", target.dir}, {"name", title}, {"step", name.step}, {"pinned", pinned}});
   } else {
-    print_line(title + (pinned ? ": pinned" : ": not pinned any more"));
+    print_line(title + (pinned ? ": pinned" : was_pinned ? ": not pinned any more" : ": it was not pinned"));
   }
   return kOk;
 }

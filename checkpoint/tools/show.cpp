@@ -88,6 +88,10 @@ void print_extras(const Manifest& manifest, bool pinned) {
                            format_bytes(bytes), count, count == 1 ? "" : "s", oldest->step));
 }
 
+std::string own_files(size_t count) {
+  return count == 0 ? std::string() : fmt::format(", {} file{} of the program", count, count == 1 ? "" : "s");
+}
+
 void print_tensors(const Manifest& manifest) {
   print_line("");
   for (const TensorRecord& tensor : manifest.tensors)
@@ -121,12 +125,13 @@ int run(const Options& options) {
     print_json(to_json(*manifest, options));
     return kOk;
   }
+  const size_t stored = manifest->files.size() + manifest->members.size();
   print_line(
-      fmt::format("{}\n  train step {}, saved {} by {} rank{}, {} in {} file{}, {} tensors, {} blobs\n  {}, run {}",
+      fmt::format("{}\n  train step {}, saved {} by {} rank{}, {} in {} file{}, {} tensors, {} blobs{}\n  {}, run {}",
                   checkpoint_path(target.dir, manifest->name), manifest->name.step, format_time(manifest->created_ms),
                   manifest->world_size, manifest->world_size == 1 ? "" : "s", format_bytes(manifest->total_bytes()),
-                  manifest->files.size(), manifest->files.size() == 1 ? "" : "s", manifest->tensors.size(),
-                  manifest->blobs.size(), printable(manifest->writer), printable(manifest->run_id)));
+                  stored, stored == 1 ? "" : "s", manifest->tensors.size(), manifest->blobs.size(),
+                  own_files(manifest->members.size()), printable(manifest->writer), printable(manifest->run_id)));
   print_extras(*manifest, is_pinned(posix_io(), target.dir, manifest->name));
   print_line("");
   for (const std::string& line : draw(size_tree(*manifest, options.depth), terminal_width(), terminal_has_unicode()))

@@ -129,3 +129,103 @@ setup() {
   run sh -c '"$1" ls "$2" >/dev/full' sh "$dlckpt" "$dir"
   [ "$status" -eq 3 ]
 }
+
+@test "dlckpt says in plain words that a directory is not there, or is none" {
+  cd "$BATS_TEST_TMPDIR"
+  echo x >file
+  for command in ls show verify pin unpin 'gc --keep 1' bench 'export --h5 x.h5'; do
+    # shellcheck disable=SC2086
+    run "$dlckpt" $command nowhere
+    [ "$status" -eq 3 ]
+    [[ $output == *"there is no directory nowhere"* ]] || { echo "$command: $output"; false; }
+    # shellcheck disable=SC2086
+    run "$dlckpt" $command file
+    [ "$status" -eq 3 ]
+    [[ $output == *"file is no directory; wanted: a checkpoint directory"* ]] || { echo "$command: $output"; false; }
+  done
+  run "$dlckpt" diff nowhere "$dir"
+  [ "$status" -eq 2 ]
+  [[ $output == *"there is no directory nowhere"* ]]
+  [ "$(ls)" = "$(printf 'ckpt\nfile')" ]
+}
+
+@test "dlckpt gc wants the directory, and leaves a checkpoint alone that is named instead" {
+  before=$(find "$dir" | sort)
+  run "$dlckpt" gc --keep 1 "$dir/$name"
+  [ "$status" -eq 2 ]
+  [[ $output == *"is one checkpoint; gc wants the checkpoint directory, $dir"* ]]
+  [ "$(find "$dir" | sort)" = "$before" ]
+}
+
+@test "dlckpt unpin says whether it was pinned" {
+  run "$dlckpt" unpin "$dir"
+  [ "$status" -eq 0 ]
+  [[ $output == *"it was not pinned"* ]]
+  "$dlckpt" pin "$dir"
+  run "$dlckpt" unpin "$dir"
+  [[ $output == *"not pinned any more"* ]]
+}
+
+@test "dlckpt passes over what another program keeps in a directory" {
+  mkdir "$BATS_TEST_TMPDIR/other"
+  touch "$BATS_TEST_TMPDIR/other/epoch-1.pt"
+  mkdir "$BATS_TEST_TMPDIR/other/step-5"
+  run "$dlckpt" verify "$BATS_TEST_TMPDIR/other"
+  [ "$status" -eq 3 ]
+  [[ $output == *"no committed checkpoint in"* ]]
+  run "$dlckpt" gc --keep 1 "$BATS_TEST_TMPDIR/other"
+  [ "$status" -eq 0 ]
+  [ -e "$BATS_TEST_TMPDIR/other/epoch-1.pt" ]
+  [ -d "$BATS_TEST_TMPDIR/other/step-5" ]
+}
+
+# Three saves in the directory c; the file of the program differs in the last.
+save_with_files() {
+  [ -e "$top_builddir/checkpoint/.libs/libdlckpt.so.1" ] || skip "libdlckpt is not built"
+  PYTHONPATH=$top_srcdir/checkpoint/python DLCKPT_LIBRARY=$top_builddir/checkpoint/.libs/libdlckpt.so.1 PYTHONDONTWRITEBYTECODE=1 \
+    python3 - "$BATS_TEST_TMPDIR" <<'END' || skip "python3 cannot load the library"
+import ctypes, sys
+import dlckpt
+folder = sys.argv[1]
+memory = (ctypes.c_float * 6)(*range(6))
+for step, text in ((1, "same"), (2, "same"), (3, "else")):
+    with open(folder + "/own.txt", "w") as file:
+        file.write(text)
+    with dlckpt.Context(folder + "/c", rank=0, world_size=1, keep=9) as context:
+        context.tensor("w", "float32", (2, 3), ctypes.addressof(memory), owner=memory)
+        context.blob("cursor", b"1")
+        context.member("own", folder + "/own.txt")
+        context.save(step)
+END
+}
+
+@test "files of the program count in show, diff, export and ls" {
+  save_with_files
+  cd "$BATS_TEST_TMPDIR"
+  run "$dlckpt" show c
+  [ "$status" -eq 0 ]
+  [[ $output == *"in 2 files, 1 tensors, 1 blobs, 1 file of the program"* ]]
+  run "$dlckpt" diff --step-a 1 --step-b 2 c c
+  [ "$status" -eq 0 ]
+  [[ $output == *"3 of 3 equal"* ]]
+  run "$dlckpt" diff --step-a 2 --step-b 3 c c
+  [ "$status" -eq 1 ]
+  [[ $output == *"differs"*own*file*"2 of 3 equal"* ]]
+  "$dlckpt" diff --json --step-a 2 --step-b 3 c c >out || true
+  jq -e '.rows | map(select(.kind == "file"))[0] | .path == "own" and .state == "differs"' out
+  run "$dlckpt" diff --select w --step-a 2 --step-b 3 c c
+  [ "$status" -eq 0 ]
+  run "$dlckpt" export c --h5 x.h5
+  [ "$status" -eq 0 ]
+  [[ $output == *"left out: 1 blob and 1 file of the program"* ]]
+  # Damage of the same length is found where the bytes are read, another length at once.
+  file=$(echo c/step-000000000002.*/m00000.0000)
+  printf 'SAME' >"$file"
+  run "$dlckpt" diff --step-a 1 --step-b 2 c c
+  [ "$status" -eq 2 ]
+  [[ $output == *m00000.0000* ]]
+  printf 'longer' >"$file"
+  run "$dlckpt" ls c
+  [ "$status" -eq 1 ]
+  [[ $output == *"it has 6 bytes, the manifest says 4"* ]]
+}

@@ -161,6 +161,24 @@ int dlckpt_tensor_strided(dlckpt_ctx* ctx, const char* path, dlckpt_dtype dtype,
   });
 }
 
+int dlckpt_where(const void* data) {
+  return dl::guard(
+      -1, [](const char*) {},
+      [&] {
+        const auto place = dl::ckpt::place_of(data);
+        if (!place) return -1;
+        switch (place->kind) {
+          case dl::ckpt::MemoryPlace::Kind::kHost:
+            break;
+          case dl::ckpt::MemoryPlace::Kind::kManaged:
+            return static_cast<int>(DLCKPT_MANAGED);
+          case dl::ckpt::MemoryPlace::Kind::kDevice:
+            return static_cast<int>(DLCKPT_ON_DEVICE);
+        }
+        return static_cast<int>(DLCKPT_ON_HOST);
+      });
+}
+
 int dlckpt_blob(dlckpt_ctx* ctx, const char* path, const void* data, size_t size, int per_rank) {
   return run(ctx, [&](dl::ckpt::Context& c) { return c.registry().add_blob(path, data, size, per_rank != 0); });
 }

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <new>
 
+#include "checkpoint/device/strided_copy.h"
 #include "checkpoint/store/quiet_thread.h"
 #include "checkpoint/store/verify.h"
 
@@ -17,6 +18,19 @@ constexpr uint64_t kAbort = UINT64_MAX;  // the tag of a message that says: expe
 struct Target {
   StridedMap map;
   unsigned char* memory;
+  MemoryPlace place;
+
+  // Bytes that lie in `stored` or follow one another from *packed on. On devices they are after copies->wait().
+  Status fill(uint64_t from, uint64_t to, const unsigned char* stored, DeviceCopies* copies) const {
+    if (!place.on_host()) return scatter_to_device(map, from, to, stored, place, memory, copies);
+    map.scatter(from, to, stored, memory);
+    return {};
+  }
+  Status fill_packed(uint64_t from, uint64_t to, const unsigned char** packed, DeviceCopies* copies) const {
+    if (!place.on_host()) return unpack_to_device(map, from, to, packed, place, memory, copies);
+    *packed = map.unpack(from, to, *packed, memory);
+    return {};
+  }
 };
 
 class Loader {
@@ -38,7 +52,11 @@ class Loader {
     }
     for (size_t f = 0; f < plan_.file_checkers.size(); ++f)
       if (plan_.file_checkers[f] == job_.rank) checks_.push_back(f);
-    work();
+    if (auto ready = await_devices()) {
+      work();
+    } else {
+      fail(LoadEnd::kFailed, std::move(ready).error());
+    }
     if (outcome_.end != LoadEnd::kDone) abort_others();
     if (job_.exchange) job_.exchange->close_channel(job_.channel);
     return std::move(outcome_);
@@ -53,7 +71,7 @@ class Loader {
         if (region.blob) {
           std::string& bytes = (*job_.blobs)[region.blob->path];
           bytes.resize(region.blob->size);
-          targets_[r].push_back(Target{taker.map, reinterpret_cast<unsigned char*>(bytes.data())});
+          targets_[r].push_back(Target{taker.map, reinterpret_cast<unsigned char*>(bytes.data()), MemoryPlace()});
           continue;
         }
         const RegisteredTensor& tensor = job_.registry->tensors().at(region.tensor->path);
@@ -61,9 +79,19 @@ class Loader {
         const auto common = intersect(region.shard->box, part.box);
         if (common)
           targets_[r].push_back(
-              Target{StridedMap(region.shard->box, part.box, *common, part.strides, tensor.dtype->size), part.data});
+              Target{StridedMap(region.shard->box, part.box, *common, part.strides, tensor.dtype->size), part.data,
+                     part.place});
       }
     }
+  }
+
+  // What the program has queued may still use the memory that is filled now.
+  Status await_devices() {
+    std::vector<MemoryPlace> places;
+    for (const std::vector<Target>& targets : targets_)
+      for (const Target& target : targets)
+        if (!target.place.on_host()) places.push_back(target.place);
+    return wait_for_queued_work(places);
   }
 
   void work() {
@@ -85,6 +113,7 @@ class Loader {
   void read_all() {
     AlignedBuffer buffer;
     std::vector<unsigned char> packed;
+    DeviceCopies copies;  // after the buffer, which they read
     try {
       for (;;) {
         const size_t task = next_++;
@@ -92,7 +121,7 @@ class Loader {
         if (task < checks_.size()) {
           auto checked = DataFile::open(*job_.io, job_.checkpoint, *job_.manifest, checks_[task]);
           if (!checked) return fail(LoadEnd::kBad, std::move(checked).error());
-        } else if (!read_granule(mine_[task - checks_.size()], &buffer, &packed)) {
+        } else if (!read_granule(mine_[task - checks_.size()], &buffer, &packed, &copies)) {
           return;
         }
       }
@@ -110,7 +139,7 @@ class Loader {
     return files_[index].get();
   }
 
-  bool read_granule(size_t number, AlignedBuffer* buffer, std::vector<unsigned char>* packed) {
+  bool read_granule(size_t number, AlignedBuffer* buffer, std::vector<unsigned char>* packed, DeviceCopies* copies) {
     const Granule& granule = plan_.granules[number];
     auto bytes = read_verified(granule, buffer);
     if (!bytes) {
@@ -120,9 +149,11 @@ class Loader {
     job_.counts->read += granule.bytes;
     for (const size_t r : granule.regions) {
       const Range part = range(granule, plan_.regions[r]);
-      for (const Target& target : targets_[r]) target.map.scatter(part.from, part.to, *bytes + part.at, target.memory);
+      for (const Target& target : targets_[r])
+        if (!took(target.fill(part.from, part.to, *bytes + part.at, copies))) return false;
     }
-    return send_all(number, *bytes, packed);
+    const bool sent = send_all(number, *bytes, packed);
+    return took(copies->wait()) && sent;  // the buffer is used again next
   }
 
   Result<const unsigned char*> read_verified(const Granule& granule, AlignedBuffer* buffer) {
@@ -184,7 +215,15 @@ class Loader {
     return true;
   }
 
+  // Whether that went well; else all ends here.
+  bool took(Status status) {
+    if (status) return true;
+    fail(LoadEnd::kFailed, std::move(status).error());
+    return false;
+  }
+
   void receive_all() {
+    DeviceCopies copies;
     uint64_t left = messages_;
     std::vector<bool> awaited(awaited_.size());
     while (left > 0 && !stop_) {
@@ -194,13 +233,14 @@ class Loader {
       if (!message) return fail(LoadEnd::kPeers, std::move(message).error());
       if (message->tag == kAbort)
         return fail(LoadEnd::kPeers, Error{Errc::kIo, "rank " + std::to_string(message->from) + " gave up"});
-      if (!take_in(*message)) return;
+      const bool good = take_in(*message, &copies);
+      if (!took(copies.wait()) || !good) return;
       --awaited_[static_cast<size_t>(message->from)];
       --left;
     }
   }
 
-  bool take_in(const Message& message) {
+  bool take_in(const Message& message, DeviceCopies* copies) {
     const bool expected = message.tag < plan_.granules.size() && plan_.granules[message.tag].reader == message.from &&
                           awaited_[static_cast<size_t>(message.from)] > 0 &&
                           taken_by(job_.rank, plan_.granules[message.tag], nullptr, nullptr) == message.bytes.size();
@@ -212,7 +252,8 @@ class Loader {
     const unsigned char* next = message.bytes.data();
     for (const size_t r : granule.regions) {
       const Range part = range(granule, plan_.regions[r]);
-      for (const Target& target : targets_[r]) next = target.map.unpack(part.from, part.to, next, target.memory);
+      for (const Target& target : targets_[r])
+        if (!took(target.fill_packed(part.from, part.to, &next, copies))) return false;
     }
     job_.counts->received += message.bytes.size();
     return true;

@@ -70,6 +70,9 @@ Status Registry::add_tensor(const char* path_text, int dtype, int ndim, const in
   const uint64_t bytes = tensor.bytes(part);
   if (!data && bytes > 0) return invalid(path, "its data is NULL");
   part.data = bytes > 0 ? static_cast<unsigned char*>(data) : nullptr;
+  auto place = place_of(part.data);
+  if (!place) return std::move(place).error().with_context("tensor '" + printable(path) + "'");
+  part.place = *place;
   part.strides = dense_strides(part.box.extent, tensor.dtype->size);
   if (stride_bytes && bytes > 0) {
     DL_TRY(check_strides(path, part.box.extent, stride_bytes));
@@ -110,6 +113,12 @@ Status Registry::add_blob(const char* path_text, const void* data, size_t size, 
   if (size > kMaxBlobBytes)
     return Error{Errc::kInvalid, "blob '" + printable(path) + "': " + std::to_string(size) + " bytes; at most 1 GiB"};
   if (!data && size > 0) return Error{Errc::kInvalid, "blob '" + printable(path) + "': its data is NULL"};
+  if (size > 0) {
+    DL_TRY_ASSIGN(const MemoryPlace place, place_of(data));
+    if (!place.on_host())
+      return Error{Errc::kInvalid, "blob '" + printable(path) + "': its data is in memory of GPU " +
+                                       std::to_string(place.device) + "; allowed: host memory"};
+  }
   RegisteredBlob blob;
   if (size > 0) blob.bytes.assign(static_cast<const char*>(data), size);
   blob.per_rank = per_rank;

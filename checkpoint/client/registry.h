@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/device/device_memory.h"
 #include "checkpoint/format/box.h"
 #include "checkpoint/format/dtype.h"
 #include "checkpoint/format/hash.h"
@@ -20,6 +21,7 @@ struct RegisteredPart {
   Dims strides;                   // bytes between elements of each dimension
   bool dense = true;              // elements lie together in C order
   unsigned char* data = nullptr;  // borrowed; the box's first element; nullptr if the box is empty
+  MemoryPlace place;              // of data
 };
 
 struct RegisteredTensor {
@@ -47,7 +49,8 @@ struct RegisteredMember {
 
 class Registry {
  public:
-  // kInvalid; see dlckpt_tensor_strided and dlckpt_blob. stride_bytes nullptr: C order without gaps.
+  // kInvalid; see dlckpt_tensor_strided and dlckpt_blob. stride_bytes nullptr: C order without gaps. Tensors also give
+  // what place_of() does.
   Status add_tensor(const char* path, int dtype, int ndim, const int64_t* shape, const int64_t* offset,
                     const int64_t* extent, void* data, unsigned flags, const int64_t* stride_bytes = nullptr);
   Status add_blob(const char* path, const void* data, size_t size, bool per_rank);

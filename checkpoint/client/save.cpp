@@ -114,9 +114,13 @@ Status Context::prepare(SaveInFlight* save) {
 void Context::warm_up() {
   constexpr uint64_t kWorthIt = uint64_t{64} << 20;
   uint64_t bytes = 0;
-  for (const auto& [path, tensor] : registry_.tensors())
+  MemoryPlace place;
+  for (const auto& [path, tensor] : registry_.tensors()) {
     bytes += tensor.bytes() / static_cast<uint64_t>(tensor.replicated ? settings_.world_size : 1);
-  if (bytes >= kWorthIt && settings_.mode != Settings::kSync) engine_.warm(bytes);
+    for (const RegisteredPart& part : tensor.parts)
+      if (!part.place.on_host()) place = part.place;
+  }
+  if (bytes >= kWorthIt && settings_.mode != Settings::kSync) engine_.warm(bytes, place);
 }
 
 Status Context::finish_save_in_flight() {

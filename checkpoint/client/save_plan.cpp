@@ -87,6 +87,7 @@ class WorkListBuilder {
     item.frozen = tensor.frozen;
     if (part.data && volume(box.extent).value_or(0) > 0) {
       item.data = part.data + offset_within(part.box, box, part.strides);
+      item.place = part.place;
       if (!is_dense(box.extent, part.strides, tensor.dtype->size)) item.strides = part.strides;
     }
     work_.items.push_back(std::move(item));

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "checkpoint/client/strided.h"
+#include "checkpoint/device/strided_copy.h"
 
 namespace dl::ckpt {
 namespace {
@@ -55,12 +56,26 @@ void copy_past_caches(void* to, const void* from, size_t size) noexcept {
   std::memcpy(to, from, size);
 }
 
-void copy_item(const WriteItem& item, uint64_t begin, size_t size, void* to) {
+Status copy_item(const WriteItem& item, uint64_t begin, size_t size, void* to, DeviceCopies* copies) {
   const auto* data = static_cast<const unsigned char*>(item.data);
-  if (item.strides.empty()) return copy_past_caches(to, data + begin, size);
+  auto* out = static_cast<unsigned char*>(to);
+  if (item.strides.empty()) {
+    if (!item.place.on_host()) return copies->to_host(item.place, data + begin, out, {size, 1, 0, 0});
+    copy_past_caches(out, data + begin, size);
+    return {};
+  }
   const Box& box = item.item.box;
-  StridedMap(box, box, box, item.strides, item.item.dtype->size)
-      .gather(begin, begin + size, data, static_cast<unsigned char*>(to));
+  const StridedMap map(box, box, box, item.strides, item.item.dtype->size);
+  if (!item.place.on_host()) return gather_from_device(map, begin, begin + size, item.place, data, out, copies);
+  map.gather(begin, begin + size, data, out);
+  return {};
+}
+
+Status await_devices(const std::vector<WriteItem>& items) {
+  std::vector<MemoryPlace> places;
+  for (const WriteItem& item : items)
+    if (!item.place.on_host()) places.push_back(item.place);
+  return wait_for_queued_work(places);
 }
 
 }  // namespace dl::ckpt

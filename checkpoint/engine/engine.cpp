@@ -132,6 +132,9 @@ std::vector<Home> Engine::find_homes(const std::vector<WriteItem>& items, std::v
 }
 
 Result<std::unique_ptr<SaveJob>> Engine::prepare(std::vector<WriteItem> items) {
+  const auto on_device =
+      std::find_if(items.begin(), items.end(), [](const auto& item) { return !item.place.on_host(); });
+  const MemoryPlace place = on_device == items.end() ? MemoryPlace() : on_device->place;
   std::vector<size_t> unchanged;
   const std::vector<Home> homes = find_homes(items, &unchanged);
   std::vector<WriteItem> changing, settled;
@@ -160,6 +163,7 @@ Result<std::unique_ptr<SaveJob>> Engine::prepare(std::vector<WriteItem> items) {
     images.emplace_back(std::move(main), std::move(changing), 0, staging_->buffer_bytes());
     images.emplace_back(std::move(other), std::move(settled), kKeptPart, staging_->buffer_bytes());
   }
+  if (!place.on_host()) staging_->pin(place);
   std::vector<size_t> next(images.size(), 0);
   for (size_t i = 0; i < places.size(); ++i)
     if (homes[i] != Home::kKept) places[i].at = images[places[i].file].places()[next[places[i].file]++];
@@ -207,9 +211,13 @@ void Engine::restored(const Manifest& manifest, const std::string& directory) {
   if (!found.items.empty()) keep(std::move(found), directory);
 }
 
-void Engine::warm(uint64_t bytes) {
+void Engine::warm(uint64_t bytes, const MemoryPlace& place) {
   if (prefaulter_.busy() || !make_staging({bytes})) return;
-  ignore(prefaulter_.run([this] { staging_->prefault(); }), "only the first save is slower");
+  ignore(prefaulter_.run([this, place] {
+    if (!place.on_host()) staging_->pin(place);
+    staging_->prefault();
+  }),
+         "only the first save is slower");
 }
 
 }  // namespace dl::ckpt

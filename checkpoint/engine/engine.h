@@ -38,8 +38,9 @@ class Engine {
   void committed(const SaveJob& job, const CheckpointName& name, const std::string& directory);
   // This checkpoint, in this directory, was restored: its files may serve the next save.
   void restored(const Manifest& manifest, const std::string& directory);
-  // Gets staging memory for a state of about so many bytes and has it made present in the background.
-  void warm(uint64_t bytes);
+  // Gets staging memory for a state of about so many bytes and has it made present in the background; pinned, where
+  // part of the state is at such a place.
+  void warm(uint64_t bytes, const MemoryPlace& place = {});
 
   // Made when first asked for.
   CopyPool& pool();

@@ -46,13 +46,17 @@ size_t FileImage::first_placed_behind(uint64_t at) const {
   return static_cast<size_t>(found - placed_.begin());
 }
 
-void FileImage::copy_items(uint64_t segment, unsigned char* buffer) const {
+Status FileImage::copy_items(uint64_t segment, unsigned char* buffer, DeviceCopies* copies) const {
   const uint64_t begin = segment_at(segment), end = begin + segment_size(segment);
-  for (size_t i = first_placed_behind(begin); i < placed_.size() && placed_[i].at < end; ++i) {
+  Status status;
+  for (size_t i = first_placed_behind(begin); status && i < placed_.size() && placed_[i].at < end; ++i) {
     const Placed& placed = placed_[i];
     const uint64_t from = std::max(begin, placed.at), to = std::min(end, placed.end());
-    copy_item(items_[placed.item], from - placed.at, to - from, buffer + (from - begin));
+    status = copy_item(items_[placed.item], from - placed.at, to - from, buffer + (from - begin), copies);
+    if (!status) status = std::move(status).error().with_context("tensor '" + items_[placed.item].item.path + "'");
   }
+  Status waited = copies->wait();
+  return status ? waited : status;
 }
 
 void FileImage::finish_segment(uint64_t segment, unsigned char* buffer) {

@@ -35,7 +35,8 @@ class FileImage {
     return std::min(segment_bytes_, padded_size() - segment_at(segment));
   }
 
-  void copy_items(uint64_t segment, unsigned char* buffer) const;
+  // Returns when they are there, also those that it has copied before an error.
+  Status copy_items(uint64_t segment, unsigned char* buffer, DeviceCopies* copies) const;
   void finish_segment(uint64_t segment, unsigned char* buffer);
 
   // What of a segment is written from its buffer: all but the late pages.

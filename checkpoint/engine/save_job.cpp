@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 
+#include "checkpoint/engine/copy.h"
 #include "checkpoint/engine/out_of_memory.h"
 #include "checkpoint/engine/slot.h"
 #include "checkpoint/format/user_block.h"
@@ -45,6 +46,14 @@ uint64_t SaveJob::reused_bytes() const {
 
 void SaveJob::copy(CopyPool& pool) {
   const auto begin = Clock::now();
+  Status ready = or_out_of_memory([&]() -> Status {
+    for (const FileImage& image : images_) DL_TRY(await_devices(image.items()));
+    return {};
+  });
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    copy_status_ = std::move(ready);
+  }
   pool.run([this] { copy_some(); });
   const std::lock_guard<std::mutex> lock(mutex_);
   times_.copy_s = seconds_since(begin);
@@ -53,6 +62,7 @@ void SaveJob::copy(CopyPool& pool) {
 }
 
 void SaveJob::copy_some() {
+  DeviceCopies copies;
   for (;;) {
     unsigned char* buffer = nullptr;
     size_t mine = 0;
@@ -64,10 +74,7 @@ void SaveJob::copy_some() {
       mine = next_segment_++;
     }
     Segment& segment = segments_[mine];
-    Status copied = or_out_of_memory([&]() -> Status {
-      images_[segment.image].copy_items(segment.index, buffer);
-      return {};
-    });
+    Status copied = or_out_of_memory([&] { return images_[segment.image].copy_items(segment.index, buffer, &copies); });
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (!copied && copy_status_) copy_status_ = std::move(copied);

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <new>
 
 #include "launcher/common/parse.h"
 
@@ -27,6 +28,7 @@ Staging::Staging(unsigned char* memory, uint64_t buffer_bytes, uint64_t count)
 }
 
 Staging::~Staging() {
+  pinned_.reset();
   ::munmap(memory_, bytes());
 }
 
@@ -68,6 +70,16 @@ void Staging::prefault() noexcept {
   for (uint64_t at = 0; at < bytes(); at += buffer_bytes_)
     if (::madvise(memory_ + at, buffer_bytes_, MADV_POPULATE_WRITE) != 0) return;
 #endif
+}
+
+void Staging::pin(const MemoryPlace& place) {
+  const std::lock_guard<std::mutex> lock(pin_mutex_);
+  if (pin_tried_) return;
+  pin_tried_ = true;
+  try {
+    pinned_ = PinnedMemory::pin(place, memory_, bytes());
+  } catch (const std::bad_alloc&) {  // copies work all the same
+  }
 }
 
 }  // namespace dl::ckpt

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <vector>
 
+#include "checkpoint/device/device_memory.h"
 #include "checkpoint/store/direct_file.h"  // kDirectAlignment
 #include "launcher/common/result.h"
 
@@ -36,6 +37,9 @@ class Staging {
   // Makes the memory present now, so that the first save does not wait for the kernel to clear pages. May run in a
   // thread of its own beside everything else.
   void prefault() noexcept;
+  // For copies from devices: pins the memory, the first time, where that can be had. It is present then, so prefault()
+  // need not come before. Any thread; another one waits until it is done.
+  void pin(const MemoryPlace& place);
 
   uint64_t buffer_bytes() const { return buffer_bytes_; }
   uint64_t buffers() const { return count_; }
@@ -49,6 +53,9 @@ class Staging {
   std::condition_variable freed_;
   std::vector<unsigned char*> free_;  // the last one is taken next
   bool closed_ = false;
+  std::mutex pin_mutex_;
+  bool pin_tried_ = false;
+  std::unique_ptr<PinnedMemory> pinned_;
 };
 
 }  // namespace dl::ckpt

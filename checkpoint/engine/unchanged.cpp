@@ -42,12 +42,14 @@ bool add_comparisons(const KeptFile& kept, size_t index, size_t item, uint64_t b
 }
 
 // Whether the memory still holds what is stored.
-bool same_content(const WriteItem& item, const Comparison& one, std::vector<unsigned char>* scratch) {
-  if (item.strides.empty())
+bool same_content(const WriteItem& item, const Comparison& one, std::vector<unsigned char>* scratch,
+                  DeviceCopies* copies) {
+  if (item.strides.empty() && item.place.on_host())
     return hash_bytes(static_cast<const unsigned char*>(item.data) + one.begin, one.block->length) == one.block->hash;
   if (scratch->size() < one.block->length) scratch->resize(one.block->length);
-  copy_item(item, one.begin, one.block->length, scratch->data());
-  return hash_bytes(scratch->data(), one.block->length) == one.block->hash;
+  const Status copied = copy_item(item, one.begin, one.block->length, scratch->data(), copies);
+  const Status waited = copies->wait();
+  return copied && waited && hash_bytes(scratch->data(), one.block->length) == one.block->hash;
 }
 
 }  // namespace
@@ -116,15 +118,22 @@ std::vector<size_t> find_unchanged(const KeptFile& kept, const std::vector<Write
     if (add_comparisons(kept, place->second, i, items[i].bytes(), &comparisons)) found[i] = place->second;
   }
   const auto changed = std::make_unique<std::atomic<bool>[]>(items.size());
+  // What is queued on a device may change it yet. Where that fails, the save will say so.
+  std::vector<WriteItem> compared;
+  for (size_t i = 0; i < items.size(); ++i)
+    if (found[i] != kNotKept && !items[i].place.on_host()) compared.push_back(items[i]);
+  if (!await_devices(compared))
+    for (size_t i = 0; i < items.size(); ++i) changed[i] = found[i] != kNotKept && !items[i].place.on_host();
   std::atomic<size_t> next{0};
   pool.run([&] {
     std::vector<unsigned char> scratch;
+    DeviceCopies copies;
     for (size_t mine = next++; mine < comparisons.size(); mine = next++) {
       const Comparison& one = comparisons[mine];
       if (changed[one.item].load(std::memory_order_relaxed)) continue;
       bool same = false;
       try {
-        same = same_content(items[one.item], one, &scratch);
+        same = same_content(items[one.item], one, &scratch, &copies);
       } catch (const std::bad_alloc&) {  // then it is saved
       }
       if (!same) changed[one.item].store(true, std::memory_order_relaxed);

@@ -68,8 +68,7 @@ enum class Home : unsigned char {
 };
 
 // For each item its index in the kept file, if that holds it with the same type, box and content; kChanged if only the
-// content differs; else kNotKept. Hashes
-// memory in all threads of the pool.
+// content differs; else kNotKept. Hashes memory in all threads of the pool; what lies on a device is copied for that.
 std::vector<size_t> find_unchanged(const KeptFile& kept, const std::vector<WriteItem>& items, CopyPool& pool);
 
 // unchanged: find_unchanged()'s, without kChanged. kept_bytes: KeptFile::stored_bytes. waited: bytes written since that

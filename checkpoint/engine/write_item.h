@@ -2,6 +2,7 @@
 // What one rank writes into a data file.
 #pragma once
 
+#include "checkpoint/device/device_memory.h"
 #include "checkpoint/format/layout.h"
 #include "checkpoint/format/names.h"
 
@@ -11,6 +12,7 @@ namespace dl::ckpt {
 struct WriteItem {
   LayoutItem item;
   const void* data = nullptr;  // borrowed; first element of the box
+  MemoryPlace place;           // of data; unless place.on_host(), only copy_item() may touch it
   Dims strides;                // bytes between elements of each dimension; empty: C order without gaps
   bool frozen = false;         // registered with DLCKPT_FROZEN
   uint64_t bytes() const { return volume(item.box.extent).value_or(0) * item.dtype->size; }

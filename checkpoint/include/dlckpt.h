@@ -36,6 +36,20 @@
  * exits or aborts, and leaves signals alone. In a child of fork() a context is dead: the child may only close it, which
  * does nothing there.
  *
+ * GPUs: tensors may lie in device or managed memory of the CUDA driver, in any context, also memory of another process
+ * (cuIpcOpenMemHandle). That is found out by itself when they are registered, from the driver that the program has
+ * loaded; the library is not linked with CUDA and never loads it. A save first waits for all work that is queued, on
+ * any stream, in the contexts of the tensors' memory, and a restore before it writes (memory of no context, as pools
+ * give it: the primary context of its device); so neither may be called while a stream of theirs is being captured.
+ * Work queued on other devices that uses this memory is to be waited for by the program. Copies go over streams of the
+ * library's own, made for each save; what they copy is there, and the memory free for any stream, under the same
+ * conditions as on the host: on return of dlckpt_save, dlckpt_before_mutation or dlckpt_restore. Staging memory is
+ * pinned from the first save of such tensors on, if the driver allows it. The library's threads make the memory's
+ * context current for themselves; the caller's current context is the same after a call as before. Contexts that
+ * tensors lie in must exist as long as their memory is registered. A failed call of the driver is DLCKPT_E_IO
+ * (DLCKPT_E_MEMORY if the device has no memory left) of that save or restore, with the call's name in the message. A
+ * child of fork() cannot use its parent's device memory, as everywhere in CUDA: it must not register it.
+ *
  * Errors: functions return DLCKPT_OK (0) or an error of enum dlckpt_error, all within 1..255 so that they may be used
  * as exit codes; dlckpt_errmsg(ctx) then holds one sentence for the user, valid until the next call on that context.
  * After any error the context can still be used and closed, and every committed checkpoint is untouched.
@@ -177,23 +191,32 @@ void dlckpt_close(dlckpt_ctx* ctx);
  *   shape     ndim global sizes, each >= 0; ndim 0..32; 0 = scalar (shape may be NULL then)
  *   offset,   this rank's box within shape, or NULL, NULL for the whole. Boxes of different ranks must not overlap and
  *   extent    must together cover the whole at save; at restore any box is allowed (so N ranks may load what M saved)
- *   data      host memory of the box in C (row-major) order without gaps; borrowed: it must stay valid until the path
- * is registered again, dlckpt_forget or dlckpt_close. May be NULL if the box is empty. Errors: INVALID, MEMORY. Local
- * (not collective), but all ranks must register the same paths before save and restore. */
+ *   data      memory of the box, on the host or a GPU, in C (row-major) order without gaps; borrowed: it must stay
+ * valid until the path is registered again, dlckpt_forget or dlckpt_close. May be NULL if the box is empty. Errors:
+ * INVALID (also device memory under a driver older than CUDA 11), MEMORY, IO (the driver cannot tell where it lies).
+ * Local (not collective), but all ranks must register the same paths before save and restore. */
 int dlckpt_tensor(dlckpt_ctx* ctx, const char* path, dlckpt_dtype dtype, int ndim, const int64_t* shape,
                   const int64_t* offset, const int64_t* extent, void* data, unsigned flags);
 
 /* The same for memory with gaps or in another order: stride_bytes[d] is the distance in bytes from one element of the
  * box to the next in dimension d; it may be negative, or 0 (restore then leaves the last value there). data is the
  * box's first element. Stored in C order like all others; restore puts each element back in its place and touches
- * nothing between. stride_bytes NULL: C order without gaps. */
+ * nothing between. stride_bytes NULL: C order without gaps. On a GPU rows at even distances are copied in one piece,
+ * but where the last dimension has gaps or is not the fastest in memory, each element is a row: slow; better make a
+ * dense copy there. */
 int dlckpt_tensor_strided(dlckpt_ctx* ctx, const char* path, dlckpt_dtype dtype, int ndim, const int64_t* shape,
                           const int64_t* offset, const int64_t* extent, const int64_t* stride_bytes, void* data,
                           unsigned flags);
 
+/* Where memory lies, as dlckpt_tensor finds it: DLCKPT_ON_HOST also for what the CUDA driver has pinned, and for all in
+ * a process without that driver. -1: the driver cannot tell. */
+enum { DLCKPT_ON_HOST = 0, DLCKPT_MANAGED = 1, DLCKPT_ON_DEVICE = 2 };
+int dlckpt_where(const void* data);
+
 /* Registers bytes of one rank: random states, data cursors, JSON. Copied at once; set again before each save.
  * per_rank = 0: rank 0's copy counts, and every rank finds it after restore. per_rank = 1: each rank saves its own;
- * after restore on another world size, ranks beyond the old one find none. At most 1 GiB. Errors: INVALID, MEMORY. */
+ * after restore on another world size, ranks beyond the old one find none. At most 1 GiB, in host memory. Errors:
+ * INVALID, MEMORY. */
 int dlckpt_blob(dlckpt_ctx* ctx, const char* path, const void* data, size_t size, int per_rank);
 /* After restore or peek: the bytes of a blob; *data is owned by the context and valid until the next restore, peek or
  * close. Errors: NOT_FOUND, INVALID. Local. */

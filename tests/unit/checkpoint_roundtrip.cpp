@@ -366,5 +366,14 @@ TEST(CheckpointElastic, AnOldRunWithTheSameRunIdDoesNoHarm) {
   }
 }
 
+// Nothing in this program has loaded a CUDA driver; nor does the library.
+TEST(CheckpointRoundTrip, AProgramWithoutTheCudaDriverStaysWithoutIt) {
+  const TempDir dir;
+  ASSERT_TRUE(save_pattern(dir.path(), 1));
+  ASSERT_TRUE(restore_pattern(dir.path()));
+  EXPECT_EQ(dlckpt_where(&dir), DLCKPT_ON_HOST);
+  EXPECT_EQ(read_file("/proc/self/maps").find("libcuda.so"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace dl::ckpt::test

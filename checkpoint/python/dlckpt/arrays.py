@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NumPy arrays, torch tensors and Shards as host memory that libdlckpt can write from and read into.
+"""NumPy arrays, torch tensors, arrays with __cuda_array_interface__ (CuPy's) and Shards as memory that libdlckpt can write from
+and read into.
 
 Neither NumPy nor torch is imported here unless the program has imported it: a value of theirs cannot exist before.
 """
@@ -9,8 +10,9 @@ import ctypes
 import sys
 from typing import Any, Callable, NamedTuple, Optional, Tuple
 
-from . import dtypes
+from . import cuda_array, dtypes
 from .errors import StateError
+from .memory import Memory
 from .shard import Shard
 
 
@@ -18,7 +20,7 @@ class ArrayInfo(NamedTuple):
     """What a checkpoint records of an array. ``shape`` is the local one; ``global_shape`` and ``offset`` differ from
     (shape, None) only for a Shard and for Parts."""
 
-    kind: str  # "numpy" or "torch"
+    kind: str  # "numpy", "torch" or "cuda"
     dtype: str
     shape: Tuple[int, ...]
     global_shape: Tuple[int, ...]
@@ -36,29 +38,21 @@ class Parts(NamedTuple):
     shared: bool
 
 
-class HostMemory(NamedTuple):
-    """Host memory, in C order without gaps unless there are ``strides`` (in bytes). ``owner`` keeps it alive. After libdlckpt has
-    written to it, ``finish()`` brings the values to where they belong, if they are not there yet."""
-
-    pointer: int
-    owner: object
-    finish: Optional[Callable[[], None]]
-    strides: Optional[Tuple[int, ...]] = None
-
-
 def _numpy() -> Any:
     return sys.modules.get("numpy")
 
 
 def is_array(value: Any) -> bool:
-    """True for a NumPy array (not a NumPy scalar), a torch tensor, a Shard of either, and Parts."""
+    """True for a NumPy array (not a NumPy scalar), a torch tensor, a writable array on a GPU, a Shard of these, and Parts."""
     if isinstance(value, (Shard, Parts)):
         return True
     np = _numpy()
     if np is not None and isinstance(value, np.ndarray):
         return True
     torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
+    if torch is not None and isinstance(value, torch.Tensor):
+        return True
+    return cuda_array.interface(value) is not None
 
 
 def describe(value: Any, where: str) -> ArrayInfo:
@@ -82,6 +76,9 @@ def describe(value: Any, where: str) -> ArrayInfo:
                              (where, value.dtype, ", ".join(dtypes.DTYPES)))
         shape = tuple(int(n) for n in value.shape)
         return ArrayInfo("numpy", name, shape, shape, None)
+    if cuda_array.is_one(value):
+        name, shape = cuda_array.describe(value, where)
+        return ArrayInfo("cuda", name, shape, shape, None)
     from . import torch_adapter
     parts = divided(value)
     if isinstance(parts, Parts):
@@ -98,24 +95,27 @@ def divided(value: Any) -> Any:
     return torch_adapter.dtensor_parts(value)
 
 
-def to_host(value: Any, staging: Any = None, *, strided: bool = False) -> HostMemory:
-    """The values of the array as host memory: its own if it is contiguous (or ``strided`` is allowed) and little-endian on the
-    CPU, else a copy, made in ``staging`` (an owner returned before for the same array) if that fits."""
+def to_store(value: Any, staging: Any = None, *, strided: bool = False, device: bool = False) -> Memory:
+    """The values of the array as memory to be read: its own if it is contiguous (or ``strided`` is allowed) and little-endian on
+    the CPU, or with ``device`` on a GPU that libdlckpt reaches; else a copy on the host, made in ``staging`` (an owner returned
+    before for the same array) if that fits."""
     if isinstance(value, Shard):
-        return to_host(value.array, staging, strided=strided)
+        return to_store(value.array, staging, strided=strided, device=device)
     np = _numpy()
     if np is not None and isinstance(value, np.ndarray):
         if strided and value.size and not value.flags.c_contiguous and value.dtype.isnative:
-            return HostMemory(value.ctypes.data, value, None, tuple(value.strides))
+            return Memory(value.ctypes.data, value, None, tuple(value.strides))
         if not _is_plain(value):
             value = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("=")).reshape(value.shape)
-        return HostMemory(value.ctypes.data if value.size else 0, value, None)
+        return Memory(value.ctypes.data if value.size else 0, value, None)
+    if cuda_array.is_one(value):
+        return cuda_array.to_store(value, device)
     from . import torch_adapter
-    return torch_adapter.tensor_to_host(value, staging, strided)
+    return torch_adapter.tensor_to_store(value, staging, strided, device)
 
 
-def copied(value: Any, host: HostMemory) -> HostMemory:
-    """Another copy of what to_host(value) gave, unless that is one already."""
+def copied(value: Any, host: Memory) -> Memory:
+    """Another copy of what to_store(value) gave on the host, unless that is one already."""
     if isinstance(value, Shard):
         return copied(value.array, host)
     size = _num_bytes(describe(value, "array"))
@@ -123,33 +123,40 @@ def copied(value: Any, host: HostMemory) -> HostMemory:
         return host
     memory = (ctypes.c_char * size)()
     ctypes.memmove(memory, host.pointer, size)
-    return HostMemory(ctypes.addressof(memory), memory, None)
+    return Memory(ctypes.addressof(memory), memory, None)
 
 
 def _aliases(value: Any, pointer: int) -> bool:
+    if cuda_array.is_one(value):
+        return False  # what is on the host is a copy
     return bool((value.ctypes.data if hasattr(value, "ctypes") else value.data_ptr()) == pointer)
 
 
-def into_place(value: Any) -> HostMemory:
-    """Host memory to restore the array's values into, in place; call finish() afterwards if it is not None."""
+def into_place(value: Any, *, device: bool = False) -> Memory:
+    """Memory to restore the array's values into, in place; call finish() afterwards if it is not None. On the host, unless
+    ``device`` says that libdlckpt itself will write to it."""
     if isinstance(value, Shard):
-        return into_place(value.array)
+        return into_place(value.array, device=device)
     np = _numpy()
     if np is not None and isinstance(value, np.ndarray):
         if not value.flags.writeable:
             raise StateError("a NumPy array that is to be restored is read-only; give a writable one")
         if _is_plain(value):
-            return HostMemory(value.ctypes.data if value.size else 0, value, None)
+            return Memory(value.ctypes.data if value.size else 0, value, None)
         if value.size and value.dtype.isnative and 0 not in value.strides:
-            return HostMemory(value.ctypes.data, value, None, tuple(value.strides))
+            return Memory(value.ctypes.data, value, None, tuple(value.strides))
         staging = np.empty(value.shape, dtype=value.dtype.newbyteorder("="))
-        return HostMemory(staging.ctypes.data if staging.size else 0, staging, lambda: np.copyto(value, staging))
+        return Memory(staging.ctypes.data if staging.size else 0, staging, lambda: np.copyto(value, staging))
+    if cuda_array.is_one(value):
+        return cuda_array.into_place(value, device)
     from . import torch_adapter
-    return torch_adapter.tensor_into_place(value)
+    return torch_adapter.tensor_into_place(value, device)
 
 
 def empty(kind: str, dtype: str, shape: Tuple[int, ...]) -> Any:
-    """A new array on the host to restore into, its values undefined."""
+    """A new array to restore into, its values undefined; on the host, unless it was CuPy's."""
+    if kind == "cuda":
+        return cuda_array.empty(dtype, shape)
     if kind == "numpy":
         import numpy as np
         if dtype == "bfloat16" or dtype.startswith("float8"):
@@ -166,6 +173,9 @@ def copy(target: Any, values: Any) -> None:
     if np is not None and isinstance(target, np.ndarray):
         np.copyto(target, values)
         return
+    if cuda_array.is_one(target):
+        target[...] = values
+        return
     from . import torch_adapter
     torch_adapter.copy_tensor(target.array if isinstance(target, Shard) else target, values)
 
@@ -173,7 +183,7 @@ def copy(target: Any, values: Any) -> None:
 def to_bytes(value: Any) -> bytes:
     """The elements in C order, little-endian."""
     info = describe(value, "array")
-    host = to_host(value)
+    host = to_store(value)
     return ctypes.string_at(host.pointer, _num_bytes(info)) if host.pointer else b""
 
 

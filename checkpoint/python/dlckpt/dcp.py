@@ -26,7 +26,7 @@ import re
 import uuid
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple, Union
 
-from . import arrays, committed, library
+from . import arrays, committed, library, torch_adapter
 from .context import Context
 from .errors import CorruptError, InvalidError, LibraryError, MismatchError, NotFoundError
 from .settings import find_settings
@@ -270,11 +270,12 @@ class _Target:
         stop = tuple(map(max, zip(*(end for _, end in boxes)))) if entry.size else ()
         extent = tuple(b - a for a, b in zip(self._start, stop))
         _, _, first = self._pieces[0]
-        if len(items) == 1 and first.device.type == "cpu" and first.is_contiguous():
+        if len(items) == 1 and (
+                first.device.type == "cpu" and first.is_contiguous() or torch_adapter.is_reached(first.detach())):
             self._memory = first.detach()
         else:
             self._memory = torch.empty(extent, dtype=first.dtype)
-        host = arrays.into_place(self._memory)
+        host = arrays.into_place(self._memory, device=True)
         context.tensor(entry.path, entry.dtype, entry.stored_size, host.pointer, offset=self._start or zeros,
                        extent=extent or (1,), owner=self._memory)
 
@@ -294,7 +295,7 @@ def _register(context: Context, entry: dcp_records.TensorEntry, parts: List[Tupl
     if not parts:
         context.tensor(entry.path, entry.dtype, entry.stored_size, 0, offset=zeros, extent=zeros)
     for number, (offsets, tensor) in enumerate(parts):
-        host = arrays.to_host(tensor)
+        host = arrays.to_store(tensor, device=True)
         context.tensor(entry.path, entry.dtype, entry.stored_size, host.pointer, offset=offsets or zeros,
                        extent=tuple(tensor.shape) or (1,), owner=host.owner, flags=library.ANOTHER_PART if number else 0)
 

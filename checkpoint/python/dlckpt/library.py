@@ -29,6 +29,7 @@ LEASE_EXPIRY_S = 60
 
 
 SYNC, LAZY, SKIP_IF_BUSY = 1, 2, 4
+ON_HOST, MANAGED, ON_DEVICE = 0, 1, 2
 
 
 class SaveStats(ctypes.Structure):
@@ -82,6 +83,7 @@ _FUNCTIONS = {
     "dlckpt_close": (None, [c_void_p]),
     "dlckpt_tensor": (c_int, [c_void_p, c_char_p, c_int, c_int, _INT64S, _INT64S, _INT64S, c_void_p, c_uint]),
     "dlckpt_tensor_strided": (c_int, [c_void_p, c_char_p, c_int, c_int, _INT64S, _INT64S, _INT64S, _INT64S, c_void_p, c_uint]),
+    "dlckpt_where": (c_int, [c_void_p]),
     "dlckpt_blob": (c_int, [c_void_p, c_char_p, c_char_p, c_size_t, c_int]),
     "dlckpt_get_blob": (c_int, [c_void_p, c_char_p, POINTER(c_void_p), POINTER(c_size_t)]),
     "dlckpt_forget": (c_int, [c_void_p, c_char_p]),
@@ -109,8 +111,8 @@ _FUNCTIONS = {
     "dlckpt_lease_release": (None, [c_void_p]),
 }
 
-# What a library of API version 1 lacks: it saves synchronously, and keeps no files of the program's.
-_SINCE_2 = frozenset(["dlckpt_save_flags", "dlckpt_before_mutation", "dlckpt_wait", "dlckpt_stats", "dlckpt_member"])
+# What a library of API version 1 lacks: it saves synchronously, keeps no files of the program's, and knows host memory only.
+_SINCE_2 = frozenset(["dlckpt_save_flags", "dlckpt_before_mutation", "dlckpt_wait", "dlckpt_stats", "dlckpt_member", "dlckpt_where"])
 
 _loaded: Optional[ctypes.CDLL] = None
 _lacking: Set[str] = set()
@@ -165,6 +167,13 @@ def _declare(library: ctypes.CDLL, name: str) -> None:
 def has(function: str) -> bool:
     """Whether the loaded library has a function that came with API version 2."""
     return function not in _lacking
+
+
+def reaches(pointer: int) -> bool:
+    """Whether the library knows this address as memory of a device, which it can save from and restore into by itself. False
+    too for one of another kind of device, such as AMD's under PyTorch's name "cuda"."""
+    load()
+    return has("dlckpt_where") and load().dlckpt_where(pointer) in (MANAGED, ON_DEVICE)
 
 
 def version() -> str:

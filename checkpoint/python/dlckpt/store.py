@@ -12,6 +12,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 from . import arrays, codec, library
 from .context import Context
 from .errors import CorruptError, Error, MismatchError, NotFoundError, StateError
+from .memory import Memory
 from .objects import DefaultRandomEntry, Entry, apply_error
 from .shard import Shard
 from .world import World
@@ -122,26 +123,28 @@ class Store:
         for path, (value, divided) in found.items():
             info = arrays.describe(value, path)
             if isinstance(value, arrays.Parts):
-                self._register_parts(path, value, [self._to_host(path, part) for _, part in value.boxes])
+                self._register_parts(path, value, [self._to_store(path, part) for _, part in value.boxes])
             elif divided:
-                self._register(path, info, self._to_host(path, value))
+                self._register(path, info, self._to_store(path, value))
             elif self._world.rank == 0:
                 zeros = (0,) * len(info.shape)
-                self._register(path, info._replace(offset=zeros), self._to_host(path, value))
+                self._register(path, info._replace(offset=zeros), self._to_store(path, value))
             else:  # learner 0's copy is written, and this one holds an empty part
                 zeros = (0,) * len(info.shape)
-                self._register(path, info._replace(offset=zeros, shape=zeros), arrays.HostMemory(0, None, None))
+                self._register(path, info._replace(offset=zeros, shape=zeros), Memory(0, None, None))
         self._context.blob(STATE_BLOB, json.dumps(shared, ensure_ascii=False).encode())
         self._context.blob(RANK_BLOB, json.dumps(own, ensure_ascii=False).encode(), per_rank=True)
         return self._context.save(step, flags)
 
-    def _to_host(self, path: str, value: Any) -> arrays.HostMemory:
-        host = arrays.to_host(value, self._owners.get(path), strided=self.guarded is None)
-        if self.guarded is None or host.pointer in self.guarded or not host.pointer:
-            return host
-        return arrays.copied(value, host)
+    def _to_store(self, path: str, value: Any) -> Memory:
+        memory = arrays.to_store(value, self._owners.get(path), strided=self.guarded is None, device=True)
+        if self.guarded is None or memory.pointer in self.guarded or not memory.pointer:
+            return memory
+        if memory.on_device:
+            return arrays.to_store(value, self._owners.get(path))
+        return arrays.copied(value, memory)
 
-    def _register(self, path: str, info: arrays.ArrayInfo, host: arrays.HostMemory) -> None:
+    def _register(self, path: str, info: arrays.ArrayInfo, host: Memory) -> None:
         key = (info.dtype, info.shape, info.global_shape, info.offset, host.pointer, host.strides)
         self._owners[path] = host.owner
         if self._registered.get(path) == key:
@@ -154,7 +157,7 @@ class Store:
                                  strides=host.strides)
         self._registered[path] = key
 
-    def _register_parts(self, path: str, value: arrays.Parts, hosts: List[arrays.HostMemory]) -> None:
+    def _register_parts(self, path: str, value: arrays.Parts, hosts: List[Memory]) -> None:
         key = (value.dtype, value.shape, tuple((offset, host.pointer, host.strides) for (offset, _), host in zip(value.boxes, hosts)))
         self._owners[path] = hosts
         if self._registered.get(path) == key:
@@ -254,8 +257,8 @@ class Store:
             target = self._target(path, reference, live.get(path))
             restored[path] = target
             inner = arrays.divided(target)
-            hosts = [arrays.into_place(part) for _, part in inner.boxes] if isinstance(inner, arrays.Parts) else \
-                [arrays.into_place(inner)]
+            hosts = [arrays.into_place(part, device=True) for _, part in inner.boxes] if isinstance(inner, arrays.Parts) else \
+                [arrays.into_place(inner, device=True)]
             finishers += [host.finish for host in hosts if host.finish is not None]
             if isinstance(inner, arrays.Parts):
                 self._register_parts(path, inner, hosts)

@@ -8,15 +8,16 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
-from . import dtypes
-from .arrays import HostMemory, Parts
+from . import dtypes, library
+from .arrays import Parts
 from .errors import MismatchError, StateError
+from .memory import Memory
 
 _NAME_OF: Dict[torch.dtype, str] = {getattr(torch, name): name for name in dtypes.DTYPES if isinstance(getattr(torch, name, None), torch.dtype)}
 _DTYPE_OF: Dict[str, torch.dtype] = {name: dtype for dtype, name in _NAME_OF.items()}
 
 
-# ---- tensors as host memory --------------------------------------------------------------------------------------------
+# ---- tensors as memory -------------------------------------------------------------------------------------------------
 
 def describe_tensor(tensor: torch.Tensor, where: str) -> Tuple[str, Tuple[int, ...]]:
     """(dtype name, shape). StateError for what is not a plain dense tensor."""
@@ -60,15 +61,21 @@ def _is_plain(tensor: torch.Tensor) -> bool:
     return tensor.device.type == "cpu" and tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
 
 
-def _memory(tensor: torch.Tensor, finish: Any = None) -> HostMemory:
-    return HostMemory(tensor.data_ptr() if tensor.numel() else 0, tensor, finish)
+def is_reached(tensor: torch.Tensor) -> bool:
+    """Whether libdlckpt itself can read and write the tensor's memory on a GPU, as it lies there."""
+    return bool(tensor.is_cuda and tensor.numel() and tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
+                and library.reaches(tensor.data_ptr()))
 
 
-def _strided(tensor: torch.Tensor) -> Optional[HostMemory]:
+def _memory(tensor: torch.Tensor, finish: Any = None) -> Memory:
+    return Memory(tensor.data_ptr() if tensor.numel() else 0, tensor, finish)
+
+
+def _strided(tensor: torch.Tensor) -> Optional[Memory]:
     """The memory of a CPU tensor with gaps or in another order; None if it is not to be used as it is."""
     if tensor.device.type != "cpu" or not tensor.numel() or tensor.is_conj() or tensor.is_neg():
         return None
-    return HostMemory(tensor.data_ptr(), tensor, None, tuple(n * tensor.element_size() for n in tensor.stride()))
+    return Memory(tensor.data_ptr(), tensor, None, tuple(n * tensor.element_size() for n in tensor.stride()))
 
 
 def copy_tensor(target: torch.Tensor, values: torch.Tensor) -> None:
@@ -77,11 +84,13 @@ def copy_tensor(target: torch.Tensor, values: torch.Tensor) -> None:
         target.copy_(values)
 
 
-def tensor_to_host(tensor: torch.Tensor, staging: Any = None, strided: bool = False) -> HostMemory:
-    """See arrays.to_host. A CUDA tensor is copied after all work queued on its stream so far."""
+def tensor_to_store(tensor: torch.Tensor, staging: Any = None, strided: bool = False, device: bool = False) -> Memory:
+    """See arrays.to_store. A CUDA tensor that is copied here is copied after all work queued on its stream so far."""
     tensor = tensor.detach()
     if _is_plain(tensor):
         return _memory(tensor)
+    if device and is_reached(tensor):
+        return Memory(tensor.data_ptr(), tensor, None, None, True)
     in_place = _strided(tensor) if strided else None
     if in_place is not None:
         return in_place
@@ -93,11 +102,13 @@ def tensor_to_host(tensor: torch.Tensor, staging: Any = None, strided: bool = Fa
     return _memory(host)
 
 
-def tensor_into_place(tensor: torch.Tensor) -> HostMemory:
+def tensor_into_place(tensor: torch.Tensor, device: bool = False) -> Memory:
     """See arrays.into_place."""
     tensor = tensor.detach()
     if _is_plain(tensor):
         return _memory(tensor)
+    if device and is_reached(tensor):
+        return Memory(tensor.data_ptr(), tensor, None, None, True)
     in_place = _strided(tensor) if 0 not in tensor.stride() else None
     if in_place is not None:
         return in_place
@@ -183,10 +194,10 @@ def check_optimizer(optimizer: torch.optim.Optimizer, state: Any, name: str) -> 
 
 
 def guarded_addresses(optimizer: torch.optim.Optimizer) -> List[int]:
-    """Where what the optimizer's step() changes lies in host memory."""
+    """Where what the optimizer's step() changes lies, on the host or a GPU."""
     found = [param for group in optimizer.param_groups for param in group["params"]]
     found += [value for slot in optimizer.state.values() for value in slot.values() if isinstance(value, torch.Tensor)]
-    return [tensor.data_ptr() for tensor in found if tensor.device.type == "cpu" and type(tensor).__name__ != "DTensor"]
+    return [tensor.data_ptr() for tensor in found if tensor.device.type in ("cpu", "cuda") and type(tensor).__name__ != "DTensor"]
 
 
 def before_step(optimizer: torch.optim.Optimizer, call: Callable[[], None]) -> Callable[[], None]:

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/device/cuda_driver.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cerrno>
+#include <mutex>
+
+namespace dl::ckpt {
+
+const CudaDriver* CudaDriver::find() {
+  static std::atomic<const CudaDriver*> found{nullptr};
+  if (const CudaDriver* driver = found.load(std::memory_order_acquire)) return driver;
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (const CudaDriver* driver = found.load(std::memory_order_acquire)) return driver;
+  void* library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (!library) return nullptr;
+  // Never freed, as the library is never closed: a thread may need it while the process ends.
+  auto* driver = new CudaDriver;
+  const auto load = [&](auto* function, const char* symbol) {
+    *reinterpret_cast<void**>(function) = ::dlsym(library, symbol);
+    if (!*function) driver->lacking_ += (driver->lacking_.empty() ? "" : ", ") + std::string(symbol);
+  };
+#define DL_CUDA_LOAD(name, symbol, ...) load(&driver->functions_.name, symbol);
+  DL_CUDA_FUNCTIONS(DL_CUDA_LOAD)
+#undef DL_CUDA_LOAD
+  found.store(driver, std::memory_order_release);
+  return driver;
+}
+
+Error CudaDriver::error(const char* function, cuda::Code code) const {
+  const char* name = nullptr;
+  if (!functions_.GetErrorName || functions_.GetErrorName(code, &name) != cuda::kSuccess) name = nullptr;
+  const std::string text = std::string(function) + " failed: " + (name ? name : "CUDA error " + std::to_string(code));
+  if (code == cuda::kOutOfMemory) return Error{Errc::kInternal, text, ENOMEM};
+  return Error{Errc::kIo, text};
+}
+
+Result<HeldContext> HeldContext::of(const CudaDriver& driver, const MemoryPlace& place) {
+  if (place.context) return HeldContext(driver, static_cast<cuda::Context>(place.context), -1);
+  cuda::Context primary = nullptr;
+  DL_TRY(driver.check("cuDevicePrimaryCtxRetain", driver.call().DevicePrimaryCtxRetain(&primary, place.device)));
+  return HeldContext(driver, primary, place.device);
+}
+
+HeldContext::HeldContext(HeldContext&& other) noexcept
+    : driver_(other.driver_), context_(other.context_), retained_(other.retained_) {
+  other.retained_ = -1;
+}
+
+HeldContext::~HeldContext() {
+  if (retained_ >= 0) driver_->call().DevicePrimaryCtxRelease(retained_);
+}
+
+Result<CurrentContext> CurrentContext::push(const CudaDriver& driver, cuda::Context context) {
+  DL_TRY(driver.check("cuCtxPushCurrent", driver.call().CtxPushCurrent(context)));
+  return CurrentContext(driver);
+}
+
+CurrentContext::~CurrentContext() {
+  cuda::Context popped = nullptr;
+  if (driver_) driver_->call().CtxPopCurrent(&popped);
+}
+
+}  // namespace dl::ckpt

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CUDA driver of this process, if the program has loaded one. Never linked, never loaded by us: a program that has
+// device pointers has loaded it, and all others are to stay as they are.
+#pragma once
+
+#include <string>
+
+#include "checkpoint/device/cuda_abi.h"
+#include "checkpoint/device/device_memory.h"
+
+namespace dl::ckpt {
+
+class CudaDriver {
+ public:
+  // nullptr: there is none in this process (yet). Any thread; what was found stays until the process ends.
+  static const CudaDriver* find();
+
+  const cuda::Functions& call() const { return functions_; }
+  // Functions of ours that this driver lacks, by name; empty from CUDA 11 on.
+  const std::string& lacking() const { return lacking_; }
+  // "cuStreamCreate failed: CUDA_ERROR_ILLEGAL_ADDRESS". kIo; kInternal with ENOMEM where the device has no memory
+  // left.
+  Error error(const char* function, cuda::Code code) const;
+  Status check(const char* function, cuda::Code code) const {
+    if (code == cuda::kSuccess) return {};
+    return error(function, code);
+  }
+
+ private:
+  CudaDriver() = default;
+  cuda::Functions functions_;
+  std::string lacking_;
+};
+
+// A context that memory can be reached from. The primary one of a device is retained meanwhile.
+class HeldContext {
+ public:
+  static Result<HeldContext> of(const CudaDriver& driver, const MemoryPlace& place);
+  HeldContext(HeldContext&& other) noexcept;
+  HeldContext& operator=(HeldContext&&) = delete;
+  ~HeldContext();
+  cuda::Context get() const { return context_; }
+
+ private:
+  HeldContext(const CudaDriver& driver, cuda::Context context, int retained)
+      : driver_(&driver), context_(context), retained_(retained) {}
+  const CudaDriver* driver_;
+  cuda::Context context_;
+  int retained_;  // a device, or -1
+};
+
+// Makes a context the calling thread's current one until its end; what was current before is so again then.
+class CurrentContext {
+ public:
+  static Result<CurrentContext> push(const CudaDriver& driver, cuda::Context context);
+  CurrentContext(CurrentContext&& other) noexcept : driver_(other.driver_) { other.driver_ = nullptr; }
+  CurrentContext& operator=(CurrentContext&&) = delete;
+  ~CurrentContext();
+
+ private:
+  explicit CurrentContext(const CudaDriver& driver) : driver_(&driver) {}
+  const CudaDriver* driver_;
+};
+
+}  // namespace dl::ckpt

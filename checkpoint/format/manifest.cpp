@@ -139,6 +139,13 @@ uint64_t Manifest::total_bytes() const {
   return total;
 }
 
+uint64_t Manifest::new_bytes() const {
+  uint64_t total = total_bytes();
+  for (const FileRecord& file : files)
+    if (file.origin) total -= file.size;
+  return total;
+}
+
 int Manifest::schema() const {
   const bool shared =
       std::any_of(files.begin(), files.end(), [](const FileRecord& file) { return file.part != 0 || file.origin; });

@@ -91,6 +91,7 @@ struct Manifest {
   // nullptr if there is none.
   const TensorRecord* find_tensor(std::string_view path) const;
   uint64_t total_bytes() const;  // of all data files and members
+  uint64_t new_bytes() const;    // of those that no earlier save wrote
   int schema() const;            // lowest that can hold it
 };
 

@@ -47,11 +47,13 @@ Json to_json(const Row& row) {
 }
 
 void print_table(const std::vector<Row>& rows) {
-  print_line(fmt::format("{:>12}  {:19}  {:>9}  {:>9}  {:>5}  {:17}  {}", "STEP", "TIME", "SIZE", "NEW", "RANKS", "STATE", "NAME"));
+  print_line(fmt::format("{:>12}  {:19}  {:>9}  {:>9}  {:>5}  {:17}  {}", "STEP", "TIME", "SIZE", "NEW", "RANKS",
+                         "STATE", "NAME"));
   for (const Row& row : rows) {
     const Manifest* m = row.manifest ? &*row.manifest : nullptr;
-    print_line(fmt::format("{:>12}  {:19}  {:>9}  {:>9}  {:>5}  {:17}  {}", row.step, m ? format_time(m->created_ms) : "-",
-                           m ? format_bytes(m->total_bytes()) : "-", m ? format_bytes(m->new_bytes()) : "-", m ? std::to_string(m->world_size) : "-",
+    print_line(fmt::format("{:>12}  {:19}  {:>9}  {:>9}  {:>5}  {:17}  {}", row.step,
+                           m ? format_time(m->created_ms) : "-", m ? format_bytes(m->total_bytes()) : "-",
+                           m ? format_bytes(m->new_bytes()) : "-", m ? std::to_string(m->world_size) : "-",
                            row.pinned ? row.state + ", pinned" : row.state, row.name));
   }
   for (const Row& row : rows)

@@ -27,8 +27,9 @@ class UringQueue final : public WriteQueue {
     if (io_uring_queue_init(depth_ + 1, &ring_, 0) != 0) return false;
     ready_ = true;
     auto reaper = QuietThread::start([this] { reap(); });
-    if (reaper) reaper_ = *std::move(reaper);
-    return reaper.has_value();
+    if (!reaper) return false;
+    reaper_ = *std::move(reaper);
+    return true;
   }
   ~UringQueue() override {
     if (reaper_.running()) {

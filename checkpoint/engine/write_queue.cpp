@@ -37,13 +37,15 @@ class ThreadQueue final : public WriteQueue {
 
   void submit(DirectOutput& file, const void* data, size_t size, uint64_t at, std::function<void()> done) override {
     Write write{&file, data, size, at, std::move(done)};
-    {
-      std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait(lock, [this] { return threads_.empty() || waiting_.size() < 2 * threads_.size(); });
-      ++open_;
-      if (!threads_.empty()) waiting_.push_back(std::move(write));
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return threads_.empty() || waiting_.size() < 2 * threads_.size(); });
+    ++open_;
+    if (threads_.empty()) {
+      lock.unlock();
+      return complete(write, 0);
     }
-    if (threads_.empty()) return complete(write, 0);
+    waiting_.push_back(std::move(write));
+    lock.unlock();
     changed_.notify_all();
   }
 

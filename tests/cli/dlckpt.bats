@@ -227,5 +227,5 @@ END
   printf 'longer' >"$file"
   run "$dlckpt" ls c
   [ "$status" -eq 1 ]
-  [[ $output == *"it has 6 bytes, the manifest says 4"* ]]
+  [[ $output == *"it has 6 bytes instead of 4"* ]]
 }

@@ -78,7 +78,7 @@ std::vector<Home> choose_homes(const std::vector<WriteItem>& items, const std::v
                                uint64_t kept_bytes, const ChangeHistory& history, uint64_t* waited);
 
 // Puts the kept file at `to`: as a hard link, or as a verified copy where there can be none. The directory is not
-// fsynced. On error `to` is not there.
+// fsynced. On error `to` is not there: kCorrupt (the copied file is damaged), kNoSpace, kDenied, kIo.
 Status put_kept_file(Io& io, const KeptFile& kept, const std::string& to);
 
 }  // namespace dl::ckpt

@@ -388,6 +388,43 @@ TEST(CheckpointUnchanged, ANodeLocalLevelSharesAtBothLevels) {
   expect_newest(dir.path(), state);
 }
 
+// LOCAL/dlckpt-<hash>/<node>/r<rank>, where only one job has saved.
+std::string directory_of_rank(const std::string& local, const std::string& node, int rank) {
+  const auto job = std::filesystem::directory_iterator(local)->path();
+  return (job / node / ("r0000" + std::to_string(rank))).string();
+}
+
+TEST(CheckpointUnchanged, ThePartnerGetsItOnce) {
+  const TempDir dir, local;
+  run_ranks(2, [&](int rank) {
+    Settings settings = settings_for(dir.path(), rank, 2);
+    settings.local_dir = local.path();
+    settings.node = rank == 0 ? "n1" : "n2";
+    settings.partner = true;
+    auto context = *open_context(settings);
+    std::vector<uint32_t> base(kBase);
+    std::iota(base.begin(), base.end(), static_cast<uint32_t>(rank));
+    int64_t step = 0;
+    const auto n = static_cast<int64_t>(kBase);
+    const int64_t shape[] = {2, n}, offset[] = {rank, 0}, extent[] = {1, n};
+    ASSERT_TRUE(
+        context->registry().add_tensor("base", DLCKPT_U32, 2, shape, offset, extent, base.data(), DLCKPT_FROZEN));
+    ASSERT_TRUE(
+        context->registry().add_tensor("step", DLCKPT_I64, 0, nullptr, nullptr, nullptr, &step, DLCKPT_REPLICATED));
+    ino_t first = 0;
+    for (step = 1; step <= 3; ++step) {
+      const auto saved = context->save(step);
+      ASSERT_TRUE(saved) << saved.error().text;
+      // What this rank keeps for the other one.
+      const std::string other = newest_path(directory_of_rank(local.path(), settings.node, rank)) +
+                                (rank == 0 ? "/r00001.f1.h5" : "/r00000.f1.h5");
+      if (step == 1) first = inode(other);
+      EXPECT_NE(first, 0U);
+      EXPECT_EQ(inode(other), first);
+    }
+  });
+}
+
 TEST(CheckpointUnchanged, PeopleWithHdf5FindEverythingInTheMainFile) {
   const TempDir dir;
   Finetuning state;

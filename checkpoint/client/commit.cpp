@@ -101,15 +101,20 @@ Status Context::save_together(SaveInFlight* save) {
 Result<std::string> Context::write_part(SaveInFlight* save, const CheckpointName& name) {
   if (!save->prepared) return save->prepared.error();
   DL_TRY_ASSIGN(const std::string directory, attempt_directory(name));
-  DL_TRY_ASSIGN(save->work.part.members, write_members(io_, directory, settings_.rank, &save->members));
-  if (!save->job) return format_part(save->work.part);
+  DL_TRY_ASSIGN(std::vector<MemberRecord> members, write_members(io_, directory, settings_.rank, &save->members));
+  if (!save->job) {
+    Part part = save->plan.part(false, {});
+    part.members = std::move(members);
+    return format_part(part);
+  }
   save->written = true;
   const FileIdentity identity{name, static_cast<uint32_t>(settings_.rank), static_cast<uint32_t>(settings_.world_size)};
   DL_TRY(save->job->write(io_, engine_.queue(), directory, identity, save->slot));
   const std::vector<SaveJob::Place>& places = save->job->places();
-  for (size_t i = 0; i < places.size(); ++i) save->work.set_place(i, places[i].file, places[i].at);
-  save->work.part.files = save->job->records();
-  return format_part(save->work.part);
+  Part part = save->plan.part(true, [&](size_t i) { return std::make_pair(places[i].file, places[i].at); });
+  part.members = std::move(members);
+  part.files = save->job->records();
+  return format_part(part);
 }
 
 // Rank 0 alone.

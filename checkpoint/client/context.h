@@ -100,6 +100,7 @@ class Context {
   Status finish_save_in_flight();
   Status begin_save_in_flight(int64_t step, bool lazy);
   Status prepare(SaveInFlight* save);
+  std::shared_ptr<const WorkList> planned_tensors();
   const std::string& files_directory() const;
   void count_save();
   void warm_up();
@@ -130,11 +131,13 @@ class Context {
   std::unique_ptr<Group> group_;
   std::optional<ProgressLink> page_;
   Registry registry_;
-  Holders holders_;                        // of what the last save wrote
-  SurveyMemory survey_memory_;             // rank 0
-  std::map<std::string, double> metrics_;  // for the next save
-  std::unique_ptr<Levels> levels_;         // nullptr: there is no node-local level
-  std::unique_ptr<Restorer> restorer_;     // after what it borrows
+  Holders holders_;                              // of what the last save wrote
+  std::shared_ptr<const WorkList> tensor_plan_;  // of the last save
+  uint64_t planned_version_ = 0;                 // of the registered tensors
+  SurveyMemory survey_memory_;                   // rank 0
+  std::map<std::string, double> metrics_;        // for the next save
+  std::unique_ptr<Levels> levels_;               // nullptr: there is no node-local level
+  std::unique_ptr<Restorer> restorer_;           // after what it borrows
 
   using Clock = std::chrono::steady_clock;
   Clock::time_point last_save_, last_renewal_;

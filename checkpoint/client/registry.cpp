@@ -85,7 +85,12 @@ Status Registry::add_tensor(const char* path_text, int dtype, int ndim, const in
   blobs_.erase(path);
   members_.erase(path);
   tensors_[path] = std::move(tensor);
+  ++tensors_version_;
   return {};
+}
+
+void Registry::forget_tensor(const std::string& path) {
+  if (tensors_.erase(path) > 0) ++tensors_version_;
 }
 
 // One more box of a tensor that is registered already.
@@ -103,6 +108,7 @@ Status Registry::add_part(const std::string& path, RegisteredTensor tensor, Regi
     if (intersect(other.box, part.box))
       return invalid(path, "its parts " + describe(other.box) + " and " + describe(part.box) + " overlap");
   known.parts.push_back(std::move(part));
+  ++tensors_version_;
   return {};
 }
 
@@ -122,7 +128,7 @@ Status Registry::add_blob(const char* path_text, const void* data, size_t size, 
   RegisteredBlob blob;
   if (size > 0) blob.bytes.assign(static_cast<const char*>(data), size);
   blob.per_rank = per_rank;
-  tensors_.erase(path);
+  forget_tensor(path);
   members_.erase(path);
   blobs_[path] = std::move(blob);
   return {};
@@ -136,14 +142,17 @@ Status Registry::add_member(const char* name_text, const char* path, bool per_ra
     return Error{Errc::kInvalid, "member '" + printable(name) + "': the path of its file is missing or too long"};
   if (members_.size() >= kMaxMembers && members_.count(name) == 0)
     return Error{Errc::kInvalid, "more than " + std::to_string(kMaxMembers) + " members"};
-  tensors_.erase(name);
+  forget_tensor(name);
   blobs_.erase(name);
   members_[name] = RegisteredMember{path, per_rank};
   return {};
 }
 
 Status Registry::remove(const char* path) {
-  if (!path || (tensors_.erase(path) == 0 && blobs_.erase(path) == 0 && members_.erase(path) == 0))
+  const uint64_t before = tensors_version_;
+  if (path) forget_tensor(path);
+  if (tensors_version_ != before) return {};
+  if (!path || (blobs_.erase(path) == 0 && members_.erase(path) == 0))
     return Error{Errc::kNotFound, "nothing is registered as '" + printable(path ? path : "NULL") + "'"};
   return {};
 }

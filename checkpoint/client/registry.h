@@ -60,6 +60,8 @@ class Registry {
 
   // Sorted by path, the same on all ranks.
   const std::map<std::string, RegisteredTensor>& tensors() const { return tensors_; }
+  // Another one whenever tensors() may have changed.
+  uint64_t tensors_version() const { return tensors_version_; }
   const std::map<std::string, RegisteredBlob>& blobs() const { return blobs_; }
   const std::map<std::string, RegisteredMember>& members() const { return members_; }
   // The same on all ranks that registered the same tensors (names, dtypes, shapes, replicated or not, with boxes or
@@ -70,8 +72,10 @@ class Registry {
 
  private:
   Status add_part(const std::string& path, RegisteredTensor tensor, RegisteredPart part);
+  void forget_tensor(const std::string& path);
 
   std::map<std::string, RegisteredTensor> tensors_;
+  uint64_t tensors_version_ = 0;
   std::map<std::string, RegisteredBlob> blobs_;
   std::map<std::string, RegisteredMember> members_;
 };

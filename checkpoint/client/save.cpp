@@ -66,6 +66,8 @@ Result<bool> Context::busy_anywhere() {
 }
 
 Status Context::begin_save_in_flight(int64_t step, bool lazy) {
+  // What the former one holds of many tensors takes milliseconds to free: the background's work.
+  std::shared_ptr<SaveInFlight> former = std::move(in_flight_);
   in_flight_ = std::make_unique<SaveInFlight>();
   SaveInFlight* save = in_flight_.get();
   save->step = step;
@@ -76,7 +78,10 @@ Status Context::begin_save_in_flight(int64_t step, bool lazy) {
     save->prepared = or_out_of_memory([&] { return holders_.learn(*group_, registry_); });
   if (save->prepared) save->prepared = or_out_of_memory([&] { return prepare(save); });
   CopyPool& pool = engine_.pool();
-  auto running = background_.run([this, save] { run_save(save); });
+  auto running = background_.run([this, save, former = std::move(former)]() mutable {
+    former.reset();
+    run_save(save);
+  });
   if (!running) {
     save->outcome = std::move(running);
     return save->outcome;
@@ -97,17 +102,29 @@ Status Context::begin_save_in_flight(int64_t step, bool lazy) {
 
 Status Context::prepare(SaveInFlight* save) {
   DL_TRY_ASSIGN(save->members, open_members(io_, registry_, settings_.rank));
-  save->work = plan_save(registry_, settings_.rank, settings_.world_size,
-                         settings_.world_size > 1 ? &holders_ : nullptr, settings_.max_files);
-  if (save->work.items.empty() && !is_leader()) return {};  // no file
-  for (WriteItem& item : save->work.items) {
-    if (!item.item.blob) continue;
+  save->plan.tensors = planned_tensors();
+  save->plan.blobs = plan_blobs(registry_, settings_.rank);
+  if (save->plan.empty() && !is_leader()) return {};  // no file
+  for (WriteItem& item : save->plan.blobs.items) {
     save->blobs.emplace_back(static_cast<const char*>(item.data), item.bytes());
     item.data = save->blobs.back().data();
   }
-  for (const WriteItem& item : save->work.items) save->state_bytes += item.bytes();
-  DL_TRY_ASSIGN(save->job, engine_.prepare(std::move(save->work.items)));
+  std::vector<WriteItem> items = save->plan.items();
+  for (const WriteItem& item : items) save->state_bytes += item.bytes();
+  DL_TRY_ASSIGN(save->job, engine_.prepare(std::move(items)));
   return {};
+}
+
+// Who holds which replicated box is asked in each save.
+std::shared_ptr<const WorkList> Context::planned_tensors() {
+  const bool asks_holders = settings_.world_size > 1 && registry_.needs_holders();
+  if (!tensor_plan_ || asks_holders || planned_version_ != registry_.tensors_version()) {
+    tensor_plan_ =
+        std::make_shared<WorkList>(plan_tensors(registry_, settings_.rank, settings_.world_size,
+                                                settings_.world_size > 1 ? &holders_ : nullptr, settings_.max_files));
+    planned_version_ = registry_.tensors_version();
+  }
+  return tensor_plan_;
 }
 
 // The first save should not wait for the kernel to clear pages; reading a checkpoint takes longer than that.

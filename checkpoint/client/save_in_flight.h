@@ -21,7 +21,7 @@ struct Context::SaveInFlight {
   Clock::time_point begin;
   // Why this rank cannot take part; the others are told.
   Status prepared;
-  WorkList work;                  // its items are the job's
+  SavePlan plan;
   std::deque<std::string> blobs;  // the registry's may change meanwhile
   std::unique_ptr<SaveJob> job;   // if prepared
   std::map<std::string, double> metrics;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/client/save_plan.h"
 
+#include <tuple>
+
 #include "checkpoint/client/strided.h"
 #include "checkpoint/format/names.h"
 
@@ -14,7 +16,6 @@ class WorkListBuilder {
 
   WorkList build() {
     add_tensors();
-    add_blobs();
     work_.part.fingerprint = to_hex(registry_.fingerprint());
     work_.part.tensor_count = registry_.tensors().size();
     return std::move(work_);
@@ -95,24 +96,6 @@ class WorkListBuilder {
     record->shards.push_back(std::move(shard));
   }
 
-  void add_blobs() {
-    for (const auto& [path, blob] : registry_.blobs()) {
-      if (!blob.per_rank && rank_ != 0) continue;
-      BlobRecord record;
-      record.path = path;
-      record.rank = blob.per_rank ? rank_ : -1;
-      record.h5_path = h5_path(path, 'b', 0);
-      record.size = blob.bytes.size();
-      const Dims shape{static_cast<int64_t>(blob.bytes.size())};
-      WriteItem item;
-      item.item = LayoutItem{record.h5_path, path, find_dtype(DLCKPT_U8), shape, whole(shape), false, true};
-      item.data = blob.bytes.data();
-      work_.items.push_back(std::move(item));
-      work_.targets.push_back({true, work_.part.blobs.size(), 0});
-      work_.part.blobs.push_back(std::move(record));
-    }
-  }
-
   const Registry& registry_;
   int rank_, world_size_;
   const Holders* holders_;
@@ -120,22 +103,57 @@ class WorkListBuilder {
   WorkList work_;
 };
 
-}  // namespace
-
-void WorkList::set_place(size_t item, size_t file, uint64_t at) {
-  const Target& target = targets[item];
+void set_place(const WorkList::Target& target, const std::pair<size_t, uint64_t>& place, Part* part) {
+  const auto set = [&](auto& record) { std::tie(record.file, record.at) = place; };
   if (target.blob) {
-    part.blobs[target.record].file = file;
-    part.blobs[target.record].at = at;
+    set(part->blobs[target.record]);
   } else {
-    ShardRecord& shard = part.tensors[target.record].shards[target.shard];
-    shard.file = file;
-    shard.at = at;
+    set(part->tensors[target.record].shards[target.shard]);
   }
 }
 
-WorkList plan_save(const Registry& registry, int rank, int world_size, const Holders* holders, int max_files) {
+}  // namespace
+
+WorkList plan_tensors(const Registry& registry, int rank, int world_size, const Holders* holders, int max_files) {
   return WorkListBuilder(registry, rank, world_size, holders, max_files).build();
+}
+
+WorkList plan_blobs(const Registry& registry, int rank) {
+  WorkList work;
+  for (const auto& [path, blob] : registry.blobs()) {
+    if (!blob.per_rank && rank != 0) continue;
+    BlobRecord record;
+    record.path = path;
+    record.rank = blob.per_rank ? rank : -1;
+    record.h5_path = h5_path(path, 'b', 0);
+    record.size = blob.bytes.size();
+    const Dims shape{static_cast<int64_t>(blob.bytes.size())};
+    WriteItem item;
+    item.item = LayoutItem{record.h5_path, path, find_dtype(DLCKPT_U8), shape, whole(shape), false, true};
+    item.data = blob.bytes.data();
+    work.items.push_back(std::move(item));
+    work.targets.push_back({true, work.part.blobs.size(), 0});
+    work.part.blobs.push_back(std::move(record));
+  }
+  return work;
+}
+
+std::vector<WriteItem> SavePlan::items() const {
+  std::vector<WriteItem> all;
+  all.reserve(tensors->items.size() + blobs.items.size());
+  all.insert(all.end(), tensors->items.begin(), tensors->items.end());
+  all.insert(all.end(), blobs.items.begin(), blobs.items.end());
+  return all;
+}
+
+Part SavePlan::part(bool written, const std::function<std::pair<size_t, uint64_t>(size_t)>& place_of) const {
+  Part part = tensors->part;
+  part.blobs = blobs.part.blobs;
+  if (!written) return part;
+  size_t item = 0;
+  for (const WorkList* work : {tensors.get(), &blobs})
+    for (const WorkList::Target& target : work->targets) set_place(target, place_of(item++), &part);
+  return part;
 }
 
 }  // namespace dl::ckpt

@@ -3,6 +3,9 @@
 // boxes, of who holds which), so that ranks need not ask one another.
 #pragma once
 
+#include <functional>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/client/holders.h"
@@ -13,8 +16,8 @@
 
 namespace dl::ckpt {
 
-// Everything one rank has to write, and what it will say about it. Items borrow the memory of tensors and blobs from
-// the registry.
+// What one rank has to write, and what it will say about it. Items borrow the memory of tensors and blobs from the
+// registry.
 struct WorkList {
   std::vector<WriteItem> items;
   Part part;
@@ -24,14 +27,26 @@ struct WorkList {
     size_t record, shard;
   };
   std::vector<Target> targets;
-
-  // Item `item` was stored in the rank's file number `file` at byte `at`.
-  void set_place(size_t item, size_t file, uint64_t at);
 };
 
+// The tensors' part, which stays the same from save to save while registry.tensors_version() and the holders do: worth
+// keeping, as it takes 4 microseconds for each tensor.
 // holders: after Holders::learn(), where registry.needs_holders() and world_size > 1; else nullptr will do.
 // Replicated data goes to at most max_files ranks. A rank other than 0 without items writes no file.
-WorkList plan_save(const Registry& registry, int rank, int world_size, const Holders* holders = nullptr,
-                   int max_files = kDefaultMaxFiles);
+WorkList plan_tensors(const Registry& registry, int rank, int world_size, const Holders* holders = nullptr,
+                      int max_files = kDefaultMaxFiles);
+WorkList plan_blobs(const Registry& registry, int rank);
+
+// All that a save writes: first the tensors, then the blobs.
+struct SavePlan {
+  std::shared_ptr<const WorkList> tensors;
+  WorkList blobs;
+
+  bool empty() const { return tensors->items.empty() && blobs.items.empty(); }
+  std::vector<WriteItem> items() const;
+  // What is said of it once it is written. place_of(i): file number and offset in it of item i; not called where
+  // `written` is false.
+  Part part(bool written, const std::function<std::pair<size_t, uint64_t>(size_t)>& place_of) const;
+};
 
 }  // namespace dl::ckpt

@@ -375,5 +375,48 @@ TEST(CheckpointRoundTrip, AProgramWithoutTheCudaDriverStaysWithoutIt) {
   EXPECT_EQ(read_file("/proc/self/maps").find("libcuda.so"), std::string::npos);
 }
 
+// The plan of the tensors is kept from save to save; whatever changes them must end it.
+TEST(CheckpointRoundTrip, WhatIsRegisteredAnewIsPlannedAnew) {
+  const TempDir dir;
+  const int64_t shape[] = {4}, low[] = {0}, high[] = {2}, half[] = {2};
+  uint32_t first[] = {1, 2, 3, 4}, other[] = {5, 6, 7, 8}, found[4] = {};
+  auto context = *open_context(settings_for(dir.path()));
+  Registry& registry = context->registry();
+  int64_t step = 0;
+  const auto expect_stored = [&](const std::vector<uint32_t>& values) {
+    ASSERT_TRUE(context->save(++step));
+    const TempDir copy;
+    std::filesystem::copy(dir.path(), copy.path(), std::filesystem::copy_options::recursive);
+    std::filesystem::remove(copy.path() + "/LEASE");
+    auto reader = *open_context(settings_for(copy.path()));
+    ASSERT_TRUE(reader->registry().add_tensor("t", DLCKPT_U32, 1, shape, nullptr, nullptr, found, 0));
+    std::string note;
+    const auto restored = reader->restore(step, &note);
+    ASSERT_TRUE(restored) << restored.error().text;
+    EXPECT_EQ(std::vector<uint32_t>(found, found + 4), values) << "train step " << step;
+  };
+  ASSERT_TRUE(registry.add_tensor("t", DLCKPT_U32, 1, shape, nullptr, nullptr, first, 0));
+  expect_stored({1, 2, 3, 4});
+  first[0] = 9;
+  expect_stored({9, 2, 3, 4});
+  ASSERT_TRUE(registry.add_tensor("t", DLCKPT_U32, 1, shape, nullptr, nullptr, other, 0));
+  expect_stored({5, 6, 7, 8});
+  ASSERT_TRUE(registry.add_tensor("t", DLCKPT_U32, 1, shape, low, half, first, 0));
+  ASSERT_FALSE(context->save(++step)) << "half of it is missing";
+  ASSERT_TRUE(registry.add_tensor("t", DLCKPT_U32, 1, shape, high, half, other, DLCKPT_ANOTHER_PART));
+  expect_stored({9, 2, 5, 6});
+  ASSERT_TRUE(registry.add_blob("t", "bytes", 5, false));
+  ASSERT_TRUE(context->save(++step));
+  std::string note;
+  EXPECT_FALSE(registry.remove("u"));
+  ASSERT_TRUE(context->restore(step, &note)) << "nothing but the blob is stored";
+  ASSERT_TRUE(registry.add_tensor("t", DLCKPT_U32, 1, shape, nullptr, nullptr, other, 0));
+  ASSERT_TRUE(registry.add_tensor("u", DLCKPT_U32, 1, shape, nullptr, nullptr, first, 0));
+  expect_stored({5, 6, 7, 8});
+  ASSERT_TRUE(registry.remove("u"));
+  expect_stored({5, 6, 7, 8});
+  EXPECT_FALSE(registry.remove("u"));
+}
+
 }  // namespace
 }  // namespace dl::ckpt::test

@@ -16,6 +16,7 @@ constexpr size_t kMaxVersions = 256;
 constexpr size_t kMaxVariables = 256;
 constexpr size_t kMaxText = 4096;
 constexpr size_t kMaxLine = 8192;
+constexpr int kMaxPorts = 64;
 
 // Reads the keys of one table and remembers which were asked for, so that the rest can be refused.
 class TableReader {
@@ -58,6 +59,17 @@ class TableReader {
     const auto value = node->value_exact<bool>();
     if (!value) return fault(*node, key, "must be true or false");
     *out = *value;
+    return {};
+  }
+
+  Status integer(const std::string& key, int least, int most, int* out) {
+    const toml::node* node = get(key);
+    if (node == nullptr) return {};
+    const auto value = node->value_exact<int64_t>();
+    if (!value || *value < least || *value > most) {
+      return fault(*node, key, "must be a number from " + std::to_string(least) + " to " + std::to_string(most));
+    }
+    *out = static_cast<int>(*value);
     return {};
   }
 
@@ -201,6 +213,7 @@ Result<FrameworkEntry> Catalogue::parse_entry(const std::string& text, const std
     return reader.fault(*table.get("launch"), "launch",
                         "'" + printable(entry.launch) + "' is not allowed; allowed: agent, mpi");
   }
+  DL_TRY(reader.integer("ports", 0, kMaxPorts, &entry.ports));
   DL_TRY(reader.text("probe", true, &entry.probe));
   DL_TRY(reader.text("default_version", false, &entry.default_version));
   DL_TRY(read_versions(&reader, &entry));

@@ -10,8 +10,9 @@ namespace dl {
 namespace {
 
 // kDefault: what the user set stays. kIdentity: differs from learner to learner, so that no value inherited from a
-// shell (of another launcher, or of a notebook) can be right; replaced.
-enum class Kind { kDefault, kIdentity };
+// shell (of another launcher, or of a notebook) can be right; replaced. kKnown: as kIdentity where our value is known,
+// else what is there stays (it is Slurm's own).
+enum class Kind { kDefault, kIdentity, kKnown };
 
 struct Variable {
   const char* name;
@@ -19,6 +20,7 @@ struct Variable {
   // Empty: left unset (a framework that tests whether a variable exists must not find an empty one). A value that has
   // to be empty is not possible, and so far not needed.
   std::string (*value)(const LearnerContext&);
+  const char* unless = nullptr;  // left alone where the user has set this one
 };
 
 std::string num(int value) {
@@ -32,6 +34,23 @@ std::string gpu_list(const LearnerContext& c) {
     text += num(c.local_rank * c.gpus_per_learner + i);
   }
   return text;
+}
+
+std::string joined(const std::vector<std::string>& items) {
+  std::string text;
+  for (const std::string& item : items) text.append(text.empty() ? "" : ",").append(item);
+  return text;
+}
+
+std::string host_port(const std::string& host, int port) {
+  return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + num(port);
+}
+
+// "10.0.0.1" and "fe80::1", but no name: what a name stands for may be another address on the node itself.
+bool is_numeric(const std::string& address) {
+  return address.find(':') != std::string::npos ||
+         (!address.empty() &&
+          std::all_of(address.begin(), address.end(), [](char x) { return (x >= '0' && x <= '9') || x == '.'; }));
 }
 
 bool under_slurm(const LearnerContext& c) {
@@ -48,6 +67,12 @@ const Variable kDl[] = {
     {env::kNodeRank, Kind::kIdentity, [](const LearnerContext& c) { return num(c.node_rank); }},
     {env::kNumNodes, Kind::kIdentity, [](const LearnerContext& c) { return num(c.num_nodes); }},
     {env::kLocalGpus, Kind::kIdentity, gpu_list},
+    {env::kPorts, Kind::kIdentity,
+     [](const LearnerContext& c) {
+       std::vector<std::string> ports;
+       for (const int port : c.ports) ports.push_back(num(port));
+       return joined(ports);
+     }},
     {env::kJobDir, Kind::kIdentity, [](const LearnerContext& c) { return c.job_dir; }},
     {env::kAttempt, Kind::kIdentity, [](const LearnerContext& c) { return num(c.attempt); }},
     {env::kRunId, Kind::kIdentity, [](const LearnerContext& c) { return c.run_id; }},
@@ -115,6 +140,87 @@ const Variable kSlurm[] = {
     {"SLURM_STEP_NUM_NODES", Kind::kIdentity, [](const LearnerContext& c) { return num(c.num_nodes); }},
     // Lightning refuses to run under Slurm without it when there is more than one task.
     {"SLURM_NTASKS_PER_NODE", Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_world_size); }},
+    {"SLURM_STEP_NODELIST", Kind::kKnown, [](const LearnerContext& c) { return c.node_list; }},
+    {"SLURM_TASKS_PER_NODE", Kind::kKnown, [](const LearnerContext& c) { return c.tasks_per_node; }},
+    {"SLURM_STEP_TASKS_PER_NODE", Kind::kKnown, [](const LearnerContext& c) { return c.tasks_per_node; }},
+    {"SLURM_GTIDS", Kind::kKnown, [](const LearnerContext& c) { return c.node_ranks; }},
+};
+
+// ---- jax: what jax.distributed.initialize() reads. Its number and count of processes it takes from its arguments or
+// from the cluster that it detects (Slurm, or family jax_ids); JAX_PROCESS_ID and JAX_NUM_PROCESSES are for scripts
+// that hand them on, as under Kubeflow. Source: jax jax/_src/distributed.py, jax/_src/clusters/.
+const Variable kJax[] = {
+    {"JAX_COORDINATOR_ADDRESS", Kind::kDefault,
+     [](const LearnerContext& c) {
+       return c.coordinator_port > 0 ? host_port(c.master_addr, c.coordinator_port) : std::string();
+     }},
+    // Its default is every address of the node, and asks for IPv6.
+    {"JAX_COORDINATOR_BIND_ADDRESS", Kind::kDefault,
+     [](const LearnerContext& c) {
+       const bool known = c.coordinator_port > 0 && is_numeric(c.master_addr);
+       return known ? host_port(c.master_addr, c.coordinator_port) : std::string();
+     },
+     "JAX_COORDINATOR_ADDRESS"},
+    // For scripts that put an address together themselves.
+    {"JAX_COORDINATOR_PORT", Kind::kDefault,
+     [](const LearnerContext& c) { return c.coordinator_port > 0 ? num(c.coordinator_port) : std::string(); },
+     "JAX_COORDINATOR_ADDRESS"},
+    // JAX's own guess is one GPU for each process, the one with the number of its local rank.
+    {"JAX_LOCAL_DEVICE_IDS", Kind::kDefault, gpu_list},
+    {"JAX_NUM_PROCESSES", Kind::kIdentity, [](const LearnerContext& c) { return num(c.world_size); }},
+    {"JAX_PROCESS_ID", Kind::kIdentity, [](const LearnerContext& c) { return num(c.rank); }},
+};
+
+// ---- jax_ids: outside Slurm, the names by which JAX recognises Open MPI's mpirun, so that initialize() without
+// arguments works there too. The first is only looked for, since JAX_COORDINATOR_ADDRESS is set.
+const Variable kJaxIds[] = {
+    {"OMPI_MCA_orte_hnp_uri", Kind::kDefault,
+     [](const LearnerContext& c) {
+       return c.coordinator_port > 0 ? "0.0;tcp://" + host_port(c.master_addr, c.coordinator_port) : std::string();
+     }},
+    {"OMPI_COMM_WORLD_SIZE", Kind::kIdentity, [](const LearnerContext& c) { return num(c.world_size); }},
+    {"OMPI_COMM_WORLD_RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(c.rank); }},
+    {"OMPI_COMM_WORLD_LOCAL_RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_rank); }},
+};
+
+// ---- tensorflow: TF_CONFIG, one worker for each learner; worker 0 is the chief.
+const Variable kTensorflow[] = {
+    {"TF_CONFIG", Kind::kIdentity,
+     [](const LearnerContext& c) {
+       std::string workers;
+       for (const std::string& peer : c.peers) {
+         workers.append(workers.empty() ? "\"" : ", \"").append(peer).append("\"");
+       }
+       return R"({"cluster": {"worker": [)" + workers + R"(]}, "task": {"type": "worker", "index": )" + num(c.rank) +
+              "}}";
+     }},
+};
+
+// ---- peers: for learners that connect to one another by themselves.
+const Variable kPeers[] = {
+    {env::kPeers, Kind::kIdentity, [](const LearnerContext& c) { return joined(c.peers); }},
+};
+
+// ---- threads: for programs of one process that would take every core they see.
+const Variable kThreads[] = {
+    {"OMP_NUM_THREADS", Kind::kDefault,
+     [](const LearnerContext& c) { return c.cpus_per_learner > 0 ? num(c.cpus_per_learner) : std::string(); }},
+    {"LOKY_MAX_CPU_COUNT", Kind::kDefault,  // joblib's n_jobs=-1
+     [](const LearnerContext& c) { return c.cpus_per_learner > 0 ? num(c.cpus_per_learner) : std::string(); }},
+};
+
+// ---- network: the interface that leads to the other learners. Left alone, Gloo takes what the host's name resolves to
+// and NCCL the first that it finds. The data of NCCL still go over InfiniBand where there is any; UCX_NET_DEVICES is
+// not here, because it would keep UCX from it. NCCL_RAS_ADDR: at its default two jobs on a node share one status
+// service.
+const Variable kNetwork[] = {
+    {"GLOO_SOCKET_IFNAME", Kind::kDefault, [](const LearnerContext& c) { return c.interface; }},
+    {"TP_SOCKET_IFNAME", Kind::kDefault, [](const LearnerContext& c) { return c.interface; }},
+    // "=": this name, not all that begin with it.
+    {"NCCL_SOCKET_IFNAME", Kind::kDefault,
+     [](const LearnerContext& c) { return c.interface.empty() ? std::string() : "=" + c.interface; }},
+    {"NCCL_RAS_ADDR", Kind::kDefault,
+     [](const LearnerContext& c) { return c.ras_port > 0 ? "localhost:" + num(c.ras_port) : std::string(); }},
 };
 
 // ---- ffdl: the names FfDL gave its learners, so that its examples run unchanged (reference: FfDL's
@@ -155,45 +261,87 @@ struct Family {
   const Variable* variables;
   size_t count;
   bool (*applies)(const LearnerContext&);  // nullptr: always
+  FamilyNeeds needs;
 };
 template <size_t N>
 constexpr Family family(const char* name, const Variable (&variables)[N],
-                        bool (*applies)(const LearnerContext&) = nullptr) {
-  return Family{name, variables, N, applies};
+                        bool (*applies)(const LearnerContext&) = nullptr, FamilyNeeds needs = {}) {
+  return Family{name, variables, N, applies, needs};
+}
+bool outside_slurm(const LearnerContext& c) {
+  return !under_slurm(c);
+}
+// Where nobody knows them (a plain srun), TF_CONFIG may be the user's own.
+bool peers_known(const LearnerContext& c) {
+  return !c.peers.empty();
 }
 const Family kFamilies[] = {
-    family("dl", kDl),       family("ffdl", kFfdl), family("mpi", kMpi), family("slurm", kSlurm, under_slurm),
+    family("dl", kDl),
+    family("ffdl", kFfdl),
+    family("jax", kJax),
+    family("jax_ids", kJaxIds, outside_slurm),
+    family("mpi", kMpi),
+    family("network", kNetwork),
+    family("peers", kPeers, peers_known, {1, true}),
+    family("slurm", kSlurm, under_slurm),
+    family("tensorflow", kTensorflow, peers_known, {1, true}),
+    family("threads", kThreads),
     family("torch", kTorch),
 };
+
+const Family* find_family(const std::string& name) {
+  for (const Family& row : kFamilies) {
+    if (name == row.name) return &row;
+  }
+  return nullptr;
+}
+
+void add_variable(const Variable& variable, const LearnerContext& context, Environment* env) {
+  auto found = env->find(variable.name);
+  if (found != env->end() && variable.kind == Kind::kDefault) return;
+  std::string value = variable.value(context);
+  if (!value.empty()) {
+    (*env)[variable.name] = std::move(value);
+  } else if (found != env->end() && variable.kind == Kind::kIdentity) {
+    env->erase(found);  // an identity of somebody else's must not survive
+  }
+}
 
 }  // namespace
 
 Status add_family(const std::string& name, const LearnerContext& context, Environment* env) {
-  for (const Family& row : kFamilies) {
-    if (name != row.name) continue;
-    if (row.applies != nullptr && !row.applies(context)) return {};
-    for (size_t i = 0; i < row.count; ++i) {
-      const Variable& variable = row.variables[i];
-      auto found = env->find(variable.name);
-      if (found != env->end() && variable.kind == Kind::kDefault) continue;
-      std::string value = variable.value(context);
-      if (!value.empty()) {
-        (*env)[variable.name] = std::move(value);
-      } else if (found != env->end()) {
-        env->erase(found);  // an identity of somebody else's must not survive
-      }
-    }
-    return {};
+  const Family* family = find_family(name);
+  if (family == nullptr) {
+    std::string known;
+    for (const std::string& other : family_names()) known += (known.empty() ? "" : ", ") + other;
+    return Error{Errc::kNotFound, "'" + name + "' is not an environment family; known: " + known};
   }
-  std::string known;
-  for (const Family& row : kFamilies) known += (known.empty() ? "" : ", ") + std::string(row.name);
-  return Error{Errc::kNotFound, "'" + name + "' is not an environment family; known: " + known};
+  if (family->applies != nullptr && !family->applies(context)) return {};
+  // Asked before anything is added: the other one may be of the same family.
+  std::vector<const Variable*> wanted;
+  for (size_t i = 0; i < family->count; ++i) {
+    const Variable& variable = family->variables[i];
+    if (variable.unless == nullptr || env->count(variable.unless) == 0) wanted.push_back(&variable);
+  }
+  for (const Variable* variable : wanted) add_variable(*variable, context, env);
+  return {};
 }
 
 std::vector<std::string> family_names() {
   std::vector<std::string> names;
   for (const Family& row : kFamilies) names.emplace_back(row.name);
   return names;
+}
+
+FamilyNeeds family_needs(const std::vector<std::string>& families) {
+  FamilyNeeds needs;
+  for (const std::string& name : families) {
+    const Family* family = find_family(name);
+    if (family == nullptr) continue;
+    needs.ports = std::max(needs.ports, family->needs.ports);
+    needs.peers = needs.peers || family->needs.peers;
+  }
+  return needs;
 }
 
 void add_python_path(Environment* env) {

@@ -18,11 +18,22 @@ struct LearnerContext {
   int node_rank = 0, num_nodes = 1;
   std::string master_addr = "127.0.0.1";  // numeric address of the host of rank 0
   int master_port = 0;
+  // Held for rank 0 beside master_port, on master_addr: for another service that it hosts (JAX's coordinator), and for
+  // NCCL's status service, whose number is the same on all nodes. 0 = unknown.
+  int coordinator_port = 0, ras_port = 0;
+  std::vector<int> ports;          // held for this learner on its node
+  std::vector<std::string> peers;  // "address:port" by rank, of each learner's first held port; empty unless a family
+                                   // asks (FamilyNeeds): with 10,000 learners it is long
+  std::string interface;           // network interface that leads to the others; empty = unknown
   int gpus_per_learner = 0;
   int cpus_per_learner = 0;  // 0 = unknown
   std::string job_id;        // Slurm's, or "local-..." without Slurm
   std::string job_name;
-  std::string run_id;  // env::kRunId
+  // The learners' step in Slurm's short forms; empty = unknown, or not in a Slurm job.
+  std::string node_list;       // "n[1-3]"
+  std::string tasks_per_node;  // learners on each node of it: "2(x2),1"
+  std::string node_ranks;      // ranks on this node: "0,1"
+  std::string run_id;          // env::kRunId
   int attempt = 1, restarts = 0, max_restarts = 0;
   std::string job_dir;               // absolute
   std::string log_dir;               // absolute
@@ -37,11 +48,19 @@ using Environment = std::map<std::string, std::string>;
 // Adds the variables of `family` that are not in `env` yet ("what the user set stays"). Only those that tell a learner
 // who it is (RANK, WORLD_SIZE, LOCAL_RANK, LEARNER_ID, SLURM_PROCID, all of "dl", ...) do replace: inherited from a
 // shell they would be wrong for all learners but one. A variable whose value is unknown (no checkpoint directory, no
-// port yet) is left unset. Families: "dl" (always added first by the caller), "ffdl", "torch", "mpi", "slurm"
-// (SLURM_PROCID and friends per learner; nothing if job_id is not a Slurm job's). kNotFound with the known names for
-// any other.
+// port yet) is left unset. A variable that is of use only together with another (the address to bind, beside the
+// address to connect to) is left alone where the user has set that other one. Families: "dl" (always added first by the
+// caller) and those of the table in families.cpp, which dl-frameworks(7) describes; "slurm" gives nothing if job_id is
+// not a Slurm job's. kNotFound with the known names for any other.
 Status add_family(const std::string& family, const LearnerContext& context, Environment* env);
 std::vector<std::string> family_names();
+
+// What the families need from the launcher beyond where a learner stands. Unknown names need nothing.
+struct FamilyNeeds {
+  int ports = 0;       // held for each learner
+  bool peers = false;  // LearnerContext::peers
+};
+FamilyNeeds family_needs(const std::vector<std::string>& families);
 
 // Appends the folder of our Python package (PKGDATADIR/python, as configured) to PYTHONPATH, so that `import dlckpt`
 // works in whichever interpreter a learner uses; behind what the user has there, and only once. For whoever starts

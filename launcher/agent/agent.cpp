@@ -16,6 +16,7 @@
 
 #include "launcher/agent/descendants.h"
 #include "launcher/agent/learner.h"
+#include "launcher/agent/network_interface.h"
 #include "launcher/common/env_names.h"
 #include "launcher/common/parse.h"
 #include "launcher/common/request_values.h"
@@ -31,6 +32,7 @@ constexpr auto kPollRequest = 3ms;     // the same while a request is open
 constexpr auto kReportSteps = 1000ms;  // how often mere train steps are reported
 constexpr auto kPing = 500ms;
 constexpr auto kKillLimit = 3s;
+constexpr int kMaxHeldPorts = 64;
 
 std::string environment_value(const char* name) {
   const char* value = std::getenv(name);
@@ -77,11 +79,28 @@ Status Agent::greet() {
   hello.host = host_name();
   hello.address = channel_.local_address();
   hello.pid = ::getpid();
-  if (rank_ == 0) {
-    DL_TRY(port_.hold());
-    hello.port = port_.port();
-  }
+  DL_TRY(hold_ports(&hello));
   channel_.send(hello);
+  return {};
+}
+
+// Which families the learner gets is not known yet: those of rank 0 are held in any case.
+Status Agent::hold_ports(supervise::Hello* hello) {
+  if (rank_ == 0) {
+    for (HeldPort* port : {&port_, &coordinator_port_, &ras_port_}) DL_TRY(port->hold());
+    hello->port = port_.port();
+    hello->coordinator_port = coordinator_port_.port();
+    hello->ras_port = ras_port_.port();
+  }
+  const std::string wanted = environment_value(env::kHoldPorts);
+  if (wanted.empty()) return {};
+  auto count = parse_int(wanted, 0, kMaxHeldPorts);
+  if (!count) return std::move(count).error().with_context(env::kHoldPorts);
+  ports_.resize(static_cast<size_t>(*count));
+  for (HeldPort& port : ports_) {
+    DL_TRY(port.hold());
+    hello->ports.push_back(port.port());
+  }
   return {};
 }
 
@@ -176,9 +195,12 @@ void Agent::read_output() {
   }
 }
 
-void Agent::on_start(const supervise::Start& start) {
+void Agent::on_start(const supervise::Start& message) {
   if (started_) return;
   started_ = true;
+  supervise::Start start = message;
+  // Only we know it: on another node the same network may be behind another name.
+  start.context.interface = interface_of(channel_.local_address());
   supervise::Exited failed;
   failed.exit = -1;
   int ends[2];

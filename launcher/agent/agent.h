@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "launcher/agent/channel.h"
 #include "launcher/agent/held_port.h"
@@ -29,9 +30,10 @@ class Agent {
 
   Status watch_signals();
   Status greet();
+  Status hold_ports(supervise::Hello* hello);
   void handle_signals();
   void handle(const supervise::Message& message);
-  void on_start(const supervise::Start& start);
+  void on_start(const supervise::Start& message);
   void read_output();
   void reap();
   void learner_ended(int wait_status);
@@ -43,7 +45,8 @@ class Agent {
 
   Channel channel_;
   ProgressFile progress_;
-  HeldPort port_;
+  HeldPort port_, coordinator_port_, ras_port_;  // rank 0's
+  std::vector<HeldPort> ports_;                  // its learner's own
   LogTee tee_;
   UniqueFd signals_, output_;
   std::string secret_;

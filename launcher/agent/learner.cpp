@@ -17,7 +17,8 @@ Result<std::vector<std::string>> learner_environment(const supervise::Start& sta
     const char* equals = std::strchr(*entry, '=');
     if (equals != nullptr) environment[std::string(*entry, static_cast<size_t>(equals - *entry))] = equals + 1;
   }
-  for (const char* name : {env::kControl, env::kSecret, env::kControlRank, env::kLease, env::kProgress})
+  for (const char* name :
+       {env::kControl, env::kSecret, env::kControlRank, env::kHoldPorts, env::kLease, env::kProgress})
     environment.erase(name);
   DL_TRY(add_family("dl", start.context, &environment));
   for (const auto& [name, value] : start.environment) environment.emplace(name, value);

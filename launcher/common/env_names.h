@@ -21,6 +21,8 @@ constexpr const char* kLocalWorldSize = "DL_LOCAL_WORLD_SIZE";  // learners on i
 constexpr const char* kNodeRank = "DL_NODE_RANK";               // 0-based index of its node
 constexpr const char* kNumNodes = "DL_NUM_NODES";
 constexpr const char* kLocalGpus = "DL_LOCAL_GPUS";  // "2,3": its GPUs, counted within those visible on its node
+constexpr const char* kPorts = "DL_PORTS";           // "40001,40002": TCP ports held for it on its node
+constexpr const char* kPeers = "DL_PEERS";           // "10.0.0.1:40001,...": first held port of each learner, by rank
 constexpr const char* kJobDir = "DL_JOB_DIR";        // absolute path of the job directory
 constexpr const char* kAttempt = "DL_ATTEMPT";       // 1-based count of starts of this job's learners
 constexpr const char* kRunId = "DL_RUN_ID";          // unique for each start of the learners: 1..64 of [A-Za-z0-9._-]
@@ -32,5 +34,7 @@ constexpr const char* kLease = "DL_CHECKPOINT_LEASE";        // token of the lea
 constexpr const char* kControl = "DL_CONTROL";           // host:port of dlrun
 constexpr const char* kSecret = "DL_CONTROL_SECRET";     // 32 hex digits; removed before the learner starts
 constexpr const char* kControlRank = "DL_CONTROL_RANK";  // the agent's rank, or the name of the variable that holds it
+
+constexpr const char* kHoldPorts = "DL_CONTROL_PORTS";  // how many ports the agent holds for its learner; unset = 0
 
 }  // namespace dl::env

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "launcher/common/env_names.h"
+#include "launcher/common/hostlist.h"
 #include "launcher/common/parse.h"
 #include "launcher/plan/capacity.h"
 #include "launcher/plan/placement/placement.h"
@@ -66,7 +67,7 @@ std::vector<int> place(const PlanInput& input, const Capacity& capacity, const P
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (count[i] == 0) continue;
     planned_index[i] = static_cast<int>(plan->nodes.size());
-    plan->nodes.push_back(PlannedNode{nodes[i].name, count[i], nodes[i].gpus});
+    plan->nodes.push_back(PlannedNode{nodes[i].name, count[i], nodes[i].gpus, ""});
   }
   plan->learners.reserve(node_of_rank.size());
   for (size_t rank = 0; rank < node_of_rank.size(); ++rank) {
@@ -80,6 +81,25 @@ std::vector<int> place(const PlanInput& input, const Capacity& capacity, const P
     plan->learners.push_back(std::move(learner));
   }
   return count;
+}
+
+// How Slurm would describe the step: the same for all of its learners, so made once.
+void describe_step(LaunchPlan* plan) {
+  std::vector<std::string> names;
+  names.reserve(plan->nodes.size());
+  for (const PlannedNode& node : plan->nodes) names.push_back(node.name);
+  plan->node_list = compress_hostlist(names);
+  for (size_t i = 0; i < plan->nodes.size();) {
+    size_t end = i;
+    while (end < plan->nodes.size() && plan->nodes[end].learners == plan->nodes[i].learners) ++end;
+    plan->tasks_per_node += (i == 0 ? "" : ",") + std::to_string(plan->nodes[i].learners);
+    if (end - i > 1) plan->tasks_per_node += "(x" + std::to_string(end - i) + ")";
+    i = end;
+  }
+  for (const PlannedLearner& learner : plan->learners) {
+    std::string& ranks = plan->nodes[static_cast<size_t>(learner.node)].ranks;
+    ranks += (ranks.empty() ? "" : ",") + std::to_string(learner.rank);
+  }
 }
 
 int find_cpus_per_learner(const Allocation& allocation, const std::vector<int>& count) {
@@ -162,6 +182,9 @@ void copy_request(const PlanInput& input, const Catalogue::Choice& choice, Launc
   plan->framework = choice.entry->name;
   plan->version = choice.version_text;
   plan->families = choice.entry->families;
+  const FamilyNeeds needs = family_needs(plan->families);
+  plan->ports = std::max(choice.entry->ports, needs.ports);
+  plan->peers = needs.peers;
   if (choice.version != nullptr) {
     plan->activate = choice.version->activate;
     plan->framework_environment = choice.version->environment;
@@ -209,6 +232,7 @@ Result<LaunchPlan> make_plan(const PlanInput& input) {
   }
   DL_TRY_ASSIGN(const Capacity capacity, find_capacity(input.allocation, plan.asked, plan.gpus_per_learner));
   const std::vector<int> count = place(input, capacity, *policy, &plan);
+  if (plan.under_slurm) describe_step(&plan);
   plan.cpus_per_learner = find_cpus_per_learner(input.allocation, count);
 
   // An entry written for a newer slurm-dl may name a family that is not known here: said before anything is started.
@@ -243,10 +267,16 @@ LearnerContext learner_context(const LaunchPlan& plan, int rank, const RunFacts&
     context.master_addr = plan.under_slurm ? plan.nodes[static_cast<size_t>(plan.learners[0].node)].name : "127.0.0.1";
   }
   context.master_port = facts.master_port;
+  context.coordinator_port = facts.coordinator_port;
+  context.ras_port = facts.ras_port;
+  context.peers = facts.peers;
   context.gpus_per_learner = plan.gpus_per_learner;
   context.cpus_per_learner = plan.cpus_per_learner;
   context.job_id = plan.job_id;
   context.job_name = plan.job_name;
+  context.node_list = plan.node_list;
+  context.tasks_per_node = plan.tasks_per_node;
+  context.node_ranks = plan.nodes[static_cast<size_t>(learner.node)].ranks;
   context.run_id = facts.run_id;
   context.attempt = facts.attempt;
   context.restarts = facts.restarts;

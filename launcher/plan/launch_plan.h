@@ -28,8 +28,9 @@ const char* launch_method_name(LaunchMethod method);  // "srun", "mpirun", "dire
 
 struct PlannedNode {
   std::string name;
-  int learners = 0;  // on this node, at least 1
-  int gpus = -1;     // -1 = unknown
+  int learners = 0;   // on this node, at least 1
+  int gpus = -1;      // -1 = unknown
+  std::string ranks;  // "0,1"; kept for Slurm jobs alone
 };
 
 struct PlannedLearner {
@@ -57,6 +58,10 @@ struct LaunchPlan {
   std::string gpu_type;      // may be empty
   int cpus_per_learner = 0;  // 0 = unknown
   std::string placement;
+  std::string node_list;       // Slurm jobs alone: the nodes in Slurm's short form, "n[1-3]"
+  std::string tasks_per_node;  // Slurm jobs alone: the learners of each, "2(x2),1"
+  int ports = 0;               // TCP ports that each agent holds for its learner
+  bool peers = false;          // each learner is told where the first of them is for all (FamilyNeeds)
   // What
   std::vector<std::string> command;          // argument vector of a learner
   std::string work_dir;                      // absolute
@@ -98,11 +103,14 @@ Result<LaunchPlan> make_plan(const PlanInput& input);
 
 // What only the running job knows.
 struct RunFacts {
-  std::string master_addr;  // numeric address of the host of rank 0; empty: its node name is shown
-  int master_port = 0;      // held for rank 0; 0: not known yet, left unset
-  std::string run_id;       // env::kRunId
-  int attempt = 1;          // 1-based
-  int restarts = 0;         // restarts done so far inside this allocation
+  std::string master_addr;         // numeric address of the host of rank 0; empty: its node name is shown
+  int master_port = 0;             // held for rank 0; 0: not known yet, left unset
+  int coordinator_port = 0;        // the same, for JAX's coordinator
+  int ras_port = 0;                // the same, for NCCL's status service
+  std::vector<std::string> peers;  // "address:port" by rank, where the plan asks for them
+  std::string run_id;              // env::kRunId
+  int attempt = 1;                 // 1-based
+  int restarts = 0;                // restarts done so far inside this allocation
 };
 
 // Paths within the job directory.

@@ -14,6 +14,20 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// What a family's learners find that only the running job knows.
+struct FoundLater {
+  const char* family;
+  const char* name;
+  const char* what;
+};
+const FoundLater kFoundLater[] = {
+    {"jax", "JAX_COORDINATOR_ADDRESS", "the address of rank 0, and a port there that its agent holds"},
+    {"network", "GLOO_SOCKET_IFNAME", "the interface that leads to the other learners, found by each agent"},
+    {"network", "NCCL_SOCKET_IFNAME", "the same"},
+    {"peers", "DL_PEERS", "the addresses of all learners, with ports that their agents hold"},
+    {"tensorflow", "TF_CONFIG", "the addresses of all learners, with ports that their agents hold"},
+};
+
 // What the plan does to the environment of the learners, as far as it is the same for all of them, and for each.
 struct EnvironmentView {
   Environment common;             // set for every learner alike
@@ -40,6 +54,7 @@ EnvironmentView view_environment(const LaunchPlan& plan, const RunFacts& facts, 
   Environment known;
   RunFacts any_port = facts;
   if (any_port.master_port == 0) any_port.master_port = 1;  // known only to the run, but a variable of ours
+  if (any_port.coordinator_port == 0) any_port.coordinator_port = any_port.ras_port = 1;
   ignore(add_learner_environment(plan, 0, any_port, &known), "make_plan() has tried the same");
   Environment relevant;
   for (const auto& item : inherited) {
@@ -112,13 +127,18 @@ void print_learners(const LaunchPlan& plan, std::string* out) {
   }
 }
 
-void print_environment(const LaunchPlan& plan, const RunFacts& facts, const EnvironmentView& view, std::string* out) {
+void print_environment(const LaunchPlan& plan, const RunFacts& facts, const EnvironmentView& view,
+                       const Environment& inherited, std::string* out) {
   *out += "\nenvironment of every learner\n";
   for (const auto& [name, value] : view.common) *out += fmt::format("  {}={}\n", name, value);
   if (facts.master_port == 0 && std::find(plan.families.begin(), plan.families.end(), "torch") != plan.families.end() &&
       std::none_of(view.kept.begin(), view.kept.end(),
                    [](const std::string& item) { return item.rfind("MASTER_PORT=", 0) == 0; })) {
     *out += "  MASTER_PORT=(a free port, found and held by the agent of rank 0)\n";
+  }
+  for (const FoundLater& later : kFoundLater) {
+    const bool wanted = std::find(plan.families.begin(), plan.families.end(), later.family) != plan.families.end();
+    if (wanted && inherited.count(later.name) == 0) *out += fmt::format("  {}=({})\n", later.name, later.what);
   }
   if (plan.world_size() > 1) {
     const auto last = static_cast<size_t>(plan.world_size() - 1);
@@ -161,7 +181,7 @@ std::string plan_text(const LaunchPlan& plan, const RunFacts& facts, const Envir
       quote_command(plan.argv) + (plan.method == LaunchMethod::kDirect ? ", once per learner" : ""));
   for (const std::string& warning : plan.warnings) row(&out, "warning", warning);
   print_learners(plan, &out);
-  print_environment(plan, facts, view, &out);
+  print_environment(plan, facts, view, inherited, &out);
   return out;
 }
 
@@ -182,6 +202,7 @@ std::string plan_json(const LaunchPlan& plan, const RunFacts& facts, const Envir
   json["cpus_per_learner"] = plan.cpus_per_learner;
   json["placement"] = plan.placement;
   json["command"] = plan.command;
+  if (plan.ports > 0) json["ports_per_learner"] = plan.ports;
   json["work_dir"] = plan.work_dir;
   json["job_dir"] = plan.job_dir;
   json["log_dir"] = log_dir(plan, facts.attempt);

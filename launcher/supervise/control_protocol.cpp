@@ -13,15 +13,16 @@
 namespace dl {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LearnerContext, rank, world_size, local_rank, local_world_size,
-                                                node_rank, num_nodes, master_addr, master_port, gpus_per_learner,
-                                                cpus_per_learner, job_id, job_name, run_id, attempt, restarts,
-                                                max_restarts, job_dir, log_dir, work_dir, checkpoint_dir, data_dir,
-                                                result_dir, command)
+                                                node_rank, num_nodes, master_addr, master_port, coordinator_port,
+                                                ras_port, ports, peers, interface, gpus_per_learner, cpus_per_learner,
+                                                job_id, job_name, node_list, tasks_per_node, node_ranks, run_id,
+                                                attempt, restarts, max_restarts, job_dir, log_dir, work_dir,
+                                                checkpoint_dir, data_dir, result_dir, command)
 
 namespace supervise {
 
 #define DL_MESSAGE(...) NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(__VA_ARGS__)
-DL_MESSAGE(Hello, role, secret, version, rank, host, address, port, pid)
+DL_MESSAGE(Hello, role, secret, version, rank, host, address, port, coordinator_port, ras_port, ports, pid)
 DL_MESSAGE(Started, pid)
 DL_MESSAGE(StepReport, request, attached, state, step)
 DL_MESSAGE(Progress, state, step, saved_step, save_ms, done_request, local_ms, cost_ms)

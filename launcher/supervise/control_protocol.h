@@ -28,9 +28,12 @@ struct Hello {
   int version = kProtocolVersion;
   // agents only:
   int rank = -1;
-  std::string host;     // node name
-  std::string address;  // its own numeric address on the way to dlrun: where other nodes reach it
-  int port = 0;         // port held for MASTER_PORT (rank 0), else 0
+  std::string host;          // node name
+  std::string address;       // its own numeric address on the way to dlrun: where other nodes reach it
+  int port = 0;              // port held for MASTER_PORT (rank 0), else 0
+  int coordinator_port = 0;  // ports held for JAX's coordinator and NCCL's status service (rank 0), else 0
+  int ras_port = 0;
+  std::vector<int> ports;  // ports held for the learner itself, as many as dlrun asked for (env::kHoldPorts)
   int pid = 0;
 };
 

@@ -56,7 +56,8 @@ class Supervisor {
     ConnectionId connection = 0;  // 0: none (yet, or any more)
     bool said_hello = false, started = false, ended = false, ever_attached = false;
     std::string host, address;
-    int port = 0, pid = 0;
+    int port = 0, coordinator_port = 0, ras_port = 0, pid = 0;
+    std::vector<int> ports;
     record::JobState state = record::JobState::kDeploy;
     uint32_t page_state = 0;
     int64_t step = -1, saved_step = -1;

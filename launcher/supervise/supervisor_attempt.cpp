@@ -19,6 +19,15 @@ using record::JobState;
 constexpr int kFailureGraceMs = 500;     // for the others to write a last line when one has failed
 constexpr int64_t kKillLimitMs = 10000;  // after a kill an agent that says nothing counts as lost
 
+// ::ffff:10.0.0.1 is how a dual-stack socket shows an IPv4 address.
+std::string plain_address(const std::string& address) {
+  return address.rfind("::ffff:", 0) == 0 ? address.substr(7) : address;
+}
+
+std::string first_port(const std::string& address, const std::vector<int>& ports) {
+  return format_endpoint(plain_address(address), ports.empty() ? 0 : ports.front());
+}
+
 }  // namespace
 
 void Supervisor::start_attempt(const std::string& why) {
@@ -76,6 +85,9 @@ void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
   learner.host = hello.host;
   learner.address = hello.address;
   learner.port = hello.port;
+  learner.coordinator_port = hello.coordinator_port;
+  learner.ras_port = hello.ras_port;
+  learner.ports = hello.ports;
   if (killing_) return server_->send(id, Kill{0});
   if (std::all_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.said_hello; })) start_learners();
 }
@@ -84,11 +96,15 @@ void Supervisor::start_learners() {
   phase_ = Phase::kRunning;
   facts_.master_addr = learners_[0].address;
   facts_.master_port = learners_[0].port;
-  // ::ffff:10.0.0.1 is how a dual-stack socket shows an IPv4 address.
-  if (facts_.master_addr.rfind("::ffff:", 0) == 0) facts_.master_addr.erase(0, 7);
+  facts_.master_addr = plain_address(facts_.master_addr);
+  facts_.coordinator_port = learners_[0].coordinator_port;
+  facts_.ras_port = learners_[0].ras_port;
+  if (plan_.peers)
+    for (const Learner& learner : learners_) facts_.peers.push_back(first_port(learner.address, learner.ports));
   for (int rank = 0; rank < plan_.world_size(); ++rank) {
     Start start;
     start.context = plan::learner_context(plan_, rank, facts_);
+    start.context.ports = learners_[static_cast<size_t>(rank)].ports;
     start.families = plan_.families;
     start.environment = plan_.framework_environment;
     start.activate = plan_.activate;

@@ -18,8 +18,10 @@ const char* source_dir() {
 
 std::vector<std::string> shipped() {
   const std::string base = std::string(source_dir()) + "/frameworks/";
-  return {base + "generic", base + "mpi", base + "pytorch"};
+  return {base + "generic", base + "jax", base + "mpi", base + "pytorch", base + "tensorflow"};
 }
+
+#define FAMILIES "ffdl, jax, jax_ids, mpi, network, peers, slurm, tensorflow, threads, torch"
 
 class Folder {
  public:
@@ -40,10 +42,10 @@ class Folder {
 TEST(Catalogue, ShippedEntriesAreRead) {
   auto catalogue = Catalogue::load(shipped());
   ASSERT_TRUE(catalogue) << catalogue.error().text;
-  ASSERT_EQ(catalogue->entries().size(), 3U);
+  ASSERT_EQ(catalogue->entries().size(), shipped().size());
   EXPECT_EQ(catalogue->find("pytorch")->launch, "agent");
   EXPECT_EQ(catalogue->find("mpi")->launch, "mpi");
-  EXPECT_EQ(catalogue->find("pytorch")->families, (std::vector<std::string>{"torch", "slurm", "ffdl"}));
+  EXPECT_EQ(catalogue->find("pytorch")->families, (std::vector<std::string>{"torch", "slurm", "network", "ffdl"}));
   for (const auto& item : catalogue->entries()) EXPECT_FALSE(item.second.summary.empty()) << item.first;
 }
 
@@ -53,9 +55,10 @@ TEST(Catalogue, MissingFolderIsEmptyAndBadFileIsRefused) {
   folder.write("x.toml", "sumary = \"typo\"\n");
   auto bad = Catalogue::load({folder.path()});
   ASSERT_FALSE(bad);
-  EXPECT_EQ(bad.error().text, folder.path() +
-                                  "/x.toml:1: sumary: unknown key; allowed: default_version, families, launch, probe, "
-                                  "summary, versions");
+  EXPECT_EQ(bad.error().text,
+            folder.path() +
+                "/x.toml:1: sumary: unknown key; allowed: default_version, families, launch, ports, probe, "
+                "summary, versions");
 }
 
 TEST(Catalogue, LaterFolderReplacesAnEntry) {
@@ -70,7 +73,7 @@ TEST(Catalogue, LaterFolderReplacesAnEntry) {
   ASSERT_TRUE(catalogue) << catalogue.error().text;
   EXPECT_EQ(catalogue->find("pytorch")->summary, "ours");
   EXPECT_EQ(catalogue->find("pytorch")->default_version, "2.4");
-  EXPECT_EQ(catalogue->entries().size(), 3U);
+  EXPECT_EQ(catalogue->entries().size(), shipped().size());
 }
 
 TEST(Catalogue, FifoAndBigFileDoNotHangOrPass) {
@@ -99,11 +102,13 @@ TEST(Catalogue, BadEntriesNameFileLineAndKey) {
   } cases[] = {
       {"summary = 3", "d/x.toml:1: summary: must be a text in quotation marks"},
       {"\nlaunch = \"ssh\"", "d/x.toml:2: launch: 'ssh' is not allowed; allowed: agent, mpi"},
-      {"families = \"torch\"", "d/x.toml:1: families: must be a list of texts; allowed: ffdl, mpi, slurm, torch"},
+      {"families = \"torch\"", "d/x.toml:1: families: must be a list of texts; allowed: " FAMILIES},
       {"families = [\"torch\", \"caffe\"]",
-       "d/x.toml:1: families: 'caffe' is not an environment family; allowed: ffdl, mpi, slurm, torch"},
-      {"families = [\"dl\"]",
-       "d/x.toml:1: families: 'dl' is not an environment family; allowed: ffdl, mpi, slurm, torch"},
+       "d/x.toml:1: families: 'caffe' is not an environment family; allowed: " FAMILIES},
+      {"families = [\"dl\"]", "d/x.toml:1: families: 'dl' is not an environment family; allowed: " FAMILIES},
+      {"ports = -1", "d/x.toml:1: ports: must be a number from 0 to 64"},
+      {"ports = 65", "d/x.toml:1: ports: must be a number from 0 to 64"},
+      {"ports = \"2\"", "d/x.toml:1: ports: must be a number from 0 to 64"},
       {"families = [\"torch\", \"torch\"]", "d/x.toml:1: families: 'torch' stands there twice"},
       {"default_version = \"1\"", "d/x.toml:1: default_version: is given, but there are no [[versions]]"},
       {"default_version = \"2\"\n[[versions]]\nversion = \"1\"",

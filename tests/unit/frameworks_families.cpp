@@ -13,6 +13,8 @@ LearnerContext third_of_four() {
   c.local_rank = 0, c.local_world_size = 2;
   c.node_rank = 1, c.num_nodes = 2;
   c.master_addr = "10.0.0.1", c.master_port = 41234;
+  c.coordinator_port = 41235, c.ras_port = 41236, c.interface = "eth1";
+  c.node_list = "n[1-2]", c.tasks_per_node = "2(x2)", c.node_ranks = "2,3";
   c.gpus_per_learner = 2, c.cpus_per_learner = 3;
   c.job_id = "12", c.run_id = "12.1.0", c.attempt = 2, c.restarts = 1, c.max_restarts = 3;
   c.job_dir = "/j", c.log_dir = "/j/logs/attempt-2", c.work_dir = "/w", c.checkpoint_dir = "/c";
@@ -84,6 +86,102 @@ TEST(Families, SlurmNumbersAreThoseOfLearnersAndOnlyInAJob) {
   EXPECT_EQ(family("slurm", c), Environment());
 }
 
+TEST(Families, SlurmListsAreTheLearnersWhereKnownAndElseSlurmsOwnStay) {
+  LearnerContext c = third_of_four();
+  const Environment slurms{{"SLURM_STEP_NODELIST", "n[7-9]"}, {"SLURM_GTIDS", "9"}};
+  Environment env = family("slurm", c, slurms);
+  EXPECT_EQ(env.at("SLURM_STEP_NODELIST"), "n[1-2]");
+  EXPECT_EQ(env.at("SLURM_TASKS_PER_NODE"), "2(x2)");
+  EXPECT_EQ(env.at("SLURM_STEP_TASKS_PER_NODE"), "2(x2)");
+  EXPECT_EQ(env.at("SLURM_GTIDS"), "2,3");
+  c.node_list = c.tasks_per_node = c.node_ranks = "";
+  env = family("slurm", c, slurms);
+  EXPECT_EQ(env.at("SLURM_STEP_NODELIST"), "n[7-9]");
+  EXPECT_EQ(env.at("SLURM_GTIDS"), "9");
+  EXPECT_EQ(env.count("SLURM_TASKS_PER_NODE"), 0U);
+}
+
+TEST(Families, Jax) {
+  LearnerContext c = third_of_four();
+  const Environment expected{{"JAX_COORDINATOR_ADDRESS", "10.0.0.1:41235"},
+                             {"JAX_COORDINATOR_BIND_ADDRESS", "10.0.0.1:41235"},
+                             {"JAX_COORDINATOR_PORT", "41235"},
+                             {"JAX_LOCAL_DEVICE_IDS", "0,1"},
+                             {"JAX_NUM_PROCESSES", "4"},
+                             {"JAX_PROCESS_ID", "2"}};
+  EXPECT_EQ(family("jax", c), expected);
+  c.master_addr = "fe80::1";
+  EXPECT_EQ(family("jax", c).at("JAX_COORDINATOR_ADDRESS"), "[fe80::1]:41235");
+  c.master_addr = "n1";  // may be 127.0.1.1 on n1 itself
+  EXPECT_EQ(family("jax", c).count("JAX_COORDINATOR_BIND_ADDRESS"), 0U);
+  c.coordinator_port = 0, c.gpus_per_learner = 0;
+  EXPECT_EQ(family("jax", c), (Environment{{"JAX_NUM_PROCESSES", "4"}, {"JAX_PROCESS_ID", "2"}}));
+}
+
+TEST(Families, NoAddressToBindBesideACoordinatorOfTheUsers) {
+  const Environment env = family("jax", third_of_four(), {{"JAX_COORDINATOR_ADDRESS", "far:1"}});
+  EXPECT_EQ(env.at("JAX_COORDINATOR_ADDRESS"), "far:1");
+  EXPECT_EQ(env.count("JAX_COORDINATOR_BIND_ADDRESS"), 0U);
+  EXPECT_EQ(env.count("JAX_COORDINATOR_PORT"), 0U);
+}
+
+TEST(Families, JaxIdsOutsideSlurmAlone) {
+  LearnerContext c = third_of_four();
+  EXPECT_EQ(family("jax_ids", c), Environment());
+  c.job_id = "local-20261121-030000-7";
+  const Environment expected{{"OMPI_MCA_orte_hnp_uri", "0.0;tcp://10.0.0.1:41235"},
+                             {"OMPI_COMM_WORLD_RANK", "2"},
+                             {"OMPI_COMM_WORLD_SIZE", "4"},
+                             {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}};
+  EXPECT_EQ(family("jax_ids", c), expected);
+}
+
+TEST(Families, TensorflowListsWorkersByRankAndLeavesTheUsersAloneWhereNoneAreKnown) {
+  LearnerContext c = third_of_four();
+  const Environment users{{"TF_CONFIG", "{}"}};
+  EXPECT_EQ(family("tensorflow", c, users), users);
+  c.peers = {"10.0.0.1:1", "10.0.0.1:2", "[fe80::2]:3", "10.0.0.2:4"};
+  EXPECT_EQ(family("tensorflow", c, users).at("TF_CONFIG"),
+            R"({"cluster": {"worker": ["10.0.0.1:1", "10.0.0.1:2", "[fe80::2]:3", "10.0.0.2:4"]}, )"
+            R"("task": {"type": "worker", "index": 2}})");
+}
+
+TEST(Families, PeersAndOwnPorts) {
+  LearnerContext c = third_of_four();
+  EXPECT_EQ(family("peers", c), Environment());
+  EXPECT_EQ(family("dl", c, {{"DL_PORTS", "7"}}).count("DL_PORTS"), 0U);
+  c.peers = {"10.0.0.1:1", "10.0.0.1:2"};
+  c.ports = {3, 4};
+  EXPECT_EQ(family("peers", c).at("DL_PEERS"), "10.0.0.1:1,10.0.0.1:2");
+  EXPECT_EQ(family("dl", c).at("DL_PORTS"), "3,4");
+}
+
+TEST(Families, NetworkNamesTheInterfaceIfKnown) {
+  LearnerContext c = third_of_four();
+  const Environment expected{{"GLOO_SOCKET_IFNAME", "eth1"},
+                             {"TP_SOCKET_IFNAME", "eth1"},
+                             {"NCCL_SOCKET_IFNAME", "=eth1"},
+                             {"NCCL_RAS_ADDR", "localhost:41236"}};
+  EXPECT_EQ(family("network", c), expected);
+  EXPECT_EQ(family("network", c, {{"NCCL_SOCKET_IFNAME", "ib0"}}).at("NCCL_SOCKET_IFNAME"), "ib0");
+  c.interface = "", c.ras_port = 0;
+  EXPECT_EQ(family("network", c), Environment());
+}
+
+TEST(Families, ThreadsAreTheLearnersCpus) {
+  LearnerContext c = third_of_four();
+  EXPECT_EQ(family("threads", c), (Environment{{"OMP_NUM_THREADS", "3"}, {"LOKY_MAX_CPU_COUNT", "3"}}));
+  c.cpus_per_learner = 0;
+  EXPECT_EQ(family("threads", c), Environment());
+}
+
+TEST(Families, SomeNeedPortsAndPeers) {
+  EXPECT_EQ(family_needs({"torch", "jax", "nonsense"}).ports, 0);
+  EXPECT_FALSE(family_needs({"torch", "jax"}).peers);
+  EXPECT_EQ(family_needs({"torch", "tensorflow"}).ports, 1);
+  EXPECT_TRUE(family_needs({"peers"}).peers);
+}
+
 TEST(Families, MpiGivesRanksBeforeInit) {
   const Environment env = family("mpi", third_of_four());
   EXPECT_EQ(env.at("OMPI_COMM_WORLD_RANK"), "2");
@@ -133,8 +231,11 @@ TEST(Families, UnknownFamilyNamesTheKnown) {
   const Status status = add_family("caffe", LearnerContext(), &env);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Errc::kNotFound);
-  EXPECT_EQ(status.error().text, "'caffe' is not an environment family; known: dl, ffdl, mpi, slurm, torch");
-  EXPECT_EQ(family_names(), (std::vector<std::string>{"dl", "ffdl", "mpi", "slurm", "torch"}));
+  EXPECT_EQ(status.error().text,
+            "'caffe' is not an environment family; known: dl, ffdl, jax, jax_ids, mpi, network, peers, slurm, "
+            "tensorflow, threads, torch");
+  EXPECT_EQ(family_names(), (std::vector<std::string>{"dl", "ffdl", "jax", "jax_ids", "mpi", "network", "peers",
+                                                      "slurm", "tensorflow", "threads", "torch"}));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
   JobStatus status;
   status.job = "12";
   status.learners = {{0, "n1", 42, "PROCESSING", 5, 4, 100}};
-  const Message messages[] = {Hello{"agent", "ff", 1, 2, "n1", "10.0.0.1", 4711, 42},
+  const Message messages[] = {Hello{"agent", "ff", 1, 2, "n1", "10.0.0.1", 4711, 4712, 4713, {4714}, 42},
                               Started{7},
                               StepReport{1, true, 2, 3},
                               Progress{1, 2, 3, 4, 5},

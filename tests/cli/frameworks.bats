@@ -1,0 +1,129 @@
+#!/usr/bin/env bats
+# The catalogue's frameworks under dlrun, without Slurm: the examples with the real frameworks, all families at once, ports
+# that are held, the network interface.
+# shellcheck disable=SC2016  # much here is expanded by the shells of learners
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+  : "${top_srcdir:=$(cd "$(dirname "$BATS_TEST_FILENAME")/../.." && pwd)}" "${top_builddir:=$top_srcdir/build}"
+  local folder
+  folder=$("$top_srcdir/packaging/install-frameworks" --path)
+  export python=$folder/bin/python why_not=
+  [ -e "$folder/complete" ] || why_not="there are no current frameworks in $folder (packaging/install-frameworks)"
+  [ -e "$top_builddir/checkpoint/.libs/libdlckpt.so.1" ] || why_not="built without HDF5"
+}
+setup() {
+  : "${top_srcdir:=$(cd "$(dirname "$BATS_TEST_FILENAME")/../.." && pwd)}" "${top_builddir:=$top_srcdir/build}"
+  cd "$BATS_TEST_TMPDIR" || return 1
+  for name in $(compgen -e | grep -E '^(SLURM|DL|PMIX|OMPI|JAX|TF|NCCL|GLOO)_'); do unset "$name"; done
+  printf '[frameworks]\ncatalogue = ["%s"]\n' "$PWD/cat" >dl.toml
+  mkdir cat && cp "$top_srcdir"/frameworks/*/*.toml cat/
+  # Every family there is, for one entry.
+  cat >cat/all.toml <<'TOML'
+families = ["torch", "jax", "jax_ids", "tensorflow", "peers", "mpi", "slurm", "network", "threads", "ffdl"]
+TOML
+  export DL_CONFIG=$PWD/dl.toml DLCKPT_LIBRARY=$top_builddir/checkpoint/.libs/libdlckpt.so.1 CUDA_VISIBLE_DEVICES='' JAX_PLATFORMS=cpu
+  export TF_ENABLE_ONEDNN_OPTS=0 PYTHONDONTWRITEBYTECODE=1
+  dlrun=$top_builddir/launcher/dlrun
+}
+contains() { grep -qE -- "$2" <<<"$1" || { printf 'expected: %s\nin: %s\n' "$2" "$1" >&2; return 1; }; }
+needs_frameworks() { [ -z "$why_not" ] || skip "$why_not"; }
+# learned TEXT: the held-out accuracy that was printed is above 93 %.
+learned() { awk '/held-out accuracy/ { for (i = 1; i < NF; i++) if ($(i + 1) == "%") good = $i > 93 } END { exit !good }' <<<"$1" || { echo "$1" >&2; return 1; }; }
+# resumes NAME UNIT: two learners train 150 train steps, one goes on to 300 from their checkpoint.
+resumes() {
+  needs_frameworks
+  local example=$top_srcdir/frameworks/$1/example/train_digits.py
+  run "$dlrun" -f "$1" -n 2 -c ck -- "$python" "$example" --steps 150
+  [ "$status" -eq 0 ] || { echo "$output" >&2; return 1; }
+  contains "$output" "held-out accuracy: .* 2 $2"
+  run "$dlrun" -f "$1" -c ck -- "$python" "$example"
+  [ "$status" -eq 0 ] || { echo "$output" >&2; return 1; }
+  contains "$output" 'resumed at train step 150 .*saved by 2 learners, now 1'
+  contains "$output" "held-out accuracy: .* 1 $2"
+  learned "$output"
+}
+
+@test "JAX: initialize() needs no arguments; two processes train, one goes on from their checkpoint" { resumes jax devices; }
+
+@test "TensorFlow: two workers of MultiWorkerMirroredStrategy train, one goes on from their checkpoint" { resumes tensorflow workers; }
+
+@test "all families at once do no harm: PyTorch, JAX and TensorFlow each add over two learners" {
+  needs_frameworks
+  cat >torch_sum.py <<'PY'
+import torch, torch.distributed as d
+d.init_process_group("gloo")
+t = torch.ones(1) * (d.get_rank() + 1)
+d.all_reduce(t)
+print("sum", int(t.item()))
+PY
+  cat >jax_sum.py <<'PY'
+import jax
+from jax.experimental import multihost_utils
+jax.distributed.initialize()
+print("sum", int(multihost_utils.process_allgather(jax.numpy.float32(jax.process_index() + 1)).sum()))
+PY
+  cat >tf_sum.py <<'PY'
+import os
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+import tensorflow as tf
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+rank = strategy.cluster_resolver.task_id
+one = strategy.run(lambda: tf.distribute.get_replica_context().all_reduce("SUM", tf.constant(float(rank + 1))))
+print("sum", int(one.numpy()))
+PY
+  for name in torch jax tf; do
+    run "$dlrun" -f all -n 2 -- "$python" "$name"_sum.py
+    [ "$status" -eq 0 ] || { echo "$name: $output" >&2; return 1; }
+    contains "$output" '^\[0\] sum 3'
+    contains "$output" '^\[1\] sum 3'
+  done
+}
+
+@test "the interface that leads to the other learners is named; what the user set stays" {
+  run "$dlrun" -n 2 -- sh -c 'echo "$GLOO_SOCKET_IFNAME $NCCL_SOCKET_IFNAME $NCCL_RAS_ADDR"'
+  [ "$status" -eq 0 ]
+  contains "$output" '^\[1\] lo =lo localhost:[0-9]+$'
+  GLOO_SOCKET_IFNAME=eth7 run "$dlrun" -n 2 -- sh -c 'echo "$GLOO_SOCKET_IFNAME"'
+  contains "$output" '^\[1\] eth7$'
+}
+
+@test "held ports: each learner listens on its own, the others find it, and nobody else was given it" {
+  printf 'families = ["peers"]\nports = 3\n' >cat/three.toml
+  cat >meet.py <<'PY'
+import os, socket
+rank, peers = int(os.environ["DL_RANK"]), [p.rsplit(":", 1) for p in os.environ["DL_PEERS"].split(",")]
+own = os.environ["DL_PORTS"].split(",")
+assert len(own) == 3 and own[0] == peers[rank][1], (own, peers)
+listener = socket.create_server(("", int(own[0])))
+free = []
+for _ in range(2000):  # any free port: never one that is held
+    other = socket.socket()
+    other.bind(("", 0))
+    free.append(other)
+assert not {str(s.getsockname()[1]) for s in free} & ({p for _, p in peers} | set(own))
+nxt = peers[(rank + 1) % len(peers)]
+for _ in range(600):
+    try:
+        out = socket.create_connection((nxt[0], int(nxt[1])))
+        break
+    except ConnectionRefusedError:
+        __import__("time").sleep(0.05)
+out.sendall(b"from %d" % rank)
+out.close()
+print("got", listener.accept()[0].recv(20).decode())
+PY
+  run "$dlrun" -f three -n 3 -- python3 meet.py
+  [ "$status" -eq 0 ] || { echo "$output" >&2; return 1; }
+  contains "$output" '^\[0\] got from 2'
+  contains "$output" '^\[2\] got from 1'
+}
+
+@test "the plan says which families, and what only the run can know" {
+  run "$dlrun" --dry-run -n 2 -f tensorflow -- true
+  contains "$output" '^ +TF_CONFIG=\(the addresses of all learners'
+  run "$dlrun" --dry-run -n 2 -f jax -- true
+  contains "$output" '^ +JAX_COORDINATOR_ADDRESS=\(the address of rank 0'
+  JAX_COORDINATOR_ADDRESS=far:1 run "$dlrun" --dry-run -n 2 -f jax -- true
+  contains "$output" '^ +JAX_COORDINATOR_ADDRESS=far:1$'
+}

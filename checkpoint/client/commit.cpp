@@ -84,7 +84,7 @@ Status Context::save_together(SaveInFlight* save) {
     return {};
   }
   Status outcome =
-      messages ? or_out_of_memory([&] { return commit(*save, name, *messages); }) : Status(std::move(messages).error());
+      messages ? or_out_of_memory([&] { return commit(save, name, *messages); }) : Status(std::move(messages).error());
   save->commit_s = std::chrono::duration<double>(Clock::now() - begin).count();
   if (!outcome) ignore(discard_attempt(io_, settings_.dir, name), "the next run removes what is left");
   auto told = group_->broadcast(outcome ? say_ok() : say_error(outcome.error()), 1);
@@ -105,7 +105,7 @@ Result<std::string> Context::write_part(SaveInFlight* save, const CheckpointName
   if (!save->job) {
     Part part = save->plan.part(false, {});
     part.members = std::move(members);
-    return format_part(part);
+    return tell_part(save, std::move(part));
   }
   save->written = true;
   const FileIdentity identity{name, static_cast<uint32_t>(settings_.rank), static_cast<uint32_t>(settings_.world_size)};
@@ -114,11 +114,17 @@ Result<std::string> Context::write_part(SaveInFlight* save, const CheckpointName
   Part part = save->plan.part(true, [&](size_t i) { return std::make_pair(places[i].file, places[i].at); });
   part.members = std::move(members);
   part.files = save->job->records();
-  return format_part(part);
+  return tell_part(save, std::move(part));
+}
+
+Result<std::string> Context::tell_part(SaveInFlight* save, Part part) {
+  if (!is_leader()) return format_part(part);
+  save->own = std::move(part);
+  return std::string();
 }
 
 // Rank 0 alone.
-Status Context::commit(const SaveInFlight& save, const CheckpointName& name, const std::vector<std::string>& messages) {
+Status Context::commit(SaveInFlight* save, const CheckpointName& name, const std::vector<std::string>& messages) {
   DL_TRY_ASSIGN(const std::string text, assemble(save, name, messages));
   // Last look: whoever lost the lease must not publish.
   DL_TRY(check_lease(io_, settings_.dir, lease_token_));
@@ -126,11 +132,12 @@ Status Context::commit(const SaveInFlight& save, const CheckpointName& name, con
 }
 
 // The manifest.
-Result<std::string> Context::assemble(const SaveInFlight& save, const CheckpointName& name,
+Result<std::string> Context::assemble(SaveInFlight* save, const CheckpointName& name,
                                       const std::vector<std::string>& messages) {
   DL_TRY_ASSIGN(const std::vector<std::string> texts, hear_all(messages));
   std::vector<Part> parts;
-  for (size_t rank = 0; rank < texts.size(); ++rank) {
+  parts.push_back(std::move(save->own));
+  for (size_t rank = 1; rank < texts.size(); ++rank) {
     auto part = parse_part(texts[rank]);
     if (!part) return std::move(part).error().with_context("rank " + std::to_string(rank));
     parts.push_back(*std::move(part));
@@ -141,10 +148,12 @@ Result<std::string> Context::assemble(const SaveInFlight& save, const Checkpoint
   manifest.created_ms = wall_clock_ms();
   manifest.writer = std::string("libdlckpt ") + dlckpt_version();
   manifest.run_id = settings_.run_id;
-  manifest.metrics = save.metrics;
+  manifest.metrics = save->metrics;
   DL_TRY(merge_parts(std::move(parts), &manifest));
   std::string text = format_manifest(manifest);
   if (text.size() > kMaxManifestBytes) return Error{Errc::kInvalid, "the manifest would be larger than 256 MiB"};
+  // Retention need not read it again; nothing is remembered of a checkpoint that is not there afterwards.
+  survey_memory_[name.save_id] = CheckpointFacts{name, manifest.metrics, false, true, manifest.total_bytes()};
   return text;
 }
 

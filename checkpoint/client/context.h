@@ -110,9 +110,10 @@ class Context {
   Result<CheckpointName> begin_save(int64_t step);
   Result<CheckpointName> agree_on_name(SaveInFlight* save);
   Result<std::string> write_part(SaveInFlight* save, const CheckpointName& name);
-  Result<std::string> assemble(const SaveInFlight& save, const CheckpointName& name,
+  Result<std::string> tell_part(SaveInFlight* save, Part part);
+  Result<std::string> assemble(SaveInFlight* save, const CheckpointName& name,
                                const std::vector<std::string>& messages);
-  Status commit(const SaveInFlight& save, const CheckpointName& name, const std::vector<std::string>& messages);
+  Status commit(SaveInFlight* save, const CheckpointName& name, const std::vector<std::string>& messages);
   // save_levels.cpp: the same where there is a node-local level.
   Result<std::string> attempt_directory(const CheckpointName& name);
   Status commit_by_levels(SaveInFlight* save, const CheckpointName& name,

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "checkpoint/format/manifest_json.h"
+#include "checkpoint/format/manifest_text.h"
 #include "launcher/common/parse.h"
 
 namespace dl::ckpt {
@@ -52,17 +53,24 @@ Result<std::vector<std::string>> hear_all(const std::vector<std::string>& messag
 }
 
 std::string format_part(const Part& part) {
-  Json files = Json::array(), tensors = Json::array(), blobs = Json::array(), members = Json::array();
-  for (const FileRecord& file : part.files) files.push_back(file_to_json(file));
-  for (const TensorRecord& tensor : part.tensors) tensors.push_back(tensor_to_json(tensor));
+  std::string text = "{\"files\":[";
+  for (const FileRecord& file : part.files) {
+    if (text.back() != '[') text += ',';
+    append_json(file, &text);
+  }
+  text += "],\"tensors\":[";
+  for (const TensorRecord& tensor : part.tensors) {
+    if (text.back() != '[') text += ',';
+    append_json(tensor, &text);
+  }
+  Json blobs = Json::array(), members = Json::array();
   for (const BlobRecord& blob : part.blobs) blobs.push_back(blob_to_json(blob));
   for (const MemberRecord& member : part.members) members.push_back(member_to_json(member));
-  return to_text(Json{{"files", std::move(files)},
-                      {"tensors", std::move(tensors)},
-                      {"blobs", std::move(blobs)},
-                      {"members", std::move(members)},
-                      {"fingerprint", part.fingerprint},
-                      {"tensor_count", part.tensor_count}});
+  const std::string rest = to_text(Json{{"blobs", std::move(blobs)},
+                                        {"members", std::move(members)},
+                                        {"fingerprint", part.fingerprint},
+                                        {"tensor_count", part.tensor_count}});
+  return text + "]," + rest.substr(1);
 }
 
 Result<Part> parse_part(const std::string& text) {

@@ -118,7 +118,10 @@ Result<CheckpointName> Restorer::propose(int64_t step, bool touched) {
     auto manifest = load_manifest(io_, settings_.dir, name);
     const Status whole = manifest ? check_files(io_, checkpoint_path(settings_.dir, name), *manifest)
                                   : Status(std::move(manifest).error());
-    if (whole) return name;
+    if (whole) {
+      p.manifest = *std::move(manifest);
+      return name;
+    }
     if (whole.error().sys_errno == ENOMEM) return whole.error();
     pass_over(name, whole.error());
   }
@@ -129,6 +132,13 @@ Result<CheckpointName> Restorer::propose(int64_t step, bool touched) {
     if (p.io_trouble) none.code = Errc::kIo;
   }
   return none;
+}
+
+Result<Manifest> Restorer::manifest_of(const CheckpointName& name) {
+  std::optional<Manifest> proposed = std::exchange(proposal_.manifest, std::nullopt);
+  if (proposed && proposed->name.save_id == name.save_id && proposed->name.step == name.step)
+    return *std::move(proposed);
+  return load_manifest(io_, settings_.dir, name);
 }
 
 void Restorer::pass_over(const CheckpointName& name, const Error& why) {
@@ -187,7 +197,7 @@ Result<Restorer::Next> Restorer::load_together(const CheckpointName& name, bool 
   // What does everybody want, and does it fit?
   LoadOutcome mine;
   std::string wants;
-  auto manifest = or_out_of_memory([&] { return load_manifest(io_, settings_.dir, name); });
+  auto manifest = or_out_of_memory([&] { return manifest_of(name); });
   if (!manifest) {
     mine = outcome_of(manifest.error(), LoadEnd::kBad);
   } else if (!blobs_only) {

@@ -66,12 +66,14 @@ class Restorer {
     std::string wish;                  // " of train step 7", or empty
     std::string passed_over;
     bool any = false, io_trouble = false;
+    std::optional<Manifest> manifest;  // of the one that was proposed last: of many tensors it takes long to read
   };
   enum class Next { kDone, kOlder, kAlone };
 
   Result<Restored> run(int64_t step, bool blobs_only);
   Result<CheckpointName> agree(int64_t step, bool touched);
   Result<CheckpointName> propose(int64_t step, bool touched);
+  Result<Manifest> manifest_of(const CheckpointName& name);
   void pass_over(const CheckpointName& name, const Error& why);
   Result<Next> load_together(const CheckpointName& name, bool blobs_only, bool alone, bool* touched, std::string* note);
   using Compose = std::function<std::string(const std::vector<std::string>&)>;

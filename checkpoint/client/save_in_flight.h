@@ -36,6 +36,7 @@ struct Context::SaveInFlight {
   bool slowdown_known = false;
 
   // The background thread's, until it is idle again.
+  Part own;  // rank 0: what it would tell itself; of many tensors, text and back takes a tenth of a second
   bool written = false;
   std::string slot;  // folder with files to be written again in place, or empty
   double commit_s = 0, durable_s = 0;

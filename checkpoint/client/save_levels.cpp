@@ -21,7 +21,7 @@ Status Context::commit_by_levels(SaveInFlight* save, const CheckpointName& name,
                                  const Result<std::vector<std::string>>& messages) {
   Result<std::string> text = std::string();
   if (is_leader()) {
-    text = messages ? or_out_of_memory([&] { return assemble(*save, name, *messages); })
+    text = messages ? or_out_of_memory([&] { return assemble(save, name, *messages); })
                     : Result<std::string>(messages.error());
   } else if (!messages) {
     levels_->discard(name);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "checkpoint/format/manifest_json.h"
+#include "checkpoint/format/manifest_text.h"
 #include "checkpoint/format/user_block.h"
 #include "launcher/common/parse.h"
 #include "launcher/common/request_values.h"
@@ -31,11 +32,20 @@ size_t checksum_at(std::string_view text) {
   return at;
 }
 
+void append_json(const BlobRecord& blob, std::string* out) {
+  *out += blob_to_json(blob).dump();
+}
+void append_json(const MemberRecord& member, std::string* out) {
+  *out += member_to_json(member).dump();
+}
+
 template <typename Record>
-void append_list(std::string* text, const char* name, const std::vector<Record>& records,
-                 Json (*convert)(const Record&)) {
+void append_list(std::string* text, const char* name, const std::vector<Record>& records) {
   *text += std::string("\"") + name + "\": [";
-  for (size_t i = 0; i < records.size(); ++i) *text += (i ? ",\n  " : "\n  ") + convert(records[i]).dump();
+  for (size_t i = 0; i < records.size(); ++i) {
+    *text += i > 0 ? ",\n  " : "\n  ";
+    append_json(records[i], text);
+  }
   *text += "\n],\n";
 }
 
@@ -165,11 +175,11 @@ std::string format_manifest(const Manifest& manifest) {
   add("created_ms", manifest.created_ms);
   add("writer", manifest.writer);
   add("run_id", manifest.run_id);
-  append_list(&text, "files", manifest.files, file_to_json);
-  append_list(&text, "tensors", manifest.tensors, tensor_to_json);
-  append_list(&text, "blobs", manifest.blobs, blob_to_json);
+  append_list(&text, "files", manifest.files);
+  append_list(&text, "tensors", manifest.tensors);
+  append_list(&text, "blobs", manifest.blobs);
   if (schema >= 2) {
-    append_list(&text, "members", manifest.members, member_to_json);
+    append_list(&text, "members", manifest.members);
     add("metrics", Json(manifest.metrics));
   }
   text += kChecksumHead;

@@ -140,16 +140,6 @@ Result<const Json*> array_member(const Json& json, const char* name) {
   return value;
 }
 
-Json file_to_json(const FileRecord& file) {
-  Json json{{"name", file.name()},
-            {"size", file.size},
-            {"root", to_hex(file.root)},
-            {"table", {file.table.at, file.table.length}},
-            {"blocks", blocks_to_json(file.blocks)}};
-  if (file.origin) json["origin"] = {{"save_id", format_save_id(file.origin->save_id)}, {"step", file.origin->step}};
-  return json;
-}
-
 Result<FileRecord> file_from_json(const Json& json) {
   FileRecord file;
   DL_TRY_ASSIGN(const std::string name, string_member(json, "name", 64));
@@ -176,21 +166,6 @@ Result<FileRecord> file_from_json(const Json& json) {
   file.table = Extent{static_cast<uint64_t>(table_at), static_cast<uint64_t>(table_length)};
   DL_TRY_ASSIGN(file.blocks, blocks_from_json(json, size));
   return file;
-}
-
-Json tensor_to_json(const TensorRecord& tensor) {
-  Json shards = Json::array();
-  for (const ShardRecord& shard : tensor.shards)
-    shards.push_back({{"file", shard.file},
-                      {"h5", shard.h5_path},
-                      {"at", shard.at},
-                      {"offset", shard.box.offset},
-                      {"extent", shard.box.extent}});
-  return Json{{"path", tensor.path},
-              {"dtype", tensor.dtype->name},
-              {"shape", tensor.shape},
-              {"replicated", tensor.replicated},
-              {"shards", std::move(shards)}};
 }
 
 Result<TensorRecord> tensor_from_json(const Json& json) {

@@ -13,8 +13,7 @@ using Json = nlohmann::json;
 // Parses JSON without exceptions; nullopt also if it nests deeper than a manifest ever does (a guard of the stack).
 std::optional<Json> parse_json(std::string_view text);
 
-Json file_to_json(const FileRecord& file);
-Json tensor_to_json(const TensorRecord& tensor);
+// Files and tensors are written by manifest_text.h.
 Json blob_to_json(const BlobRecord& blob);
 Json member_to_json(const MemberRecord& member);
 // Types and ranges of single values are checked here; how they fit together by check_manifest().

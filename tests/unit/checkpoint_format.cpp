@@ -12,6 +12,7 @@
 #include "checkpoint/format/layout.h"
 #include "checkpoint/format/manifest.h"
 #include "checkpoint/format/manifest_json.h"
+#include "checkpoint/format/manifest_text.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/format/user_block.h"
 
@@ -408,6 +409,45 @@ TEST(CheckpointManifest, EveryFlippedOrMissingByteIsNoticed) {
     EXPECT_FALSE(parse_manifest(text.substr(0, i))) << i;
   }
   EXPECT_FALSE(parse_manifest(text + " "));
+}
+
+// What is written without the JSON library is what the library would write.
+TEST(CheckpointManifest, RecordsAreWrittenAsTheJsonLibraryDoes) {
+  TensorRecord tensor;
+  tensor.dtype = find_dtype(DLCKPT_BF16);
+  FileRecord file;
+  const auto expect_canonical = [](const std::string& text) {
+    const auto json = nlohmann::json::parse(text, nullptr, false);
+    ASSERT_FALSE(json.is_discarded()) << text;
+    EXPECT_EQ(json.dump(), text);
+  };
+  const auto text_of = [](const auto& record) {
+    std::string text;
+    append_json(record, &text);
+    return text;
+  };
+  expect_canonical(text_of(tensor));
+  expect_canonical(text_of(file));
+  for (const char* path :
+       {"layer.0/weight", "a \"quote\" and a \\", "tab\tline\nnul\x01", "gr\xc3\xbc\xc3\x9f", "\x7f", ""}) {
+    tensor.path = path;
+    tensor.shape = {0, 1, INT64_MAX};
+    tensor.replicated = !tensor.replicated;
+    tensor.shards.push_back(ShardRecord{});
+    tensor.shards.back().h5_path = path;
+    tensor.shards.back().at = UINT64_MAX;
+    tensor.shards.back().file = 7;
+    tensor.shards.back().box = Box{{1, 2}, {3, 4}};
+    const std::string text = text_of(tensor);
+    expect_canonical(text);
+    EXPECT_EQ(nlohmann::json::parse(text)["path"], path);
+  }
+  file.blocks = {Block{0, 1, Hash128{}}, Block{512, UINT64_MAX, hash_bytes("x", 1)}};
+  expect_canonical(text_of(file));
+  file.origin = CheckpointName{kMaxStep, UINT64_MAX};
+  expect_canonical(text_of(file));
+  tensor.path = "\xff";
+  EXPECT_FALSE(nlohmann::json::parse(text_of(tensor), nullptr, false).is_discarded());
 }
 
 TEST(CheckpointManifest, HostileContentIsRefused) {

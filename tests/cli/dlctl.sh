@@ -7,7 +7,7 @@ dlctl=$top_builddir/launcher/ctl/dlctl
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export DL_CONFIG=$work/dl.toml SLURM_CONF=$work/no-slurm.conf
-catalogue=$(printf '"%s", ' "$top_srcdir"/frameworks/{generic,jax,mpi,pytorch,tensorflow})
+catalogue=$(printf '"%s", ' "$top_srcdir"/frameworks/{cpp,generic,jax,mpi,pytorch,sklearn,tensorflow})
 printf '[frameworks]\ncatalogue = [%s]\n' "${catalogue%, }" >"$DL_CONFIG"
 cd "$work" || exit 1
 
@@ -52,7 +52,7 @@ expect "a local run that is not there is named" 3 'there is no dl-local-7 in thi
 expect "frameworks are listed" 0 '^pytorch +any ' frameworks --no-probe
 json=$("$dlctl" frameworks --json)
 check "frameworks --json names all and what is here" "$(jq -e \
-  '[.[].name] == ["generic", "jax", "mpi", "pytorch", "tensorflow"] and all(.[]; has("here") and has("fault") and (.families | type) == "array")' \
+  '[.[].name] == ["cpp", "generic", "jax", "mpi", "pytorch", "sklearn", "tensorflow"] and all(.[]; has("here") and has("fault") and (.families | type) == "array")' \
   <<<"$json" 2>&1 | grep -v true)"
 mkdir catalogue
 cat >catalogue/fake.toml <<'TOML'

@@ -8,7 +8,7 @@ setup() {
   cd "$BATS_TEST_TMPDIR" || return 1
   for name in $(compgen -e | grep -E '^(SLURM|DL|PMIX|OMPI)_'); do unset "$name"; done
   printf '[frameworks]\ncatalogue = ["%s"]\n' "$PWD/cat" >dl.toml
-  mkdir cat && cp "$top_srcdir"/frameworks/{generic,jax,mpi,pytorch,tensorflow}/*.toml cat/
+  mkdir cat && cp "$top_srcdir"/frameworks/{cpp,generic,jax,mpi,pytorch,sklearn,tensorflow}/*.toml cat/
   export DL_CONFIG=$PWD/dl.toml
   dlrun=$top_builddir/launcher/dlrun
   learner=$top_builddir/tests/lib/toy_learner

@@ -119,6 +119,27 @@ PY
   contains "$output" '^\[2\] got from 1'
 }
 
+@test "plain C++ learners find one another by DL_PEERS, and end with what a single one computes" {
+  /usr/bin/python3 -c 'import sklearn' 2>/dev/null || skip "/usr/bin/python3 has no scikit-learn"
+  c++ -std=c++17 -O1 -Wall -Wextra -Werror "$top_srcdir/frameworks/cpp/example/train_digits.cpp" -o train_digits
+  /usr/bin/python3 -c 'from sklearn.datasets import load_digits
+for image, digit in zip(*load_digits(return_X_y=True)): print(digit, *map(int, image))' >digits.txt
+  alone=$(./train_digits digits.txt 200)
+  learned "$alone"
+  run "$dlrun" -f cpp -n 3 -- ./train_digits digits.txt 200
+  [ "$status" -eq 0 ]
+  [ "$(sed -n 's/^\[0\] //p' <<<"$output")" = "${alone/1 learners/3 learners}" ]
+}
+
+@test "learners of one process share the candidates of a search" {
+  /usr/bin/python3 -c 'import sklearn' 2>/dev/null || skip "/usr/bin/python3 has no scikit-learn"
+  run "$dlrun" -f sklearn -n 2 --job-dir job -- /usr/bin/python3 "$top_srcdir/frameworks/sklearn/example/search_digits.py"
+  [ "$status" -eq 0 ]
+  contains "$output" '^\[0\] learner 1 of 2 tried 5 of 9 candidates; best: .*accuracy 9[0-9.]+ %'
+  contains "$output" '^\[1\] learner 2 of 2 tried 4 of 9 candidates'
+  [ "$(jq -s 'add | length' job/results/learner-?.json)" -eq 9 ]
+}
+
 @test "the plan says which families, and what only the run can know" {
   run "$dlrun" --dry-run -n 2 -f tensorflow -- true
   contains "$output" '^ +TF_CONFIG=\(the addresses of all learners'

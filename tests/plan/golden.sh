@@ -10,7 +10,7 @@
 . "$(dirname "$0")/../lib/tap.sh"
 printer=$top_builddir/tests/plan/plan_print
 cases=$top_srcdir/tests/plan/cases
-folders=("$top_srcdir"/frameworks/{generic,jax,mpi,pytorch,tensorflow})
+folders=("$top_srcdir"/frameworks/{cpp,generic,jax,mpi,pytorch,sklearn,tensorflow})
 for file in "$cases"/*.case; do
   title=$(sed -n '1s/^# //p' "$file")
   head=$(sed '/^---$/,$d' "$file")

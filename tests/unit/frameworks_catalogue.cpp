@@ -18,7 +18,8 @@ const char* source_dir() {
 
 std::vector<std::string> shipped() {
   const std::string base = std::string(source_dir()) + "/frameworks/";
-  return {base + "generic", base + "jax", base + "mpi", base + "pytorch", base + "tensorflow"};
+  return {base + "cpp",     base + "generic", base + "jax",       base + "mpi",
+          base + "pytorch", base + "sklearn", base + "tensorflow"};
 }
 
 #define FAMILIES "ffdl, jax, jax_ids, mpi, network, peers, slurm, tensorflow, threads, torch"

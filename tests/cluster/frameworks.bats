@@ -1,0 +1,55 @@
+#!/usr/bin/env bats
+# JAX and TensorFlow over two nodes of a real Slurm: their examples, what initialize() finds by itself, and that SLURM_*
+# and the network interface are right for every learner.
+# shellcheck source=tests/cluster/lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
+
+setup_file() {
+  cluster_up --nodes 2 --gpus-per-node 0
+  local folder
+  folder=$("$top_srcdir/packaging/install-frameworks" --path)
+  export python=$folder/bin/python why_not=
+  [[ -e $folder/complete ]] || why_not="there are no current frameworks in $folder (packaging/install-frameworks)"
+}
+teardown_file() { cluster_down; }
+setup() { cluster_setup; }
+teardown() {
+  [[ -n ${BATS_TEST_COMPLETED:-} ]] || tail -n 60 job.out 2>/dev/null || true
+  cluster_teardown
+}
+ended() { in_state "$1" COMPLETED,FAILED,CANCELLED,TIMEOUT,NODE_FAIL || [[ -z $(job_state "$1") ]]; }
+# learners FRAMEWORK N COMMAND…: a job of N learners on two nodes, to its end; its output is in job.out.
+learners() {
+  local framework=$1 count=$2 job
+  shift 2
+  printf '#!/bin/bash\nexport JAX_PLATFORMS=cpu CUDA_VISIBLE_DEVICES= TF_ENABLE_ONEDNN_OPTS=0\nexec dlrun -- %s\n' "$*" >job.sh
+  job=$(submit -N2 --output=job.out --dl-framework="$framework" --dl-learners="$count" --dl-gpus=0 job.sh)
+  wait_for 120 "job $job has ended" ended "$job"
+}
+
+@test "JAX: two processes on two nodes find each other with nothing but initialize(), and train" {
+  [[ -z $why_not ]] || skip "$why_not"
+  learners jax 2 "$python" "$top_srcdir/frameworks/jax/example/train_digits.py" --steps 150
+  assert_contains "$(cat job.out)" 'held-out accuracy: 9[0-9.]+ % on 2 devices'
+}
+
+@test "TensorFlow: two workers on two nodes train" {
+  [[ -z $why_not ]] || skip "$why_not"
+  learners tensorflow 2 "$python" "$top_srcdir/frameworks/tensorflow/example/train_digits.py" --steps 150
+  assert_contains "$(cat job.out)" 'held-out accuracy: 9[0-9.]+ % with 2 workers'
+}
+
+@test "what learners find: SLURM_* of the step, the interface between the nodes, an address that the other node can reach" {
+  cat >show.sh <<'SH'
+echo "ids $SLURM_PROCID/$SLURM_NTASKS local $SLURM_LOCALID nodes $SLURM_STEP_NODELIST $SLURM_TASKS_PER_NODE $SLURM_STEP_TASKS_PER_NODE gtids $SLURM_GTIDS"
+address=$(ip -o addr show dev "$GLOO_SOCKET_IFNAME" | grep -c "inet ${MASTER_ADDR%.*}\.")
+echo "interface is ${GLOO_SOCKET_IFNAME:-none}, nccl $NCCL_SOCKET_IFNAME, on the network of rank 0: $address"
+SH
+  learners generic 3 bash ./show.sh
+  assert_contains "$(cat job.out)" '^\[0\] ids 0/3 local 0 nodes [a-z]+\[1-2\] 2,1 2,1 gtids 0,1$'
+  assert_contains "$(cat job.out)" '^\[1\] ids 1/3 local 1 nodes [a-z]+\[1-2\] 2,1 2,1 gtids 0,1$'
+  assert_contains "$(cat job.out)" '^\[2\] ids 2/3 local 0 nodes [a-z]+\[1-2\] 2,1 2,1 gtids 2$'
+  for rank in 0 1 2; do
+    assert_contains "$(cat job.out)" "^\[$rank\] interface is ([a-z][a-z0-9]+), nccl =\1, on the network of rank 0: 1$"
+  done
+}

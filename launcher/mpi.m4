@@ -1,5 +1,6 @@
 # SYNOPSIS     DL_CHECK_MPI, DL_CHECK_PMIX
-# DESCRIPTION  --with-mpi: mpicc/mpicxx, for the MPI example and the MPI tests. --with-pmix: headers, for the summary and
+# DESCRIPTION  --with-mpi: mpicc/mpicxx, for the MPI example and the MPI tests, and MPI_CPPFLAGS and MPI_LIBS of the C
+#              interface for libdllearner (its header and library are asked of mpicxx, as Open MPI or MPICH). --with-pmix: headers, for the summary and
 #              the rooms that speak PMIx. Both optional; asked for and missing is an error.
 AC_DEFUN([DL_CHECK_MPI], [
   AC_ARG_WITH([mpi], [AS_HELP_STRING([--with-mpi], [build the MPI parts @<:@check@:>@])], [], [with_mpi=check])
@@ -7,6 +8,29 @@ AC_DEFUN([DL_CHECK_MPI], [
   AS_IF([test "x$with_mpi" != xno], [AC_PATH_PROG([MPICXX], [mpicxx])
     AS_IF([test -n "$MPICXX"], [have_mpi=yes])])
   AS_IF([test "x$have_mpi$with_mpi" = xnoyes], [AC_MSG_ERROR([--with-mpi was given but mpicxx was not found: install libopenmpi-dev])])
+  MPI_CPPFLAGS= MPI_LIBS=
+  AS_IF([test "x$have_mpi" = xyes], [
+    # Open MPI's wrappers print what they add; MPICH's print the whole command.
+    AS_IF([dl_incdirs=`$MPICXX --showme:incdirs 2>/dev/null`], [
+      for dl_dir in $dl_incdirs; do MPI_CPPFLAGS="$MPI_CPPFLAGS -isystem $dl_dir"; done
+      for dl_dir in `$MPICXX --showme:libdirs`; do MPI_LIBS="$MPI_LIBS -L$dl_dir"; done
+      MPI_LIBS="$MPI_LIBS -lmpi"
+    ], [
+      for dl_word in `$MPICXX -show 2>/dev/null`; do
+        AS_CASE([$dl_word], [-I*], [MPI_CPPFLAGS="$MPI_CPPFLAGS $dl_word"], [-L*|-lmpi|-lmpich|-Wl,-rpath*], [MPI_LIBS="$MPI_LIBS $dl_word"])
+      done
+    ])
+    dl_save_cppflags=$CPPFLAGS dl_save_libs=$LIBS
+    CPPFLAGS="$CPPFLAGS $MPI_CPPFLAGS -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX" LIBS="$MPI_LIBS $LIBS"
+    AC_MSG_CHECKING([for the MPI library])
+    AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <mpi.h>]], [[int on = 0; return MPI_Initialized(&on) == MPI_SUCCESS ? 0 : 1;]])],
+      [], [have_mpi=no; MPI_CPPFLAGS=; MPI_LIBS=])
+    AC_MSG_RESULT([$have_mpi])
+    CPPFLAGS=$dl_save_cppflags LIBS=$dl_save_libs
+  ])
+  AS_IF([test "x$have_mpi$with_mpi" = xnoyes && test -n "$MPICXX"], [AC_MSG_ERROR([--with-mpi was given but mpi.h and libmpi of $MPICXX cannot be used])])
+  AC_SUBST([MPI_CPPFLAGS])
+  AC_SUBST([MPI_LIBS])
   AM_CONDITIONAL([HAVE_MPI], [test "x$have_mpi" = xyes])
   DL_SUMMARY_ADD([MPI], [$have_mpi ${MPICXX:+($MPICXX)}])
 ])

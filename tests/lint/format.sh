@@ -12,9 +12,10 @@ else
 fi
 findings=$(for f in $(project_files | grep -E '\.(h|c|cpp)$'); do head -n 3 "$f" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$f"; done)
 check "every C and C++ file names its licence" "$findings"
-header=checkpoint/include/dlckpt.h
-check "$header compiles alone as C99" "$(gcc -std=c99 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c "$header" 2>&1)"
-check "$header compiles alone as C++" "$(g++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c++ "$header" 2>&1)"
+for header in checkpoint/include/dlckpt.h launcher/collectives/include/dllearner.h; do
+  check "$header compiles alone as C99" "$(gcc -std=c99 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c "$header" 2>&1)"
+  check "$header compiles alone as C++" "$(g++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c++ "$header" 2>&1)"
+done
 findings=$(for f in $(project_files | grep -E '^(launcher/common|frameworks)/.*\.h$'); do
   printf '#include "%s"\n' "$f" | g++ -std=c++17 -DFMT_HEADER_ONLY -I. -fsyntax-only -x c++ - 2>&1
 done)

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which gradients are averaged together, and when: pure, the same on all ranks.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "launcher/common/result.h"
+
+namespace dl::learner {
+
+constexpr size_t kDefaultBucketBytes = size_t{25} << 20;  // that of PyTorch's DistributedDataParallel
+
+// The parameters first to first + parameters - 1; elements: of all of them.
+struct Bucket {
+  size_t first = 0;
+  size_t parameters = 0;
+  size_t elements = 0;
+};
+
+// Buckets in the order in which they are started: from the last parameter to the first, since backward runs so. Each
+// has as many as fit into limit_bytes, and at least one.
+Result<std::vector<Bucket>> plan_buckets(const std::vector<size_t>& counts, size_t element_bytes, size_t limit_bytes);
+
+// Which bucket may start. Gradients appear in any order, and in another on each rank; buckets start in that of the
+// plan, or ranks would wait for one another in different operations.
+class BucketQueue {
+ public:
+  BucketQueue(std::vector<Bucket> buckets, size_t parameters);
+  // Marks it; kBusy if it was ready already, kInvalid if there is no such parameter.
+  Status ready(size_t parameter);
+  // True: bucket next() is complete; taken by advance().
+  bool can_start() const;
+  size_t next() const { return next_; }
+  void advance() { ++next_; }
+  bool all_started() const { return next_ == buckets_.size(); }
+  // The first parameter that is missing; the number of parameters if none is.
+  size_t missing() const;
+  void reset();
+  const std::vector<Bucket>& buckets() const { return buckets_; }
+
+ private:
+  std::vector<Bucket> buckets_;
+  std::vector<size_t> bucket_of_;  // by parameter
+  std::vector<bool> ready_;
+  std::vector<size_t> waiting_;  // by bucket: parameters that are not ready
+  size_t next_ = 0;
+};
+
+}  // namespace dl::learner

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/collectives/c_result.h"
+
+#include <string>
+
+namespace dl::learner {
+namespace {
+
+thread_local std::string sentence;
+thread_local bool lost = false;  // no memory for the sentence
+
+int code_of(Errc code) {
+  switch (code) {
+    case Errc::kInvalid:
+      return DLLEARNER_E_INVALID;
+    case Errc::kUnsupported:
+      return DLLEARNER_E_UNSUPPORTED;
+    case Errc::kConflict:
+      return DLLEARNER_E_WORLD;
+    case Errc::kIo:
+      return DLLEARNER_E_PEER;
+    case Errc::kTimeout:
+      return DLLEARNER_E_TIMEOUT;
+    case Errc::kBusy:
+      return DLLEARNER_E_STATE;
+    default:
+      return DLLEARNER_E_INTERNAL;
+  }
+}
+
+}  // namespace
+
+int keep_error(const Error& error) noexcept {
+  return keep_error(code_of(error.code), error.text.c_str());
+}
+
+int keep_error(int code, const char* text) noexcept {
+  try {
+    sentence = text;
+    lost = false;
+  } catch (...) {
+    lost = true;
+  }
+  return code;
+}
+
+const char* kept_error() noexcept {
+  return lost ? "out of memory" : sentence.c_str();
+}
+
+}  // namespace dl::learner

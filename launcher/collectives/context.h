@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// One opened world, behind dllearner_ctx.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "launcher/collectives/backend.h"
+#include "launcher/collectives/mpi_world.h"
+#include "launcher/collectives/world.h"
+
+namespace dl::learner {
+
+class Context {
+ public:
+  static Result<std::unique_ptr<Context>> open(const dllearner_options* options);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  int rank() const { return world_.group->rank(); }
+  int size() const { return world_.group->size(); }
+  int servers() const { return world_.servers; }
+  bool is_server() const { return world_.server; }
+  double timeout_s() const { return plan_.timeout_s; }
+  Channel* channel() { return world_.channel.get(); }
+
+  // The learners' collectives.
+  Status run(const Operation& operation);
+  Result<std::unique_ptr<Request>> start(const Operation& operation);
+  // A channel of its own between the learners, for host memory. Collective.
+  Result<std::unique_ptr<Backend>> duplicate_group();
+
+  // kBusy once a peer is gone, or on a server (learners_only).
+  Status usable(bool learners_only) const;
+  // Called with the outcome of everything that speaks to peers: after kIo or kTimeout nobody is waited for any more.
+  void note(const Error& error);
+  bool broken() const { return broken_; }
+
+ private:
+  Context() = default;
+  Result<Backend*> backend_for(const Operation& operation);
+
+  WorldPlan plan_;
+  MpiWorld world_;
+  std::unique_ptr<Backend> device_;  // made with the first GPU memory
+  bool broken_ = false;
+};
+
+}  // namespace dl::learner

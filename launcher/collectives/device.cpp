@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/collectives/device.h"
+
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "config.h"
+
+namespace dl::learner {
+namespace {
+
+// From cuda.h, whose values are part of the driver's ABI.
+constexpr int kAttributeMemoryType = 2;
+constexpr unsigned kMemoryTypeDevice = 2;
+using PointerGetAttribute = int(void* data, int attribute, uintptr_t pointer);
+
+// Looked for anew until it is there: a program may load CUDA later than this library.
+PointerGetAttribute* driver() {
+  static PointerGetAttribute* known = nullptr;  // one thread at a time (dllearner.h)
+  if (known != nullptr) return known;
+  void* library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return nullptr;
+  known = reinterpret_cast<PointerGetAttribute*>(::dlsym(library, "cuPointerGetAttribute"));
+  return known;
+}
+
+std::string module_path() {
+  const char* given = std::getenv("DLLEARNER_NCCL_MODULE");  // NOLINT(concurrency-mt-unsafe)
+  return given != nullptr ? given : DL_PKGLIBDIR "/dllearner_nccl.so";
+}
+
+}  // namespace
+
+bool is_device_memory(const void* address) {
+  PointerGetAttribute* ask = driver();
+  if (ask == nullptr || address == nullptr) return false;
+  unsigned type = 0;
+  // An error means memory that CUDA never saw: host memory. Managed memory is of type device.
+  return ask(&type, kAttributeMemoryType, reinterpret_cast<uintptr_t>(address)) == 0 && type == kMemoryTypeDevice;
+}
+
+bool has_device_backend() {
+#ifdef HAVE_NCCL
+  return true;
+#else
+  return false;
+#endif
+}
+
+Result<std::unique_ptr<Backend>> open_device_backend(Backend* host, double timeout_s) {
+  if (!has_device_backend())
+    return Error{Errc::kUnsupported, "this libdllearner was built without NCCL: allowed is host memory"};
+  const std::string path = module_path();
+  void* module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (module == nullptr) {
+    const char* why = ::dlerror();  // NOLINT(concurrency-mt-unsafe)
+    return Error{Errc::kUnsupported, "memory of GPUs needs NCCL: " + std::string(why != nullptr ? why : path)};
+  }
+  auto* open = reinterpret_cast<OpenDeviceBackend*>(::dlsym(module, kOpenDeviceBackend));
+  if (open == nullptr) return Error{Errc::kUnsupported, path + " is not the module of this libdllearner"};
+  return open(host, timeout_s);
+}
+
+}  // namespace dl::learner

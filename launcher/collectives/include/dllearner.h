@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * dllearner.h: the public C API of libdllearner: what a training program in C, C++ or Python needs to run on several
+ * learners, when its framework has nothing of its own.
+ *
+ * How to use it
+ *     dllearner_ctx *c;
+ *     if (dllearner_open(NULL, &c) != DLLEARNER_OK) { ... dllearner_error() ... }
+ *     dllearner_broadcast(c, weights, n, DLLEARNER_F32, 0);            // all start with rank 0's
+ *     dllearner_buckets *b;                                            // count[i]: elements of parameter i
+ *     dllearner_buckets_create(c, DLLEARNER_F32, parameters, count, 0, &b);
+ *     for (each train step) {
+ *         for (i = parameters; i-- > 0;) { ... backward ...; dllearner_buckets_ready(b, i, gradient[i]); }
+ *         dllearner_buckets_finish(b);                                 // gradient[] is now the mean over all learners
+ *         ... optimiser ...
+ *     }
+ *     dllearner_buckets_destroy(b);
+ *     dllearner_close(c);
+ *
+ * Terms (slurm-dl(7)): a *learner* is one process of the training, numbered by its *rank*. With parameter servers the
+ * last ranks of the job are *servers*; ranks and sizes given by this library then count the learners alone.
+ *
+ * Memory: host memory is moved by MPI, memory of a GPU by NCCL (found out for each call from the CUDA driver that the
+ * program has loaded; the library is not linked with CUDA). All buffers of one call lie in the same kind of memory, on
+ * all ranks. Buffers are borrowed until the call returns, those of a started operation until it is done.
+ *
+ * Collective calls ("collective" below) are made by all learners in the same order with the same counts, dtype, op and
+ * root. A blocking call and a started one do not match each other: all ranks call the one or the other. Buckets and
+ * parameter servers have channels of their own, so their calls may lie anywhere between others.
+ *
+ * Results: every rank gets the same bits. Runs with another number of ranks add in another order, so floating-point
+ * sums then differ in the last bits. DLLEARNER_F16 and _BF16 are added in 32 bits, pair by pair, each sum rounded.
+ *
+ * Threads: all calls of a process are made by one thread at a time. If the library starts MPI, that may be any thread
+ * (MPI_THREAD_SERIALIZED is asked for); if the program started MPI with less, its rules hold.
+ *
+ * Errors: functions return DLLEARNER_OK (0) or an error of enum dllearner_result; dllearner_error() then has one
+ * sentence. The library prints nothing, and never exits or aborts (Open MPI itself does: dllearner(3), DEAD PEERS).
+ * After TIMEOUT or PEER the context can only be closed.
+ */
+#ifndef DLLEARNER_H
+#define DLLEARNER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DLLEARNER_API_VERSION 1
+
+typedef struct dllearner_ctx dllearner_ctx;         /* opaque; owned by the caller between open and close */
+typedef struct dllearner_request dllearner_request; /* an operation that was started */
+typedef struct dllearner_buckets dllearner_buckets; /* gradients that are averaged while others are computed */
+typedef struct dllearner_ps dllearner_ps;           /* a learner's end of a parameter server */
+
+enum dllearner_result {
+  DLLEARNER_OK = 0,
+  DLLEARNER_E_INVALID = 1,     /* an argument is malformed or out of range; nothing was done */
+  DLLEARNER_E_UNSUPPORTED = 2, /* not in this build (MPI, NCCL), or not for this dtype */
+  DLLEARNER_E_WORLD = 3,       /* ranks do not agree: started without MPI, or with different options */
+  DLLEARNER_E_PEER = 4,        /* MPI or NCCL failed, mostly because another rank is gone */
+  DLLEARNER_E_TIMEOUT = 5,     /* another rank did not take part in time */
+  DLLEARNER_E_MEMORY = 6,      /* out of memory */
+  DLLEARNER_E_STATE = 7,       /* not now, or not by this rank: see the function */
+  DLLEARNER_E_INTERNAL = 8     /* a fault of the library */
+};
+
+/* Element types; sizes in bytes in parentheses. Values are part of the ABI. */
+typedef enum dllearner_dtype {
+  DLLEARNER_F32 = 1,  /* (4) */
+  DLLEARNER_F64 = 2,  /* (8) */
+  DLLEARNER_F16 = 3,  /* (2) IEEE 754 half */
+  DLLEARNER_BF16 = 4, /* (2) */
+  DLLEARNER_I32 = 5,  /* (4) */
+  DLLEARNER_I64 = 6,  /* (8) */
+  DLLEARNER_U8 = 7    /* (1) sums wrap around */
+} dllearner_dtype;
+
+/* MEAN is the sum divided by the number of ranks; for floating-point dtypes alone (else INVALID). */
+typedef enum dllearner_op { DLLEARNER_SUM = 1, DLLEARNER_MAX = 2, DLLEARNER_MIN = 3, DLLEARNER_MEAN = 4 } dllearner_op;
+
+typedef enum dllearner_role { DLLEARNER_LEARNER = 1, DLLEARNER_SERVER = 2 } dllearner_role;
+
+#define DLLEARNER_NO_TIMEOUT (-1.0)
+#define DLLEARNER_MAX_COUNT 2147483647 /* elements of one call, per rank */
+
+/* Options of dllearner_open. Zero the struct, set struct_size, then what you want. The same on all ranks. */
+typedef struct dllearner_options {
+  size_t struct_size; /* sizeof(dllearner_options): lets the struct grow */
+  int servers;        /* the last so many ranks are parameter servers; 0: from DL_SERVERS, else none; -1: none. At least
+                         one learner must be left */
+  double timeout_s;   /* longest wait for another rank: TIMEOUT after it. 0: 600. DLLEARNER_NO_TIMEOUT: wait in MPI's
+                         own calls, which are faster for large arrays; a peer's death then ends the job only if the
+                         launcher notices it (dlrun and mpirun do) */
+} dllearner_options;
+
+/* Collective over all ranks of the job, servers too. Rank and size are DL_RANK and DL_WORLD_SIZE (dlrun), and must be
+ * what MPI says; without them they are MPI's; a program that nothing launched is a world of one, which needs no MPI.
+ * options may be NULL. Starts MPI if the program has not. On success *out is to be closed by dllearner_close; on error
+ * it is NULL. Errors: INVALID, UNSUPPORTED (more than one rank, without MPI in this build), WORLD, PEER, MEMORY, STATE
+ * (MPI was already finalised in this process). */
+int dllearner_open(const dllearner_options* options, dllearner_ctx** out);
+/* Collective. Frees ctx; buckets and servers' ends are to be destroyed, and operations waited for, before. Finalises
+ * MPI if the library started it and this was its last context: none can be opened after. Where a call has failed with
+ * PEER or TIMEOUT it waits for nobody and leaves MPI as it is: exit then. NULL is allowed. */
+void dllearner_close(dllearner_ctx* ctx);
+
+/* Rank among the learners (a server: among the servers), from 0; how many learners; how many servers; what this process
+ * is. -1 (role: 0) if ctx is NULL. */
+int dllearner_rank(const dllearner_ctx* ctx);
+int dllearner_size(const dllearner_ctx* ctx);
+int dllearner_servers(const dllearner_ctx* ctx);
+int dllearner_role_of(const dllearner_ctx* ctx);
+
+/* Collective operations of the learners (STATE on a server). count is in elements, 0 to DLLEARNER_MAX_COUNT. Errors:
+ * INVALID, UNSUPPORTED (GPU memory, without NCCL), PEER, TIMEOUT, MEMORY, STATE.
+ *
+ * all_reduce: recv[i] = op over all ranks of send[i]. send == recv is allowed and saves a copy; else they must not
+ * overlap. */
+int dllearner_all_reduce(dllearner_ctx* ctx, const void* send, void* recv, size_t count, dllearner_dtype dtype,
+                         dllearner_op op);
+/* data of rank root goes to all. */
+int dllearner_broadcast(dllearner_ctx* ctx, void* data, size_t count, dllearner_dtype dtype, int root);
+/* send has size * count elements, recv count: rank r gets op over all ranks of send[r * count + i]. No overlap. */
+int dllearner_reduce_scatter(dllearner_ctx* ctx, const void* send, void* recv, size_t count, dllearner_dtype dtype,
+                             dllearner_op op);
+/* send has count elements, recv size * count: recv[r * count + i] is rank r's send[i]. send may be this rank's place in
+ * recv, which saves a copy. */
+int dllearner_all_gather(dllearner_ctx* ctx, const void* send, void* recv, size_t count, dllearner_dtype dtype);
+/* Returns when all learners have called it. */
+int dllearner_barrier(dllearner_ctx* ctx);
+
+/* The same, started: they return at once with *out, to be given to dllearner_wait or dllearner_test until it is done.
+ * The buffers belong to the operation until then: recv must not be touched, send not be changed. Operations advance
+ * within calls of this library only. */
+int dllearner_all_reduce_start(dllearner_ctx* ctx, const void* send, void* recv, size_t count, dllearner_dtype dtype,
+                               dllearner_op op, dllearner_request** out);
+int dllearner_broadcast_start(dllearner_ctx* ctx, void* data, size_t count, dllearner_dtype dtype, int root,
+                              dllearner_request** out);
+int dllearner_reduce_scatter_start(dllearner_ctx* ctx, const void* send, void* recv, size_t count,
+                                   dllearner_dtype dtype, dllearner_op op, dllearner_request** out);
+int dllearner_all_gather_start(dllearner_ctx* ctx, const void* send, void* recv, size_t count, dllearner_dtype dtype,
+                               dllearner_request** out);
+int dllearner_barrier_start(dllearner_ctx* ctx, dllearner_request** out);
+/* Waits until it is done, frees it and sets *request to NULL, also on error. A *request that is NULL is done. */
+int dllearner_wait(dllearner_request** request);
+/* *done = 1 if it is done (then as dllearner_wait), else 0. */
+int dllearner_test(dllearner_request** request, int* done);
+
+/* Buckets: gradients are averaged in pieces of about bucket_bytes while the rest of backward runs. Parameters are
+ * numbered in the order of forward; the last bucket of parameters is the first to go, and all ranks start the buckets
+ * in the same order, whichever gradients appear first. A bucket whose gradients lie one behind the other in memory, in
+ * the order of their numbers, is averaged in place; others are copied together and back.
+ *   counts        elements of each parameter, each >= 1; copied
+ *   bucket_bytes  0: 25 MiB. A larger parameter has a bucket of its own
+ * Collective. dtype is F32, F64, F16 or BF16. Errors: INVALID, PEER, TIMEOUT, MEMORY, STATE. */
+int dllearner_buckets_create(dllearner_ctx* ctx, dllearner_dtype dtype, size_t parameters, const size_t* counts,
+                             size_t bucket_bytes, dllearner_buckets** out);
+/* Gradient `parameter` is complete in host memory at `gradient`, and not touched by the program until finish returns.
+ * Each parameter once between two calls of finish, in any order (STATE otherwise). */
+int dllearner_buckets_ready(dllearner_buckets* buckets, size_t parameter, void* gradient);
+/* Waits until all are averaged over the learners, in place. STATE if a parameter was not ready: nothing is waited for
+ * then, and it may be called again. */
+int dllearner_buckets_finish(dllearner_buckets* buckets);
+/* How many buckets there are, and how many of them were copied together in the last round. */
+int dllearner_buckets_count(const dllearner_buckets* buckets, size_t* buckets_total, size_t* buckets_copied);
+/* NULL is allowed. */
+void dllearner_buckets_destroy(dllearner_buckets* buckets);
+
+/* The sentence of the calling thread's last failed call; never NULL; valid until its next failure. */
+const char* dllearner_error(void);
+/* "DLLEARNER_E_PEER" and so on; static. */
+const char* dllearner_result_name(int result);
+/* Bytes of one element, 0 for an unknown dtype. */
+size_t dllearner_dtype_size(dllearner_dtype dtype);
+/* "Open MPI v4.1.4, ..." or "none"; and 1 if this build has a part for NCCL. Static. */
+const char* dllearner_mpi_version(void);
+int dllearner_has_nccl(void);
+/* "0.1.0"; static. */
+const char* dllearner_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* DLLEARNER_H */

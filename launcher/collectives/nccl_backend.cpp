@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives over memory of GPUs. A module of its own (device.h). One GPU per rank: the one that is current when the
+// first such memory is met.
+//
+// Order with the program's own work: an operation starts after what was queued before on the default stream; work on
+// other streams is to be waited for by the program. When it is done (wait, test), its result is there for every stream.
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+#include <sched.h>
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "launcher/collectives/device.h"
+
+namespace dl::learner {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Status cuda_status(const char* what, cudaError_t code) {
+  if (code == cudaSuccess) return {};
+  return Error{Errc::kIo, std::string(what) + ": " + cudaGetErrorString(code)};
+}
+Status nccl_status(const char* what, ncclResult_t code) {
+  if (code == ncclSuccess || code == ncclInProgress) return {};
+  return Error{Errc::kIo, std::string(what) + ": " + ncclGetErrorString(code)};
+}
+
+ncclDataType_t nccl_type(int dtype) {
+  switch (dtype) {
+    case DLLEARNER_F32:
+      return ncclFloat32;
+    case DLLEARNER_F64:
+      return ncclFloat64;
+    case DLLEARNER_F16:
+      return ncclFloat16;
+    case DLLEARNER_BF16:
+      return ncclBfloat16;
+    case DLLEARNER_I32:
+      return ncclInt32;
+    case DLLEARNER_I64:
+      return ncclInt64;
+    default:
+      return ncclUint8;
+  }
+}
+ncclRedOp_t nccl_op(int op) {
+  switch (op) {
+    case DLLEARNER_MAX:
+      return ncclMax;
+    case DLLEARNER_MIN:
+      return ncclMin;
+    case DLLEARNER_MEAN:
+      return ncclAvg;
+    default:
+      return ncclSum;
+  }
+}
+
+// Owns the communicator and the stream; requests share it, so that they may outlive the backend.
+struct Link {
+  ncclComm_t comm = nullptr;
+  cudaStream_t stream = nullptr;
+  int device = 0;
+  double timeout_s = 0;
+  bool aborted = false;
+  Link() = default;
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+  ~Link() {
+    if (comm != nullptr && !aborted) ncclCommDestroy(comm);
+    if (stream != nullptr) cudaStreamDestroy(stream);
+  }
+  // Kernels that wait for a dead peer would keep the GPU busy for ever.
+  void abort() {
+    if (comm != nullptr && !aborted) ncclCommAbort(comm);
+    aborted = true;
+  }
+};
+
+class NcclRequest final : public Request {
+ public:
+  NcclRequest(std::shared_ptr<Link> link, cudaEvent_t done) : link_(std::move(link)), done_(done) {}
+  ~NcclRequest() override { cudaEventDestroy(done_); }
+  NcclRequest(const NcclRequest&) = delete;
+  NcclRequest& operator=(const NcclRequest&) = delete;
+
+  Result<bool> test() override {
+    const cudaError_t state = cudaEventQuery(done_);
+    if (state == cudaSuccess) return true;
+    if (state != cudaErrorNotReady) {
+      DL_TRY(cuda_status("wait for NCCL", state));
+    }
+    ncclResult_t behind = ncclSuccess;
+    DL_TRY(nccl_status("ask NCCL", ncclCommGetAsyncError(link_->comm, &behind)));
+    Status failed = nccl_status("NCCL", behind);
+    if (failed) return false;
+    link_->abort();
+    return std::move(failed).error();
+  }
+  Status wait() override {
+    const auto begin = Clock::now();
+    for (;;) {
+      DL_TRY_ASSIGN(const bool done, test());
+      if (done) return {};
+      ::sched_yield();
+      if (link_->timeout_s <= 0 || Clock::now() - begin < std::chrono::duration<double>(link_->timeout_s)) continue;
+      link_->abort();
+      return Error{Errc::kTimeout, "NCCL: another rank did not take part within " +
+                                       std::to_string(static_cast<long>(link_->timeout_s)) + " s"};
+    }
+  }
+
+ private:
+  std::shared_ptr<Link> link_;
+  cudaEvent_t done_;
+};
+
+class NcclBackend final : public Backend {
+ public:
+  NcclBackend(std::shared_ptr<Link> link, Backend* host) : link_(std::move(link)), host_(host) {}
+  int rank() const override { return host_->rank(); }
+  int size() const override { return host_->size(); }
+  void abandon() override { link_->abort(); }
+
+  Result<std::unique_ptr<Request>> start(const Operation& o) override {
+    int before = 0;
+    DL_TRY(cuda_status("current device", cudaGetDevice(&before)));
+    DL_TRY(cuda_status("set device", cudaSetDevice(link_->device)));
+    auto request = enqueue(o);
+    cudaSetDevice(before);
+    return request;
+  }
+
+  Result<std::unique_ptr<Backend>> duplicate() override { return open_device_backend(host_, link_->timeout_s); }
+
+ private:
+  Result<std::unique_ptr<Request>> enqueue(const Operation& o) {
+    cudaEvent_t event = nullptr;
+    DL_TRY(cuda_status("make an event", cudaEventCreateWithFlags(&event, cudaEventDisableTiming)));
+    auto request = std::make_unique<NcclRequest>(link_, event);
+    DL_TRY(cuda_status("mark the default stream", cudaEventRecord(event, cudaStreamLegacy)));
+    DL_TRY(cuda_status("wait for the default stream", cudaStreamWaitEvent(link_->stream, event, 0)));
+    DL_TRY(nccl_status("NCCL", call(o)));
+    DL_TRY(cuda_status("mark the operation", cudaEventRecord(event, link_->stream)));
+    return std::unique_ptr<Request>(std::move(request));
+  }
+  ncclResult_t call(const Operation& o) {
+    const ncclDataType_t type = nccl_type(o.dtype);
+    switch (o.kind) {
+      case Kind::kAllReduce:
+        return ncclAllReduce(o.in, o.out, o.count, type, nccl_op(o.op), link_->comm, link_->stream);
+      case Kind::kBroadcast:
+        return ncclBroadcast(o.out, o.out, o.count, type, o.root, link_->comm, link_->stream);
+      case Kind::kReduceScatter:
+        return ncclReduceScatter(o.in, o.out, o.count, type, nccl_op(o.op), link_->comm, link_->stream);
+      case Kind::kAllGather:
+        return ncclAllGather(o.in, o.out, o.count, type, link_->comm, link_->stream);
+      case Kind::kBarrier:
+        break;  // has no memory: it never comes here
+    }
+    return ncclInvalidUsage;
+  }
+
+  std::shared_ptr<Link> link_;
+  Backend* host_;
+};
+
+}  // namespace
+}  // namespace dl::learner
+
+extern "C" {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpragmas"
+#pragma GCC diagnostic ignored "-Wreturn-type-c-linkage"
+dl::Result<std::unique_ptr<dl::learner::Backend>> dllearner_nccl_open(dl::learner::Backend* host, double timeout_s) {
+  using namespace dl::learner;  // NOLINT(google-build-using-namespace)
+  auto link = std::make_shared<Link>();
+  link->timeout_s = timeout_s;
+  ncclUniqueId id{};
+  if (host->rank() == 0) DL_TRY(nccl_status("make NCCL's unique id", ncclGetUniqueId(&id)));
+  Operation share;
+  share.kind = Kind::kBroadcast;
+  share.out = &id;
+  share.count = sizeof id;
+  DL_TRY(host->run(share));
+  DL_TRY(cuda_status("current device", cudaGetDevice(&link->device)));
+  DL_TRY(cuda_status("make a stream", cudaStreamCreateWithFlags(&link->stream, cudaStreamNonBlocking)));
+  DL_TRY(nccl_status("start NCCL", ncclCommInitRank(&link->comm, host->size(), id, host->rank())));
+  return std::unique_ptr<Backend>(std::make_unique<NcclBackend>(std::move(link), host));
+}
+#pragma GCC diagnostic pop
+}

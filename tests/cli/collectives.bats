@@ -1,0 +1,92 @@
+#!/usr/bin/env bats
+# libdllearner over MPI on this machine, started by dlrun and by mpirun: what the operations give, how they fail, and the
+# example on real digits.
+setup_file() {
+  : "${top_srcdir:=$(cd "$(dirname "$BATS_TEST_FILENAME")/../.." && pwd)}" "${top_builddir:=$top_srcdir/build}"
+  command -v mpirun >/dev/null || return 0
+  ls "$top_builddir"/checkpoint/.libs/libdlckpt.so >/dev/null 2>&1 || return 0
+  "${CXX:-g++}" -std=c++17 -Wall -Wextra -Werror -O2 "$top_srcdir/frameworks/dllearner/example/train_digits.cpp" \
+    -I"$top_srcdir/launcher/collectives/include" -I"$top_srcdir/checkpoint/include" \
+    -L"$top_builddir/launcher/collectives/.libs" -L"$top_builddir/checkpoint/.libs" -ldllearner -ldlckpt \
+    -Wl,-rpath,"$top_builddir/launcher/collectives/.libs:$top_builddir/checkpoint/.libs" -o "$BATS_FILE_TMPDIR/train_digits"
+}
+setup() {
+  : "${top_srcdir:=$(cd "$(dirname "$BATS_TEST_FILENAME")/../.." && pwd)}" "${top_builddir:=$top_srcdir/build}"
+  command -v mpirun >/dev/null || skip "mpirun is not installed"
+  cd "$BATS_TEST_TMPDIR" || return 1
+  for name in $(compgen -e | grep -E '^(SLURM|DL|PMIX|OMPI)_'); do unset "$name"; done
+  mkdir cat && cp "$top_srcdir"/frameworks/{generic,dllearner}/*.toml cat/
+  printf '[frameworks]\ncatalogue = ["%s"]\n' "$PWD/cat" >dl.toml
+  export DL_CONFIG=$PWD/dl.toml OMPI_MCA_mpi_yield_when_idle=1
+  dlrun=$top_builddir/launcher/dlrun
+  ranks=$top_builddir/tests/lib/collective_ranks
+  digits=$top_srcdir/frameworks/dllearner/example/digits.txt
+}
+contains() { grep -qE -- "$2" <<<"$1" || { printf 'expected: %s\nin: %s\n' "$2" "$1" >&2; return 1; }; }
+mpi() { timeout 60 mpirun --oversubscribe --bind-to none --allow-run-as-root -n "$@"; }
+train() { # LEARNERS ARGUMENTS of dlrun...
+  [ -x "$BATS_FILE_TMPDIR/train_digits" ] || skip "libdlckpt is not built"
+  run timeout 60 "$dlrun" -f dllearner -n "$1" "${@:2}"
+  [ "$status" -eq 0 ] || { echo "$output" >&2; return 1; }
+}
+right() { sed -nE 's/.*: ([0-9]+) of 297 test digits are right.*weights are the same everywhere.*/\1/p' <<<"$1"; }
+
+@test "every operation in every dtype gives what it must on 2, 3 and 4 learners" {
+  for n in 2 3 4; do
+    run timeout 60 "$dlrun" -q -f dllearner -n "$n" --job-dir "job-$n" -- "$ranks" all
+    [ "$status" -eq 0 ] || { echo "$output" >&2; return 1; }
+    [ "$(cat "job-$n"/logs/latest/learner-*.log | grep -c "of $n: all ok")" -eq "$n" ]
+  done
+}
+
+@test "the same where MPI itself waits, under mpirun without dlrun, and alone" {
+  run env NO_TIMEOUT=1 bash -c "$(declare -f mpi); mpi 3 '$ranks' all"
+  [ "$status" -eq 0 ]
+  [ "$(grep -c 'of 3: all ok' <<<"$output")" -eq 3 ]
+  run "$ranks" all
+  [ "$status" -eq 0 ]
+  contains "$output" '^rank 0 of 1: all ok$'
+}
+
+@test "ranks that MPI was not told of are refused in one sentence" {
+  run env DL_RANK=0 DL_WORLD_SIZE=3 "$ranks" open
+  [ "$status" -eq 3 ]
+  contains "$output" '^open: DLLEARNER_E_WORLD: DL_WORLD_SIZE is 3, but MPI_COMM_WORLD has 1 rank, so MPI was not told'
+  run env SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 "$ranks" open
+  [ "$status" -eq 3 ]
+  contains "$output" 'this job step has 2 tasks, but neither dlrun nor PMIx tells them of one another'
+}
+
+@test "a rank that does not come is a timeout for the others, not a hang" {
+  run mpi 3 "$ranks" late 1 4
+  contains "$output" 'rank 0 of 3: all-reduce: DLLEARNER_E_TIMEOUT: all-reduce: another rank did not take part within 1 s'
+  contains "$output" 'rank 2 of 3: all-reduce: DLLEARNER_E_TIMEOUT'
+}
+
+@test "a rank that dies ends the job at once: its exit status is dlrun's" {
+  begin=$SECONDS
+  run timeout 60 "$dlrun" -f dllearner -n 3 -- "$ranks" die 1
+  [ "$status" -eq 9 ]
+  contains "$output" 'learner 1 exited with code 9'
+  ((SECONDS - begin < 20))
+}
+
+@test "digits are learned equally well by 1, 2 and 4 learners" {
+  for n in 1 2 4; do
+    train "$n" -- "$BATS_FILE_TMPDIR/train_digits" "$digits" 500
+    good=$(right "$output")
+    [ "$n" -ne 1 ] || one=$good
+    # The sums of a batch are rounded in another order: a digit on the edge may fall to the other side.
+    ((good >= 267 && good - one <= 2 && one - good <= 2)) || { echo "$n learners: $good, one learner: $one" >&2; return 1; }
+  done
+}
+
+@test "saved by 2 learners and resumed by 3, it ends where an uninterrupted run ends" {
+  train 2 -- "$BATS_FILE_TMPDIR/train_digits" "$digits" 300
+  whole=$(right "$output")
+  train 2 --checkpoint "$PWD/ckpt,every=50steps" -- "$BATS_FILE_TMPDIR/train_digits" "$digits" 100
+  train 3 --checkpoint "$PWD/ckpt,every=50steps" -- "$BATS_FILE_TMPDIR/train_digits" "$digits" 300
+  contains "$output" 'resumed at train step 100'
+  good=$(right "$output")
+  ((good - whole <= 2 && whole - good <= 2))
+}

@@ -15,6 +15,7 @@
 #include <cstdlib>
 
 #include "launcher/agent/descendants.h"
+#include "launcher/agent/error_file.h"
 #include "launcher/agent/learner.h"
 #include "launcher/agent/network_interface.h"
 #include "launcher/common/env_names.h"
@@ -33,6 +34,7 @@ constexpr auto kReportSteps = 1000ms;  // how often mere train steps are reporte
 constexpr auto kPing = 500ms;
 constexpr auto kKillLimit = 3s;
 constexpr int kMaxHeldPorts = 64;
+constexpr size_t kMaxRest = 1 << 20;  // more than a pipe holds
 
 std::string environment_value(const char* name) {
   const char* value = std::getenv(name);
@@ -186,6 +188,7 @@ void Agent::read_output() {
   while (output_ && tee_.wants_input()) {
     ssize_t n = ::read(output_.get(), buffer, sizeof buffer);
     if (n > 0) {
+      last_.feed({buffer, static_cast<size_t>(n)});
       tee_.feed({buffer, static_cast<size_t>(n)});
       if (static_cast<size_t>(n) < sizeof buffer) return;
       continue;
@@ -193,6 +196,21 @@ void Agent::read_output() {
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
     output_.reset();
   }
+}
+
+// What the pipe still holds, without writing it anywhere: neither a full disk nor a slow reader of our standard output
+// may delay the word that the learner has died.
+std::string Agent::take_rest() {
+  std::string rest;
+  char buffer[65536];
+  while (output_ && rest.size() < kMaxRest) {
+    ssize_t n = ::read(output_.get(), buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    rest.append(buffer, static_cast<size_t>(n));
+  }
+  last_.feed(rest);
+  return rest;
 }
 
 void Agent::on_start(const supervise::Start& message) {
@@ -220,6 +238,9 @@ void Agent::on_start(const supervise::Start& message) {
   output_.reset(ends[0]);
   UniqueFd write_end(ends[1]);
   ::fcntl(output_.get(), F_SETFL, O_NONBLOCK);
+  if (!start.context.log_dir.empty())
+    error_file_ = fmt::format("{}/learner-{}.error.json", start.context.log_dir, start.context.rank);
+  memory_.start();
   Result<pid_t> pid = start_learner(start, progress_.path(), write_end.get());
   if (!pid) {
     failed.error = pid.error().text;
@@ -240,13 +261,24 @@ void Agent::learner_ended(int wait_status) {
   }
   learner_ = 0;
   exited.stragglers = kill_descendants(kKillLimit);
-  send_exit(exited);
+  const std::string rest = take_rest();
+  add_cause(&exited);
+  send_exit(exited, rest);
 }
 
-void Agent::send_exit(supervise::Exited exited) {
+void Agent::add_cause(supervise::Exited* exited) const {
+  if (exited->exit == 0) return;
+  exited->memory = died_of_memory(exited->exit, exited->signal, asked_, memory_.at_start(), memory_.now());
+  exited->exception = read_error_file(error_file_);
+  if (exited->exception.empty()) exited->exception = last_.exception();
+  exited->last_lines = last_.lines();
+}
+
+void Agent::send_exit(supervise::Exited exited, const std::string& rest) {
   exited.asked = asked_;
   report_progress(true);
   channel_.send(exited);  // first of all: others may hang until dlrun knows
+  tee_.feed(rest);
   read_output();
   tee_.finish(2s);
   done_ = true;

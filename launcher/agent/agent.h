@@ -12,7 +12,9 @@
 
 #include "launcher/agent/channel.h"
 #include "launcher/agent/held_port.h"
+#include "launcher/agent/last_lines.h"
 #include "launcher/agent/log_tee.h"
+#include "launcher/agent/oom_watch.h"
 #include "launcher/agent/progress_file.h"
 #include "launcher/common/result.h"
 #include "launcher/common/unique_fd.h"
@@ -35,10 +37,12 @@ class Agent {
   void handle(const supervise::Message& message);
   void on_start(const supervise::Start& message);
   void read_output();
+  std::string take_rest();
   void reap();
   void learner_ended(int wait_status);
   void report_progress(bool force);
-  void send_exit(supervise::Exited exited);
+  void add_cause(supervise::Exited* exited) const;
+  void send_exit(supervise::Exited exited, const std::string& rest = {});
   int poll_timeout_ms() const;
   void wait_for_events();
   void lost_dlrun();
@@ -48,6 +52,9 @@ class Agent {
   HeldPort port_, coordinator_port_, ras_port_;  // rank 0's
   std::vector<HeldPort> ports_;                  // its learner's own
   LogTee tee_;
+  LastLines last_;
+  OomWatch memory_;
+  std::string error_file_;
   UniqueFd signals_, output_;
   std::string secret_;
   int rank_ = -1;

@@ -10,6 +10,7 @@
 #include <cstdlib>
 
 #include "launcher/common/parse.h"
+#include "launcher/common/site_failures.h"
 #include "launcher/common/toml_text.h"
 #include "launcher/common/unique_fd.h"
 
@@ -142,7 +143,7 @@ Status set_tier(const toml::node& node, Tier* out) {
   return bad_value(node, "\"auto\", \"guaranteed\", \"borrow\"");
 }
 
-// One row per key. A name of "*" takes any plain name.
+// One row per key. A name of "*" takes any plain name. Without a section: an array of tables, read by Reader itself.
 struct Key {
   std::string_view section;
   std::string_view name;
@@ -182,6 +183,7 @@ constexpr std::array kKeys{
         [](const Node& n, Name, SiteConfig* c) { return set_time(n, Seconds(1), kMaxGrace, &c->grace); }},
     Key{"launcher", "loop_guard",
         [](const Node& n, Name, SiteConfig* c) { return set_int(n, 1, kMaxLoopGuard, &c->loop_guard); }},
+    Key{"", "failure", nullptr},
 };
 
 bool is_inside(std::string_view section, std::string_view outer) {
@@ -196,7 +198,7 @@ std::string allowed_in(std::string_view section) {
     if (!is_inside(key.section, section)) continue;
     std::string name;
     if (key.section == section) {
-      name = key.name;
+      name = section.empty() ? fmt::format("[[{}]]", key.name) : std::string(key.name);
     } else {
       std::string_view rest = key.section.substr(section.empty() ? 0 : section.size() + 1);
       name = fmt::format("[{}{}{}]", section, section.empty() ? "" : ".", rest.substr(0, rest.find('.')));
@@ -223,6 +225,10 @@ class Reader {
   Status read_one(const toml::node& node, std::string_view key, const std::string& full, const std::string& section) {
     for (const Key& row : kKeys) {
       if (row.section == section && (row.name == key || (row.name == "*" && is_plain_name(key)))) {
+        if (row.set == nullptr) {
+          DL_TRY_ASSIGN(config_->failures, read_failure_rows(node, name_));
+          return {};
+        }
         if (Status set = row.set(node, key, config_); !set) return place(node, full, std::move(set).error());
         return {};
       }

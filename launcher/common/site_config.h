@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/common/failure_row.h"
 #include "launcher/common/request_values.h"
 #include "launcher/common/result.h"
 
@@ -42,6 +43,8 @@ struct SiteConfig {
   std::string job_dir = "dl-%j";   // relative to the submit directory; %j = job id
   std::chrono::seconds grace{30};  // SIGTERM -> SIGKILL for learners
   int loop_guard = 2;              // attempts in a row without progress before the job is held
+  // [[failure]], in the file's order; tried before the built-in classes
+  std::vector<FailureRow> failures;
 };
 
 // Where dl.toml is looked for: $DL_CONFIG if set and `trust_environment`, else beside $SLURM_CONF if that is set, else

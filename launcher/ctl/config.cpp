@@ -29,6 +29,12 @@ std::string number_or(int value, const char* otherwise) {
   return value > 0 ? std::to_string(value) : otherwise;
 }
 
+std::string failure_names(const SiteConfig& site) {
+  std::string names = "built in";
+  for (const FailureRow& row : site.failures) names += ", " + row.name;
+  return names;
+}
+
 void print_values(const SiteConfig& site, const Catalogue& catalogue) {
   std::string nodes = number_or(site.gpus_per_node, "unknown");
   for (const auto& [type, count] : site.gpus_per_node_by_type) nodes += ", " + type + ": " + std::to_string(count);
@@ -50,7 +56,8 @@ void print_values(const SiteConfig& site, const Catalogue& catalogue) {
       {"frameworks", names.empty() ? "none" : names},
       {"job directory", site.job_dir},
       {"grace", format_duration(site.grace)},
-      {"loop guard", std::to_string(site.loop_guard) + " attempts without progress"}};
+      {"loop guard", std::to_string(site.loop_guard) + " attempts without progress"},
+      {"classes of failure", failure_names(site)}};
   std::fputs(table(rows).c_str(), stdout);
 }
 

@@ -69,6 +69,8 @@ std::string format_event(const Event& event) {
   if (event.restart) line["restart"] = *event.restart;
   if (event.exit) line["exit"] = *event.exit;
   if (!event.host.empty()) line["host"] = event.host;
+  if (!event.failure.empty()) line["failure"] = event.failure;
+  if (!event.signature.empty()) line["signature"] = event.signature;
   return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
@@ -88,6 +90,8 @@ Result<Event> parse_event(const std::string& line) {
   DL_TRY(take(object, "restart", &event.restart));
   DL_TRY(take(object, "exit", &event.exit));
   DL_TRY(take(object, "host", &event.host));
+  DL_TRY(take(object, "failure", &event.failure));
+  DL_TRY(take(object, "signature", &event.signature));
   auto parsed = parse_state(state);
   if (!parsed) return Error{Errc::kInvalid, "event with an unknown state"};
   event.state = *parsed;

@@ -31,6 +31,8 @@ struct Event {
   std::optional<int> restart;   // count of restarts in the allocation so far
   std::optional<int> exit;      // exit status as a shell shows it
   std::string host;             // where the learner runs, or empty
+  std::string failure;          // class of a failure ("gpu-memory"), or empty
+  std::string signature;        // the same for the same failure in another attempt (failure_class.h), or empty
 };
 
 // Without the newline. Text is made valid UTF-8 and cut to 2000 bytes.

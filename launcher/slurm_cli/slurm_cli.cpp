@@ -97,6 +97,8 @@ Result<JobInfo> parse_show_job(const std::string& text) {
       job.comment = none ? "" : value;
     else if (key == "NodeList")
       job.node_list = none ? "" : value;
+    else if (key == "ExcNodeList")
+      job.excluded = none ? "" : value;
     else if (key == "BatchHost")
       job.batch_host = none ? "" : value;
     else if (key == "WorkDir")
@@ -204,11 +206,11 @@ Status set_start_time(const std::string& job_id, std::chrono::seconds delay) {
   return run_simple({"scontrol", "update", "JobId=" + job_id, start_time_argument(delay)});
 }
 
-Status requeue(const std::string& job_id, bool hold, std::chrono::seconds delay) {
+Status requeue(const std::string& job_id, bool hold, std::chrono::seconds delay, const std::string& excluded) {
   // Two commands for one scontrol: the second is under way about a millisecond after the first was answered, before
   // Slurm gets to kill this process.
-  std::string input = fmt::format("{0} {1}\nupdate JobId={1} {2}\n", hold ? "requeuehold" : "requeue", job_id,
-                                  start_time_argument(delay));
+  std::string input = fmt::format("{0} {1}\nupdate JobId={1} {2}{3}\n", hold ? "requeuehold" : "requeue", job_id,
+                                  start_time_argument(delay), excluded.empty() ? "" : " ExcNodeList=" + excluded);
   DL_TRY_ASSIGN(CommandResult result, run_slurm({"scontrol"}, input));
   // scontrol exits with the status of its last command; whatever it complains about goes to stderr.
   if (!trim(result.err).empty() || !result.ok()) return command_error("scontrol requeue", result);

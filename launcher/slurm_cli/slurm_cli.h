@@ -23,6 +23,7 @@ struct JobInfo {
   std::string partition, qos, account;
   std::string comment;
   std::string node_list;  // compressed; empty if none
+  std::string excluded;   // nodes it must not get (ExcNodeList), compressed; empty if none
   std::string batch_host;
   std::string work_dir;
   std::string std_out;
@@ -45,8 +46,9 @@ Status set_comment(const std::string& job_id, const std::string& comment);
 Status set_start_time(const std::string& job_id, std::chrono::seconds delay);
 // requeuehold if `hold`; in the same call StartTime = now + delay, so that Slurm's wait of two minutes falls away: when
 // the job's last process is gone, slurmctld keeps a begin time that lies ahead and replaces only an older one
-// (batch_requeue_fini, seen in 22.05.8). The caller's job is killed by this.
-Status requeue(const std::string& job_id, bool hold, std::chrono::seconds delay);
+// (batch_requeue_fini, seen in 22.05.8). `excluded`: its new ExcNodeList; empty: as it is. The caller's job is killed
+// by this.
+Status requeue(const std::string& job_id, bool hold, std::chrono::seconds delay, const std::string& excluded = {});
 Status release(const std::string& job_id);
 Status hold(const std::string& job_id);
 

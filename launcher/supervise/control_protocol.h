@@ -65,6 +65,10 @@ struct Exited {        // the learner ended, or could not be started; no process
   bool asked = false;  // dlrun had asked for its end (Signal, Kill) before
   std::string error;   // why it could not be started; empty otherwise
   int stragglers = 0;  // processes it left behind, which were killed
+  // Of a failure, from what the learner left (agent/last_lines.h, oom_watch.h, error_file.h); printable, bounded:
+  bool memory = false;                  // the kernel killed it, or a child of it, for want of memory
+  std::string exception;                // "RuntimeError: CUDA out of memory", or empty
+  std::vector<std::string> last_lines;  // of its log, oldest first
 };
 
 // ---- dlrun -> agent

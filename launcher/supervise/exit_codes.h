@@ -12,6 +12,9 @@ constexpr int kExitNoDirectory = 73;  // job directory or checkpoint directory c
 constexpr int kExitNodeLost = 74;     // an agent or its node was lost
 constexpr int kExitSaved = 75;        // stopped on request, state saved (EX_TEMPFAIL: run me again)
 constexpr int kExitNotSaved = 76;     // stopped on request without a save
+constexpr int kExitHang = 77;         // the learners made no progress for --dl-hang-timeout
+// Of a learner: neither restart nor requeue me; dlrun fails with it.
+constexpr int kExitDoNotRestart = 93;
 constexpr int kExitNotExecutable = 126;
 constexpr int kExitNotFound = 127;  // the command does not exist
 

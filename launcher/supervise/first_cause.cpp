@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 
@@ -12,7 +13,9 @@ namespace dl::supervise {
 namespace {
 
 bool is_root_like(const Failure& failure) {
-  if (failure.kind == Failure::Kind::kAgentLost || failure.kind == Failure::Kind::kNotStarted) return true;
+  if (failure.kind == Failure::Kind::kAgentLost || failure.kind == Failure::Kind::kNotStarted ||
+      failure.kind == Failure::Kind::kHang)
+    return true;
   if (failure.kind != Failure::Kind::kSignal) return false;
   switch (failure.signal) {
     case SIGKILL:
@@ -24,6 +27,20 @@ bool is_root_like(const Failure& failure) {
     default:
       return false;
   }
+}
+
+constexpr size_t kShownException = 240;
+
+// What the learner itself said of its end.
+std::string own_words(const Failure& failure) {
+  std::string words = failure.memory ? ": out of memory" : "";
+  if (failure.exception.empty()) return words;
+  size_t end = std::min(failure.exception.size(), kShownException);
+  // Not within a character of several bytes.
+  while (end < failure.exception.size() && end > 0 &&
+         (static_cast<unsigned char>(failure.exception[end]) & 0xC0) == 0x80)
+    --end;
+  return words + ": " + failure.exception.substr(0, end) + (end < failure.exception.size() ? "..." : "");
 }
 
 }  // namespace
@@ -52,6 +69,8 @@ int exit_status(const Failure& failure) {
       return kExitNodeLost;
     case Failure::Kind::kNotStarted:
       return failure.exit != 0 ? failure.exit : kExitCannotStart;
+    case Failure::Kind::kHang:
+      return kExitHang;
   }
   return kExitInternal;
 }
@@ -61,28 +80,20 @@ std::string describe(const Failure& failure) {
   if (!failure.host.empty()) who += " on " + failure.host;
   switch (failure.kind) {
     case Failure::Kind::kExit:
-      return fmt::format("{} exited with code {}", who, failure.exit);
+      return fmt::format("{} exited with code {}{}", who, failure.exit, own_words(failure));
     case Failure::Kind::kSignal: {
       const char* name = sigabbrev_np(failure.signal);
-      return fmt::format("{} was killed by signal {} (SIG{})", who, failure.signal, name != nullptr ? name : "?");
+      return fmt::format("{} was killed by signal {} (SIG{}){}", who, failure.signal, name != nullptr ? name : "?",
+                         own_words(failure));
     }
     case Failure::Kind::kAgentLost:
       return fmt::format("{} was lost: {}", who, failure.text.empty() ? "its agent is gone" : failure.text);
     case Failure::Kind::kNotStarted:
       return fmt::format("{} could not be started: {}", who, failure.text);
+    case Failure::Kind::kHang:
+      return fmt::format("{} hangs: {}", who, failure.text);
   }
   return who;
-}
-
-const char* error_code(const Failure& failure) {
-  switch (failure.kind) {
-    case Failure::Kind::kAgentLost:
-      return "S104";
-    case Failure::Kind::kNotStarted:
-      return "C101";
-    default:
-      return "C201";
-  }
 }
 
 }  // namespace dl::supervise

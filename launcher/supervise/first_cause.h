@@ -10,7 +10,7 @@
 namespace dl::supervise {
 
 struct Failure {
-  enum class Kind { kExit, kSignal, kAgentLost, kNotStarted };
+  enum class Kind { kExit, kSignal, kAgentLost, kNotStarted, kHang };
   int rank = 0;
   std::string host;
   Kind kind = Kind::kExit;
@@ -18,7 +18,12 @@ struct Failure {
   int signal = 0;      // kSignal
   int64_t at_ms = 0;   // when dlrun heard of it, any monotonic clock
   bool asked = false;  // dlrun had asked for the end: not a cause
-  std::string text;    // kNotStarted, kAgentLost: why
+  std::string text;    // kNotStarted, kAgentLost, kHang: why
+  // What the learner left (control_protocol.h, Exited):
+  bool memory = false;    // killed for want of memory
+  std::string exception;  // one line, or empty
+  std::vector<std::string> last_lines;
+  int64_t step = -1;  // train step it had announced; -1 = none
 };
 
 // The cause among failures: the earliest not asked for. Within kSameMomentMs of it (messages of different nodes may
@@ -29,10 +34,7 @@ std::optional<Failure> first_cause(const std::vector<Failure>& failures);
 
 // What dlrun exits with.
 int exit_status(const Failure& failure);
-// "learner 2 on n3 was killed by signal 9 (SIGKILL)".
+// "learner 2 on n3 was killed by signal 9 (SIGKILL): out of memory", "learner 0 exited with code 1: KeyError: 'lr'".
 std::string describe(const Failure& failure);
-// FfDL's error code: C201 (yours) for a learner that crashed, C101 for a command that cannot be run, S104 (ours) for a
-// lost agent.
-const char* error_code(const Failure& failure);
 
 }  // namespace dl::supervise

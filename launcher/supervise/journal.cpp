@@ -78,6 +78,20 @@ void Journal::learner(int rank, record::JobState state, const std::string& host,
   append(std::move(event));
 }
 
+void Journal::learner_failed(int rank, const std::string& host, const std::string& reason,
+                             const FailureClass& failure_class, const std::string& signature, int exit) {
+  record::Event event;
+  event.learner = rank;
+  event.state = record::JobState::kFailed;
+  event.host = host;
+  event.reason = reason;
+  event.code = failure_class.code;
+  event.exit = exit;
+  event.failure = failure_class.name;
+  event.signature = signature;
+  append(std::move(event));
+}
+
 void Journal::saved(int64_t step) {
   if (step <= saved_step_) return;
   saved_step_ = step;

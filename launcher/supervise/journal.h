@@ -11,6 +11,7 @@
 #include "launcher/record/event_log.h"
 #include "launcher/record/job_comment.h"
 #include "launcher/record/job_dir.h"
+#include "launcher/supervise/failure_class.h"
 #include "launcher/supervise/worker.h"
 
 namespace dl::supervise {
@@ -32,6 +33,9 @@ class Journal {
            const std::string& code = {}, std::optional<int> exit = {});
   void learner(int rank, record::JobState state, const std::string& host, const std::string& reason = {},
                const std::string& code = {}, std::optional<int> exit = {});
+  // It failed: with the class and signature of failure_class.h.
+  void learner_failed(int rank, const std::string& host, const std::string& reason, const FailureClass& failure_class,
+                      const std::string& signature, int exit);
   // All learners know train step `step` to be saved: one event, and the comment at most each half minute.
   void saved(int64_t step);
 

@@ -62,6 +62,13 @@ EndDecision end_of_stop(const AttemptEnd& end, const RestartLimits& limits) {
   return decision;
 }
 
+// Back to the queue, or held there if that has led nowhere.
+EndDecision put_back(EndDecision decision, const RestartLimits& limits) {
+  decision.action = guard_trips(limits) ? Action::kHold : Action::kRequeue;
+  if (decision.action == Action::kHold) decision.reason = guard_reason(limits, decision.reason);
+  return decision;
+}
+
 }  // namespace
 
 int attempts_without_progress(const std::vector<record::Event>& events) {
@@ -104,15 +111,37 @@ EndDecision decide_end(const AttemptEnd& end, const RestartLimits& limits) {
   EndDecision decision;
   decision.exit_status = exit_status(*end.failure);
   decision.reason = describe(*end.failure);
-  if (limits.node_lost && limits.can_requeue && limits.measurable) {
-    // Not the user's fault: Slurm finds another node.
-    decision.action = guard_trips(limits) ? Action::kHold : Action::kRequeue;
-    if (decision.action == Action::kHold) decision.reason = guard_reason(limits, decision.reason);
+  const FailureClass& its = end.failure_class;
+  const bool may_go_back = limits.can_requeue && limits.measurable;
+  // Not the user's fault: Slurm finds another node.
+  if (limits.node_lost && may_go_back) return put_back(decision, limits);
+  if (its.answer == Answer::kFail) {
+    decision.action = Action::kFail;
     return decision;
+  }
+  if (limits.same_failure >= 2) {
+    decision.action = Action::kFail;
+    decision.reason += fmt::format("; the same failure at train step {} in {} attempts: not started again",
+                                   end.failure->step, limits.same_failure);
+    return decision;
+  }
+  if (its.answer == Answer::kHold && !end.stop) {
+    decision.action = limits.can_requeue ? Action::kHold : Action::kFail;
+    return decision;
+  }
+  const bool elsewhere = its.answer == Answer::kExclude || its.answer == Answer::kRequeue;
+  // A lost agent alone may come of a mistake of the user's (a kill): in place first.
+  if (elsewhere && may_go_back && !end.stop && end.failure->kind != Failure::Kind::kAgentLost) {
+    decision.exclude_node = its.answer == Answer::kExclude;
+    return put_back(decision, limits);
   }
   bool restartable = end.failure->kind != Failure::Kind::kNotStarted && !end.stop;
   if (!restartable || limits.restarts_max == 0) {
     decision.action = Action::kFail;
+  } else if (its.budget >= 0 && limits.class_restarts >= its.budget) {
+    decision.action = Action::kFail;
+    decision.reason += fmt::format("; {} restart{} for a failure of class {} allowed", its.budget,
+                                   its.budget == 1 ? "" : "s", its.name);
   } else if (guard_trips(limits)) {
     decision.action = limits.can_requeue ? Action::kHold : Action::kFail;
     decision.reason = guard_reason(limits, decision.reason);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "launcher/record/event_log.h"
+#include "launcher/supervise/failure_class.h"
 #include "launcher/supervise/first_cause.h"
 #include "launcher/supervise/notice.h"
 
@@ -20,6 +21,7 @@ int attempts_without_progress(const std::vector<record::Event>& events);
 
 struct AttemptEnd {
   std::optional<Failure> failure;  // first cause; none: no learner failed
+  FailureClass failure_class;      // of `failure`
   std::optional<StopCause> stop;   // a stop was asked for
   bool all_finished = false;       // every learner exited 0
   bool all_saved = false;          // every learner that stopped said so by exit code 75 (or 0)
@@ -35,17 +37,21 @@ struct RestartLimits {
   bool measurable = false;   // the job has a checkpoint directory, so that progress can be told
   bool can_requeue = false;  // a batch job that Slurm may put back
   bool node_lost = false;    // the failure took nodes away: no restart in this allocation
+  int class_restarts = 0;    // restarts_done after failures of the same class
+  int same_failure = 0;      // attempts that ended by the same failure at the same train step, this one included
 };
 
 struct EndDecision {
   enum class Action { kComplete, kRestart, kRequeue, kHold, kAlreadyRequeued, kFail, kStopped };
   Action action = Action::kFail;
   int exit_status = 0;
-  std::string reason;  // for events, comment and people
+  std::string reason;         // for events, comment and people
+  bool exclude_node = false;  // kRequeue: not on the node of the learner that failed
 };
 
-// A stop wins over the failures it brings about; a job that finished all the same is complete. A failure is restarted
-// while restarts are left, unless the loop guard holds.
+// A stop wins over the failures it brings about; a job that finished all the same is complete. A failure is answered as
+// its class says (failure_class.h); it is restarted while restarts are left, in all and for its class, unless the loop
+// guard holds. The same failure at the same train step twice is the program's: there is no third try.
 EndDecision decide_end(const AttemptEnd& end, const RestartLimits& limits);
 
 }  // namespace dl::supervise

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -123,6 +124,8 @@ class Supervisor {
   void decide_and_sweep();
   AttemptEnd attempt_end() const;
   void carry_out(const EndDecision& decision);
+  std::string failure_text(const std::string& reason, const std::optional<Failure>& cause,
+                           const FailureClass& its) const;
   void finish(int exit_status);
   void put_back(bool hold);
   void keep_start_time();
@@ -151,8 +154,10 @@ class Supervisor {
   std::string secret_, endpoint_;
   std::optional<slurm_cli::JobInfo> job_;
   int attempt_ = 0, restarts_done_ = 0;
-  std::optional<int64_t> end_time_ms_;  // Unix time of the time limit
-  int64_t run_started_ms_ = 0;          // Unix time
+  std::map<std::string, int> class_restarts_;  // by class of failure
+  std::string excluded_;                       // node that the job shall not get again, or empty
+  std::optional<int64_t> end_time_ms_;         // Unix time of the time limit
+  int64_t run_started_ms_ = 0;                 // Unix time
   int exit_status_ = 0;
   bool finished_ = false, control_written_ = false, putting_back_ = false, job_put_back_ = false, killed_ = false;
 

@@ -212,6 +212,9 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
     if (exited.error.find("Permission denied") != std::string::npos) failure.exit = kExitNotExecutable;
     failure.asked = exited.asked;
     failure.text = exited.error;
+    failure.memory = exited.memory;
+    failure.exception = exited.exception;
+    failure.last_lines = exited.last_lines;
     learner_failed(rank, failure);
   }
   check_attempt_over();
@@ -222,10 +225,15 @@ void Supervisor::learner_failed(int rank, Failure failure) {
   failure.rank = rank;
   failure.host = plan_.nodes.size() > 1 ? learner.host : "";
   failure.at_ms = monotonic_ms();
+  failure.step = learner.step;
   learner.state = failure.asked ? JobState::kHalted : JobState::kFailed;
   learner.exit = exit_status(failure);
-  journal_->learner(rank, learner.state, learner.host, failure.asked ? "ended by dlrun" : describe(failure),
-                    failure.asked ? "" : error_code(failure), learner.exit);
+  if (failure.asked) {
+    journal_->learner(rank, learner.state, learner.host, "ended by dlrun", "", learner.exit);
+  } else {
+    const FailureClass its = classify(failure, site_.failures);
+    journal_->learner_failed(rank, learner.host, describe(failure), its, failure_signature(failure, its), learner.exit);
+  }
   failures_.push_back(std::move(failure));
   agreement_.gone(rank);
   kill_learners(kFailureGraceMs);

@@ -27,6 +27,8 @@ constexpr std::chrono::seconds kStartDelay{5};
 constexpr std::chrono::seconds kStartDelayEpilog{15};
 constexpr int64_t kSettleLimitMs = 20000;  // for the last comment to reach slurmctld
 constexpr int64_t kSettleCancelledMs = 1000;
+constexpr size_t kShownLines = 10;               // of the log of the learner that failed first
+constexpr std::string_view kPlainCode = "C201";  // a crash: the class says no more than the exit code
 
 }  // namespace
 
@@ -37,6 +39,7 @@ bool Supervisor::can_requeue() const {
 AttemptEnd Supervisor::attempt_end() const {
   AttemptEnd end;
   end.failure = first_cause(failures_);
+  if (end.failure) end.failure_class = classify(*end.failure, site_.failures);
   if (stop_) end.stop = stop_->cause;
   end.saved_step = newest_saved_step();
   end.all_finished = std::all_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.exit == 0; }) &&
@@ -86,6 +89,11 @@ void Supervisor::decide_and_sweep() {
   limits.measurable = plan_.checkpoint.has_value() || newest_saved_step() >= 0;
   limits.can_requeue = can_requeue();
   limits.node_lost = node_lost_;
+  if (end.failure) {
+    auto done = class_restarts_.find(end.failure_class.name);
+    limits.class_restarts = done != class_restarts_.end() ? done->second : 0;
+    limits.same_failure = attempts_with(failure_signature(*end.failure, end.failure_class), journal_->events());
+  }
   EndDecision decision = decide_end(end, limits);
   if (agent_lost_) {
     sweep([this, decision] { carry_out(decision); });
@@ -126,7 +134,9 @@ void Supervisor::sweep(std::function<void()> done) {
 void Supervisor::carry_out(const EndDecision& decision) {
   using Action = EndDecision::Action;
   std::optional<Failure> cause = first_cause(failures_);
-  std::string code = cause && decision.action != Action::kComplete ? error_code(*cause) : "";
+  const bool failed = cause && decision.action != Action::kComplete;
+  const FailureClass its = failed ? classify(*cause, site_.failures) : FailureClass{};
+  const std::string code = failed ? its.code : "";
   int64_t step = newest_saved_step();
   double seconds = static_cast<double>(monotonic_ms() - attempt_started_ms_) / 1000;
   switch (decision.action) {
@@ -137,11 +147,14 @@ void Supervisor::carry_out(const EndDecision& decision) {
       break;
     case Action::kRestart:
       ++restarts_done_;
+      ++class_restarts_[its.name];
       say(fmt::format("{}; restart {} of {}", decision.reason, restarts_done_, plan_.restarts));
       return start_attempt(fmt::format("restart {} of {}: {}", restarts_done_, plan_.restarts, decision.reason));
     case Action::kRequeue:
       journal_->job(JobState::kPending, decision.reason, step, code, decision.exit_status);
-      say(decision.reason + "; the job goes back into the queue");
+      if (decision.exclude_node && cause) excluded_ = learners_[static_cast<size_t>(cause->rank)].host;
+      say(fmt::format("{}; the job goes back into the queue{}", decision.reason,
+                      excluded_.empty() ? "" : ", without node " + excluded_));
       exit_status_ = decision.exit_status;
       return put_back(false);
     case Action::kHold:
@@ -166,10 +179,7 @@ void Supervisor::carry_out(const EndDecision& decision) {
       break;
     case Action::kFail:
       journal_->job(JobState::kFailed, decision.reason, step, code, decision.exit_status);
-      std::fprintf(stderr, "dlrun: %s%s\n", decision.reason.c_str(),
-                   cause && cause->kind != Failure::Kind::kNotStarted
-                       ? fmt::format("; its output: {}", dir_.learner_log(attempt_, cause->rank)).c_str()
-                       : "");
+      std::fputs(failure_text(decision.reason, cause, its).c_str(), stderr);
       break;
   }
   int status = decision.exit_status;
@@ -178,6 +188,21 @@ void Supervisor::carry_out(const EndDecision& decision) {
       stop_->signal != 0)
     status = 128 + stop_->signal;
   settle_and_finish(status);
+}
+
+// What dlrun says last of a job that failed: the cause, its class where that says more, where its log is, and the log's
+// last lines where those of other learners came between, or nothing was shown.
+std::string Supervisor::failure_text(const std::string& reason, const std::optional<Failure>& cause,
+                                     const FailureClass& its) const {
+  std::string text = "dlrun: " + reason;
+  if (!cause || cause->kind == Failure::Kind::kNotStarted) return text + "\n";
+  if (its.code != kPlainCode) text += "; class " + format_class(its);
+  text += fmt::format("; its output: {}\n", dir_.learner_log(attempt_, cause->rank));
+  if (plan_.world_size() == 1 && !options_.quiet) return text;
+  const auto& lines = cause->last_lines;
+  for (size_t i = lines.size() - std::min(lines.size(), kShownLines); i < lines.size(); ++i)
+    text += fmt::format("dlrun:   | {}\n", lines[i]);
+  return text;
 }
 
 void Supervisor::settle_and_finish(int exit_status) {
@@ -221,11 +246,13 @@ void Supervisor::put_back(bool hold) {
   // Agents and srun end by themselves now; the fewer processes the requeue has to kill, the sooner the job is free.
   when_launchers_are_gone(1500, [this, hold] {
     auto outcome = std::make_shared<Status>();
+    std::string excluded = excluded_;
+    if (!excluded.empty() && job_ && !job_->excluded.empty()) excluded = job_->excluded + "," + excluded;
     // Queued behind the comment, which so is set before Slurm begins to kill.
     worker_->post(
-        [outcome, hold, job = plan_.job_id] {
+        [outcome, hold, job = plan_.job_id, excluded] {
           auto epilog = slurm_cli::has_epilog();
-          *outcome = slurm_cli::requeue(job, hold, epilog && *epilog ? kStartDelayEpilog : kStartDelay);
+          *outcome = slurm_cli::requeue(job, hold, epilog && *epilog ? kStartDelayEpilog : kStartDelay, excluded);
         },
         [this, outcome] {
           job_put_back_ = outcome->has_value();

@@ -73,11 +73,20 @@ restarts_of() { job_field "$1" Restarts; }
 }
 
 @test "loop guard: a job that saves nothing new in two attempts is held with the reason" {
-  job=$(submit --dl-framework=generic --dl-learners=2 --dl-restarts=9 --dl-checkpoint=ck,every=10steps train.sh 40 10 'exit!15')
+  job=$(submit --dl-framework=generic --dl-learners=2 --dl-restarts=9 --dl-checkpoint=ck,every=10steps shell.sh \
+    "$learner 40 10 'exit!15' || exit \$((DL_ATTEMPT + 2))")
   wait_for 40 "job $job is held" eval '[[ $(job_field '"$job"' Reason) == *JobHeld* || $(job_field '"$job"' Reason) == *held* ]]'
   run events "$job"
-  assert_contains "$output" 'HALTED held: 2 attempts in a row saved no new train step; last: learner [01].* exited with code 3'
+  assert_contains "$output" 'HALTED held: 2 attempts in a row saved no new train step; last: learner [01].* exited with code 5'
   assert_contains "$(job_field "$job" Comment)" 'dl:HALTED .*held: 2 attempts'
+}
+
+@test "the same failure at the same train step twice is the program's: no third try" {
+  job=$(submit --dl-framework=generic --dl-learners=2 --dl-restarts=9 --dl-checkpoint=ck,every=10steps train.sh 40 10 'exit!15')
+  wait_state "$job" COMPLETED,FAILED 40
+  assert_contains "$(output "$job")" 'exited with code 3; the same failure at train step 15 in 2 attempts: not started again'
+  assert_contains "$(output "$job")" 'dlrun ended with 3'
+  assert_contains "$(job_field "$job" Comment)" 'dl:FAILED attempt=2 .*at train step 15 in 2 attempts'
 }
 
 @test "an agent that is killed: the job fails, and what its learner had detached is killed too" {

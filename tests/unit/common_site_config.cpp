@@ -125,6 +125,20 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"[launcher]\njob_dir = \"%j%\"", "dl.toml:2: launcher.job_dir: '%j%'", "no other %"},
         BadConfig{"[launcher]\ngrace = 0", "dl.toml:2: launcher.grace: 0", "from 1s to 1h"},
         BadConfig{"[launcher]\nloop_guard = 0", "dl.toml:2: launcher.loop_guard: 0", "from 1"},
+        BadConfig{"failure = 1", "dl.toml:1: failure: is not accepted", "[[failure]]"},
+        BadConfig{"[failure]\npattern = \"x\"", "dl.toml:1: failure: is not accepted", "[[failure]]"},
+        BadConfig{"[[failure]]\nclass = \"gpu\"", "dl.toml:1: failure: needs a pattern", "a class"},
+        BadConfig{"[[failure]]\npattern = \"x\"\n", "dl.toml:1: failure: needs a pattern", "a class"},
+        BadConfig{"[[failure]]\npattern = \"(\"", "dl.toml:2: failure.pattern: '('", "regular expression"},
+        BadConfig{"[[failure]]\npattern = \"a{2}\"", "dl.toml:2: failure.pattern: 'a{2}'", "no intervals"},
+        BadConfig{"[[failure]]\npattern = \"\"", "dl.toml:2: failure.pattern: ''", "1 to 200"},
+        BadConfig{"[[failure]]\npattern = 7", "dl.toml:2: failure.pattern:", "in quotes"},
+        BadConfig{"[[failure]]\nclass = \"a b\"", "dl.toml:2: failure.class: 'a b'", "letters"},
+        BadConfig{"[[failure]]\nanswer = \"retry\"", "dl.toml:2: failure.answer: 'retry'", "\"requeue\""},
+        BadConfig{"[[failure]]\nfault = \"his\"", "dl.toml:2: failure.fault: 'his'", "\"ours\""},
+        BadConfig{"[[failure]]\nbudget = -1", "dl.toml:2: failure.budget: '-1'", "from 0 to 1000"},
+        BadConfig{"[[failure]]\npattern = \"x\"\nclass = \"y\"\n\n[[failure]]\nfoo = 1",
+                  "dl.toml:6: failure.foo: unknown key", "pattern, class, answer"},
         BadConfig{"[defaults\n", "dl.toml:1: ", ""}, BadConfig{"a = ", "dl.toml:1: ", ""},
         BadConfig{"[defaults]\nframework = \"x\"\nframework = \"y\"", "dl.toml:3: ", "framework"},
         BadConfig{"\x01", "dl.toml:1: ", ""}, BadConfig{"a = \"\xff\xfe\"", "dl.toml:1: ", ""}));
@@ -137,6 +151,25 @@ TEST(SiteConfig, that_is_too_deep_too_wide_or_too_long_is_refused) {
   while (big.size() < 1024U * 1024U) big += comment;
   EXPECT_TRUE(parse_site_config(big.substr(0, 1024U * 1024U - 5), "dl.toml"));
   EXPECT_FALSE(parse_site_config(big + comment, "dl.toml"));
+}
+
+TEST(SiteConfig, takes_rows_for_failures_in_order) {
+  auto got = parse_site_config(
+      "[[failure]]\npattern = \"mlx5.*[0-9]+ timed out \\\\{\"\nclass = \"fabric\"\nanswer = \"exclude\"\n"
+      "[[failure]]\npattern = \"licence\"\nclass = \"exit\"\nfault = \"yours\"\nbudget = 0\n",
+      "dl.toml");
+  ASSERT_TRUE(got) << got.error().text;
+  ASSERT_EQ(got->failures.size(), 2U);
+  EXPECT_EQ(got->failures[0].name, "fabric");
+  EXPECT_EQ(got->failures[0].pattern, "mlx5.*[0-9]+ timed out \\{");
+  EXPECT_EQ(got->failures[0].answer, Answer::kExclude);
+  EXPECT_FALSE(got->failures[0].fault);
+  EXPECT_FALSE(got->failures[1].answer);
+  EXPECT_EQ(got->failures[1].fault, Fault::kYours);
+  EXPECT_EQ(got->failures[1].budget, 0);
+  std::string many;
+  for (size_t i = 0; i <= kMaxFailureRows; ++i) many += "[[failure]]\npattern = \"x\"\nclass = \"y\"\n";
+  EXPECT_FALSE(parse_site_config(many, "dl.toml"));
 }
 
 char probe;

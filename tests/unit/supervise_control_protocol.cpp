@@ -25,7 +25,7 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
                               StepReport{1, true, 2, 3},
                               Progress{1, 2, 3, 4, 5},
                               Notice{15},
-                              Exited{-1, 9, true, "why", 3},
+                              Exited{-1, 9, true, "why", 3, true, "KeyError: 1", {"a", "b"}},
                               start,
                               Request{1, 2},
                               Decide{1, 2, 3},

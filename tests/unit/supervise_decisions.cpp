@@ -72,8 +72,8 @@ TEST(FirstCauseTest, IsNamedForPeople) {
   Failure f = killed(2, SIGKILL, 1);
   f.host = "n3";
   EXPECT_EQ(describe(f), "learner 2 on n3 was killed by signal 9 (SIGKILL)");
-  EXPECT_STREQ(error_code(f), "C201");
-  EXPECT_STREQ(error_code(lost(0, 1)), "S104");
+  EXPECT_EQ(classify(f, {}).code, "C201");
+  EXPECT_EQ(classify(lost(0, 1), {}).code, "S104");
   EXPECT_EQ(describe(exited(0, 3, 1)), "learner 0 exited with code 3");
 }
 

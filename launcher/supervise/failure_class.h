@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What kind of failure it was, whose fault, and what is done about it: one table, which a site extends (failure_row.h).
+// The codes are FfDL's, extended: C... is yours (the program), S... is ours (nodes, network, storage). Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "launcher/common/failure_row.h"
+#include "launcher/record/event_log.h"
+#include "launcher/supervise/first_cause.h"
+
+namespace dl::supervise {
+
+struct FailureClass {
+  std::string name = "exit";
+  std::string code = "C201";
+  Fault fault = Fault::kYours;
+  Answer answer = Answer::kRestart;
+  int budget = -1;  // restarts for this class in one run; -1: no limit of its own
+};
+
+// The first rule that fits: the site's in their order, then the built-in ones. A site's row applies to learners that
+// ended by themselves (an exit code or a signal) and have the pattern in one of their last lines or in their exception.
+FailureClass classify(const Failure& failure, const std::vector<FailureRow>& site);
+
+// "gpu-memory (C211, yours)".
+std::string format_class(const FailureClass& failure_class);
+
+// The same failure has the same signature on any node, rank and attempt: class, exit code or signal, the exception with
+// its numbers and addresses removed, and the train step. Empty where it could not be told from another:
+// at no known train step, or if it is ours (a node fails whatever the program does).
+std::string failure_signature(const Failure& failure, const FailureClass& failure_class);
+
+// In how many attempts a learner failed with this signature, the last included; counted since a person last looked at
+// the job (HALTED). 0 for an empty signature.
+int attempts_with(const std::string& signature, const std::vector<record::Event>& events);
+
+}  // namespace dl::supervise

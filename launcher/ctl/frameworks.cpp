@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlctl frameworks: the catalogue, and what of it is installed on this machine.
+// dlctl frameworks: the catalogue, and what of it is installed on this machine or on others.
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "frameworks/catalogue.h"
 #include "launcher/common/child_process.h"
+#include "launcher/common/hostlist.h"
 #include "launcher/common/parse.h"
 #include "launcher/common/site_config.h"
+#include "launcher/ctl/framework_nodes.h"
 #include "launcher/ctl/subcommand.h"
 #include "launcher/ctl/text.h"
 
@@ -24,6 +29,8 @@ struct Options {
   bool json = false;
   bool hidden = false;
   bool no_probe = false;
+  bool one_line = false;  // for framework_nodes
+  std::string nodes;      // a list, "all", or empty: here
 };
 
 // One line of the answer: an entry, or one version of it.
@@ -100,7 +107,7 @@ void print_rows(const std::vector<Row>& rows) {
   if (std::any_of(rows.begin(), rows.end(), [](const Row& row) { return !row.fault.empty(); })) std::puts("");
 }
 
-void print_json(const std::vector<Row>& rows) {
+nlohmann::ordered_json to_json(const std::vector<Row>& rows) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const Row& row : rows) {
     nlohmann::ordered_json item;
@@ -111,15 +118,56 @@ void print_json(const std::vector<Row>& rows) {
     item["summary"] = row.entry->summary;
     item["families"] = row.entry->families;
     item["launch"] = row.entry->launch;
+    item["ports"] = row.entry->ports;
     item["probed"] = row.probed;
     item["here"] = row.here;
     item["fault"] = row.fault;
     json.push_back(std::move(item));
   }
-  std::puts(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  return json;
+}
+
+// Indented by `indent` blanks, or in one line if that is -1.
+void print_json(const nlohmann::ordered_json& json, int indent) {
+  std::puts(json.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+}
+
+std::string node_name() {
+  if (const char* slurm = std::getenv("SLURMD_NODENAME"); slurm != nullptr) return slurm;
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+void print_answers(const NodeAnswers& answers) {
+  std::vector<std::vector<std::string>> lines{{"NAME", "VERSION", "FOUND", "NODES"}};
+  for (const FoundOnNodes& row : answers.found) {
+    lines.push_back({row.name, row.version.empty() ? "any" : row.version, row.found, compress_hostlist(row.nodes)});
+  }
+  std::fputs(table(lines).c_str(), stdout);
+  if (!answers.silent.empty()) std::printf("\nno answer from %s\n", compress_hostlist(answers.silent).c_str());
+}
+
+Status run_on_nodes(const Options& options) {
+  DL_TRY_ASSIGN(const std::vector<std::string> nodes, nodes_to_ask(options.nodes));
+  DL_TRY_ASSIGN(const NodeAnswers answers, ask_nodes(nodes, options.hidden));
+  if (!options.json) {
+    print_answers(answers);
+    return {};
+  }
+  nlohmann::ordered_json json;
+  json["frameworks"] = nlohmann::ordered_json::array();
+  for (const FoundOnNodes& row : answers.found) {
+    json["frameworks"].push_back(
+        {{"name", row.name}, {"version", row.version}, {"found", row.found}, {"nodes", row.nodes}});
+  }
+  json["silent"] = answers.silent;
+  print_json(json, 2);
+  return {};
 }
 
 Status run(const Options& options) {
+  if (!options.nodes.empty()) return run_on_nodes(options);
   DL_TRY_ASSIGN(const SiteConfig site, load_site_config(default_site_config_path(true)));
   DL_TRY_ASSIGN(const Catalogue catalogue, Catalogue::load(site.catalogue));
   std::vector<Row> rows;
@@ -130,8 +178,13 @@ Status run(const Options& options) {
     }
   }
   if (!options.no_probe) probe_all(&rows);
-  if (options.json) {
-    print_json(rows);
+  if (options.one_line) {
+    nlohmann::ordered_json json;
+    json["node"] = node_name();
+    json["frameworks"] = to_json(rows);
+    print_json(json, -1);
+  } else if (options.json) {
+    print_json(to_json(rows), 2);
   } else if (rows.empty()) {
     std::string folders;
     for (const std::string& folder : site.catalogue) folders += (folders.empty() ? "" : ", ") + folder;
@@ -148,7 +201,10 @@ Run add_frameworks(CLI::App* app) {
   auto options = std::make_shared<Options>();
   app->add_flag("--hidden", options->hidden, "also versions that are usable but not advertised");
   app->add_flag("--no-probe", options->no_probe, "do not look what is installed here");
+  app->add_option("--nodes", options->nodes, "what is installed on these nodes: a list, or all (asked by srun)");
   app->add_flag("--json", options->json, "for programs: an array of objects");
+  // What --nodes runs on each of them.
+  app->add_flag("--one-line", options->one_line, "")->group("");
   return [options] { return run(*options); };
 }
 

@@ -54,6 +54,7 @@ json=$("$dlctl" frameworks --json)
 check "frameworks --json names all and what is here" "$(jq -e \
   '[.[].name] == ["cpp", "generic", "jax", "mpi", "pytorch", "sklearn", "tensorflow"] and all(.[]; has("here") and has("fault") and (.families | type) == "array")' \
   <<<"$json" 2>&1 | grep -v true)"
+expect "a bad list of nodes is refused" 2 '--nodes: ' frameworks --nodes 'n[1'
 mkdir catalogue
 cat >catalogue/fake.toml <<'TOML'
 summary = "a framework for this test"

@@ -53,3 +53,17 @@ SH
     assert_contains "$(cat job.out)" "^\[$rank\] interface is ([a-z][a-z0-9]+), nccl =\1, on the network of rank 0: 1$"
   done
 }
+
+@test "dlctl frameworks --nodes: what is installed where, from a login node and in an allocation" {
+  run on_login dlctl frameworks --nodes all
+  [ "$status" -eq 0 ] || { echo "$output" >&2; return 1; }
+  assert_contains "$output" '^NAME +VERSION +FOUND +NODES$'
+  assert_contains "$output" '^generic +any +- +[a-z]+\[1-2\]$'
+  assert_contains "$output" '^mpi +any +mpirun .* +[a-z]+\[1-2\]$'
+  run on_login salloc -Q -N1 dlctl frameworks --nodes all --json
+  [ "$status" -eq 0 ] || { echo "$output" >&2; return 1; }
+  [ "$(jq '[.frameworks[] | select(.name == "generic") | .nodes[]] | length' <<<"$output")" -eq 1 ]
+  run on_login dlctl frameworks --nodes nosuch1
+  [ "$status" -ne 0 ]
+  assert_contains "$output" 'none of the nodes answered; srun says: .*[Nn]ode'
+}

@@ -48,6 +48,70 @@ resumes() {
 
 @test "TensorFlow: two workers of MultiWorkerMirroredStrategy train, one goes on from their checkpoint" { resumes tensorflow workers; }
 
+@test "PyTorch: FSDP, Lightning and the Trainer of Transformers run on two learners as they were written for torchrun" {
+  needs_frameworks
+  for kind in fsdp lightning trainer; do
+    run "$dlrun" -f pytorch -n 2 -- "$python" "$top_srcdir/tests/cli/torch_learner.py" "$kind"
+    [ "$status" -eq 0 ] || { echo "$kind: $output" >&2; return 1; }
+    learned "$output"
+    if [ "$kind" = fsdp ]; then
+      contains "$output" '^\[1\] holds 3605 of 7210;'
+    else
+      contains "$output" '^\[1\] rank 1 of 2;'
+    fi
+  done
+}
+
+@test "mpi4py: the ranks that MPI sees are those of the environment" {
+  command -v mpirun >/dev/null && /usr/bin/python3 -c 'import mpi4py' 2>/dev/null || skip "/usr/bin/python3 has no mpi4py, or there is no mpirun"
+  run "$dlrun" -f mpi -n 3 -- /usr/bin/python3 -c '
+import os
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+assert comm.rank == int(os.environ["DL_RANK"]) and comm.size == int(os.environ["DL_WORLD_SIZE"])
+print("sum", comm.allreduce(comm.rank + 1))'
+  [ "$status" -eq 0 ] || { echo "$output" >&2; return 1; }
+  contains "$output" '^\[2\] sum 6$'
+}
+
+@test "an active virtual environment is inherited; a version's activation enters one, or a prefix as conda's" {
+  /usr/bin/python3 -m venv --without-pip v 2>/dev/null || skip "/usr/bin/python3 has no venv"
+  mkdir -p c/bin && ln -s /usr/bin/python3 c/bin/python3 && printf '#!/bin/sh\necho tool of the prefix\n' >c/bin/tool && chmod +x c/bin/tool
+  (
+    # shellcheck disable=SC1091
+    . v/bin/activate
+    run "$dlrun" -n 2 -- python3 -c 'import os, sys; print(sys.prefix, os.environ["VIRTUAL_ENV"])'
+    contains "$output" "^\[1\] $PWD/v $PWD/v$"
+    CONDA_PREFIX=$PWD/c PATH=$PWD/c/bin:$PATH run "$dlrun" -n 2 -- sh -c 'tool; echo "$CONDA_PREFIX"'
+    contains "$output" '^\[1\] tool of the prefix$'
+    contains "$output" "^\[1\] $PWD/c$"
+  )
+  cat >cat/mine.toml <<TOML
+families = ["torch"]
+default_version = "venv"
+[[versions]]
+version = "venv"
+activate = ". $PWD/v/bin/activate"
+[[versions]]
+version = "prefix"
+hidden = true
+activate = "export CONDA_PREFIX=$PWD/c PATH=$PWD/c/bin:\$PATH"
+[[versions]]
+version = "gone"
+activate = ". $PWD/gone/bin/activate"
+TOML
+  run "$dlrun" -f mine -- python3 -c 'import sys; print(sys.prefix)'
+  contains "$output" "^$PWD/v$"
+  run "$dlrun" -f mine:prefix -- tool
+  contains "$output" '^tool of the prefix$'
+  run "$dlrun" -f mine:gone -- true
+  [ "$status" -ne 0 ]
+  contains "$output" 'gone/bin/activate'
+  run "$dlrun" -f mine:none -- true
+  [ "$status" -eq 2 ]
+  contains "$output" "mine has no version 'none'; known: venv, gone$"
+}
+
 @test "all families at once do no harm: PyTorch, JAX and TensorFlow each add over two learners" {
   needs_frameworks
   cat >torch_sum.py <<'PY'

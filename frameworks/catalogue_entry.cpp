@@ -214,6 +214,11 @@ Result<FrameworkEntry> Catalogue::parse_entry(const std::string& text, const std
                         "'" + printable(entry.launch) + "' is not allowed; allowed: agent, mpi");
   }
   DL_TRY(reader.integer("ports", 0, kMaxPorts, &entry.ports));
+  DL_TRY(reader.text("store", false, &entry.store));
+  if (entry.store != "learner" && entry.store != "launcher") {
+    return reader.fault(*table.get("store"), "store",
+                        "'" + printable(entry.store) + "' is not allowed; allowed: launcher, learner");
+  }
   DL_TRY(reader.text("probe", true, &entry.probe));
   DL_TRY(reader.text("default_version", false, &entry.default_version));
   DL_TRY(read_versions(&reader, &entry));

@@ -83,9 +83,13 @@ const Variable kDl[] = {
 // torchrun finds the same names. Source: pytorch torch/distributed/rendezvous.py,
 // elastic/agent/server/local_elastic_agent.py.
 const Variable kTorch[] = {
-    {"MASTER_ADDR", Kind::kDefault, [](const LearnerContext& c) { return c.master_addr; }},
+    {"MASTER_ADDR", Kind::kDefault,
+     [](const LearnerContext& c) { return c.launcher_store && !c.store_addr.empty() ? c.store_addr : c.master_addr; }},
     {"MASTER_PORT", Kind::kDefault,
-     [](const LearnerContext& c) { return c.master_port > 0 ? num(c.master_port) : ""; }},
+     [](const LearnerContext& c) {
+       const int port = c.launcher_store ? c.store_port : c.master_port;
+       return port > 0 ? num(port) : std::string();
+     }},
     {"RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(c.rank); }},
     {"WORLD_SIZE", Kind::kIdentity, [](const LearnerContext& c) { return num(c.world_size); }},
     {"LOCAL_RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_rank); }},
@@ -99,8 +103,9 @@ const Variable kTorch[] = {
     {"TORCHELASTIC_MAX_RESTARTS", Kind::kIdentity, [](const LearnerContext& c) { return num(c.max_restarts); }},
     // Its presence makes Lightning take the torch variables instead of guessing from SLURM_*.
     {"TORCHELASTIC_RUN_ID", Kind::kIdentity, [](const LearnerContext& c) { return c.run_id; }},
-    // Rank 0 hosts the store itself, at the port its agent holds for it.
-    {"TORCHELASTIC_USE_AGENT_STORE", Kind::kIdentity, [](const LearnerContext&) { return std::string("False"); }},
+    // True: all ranks are clients of the store that dlrun hosts. False: rank 0 hosts it, at the port its agent holds.
+    {"TORCHELASTIC_USE_AGENT_STORE", Kind::kIdentity,
+     [](const LearnerContext& c) { return std::string(c.launcher_store ? "True" : "False"); }},
     {"TORCHELASTIC_ERROR_FILE", Kind::kIdentity,
      [](const LearnerContext& c) {
        return c.log_dir.empty() ? std::string() : c.log_dir + "/learner-" + num(c.rank) + ".error.json";
@@ -323,7 +328,9 @@ Status add_family(const std::string& name, const LearnerContext& context, Enviro
     const Variable& variable = family->variables[i];
     if (variable.unless == nullptr || env->count(variable.unless) == 0) wanted.push_back(&variable);
   }
-  for (const Variable* variable : wanted) add_variable(*variable, context, env);
+  LearnerContext seen = context;
+  if (env->count("MASTER_ADDR") != 0 || env->count("MASTER_PORT") != 0) seen.launcher_store = false;
+  for (const Variable* variable : wanted) add_variable(*variable, seen, env);
   return {};
 }
 

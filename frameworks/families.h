@@ -25,6 +25,10 @@ struct LearnerContext {
   std::vector<std::string> peers;  // "address:port" by rank, of each learner's first held port; empty unless a family
                                    // asks (FamilyNeeds): with 10,000 learners it is long
   std::string interface;           // network interface that leads to the others; empty = unknown
+  // torch.distributed's store is hosted by dlrun, at this address; else by rank 0 at master_addr:master_port.
+  bool launcher_store = false;
+  std::string store_addr;
+  int store_port = 0;  // 0 = not known yet
   int gpus_per_learner = 0;
   int cpus_per_learner = 0;  // 0 = unknown
   std::string job_id;        // Slurm's, or "local-..." without Slurm
@@ -49,9 +53,10 @@ using Environment = std::map<std::string, std::string>;
 // who it is (RANK, WORLD_SIZE, LOCAL_RANK, LEARNER_ID, SLURM_PROCID, all of "dl", ...) do replace: inherited from a
 // shell they would be wrong for all learners but one. A variable whose value is unknown (no checkpoint directory, no
 // port yet) is left unset. A variable that is of use only together with another (the address to bind, beside the
-// address to connect to) is left alone where the user has set that other one. Families: "dl" (always added first by the
-// caller) and those of the table in families.cpp, which dl-frameworks(7) describes; "slurm" gives nothing if job_id is
-// not a Slurm job's. kNotFound with the known names for any other.
+// address to connect to) is left alone where the user has set that other one. A MASTER_ADDR or
+// MASTER_PORT of the user's means a store of the user's, whatever launcher_store says. Families: "dl" (always added
+// first by the caller) and those of the table in families.cpp, which dl-frameworks(7) describes; "slurm" gives nothing
+// if job_id is not a Slurm job's. kNotFound with the known names for any other.
 Status add_family(const std::string& family, const LearnerContext& context, Environment* env);
 std::vector<std::string> family_names();
 

@@ -144,6 +144,10 @@ void warn_about_use(const PlanInput& input, const std::vector<int>& count, bool 
   }
 }
 
+bool has_torch(const LaunchPlan& plan) {
+  return std::find(plan.families.begin(), plan.families.end(), "torch") != plan.families.end();
+}
+
 void warn_about_request(const PlanInput& input, LaunchPlan* plan) {
   if (!plan->checkpoint && plan->restarts > 0) {
     plan->warnings.emplace_back("restarts without a checkpoint begin at train step 0 again; add --checkpoint=PATH");
@@ -153,8 +157,7 @@ void warn_about_request(const PlanInput& input, LaunchPlan* plan) {
   }
   for (const char* name : {"MASTER_ADDR", "MASTER_PORT"}) {
     auto found = input.environment.find(name);
-    if (found != input.environment.end() &&
-        std::find(plan->families.begin(), plan->families.end(), "torch") != plan->families.end()) {
+    if (found != input.environment.end() && has_torch(*plan)) {
       plan->warnings.push_back(std::string(name) + "=" + printable(found->second) +
                                " is set in your environment and stays; unset it to have one chosen for each run");
     }
@@ -185,6 +188,7 @@ void copy_request(const PlanInput& input, const Catalogue::Choice& choice, Launc
   const FamilyNeeds needs = family_needs(plan->families);
   plan->ports = std::max(choice.entry->ports, needs.ports);
   plan->peers = needs.peers;
+  plan->launcher_store = choice.entry->store == "launcher" && has_torch(*plan);
   if (choice.version != nullptr) {
     plan->activate = choice.version->activate;
     plan->framework_environment = choice.version->environment;
@@ -270,6 +274,9 @@ LearnerContext learner_context(const LaunchPlan& plan, int rank, const RunFacts&
   context.coordinator_port = facts.coordinator_port;
   context.ras_port = facts.ras_port;
   context.peers = facts.peers;
+  context.launcher_store = plan.launcher_store;
+  context.store_addr = facts.store_addr;
+  context.store_port = facts.store_port;
   context.gpus_per_learner = plan.gpus_per_learner;
   context.cpus_per_learner = plan.cpus_per_learner;
   context.job_id = plan.job_id;

@@ -50,6 +50,7 @@ struct LaunchPlan {
   std::string activate;               // shell words before the command, may be empty (catalogue.h)
   Environment framework_environment;  // set for learners where the user left it unset
   std::vector<std::string> families;  // without "dl", which is always added first
+  bool launcher_store = false;        // dlrun hosts the store of torch.distributed (catalogue.h)
   // Where
   std::vector<PlannedNode> nodes;        // those that hold learners, in Slurm's order
   std::vector<PlannedLearner> learners;  // index = rank
@@ -107,6 +108,8 @@ struct RunFacts {
   int master_port = 0;             // held for rank 0; 0: not known yet, left unset
   int coordinator_port = 0;        // the same, for JAX's coordinator
   int ras_port = 0;                // the same, for NCCL's status service
+  std::string store_addr;          // where dlrun hosts the store, if it does
+  int store_port = 0;              // 0: not known yet
   std::vector<std::string> peers;  // "address:port" by rank, where the plan asks for them
   std::string run_id;              // env::kRunId
   int attempt = 1;                 // 1-based

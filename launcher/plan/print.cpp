@@ -53,7 +53,9 @@ EnvironmentView view_environment(const LaunchPlan& plan, const RunFacts& facts, 
   // Only variables that the plan knows matter; a big user environment would be copied for each rank.
   Environment known;
   RunFacts any_port = facts;
-  if (any_port.master_port == 0) any_port.master_port = 1;  // known only to the run, but a variable of ours
+  // Known only to the run, but a variable of ours.
+  if (any_port.master_port == 0) any_port.master_port = 1;
+  if (any_port.store_port == 0) any_port.store_port = 1;
   if (any_port.coordinator_port == 0) any_port.coordinator_port = any_port.ras_port = 1;
   ignore(add_learner_environment(plan, 0, any_port, &known), "make_plan() has tried the same");
   Environment relevant;
@@ -134,7 +136,8 @@ void print_environment(const LaunchPlan& plan, const RunFacts& facts, const Envi
   if (facts.master_port == 0 && std::find(plan.families.begin(), plan.families.end(), "torch") != plan.families.end() &&
       std::none_of(view.kept.begin(), view.kept.end(),
                    [](const std::string& item) { return item.rfind("MASTER_PORT=", 0) == 0; })) {
-    *out += "  MASTER_PORT=(a free port, found and held by the agent of rank 0)\n";
+    *out += plan.launcher_store ? "  MASTER_PORT=(of the store that dlrun hosts)\n"
+                                : "  MASTER_PORT=(a free port, found and held by the agent of rank 0)\n";
   }
   for (const FoundLater& later : kFoundLater) {
     const bool wanted = std::find(plan.families.begin(), plan.families.end(), later.family) != plan.families.end();

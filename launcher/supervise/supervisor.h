@@ -22,6 +22,7 @@
 #include "launcher/common/site_config.h"
 #include "launcher/plan/launch_plan.h"
 #include "launcher/record/job_dir.h"
+#include "launcher/rendezvous/tcp_store_server.h"
 #include "launcher/slurm_cli/slurm_cli.h"
 #include "launcher/supervise/agent_launcher.h"
 #include "launcher/supervise/control_server.h"
@@ -95,6 +96,7 @@ class Supervisor {
   void on_started(int rank, const Started& started);
   void on_progress(int rank, const Progress& progress);
   void on_exited(int rank, const Exited& exited);
+  void open_store();
   void start_learners();
   void learner_failed(int rank, Failure failure);
   void kill_learners(int grace_ms);
@@ -165,6 +167,7 @@ class Supervisor {
   enum class Phase { kIdle, kStarting, kRunning, kOver };
   Phase phase_ = Phase::kIdle;
   plan::RunFacts facts_;
+  std::unique_ptr<rendezvous::TcpStoreServer> store_;  // nullptr: rank 0 hosts it
   std::vector<Learner> learners_;
   std::vector<Failure> failures_;
   bool node_lost_ = false, agent_lost_ = false, killing_ = false;

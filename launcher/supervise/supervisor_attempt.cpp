@@ -92,8 +92,25 @@ void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
   if (std::all_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.said_hello; })) start_learners();
 }
 
+// A new store for each attempt: nothing of an earlier one can be mistaken for this one's.
+void Supervisor::open_store() {
+  store_.reset();
+  if (!plan_.launcher_store) return;
+  auto endpoint = parse_endpoint(endpoint_);
+  auto opened = rendezvous::TcpStoreServer::start();
+  if (!opened || !endpoint) {
+    say(fmt::format("learner 0 hosts the store: {}", opened ? endpoint.error().text : opened.error().text));
+    plan_.launcher_store = false;
+    return;
+  }
+  store_ = *std::move(opened);
+  facts_.store_addr = endpoint->first;
+  facts_.store_port = store_->port();
+}
+
 void Supervisor::start_learners() {
   phase_ = Phase::kRunning;
+  open_store();
   facts_.master_addr = learners_[0].address;
   facts_.master_port = learners_[0].port;
   facts_.master_addr = plain_address(facts_.master_addr);
@@ -273,6 +290,7 @@ void Supervisor::check_attempt_over() {
   if (phase_ != Phase::kStarting && phase_ != Phase::kRunning) return;
   if (!std::all_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.ended; })) return;
   phase_ = Phase::kOver;
+  store_.reset();
   end_attempt();
 }
 

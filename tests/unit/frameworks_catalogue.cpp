@@ -46,6 +46,8 @@ TEST(Catalogue, ShippedEntriesAreRead) {
   ASSERT_EQ(catalogue->entries().size(), shipped().size());
   EXPECT_EQ(catalogue->find("pytorch")->launch, "agent");
   EXPECT_EQ(catalogue->find("mpi")->launch, "mpi");
+  EXPECT_EQ(catalogue->find("pytorch")->store, "launcher");
+  EXPECT_EQ(catalogue->find("generic")->store, "learner");
   EXPECT_EQ(catalogue->find("pytorch")->families, (std::vector<std::string>{"torch", "slurm", "network", "ffdl"}));
   for (const auto& item : catalogue->entries()) EXPECT_FALSE(item.second.summary.empty()) << item.first;
 }
@@ -59,7 +61,7 @@ TEST(Catalogue, MissingFolderIsEmptyAndBadFileIsRefused) {
   EXPECT_EQ(bad.error().text,
             folder.path() +
                 "/x.toml:1: sumary: unknown key; allowed: default_version, families, launch, ports, probe, "
-                "summary, versions");
+                "store, summary, versions");
 }
 
 TEST(Catalogue, LaterFolderReplacesAnEntry) {
@@ -103,6 +105,7 @@ TEST(Catalogue, BadEntriesNameFileLineAndKey) {
   } cases[] = {
       {"summary = 3", "d/x.toml:1: summary: must be a text in quotation marks"},
       {"\nlaunch = \"ssh\"", "d/x.toml:2: launch: 'ssh' is not allowed; allowed: agent, mpi"},
+      {"store = \"rank0\"", "d/x.toml:1: store: 'rank0' is not allowed; allowed: launcher, learner"},
       {"families = \"torch\"", "d/x.toml:1: families: must be a list of texts; allowed: " FAMILIES},
       {"families = [\"torch\", \"caffe\"]",
        "d/x.toml:1: families: 'caffe' is not an environment family; allowed: " FAMILIES},

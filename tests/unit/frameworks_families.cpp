@@ -36,6 +36,28 @@ TEST(Families, Dl) {
   EXPECT_EQ(family("dl", third_of_four()), expected);
 }
 
+TEST(Families, TorchWithTheStoreOfTheLauncher) {
+  LearnerContext c = third_of_four();
+  c.launcher_store = true, c.store_addr = "10.0.0.9", c.store_port = 5555;
+  Environment env = family("torch", c);
+  EXPECT_EQ(env.at("MASTER_ADDR"), "10.0.0.9");
+  EXPECT_EQ(env.at("MASTER_PORT"), "5555");
+  EXPECT_EQ(env.at("TORCHELASTIC_USE_AGENT_STORE"), "True");
+  // Either of the user's own means that rank 0 hosts: the other is that of rank 0.
+  env = family("torch", c, {{"MASTER_PORT", "29500"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}});
+  EXPECT_EQ(env.at("MASTER_ADDR"), "10.0.0.1");
+  EXPECT_EQ(env.at("MASTER_PORT"), "29500");
+  EXPECT_EQ(env.at("TORCHELASTIC_USE_AGENT_STORE"), "False");
+  env = family("torch", c, {{"MASTER_ADDR", "host"}});
+  EXPECT_EQ(env.at("MASTER_ADDR"), "host");
+  EXPECT_EQ(env.at("MASTER_PORT"), "41234");
+  EXPECT_EQ(env.at("TORCHELASTIC_USE_AGENT_STORE"), "False");
+  c.store_addr.clear(), c.store_port = 0;  // not known yet
+  env = family("torch", c);
+  EXPECT_EQ(env.at("MASTER_ADDR"), "10.0.0.1");
+  EXPECT_EQ(env.count("MASTER_PORT"), 0U);
+}
+
 TEST(Families, Torch) {
   const Environment expected{{"MASTER_ADDR", "10.0.0.1"},
                              {"MASTER_PORT", "41234"},

@@ -11,6 +11,9 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
   start.context.rank = 3;
   start.context.master_addr = "10.0.0.1";
   start.context.cpus_per_learner = 4;
+  start.context.launcher_store = true;
+  start.context.store_addr = "10.0.0.2";
+  start.context.store_port = 5555;
   start.families = {"torch", "mpi"};
   start.environment = {{"A", "b=c"}};
   start.forced = {{"X", "\n\""}};

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/rendezvous/tcp_store_server.h"
+
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <uv.h>
+
+#include <algorithm>
+#include <csignal>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+namespace dl::rendezvous {
+namespace {
+
+// Replies that wait for a client to read them; beyond that it is not served on.
+constexpr size_t kMaxUnsent = 1 << 20;
+// All such replies, and requests that are not complete yet, of all clients together. Whoever would go beyond it is cut
+// off: a client, reading late or not, may not fill dlrun's memory.
+constexpr size_t kMaxBuffered = size_t{1} << 30;
+constexpr int kBacklog = 65535;  // the kernel cuts it to net.core.somaxconn
+
+constexpr rlim_t kMostDescriptors = 1 << 20;
+
+// As many descriptors as we may have, for as long as there is a server: torch opens several connections for each
+// learner. The former limit is back before the next learners are started, which would inherit it.
+class MoreDescriptors {
+ public:
+  MoreDescriptors() {
+    if (::getrlimit(RLIMIT_NOFILE, &before_) != 0) return;
+    rlimit more = before_;
+    more.rlim_cur = std::min<rlim_t>(before_.rlim_max, kMostDescriptors);
+    changed_ = more.rlim_cur > before_.rlim_cur && ::setrlimit(RLIMIT_NOFILE, &more) == 0;
+  }
+  ~MoreDescriptors() {
+    if (changed_) ::setrlimit(RLIMIT_NOFILE, &before_);
+  }
+  MoreDescriptors(const MoreDescriptors&) = delete;
+  MoreDescriptors& operator=(const MoreDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+  bool changed_ = false;
+};
+
+Error uv_error(int rc) {
+  return Error{Errc::kIo, std::string("open the store's port: ") + uv_strerror(rc)};
+}
+
+}  // namespace
+
+// All members are used by the loop's thread alone once it runs.
+struct TcpStoreServer::Loop {
+  struct Client {
+    uv_tcp_t handle{};
+    Loop* loop = nullptr;  // nullptr once closing
+    ClientId id = 0;
+    Parser parser;
+    std::string input;   // not served yet, while replies wait to be read
+    std::string output;  // to be sent
+    std::string sending;
+    uv_write_t write{};
+    bool dirty = false, paused = false, reading = false;
+    size_t counted = 0;  // its part of buffered_
+  };
+
+  MoreDescriptors descriptors;
+  uv_loop_t uv{};
+  uv_tcp_t listener{};
+  uv_async_t stop{};
+  int port = 0;
+  std::thread thread;
+  ServeLimits limits;
+  Store store;
+  std::unordered_map<ClientId, Client*> clients;  // freed by their close callback
+  std::vector<ClientId> dirty;                    // have something to be sent
+  ClientId next_id = 1;
+  size_t buffered = 0;
+  std::vector<char> read_buffer = std::vector<char>(1 << 16);
+
+  Status open();
+  int listen(const sockaddr_storage& address);
+  void run();
+  static void on_connection(uv_stream_t* server, int status);
+  void read_on(Client* client);
+  void receive(Client* client, const char* data, size_t size);
+  void go_on(Client* client);
+  bool serve_input(Client* client, const char* data, size_t size);
+  bool recount(Client* client);
+  void wake();
+  void flush();
+  void send(Client* client);
+  void on_sent(Client* client, int status);
+  void close(Client* client);
+  void close_all();
+};
+
+Status TcpStoreServer::Loop::open() {
+  uv_async_init(&uv, &stop, [](uv_async_t* async) { static_cast<Loop*>(async->data)->close_all(); });
+  stop.data = this;
+  sockaddr_storage address{};
+  uv_ip6_addr("::", 0, reinterpret_cast<sockaddr_in6*>(&address));
+  int rc = listen(address);
+  if (rc != 0) {  // no IPv6 on this machine
+    uv_close(reinterpret_cast<uv_handle_t*>(&listener), nullptr);
+    uv_run(&uv, UV_RUN_NOWAIT);
+    uv_ip4_addr("0.0.0.0", 0, reinterpret_cast<sockaddr_in*>(&address));
+    rc = listen(address);
+  }
+  int size = sizeof address;
+  if (rc == 0) rc = uv_tcp_getsockname(&listener, reinterpret_cast<sockaddr*>(&address), &size);
+  if (rc != 0) return uv_error(rc);
+  port = ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port
+                                             : reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+  return {};
+}
+
+int TcpStoreServer::Loop::listen(const sockaddr_storage& address) {
+  uv_tcp_init(&uv, &listener);
+  listener.data = this;
+  const int rc = uv_tcp_bind(&listener, reinterpret_cast<const sockaddr*>(&address), 0);
+  if (rc != 0) return rc;
+  return uv_listen(reinterpret_cast<uv_stream_t*>(&listener), kBacklog, on_connection);
+}
+
+void TcpStoreServer::Loop::run() {
+  uv_run(&uv, UV_RUN_DEFAULT);
+}
+
+void TcpStoreServer::Loop::on_connection(uv_stream_t* server, int status) {
+  if (status != 0) return;
+  auto* self = static_cast<Loop*>(server->data);
+  auto* client = new Client;
+  uv_tcp_init(&self->uv, &client->handle);
+  client->handle.data = client;
+  client->loop = self;
+  client->id = self->next_id++;
+  self->clients[client->id] = client;
+  if (uv_accept(server, reinterpret_cast<uv_stream_t*>(&client->handle)) != 0) return self->close(client);
+  uv_tcp_nodelay(&client->handle, 1);
+  // A node that is gone without a word must not keep its connections for hours.
+  uv_tcp_keepalive(&client->handle, 1, 60);
+  self->read_on(client);
+}
+
+void TcpStoreServer::Loop::read_on(Client* client) {
+  client->reading = true;
+  uv_read_start(
+      reinterpret_cast<uv_stream_t*>(&client->handle),
+      [](uv_handle_t* handle, size_t /*suggested*/, uv_buf_t* buffer) {
+        // One buffer for all: what was read is used before the next read.
+        auto& shared = static_cast<Client*>(handle->data)->loop->read_buffer;
+        *buffer = uv_buf_init(shared.data(), static_cast<unsigned>(shared.size()));
+      },
+      [](uv_stream_t* stream, ssize_t n, const uv_buf_t* buffer) {
+        auto* c = static_cast<Client*>(stream->data);
+        if (c->loop == nullptr || n == 0) return;
+        if (n < 0) return c->loop->close(c);
+        c->loop->receive(c, buffer->base, static_cast<size_t>(n));
+      });
+}
+
+void TcpStoreServer::Loop::receive(Client* client, const char* data, size_t size) {
+  if (!serve_input(client, data, size)) close(client);
+  flush();
+  go_on(client);
+}
+
+// Serves what was left of the input as far as its replies are read, and reads on or stops reading accordingly.
+void TcpStoreServer::Loop::go_on(Client* client) {
+  while (client->loop != nullptr && client->paused && client->sending.empty()) {
+    client->paused = false;
+    const std::string input = std::exchange(client->input, {});
+    if (!serve_input(client, input.data(), input.size())) close(client);
+    flush();
+  }
+  if (client->loop == nullptr || client->reading == !client->paused) return;
+  if (!client->paused) return read_on(client);
+  client->reading = false;
+  uv_read_stop(reinterpret_cast<uv_stream_t*>(&client->handle));
+}
+
+// False: cut it off.
+bool TcpStoreServer::Loop::serve_input(Client* client, const char* data, size_t size) {
+  size_t at = 0;
+  while (at < size) {
+    if (client->output.size() + client->sending.size() > kMaxUnsent) {
+      client->paused = true;
+      client->input.assign(data + at, size - at);
+      break;
+    }
+    Request request;
+    bool complete = false;
+    const auto used = client->parser.feed(data + at, size - at, &request, &complete);
+    if (!used) return false;
+    at += *used;
+    if (!complete) continue;
+    if (!serve(&store, client->id, std::move(request), limits, &client->output)) return false;
+    wake();
+    if (!client->output.empty() && !client->dirty) {
+      client->dirty = true;
+      dirty.push_back(client->id);
+    }
+  }
+  return recount(client);
+}
+
+bool TcpStoreServer::Loop::recount(Client* client) {
+  const size_t now =
+      client->parser.held_bytes() + client->input.size() + client->output.size() + client->sending.size();
+  buffered += now;
+  buffered -= client->counted;
+  client->counted = now;
+  return buffered <= kMaxBuffered;
+}
+
+void TcpStoreServer::Loop::wake() {
+  for (const ClientId id : store.take_woken()) {
+    auto at = clients.find(id);
+    if (at == clients.end()) continue;
+    Client* client = at->second;
+    put_u8(&client->output, kStopWaiting);
+    if (client->dirty) continue;
+    client->dirty = true;
+    dirty.push_back(id);
+  }
+}
+
+void TcpStoreServer::Loop::flush() {
+  for (const ClientId id : std::exchange(dirty, {})) {
+    auto at = clients.find(id);
+    if (at == clients.end()) continue;
+    at->second->dirty = false;
+    send(at->second);
+  }
+}
+
+void TcpStoreServer::Loop::send(Client* client) {
+  if (!client->sending.empty() || client->output.empty()) return;
+  auto* stream = reinterpret_cast<uv_stream_t*>(&client->handle);
+  uv_buf_t buffer = uv_buf_init(client->output.data(), static_cast<unsigned>(client->output.size()));
+  const int sent = uv_try_write(stream, &buffer, 1);
+  if (sent < 0 && sent != UV_EAGAIN) return close(client);
+  if (sent == static_cast<int>(client->output.size())) {
+    client->output.clear();
+  } else {
+    if (sent > 0) client->output.erase(0, static_cast<size_t>(sent));
+    client->sending = std::exchange(client->output, {});
+    client->write.data = client;
+    buffer = uv_buf_init(client->sending.data(), static_cast<unsigned>(client->sending.size()));
+    const int rc = uv_write(&client->write, stream, &buffer, 1, [](uv_write_t* write, int status) {
+      auto* c = static_cast<Client*>(write->data);
+      if (c->loop != nullptr) c->loop->on_sent(c, status);
+    });
+    if (rc != 0) return close(client);
+  }
+  recount(client);
+}
+
+void TcpStoreServer::Loop::on_sent(Client* client, int status) {
+  client->sending = std::string();
+  if (status != 0) return close(client);
+  send(client);
+  if (client->loop == nullptr) return;
+  recount(client);
+  go_on(client);
+}
+
+void TcpStoreServer::Loop::close(Client* client) {
+  if (client->loop == nullptr) return;
+  store.cancel_wait(client->id);
+  clients.erase(client->id);
+  buffered -= client->counted;
+  client->loop = nullptr;
+  uv_close(reinterpret_cast<uv_handle_t*>(&client->handle),
+           [](uv_handle_t* handle) { delete static_cast<Client*>(handle->data); });
+}
+
+void TcpStoreServer::Loop::close_all() {
+  while (!clients.empty()) close(clients.begin()->second);
+  uv_close(reinterpret_cast<uv_handle_t*>(&listener), nullptr);
+  uv_close(reinterpret_cast<uv_handle_t*>(&stop), nullptr);
+}
+
+TcpStoreServer::TcpStoreServer(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
+
+Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::start(const ServeLimits& limits) {
+  auto loop = std::make_unique<Loop>();
+  loop->limits = limits;
+  if (int rc = uv_loop_init(&loop->uv); rc != 0) return uv_error(rc);
+  if (Status opened = loop->open(); !opened) {
+    loop->close_all();
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+    uv_loop_close(&loop->uv);
+    return std::move(opened).error();
+  }
+  // Signals are the main thread's; also a SIGPIPE of ours, where write() is to say EPIPE.
+  sigset_t all, before;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  loop->thread = std::thread([raw = loop.get()] { raw->run(); });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return std::unique_ptr<TcpStoreServer>(new TcpStoreServer(std::move(loop)));
+}
+
+TcpStoreServer::~TcpStoreServer() {
+  uv_async_send(&loop_->stop);
+  loop_->thread.join();
+  uv_loop_close(&loop_->uv);
+}
+
+int TcpStoreServer::port() const {
+  return loop_->port;
+}
+
+}  // namespace dl::rendezvous

@@ -2,9 +2,11 @@
 // Trains a network of one hidden layer on 1,797 handwritten digits, on any number of learners, with the same batches
 // whatever their number: each takes its part of every batch, and libdllearner averages the gradients, bucket by bucket
 // while backward goes on. With a checkpoint (dlrun --checkpoint) it can be paused and resumed on another number.
+// With DL_SERVERS=N the last N ranks are parameter servers instead, in the mode that is named last.
 //
 //   c++ -std=c++17 -O2 train_digits.cpp $(pkg-config --cflags --libs dllearner dlckpt) -o train_digits
 //   dlrun --framework dllearner --learners 4 -- ./train_digits digits.txt [TRAIN_STEPS [DELAY_MS]]
+//   DL_SERVERS=1 dlrun --framework dllearner --learners 3 -- ./train_digits digits.txt 500 0 sync|async|bounded
 //   sbatch --dl-framework=dllearner --dl-learners=4 --dl-gpus=0 --wrap 'dlrun -- ./train_digits digits.txt'
 #include <dlckpt.h>
 #include <dllearner.h>
@@ -127,10 +129,84 @@ float noise(uint64_t i) {  // in [-1, 1), the same everywhere
   return static_cast<float>(i >> 40) / static_cast<float>(1 << 23) - 1;
 }
 
+Parameters first_weights() {
+  Parameters weights;
+  for (size_t i = 0; i < kAll; ++i) weights.all[i] = noise(i) * 0.15F;
+  return weights;
+}
+
 // The n-th digit of a batch: data epochs walk through all of them in steps that have no divisor in common with 1,500.
 size_t sample(int64_t step, int n) {
   const int64_t place = step * kBatch + n, epoch = place / kTrained;
   return static_cast<size_t>((place % kTrained) * (7 + 30 * (epoch % 40)) % kTrained);
+}
+
+int64_t right_of(Parameters& weights, const std::vector<Digit>& digits, size_t first, size_t every) {
+  int64_t right = 0;
+  for (size_t i = kTrained + first; i < digits.size(); i += every) {
+    const Activations a = forward(weights, digits[i]);
+    right += std::max_element(a.chance.begin(), a.chance.end()) - a.chance.begin() == digits[i].label ? 1 : 0;
+  }
+  return right;
+}
+
+// Each learner tests its part; and all must have ended with the same bits.
+bool report(dllearner_ctx* world, Parameters& weights, const std::vector<Digit>& digits, const char* how,
+            int64_t steps) {
+  const int rank = dllearner_rank(world), size = dllearner_size(world);
+  int64_t right = right_of(weights, digits, static_cast<size_t>(rank), static_cast<size_t>(size));
+  check(dllearner_all_reduce(world, &right, &right, 1, DLLEARNER_I64, DLLEARNER_SUM));
+  std::vector<float> first = weights.all;
+  check(dllearner_broadcast(world, first.data(), kAll, DLLEARNER_F32, 0));
+  int64_t differ = first == weights.all ? 0 : 1;
+  check(dllearner_all_reduce(world, &differ, &differ, 1, DLLEARNER_I64, DLLEARNER_SUM));
+  double sum = 0;
+  for (float w : weights.all) sum += w;
+  if (rank == 0)
+    std::printf("%d learners, %s, train step %lld: %lld of %zu test digits are right; weights %s, sum %.9g\n", size,
+                how, static_cast<long long>(steps), static_cast<long long>(right), digits.size() - kTrained,
+                differ == 0 ? "are the same everywhere" : "DIFFER", sum);
+  return differ == 0;
+}
+
+// The digits of this learner's part of a batch.
+std::vector<const Digit*> part_of(const std::vector<Digit>& digits, int64_t step, int rank, int size) {
+  std::vector<const Digit*> part;
+  for (int n = rank; n < kBatch; n += size) part.push_back(&digits[sample(step, n)]);
+  return part;
+}
+
+// Weights and optimiser on parameter servers.
+int train_with_servers(dllearner_ctx* world, const std::vector<Digit>& digits, int64_t steps, const std::string& mode) {
+  if (dllearner_role_of(world) == DLLEARNER_SERVER) {
+    check(dllearner_serve(world, nullptr, nullptr));
+    dllearner_close(world);
+    return 0;
+  }
+  const int rank = dllearner_rank(world), size = dllearner_size(world);
+  dllearner_ps_options options{};
+  options.struct_size = sizeof options;
+  options.mode = mode == "async" ? DLLEARNER_PS_ASYNC : mode == "bounded" ? DLLEARNER_PS_BOUNDED : DLLEARNER_PS_SYNC;
+  options.staleness = 2;
+  // A gradient that is applied late pushes on in a direction that momentum has taken already: less of it.
+  const bool late = options.mode != DLLEARNER_PS_SYNC;
+  options.momentum = late ? 0.5 : kMomentum;
+  options.learning_rate = late ? 0.5 : kRate;
+  Parameters weights = first_weights(), gradients;
+  dllearner_ps* server = nullptr;
+  check(dllearner_ps_create(world, &options, weights.all.data(), kAll, &server));
+  for (int64_t step = 0; step < steps; ++step) {
+    check(dllearner_ps_pull(server, weights.all.data()));
+    backward(weights, part_of(digits, step, rank, size), static_cast<float>(size) / kBatch, gradients, [](size_t) {});
+    check(dllearner_ps_push(server, gradients.all.data()));
+  }
+  check(dllearner_ps_pull(server, weights.all.data()));  // answered after this learner's last gradient was applied
+  check(dllearner_barrier(world));                       // so now all are
+  check(dllearner_ps_pull(server, weights.all.data()));
+  const bool same = report(world, weights, digits, mode.c_str(), steps);
+  dllearner_ps_destroy(server);
+  dllearner_close(world);
+  return same ? 0 : 1;
 }
 
 }  // namespace
@@ -142,11 +218,11 @@ int main(int argc, char** argv) {
 
   dllearner_ctx* world = nullptr;
   check(dllearner_open(nullptr, &world));
+  if (dllearner_servers(world) > 0) return train_with_servers(world, digits, steps, argc > 4 ? argv[4] : "sync");
   const int rank = dllearner_rank(world), size = dllearner_size(world);
 
   Parameters weights, momentum, gradients;
-  if (rank == 0)
-    for (size_t i = 0; i < kAll; ++i) weights.all[i] = noise(i) * 0.15F;
+  if (rank == 0) weights = first_weights();
   check(dllearner_broadcast(world, weights.all.data(), kAll, DLLEARNER_F32, 0));
   dllearner_buckets* buckets = nullptr;
   check(dllearner_buckets_create(world, DLLEARNER_F32, kCounts.size(), kCounts.data(), 4096, &buckets));
@@ -182,9 +258,7 @@ int main(int argc, char** argv) {
       dllearner_close(world);
       return code;
     }
-    std::vector<const Digit*> part;
-    for (int n = rank; n < kBatch; n += size) part.push_back(&digits[sample(step, n)]);
-    backward(weights, part, static_cast<float>(size) / kBatch, gradients,
+    backward(weights, part_of(digits, step, rank, size), static_cast<float>(size) / kBatch, gradients,
              [&](size_t i) { check(dllearner_buckets_ready(buckets, i, gradients.at(i))); });
     check(dllearner_buckets_finish(buckets));
     for (size_t i = 0; i < kAll; ++i) {
@@ -200,24 +274,8 @@ int main(int argc, char** argv) {
     dlckpt_close(checkpoint);
   }
 
-  // Each learner tests its part; and all must have ended with the same bits.
-  std::array<int64_t, 2> counts = {0, 0};
-  for (size_t i = kTrained + static_cast<size_t>(rank); i < digits.size(); i += static_cast<size_t>(size)) {
-    const Activations a = forward(weights, digits[i]);
-    counts[0] += std::max_element(a.chance.begin(), a.chance.end()) - a.chance.begin() == digits[i].label ? 1 : 0;
-    ++counts[1];
-  }
-  check(dllearner_all_reduce(world, counts.data(), counts.data(), 2, DLLEARNER_I64, DLLEARNER_SUM));
-  std::vector<float> first = weights.all;
-  check(dllearner_broadcast(world, first.data(), kAll, DLLEARNER_F32, 0));
-  int64_t differ = first == weights.all ? 0 : 1;
-  check(dllearner_all_reduce(world, &differ, &differ, 1, DLLEARNER_I64, DLLEARNER_SUM));
-  if (rank == 0)
-    std::printf("%d learners, train step %lld: %lld of %lld test digits are right (%.4f); weights %s\n", size,
-                static_cast<long long>(steps), static_cast<long long>(counts[0]), static_cast<long long>(counts[1]),
-                static_cast<double>(counts[0]) / static_cast<double>(counts[1]),
-                differ == 0 ? "are the same everywhere" : "DIFFER");
+  const bool same = report(world, weights, digits, "buckets", steps);
   dllearner_buckets_destroy(buckets);
   dllearner_close(world);
-  return differ == 0 ? 0 : 1;
+  return same ? 0 : 1;
 }

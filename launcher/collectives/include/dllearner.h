@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * dllearner.h: the public C API of libdllearner: what a training program in C, C++ or Python needs to run on several
+ * dllearner.h: the public C API of libdllearner: what a training program in C or C++ needs to run on several
  * learners, when its framework has nothing of its own.
  *
  * How to use it
@@ -168,6 +168,51 @@ int dllearner_buckets_finish(dllearner_buckets* buckets);
 int dllearner_buckets_count(const dllearner_buckets* buckets, size_t* buckets_total, size_t* buckets_copied);
 /* NULL is allowed. */
 void dllearner_buckets_destroy(dllearner_buckets* buckets);
+
+/* A parameter server: weights and their optimiser live on the servers (options.servers), which take no GPU; learners
+ * push gradients and pull weights. float32, host memory. The weights are divided evenly over the servers. Each train
+ * step of a learner is: pull, compute, push. One parameter server at a time.
+ *
+ *     if (dllearner_role_of(c) == DLLEARNER_SERVER) { rc = dllearner_serve(c, NULL, NULL); dllearner_close(c); ... }
+ *     dllearner_ps_create(c, &options, weights, n, &ps);
+ *     for (...) { dllearner_ps_pull(ps, weights); ... dllearner_ps_push(ps, gradient); }
+ *     dllearner_ps_destroy(ps);
+ */
+typedef enum dllearner_ps_mode {
+  DLLEARNER_PS_SYNC = 1,   /* the mean of all learners' gradients of a train step is applied, added in the order of
+                              ranks; a pull waits for it. The same bits in each run */
+  DLLEARNER_PS_ASYNC = 2,  /* each gradient, divided by the number of learners, is applied as it comes */
+  DLLEARNER_PS_BOUNDED = 3 /* the same, but a pull waits while this learner has pushed more than `staleness` gradients
+                              more than the slowest */
+} dllearner_ps_mode;
+
+typedef struct dllearner_ps_options {
+  size_t struct_size;             /* sizeof(dllearner_ps_options) */
+  int mode;                       /* a DLLEARNER_PS_ */
+  int64_t staleness;              /* of DLLEARNER_PS_BOUNDED; >= 0 */
+  double learning_rate, momentum; /* v = momentum * v + gradient; weights -= learning_rate * v. Finite, >= 0 */
+} dllearner_ps_options;
+
+/* In place of SGD with momentum, on a server: changes weights[0..count), which are the elements first to first + count
+ * - 1 of all. update counts from 0. What it keeps for itself is its own (user). */
+typedef void (*dllearner_update_fn)(void* user, float* weights, const float* gradient, size_t count, size_t first,
+                                    int64_t update);
+/* Called by every server; serves one parameter server, from create to the last learner's destroy, then returns. update
+ * NULL: SGD with momentum. Errors: STATE (a learner, or what a learner did is out of order), WORLD (learners do not
+ * agree on options), PEER, TIMEOUT (no message for timeout_s), MEMORY. */
+int dllearner_serve(dllearner_ctx* ctx, dllearner_update_fn update, void* user);
+
+/* Collective over the learners, while all servers serve. Learner 0's weights are the initial ones. count 1 to
+ * servers * DLLEARNER_MAX_COUNT, the same on all. Errors: INVALID, WORLD (learners do not agree), STATE (no servers, or
+ * called by one), PEER, TIMEOUT, MEMORY. */
+int dllearner_ps_create(dllearner_ctx* ctx, const dllearner_ps_options* options, const float* weights, size_t count,
+                        dllearner_ps** out);
+/* The newest weights that the mode allows, own gradients included. Errors: PEER, TIMEOUT, STATE. */
+int dllearner_ps_pull(dllearner_ps* ps, float* weights);
+/* A gradient of all count elements, once after each pull (else STATE). Returns when the memory may be used again. */
+int dllearner_ps_push(dllearner_ps* ps, const float* gradient);
+/* This learner leaves: it is waited for no more. Not collective. NULL is allowed. */
+void dllearner_ps_destroy(dllearner_ps* ps);
 
 /* The sentence of the calling thread's last failed call; never NULL; valid until its next failure. */
 const char* dllearner_error(void);

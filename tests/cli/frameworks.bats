@@ -120,6 +120,7 @@ d.init_process_group("gloo")
 t = torch.ones(1) * (d.get_rank() + 1)
 d.all_reduce(t)
 print("sum", int(t.item()))
+d.destroy_process_group()
 PY
   cat >jax_sum.py <<'PY'
 import jax

@@ -99,6 +99,21 @@ right() { sed -nE 's/.*: ([0-9]+) of 297 test digits are right.*weights are the 
   done
 }
 
+@test "the Python module: collectives and buckets on 1 and 3 learners, parameter servers in all modes" {
+  /usr/bin/python3 -c 'import numpy' 2>/dev/null || skip "/usr/bin/python3 has no NumPy"
+  export PYTHONPATH=$top_srcdir/launcher/collectives/python PYTHONDONTWRITEBYTECODE=1
+  export DLLEARNER_LIBRARY=$top_builddir/launcher/collectives/.libs/libdllearner.so.1
+  program=$top_srcdir/tests/cli/collectives_python.py
+  run /usr/bin/python3 "$program"
+  [ "$status" -eq 0 ]
+  run mpi 3 /usr/bin/python3 "$program"
+  [ "$status" -eq 0 ] && [ "$(grep -o 'rank [0-2] of 3: ok' <<<"$output" | sort -u | wc -l)" -eq 3 ]
+  for mode in sync async bounded; do
+    run mpi 3 env DL_SERVERS=1 /usr/bin/python3 "$program" "$mode"
+    [ "$status" -eq 0 ] && [ "$(grep -o 'rank [01] of 2: ok' <<<"$output" | sort -u | wc -l)" -eq 2 ] || { echo "$mode: $output" >&2; return 1; }
+  done
+}
+
 @test "saved by 2 learners and resumed by 3, it ends where an uninterrupted run ends" {
   train 2 -- "$BATS_FILE_TMPDIR/train_digits" "$digits" 300
   whole=$(right "$output")

@@ -34,6 +34,7 @@ int plan_and_run(const dl::RunCommand& run) {
       for (const std::string& line : *lines) std::fprintf(stderr, "dlrun: %s\n", line.c_str());
   dl::supervise::RunOptions options;
   options.quiet = run.quiet;
+  options.hang_ms = std::chrono::milliseconds(run.hang_timeout).count();
   options.agent_path = gathered->input.agent_path;
   options.plan_json = plan_json(*plan, facts, gathered->input.environment);
   dl::supervise::Supervisor supervisor(std::move(*plan), gathered->input.site, std::move(options));

@@ -18,6 +18,7 @@
 #include "launcher/agent/error_file.h"
 #include "launcher/agent/learner.h"
 #include "launcher/agent/network_interface.h"
+#include "launcher/agent/stacks.h"
 #include "launcher/common/env_names.h"
 #include "launcher/common/parse.h"
 #include "launcher/common/request_values.h"
@@ -32,6 +33,7 @@ constexpr auto kPollPage = 100ms;      // how often the progress page is looked 
 constexpr auto kPollRequest = 3ms;     // the same while a request is open
 constexpr auto kReportSteps = 1000ms;  // how often mere train steps are reported
 constexpr auto kPing = 500ms;
+constexpr auto kSample = 1000ms;  // how often progress is looked for
 constexpr auto kKillLimit = 3s;
 constexpr int kMaxHeldPorts = 64;
 constexpr size_t kMaxRest = 1 << 20;  // more than a pipe holds
@@ -123,6 +125,7 @@ Result<int> Agent::run() {
       ::kill(learner_, SIGKILL);
     }
     report_progress(false);
+    watch_progress();
     if (Clock::now() - last_ping_ >= kPing) {
       // Data under way lets the kernel notice within seconds that dlrun's node is gone (TCP_USER_TIMEOUT there).
       last_ping_ = Clock::now();
@@ -131,6 +134,49 @@ Result<int> Agent::run() {
   }
   channel_.close(5s);
   return 0;
+}
+
+void Agent::watch_progress() {
+  if (!watching_ || learner_ <= 0 || stall_said_ || Clock::now() - last_sample_ < kSample) return;
+  last_sample_ = Clock::now();
+  const ProgressFile::View page = progress_.read();
+  ProgressSample sample;
+  sample.at_ms = std::chrono::duration_cast<std::chrono::milliseconds>(last_sample_.time_since_epoch()).count();
+  sample.state = page.state;
+  sample.step = page.step;
+  sample.saved_step = page.saved_step;
+  sample.log_bytes = log_bytes_;
+  if (watch_.wants_cpu()) sample.cpu_ms = cpu_ms_of_tree(learner_);
+  watch_.add(sample);
+  if (!watch_.stalled()) return;
+  stall_said_ = true;
+  channel_.send(supervise::Stalled{watch_.silent_ms()});
+}
+
+// In a child of ours, which may take seconds: dlrun is listened to meanwhile.
+void Agent::take_stacks(const std::string& path) {
+  if (learner_ <= 0 || stacks_writer_ > 0) return;
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    write_stacks(learner_, path);
+    ::_exit(0);
+  }
+  if (pid > 0) {
+    stacks_writer_ = pid;
+  } else {
+    stacks_taken();
+  }
+}
+
+void Agent::stacks_taken() {
+  stacks_writer_ = 0;
+  supervise::StandingStill still;
+  still.step = progress_.read().step;
+  still.state = std::string(1, main_thread_state(learner_));
+  still.silent_ms = watch_.silent_ms();
+  still.last_lines = last_.lines();
+  channel_.send(still);
 }
 
 void Agent::lost_dlrun() {
@@ -180,7 +226,11 @@ void Agent::reap() {
   int status = 0;
   pid_t pid;
   while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0)
-    if (pid == learner_) learner_ended(status);
+    if (pid == learner_) {
+      learner_ended(status);
+    } else if (pid == stacks_writer_) {
+      stacks_taken();
+    }
 }
 
 void Agent::read_output() {
@@ -188,6 +238,7 @@ void Agent::read_output() {
   while (output_ && tee_.wants_input()) {
     ssize_t n = ::read(output_.get(), buffer, sizeof buffer);
     if (n > 0) {
+      log_bytes_ += static_cast<uint64_t>(n);
       last_.feed({buffer, static_cast<size_t>(n)});
       tee_.feed({buffer, static_cast<size_t>(n)});
       if (static_cast<size_t>(n) < sizeof buffer) return;
@@ -241,6 +292,8 @@ void Agent::on_start(const supervise::Start& message) {
   if (!start.context.log_dir.empty())
     error_file_ = fmt::format("{}/learner-{}.error.json", start.context.log_dir, start.context.rank);
   memory_.start();
+  watching_ = start.hang_ms > 0;
+  watch_ = ProgressWatch(start.hang_ms);
   Result<pid_t> pid = start_learner(start, progress_.path(), write_end.get());
   if (!pid) {
     failed.error = pid.error().text;
@@ -260,6 +313,11 @@ void Agent::learner_ended(int wait_status) {
     exited.exit = WEXITSTATUS(wait_status);
   }
   learner_ = 0;
+  if (stacks_writer_ > 0) {
+    ::kill(stacks_writer_, SIGKILL);
+    ::waitpid(stacks_writer_, nullptr, 0);
+    stacks_writer_ = 0;
+  }
   exited.stragglers = kill_descendants(kKillLimit);
   const std::string rest = take_rest();
   add_cause(&exited);
@@ -321,6 +379,8 @@ void Agent::handle(const supervise::Message& message) {
   } else if (const auto* signal = std::get_if<supervise::Signal>(&message)) {
     asked_ = asked_ || signal->signal == SIGTERM || signal->signal == SIGINT || signal->signal == SIGKILL;
     if (learner_ > 0 && signal->signal > 0 && signal->signal < NSIG) ::kill(-learner_, signal->signal);
+  } else if (const auto* stacks = std::get_if<supervise::Stacks>(&message)) {
+    take_stacks(stacks->path);
   } else if (const auto* kill_message = std::get_if<supervise::Kill>(&message)) {
     asked_ = true;
     if (!started_) {

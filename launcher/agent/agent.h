@@ -16,6 +16,7 @@
 #include "launcher/agent/log_tee.h"
 #include "launcher/agent/oom_watch.h"
 #include "launcher/agent/progress_file.h"
+#include "launcher/agent/progress_watch.h"
 #include "launcher/common/result.h"
 #include "launcher/common/unique_fd.h"
 
@@ -46,6 +47,9 @@ class Agent {
   int poll_timeout_ms() const;
   void wait_for_events();
   void lost_dlrun();
+  void watch_progress();
+  void take_stacks(const std::string& path);
+  void stacks_taken();
 
   Channel channel_;
   ProgressFile progress_;
@@ -55,6 +59,11 @@ class Agent {
   LastLines last_;
   OomWatch memory_;
   std::string error_file_;
+  ProgressWatch watch_;
+  uint64_t log_bytes_ = 0;
+  Clock::time_point last_sample_{};
+  bool watching_ = false, stall_said_ = false;
+  pid_t stacks_writer_ = 0;
   UniqueFd signals_, output_;
   std::string secret_;
   int rank_ = -1;

@@ -29,7 +29,7 @@ DL_MESSAGE(StepReport, request, attached, state, step)
 DL_MESSAGE(Progress, state, step, saved_step, save_ms, done_request, local_ms, cost_ms)
 DL_MESSAGE(Notice, signal)
 DL_MESSAGE(Exited, exit, signal, asked, error, stragglers, memory, exception, last_lines)
-DL_MESSAGE(Start, context, families, environment, forced, activate, command, log, prefix, quiet)
+DL_MESSAGE(Start, context, families, environment, forced, activate, command, log, prefix, quiet, hang_ms)
 DL_MESSAGE(Request, request, kind)
 DL_MESSAGE(Decide, request, kind, stop_step)
 DL_MESSAGE(Withdraw, request)
@@ -39,6 +39,9 @@ DL_MESSAGE(Pause, reason)
 DL_MESSAGE(Reply, ok, text)
 DL_MESSAGE(LearnerStatus, rank, host, pid, state, step, saved_step, save_ms)
 DL_MESSAGE(JobStatus, job, state, reason, attempt, restarts, max_restarts, started_ms, stopping, learners)
+DL_MESSAGE(Stalled, silent_ms)
+DL_MESSAGE(StandingStill, step, state, silent_ms, last_lines)
+DL_MESSAGE(Stacks, path)
 #undef DL_MESSAGE
 // Messages without members.
 void to_json(nlohmann::json& out, const Ping& /*message*/) {
@@ -55,9 +58,9 @@ namespace {
 using nlohmann::json;
 
 // Names in the order of Message's alternatives.
-constexpr const char* kTypes[] = {"hello", "started", "step_report", "progress", "notice",    "exited",
-                                  "start", "request", "decide",      "withdraw", "signal",    "kill",
-                                  "ping",  "pause",   "status",      "reply",    "job_status"};
+constexpr const char* kTypes[] = {"hello",   "started", "step_report", "progress", "notice",         "exited", "start",
+                                  "request", "decide",  "withdraw",    "signal",   "kill",           "ping",   "pause",
+                                  "status",  "reply",   "job_status",  "stalled",  "standing_still", "stacks"};
 static_assert(std::size(kTypes) == std::variant_size_v<Message>);
 
 template <size_t I = 0>

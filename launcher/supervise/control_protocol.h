@@ -59,6 +59,15 @@ struct Progress {  // when it changed, at most each 100 ms; always before Exited
 struct Notice {  // the agent was sent this signal (by Slurm)
   int signal = 0;
 };
+struct Stalled {  // the learner has made no progress for longer than Start::hang_ms allows (agent/progress_watch.h)
+  int64_t silent_ms = 0;
+};
+struct StandingStill {  // answer to Stacks, when they are written
+  int64_t step = -1;
+  std::string state;  // of the main thread, one letter as in /proc
+  int64_t silent_ms = 0;
+  std::vector<std::string> last_lines;  // as in Exited
+};
 struct Exited {        // the learner ended, or could not be started; no process of it is left
   int exit = 0;        // exit code, -1 if by a signal or not started
   int signal = 0;      // 0 if it exited
@@ -82,6 +91,7 @@ struct Start {
   std::string log;      // absolute path of the learner's log
   bool prefix = false;  // "[R] " before each line on the agent's standard output
   bool quiet = false;   // nothing on the agent's standard output, the log alone
+  int64_t hang_ms = 0;  // no progress for so long is a failure; 0: never
 };
 struct Request {  // puts a request on the progress page, undecided (progress_page.h)
   int64_t request = 0;
@@ -100,6 +110,10 @@ struct Signal {  // send to the learner's process group
 };
 struct Kill {  // SIGTERM to the learner's process group, SIGKILL to all that is left after grace_ms (0: at once)
   int grace_ms = 0;
+};
+
+struct Stacks {  // write the learner's stack traces to this file, then answer StandingStill
+  std::string path;
 };
 
 // ---- both ways
@@ -135,7 +149,7 @@ struct JobStatus {    // answer to StatusQuery
 };
 
 using Message = std::variant<Hello, Started, StepReport, Progress, Notice, Exited, Start, Request, Decide, Withdraw,
-                             Signal, Kill, Ping, Pause, StatusQuery, Reply, JobStatus>;
+                             Signal, Kill, Ping, Pause, StatusQuery, Reply, JobStatus, Stalled, StandingStill, Stacks>;
 
 // One line, with its newline. Text that is not UTF-8 arrives with replacement characters.
 std::string encode(const Message& message);

@@ -212,6 +212,7 @@ void Supervisor::tick() {
       check_attempt_over();
       return;
     }
+    if (hang_open_ && now > hang_deadline_ms_) settle_hang();
     tick_stop(unix_ms());
   }
   if (now - last_second_ms_ >= 1000) {

@@ -28,6 +28,7 @@
 #include "launcher/supervise/control_server.h"
 #include "launcher/supervise/first_cause.h"
 #include "launcher/supervise/grace_budget.h"
+#include "launcher/supervise/hang.h"
 #include "launcher/supervise/journal.h"
 #include "launcher/supervise/lease.h"
 #include "launcher/supervise/notice.h"
@@ -38,6 +39,7 @@
 namespace dl::supervise {
 
 struct RunOptions {
+  int64_t hang_ms = 0;     // no progress for so long is a failure; 0: never
   bool quiet = false;      // learners' output to their logs alone, and no lines of our own but errors
   std::string agent_path;  // for the sweep after a lost agent
   std::string plan_json;   // written to plan.json
@@ -66,6 +68,7 @@ class Supervisor {
     uint64_t save_ms = 0, local_ms = 0, cost_ms = 0;  // as on the progress page
     int64_t step_seen_ms = 0;                         // monotonic, when `step` was reported
     int exit = 0;
+    bool hung = false;  // named as the cause of a stand-still: how it ends says nothing
   };
   struct Stop {
     StopCause cause = StopCause::kPause;
@@ -121,6 +124,11 @@ class Supervisor {
   int64_t chosen_interval_ms() const;
   int64_t newest_saved_step() const;
 
+  // supervisor_hang.cpp
+  void on_stalled(int rank, const Stalled& stalled);
+  void on_standing_still(int rank, const StandingStill& still);
+  void settle_hang();
+
   // supervisor_end.cpp
   void end_attempt();
   void decide_and_sweep();
@@ -162,6 +170,12 @@ class Supervisor {
   int64_t run_started_ms_ = 0;                 // Unix time
   int exit_status_ = 0;
   bool finished_ = false, control_written_ = false, putting_back_ = false, job_put_back_ = false, killed_ = false;
+
+  // A stand-still that is being looked into
+  bool hang_open_ = false;
+  int64_t hang_deadline_ms_ = 0;
+  std::vector<StandStill> standing_still_;
+  std::map<int, std::vector<std::string>> still_lines_;
 
   // The attempt
   enum class Phase { kIdle, kStarting, kRunning, kOver };

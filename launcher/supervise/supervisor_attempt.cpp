@@ -37,6 +37,7 @@ void Supervisor::start_attempt(const std::string& why) {
   failures_.clear();
   agreement_ = StopAgreement{};
   stop_.reset();
+  hang_open_ = false;
   stop_waits_ = node_lost_ = agent_lost_ = killing_ = false;
   launcher_status_.reset();
   step_ms_ = 0;
@@ -129,6 +130,7 @@ void Supervisor::start_learners() {
     start.log = dir_.learner_log(attempt_, rank);
     start.prefix = plan_.world_size() > 1;
     start.quiet = options_.quiet;
+    start.hang_ms = options_.hang_ms;
     if (plan_.checkpoint) start.forced[env::kCheckpoint] = format_checkpoint(*plan_.checkpoint);
     if (std::string token = lease_.token(); !token.empty()) start.forced[env::kLease] = token;
     server_->send(learners_[static_cast<size_t>(rank)].connection, start);
@@ -149,6 +151,10 @@ void Supervisor::on_message(ConnectionId id, const Message& message) {
       on_exited(rank, *exited);
     else if (const auto* notice = std::get_if<Notice>(&message))
       look_up_notice(notice->signal);
+    else if (const auto* stalled = std::get_if<Stalled>(&message))
+      on_stalled(rank, *stalled);
+    else if (const auto* still = std::get_if<StandingStill>(&message))
+      on_standing_still(rank, *still);
     return;
   }
   answer_ctl(id, message);
@@ -203,6 +209,11 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
   learner.exit = exited.signal > 0 ? 128 + exited.signal : exited.exit;
   server_->close(learner.connection);
   learner.connection = 0;
+  if (learner.hung) {
+    learner.exit = kExitHang;
+    agreement_.gone(rank);
+    return check_attempt_over();
+  }
   bool stopped = stop_ && (exited.exit == kExitSaved || exited.exit == kExitNotSaved);
   bool failed = !exited.error.empty() || (learner.exit != 0 && !stopped);
   if (exited.stragglers > 0 && !killing_)

@@ -39,7 +39,10 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
                               Pause{"because"},
                               StatusQuery{},
                               Reply{true, "ok"},
-                              status};
+                              status,
+                              Stalled{60000},
+                              StandingStill{41, "S", 60000, {"a"}},
+                              Stacks{"/a b/c"}};
   static_assert(std::size(messages) == std::variant_size_v<Message>);
   for (const Message& message : messages) {
     std::string line = encode(message);

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/agent/stacks.h"
+
+#include <dirent.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+
+#include "launcher/agent/descendants.h"
+#include "launcher/common/atomic_file.h"
+#include "launcher/common/child_process.h"
+#include "launcher/common/parse.h"
+
+namespace dl::agent {
+namespace {
+
+constexpr size_t kMaxText = 1 << 20;
+constexpr size_t kMaxThreads = 200;  // of one process
+constexpr size_t kMaxProcesses = 64;
+constexpr std::chrono::milliseconds kToolLimit{4000};
+constexpr std::chrono::milliseconds kLimit{9000};
+
+std::string small(const std::string& path) {
+  auto text = read_small_file(path, 64 << 10);
+  return text ? *text : std::string();
+}
+
+// The fields of /proc/PID/stat behind the name, which may hold anything; the first is the state.
+std::vector<std::string> stat_fields(pid_t pid) {
+  const std::string text = small("/proc/" + std::to_string(pid) + "/stat");
+  const size_t close = text.rfind(')');
+  if (close == std::string::npos || close + 2 > text.size()) return {};
+  return split(trim(std::string_view(text).substr(close + 1)), ' ');
+}
+
+std::vector<std::string> threads_of(pid_t pid) {
+  std::vector<std::string> threads;
+  DIR* folder = ::opendir(("/proc/" + std::to_string(pid) + "/task").c_str());
+  if (folder == nullptr) return threads;
+  while (const dirent* entry = ::readdir(folder))
+    if (entry->d_name[0] != '.' && threads.size() < kMaxThreads) threads.emplace_back(entry->d_name);
+  ::closedir(folder);
+  return threads;
+}
+
+void add(std::string* out, const std::string& text) {
+  if (out->size() < kMaxText) *out += text.substr(0, kMaxText - out->size());
+}
+
+// What the kernel tells of each thread; unreadable files are left out.
+void add_kernel_view(pid_t pid, std::string* out) {
+  std::string command = small("/proc/" + std::to_string(pid) + "/cmdline");
+  std::replace(command.begin(), command.end(), '\0', ' ');
+  add(out, "== process " + std::to_string(pid) + ": " + printable(command, 200) + "\n");
+  for (const std::string& thread : threads_of(pid)) {
+    const std::string folder = "/proc/" + std::to_string(pid) + "/task/" + thread + "/";
+    add(out, "thread " + thread + " " + std::string(trim(small(folder + "comm"))));
+    const std::string status = small(folder + "status");
+    const size_t state = status.find("\nState:");
+    if (state != std::string::npos) add(out, ", " + status.substr(state + 8, status.find('\n', state + 1) - state - 8));
+    add(out, ", wchan " + small(folder + "wchan") + ", syscall " + std::string(trim(small(folder + "syscall"))) + "\n");
+    add(out, small(folder + "stack"));
+  }
+}
+
+// py-spy knows Python's frames; gdb those of everything else.
+void add_stacks(pid_t pid, std::string* out) {
+  const std::string id = std::to_string(pid);
+  const std::vector<std::vector<std::string>> tools = {
+      {"py-spy", "dump", "--nonblocking", "--pid", id},
+      {"gdb", "-p", id, "-batch", "-nx", "-ex", "set debuginfod enabled off", "-ex", "thread apply all backtrace 40"}};
+  for (const auto& argv : tools) {
+    if (find_program(argv[0]).empty()) continue;
+    CommandOptions options;
+    options.timeout = kToolLimit;
+    options.max_output = kMaxText / 4;
+    const auto result = run_command(argv, options);
+    if (result && result->ok() && !result->out.empty()) return add(out, "-- " + argv[0] + "\n" + result->out);
+  }
+}
+
+}  // namespace
+
+char main_thread_state(pid_t pid) {
+  const auto fields = stat_fields(pid);
+  return fields.empty() || fields[0].empty() ? '?' : fields[0][0];
+}
+
+int64_t cpu_ms_of_tree(pid_t root) {
+  const long ticks = ::sysconf(_SC_CLK_TCK);
+  std::vector<pid_t> pids = descendants_of(root);
+  pids.push_back(root);
+  int64_t sum = 0;
+  for (pid_t pid : pids) {
+    const auto fields = stat_fields(pid);
+    // utime, stime, cutime, cstime: fields 14 to 17 of proc(5), counted here from the state, field 3.
+    for (size_t i = 11; i <= 14 && i < fields.size(); ++i) sum += std::strtoll(fields[i].c_str(), nullptr, 10);
+  }
+  return ticks > 0 ? sum * 1000 / ticks : 0;
+}
+
+void write_stacks(pid_t root, const std::string& path) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<pid_t> pids = descendants_of(root);
+  pids.insert(pids.begin(), root);
+  if (pids.size() > kMaxProcesses) pids.resize(kMaxProcesses);
+  std::string text;
+  for (pid_t pid : pids) add_kernel_view(pid, &text);
+  // First what costs nothing: should the rest take too long, this is there.
+  ignore(write_file_atomically(path, text), "the cause is named without it");
+  for (pid_t pid : pids) {
+    if (std::chrono::steady_clock::now() - begin + kToolLimit > kLimit) break;
+    add_stacks(pid, &text);
+  }
+  ignore(write_file_atomically(path, text), "the kernel's view is there");
+}
+
+}  // namespace dl::agent

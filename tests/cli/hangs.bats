@@ -1,0 +1,48 @@
+#!/usr/bin/env bats
+# Learners that make no progress: noticed, written down, the right one named, ended. Without Slurm.
+# shellcheck disable=SC2016  # much here is expanded by the shells of learners
+bats_require_minimum_version 1.5.0
+setup() {
+  : "${top_srcdir:=$(cd "$(dirname "$BATS_TEST_FILENAME")/../.." && pwd)}" "${top_builddir:=$top_srcdir/build}"
+  cd "$BATS_TEST_TMPDIR" || return 1
+  for name in $(compgen -e | grep -E '^(SLURM|DL|PMIX|OMPI)_'); do unset "$name"; done
+  printf '[frameworks]\ncatalogue = ["%s"]\n' "$PWD/cat" >dl.toml
+  mkdir cat && cp "$top_srcdir"/frameworks/generic/*.toml cat/
+  export DL_CONFIG=$PWD/dl.toml
+  dlrun=$top_builddir/launcher/dlrun
+  learner=$top_builddir/tests/lib/toy_learner
+}
+contains() { grep -qE -- "$2" <<<"$1" || { printf 'expected: %s\nin: %s\n' "$2" "$1" >&2; return 1; }; }
+
+@test "a learner that stops in mid-training is named, though the others write on; all stacks are kept" {
+  [[ -x $learner ]] || skip "built without HDF5"
+  run "$dlrun" -n 2 --hang-timeout 3s -c ck --job-dir job -- \
+    sh -c '[ $RANK = 1 ] && { (sleep 1.5; kill -STOP $$) & }; exec "$0" 100000 50' "$learner"
+  [ "$status" -eq 77 ]
+  contains "$output" 'learner 1 has made no progress for [0-9]+ s; writing stack traces to .*/logs/attempt-1'
+  contains "$output" 'learner 1 hangs: no progress for [0-9]+ s at train step [0-9]+, where others are at [0-9]+, stopped by a signal'
+  contains "$output" 'class no-progress \(S220, ours\)'
+  contains "$(cat job/logs/attempt-1/learner-1.stacks.txt)" '^thread [0-9]+ toy_learner, T \(stopped\), wchan'
+  [ -s job/logs/attempt-1/learner-0.stacks.txt ]
+  contains "$(jq -rc 'select(.learner == 1) | [.state, .code, .failure]' job/events.jsonl)" '"FAILED","S220","no-progress"'
+  run pgrep -f "toy_learner 100000 50"
+  [ -z "$output" ]
+}
+
+@test "with restarts the learners start again" {
+  run "$dlrun" -r 1 --hang-timeout 2s --job-dir job -- sh -c 'echo ready; [ $DL_ATTEMPT = 2 ] || exec sleep 100'
+  [ "$status" -eq 0 ]
+  contains "$output" 'learner 0 hangs: no progress for [23] s; restart 1 of 1'
+}
+
+@test "a program that writes, and a silent one that computes, are left alone" {
+  run "$dlrun" -n 2 --hang-timeout 2s -- sh -c 'end=$(($(date +%s) + 5)); while [ "$(date +%s)" -lt $end ]; do
+    [ $RANK = 0 ] && { echo on; sleep 0.5; }; done; :'
+  [ "$status" -eq 0 ]
+}
+
+@test "a time that is none is refused" {
+  run "$dlrun" --hang-timeout soon -- true
+  [ "$status" -eq 2 ]
+  contains "$output" "^dlrun: --hang-timeout: 'soon'"
+}

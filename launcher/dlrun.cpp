@@ -4,8 +4,10 @@
 #include <exception>
 
 #include "launcher/plan/print.h"
+#include "launcher/preflight/replan.h"
 #include "launcher/run_input.h"
 #include "launcher/run_options.h"
+#include "launcher/submit/submit_command.h"
 #include "launcher/supervise/exit_codes.h"
 #include "launcher/supervise/supervisor.h"
 
@@ -32,6 +34,7 @@ int plan_and_run(const dl::RunCommand& run) {
   if (!run.quiet)
     for (const auto* lines : {&gathered->notes, &plan->warnings})
       for (const std::string& line : *lines) std::fprintf(stderr, "dlrun: %s\n", line.c_str());
+  if (const auto status = dl::preflight::check_nodes(&gathered->input, run.quiet, &*plan)) return *status;
   dl::supervise::RunOptions options;
   options.quiet = run.quiet;
   options.hang_ms = std::chrono::milliseconds(run.hang_timeout).count();
@@ -45,7 +48,11 @@ int plan_and_run(const dl::RunCommand& run) {
 
 int main(int argc, char** argv) try {
   dl::ParsedArguments parsed = dl::parse_arguments(argc, argv);
-  return parsed.command ? plan_and_run(*parsed.command) : parsed.exit_status;
+  if (!parsed.command) return parsed.exit_status;
+  std::string note;
+  if (!dl::submit::runs_here(*parsed.command, &note)) return dl::submit::submit_command(*parsed.command);
+  if (!note.empty() && !parsed.command->quiet) std::fprintf(stderr, "dlrun: %s\n", note.c_str());
+  return plan_and_run(*parsed.command);
 } catch (const std::exception& e) {
   std::fprintf(stderr, "dlrun: %s\n", e.what());
   return dl::supervise::kExitInternal;

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -18,7 +19,6 @@
 extern char** environ;
 
 namespace dl {
-namespace {
 
 Environment own_environment() {
   Environment environment;
@@ -39,6 +39,15 @@ Result<std::string> current_directory() {
     return std::string(pwd);
   return std::string(path);
 }
+
+Result<std::string> own_program() {
+  char self[PATH_MAX];
+  const ssize_t n = ::readlink("/proc/self/exe", self, sizeof self - 1);
+  if (n < 0) return errno_error("find this program", errno);
+  return std::string(self, static_cast<size_t>(n));
+}
+
+namespace {
 
 int usable_cpus() {
   cpu_set_t set;
@@ -79,11 +88,9 @@ bool links_mpi(const std::string& program) {
 }
 
 Result<std::string> find_agent() {
-  char self[PATH_MAX];
-  ssize_t n = ::readlink("/proc/self/exe", self, sizeof self - 1);
   std::vector<std::string> places;
-  if (n > 0) {
-    std::string folder(self, static_cast<size_t>(n));
+  if (const auto self = own_program()) {
+    std::string folder = *self;
     folder.resize(folder.rfind('/'));
     places = {folder.substr(0, folder.rfind('/')) + "/libexec/slurm-dl/dl-agent", folder + "/agent/dl-agent"};
     // libtool runs programs of the build tree from .libs.

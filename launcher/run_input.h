@@ -18,6 +18,11 @@ struct GatheredInput {
 };
 Result<GatheredInput> gather_input(const RunCommand& run);
 
+// Of this process.
+Environment own_environment();
+Result<std::string> own_program();        // its path
+Result<std::string> current_directory();  // by the name that the user knows it by ($PWD), if that leads there
+
 // The agent beside this program (../libexec/slurm-dl/dl-agent, or in a build tree ./agent/dl-agent), else the
 // compiled-in place, else $DL_AGENT. kNotFound names the places.
 Result<std::string> find_agent();

@@ -8,6 +8,8 @@
 
 #include "config.h"
 #include "launcher/common/parse.h"
+#include "launcher/plan/launch_plan.h"
+#include "launcher/submit/passed_options.h"
 #include "launcher/supervise/exit_codes.h"
 
 namespace dl {
@@ -33,6 +35,7 @@ ParsedArguments parse_arguments(int argc, char** argv) {
   app.add_option("-r,--restarts", run.request.restarts, "Restarts after a failure, inside the allocation")
       ->type_name("N");
   app.add_option("--placement", run.request.placement, "Ranks on nodes: block or cyclic")->type_name("NAME");
+  app.add_option("--preflight", run.request.preflight, "Check the nodes first: off, quick or full")->type_name("MODE");
   app.add_option("--job-dir", run.job_dir, "Where events and logs go (%j: job id)")->type_name("PATH");
   app.add_option("--hang-timeout", hang_timeout, "No progress of a learner for so long counts as a failure")
       ->type_name("TIME");
@@ -40,6 +43,21 @@ ParsedArguments parse_arguments(int argc, char** argv) {
   app.add_flag("--dry-run", run.dry_run, "Print the launch plan and start nothing");
   app.add_flag("--json", run.json, "With --dry-run: print it as JSON");
   app.add_flag("-q,--quiet", run.quiet, "Learners' output to their logs alone; only errors of our own");
+  app.add_flag("--submit", run.submit,
+               "Write the batch script for this, show it and submit it; without Slurm: run here");
+  for (size_t i = 0; i < submit::kPassedOptionCount; ++i) {
+    const submit::PassedOption& passed = submit::kPassedOptions[i];
+    const std::string name = passed.name;
+    app.add_option_function<std::string>(
+           "--" + name, [&run, name](const std::string& value) { run.sbatch.emplace_back(name, value); }, passed.help)
+        ->type_name(passed.value)
+        ->group("With --submit");
+  }
+  std::vector<std::string> other_options;
+  app.add_option("--sbatch", other_options, "Any other option of sbatch, for example --sbatch=--exclusive")
+      ->type_name("OPTION")
+      ->allow_extra_args(false)
+      ->group("With --submit");
   app.add_option("COMMAND", run.command, "What each learner runs")->type_name("");
   app.positionals_at_end(true);
   app.prefix_command();  // the first word that is no option of ours starts the command: its options are its own
@@ -77,7 +95,18 @@ ParsedArguments parse_arguments(int argc, char** argv) {
     if (!value) return fail("--grace: " + value.error().text);
     run.grace = *value;
   }
-  if (run.json && !run.dry_run) return fail("--json: is only for --dry-run");
+  for (const std::string& option : other_options) {
+    const size_t equals = option.find('=');
+    if (option.size() < 3 || option.compare(0, 2, "--") != 0 || equals == 2)
+      return fail("--sbatch: '" + printable(option) + "' is not an option of sbatch; allowed: --NAME or --NAME=VALUE");
+    run.sbatch.emplace_back(option.substr(2, equals == std::string::npos ? equals : equals - 2),
+                            equals == std::string::npos ? "" : option.substr(equals + 1));
+  }
+  if (!run.sbatch.empty() && !run.submit) return fail("--" + run.sbatch.front().first + ": is only for --submit");
+  if (run.json && !run.dry_run && !run.submit) return fail("--json: is only for --dry-run and --submit");
+  std::vector<std::string> words(argv, end);
+  words.front() = "dlrun";
+  run.typed = plan::quote_command(words);
   parsed.command = std::move(run);
   return parsed;
 }

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launcher/common/site_config.h"
@@ -17,7 +18,10 @@ struct RunCommand {
   std::optional<std::chrono::seconds> grace;  // --grace
   std::chrono::seconds hang_timeout{0};       // --hang-timeout; 0: none
   bool dry_run = false, json = false, quiet = false;
-  std::vector<std::string> command;  // after the options
+  bool submit = false;                                      // --submit
+  std::string typed;                                        // the whole command line, for people
+  std::vector<std::pair<std::string, std::string>> sbatch;  // options of sbatch and their values, for --submit
+  std::vector<std::string> command;                         // after the options
 };
 
 // Either a command to carry out, or, for --help, --version and mistakes, the exit status with everything printed.

@@ -18,6 +18,7 @@ struct JobRequest {
   std::optional<GpuRequest> gpus;
   std::optional<CheckpointSpec> checkpoint;
   std::optional<int> restarts;
+  std::optional<PreflightMode> preflight;
   std::optional<Tier> tier;
 
   // DL_* names with the values as they were typed, in the order of the table of flags: what dlrun reads.

@@ -31,6 +31,8 @@ const std::array<Option, kOptionCount> kOptions{{
      env::kCheckpoint, store<parse_checkpoint, &JobRequest::checkpoint>},
     {"dl-restarts", "N", "[dl] restarts inside the allocation before the job fails", env::kRestarts,
      store<parse_restarts, &JobRequest::restarts>},
+    {"dl-preflight", "off|quick|full", "[dl] checks of the nodes before the first learner starts", env::kPreflight,
+     store<parse_preflight, &JobRequest::preflight>},
     {"dl-tier", "auto|guaranteed|borrow",
      "[dl] run within the quota, or on borrowed GPUs that are given back on demand", env::kTier,
      store<parse_tier, &JobRequest::tier>},

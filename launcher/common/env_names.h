@@ -11,6 +11,7 @@ constexpr const char* kLearners = "DL_LEARNERS";      // N or MIN:MAX
 constexpr const char* kGpus = "DL_GPUS";              // [TYPE:]N per learner
 constexpr const char* kCheckpoint = "DL_CHECKPOINT";  // PATH[,every=..][,keep=..]... (request_values.h)
 constexpr const char* kRestarts = "DL_RESTARTS";      // N
+constexpr const char* kPreflight = "DL_PREFLIGHT";    // off, quick, full
 constexpr const char* kTier = "DL_TIER";              // auto, guaranteed, borrow
 
 // What each learner finds (set by the agent; what the user set himself stays).

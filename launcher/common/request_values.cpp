@@ -230,6 +230,26 @@ Result<Tier> parse_tier(std::string_view text) {
   return refuse(text, "is not a tier", allowed);
 }
 
+Result<PreflightMode> parse_preflight(std::string_view text) {
+  for (PreflightMode mode : {PreflightMode::kOff, PreflightMode::kQuick, PreflightMode::kFull})
+    if (text == preflight_name(mode)) return mode;
+  const char* allowed = "off, quick, full";
+  DL_TRY(check_length(text, allowed));
+  return refuse(text, "is not a kind of check", allowed);
+}
+
+const char* preflight_name(PreflightMode mode) {
+  switch (mode) {
+    case PreflightMode::kQuick:
+      return "quick";
+    case PreflightMode::kFull:
+      return "full";
+    case PreflightMode::kOff:
+      break;
+  }
+  return "off";
+}
+
 const char* tier_name(Tier tier) {
   switch (tier) {
     case Tier::kGuaranteed:

@@ -76,6 +76,11 @@ Result<CheckpointSpec> parse_checkpoint(std::string_view text);
 std::string format_checkpoint(const CheckpointSpec& spec);
 
 // --dl-tier
+// Checks of the nodes before the first learner starts.
+enum class PreflightMode { kOff, kQuick, kFull };
+Result<PreflightMode> parse_preflight(std::string_view text);  // off, quick, full
+const char* preflight_name(PreflightMode mode);
+
 enum class Tier { kAuto, kGuaranteed, kBorrow };
 Result<Tier> parse_tier(std::string_view text);
 const char* tier_name(Tier tier);

@@ -143,6 +143,15 @@ Status set_tier(const toml::node& node, Tier* out) {
   return bad_value(node, "\"auto\", \"guaranteed\", \"borrow\"");
 }
 
+Status set_preflight(const toml::node& node, PreflightMode* out) {
+  if (const auto* text = node.as_string())
+    if (auto mode = parse_preflight(text->get())) {
+      *out = *mode;
+      return {};
+    }
+  return bad_value(node, "\"off\", \"quick\", \"full\"");
+}
+
 // One row per key. A name of "*" takes any plain name. Without a section: an array of tables, read by Reader itself.
 struct Key {
   std::string_view section;
@@ -161,6 +170,7 @@ constexpr std::array kKeys{
         [](const Node& n, Name, SiteConfig* c) { return set_int(n, 1, kMaxCpus, &c->cpus_per_learner); }},
     Key{"defaults", "restarts",
         [](const Node& n, Name, SiteConfig* c) { return set_int(n, 0, kMaxRestarts, &c->restarts); }},
+    Key{"defaults", "preflight", [](const Node& n, Name, SiteConfig* c) { return set_preflight(n, &c->preflight); }},
     Key{"defaults", "signal_lead",
         [](const Node& n, Name, SiteConfig* c) { return set_time(n, Seconds(0), kMaxSignalLead, &c->signal_lead); }},
     Key{"nodes", "gpus_per_node",

@@ -53,6 +53,9 @@ Result<Request> read_request(const Environment& environment, const RequestOption
   DL_TRY(read_value(restarts, parse_restarts, &request.restarts));
   const auto tier = find_value(environment, env::kTier, std::nullopt, "");
   DL_TRY(read_value(tier, parse_tier, &request.tier));
+  request.preflight = site.preflight;
+  const auto preflight = find_value(environment, env::kPreflight, options.preflight, "--preflight");
+  DL_TRY(read_value(preflight, parse_preflight, &request.preflight));
   if (options.placement) request.placement = *options.placement;
   return request;
 }

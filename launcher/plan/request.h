@@ -22,6 +22,7 @@ struct RequestOptions {
   std::optional<std::string> checkpoint;  // --checkpoint
   std::optional<std::string> restarts;    // --restarts
   std::optional<std::string> placement;   // --placement: rank placement, block or cyclic
+  std::optional<std::string> preflight;   // --preflight
 };
 
 struct Request {
@@ -32,6 +33,7 @@ struct Request {
   int restarts = 0;
   Tier tier = Tier::kAuto;
   std::string placement = "block";
+  PreflightMode preflight = PreflightMode::kOff;
 };
 
 // kInvalid "DL_LEARNERS: 'x' is ...; allowed: ..." or "--learners: 'x' is ...". An empty variable counts as not set.

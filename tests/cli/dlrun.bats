@@ -197,6 +197,22 @@ wait_grep() {
   [ "$(jq '.command[0]' <<<"$output")" = '"true"' ]
 }
 
+@test "--submit without Slurm trains here; what is only for it is refused without it" {
+  # sbatch may be installed; this machine has none in this PATH.
+  mkdir bin && for program in sh echo env; do ln -s "$(command -v $program)" bin/; done
+  run env PATH="$PWD/bin" "$dlrun" --submit -n 2 --time 1:00 --partition gpu -- sh -c 'echo "rank $RANK"'
+  [ "$status" -eq 0 ]
+  contains "$output" '^dlrun: --submit: there is no Slurm here \(no sbatch in PATH\); the learners run on this machine'
+  contains "$output" '^\[1\] rank 1'
+  [ -z "$(compgen -G '*.sbatch')" ]
+  run "$dlrun" --time 5 -- true
+  [ "$status" -eq 2 ]
+  contains "$output" '^dlrun: --time: is only for --submit'
+  run "$dlrun" --submit --sbatch=exclusive -- true
+  [ "$status" -eq 2 ]
+  contains "$output" "^dlrun: --sbatch: 'exclusive' is not an option of sbatch; allowed: --NAME or --NAME=VALUE"
+}
+
 @test "an MPI program is known by itself and runs through mpirun; its first failure is the cause" {
   mpicc -o allreduce "$top_srcdir/tests/cluster/mpi_allreduce.c" 2>/dev/null || skip "no mpicc"
   run "$dlrun" -n 3 -- ./allreduce

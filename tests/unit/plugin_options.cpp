@@ -39,9 +39,13 @@ struct Case {
   const char* good;
   const char* bad;
 };
-const Case kCases[] = {
-    {"dl-framework", "pytorch:1.13", "py torch"},    {"dl-learners", "2:4", "4:2"}, {"dl-gpus", "a100:2", "two"},
-    {"dl-checkpoint", "/ck,every=10m", ",every=1m"}, {"dl-restarts", "3", "-3"},    {"dl-tier", "borrow", "cheap"}};
+const Case kCases[] = {{"dl-framework", "pytorch:1.13", "py torch"},
+                       {"dl-learners", "2:4", "4:2"},
+                       {"dl-gpus", "a100:2", "two"},
+                       {"dl-checkpoint", "/ck,every=10m", ",every=1m"},
+                       {"dl-restarts", "3", "-3"},
+                       {"dl-tier", "borrow", "cheap"},
+                       {"dl-preflight", "full", "some"}};
 
 TEST(Flags, take_good_values_and_name_themselves_when_they_refuse_one) {
   ASSERT_EQ(std::size(kCases), kOptionCount) << "a flag without cases";

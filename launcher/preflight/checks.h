@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The checks that dl-preflight makes on the node it runs on. Each takes its time there and nowhere else; none changes
+// anything but a file of its own that it removes again.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/preflight/report.h"
+
+namespace dl::preflight {
+
+enum class Depth { kQuick, kFull };
+
+struct CheckInput {
+  std::string job_dir;             // where events and logs go; must be writable from every node
+  std::vector<std::string> peers;  // names of the job's nodes
+  int gpus = -1;                   // that learners will use here; -1: not known
+};
+
+// The table: quick checks take a second at most together, full ones ten.
+struct Check {
+  const char* name;
+  Depth depth;
+  const char* unit;
+  CheckResult (*run)(const CheckInput& input);
+};
+extern const Check kChecks[];
+extern const size_t kCheckCount;
+
+// kQuick: the quick ones; kFull: all.
+NodeReport run_checks(Depth depth, const std::string& node, const CheckInput& input);
+
+// checks_full.cpp: how much this node can do, to be compared with others.
+CheckResult check_memory_bandwidth(const CheckInput& input);
+CheckResult check_compute(const CheckInput& input);
+CheckResult check_disk_write(const CheckInput& input);
+// nvml.cpp: through NVIDIA's management library, where it is installed.
+CheckResult check_gpus(const CheckInput& input);
+
+CheckResult good(double value);
+CheckResult not_good(Grade grade, std::string text);
+
+}  // namespace dl::preflight

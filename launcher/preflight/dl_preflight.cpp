@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// dl-preflight: checks the node it runs on and prints one line of JSON (report.h). dlrun starts one on each node of a
+// job; an admin may call it by hand.
+//   dl-preflight [--full] [--max-age SECONDS] [--job-dir PATH] [--gpus N] [--peers NAME,NAME]
+// Exit status: 0 when the report was printed, whatever it says; 2 for a wrong option.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+
+#include "config.h"
+#include "launcher/common/parse.h"
+#include "launcher/preflight/cache.h"
+#include "launcher/preflight/checks.h"
+
+namespace {
+
+using namespace dl::preflight;
+
+// A check that hangs (a dead file server) must not keep the others waiting: this process dies of SIGALRM, and a node
+// without a report is a bad one.
+constexpr unsigned kQuickLimit = 10, kFullLimit = 40;
+
+std::string node_name() {
+  if (const char* slurm = std::getenv("SLURMD_NODENAME"); slurm != nullptr && *slurm != '\0') return slurm;
+  char name[256] = "localhost";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+// The measured checks from the cache where they are young enough.
+NodeReport full_report(const std::string& node, const CheckInput& input, std::chrono::seconds max_age) {
+  NodeReport quick = run_checks(Depth::kQuick, node, input);
+  const std::string folder = default_cache_folder();
+  auto measured = cached_report(folder, node, quick.time_ms, max_age);
+  if (!measured) {
+    measured = run_checks(Depth::kFull, node, input);
+    keep_report(folder, *measured);
+  }
+  for (CheckResult& check : measured->checks) {
+    const auto same = [&](const CheckResult& other) { return other.name == check.name; };
+    if (std::none_of(quick.checks.begin(), quick.checks.end(), same)) quick.checks.push_back(std::move(check));
+  }
+  return quick;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  bool full = false;
+  int64_t max_age = 0;
+  std::string peers;
+  CheckInput input;
+  input.job_dir = ".";
+  CLI::App app{"Check this node before a job starts on it, and print what was found as a line of JSON.",
+               "dl-preflight"};
+  app.set_version_flag("-V,--version", std::string("dl-preflight (slurm-dl) ") + PACKAGE_VERSION);
+  app.add_flag("--full", full, "Measure what the node can do, too");
+  app.add_option("--max-age", max_age, "With --full: take what was measured at most so long ago")
+      ->type_name("SECONDS")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--job-dir", input.job_dir, "Folder that must be writable from here")->type_name("PATH");
+  app.add_option("--gpus", input.gpus, "How many GPUs must be here")->type_name("N");
+  app.add_option("--peers", peers, "Nodes whose names must be resolved here")->type_name("NAME,NAME");
+  CLI11_PARSE(app, argc, argv);
+  for (const std::string& peer : dl::split(peers, ','))
+    if (!peer.empty()) input.peers.push_back(peer);
+  ::alarm(full ? kFullLimit : kQuickLimit);
+  const std::string node = node_name();
+  const NodeReport report =
+      full ? full_report(node, input, std::chrono::seconds(max_age)) : run_checks(Depth::kQuick, node, input);
+  return std::printf("%s\n", format_report(report).c_str()) > 0 && std::fflush(stdout) == 0 ? 0 : 1;
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "dl-preflight: %s\n", e.what());
+  return 1;
+}

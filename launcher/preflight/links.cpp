@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// dl-preflight-links: an MPI program, one rank on each node; each pair of nodes sends to one another, in rounds in
+// which every node has one partner, so that no pair disturbs another on the same node. Rank 0 prints "A B BYTES_PER_S"
+// for each pair.
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr int kBytes = 8 << 20, kTimes = 4;
+constexpr int kName = 64;
+
+// The partner of `rank` in a round of a tournament of `players` (an even number), or itself: the last one stands, the
+// others go round.
+int partner(int rank, int round, int players) {
+  const int ring = players - 1;
+  if (rank == ring) return round % ring * (players / 2) % ring;
+  const int other = ((round - rank) % ring + ring) % ring;
+  return other == rank ? ring : other;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int rank = 0, size = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  char name[kName] = "";
+  const char* slurm = std::getenv("SLURMD_NODENAME");
+  std::snprintf(name, sizeof name, "%s", slurm != nullptr ? slurm : ("rank" + std::to_string(rank)).c_str());
+  std::vector<char> names(static_cast<size_t>(size) * kName);
+  MPI_Allgather(name, kName, MPI_CHAR, names.data(), kName, MPI_CHAR, MPI_COMM_WORLD);
+  std::vector<char> out(kBytes, 1), in(kBytes, 0);
+  std::vector<double> rates(static_cast<size_t>(size), 0);  // to each other rank
+  const int players = size + size % 2;
+  for (int round = 0; round < players - 1; ++round) {
+    const int other = partner(rank, round, players);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (other >= size || other == rank) continue;
+    double best = 1e9;
+    for (int i = 0; i <= kTimes; ++i) {  // the first connects
+      const double begin = MPI_Wtime();
+      MPI_Sendrecv(out.data(), kBytes, MPI_CHAR, other, 0, in.data(), kBytes, MPI_CHAR, other, 0, MPI_COMM_WORLD,
+                   MPI_STATUS_IGNORE);
+      if (i > 0) best = std::min(best, MPI_Wtime() - begin);
+    }
+    rates[static_cast<size_t>(other)] = 2.0 * kBytes / best;
+  }
+  std::vector<double> all(rank == 0 ? static_cast<size_t>(size) * static_cast<size_t>(size) : 0);
+  MPI_Gather(rates.data(), size, MPI_DOUBLE, all.data(), size, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  for (int a = 0; rank == 0 && a < size; ++a)
+    for (int b = a + 1; b < size; ++b)
+      std::printf("%s %s %.0f\n", &names[static_cast<size_t>(a) * kName], &names[static_cast<size_t>(b) * kName],
+                  all[static_cast<size_t>(a) * static_cast<size_t>(size) + static_cast<size_t>(b)]);
+  MPI_Finalize();
+  return 0;
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/preflight/replan.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <set>
+
+#include "launcher/common/atomic_file.h"
+#include "launcher/common/hostlist.h"
+#include "launcher/preflight/run.h"
+#include "launcher/slurm_cli/slurm_cli.h"
+#include "launcher/supervise/exit_codes.h"
+
+namespace dl::preflight {
+namespace {
+
+constexpr std::chrono::seconds kStartDelay{5};  // as in supervise/supervisor_end.cpp
+
+void tell(const std::string& line) {
+  std::fprintf(stderr, "dlrun: preflight: %s\n", line.c_str());
+}
+
+// Beside the agent; in a build tree in the room of its own.
+std::string program_folder(const std::string& agent_path) {
+  std::string folder = agent_path.substr(0, agent_path.rfind('/'));
+  const std::string built = folder + "/../preflight";
+  return ::access((folder + "/dl-preflight").c_str(), X_OK) != 0 && ::access(built.c_str(), X_OK) == 0 ? built : folder;
+}
+
+// A batch job that Slurm may requeue goes back into the queue and stays away from these nodes; it is held when that
+// cannot be arranged, since it could come back to them for ever.
+int requeue_without(const std::string& job_id, const std::vector<std::string>& bad) {
+  const std::string names = compress_hostlist(bad);
+  ::signal(SIGTERM, SIG_IGN);  // Slurm's, when it takes the job away; what is to be said of it is said first
+  const auto job = slurm_cli::show_job(job_id);
+  if (!job || !job->batch || !job->requeue) {
+    tell(
+        fmt::format("the rest of the allocation does not hold the learners: submit it again with --exclude={}", names));
+    return supervise::kExitNodeLost;
+  }
+  tell(fmt::format("the job goes back into the queue and stays away from {}", names));
+  const std::string all = (job->excluded.empty() ? "" : job->excluded + ",") + names;
+  if (Status put_back = slurm_cli::requeue(job_id, false, kStartDelay, all); !put_back) {
+    ignore(slurm_cli::hold(job_id), "nothing more can be done");
+    tell("that failed: " + put_back.error().text);
+  }
+  return supervise::kExitNodeLost;
+}
+
+}  // namespace
+
+std::optional<int> check_nodes(plan::PlanInput* input, bool quiet, plan::LaunchPlan* plan) {
+  RunInput run;
+  run.mode = input->request.preflight;
+  if (run.mode == PreflightMode::kOff) return std::nullopt;
+  run.nodes = input->allocation.nodes;
+  run.under_slurm = plan->under_slurm;
+  run.job_dir = plan->job_dir;
+  run.program_folder = program_folder(input->agent_path);
+  run.mpi_plugin = input->mpi_plugin;
+  run.scrub = plan->scrub;
+  if (Status made = make_directories(run.job_dir); !made) {
+    std::fprintf(stderr, "dlrun: %s\n", made.error().text.c_str());
+    return supervise::kExitNoDirectory;
+  }
+  const auto outcome = run_preflight(run);
+  if (!outcome) {
+    // A job should not fail because of what should protect it.
+    tell("the nodes could not be checked: " + outcome.error().text);
+    return std::nullopt;
+  }
+  ignore(write_file_atomically(run.job_dir + "/preflight.json", format_outcome(*outcome)), "for people only");
+  for (const Finding& finding : outcome->findings)
+    if (!quiet || finding.grade == Grade::kBad)
+      tell(fmt::format("{}: {} ({})", finding.node, finding.text, grade_name(finding.grade)));
+  const std::vector<std::string> bad = bad_nodes(outcome->findings);
+  if (bad.empty()) return std::nullopt;
+  if (!run.under_slurm) return supervise::kExitNodeLost;
+
+  const std::set<std::string> left_out(bad.begin(), bad.end());
+  std::vector<plan::Node>& nodes = input->allocation.nodes;
+  nodes.erase(
+      std::remove_if(nodes.begin(), nodes.end(), [&](const auto& node) { return left_out.count(node.name) > 0; }),
+      nodes.end());
+  if (!nodes.empty()) {
+    // "As many learners as the job has tasks" still means as many as it was planned with.
+    if (!input->request.learners) input->request.learners = plan->asked;
+    if (auto without = plan::make_plan(*input)) {
+      tell(fmt::format("{} {} left out; {} learner{} on {}", compress_hostlist(bad), bad.size() == 1 ? "is" : "are",
+                       without->world_size(), without->world_size() == 1 ? "" : "s", compress_hostlist([&] {
+                         std::vector<std::string> names;
+                         for (const auto& node : without->nodes) names.push_back(node.name);
+                         return names;
+                       }())));
+      *plan = *std::move(without);
+      return std::nullopt;
+    }
+  }
+  return requeue_without(plan->job_id, bad);
+}
+
+}  // namespace dl::preflight

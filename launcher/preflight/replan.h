@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a preflight means for the job: learners stand on good nodes only, or the job asks Slurm for others.
+#pragma once
+
+#include "launcher/plan/launch_plan.h"
+#include "launcher/run_input.h"
+
+namespace dl::preflight {
+
+// Does what --preflight asks for, before anything is started. *plan is made anew without the bad nodes where the rest
+// of the allocation holds the learners: spares take their place, an elastic job takes fewer. Else a batch job goes back
+// into the queue with these nodes excluded. Says what it found on standard error (warnings not if `quiet`).
+// Returns nothing to go on, or dlrun's exit status.
+std::optional<int> check_nodes(plan::PlanInput* input, bool quiet, plan::LaunchPlan* plan);
+
+}  // namespace dl::preflight

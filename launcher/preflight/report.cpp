@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/preflight/report.h"
+
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+namespace dl::preflight {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kGrades[] = {"good", "warning", "bad", "skipped"};
+
+}  // namespace
+
+const char* grade_name(Grade grade) {
+  return kGrades[static_cast<size_t>(grade)];
+}
+
+std::string format_report(const NodeReport& report) {
+  json checks = json::array();
+  for (const CheckResult& check : report.checks) {
+    json one{{"name", check.name}, {"unit", check.unit}, {"grade", grade_name(check.grade)}};
+    if (check.value) one["value"] = *check.value;
+    if (check.age_s > 0) one["age_s"] = check.age_s;
+    if (!check.text.empty()) one["text"] = check.text;
+    checks.push_back(std::move(one));
+  }
+  const json all{{"node", report.node}, {"time_ms", report.time_ms}, {"checks", std::move(checks)}};
+  return all.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Result<NodeReport> parse_report(const std::string& line) {
+  const json all = json::parse(line, nullptr, false);
+  try {
+    NodeReport report;
+    report.node = all.at("node").get<std::string>();
+    report.time_ms = all.at("time_ms").get<int64_t>();
+    for (const json& one : all.at("checks")) {
+      CheckResult check;
+      check.name = one.at("name").get<std::string>();
+      check.unit = one.value("unit", std::string());
+      check.text = one.value("text", std::string());
+      check.age_s = one.value("age_s", 0.0);
+      if (one.contains("value")) check.value = one.at("value").get<double>();
+      const auto grade = one.at("grade").get<std::string>();
+      size_t found = 0;
+      while (found < std::size(kGrades) && grade != kGrades[found]) ++found;
+      if (found == std::size(kGrades)) return Error{Errc::kInvalid, "a check without a known grade"};
+      check.grade = static_cast<Grade>(found);
+      report.checks.push_back(std::move(check));
+    }
+    return report;
+  } catch (const json::exception& e) {
+    return Error{Errc::kInvalid, std::string("not a report of dl-preflight: ") + e.what()};
+  }
+}
+
+}  // namespace dl::preflight

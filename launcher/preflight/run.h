@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// dl-preflight on every node of the allocation, and what it all means. Blocks for as long as it takes: a second or so
+// for the quick checks, some ten for the full ones.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/common/request_values.h"
+#include "launcher/plan/launch_plan.h"
+#include "launcher/preflight/judge.h"
+
+namespace dl::preflight {
+
+struct RunInput {
+  PreflightMode mode = PreflightMode::kQuick;
+  std::vector<plan::Node> nodes;  // all of the allocation, spare ones too
+  bool under_slurm = false;
+  std::string job_dir;             // exists
+  std::string program_folder;      // where dl-preflight is
+  std::string mpi_plugin;          // srun --mpi=, for the links
+  std::vector<std::string> scrub;  // variables that srun must not see
+};
+
+struct Outcome {
+  std::vector<NodeReport> reports;
+  std::vector<LinkRate> links;
+  std::vector<Finding> findings;
+};
+// kIo, kNotFound, kTimeout: the checks could not be made at all.
+Result<Outcome> run_preflight(const RunInput& input);
+
+// For JOB_DIR/preflight.json.
+std::string format_outcome(const Outcome& outcome);
+
+}  // namespace dl::preflight

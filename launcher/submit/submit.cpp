@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/submit/submit.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "launcher/common/atomic_file.h"
+#include "launcher/common/child_process.h"
+#include "launcher/common/parse.h"
+#include "launcher/common/unique_fd.h"
+
+namespace dl::submit {
+namespace {
+
+constexpr std::chrono::seconds kTimeout{120};  // sbatch waits for a slurmctld that is being restarted
+constexpr int kMostScripts = 10000;
+constexpr size_t kMaxScript = 1 << 20;
+
+// Its lines, without the name of the program in front.
+std::string words_of(const CommandResult& result) {
+  std::string text;
+  for (const std::string& line : split(result.err.empty() ? result.out : result.err, '\n')) {
+    std::string_view words = trim(line);
+    for (const std::string_view prefix : {"sbatch: ", "error: "})
+      if (words.substr(0, prefix.size()) == prefix) words.remove_prefix(prefix.size());
+    if (!words.empty()) text += (text.empty() ? "" : "; ") + printable(words, 500);
+  }
+  return text;
+}
+
+}  // namespace
+
+bool has_sbatch() {
+  return !find_program("sbatch").empty();
+}
+
+Result<std::string> write_script(const std::string& folder, const std::string& name, const std::string& text) {
+  for (int number = 1; number <= kMostScripts; ++number) {
+    const std::string path = folder + "/" + name + (number > 1 ? "-" + std::to_string(number) : "") + ".sbatch";
+    UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0777));
+    if (!file && errno != EEXIST) return errno_error("write " + path, errno);
+    if (!file) {
+      const auto there = read_small_file(path, kMaxScript);
+      if (there && *there == text) return path;
+      continue;
+    }
+    if (::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) || file.close() != 0) {
+      const int error = errno != 0 ? errno : ENOSPC;
+      ::unlink(path.c_str());
+      return errno_error("write " + path, error);
+    }
+    return path;
+  }
+  return Error{Errc::kIo, "there are " + std::to_string(kMostScripts) + " scripts named " + name + " in " + folder};
+}
+
+Result<Submitted> submit_script(const std::string& path) {
+  CommandOptions options;
+  options.timeout = kTimeout;
+  auto result = run_command({"sbatch", "--parsable", path}, options);
+  if (!result) return std::move(result).error().with_context("sbatch");
+  if (!result->ok()) {
+    const std::string words = words_of(*result);
+    if (words.find("unrecognized option '--dl-") != std::string::npos)
+      return Error{Errc::kUnsupported, "this Slurm has no slurm-dl plugin: " + words};
+    return Error{Errc::kInvalid, words.empty() ? "sbatch failed" : words};
+  }
+  Submitted submitted;
+  submitted.message = result->err;
+  submitted.job_id = std::string(trim(result->out));
+  submitted.job_id = submitted.job_id.substr(0, submitted.job_id.find(';'));
+  return submitted;
+}
+
+}  // namespace dl::submit

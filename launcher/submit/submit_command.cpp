@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/submit/submit_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "launcher/common/child_process.h"
+#include "launcher/common/parse.h"
+#include "launcher/plan/allocation/allocation.h"
+#include "launcher/run_input.h"
+#include "launcher/submit/batch_script.h"
+#include "launcher/submit/submit.h"
+#include "launcher/supervise/exit_codes.h"
+
+namespace dl::submit {
+namespace {
+
+using Text = std::optional<std::string>;
+
+// What the job's own flags carry; the rest of dlrun's options stands on its line in the script.
+const struct {
+  const char* flag;
+  Text plan::RequestOptions::*value;
+} kFlags[] = {
+    {"dl-framework", &plan::RequestOptions::framework}, {"dl-learners", &plan::RequestOptions::learners},
+    {"dl-gpus", &plan::RequestOptions::gpus},           {"dl-checkpoint", &plan::RequestOptions::checkpoint},
+    {"dl-restarts", &plan::RequestOptions::restarts},   {"dl-preflight", &plan::RequestOptions::preflight},
+};
+
+std::vector<std::string> dlrun_line(const RunCommand& run) {
+  const auto own = own_program();
+  const bool in_path = own && find_program("dlrun") == *own;
+  std::vector<std::string> line = {in_path || !own ? "dlrun" : *own};
+  const auto add = [&line](const char* option, const std::string& value) {
+    line.emplace_back(option);
+    line.push_back(value);
+  };
+  if (run.request.placement) add("--placement", *run.request.placement);
+  if (run.job_dir) add("--job-dir", *run.job_dir);
+  if (run.grace) add("--grace", std::to_string(run.grace->count()) + "s");
+  if (run.hang_timeout) add("--hang-timeout", std::to_string(run.hang_timeout->count()) + "s");
+  if (run.quiet) line.emplace_back("--quiet");
+  return line;
+}
+
+Result<ScriptInput> script_input(const RunCommand& run) {
+  ScriptInput input;
+  input.environment = own_environment();
+  DL_TRY_ASSIGN(input.work_dir, current_directory());
+  // A value that is wrong is told before anything is written.
+  DL_TRY(plan::read_request({}, run.request, SiteConfig()));
+  const auto named = [&](const char* name) {
+    return std::any_of(run.sbatch.begin(), run.sbatch.end(), [&](const auto& option) { return option.first == name; });
+  };
+  if (!named("job-name")) input.sbatch.emplace_back("job-name", job_name_of(run.command));
+  input.sbatch.insert(input.sbatch.end(), run.sbatch.begin(), run.sbatch.end());
+  if (!named("chdir")) input.sbatch.emplace_back("chdir", input.work_dir);
+  for (const auto& row : kFlags)
+    if (const Text& value = run.request.*row.value) input.sbatch.emplace_back(row.flag, *value);
+  input.dlrun = dlrun_line(run);
+  input.command = run.command;
+  input.typed = run.typed;
+  return input;
+}
+
+std::string value_of(const ScriptInput& input, const std::string& name) {
+  std::string value;
+  for (const auto& [option, text] : input.sbatch)
+    if (option == name) value = text;
+  return value;
+}
+
+// A job may be named anything, a file not.
+std::string file_name_for(const std::string& job_name) {
+  return job_name_of({job_name});
+}
+
+void show(const std::string& path, const std::string& script) {
+  std::fprintf(stderr, "dlrun: the batch script, %s:\n", path.c_str());
+  for (const std::string& line : split(script, '\n'))
+    if (!line.empty()) std::fprintf(stderr, "    %s\n", line.c_str());
+}
+
+int failed(const Error& error, int status) {
+  std::fprintf(stderr, "dlrun: %s\n", error.text.c_str());
+  return status;
+}
+
+}  // namespace
+
+bool runs_here(const RunCommand& run, std::string* note) {
+  note->clear();
+  if (!run.submit) return true;
+  if (plan::in_slurm_job(own_environment())) {
+    *note = "--submit: this is a Slurm job already; the learners run in it";
+    return true;
+  }
+  if (has_sbatch()) return false;
+  *note = "--submit: there is no Slurm here (no sbatch in PATH); the learners run on this machine";
+  return true;
+}
+
+int submit_command(const RunCommand& run) {
+  auto input = script_input(run);
+  if (!input) return failed(input.error(), supervise::kExitUsage);
+  const auto script = batch_script(*input);
+  if (!script) return failed(script.error(), supervise::kExitUsage);
+  if (run.dry_run) {
+    std::fputs(script->c_str(), stdout);
+    return 0;
+  }
+  const auto path = write_script(input->work_dir, file_name_for(value_of(*input, "job-name")), *script);
+  if (!path) return failed(path.error(), supervise::kExitCannotStart);
+  if (!run.quiet) show(*path, *script);
+  const auto submitted = submit_script(*path);
+  if (!submitted) return failed(submitted.error(), supervise::kExitCannotStart);
+  if (!run.quiet) {
+    std::fputs(submitted->message.c_str(), stderr);
+    std::fprintf(stderr, "dlrun: follow it with: dlctl status %s; dlctl logs %s\n", submitted->job_id.c_str(),
+                 submitted->job_id.c_str());
+  }
+  if (run.json) {
+    std::printf("%s\n", nlohmann::json{{"job_id", submitted->job_id}, {"script", *path}}.dump().c_str());
+  } else {
+    std::printf("Submitted batch job %s\n", submitted->job_id.c_str());
+  }
+  return 0;
+}
+
+}  // namespace dl::submit

@@ -10,8 +10,10 @@ if ! command -v clang-tidy >/dev/null; then
   exit 0
 fi
 flags=(-std=c++17 -I"$top_srcdir" -I"$top_builddir" -DFMT_HEADER_ONLY -D_FILE_OFFSET_BITS=64 -D_GNU_SOURCE
-  '-DDL_PKGDATADIR="/"' '-DDL_PKGLIBEXECDIR="/"' '-DDL_SLURMCONFDIR="/"' '-DDL_BINDIR="/"')
+  '-DDL_PKGDATADIR="/"' '-DDL_PKGLIBEXECDIR="/"' '-DDL_SLURMCONFDIR="/"' '-DDL_BINDIR="/"' '-DDL_PKGLIBDIR="/"')
 read -ra found < <(pkg-config --cflags hdf5-serial libuv libxxhash 2>/dev/null)
+flags+=("${found[@]}")
+read -ra found < <(mpicxx --showme:compile 2>/dev/null) # libdllearner's
 flags+=("${found[@]}")
 mapfile -t files < <(project_files | grep -E '^(launcher|frameworks|slurm-plugin|checkpoint)/.*\.cpp$' | grep -v '/example/')
 out=$(mktemp -d)

@@ -41,7 +41,7 @@ std::vector<std::string> dlrun_line(const RunCommand& run) {
   if (run.request.placement) add("--placement", *run.request.placement);
   if (run.job_dir) add("--job-dir", *run.job_dir);
   if (run.grace) add("--grace", std::to_string(run.grace->count()) + "s");
-  if (run.hang_timeout) add("--hang-timeout", std::to_string(run.hang_timeout->count()) + "s");
+  if (run.hang_timeout.count() > 0) add("--hang-timeout", std::to_string(run.hang_timeout.count()) + "s");
   if (run.quiet) line.emplace_back("--quiet");
   return line;
 }

@@ -92,7 +92,7 @@ typedef struct dllearner_options {
   int servers;        /* the last so many ranks are parameter servers; 0: from DL_SERVERS, else none; -1: none. At least
                          one learner must be left */
   double timeout_s;   /* longest wait for another rank: TIMEOUT after it. 0: 600. DLLEARNER_NO_TIMEOUT: wait in MPI's
-                         own calls, which are faster for large arrays; a peer's death then ends the job only if the
+                         own blocking calls; a peer's death then ends the job only if the
                          launcher notices it (dlrun and mpirun do) */
 } dllearner_options;
 

@@ -37,7 +37,7 @@ int plan_and_run(const dl::RunCommand& run) {
   if (const auto status = dl::preflight::check_nodes(&gathered->input, run.quiet, &*plan)) return *status;
   dl::supervise::RunOptions options;
   options.quiet = run.quiet;
-  options.hang_ms = std::chrono::milliseconds(run.hang_timeout).count();
+  options.hang_ms = std::chrono::milliseconds(gathered->input.request.hang_timeout).count();
   options.agent_path = gathered->input.agent_path;
   options.plan_json = plan_json(*plan, facts, gathered->input.environment);
   dl::supervise::Supervisor supervisor(std::move(*plan), gathered->input.site, std::move(options));

@@ -17,7 +17,6 @@ namespace dl {
 ParsedArguments parse_arguments(int argc, char** argv) {
   RunCommand run;
   std::string grace;
-  std::string hang_timeout;
   CLI::App app{
       "Run a deep-learning program on several learners, in a Slurm job or on this machine alone.\n\n"
       "  dlrun --learners 4 -- python3 train.py\n\n"
@@ -37,7 +36,7 @@ ParsedArguments parse_arguments(int argc, char** argv) {
   app.add_option("--placement", run.request.placement, "Ranks on nodes: block or cyclic")->type_name("NAME");
   app.add_option("--preflight", run.request.preflight, "Check the nodes first: off, quick or full")->type_name("MODE");
   app.add_option("--job-dir", run.job_dir, "Where events and logs go (%j: job id)")->type_name("PATH");
-  app.add_option("--hang-timeout", hang_timeout, "No progress of a learner for so long counts as a failure")
+  app.add_option("--hang-timeout", run.request.hang_timeout, "No progress of a learner for so long counts as a failure")
       ->type_name("TIME");
   app.add_option("--grace", grace, "How long learners may take to end after SIGTERM")->type_name("TIME");
   app.add_flag("--dry-run", run.dry_run, "Print the launch plan and start nothing");
@@ -85,11 +84,6 @@ ParsedArguments parse_arguments(int argc, char** argv) {
   char** const rest = separator != end && run.command.empty() ? separator + 1 : separator;
   run.command.insert(run.command.end(), rest, end);
   if (run.command.empty()) return fail("no command given: dlrun [OPTIONS] -- COMMAND");
-  if (!hang_timeout.empty()) {
-    Result<std::chrono::seconds> value = parse_duration(hang_timeout);
-    if (!value) return fail("--hang-timeout: " + value.error().text);
-    run.hang_timeout = *value;
-  }
   if (!grace.empty()) {
     Result<std::chrono::seconds> value = parse_duration(grace);
     if (!value) return fail("--grace: " + value.error().text);

@@ -16,7 +16,6 @@ struct RunCommand {
   plan::RequestOptions request;
   std::optional<std::string> job_dir;         // --job-dir
   std::optional<std::chrono::seconds> grace;  // --grace
-  std::chrono::seconds hang_timeout{0};       // --hang-timeout; 0: none
   bool dry_run = false, json = false, quiet = false;
   bool submit = false;                                      // --submit
   std::string typed;                                        // the whole command line, for people

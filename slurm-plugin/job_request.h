@@ -2,6 +2,7 @@
 // What a user asked for with --dl-* flags: a value, without Slurm in it.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,6 +20,7 @@ struct JobRequest {
   std::optional<CheckpointSpec> checkpoint;
   std::optional<int> restarts;
   std::optional<PreflightMode> preflight;
+  std::optional<std::chrono::seconds> hang_timeout;
   std::optional<Tier> tier;
 
   // DL_* names with the values as they were typed, in the order of the table of flags: what dlrun reads.

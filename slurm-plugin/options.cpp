@@ -31,6 +31,8 @@ const std::array<Option, kOptionCount> kOptions{{
      env::kCheckpoint, store<parse_checkpoint, &JobRequest::checkpoint>},
     {"dl-restarts", "N", "[dl] restarts inside the allocation before the job fails", env::kRestarts,
      store<parse_restarts, &JobRequest::restarts>},
+    {"dl-hang-timeout", "TIME", "[dl] a learner without progress for so long counts as a failure", env::kHangTimeout,
+     store<parse_hang_timeout, &JobRequest::hang_timeout>},
     {"dl-preflight", "off|quick|full", "[dl] checks of the nodes before the first learner starts", env::kPreflight,
      store<parse_preflight, &JobRequest::preflight>},
     {"dl-tier", "auto|guaranteed|borrow",

@@ -6,13 +6,14 @@
 namespace dl::env {
 
 // The request: set by spank_dl.so in the batch step, in salloc's shell and in srun tasks; read by dlrun.
-constexpr const char* kFramework = "DL_FRAMEWORK";    // NAME[:VERSION]
-constexpr const char* kLearners = "DL_LEARNERS";      // N or MIN:MAX
-constexpr const char* kGpus = "DL_GPUS";              // [TYPE:]N per learner
-constexpr const char* kCheckpoint = "DL_CHECKPOINT";  // PATH[,every=..][,keep=..]... (request_values.h)
-constexpr const char* kRestarts = "DL_RESTARTS";      // N
-constexpr const char* kPreflight = "DL_PREFLIGHT";    // off, quick, full
-constexpr const char* kTier = "DL_TIER";              // auto, guaranteed, borrow
+constexpr const char* kFramework = "DL_FRAMEWORK";       // NAME[:VERSION]
+constexpr const char* kLearners = "DL_LEARNERS";         // N or MIN:MAX
+constexpr const char* kGpus = "DL_GPUS";                 // [TYPE:]N per learner
+constexpr const char* kCheckpoint = "DL_CHECKPOINT";     // PATH[,every=..][,keep=..]... (request_values.h)
+constexpr const char* kRestarts = "DL_RESTARTS";         // N
+constexpr const char* kPreflight = "DL_PREFLIGHT";       // off, quick, full
+constexpr const char* kHangTimeout = "DL_HANG_TIMEOUT";  // TIME
+constexpr const char* kTier = "DL_TIER";                 // auto, guaranteed, borrow
 
 // What each learner finds (set by the agent; what the user set himself stays).
 constexpr const char* kRank = "DL_RANK";                        // 0-based

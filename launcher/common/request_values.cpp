@@ -230,6 +230,14 @@ Result<Tier> parse_tier(std::string_view text) {
   return refuse(text, "is not a tier", allowed);
 }
 
+Result<std::chrono::seconds> parse_hang_timeout(std::string_view text) {
+  const char* allowed = "a TIME such as 30m, at most 365 days; 0 for none";
+  DL_TRY(check_length(text, allowed));
+  const auto time = parse_duration(text);
+  if (!time || *time > std::chrono::hours(24 * 365)) return refuse(text, "is not a time without progress", allowed);
+  return *time;
+}
+
 Result<PreflightMode> parse_preflight(std::string_view text) {
   for (PreflightMode mode : {PreflightMode::kOff, PreflightMode::kQuick, PreflightMode::kFull})
     if (text == preflight_name(mode)) return mode;

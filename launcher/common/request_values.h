@@ -76,6 +76,9 @@ Result<CheckpointSpec> parse_checkpoint(std::string_view text);
 std::string format_checkpoint(const CheckpointSpec& spec);
 
 // --dl-tier
+// How long a learner may make no progress; 0: for ever. At most a year.
+Result<std::chrono::seconds> parse_hang_timeout(std::string_view text);
+
 // Checks of the nodes before the first learner starts.
 enum class PreflightMode { kOff, kQuick, kFull };
 Result<PreflightMode> parse_preflight(std::string_view text);  // off, quick, full

@@ -23,6 +23,7 @@ constexpr size_t kMaxPathBytes = 1024;
 constexpr size_t kMaxFolders = 16;
 constexpr int kMaxCpus = 65000;                        // Slurm counts them in 16 bits
 constexpr std::chrono::seconds kMaxSignalLead{65000};  // so does it count the warning time
+constexpr std::chrono::seconds kMaxHangTimeout = std::chrono::hours(24 * 365);
 constexpr std::chrono::seconds kMaxGrace{3600};
 constexpr int kMaxLoopGuard = 100;
 
@@ -170,6 +171,8 @@ constexpr std::array kKeys{
         [](const Node& n, Name, SiteConfig* c) { return set_int(n, 1, kMaxCpus, &c->cpus_per_learner); }},
     Key{"defaults", "restarts",
         [](const Node& n, Name, SiteConfig* c) { return set_int(n, 0, kMaxRestarts, &c->restarts); }},
+    Key{"defaults", "hang_timeout",
+        [](const Node& n, Name, SiteConfig* c) { return set_time(n, Seconds(0), kMaxHangTimeout, &c->hang_timeout); }},
     Key{"defaults", "preflight", [](const Node& n, Name, SiteConfig* c) { return set_preflight(n, &c->preflight); }},
     Key{"defaults", "signal_lead",
         [](const Node& n, Name, SiteConfig* c) { return set_time(n, Seconds(0), kMaxSignalLead, &c->signal_lead); }},

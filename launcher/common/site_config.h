@@ -29,6 +29,7 @@ struct SiteConfig {
   int cpus_per_learner = 1;           // for CPU jobs
   int restarts = 0;
   PreflightMode preflight = PreflightMode::kOff;
+  std::chrono::seconds hang_timeout{0};   // 0 = none
   std::chrono::seconds signal_lead{120};  // warning before the time limit, 0 = none
   // [nodes]: what a GPU node looks like; lets job_submit say and ask for the number of nodes. 0 = unknown.
   int gpus_per_node = 0;

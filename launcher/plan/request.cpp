@@ -56,6 +56,9 @@ Result<Request> read_request(const Environment& environment, const RequestOption
   request.preflight = site.preflight;
   const auto preflight = find_value(environment, env::kPreflight, options.preflight, "--preflight");
   DL_TRY(read_value(preflight, parse_preflight, &request.preflight));
+  request.hang_timeout = site.hang_timeout;
+  const auto hang = find_value(environment, env::kHangTimeout, options.hang_timeout, "--hang-timeout");
+  DL_TRY(read_value(hang, parse_hang_timeout, &request.hang_timeout));
   if (options.placement) request.placement = *options.placement;
   return request;
 }

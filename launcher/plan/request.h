@@ -2,6 +2,7 @@
 // What is to be run: the request from the DL_* environment and dlrun's own options, parsed. Options win. Pure.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <string>
@@ -16,13 +17,14 @@ using Environment = std::map<std::string, std::string>;
 
 // dlrun's options as typed; absent = not given.
 struct RequestOptions {
-  std::optional<std::string> framework;   // --framework
-  std::optional<std::string> learners;    // --learners
-  std::optional<std::string> gpus;        // --gpus
-  std::optional<std::string> checkpoint;  // --checkpoint
-  std::optional<std::string> restarts;    // --restarts
-  std::optional<std::string> placement;   // --placement: rank placement, block or cyclic
-  std::optional<std::string> preflight;   // --preflight
+  std::optional<std::string> framework;     // --framework
+  std::optional<std::string> learners;      // --learners
+  std::optional<std::string> gpus;          // --gpus
+  std::optional<std::string> checkpoint;    // --checkpoint
+  std::optional<std::string> restarts;      // --restarts
+  std::optional<std::string> placement;     // --placement: rank placement, block or cyclic
+  std::optional<std::string> preflight;     // --preflight
+  std::optional<std::string> hang_timeout;  // --hang-timeout
 };
 
 struct Request {
@@ -34,6 +36,7 @@ struct Request {
   Tier tier = Tier::kAuto;
   std::string placement = "block";
   PreflightMode preflight = PreflightMode::kOff;
+  std::chrono::seconds hang_timeout{0};  // 0: none
 };
 
 // kInvalid "DL_LEARNERS: 'x' is ...; allowed: ..." or "--learners: 'x' is ...". An empty variable counts as not set.

@@ -27,7 +27,8 @@ const struct {
 } kFlags[] = {
     {"dl-framework", &plan::RequestOptions::framework}, {"dl-learners", &plan::RequestOptions::learners},
     {"dl-gpus", &plan::RequestOptions::gpus},           {"dl-checkpoint", &plan::RequestOptions::checkpoint},
-    {"dl-restarts", &plan::RequestOptions::restarts},   {"dl-preflight", &plan::RequestOptions::preflight},
+    {"dl-restarts", &plan::RequestOptions::restarts},   {"dl-hang-timeout", &plan::RequestOptions::hang_timeout},
+    {"dl-preflight", &plan::RequestOptions::preflight},
 };
 
 std::vector<std::string> dlrun_line(const RunCommand& run) {
@@ -41,7 +42,6 @@ std::vector<std::string> dlrun_line(const RunCommand& run) {
   if (run.request.placement) add("--placement", *run.request.placement);
   if (run.job_dir) add("--job-dir", *run.job_dir);
   if (run.grace) add("--grace", std::to_string(run.grace->count()) + "s");
-  if (run.hang_timeout.count() > 0) add("--hang-timeout", std::to_string(run.hang_timeout.count()) + "s");
   if (run.quiet) line.emplace_back("--quiet");
   return line;
 }

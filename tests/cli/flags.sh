@@ -71,6 +71,7 @@ done <<'END'
 --dl-checkpoint=ck,keep=0|--dl-checkpoint: '0' is not a number of checkpoints to keep; allowed: keep=N
 --dl-checkpoint=,keep=1|--dl-checkpoint: ',keep=1' has no PATH; allowed: PATH
 --dl-restarts=many|--dl-restarts: 'many' is not a number of restarts; allowed: a whole number from 0 to 1000
+--dl-hang-timeout=soon|--dl-hang-timeout: 'soon' is not a time without progress; allowed: a TIME such as 30m, at most 365 days; 0 for none
 --dl-preflight=some|--dl-preflight: 'some' is not a kind of check; allowed: off, quick, full
 --dl-tier=cheap|--dl-tier: 'cheap' is not a tier; allowed: auto, guaranteed, borrow
 END

@@ -133,6 +133,7 @@ END
 --dl-checkpoint=p,often=yes|--dl-checkpoint: 'often=yes' is not an option of a checkpoint
 --dl-restarts=-1|--dl-restarts: '-1' is not a number of restarts; allowed: a whole number from 0
 --dl-restarts=many|--dl-restarts: 'many' is not a number
+--dl-hang-timeout=soon|--dl-hang-timeout: 'soon' is not a time without progress; allowed: a TIME such as 30m
 --dl-preflight=some|--dl-preflight: 'some' is not a kind of check; allowed: off, quick, full
 --dl-tier=gold|--dl-tier: 'gold' is not a tier; allowed: auto, guaranteed, borrow
 --dl-tier=|--dl-tier: the value is empty

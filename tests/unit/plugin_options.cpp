@@ -45,6 +45,7 @@ const Case kCases[] = {{"dl-framework", "pytorch:1.13", "py torch"},
                        {"dl-checkpoint", "/ck,every=10m", ",every=1m"},
                        {"dl-restarts", "3", "-3"},
                        {"dl-tier", "borrow", "cheap"},
+                       {"dl-hang-timeout", "30m", "soon"},
                        {"dl-preflight", "full", "some"}};
 
 TEST(Flags, take_good_values_and_name_themselves_when_they_refuse_one) {

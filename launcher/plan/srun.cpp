@@ -94,7 +94,7 @@ void fill_srun(const PlanInput& input, const Allocation& allocation, bool overco
   argv = {"srun", "--mpi=" + input.mpi_plugin, "--job-name=learners", "--nodes=" + std::to_string(nodes),
           "--ntasks=" + std::to_string(plan->world_size())};
   if (nodes == 1 || one_each) {
-    if (nodes < allocation.nodes.size()) {
+    if (nodes < allocation.nodes.size() || allocation.nodes_left_out) {
       std::vector<std::string> names;
       names.reserve(nodes);
       for (const PlannedNode& node : plan->nodes) names.push_back(node.name);

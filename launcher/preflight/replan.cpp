@@ -87,6 +87,7 @@ std::optional<int> check_nodes(plan::PlanInput* input, bool quiet, plan::LaunchP
       std::remove_if(nodes.begin(), nodes.end(), [&](const auto& node) { return left_out.count(node.name) > 0; }),
       nodes.end());
   if (!nodes.empty()) {
+    input->allocation.nodes_left_out = true;
     // "As many learners as the job has tasks" still means as many as it was planned with.
     if (!input->request.learners) input->request.learners = plan->asked;
     if (auto without = plan::make_plan(*input)) {

@@ -18,16 +18,23 @@ constexpr std::chrono::seconds kTimeout{120};  // sbatch waits for a slurmctld t
 constexpr int kMostScripts = 10000;
 constexpr size_t kMaxScript = 1 << 20;
 
-// Its lines, without the name of the program in front.
+// Its lines, without the name of the program in front. Where our plugin says why, what Slurm says of it besides (that a
+// plugin failed) only confuses.
 std::string words_of(const CommandResult& result) {
-  std::string text;
+  std::string all, ours;
   for (const std::string& line : split(result.err.empty() ? result.out : result.err, '\n')) {
     std::string_view words = trim(line);
-    for (const std::string_view prefix : {"sbatch: ", "error: "})
-      if (words.substr(0, prefix.size()) == prefix) words.remove_prefix(prefix.size());
-    if (!words.empty()) text += (text.empty() ? "" : "; ") + printable(words, 500);
+    bool our = false;
+    for (const std::string_view prefix : {"sbatch: ", "error: ", "dl: "}) {
+      if (words.substr(0, prefix.size()) != prefix) continue;
+      words.remove_prefix(prefix.size());
+      our = prefix == "dl: ";
+    }
+    if (words.empty()) continue;
+    for (std::string* text : {&all, our ? &ours : nullptr})
+      if (text != nullptr) *text += (text->empty() ? "" : "; ") + printable(words, 500);
   }
-  return text;
+  return ours.empty() ? all : ours;
 }
 
 }  // namespace

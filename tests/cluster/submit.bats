@@ -42,7 +42,8 @@ teardown() { cluster_teardown; }
   wait_state "$job" COMPLETED 30
   run on_login dlrun --submit --job-name two -f nonsense -- true
   [ "$status" -eq 71 ] && [ -e two.sbatch ]
-  assert_contains "$output" "dlrun: --dl-framework: 'nonsense'"
+  assert_contains "$output" "^dlrun: --dl-framework: 'nonsense' is not a known framework; known: "
+  run ! grep -q 'spank' <<<"$output"
   run on_login dlrun --submit --job-name three -n 0 -- true
   [ "$status" -eq 2 ] && [ ! -e three.sbatch ]
   assert_contains "$output" "^dlrun: --learners: '0'"

@@ -25,8 +25,9 @@ struct Node {
 struct Allocation {
   enum class Source { kSlurm, kLocal };
   Source source = Source::kLocal;
-  std::vector<Node> nodes;  // in Slurm's order; never empty
-  std::string job_id;       // Slurm's number, or "local-YYYYmmdd-HHMMSS-PID"
+  std::vector<Node> nodes;      // in Slurm's order; never empty
+  bool nodes_left_out = false;  // Slurm gave more nodes than stand here: a bad one was left out
+  std::string job_id;           // Slurm's number, or "local-YYYYmmdd-HHMMSS-PID"
   std::string job_name;
   std::string submit_dir;             // absolute, or empty
   int cpus_per_task = 0;              // 0 = not given

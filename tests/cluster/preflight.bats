@@ -1,0 +1,51 @@
+#!/usr/bin/env bats
+# Checks of the nodes before the first learner starts, on a real Slurm of three nodes, one of which is bad: the job directory
+# cannot be written from it.
+# shellcheck disable=SC2016  # expanded by the shells of learners
+bats_require_minimum_version 1.5.0
+# shellcheck source=tests/cluster/lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
+
+setup_file() { cluster_up --nodes 3 --gpus-per-node 2; }
+teardown_file() { cluster_down; }
+setup() {
+  cluster_setup
+  mkdir -m 1777 job
+  printf '#!/bin/bash\nexec dlrun --job-dir %q -- sh -c '\''echo "rank $RANK on $(hostname)"'\''\n' "$PWD/job" >job.sh
+}
+teardown() {
+  on_node n2 umount "$PWD/job" 2>/dev/null || true
+  cluster_teardown
+}
+spoil_n2() { on_node n2 mount -t tmpfs -o ro none "$PWD/job"; }
+hosts() { grep -oE 'on n[0-9]+' "$1" | sort -u | xargs; }
+
+@test "good nodes: nothing is said, the links between them are measured in full checks" {
+  job=$(submit --output=out --nodes=3 --dl-framework=generic --dl-learners=3 --dl-preflight=full job.sh)
+  wait_state "$job" COMPLETED 90
+  [ "$(hosts out)" = "on n1 on n2 on n3" ]
+  run ! grep -E 'preflight: .*\(bad\)' out
+  [ "$(jq '.nodes | length' job/preflight.json)" = 3 ]
+  if [[ -x $stage/libexec/slurm-dl/dl-preflight-links ]]; then
+    [ "$(jq -r '[.links[] | select(.bytes_per_s > 1000000) | .a + .b] | sort | join(" ")' job/preflight.json)" = "n1n2 n1n3 n2n3" ]
+  fi
+}
+
+@test "a spare node takes the place of a bad one" {
+  spoil_n2
+  job=$(submit --output=out --dl-framework=generic --dl-learners=2:3 --dl-gpus=2 --dl-preflight=quick job.sh)
+  wait_state "$job" COMPLETED 60
+  assert_contains "$(cat out)" '^dlrun: preflight: n2: cannot write into .*/job: Read-only file system \(bad\)'
+  assert_contains "$(cat out)" '^dlrun: preflight: n2 is left out; 2 learners on n\[1,3\]'
+  [ "$(hosts out)" = "on n1 on n3" ]
+}
+
+@test "without a spare one the job goes back into the queue and stays away from the bad node" {
+  spoil_n2
+  # Slurm fills its nodes in order: n1 and n2 first.
+  job=$(submit --output=out --open-mode=append --dl-framework=generic --dl-learners=2 --dl-gpus=2 --dl-preflight=quick job.sh)
+  wait_state "$job" COMPLETED 90
+  assert_contains "$(cat out)" '^dlrun: preflight: the job goes back into the queue and stays away from n2'
+  [ "$(job_field "$job" ExcNodeList)" = n2 ]
+  [ "$(hosts out)" = "on n1 on n3" ]
+}

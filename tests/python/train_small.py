@@ -21,7 +21,7 @@ parser.add_argument("--global-batch", type=int, default=12)
 parser.add_argument("--every")
 parser.add_argument("--optimizer", default="sgd", choices=["sgd", "adam"])
 parser.add_argument("--leave-at", type=int, default=-1, help="save before this train step and exit with 75")
-parser.add_argument("--die-at", type=int, default=-1, help="die before this train step, as by kill -9")
+parser.add_argument("--die-at", type=int, default=-1, help="die before this train step, as by kill -9, once earlier saves are durable")
 parser.add_argument("--loader", action="store_true", help="let a DataLoader with workers draw ahead")
 opts = parser.parse_args()
 
@@ -52,6 +52,7 @@ for step in job.steps(opts.steps):
         job.close()
         sys.exit(75)
     if step == opts.die_at:
+        job.wait()  # what was saved before is durable: which checkpoint is the last one must not be a matter of luck
         os._exit(9)
     index = next(draws)
     loss = nn.functional.cross_entropy(model(data[index]), labels[index]) * batches.loss_weight

@@ -117,7 +117,7 @@ Result<CheckpointName> Restorer::propose(int64_t step, bool touched) {
     }
     auto manifest = load_manifest(io_, settings_.dir, name);
     const Status whole = manifest ? check_files(io_, checkpoint_path(settings_.dir, name), *manifest)
-                                  : Status(std::move(manifest).error());
+                                  : Status(manifest.error());
     if (whole) {
       p.manifest = *std::move(manifest);
       return name;

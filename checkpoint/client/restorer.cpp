@@ -116,8 +116,8 @@ Result<CheckpointName> Restorer::propose(int64_t step, bool touched) {
       continue;
     }
     auto manifest = load_manifest(io_, settings_.dir, name);
-    const Status whole = manifest ? check_files(io_, checkpoint_path(settings_.dir, name), *manifest)
-                                  : Status(manifest.error());
+    const Status whole =
+        manifest ? check_files(io_, checkpoint_path(settings_.dir, name), *manifest) : Status(manifest.error());
     if (whole) {
       p.manifest = *std::move(manifest);
       return name;

@@ -41,9 +41,10 @@ CheckResult check_space(const std::string& path, Grade grade) {
 }
 
 CheckResult check_job_dir(const CheckInput& input) {
-  const std::string path = fmt::format("{}/.preflight-{}-{}", input.job_dir, ::getpid(), std::rand());
+  // Other nodes do the same in the same folder, perhaps as a process of the same number.
+  std::string path = input.job_dir + "/.preflight-XXXXXX";
   const auto begin = std::chrono::steady_clock::now();
-  UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  UniqueFd file(::mkostemp(path.data(), O_CLOEXEC));
   if (!file) return not_good(Grade::kBad, message("cannot write into " + input.job_dir, errno));
   const char text[] = "preflight";
   char back[sizeof text] = "";

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -34,6 +34,13 @@ std::vector<std::string> names_of(const std::vector<plan::Node>& nodes) {
   return names;
 }
 
+// The GPUs of every node, or 0 where they are not the same or not known.
+int gpus_of_each(const std::vector<plan::Node>& nodes) {
+  const int gpus = nodes.front().gpus;
+  const bool same = std::all_of(nodes.begin(), nodes.end(), [&](const plan::Node& node) { return node.gpus == gpus; });
+  return same ? std::max(gpus, 0) : 0;
+}
+
 // srun of one task on each node, with its output in a file, where it is found also when a node never answers.
 std::vector<std::string> srun_line(const RunInput& input, const std::string& mpi, const std::string& output) {
   std::vector<std::string> argv = {"env"};
@@ -46,10 +53,7 @@ std::vector<std::string> srun_line(const RunInput& input, const std::string& mpi
                            "--ntasks-per-node=1", "--nodelist=" + compress_hostlist(names_of(input.nodes)), "--overlap",
                            "--cpu-bind=none", "--kill-on-bad-exit=0", "--wait=0", "--input=none", "--export=ALL",
                            "--quiet", "--unbuffered", "--output=" + output});
-  const int gpus = input.nodes.front().gpus;
-  bool same = gpus > 0;
-  for (const plan::Node& node : input.nodes) same = same && node.gpus == gpus;
-  if (same) argv.push_back("--gres=gpu:" + std::to_string(gpus));
+  if (const int gpus = gpus_of_each(input.nodes); gpus > 0) argv.push_back("--gres=gpu:" + std::to_string(gpus));
   return argv;
 }
 
@@ -104,7 +108,8 @@ Result<Outcome> run_preflight(const RunInput& input) {
     for (const plan::Node& node : input.nodes) peers += (peers.empty() ? "" : ",") + node.name;
     program.insert(program.end(), {"--peers", peers});
   }
-  if (input.nodes.front().gpus > 0) program.insert(program.end(), {"--gpus", std::to_string(input.nodes.front().gpus)});
+  if (const int gpus = gpus_of_each(input.nodes); gpus > 0)
+    program.insert(program.end(), {"--gpus", std::to_string(gpus)});
   AskedBetween asked{unix_ms(), 0};
   std::string text;
   if (input.under_slurm) {

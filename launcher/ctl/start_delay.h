@@ -8,14 +8,11 @@
 
 namespace dl::ctl {
 
-// How far ahead dlrun puts the begin time of a job that it requeues, at most (supervisor_end.cpp).
-constexpr std::chrono::seconds kLongestRequeueDelay{15};
-
 // A job must not begin in the second in which its last run was ended: slurmd has then revoked the job's credentials up
 // to that second, kills the new run with "Job credential revoked", and the job is lost (seen in 22.05.8). `eligible_s`
 // is its begin time as Slurm shows it, both in Unix seconds.
-//   past or unknown            -> 0: at once
-//   at most 15 s ahead         -> nothing to set: dlrun has just put it back, and chose this time itself
+//   past or unknown                   -> 0: at once
+//   at most kRequeueDelayEpilog ahead -> nothing to set: dlrun has just put it back, and chose this time itself
 //   further ahead (Slurm's 2 min after somebody else's requeue) -> 2 s
 std::optional<std::chrono::seconds> start_delay(std::optional<int64_t> eligible_s, int64_t now_s);
 

@@ -18,8 +18,6 @@
 namespace dl::preflight {
 namespace {
 
-constexpr std::chrono::seconds kStartDelay{5};  // as in supervise/supervisor_end.cpp
-
 void tell(const std::string& line) {
   std::fprintf(stderr, "dlrun: preflight: %s\n", line.c_str());
 }
@@ -44,7 +42,7 @@ int requeue_without(const std::string& job_id, const std::vector<std::string>& b
   }
   tell(fmt::format("the job goes back into the queue and stays away from {}", names));
   const std::string all = (job->excluded.empty() ? "" : job->excluded + ",") + names;
-  if (Status put_back = slurm_cli::requeue(job_id, false, kStartDelay, all); !put_back) {
+  if (Status put_back = slurm_cli::requeue(job_id, false, slurm_cli::requeue_delay(), all); !put_back) {
     ignore(slurm_cli::hold(job_id), "nothing more can be done");
     tell("that failed: " + put_back.error().text);
   }

@@ -224,18 +224,18 @@ Status hold(const std::string& job_id) {
   return run_simple({"scontrol", "hold", job_id});
 }
 
-Result<bool> has_epilog() {
-  DL_TRY_ASSIGN(CommandResult result, run_slurm({"scontrol", "show", "config"}));
-  if (!result.ok()) return command_error("scontrol show config", result);
-  for (const std::string& line : split(result.out, '\n')) {
+std::chrono::seconds requeue_delay() {
+  auto result = run_slurm({"scontrol", "show", "config"});
+  if (!result || !result->ok()) return kRequeueDelay;
+  for (const std::string& line : split(result->out, '\n')) {
     size_t equals = line.find('=');
     if (equals == std::string::npos) continue;
     std::string key(trim(line.substr(0, equals))), value(trim(line.substr(equals + 1)));
     if ((key == "Epilog" || key == "EpilogSlurmctld" || key.rfind("Epilog[", 0) == 0) && !value.empty() &&
         value != "(null)")
-      return true;
+      return kRequeueDelayEpilog;
   }
-  return false;
+  return kRequeueDelay;
 }
 
 Result<Version> parse_version(const std::string& text) {

@@ -52,8 +52,11 @@ Status requeue(const std::string& job_id, bool hold, std::chrono::seconds delay,
 Status release(const std::string& job_id);
 Status hold(const std::string& job_id);
 
-// Whether the site runs an epilog, which keeps a requeued job completing for longer.
-Result<bool> has_epilog();
+// How far ahead a requeued job may start again: long enough for its last processes to be gone, else slurmctld adds two
+// minutes. slurmd looks each second whether they are; an epilog of the site takes longer.
+constexpr std::chrono::seconds kRequeueDelay{5}, kRequeueDelayEpilog{15};
+// Which of the two holds at this site; the longer one only where Slurm says that there is an epilog.
+std::chrono::seconds requeue_delay();
 // {22, 5, 8}
 struct Version {
   int major = 0, minor = 0, micro = 0;

@@ -21,10 +21,6 @@ namespace {
 
 using record::JobState;
 
-// How far ahead a requeued job may start again: long enough for its last processes to be gone, else slurmctld adds two
-// minutes (slurm_cli::requeue). slurmd looks each second whether they are; an epilog of the site takes longer.
-constexpr std::chrono::seconds kStartDelay{5};
-constexpr std::chrono::seconds kStartDelayEpilog{15};
 constexpr int64_t kSettleLimitMs = 20000;  // for the last comment to reach slurmctld
 constexpr int64_t kSettleCancelledMs = 1000;
 constexpr size_t kShownLines = 10;               // of the log of the learner that failed first
@@ -170,7 +166,8 @@ void Supervisor::carry_out(const EndDecision& decision) {
       // Slurm's SIGTERM has come already: once, and away.
       return worker_->post(
           [job = plan_.job_id] {
-            ignore(slurm_cli::set_start_time(job, kStartDelay), "the job then waits for Slurm's two minutes");
+            ignore(slurm_cli::set_start_time(job, slurm_cli::kRequeueDelay),
+                   "the job then waits for Slurm's two minutes");
           },
           [this] { finish(exit_status_); });
     case Action::kStopped:
@@ -249,19 +246,17 @@ void Supervisor::put_back(bool hold) {
     std::string excluded = excluded_;
     if (!excluded.empty() && job_ && !job_->excluded.empty()) excluded = job_->excluded + "," + excluded;
     // Queued behind the comment, which so is set before Slurm begins to kill.
-    worker_->post(
-        [outcome, hold, job = plan_.job_id, excluded] {
-          auto epilog = slurm_cli::has_epilog();
-          *outcome = slurm_cli::requeue(job, hold, epilog && *epilog ? kStartDelayEpilog : kStartDelay, excluded);
-        },
-        [this, outcome] {
-          job_put_back_ = outcome->has_value();
-          if (job_put_back_) return keep_start_time();
-          std::fprintf(stderr, "dlrun: the job could not be put back: %s\n", outcome->error().text.c_str());
-          journal_->job(JobState::kFailed, "could not be put back: " + outcome->error().text, {}, "S104", exit_status_);
-          putting_back_ = false;
-          settle_and_finish(exit_status_);
-        });
+    worker_->post([outcome, hold, job = plan_.job_id,
+                   excluded] { *outcome = slurm_cli::requeue(job, hold, slurm_cli::requeue_delay(), excluded); },
+                  [this, outcome] {
+                    job_put_back_ = outcome->has_value();
+                    if (job_put_back_) return keep_start_time();
+                    std::fprintf(stderr, "dlrun: the job could not be put back: %s\n", outcome->error().text.c_str());
+                    journal_->job(JobState::kFailed, "could not be put back: " + outcome->error().text, {}, "S104",
+                                  exit_status_);
+                    putting_back_ = false;
+                    settle_and_finish(exit_status_);
+                  });
   });
 }
 
@@ -307,7 +302,7 @@ void Supervisor::keep_start_time() {
     if (rounds == 1) return false;
     worker_->post(
         [job = plan_.job_id] {
-          ignore(slurm_cli::set_start_time(job, kStartDelay), "the requeue has set it once already");
+          ignore(slurm_cli::set_start_time(job, slurm_cli::kRequeueDelay), "the requeue has set it once already");
         },
         {}, "start time");
     return false;

@@ -133,7 +133,6 @@ bool blob_before(const BlobRecord& a, const BlobRecord& b) {
   return a.path != b.path ? a.path < b.path : a.rank < b.rank;
 }
 
-// The oldest that can tell it, so that older programs read what they can.
 }  // namespace
 
 const TensorRecord* Manifest::find_tensor(std::string_view path) const {
@@ -156,6 +155,7 @@ uint64_t Manifest::new_bytes() const {
   return total;
 }
 
+// The oldest that can tell it, so that older programs read what they can.
 int Manifest::schema() const {
   const bool shared =
       std::any_of(files.begin(), files.end(), [](const FileRecord& file) { return file.part != 0 || file.origin; });

@@ -103,15 +103,14 @@ Result<std::string> Context::write_part(SaveInFlight* save, const CheckpointName
   DL_TRY_ASSIGN(const std::string directory, attempt_directory(name));
   DL_TRY_ASSIGN(std::vector<MemberRecord> members, write_members(io_, directory, settings_.rank, &save->members));
   if (!save->job) {
-    Part part = save->plan.part(false, {});
+    Part part = save->plan.part(nullptr);
     part.members = std::move(members);
     return tell_part(save, std::move(part));
   }
   save->written = true;
   const FileIdentity identity{name, static_cast<uint32_t>(settings_.rank), static_cast<uint32_t>(settings_.world_size)};
   DL_TRY(save->job->write(io_, engine_.queue(), directory, identity, save->slot));
-  const std::vector<SaveJob::Place>& places = save->job->places();
-  Part part = save->plan.part(true, [&](size_t i) { return std::make_pair(places[i].file, places[i].at); });
+  Part part = save->plan.part(&save->job->places());
   part.members = std::move(members);
   part.files = save->job->records();
   return tell_part(save, std::move(part));

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/client/save_plan.h"
 
-#include <tuple>
-
 #include "checkpoint/client/strided.h"
 #include "checkpoint/format/names.h"
 
@@ -103,8 +101,11 @@ class WorkListBuilder {
   WorkList work_;
 };
 
-void set_place(const WorkList::Target& target, const std::pair<size_t, uint64_t>& place, Part* part) {
-  const auto set = [&](auto& record) { std::tie(record.file, record.at) = place; };
+void set_place(const WorkList::Target& target, const SaveJob::Place& place, Part* part) {
+  const auto set = [&](auto& record) {
+    record.file = place.file;
+    record.at = place.at;
+  };
   if (target.blob) {
     set(part->blobs[target.record]);
   } else {
@@ -146,13 +147,13 @@ std::vector<WriteItem> SavePlan::items() const {
   return all;
 }
 
-Part SavePlan::part(bool written, const std::function<std::pair<size_t, uint64_t>(size_t)>& place_of) const {
+Part SavePlan::part(const std::vector<SaveJob::Place>* places) const {
   Part part = tensors->part;
   part.blobs = blobs.part.blobs;
-  if (!written) return part;
-  size_t item = 0;
+  if (!places) return part;
+  auto place = places->begin();
   for (const WorkList* work : {tensors.get(), &blobs})
-    for (const WorkList::Target& target : work->targets) set_place(target, place_of(item++), &part);
+    for (const WorkList::Target& target : work->targets) set_place(target, *place++, &part);
   return part;
 }
 

@@ -3,15 +3,14 @@
 // boxes, of who holds which), so that ranks need not ask one another.
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "checkpoint/client/holders.h"
 #include "checkpoint/client/messages.h"
 #include "checkpoint/client/registry.h"
 #include "checkpoint/client/spread.h"
+#include "checkpoint/engine/save_job.h"
 #include "checkpoint/engine/write_item.h"
 
 namespace dl::ckpt {
@@ -44,9 +43,9 @@ struct SavePlan {
 
   bool empty() const { return tensors->items.empty() && blobs.items.empty(); }
   std::vector<WriteItem> items() const;
-  // What is said of it once it is written. place_of(i): file number and offset in it of item i; not called where
-  // `written` is false.
-  Part part(bool written, const std::function<std::pair<size_t, uint64_t>(size_t)>& place_of) const;
+  // What is said of it once it is written. places: of each item of items(), file number and offset in it; nullptr:
+  // this rank writes no file, and has no item.
+  Part part(const std::vector<SaveJob::Place>* places) const;
 };
 
 }  // namespace dl::ckpt

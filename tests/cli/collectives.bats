@@ -1,8 +1,9 @@
 #!/usr/bin/env bats
 # libdllearner over MPI on this machine, started by dlrun and by mpirun: what the operations give, how they fail, and the
 # example on real digits.
+# shellcheck source=tests/cli/lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
 setup_file() {
-  : "${top_srcdir:=$(cd "$(dirname "$BATS_TEST_FILENAME")/../.." && pwd)}" "${top_builddir:=$top_srcdir/build}"
   command -v mpirun >/dev/null || return 0
   ls "$top_builddir"/checkpoint/.libs/libdlckpt.so >/dev/null 2>&1 || return 0
   "${CXX:-g++}" -std=c++17 -Wall -Wextra -Werror -O2 "$top_srcdir/frameworks/dllearner/example/train_digits.cpp" \
@@ -11,18 +12,12 @@ setup_file() {
     -Wl,-rpath,"$top_builddir/launcher/collectives/.libs:$top_builddir/checkpoint/.libs" -o "$BATS_FILE_TMPDIR/train_digits"
 }
 setup() {
-  : "${top_srcdir:=$(cd "$(dirname "$BATS_TEST_FILENAME")/../.." && pwd)}" "${top_builddir:=$top_srcdir/build}"
   command -v mpirun >/dev/null || skip "mpirun is not installed"
-  cd "$BATS_TEST_TMPDIR" || return 1
-  for name in $(compgen -e | grep -E '^(SLURM|DL|PMIX|OMPI)_'); do unset "$name"; done
-  mkdir cat && cp "$top_srcdir"/frameworks/{generic,dllearner}/*.toml cat/
-  printf '[frameworks]\ncatalogue = ["%s"]\n' "$PWD/cat" >dl.toml
-  export DL_CONFIG=$PWD/dl.toml OMPI_MCA_mpi_yield_when_idle=1
-  dlrun=$top_builddir/launcher/dlrun
+  dlrun_setup
+  export OMPI_MCA_mpi_yield_when_idle=1
   ranks=$top_builddir/tests/lib/collective_ranks
   digits=$top_srcdir/frameworks/dllearner/example/digits.txt
 }
-contains() { grep -qE -- "$2" <<<"$1" || { printf 'expected: %s\nin: %s\n' "$2" "$1" >&2; return 1; }; }
 mpi() { timeout 60 mpirun --oversubscribe --bind-to none --allow-run-as-root -n "$@"; }
 train() { # LEARNERS ARGUMENTS of dlrun...
   [ -x "$BATS_FILE_TMPDIR/train_digits" ] || skip "libdlckpt is not built"

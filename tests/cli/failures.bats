@@ -2,18 +2,12 @@
 # What dlrun makes of a failure: the cause in the learner's own words, its class, and the answer. Without Slurm.
 # shellcheck disable=SC2016  # much here is expanded by the shells of learners
 bats_require_minimum_version 1.5.0
+# shellcheck source=tests/cli/lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
 setup() {
-  : "${top_srcdir:=$(cd "$(dirname "$BATS_TEST_FILENAME")/../.." && pwd)}" "${top_builddir:=$top_srcdir/build}"
-  cd "$BATS_TEST_TMPDIR" || return 1
-  for name in $(compgen -e | grep -E '^(SLURM|DL|PMIX|OMPI)_'); do unset "$name"; done
-  printf '[frameworks]\ncatalogue = ["%s"]\n' "$PWD/cat" >dl.toml
-  mkdir cat && cp "$top_srcdir"/frameworks/{generic,pytorch}/*.toml cat/
-  export DL_CONFIG=$PWD/dl.toml
-  dlrun=$top_builddir/launcher/dlrun
-  learner=$top_builddir/tests/lib/toy_learner
+  dlrun_setup
 }
 teardown() { [ -z "${group:-}" ] || rmdir "$group"; }
-contains() { grep -qE -- "$2" <<<"$1" || { printf 'expected: %s\nin: %s\n' "$2" "$1" >&2; return 1; }; }
 failed_event() { jq -rc 'select(.learner == 1 and .state == "FAILED") | [.code, .failure, .exit, .reason]' job/events.jsonl; }
 
 @test "the cause is told in the learner's own words, with the last lines of its log, in events and on the terminal" {

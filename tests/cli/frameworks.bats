@@ -3,9 +3,10 @@
 # that are held, the network interface.
 # shellcheck disable=SC2016  # much here is expanded by the shells of learners
 bats_require_minimum_version 1.5.0
+# shellcheck source=tests/cli/lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
 
 setup_file() {
-  : "${top_srcdir:=$(cd "$(dirname "$BATS_TEST_FILENAME")/../.." && pwd)}" "${top_builddir:=$top_srcdir/build}"
   local folder
   folder=$("$top_srcdir/packaging/install-frameworks" --path)
   export python=$folder/bin/python why_not=
@@ -13,20 +14,14 @@ setup_file() {
   [ -e "$top_builddir/checkpoint/.libs/libdlckpt.so.1" ] || why_not="built without HDF5"
 }
 setup() {
-  : "${top_srcdir:=$(cd "$(dirname "$BATS_TEST_FILENAME")/../.." && pwd)}" "${top_builddir:=$top_srcdir/build}"
-  cd "$BATS_TEST_TMPDIR" || return 1
-  for name in $(compgen -e | grep -E '^(SLURM|DL|PMIX|OMPI|JAX|TF|NCCL|GLOO)_'); do unset "$name"; done
-  printf '[frameworks]\ncatalogue = ["%s"]\n' "$PWD/cat" >dl.toml
-  mkdir cat && cp "$top_srcdir"/frameworks/*/*.toml cat/
+  dlrun_setup
   # Every family there is, for one entry.
   cat >cat/all.toml <<'TOML'
 families = ["torch", "jax", "jax_ids", "tensorflow", "peers", "mpi", "slurm", "network", "threads", "ffdl"]
 TOML
-  export DL_CONFIG=$PWD/dl.toml DLCKPT_LIBRARY=$top_builddir/checkpoint/.libs/libdlckpt.so.1 CUDA_VISIBLE_DEVICES='' JAX_PLATFORMS=cpu
+  export DLCKPT_LIBRARY=$top_builddir/checkpoint/.libs/libdlckpt.so.1 CUDA_VISIBLE_DEVICES='' JAX_PLATFORMS=cpu
   export TF_ENABLE_ONEDNN_OPTS=0 PYTHONDONTWRITEBYTECODE=1
-  dlrun=$top_builddir/launcher/dlrun
 }
-contains() { grep -qE -- "$2" <<<"$1" || { printf 'expected: %s\nin: %s\n' "$2" "$1" >&2; return 1; }; }
 needs_frameworks() { [ -z "$why_not" ] || skip "$why_not"; }
 # learned TEXT: the held-out accuracy that was printed is above 93 %.
 learned() { awk '/held-out accuracy/ { for (i = 1; i < NF; i++) if ($(i + 1) == "%") good = $i > 93 } END { exit !good }' <<<"$1" || { echo "$1" >&2; return 1; }; }

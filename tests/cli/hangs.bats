@@ -2,17 +2,11 @@
 # Learners that make no progress: noticed, written down, the right one named, ended. Without Slurm.
 # shellcheck disable=SC2016  # much here is expanded by the shells of learners
 bats_require_minimum_version 1.5.0
+# shellcheck source=tests/cli/lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
 setup() {
-  : "${top_srcdir:=$(cd "$(dirname "$BATS_TEST_FILENAME")/../.." && pwd)}" "${top_builddir:=$top_srcdir/build}"
-  cd "$BATS_TEST_TMPDIR" || return 1
-  for name in $(compgen -e | grep -E '^(SLURM|DL|PMIX|OMPI)_'); do unset "$name"; done
-  printf '[frameworks]\ncatalogue = ["%s"]\n' "$PWD/cat" >dl.toml
-  mkdir cat && cp "$top_srcdir"/frameworks/generic/*.toml cat/
-  export DL_CONFIG=$PWD/dl.toml
-  dlrun=$top_builddir/launcher/dlrun
-  learner=$top_builddir/tests/lib/toy_learner
+  dlrun_setup
 }
-contains() { grep -qE -- "$2" <<<"$1" || { printf 'expected: %s\nin: %s\n' "$2" "$1" >&2; return 1; }; }
 
 @test "a learner that stops in mid-training is named, though the others write on; all stacks are kept" {
   [[ -x $learner ]] || skip "built without HDF5"

@@ -2,15 +2,11 @@
 # Checks of the nodes before the first learner starts: on this machine, without Slurm.
 # shellcheck disable=SC2016  # expanded by the shells of learners
 bats_require_minimum_version 1.5.0
+# shellcheck source=tests/cli/lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
 setup() {
-  : "${top_srcdir:=$(cd "$(dirname "$BATS_TEST_FILENAME")/../.." && pwd)}" "${top_builddir:=$top_srcdir/build}"
-  cd "$BATS_TEST_TMPDIR" || return 1
-  for name in $(compgen -e | grep -E '^(SLURM|DL|PMIX|OMPI)_'); do unset "$name"; done
+  dlrun_setup
   export XDG_CACHE_HOME=$PWD/cache
-  mkdir cat && cp "$top_srcdir"/frameworks/{generic,mpi,pytorch}/*.toml cat/
-  printf '[frameworks]\ncatalogue = ["%s"]\n' "$PWD/cat" >dl.toml
-  export DL_CONFIG=$PWD/dl.toml
-  dlrun=$top_builddir/launcher/dlrun
   preflight=$top_builddir/launcher/preflight/dl-preflight
 }
 grade() { jq -r --arg name "$1" '.checks[] | select(.name == $name) | .grade + " " + (.text // "")' <<<"$output"; }

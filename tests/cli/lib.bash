@@ -1,0 +1,25 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# What the tests of dlrun without Slurm begin with. In a test file:
+#
+#   source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
+#   setup() { dlrun_setup; }
+
+: "${top_srcdir:=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
+: "${top_builddir:=$top_srcdir/build}"
+
+# dlrun_setup: a new folder, nothing in the environment of another job, and our catalogue in ./cat. Sets $dlrun and $learner
+# (tests/lib/toy_learner.c).
+dlrun_setup() {
+  local name
+  cd "$BATS_TEST_TMPDIR" || return 1
+  for name in $(compgen -e | grep -E '^(SLURM|DL|PMIX|OMPI|JAX|TF|NCCL|GLOO)_'); do unset "$name"; done
+  mkdir cat && cp "$top_srcdir"/frameworks/*/*.toml cat/
+  printf '[frameworks]\ncatalogue = ["%s"]\n' "$PWD/cat" >dl.toml
+  export DL_CONFIG=$PWD/dl.toml
+  # shellcheck disable=SC2034  # used by the tests
+  dlrun=$top_builddir/launcher/dlrun learner=$top_builddir/tests/lib/toy_learner
+}
+
+# contains TEXT PATTERN
+contains() { grep -qE -- "$2" <<<"$1" || { printf 'expected: %s\nin: %s\n' "$2" "$1" >&2; return 1; }; }

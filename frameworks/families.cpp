@@ -351,8 +351,8 @@ FamilyNeeds family_needs(const std::vector<std::string>& families) {
   return needs;
 }
 
-void add_python_path(Environment* env) {
-  const std::string folder = DL_PKGDATADIR "/python";
+void add_python_path(Environment* env, const std::string& other_folder) {
+  const std::string folder = other_folder.empty() ? DL_PKGDATADIR "/python" : other_folder;
   std::string& path = (*env)["PYTHONPATH"];
   if ((':' + path + ':').find(':' + folder + ':') != std::string::npos) return;
   if (!path.empty()) path += ':';

@@ -69,7 +69,7 @@ FamilyNeeds family_needs(const std::vector<std::string>& families);
 
 // Appends the folder of our Python package (PKGDATADIR/python, as configured) to PYTHONPATH, so that `import dlckpt`
 // works in whichever interpreter a learner uses; behind what the user has there, and only once. For whoever starts
-// learners.
-void add_python_path(Environment* env);
+// learners. `folder`: another place of it, such as a container's.
+void add_python_path(Environment* env, const std::string& folder = "");
 
 }  // namespace dl

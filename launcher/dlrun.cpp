@@ -35,6 +35,9 @@ int plan_and_run(const dl::RunCommand& run) {
     for (const auto* lines : {&gathered->notes, &plan->warnings})
       for (const std::string& line : *lines) std::fprintf(stderr, "dlrun: %s\n", line.c_str());
   if (const auto status = dl::preflight::check_nodes(&gathered->input, run.quiet, &*plan)) return *status;
+  if (!plan->container.image.empty())
+    if (dl::Status copied = dl::image::copy_libraries(plan->job_dir); !copied)
+      std::fprintf(stderr, "dlrun: %s: learners find what the image holds\n", copied.error().text.c_str());
   dl::supervise::RunOptions options;
   options.quiet = run.quiet;
   options.hang_ms = std::chrono::milliseconds(gathered->input.request.hang_timeout).count();

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "launcher/common/child_process.h"
@@ -127,6 +128,13 @@ Result<GatheredInput> gather_input(const RunCommand& run) {
     gathered.notes.push_back(run.command.front() + " is an MPI program: started through mpirun");
   }
   DL_TRY_ASSIGN(input.request, plan::read_request(input.environment, options, input.site));
+  if (input.request.image) {
+    const std::string path = (std::filesystem::path(input.work_dir) / *input.request.image).lexically_normal().string();
+    auto container = image::choose_container(path, input.site.image_runtime);
+    if (!container) return std::move(container).error().with_context(options.image ? "--image" : env::kImage);
+    input.container = *std::move(container);
+    input.container.binds = input.site.image_binds;
+  }
   if (slurm) {
     DL_TRY_ASSIGN(input.allocation, plan::allocation_from_slurm(input.environment));
     refine(&input.allocation);

@@ -35,6 +35,8 @@ const std::array<Option, kOptionCount> kOptions{{
      store<parse_hang_timeout, &JobRequest::hang_timeout>},
     {"dl-preflight", "off|quick|full", "[dl] checks of the nodes before the first learner starts", env::kPreflight,
      store<parse_preflight, &JobRequest::preflight>},
+    {"dl-image", "PATH", "[dl] container image that the learners run in: a directory, .sqfs or .sif", env::kImage,
+     store<parse_image, &JobRequest::image>},
     {"dl-tier", "auto|guaranteed|borrow",
      "[dl] run within the quota, or on borrowed GPUs that are given back on demand", env::kTier,
      store<parse_tier, &JobRequest::tier>},

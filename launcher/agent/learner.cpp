@@ -11,7 +11,25 @@ extern char** environ;
 
 namespace dl::agent {
 
-Result<std::vector<std::string>> learner_environment(const supervise::Start& start, const std::string& progress_path) {
+namespace {
+
+std::string folder_of(const std::string& path) {
+  return path.substr(0, path.rfind('/'));
+}
+
+std::vector<std::string> as_list(const Environment& environment) {
+  std::vector<std::string> list;
+  list.reserve(environment.size());
+  for (const auto& [name, value] : environment) {
+    list.push_back(name);
+    list.back().append("=").append(value);
+  }
+  return list;
+}
+
+}  // namespace
+
+Result<Environment> learner_environment(const supervise::Start& start, const std::string& progress_path) {
   Environment environment;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const char* equals = std::strchr(*entry, '=');
@@ -23,18 +41,12 @@ Result<std::vector<std::string>> learner_environment(const supervise::Start& sta
   DL_TRY(add_family("dl", start.context, &environment));
   for (const auto& [name, value] : start.environment) environment.emplace(name, value);
   for (const std::string& family : start.families) DL_TRY(add_family(family, start.context, &environment));
-  add_python_path(&environment);
+  add_python_path(&environment, start.container.image.empty() ? "" : image::python_folder(start.context.job_dir));
   // Our pipe is no terminal: without this Python would keep what it prints for minutes.
   environment.emplace("PYTHONUNBUFFERED", "1");
   if (!progress_path.empty()) environment[env::kProgress] = progress_path;
   for (const auto& [name, value] : start.forced) environment[name] = value;
-  std::vector<std::string> list;
-  list.reserve(environment.size());
-  for (const auto& [name, value] : environment) {
-    list.push_back(name);
-    list.back().append("=").append(value);
-  }
-  return list;
+  return environment;
 }
 
 std::vector<std::string> learner_argv(const supervise::Start& start) {
@@ -52,7 +64,14 @@ std::vector<std::string> learner_argv(const supervise::Start& start) {
 Result<pid_t> start_learner(const supervise::Start& start, const std::string& progress_path, int output_fd) {
   SpawnOptions options;
   options.argv = learner_argv(start);
-  DL_TRY_ASSIGN(options.environment, learner_environment(start, progress_path));
+  DL_TRY_ASSIGN(Environment environment, learner_environment(start, progress_path));
+  if (!start.container.image.empty()) {
+    image::Container container = start.container;
+    if (!progress_path.empty()) container.binds.push_back(folder_of(progress_path));
+    const image::LearnerCommand command{options.argv, start.context.work_dir, start.context.gpus_per_learner > 0};
+    DL_TRY_ASSIGN(options.argv, image::in_container(container, command, &environment));
+  }
+  options.environment = as_list(environment);
   options.work_dir = start.context.work_dir;
   options.stdout_fd = output_fd;
   options.stderr_fd = output_fd;

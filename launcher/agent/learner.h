@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "frameworks/families.h"
 #include "launcher/common/child_process.h"
 #include "launcher/common/result.h"
 #include "launcher/supervise/control_protocol.h"
@@ -13,13 +14,13 @@ namespace dl::agent {
 
 // The environment of a learner: what the agent inherited, less what is between dlrun and its agents, with the families
 // added (what the user set stays) and the progress page's path.
-Result<std::vector<std::string>> learner_environment(const supervise::Start& start, const std::string& progress_path);
+Result<Environment> learner_environment(const supervise::Start& start, const std::string& progress_path);
 
 // The argument vector: the command, under sh if the framework has to be activated first.
 std::vector<std::string> learner_argv(const supervise::Start& start);
 
-// Starts it: own process group, gone with us (SIGKILL), SIGUSR2 ignored (Slurm's --signal may reach all processes of a
-// step, and its default action is to kill). Both outputs go to output_fd.
+// Starts it, in its container if it has one: own process group, gone with us (SIGKILL), SIGUSR2 ignored (Slurm's
+// --signal may reach all processes of a step, and its default action is to kill). Both outputs go to output_fd.
 Result<pid_t> start_learner(const supervise::Start& start, const std::string& progress_path, int output_fd);
 
 }  // namespace dl::agent

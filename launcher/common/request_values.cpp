@@ -34,14 +34,16 @@ Status check_length(std::string_view text, const std::string& allowed) {
   return {};
 }
 
+bool has_control_character(std::string_view text) {
+  return std::any_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+}
+
 Result<std::string> parse_checkpoint_path(std::string_view path, std::string_view text) {
   if (path.empty()) return refuse(text, "has no PATH", kCheckpointForm);
   if (path.size() > kMaxPathBytes)
     return refuse(path, fmt::format("is a path longer than {} bytes", kMaxPathBytes), kCheckpointForm);
-  for (char c : path) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) return refuse(path, "holds a control character", kCheckpointForm);
-  }
+  if (has_control_character(path)) return refuse(path, "holds a control character", kCheckpointForm);
   // `--dl-checkpoint=every=10m` is a forgotten path far more often than a folder of that name.
   for (const char* key : {"every=", "keep=", "keep-every=", "best=", "local="}) {
     if (path.rfind(key, 0) != 0) continue;
@@ -76,10 +78,7 @@ Status parse_local(std::string_view value, CheckpointSpec* spec) {
   const std::string allowed = "local=DIR, an absolute path of at most 1024 bytes";
   if (value.empty() || value.front() != '/' || value.size() > kMaxPathBytes)
     return refuse(value, "is not a directory of a node", allowed);
-  for (char c : value) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) return refuse(value, "holds a control character", allowed);
-  }
+  if (has_control_character(value)) return refuse(value, "holds a control character", allowed);
   spec->local = value;
   return {};
 }
@@ -268,6 +267,14 @@ const char* tier_name(Tier tier) {
       break;
   }
   return "auto";
+}
+
+Result<std::string> parse_image(std::string_view text) {
+  const char* allowed = "PATH of a directory, or of a file .sqfs, .squashfs, .sqsh or .sif, at most 1024 bytes";
+  DL_TRY(check_length(text, allowed));
+  if (text.size() > kMaxPathBytes || text.find("://") != std::string_view::npos || has_control_character(text))
+    return refuse(text, "is not the path of a container image", allowed);
+  return std::string(text);
 }
 
 Result<int> parse_restarts(std::string_view text) {

@@ -88,6 +88,10 @@ enum class Tier { kAuto, kGuaranteed, kBorrow };
 Result<Tier> parse_tier(std::string_view text);
 const char* tier_name(Tier tier);
 
+// --dl-image=PATH of a container image, absolute or relative to the working directory of the job; at most 1024 bytes,
+// without control characters. Whether it is there is the question of image_file.h.
+Result<std::string> parse_image(std::string_view text);
+
 // --dl-restarts=N, 0..kMaxRestarts.
 Result<int> parse_restarts(std::string_view text);
 

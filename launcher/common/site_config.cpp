@@ -108,9 +108,8 @@ Status set_tier_target(const toml::node& node, std::string_view key, TierTarget*
   return {};
 }
 
-Status set_catalogue(const toml::node& node, std::vector<std::string>* out) {
-  const std::string allowed =
-      fmt::format("1 to {} absolute paths in an array: [\"/etc/slurm/frameworks.d\"]", kMaxFolders);
+Status set_folders(const toml::node& node, const char* example, std::vector<std::string>* out) {
+  const std::string allowed = fmt::format("1 to {} absolute paths in an array: [\"{}\"]", kMaxFolders, example);
   const auto* array = node.as_array();
   if (array == nullptr || array->empty() || array->size() > kMaxFolders) return bad_value(node, allowed);
   out->clear();
@@ -153,6 +152,17 @@ Status set_preflight(const toml::node& node, PreflightMode* out) {
   return bad_value(node, "\"off\", \"quick\", \"full\"");
 }
 
+// The names of launcher/image/runtimes.cpp, which this room may not include.
+Status set_image_runtime(const toml::node& node, std::string* out) {
+  const auto* text = node.as_string();
+  for (const char* name : {"auto", "charliecloud", "apptainer"})
+    if (text != nullptr && text->get() == name) {
+      *out = name;
+      return {};
+    }
+  return bad_value(node, "\"auto\", \"charliecloud\", \"apptainer\"");
+}
+
 // One row per key. A name of "*" takes any plain name. Without a section: an array of tables, read by Reader itself.
 struct Key {
   std::string_view section;
@@ -190,12 +200,16 @@ constexpr std::array kKeys{
     Key{"tiers.borrow", "partition",
         [](const Node& n, Name k, SiteConfig* c) { return set_tier_target(n, k, &c->borrow); }},
     Key{"tiers.borrow", "qos", [](const Node& n, Name k, SiteConfig* c) { return set_tier_target(n, k, &c->borrow); }},
-    Key{"frameworks", "catalogue", [](const Node& n, Name, SiteConfig* c) { return set_catalogue(n, &c->catalogue); }},
+    Key{"frameworks", "catalogue",
+        [](const Node& n, Name, SiteConfig* c) { return set_folders(n, "/etc/slurm/frameworks.d", &c->catalogue); }},
     Key{"launcher", "job_dir", [](const Node& n, Name, SiteConfig* c) { return set_job_dir(n, &c->job_dir); }},
     Key{"launcher", "grace",
         [](const Node& n, Name, SiteConfig* c) { return set_time(n, Seconds(1), kMaxGrace, &c->grace); }},
     Key{"launcher", "loop_guard",
         [](const Node& n, Name, SiteConfig* c) { return set_int(n, 1, kMaxLoopGuard, &c->loop_guard); }},
+    Key{"image", "runtime", [](const Node& n, Name, SiteConfig* c) { return set_image_runtime(n, &c->image_runtime); }},
+    Key{"image", "bind",
+        [](const Node& n, Name, SiteConfig* c) { return set_folders(n, "/scratch", &c->image_binds); }},
     Key{"", "failure", nullptr},
 };
 

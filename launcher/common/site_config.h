@@ -45,6 +45,9 @@ struct SiteConfig {
   std::string job_dir = "dl-%j";   // relative to the submit directory; %j = job id
   std::chrono::seconds grace{30};  // SIGTERM -> SIGKILL for learners
   int loop_guard = 2;              // attempts in a row without progress before the job is held
+  // [image]
+  std::string image_runtime = "auto";    // a name of launcher/image, or "auto": the first that takes the image
+  std::vector<std::string> image_binds;  // folders of the nodes that every container shows
   // [[failure]], in the file's order; tried before the built-in classes
   std::vector<FailureRow> failures;
 };

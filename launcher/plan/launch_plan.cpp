@@ -175,6 +175,10 @@ Status check_input(const PlanInput& input) {
   return {};
 }
 
+void add_bind(const std::string& path, LaunchPlan* plan) {
+  if (!path.empty()) plan->container.binds.push_back(path);
+}
+
 void copy_request(const PlanInput& input, const Catalogue::Choice& choice, LaunchPlan* plan) {
   const Allocation& allocation = input.allocation;
   plan->job_id = allocation.job_id;
@@ -199,6 +203,17 @@ void copy_request(const PlanInput& input, const Catalogue::Choice& choice, Launc
                            replace_all(input.site.job_dir, "%j", allocation.job_id));
   plan->checkpoint = input.request.checkpoint;
   if (plan->checkpoint) plan->checkpoint->path = absolute(plan->work_dir, plan->checkpoint->path);
+  plan->container = input.container;
+  if (!plan->container.image.empty()) {
+    for (const std::string& path : {plan->work_dir, plan->job_dir, allocation.submit_dir}) add_bind(path, plan);
+    if (plan->checkpoint)
+      for (const std::string& path : {plan->checkpoint->path, plan->checkpoint->local}) add_bind(path, plan);
+    if (!plan->activate.empty()) {
+      plan->warnings.push_back("the image brings its own " + plan->framework + ": '" + printable(plan->activate) +
+                               "' is left out");
+      plan->activate.clear();
+    }
+  }
   plan->restarts = input.request.restarts;
   plan->tier = input.request.tier;
   plan->grace = input.site.grace;

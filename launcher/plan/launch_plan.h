@@ -13,6 +13,7 @@
 #include "frameworks/families.h"
 #include "launcher/common/result.h"
 #include "launcher/common/site_config.h"
+#include "launcher/image/container.h"
 #include "launcher/plan/allocation/allocation.h"
 #include "launcher/plan/request.h"
 
@@ -65,6 +66,7 @@ struct LaunchPlan {
   bool peers = false;          // each learner is told where the first of them is for all (FamilyNeeds)
   // What
   std::vector<std::string> command;          // argument vector of a learner
+  image::Container container;                // the learners run in it, if it names an image
   std::string work_dir;                      // absolute
   std::string job_dir;                       // absolute
   std::optional<CheckpointSpec> checkpoint;  // its path made absolute
@@ -93,6 +95,7 @@ struct PlanInput {
   Environment environment;           // the user's, for warnings about what stays
   std::vector<std::string> command;  // not empty
   std::string work_dir;              // absolute: where dlrun was called
+  image::Container container;        // of the request's image, with what the site shows in it
   std::string agent_path = "dl-agent";
   std::string mpi_plugin = "pmix";  // srun --mpi=
   bool as_root = false;             // mpirun must be told that this is meant

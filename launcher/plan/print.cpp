@@ -173,6 +173,8 @@ std::string plan_text(const LaunchPlan& plan, const RunFacts& facts, const Envir
   if (plan.cpus_per_learner > 0) row(&out, "CPUs", plural(plan.cpus_per_learner, "CPU") + " per learner");
   row(&out, "command", quote_command(plan.command));
   row(&out, "directory", plan.work_dir);
+  if (!plan.container.image.empty())
+    row(&out, "image", printable(plan.container.image, 400) + " (" + plan.container.runtime + ")");
   if (!plan.activate.empty()) row(&out, "activation", printable(plan.activate, 400));
   row(&out, "checkpoint", plan.checkpoint ? format_checkpoint(*plan.checkpoint) : "none: a stopped job begins anew");
   row(&out, "restarts", std::to_string(plan.restarts));
@@ -206,6 +208,10 @@ std::string plan_json(const LaunchPlan& plan, const RunFacts& facts, const Envir
   json["placement"] = plan.placement;
   json["command"] = plan.command;
   if (plan.ports > 0) json["ports_per_learner"] = plan.ports;
+  if (!plan.container.image.empty()) {
+    const image::Container& container = plan.container;
+    json["image"] = {{"path", container.image}, {"runtime", container.runtime}, {"binds", container.binds}};
+  }
   json["work_dir"] = plan.work_dir;
   json["job_dir"] = plan.job_dir;
   json["log_dir"] = log_dir(plan, facts.attempt);

@@ -25,6 +25,7 @@ struct RequestOptions {
   std::optional<std::string> placement;     // --placement: rank placement, block or cyclic
   std::optional<std::string> preflight;     // --preflight
   std::optional<std::string> hang_timeout;  // --hang-timeout
+  std::optional<std::string> image;         // --image
 };
 
 struct Request {
@@ -37,6 +38,7 @@ struct Request {
   std::string placement = "block";
   PreflightMode preflight = PreflightMode::kOff;
   std::chrono::seconds hang_timeout{0};  // 0: none
+  std::optional<std::string> image;      // of a container, as typed; absent: none
 };
 
 // kInvalid "DL_LEARNERS: 'x' is ...; allowed: ..." or "--learners: 'x' is ...". An empty variable counts as not set.

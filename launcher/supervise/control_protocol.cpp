@@ -20,6 +20,13 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LearnerContext, rank, world_size
                                                 max_restarts, job_dir, log_dir, work_dir, checkpoint_dir, data_dir,
                                                 result_dir, command)
 
+NLOHMANN_JSON_SERIALIZE_ENUM(ImageForm, {{ImageForm::kDirectory, "directory"},
+                                         {ImageForm::kSquashfs, "squashfs"},
+                                         {ImageForm::kSif, "sif"}})
+namespace image {
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Container, image, form, runtime, binds)
+}
+
 namespace supervise {
 
 #define DL_MESSAGE(...) NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(__VA_ARGS__)
@@ -29,7 +36,7 @@ DL_MESSAGE(StepReport, request, attached, state, step)
 DL_MESSAGE(Progress, state, step, saved_step, save_ms, done_request, local_ms, cost_ms)
 DL_MESSAGE(Notice, signal)
 DL_MESSAGE(Exited, exit, signal, asked, error, stragglers, memory, exception, last_lines)
-DL_MESSAGE(Start, context, families, environment, forced, activate, command, log, prefix, quiet, hang_ms)
+DL_MESSAGE(Start, context, families, environment, forced, activate, command, container, log, prefix, quiet, hang_ms)
 DL_MESSAGE(Request, request, kind)
 DL_MESSAGE(Decide, request, kind, stop_step)
 DL_MESSAGE(Withdraw, request)

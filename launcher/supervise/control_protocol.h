@@ -14,6 +14,7 @@
 
 #include "frameworks/families.h"
 #include "launcher/common/result.h"
+#include "launcher/image/container.h"
 
 namespace dl::supervise {
 
@@ -88,10 +89,11 @@ struct Start {
   std::map<std::string, std::string> forced;       // set in any case
   std::string activate;                            // shell words run before the command, or empty
   std::vector<std::string> command;
-  std::string log;      // absolute path of the learner's log
-  bool prefix = false;  // "[R] " before each line on the agent's standard output
-  bool quiet = false;   // nothing on the agent's standard output, the log alone
-  int64_t hang_ms = 0;  // no progress for so long is a failure; 0: never
+  image::Container container;  // that the command runs in, if it names an image
+  std::string log;             // absolute path of the learner's log
+  bool prefix = false;         // "[R] " before each line on the agent's standard output
+  bool quiet = false;          // nothing on the agent's standard output, the log alone
+  int64_t hang_ms = 0;         // no progress for so long is a failure; 0: never
 };
 struct Request {  // puts a request on the progress page, undecided (progress_page.h)
   int64_t request = 0;

@@ -127,6 +127,7 @@ void Supervisor::start_learners() {
     start.environment = plan_.framework_environment;
     start.activate = plan_.activate;
     start.command = plan_.command;
+    start.container = plan_.container;
     start.log = dir_.learner_log(attempt_, rank);
     start.prefix = plan_.world_size() > 1;
     start.quiet = options_.quiet;

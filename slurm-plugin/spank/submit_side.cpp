@@ -10,6 +10,7 @@
 
 #include "frameworks/catalogue.h"
 #include "launcher/common/env_names.h"
+#include "launcher/common/image_file.h"
 #include "launcher/common/site_config.h"
 #include "launcher/common/unique_fd.h"
 #include "slurm-plugin/spank/step_facts.h"
@@ -93,6 +94,14 @@ Status SubmitSide::check_framework() const {
   return {};
 }
 
+// As the user who submits. What a relative path means is known for sure only in the job (--chdir).
+Status SubmitSide::check_image() const {
+  const std::string& path = *request_.image;
+  auto form = image_form(path);
+  if (form || (path.front() != '/' && form.error().code == Errc::kNotFound)) return {};
+  return std::move(form).error().with_context("--dl-image");
+}
+
 Status SubmitSide::finish(spank_t spank) {
   if (request_.empty()) return {};
   DL_TRY(check_request(request_));
@@ -105,6 +114,7 @@ Status SubmitSide::finish(spank_t spank) {
     else if (!known)
       return std::move(known).error();
   }
+  if (request_.image && ::getenv(env::kControl) == nullptr) DL_TRY(check_image());
   if (!allocator_) {
     // Not fatal: without it a forgotten --ntasks is noticed later.
     (void)spank_job_control_setenv(spank, kClientEnv, "srun", 1);

@@ -33,6 +33,7 @@ class SubmitSide {
  private:
   void adopt_task_count();
   Status check_framework() const;
+  Status check_image() const;
 
   const bool allocator_;
   const PluginArgs args_;

@@ -73,6 +73,10 @@ done <<'END'
 --dl-restarts=many|--dl-restarts: 'many' is not a number of restarts; allowed: a whole number from 0 to 1000
 --dl-hang-timeout=soon|--dl-hang-timeout: 'soon' is not a time without progress; allowed: a TIME such as 30m, at most 365 days; 0 for none
 --dl-preflight=some|--dl-preflight: 'some' is not a kind of check; allowed: off, quick, full
+--dl-image=|--dl-image: the value is empty; allowed: PATH
+--dl-image=docker://debian|--dl-image: 'docker://debian' is not the path of a container image; allowed: PATH
+--dl-image=/none.sqfs|--dl-image: '/none.sqfs': No such file or directory; allowed: a directory that holds a system
+--dl-image=/etc|--dl-image: '/etc' is a directory without usr or bin, so no image; allowed: a directory
 --dl-tier=cheap|--dl-tier: 'cheap' is not a tier; allowed: auto, guaranteed, borrow
 END
 

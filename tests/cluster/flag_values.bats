@@ -135,6 +135,8 @@ END
 --dl-restarts=many|--dl-restarts: 'many' is not a number
 --dl-hang-timeout=soon|--dl-hang-timeout: 'soon' is not a time without progress; allowed: a TIME such as 30m
 --dl-preflight=some|--dl-preflight: 'some' is not a kind of check; allowed: off, quick, full
+--dl-image=/none.sqfs|--dl-image: '/none.sqfs': No such file or directory; allowed: a directory
+--dl-image=oras://x|--dl-image: 'oras://x' is not the path of a container image; allowed: PATH
 --dl-tier=gold|--dl-tier: 'gold' is not a tier; allowed: auto, guaranteed, borrow
 --dl-tier=|--dl-tier: the value is empty
 END

@@ -194,5 +194,13 @@ TEST(Restarts, are_bounded) {
   for (const std::string& bad : kHostile) expect_refused(parse_restarts(bad), bad);
 }
 
+TEST(Image, is_a_path_and_no_address) {
+  for (const char* good : {"/images/a.sqfs", "a", "./x y.sif"}) EXPECT_EQ(*parse_image(good), good);
+  for (const char* bad : {"docker://debian", "a\nb", "a\x7f"}) expect_refused(parse_image(bad), bad);
+  expect_refused(parse_image(""), "");
+  expect_refused(parse_image(std::string(1025, 'x')), "1025 bytes");
+  expect_refused(parse_image(kHuge), "huge");
+}
+
 }  // namespace
 }  // namespace dl

@@ -38,6 +38,9 @@ TEST(SiteConfig, reads_every_key) {
     job_dir = "/scratch/dl-%j"
     grace = 45
     loop_guard = 4
+    [image]
+    runtime = "apptainer"
+    bind = ["/scratch"]
   )",
                                "dl.toml");
   ASSERT_TRUE(got) << got.error().text;
@@ -58,6 +61,8 @@ TEST(SiteConfig, reads_every_key) {
   EXPECT_EQ(got->job_dir, "/scratch/dl-%j");
   EXPECT_EQ(got->grace.count(), 45);
   EXPECT_EQ(got->loop_guard, 4);
+  EXPECT_EQ(got->image_runtime, "apptainer");
+  EXPECT_EQ(got->image_binds, (std::vector<std::string>{"/scratch"}));
 }
 
 TEST(SiteConfig, that_is_empty_gives_the_defaults_and_the_catalogue_beside_the_file) {
@@ -125,6 +130,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"[launcher]\njob_dir = \"%j%\"", "dl.toml:2: launcher.job_dir: '%j%'", "no other %"},
         BadConfig{"[launcher]\ngrace = 0", "dl.toml:2: launcher.grace: 0", "from 1s to 1h"},
         BadConfig{"[launcher]\nloop_guard = 0", "dl.toml:2: launcher.loop_guard: 0", "from 1"},
+        BadConfig{"[image]\nruntime = \"docker\"", "dl.toml:2: image.runtime: 'docker'", "\"charliecloud\""},
+        BadConfig{"[image]\nbind = [\"rel\"]", "dl.toml:2: image.bind: 'rel'", "absolute"},
         BadConfig{"failure = 1", "dl.toml:1: failure: is not accepted", "[[failure]]"},
         BadConfig{"[failure]\npattern = \"x\"", "dl.toml:1: failure: is not accepted", "[[failure]]"},
         BadConfig{"[[failure]]\nclass = \"gpu\"", "dl.toml:1: failure: needs a pattern", "a class"},

@@ -46,7 +46,8 @@ const Case kCases[] = {{"dl-framework", "pytorch:1.13", "py torch"},
                        {"dl-restarts", "3", "-3"},
                        {"dl-tier", "borrow", "cheap"},
                        {"dl-hang-timeout", "30m", "soon"},
-                       {"dl-preflight", "full", "some"}};
+                       {"dl-preflight", "full", "some"},
+                       {"dl-image", "/images/a.sqfs", "docker://debian"}};
 
 TEST(Flags, take_good_values_and_name_themselves_when_they_refuse_one) {
   ASSERT_EQ(std::size(kCases), kOptionCount) << "a flag without cases";

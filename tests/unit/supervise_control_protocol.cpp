@@ -18,6 +18,7 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
   start.environment = {{"A", "b=c"}};
   start.forced = {{"X", "\n\""}};
   start.command = {"python3", "train.py", "--x=ü"};
+  start.container = {"/i.sqfs", ImageForm::kSquashfs, "charliecloud", {"/a", "/b"}};
   start.log = "/a b/c";
   start.prefix = true;
   JobStatus status;

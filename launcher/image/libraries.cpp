@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cerrno>
+#include <filesystem>
+
+#include "launcher/image/container.h"
+
+namespace dl::image {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPython = "/share/slurm-dl/python";
+
+// The folders of PREFIX in which dlckpt/library.py and dllearner/library.py look.
+std::vector<fs::path> library_folders(const fs::path& prefix) {
+  std::vector<fs::path> folders = {prefix / "lib64", prefix / "lib"};
+  std::error_code failure;
+  for (const auto& entry : fs::directory_iterator(prefix / "lib", failure))
+    if (entry.path().filename().string().find("-linux-") != std::string::npos) folders.push_back(entry.path());
+  return folders;
+}
+
+}  // namespace
+
+std::string python_folder(const std::string& job_dir) {
+  return job_dir + "/image" + kPython;
+}
+
+Status copy_libraries(const std::string& job_dir) {
+  const fs::path source = DL_PKGDATADIR "/python";
+  const fs::path prefix = source.parent_path().parent_path().parent_path();
+  const fs::path target = job_dir + "/image";
+  std::error_code failure;
+  // Removed rather than overwritten: a process of an earlier start may still have the old ones mapped.
+  fs::remove_all(target, failure);
+  fs::create_directories(target / "lib", failure);
+  const fs::path python = python_folder(job_dir);
+  if (!failure) fs::create_directories(python.parent_path(), failure);
+  if (!failure) fs::copy(source, python, fs::copy_options::recursive, failure);
+  for (const char* name : {"libdlckpt.so.1", "libdllearner.so.1"})
+    for (const fs::path& folder : library_folders(prefix))
+      if (std::error_code none; !failure && !fs::exists(target / "lib" / name) && fs::exists(folder / name, none))
+        fs::copy_file(folder / name, target / "lib" / name, failure);  // a link is followed
+  if (failure) return errno_error("copy dlckpt into " + target.string(), failure.value());
+  return {};
+}
+
+}  // namespace dl::image

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// THE table of container runtimes. To add one: a function and a row in runtimes.cpp. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/image/container.h"
+
+namespace dl::image {
+
+struct Runtime {
+  const char* name;                   // in dl.toml and messages
+  std::vector<const char*> programs;  // the first that is in PATH is used
+  std::vector<ImageForm> forms;       // that it runs
+  std::vector<std::string> shared;    // folders of the node that are seen in every container
+  bool wants_mount_points;            // a bind needs a folder of its name in the image
+  const char* no_bind;                // characters that a path to bind may not hold
+  std::vector<std::string> (*wrap)(const std::string& program, const Container& container,
+                                   const LearnerCommand& command, Environment* environment);
+};
+const std::vector<Runtime>& runtimes();
+
+}  // namespace dl::image

@@ -12,6 +12,9 @@ namespace dl::ckpt {
 namespace {
 
 constexpr uint64_t kGranuleBytes = kBlockBytes;  // blocks smaller than that are read together
+// What nobody wants is read too where it is smaller than that: padding between tensors. One request to the disk costs
+// more than these bytes.
+constexpr uint64_t kGapBytes = 65536;
 
 Error conflict(const std::string& path, const std::string& what) {
   return Error{Errc::kConflict, "tensor '" + printable(path) + "': " + what};
@@ -95,7 +98,7 @@ class Planner {
     }
   }
 
-  // Blocks of which anybody wants something, joined to granules while they are small and lie together.
+  // Blocks of which anybody wants something, joined to granules while they are small and lie near one another.
   void cut_granules() {
     std::vector<std::vector<std::vector<size_t>>> regions_of(manifest_.files.size());
     for (size_t f = 0; f < regions_of.size(); ++f) regions_of[f].resize(manifest_.files[f].blocks.size());
@@ -111,19 +114,19 @@ class Planner {
         const std::vector<size_t>& regions = regions_of[f][b];
         if (regions.empty()) continue;
         Granule* last = plan_.granules.empty() ? nullptr : &plan_.granules.back();
-        if (last && last->file == f && last->end_block == b && last->at + last->bytes == blocks[b].at &&
-            last->bytes + blocks[b].length <= kGranuleBytes) {
-          last->end_block = b + 1;
-          last->bytes += blocks[b].length;
+        if (last && last->file == f && blocks[b].at - (last->at + last->bytes) <= kGapBytes &&
+            blocks[b].end() - last->at <= kGranuleBytes) {
+          last->blocks.push_back(b);
+          last->bytes = blocks[b].end() - last->at;
           for (const size_t r : regions)
             if (std::find(last->regions.rbegin(), last->regions.rend(), r) == last->regions.rend())
               last->regions.push_back(r);
         } else {
-          plan_.granules.push_back(Granule{f, b, b + 1, regions, 0, {}, blocks[b].at, blocks[b].length});
+          plan_.granules.push_back(Granule{f, {b}, regions, 0, {}, blocks[b].at, blocks[b].length});
         }
-        plan_.bytes += blocks[b].length;
       }
     }
+    for (const Granule& granule : plan_.granules) plan_.bytes += granule.bytes;
   }
 
   static bool wanted(const Region& region, const Block& block) {

@@ -45,11 +45,11 @@ struct Region {
   uint64_t end() const { return at + bytes; }
 };
 
-// Blocks that lie together in a file, read at once by one rank and handed on as one message to each other that takes
-// part of them.
+// Blocks that lie near one another in a file, read at once by one rank, with what lies between them, and handed on as
+// one message to each other that takes part of them.
 struct Granule {
   size_t file;
-  size_t first_block, end_block;
+  std::vector<size_t> blocks;   // of which something is wanted, rising
   std::vector<size_t> regions;  // that lie in it, rising
   int reader = 0;
   std::vector<int> ranks;  // that take something, rising

@@ -160,7 +160,7 @@ class Loader {
     DL_TRY_ASSIGN(DirectFile* const from, file(granule.file));
     DL_TRY_ASSIGN(const unsigned char* const bytes, from->read(granule.at, granule.bytes, buffer));
     const std::vector<Block>& blocks = job_.manifest->files[granule.file].blocks;
-    for (size_t b = granule.first_block; b < granule.end_block; ++b)
+    for (const size_t b : granule.blocks)
       if (hash_bytes(bytes + (blocks[b].at - granule.at), blocks[b].length) != blocks[b].hash)
         return Error{Errc::kCorrupt, from->path() + ": the checksum of the block at byte " +
                                          std::to_string(blocks[b].at) + " is wrong"};

@@ -27,6 +27,25 @@ std::string num(int value) {
   return std::to_string(value);
 }
 
+// ---- roles: learners come first, then the servers.
+bool is_server(const LearnerContext& c) {
+  return c.rank >= c.world_size - c.servers;
+}
+int learners_of(const LearnerContext& c) {
+  return c.world_size - c.servers;
+}
+int role_rank(const LearnerContext& c) {
+  return is_server(c) ? c.rank - learners_of(c) : c.rank;
+}
+int role_size(const LearnerContext& c) {
+  return is_server(c) ? c.servers : learners_of(c);
+}
+// Empty in a job without servers.
+std::string role(const LearnerContext& c) {
+  if (c.servers == 0) return "";
+  return is_server(c) ? "server" : "learner";
+}
+
 std::string gpu_list(const LearnerContext& c) {
   std::string text;
   for (int i = 0; i < c.gpus_per_learner; ++i) {
@@ -66,6 +85,16 @@ const Variable kDl[] = {
     {env::kLocalWorldSize, Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_world_size); }},
     {env::kNodeRank, Kind::kIdentity, [](const LearnerContext& c) { return num(c.node_rank); }},
     {env::kNumNodes, Kind::kIdentity, [](const LearnerContext& c) { return num(c.num_nodes); }},
+    {env::kRole, Kind::kIdentity, role},
+    {env::kRoleRank, Kind::kIdentity,
+     [](const LearnerContext& c) { return c.servers > 0 ? num(role_rank(c)) : std::string(); }},
+    {env::kRoleSize, Kind::kIdentity,
+     [](const LearnerContext& c) { return c.servers > 0 ? num(role_size(c)) : std::string(); }},
+    {env::kServers, Kind::kKnown,
+     [](const LearnerContext& c) { return c.servers > 0 ? num(c.servers) : std::string(); }},
+    // A server sees no GPU: a framework would take memory on all that it sees.
+    {"CUDA_VISIBLE_DEVICES", Kind::kKnown,
+     [](const LearnerContext& c) { return std::string(is_server(c) ? "-1" : ""); }},
     {env::kLocalGpus, Kind::kIdentity, gpu_list},
     {env::kPorts, Kind::kIdentity,
      [](const LearnerContext& c) {
@@ -96,9 +125,10 @@ const Variable kTorch[] = {
     {"LOCAL_WORLD_SIZE", Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_world_size); }},
     {"GROUP_RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(c.node_rank); }},
     {"GROUP_WORLD_SIZE", Kind::kIdentity, [](const LearnerContext& c) { return num(c.num_nodes); }},
-    {"ROLE_RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(c.rank); }},
-    {"ROLE_WORLD_SIZE", Kind::kIdentity, [](const LearnerContext& c) { return num(c.world_size); }},
-    {"ROLE_NAME", Kind::kIdentity, [](const LearnerContext&) { return std::string("default"); }},
+    {"ROLE_RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(role_rank(c)); }},
+    {"ROLE_WORLD_SIZE", Kind::kIdentity, [](const LearnerContext& c) { return num(role_size(c)); }},
+    {"ROLE_NAME", Kind::kIdentity,
+     [](const LearnerContext& c) { return c.servers > 0 ? role(c) : std::string("default"); }},
     {"TORCHELASTIC_RESTART_COUNT", Kind::kIdentity, [](const LearnerContext& c) { return num(c.restarts); }},
     {"TORCHELASTIC_MAX_RESTARTS", Kind::kIdentity, [](const LearnerContext& c) { return num(c.max_restarts); }},
     // Its presence makes Lightning take the torch variables instead of guessing from SLURM_*.
@@ -188,16 +218,29 @@ const Variable kJaxIds[] = {
     {"OMPI_COMM_WORLD_LOCAL_RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_rank); }},
 };
 
-// ---- tensorflow: TF_CONFIG, one worker for each learner; worker 0 is the chief.
+// ---- tensorflow: TF_CONFIG. Without servers, one worker for each learner, worker 0 the chief of a
+// MultiWorkerMirroredStrategy. With servers, learner 0 is the chief, which coordinates a ParameterServerStrategy, the
+// other learners are its workers, the servers its parameter servers ("ps").
+std::string task_list(const LearnerContext& c, int begin, int end) {
+  std::string text;
+  for (int i = begin; i < end && i < static_cast<int>(c.peers.size()); ++i)
+    text.append(text.empty() ? "\"" : ", \"").append(c.peers[static_cast<size_t>(i)]).append("\"");
+  return "[" + text + "]";
+}
 const Variable kTensorflow[] = {
     {"TF_CONFIG", Kind::kIdentity,
      [](const LearnerContext& c) {
-       std::string workers;
-       for (const std::string& peer : c.peers) {
-         workers.append(workers.empty() ? "\"" : ", \"").append(peer).append("\"");
+       std::string cluster, type = "worker";
+       int index = c.rank;
+       if (c.servers == 0) {
+         cluster = R"("worker": )" + task_list(c, 0, c.world_size);
+       } else {
+         cluster = R"("chief": )" + task_list(c, 0, 1) + R"(, "worker": )" + task_list(c, 1, learners_of(c)) +
+                   R"(, "ps": )" + task_list(c, learners_of(c), c.world_size);
+         type = is_server(c) ? "ps" : c.rank == 0 ? "chief" : "worker";
+         index = is_server(c) ? role_rank(c) : std::max(0, c.rank - 1);
        }
-       return R"({"cluster": {"worker": [)" + workers + R"(]}, "task": {"type": "worker", "index": )" + num(c.rank) +
-              "}}";
+       return R"({"cluster": {)" + cluster + R"(}, "task": {"type": ")" + type + R"(", "index": )" + num(index) + "}}";
      }},
 };
 
@@ -231,8 +274,9 @@ const Variable kNetwork[] = {
 // ---- ffdl: the names FfDL gave its learners, so that its examples run unchanged (reference: FfDL's
 // learner/envvars.go).
 const Variable kFfdl[] = {
-    {"LEARNER_ID", Kind::kIdentity, [](const LearnerContext& c) { return num(c.rank + 1); }},  // FfDL counts from 1
-    {"NUM_LEARNERS", Kind::kIdentity, [](const LearnerContext& c) { return num(c.world_size); }},
+    {"LEARNER_ID", Kind::kIdentity,  // FfDL counts from 1
+     [](const LearnerContext& c) { return is_server(c) ? std::string() : num(c.rank + 1); }},
+    {"NUM_LEARNERS", Kind::kIdentity, [](const LearnerContext& c) { return num(learners_of(c)); }},
     {"LEARNER_NAME_PREFIX", Kind::kDefault, [](const LearnerContext&) { return std::string("learner"); }},
     // A float in text, as FfDL writes it.
     {"GPU_COUNT", Kind::kIdentity, [](const LearnerContext& c) { return num(c.gpus_per_learner) + ".000000"; }},
@@ -289,7 +333,7 @@ const Family kFamilies[] = {
     family("network", kNetwork),
     family("peers", kPeers, peers_known, {1, true}),
     family("slurm", kSlurm, under_slurm),
-    family("tensorflow", kTensorflow, peers_known, {1, true}),
+    family("tensorflow", kTensorflow, peers_known, {1, true, true}),
     family("threads", kThreads),
     family("torch", kTorch),
 };
@@ -347,6 +391,7 @@ FamilyNeeds family_needs(const std::vector<std::string>& families) {
     if (family == nullptr) continue;
     needs.ports = std::max(needs.ports, family->needs.ports);
     needs.peers = needs.peers || family->needs.peers;
+    needs.first_decides = needs.first_decides || family->needs.first_decides;
   }
   return needs;
 }

@@ -14,6 +14,7 @@ namespace dl {
 // Where one learner stands. All indices are 0-based.
 struct LearnerContext {
   int rank = 0, world_size = 1;
+  int servers = 0;  // the last so many of the world_size ranks are parameter servers
   int local_rank = 0, local_world_size = 1;
   int node_rank = 0, num_nodes = 1;
   std::string master_addr = "127.0.0.1";  // numeric address of the host of rank 0
@@ -64,6 +65,8 @@ std::vector<std::string> family_names();
 struct FamilyNeeds {
   int ports = 0;       // held for each learner
   bool peers = false;  // LearnerContext::peers
+  // In a job with servers, learner 0 alone decides when it is over: the other learners serve it, and wait for ever.
+  bool first_decides = false;
 };
 FamilyNeeds family_needs(const std::vector<std::string>& families);
 

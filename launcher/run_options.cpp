@@ -27,6 +27,8 @@ ParsedArguments parse_arguments(int argc, char** argv) {
   app.add_option("-n,--learners", run.request.learners, "How many learners: N, or MIN:MAX")->type_name("N");
   app.add_option("-f,--framework", run.request.framework, "Framework of the catalogue (dlctl frameworks)")
       ->type_name("NAME[:VERSION]");
+  app.add_option("--servers", run.request.servers, "Parameter servers beside the learners, without GPUs")
+      ->type_name("N");
   app.add_option("-g,--gpus", run.request.gpus, "GPUs for each learner")->type_name("[TYPE:]N");
   app.add_option("-c,--checkpoint", run.request.checkpoint,
                  "Checkpoint directory: PATH[,every=10m|50steps|auto][,keep=3]...")

@@ -16,6 +16,10 @@ Status check_request(const JobRequest& request) {
     return Error{Errc::kConflict, fmt::format("--dl-gpus: a CPU job has no GPUs of type '{}'; allowed: --dl-gpus=0, or "
                                               "a number from 1 on after the type",
                                               request.gpus->type)};
+  if (request.servers.value_or(0) > 0 && !request.learners)
+    return Error{Errc::kConflict, fmt::format("--dl-servers={} says nothing of the learners that use them; allowed: "
+                                              "--dl-servers together with --dl-learners",
+                                              *request.servers)};
   if (request.gpus && request.learners) {
     const int64_t total = static_cast<int64_t>(request.gpus->count) * request.learners->max;
     if (total > kMaxGpusOfJob)

@@ -16,6 +16,7 @@ namespace dl {
 struct JobRequest {
   std::optional<FrameworkRef> framework;
   std::optional<LearnerRange> learners;
+  std::optional<int> servers;
   std::optional<GpuRequest> gpus;
   std::optional<CheckpointSpec> checkpoint;
   std::optional<int> restarts;

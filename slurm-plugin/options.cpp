@@ -23,6 +23,8 @@ const std::array<Option, kOptionCount> kOptions{{
      store<parse_framework_ref, &JobRequest::framework>},
     {"dl-learners", "N|MIN:MAX", "[dl] number of learners; a range makes the job elastic", env::kLearners,
      store<parse_learners, &JobRequest::learners>},
+    {"dl-servers", "N", "[dl] number of parameter servers beside the learners, without GPUs", env::kServers,
+     store<parse_servers, &JobRequest::servers>},
     {"dl-gpus", "[TYPE:]N", "[dl] GPUs for each learner; 0 for a CPU job", env::kGpus,
      store<parse_gpus, &JobRequest::gpus>},
     {"dl-checkpoint", "PATH[,every=TIME|Nsteps|auto][,keep=N][,...]",

@@ -40,7 +40,8 @@ Status resolve_rank(Settings* settings) {
     const char* rank;
     const char* size;
   };
-  static constexpr Pair kPairs[] = {{env::kRank, env::kWorldSize},
+  static constexpr Pair kPairs[] = {{env::kRoleRank, env::kRoleSize},  // beside parameter servers
+                                    {env::kRank, env::kWorldSize},
                                     {"RANK", "WORLD_SIZE"},
                                     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
                                     {"PMIX_RANK", "SLURM_NTASKS"},

@@ -10,7 +10,6 @@ namespace dl::learner {
 namespace {
 
 constexpr int kMaxRanks = 1 << 20;
-constexpr const char* kServers = "DL_SERVERS";  // the library's own: dlrun knows no roles
 constexpr const char* kHow =
     "start it as dlrun --framework dllearner, by srun --mpi=pmix, or by mpirun of the MPI that libdllearner was built "
     "with";
@@ -32,8 +31,8 @@ Result<double> timeout_of(const dllearner_options* options) {
 
 Result<int> servers_of(const dllearner_options* options, const Environment& environment, int size) {
   int servers = options != nullptr ? options->servers : 0;
-  if (servers == 0 && environment(kServers) != nullptr) {
-    DL_TRY_ASSIGN(servers, whole(environment, kServers, 0, kMaxRanks));
+  if (servers == 0 && environment(env::kServers) != nullptr) {
+    DL_TRY_ASSIGN(servers, whole(environment, env::kServers, 0, kMaxRanks));
   }
   if (servers == -1) servers = 0;
   if (servers < 0 || servers >= size)

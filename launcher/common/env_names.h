@@ -8,6 +8,7 @@ namespace dl::env {
 // The request: set by spank_dl.so in the batch step, in salloc's shell and in srun tasks; read by dlrun.
 constexpr const char* kFramework = "DL_FRAMEWORK";       // NAME[:VERSION]
 constexpr const char* kLearners = "DL_LEARNERS";         // N or MIN:MAX
+constexpr const char* kServers = "DL_SERVERS";           // N parameter servers; learners and servers find it too
 constexpr const char* kGpus = "DL_GPUS";                 // [TYPE:]N per learner
 constexpr const char* kCheckpoint = "DL_CHECKPOINT";     // PATH[,every=..][,keep=..]... (request_values.h)
 constexpr const char* kRestarts = "DL_RESTARTS";         // N
@@ -23,6 +24,9 @@ constexpr const char* kLocalRank = "DL_LOCAL_RANK";             // 0-based on it
 constexpr const char* kLocalWorldSize = "DL_LOCAL_WORLD_SIZE";  // learners on its node
 constexpr const char* kNodeRank = "DL_NODE_RANK";               // 0-based index of its node
 constexpr const char* kNumNodes = "DL_NUM_NODES";
+constexpr const char* kRole = "DL_ROLE";           // "learner" or "server"; this and the next two in a job with servers
+constexpr const char* kRoleRank = "DL_ROLE_RANK";  // 0-based among those of its role
+constexpr const char* kRoleSize = "DL_ROLE_SIZE";  // how many these are
 constexpr const char* kLocalGpus = "DL_LOCAL_GPUS";  // "2,3": its GPUs, counted within those visible on its node
 constexpr const char* kPorts = "DL_PORTS";           // "40001,40002": TCP ports held for it on its node
 constexpr const char* kPeers = "DL_PEERS";           // "10.0.0.1:40001,...": first held port of each learner, by rank

@@ -147,6 +147,14 @@ Result<LearnerRange> parse_learners(std::string_view text) {
   return range;
 }
 
+Result<int> parse_servers(std::string_view text) {
+  const std::string allowed = fmt::format("a whole number from 0 to {}", kMaxLearners);
+  DL_TRY(check_length(text, allowed));
+  auto servers = parse_int(text, 0, kMaxLearners);
+  if (!servers) return refuse(text, "is not a number of parameter servers", allowed);
+  return static_cast<int>(*servers);
+}
+
 Result<GpuRequest> parse_gpus(std::string_view text) {
   const std::string allowed = fmt::format("[TYPE:]N GPUs for each learner, N from 0 to {}", kMaxGpusPerLearner);
   DL_TRY(check_length(text, allowed));

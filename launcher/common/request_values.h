@@ -35,6 +35,9 @@ struct LearnerRange {
 };
 Result<LearnerRange> parse_learners(std::string_view text);
 
+// --dl-servers=N, 0..kMaxLearners.
+Result<int> parse_servers(std::string_view text);
+
 // --dl-gpus=[TYPE:]N, GPUs per learner; 0 = CPU job.
 struct GpuRequest {
   std::string type;  // empty: any

@@ -43,7 +43,8 @@ Error too_few_gpus(const Allocation& allocation, const LearnerRange& range, int 
 
 }  // namespace
 
-Result<Capacity> find_capacity(const Allocation& allocation, const LearnerRange& range, int gpus_per_learner) {
+Result<Capacity> find_capacity(const Allocation& allocation, const LearnerRange& range, int gpus_per_learner,
+                               int servers) {
   std::vector<int> hard;    // by GPUs
   std::vector<int> wanted;  // by GPUs and tasks
   for (const Node& node : allocation.nodes) {
@@ -53,8 +54,9 @@ Result<Capacity> find_capacity(const Allocation& allocation, const LearnerRange&
   if (sum(hard) < range.min) return too_few_gpus(allocation, range, gpus_per_learner, sum(hard));
 
   Capacity capacity;
-  if (sum(wanted) >= range.min) {
-    capacity.learners = static_cast<int>(std::min<int64_t>(range.max, sum(wanted)));
+  const int64_t for_learners = sum(wanted) - (gpus_per_learner == 0 ? servers : 0);
+  if (for_learners >= range.min) {
+    capacity.learners = static_cast<int>(std::min<int64_t>(range.max, for_learners));
     capacity.per_node = std::move(wanted);
     return capacity;
   }
@@ -68,6 +70,32 @@ Result<Capacity> find_capacity(const Allocation& allocation, const LearnerRange&
     for (const int slots : hard) capacity.per_node.push_back(std::min(slots, level));
     if (sum(capacity.per_node) >= range.min) return capacity;
   }
+}
+
+std::vector<int> place_servers(const Capacity& capacity, int servers, std::vector<int>* on_node) {
+  std::vector<int> nodes, here(on_node->size(), 0);
+  for (int server = 0; server < servers; ++server) {
+    const auto has_place = [&](size_t n) { return (*on_node)[n] < capacity.per_node[n]; };
+    int best = -1;
+    for (size_t n = 0; n < on_node->size(); ++n) {
+      if ((*on_node)[n] == 0 && !has_place(n)) continue;
+      const auto b = static_cast<size_t>(best);
+      const bool better = best < 0 || (has_place(n) != has_place(b) ? has_place(n)
+                                       : has_place(n)               ? (*on_node)[n] < (*on_node)[b]
+                                                                    : here[n] < here[b]);
+      if (better) best = static_cast<int>(n);
+    }
+    nodes.push_back(best);
+    ++(*on_node)[static_cast<size_t>(best)];
+    ++here[static_cast<size_t>(best)];
+  }
+  return nodes;
+}
+
+bool is_overcommitted(const Allocation& allocation, const std::vector<int>& on_node) {
+  for (size_t n = 0; n < on_node.size(); ++n)
+    if (on_node[n] > task_slots(allocation, allocation.nodes[n])) return true;
+  return false;
 }
 
 }  // namespace dl::plan

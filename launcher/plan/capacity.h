@@ -18,6 +18,16 @@ struct Capacity {
 
 // GPUs are a hard limit, where their number is known: kConflict if fewer than range.min learners fit. The tasks that
 // Slurm counted are a soft one: a job of too few tasks or CPUs runs all the same, with overcommit set.
-Result<Capacity> find_capacity(const Allocation& allocation, const LearnerRange& range, int gpus_per_learner);
+// Tasks are left for `servers` parameter servers where learners have no GPUs (with GPUs, Slurm counts learners alone).
+Result<Capacity> find_capacity(const Allocation& allocation, const LearnerRange& range, int gpus_per_learner,
+                               int servers = 0);
+
+// Where the servers stand: on_node[n] learners are on node n already, and servers are added there. Each goes to the
+// node of the fewest processes that has a place left (Capacity::per_node), else beside learners, in turn. Returns a
+// node for each server. Pure.
+std::vector<int> place_servers(const Capacity& capacity, int servers, std::vector<int>* on_node);
+
+// More processes on a node than Slurm counted tasks for.
+bool is_overcommitted(const Allocation& allocation, const std::vector<int>& on_node);
 
 }  // namespace dl::plan

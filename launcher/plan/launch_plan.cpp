@@ -55,13 +55,20 @@ int even_share(const Allocation& allocation, const std::vector<int>& learners_on
 std::vector<int> place(const PlanInput& input, const Capacity& capacity, const PlacementPolicy& policy,
                        LaunchPlan* plan) {
   const std::vector<Node>& nodes = input.allocation.nodes;
-  const std::vector<int> node_of_rank = policy.place(capacity.per_node, capacity.learners);
+  std::vector<int> node_of_rank = policy.place(capacity.per_node, capacity.learners);
   std::vector<int> count(nodes.size(), 0);
-  std::vector<int> local_rank(node_of_rank.size());
+  const size_t learners = node_of_rank.size();
+  std::vector<int> local_rank(learners);
   for (size_t rank = 0; rank < node_of_rank.size(); ++rank) {
     local_rank[rank] = count[static_cast<size_t>(node_of_rank[rank])]++;
   }
   if (!input.request.gpus) plan->gpus_per_learner = even_share(input.allocation, count);
+  // Behind all learners, whose local ranks are the numbers of their GPUs.
+  std::vector<int> next = count;
+  for (const int node : place_servers(capacity, plan->servers, &count)) {
+    node_of_rank.push_back(node);
+    local_rank.push_back(next[static_cast<size_t>(node)]++);
+  }
 
   std::vector<int> planned_index(nodes.size(), -1);
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -75,7 +82,7 @@ std::vector<int> place(const PlanInput& input, const Capacity& capacity, const P
     learner.rank = static_cast<int>(rank);
     learner.node = planned_index[static_cast<size_t>(node_of_rank[rank])];
     learner.local_rank = local_rank[rank];
-    for (int i = 0; i < plan->gpus_per_learner; ++i) {
+    for (int i = 0; i < plan->gpus_per_learner && rank < learners; ++i) {
       learner.gpus.push_back(learner.local_rank * plan->gpus_per_learner + i);
     }
     plan->learners.push_back(std::move(learner));
@@ -134,7 +141,7 @@ void warn_about_use(const PlanInput& input, const std::vector<int>& count, bool 
     plan->warnings.push_back(std::to_string(idle) + " of " + std::to_string(nodes.size()) +
                              " nodes get no learner: " + idle_nodes + (idle > 5 ? ", ..." : ""));
   }
-  const int64_t used = static_cast<int64_t>(plan->world_size()) * plan->gpus_per_learner;
+  const int64_t used = static_cast<int64_t>(plan->learner_count()) * plan->gpus_per_learner;
   if (gpus_known && gpus > used) {
     plan->warnings.push_back(std::to_string(gpus - used) + " of " + std::to_string(gpus) + " GPUs stay idle");
   }
@@ -175,6 +182,18 @@ Status check_input(const PlanInput& input) {
   return {};
 }
 
+Status check_servers(const LaunchPlan& plan) {
+  if (plan.servers == 0 || plan.gpus_per_learner == 0 || !plan.under_slurm) return {};
+  // srun is then told a number of GPUs for each task, and a server is a task.
+  for (const PlannedNode& node : plan.nodes)
+    if (node.gpus != plan.nodes.front().gpus)
+      return Error{Errc::kConflict, "parameter servers need nodes that give the same number of GPUs, but " +
+                                        plan.nodes.front().name + " gives " + std::to_string(plan.nodes.front().gpus) +
+                                        " and " + node.name + " " + std::to_string(node.gpus) +
+                                        "; allowed: another number of learners, or --nodes with --ntasks-per-node"};
+  return {};
+}
+
 void add_bind(const std::string& path, LaunchPlan* plan) {
   if (!path.empty()) plan->container.binds.push_back(path);
 }
@@ -192,6 +211,8 @@ void copy_request(const PlanInput& input, const Catalogue::Choice& choice, Launc
   const FamilyNeeds needs = family_needs(plan->families);
   plan->ports = std::max(choice.entry->ports, needs.ports);
   plan->peers = needs.peers;
+  plan->servers = input.request.servers;
+  plan->first_decides = needs.first_decides;
   plan->launcher_store = choice.entry->store == "launcher" && has_torch(*plan);
   if (choice.version != nullptr) {
     plan->activate = choice.version->activate;
@@ -249,8 +270,11 @@ Result<LaunchPlan> make_plan(const PlanInput& input) {
     plan.gpus_per_learner = input.request.gpus->count;
     plan.gpu_type = input.request.gpus->type;
   }
-  DL_TRY_ASSIGN(const Capacity capacity, find_capacity(input.allocation, plan.asked, plan.gpus_per_learner));
+  DL_TRY_ASSIGN(const Capacity capacity,
+                find_capacity(input.allocation, plan.asked, plan.gpus_per_learner, plan.servers));
   const std::vector<int> count = place(input, capacity, *policy, &plan);
+  const bool overcommit = capacity.overcommit || (plan.servers > 0 && is_overcommitted(input.allocation, count));
+  DL_TRY(check_servers(plan));
   if (plan.under_slurm) describe_step(&plan);
   plan.cpus_per_learner = find_cpus_per_learner(input.allocation, count);
 
@@ -258,9 +282,9 @@ Result<LaunchPlan> make_plan(const PlanInput& input) {
   Environment probe;
   DL_TRY(add_learner_environment(plan, 0, RunFacts{}, &probe));
 
-  warn_about_use(input, count, capacity.overcommit, &plan);
+  warn_about_use(input, count, overcommit, &plan);
   warn_about_request(input, &plan);
-  fill_start_command(input, *choice.entry, input.allocation, capacity.overcommit, &plan);
+  fill_start_command(input, *choice.entry, input.allocation, overcommit, &plan);
   return plan;
 }
 
@@ -277,6 +301,7 @@ LearnerContext learner_context(const LaunchPlan& plan, int rank, const RunFacts&
   LearnerContext context;
   context.rank = rank;
   context.world_size = plan.world_size();
+  context.servers = plan.servers;
   context.local_rank = learner.local_rank;
   context.local_world_size = plan.nodes[static_cast<size_t>(learner.node)].learners;
   context.node_rank = learner.node;
@@ -292,7 +317,7 @@ LearnerContext learner_context(const LaunchPlan& plan, int rank, const RunFacts&
   context.launcher_store = plan.launcher_store;
   context.store_addr = facts.store_addr;
   context.store_port = facts.store_port;
-  context.gpus_per_learner = plan.gpus_per_learner;
+  context.gpus_per_learner = rank < plan.learner_count() ? plan.gpus_per_learner : 0;
   context.cpus_per_learner = plan.cpus_per_learner;
   context.job_id = plan.job_id;
   context.job_name = plan.job_name;

@@ -29,7 +29,7 @@ const char* launch_method_name(LaunchMethod method);  // "srun", "mpirun", "dire
 
 struct PlannedNode {
   std::string name;
-  int learners = 0;   // on this node, at least 1
+  int learners = 0;   // on this node, at least 1; with the servers there
   int gpus = -1;      // -1 = unknown
   std::string ranks;  // "0,1"; kept for Slurm jobs alone
 };
@@ -54,7 +54,9 @@ struct LaunchPlan {
   bool launcher_store = false;        // dlrun hosts the store of torch.distributed (catalogue.h)
   // Where
   std::vector<PlannedNode> nodes;        // those that hold learners, in Slurm's order
-  std::vector<PlannedLearner> learners;  // index = rank
+  std::vector<PlannedLearner> learners;  // index = rank; learners first, then parameter servers
+  int servers = 0;                       // the last so many of them
+  bool first_decides = false;            // FamilyNeeds
   LearnerRange asked;                    // as requested; min == max unless elastic
   int gpus_per_learner = 0;
   std::string gpu_type;      // may be empty
@@ -84,7 +86,12 @@ struct LaunchPlan {
   std::string hostfile_text;
   std::vector<std::string> warnings;  // one sentence each, for the user
 
-  int world_size() const { return static_cast<int>(learners.size()); }
+  int world_size() const { return static_cast<int>(learners.size()); }  // with the servers
+  int learner_count() const { return world_size() - servers; }
+  // So many, from rank 0 on, decide by their end when the job is over. The others serve them: they wait for ever, and
+  // dlrun ends them.
+  int deciding() const { return servers > 0 && first_decides ? 1 : learner_count(); }
+  bool serves(int rank) const { return rank >= deciding(); }
 };
 
 struct PlanInput {

@@ -99,12 +99,13 @@ std::string gpu_text(const PlannedLearner& learner) {
 }
 
 std::string learners_text(const LaunchPlan& plan) {
-  std::string text = std::to_string(plan.world_size());
+  std::string text = std::to_string(plan.learner_count());
   if (plan.asked.elastic()) text += fmt::format(" (of {}:{})", plan.asked.min, plan.asked.max);
   if (plan.gpus_per_learner > 0) {
     text += fmt::format(" x {}{} GPU{}", plan.gpu_type.empty() ? "" : plan.gpu_type + ":", plan.gpus_per_learner,
                         plan.gpus_per_learner == 1 ? "" : "s");
   }
+  if (plan.servers > 0) text += " and " + plural(plan.servers, "parameter server");
   return text + " on " + plural(static_cast<int64_t>(plan.nodes.size()), "node");
 }
 
@@ -125,7 +126,7 @@ void print_learners(const LaunchPlan& plan, std::string* out) {
   for (const PlannedLearner& learner : plan.learners) {
     *out += fmt::format("{:>6}  {:<{}}  {:>9}  {:>10}  {}\n", learner.rank,
                         plan.nodes[static_cast<size_t>(learner.node)].name, width, learner.node, learner.local_rank,
-                        gpu_text(learner));
+                        learner.rank < plan.learner_count() ? gpu_text(learner) : "- (server)");
   }
 }
 
@@ -201,6 +202,7 @@ std::string plan_json(const LaunchPlan& plan, const RunFacts& facts, const Envir
   json["families"] = plan.families;
   json["activate"] = plan.activate;
   json["world_size"] = plan.world_size();
+  if (plan.servers > 0) json["servers"] = plan.servers;
   json["asked"] = {{"min", plan.asked.min}, {"max", plan.asked.max}};
   json["gpus_per_learner"] = plan.gpus_per_learner;
   json["gpu_type"] = plan.gpu_type;

@@ -45,6 +45,8 @@ Result<Request> read_request(const Environment& environment, const RequestOption
 
   const auto learners = find_value(environment, env::kLearners, options.learners, "--learners");
   DL_TRY(read_value(learners, parse_learners, &request.learners));
+  const auto servers = find_value(environment, env::kServers, options.servers, "--servers");
+  DL_TRY(read_value(servers, parse_servers, &request.servers));
   const auto gpus = find_value(environment, env::kGpus, options.gpus, "--gpus");
   DL_TRY(read_value(gpus, parse_gpus, &request.gpus));
   const auto checkpoint = find_value(environment, env::kCheckpoint, options.checkpoint, "--checkpoint");

@@ -19,6 +19,7 @@ using Environment = std::map<std::string, std::string>;
 struct RequestOptions {
   std::optional<std::string> framework;     // --framework
   std::optional<std::string> learners;      // --learners
+  std::optional<std::string> servers;       // --servers
   std::optional<std::string> gpus;          // --gpus
   std::optional<std::string> checkpoint;    // --checkpoint
   std::optional<std::string> restarts;      // --restarts
@@ -31,6 +32,7 @@ struct RequestOptions {
 struct Request {
   FrameworkRef framework;
   std::optional<LearnerRange> learners;  // absent: as many as the allocation has tasks; 1 without Slurm
+  int servers = 0;                       // parameter servers, beside the learners
   std::optional<GpuRequest> gpus;        // absent: the node's GPUs are shared evenly, if that works out
   std::optional<CheckpointSpec> checkpoint;
   int restarts = 0;

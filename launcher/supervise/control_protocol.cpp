@@ -12,7 +12,7 @@
 
 namespace dl {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LearnerContext, rank, world_size, local_rank, local_world_size,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LearnerContext, rank, world_size, servers, local_rank, local_world_size,
                                                 node_rank, num_nodes, master_addr, master_port, launcher_store,
                                                 store_addr, store_port, coordinator_port, ras_port, ports, peers,
                                                 interface, gpus_per_learner, cpus_per_learner, job_id, job_name,

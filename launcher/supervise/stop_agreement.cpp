@@ -27,6 +27,7 @@ void StopAgreement::answer(int rank, int64_t request, const StepAnswer& answer) 
 }
 
 void StopAgreement::gone(int rank) {
+  if (rank >= world_size_) return;
   gone_[rank] = true;
   close_if_all_acted();
 }

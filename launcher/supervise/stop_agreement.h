@@ -31,7 +31,7 @@ struct StopDecision {
 
 class StopAgreement {
  public:
-  // Starts one with `world_size` answers to come. `kind` is a ProgressPage::Request.
+  // Starts one with `world_size` answers to come; ranks beyond take no part. `kind` is a ProgressPage::Request.
   void begin(int64_t request, uint32_t kind, int world_size);
   // The kind may be made stronger (save -> save and exit, exit without save) as long as it is undecided; false if not.
   bool upgrade(uint32_t kind);

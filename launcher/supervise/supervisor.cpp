@@ -214,6 +214,7 @@ void Supervisor::tick() {
     }
     if (hang_open_ && now > hang_deadline_ms_) settle_hang();
     tick_stop(unix_ms());
+    tick_serving(now);
   }
   if (now - last_second_ms_ >= 1000) {
     last_second_ms_ = now;

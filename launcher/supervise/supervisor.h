@@ -104,6 +104,7 @@ class Supervisor {
   void learner_failed(int rank, Failure failure);
   void kill_learners(int grace_ms);
   void check_attempt_over();
+  void tick_serving(int64_t now_ms);
 
   // supervisor_stop.cpp
   void on_signal(int signal);
@@ -186,6 +187,8 @@ class Supervisor {
   std::vector<Failure> failures_;
   bool node_lost_ = false, agent_lost_ = false, killing_ = false;
   int64_t attempt_started_ms_ = 0, kill_deadline_ms_ = 0, running_since_ms_ = 0, launcher_gone_ms_ = 0;
+  int64_t serving_until_ms_ = 0;  // monotonic: when those that serve are ended; 0: others still run
+  bool serving_over_ = false;
   std::optional<int> launcher_status_;
   std::optional<Stop> stop_;
   StopAgreement agreement_;

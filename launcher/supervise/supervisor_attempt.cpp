@@ -17,6 +17,7 @@ namespace {
 using record::JobState;
 
 constexpr int kFailureGraceMs = 500;     // for the others to write a last line when one has failed
+constexpr int64_t kServeOnMs = 1000;     // for those that serve to end by themselves, when nobody is left to be served
 constexpr int64_t kKillLimitMs = 10000;  // after a kill an agent that says nothing counts as lost
 
 // ::ffff:10.0.0.1 is how a dual-stack socket shows an IPv4 address.
@@ -40,7 +41,8 @@ void Supervisor::start_attempt(const std::string& why) {
   hang_open_ = false;
   stop_waits_ = node_lost_ = agent_lost_ = killing_ = false;
   launcher_status_.reset();
-  step_ms_ = 0;
+  step_ms_ = serving_until_ms_ = 0;
+  serving_over_ = false;
   attempt_started_ms_ = monotonic_ms();
   facts_ = plan::RunFacts{};
   facts_.attempt = attempt_;
@@ -131,7 +133,7 @@ void Supervisor::start_learners() {
     start.log = dir_.learner_log(attempt_, rank);
     start.prefix = plan_.world_size() > 1;
     start.quiet = options_.quiet;
-    start.hang_ms = options_.hang_ms;
+    start.hang_ms = plan_.serves(rank) ? 0 : options_.hang_ms;  // waiting is its work
     if (plan_.checkpoint) start.forced[env::kCheckpoint] = format_checkpoint(*plan_.checkpoint);
     if (std::string token = lease_.token(); !token.empty()) start.forced[env::kLease] = token;
     server_->send(learners_[static_cast<size_t>(rank)].connection, start);
@@ -216,6 +218,7 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
     return check_attempt_over();
   }
   bool stopped = stop_ && (exited.exit == kExitSaved || exited.exit == kExitNotSaved);
+  if (serving_over_ && plan_.serves(rank) && exited.asked && exited.error.empty()) learner.exit = 0;
   bool failed = !exited.error.empty() || (learner.exit != 0 && !stopped);
   if (exited.stragglers > 0 && !killing_)
     say(fmt::format("learner {} left processes behind ({}), which were killed", rank, exited.stragglers));
@@ -226,11 +229,13 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
     settle_agreement();
     int alive = 0, attached = 0;
     for (const Learner& other : learners_) {
+      if (plan_.serves(static_cast<int>(&other - learners_.data()))) continue;
       alive += other.ended ? 0 : 1;
       attached += !other.ended && other.ever_attached ? 1 : 0;
     }
     // Only such are left as cannot be asked.
     if (stop_ && !stop_->killing && !agreement_.open() && alive > 0 && attached == 0) stop_without_agreement();
+    if (alive == 0 && serving_until_ms_ == 0) serving_until_ms_ = monotonic_ms() + kServeOnMs;
   } else {
     Failure failure;
     failure.kind = !exited.error.empty() ? Failure::Kind::kNotStarted
@@ -247,6 +252,13 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
     learner_failed(rank, failure);
   }
   check_attempt_over();
+}
+
+// Nobody is left to be served: those that have not ended by themselves are ended.
+void Supervisor::tick_serving(int64_t now_ms) {
+  if (serving_until_ms_ == 0 || now_ms < serving_until_ms_ || killing_ || phase_ != Phase::kRunning) return;
+  serving_over_ = true;
+  kill_learners(kFailureGraceMs);
 }
 
 void Supervisor::learner_failed(int rank, Failure failure) {

@@ -49,6 +49,9 @@ void Supervisor::settle_hang() {
                                       [rank](const StandStill& each) { return each.rank == rank; });
     if (!answered && !learners_[i].ended) standing_still_.push_back({rank, learners_[i].step, '?', options_.hang_ms});
   }
+  standing_still_.erase(std::remove_if(standing_still_.begin(), standing_still_.end(),
+                                       [this](const StandStill& each) { return plan_.serves(each.rank); }),
+                        standing_still_.end());
   const auto behind = who_is_behind(standing_still_);
   if (!behind) return;
   learners_[static_cast<size_t>(behind->rank)].hung = true;

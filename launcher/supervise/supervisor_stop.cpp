@@ -166,8 +166,8 @@ bool Supervisor::request_stop(StopCause cause, std::optional<int64_t> deadline_m
 
 void Supervisor::begin_agreement(uint32_t kind) {
   if (phase_ != Phase::kRunning || agreement_.open() || killing_) return;
-  agreement_.begin(++next_request_, kind, plan_.world_size());
-  for (size_t i = 0; i < learners_.size(); ++i) {
+  agreement_.begin(++next_request_, kind, plan_.deciding());
+  for (size_t i = 0; i < static_cast<size_t>(plan_.deciding()); ++i) {
     if (learners_[i].ended) {
       agreement_.gone(static_cast<int>(i));
     } else {

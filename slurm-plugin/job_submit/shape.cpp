@@ -125,6 +125,9 @@ class Shaper {
     return {};
   }
 
+  // A task of a GPU job has GPUs, so servers share the CPUs of the learners there.
+  int64_t server_tasks() const { return gpus_ == 0 ? request_.servers.value_or(0) : 0; }
+
   int64_t implied_learners() const {
     if (given_.tasks) return *given_.tasks;
     if (given_.min_nodes && given_.tasks_per_node) return *given_.min_nodes * *given_.tasks_per_node;
@@ -186,7 +189,7 @@ class Shaper {
     } else if (given_.min_nodes && given_.max_nodes && *given_.min_nodes == *given_.max_nodes) {
       nodes_text_ = plural(*given_.min_nodes, "node", "nodes");
     }
-    if (!given_.tasks) shape_.tasks = static_cast<uint32_t>(learners_);
+    if (!given_.tasks) shape_.tasks = static_cast<uint32_t>(learners_ + server_tasks());
     if (gpus_ > 0) {
       shape_.gpus_per_task = gpus_;
       shape_.gpu_type = request_.gpus->type;
@@ -208,7 +211,8 @@ class Shaper {
       shape_.cpus_per_node = static_cast<uint16_t>(std::min(kMaxCpusPerTask, *shape_.tasks_per_node * for_one));
     // sbatch counted the CPUs for the number of tasks that it knew of.
     if ((elastic_ || shape_.tasks) && !given_.overcommit)
-      shape_.min_cpus = static_cast<uint32_t>(std::min<int64_t>(UINT32_MAX / 4, learners_ * for_one));
+      shape_.min_cpus =
+          static_cast<uint32_t>(std::min<int64_t>(UINT32_MAX / 4, (learners_ + server_tasks()) * for_one));
   }
 
   // A pausable job goes back into the queue and adds to its output. Interactive jobs cannot be requeued.
@@ -273,6 +277,8 @@ class Shaper {
     } else if (request_.gpus) {
       text += " on CPUs";
     }
+    if (const int servers = request_.servers.value_or(0); servers > 0)
+      text += " and " + plural(servers, "parameter server", "parameter servers");
     if (shape_.min_nodes && shape_.min_nodes != shape_.max_nodes)
       text += fmt::format(" on {} to {} nodes", *shape_.min_nodes, *shape_.max_nodes);
     else if (shape_.min_nodes)

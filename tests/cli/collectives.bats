@@ -82,7 +82,7 @@ right() { sed -nE 's/.*: ([0-9]+) of 297 test digits are right.*weights are the 
   for mode in sync async bounded; do
     export DL_SERVERS=1
     [ "$mode" = async ] || export DL_SERVERS=2
-    train $((2 + DL_SERVERS)) -- "$BATS_FILE_TMPDIR/train_digits" "$digits" 500 0 "$mode"
+    train 2 -- "$BATS_FILE_TMPDIR/train_digits" "$digits" 500 0 "$mode"
     contains "$output" "2 learners, $mode, train step 500"
     good=$(right "$output")
     # Two gradients have one sum: the same as with buckets. Late gradients find another way to weights that are as good.

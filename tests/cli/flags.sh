@@ -64,6 +64,8 @@ done <<'END'
 --dl-framework=|--dl-framework: the value is empty; allowed: NAME[:VERSION]
 --dl-learners=0|--dl-learners: '0' is not a number of learners; allowed: N or MIN:MAX
 --dl-learners=4:2|--dl-learners: '4:2' has a MIN above its MAX; allowed: N or MIN:MAX
+--dl-servers=few|--dl-servers: 'few' is not a number of parameter servers; allowed: a whole number from 0 to 100000
+--dl-servers=2|--dl-servers=2 says nothing of the learners that use them; allowed: --dl-servers together with --dl-learners
 --dl-gpus=-1|--dl-gpus: '-1' is not a number of GPUs; allowed: [TYPE:]N
 --dl-gpus=a100|--dl-gpus: 'a100' is not a number of GPUs; allowed: [TYPE:]N
 --dl-gpus=a100:0|--dl-gpus: a CPU job has no GPUs of type 'a100'

@@ -43,6 +43,21 @@ resumes() {
 
 @test "TensorFlow: two workers of MultiWorkerMirroredStrategy train, one goes on from their checkpoint" { resumes tensorflow workers; }
 
+@test "TensorFlow: ParameterServerStrategy trains with one server, and goes on from the chief's checkpoint with one worker less" {
+  needs_frameworks
+  local example=$top_srcdir/frameworks/tensorflow/example/train_digits_servers.py
+  run "$dlrun" -f tensorflow -n 3 --servers 1 -c ck -- "$python" "$example" --steps 60
+  [ "$status" -eq 0 ] || { echo "$output" >&2; return 1; }
+  contains "$output" '^\[2\] worker 1 serves'
+  contains "$output" '^\[3\] ps 0 serves'
+  contains "$output" 'held-out accuracy: .* with 2 workers'
+  run "$dlrun" -f tensorflow -n 2 --servers 2 -c ck -- "$python" "$example" --steps 150
+  [ "$status" -eq 0 ] || { echo "$output" >&2; return 1; }
+  contains "$output" 'resumed at train step 60'
+  contains "$output" 'held-out accuracy: .* with 1 workers'
+  learned "$output"
+}
+
 @test "PyTorch: FSDP, Lightning and the Trainer of Transformers run on two learners as they were written for torchrun" {
   needs_frameworks
   for kind in fsdp lightning trainer; do

@@ -118,6 +118,7 @@ END
 --dl-learners=1:2:3|--dl-learners: '1:2:3' is not a range
 --dl-learners=99999999999999999999|--dl-learners: '9+' is not a number
 --dl-learners=|--dl-learners: the value is empty
+--dl-servers=-1|--dl-servers: '-1' is not a number of parameter servers; allowed: a whole number from 0
 --dl-gpus=-1|--dl-gpus: '-1' is not a number of GPUs; allowed: \[TYPE:\]N
 --dl-gpus=toy:|--dl-gpus: 'toy:' is not a number of GPUs
 --dl-gpus=1.5|--dl-gpus: '1.5' is not a number

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # JAX and TensorFlow over two nodes of a real Slurm: their examples, what initialize() finds by itself, and that SLURM_*
 # and the network interface are right for every learner.
+# shellcheck disable=SC2016  # expanded by the shells of learners
 # shellcheck source=tests/cluster/lib.bash
 source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
 
@@ -52,6 +53,17 @@ SH
   for rank in 0 1 2; do
     assert_contains "$(cat job.out)" "^\[$rank\] interface is ([a-z][a-z0-9]+), nccl =\1, on the network of rank 0: 1$"
   done
+}
+
+@test "parameter servers are tasks of their own, and are ended when the learners have ended" {
+  printf '#!/bin/bash\nexec dlrun -- bash -c %q\n' 'echo "$DL_ROLE $DL_ROLE_RANK of $DL_ROLE_SIZE, task $SLURM_PROCID of $SLURM_NTASKS"
+    [[ $DL_ROLE == learner ]] || exec sleep 1000; sleep 0.5' >job.sh
+  job=$(submit -N2 --output=job.out --dl-framework=generic --dl-learners=3 --dl-servers=2 --dl-gpus=0 job.sh)
+  assert_contains "$(cat "$BATS_TEST_TMPDIR/submit.err")" '3 learners on CPUs and 2 parameter servers'
+  wait_state "$job" COMPLETED 40
+  assert_contains "$(cat job.out)" '^\[2\] learner 2 of 3, task 2 of 5$'
+  assert_contains "$(cat job.out)" '^\[4\] server 1 of 2, task 4 of 5$'
+  [ "$(job_field "$job" NumTasks)" = 5 ]
 }
 
 @test "dlctl frameworks --nodes: what is installed where, from a login node and in an allocation" {

@@ -168,6 +168,42 @@ TEST(Families, TensorflowListsWorkersByRankAndLeavesTheUsersAloneWhereNoneAreKno
             R"("task": {"type": "worker", "index": 2}})");
 }
 
+TEST(Families, ServersComeLastHaveNoGpuAndAreNoLearners) {
+  LearnerContext c = third_of_four();
+  c.peers = {"a:1", "b:2", "c:3", "d:4"};
+  c.servers = 1;
+  const Environment taken{{"DL_ROLE", "x"}, {"CUDA_VISIBLE_DEVICES", "0,1"}, {"DL_SERVERS", "7"}};
+  Environment env = family("dl", c, taken);
+  EXPECT_EQ(env.at("DL_ROLE") + env.at("DL_ROLE_RANK") + env.at("DL_ROLE_SIZE") + env.at("DL_SERVERS"), "learner231");
+  EXPECT_EQ(env.at("CUDA_VISIBLE_DEVICES"), "0,1") << "a learner's stay";
+  EXPECT_EQ(env.at("DL_WORLD_SIZE"), "4");
+  EXPECT_EQ(family("ffdl", c).at("NUM_LEARNERS"), "3");
+  EXPECT_EQ(family("torch", c).at("ROLE_NAME"), "learner");
+  EXPECT_EQ(family("tensorflow", c).at("TF_CONFIG"),
+            R"({"cluster": {"chief": ["a:1"], "worker": ["b:2", "c:3"], "ps": ["d:4"]}, )"
+            R"("task": {"type": "worker", "index": 1}})");
+  c.servers = 2;
+  c.gpus_per_learner = 0;
+  env = family("dl", c, taken);
+  EXPECT_EQ(env.at("DL_ROLE") + env.at("DL_ROLE_RANK") + env.at("DL_ROLE_SIZE") + env.at("DL_SERVERS"), "server022");
+  EXPECT_EQ(env.at("CUDA_VISIBLE_DEVICES"), "-1");
+  EXPECT_EQ(env.count("DL_LOCAL_GPUS"), 0U);
+  EXPECT_EQ(family("ffdl", c).count("LEARNER_ID"), 0U);
+  EXPECT_EQ(family("torch", c).at("ROLE_RANK") + family("torch", c).at("RANK"), "02");
+  EXPECT_EQ(family("tensorflow", c).at("TF_CONFIG"),
+            R"({"cluster": {"chief": ["a:1"], "worker": ["b:2"], "ps": ["c:3", "d:4"]}, )"
+            R"("task": {"type": "ps", "index": 0}})");
+  c.rank = 0;
+  EXPECT_NE(family("tensorflow", c).at("TF_CONFIG").find(R"("task": {"type": "chief", "index": 0})"),
+            std::string::npos);
+  // Without servers a nested job's learner is no server of the job around it.
+  c.servers = 0;
+  env = family("dl", c, taken);
+  EXPECT_EQ(env.count("DL_ROLE"), 0U);
+  EXPECT_TRUE(family_needs({"tensorflow", "torch"}).first_decides);
+  EXPECT_FALSE(family_needs({"peers"}).first_decides);
+}
+
 TEST(Families, PeersAndOwnPorts) {
   LearnerContext c = third_of_four();
   EXPECT_EQ(family("peers", c), Environment());

@@ -184,5 +184,51 @@ TEST(LaunchPlan, JsonOfHostileTextIsStillJson) {
   EXPECT_EQ(plan_text(*plan, RunFacts{}, {}).find('\x1b'), std::string::npos);
 }
 
+TEST(LaunchPlan, ServersStandWherePlacesAreLeftAndElseBesideLearners) {
+  // A job on CPUs: Slurm counted six tasks.
+  PlanInput in = input(4, 0, {{"n1", 4, 4, 0}, {"n2", 2, 2, 0}});
+  in.request.servers = 2;
+  auto plan = make_plan(in);
+  ASSERT_TRUE(plan) << plan.error().text;
+  EXPECT_EQ(plan->world_size(), 6);
+  EXPECT_EQ(plan->learner_count(), 4);
+  EXPECT_EQ(plan->learners[4].node, 1);
+  EXPECT_EQ(plan->learners[5].node, 1);
+  EXPECT_FALSE(has(plan->argv, "--overcommit"));
+  EXPECT_EQ(plan->hostfile_text, "n1\nn1\nn1\nn1\nn2\nn2\n");
+  EXPECT_TRUE(plan->serves(4));
+  EXPECT_FALSE(plan->serves(3));
+  // With GPUs, tasks are learners: the servers share their CPUs, and take no GPU.
+  in = input(2, 2, {{"n1", 2, 1, 2}, {"n2", 2, 1, 2}});
+  in.request.servers = 3;
+  plan = make_plan(in);
+  ASSERT_TRUE(plan) << plan.error().text;
+  EXPECT_EQ(plan->learners[2].node, 0);
+  EXPECT_EQ(plan->learners[3].node, 1);
+  EXPECT_EQ(plan->learners[4].node, 0);
+  EXPECT_EQ(plan->learners[4].local_rank, 2);
+  EXPECT_TRUE(plan->learners[4].gpus.empty());
+  EXPECT_TRUE(has(plan->argv, "--overcommit"));
+  EXPECT_EQ(learner_context(*plan, 4, RunFacts()).gpus_per_learner, 0);
+  EXPECT_EQ(learner_context(*plan, 1, RunFacts()).gpus_per_learner, 2);
+  EXPECT_NE(plan_text(*plan, RunFacts(), {}).find("2 x 2 GPUs and 3 parameter servers on 2 nodes"), std::string::npos);
+  // An elastic job on CPUs leaves them their tasks.
+  in = input(1, 0, {{"n1", 4, 4, 0}});
+  in.request.learners = LearnerRange{1, 8};
+  in.request.servers = 1;
+  plan = make_plan(in);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->learner_count(), 3);
+  EXPECT_EQ(plan->world_size(), 4);
+}
+
+TEST(LaunchPlan, ServersBesideDifferentNumbersOfGpusAreRefused) {
+  PlanInput in = input(3, 1, {{"n1", 2, 2, 2}, {"n2", 2, 1, 1}});
+  in.request.servers = 1;
+  EXPECT_EQ(error_of(in),
+            "parameter servers need nodes that give the same number of GPUs, but n1 gives 2 and n2 1; allowed: another "
+            "number of learners, or --nodes with --ntasks-per-node");
+}
+
 }  // namespace
 }  // namespace dl::plan

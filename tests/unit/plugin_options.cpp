@@ -41,6 +41,7 @@ struct Case {
 };
 const Case kCases[] = {{"dl-framework", "pytorch:1.13", "py torch"},
                        {"dl-learners", "2:4", "4:2"},
+                       {"dl-servers", "2", "two"},
                        {"dl-gpus", "a100:2", "two"},
                        {"dl-checkpoint", "/ck,every=10m", ",every=1m"},
                        {"dl-restarts", "3", "-3"},

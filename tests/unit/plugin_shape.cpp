@@ -363,5 +363,19 @@ TEST(ModifyGuard, keeps_users_from_a_tiers_qos_and_partition) {
   EXPECT_TRUE(check_change(open, "high", "spare"));
 }
 
+TEST(Servers, are_tasks_of_their_own_on_cpus_and_none_beside_gpus) {
+  auto got = shape("learners=4 servers=2 gpus=0");
+  ASSERT_TRUE(got) << got.error().text;
+  EXPECT_EQ(got->tasks, 6U);
+  EXPECT_EQ(got->min_cpus, 6U);
+  EXPECT_NE(got->message.find("4 learners on CPUs and 2 parameter servers"), std::string::npos) << got->message;
+  got = shape("learners=4 servers=2 gpus=1");
+  ASSERT_TRUE(got) << got.error().text;
+  EXPECT_EQ(got->tasks, 4U);
+  got = shape("servers=2");
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().text.rfind("--dl-servers=2 says nothing of the learners", 0), 0U) << got.error().text;
+}
+
 }  // namespace
 }  // namespace dl

@@ -18,6 +18,7 @@ class World(NamedTuple):
 
 # The order of dlckpt_options.world_size in dlckpt.h.
 _PAIRS: List[Tuple[str, str]] = [
+    ("DL_ROLE_RANK", "DL_ROLE_SIZE"),  # beside parameter servers
     ("DL_RANK", "DL_WORLD_SIZE"),
     ("RANK", "WORLD_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),

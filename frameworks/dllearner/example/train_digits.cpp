@@ -2,11 +2,11 @@
 // Trains a network of one hidden layer on 1,797 handwritten digits, on any number of learners, with the same batches
 // whatever their number: each takes its part of every batch, and libdllearner averages the gradients, bucket by bucket
 // while backward goes on. With a checkpoint (dlrun --checkpoint) it can be paused and resumed on another number.
-// With DL_SERVERS=N the last N ranks are parameter servers instead, in the mode that is named last.
+// With --servers N there are N parameter servers beside the learners, in the mode that is named last.
 //
 //   c++ -std=c++17 -O2 train_digits.cpp $(pkg-config --cflags --libs dllearner dlckpt) -o train_digits
 //   dlrun --framework dllearner --learners 4 -- ./train_digits digits.txt [TRAIN_STEPS [DELAY_MS]]
-//   DL_SERVERS=1 dlrun --framework dllearner --learners 3 -- ./train_digits digits.txt 500 0 sync|async|bounded
+//   dlrun --framework dllearner --learners 2 --servers 1 -- ./train_digits digits.txt 500 0 sync|async|bounded
 //   sbatch --dl-framework=dllearner --dl-learners=4 --dl-gpus=0 --wrap 'dlrun -- ./train_digits digits.txt'
 #include <dlckpt.h>
 #include <dllearner.h>

@@ -1,18 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/progress_file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <new>
+#include <vector>
 
 #include "launcher/common/unique_fd.h"
 
 namespace dl::agent {
+namespace {
+
+std::vector<std::string> page_folders() {
+  std::vector<std::string> folders{"/dev/shm"};
+  const char* tmpdir = std::getenv("TMPDIR");
+  if (tmpdir != nullptr && tmpdir[0] == '/') folders.emplace_back(tmpdir);
+  folders.emplace_back("/tmp");
+  return folders;
+}
+
+// Then the agent's process id, a dot, and the rest.
+std::string page_prefix() {
+  return fmt::format("dl-progress-{}-", ::getuid());
+}
+
+}  // namespace
+
+int remove_orphaned_pages() {
+  const std::string prefix = page_prefix();
+  int removed = 0;
+  for (const std::string& folder : page_folders()) {
+    DIR* listing = ::opendir(folder.c_str());
+    if (listing == nullptr) continue;
+    while (const dirent* entry = ::readdir(listing)) {
+      const std::string name = entry->d_name;
+      if (name.rfind(prefix, 0) != 0) continue;
+      char* end = nullptr;
+      const auto pid = static_cast<pid_t>(std::strtol(name.c_str() + prefix.size(), &end, 10));
+      // Any doubt (a number that was given away again) leaves the page where it is.
+      if (*end != '.' || pid <= 0 || ::kill(pid, 0) == 0 || errno != ESRCH) continue;
+      if (::unlink((folder + "/" + name).c_str()) == 0) ++removed;
+    }
+    ::closedir(listing);
+  }
+  return removed;
+}
 
 ProgressFile::~ProgressFile() {
   if (page_ != nullptr) ::munmap(page_, kProgressPageBytes);
@@ -20,14 +59,13 @@ ProgressFile::~ProgressFile() {
 }
 
 Status ProgressFile::create(int rank) {
-  const char* tmpdir = std::getenv("TMPDIR");
+  remove_orphaned_pages();
   Error last{Errc::kIo, "create the progress page"};
-  for (const char* folder : {"/dev/shm", tmpdir != nullptr ? tmpdir : "", "/tmp"}) {
-    if (folder[0] != '/') continue;
-    std::string name = fmt::format("{}/dl-progress-{}-{}-XXXXXX", folder, ::getuid(), rank);
+  for (const std::string& folder : page_folders()) {
+    std::string name = fmt::format("{}/{}{}.{}-XXXXXX", folder, page_prefix(), ::getpid(), rank);
     UniqueFd fd(::mkostemp(name.data(), O_CLOEXEC));  // mode 0600, exclusive
     if (!fd) {
-      last = errno_error("create the progress page in " + std::string(folder), errno);
+      last = errno_error("create the progress page in " + folder, errno);
       continue;
     }
     // posix_fallocate, not ftruncate: a full tmpfs must fail here and not by a SIGBUS in the training loop.
@@ -35,7 +73,7 @@ Status ProgressFile::create(int rank) {
     void* at = failure == 0 ? ::mmap(nullptr, kProgressPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0)
                             : MAP_FAILED;
     if (at == MAP_FAILED) {
-      last = errno_error("create the progress page in " + std::string(folder), failure != 0 ? failure : errno);
+      last = errno_error("create the progress page in " + folder, failure != 0 ? failure : errno);
       ::unlink(name.c_str());
       continue;
     }

@@ -10,6 +10,10 @@
 
 namespace dl::agent {
 
+// Removes the pages of this user's agents that live no more: an agent that was killed could not. Only those of this
+// process-id namespace are seen to be dead. Returns how many there were.
+int remove_orphaned_pages();
+
 class ProgressFile {
  public:
   ProgressFile() = default;

@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "launcher/agent/descendants.h"
+#include "launcher/agent/progress_file.h"
 #include "launcher/common/child_process.h"
 #include "launcher/common/env_names.h"
 #include "launcher/common/hostlist.h"
@@ -102,6 +103,7 @@ void Supervisor::sweep(std::function<void()> done) {
   std::string mark = std::string(env::kRunId) + "=" + facts_.run_id;
   if (!plan_.under_slurm) {
     agent::sweep_marked(mark);
+    agent::remove_orphaned_pages();
     return done();
   }
   if (node_lost_) return done();

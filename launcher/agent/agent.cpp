@@ -127,7 +127,7 @@ Result<int> Agent::run() {
     report_progress(false);
     watch_progress();
     if (Clock::now() - last_ping_ >= kPing) {
-      // Data under way lets the kernel notice within seconds that dlrun's node is gone (TCP_USER_TIMEOUT there).
+      // Data under way lets the kernel notice within seconds that dlrun's node is gone (channel.cpp).
       last_ping_ = Clock::now();
       channel_.send(supervise::Ping{});
     }
@@ -182,6 +182,7 @@ void Agent::stacks_taken() {
 void Agent::lost_dlrun() {
   kill_descendants(kKillLimit);
   read_output();
+  tee_.feed("dl-agent: dlrun is gone; this learner was ended\n");
   tee_.finish(500ms);
 }
 

@@ -16,6 +16,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// The agent's pings keep data under way: when they have not been acknowledged for so long, dlrun's node or the way to
+// it is gone, and the learner must not train on by itself. Longer than dlrun takes to see the same
+// (control_server.cpp), so that it is dlrun that says which node was lost.
+constexpr unsigned kUserTimeoutMs = 4000;
+
 int milliseconds_left(Clock::time_point deadline) {
   auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
   return left > 0 ? static_cast<int>(left) : 0;
@@ -27,6 +32,7 @@ int try_connect(const addrinfo* address, Clock::time_point deadline, UniqueFd* o
   if (!fd) return errno;
   int one = 1;
   ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof kUserTimeoutMs);
   if (::connect(fd.get(), address->ai_addr, address->ai_addrlen) != 0) {
     if (errno != EINPROGRESS) return errno;
     pollfd wait{fd.get(), POLLOUT, 0};

@@ -89,7 +89,7 @@ restarts_of() { job_field "$1" Restarts; }
   assert_contains "$(job_field "$job" Comment)" 'dl:FAILED attempt=2 .*at train step 15 in 2 attempts'
 }
 
-@test "an agent that is killed: the job fails, and what its learner had detached is killed too" {
+@test "an agent that is killed: the job fails, what its learner had detached is killed too, and its page is removed" {
   job=$(submit --dl-framework=generic --dl-learners=2 --dl-gpus=1 -w n2 shell.sh 'setsid sleep 27182 & sleep 100')
   wait_event "$job" PROCESSING 20
   pid=$(pgrep -f 'libexec/slurm-dl/dl-agent$' | while read -r p; do
@@ -99,6 +99,8 @@ restarts_of() { job_field "$1" Restarts; }
   assert_contains "$(output "$job")" 'learner 1.* was lost: its agent \(dl-agent\) on n2 was killed'
   assert_contains "$(output "$job")" 'dlrun ended with 74'
   wait_for 5 "no process is left" no_process 'sleep 27182'
+  run on_node n2 find /dev/shm -name 'dl-progress-*'
+  [ "$status" -eq 0 ] && [ -z "$output" ]
 }
 
 @test "dlrun that is killed: agents end the learners, nothing is left" {
@@ -226,13 +228,14 @@ restarts_of() { job_field "$1" Restarts; }
   assert_contains "$(output "$job")" 'dlrun ended with 0'
 }
 
-@test "a node that is cut off is noticed within seconds" {
-  job=$(submit -N2 -w n1,n3 --dl-framework=generic --dl-learners=2 shell.sh 'sleep 100')
+@test "a node that is cut off is noticed within seconds, and does not train on by itself" {
+  job=$(submit -N2 -w n1,n3 --dl-framework=generic --dl-learners=2 shell.sh 'sleep 14142')
   wait_event "$job" PROCESSING 20
   begin=$SECONDS
   dl_sandbox node cut n3
   wait_event "$job" 'FAILED learner 1.* was lost: node n3 does not answer' 15
   ((SECONDS - begin <= 6))
+  wait_for 10 "the learner there has ended" no_process '^(sh -c )?sleep 14142'
   dl_sandbox node heal n3
 }
 

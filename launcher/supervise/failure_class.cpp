@@ -36,13 +36,14 @@ constexpr int bit(Kind kind) {
   return 1 << static_cast<int>(kind);
 }
 
+constexpr int kAnyStart = bit(Kind::kExit) | bit(Kind::kSignal) | bit(Kind::kNotStarted);
+
 // In order; the last row takes what is left. A pattern stands before the exit codes and signals that come with it, and
 // the reason of a failure before its consequences: a rank whose GPU has failed also reports a broken connection.
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> kRules = {
       // Not the learner's own end.
       {"no-command", "C101", {bit(Kind::kNotStarted), 126, 127}, Fault::kYours, Answer::kFail, 0},
-      {"not-started", "S101", {bit(Kind::kNotStarted)}, Fault::kOurs, Answer::kFail, 0},
       {"node", "S104", {bit(Kind::kAgentLost)}, Fault::kOurs, Answer::kExclude, -1},
       {"no-progress", "S220", {bit(Kind::kHang)}, Fault::kOurs, Answer::kRestart, 3},
       // What the program itself asks for (NVRx, too, takes 93 for "do not start me again").
@@ -98,9 +99,16 @@ const std::vector<Rule>& rules() {
        Fault::kYours,
        Answer::kRestart,
        2},
-      // Storage. A full disk stays full until somebody makes room.
-      {"quota", "C220", {0, 0, 0, {}, false, "Disk quota exceeded"}, Fault::kYours, Answer::kHold, 0},
-      {"storage-full", "S306", {0, 0, 0, {}, false, "No space left on device"}, Fault::kOurs, Answer::kHold, 0},
+      // Storage. A full disk stays full until somebody makes room, also for what dlrun itself writes.
+      {"quota", "C220", {kAnyStart, 0, 0, {}, false, "Disk quota exceeded"}, Fault::kYours, Answer::kHold, 0},
+      // The second sentence is libdlckpt's.
+      {"storage-full",
+       "S306",
+       {kAnyStart, 0, 0, {}, false, "No space left on device|disk of the checkpoint directory is full"},
+       Fault::kOurs,
+       Answer::kHold,
+       0},
+      {"not-started", "S101", {bit(Kind::kNotStarted)}, Fault::kOurs, Answer::kFail, 0},
       {"storage",
        "S307",
        {0,
@@ -146,6 +154,7 @@ const std::vector<Rule>& rules() {
 }
 
 bool says(const Failure& failure, const std::string& pattern) {
+  if (failure.kind == Kind::kNotStarted) return find_line(pattern, {failure.text}).has_value();
   return find_line(pattern, failure.last_lines) || find_line(pattern, {failure.exception});
 }
 

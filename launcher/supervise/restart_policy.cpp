@@ -126,6 +126,8 @@ EndDecision decide_end(const AttemptEnd& end, const RestartLimits& limits) {
     return decision;
   }
   if (its.answer == Answer::kHold && !end.stop) {
+    // Somebody has to do something about it, and is to see what: the exit code alone does not tell.
+    decision.reason += "; class " + format_class(its);
     decision.action = limits.can_requeue ? Action::kHold : Action::kFail;
     return decision;
   }

@@ -23,6 +23,11 @@ Failure failure(Kind kind, int number, std::vector<std::string> lines = {}, cons
   f.exception = exception;
   return f;
 }
+Failure not_started(const std::string& text) {
+  Failure f = failure(Kind::kNotStarted, 71);
+  f.text = text;
+  return f;
+}
 Failure with_memory(Failure f) {
   f.memory = true;
   return f;
@@ -47,6 +52,11 @@ TEST(FailureClassTest, Table) {
       {failure(Kind::kExit, 93, {"No space left on device"}), "given-up", "C202", yours, Answer::kFail},
       {failure(Kind::kNotStarted, 127), "no-command", "C101", yours, Answer::kFail},
       {failure(Kind::kNotStarted, 71), "not-started", "S101", ours, Answer::kFail},
+      {not_started("srun: Permission denied"), "not-started", "S101", ours, Answer::kFail},
+      {not_started("write /job/plan.json: No space left on device"), "storage-full", "S306", ours, Answer::kHold},
+      {not_started("open /job/logs/learner-0.log: Disk quota exceeded"), "quota", "C220", yours, Answer::kHold},
+      {failure(Kind::kExit, 4, {"last save: the disk of the checkpoint directory is full"}), "storage-full", "S306",
+       ours, Answer::kHold},
       {failure(Kind::kAgentLost, 0), "node", "S104", ours, Answer::kExclude},
       {failure(Kind::kAgentLost, 0, {"CUDA out of memory"}), "node", "S104", ours, Answer::kExclude},
       {failure(Kind::kHang, 0), "no-progress", "S220", ours, Answer::kRestart},
@@ -170,7 +180,7 @@ TEST(AnswerTest, Table) {
       {"that leads nowhere", gpu, 0, 9, 0, 0, 2, true, true, Action::kHold, false, "held: 2 attempts"},
       {"that cannot go back", gpu, 0, 9, 0, 0, 0, true, false, Action::kRestart, false, "code 1"},
       {"that has no checkpoint", gpu, 0, 9, 0, 0, 0, false, true, Action::kRestart, false, "code 1"},
-      {"a full disk", full, 0, 9, 0, 0, 0, true, true, Action::kHold, false, "code 1"},
+      {"a full disk", full, 0, 9, 0, 0, 0, true, true, Action::kHold, false, "code 1; class storage-full (S306, ours)"},
       {"without Slurm", full, 0, 9, 0, 0, 0, true, false, Action::kFail, false, "code 1"},
       {"out of memory once", oom, 0, 9, 0, 0, 0, true, true, Action::kRestart, false, "CUDA out of memory"},
       {"again", oom, 1, 9, 1, 0, 0, true, true, Action::kFail, false, "; 1 restart for a failure of class gpu-memory"},

@@ -50,12 +50,21 @@ ShownState of_running(const slurm_cli::JobInfo& info, const record::JobSummary& 
   return {*summary.state, since(summary), summary.reason};
 }
 
+// Nothing but a kill of dlrun itself leaves such a record.
+std::string vanished(JobState state) {
+  return std::string("was ") + record::state_name(state) + " when its dlrun vanished";
+}
+
 ShownState of_ended(const slurm_cli::JobInfo& info, const record::JobSummary& summary) {
   // Paused or requeued, and then ended by Slurm: that is how it ended.
   if (summary.state && record::is_final(*summary.state) && *summary.state != JobState::kHalted) {
     return {*summary.state, since(summary), summary.reason};
   }
   if (info.state == "COMPLETED") return {JobState::kCompleted, in_ms(info.end_time), "Slurm: COMPLETED"};
+  // Slurm's FAILED is the batch script's own end, and dlrun would have had time for a last word.
+  if (info.state == "FAILED" && summary.state && !record::is_final(*summary.state) &&
+      *summary.state != JobState::kPending)
+    return {JobState::kFailed, in_ms(info.end_time), vanished(*summary.state)};
   return {JobState::kFailed, in_ms(info.end_time), "Slurm ended it: " + info.state};
 }
 
@@ -113,7 +122,7 @@ ShownState shown_state(const std::optional<slurm_cli::JobInfo>& info, const std:
   ShownState shown{*known.state, since(known), known.reason};
   if (!record::is_final(*known.state) && !alive) {
     shown.state = JobState::kFailed;
-    shown.reason = std::string("was ") + record::state_name(*known.state) + " when its dlrun vanished";
+    shown.reason = vanished(*known.state);
   }
   return shown;
 }

@@ -73,12 +73,17 @@ TEST(ShownState, EndedIsTheRecordsWordOrElseSlurms) {
   EXPECT_EQ(state_of(slurm("COMPLETED"), recorded(JobState::kCompleted, 1500000)), JobState::kCompleted);
   EXPECT_EQ(state_of(slurm("FAILED"), recorded(JobState::kFailed, 1500000)), JobState::kFailed);
   EXPECT_EQ(state_of(slurm("COMPLETED")), JobState::kCompleted);
-  for (const char* end : {"CANCELLED by 0", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "FAILED", "BOOT_FAIL"}) {
+  for (const char* end : {"CANCELLED by 0", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"}) {
     const ShownState shown = shown_state(slurm(end), std::nullopt, recorded(JobState::kProcessing, 1001000), false);
     EXPECT_EQ(shown.state, JobState::kFailed) << end;
     EXPECT_EQ(shown.reason, std::string("Slurm ended it: ") + end);
   }
   EXPECT_EQ(state_of(slurm("CANCELLED"), recorded(JobState::kHalted, 1500000)), JobState::kFailed);
+  // The batch script failed, and dlrun had no last word: it was killed.
+  const ShownState killed = shown_state(slurm("FAILED"), std::nullopt, recorded(JobState::kProcessing, 1001000), false);
+  EXPECT_EQ(killed.state, JobState::kFailed);
+  EXPECT_EQ(killed.reason, "was PROCESSING when its dlrun vanished");
+  EXPECT_EQ(shown_state(slurm("FAILED"), std::nullopt, {}, false).reason, "Slurm ended it: FAILED");
 }
 
 TEST(ShownState, WithoutSlurmTheRecordCountsIfDlrunLives) {

@@ -78,6 +78,8 @@ Result<pid_t> start_learner(const supervise::Start& start, const std::string& pr
   options.new_process_group = true;
   options.parent_death_signal = SIGKILL;
   options.ignored_signals = {SIGUSR2};
+  // Slurm's SIGTERM may reach all processes of a step: those that are served by this one have to save first.
+  if (start.serves) options.ignored_signals.push_back(SIGTERM);
   return spawn_process(options);
 }
 

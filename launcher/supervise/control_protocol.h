@@ -94,6 +94,7 @@ struct Start {
   bool prefix = false;         // "[R] " before each line on the agent's standard output
   bool quiet = false;          // nothing on the agent's standard output, the log alone
   int64_t hang_ms = 0;         // no progress for so long is a failure; 0: never
+  bool serves = false;         // LaunchPlan::serves(): SIGTERM is ignored from the start
 };
 struct Request {  // puts a request on the progress page, undecided (progress_page.h)
   int64_t request = 0;

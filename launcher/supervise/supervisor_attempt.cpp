@@ -133,6 +133,7 @@ void Supervisor::start_learners() {
     start.log = dir_.learner_log(attempt_, rank);
     start.prefix = plan_.world_size() > 1;
     start.quiet = options_.quiet;
+    start.serves = plan_.serves(rank);
     start.hang_ms = plan_.serves(rank) ? 0 : options_.hang_ms;  // waiting is its work
     if (plan_.checkpoint) start.forced[env::kCheckpoint] = format_checkpoint(*plan_.checkpoint);
     if (std::string token = lease_.token(); !token.empty()) start.forced[env::kLease] = token;

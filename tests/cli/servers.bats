@@ -38,6 +38,14 @@ setup() { dlrun_setup; }
   contains "$output" '^\[2\] done: 40 counted, none lost'
 }
 
+@test "a SIGTERM that reaches every process, as Slurm may send it, does not end a server before its learners" {
+  run "$dlrun" -n 1 --servers 1 --job-dir job -- sh -c '
+    if [ $DL_ROLE = server ]; then echo $$ >pid.new; mv pid.new pid; exec sleep 1000; fi
+    until [ -e pid ]; do sleep 0.1; done; kill -TERM $(cat pid); sleep 0.5; kill -0 $(cat pid) && echo it serves on'
+  [ "$status" -eq 0 ]
+  contains "$output" '^\[0\] it serves on'
+}
+
 @test "a number of servers that is none is refused" {
   run "$dlrun" --servers -1 -- true
   [ "$status" -eq 2 ]

@@ -21,6 +21,7 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
   start.container = {"/i.sqfs", ImageForm::kSquashfs, "charliecloud", {"/a", "/b"}};
   start.log = "/a b/c";
   start.prefix = true;
+  start.serves = true;
   JobStatus status;
   status.job = "12";
   status.learners = {{0, "n1", 42, "PROCESSING", 5, 4, 100}};

@@ -118,15 +118,16 @@ class Planner {
             blocks[b].end() - last->at <= kGranuleBytes) {
           last->blocks.push_back(b);
           last->bytes = blocks[b].end() - last->at;
+          last->needed += blocks[b].length;
           for (const size_t r : regions)
             if (std::find(last->regions.rbegin(), last->regions.rend(), r) == last->regions.rend())
               last->regions.push_back(r);
         } else {
-          plan_.granules.push_back(Granule{f, {b}, regions, 0, {}, blocks[b].at, blocks[b].length});
+          plan_.granules.push_back(Granule{f, {b}, regions, 0, {}, blocks[b].at, blocks[b].length, blocks[b].length});
         }
+        plan_.bytes += blocks[b].length;
       }
     }
-    for (const Granule& granule : plan_.granules) plan_.bytes += granule.bytes;
   }
 
   static bool wanted(const Region& region, const Block& block) {

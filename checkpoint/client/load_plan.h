@@ -54,13 +54,14 @@ struct Granule {
   int reader = 0;
   std::vector<int> ranks;  // that take something, rising
   uint64_t at = 0, bytes = 0;
+  uint64_t needed = 0;  // bytes of `blocks`: the rest lies between them
 };
 
 struct LoadPlan {
   std::vector<Region> regions;
   std::vector<Granule> granules;   // by file, then place
   std::vector<int> file_checkers;  // by file: who checks its user block and table
-  uint64_t bytes = 0;              // of all granules
+  uint64_t bytes = 0;              // of all blocks that are needed
 };
 
 struct LoadOptions {

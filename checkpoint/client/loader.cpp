@@ -146,7 +146,7 @@ class Loader {
       fail(LoadEnd::kBad, std::move(bytes).error());
       return false;
     }
-    job_.counts->read += granule.bytes;
+    job_.counts->read += granule.needed;
     for (const size_t r : granule.regions) {
       const Range part = range(granule, plan_.regions[r]);
       for (const Target& target : targets_[r])

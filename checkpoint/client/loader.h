@@ -30,7 +30,7 @@ struct LoadOutcome {
 };
 
 struct LoadCounts {
-  std::atomic<uint64_t> read{0};      // bytes of blocks, read from files by this rank
+  std::atomic<uint64_t> read{0};      // bytes of needed blocks, read from files by this rank
   std::atomic<uint64_t> sent{0};      // to other ranks
   std::atomic<uint64_t> received{0};  // from other ranks
 };

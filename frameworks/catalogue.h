@@ -26,6 +26,7 @@ struct FrameworkEntry {
   std::vector<std::string> families;  // environment families (frameworks/families.h): "torch", "mpi", "ffdl", ...
   std::string launch = "agent";       // "agent", or "mpi": started through mpirun outside Slurm, PMIx inside
   std::string store = "learner";      // who hosts torch.distributed's store: "learner" (rank 0), or "launcher": dlrun
+  bool pmix = true;                   // in Slurm: with PMIx; else with what the site gives every step (MpiDefault)
   int ports = 0;                      // TCP ports held for each learner (DL_PORTS); families may need more
   std::string probe;                  // shell command that prints the installed version, run on a node as the user
   std::string default_version;        // must be one of versions, unless versions is empty

@@ -213,6 +213,7 @@ Result<FrameworkEntry> Catalogue::parse_entry(const std::string& text, const std
     return reader.fault(*table.get("launch"), "launch",
                         "'" + printable(entry.launch) + "' is not allowed; allowed: agent, mpi");
   }
+  DL_TRY(reader.boolean("pmix", &entry.pmix));
   DL_TRY(reader.integer("ports", 0, kMaxPorts, &entry.ports));
   DL_TRY(reader.text("store", false, &entry.store));
   if (entry.store != "learner" && entry.store != "launcher") {

@@ -60,13 +60,17 @@ std::string local_job_id() {
   return fmt::format("local-{:%Y%m%d-%H%M%S}-{}", fmt::localtime(std::time(nullptr)), ::getpid());
 }
 
-// GPUs of nodes and the end time, which the environment does not always tell. What cannot be asked stays unknown.
-void refine(plan::Allocation* allocation) {
+// GPUs of nodes and the end time, which the environment does not always tell, and the job as Slurm knows it. What
+// cannot be asked stays unknown.
+std::optional<slurm_cli::JobInfo> refine(plan::Allocation* allocation) {
   CommandOptions options;
   options.timeout = std::chrono::seconds(10);
   options.environment = {"SLURM_TIME_FORMAT=standard"};
-  auto shown = run_command({"scontrol", "show", "job", "-d", "-o", allocation->job_id}, options);
-  if (shown && shown->ok()) ignore(plan::refine_from_scontrol(shown->out, allocation), "the environment's values stay");
+  auto shown = run_command({"scontrol", "show", "job", "-d", allocation->job_id}, options);
+  if (!shown || !shown->ok()) return std::nullopt;
+  ignore(plan::refine_from_scontrol(shown->out, allocation), "the environment's values stay");
+  auto job = slurm_cli::parse_show_job(shown->out);
+  return job ? std::optional(std::move(*job)) : std::nullopt;
 }
 
 }  // namespace
@@ -123,7 +127,8 @@ Result<GatheredInput> gather_input(const RunCommand& run) {
   bool slurm = plan::in_slurm_job(input.environment);
   plan::RequestOptions options = run.request;
   bool framework_named = options.framework || input.environment.count(env::kFramework) != 0;
-  if (!slurm && !framework_named && links_mpi(run.command.front())) {
+  input.command_uses_mpi = links_mpi(run.command.front());
+  if (!slurm && !framework_named && input.command_uses_mpi) {
     options.framework = "mpi";
     gathered.notes.push_back(run.command.front() + " is an MPI program: started through mpirun");
   }
@@ -137,7 +142,7 @@ Result<GatheredInput> gather_input(const RunCommand& run) {
   }
   if (slurm) {
     DL_TRY_ASSIGN(input.allocation, plan::allocation_from_slurm(input.environment));
-    refine(&input.allocation);
+    gathered.job = refine(&input.allocation);
   } else {
     char host[256] = "localhost";
     ::gethostname(host, sizeof host - 1);

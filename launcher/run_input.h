@@ -8,13 +8,15 @@
 #include "launcher/common/site_config.h"
 #include "launcher/plan/launch_plan.h"
 #include "launcher/run_options.h"
+#include "launcher/slurm_cli/slurm_cli.h"
 
 namespace dl {
 
 struct GatheredInput {
   plan::PlanInput input;
-  Catalogue catalogue;             // input.catalogue points here after bind()
-  std::vector<std::string> notes;  // one line each, for the user
+  Catalogue catalogue;                    // input.catalogue points here after bind()
+  std::vector<std::string> notes;         // one line each, for the user
+  std::optional<slurm_cli::JobInfo> job;  // as Slurm knows it; none without Slurm, and where it did not answer
 };
 Result<GatheredInput> gather_input(const RunCommand& run);
 

@@ -2,12 +2,11 @@
 // The C functions of dlckpt.h: guard(), one table of errors, and the sentences.
 #include "config.h"
 
-#include <cerrno>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
-#include <new>
 
+#include "checkpoint/client/c_errors.h"
 #include "checkpoint/client/context.h"
 #include "checkpoint/format/dtype.h"
 #include "checkpoint/include/dlckpt.h"
@@ -18,84 +17,15 @@ struct dlckpt_ctx {
   std::string message;
 };
 
-struct dlckpt_lease {
-  dl::ckpt::Lease lease;
-};
-
 namespace {
 
 using dl::Errc;
 using dl::Error;
 using dl::Status;
-
-thread_local std::string open_message;
-
-int to_c(Errc code) {
-  switch (code) {
-    case Errc::kInvalid:
-      return DLCKPT_E_INVALID;
-    case Errc::kConflict:
-      return DLCKPT_E_MISMATCH;
-    case Errc::kNotFound:
-      return DLCKPT_E_NOT_FOUND;
-    case Errc::kDenied:
-      return DLCKPT_E_DENIED;
-    case Errc::kExists:
-      return DLCKPT_E_IO;
-    case Errc::kBusy:
-      return DLCKPT_E_BUSY;
-    case Errc::kNoSpace:
-      return DLCKPT_E_NO_SPACE;
-    case Errc::kIo:
-      return DLCKPT_E_IO;
-    case Errc::kCorrupt:
-      return DLCKPT_E_CORRUPT;
-    case Errc::kTimeout:
-      return DLCKPT_E_TIMEOUT;
-    case Errc::kUnsupported:
-      return DLCKPT_E_INVALID;
-    case Errc::kInternal:
-      return DLCKPT_E_INTERNAL;
-  }
-  return DLCKPT_E_INTERNAL;
-}
-
-int to_c(const Error& error) {
-  if (error.sys_errno == ENOMEM) return DLCKPT_E_MEMORY;
-  if (error.code == Errc::kBusy && error.sys_errno == EALREADY) return DLCKPT_E_IN_FLIGHT;
-  return to_c(error.code);
-}
-
-// Keeps the sentence, without ever throwing.
-void tell(std::string* where, const char* text) noexcept {
-  try {
-    where->assign(text);
-  } catch (...) {
-    where->clear();
-  }
-}
-
-int finish(std::string* message, const Status& status) {
-  if (status) return DLCKPT_OK;
-  tell(message, status.error().text.c_str());
-  return to_c(status.error());
-}
-
-// Runs body() -> Status; bad_alloc gives MEMORY, any other exception INTERNAL.
-template <typename Body>
-int run(std::string* message, Body&& body) noexcept {
-  return dl::guard(
-      static_cast<int>(DLCKPT_E_INTERNAL), [&](const char* what) { tell(message, what); },
-      [&]() -> int {
-        message->clear();
-        try {
-          return finish(message, body());
-        } catch (const std::bad_alloc&) {
-          tell(message, "out of memory");
-          return DLCKPT_E_MEMORY;
-        }
-      });
-}
+using dl::ckpt::open_message;
+using dl::ckpt::run;
+using dl::ckpt::tell;
+using dl::ckpt::to_c;
 
 template <typename Body>
 int run(dlckpt_ctx* ctx, Body&& body) noexcept {
@@ -124,16 +54,12 @@ extern "C" {
 int dlckpt_open(const dlckpt_options* options, dlckpt_ctx** out) {
   if (!out) return DLCKPT_E_INVALID;
   *out = nullptr;
-  return run(&open_message, [&]() -> Status {
+  return run(open_message(), [&]() -> Status {
     DL_TRY_ASSIGN(dl::ckpt::Settings settings, dl::ckpt::resolve_settings(options));
     DL_TRY_ASSIGN(auto context, dl::ckpt::Context::open(std::move(settings), dl::ckpt::posix_io()));
     *out = new dlckpt_ctx{std::move(context), std::string()};
     return {};
   });
-}
-
-const char* dlckpt_open_error(void) {
-  return open_message.c_str();
 }
 
 void dlckpt_close(dlckpt_ctx* ctx) {
@@ -359,36 +285,6 @@ const char* dlckpt_dtype_name(dlckpt_dtype dtype) {
 
 const char* dlckpt_version(void) {
   return PACKAGE_VERSION;
-}
-
-int dlckpt_lease_acquire(const char* dir, const char* owner, const char* job_id, dlckpt_lease** out) {
-  if (!out) return DLCKPT_E_INVALID;
-  *out = nullptr;
-  return run(&open_message, [&]() -> Status {
-    if (!dir || !*dir || !owner) return Error{Errc::kInvalid, "dir and owner must be given"};
-    DL_TRY_ASSIGN(dl::ckpt::Lease lease, dl::ckpt::Lease::acquire(dl::ckpt::posix_io(), dir, owner,
-                                                                  job_id ? job_id : "", DLCKPT_LEASE_EXPIRY_S));
-    *out = new dlckpt_lease{std::move(lease)};
-    return {};
-  });
-}
-
-const char* dlckpt_lease_token(const dlckpt_lease* lease) {
-  return lease ? lease->lease.token().c_str() : "";
-}
-
-int dlckpt_lease_renew(dlckpt_lease* lease) {
-  if (!lease) return DLCKPT_E_INVALID;
-  return run(&open_message, [&] { return lease->lease.renew(); });
-}
-
-void dlckpt_lease_release(dlckpt_lease* lease) {
-  dl::guard(
-      0, [](const char*) {},
-      [&] {
-        delete lease;
-        return 0;
-      });
 }
 
 }  // extern "C"

@@ -108,15 +108,17 @@ Status Agent::hold_ports(supervise::Hello* hello) {
   return {};
 }
 
-Result<int> Agent::run() {
+Result<Agent::End> Agent::run() {
   DL_TRY(watch_signals());
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return errno_error("become a subreaper", errno);
   DL_TRY(greet());
-  while (!done_) {
+  while (!leave_) {
     wait_for_events();
-    if (channel_.closed() && !done_) {
+    if (again_) return End::kAgain;
+    if (channel_.closed()) {
+      if (done_) return End::kDone;
       lost_dlrun();
-      return 1;
+      return End::kLost;
     }
     if (Clock::now() >= kill_at_ && learner_ > 0) {
       kill_at_ = Clock::time_point::max();
@@ -133,7 +135,7 @@ Result<int> Agent::run() {
     }
   }
   channel_.close(5s);
-  return 0;
+  return End::kDone;
 }
 
 void Agent::watch_progress() {
@@ -344,7 +346,7 @@ void Agent::send_exit(supervise::Exited exited, const std::string& rest) {
 }
 
 void Agent::report_progress(bool force) {
-  if (!started_ || progress_.path().empty()) return;
+  if (!started_ || done_ || progress_.path().empty()) return;
   ProgressFile::View now = progress_.read();
   if (request_open_ && now.acted) request_open_ = false;
   int64_t done_request = request_open_ ? reported_done_ : request_;
@@ -380,12 +382,14 @@ void Agent::handle(const supervise::Message& message) {
   } else if (const auto* signal = std::get_if<supervise::Signal>(&message)) {
     asked_ = asked_ || signal->signal == SIGTERM || signal->signal == SIGINT || signal->signal == SIGKILL;
     if (learner_ > 0 && signal->signal > 0 && signal->signal < NSIG) ::kill(-learner_, signal->signal);
+  } else if (std::holds_alternative<supervise::Again>(message)) {
+    again_ = done_;
   } else if (const auto* stacks = std::get_if<supervise::Stacks>(&message)) {
     take_stacks(stacks->path);
   } else if (const auto* kill_message = std::get_if<supervise::Kill>(&message)) {
     asked_ = true;
     if (!started_) {
-      done_ = true;
+      leave_ = true;
       return;
     }
     if (learner_ > 0 && kill_message->grace_ms > 0) ::kill(-learner_, SIGTERM);

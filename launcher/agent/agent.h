@@ -24,9 +24,13 @@ namespace dl::agent {
 
 class Agent {
  public:
-  // Runs to the end; the exit status of the agent: 0 when all was said to dlrun (however the learner ended), 1 when
-  // dlrun was lost. Fails if there is no way to dlrun at all.
-  Result<int> run();
+  // The exit status of the agent: 0 when all was said to dlrun (however the learner ended), 1 when dlrun was lost.
+  enum class End { kDone = 0, kLost = 1, kAgain };
+
+  // Runs to the end. kAgain: dlrun wants the next attempt's learner from this process; it shall become a new agent, by
+  // exec once this one is destroyed, so that nothing of the old attempt can be left. Fails if there is no way to dlrun
+  // at all.
+  Result<End> run();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -67,7 +71,10 @@ class Agent {
   UniqueFd signals_, output_;
   std::string secret_;
   int rank_ = -1;
-  bool greeted_ = false, started_ = false, done_ = false, asked_ = false;
+  bool greeted_ = false, started_ = false, asked_ = false;
+  bool done_ = false;   // all was said; dlrun says what comes next, by Again or by closing the connection
+  bool leave_ = false;  // there is nothing to wait for
+  bool again_ = false;
   pid_t learner_ = 0;
   int64_t request_ = 0;
   bool request_open_ = false;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // dl-agent: started by dlrun, one for each learner (agent.h). Also `dl-agent --sweep NAME=VALUE`, which dlrun runs once
 // on each node after an agent was killed (descendants.h, progress_file.h). Not for people.
+#include <unistd.h>
+
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -19,10 +21,15 @@ int main(int argc, char** argv) try {
     std::fprintf(stderr, "dl-agent: is started by dlrun; see dlrun(1)\n");
     return 2;
   }
-  dl::agent::Agent agent;
-  dl::Result<int> status = agent.run();
-  if (status) return *status;
-  std::fprintf(stderr, "dl-agent: %s\n", status.error().text.c_str());
+  const dl::Result<dl::agent::Agent::End> end = dl::agent::Agent().run();
+  if (end && *end != dl::agent::Agent::End::kAgain) return static_cast<int>(*end);
+  if (end) {
+    // The same file, also where a newer version has taken its place meanwhile.
+    ::execv("/proc/self/exe", argv);
+    std::perror("dl-agent: begin anew");
+    return 1;
+  }
+  std::fprintf(stderr, "dl-agent: %s\n", end.error().text.c_str());
   return 1;
 } catch (const std::exception& e) {
   std::fprintf(stderr, "dl-agent: %s\n", e.what());

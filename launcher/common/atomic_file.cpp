@@ -25,29 +25,37 @@ Status write_all(int fd, const std::string& content, const std::string& path) {
   return {};
 }
 
-Status write_and_sync(const std::string& path, const std::string& content, mode_t mode) {
+Status write_new(const std::string& path, const std::string& content, mode_t mode, bool durable) {
   UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!fd) return errno_error("create " + path, errno);
   DL_TRY(write_all(fd.get(), content, path));
   if (::fchmod(fd.get(), mode) != 0) return errno_error("set the mode of " + path, errno);
-  if (::fsync(fd.get()) != 0) return errno_error("fsync " + path, errno);
+  if (durable && ::fsync(fd.get()) != 0) return errno_error("fsync " + path, errno);
   if (fd.close() != 0) return errno_error("close " + path, errno);
   return {};
 }
 
-}  // namespace
-
-Status write_file_atomically(const std::string& path, const std::string& content, mode_t mode) {
+Status put_in_place(const std::string& path, const std::string& content, mode_t mode, bool durable) {
   static std::atomic<unsigned> counter{0};
-  size_t slash = path.rfind('/');
-  std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   std::string temporary = fmt::format("{}.tmp-{}-{}", path, ::getpid(), counter++);
-  Status written = write_and_sync(temporary, content, mode);
+  Status written = write_new(temporary, content, mode, durable);
   if (written && ::rename(temporary.c_str(), path.c_str()) != 0) written = errno_error("rename to " + path, errno);
   if (!written) {
     ::unlink(temporary.c_str());
-    return written;
   }
+  return written;
+}
+
+}  // namespace
+
+Status replace_file(const std::string& path, const std::string& content, mode_t mode) {
+  return put_in_place(path, content, mode, false);
+}
+
+Status write_file_atomically(const std::string& path, const std::string& content, mode_t mode) {
+  DL_TRY(put_in_place(path, content, mode, true));
+  size_t slash = path.rfind('/');
+  std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return errno_error("open " + folder, errno);
   if (::fsync(fd.get()) != 0 && errno != EINVAL) return errno_error("fsync " + folder, errno);

@@ -92,7 +92,7 @@ void take_answer(const supervise::JobStatus& status, JobView* view) {
   view->restarts = status.restarts;
   std::vector<LearnerView> learners;
   for (const supervise::LearnerStatus& learner : status.learners) {
-    learners.push_back({learner.rank, learner.host, learner.state, learner.step, learner.saved_step, ""});
+    learners.push_back({learner.rank, learner.host, learner.state, learner.step, learner.saved_step, learner.note});
     view->step = std::max(view->step, learner.step);
     view->saved_step = std::max(view->saved_step, learner.saved_step);
   }

@@ -104,7 +104,8 @@ struct PlanInput {
   std::string work_dir;              // absolute: where dlrun was called
   image::Container container;        // of the request's image, with what the site shows in it
   std::string agent_path = "dl-agent";
-  std::string mpi_plugin = "pmix";  // srun --mpi=
+  std::string mpi_plugin = "pmix";  // srun --mpi=, where the entry or the command wants PMIx
+  bool command_uses_mpi = false;    // it is linked with MPI, whatever its framework
   bool as_root = false;             // mpirun must be told that this is meant
 };
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "launcher/common/median.h"
 #include "launcher/common/parse.h"
 
 namespace dl::preflight {
@@ -35,11 +36,10 @@ std::string readable(double value, const std::string& unit) {
 void compare(const std::string& name, const std::map<std::string, CheckResult>& by_node,
              std::vector<Finding>* findings) {
   if (by_node.size() < kFewestToCompare) return;
-  std::vector<double> values, distances;
+  std::vector<double> values;
   for (const auto& [node, check] : by_node) values.push_back(*check.value);
   const double middle = median(values);
-  for (const double value : values) distances.push_back(std::abs(value - middle));
-  const double mad = median(distances);
+  const double mad = median_deviation(values, middle);
   for (const auto& [node, check] : by_node) {
     const double behind = middle - *check.value;
     const bool bad = behind > std::max(kBadMads * mad, kBadShare * middle);
@@ -61,12 +61,6 @@ void judge_clock(const NodeReport& report, const AskedBetween& asked, std::vecto
 }
 
 }  // namespace
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 std::vector<Finding> judge_nodes(const std::vector<std::string>& expected, const std::vector<NodeReport>& reports,
                                  const AskedBetween& asked) {

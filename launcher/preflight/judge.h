@@ -41,6 +41,4 @@ std::vector<Finding> judge_links(const std::vector<LinkRate>& links);
 
 std::vector<std::string> bad_nodes(const std::vector<Finding>& findings);
 
-double median(std::vector<double> values);  // precondition: not empty
-
 }  // namespace dl::preflight

@@ -69,7 +69,7 @@ std::string expand_job_dir(const std::string& pattern, const std::string& base, 
 Status write_control(const std::string& path, const ControlInfo& info) {
   json object = {
       {"host", info.host}, {"port", info.port}, {"secret", info.secret}, {"node", info.node}, {"pid", info.pid}};
-  return write_file_atomically(path, dump(object), 0600);
+  return replace_file(path, dump(object), 0600);
 }
 
 Result<ControlInfo> read_control(const std::string& path) {

@@ -2,7 +2,6 @@
 #include "launcher/rendezvous/tcp_store_server.h"
 
 #include <netinet/in.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <uv.h>
 
@@ -13,6 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "launcher/common/more_descriptors.h"
+
 namespace dl::rendezvous {
 namespace {
 
@@ -22,29 +23,6 @@ constexpr size_t kMaxUnsent = 1 << 20;
 // off: a client, reading late or not, may not fill dlrun's memory.
 constexpr size_t kMaxBuffered = size_t{1} << 30;
 constexpr int kBacklog = 65535;  // the kernel cuts it to net.core.somaxconn
-
-constexpr rlim_t kMostDescriptors = 1 << 20;
-
-// As many descriptors as we may have, for as long as there is a server: torch opens several connections for each
-// learner. The former limit is back before the next learners are started, which would inherit it.
-class MoreDescriptors {
- public:
-  MoreDescriptors() {
-    if (::getrlimit(RLIMIT_NOFILE, &before_) != 0) return;
-    rlimit more = before_;
-    more.rlim_cur = std::min<rlim_t>(before_.rlim_max, kMostDescriptors);
-    changed_ = more.rlim_cur > before_.rlim_cur && ::setrlimit(RLIMIT_NOFILE, &more) == 0;
-  }
-  ~MoreDescriptors() {
-    if (changed_) ::setrlimit(RLIMIT_NOFILE, &before_);
-  }
-  MoreDescriptors(const MoreDescriptors&) = delete;
-  MoreDescriptors& operator=(const MoreDescriptors&) = delete;
-
- private:
-  rlimit before_{};
-  bool changed_ = false;
-};
 
 Error uv_error(int rc) {
   return Error{Errc::kIo, std::string("open the store's port: ") + uv_strerror(rc)};
@@ -67,7 +45,7 @@ struct TcpStoreServer::Loop {
     size_t counted = 0;  // its part of buffered_
   };
 
-  MoreDescriptors descriptors;
+  MoreDescriptors descriptors;  // the former limit is back before the next learners are started
   uv_loop_t uv{};
   uv_tcp_t listener{};
   uv_async_t stop{};

@@ -46,7 +46,7 @@ Result<pid_t> AgentLauncher::spawn(const std::vector<std::string>& argv,
 Status AgentLauncher::start(const std::string& endpoint, const std::string& secret) {
   older_.insert(current_.begin(), current_.end());
   current_.clear();
-  if (!plan_.hostfile_path.empty()) DL_TRY(write_file_atomically(plan_.hostfile_path, plan_.hostfile_text));
+  if (!plan_.hostfile_path.empty()) DL_TRY(replace_file(plan_.hostfile_path, plan_.hostfile_text));
   std::map<std::string, std::string> set = {{env::kControl, endpoint}, {env::kSecret, secret}};
   if (plan_.ports > 0) set[env::kHoldPorts] = std::to_string(plan_.ports);
   switch (plan_.method) {

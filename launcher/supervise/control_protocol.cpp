@@ -45,7 +45,7 @@ DL_MESSAGE(Signal, signal)
 DL_MESSAGE(Kill, grace_ms)
 DL_MESSAGE(Pause, reason)
 DL_MESSAGE(Reply, ok, text)
-DL_MESSAGE(LearnerStatus, rank, host, pid, state, step, saved_step, save_ms)
+DL_MESSAGE(LearnerStatus, rank, host, pid, state, step, saved_step, save_ms, note)
 DL_MESSAGE(JobStatus, job, state, reason, attempt, restarts, max_restarts, started_ms, stopping, learners)
 DL_MESSAGE(Stalled, silent_ms)
 DL_MESSAGE(StandingStill, step, state, silent_ms, last_lines)
@@ -56,6 +56,10 @@ void to_json(nlohmann::json& out, const Ping& /*message*/) {
   out = nlohmann::json::object();
 }
 void from_json(const nlohmann::json& /*in*/, Ping& /*message*/) {}
+void to_json(nlohmann::json& out, const Again& /*message*/) {
+  out = nlohmann::json::object();
+}
+void from_json(const nlohmann::json& /*in*/, Again& /*message*/) {}
 void to_json(nlohmann::json& out, const StatusQuery& /*message*/) {
   out = nlohmann::json::object();
 }
@@ -68,7 +72,7 @@ using nlohmann::json;
 // Names in the order of Message's alternatives.
 constexpr const char* kTypes[] = {"hello",   "started", "step_report", "progress", "notice",         "exited", "start",
                                   "request", "decide",  "withdraw",    "signal",   "kill",           "ping",   "pause",
-                                  "status",  "reply",   "job_status",  "stalled",  "standing_still", "stacks"};
+                                  "status",  "reply",   "job_status",  "stalled",  "standing_still", "stacks", "again"};
 static_assert(std::size(kTypes) == std::variant_size_v<Message>);
 
 template <size_t I = 0>

@@ -115,6 +115,8 @@ struct Kill {  // SIGTERM to the learner's process group, SIGKILL to all that is
   int grace_ms = 0;
 };
 
+struct Again {};  // after Exited: begin anew, as if just started (the agent is kept for the next attempt)
+
 struct Stacks {  // write the learner's stack traces to this file, then answer StandingStill
   std::string path;
 };
@@ -140,6 +142,7 @@ struct LearnerStatus {
   std::string state;  // name of record::JobState
   int64_t step = -1, saved_step = -1;
   uint64_t save_ms = 0;
+  std::string note;  // what is unusual about it, or empty
 };
 struct JobStatus {    // answer to StatusQuery
   std::string job;    // Slurm job id or "local-..."
@@ -151,8 +154,9 @@ struct JobStatus {    // answer to StatusQuery
   std::vector<LearnerStatus> learners;
 };
 
-using Message = std::variant<Hello, Started, StepReport, Progress, Notice, Exited, Start, Request, Decide, Withdraw,
-                             Signal, Kill, Ping, Pause, StatusQuery, Reply, JobStatus, Stalled, StandingStill, Stacks>;
+using Message =
+    std::variant<Hello, Started, StepReport, Progress, Notice, Exited, Start, Request, Decide, Withdraw, Signal, Kill,
+                 Ping, Pause, StatusQuery, Reply, JobStatus, Stalled, StandingStill, Stacks, Again>;
 
 // One line, with its newline. Text that is not UTF-8 arrives with replacement characters.
 std::string encode(const Message& message);

@@ -19,7 +19,6 @@ struct ControlServer::Connection {
   ConnectionId id = 0;
   bool known = false;
   LineSplitter splitter{kMaxHelloBytes};
-  std::vector<char> buffer = std::vector<char>(65536);
 };
 
 namespace {
@@ -90,7 +89,9 @@ void ControlServer::on_connection(uv_stream_t* server, int status) {
       reinterpret_cast<uv_stream_t*>(&connection->handle),
       [](uv_handle_t* handle, size_t /*suggested*/, uv_buf_t* buffer) {
         auto* c = static_cast<Connection*>(handle->data);
-        *buffer = uv_buf_init(c->buffer.data(), static_cast<unsigned>(c->buffer.size()));
+        // None for a connection that is being closed: what comes there is not read any more.
+        std::vector<char>* to = c->server != nullptr ? &c->server->buffer_ : nullptr;
+        *buffer = to != nullptr ? uv_buf_init(to->data(), static_cast<unsigned>(to->size())) : uv_buf_init(nullptr, 0);
       },
       [](uv_stream_t* stream, ssize_t n, const uv_buf_t* buffer) {
         auto* c = static_cast<Connection*>(stream->data);
@@ -138,11 +139,11 @@ void ControlServer::drop(Connection* connection, const std::string& why) {
   if (known) handlers_.on_closed(id, why);
 }
 
-void ControlServer::send(ConnectionId id, const Message& message) {
+void ControlServer::send_line(ConnectionId id, const std::string& line) {
   auto it = connections_.find(id);
   if (it == connections_.end()) return;
   auto* write = new WriteRequest;
-  write->data = encode(message);
+  write->data = line;
   write->request.data = write;
   uv_buf_t buffer = uv_buf_init(write->data.data(), static_cast<unsigned>(write->data.size()));
   int rc = uv_write(&write->request, reinterpret_cast<uv_stream_t*>(&it->second->handle), &buffer, 1,

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "launcher/common/result.h"
 #include "launcher/supervise/control_protocol.h"
@@ -37,7 +38,9 @@ class ControlServer {
   int port() const { return port_; }
 
   // Unknown ids are ignored: the connection has just been closed.
-  void send(ConnectionId id, const Message& message);
+  void send(ConnectionId id, const Message& message) { send_line(id, encode(message)); }
+  // The same for what encode() gave, where many are told the same.
+  void send_line(ConnectionId id, const std::string& line);
   // Closes after what was sent has gone out; on_closed is not called.
   void close(ConnectionId id);
   // Closes everything, the port included.
@@ -59,6 +62,8 @@ class ControlServer {
   int port_ = 0;
   ConnectionId next_id_ = 1;
   std::map<ConnectionId, Connection*> connections_;  // freed by their close callback
+  // For what is being read: libuv asks for it, fills it and hands it on before it turns to another connection.
+  std::vector<char> buffer_ = std::vector<char>(65536);
 };
 
 // The numeric address at which other machines reach this one: that of the interface which leads to `peer` (a host name

@@ -7,13 +7,9 @@
 
 #include <cerrno>
 
-#include "config.h"
+#include "checkpoint/include/dlckpt.h"
 #include "launcher/common/atomic_file.h"
 #include "launcher/common/unique_fd.h"
-
-#ifdef HAVE_HDF5
-#include "checkpoint/include/dlckpt.h"
-#endif
 
 namespace dl::supervise {
 namespace {
@@ -33,8 +29,6 @@ Status check_writable(const std::string& dir) {
 }
 
 }  // namespace
-
-#ifdef HAVE_HDF5
 
 struct Lease::Held {
   dlckpt_lease* lease = nullptr;
@@ -69,23 +63,5 @@ void Lease::release() {
   if (held_->lease != nullptr) dlckpt_lease_release(held_->lease);
   held_->lease = nullptr;
 }
-
-#else
-
-struct Lease::Held {};
-Lease::Lease() = default;
-Lease::~Lease() = default;
-Status Lease::acquire(const std::string& dir, const std::string& /*owner*/, const std::string& /*job_id*/) {
-  return check_writable(dir);
-}
-std::string Lease::token() const {
-  return {};
-}
-bool Lease::renew() {
-  return true;
-}
-void Lease::release() {}
-
-#endif
 
 }  // namespace dl::supervise

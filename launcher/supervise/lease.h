@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lease on the checkpoint directory, held by dlrun for the whole run (checkpoint/include/dlckpt.h). Built without
-// the checkpoint library, only that the directory can be written is checked.
+// The lease on the checkpoint directory, held by dlrun for the whole run (checkpoint/include/dlckpt.h).
 #pragma once
 
 #include <memory>

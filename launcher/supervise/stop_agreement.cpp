@@ -35,6 +35,7 @@ void StopAgreement::gone(int rank) {
 StopDecision StopAgreement::decide() const {
   StopDecision decision;
   if (!open_ || decided_step_) return decision;
+  if (answers_.size() + gone_.size() < static_cast<size_t>(world_size_)) return decision;
   bool finishing = !gone_.empty();
   bool any_attached = false, all_attached = true;
   int64_t highest = ProgressPage::kNoStep;
@@ -80,7 +81,7 @@ void StopAgreement::acted(int rank, int64_t request) {
 }
 
 void StopAgreement::close_if_all_acted() {
-  if (!open_ || !decided_step_) return;
+  if (!open_ || !decided_step_ || acted_.size() + gone_.size() < static_cast<size_t>(world_size_)) return;
   for (int rank = 0; rank < world_size_; ++rank)
     if (acted_.count(rank) == 0 && gone_.count(rank) == 0) return;
   open_ = false;

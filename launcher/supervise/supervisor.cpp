@@ -22,6 +22,7 @@ using record::JobState;
 
 constexpr int64_t kTickMs = 50;
 constexpr int64_t kPingMs = 500;
+constexpr int64_t kWakeLimitMs = 5000;     // for agents that are kept to say hello again; then new ones are started
 constexpr int64_t kStartLimitMs = 300000;  // agents of a large job on a busy cluster
 
 std::string own_host_name() {
@@ -157,14 +158,17 @@ int Supervisor::run() {
     return kExitNoDirectory;
   }
   watch_signals();
-  if (plan_.under_slurm) {
+  const auto learn = [this](std::optional<slurm_cli::JobInfo> job) {
+    job_ = std::move(job);
+    if (job_ && job_->end_time) end_time_ms_ = *job_->end_time * 1000;
+    journal_->set_user_comment(job_ ? job_->comment : std::string());
+  };
+  if (options_.job) {
+    learn(std::move(options_.job));
+  } else if (plan_.under_slurm) {
     auto found = std::make_shared<Result<slurm_cli::JobInfo>>(Error{});
     worker_->post([found, id = plan_.job_id] { *found = slurm_cli::show_job(id); },
-                  [this, found] {
-                    if (*found) job_ = std::move(**found);
-                    if (job_ && job_->end_time) end_time_ms_ = *job_->end_time * 1000;
-                    journal_->set_user_comment(job_ ? job_->comment : std::string());
-                  });
+                  [found, learn] { learn(*found ? std::optional(std::move(**found)) : std::nullopt); });
   }
   start_attempt("");
   uv_run(&loop_, UV_RUN_DEFAULT);
@@ -183,11 +187,14 @@ void Supervisor::tick() {
   reap_launchers();
   if (now - last_ping_ms_ >= kPingMs) {
     last_ping_ms_ = now;
+    const std::string ping = encode(Ping{});
     for (const Learner& learner : learners_)
-      if (learner.connection != 0) server_->send(learner.connection, Ping{});
+      if (learner.connection != 0) server_->send_line(learner.connection, ping);
   }
   if (phase_ == Phase::kStarting || phase_ == Phase::kRunning) {
-    bool all_hello = std::all_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.said_hello; });
+    const bool all_hello = all_learners(&hello_below_, [](const Learner& l) { return l.said_hello; });
+    if (woken_ && all_hello) woken_ = false;
+    if (woken_ && (!launcher_.running() || now - attempt_started_ms_ > kWakeLimitMs)) return start_cold();
     bool launcher_died = !launcher_.running() && launcher_gone_ms_ != 0 && now - launcher_gone_ms_ > 1000;
     bool too_late = phase_ == Phase::kStarting && now - attempt_started_ms_ > kStartLimitMs;
     bool deaf = killing_ && now > kill_deadline_ms_;
@@ -223,6 +230,7 @@ void Supervisor::tick() {
       tick_time_limit(unix_ms());
       tick_periodic_save();
       look_for_request_file();
+      look_for_stragglers();
     }
     if (plan_.checkpoint && !renew_open_ && !finished_ && now - last_renew_ms_ >= 15000) {
       last_renew_ms_ = now;
@@ -249,8 +257,8 @@ JobStatus Supervisor::status() const {
   if (stop_) status.stopping = stop_->who;
   for (size_t i = 0; i < learners_.size(); ++i) {
     const Learner& l = learners_[i];
-    status.learners.push_back(
-        {static_cast<int>(i), l.host, l.pid, record::state_name(l.state), l.step, l.saved_step, l.save_ms});
+    status.learners.push_back({static_cast<int>(i), l.host, l.pid, record::state_name(l.state), l.step, l.saved_step,
+                               l.save_ms, slow_.note(i)});
   }
   return status;
 }

@@ -16,8 +16,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "launcher/common/more_descriptors.h"
 #include "launcher/common/result.h"
 #include "launcher/common/site_config.h"
 #include "launcher/plan/launch_plan.h"
@@ -34,15 +36,18 @@
 #include "launcher/supervise/notice.h"
 #include "launcher/supervise/restart_policy.h"
 #include "launcher/supervise/stop_agreement.h"
+#include "launcher/supervise/straggler.h"
 #include "launcher/supervise/worker.h"
 
 namespace dl::supervise {
 
 struct RunOptions {
-  int64_t hang_ms = 0;     // no progress for so long is a failure; 0: never
-  bool quiet = false;      // learners' output to their logs alone, and no lines of our own but errors
-  std::string agent_path;  // for the sweep after a lost agent
-  std::string plan_json;   // written to plan.json
+  int64_t hang_ms = 0;       // no progress for so long is a failure; 0: never
+  bool quiet = false;        // learners' output to their logs alone, and no lines of our own but errors
+  bool keep_agents = false;  // agents start the next attempt's learners too; not where a step holds MPI's state
+  std::string agent_path;    // for the sweep after a lost agent
+  std::string plan_json;     // written to plan.json
+  std::optional<slurm_cli::JobInfo> job;  // what Slurm said of the job a moment ago; none: it is asked
 };
 
 class Supervisor {
@@ -69,6 +74,7 @@ class Supervisor {
     int64_t step_seen_ms = 0;                         // monotonic, when `step` was reported
     int exit = 0;
     bool hung = false;  // named as the cause of a stand-still: how it ends says nothing
+    StepTimes times;
   };
   struct Stop {
     StopCause cause = StopCause::kPause;
@@ -93,6 +99,10 @@ class Supervisor {
 
   // supervisor_attempt.cpp
   void start_attempt(const std::string& why);
+  Status start_agents();
+  bool wake_agents();
+  void start_cold();
+  void agents_not_started(const std::string& why);
   void on_hello(ConnectionId id, const Hello& hello);
   void on_message(ConnectionId id, const Message& message);
   void on_closed(ConnectionId id, const std::string& why);
@@ -105,6 +115,12 @@ class Supervisor {
   void kill_learners(int grace_ms);
   void check_attempt_over();
   void tick_serving(int64_t now_ms);
+  bool may_restart() const { return options_.keep_agents && restarts_done_ < plan_.restarts; }
+  template <typename Holds>
+  bool all_learners(size_t* below, Holds holds) {
+    while (*below < learners_.size() && holds(learners_[*below])) ++*below;
+    return *below == learners_.size();
+  }
 
   // supervisor_stop.cpp
   void on_signal(int signal);
@@ -129,6 +145,9 @@ class Supervisor {
   void on_stalled(int rank, const Stalled& stalled);
   void on_standing_still(int rank, const StandingStill& still);
   void settle_hang();
+
+  // supervisor_watch.cpp
+  void look_for_stragglers();
 
   // supervisor_end.cpp
   void end_attempt();
@@ -159,6 +178,7 @@ class Supervisor {
   std::unique_ptr<Worker> disk_;    // the lease
   std::unique_ptr<Journal> journal_;
   AgentLauncher launcher_;
+  std::optional<MoreDescriptors> descriptors_;  // not while agents are started
   Lease lease_;
 
   // The job
@@ -184,6 +204,12 @@ class Supervisor {
   plan::RunFacts facts_;
   std::unique_ptr<rendezvous::TcpStoreServer> store_;  // nullptr: rank 0 hosts it
   std::vector<Learner> learners_;
+  std::unordered_map<ConnectionId, int> rank_of_;  // of the agents' connections
+  // All learners below have said hello, are started or ended, have ended. For 10,000 learners it is not looked through
+  // all of them at each message.
+  size_t hello_below_ = 0, started_below_ = 0, ended_below_ = 0;
+  bool woken_ = false;  // the agents of the attempt before were asked to begin anew
+  SlowLearners slow_;
   std::vector<Failure> failures_;
   bool node_lost_ = false, agent_lost_ = false, killing_ = false;
   int64_t attempt_started_ms_ = 0, kill_deadline_ms_ = 0, running_since_ms_ = 0, launcher_gone_ms_ = 0;

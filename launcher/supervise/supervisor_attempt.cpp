@@ -34,7 +34,11 @@ std::string first_port(const std::string& address, const std::vector<int>& ports
 void Supervisor::start_attempt(const std::string& why) {
   ++attempt_;
   phase_ = Phase::kStarting;
+  woken_ = wake_agents();
   learners_.assign(static_cast<size_t>(plan_.world_size()), Learner{});
+  rank_of_.clear();
+  hello_below_ = started_below_ = ended_below_ = 0;
+  slow_ = SlowLearners(learners_.size());
   failures_.clear();
   agreement_ = StopAgreement{};
   stop_.reset();
@@ -52,25 +56,64 @@ void Supervisor::start_attempt(const std::string& why) {
   journal_->begin_attempt(attempt_, restarts_done_);
   journal_->job(JobState::kDeploy, why);
   Status ready = dir_.prepare(attempt_);
-  if (ready && !options_.plan_json.empty()) ready = write_file_atomically(dir_.plan(), options_.plan_json);
+  if (ready && !options_.plan_json.empty()) ready = replace_file(dir_.plan(), options_.plan_json);
   if (ready) {
     if (restarts_done_ == 0)
       say(fmt::format("{} learner{} of {} on {}; logs in {}/logs/latest", plan_.world_size(),
                       plan_.world_size() == 1 ? "" : "s", plan_.framework,
                       plan_.nodes.size() == 1 ? plan_.nodes[0].name : fmt::format("{} nodes", plan_.nodes.size()),
                       dir_.root()));
-    ready = launcher_.start(endpoint_, secret_);
+    if (!woken_) ready = start_agents();
   }
-  if (!ready) {
-    Failure failure;
-    failure.kind = Failure::Kind::kNotStarted;
-    failure.text = ready.error().text;
-    failure.exit = kExitCannotStart;
-    failures_.push_back(failure);
-    for (Learner& learner : learners_) learner.ended = !learner.said_hello;
-    launcher_.kill_all(SIGKILL);
-    check_attempt_over();
+  if (!ready) agents_not_started(ready.error().text);
+}
+
+void Supervisor::agents_not_started(const std::string& why) {
+  Failure failure;
+  failure.kind = Failure::Kind::kNotStarted;
+  failure.text = why;
+  failure.exit = kExitCannotStart;
+  failures_.push_back(failure);
+  for (Learner& learner : learners_) learner.ended = !learner.said_hello;
+  launcher_.kill_all(SIGKILL);
+  check_attempt_over();
+}
+
+Status Supervisor::start_agents() {
+  launcher_status_.reset();
+  launcher_gone_ms_ = 0;
+  descriptors_.reset();
+  Status started = launcher_.start(endpoint_, secret_);
+  descriptors_.emplace();
+  return started;
+}
+
+// The agents of the attempt that has just ended have waited: they begin anew, which takes milliseconds where a new step
+// takes a good part of a second. False if any of them is gone; then all of them go.
+bool Supervisor::wake_agents() {
+  const bool all_rest =
+      options_.keep_agents && launcher_.running() && !learners_.empty() && !agent_lost_ &&
+      std::all_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.connection != 0; });
+  for (const Learner& learner : learners_) {
+    if (learner.connection == 0) continue;
+    if (all_rest) server_->send(learner.connection, Again{});
+    server_->close(learner.connection);
   }
+  return all_rest;
+}
+
+// Not all agents that were woken have come back: new ones for all.
+void Supervisor::start_cold() {
+  woken_ = false;
+  for (Learner& learner : learners_) {
+    if (learner.connection != 0) server_->close(learner.connection);
+    learner = Learner{};
+  }
+  rank_of_.clear();
+  hello_below_ = started_below_ = ended_below_ = 0;
+  launcher_.kill_all(SIGTERM);
+  attempt_started_ms_ = monotonic_ms();
+  if (Status started = start_agents(); !started) agents_not_started(started.error().text);
 }
 
 void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
@@ -84,6 +127,7 @@ void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
   }
   Learner& learner = learners_[static_cast<size_t>(hello.rank)];
   learner.connection = id;
+  rank_of_[id] = hello.rank;
   learner.said_hello = true;
   learner.host = hello.host;
   learner.address = hello.address;
@@ -92,7 +136,7 @@ void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
   learner.ras_port = hello.ras_port;
   learner.ports = hello.ports;
   if (killing_) return server_->send(id, Kill{0});
-  if (std::all_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.said_hello; })) start_learners();
+  if (all_learners(&hello_below_, [](const Learner& l) { return l.said_hello; })) start_learners();
 }
 
 // A new store for each attempt: nothing of an earlier one can be mistaken for this one's.
@@ -142,9 +186,10 @@ void Supervisor::start_learners() {
 }
 
 void Supervisor::on_message(ConnectionId id, const Message& message) {
-  for (size_t i = 0; i < learners_.size(); ++i) {
-    if (learners_[i].connection != id) continue;
-    int rank = static_cast<int>(i);
+  if (const auto found = rank_of_.find(id); found != rank_of_.end()) {
+    const int rank = found->second;
+    // Of one that waits for the next attempt nothing more is to be heard.
+    if (learners_[static_cast<size_t>(rank)].ended) return;
     if (const auto* started = std::get_if<Started>(&message))
       on_started(rank, *started);
     else if (const auto* progress = std::get_if<Progress>(&message))
@@ -170,7 +215,7 @@ void Supervisor::on_started(int rank, const Started& started) {
   learner.pid = started.pid;
   learner.state = JobState::kProcessing;
   journal_->learner(rank, JobState::kProcessing, learner.host);
-  if (!std::all_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.started || l.ended; })) return;
+  if (!all_learners(&started_below_, [](const Learner& l) { return l.started || l.ended; })) return;
   if (running_since_ms_ == 0 || journal_->state() != JobState::kProcessing) {
     running_since_ms_ = last_save_ms_ = monotonic_ms();
     journal_->job(JobState::kProcessing, plan_.world_size() == 1 ? "the learner runs" : "all learners run");
@@ -184,7 +229,10 @@ void Supervisor::on_progress(int rank, const Progress& progress) {
     int64_t each = (now - learner.step_seen_ms) / (progress.step - learner.step);
     step_ms_ = step_ms_ == 0 ? each : (3 * step_ms_ + each) / 4;
   }
-  if (progress.step != learner.step) learner.step_seen_ms = now;
+  if (progress.step != learner.step) {
+    learner.step_seen_ms = now;
+    learner.times.add(now, progress.step);
+  }
   learner.page_state = progress.state;
   learner.ever_attached = learner.ever_attached || progress.state != ProgressPage::kNotAttached;
   learner.step = progress.step;
@@ -211,8 +259,10 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
   if (learner.ended) return;
   learner.ended = true;
   learner.exit = exited.signal > 0 ? 128 + exited.signal : exited.exit;
-  server_->close(learner.connection);
-  learner.connection = 0;
+  if (!may_restart()) {
+    server_->close(learner.connection);
+    learner.connection = 0;
+  }
   if (learner.hung) {
     learner.exit = kExitHang;
     agreement_.gone(rank);
@@ -290,9 +340,9 @@ void Supervisor::kill_learners(int grace_ms) {
 }
 
 void Supervisor::on_closed(ConnectionId id, const std::string& why) {
-  for (size_t i = 0; i < learners_.size(); ++i) {
-    Learner& learner = learners_[i];
-    if (learner.connection != id) continue;
+  if (const auto found = rank_of_.find(id); found != rank_of_.end()) {
+    const int rank = found->second;
+    Learner& learner = learners_[static_cast<size_t>(rank)];
     learner.connection = 0;
     if (learner.ended) return;
     learner.ended = true;
@@ -305,15 +355,14 @@ void Supervisor::on_closed(ConnectionId id, const std::string& why) {
     failure.asked = killing_;
     failure.text = silent ? fmt::format("node {} does not answer ({})", learner.host, why)
                           : fmt::format("its agent (dl-agent) on {} was killed", learner.host);
-    learner_failed(static_cast<int>(i), failure);
+    learner_failed(rank, failure);
     check_attempt_over();
-    return;
   }
 }
 
 void Supervisor::check_attempt_over() {
   if (phase_ != Phase::kStarting && phase_ != Phase::kRunning) return;
-  if (!std::all_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.ended; })) return;
+  if (!all_learners(&ended_below_, [](const Learner& l) { return l.ended; })) return;
   phase_ = Phase::kOver;
   store_.reset();
   end_attempt();

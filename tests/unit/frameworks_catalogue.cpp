@@ -46,6 +46,9 @@ TEST(Catalogue, ShippedEntriesAreRead) {
   ASSERT_EQ(catalogue->entries().size(), shipped().size());
   EXPECT_EQ(catalogue->find("pytorch")->launch, "agent");
   EXPECT_EQ(catalogue->find("mpi")->launch, "mpi");
+  EXPECT_TRUE(catalogue->find("mpi")->pmix);
+  EXPECT_TRUE(catalogue->find("generic")->pmix);
+  EXPECT_FALSE(catalogue->find("pytorch")->pmix);
   EXPECT_EQ(catalogue->find("pytorch")->store, "launcher");
   EXPECT_EQ(catalogue->find("generic")->store, "learner");
   EXPECT_EQ(catalogue->find("pytorch")->families, (std::vector<std::string>{"torch", "slurm", "network", "ffdl"}));
@@ -60,8 +63,8 @@ TEST(Catalogue, MissingFolderIsEmptyAndBadFileIsRefused) {
   ASSERT_FALSE(bad);
   EXPECT_EQ(bad.error().text,
             folder.path() +
-                "/x.toml:1: sumary: unknown key; allowed: default_version, families, launch, ports, probe, "
-                "store, summary, versions");
+                "/x.toml:1: sumary: unknown key; allowed: default_version, families, launch, pmix, ports, "
+                "probe, store, summary, versions");
 }
 
 TEST(Catalogue, LaterFolderReplacesAnEntry) {

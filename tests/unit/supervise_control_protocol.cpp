@@ -24,7 +24,7 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
   start.serves = true;
   JobStatus status;
   status.job = "12";
-  status.learners = {{0, "n1", 42, "PROCESSING", 5, 4, 100}};
+  status.learners = {{0, "n1", 42, "PROCESSING", 5, 4, 100, "slow"}};
   const Message messages[] = {Hello{"agent", "ff", 1, 2, "n1", "10.0.0.1", 4711, 4712, 4713, {4714}, 42},
                               Started{7},
                               StepReport{1, true, 2, 3},
@@ -44,7 +44,8 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
                               status,
                               Stalled{60000},
                               StandingStill{41, "S", 60000, {"a"}},
-                              Stacks{"/a b/c"}};
+                              Stacks{"/a b/c"},
+                              Again{}};
   static_assert(std::size(messages) == std::variant_size_v<Message>);
   for (const Message& message : messages) {
     std::string line = encode(message);

@@ -143,7 +143,9 @@ class Storm {
   // Members are sorted by name, so "type" comes last; parsing 10,000 environments is not what is measured.
   void line(int rank, const std::string& text) {
     Agent& agent = agents_[static_cast<size_t>(rank)];
-    const auto is = [&text](const char* type) { return text.find(std::string("\"type\":\"") + type + "\"") != std::string::npos; };
+    const auto is = [&text](const char* type) {
+      return text.find(std::string("\"type\":\"") + type + "\"") != std::string::npos;
+    };
     if (!agent.started && is("start")) {
       agent.started = true;
       send(rank, Started{rank + 2});

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the C functions of dlckpt.h answer: one table of errors, and the sentences. Nothing here throws.
+#pragma once
+
+#include <new>
+#include <string>
+#include <utility>
+
+#include "checkpoint/include/dlckpt.h"
+#include "launcher/common/guard.h"
+#include "launcher/common/result.h"
+
+namespace dl::ckpt {
+
+// A DLCKPT_E_... for each error.
+int to_c(const Error& error);
+
+// The calling thread's sentence for dlckpt_open_error().
+std::string* open_message() noexcept;
+
+// Keeps the sentence, or none where there is no memory for it.
+void tell(std::string* where, const char* text) noexcept;
+
+// Runs body() -> Status: DLCKPT_OK and an empty *message, or the error and its sentence; bad_alloc gives MEMORY, any
+// other exception INTERNAL.
+template <typename Body>
+int run(std::string* message, Body&& body) noexcept {
+  return guard(
+      static_cast<int>(DLCKPT_E_INTERNAL), [&](const char* what) { tell(message, what); },
+      [&]() -> int {
+        message->clear();
+        try {
+          const Status status = std::forward<Body>(body)();
+          if (status) return DLCKPT_OK;
+          tell(message, status.error().text.c_str());
+          return to_c(status.error());
+        } catch (const std::bad_alloc&) {
+          tell(message, "out of memory");
+          return DLCKPT_E_MEMORY;
+        }
+      });
+}
+
+}  // namespace dl::ckpt

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/straggler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launcher/common/median.h"
+
+namespace dl::supervise {
+namespace {
+
+constexpr size_t kFewestToCompare = 3;
+constexpr double kMads = 5, kShare = 0.25;
+
+}  // namespace
+
+void StepTimes::add(int64_t at_ms, int64_t step) {
+  if (last_step_ >= 0 && step > last_step_ && at_ms > last_ms_) {
+    each_ms_.push_back(static_cast<double>(at_ms - last_ms_) / static_cast<double>(step - last_step_));
+    if (each_ms_.size() > kWindow) each_ms_.pop_front();
+  } else if (step < last_step_) {
+    each_ms_.clear();
+  }
+  last_ms_ = at_ms;
+  last_step_ = step;
+}
+
+std::optional<double> StepTimes::median_ms() const {
+  if (each_ms_.size() < kFewest) return std::nullopt;
+  return median({each_ms_.begin(), each_ms_.end()});
+}
+
+std::vector<Straggler> find_stragglers(const std::vector<std::optional<double>>& step_ms) {
+  std::vector<double> known;
+  for (const auto& time : step_ms)
+    if (time) known.push_back(*time);
+  std::vector<Straggler> found;
+  if (known.size() < kFewestToCompare) return found;
+  const double middle = median(known);
+  const double most = middle + std::max(kMads * median_deviation(known, middle), kShare * middle);
+  for (size_t rank = 0; rank < step_ms.size(); ++rank)
+    if (step_ms[rank] && *step_ms[rank] > most)
+      found.push_back({static_cast<int>(rank), *step_ms[rank], middle, static_cast<int>(known.size())});
+  return found;
+}
+
+std::string describe(const Straggler& straggler) {
+  const auto readable = [](double ms) {
+    return ms < 1000 ? fmt::format("{:.3g} ms", ms) : fmt::format("{:.3g} s", ms / 1000);
+  };
+  return fmt::format("slow: {} a train step, the median of {} learners is {}", readable(straggler.step_ms),
+                     straggler.compared, readable(straggler.usual_ms));
+}
+
+std::vector<Straggler> SlowLearners::look(const std::vector<Straggler>& stragglers) {
+  std::vector<Straggler> news;
+  auto next = stragglers.begin();
+  for (size_t rank = 0; rank < learners_.size(); ++rank) {
+    State& state = learners_[rank];
+    const bool stands_out = next != stragglers.end() && static_cast<size_t>(next->rank) == rank;
+    state.in = stands_out ? state.in + 1 : 0;
+    state.out = stands_out ? 0 : state.out + 1;
+    if (stands_out && (state.in >= kTimes || !state.note.empty())) {
+      if (state.note.empty()) news.push_back(*next);
+      state.note = describe(*next);
+    } else if (state.out >= kTimes) {
+      state.note.clear();
+    }
+    if (stands_out) ++next;
+  }
+  return news;
+}
+
+}  // namespace dl::supervise

@@ -49,7 +49,8 @@ in_image() { submit -N2 --output=out --open-mode=append --dl-learners=2 --dl-ima
   assert_contains "$(cat refused)" "the image has no folder $work at which the node's is seen, and it cannot be made \(.*Permission denied\); allowed"
   mkdir -p "$images/small$work"
   job=$(of_user out sh -c 'echo "$RANK of $WORLD_SIZE in $(cat /etc/image-mark) at $PWD"
-    : >here.$RANK; [ -w "$DL_PROGRESS" ] || echo no page; exit $((RANK * 7))')
+    : >here.$RANK; [ -w "$DL_PROGRESS" ] || echo no page
+    until [ -e here.0 ]; do sleep 0.1; done; exit $((RANK * 7))')
   wait_state "$job" COMPLETED,FAILED 40
   for rank in 0 1; do
     assert_contains "$(cat out)" "^\[$rank\] $rank of 2 in made by make_image at $work"

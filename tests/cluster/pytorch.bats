@@ -159,6 +159,7 @@ resume_at() {
 
 @test "on a full disk it says so, trains on, and its last good checkpoint stays" {
   # Nodes have mounts of their own: the small disk is made by the job's one node, where all its learners are.
+  # --no-requeue: the job would be held until there is room again, and its script not go on.
   mkdir small
   cat >train.sh <<END
 #!/bin/bash
@@ -169,7 +170,7 @@ echo "exit status \$?"
 rm $PWD/small/filler
 dlckpt verify $PWD/small/ckpt && dlckpt ls $PWD/small/ckpt
 END
-  job=$(submit --job-name=full --output=train.out -N1 --dl-framework=pytorch --dl-learners=2 --dl-gpus=1 train.sh)
+  job=$(submit --job-name=full --no-requeue --output=train.out -N1 --dl-framework=pytorch --dl-learners=2 --dl-gpus=1 train.sh)
   wait_for 120 "job $job has ended" ended "$job"
   assert_contains "$(cat train.out)" 'train step 40 was not saved: .*DLCKPT_E_NO_SPACE.*train step 20 is the newest'
   assert_contains "$(cat train.out)" '^ +20 .*committed'

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlrun: parse, plan, then print or run. See dlrun(1).
-#include <algorithm>
 #include <cstdio>
 #include <exception>
 
@@ -44,9 +43,6 @@ int plan_and_run(const dl::RunCommand& run) {
   options.hang_ms = std::chrono::milliseconds(gathered->input.request.hang_timeout).count();
   // The checks may have taken minutes, in which the job has changed.
   if (gathered->input.request.preflight == dl::PreflightMode::kOff) options.job = std::move(gathered->job);
-  // The PMIx server of a step knows each of its processes once.
-  options.keep_agents = std::find(plan->families.begin(), plan->families.end(), "mpi") == plan->families.end() &&
-                        !gathered->input.command_uses_mpi;
   options.agent_path = gathered->input.agent_path;
   options.plan_json = plan_json(*plan, facts, gathered->input.environment);
   dl::supervise::Supervisor supervisor(std::move(*plan), gathered->input.site, std::move(options));

@@ -83,6 +83,7 @@ Status Agent::greet() {
   hello.host = host_name();
   hello.address = channel_.local_address();
   hello.pid = ::getpid();
+  hello.pmi = std::getenv("PMIX_RANK") != nullptr || std::getenv("PMI_RANK") != nullptr;
   DL_TRY(hold_ports(&hello));
   channel_.send(hello);
   return {};

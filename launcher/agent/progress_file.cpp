@@ -31,25 +31,29 @@ std::string page_prefix() {
   return fmt::format("dl-progress-{}-", ::getuid());
 }
 
+int remove_orphans_in(const std::string& folder) {
+  const std::string prefix = page_prefix();
+  DIR* listing = ::opendir(folder.c_str());
+  if (listing == nullptr) return 0;
+  int removed = 0;
+  while (const dirent* entry = ::readdir(listing)) {
+    const std::string name = entry->d_name;
+    if (name.rfind(prefix, 0) != 0) continue;
+    char* end = nullptr;
+    const auto pid = static_cast<pid_t>(std::strtol(name.c_str() + prefix.size(), &end, 10));
+    // Any doubt (a number that was given away again) leaves the page where it is.
+    if (*end != '.' || pid <= 0 || ::kill(pid, 0) == 0 || errno != ESRCH) continue;
+    if (::unlink((folder + "/" + name).c_str()) == 0) ++removed;
+  }
+  ::closedir(listing);
+  return removed;
+}
+
 }  // namespace
 
 int remove_orphaned_pages() {
-  const std::string prefix = page_prefix();
   int removed = 0;
-  for (const std::string& folder : page_folders()) {
-    DIR* listing = ::opendir(folder.c_str());
-    if (listing == nullptr) continue;
-    while (const dirent* entry = ::readdir(listing)) {
-      const std::string name = entry->d_name;
-      if (name.rfind(prefix, 0) != 0) continue;
-      char* end = nullptr;
-      const auto pid = static_cast<pid_t>(std::strtol(name.c_str() + prefix.size(), &end, 10));
-      // Any doubt (a number that was given away again) leaves the page where it is.
-      if (*end != '.' || pid <= 0 || ::kill(pid, 0) == 0 || errno != ESRCH) continue;
-      if (::unlink((folder + "/" + name).c_str()) == 0) ++removed;
-    }
-    ::closedir(listing);
-  }
+  for (const std::string& folder : page_folders()) removed += remove_orphans_in(folder);
   return removed;
 }
 
@@ -59,9 +63,9 @@ ProgressFile::~ProgressFile() {
 }
 
 Status ProgressFile::create(int rank) {
-  remove_orphaned_pages();
   Error last{Errc::kIo, "create the progress page"};
   for (const std::string& folder : page_folders()) {
+    remove_orphans_in(folder);  // here alone: TMPDIR may be large or far away
     std::string name = fmt::format("{}/{}{}.{}-XXXXXX", folder, page_prefix(), ::getpid(), rank);
     UniqueFd fd(::mkostemp(name.data(), O_CLOEXEC));  // mode 0600, exclusive
     if (!fd) {

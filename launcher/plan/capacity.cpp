@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <utility>
 
 namespace dl::plan {
 namespace {
@@ -75,19 +76,19 @@ Result<Capacity> find_capacity(const Allocation& allocation, const LearnerRange&
 std::vector<int> place_servers(const Capacity& capacity, int servers, std::vector<int>* on_node) {
   std::vector<int> nodes, here(on_node->size(), 0);
   for (int server = 0; server < servers; ++server) {
-    const auto has_place = [&](size_t n) { return (*on_node)[n] < capacity.per_node[n]; };
-    int best = -1;
+    // Nodes with a place first, by what runs there; then those in use, by the servers that were added.
+    const auto crowding = [&](size_t n) {
+      const bool full = (*on_node)[n] >= capacity.per_node[n];
+      return std::make_pair(full, full ? here[n] : (*on_node)[n]);
+    };
+    size_t best = on_node->size();
     for (size_t n = 0; n < on_node->size(); ++n) {
-      if ((*on_node)[n] == 0 && !has_place(n)) continue;
-      const auto b = static_cast<size_t>(best);
-      const bool better = best < 0 || (has_place(n) != has_place(b) ? has_place(n)
-                                       : has_place(n)               ? (*on_node)[n] < (*on_node)[b]
-                                                                    : here[n] < here[b]);
-      if (better) best = static_cast<int>(n);
+      if ((*on_node)[n] == 0 && crowding(n).first) continue;
+      if (best == on_node->size() || crowding(n) < crowding(best)) best = n;
     }
-    nodes.push_back(best);
-    ++(*on_node)[static_cast<size_t>(best)];
-    ++here[static_cast<size_t>(best)];
+    nodes.push_back(static_cast<int>(best));
+    ++(*on_node)[best];
+    ++here[best];
   }
   return nodes;
 }

@@ -30,7 +30,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Container, image, form, runtime,
 namespace supervise {
 
 #define DL_MESSAGE(...) NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(__VA_ARGS__)
-DL_MESSAGE(Hello, role, secret, version, rank, host, address, port, coordinator_port, ras_port, ports, pid)
+DL_MESSAGE(Hello, role, secret, version, rank, host, address, port, coordinator_port, ras_port, ports, pid, pmi)
 DL_MESSAGE(Started, pid)
 DL_MESSAGE(StepReport, request, attached, state, step)
 DL_MESSAGE(Progress, state, step, saved_step, save_ms, done_request, local_ms, cost_ms)

@@ -36,6 +36,7 @@ struct Hello {
   int ras_port = 0;
   std::vector<int> ports;  // ports held for the learner itself, as many as dlrun asked for (env::kHoldPorts)
   int pid = 0;
+  bool pmi = false;  // its task has a PMI or PMIx server, which knows each process once: it cannot begin anew
 };
 
 // ---- agent -> dlrun

@@ -42,11 +42,10 @@
 namespace dl::supervise {
 
 struct RunOptions {
-  int64_t hang_ms = 0;       // no progress for so long is a failure; 0: never
-  bool quiet = false;        // learners' output to their logs alone, and no lines of our own but errors
-  bool keep_agents = false;  // agents start the next attempt's learners too; not where a step holds MPI's state
-  std::string agent_path;    // for the sweep after a lost agent
-  std::string plan_json;     // written to plan.json
+  int64_t hang_ms = 0;                    // no progress for so long is a failure; 0: never
+  bool quiet = false;                     // learners' output to their logs alone, and no lines of our own but errors
+  std::string agent_path;                 // for the sweep after a lost agent
+  std::string plan_json;                  // written to plan.json
   std::optional<slurm_cli::JobInfo> job;  // what Slurm said of the job a moment ago; none: it is asked
 };
 
@@ -115,7 +114,7 @@ class Supervisor {
   void kill_learners(int grace_ms);
   void check_attempt_over();
   void tick_serving(int64_t now_ms);
-  bool may_restart() const { return options_.keep_agents && restarts_done_ < plan_.restarts; }
+  bool may_keep_agents() const { return !agents_have_pmi_ && restarts_done_ < plan_.restarts; }
   template <typename Holds>
   bool all_learners(size_t* below, Holds holds) {
     while (*below < learners_.size() && holds(learners_[*below])) ++*below;
@@ -208,7 +207,8 @@ class Supervisor {
   // All learners below have said hello, are started or ended, have ended. For 10,000 learners it is not looked through
   // all of them at each message.
   size_t hello_below_ = 0, started_below_ = 0, ended_below_ = 0;
-  bool woken_ = false;  // the agents of the attempt before were asked to begin anew
+  bool woken_ = false;            // the agents of the attempt before were asked to begin anew
+  bool agents_have_pmi_ = false;  // Hello::pmi of any
   SlowLearners slow_;
   std::vector<Failure> failures_;
   bool node_lost_ = false, agent_lost_ = false, killing_ = false;

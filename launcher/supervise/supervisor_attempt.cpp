@@ -35,6 +35,7 @@ void Supervisor::start_attempt(const std::string& why) {
   ++attempt_;
   phase_ = Phase::kStarting;
   woken_ = wake_agents();
+  agents_have_pmi_ = false;
   learners_.assign(static_cast<size_t>(plan_.world_size()), Learner{});
   rank_of_.clear();
   hello_below_ = started_below_ = ended_below_ = 0;
@@ -92,7 +93,7 @@ Status Supervisor::start_agents() {
 // takes a good part of a second. False if any of them is gone; then all of them go.
 bool Supervisor::wake_agents() {
   const bool all_rest =
-      options_.keep_agents && launcher_.running() && !learners_.empty() && !agent_lost_ &&
+      !agents_have_pmi_ && launcher_.running() && !learners_.empty() && !agent_lost_ &&
       std::all_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.connection != 0; });
   for (const Learner& learner : learners_) {
     if (learner.connection == 0) continue;
@@ -134,6 +135,7 @@ void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
   learner.port = hello.port;
   learner.coordinator_port = hello.coordinator_port;
   learner.ras_port = hello.ras_port;
+  agents_have_pmi_ = agents_have_pmi_ || hello.pmi;
   learner.ports = hello.ports;
   if (killing_) return server_->send(id, Kill{0});
   if (all_learners(&hello_below_, [](const Learner& l) { return l.said_hello; })) start_learners();
@@ -259,7 +261,7 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
   if (learner.ended) return;
   learner.ended = true;
   learner.exit = exited.signal > 0 ? 128 + exited.signal : exited.exit;
-  if (!may_restart()) {
+  if (!may_keep_agents()) {
     server_->close(learner.connection);
     learner.connection = 0;
   }

@@ -47,3 +47,24 @@ saved() { [[ -n $(echo ckpt/step-*) && -d $(echo ckpt/step-* | cut -d' ' -f1) ]]
   assert_contains "$(cat fit.out)" 'resumed at train step'
   assert_contains "$(cat fit.out)" 'every point was used 100 to 100 times'
 }
+
+@test "after a death an MPI program is started again in the allocation, also behind an interpreter" {
+  cat >again.py <<'PY'
+import os, signal
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+world.Barrier()
+if world.rank == 1 and not os.path.exists("died"):
+    open("died", "w").close()
+    os.kill(os.getpid(), signal.SIGKILL)
+world.Barrier()
+print("the sum is", world.allreduce(world.rank + 1), flush=True)
+PY
+  /usr/bin/python3 -c 'import mpi4py' 2>/dev/null || skip "mpi4py is not installed"
+  printf '#!/bin/bash\nexport OMPI_MCA_mpi_yield_when_idle=1\nexec dlrun -- /usr/bin/python3 again.py\n' >fit.sh
+  job=$(submit -N2 --output=fit.out --dl-framework=generic --dl-learners=2 --dl-gpus=0 --dl-restarts=1 fit.sh)
+  wait_for 90 "job $job has ended" ended "$job"
+  assert_contains "$(cat fit.out)" 'restart 1 of 1'
+  assert_contains "$(cat fit.out)" 'the sum is 3'
+  [ "$(job_state "$job")" = COMPLETED ]
+}

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "launcher/common/site_config.h"
 #include "launcher/image/container.h"
 #include "launcher/image/runtimes.h"
 
@@ -112,6 +113,15 @@ TEST_F(Image, in_a_file_is_not_touched_and_what_it_cannot_show_is_said) {
   container.runtime = "charliecloud";
   EXPECT_EQ(in_container(container, {{"true"}, "/w", false}, &environment).error().text,
             "ch-run: No such file or directory on this node, which the image needs");
+}
+
+// site_config.cpp names the runtimes once more, since it may not include this room.
+TEST(Runtimes, can_be_chosen_in_dl_toml) {
+  for (const Runtime& runtime : runtimes()) {
+    const auto config = parse_site_config(std::string("[image]\nruntime = \"") + runtime.name + "\"", "dl.toml");
+    ASSERT_TRUE(config) << config.error().text;
+    EXPECT_EQ(config->image_runtime, runtime.name);
+  }
 }
 
 TEST(Binds, are_the_outermost_folders_each_once) {

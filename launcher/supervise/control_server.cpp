@@ -26,7 +26,7 @@ namespace {
 // Data that the other side's kernel has not acknowledged for so long means that its node or the way to it is gone.
 // Pings keep data under way (supervisor.cpp), so a lost node shows within 3 s; a stopped or busy process does not
 // matter.
-constexpr unsigned kUserTimeoutMs = 2500;
+constexpr unsigned kUserTimeoutMs = 2000;
 
 struct WriteRequest {
   uv_write_t request{};

@@ -60,7 +60,7 @@ def measure(cluster, tools, quick, told):
     runs, warm_up = (1, 0) if quick else (7, 1)
     die = [tools.learner, "{}", "die", str(RANKS)]
     commands = {"dlrun": dlrun(RANKS, "-f", "generic", "--", *die), "srun": srun(RANKS, "--kill-on-bad-exit=1", *die)}
-    again = {"dlrun": dlrun(RANKS, "-f", "generic", "-r", "1", "--", *die)}
+    again = {"dlrun": dlrun(RANKS, "-f", "pytorch", "-r", "1", "--", *die)}
     if tools.torchrun:
         torchrun = tools.torchrun + ["--no-python", "--nproc-per-node", str(RANKS)]
         commands["torchrun"] = torchrun + die

@@ -26,7 +26,7 @@ def mpirun(ranks, *rest):
 
 
 def to_main(cluster, tools, ranks):
-    return {"dlrun": dlrun(ranks, "-f", "generic", "--", tools.learner, "{}"),
+    return {"dlrun": dlrun(ranks, "-f", "pytorch", "--", tools.learner, "{}"),
             "srun": srun(ranks, tools.learner, "{}"),
             "mpirun": mpirun(ranks, tools.learner, "{}"),
             **({"torchrun": tools.torchrun + ["--no-python", "--nproc-per-node", str(ranks), tools.learner, "{}"]} if tools.torchrun else {})}

@@ -5,12 +5,15 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
 
 #include "launcher/common/parse.h"
 #include "launcher/common/site_failures.h"
+#include "launcher/common/site_tenants_toml.h"
+#include "launcher/common/site_values.h"
 #include "launcher/common/toml_text.h"
 #include "launcher/common/unique_fd.h"
 
@@ -19,76 +22,18 @@ namespace {
 
 constexpr size_t kMaxFileBytes = size_t{1024} * 1024;
 constexpr size_t kMaxLineBytes = 2048;  // bounds the depth of dotted keys, for the same stacks
-constexpr size_t kMaxPathBytes = 1024;
 constexpr size_t kMaxFolders = 16;
 constexpr int kMaxCpus = 65000;                        // Slurm counts them in 16 bits
 constexpr std::chrono::seconds kMaxSignalLead{65000};  // so does it count the warning time
 constexpr std::chrono::seconds kMaxHangTimeout = std::chrono::hours(24 * 365);
 constexpr std::chrono::seconds kMaxGrace{3600};
 constexpr int kMaxLoopGuard = 100;
+constexpr int kMaxNodes = 100'000;
+constexpr double kMaxTypeWeight = 1e6;
+constexpr size_t kMaxOperators = 100;
+constexpr std::chrono::seconds kMaxQuotaTime = std::chrono::hours(24 * 365);
 
 using Seconds = std::chrono::seconds;
-
-Error bad_value(const toml::node& node, const std::string& allowed) {
-  std::string shown;
-  if (const auto* text = node.as_string())
-    shown = "'" + printable(text->get()) + "'";
-  else if (const auto* number = node.as_integer())
-    shown = std::to_string(number->get());
-  else if (const auto* flag = node.as_boolean())
-    shown = flag->get() ? "true" : "false";
-  else if (node.is_table())
-    shown = "a table";
-  else if (node.is_array())
-    shown = "an array";
-  else
-    shown = "a value of this type";
-  return Error{Errc::kInvalid, fmt::format("{} is not accepted; allowed: {}", shown, allowed)};
-}
-
-Status set_int(const toml::node& node, int min, int max, int* out) {
-  const auto* number = node.as_integer();
-  if (number == nullptr || number->get() < min || number->get() > max)
-    return bad_value(node, fmt::format("a whole number from {} to {}", min, max));
-  *out = static_cast<int>(number->get());
-  return {};
-}
-
-Status set_time(const toml::node& node, Seconds min, Seconds max, Seconds* out) {
-  std::optional<Seconds> value;
-  if (const auto* number = node.as_integer()) {
-    if (number->get() >= 0 && number->get() <= max.count()) value = Seconds(number->get());
-  } else if (const auto* text = node.as_string()) {
-    if (auto parsed = parse_duration(text->get())) value = *parsed;
-  }
-  if (!value || *value < min || *value > max)
-    return bad_value(node, fmt::format("a time from {} to {}, in seconds or as \"30s\", \"10m\", \"1h30m\"",
-                                       format_duration(min), format_duration(max)));
-  *out = *value;
-  return {};
-}
-
-Status set_bool(const toml::node& node, bool* out) {
-  const auto* flag = node.as_boolean();
-  if (flag == nullptr) return bad_value(node, "true, false");
-  *out = flag->get();
-  return {};
-}
-
-Status set_name(const toml::node& node, const char* what, std::string* out) {
-  const auto* text = node.as_string();
-  if (text == nullptr || !is_plain_name(text->get()))
-    return bad_value(node, fmt::format("the name of a {} in quotes, of letters, digits and . _ + -", what));
-  *out = text->get();
-  return {};
-}
-
-bool is_clean_path(const std::string& path) {
-  if (path.empty() || path.size() > kMaxPathBytes) return false;
-  for (char c : path)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) return false;
-  return true;
-}
 
 // A partition may be a list, as `sbatch --partition` takes it.
 Status set_partition(const toml::node& node, std::string* out) {
@@ -134,15 +79,6 @@ Status set_job_dir(const toml::node& node, std::string* out) {
   return {};
 }
 
-Status set_tier(const toml::node& node, Tier* out) {
-  if (const auto* text = node.as_string())
-    if (auto tier = parse_tier(text->get())) {
-      *out = *tier;
-      return {};
-    }
-  return bad_value(node, "\"auto\", \"guaranteed\", \"borrow\"");
-}
-
 Status set_preflight(const toml::node& node, PreflightMode* out) {
   if (const auto* text = node.as_string())
     if (auto mode = parse_preflight(text->get())) {
@@ -163,7 +99,8 @@ Status set_image_runtime(const toml::node& node, std::string* out) {
   return bad_value(node, "\"auto\", \"charliecloud\", \"apptainer\"");
 }
 
-// One row per key. A name of "*" takes any plain name. Without a section: an array of tables, read by Reader itself.
+// One row per key. A name of "*" takes any plain name. toml++ keeps tables sorted, so what stands in [nodes] is known
+// when [quota] and [tenants] are read.
 struct Key {
   std::string_view section;
   std::string_view name;
@@ -210,7 +147,46 @@ constexpr std::array kKeys{
     Key{"image", "runtime", [](const Node& n, Name, SiteConfig* c) { return set_image_runtime(n, &c->image_runtime); }},
     Key{"image", "bind",
         [](const Node& n, Name, SiteConfig* c) { return set_folders(n, "/scratch", &c->image_binds); }},
-    Key{"", "failure", nullptr},
+    Key{"nodes.counts", "*",
+        [](const Node& n, Name type, SiteConfig* c) {
+          return set_int(n, 0, kMaxNodes, &c->node_counts[std::string(type)]);
+        }},
+    Key{"quota", "min_run",
+        [](const Node& n, Name, SiteConfig* c) { return set_time(n, Seconds(0), kMaxQuotaTime, &c->quota.min_run); }},
+    Key{"quota", "grace",
+        [](const Node& n, Name, SiteConfig* c) { return set_time(n, Seconds(0), kMaxGrace, &c->quota.grace); }},
+    Key{"quota", "half_life",
+        [](const Node& n, Name, SiteConfig* c) { return set_time(n, Seconds(1), kMaxQuotaTime, &c->quota.half_life); }},
+    Key{"quota", "patience",
+        [](const Node& n, Name, SiteConfig* c) { return set_time(n, Seconds(0), kMaxQuotaTime, &c->quota.patience); }},
+    Key{"quota", "require_pausable",
+        [](const Node& n, Name, SiteConfig* c) { return set_bool(n, &c->quota.require_pausable); }},
+    Key{"quota", "operators",
+        [](const Node& n, Name, SiteConfig* c) { return set_names(n, "users", kMaxOperators, &c->quota.operators); }},
+    Key{"quota", "cpu_partitions",
+        [](const Node& n, Name, SiteConfig* c) {
+          return set_names(n, "partitions", kMaxOperators, &c->quota.cpu_partitions);
+        }},
+    Key{"quota.type_weights", "*",
+        [](const Node& n, Name type, SiteConfig* c) -> Status {
+          DL_TRY(check_type_name(type, *c));
+          return set_number(n, 0, kMaxTypeWeight, &c->quota.type_weights[std::string(type)]);
+        }},
+};
+
+// Sections with a reader of their own.
+struct Section {
+  std::string_view name;
+  std::string_view shown;
+  Status (*read)(const toml::node& node, const std::string& file, SiteConfig* config);
+};
+constexpr std::array kSections{
+    Section{"failure", "[[failure]]",
+            [](const Node& n, const std::string& file, SiteConfig* c) -> Status {
+              DL_TRY_ASSIGN(c->failures, read_failure_rows(n, file));
+              return {};
+            }},
+    Section{"tenants", "[tenants.NAME]", read_site_tenants},
 };
 
 bool is_inside(std::string_view section, std::string_view outer) {
@@ -225,13 +201,15 @@ std::string allowed_in(std::string_view section) {
     if (!is_inside(key.section, section)) continue;
     std::string name;
     if (key.section == section) {
-      name = section.empty() ? fmt::format("[[{}]]", key.name) : std::string(key.name);
+      name = std::string(key.name);
     } else {
       std::string_view rest = key.section.substr(section.empty() ? 0 : section.size() + 1);
       name = fmt::format("[{}{}{}]", section, section.empty() ? "" : ".", rest.substr(0, rest.find('.')));
     }
-    if (names.empty() || names.back() != name) names.push_back(name);
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
+  for (const Section& own : kSections)
+    if (section.empty()) names.emplace_back(own.shown);
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
@@ -250,12 +228,10 @@ class Reader {
 
  private:
   Status read_one(const toml::node& node, std::string_view key, const std::string& full, const std::string& section) {
+    for (const Section& own : kSections)
+      if (section.empty() && own.name == key) return own.read(node, name_, config_);
     for (const Key& row : kKeys) {
       if (row.section == section && (row.name == key || (row.name == "*" && is_plain_name(key)))) {
-        if (row.set == nullptr) {
-          DL_TRY_ASSIGN(config_->failures, read_failure_rows(node, name_));
-          return {};
-        }
         if (Status set = row.set(node, key, config_); !set) return place(node, full, std::move(set).error());
         return {};
       }
@@ -285,6 +261,17 @@ Status check_lines(const std::string& text, const std::string& name) {
       return Error{Errc::kInvalid, fmt::format("{}:{}: the line is longer than {} bytes", name, line, kMaxLineBytes)};
     start = i + 1;
     ++line;
+  }
+  return {};
+}
+
+// [nodes.counts] is read before [nodes.types].
+Status check_counts(const toml::table& table, const std::string& file, const SiteConfig& config) {
+  for (const auto& [type, count] : config.node_counts) {
+    if (type == kPlainGpuType) continue;
+    if (Status known = check_type_name(type, config); !known)
+      return std::move(known).error().with_context(fmt::format(
+          "{}:{}: nodes.counts.{}", file, table["nodes"]["counts"][type].node()->source().begin.line, printable(type)));
   }
   return {};
 }
@@ -338,6 +325,7 @@ Result<SiteConfig> parse_site_config(const std::string& text, const std::string&
   SiteConfig config;
   config.catalogue = default_catalogue(name.find('/') == std::string::npos ? DL_SLURMCONFDIR : folder_of(name));
   DL_TRY(Reader(name, &config).read(table, ""));
+  DL_TRY(check_counts(table, name, config));
   return config;
 }
 

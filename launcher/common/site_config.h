@@ -12,6 +12,7 @@
 #include "launcher/common/failure_row.h"
 #include "launcher/common/request_values.h"
 #include "launcher/common/result.h"
+#include "launcher/common/site_tenants.h"
 
 namespace dl {
 
@@ -34,6 +35,7 @@ struct SiteConfig {
   // [nodes]: what a GPU node looks like; lets job_submit say and ask for the number of nodes. 0 = unknown.
   int gpus_per_node = 0;
   std::map<std::string, int> gpus_per_node_by_type;  // [nodes.types] a100 = 8
+  std::map<std::string, int> node_counts;            // [nodes.counts] a100 = 4: how many nodes of a type there are
   // [tiers] locked: users may not move a job to a tier's QOS or partition after its submission
   bool tiers_locked = true;
   // [tiers.guaranteed], [tiers.borrow]
@@ -50,6 +52,9 @@ struct SiteConfig {
   std::vector<std::string> image_binds;  // folders of the nodes that every container shows
   // [[failure]], in the file's order; tried before the built-in classes
   std::vector<FailureRow> failures;
+  // [quota], and [tenants.NAME] by name. No tenant: there are no quotas, and jobs without --dl-* flags are left alone.
+  SiteQuota quota;
+  std::vector<SiteTenant> tenants;
 };
 
 // Where dl.toml is looked for: $DL_CONFIG if set and `trust_environment`, else beside $SLURM_CONF if that is set, else

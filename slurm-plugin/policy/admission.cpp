@@ -30,21 +30,31 @@ int never_lent_in_all(const ClusterState& state) {
   return kept;
 }
 
-Admission admit_on(const ClusterState& state, const Job& job, int type) {
-  const Tenant& tenant = state.tenants[job.tenant];
+struct Capacity {
+  int largest = 0;  // GPUs of one node
+  int slots = 0;    // learners that the nodes hold
+  int of_type = 0;
+  int all = 0;
+};
+
+Capacity capacity_for(const ClusterState& state, const Job& job, int type) {
+  Capacity sum;
+  for (const Node& node : state.nodes) {
+    sum.all += node.gpus;
+    if (node.type != type) continue;
+    sum.largest = std::max(sum.largest, node.gpus);
+    sum.slots += node.gpus / job.gpus_per_learner;
+    sum.of_type += node.gpus;
+  }
+  return sum;
+}
+
+Admission fits_nodes(const ClusterState& state, const Job& job, int type) {
   const std::string& name = state.types[type];
   const int asked = job.min_learners * job.gpus_per_learner;
-  int largest = 0;
-  int slots = 0;
-  int all_of_type = 0;
-  int all = 0;
-  for (const Node& node : state.nodes) {
-    all += node.gpus;
-    if (node.type != type) continue;
-    largest = std::max(largest, node.gpus);
-    slots += node.gpus / job.gpus_per_learner;
-    all_of_type += node.gpus;
-  }
+  const Capacity nodes = capacity_for(state, job, type);
+  const int largest = nodes.largest;
+  const int slots = nodes.slots;
   if (job.gpus_per_learner > largest)
     return refused(Excess::kNodeGpus, job.gpus_per_learner, largest,
                    fmt::format("a learner with {} GPUs of type '{}' fits on no node; the largest has {}",
@@ -55,6 +65,15 @@ Admission admit_on(const ClusterState& state, const Job& job, int type) {
         fmt::format("{} learners with {} GPUs of type '{}' each need {} GPUs; all nodes together hold {} such "
                     "learners, {} GPUs",
                     job.min_learners, job.gpus_per_learner, name, asked, slots, slots * job.gpus_per_learner));
+  return Admission{};
+}
+
+Admission admit_on(const ClusterState& state, const Job& job, int type) {
+  const Tenant& tenant = state.tenants[job.tenant];
+  const std::string& name = state.types[type];
+  const int asked = job.min_learners * job.gpus_per_learner;
+  if (state.nodes_known)
+    if (Admission found = fits_nodes(state, job, type); !found.admitted()) return found;
   const int own = tenant.quota.of(type) + tenant.quota.any;
   if (job.tier != Tier::kBorrow && asked <= own) return Admission{};
   if (job.tier == Tier::kGuaranteed)
@@ -68,7 +87,9 @@ Admission admit_on(const ClusterState& state, const Job& job, int type) {
                                job.tier == Tier::kBorrow ? "are asked for as borrowed"
                                                          : fmt::format("exceed the quota of {}", own),
                                tenant.name, tenant.borrow_limit));
-  const int lent = std::min(all_of_type - never_lent(state, type), all - never_lent_in_all(state));
+  if (!state.nodes_known) return Admission{};
+  const Capacity nodes = capacity_for(state, job, type);
+  const int lent = std::min(nodes.of_type - never_lent(state, type), nodes.all - never_lent_in_all(state));
   if (asked > lent)
     return refused(Excess::kLendable, asked, std::max(0, lent),
                    fmt::format("{} GPUs of type '{}' would have to be borrowed; tenants lend at most {}", asked, name,

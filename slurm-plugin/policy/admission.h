@@ -30,7 +30,7 @@ struct Admission {
 
 // Judges the job at its smallest size. A job that names no type is admitted if it can run on some type; else the
 // refusal is that of the type that allows most. The job need not be among the state's jobs, but its tenant and type
-// must exist.
+// must exist. With nodes_known = false nothing is refused for want of nodes.
 Admission admit(const ClusterState& state, const Job& job);
 
 }  // namespace dl::policy

@@ -94,6 +94,7 @@ struct ClusterState {
   std::vector<std::string> types;
   std::vector<double> type_weight;  // of a GPU-second, in the fair share; a type beyond its end weighs 1
   std::vector<Node> nodes;
+  bool nodes_known = true;  // false: nobody said which nodes there are, and admission judges by quotas alone
   std::vector<Tenant> tenants;
   std::vector<Job> jobs;  // pending and running
   int64_t half_life_s = 7 * 86400;

@@ -146,6 +146,63 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"[[failure]]\nbudget = -1", "dl.toml:2: failure.budget: '-1'", "from 0 to 1000"},
         BadConfig{"[[failure]]\npattern = \"x\"\nclass = \"y\"\n\n[[failure]]\nfoo = 1",
                   "dl.toml:6: failure.foo: unknown key", "pattern, class, answer"},
+        BadConfig{"[nodes.types]\na100 = 8\n[nodes.counts]\nh100 = 2",
+                  "dl.toml:4: nodes.counts.h100: GPU type 'h100' is", "not in [nodes.types]; allowed: a100"},
+        BadConfig{"[nodes.counts]\nany = 2", "dl.toml:2: nodes.counts.any: 'any' is not a GPU type", "other than any"},
+        BadConfig{"[nodes.counts]\na100 = -1", "dl.toml:2: nodes.counts.a100: -1", "from 0"},
+        BadConfig{"[quota]\nmin_runn = 1", "dl.toml:2: quota.min_runn: unknown key", "min_run, grace, half_life"},
+        BadConfig{"[quota]\nmin_run = \"soon\"", "dl.toml:2: quota.min_run: 'soon'", "\"10m\""},
+        BadConfig{"[quota]\ngrace = \"2h\"", "dl.toml:2: quota.grace: '2h'", "from 0s to 1h"},
+        BadConfig{"[quota]\nhalf_life = 0", "dl.toml:2: quota.half_life: 0", "from 1s"},
+        BadConfig{"[quota]\npatience = -1", "dl.toml:2: quota.patience: -1", "0s"},
+        BadConfig{"[quota]\nrequire_pausable = \"yes\"", "dl.toml:2: quota.require_pausable: 'yes'", "true, false"},
+        BadConfig{"[quota]\noperators = \"root\"", "dl.toml:2: quota.operators: 'root'", "array"},
+        BadConfig{"[quota]\noperators = [\"a b\"]", "dl.toml:2: quota.operators: 'a b'", "names of users"},
+        BadConfig{"[quota]\ncpu_partitions = []", "dl.toml:2: quota.cpu_partitions: an array", "names of partitions"},
+        BadConfig{"[quota.type_weights]\na100 = \"2\"", "dl.toml:2: quota.type_weights.a100: '2'", "a number from 0"},
+        BadConfig{"[quota.type_weights]\na100 = nan", "dl.toml:2: quota.type_weights.a100:", "a number from 0"},
+        BadConfig{"[quota.type_weights]\nborrow = 2", "dl.toml:2: quota.type_weights.borrow: 'borrow' is", "GPU type"},
+        BadConfig{"tenants = 1", "dl.toml:1: tenants: 1 is not accepted", "[tenants.NAME]"},
+        BadConfig{"[[tenants]]\nname = \"x\"", "dl.toml:1: tenants: an array", "[tenants.NAME]"},
+        BadConfig{"[tenants]\nvision = 8", "dl.toml:2: tenants.vision: 8 is not accepted", "[tenants.NAME]"},
+        BadConfig{"[tenants.\"a b\"]\nquota = 1", "dl.toml:1: tenants.a b: is not the name of an account", "letters"},
+        BadConfig{"[tenants.\"\"]\nquota = 1", "dl.toml:1: tenants.: is not the name of an account", "letters"},
+        BadConfig{"[tenants.Nlp]\nquota = 1\n[tenants.nlp]\nquota = 1",
+                  "dl.toml:3: tenants.nlp: is tenant 'Nlp' once more", "lower case"},
+        BadConfig{"[tenants.a]\nquota = 1\n[tenants.a]\nquota = 1", "dl.toml:3: ", ""},
+        BadConfig{"[tenants.a]\nweight = 1", "dl.toml:1: tenants.a: has no quota", "{ any = 4, a100 = 8 }"},
+        BadConfig{"[tenants.a]\nqouta = 1", "dl.toml:2: tenants.a.qouta: unknown key", "quota, lend, borrow_limit"},
+        BadConfig{"[tenants.a]\nquota = -1", "dl.toml:2: tenants.a.quota: -1", "from 0 to 1000000"},
+        BadConfig{"[tenants.a]\nquota = 1000001", "dl.toml:2: tenants.a.quota: 1000001", "from 0 to 1000000"},
+        BadConfig{"[tenants.a]\nquota = 1.5", "dl.toml:2: tenants.a.quota: a value", "a whole number of GPUs"},
+        BadConfig{"[tenants.a]\nquota = \"8\"", "dl.toml:2: tenants.a.quota: '8'", "or a table"},
+        BadConfig{"[tenants.a]\nquota = {}", "dl.toml:2: tenants.a.quota: a table", "{ any = 4, a100 = 8 }"},
+        BadConfig{"[tenants.a]\nquota = { a100 = \"x\" }", "dl.toml:2: tenants.a.quota: a100: 'x'", "a whole number"},
+        BadConfig{"[tenants.a]\nquota = { \"a 1\" = 2 }", "dl.toml:2: tenants.a.quota: 'a 1' is not a GPU type",
+                  "letters"},
+        BadConfig{"[tenants.a]\nquota = { borrow = 2 }", "dl.toml:2: tenants.a.quota: 'borrow' is not a GPU type",
+                  "other than"},
+        BadConfig{"[nodes.types]\na100 = 8\n[tenants.a]\nquota = { a10 = 2 }",
+                  "dl.toml:4: tenants.a.quota: GPU type 'a10' is not in [nodes.types]", "allowed: a100"},
+        BadConfig{"[tenants.a]\nquota = 4\nlend = 5", "dl.toml:1: tenants.a: lends 5 GPUs of any type of a quota of 4",
+                  "at most the quota"},
+        BadConfig{"[tenants.a]\nquota = { a100 = 4 }\nlend = { a100 = 5 }",
+                  "dl.toml:1: tenants.a: lends 5 GPUs of type 'a100' of a quota of 4", "at most the quota"},
+        BadConfig{"[tenants.a]\nquota = { a100 = 4 }\nlend = 2", "dl.toml:1: tenants.a: lends 2 GPUs of any type",
+                  "given by type"},
+        BadConfig{"[tenants.a]\nquota = 4\nborrow_limit = -1", "dl.toml:3: tenants.a.borrow_limit: -1", "from 0"},
+        BadConfig{"[tenants.a]\nquota = 4\nweight = -1", "dl.toml:3: tenants.a.weight: -1", "from 0 to 1000000"},
+        BadConfig{"[tenants.a]\nquota = 4\nweight = inf", "dl.toml:3: tenants.a.weight:", "a number"},
+        BadConfig{"[tenants.a]\nquota = 4\ngroup = 1", "dl.toml:3: tenants.a.group: 1", "the name of a group"},
+        BadConfig{"[tenants.a]\nquota = 4\nmax_job_gpus = 0", "dl.toml:3: tenants.a.max_job_gpus: 0", "from 1"},
+        BadConfig{"[tenants.a]\nquota = 4\nmax_user_gpus = 0", "dl.toml:3: tenants.a.max_user_gpus: 0", "from 1"},
+        BadConfig{"[tenants.a]\nquota = 4\nframeworks = \"x\"", "dl.toml:3: tenants.a.frameworks: 'x'", "array"},
+        BadConfig{"[tenants.a]\nquota = 4\nimages = [\"rel/*\"]", "dl.toml:3: tenants.a.images: 'rel/*'", "absolute"},
+        BadConfig{"[tenants.a]\nquota = 4\nimages = [\"/a/../*\"]", "dl.toml:3: tenants.a.images: '/a/../*'",
+                  "without '..'"},
+        BadConfig{"[tenants.a]\nquota = 4\nusers = [7]", "dl.toml:3: tenants.a.users: 7", "names of users"},
+        BadConfig{"[tenants.a]\nquota = 4\ndefault_tier = \"free\"", "dl.toml:3: tenants.a.default_tier: 'free'",
+                  "\"auto\""},
         BadConfig{"[defaults\n", "dl.toml:1: ", ""}, BadConfig{"a = ", "dl.toml:1: ", ""},
         BadConfig{"[defaults]\nframework = \"x\"\nframework = \"y\"", "dl.toml:3: ", "framework"},
         BadConfig{"\x01", "dl.toml:1: ", ""}, BadConfig{"a = \"\xff\xfe\"", "dl.toml:1: ", ""}));
@@ -158,6 +215,80 @@ TEST(SiteConfig, that_is_too_deep_too_wide_or_too_long_is_refused) {
   while (big.size() < 1024U * 1024U) big += comment;
   EXPECT_TRUE(parse_site_config(big.substr(0, 1024U * 1024U - 5), "dl.toml"));
   EXPECT_FALSE(parse_site_config(big + comment, "dl.toml"));
+}
+
+TEST(SiteConfig, reads_tenants_by_name_and_what_quotas_mean) {
+  auto got = parse_site_config(R"(
+    [nodes]
+    counts = { a100 = 4, h100 = 2 }
+    types = { a100 = 8, h100 = 4 }
+    [quota]
+    min_run = "1m"
+    grace = 30
+    half_life = "1d"
+    patience = 0
+    require_pausable = true
+    operators = ["dlpolicy", "4711"]
+    cpu_partitions = ["cpu"]
+    type_weights = { h100 = 2.5, a100 = 1 }
+    [tenants.vision]
+    quota = { any = 4, a100 = 8 }
+    lend = { a100 = 2 }
+    borrow_limit = 16
+    weight = 2.5
+    group = "dept-a"
+    max_job_gpus = 16
+    max_user_gpus = 8
+    frameworks = ["pytorch", "jax"]
+    images = ["/images/*"]
+    users = ["alice"]
+    default_tier = "borrow"
+    [tenants.Nlp]
+    quota = 0
+  )",
+                               "dl.toml");
+  ASSERT_TRUE(got) << got.error().text;
+  EXPECT_EQ(got->node_counts.at("a100"), 4);
+  EXPECT_EQ(got->quota.min_run.count(), 60);
+  EXPECT_EQ(got->quota.grace.count(), 30);
+  EXPECT_EQ(got->quota.half_life.count(), 86400);
+  EXPECT_EQ(got->quota.patience.count(), 0);
+  EXPECT_TRUE(got->quota.require_pausable);
+  EXPECT_EQ(got->quota.operators, (std::vector<std::string>{"dlpolicy", "4711"}));
+  EXPECT_EQ(got->quota.cpu_partitions, (std::vector<std::string>{"cpu"}));
+  EXPECT_EQ(got->quota.type_weights.at("h100"), 2.5);
+  EXPECT_EQ(got->quota.type_weights.at("a100"), 1);
+  ASSERT_EQ(got->tenants.size(), 2U);
+  const SiteTenant& nlp = got->tenants[0];
+  EXPECT_EQ(nlp.name, "Nlp");
+  EXPECT_EQ(nlp.quota.total(), 0);
+  EXPECT_FALSE(nlp.lend || nlp.borrow_limit || nlp.max_job_gpus || nlp.max_user_gpus || nlp.default_tier);
+  EXPECT_EQ(nlp.weight, 1);
+  const SiteTenant& vision = got->tenants[1];
+  EXPECT_EQ(vision.quota.any, 4);
+  EXPECT_EQ(vision.quota.of("a100"), 8);
+  EXPECT_EQ(vision.quota.of("h100"), 0);
+  EXPECT_EQ(vision.quota.total(), 12);
+  EXPECT_EQ(vision.lend->total(), 2);
+  EXPECT_EQ(vision.borrow_limit, 16);
+  EXPECT_EQ(vision.weight, 2.5);
+  EXPECT_EQ(vision.group, "dept-a");
+  EXPECT_EQ(vision.max_job_gpus, 16);
+  EXPECT_EQ(vision.max_user_gpus, 8);
+  EXPECT_EQ(vision.frameworks, (std::vector<std::string>{"pytorch", "jax"}));
+  EXPECT_EQ(vision.images, (std::vector<std::string>{"/images/*"}));
+  EXPECT_EQ(vision.users, (std::vector<std::string>{"alice"}));
+  EXPECT_EQ(vision.default_tier, Tier::kBorrow);
+  EXPECT_EQ(find_tenant(got->tenants, "VISION"), 1);
+  EXPECT_EQ(find_tenant(got->tenants, "visio"), -1);
+  EXPECT_EQ(find_tenant(got->tenants, ""), -1);
+}
+
+TEST(SiteConfig, refuses_more_tenants_than_slurmctld_should_hold) {
+  std::string text;
+  for (size_t i = 0; i < kMaxTenants; ++i) text += "[tenants.t" + std::to_string(i) + "]\nquota = 1\n";
+  EXPECT_TRUE(parse_site_config(text, "dl.toml"));
+  EXPECT_FALSE(parse_site_config(text + "[tenants.more]\nquota = 1\n", "dl.toml"));
 }
 
 TEST(SiteConfig, takes_rows_for_failures_in_order) {

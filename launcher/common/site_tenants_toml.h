@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The [tenants.NAME] tables of dl.toml.
+#pragma once
+
+#include <string>
+
+#include "launcher/common/result.h"
+#include "launcher/common/site_config.h"
+#include "launcher/common/toml_text.h"
+
+namespace dl {
+
+// Fills config->tenants, by name. `file` stands for the path in messages. kInvalid "FILE:LINE: tenants.NAME.KEY: ...;
+// allowed: ...". Expects [nodes] and [quota] to have been read: a quota may name no GPU type that [nodes.types] lacks.
+Status read_site_tenants(const toml::node& node, const std::string& file, SiteConfig* config);
+
+// kInvalid unless it can name a GPU type, one of [nodes.types] if there are any.
+Status check_type_name(std::string_view type, const SiteConfig& config);
+
+}  // namespace dl

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/policy/job_label.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <limits>
+
+#include "launcher/common/parse.h"
+#include "slurm-plugin/policy/placement.h"
+
+namespace dl::policy {
+namespace {
+
+constexpr std::string_view kStart = "dl:1 ";
+constexpr std::string_view kNoteMark = " | ";
+constexpr size_t kMaxLabel = 4096;
+constexpr int64_t kMaxTime = std::numeric_limits<uint32_t>::max();  // as Slurm counts most times
+constexpr int64_t kMaxJob = std::numeric_limits<uint32_t>::max();
+constexpr int kMaxNodes = 1'000'000;
+
+bool read_int(std::string_view text, int64_t min, int64_t max, int64_t* out) {
+  const auto value = parse_int(text, min, max);
+  if (value) *out = *value;
+  return value.has_value();
+}
+
+bool read_int(std::string_view text, int64_t min, int64_t max, int* out) {
+  int64_t wide = 0;
+  if (!read_int(text, min, max, &wide)) return false;
+  *out = static_cast<int>(wide);
+  return true;
+}
+
+bool read_name(std::string_view text, std::string* out) {
+  if (!is_plain_name(text)) return false;
+  *out = text;
+  return true;
+}
+
+bool read_learners(std::string_view text, JobLabel* label) {
+  const auto range = parse_learners(text);
+  if (range) label->learners = *range;
+  return range.has_value();
+}
+
+bool read_nodes(std::string_view text, JobLabel* label) {
+  const size_t colon = text.find(':');
+  return colon != std::string_view::npos && read_int(text.substr(0, colon), 0, kMaxNodes, &label->min_nodes) &&
+         read_int(text.substr(colon + 1), 0, kMaxNodes, &label->max_nodes) &&
+         (label->max_nodes == 0 || label->max_nodes >= label->min_nodes);
+}
+
+bool read_yields(std::string_view text, JobLabel* label) {
+  const size_t at = text.find('@');
+  const size_t colon = text.find(':', at == std::string_view::npos ? 0 : at);
+  if (at == std::string_view::npos || colon == std::string_view::npos) return false;
+  Yield yield;
+  if (!read_int(text.substr(0, at), 1, kMaxJob, &yield.claimant) ||
+      !read_int(text.substr(at + 1, colon - at - 1), 0, kMaxTime, &yield.deadline_s) ||
+      !read_int(text.substr(colon + 1), 0, kMaxLearners, &yield.learners))
+    return false;
+  label->yields = yield;
+  return true;
+}
+
+struct Key {
+  std::string_view name;
+  bool required;
+  bool (*read)(std::string_view text, JobLabel* label);
+};
+using Text = std::string_view;
+using Label = JobLabel;
+constexpr std::array kKeys{
+    Key{"tenant", true, [](Text t, Label* l) { return read_name(t, &l->tenant); }},
+    Key{"tier", true,
+        [](Text t, Label* l) {
+          const auto tier = parse_tier(t);
+          if (tier) l->tier = *tier;
+          return tier.has_value();
+        }},
+    Key{"learners", true, read_learners},
+    Key{"gpus", true, [](Text t, Label* l) { return read_int(t, 1, kMaxGpusPerLearner, &l->gpus); }},
+    Key{"type", false, [](Text t, Label* l) { return read_name(t, &l->type); }},
+    Key{"nodes", false, read_nodes},
+    Key{"pausable", true,
+        [](Text t, Label* l) {
+          l->pausable = t == "1";
+          return t == "0" || t == "1";
+        }},
+    Key{"placement", true,
+        [](Text t, Label* l) {
+          const PlacementPolicy* policy = find_placement(t);
+          if (policy != nullptr) l->placement = policy->placement;
+          return policy != nullptr;
+        }},
+    Key{"charge", true,
+        [](Text t, Label* l) {
+          l->charge = t == "own" ? Charge::kOwn : Charge::kBorrowed;
+          return t == "own" || t == "borrowed";
+        }},
+    Key{"begin", false, [](Text t, Label* l) { return read_int(t, 1, kMaxTime, &l->begin_s.emplace()); }},
+    Key{"yields", false, read_yields},
+};
+
+const char* placement_name(Placement placement) {
+  for (const PlacementPolicy& policy : placement_policies())
+    if (policy.placement == placement) return policy.name;
+  return "pack";
+}
+
+}  // namespace
+
+const char* charge_name(Charge charge) {
+  return charge == Charge::kOwn ? "own" : "borrowed";
+}
+
+std::string format_label(const JobLabel& label) {
+  std::string text =
+      fmt::format("{}tenant={} tier={} learners={}", kStart, label.tenant, tier_name(label.tier), label.learners.min);
+  if (label.learners.elastic()) text += fmt::format(":{}", label.learners.max);
+  text += fmt::format(" gpus={}", label.gpus);
+  if (!label.type.empty()) text += " type=" + label.type;
+  if (label.min_nodes > 0 || label.max_nodes > 0) text += fmt::format(" nodes={}:{}", label.min_nodes, label.max_nodes);
+  text += fmt::format(" pausable={} placement={} charge={}", label.pausable ? 1 : 0, placement_name(label.placement),
+                      charge_name(label.charge));
+  if (label.begin_s) text += fmt::format(" begin={}", *label.begin_s);
+  if (label.yields)
+    text += fmt::format(" yields={}@{}:{}", label.yields->claimant, label.yields->deadline_s, label.yields->learners);
+  if (!label.note.empty()) text.append(kNoteMark).append(label.note);
+  return text;
+}
+
+std::optional<JobLabel> parse_label(std::string_view text) {
+  if (text.substr(0, kStart.size()) != kStart || text.size() > kMaxLabel) return std::nullopt;
+  JobLabel label;
+  const size_t note = text.find(kNoteMark);
+  if (note != std::string_view::npos) label.note = text.substr(note + kNoteMark.size());
+  const std::string_view ours =
+      text.substr(kStart.size(), note == std::string_view::npos ? note : note - kStart.size());
+  std::array<bool, kKeys.size()> seen{};
+  for (const std::string& field : split(ours, ' ')) {
+    const size_t equals = field.find('=');
+    if (field.empty()) continue;
+    if (equals == std::string::npos) return std::nullopt;
+    for (size_t i = 0; i < kKeys.size(); ++i) {
+      if (kKeys[i].name != std::string_view(field).substr(0, equals)) continue;
+      if (seen[i] || !kKeys[i].read(std::string_view(field).substr(equals + 1), &label)) return std::nullopt;
+      seen[i] = true;
+    }
+  }
+  for (size_t i = 0; i < kKeys.size(); ++i)
+    if (kKeys[i].required && !seen[i]) return std::nullopt;
+  return label;
+}
+
+std::string with_label(std::string_view admin_comment, JobLabel label) {
+  label.note.clear();
+  if (const auto former = parse_label(admin_comment))
+    label.note = former->note;
+  else
+    label.note = admin_comment;
+  return format_label(label);
+}
+
+}  // namespace dl::policy

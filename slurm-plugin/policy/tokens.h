@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tokens: licences of Slurm's by which slurmctld itself counts what a tenant holds. A job that is charged as its
+// tenant's own holds own tokens, one for each GPU; a borrowed job holds borrow tokens, if its tenant's borrowing is
+// limited. slurmctld starts no job without its licences: so no race, crash or restart of ours can break a cap.
+//
+//     dl_TENANT          of the quota for any type
+//     dl_TENANT/TYPE     of the quota for one type
+//     dl_TENANT/borrow   of the borrowing limit
+//
+// No plain name has a '/', so a name can be read back; types "any" and "borrow" do not exist (site_tenants.h).
+// Pure; safe to call from any thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "slurm-plugin/policy/cluster_state.h"
+
+namespace dl::policy {
+
+// Licences whose names begin so are ours: no user may ask for them.
+constexpr std::string_view kTokenPrefix = "dl_";
+
+std::string own_token(const std::string& tenant);
+std::string own_token(const std::string& tenant, const std::string& type);
+std::string borrow_token(const std::string& tenant);
+
+// NAME[:COUNT] of a list of licences.
+struct Licence {
+  std::string name;
+  int count = 1;
+  bool operator==(const Licence& other) const { return name == other.name && count == other.count; }
+};
+// A list as slurmctld holds it ("a:2,b"); also with '=' before counts and with ';' between. Fields without a name or
+// with a count that is not from 1 to 1000000000 are left out.
+std::vector<Licence> parse_licences(std::string_view text);
+std::string format_licences(const std::vector<Licence>& licences);
+
+struct Token {
+  std::string tenant;
+  std::string type;  // empty: any type, or borrowed
+  bool borrow = false;
+};
+// Nothing if the licence is not one of ours.
+std::optional<Token> parse_token(std::string_view licence);
+
+// True if a list of licences that a user gave names one of ours anywhere, however it is written.
+bool names_token(std::string_view licences);
+// The list without ours.
+std::string without_tokens(std::string_view licences);
+// The user's own licences, and ours behind them.
+std::string with_tokens(std::string_view users, std::string_view ours);
+
+// How many of each token there have to be: what `Licenses=` of slurm.conf says. By tenant, sorted by name; none with a
+// count of 0.
+std::vector<Licence> token_totals(const ClusterState& state);
+
+// What a job of so many GPUs holds. Own: tokens of its type first, the rest for any type. `left`, if given: what is
+// free of the tenant's own tokens (not asked for borrowed ones). Nothing if it does not fit what is left; if `left` is
+// not given, the whole quota. A type of kAnyType takes tokens for any type alone. An empty list: a borrowed job of a
+// tenant whose borrowing has no limit.
+std::optional<std::vector<Licence>> tokens_for(const ClusterState& state, int tenant, int type, int gpus, Charge charge,
+                                               const GpuCounts* left = nullptr);
+
+}  // namespace dl::policy

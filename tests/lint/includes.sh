@@ -11,6 +11,7 @@ frameworks                 | launcher/common
 checkpoint                 | launcher/common
 launcher                   | launcher/common frameworks checkpoint/include
 slurm-plugin/policy        | launcher/common
+slurm-plugin/sim           | launcher/common slurm-plugin/policy
 slurm-plugin               | launcher/common frameworks slurm-plugin/policy
 tests                      | launcher frameworks checkpoint slurm-plugin tests
 '

@@ -27,8 +27,8 @@ for folder in frameworks/*/; do
   check "framework $name is complete" "$missing"
 done
 
-# Subcommands of dlctl and dlckpt: each in its man page.
-for pair in "launcher/ctl dlctl" "checkpoint/tools dlckpt"; do
+# Subcommands of dlctl, dlckpt and dlsim: each in its man page.
+for pair in "launcher/ctl dlctl" "checkpoint/tools dlckpt" "slurm-plugin/sim dlsim"; do
   read -r folder program <<<"$pair"
   missing=$("$top_builddir/stage/bin/$program" --help 2>/dev/null | awk '/^Subcommands:/ {on = 1; next} on && /^  [a-z]/ {print $1}' |
     while read -r sub; do grep -qw -- "$sub" "man/$program.1.in" || echo "$program $sub is not in man/$program.1.in"; done)
@@ -36,7 +36,7 @@ for pair in "launcher/ctl dlctl" "checkpoint/tools dlckpt"; do
 done
 
 # Rooms explain themselves.
-for room in launcher launcher/common launcher/collectives slurm-plugin slurm-plugin/policy checkpoint frameworks man tests packaging; do
+for room in launcher launcher/common launcher/collectives slurm-plugin slurm-plugin/policy slurm-plugin/sim checkpoint frameworks man tests packaging; do
   findings=
   [ -s "$room/README.md" ] || findings="$room/README.md is missing or empty"
   [ -z "$findings" ] && [ "$(wc -l <"$room/README.md")" -gt 80 ] && findings="$room/README.md is longer than 80 lines"

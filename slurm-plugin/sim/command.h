@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// One subcommand of dlsim: its options and what it does. Each lies in a file of its own and has a row in dlsim.cpp.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "launcher/common/result.h"
+#include "slurm-plugin/policy/cluster_state.h"
+
+namespace dl::sim {
+
+// Exit codes; the table in dlsim(1) is the same.
+enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2 };
+
+// Called once, after the command line was parsed. Prints what it has to say on stdout; an error is printed by main().
+using Run = std::function<Status()>;
+
+struct Command {
+  const char* name;
+  const char* summary;
+  // Adds the options to `app`; the values live as long as the Run that is returned.
+  Run (*add)(CLI::App* app);
+};
+
+Run add_run(CLI::App* app);
+Run add_generate(CLI::App* app);
+Run add_check(CLI::App* app);
+Run add_policies(CLI::App* app);
+
+// The cluster, as run and generate are told of it.
+struct ClusterOptions {
+  std::string nodes = "a100=50x8";
+  int per_switch = 16;
+
+  void add(CLI::App* app);
+  Result<policy::ClusterState> cluster() const;
+};
+
+// The text into the file, or to stdout if the path is "-". The file is whole or not there.
+Status write_text(const std::string& path, const std::string& text);
+
+}  // namespace dl::sim

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// dlsim: what would this queue have been under another policy? This file only dispatches.
+#include <cstdio>
+
+#include "config.h"
+#include "slurm-plugin/sim/command.h"
+
+namespace dl::sim {
+namespace {
+
+// THE table of subcommands. To add one: a file beside this one, and a row.
+const Command kCommands[] = {
+    {"run", "replay a trace under several policies and compare them", add_run},
+    {"generate", "make a trace, shaped on published figures", add_generate},
+    {"check", "read a trace, and say what is in it or which line is wrong", add_check},
+    {"policies", "the policies that run knows", add_policies},
+};
+
+int run(int argc, char** argv) {
+  CLI::App app("Replay traces of deep-learning jobs in virtual time, under the policy of slurm-dl and others.",
+               "dlsim");
+  app.set_version_flag("--version", PACKAGE_STRING);
+  app.require_subcommand(1);
+  app.footer("Each subcommand has a --help of its own. Format of traces, meaning of columns, exit codes: dlsim(1).");
+  std::vector<std::pair<CLI::App*, Run>> runs;
+  for (const Command& row : kCommands) {
+    CLI::App* sub = app.add_subcommand(row.name, row.summary);
+    runs.emplace_back(sub, row.add(sub));
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kDone : kUsage;
+  }
+  for (const auto& [sub, action] : runs) {
+    if (!sub->parsed()) continue;
+    Status status = action();
+    if (status && std::fflush(stdout) != 0) status = Error{Errc::kIo, "cannot write to standard output"};
+    if (status) return kDone;
+    std::fprintf(stderr, "dlsim %s: %s\n", sub->get_name().c_str(), status.error().text.c_str());
+    const Errc code = status.error().code;
+    return code == Errc::kInvalid || code == Errc::kConflict || code == Errc::kNotFound ? kUsage : kFailed;
+  }
+  return kUsage;
+}
+
+}  // namespace
+}  // namespace dl::sim
+
+int main(int argc, char** argv) {
+  try {
+    return dl::sim::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "dlsim: %s\n", error.what());
+    return dl::sim::kFailed;
+  }
+}

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/sim/engine/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <queue>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+
+#include "slurm-plugin/policy/admission.h"
+#include "slurm-plugin/sim/cluster.h"
+#include "slurm-plugin/sim/engine/live_jobs.h"
+
+namespace dl::sim {
+namespace {
+
+using policy::ClusterState;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kProgressEvery = 64;  // decisions
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+enum class What { kEnds, kYields, kSubmitted, kWake, kStuck };
+
+struct Event {
+  int64_t at_s = 0;
+  What what = What::kWake;
+  int in_trace = -1;
+  int64_t attempt = 0;  // of the job, that this is meant for
+
+  bool operator>(const Event& other) const {
+    return std::tie(at_s, what, in_trace) > std::tie(other.at_s, other.what, other.in_trace);
+  }
+};
+
+// Without quotas every tenant may have everything.
+ClusterState without_quotas(ClusterState cluster) {
+  const int all = gpus_in_all(cluster);
+  for (policy::Tenant& tenant : cluster.tenants) {
+    policy::Tenant open;
+    open.name = tenant.name;
+    open.quota.any = all;
+    tenant = std::move(open);
+  }
+  return cluster;
+}
+
+class Replay {
+ public:
+  Replay(const Trace& trace, const SimPolicy& policy, const Scenario& setup, const Hooks& hooks)
+      : trace_(trace),
+        policy_(policy),
+        setup_(setup),
+        hooks_(hooks),
+        dice_(setup.seed),
+        recorder_(trace, gpus_in_all(setup.cluster)),
+        jobs_(trace, policy.quotas ? setup.cluster : without_quotas(setup.cluster), &recorder_),
+        waiting_(trace.jobs.size()) {}
+
+  Result<Outcome> run() {
+    const auto begin = Clock::now();
+    DL_TRY(submit_all());
+    while (!events_.empty()) {
+      const int64_t now = events_.top().at_s;
+      jobs_.advance(now);
+      bool happened = false;
+      while (!events_.empty() && events_.top().at_s == now) {
+        const Event event = events_.top();
+        events_.pop();
+        happened |= handle(event);
+      }
+      if (happened) decide();
+      if (hooks_.progress && recorder_.counts.decisions % kProgressEvery == 0) hooks_.progress(now);
+    }
+    Outcome outcome = recorder_.finish(trace_.tenants());
+    outcome.policy = policy_.name;
+    if (outcome.decisions > 0) outcome.solver_mean_ms /= static_cast<double>(outcome.decisions);
+    outcome.wall_s = seconds_since(begin);
+    return outcome;
+  }
+
+ private:
+  const ClusterState& state() const { return jobs_.state; }
+
+  // All jobs become events; those that can never run are refused here, as they would be at submission.
+  Status submit_all() {
+    std::unordered_map<std::string, int> tenants;
+    std::unordered_map<std::string, int> types;
+    for (size_t i = 0; i < state().tenants.size(); ++i) tenants[state().tenants[i].name] = static_cast<int>(i);
+    for (size_t i = 0; i < state().types.size(); ++i) types[state().types[i]] = static_cast<int>(i);
+    for (size_t i = 0; i < trace_.jobs.size(); ++i) {
+      const TraceJob& asked = trace_.jobs[i];
+      const auto tenant = tenants.find(asked.tenant);
+      if (tenant == tenants.end())
+        return Error{Errc::kNotFound,
+                     fmt::format("job {}: there is no tenant '{}'; allowed: those of the configuration", asked.id,
+                                 asked.tenant)};
+      int type = policy::kAnyType;
+      if (!asked.type.empty()) {
+        const auto found = types.find(asked.type);
+        if (found == types.end())
+          return Error{Errc::kNotFound, fmt::format("job {}: no node has GPUs of type '{}'; allowed: {}", asked.id,
+                                                    asked.type, fmt::join(state().types, ", "))};
+        type = found->second;
+      }
+      policy::Job job = job_of(asked, tenant->second, type);
+      if (!policy::admit(state(), job).admitted()) {
+        recorder_.jobs[i].refused = true;
+        continue;
+      }
+      waiting_[i] = std::move(job);
+      events_.push(Event{asked.submit_s, What::kSubmitted, static_cast<int>(i), 0});
+    }
+    return {};
+  }
+
+  policy::Job job_of(const TraceJob& asked, int tenant, int type) const {
+    policy::Job job;
+    job.id = asked.id;
+    job.tenant = tenant;
+    job.tier = policy_.never_borrow ? Tier::kGuaranteed : policy_.quotas ? asked.tier : Tier::kAuto;
+    job.type = type;
+    job.gpus_per_learner = asked.gpus;
+    job.min_learners = asked.min_learners;
+    job.max_learners = asked.max_learners;
+    job.placement = policy_.placement.value_or(asked.placement);
+    job.submit_s = asked.submit_s;
+    job.restart_s = asked.restart_s;
+    job.min_run_s = setup_.min_run_s;
+    job.pausable = asked.checkpoint_s > 0;
+    return job;
+  }
+
+  // False: it was meant for an attempt that is over, and changes nothing.
+  bool handle(const Event& event) {
+    if (event.what == What::kSubmitted) {
+      jobs_.submit(event.in_trace, std::move(waiting_[event.in_trace]));
+      if (policy_.quotas && state().patience_s > 0)
+        events_.push(Event{state().now_s + state().patience_s, What::kWake, -1, 0});
+      return true;
+    }
+    if (event.what == What::kWake) {
+      if (event.at_s == wake_s_) wake_s_ = -1;
+      return !state().jobs.empty();
+    }
+    if (event.what == What::kStuck) return end_deadlock(event.at_s);
+    if (jobs_.attempt(event.in_trace) != event.attempt) return false;
+    const int job = jobs_.live(event.in_trace);
+    if (event.what == What::kEnds) {
+      jobs_.end(job);
+    } else {
+      const int keeps = state().jobs[job].yields_until_learners;
+      ++(keeps > 0 ? recorder_.counts.shrinks : recorder_.counts.stops);
+      ends(job, jobs_.pause(job, keeps));
+    }
+    return true;
+  }
+
+  void ends(int job, int64_t at_s) {
+    if (at_s < 0) return;
+    const int in_trace = jobs_.trace_of(job);
+    events_.push(Event{at_s, What::kEnds, in_trace, jobs_.attempt(in_trace)});
+  }
+
+  void decide() {
+    ClusterState before;
+    if (hooks_.watch) before = state();
+    const auto begin = Clock::now();
+    const Plan plan = policy_.plan(View{state(), jobs_.limit_s}, &dice_);
+    const double took_ms = seconds_since(begin) * 1e3;
+    Outcome& counts = recorder_.counts;
+    ++counts.decisions;
+    counts.solver_mean_ms += took_ms;
+    counts.solver_max_ms = std::max(counts.solver_max_ms, took_ms);
+    carry_out(plan.decision);
+    for (const Placed& placed : plan.placed) jobs_.hold(placed.job, placed.node);
+    if (!policy_.gang) start_whole_ones();
+    if (hooks_.watch) hooks_.watch(before, plan, state());
+  }
+
+  void carry_out(const policy::Decision& decision) {
+    Outcome& counts = recorder_.counts;
+    for (const policy::Move& move : decision.moves) jobs_.state.jobs[move.job].charge = move.to;
+    counts.moves += static_cast<int64_t>(decision.moves.size());
+    for (const policy::Start& start : decision.starts)
+      ends(start.job, jobs_.start(start.job, start.parts, start.charge));
+    for (const policy::Reclaim& reclaim : decision.reclaims) {
+      const int64_t claimant = state().jobs[reclaim.claimant].id;
+      for (const policy::Victim& victim : reclaim.set.victims) ask_to_yield(claimant, victim);
+    }
+    int64_t soonest = 0;
+    for (const policy::Waiting& waiting : decision.waiting) {
+      if (waiting.seconds > 0 && (soonest == 0 || waiting.seconds < soonest)) soonest = waiting.seconds;
+    }
+    if (soonest == 0) return;
+    const int64_t at_s = state().now_s + soonest;
+    if (wake_s_ > state().now_s && wake_s_ <= at_s) return;
+    wake_s_ = at_s;
+    events_.push(Event{at_s, What::kWake, -1, 0});
+  }
+
+  void ask_to_yield(int64_t claimant, const policy::Victim& victim) {
+    policy::Job& job = jobs_.state.jobs[victim.job];
+    job.yields_to = claimant;
+    job.yields_until_learners = victim.learners_left;
+    if (took_.count({job.id, claimant}) != 0) ++recorder_.counts.ping_pong;
+    took_.insert({claimant, job.id});
+    const int in_trace = jobs_.trace_of(victim.job);
+    events_.push(Event{state().now_s + setup_.yield_s, What::kYields, in_trace, jobs_.attempt(in_trace)});
+  }
+
+  // Without gang scheduling: jobs that have all their learners by now run; the others hold what they have. They block
+  // one another if one of them would be whole with what all of them hold.
+  void start_whole_ones() {
+    std::vector<int> parts_of;
+    for (size_t i = 0; i < state().jobs.size(); ++i) {
+      const policy::Job& job = state().jobs[i];
+      const int index = static_cast<int>(i);
+      if (job.running || job.parts.empty()) continue;
+      if (job.learners() >= job.min_learners) {
+        ends(index, jobs_.start_held(index));
+      } else {
+        parts_of.push_back(index);
+      }
+    }
+    const bool was = jobs_.levels.deadlock;
+    jobs_.levels.deadlock = parts_of.size() >= 2 && one_would_be_whole(parts_of);
+    if (was || !jobs_.levels.deadlock) return;
+    ++recorder_.counts.deadlocks;
+    watch_deadlock();
+  }
+
+  bool one_would_be_whole(const std::vector<int>& holding) const {
+    policy::FreeGpus room(state());
+    for (const int index : holding) room.give(state().jobs[index].parts, state().jobs[index].gpus_per_learner);
+    return std::any_of(holding.begin(), holding.end(), [&](int index) {
+      const policy::Job& job = state().jobs[index];
+      return room.slots(state().type_held(job), job.gpus_per_learner) >= job.min_learners;
+    });
+  }
+
+  void watch_deadlock() {
+    if (setup_.stuck_s == 0) return;
+    stuck_s_ = state().now_s + setup_.stuck_s;
+    events_.push(Event{stuck_s_, What::kStuck, -1, 0});
+  }
+
+  // The deadlock that was seen stuck_s ago lasts: the youngest job that holds learners gives them up.
+  bool end_deadlock(int64_t at_s) {
+    if (at_s != stuck_s_ || !jobs_.levels.deadlock) return false;
+    int youngest = -1;
+    for (size_t i = 0; i < state().jobs.size(); ++i) {
+      const policy::Job& job = state().jobs[i];
+      if (job.running || job.parts.empty()) continue;
+      if (youngest < 0 ||
+          std::tie(job.submit_s, job.id) > std::tie(state().jobs[youngest].submit_s, state().jobs[youngest].id))
+        youngest = static_cast<int>(i);
+    }
+    if (youngest < 0) return false;
+    ++recorder_.counts.withdrawn;
+    jobs_.let_go(youngest);
+    watch_deadlock();
+    return true;
+  }
+
+  const Trace& trace_;
+  const SimPolicy& policy_;
+  const Scenario& setup_;
+  const Hooks& hooks_;
+  Dice dice_;
+  Recorder recorder_;
+  LiveJobs jobs_;
+  std::vector<policy::Job> waiting_;  // by job of the trace, until it is submitted
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::set<std::pair<int64_t, int64_t>> took_;  // claimant, victim: ids
+  int64_t wake_s_ = -1;                         // when a minimum run time is over; -1: nobody waits for one
+  int64_t stuck_s_ = -1;
+};
+
+}  // namespace
+
+Result<Outcome> replay(const Trace& trace, const SimPolicy& policy, const Scenario& setup, const Hooks& hooks) {
+  ClusterState empty = setup.cluster;
+  empty.jobs.clear();
+  DL_TRY(policy::check(empty));
+  Scenario mine = setup;
+  mine.cluster = std::move(empty);
+  return Replay(trace, policy, mine, hooks).run();
+}
+
+}  // namespace dl::sim

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replays a trace under one policy, in virtual time: from event to event, deciding after each moment at which something
+// happened. The clock is the trace's; the only real time read is what the policy itself took.
+//
+// A job's work is run_s x max_learners learner-seconds, done at one per second and learner. Stopped or shrunk, it goes
+// back to its last checkpoint; its next attempt begins with restart_s seconds without progress. Between being asked to
+// yield and going, it runs on for Scenario::yield_s.
+#pragma once
+
+#include <functional>
+
+#include "slurm-plugin/sim/engine/outcome.h"
+#include "slurm-plugin/sim/policies/policies.h"
+#include "slurm-plugin/sim/trace/trace.h"
+
+namespace dl::sim {
+
+struct Scenario {
+  policy::ClusterState cluster;  // nodes, types, tenants, half_life_s and patience_s; its jobs are not looked at
+  int64_t min_run_s = 600;       // a job on borrowed GPUs is not taken from before it has run for so long
+  int64_t yield_s = 30;          // from being asked to yield until the GPUs are free
+  int64_t stuck_s = 3600;        // a deadlock lasts so long until the youngest of its jobs is withdrawn; 0: for ever
+  uint64_t seed = 1;             // of policies that throw dice
+};
+
+struct Hooks {
+  // Called now and then with the virtual time; may be empty.
+  std::function<void(int64_t now_s)> progress;
+  // Called after each decision was carried out, with what was decided on, what was decided, and what is so now; may be
+  // empty. For tests.
+  std::function<void(const policy::ClusterState& before, const Plan& plan, const policy::ClusterState& after)> watch;
+};
+
+// kNotFound if a job names a tenant or a type that the cluster lacks, kInvalid if the cluster contradicts itself; both
+// with one sentence.
+Result<Outcome> replay(const Trace& trace, const SimPolicy& policy, const Scenario& setup, const Hooks& hooks = {});
+
+}  // namespace dl::sim

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/sim/engine/live_jobs.h"
+
+#include <algorithm>
+
+#include "slurm-plugin/policy/fair_share.h"
+#include "slurm-plugin/policy/victims.h"
+
+namespace dl::sim {
+
+using policy::Charge;
+using policy::Job;
+using policy::Part;
+
+LiveJobs::LiveJobs(const Trace& trace, policy::ClusterState cluster, Recorder* recorder)
+    : state(std::move(cluster)),
+      trace_(trace),
+      recorder_(*recorder),
+      progress_(trace.jobs.size()),
+      live_(trace.jobs.size(), -1),
+      largest_(state.types.size(), 1),
+      borrowed_(state.tenants.size()) {
+  std::vector<int> node_gpus(state.types.size());
+  for (const policy::Node& node : state.nodes) {
+    free_.push_back(node.usable ? node.gpus : 0);
+    levels.free += free_.back();
+    node_gpus[node.type] = std::max(node_gpus[node.type], node.gpus);
+  }
+  for (size_t i = 0; i < trace.jobs.size(); ++i) {
+    const TraceJob& job = trace.jobs[i];
+    progress_[i].work_left = job.run_s * job.max_learners;
+    for (size_t type = 0; type < largest_.size(); ++type) {
+      if ((job.type.empty() || job.type == state.types[type]) && job.gpus <= node_gpus[type])
+        largest_[type] = std::max(largest_[type], job.gpus);
+    }
+  }
+  for (size_t node = 0; node < free_.size(); ++node) levels.unusable += free_[node] % largest_[state.nodes[node].type];
+  state.now_s = trace.jobs.empty() ? 0 : trace.jobs.front().submit_s;
+}
+
+void LiveJobs::hold(const std::vector<Part>& parts, int gpus_per_learner, int sign) {
+  for (const Part& part : parts) {
+    const int gpus = sign * part.learners * gpus_per_learner;
+    const int largest = largest_[state.nodes[part.node].type];
+    levels.unusable -= free_[part.node] % largest;
+    free_[part.node] -= gpus;
+    levels.free -= gpus;
+    levels.unusable += free_[part.node] % largest;
+  }
+}
+
+int64_t LiveJobs::trained_s(int job) const {
+  const Progress& progress = progress_[trace_of_[job]];
+  return std::max<int64_t>(0, state.now_s - state.jobs[job].start_s - progress.overhead_s);
+}
+
+int64_t LiveJobs::saved_s(int job) const {
+  const int64_t every = trace_.jobs[trace_of_[job]].checkpoint_s;
+  return every > 0 ? trained_s(job) / every * every : 0;
+}
+
+void LiveJobs::advance(int64_t now_s) {
+  recorder_.advance(now_s, levels);
+  const int64_t elapsed = now_s - state.now_s;
+  state.now_s = now_s;
+  std::fill(borrowed_.begin(), borrowed_.end(), 0);
+  for (size_t i = 0; i < state.jobs.size(); ++i) {
+    Job& job = state.jobs[i];
+    if (!job.running) continue;
+    if (const int64_t saved = saved_s(static_cast<int>(i)); saved > 0)
+      job.checkpoint_s = job.start_s + progress_[trace_of_[i]].overhead_s + saved;
+    if (job.charge == Charge::kBorrowed)
+      borrowed_[job.tenant] += job.gpus() * state.weight_of_type(state.type_held(job));
+  }
+  for (size_t i = 0; i < borrowed_.size(); ++i) {
+    double& recent = state.tenants[i].recent_gpu_s;
+    recent = policy::decayed_use(recent, borrowed_[i], elapsed, state.half_life_s);
+  }
+}
+
+void LiveJobs::submit(int in_trace, Job job) {
+  live_[in_trace] = static_cast<int>(state.jobs.size());
+  state.jobs.push_back(std::move(job));
+  trace_of_.push_back(in_trace);
+  const TraceJob& asked = trace_.jobs[in_trace];
+  limit_s.push_back(std::max(asked.limit_s, asked.run_s));
+  count_queued(+1);
+}
+
+int64_t LiveJobs::run(int job) {
+  Job& it = state.jobs[job];
+  Progress& progress = progress_[trace_of_[job]];
+  it.running = true;
+  it.start_s = state.now_s;
+  it.checkpoint_s = state.now_s - 1;
+  it.yields_to = policy::kNobody;
+  progress.overhead_s = progress.attempt == 0 ? 0 : it.restart_s;
+  ++progress.attempt;
+  levels.running += it.gpus();
+  int64_t& first = recorder_.jobs[trace_of_[job]].first_start_s;
+  if (first < 0) first = state.now_s;
+  const int learners = it.learners();
+  return state.now_s + progress.overhead_s + (progress.work_left + learners - 1) / learners;
+}
+
+int64_t LiveJobs::start(int job, std::vector<Part> parts, Charge charge) {
+  Job& it = state.jobs[job];
+  hold(parts, it.gpus_per_learner, +1);
+  it.parts = std::move(parts);
+  it.charge = charge;
+  count_queued(-1);
+  return run(job);
+}
+
+void LiveJobs::hold(int job, int node) {
+  Job& it = state.jobs[job];
+  const auto at = std::lower_bound(it.parts.begin(), it.parts.end(), node,
+                                   [](const Part& part, int wanted) { return part.node < wanted; });
+  if (at != it.parts.end() && at->node == node) {
+    ++at->learners;
+  } else {
+    it.parts.insert(at, Part{node, 1});
+  }
+  hold({Part{node, 1}}, it.gpus_per_learner, +1);
+  levels.held_idle += it.gpus_per_learner;
+}
+
+int64_t LiveJobs::start_held(int job) {
+  levels.held_idle -= state.jobs[job].gpus();
+  count_queued(-1);
+  return run(job);
+}
+
+void LiveJobs::let_go(int job) {
+  Job& it = state.jobs[job];
+  levels.held_idle -= it.gpus();
+  hold(it.parts, it.gpus_per_learner, -1);
+  it.parts.clear();
+  it.submit_s = state.now_s;
+}
+
+int64_t LiveJobs::pause(int job, int learners_left) {
+  Job& it = state.jobs[job];
+  Progress& progress = progress_[trace_of_[job]];
+  JobRecord& record = recorder_.jobs[trace_of_[job]];
+  const int64_t saved = saved_s(job);
+  // A job that was about to end keeps a second of work, so that it ends once more.
+  progress.work_left = std::max<int64_t>(1, progress.work_left - saved * it.learners());
+  const auto held = static_cast<double>(state.now_s - it.start_s) * it.gpus();
+  record.held_gpu_s += held;
+  // All that it held GPUs for, but for what is saved: so the restart of this attempt counts too.
+  recorder_.counts.lost_gpu_h += (held - static_cast<double>(saved) * it.gpus()) / 3600;
+  ++record.pauses;
+  levels.running -= it.gpus();
+  hold(it.parts, it.gpus_per_learner, -1);
+  it.parts = policy::parts_after_shrink(it.parts, learners_left);
+  if (learners_left > 0) {
+    hold(it.parts, it.gpus_per_learner, +1);
+    return run(job);
+  }
+  ++progress.attempt;
+  it.running = false;
+  it.charge = Charge::kOwn;
+  it.yields_to = policy::kNobody;
+  count_queued(+1);
+  return -1;
+}
+
+void LiveJobs::end(int job) {
+  const Job& it = state.jobs[job];
+  const int in_trace = trace_of_[job];
+  JobRecord& record = recorder_.jobs[in_trace];
+  record.end_s = state.now_s;
+  record.held_gpu_s += static_cast<double>(state.now_s - it.start_s) * it.gpus();
+  recorder_.counts.lost_gpu_h += static_cast<double>(progress_[in_trace].overhead_s) * it.gpus() / 3600;
+  levels.running -= it.gpus();
+  hold(it.parts, it.gpus_per_learner, -1);
+  ++progress_[in_trace].attempt;
+  live_[in_trace] = -1;
+  // The last job takes its place.
+  const auto last = static_cast<int>(state.jobs.size()) - 1;
+  if (job != last) {
+    state.jobs[job] = std::move(state.jobs[last]);
+    limit_s[job] = limit_s[last];
+    trace_of_[job] = trace_of_[last];
+    live_[trace_of_[job]] = job;
+  }
+  state.jobs.pop_back();
+  limit_s.pop_back();
+  trace_of_.pop_back();
+}
+
+}  // namespace dl::sim

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The jobs that are submitted and have not ended, as the policy sees them, with what the policy does not see: how much
+// work they have left. Starting, pausing and ending them keeps the counts of GPUs right.
+#pragma once
+
+#include <vector>
+
+#include "slurm-plugin/policy/cluster_state.h"
+#include "slurm-plugin/sim/engine/recorder.h"
+#include "slurm-plugin/sim/trace/trace.h"
+
+namespace dl::sim {
+
+class LiveJobs {
+ public:
+  // `cluster` without jobs; everything must outlive this. Every job of the trace names a type and a tenant of it.
+  LiveJobs(const Trace& trace, policy::ClusterState cluster, Recorder* recorder);
+
+  policy::ClusterState state;    // jobs in no order that means anything
+  std::vector<int64_t> limit_s;  // by job of the state, see View
+  Levels levels;
+
+  int trace_of(int job) const { return trace_of_[job]; }
+  // Index into the state's jobs; -1: not submitted yet, or ended.
+  int live(int in_trace) const { return live_[in_trace]; }
+  // Changes whenever the job starts, stops or shrinks: what was planned for an earlier attempt is void.
+  int64_t attempt(int in_trace) const { return progress_[in_trace].attempt; }
+
+  // Virtual time goes on to now_s: levels are counted, use decays, checkpoints are made.
+  void advance(int64_t now_s);
+
+  void submit(int in_trace, policy::Job job);
+  // Starts the job on its `parts`, which hold their GPUs from now on. Returns when it will end unless it is paused.
+  int64_t start(int job, std::vector<policy::Part> parts, policy::Charge charge);
+  // Holds GPUs for one learner of a job that does not run yet; start_held() starts it once it is whole.
+  void hold(int job, int node);
+  int64_t start_held(int job);
+  // A job that holds GPUs and does not run gives them back, and goes to the end of the queue.
+  void let_go(int job);
+  // Back to the last checkpoint, and to the queue if it keeps no learners; else it goes on with those it keeps, and
+  // when it will end is returned. -1: pending.
+  int64_t pause(int job, int learners_left);
+  void end(int job);
+
+ private:
+  struct Progress {
+    int64_t work_left = 0;   // learner-seconds
+    int64_t overhead_s = 0;  // at the beginning of this attempt
+    int64_t attempt = 0;
+  };
+  void hold(const std::vector<policy::Part>& parts, int gpus_per_learner, int sign);
+  int64_t run(int job);
+  int64_t trained_s(int job) const;  // in this attempt
+  int64_t saved_s(int job) const;    // of that
+  void count_queued(int by) { levels.queued += by; }
+
+  const Trace& trace_;
+  Recorder& recorder_;
+  std::vector<Progress> progress_;  // by job of the trace
+  std::vector<int> live_;
+  std::vector<int> trace_of_;
+  std::vector<int> free_;         // by node
+  std::vector<int> largest_;      // by type: GPUs of the largest learner that may use it
+  std::vector<double> borrowed_;  // by tenant, kept to save allocations
+};
+
+}  // namespace dl::sim

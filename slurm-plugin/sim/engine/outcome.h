@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a replay found, by policy: plain numbers for the table, JSON and the plot. Times are seconds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dl::sim {
+
+struct Times {
+  int64_t count = 0;
+  double mean = 0;
+  double median = 0;
+  double p95 = 0;
+  double p99 = 0;
+};
+// Nearest rank; all 0 of no values.
+Times times_of(std::vector<double> values);
+
+struct TenantOutcome {
+  std::string name;
+  int64_t jobs = 0;
+  int64_t completed = 0;
+  Times queue;
+  double gpu_hours = 0;  // held by its running jobs
+};
+
+// Averages over pieces of time of equal length, from the first submission on.
+struct Series {
+  double bucket_s = 1;
+  std::vector<double> utilisation;  // 0 to 1
+  std::vector<double> queued;       // jobs
+};
+
+struct Outcome {
+  std::string policy;
+  int64_t jobs = 0;
+  int64_t completed = 0;
+  int64_t refused = 0;     // can never run under this policy
+  int64_t unfinished = 0;  // neither of the two when nothing happened any more
+  Times queue;             // from submission to the first start, of those that started
+  int64_t waited_15m = 0;  // jobs that waited longer than 15 minutes for it; those that never started too
+  Times jct;               // from submission to the end, of those that completed
+  double makespan_s = 0;
+  // Shares, while jobs were submitted; until the last end where all were submitted at once.
+  double utilisation = 0;    // of all GPUs: held by jobs that run
+  double held_idle = 0;      // of all GPUs: held by learners that wait for others of their job
+  double fragmentation = 0;  // of the free GPUs: those that the trace's largest learner cannot use
+  int64_t stops = 0;         // jobs that yielded all their GPUs
+  int64_t shrinks = 0;       // and some
+  int64_t moves = 0;         // charged anew, without a restart
+  int64_t most_pauses = 0;   // of one job
+  int64_t ping_pong = 0;     // a claimant took from a job that had taken from it
+  double lost_gpu_h = 0;     // work after the last checkpoint, and restarts
+  int64_t deadlocks = 0;     // times that jobs held GPUs which one of them lacked to start
+  double deadlock_s = 0;
+  int64_t withdrawn = 0;  // jobs whose learners were taken back to end a deadlock
+  int64_t decisions = 0;
+  double solver_mean_ms = 0;
+  double solver_max_ms = 0;
+  double wall_s = 0;  // of the whole replay
+  std::vector<TenantOutcome> tenants;
+  Series series;
+};
+
+}  // namespace dl::sim

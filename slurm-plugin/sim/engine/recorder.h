@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeps count while a trace is replayed: integrals over virtual time, what became of each job, and from these the
+// outcome.
+#pragma once
+
+#include "slurm-plugin/sim/engine/outcome.h"
+#include "slurm-plugin/sim/trace/trace.h"
+
+namespace dl::sim {
+
+// What is so from one event to the next. GPUs and jobs.
+struct Levels {
+  int running = 0;    // GPUs held by jobs that run
+  int held_idle = 0;  // GPUs held by learners that wait
+  int free = 0;
+  int unusable = 0;  // of these: not for the trace's largest learner
+  int queued = 0;    // jobs
+  bool deadlock = false;
+};
+
+struct JobRecord {
+  int64_t first_start_s = -1;
+  int64_t end_s = -1;
+  int64_t pauses = 0;
+  bool refused = false;
+  double held_gpu_s = 0;
+};
+
+class Recorder {
+ public:
+  Recorder(const Trace& trace, int gpus);
+
+  // The levels held since the last call, until now.
+  void advance(int64_t now_s, const Levels& levels);
+
+  std::vector<JobRecord> jobs;  // by job of the trace
+  Outcome counts;               // counters that the engine raises itself
+
+  Outcome finish(const std::vector<std::string>& tenants);
+
+ private:
+  const Trace& trace_;
+  double gpus_;
+  int64_t begin_s_;
+  int64_t window_end_s_;  // shares are taken until then
+  int64_t now_s_;
+  double window_s_ = 0;
+  double running_gpu_s_ = 0;
+  double idle_gpu_s_ = 0;
+  double free_gpu_s_ = 0;
+  double unusable_gpu_s_ = 0;
+  Series series_;
+};
+
+}  // namespace dl::sim

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes traces. Their shape is that of the published figures of FfDL's use where there are any
+// (NIPS 2017 workshop paper, section 5.2: learners of 1, 2 and more GPUs, jobs of a single learner); what those figures
+// leave open - durations, times of day, tenants - is ours, and says so beside each number in generate.cpp.
+#pragma once
+
+#include "slurm-plugin/sim/trace/trace.h"
+
+namespace dl::sim {
+
+struct Shape {
+  uint64_t seed = 1;   // the same seed, the same trace, on any machine
+  double days = 60;    // of submissions
+  double load = 0.85;  // GPU-time asked for, as a part of what the cluster has meanwhile
+  // Without tenants in the cluster: so many, t1 being the one that asks for most.
+  int tenants = 6;
+  // Parts of the jobs that ask for these tiers, together at most 1; the others are auto.
+  double guaranteed = 0;
+  double borrow = 0;
+};
+
+// Jobs for the nodes, types and tenants of the cluster; none is larger than it. At least one job.
+Trace generate(const Shape& shape, const policy::ClusterState& cluster);
+
+}  // namespace dl::sim

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a scheduler does that knows tasks and not jobs: each learner takes a place as soon as one is free, and holds it
+// until the others of its job have one too. Jobs that hold GPUs can wait for one another.
+#include <algorithm>
+
+#include "slurm-plugin/policy/placement.h"
+#include "slurm-plugin/sim/policies/policies.h"
+
+namespace dl::sim {
+namespace {
+
+// The type that the job's learners must have: that of the first ones, once some have a place.
+bool may_use(const policy::ClusterState& state, const policy::Job& job, int type) {
+  if (!job.parts.empty()) return state.type_held(job) == type;
+  return job.type == policy::kAnyType || job.type == type;
+}
+
+// The node of one more learner; -1: none has room. pack: the fullest that has; spread: the emptiest.
+int node_for(const policy::ClusterState& state, const policy::FreeGpus& free, const policy::Job& job, int held_type) {
+  for (int type = 0; type < state.type_count(); ++type) {
+    if (held_type >= 0 ? held_type != type : !may_use(state, job, type)) continue;
+    if (free.slots(type, job.gpus_per_learner) == 0) continue;
+    const auto parts = policy::place(job.placement, free, type, job.gpus_per_learner, 1);
+    if (parts) return parts->front().node;
+  }
+  return -1;
+}
+
+Plan place_learners(const policy::ClusterState& state, const std::vector<int>& learners) {
+  Plan plan;
+  policy::FreeGpus free(state);
+  std::vector<int> type_of(state.jobs.size(), policy::kAnyType);
+  for (const int index : learners) {
+    const policy::Job& job = state.jobs[index];
+    const int node = node_for(state, free, job, type_of[index]);
+    if (node < 0) continue;
+    free.add(node, -job.gpus_per_learner);
+    type_of[index] = state.nodes[node].type;
+    plan.placed.push_back(Placed{index, node});
+  }
+  return plan;
+}
+
+// Each job as often as it has learners without a place, oldest job first.
+std::vector<int> waiting_learners(const policy::ClusterState& state) {
+  std::vector<int> learners;
+  for (const int index : queue_of(state)) {
+    const policy::Job& job = state.jobs[index];
+    learners.insert(learners.end(), static_cast<size_t>(job.max_learners - job.learners()), index);
+  }
+  return learners;
+}
+
+}  // namespace
+
+Plan plan_learners(const View& view, Dice* /*dice*/) {
+  return place_learners(view.state, waiting_learners(view.state));
+}
+
+// Learners that found no place try again after a time of their own, as with Kubernetes' back-off: whoever comes first.
+Plan plan_learners_shuffled(const View& view, Dice* dice) {
+  std::vector<int> learners = waiting_learners(view.state);
+  for (size_t i = learners.size(); i > 1; --i)
+    std::swap(learners[i - 1], learners[static_cast<size_t>(dice->from(0, static_cast<int64_t>(i) - 1))]);
+  return place_learners(view.state, learners);
+}
+
+}  // namespace dl::sim

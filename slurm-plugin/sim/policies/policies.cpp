@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/sim/policies/policies.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launcher/common/parse.h"
+#include "slurm-plugin/policy/placement.h"
+
+namespace dl::sim {
+
+using policy::Placement;
+
+// To add a policy: a function in a file of its own, and a row here and in dlsim(1).
+const std::vector<SimPolicy>& sim_policies() {
+  static const std::vector<SimPolicy> kPolicies = {
+      {"lend",
+       "quotas that are lent while idle and taken back: what dlpolicyd does",
+       plan_quotas,
+       true,
+       false,
+       true,
+       {}},
+      {"lend-spread", "the same, every job spread over nodes", plan_quotas, true, false, true, Placement::kSpread},
+      {"static", "quotas that nobody lends", plan_quotas, true, true, true, {}},
+      {"fifo", "no quotas, strictly in the order of submission", plan_fifo, false, false, true, {}},
+      {"backfill", "no quotas, in order, with EASY backfill", plan_backfill, false, false, true, {}},
+      {"backfill-spread", "the same, every job spread over nodes", plan_backfill, false, false, true,
+       Placement::kSpread},
+      {"no-gang", "no quotas, learner by learner, the oldest job's first", plan_learners, false, false, false, {}},
+      {"no-gang-mixed", "no quotas, learner by learner, in no order", plan_learners_shuffled, false, false, false, {}},
+  };
+  return kPolicies;
+}
+
+const SimPolicy* find_sim_policy(std::string_view name) {
+  for (const SimPolicy& row : sim_policies()) {
+    if (name == row.name) return &row;
+  }
+  return nullptr;
+}
+
+Result<std::vector<const SimPolicy*>> parse_sim_policies(std::string_view text) {
+  std::vector<const SimPolicy*> chosen;
+  std::string names = "all";
+  for (const SimPolicy& row : sim_policies()) names += std::string(", ") + row.name;
+  for (const std::string& name : split(text, ',')) {
+    if (name == "all") {
+      chosen.clear();
+      for (const SimPolicy& row : sim_policies()) chosen.push_back(&row);
+      return chosen;
+    }
+    const SimPolicy* found = find_sim_policy(name);
+    if (found == nullptr)
+      return Error{Errc::kInvalid, fmt::format("'{}' is not a policy; allowed: {}", printable(name), names)};
+    if (std::find(chosen.begin(), chosen.end(), found) == chosen.end()) chosen.push_back(found);
+  }
+  if (chosen.empty()) return Error{Errc::kInvalid, fmt::format("'' is not a policy; allowed: {}", names)};
+  return chosen;
+}
+
+int64_t View::limit_of(int job, int learners) const {
+  return (limit_s[job] * state.jobs[job].max_learners + learners - 1) / learners;
+}
+
+Plan plan_quotas(const View& view, Dice* /*dice*/) {
+  return Plan{policy::decide(view.state), {}};
+}
+
+std::vector<int> queue_of(const policy::ClusterState& state) {
+  std::vector<int> queue;
+  for (size_t i = 0; i < state.jobs.size(); ++i) {
+    if (!state.jobs[i].running) queue.push_back(static_cast<int>(i));
+  }
+  std::sort(queue.begin(), queue.end(), [&](int a, int b) {
+    const policy::Job& x = state.jobs[a];
+    const policy::Job& y = state.jobs[b];
+    return x.submit_s != y.submit_s ? x.submit_s < y.submit_s : x.id < y.id;
+  });
+  return queue;
+}
+
+std::optional<policy::Start> place_job(const policy::ClusterState& state, const policy::FreeGpus& free, int index) {
+  const policy::Job& job = state.jobs[index];
+  for (int type = 0; type < state.type_count(); ++type) {
+    if (job.type != policy::kAnyType && job.type != type) continue;
+    const int learners = std::min(job.max_learners, free.slots(type, job.gpus_per_learner));
+    if (learners < job.min_learners) continue;
+    auto parts = policy::place(job.placement, free, type, job.gpus_per_learner, learners);
+    if (parts) return policy::Start{index, policy::Charge::kOwn, type, std::move(*parts)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace dl::sim

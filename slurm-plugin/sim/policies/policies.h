@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The policies that dlsim compares: one row each. All of them decide on the same ClusterState, and answer with the same
+// kinds of actions, so that one engine carries them out.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "slurm-plugin/policy/decide.h"
+#include "slurm-plugin/sim/dice.h"
+
+namespace dl::sim {
+
+// What a policy sees. Without gang scheduling a pending job may have parts: learners that hold GPUs and wait for the
+// rest.
+struct View {
+  const policy::ClusterState& state;
+  // By job of the state: how long it takes at most with all its learners, as its user said.
+  const std::vector<int64_t>& limit_s;
+
+  int64_t limit_of(int job, int learners) const;  // the same with so many learners
+};
+
+// One learner of a job that need not start as a whole.
+struct Placed {
+  int job = 0;  // index into the state's jobs
+  int node = 0;
+};
+
+struct Plan {
+  policy::Decision decision;
+  std::vector<Placed> placed;  // only without gang scheduling, and then instead of decision.starts
+};
+
+struct SimPolicy {
+  const char* name;
+  const char* summary;
+  Plan (*plan)(const View& view, Dice* dice);
+  bool quotas;        // jobs are admitted by their tenant's quota, and charged
+  bool never_borrow;  // every job is one that may not
+  bool gang;
+  std::optional<policy::Placement> placement;  // of every job, whatever it asked for
+};
+
+// The table; nullptr for a name that is not in it.
+const std::vector<SimPolicy>& sim_policies();
+const SimPolicy* find_sim_policy(std::string_view name);
+// "lend,backfill" or "all"; kInvalid names what is allowed.
+Result<std::vector<const SimPolicy*>> parse_sim_policies(std::string_view text);
+
+Plan plan_quotas(const View& view, Dice* dice);             // policy::decide()
+Plan plan_fifo(const View& view, Dice* dice);               // the oldest job blocks all others
+Plan plan_backfill(const View& view, Dice* dice);           // EASY: others may pass it if they do not delay it
+Plan plan_learners(const View& view, Dice* dice);           // learner by learner, those of the oldest job first
+Plan plan_learners_shuffled(const View& view, Dice* dice);  // learner by learner, in no order
+
+// Shared by those without quotas.
+
+// Indexes of the pending jobs, oldest first.
+std::vector<int> queue_of(const policy::ClusterState& state);
+// A start of the job on free GPUs of the first type that has room, with as many learners as fit; nothing if fewer than
+// its minimum do.
+std::optional<policy::Start> place_job(const policy::ClusterState& state, const policy::FreeGpus& free, int index);
+
+}  // namespace dl::sim

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// dlsim run
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launcher/common/parse.h"
+#include "slurm-plugin/sim/cluster.h"
+#include "slurm-plugin/sim/command.h"
+#include "slurm-plugin/sim/engine/engine.h"
+#include "slurm-plugin/sim/progress.h"
+#include "slurm-plugin/sim/report/report.h"
+
+namespace dl::sim {
+namespace {
+
+struct Options {
+  ClusterOptions cluster;
+  std::string trace;
+  std::string policies = "all";
+  std::string min_run = "10m";
+  std::string yield = "30s";
+  std::string patience = "1h";
+  std::string half_life = "7d";
+  std::string stuck = "1h";
+  uint64_t seed = 1;
+  bool json = false;
+  bool tenants = false;
+  std::string plot;
+};
+
+Status set_time(const char* option, const std::string& text, int64_t* out) {
+  const auto value = parse_duration(text);
+  if (!value)
+    return Error{Errc::kInvalid,
+                 fmt::format("{}: '{}' is not accepted; allowed: a time such as 0s, 90s, 10m, 1h30m, 7d", option,
+                             printable(text))};
+  *out = value->count();
+  return {};
+}
+
+Result<Scenario> setup_of(const Options& options, const Trace& trace) {
+  Scenario setup;
+  DL_TRY_ASSIGN(setup.cluster, options.cluster.cluster());
+  add_tenants(trace.tenants(), &setup.cluster);
+  DL_TRY(set_time("--min-run", options.min_run, &setup.min_run_s));
+  DL_TRY(set_time("--yield", options.yield, &setup.yield_s));
+  DL_TRY(set_time("--patience", options.patience, &setup.cluster.patience_s));
+  DL_TRY(set_time("--half-life", options.half_life, &setup.cluster.half_life_s));
+  DL_TRY(set_time("--stuck", options.stuck, &setup.stuck_s));
+  setup.seed = options.seed;
+  return setup;
+}
+
+PlotTitle title_of(const Options& options, const Trace& trace, const Scenario& setup) {
+  const std::string name = options.trace == "-" ? "standard input" : options.trace.substr(options.trace.rfind('/') + 1);
+  return PlotTitle{
+      fmt::format("{}: {} jobs on {} GPUs", printable(name), trace.jobs.size(), gpus_in_all(setup.cluster)),
+      fmt::format("{} tenants, {} nodes, submitted within {}", trace.tenants().size(), setup.cluster.nodes.size(),
+                  short_time(static_cast<double>(trace.last_submit_s() - trace.jobs.front().submit_s)))};
+}
+
+Status run_trace(const Options& options) {
+  DL_TRY_ASSIGN(const std::vector<const SimPolicy*> policies, parse_sim_policies(options.policies));
+  DL_TRY_ASSIGN(const Trace trace, read_trace(options.trace));
+  DL_TRY_ASSIGN(const Scenario setup, setup_of(options, trace));
+  const auto begin = static_cast<double>(trace.jobs.front().submit_s);
+  const double span = std::max(1.0, static_cast<double>(trace.last_submit_s()) - begin);
+  std::vector<Outcome> outcomes;
+  for (const SimPolicy* policy : policies) {
+    Progress bar(fmt::format("{} ({} of {})", policy->name, outcomes.size() + 1, policies.size()));
+    Hooks hooks;
+    hooks.progress = [&](int64_t now_s) { bar.show((static_cast<double>(now_s) - begin) / span); };
+    DL_TRY_ASSIGN(Outcome outcome, replay(trace, *policy, setup, hooks));
+    outcomes.push_back(std::move(outcome));
+  }
+  if (!options.plot.empty()) DL_TRY(write_text(options.plot, svg_text(outcomes, title_of(options, trace, setup))));
+  if (options.plot == "-") return {};
+  return write_text("-", options.json ? json_text(outcomes) : table_text(outcomes, options.tenants));
+}
+
+}  // namespace
+
+Run add_run(CLI::App* app) {
+  auto options = std::make_shared<Options>();
+  app->add_option("TRACE", options->trace, "CSV or JSON lines; - is standard input")->required();
+  app->add_option("-p,--policies", options->policies, "names with commas, or all (dlsim policies lists them)")
+      ->capture_default_str();
+  options->cluster.add(app);
+  app->add_option("--min-run", options->min_run, "a borrowing job is left alone for so long")->capture_default_str();
+  app->add_option("--yield", options->yield, "from being asked to yield until the GPUs are free")
+      ->capture_default_str();
+  app->add_option("--patience", options->patience, "GPUs are kept for a job that waits longer; 0s: never")
+      ->capture_default_str();
+  app->add_option("--half-life", options->half_life, "of use, in the fair share")->capture_default_str();
+  app->add_option("--stuck", options->stuck, "a deadlock is ended after so long; 0s: never")->capture_default_str();
+  app->add_option("--seed", options->seed, "of the order in no-gang-mixed")->capture_default_str();
+  app->add_flag("--tenants", options->tenants, "a second table, by tenant");
+  app->add_flag("--json", options->json, "everything, for programs");
+  app->add_option("--plot", options->plot, "write an SVG with use and queue over time; - is standard output");
+  return [options] { return run_trace(*options); };
+}
+
+}  // namespace dl::sim

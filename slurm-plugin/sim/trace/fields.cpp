@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "launcher/common/parse.h"
+#include "slurm-plugin/policy/placement.h"
+#include "slurm-plugin/sim/trace/trace.h"
+
+namespace dl::sim {
+namespace {
+
+constexpr int64_t kMostId = int64_t{1} << 53;  // what JSON numbers hold exactly
+constexpr int64_t kLongest = int64_t{10} * 366 * 86400;
+
+// Seconds, or a duration as people write it.
+Status set_time(std::string_view text, int64_t least, int64_t* out) {
+  const auto value = parse_duration(text);
+  if (!value || value->count() < least || value->count() > kLongest)
+    return Error{
+        Errc::kInvalid,
+        fmt::format("'{}' is not accepted; allowed: a time from {}s to 10 years: seconds, 10m, 1h30m, 1-12:00:00",
+                    printable(text), least)};
+  *out = value->count();
+  return {};
+}
+
+Status set_tenant(std::string_view text, TraceJob* job) {
+  if (!is_plain_name(text))
+    return Error{Errc::kInvalid,
+                 fmt::format("'{}' is not a name; allowed: letters, digits and . _ + -, at most 64", printable(text))};
+  job->tenant = text;
+  return {};
+}
+
+Status set_gpus(std::string_view text, TraceJob* job) {
+  DL_TRY_ASSIGN(const GpuRequest request, parse_gpus(text));
+  if (request.count < 1)
+    return Error{Errc::kInvalid, fmt::format("'{}' asks for no GPU; allowed: [TYPE:]N with N from 1 to {}",
+                                             printable(text), kMaxGpusPerLearner)};
+  job->type = request.type;
+  job->gpus = request.count;
+  return {};
+}
+
+Status set_learners(std::string_view text, TraceJob* job) {
+  DL_TRY_ASSIGN(const LearnerRange range, parse_learners(text));
+  job->min_learners = range.min;
+  job->max_learners = range.max;
+  return {};
+}
+
+Status set_placement(std::string_view text, TraceJob* job) {
+  const policy::PlacementPolicy* found = policy::find_placement(text);
+  if (found == nullptr)
+    return Error{Errc::kInvalid, fmt::format("'{}' is not a placement; allowed: pack, spread", printable(text))};
+  job->placement = found->placement;
+  return {};
+}
+
+std::string placement_name(policy::Placement placement) {
+  for (const policy::PlacementPolicy& row : policy::placement_policies()) {
+    if (row.placement == placement) return row.name;
+  }
+  return "pack";
+}
+
+}  // namespace
+
+const std::vector<TraceField>& trace_fields() {
+  using Text = std::string_view;
+  using Job = TraceJob;
+  static const std::vector<TraceField> kFields = {
+      {"id", true, true,
+       [](Text text, Job* job) -> Status {
+         DL_TRY_ASSIGN(job->id, parse_int(text, 1, kMostId));
+         return {};
+       },
+       [](const Job& job) { return std::to_string(job.id); }},
+      {"submit", true, true, [](Text text, Job* job) { return set_time(text, 0, &job->submit_s); },
+       [](const Job& job) { return std::to_string(job.submit_s); }},
+      {"tenant", true, false, set_tenant, [](const Job& job) { return job.tenant; }},
+      {"gpus", true, false, set_gpus,
+       [](const Job& job) {
+         return job.type.empty() ? std::to_string(job.gpus) : fmt::format("{}:{}", job.type, job.gpus);
+       }},
+      {"learners", false, false, set_learners,
+       [](const Job& job) {
+         return job.min_learners == job.max_learners ? std::to_string(job.max_learners)
+                                                     : fmt::format("{}:{}", job.min_learners, job.max_learners);
+       }},
+      {"run", true, true, [](Text text, Job* job) { return set_time(text, 1, &job->run_s); },
+       [](const Job& job) { return std::to_string(job.run_s); }},
+      {"limit", false, true, [](Text text, Job* job) { return set_time(text, 0, &job->limit_s); },
+       [](const Job& job) { return std::to_string(job.limit_s); }},
+      {"tier", false, false,
+       [](Text text, Job* job) -> Status {
+         DL_TRY_ASSIGN(job->tier, parse_tier(text));
+         return {};
+       },
+       [](const Job& job) { return std::string(tier_name(job.tier)); }},
+      {"placement", false, false, set_placement, [](const Job& job) { return placement_name(job.placement); }},
+      {"checkpoint", false, true, [](Text text, Job* job) { return set_time(text, 0, &job->checkpoint_s); },
+       [](const Job& job) { return std::to_string(job.checkpoint_s); }},
+      {"restart", false, true, [](Text text, Job* job) { return set_time(text, 0, &job->restart_s); },
+       [](const Job& job) { return std::to_string(job.restart_s); }},
+  };
+  return kFields;
+}
+
+}  // namespace dl::sim

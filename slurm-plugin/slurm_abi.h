@@ -16,6 +16,7 @@ extern "C" {
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
 #include <slurm/slurm_version.h>
+#include <slurm/slurmdb.h>
 #include <slurm/spank.h>
 
 // slurmctld's job record changes with every release: only ever a pointer here.
@@ -25,6 +26,11 @@ struct job_record;
 char* slurm_xstrdup(const char* text);
 void slurm_xfree(void** pointer);
 void* slurm_xcalloc(size_t count, size_t size, bool clear, bool try_only, const char* file, int line, const char* func);
+
+// src/common/assoc_mgr.h: fills what slurmctld knows of user->uid. Weak: where a program has no such function, it is a
+// null pointer.
+int assoc_mgr_fill_in_user(void* connection, slurmdb_user_rec_t* user, int enforce, slurmdb_user_rec_t** found,
+                           bool locked) __attribute__((weak));
 
 // What Slurm looks up in a plugin. C++ gives a const object internal linkage unless it was declared extern before.
 extern const char plugin_name[];

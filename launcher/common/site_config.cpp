@@ -329,6 +329,12 @@ Result<SiteConfig> parse_site_config(const std::string& text, const std::string&
   return config;
 }
 
+bool may_name_tenants(const std::string& path) {
+  const auto text = read_regular_file(path);
+  if (!text) return text.error().code != Errc::kNotFound;
+  return text->find("tenants") != std::string::npos;
+}
+
 Result<SiteConfig> load_site_config(const std::string& path) {
   auto text = read_regular_file(path);
   if (text) return parse_site_config(*text, path);

@@ -17,4 +17,8 @@ Status read_site_tenants(const toml::node& node, const std::string& file, SiteCo
 // kInvalid unless it can name a GPU type, one of [nodes.types] if there are any.
 Status check_type_name(std::string_view type, const SiteConfig& config);
 
+// Whether a dl.toml that could not be used may have declared tenants: it has the word, or cannot be read. In
+// site_config.cpp, which knows how to read it.
+bool may_name_tenants(const std::string& path);
+
 }  // namespace dl

@@ -50,6 +50,9 @@ Result<JobRequest> read_request(const job_desc_msg_t& job) {
   return request;
 }
 
+// JOB_SHARED_NONE of slurmctld.h.
+constexpr uint16_t kExclusive = 0;
+
 Submission read_submission(const job_desc_msg_t& job) {
   Submission given;
   given.batch = job.script != nullptr;
@@ -79,6 +82,13 @@ Submission read_submission(const job_desc_msg_t& job) {
   if (auto minutes = given32(job.time_limit)) given.time_limit = std::chrono::minutes(*minutes);
   given.qos = abi::text_of(job.qos);
   given.partition = abi::text_of(job.partition);
+  given.exclusive = job.shared == kExclusive;
+  given.sockets_per_node = given16(job.sockets_per_node);
+  given.account = abi::text_of(job.account);
+  given.licences = abi::text_of(job.licenses);
+  given.admin_comment = abi::text_of(job.admin_comment);
+  given.work_dir = abi::text_of(job.work_dir);
+  if (job.begin_time > 0) given.begin_s = job.begin_time;
   return given;
 }
 
@@ -114,6 +124,47 @@ void write_shape(const Shape& shape, job_desc_msg_t* job) {
   }
   if (!shape.qos.empty()) abi::set_string(&job->qos, shape.qos);
   if (!shape.partition.empty()) abi::set_string(&job->partition, shape.partition);
+}
+
+void write_ruling(const Ruling& ruling, job_desc_msg_t* job) {
+  abi::set_string(&job->account, ruling.account);
+  if (!ruling.licences.empty()) abi::set_string(&job->licenses, ruling.licences);
+  abi::set_string(&job->admin_comment, ruling.label);
+  if (ruling.min_nodes) job->min_nodes = *ruling.min_nodes;
+  if (ruling.max_nodes) job->max_nodes = *ruling.max_nodes;
+  if (ruling.gpu_type.empty()) return;
+  for (char** field : {&job->tres_per_job, &job->tres_per_node, &job->tres_per_socket, &job->tres_per_task})
+    if (asks_for_gpus(abi::text_of(*field)))
+      abi::set_string(field, with_gpu_type(abi::text_of(*field), ruling.gpu_type));
+}
+
+void move_to_tier(const TierTarget& target, job_desc_msg_t* job) {
+  if (!target.qos.empty() && job->qos == nullptr) abi::set_string(&job->qos, target.qos);
+  if (!target.partition.empty() && job->partition == nullptr) abi::set_string(&job->partition, target.partition);
+}
+
+Change read_change(const job_desc_msg_t& job) {
+  Change change;
+  change.qos = abi::text_of(job.qos);
+  change.partition = abi::text_of(job.partition);
+  const auto set16 = [](uint16_t value) { return value != NO_VAL16; };
+  change.licences = job.licenses != nullptr;
+  change.account = job.account != nullptr;
+  change.admin_comment = job.admin_comment != nullptr;
+  change.nodes = job.min_nodes != NO_VAL || job.max_nodes != NO_VAL;
+  change.tasks = job.num_tasks != NO_VAL || set16(job.ntasks_per_node) || set16(job.ntasks_per_tres);
+  change.gpus = job.tres_per_job != nullptr || job.tres_per_node != nullptr || job.tres_per_socket != nullptr ||
+                job.tres_per_task != nullptr || set16(job.sockets_per_node);
+  change.exclusive = job.shared == kExclusive;
+  return change;
+}
+
+std::string default_account(uint32_t uid) {
+  if (assoc_mgr_fill_in_user == nullptr) return {};
+  slurmdb_user_rec_t user{};
+  user.uid = uid;
+  if (assoc_mgr_fill_in_user(nullptr, &user, 0, nullptr, false) != SLURM_SUCCESS) return {};
+  return abi::text_of(user.default_acct);  // belongs to slurmctld
 }
 
 }  // namespace dl

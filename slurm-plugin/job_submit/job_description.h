@@ -4,7 +4,9 @@
 
 #include "launcher/common/result.h"
 #include "slurm-plugin/job_request.h"
+#include "slurm-plugin/job_submit/modify_guard.h"
 #include "slurm-plugin/job_submit/shape.h"
+#include "slurm-plugin/job_submit/tenant_rules.h"
 #include "slurm-plugin/slurm_abi.h"
 
 namespace dl {
@@ -18,5 +20,15 @@ Submission read_submission(const job_desc_msg_t& job);
 
 // All strings come from Slurm's allocator.
 void write_shape(const Shape& shape, job_desc_msg_t* job);
+void write_ruling(const Ruling& ruling, job_desc_msg_t* job);
+// The tier's QOS or partition, unless the user named one.
+void move_to_tier(const TierTarget& target, job_desc_msg_t* job);
+
+// What an update would change.
+Change read_change(const job_desc_msg_t& job);
+
+// The account of a user's jobs that name none, from what slurmctld holds of slurmdbd's users; empty if there is none,
+// or no slurmdbd. As Slurm's own job_submit/lua finds it: a lookup in memory, under a lock of slurmctld's.
+std::string default_account(uint32_t uid);
 
 }  // namespace dl

@@ -6,12 +6,14 @@
 
 #include <cerrno>
 #include <memory>
+#include <optional>
 
 #include "launcher/common/guard.h"
 #include "slurm-plugin/job_submit/job_description.h"
 #include "slurm-plugin/job_submit/modify_guard.h"
 #include "slurm-plugin/job_submit/shape.h"
 #include "slurm-plugin/job_submit/site_cache.h"
+#include "slurm-plugin/job_submit/tenant_rules.h"
 #include "slurm-plugin/slurm_abi.h"
 
 namespace dl {
@@ -25,6 +27,8 @@ int slurm_code(Errc code) {
       return ESLURM_ACCESS_DENIED;
     case Errc::kUnsupported:
       return ESLURM_NOT_SUPPORTED;
+    case Errc::kNoSpace:
+      return ESLURM_ACCOUNTING_POLICY;
     case Errc::kInvalid:
     case Errc::kConflict:
     case Errc::kNotFound:
@@ -56,25 +60,100 @@ Result<SitePtr> current_site() {
   return site;
 }
 
-int submit(job_desc_msg_t* job, char** message) {
-  auto request = read_request(*job);
-  if (!request) return refuse(request.error(), message);
-  if (request->empty()) return SLURM_SUCCESS;
-  auto site = current_site();
-  if (!site) return refuse(site.error(), message);
-  auto shape = shape_job(*request, read_submission(*job), (*site)->config, (*site)->catalogue);
+// The GPU part of a submission when there are tenants.
+struct Charged {
+  std::optional<Shape> shape;
+  std::optional<Ruling> ruling;  // none: a job without GPUs
+};
+
+Result<Shape> shape_of(const JobRequest& request, const Submission& given, const Site& site) {
+  return shape_job(request, given, site.config, site.catalogue);
+}
+
+Result<Charged> charge(const JobRequest& request, const Site& site, const job_desc_msg_t& job) {
+  Submission given = read_submission(job);
+  Charged charged;
+  DL_TRY(check_licences(given.licences));
+  given.of_tenant = true;
+  int tenant = find_tenant(site.config.tenants, given.account);
+  const auto shape_it = [&]() -> Status {
+    if (tenant >= 0) given.default_tier = site.config.tenants[static_cast<size_t>(tenant)].default_tier;
+    DL_TRY_ASSIGN(charged.shape, shape_of(request, given, site));
+    return {};
+  };
+  if (!request.empty()) DL_TRY(shape_it());
+  DL_TRY_ASSIGN(GpuCount gpus, count_gpus(charged.shape ? with_shape(given, *charged.shape) : given, site.config));
+  if (gpus.none()) return charged;
+  if (given.heterogeneous)
+    return Error{Errc::kUnsupported,
+                 "GPUs are charged to tenants, which a heterogeneous job cannot be; allowed: a job of one component"};
+  if (given.account.empty()) {
+    given.account = default_account(job.user_id);
+    tenant = find_tenant(site.config.tenants, given.account);
+    if (!request.empty()) DL_TRY(shape_it());
+  }
+  const auto rule = [&]() {
+    const Submission whole = charged.shape ? with_shape(given, *charged.shape) : given;
+    const bool allowed = tenant < 0 || site.allows(static_cast<size_t>(tenant), job.user_id);
+    return rule_job({site.config, site.state, request, whole, gpus, allowed});
+  };
+  DL_TRY_ASSIGN(charged.ruling, rule());
+  if (charged.ruling->charge == policy::Charge::kBorrowed && !request.empty()) {
+    given.borrowed = true;  // its tier is another one, its size is not
+    DL_TRY(shape_it());
+  }
+  return charged;
+}
+
+// Without tenants: only jobs with our flags are looked at.
+int shape_only(const JobRequest& request, const Site& site, job_desc_msg_t* job, char** message) {
+  if (request.empty()) return SLURM_SUCCESS;
+  auto shape = shape_of(request, read_submission(*job), site);
   if (!shape) return refuse(shape.error(), message);
   write_shape(*shape, job);
   tell(message, shape->message);
   return SLURM_SUCCESS;
 }
 
+int shape_and_charge(const JobRequest& request, const Site& site, job_desc_msg_t* job, char** message) {
+  auto charged = charge(request, site, *job);
+  if (!charged) return refuse(charged.error(), message);
+  if (charged->shape) {
+    write_shape(*charged->shape, job);
+    tell(message, charged->shape->message);
+  }
+  if (!charged->ruling) return SLURM_SUCCESS;
+  write_ruling(*charged->ruling, job);
+  if (!charged->shape && charged->ruling->charge == policy::Charge::kBorrowed) move_to_tier(site.config.borrow, job);
+  if (!charged->ruling->message.empty()) tell(message, charged->ruling->message);
+  return SLURM_SUCCESS;
+}
+
+int submit(job_desc_msg_t* job, char** message) {
+  auto request = read_request(*job);
+  if (!request) return refuse(request.error(), message);
+  auto site = current_site();
+  if (site)
+    return (*site)->config.tenants.empty() ? shape_only(*request, **site, job, message)
+                                           : shape_and_charge(*request, **site, job, message);
+  if (!request->empty()) return refuse(site.error(), message);
+  if (site_cache == nullptr || !site_cache->may_have_tenants()) return SLURM_SUCCESS;
+  const auto gpus = count_gpus(read_submission(*job), SiteConfig());
+  if (gpus && gpus->none()) return SLURM_SUCCESS;
+  return refuse(
+      Error{Errc::kUnsupported,
+            "GPUs cannot be given out at the moment: this cluster's dl.toml, which says whose they are, is not "
+            "usable, as slurmctld's log says; allowed: a job without GPUs"},
+      message);
+}
+
 int modify(const job_desc_msg_t* job, uint32_t uid, char** message) {
   if (uid == 0 || uid == ::geteuid()) return SLURM_SUCCESS;  // root and SlurmUser
-  if (job->qos == nullptr && job->partition == nullptr) return SLURM_SUCCESS;
   auto site = current_site();
-  if (!site) return SLURM_SUCCESS;  // nothing is known of tiers: Slurm's own rules remain
-  Status allowed = check_change((*site)->config, abi::text_of(job->qos), abi::text_of(job->partition));
+  if (site && (*site)->operators.count(uid) > 0) return SLURM_SUCCESS;
+  SiteConfig unread;  // nothing is known of tiers; and if there may be tenants, what jobs are charged stays as it is
+  if (!site && site_cache != nullptr && site_cache->may_have_tenants()) unread.tenants.resize(1);
+  Status allowed = check_change(site ? (*site)->config : unread, read_change(*job));
   return allowed ? SLURM_SUCCESS : refuse(allowed.error(), message);
 }
 

@@ -16,10 +16,7 @@ bool overlap(const std::string& a, const std::string& b) {
   return false;
 }
 
-}  // namespace
-
-Status check_change(const SiteConfig& site, const std::string& qos, const std::string& partition) {
-  if (!site.tiers_locked) return {};
+Status check_tiers(const SiteConfig& site, const std::string& qos, const std::string& partition) {
   struct Row {
     const char* tier;
     const char* what;
@@ -38,6 +35,37 @@ Status check_change(const SiteConfig& site, const std::string& qos, const std::s
                                row.what, printable(row.wanted), row.tier, row.tier),
                    0};
   return {};
+}
+
+Status check_charge(const SiteConfig& site, const Change& change) {
+  struct Row {
+    bool changed;
+    const char* what;
+  };
+  const Row rows[] = {{change.licences, "licences"},
+                      {change.account, "account"},
+                      {change.admin_comment, "admin comment"},
+                      {change.nodes, "number of nodes"},
+                      {change.tasks, "number of tasks"},
+                      {change.gpus, "GPUs"},
+                      {change.exclusive, "use of whole nodes"},
+                      {site.tiers_locked && !change.qos.empty(), "QOS"},
+                      {site.tiers_locked && !change.partition.empty(), "partition"}};
+  for (const Row& row : rows)
+    if (row.changed)
+      return Error{Errc::kDenied,
+                   fmt::format("a job's {} cannot be changed here, since its tenant is charged for what was "
+                               "submitted; allowed: a new submission",
+                               row.what),
+                   0};
+  return {};
+}
+
+}  // namespace
+
+Status check_change(const SiteConfig& site, const Change& change) {
+  if (site.tiers_locked) DL_TRY(check_tiers(site, change.qos, change.partition));
+  return site.tenants.empty() ? Status() : check_charge(site, change);
 }
 
 }  // namespace dl

@@ -234,10 +234,10 @@ class Shaper {
 
   Status choose_tier() {
     const bool explicit_tier = request_.tier && *request_.tier != Tier::kAuto;
-    Tier tier = explicit_tier ? *request_.tier : site_.tier;
-    if (tier == Tier::kAuto) tier = Tier::kGuaranteed;
+    Tier tier = explicit_tier ? *request_.tier : given_.default_tier.value_or(site_.tier);
+    if (tier == Tier::kAuto) tier = given_.borrowed ? Tier::kBorrow : Tier::kGuaranteed;
     const TierTarget& target = tier == Tier::kBorrow ? site_.borrow : site_.guaranteed;
-    if (tier == Tier::kBorrow && target.qos.empty() && target.partition.empty())
+    if (tier == Tier::kBorrow && !given_.of_tenant && target.qos.empty() && target.partition.empty())
       return Error{Errc::kUnsupported,
                    "--dl-tier: 'borrow' is not set up on this cluster ([tiers.borrow] in dl.toml); "
                    "allowed: guaranteed"};

@@ -31,6 +31,14 @@ struct Submission {
   bool signal = false;
   std::optional<std::chrono::minutes> time_limit;
   std::string qos, partition;
+  bool exclusive = false;  // whole nodes
+  std::optional<int64_t> sockets_per_node;
+  std::string account, licences, admin_comment, work_dir;
+  std::optional<int64_t> begin_s;  // --begin, since the epoch
+  // What the tenant's rules add (tenant_rules.h).
+  bool of_tenant = false;            // quotas are kept: a tier needs no QOS or partition of its own
+  bool borrowed = false;             // charged as borrowed: tier auto means borrow
+  std::optional<Tier> default_tier;  // in place of [defaults] tier
 };
 
 // What to set. nullopt, empty or false: leave as it is.

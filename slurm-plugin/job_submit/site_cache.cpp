@@ -3,9 +3,15 @@
 
 #include <dirent.h>
 #include <fmt/format.h>
+#include <pwd.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
+
+#include "launcher/common/parse.h"
+#include "launcher/common/site_tenants_toml.h"
+#include "slurm-plugin/policy/site_state.h"
 
 namespace dl {
 namespace {
@@ -37,7 +43,33 @@ std::string folder_mark(const std::string& folder) {
   return mark;
 }
 
+// Numbers of users by name, once when the file is read: asking for them may take a while where a directory service
+// answers. A name that is not known is logged and left out.
+std::set<uint32_t> user_numbers(const std::vector<std::string>& names, const SiteCache::Log& log) {
+  std::set<uint32_t> numbers;
+  for (const std::string& name : names) {
+    if (const auto number = parse_int(name, 0, UINT32_MAX - 1)) {
+      numbers.insert(static_cast<uint32_t>(*number));
+      continue;
+    }
+    std::array<char, 16384> buffer{};
+    struct passwd entry {};
+    struct passwd* found = nullptr;
+    ::getpwnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
+    if (found != nullptr)
+      numbers.insert(found->pw_uid);
+    else
+      log(SiteCache::Level::kError, fmt::format("dl: user '{}' in dl.toml is not known here and has no right", name));
+  }
+  return numbers;
+}
+
 }  // namespace
+
+bool SiteCache::may_have_tenants() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return current_ == nullptr && tenants_unread_;
+}
 
 Result<SitePtr> SiteCache::get(std::chrono::steady_clock::time_point now) {
   bool first = false;
@@ -94,6 +126,9 @@ void SiteCache::read() {
       outcome = std::move(catalogue).error();
   }
   if (outcome) {
+    site->state = policy::state_of(site->config);
+    site->operators = user_numbers(site->config.quota.operators, log_);
+    for (const SiteTenant& tenant : site->config.tenants) site->tenants.push_back(user_numbers(tenant.users, log_));
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       current_ = std::move(site);
@@ -104,15 +139,18 @@ void SiteCache::read() {
   }
   const std::string text = outcome.error().text;
   bool keeps = false;
+  const bool tenants = !site->config.tenants.empty() || may_name_tenants(path_);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    tenants_unread_ = tenants;
     error_ = std::move(outcome).error();
     keeps = current_ != nullptr;
   }
   if (text != last_error_)
     log_(Level::kError, fmt::format("dl: {}; {}", text,
                                     keeps ? "the former configuration stays in force"
-                                          : "jobs with --dl-* flags are refused until this is mended"));
+                                          : fmt::format("jobs with --dl-* flags{} are refused until this is mended",
+                                                        tenants ? " or GPUs" : "")));
   last_error_ = text;
 }
 

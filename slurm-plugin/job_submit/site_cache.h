@@ -7,18 +7,28 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "frameworks/catalogue.h"
 #include "launcher/common/result.h"
 #include "launcher/common/site_config.h"
+#include "slurm-plugin/policy/cluster_state.h"
 
 namespace dl {
 
 struct Site {
   SiteConfig config;
   Catalogue catalogue;
+  policy::ClusterState state;               // state_of(config)
+  std::set<uint32_t> operators;             // [quota] operators, as numbers
+  std::vector<std::set<uint32_t>> tenants;  // users of each tenant; empty: all
+
+  // `tenant`: index into config.tenants. root may always.
+  bool allows(size_t tenant, uint32_t uid) const {
+    return uid == 0 || config.tenants[tenant].users.empty() || tenants[tenant].count(uid) > 0;
+  }
 };
 using SitePtr = std::shared_ptr<const Site>;
 
@@ -37,6 +47,9 @@ class SiteCache {
   // Safe to call from any thread.
   Result<SitePtr> get(std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now());
 
+  // True if no good configuration was ever read and the broken one may hold tenants: then GPUs cannot be charged.
+  bool may_have_tenants();
+
  private:
   void look(std::chrono::steady_clock::time_point now);
   void read();
@@ -52,6 +65,7 @@ class SiteCache {
 
   std::mutex mutex_;  // held for a few instructions; guards what follows
   bool looked_ = false;
+  bool tenants_unread_ = false;
   std::chrono::steady_clock::time_point looked_at_{};
   SitePtr current_;
   Error error_{Errc::kNotFound, "no configuration was read yet", 0};

@@ -44,7 +44,8 @@ class Job {
   Job& operator=(const Job&) = delete;
   ~Job() {
     for (char** field : {&desc.script, &desc.qos, &desc.partition, &desc.tres_per_job, &desc.tres_per_node,
-                         &desc.tres_per_socket, &desc.tres_per_task, &desc.array_inx, &desc.cpus_per_tres, &message})
+                         &desc.tres_per_socket, &desc.tres_per_task, &desc.array_inx, &desc.cpus_per_tres,
+                         &desc.account, &desc.licenses, &desc.admin_comment, &message})
       slurm_xfree(reinterpret_cast<void**>(field));
     free_environment(&desc.spank_job_env, desc.spank_job_env_size);
     free_environment(&desc.environment, desc.env_size);
@@ -223,6 +224,106 @@ TEST_F(JobSubmit, adds_to_the_message_of_an_earlier_plugin) {
   abi::set_string(&job.message, "lua: hello");
   ASSERT_EQ(submit(&job), SLURM_SUCCESS);
   EXPECT_EQ(job.text(), "lua: hello\ndl: generic, 1 learner, guaranteed tier");
+}
+
+const char* const kTenants =
+    "[nodes.types]\na100 = 4\n[quota]\noperators = [\"4711\"]\n"
+    "[tenants.vision]\nquota = { a100 = 4 }\nborrow_limit = 8\n[tenants.nlp]\nquota = 2\nusers = [\"1000\"]\n";
+
+TEST_F(JobSubmit, charges_gpu_jobs_to_tenants_with_and_without_our_flags) {
+  configure(kTenants);
+  wait_for_the_next_look();
+  const long before = blocks_in_use();
+  {
+    Job plain({});
+    abi::set_string(&plain.desc.tres_per_node, "gres:gpu:2");
+    abi::set_string(&plain.desc.account, "VISION");
+    abi::set_string(&plain.desc.licenses, "matlab:1");
+    ASSERT_EQ(submit(&plain), SLURM_SUCCESS) << plain.text();
+    EXPECT_STREQ(plain.desc.licenses, "matlab:1,dl_vision/a100:2");
+    EXPECT_STREQ(plain.desc.account, "vision");
+    EXPECT_STREQ(plain.desc.tres_per_node, "gres:gpu:2") << "the cluster has one type";
+    EXPECT_STREQ(plain.desc.admin_comment,
+                 "dl:1 tenant=vision tier=auto learners=1 gpus=2 nodes=1:1 pausable=0 placement=pack charge=own");
+    EXPECT_EQ(plain.desc.min_nodes, 1U);
+    EXPECT_EQ(plain.desc.max_nodes, 1U);
+    EXPECT_EQ(plain.text(), "");
+    EXPECT_EQ(plain.desc.qos, nullptr) << "its own, in Slurm's default";
+    Job large({kPrefix + "learners=3", kPrefix + "gpus=2"});
+    abi::set_string(&large.desc.account, "vision");
+    ASSERT_EQ(submit(&large), SLURM_SUCCESS) << large.text();
+    EXPECT_STREQ(large.desc.licenses, "dl_vision/borrow:6");
+    EXPECT_STREQ(large.desc.qos, "low") << "more than the quota: borrowed from the start";
+    EXPECT_NE(large.text().find("\ndl: tenant vision: 6 GPUs borrowed, to be given back"), std::string::npos)
+        << large.text();
+    Job cpu({});
+    abi::set_string(&cpu.desc.licenses, "matlab:1");
+    EXPECT_EQ(submit(&cpu), SLURM_SUCCESS);
+    EXPECT_EQ(cpu.desc.admin_comment, nullptr);
+    EXPECT_STREQ(cpu.desc.licenses, "matlab:1");
+    Job his({});
+    abi::set_string(&his.desc.tres_per_job, "gres:gpu:1");
+    abi::set_string(&his.desc.account, "nlp");
+    his.desc.user_id = 1001;
+    EXPECT_EQ(submit(&his), ESLURM_ACCESS_DENIED);
+    EXPECT_EQ(his.text().rfind("dl: this user is not one of tenant 'nlp'", 0), 0U) << his.text();
+    his.desc.user_id = 1000;
+    EXPECT_EQ(submit(&his), SLURM_SUCCESS) << his.text();
+  }
+  EXPECT_EQ(blocks_in_use(), before) << "memory of Slurm's allocator was leaked";
+  const struct {
+    void (*ask)(job_desc_msg_t*);
+    int code;
+    const char* says;
+  } cases[] = {
+      {[](job_desc_msg_t* d) { abi::set_string(&d->tres_per_job, "gres:gpu:1"); }, ESLURM_ACCESS_DENIED,
+       "dl: GPUs belong to tenants, and this job has no account"},
+      {[](job_desc_msg_t* d) { abi::set_string(&d->licenses, "dl_vision/a100"); }, ESLURM_ACCESS_DENIED,
+       "dl: --licenses=dl_vision/a100: names that begin with dl_"},
+      {[](job_desc_msg_t* d) {
+         abi::set_string(&d->account, "vision");
+         abi::set_string(&d->tres_per_job, "gres:gpu:9");
+       },
+       ESLURM_ACCOUNTING_POLICY, "dl: 9 GPUs of type 'a100' exceed the quota of 4; tenant 'vision' may borrow 8 GPUs"},
+      {[](job_desc_msg_t* d) {
+         abi::set_string(&d->account, "vision");
+         abi::set_string(&d->tres_per_job, "gres:gpu:1");
+         d->het_job_offset = 1;
+       },
+       ESLURM_NOT_SUPPORTED, "dl: GPUs are charged to tenants, which a heterogeneous job"},
+      {[](job_desc_msg_t* d) { d->shared = 0; }, ESLURM_ACCESS_DENIED, "dl: GPUs belong to tenants"},
+  };
+  for (const auto& c : cases) {
+    Job job({});
+    c.ask(&job.desc);
+    EXPECT_EQ(submit(&job), c.code) << c.says;
+    EXPECT_EQ(job.text().rfind(c.says, 0), 0U) << job.text();
+    EXPECT_EQ(job.text().find('\n'), std::string::npos) << job.text();
+  }
+}
+
+TEST_F(JobSubmit, lets_operators_change_what_users_may_not) {
+  configure(kTenants);
+  wait_for_the_next_look();
+  job_desc_msg_t desc;
+  slurm_init_job_desc_msg(&desc);
+  char* message = nullptr;
+  EXPECT_EQ(modify(&desc, 1000, &message), SLURM_SUCCESS) << "nothing of ours";
+  char empty[] = "";
+  desc.licenses = empty;
+  EXPECT_EQ(modify(&desc, 1000, &message), ESLURM_ACCESS_DENIED);
+  EXPECT_EQ(modify(&desc, 4711, &message), SLURM_SUCCESS);
+  EXPECT_EQ(modify(&desc, 0, &message), SLURM_SUCCESS);
+  slurm_init_job_desc_msg(&desc);
+  desc.shared = 0;
+  EXPECT_EQ(modify(&desc, 1000, &message), ESLURM_ACCESS_DENIED);
+  slurm_init_job_desc_msg(&desc);
+  desc.min_nodes = 4;
+  EXPECT_EQ(modify(&desc, 1000, &message), ESLURM_ACCESS_DENIED);
+  slurm_xfree(reinterpret_cast<void**>(&message));
+  configure("");
+  wait_for_the_next_look();
+  EXPECT_EQ(modify(&desc, 1000, &message), SLURM_SUCCESS) << "no tenants";
 }
 
 TEST_F(JobSubmit, knows_srun_from_salloc) {

@@ -349,18 +349,25 @@ TEST(Gres, that_ask_for_gpus_are_recognised_in_old_and_new_syntax) {
     EXPECT_FALSE(asks_for_gpus(no)) << no;
 }
 
+Change change(const std::string& qos, const std::string& partition) {
+  Change wanted;
+  wanted.qos = qos;
+  wanted.partition = partition;
+  return wanted;
+}
+
 TEST(ModifyGuard, keeps_users_from_a_tiers_qos_and_partition) {
   const SiteConfig config = site();
-  EXPECT_TRUE(check_change(config, "", ""));
-  EXPECT_TRUE(check_change(config, "other", "gpu,cpu"));
-  Status qos = check_change(config, "high", "");
+  EXPECT_TRUE(check_change(config, {}));
+  EXPECT_TRUE(check_change(config, change("other", "gpu,cpu")));
+  Status qos = check_change(config, change("high", ""));
   ASSERT_FALSE(qos);
   EXPECT_EQ(qos.error().code, Errc::kDenied);
   EXPECT_NE(qos.error().text.find("--dl-tier=guaranteed"), std::string::npos);
-  EXPECT_FALSE(check_change(config, "", "gpu,spare"));
+  EXPECT_FALSE(check_change(config, change("", "gpu,spare")));
   SiteConfig open = site();
   open.tiers_locked = false;
-  EXPECT_TRUE(check_change(open, "high", "spare"));
+  EXPECT_TRUE(check_change(open, change("high", "spare")));
 }
 
 TEST(Servers, are_tasks_of_their_own_on_cpus_and_none_beside_gpus) {

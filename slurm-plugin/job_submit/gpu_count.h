@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many GPUs a submission can come to hold, however it asks for them. Pure. Never too few: where Slurm could give
+// more than can be said beforehand, the answer is an error that names the option that is missing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "launcher/common/result.h"
+#include "launcher/common/site_config.h"
+#include "slurm-plugin/job_submit/shape.h"
+
+namespace dl {
+
+struct GpuCount {
+  int64_t least = 0;  // GPUs in all; fewer than `most` where the number of nodes is a range
+  int64_t most = 0;
+  int64_t per_learner = 1;   // as many as have to be on one node together
+  int64_t per_node = 0;      // where they are counted by nodes, else 0
+  std::string type;          // empty: not given
+  int64_t pinned_nodes = 0;  // the count holds only if the job gets this number of nodes; 0: whatever it gets
+
+  bool none() const { return most == 0; }
+};
+
+// kInvalid: a request that cannot be read. kConflict: GPUs of several types, or a number that Slurm would choose.
+// kUnsupported: parts of GPUs.
+Result<GpuCount> count_gpus(const Submission& given, const SiteConfig& site);
+
+// The GRES text with TYPE put into each request for GPUs without one: "gres:gpu:2" -> "gres:gpu:a100:2".
+std::string with_gpu_type(const std::string& tres, const std::string& type);
+
+}  // namespace dl

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/job_submit/tenant_rules.h"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+
+#include "launcher/common/parse.h"
+#include "slurm-plugin/policy/admission.h"
+#include "slurm-plugin/policy/site_state.h"
+#include "slurm-plugin/policy/tokens.h"
+
+namespace dl {
+namespace {
+
+constexpr size_t kNamesShown = 20;
+
+std::string gpus_text(int64_t count) {
+  return fmt::format("{} GPU{}", count, count == 1 ? "" : "s");
+}
+
+std::string accounts_text(const SiteConfig& site) {
+  std::string text;
+  for (size_t i = 0; i < site.tenants.size() && i < kNamesShown; ++i)
+    text += (i == 0 ? "" : ", ") + site.tenants[i].name;
+  if (site.tenants.size() > kNamesShown) text += ", ...";
+  return text;
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// "a/./b//c" -> "a/b/c". Nothing if a ".." is in it: where that leads cannot be seen without looking at the file
+// system.
+std::optional<std::string> plain_path(const std::string& folder, const std::string& path) {
+  const std::string whole = path.empty() || path.front() == '/' ? path : folder + "/" + path;
+  std::string plain;
+  for (const std::string& part : split(whole, '/')) {
+    if (part == "..") return std::nullopt;
+    if (!part.empty() && part != ".") plain += "/" + part;
+  }
+  return plain;
+}
+
+class Rules {
+ public:
+  explicit Rules(const TenantJob& job) : job_(job) {}
+
+  Result<Ruling> rule() {
+    DL_TRY(find_tenant_of_job());
+    DL_TRY(check_what_runs());
+    DL_TRY(make_policy_job());
+    DL_TRY(check_limits());
+    DL_TRY(choose_charge());
+    DL_TRY(bound_nodes());
+    DL_TRY(hold_tokens());
+    write_label();
+    write_message();
+    return ruling_;
+  }
+
+ private:
+  Status find_tenant_of_job() {
+    const std::string& account = job_.given.account;
+    if (account.empty())
+      return Error{Errc::kDenied, fmt::format("GPUs belong to tenants, and this job has no account; allowed: "
+                                              "--account=NAME with one of {}",
+                                              accounts_text(job_.site))};
+    const auto found = policy::tenant_index(job_.state, account);
+    if (!found)
+      return Error{Errc::kDenied,
+                   fmt::format("account '{}' is not a tenant with GPUs; allowed: --account=NAME with one "
+                               "of {}",
+                               printable(account), accounts_text(job_.site))};
+    index_ = *found;
+    ruling_.account = tenant().name;
+    if (!job_.user_allowed)
+      return Error{Errc::kDenied,
+                   fmt::format("this user is not one of tenant '{}'; allowed: the users that dl.toml names "
+                               "for it",
+                               tenant().name)};
+    return {};
+  }
+
+  Status check_what_runs() {
+    const SiteTenant& own = tenant();
+    const std::string framework = job_.request.framework ? job_.request.framework->name : job_.site.framework;
+    if (!own.frameworks.empty() &&
+        std::find(own.frameworks.begin(), own.frameworks.end(), framework) == own.frameworks.end())
+      return Error{Errc::kDenied,
+                   fmt::format("framework '{}' is not one of tenant '{}'; allowed: --dl-framework with {}", framework,
+                               own.name, joined(own.frameworks))};
+    if (!job_.request.image || own.images.empty()) return {};
+    const auto path = plain_path(job_.given.work_dir, *job_.request.image);
+    for (const std::string& pattern : own.images)
+      if (path && ::fnmatch(pattern.c_str(), path->c_str(), FNM_PATHNAME | FNM_PERIOD) == 0) return {};
+    return Error{Errc::kDenied, fmt::format("image '{}' is not one of tenant '{}'; allowed: {}",
+                                            printable(*job_.request.image), own.name, joined(own.images))};
+  }
+
+  Status make_policy_job() {
+    const auto type = policy::type_index(job_.state, job_.gpus.type);
+    if (!type)
+      return Error{Errc::kNoSpace, fmt::format("GPU type '{}' is not one of this cluster's; allowed: {}",
+                                               printable(job_.gpus.type), joined(job_.state.types))};
+    type_ = *type;
+    if (type_ == policy::kAnyType && job_.state.type_count() == 1) type_ = 0;
+    per_learner_ = job_.gpus.per_learner;
+    const int64_t asked = job_.request.gpus ? job_.request.gpus->count : 0;
+    if (asked > 0 && job_.gpus.least % asked == 0 && job_.gpus.most % asked == 0) per_learner_ = asked;
+    if (per_learner_ > kMaxGpusPerLearner || job_.gpus.most / per_learner_ > kMaxLearners)
+      return Error{Errc::kNoSpace, fmt::format("the job asks for {} with {} on a node together; allowed: up to {} on a "
+                                               "node",
+                                               gpus_text(job_.gpus.most), per_learner_, kMaxGpusPerLearner)};
+    as_policy_.tenant = index_;
+    as_policy_.tier = wanted_tier();
+    as_policy_.type = type_;
+    as_policy_.gpus_per_learner = static_cast<int>(per_learner_);
+    as_policy_.min_learners = static_cast<int>(job_.gpus.least / per_learner_);
+    as_policy_.max_learners = static_cast<int>(job_.gpus.most / per_learner_);
+    return {};
+  }
+
+  Tier wanted_tier() const {
+    if (job_.request.tier && *job_.request.tier != Tier::kAuto) return *job_.request.tier;
+    return tenant().default_tier.value_or(job_.site.tier);
+  }
+
+  Status check_limits() {
+    const SiteTenant& own = tenant();
+    if (own.max_user_gpus && job_.gpus.least > *own.max_user_gpus)
+      return Error{Errc::kNoSpace, fmt::format("{} exceed what one user of tenant '{}' may have, {}",
+                                               gpus_text(job_.gpus.least), own.name, gpus_text(*own.max_user_gpus))};
+    const policy::Admission found = policy::admit(job_.state, as_policy_);
+    return found.admitted() ? Status() : Error{Errc::kNoSpace, found.sentence};
+  }
+
+  // A request without a type is own only by the quota for any type, or by being kept to one type whose quota it fits:
+  // otherwise it would be charged to one type and run on another.
+  Status choose_charge() {
+    const policy::Tenant& own = job_.state.tenants[index_];
+    const bool may_be_own = as_policy_.tier != Tier::kBorrow;
+    own_gpus_ = type_ == policy::kAnyType ? own.quota.any : own.quota.of(type_) + own.quota.any;
+    if (may_be_own && job_.gpus.least <= own_gpus_) return {};
+    if (may_be_own && type_ == policy::kAnyType && names_gpus()) {
+      policy::Job typed = as_policy_;
+      for (int type = 0; type < job_.state.type_count(); ++type) {
+        typed.type = type;
+        const int quota = own.quota.of(type) + own.quota.any;
+        if (job_.gpus.least > quota || !policy::admit(job_.state, typed).admitted()) continue;
+        own_gpus_ = quota;
+        type_ = type;
+        ruling_.gpu_type = job_.state.types[type];
+        return {};
+      }
+    }
+    if (as_policy_.tier == Tier::kGuaranteed)
+      return Error{Errc::kNoSpace,
+                   fmt::format("a guaranteed job of {} without a type exceeds the quota of tenant '{}' for "
+                               "any type, {}; allowed: a job that names its GPU type",
+                               gpus_text(job_.gpus.least), own.name, gpus_text(own.quota.any))};
+    ruling_.charge = policy::Charge::kBorrowed;
+    if (own.borrow_limit != policy::kNoLimit && job_.gpus.least > own.borrow_limit)
+      return Error{Errc::kNoSpace, fmt::format("{} would be borrowed, and tenant '{}' may borrow {}",
+                                               gpus_text(job_.gpus.least), own.name, gpus_text(own.borrow_limit))};
+    if (job_.site.quota.require_pausable && !pausable())
+      return Error{Errc::kConflict,
+                   fmt::format("{} would be borrowed, which needs a job that can give them back; allowed: "
+                               "sbatch with --dl-checkpoint, or up to {} of tenant '{}' itself",
+                               gpus_text(job_.gpus.least), gpus_text(own_gpus_), own.name)};
+    return {};
+  }
+
+  bool names_gpus() const {
+    for (const std::string* tres :
+         {&job_.given.tres_per_job, &job_.given.tres_per_node, &job_.given.tres_per_task, &job_.given.tres_per_socket})
+      if (asks_for_gpus(*tres)) return true;
+    return false;
+  }
+
+  bool pausable() const { return job_.request.checkpoint && job_.given.batch; }
+
+  // A range of nodes ends where the quota, or what may be borrowed, ends.
+  Status bound_nodes() {
+    most_ = job_.gpus.most;
+    if (job_.gpus.pinned_nodes > 0)
+      ruling_.min_nodes = ruling_.max_nodes = static_cast<uint32_t>(job_.gpus.pinned_nodes);
+    if (job_.gpus.per_node == 0 || most_ == job_.gpus.least) return {};
+    const SiteTenant& own = tenant();
+    int64_t limit = most_;
+    if (own.max_job_gpus) limit = std::min<int64_t>(limit, *own.max_job_gpus);
+    if (own.max_user_gpus) limit = std::min<int64_t>(limit, *own.max_user_gpus);
+    if (ruling_.charge == policy::Charge::kOwn) limit = std::min<int64_t>(limit, own_gpus_);
+    if (ruling_.charge == policy::Charge::kBorrowed && own.borrow_limit)
+      limit = std::min<int64_t>(limit, *own.borrow_limit);
+    if (limit >= most_) return {};
+    const int64_t nodes = limit / job_.gpus.per_node;
+    most_ = nodes * job_.gpus.per_node;
+    ruling_.max_nodes = static_cast<uint32_t>(nodes);
+    return {};
+  }
+
+  Status hold_tokens() {
+    const auto tokens = policy::tokens_for(job_.state, index_, type_, static_cast<int>(most_), ruling_.charge);
+    if (!tokens) return Error{Errc::kInternal, "no tokens for a job that was admitted"};
+    ruling_.licences = policy::with_tokens(job_.given.licences, policy::format_licences(*tokens));
+    if (ruling_.licences.size() > 1000)
+      return Error{Errc::kInvalid, "the list of licences is longer than Slurm takes; allowed: up to 1000 characters"};
+    return {};
+  }
+
+  void write_label() {
+    policy::JobLabel label;
+    label.tenant = tenant().name;
+    label.tier = as_policy_.tier;
+    label.learners = {as_policy_.min_learners, as_policy_.max_learners};
+    label.gpus = as_policy_.gpus_per_learner;
+    // A type that only [nodes.types] knows, but no request, is not one to ask Slurm for.
+    label.type = ruling_.gpu_type.empty() ? job_.gpus.type : ruling_.gpu_type;
+    const int64_t nodes = job_.gpus.pinned_nodes;
+    label.min_nodes =
+        static_cast<int>(std::min<int64_t>(nodes > 0 ? nodes : job_.given.min_nodes.value_or(0), 1'000'000));
+    label.max_nodes =
+        static_cast<int>(std::min<int64_t>(nodes > 0 ? nodes : job_.given.max_nodes.value_or(0), 1'000'000));
+    label.pausable = pausable();
+    label.charge = ruling_.charge;
+    label.begin_s = job_.given.begin_s;
+    ruling_.label = policy::with_label(job_.given.admin_comment, std::move(label));
+  }
+
+  void write_message() {
+    const bool own = ruling_.charge == policy::Charge::kOwn;
+    const bool bounded = most_ < job_.gpus.most;
+    if (own && !bounded && ruling_.gpu_type.empty() && job_.request.empty()) return;
+    const std::string size = most_ > job_.gpus.least ? fmt::format("{} to {}", job_.gpus.least, gpus_text(most_))
+                                                     : gpus_text(job_.gpus.least);
+    std::string text = fmt::format("dl: tenant {}: {}", tenant().name, size);
+    if (!ruling_.gpu_type.empty()) text += " of type " + ruling_.gpu_type;
+    text += own ? " of its own" : " borrowed, to be given back when their owner needs them";
+    if (bounded) text += fmt::format(" (asked for up to {})", job_.gpus.most);
+    ruling_.message = text;
+  }
+
+  const SiteTenant& tenant() const { return job_.site.tenants[static_cast<size_t>(index_)]; }
+
+  const TenantJob& job_;
+  Ruling ruling_;
+  policy::Job as_policy_;
+  int index_ = 0;
+  int type_ = policy::kAnyType;
+  int64_t per_learner_ = 1;
+  int own_gpus_ = 0;  // the most that the quota could ever give to this job
+  int64_t most_ = 0;  // GPUs that it is charged
+};
+
+}  // namespace
+
+Result<Ruling> rule_job(const TenantJob& job) {
+  return Rules(job).rule();
+}
+
+Status check_licences(const std::string& licences) {
+  if (!policy::names_token(licences)) return {};
+  return Error{Errc::kDenied,
+               fmt::format("--licenses={}: names that begin with {} stand for GPUs of tenants and cannot be "
+                           "asked for; allowed: --account=NAME with --dl-gpus or --gpus",
+                           printable(licences), policy::kTokenPrefix)};
+}
+
+Submission with_shape(Submission given, const Shape& shape) {
+  if (shape.tasks) given.tasks = *shape.tasks;
+  if (shape.min_nodes) given.min_nodes = *shape.min_nodes;
+  if (shape.max_nodes) given.max_nodes = *shape.max_nodes;
+  const auto add = [&](std::string* field, int count) {
+    if (count == 0) return;
+    if (!field->empty()) *field += ',';
+    *field += shape.gpu_type.empty() ? fmt::format("gpu:{}", count) : fmt::format("gpu:{}:{}", shape.gpu_type, count);
+  };
+  add(&given.tres_per_task, shape.gpus_per_task);
+  add(&given.tres_per_node, shape.gpus_per_node);
+  if (!shape.qos.empty()) given.qos = shape.qos;
+  if (!shape.partition.empty()) given.partition = shape.partition;
+  return given;
+}
+
+}  // namespace dl

@@ -1,0 +1,159 @@
+#!/usr/bin/env bats
+# Quotas of tenants on a real Slurm without accounting: who is charged, what is refused, and that slurmctld itself keeps
+# the cap, whatever a user tries. The same with slurmdbd: quota_slurmdbd.bats.
+# shellcheck disable=SC2016,SC2119  # some is expanded by the shells of jobs
+# shellcheck source=tests/cluster/lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
+# shellcheck source=tests/cluster/quota.bash
+source "$(dirname "$BATS_TEST_FILENAME")/quota.bash"
+
+setup_file() { quota_up; }
+teardown_file() { cluster_down; }
+setup() { cluster_setup; }
+teardown() { cluster_teardown; }
+
+@test "a GPU job needs the account of a tenant, and is told which there are" {
+  run user_submit --gres=gpu:1 --wrap true
+  [ "$status" -ne 0 ]
+  assert_contains "$output" "dl: GPUs belong to tenants, and this job has no account; allowed: --account=NAME with one of nlp, vision"
+  run user_submit -A physics --gres=gpu:1 --wrap true
+  [ "$status" -ne 0 ]
+  assert_contains "$output" "dl: account 'physics' is not a tenant"
+  user_submit --wrap true # without GPUs nothing is asked
+}
+
+@test "jobs with and without our flags are charged to their tenant, by sbatch, srun and salloc" {
+  job=$(user_submit -H -A vision --gres=gpu:2 --wrap true)
+  [ "$(job_field "$job" Licenses)" = dl_vision/a100:2 ]
+  assert_contains "$(job_field "$job" AdminComment)" '^dl:1 tenant=vision tier=auto learners=1 gpus=2 .*charge=own'
+  job=$(user_submit -H -A vision --dl-learners=3 --dl-gpus=1 --wrap true)
+  [ "$(job_field "$job" Licenses)" = dl_vision/a100:3 ]
+  job=$(user_submit -H -A vision -n 3 --gpus-per-task=a100:1 --wrap true)
+  [ "$(job_field "$job" Licenses)" = dl_vision/a100:3 ]
+  job=$(user_submit -H -A vision -N 2 --gpus-per-node=1 --wrap true)
+  [ "$(job_field "$job" Licenses)" = dl_vision/a100:2 ]
+  job=$(user_submit -H -A vision --gpus=4 --wrap true)
+  [ "$(job_field "$job" Licenses)" = dl_vision/a100:4 ]
+  run as_user "$(some_user)" srun -A vision -n1 --gres=gpu:a100:1 bash -c 'scontrol show job $SLURM_JOB_ID'
+  assert_contains "$output" 'Licenses=dl_vision/a100:1'
+  run as_user "$(some_user)" salloc -A nlp --gpus=1 bash -c 'scontrol show job $SLURM_JOB_ID'
+  assert_contains "$output" 'Licenses=dl_nlp:1'
+}
+
+@test "what a tenant can never have is refused at submission, with the number" {
+  while IFS='|' read -r options message; do
+    # shellcheck disable=SC2086  # several options
+    run user_submit $options --wrap true
+    [ "$status" -ne 0 ] || { echo "taken: $options"; false; }
+    assert_contains "$output" "$message"
+  done <<'END'
+-A vision --gpus=7|exceed what one job of tenant 'vision' may have, 6 GPUs
+-A vision --gres=gpu:h100:1|dl: GPU type 'h100' is not one of this cluster's; allowed: a100
+-A vision --dl-tier=guaranteed --gpus=5|a guaranteed job of 5 GPUs of type 'a100' exceeds the quota of tenant 'vision', 4 GPUs
+-A nlp --gpus=4|4 GPUs of type 'a100' exceed the quota of 2; tenant 'nlp' may borrow 3 GPUs
+-A nlp --gres=gpu:3|a learner with 3 GPUs of type 'a100' fits on no node; the largest has 2
+-A nlp --gpus=3|3 GPUs would be borrowed, which needs a job that can give them back
+-A nlp -n 3 --gres=gpu:1|3 tasks may get 1 to 3 nodes
+-A nlp --exclusive -N 2|4 GPUs of type 'a100' exceed the quota of 2; tenant 'nlp' may borrow 3
+-A vision --dl-framework=mpi --gpus=1|framework 'mpi' is not one of tenant 'vision'; allowed: --dl-framework with generic, pytorch
+-A nlp -L dl_vision/a100:1|names that begin with dl_ stand for GPUs of tenants
+-A nlp -n1 --gpus=1 : -n1 --gpus=1|dl: GPUs are charged to tenants, which a heterogeneous job cannot be
+END
+}
+
+@test "an exclusive job is charged for the whole nodes that it gets" {
+  job=$(user_submit -A nlp --exclusive --wrap 'sleep 60')
+  [ "$(job_field "$job" Licenses)" = dl_nlp:2 ]
+  wait_state "$job" RUNNING 20
+  assert_contains "$(on_login scontrol show -d job "$job")" 'GRES=gpu:a100:2'
+}
+
+@test "a job beyond the quota is borrowed from the start, in the tier that Slurm may take from" {
+  job=$(user_submit -H -A vision --gpus=5 --dl-checkpoint=ck --wrap true)
+  assert_contains "$(said)" 'dl: tenant vision: 5 GPUs borrowed'
+  [ "$(job_field "$job" Partition)" = borrow ]
+  assert_contains "$(job_field "$job" AdminComment)" 'charge=borrowed'
+  job=$(user_submit -H -A nlp --dl-learners=3 --dl-gpus=1 --dl-checkpoint=ck --wrap true)
+  [ "$(job_field "$job" Licenses)" = dl_nlp/borrow:3 ]
+  [ "$(job_field "$job" Partition)" = borrow ]
+  assert_contains "$(job_field "$job" AdminComment)" 'learners=3 gpus=1 .*pausable=1 .*charge=borrowed'
+}
+
+@test "slurmctld keeps the cap: a tenant's own GPUs run out, though the cluster has more" {
+  first=$(user_submit -A nlp --gpus=2 --wrap 'sleep 60')
+  wait_state "$first" RUNNING 20
+  second=$(user_submit -A nlp --gpus=1 --wrap 'sleep 60')
+  other=$(user_submit -A vision --gpus=4 --wrap 'sleep 60')
+  wait_state "$other" RUNNING 20
+  [ "$(job_state "$second")" = PENDING ]
+  [ "$(on_login squeue -h -j "$second" -o %r)" = Licenses ]
+  on_login scancel "$first"
+  wait_state "$second" RUNNING 20
+}
+
+@test "each element of an array is charged" {
+  job=$(user_submit -A nlp --array=1-4 --gpus=1 --wrap 'sleep 60')
+  wait_for 20 'two elements run' eval '[ "$(on_login squeue -h -r -j '"$job"' -t RUNNING -o %i | wc -l)" -eq 2 ]'
+  sleep 1
+  [ "$(on_login squeue -h -r -j "$job" -t RUNNING -o %i | wc -l)" -eq 2 ]
+  on_login scontrol show lic -o | grep -q '^LicenseName=dl_nlp Total=2 Used=2 '
+}
+
+@test "users cannot change what they are charged, and root can" {
+  job=$(user_submit -H -A vision --gpus=2 --wrap true)
+  for change in Licenses= Licenses=dl_vision/a100:1 Account=nlp NumNodes=2 NumTasks=4 Gres=gpu:2 TresPerJob=gpu:4 \
+    OverSubscribe=NO Partition=borrow QOS=other; do
+    run as_user "$(some_user)" scontrol update JobId="$job" "$change"
+    [ "$status" -ne 0 ] || { echo "taken: $change"; false; }
+  done
+  run as_user "$(some_user)" scontrol update JobId="$job" AdminComment=x
+  [ "$status" -ne 0 ]
+  as_user "$(some_user)" scontrol update JobId="$job" Comment=mine
+  [ "$(job_field "$job" Licenses)" = dl_vision/a100:2 ]
+  on_login scontrol update JobId="$job" Licenses=dl_vision/borrow:2
+  on_login scontrol release "$job"
+  wait_state "$job" COMPLETED 20
+  running=$(user_submit -A vision --gpus=2 --wrap 'sleep 60')
+  wait_state "$running" RUNNING 20
+  run as_user "$(some_user)" scontrol update JobId="$running" Licenses=
+  [ "$status" -ne 0 ]
+  on_login scontrol show lic -o | grep -q '^LicenseName=dl_vision/a100 Total=4 Used=2 '
+  on_login scontrol update JobId="$running" Licenses=dl_vision/borrow:2
+  on_login scontrol show lic -o | grep -q '^LicenseName=dl_vision/a100 Total=4 Used=0 '
+  on_login scontrol show lic -o | grep -q '^LicenseName=dl_vision/borrow Total=8 Used=2 '
+}
+
+@test "a forged environment gains nothing" {
+  run as_user "$(some_user)" env _SLURM_SPANK_OPTION_dl_dl_tier=guaranteed SLURM_SPANK__SLURM_SPANK_OPTION_dl_dl_gpus=0 DL_GPUS=0 \
+    SPANK_DL_TENANT=vision DL_TIER=guaranteed sbatch --parsable -o /dev/null -H -A nlp --gpus=1 --wrap true
+  # Presets of two kinds ask for GPUs: a clear refusal is as good as a charge.
+  if [ "$status" -eq 0 ]; then
+    job=$(grep -oE '^[0-9]+' <<<"$output")
+    [ "$(job_field "$job" Licenses)" = dl_nlp:1 ]
+  else
+    assert_contains "$output" 'dl: '
+  fi
+}
+
+@test "two tenants' jobs that race for the last of their own GPUs never exceed them, a hundred times" {
+  race_for_the_last_gpu 100
+}
+
+@test "a broken dl.toml does not open the cluster, and slurmctld's restart neither" {
+  cp "$DL_SANDBOX_DIR/etc/dl.toml" good.toml
+  printf '[tenants.vision]\nquota = -1\n' >"$DL_SANDBOX_DIR/etc/dl.toml"
+  sleep 1.1
+  job=$(user_submit -H -A nlp --gpus=1 --wrap true)
+  [ "$(job_field "$job" Licenses)" = dl_nlp:1 ]
+  dl_sandbox daemon stop slurmctld
+  dl_sandbox daemon start slurmctld
+  run user_submit -H -A nlp --gpus=1 --wrap true
+  [ "$status" -ne 0 ]
+  assert_contains "$output" 'dl: GPUs cannot be given out at the moment'
+  run as_user "$(some_user)" scontrol update JobId="$job" Licenses=
+  [ "$status" -ne 0 ]
+  user_submit -H --wrap true
+  cp good.toml "$DL_SANDBOX_DIR/etc/dl.toml"
+  sleep 1.1
+  user_submit -H -A nlp --gpus=1 --wrap true
+}

@@ -1,6 +1,6 @@
 # SYNOPSIS     DL_CHECK_SLURM
-# DESCRIPTION  --with-slurm[=PREFIX]: Slurm's public headers (slurm.h, spank.h) and their version; --with-slurm-plugindir,
-#              --with-slurm-confdir. Default: build the plugins if the headers are found. The plugins are bound to one
+# DESCRIPTION  --with-slurm[=PREFIX]: Slurm's public headers (slurm.h, spank.h) and their version, and libslurm, which
+#              dlpolicyd and dlctl quota need; --with-slurm-plugindir, --with-slurm-confdir. Default: build the plugins if the headers are found. The plugins are bound to one
 #              Slurm release (SPANK: major.minor, job_submit: the exact micro version), so the version is in the summary.
 AC_DEFUN([DL_CHECK_SLURM], [
   AC_ARG_WITH([slurm], [AS_HELP_STRING([--with-slurm@<:@=PREFIX@:>@], [build the Slurm plugins @<:@check@:>@])], [], [with_slurm=check])
@@ -29,12 +29,27 @@ AC_DEFUN([DL_CHECK_SLURM], [
   ])
   AS_IF([test "x$have_slurm" = xno && test "x$with_slurm" != xno && test "x$with_slurm" != xcheck],
     [AC_MSG_ERROR([--with-slurm was given but slurm/spank.h was not found: install libslurm-dev (Debian) or slurm-devel])])
+  have_libslurm=no
+  SLURM_LIBS=
+  AS_IF([test "x$have_slurm" = xyes], [
+    dl_save_libs=$LIBS
+    dl_save_ldflags=$LDFLAGS
+    AS_CASE([$with_slurm], [/*], [LDFLAGS="$LDFLAGS -L$with_slurm/lib"])
+    AC_CHECK_LIB([slurm], [slurm_load_jobs], [have_libslurm=yes SLURM_LIBS="-lslurm"])
+    AS_CASE([$with_slurm:$have_libslurm], [/*:yes], [SLURM_LIBS="-L$with_slurm/lib -lslurm"])
+    LIBS=$dl_save_libs
+    LDFLAGS=$dl_save_ldflags
+  ])
   AS_IF([test -n "$with_slurm_plugindir"], [slurmplugdir=$with_slurm_plugindir], [slurmplugdir='${libdir}/slurm'])
   slurmconfdir=$with_slurm_confdir
   AC_SUBST([slurmplugdir])
   AC_SUBST([slurmconfdir])
   AC_SUBST([SLURM_CPPFLAGS])
   AC_SUBST([SLURM_VERSION])
+  AC_SUBST([SLURM_LIBS])
   AM_CONDITIONAL([HAVE_SLURM], [test "x$have_slurm" = xyes])
+  AS_IF([test "x$have_libslurm" = xyes], [AC_DEFINE([HAVE_LIBSLURM], [1], [libslurm is linked into dlctl])])
+  AM_CONDITIONAL([HAVE_LIBSLURM], [test "x$have_libslurm" = xyes])
   DL_SUMMARY_ADD([Slurm plugins], [$have_slurm (headers of Slurm $SLURM_VERSION)])
+  DL_SUMMARY_ADD([dlpolicyd], [$have_libslurm (needs libslurm)])
 ])

@@ -14,6 +14,8 @@ const Subcommand kSubcommands[] = {
     {"status", "state, train step, checkpoint and learners of jobs", add_status},
     {"pause", "save at an agreed train step, give the GPUs back, and hold the job", add_pause},
     {"resume", "let a paused job start again", add_resume},
+    {"why", "what a job waits for, who holds it, and what would have to end", add_why},
+    {"quota", "GPUs of tenants: own, used, lent, borrowed; what would be taken back for a job", add_quota},
     {"logs", "what the learners printed", add_logs},
     {"frameworks", "the frameworks that --dl-framework knows, and what is installed here", add_frameworks},
     {"config", "check the site's configuration", add_config},

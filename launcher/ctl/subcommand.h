@@ -30,5 +30,7 @@ Run add_resume(CLI::App* app);
 Run add_logs(CLI::App* app);
 Run add_frameworks(CLI::App* app);
 Run add_config(CLI::App* app);
+Run add_quota(CLI::App* app);
+Run add_why(CLI::App* app);
 
 }  // namespace dl::ctl

@@ -95,6 +95,8 @@ Result<JobInfo> parse_show_job(const std::string& text) {
       job.account = none ? "" : value;
     else if (key == "Comment")
       job.comment = none ? "" : value;
+    else if (key == "AdminComment")
+      job.admin_comment = none ? "" : value;
     else if (key == "NodeList")
       job.node_list = none ? "" : value;
     else if (key == "ExcNodeList")

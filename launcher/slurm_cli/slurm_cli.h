@@ -22,8 +22,9 @@ struct JobInfo {
   std::string reason;  // "None", "BeginTime", "Resources", "JobHeldUser", ...
   std::string partition, qos, account;
   std::string comment;
-  std::string node_list;  // compressed; empty if none
-  std::string excluded;   // nodes it must not get (ExcNodeList), compressed; empty if none
+  std::string admin_comment;  // of job_submit_dl and dlpolicyd: users cannot change it
+  std::string node_list;      // compressed; empty if none
+  std::string excluded;       // nodes it must not get (ExcNodeList), compressed; empty if none
   std::string batch_host;
   std::string work_dir;
   std::string std_out;

@@ -2,12 +2,16 @@
 #include "launcher/supervise/notice.h"
 
 #include <csignal>
+#include <string_view>
+
+#include "launcher/common/parse.h"
 
 namespace dl::supervise {
 namespace {
 
 constexpr int64_t kEarlyS = 120;  // Slurm may send --signal up to a minute early; once more for slow clocks
 constexpr int64_t kClockSlackMs = 5000;
+constexpr int64_t kLatestS = int64_t{1} << 40;
 
 bool starts_with(const std::string& text, const char* start) {
   return text.rfind(start, 0) == 0;
@@ -15,10 +19,27 @@ bool starts_with(const std::string& text, const char* start) {
 
 }  // namespace
 
+std::optional<int64_t> yield_deadline_s(const std::string& label) {
+  if (!starts_with(label, "dl:1 ")) return std::nullopt;
+  constexpr std::string_view kKey = "yields=";
+  for (const std::string& word : split(label, ' ')) {
+    if (!starts_with(word, kKey.data())) continue;
+    const size_t at = word.find('@');
+    const size_t colon = word.find(':', at == std::string::npos ? 0 : at);
+    if (at == std::string::npos || colon == std::string::npos) return std::nullopt;
+    const auto deadline = parse_int(std::string_view(word).substr(at + 1, colon - at - 1), 1, kLatestS);
+    if (!deadline) return std::nullopt;
+    return *deadline;
+  }
+  return std::nullopt;
+}
+
 const char* stop_cause_name(StopCause cause) {
   switch (cause) {
     case StopCause::kPreemption:
       return "preempted";
+    case StopCause::kYield:
+      return "lent GPUs are taken back";
     case StopCause::kTimeLimit:
       return "time limit";
     case StopCause::kPause:
@@ -58,6 +79,9 @@ NoticeReading read_notice(const NoticeInput& input) {
                      (*job.start_time + *job.time_limit_s) * 1000 <= input.now_ms + kClockSlackMs;
     return stop(timed_out ? StopCause::kTimeLimit : StopCause::kCancelled, kill_ms);
   }
+  // A deadline that has passed was meant for an earlier attempt: whoever is late is put back by Slurm.
+  if (const auto deadline = yield_deadline_s(job.admin_comment); deadline && *deadline * 1000 > input.now_ms)
+    return stop(StopCause::kYield, *deadline * 1000);
   int64_t end_ms = job.end_time ? *job.end_time * 1000 : 0;
   if (job.preempt_time || starts_with(job.state, "PREEMPTED"))
     return stop(StopCause::kPreemption, end_ms > input.now_ms ? end_ms : kill_ms);

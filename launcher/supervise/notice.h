@@ -13,6 +13,7 @@ namespace dl::supervise {
 
 enum class StopCause {
   kPreemption,    // save, put back into the queue
+  kYield,         // the same: dlpolicyd takes back borrowed GPUs
   kTimeLimit,     // the same
   kPause,         // save, put back and hold (dlctl pause)
   kInterrupt,     // Ctrl-C, or SIGTERM without Slurm: save, end
@@ -41,9 +42,14 @@ struct NoticeInput {
 //   job unknown              SIGTERM: preemption, KillWait seconds; SIGUSR2: save now
 //   put back in the meantime stop, put back by Slurm already (its state is then PENDING or COMPLETING)
 //   being ended              stop: time limit if that has passed, else cancelled
+//   asked to yield           stop, until the deadline that dlpolicyd wrote into its label (admin comment)
 //   preemption time set      stop, preempted, until the job's end time
 //   end time near            time limit (the supervisor decides when to stop)
 //   else                     SIGUSR2: save now and go on; SIGTERM: somebody's `scancel --signal=TERM`: stop, interrupt
 NoticeReading read_notice(const NoticeInput& input);
+
+// "yields=CLAIMANT@DEADLINE:LEARNERS" in the label "dl:1 ...": the deadline in seconds since the epoch. None if nothing
+// is asked.
+std::optional<int64_t> yield_deadline_s(const std::string& label);
 
 }  // namespace dl::supervise

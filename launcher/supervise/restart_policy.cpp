@@ -43,6 +43,10 @@ EndDecision end_of_stop(const AttemptEnd& end, const RestartLimits& limits) {
     case StopCause::kLeaseLost:
       decision.action = Action::kFail;
       break;
+    case StopCause::kYield:
+      // Without a loop guard: how soon GPUs are taken back is not the job's fault.
+      decision.action = limits.can_requeue ? Action::kRequeue : Action::kStopped;
+      break;
     case StopCause::kPreemption:
     case StopCause::kTimeLimit:
       if (!limits.can_requeue) {

@@ -27,7 +27,7 @@ expect() {
 }
 
 expect "help lists the subcommands" 0 '^ +frameworks ' --help
-for sub in status pause resume logs frameworks "config check"; do
+for sub in status why pause resume quota "quota reclaim" logs frameworks "config check"; do
   # shellcheck disable=SC2086  # two words on purpose
   expect "$sub has a help" 0 'Usage: dlctl' $sub --help
 done
@@ -36,6 +36,9 @@ expect "a subcommand is needed" 2 'subcommand is required'
 expect "an unknown subcommand is refused" 2 'subcommand is required' paus 12
 expect "an unknown option is refused" 2 '--forse' pause 12 --forse
 expect "pause needs a job" 2 'JOB is required' pause
+expect "why needs a job" 2 'JOB is required' why
+expect "what is not a number is no job" 2 'JOB: ' why x
+expect "only dlpolicyd takes GPUs back" 2 'allowed: --dry-run' quota reclaim 12
 expect "resume needs a job" 2 'JOB is required' resume
 expect "logs needs a job" 2 'JOB is required' logs
 for bad in '' 'x' '12;id' '--' '12 13' '_' $'1\n2' 'local' '-1'; do

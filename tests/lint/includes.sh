@@ -10,8 +10,11 @@ launcher/common            |
 frameworks                 | launcher/common
 checkpoint                 | launcher/common
 launcher                   | launcher/common frameworks checkpoint/include
+launcher/ctl               | launcher/common launcher/record launcher/slurm_cli launcher/supervise frameworks slurm-plugin/policy slurm-plugin/observe
 slurm-plugin/policy        | launcher/common
 slurm-plugin/sim           | launcher/common slurm-plugin/policy
+slurm-plugin/observe       | launcher/common slurm-plugin/policy
+slurm-plugin/policyd       | launcher/common slurm-plugin/policy slurm-plugin/observe
 slurm-plugin               | launcher/common frameworks slurm-plugin/policy
 tests                      | launcher frameworks checkpoint slurm-plugin tests
 '
@@ -45,7 +48,7 @@ heavy=$(project_files | grep -E '^(slurm-plugin|launcher/common|frameworks)/.*\.
   xargs -r grep -nE '#[[:space:]]*include[[:space:]]*<(mpi|pmix|hdf5|H5|cuda|nccl|uv|thread|iostream)' /dev/null)
 check "nothing heavy (MPI, PMIx, HDF5, CUDA, NCCL, libuv, threads) is included in what Slurm's daemons load" "$heavy"
 
-slurm=$(project_files | grep -E '\.(h|c|cpp)$' | grep -vE '^(slurm-plugin/slurm_abi\.|tests/)' |
+slurm=$(project_files | grep -E '\.(h|c|cpp)$' | grep -vE '^(slurm-plugin/(slurm_abi|observe/slurm_client)\.|tests/)' |
   xargs -r grep -nE '#[[:space:]]*include[[:space:]]*[<"]slurm/' /dev/null)
-check "only slurm_abi.h includes Slurm's headers" "$slurm"
+check "only slurm_abi.h and observe/slurm_client include Slurm's headers" "$slurm"
 finish

@@ -36,7 +36,7 @@ for pair in "launcher/ctl dlctl" "checkpoint/tools dlckpt" "slurm-plugin/sim dls
 done
 
 # Rooms explain themselves.
-for room in launcher launcher/common launcher/collectives slurm-plugin slurm-plugin/policy slurm-plugin/sim checkpoint frameworks man tests packaging; do
+for room in launcher launcher/common launcher/collectives slurm-plugin slurm-plugin/policy slurm-plugin/observe slurm-plugin/policyd slurm-plugin/sim checkpoint frameworks man tests packaging; do
   findings=
   [ -s "$room/README.md" ] || findings="$room/README.md is missing or empty"
   [ -z "$findings" ] && [ "$(wc -l <"$room/README.md")" -gt 80 ] && findings="$room/README.md is longer than 80 lines"

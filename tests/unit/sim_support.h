@@ -14,30 +14,23 @@ inline Trace trace_of(const std::string& lines) {
   return trace ? *trace : Trace{};
 }
 
-inline policy::ClusterState cluster_of(const std::string& nodes, int per_switch = 4) {
-  policy::ClusterState state;
-  if (!set_nodes(nodes, &state)) state.nodes.clear();
-  set_switches(per_switch, &state);
-  return state;
-}
-
 // Nodes, and tenants "a" and "b" with so many GPUs each.
-inline Scenario scenario_of(const std::string& nodes, int quota_a, int quota_b) {
-  Scenario scenario;
-  scenario.cluster = cluster_of(nodes);
+inline Scenario setup_of(const std::string& nodes, int quota_a, int quota_b) {
+  Scenario setup;
+  setup.cluster = *parse_nodes(nodes, 4);
   for (const auto& [name, quota] : {std::pair{"a", quota_a}, std::pair{"b", quota_b}}) {
     policy::Tenant tenant;
     tenant.name = name;
     tenant.quota.any = quota;
-    scenario.cluster.tenants.push_back(tenant);
+    setup.cluster.tenants.push_back(tenant);
   }
-  scenario.min_run_s = 0;
-  scenario.yield_s = 10;
-  return scenario;
+  setup.min_run_s = 0;
+  setup.yield_s = 10;
+  return setup;
 }
 
-inline Outcome replayed(const Trace& trace, const char* policy, const Scenario& scenario, const Hooks& hooks = {}) {
-  auto outcome = replay(trace, *find_sim_policy(policy), scenario, hooks);
+inline Outcome replayed(const Trace& trace, const char* policy, const Scenario& setup, const Hooks& hooks = {}) {
+  auto outcome = replay(trace, *find_sim_policy(policy), setup, hooks);
   return outcome ? *outcome : Outcome{};
 }
 

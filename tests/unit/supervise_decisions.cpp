@@ -217,6 +217,45 @@ TEST(NoticeTest, WithoutAnAnswerOfSlurmASigtermIsTakenSeriously) {
   EXPECT_EQ(read_notice(input).kind, NoticeReading::Kind::kSaveNow);
 }
 
+TEST(NoticeTest, GpusThatAreTakenBack) {
+  constexpr int64_t kNow = 1789000000;
+  struct Row {
+    const char* label;
+    int signal;
+    std::optional<int64_t> deadline_s;  // none: the signal means what it means without a label
+  };
+  const Row rows[] = {
+      {"dl:1 tenant=nlp tier=auto learners=2 gpus=1 charge=borrowed yields=17@1789000060:0", SIGUSR2, 1789000060},
+      {"dl:1 yields=17@1789000060:2 tenant=nlp", SIGTERM, 1789000060},
+      {"dl:1 tenant=nlp yields=17@1789000000:0", SIGUSR2, {}},  // of an earlier attempt
+      {"dl:1 tenant=nlp", SIGUSR2, {}},
+      {"yields=17@1789000060:0", SIGUSR2, {}},
+      {"dl:2 yields=17@1789000060:0", SIGUSR2, {}},
+      {"dl:1 yields=17@:0", SIGUSR2, {}},
+      {"dl:1 yields=17", SIGUSR2, {}},
+      {"dl:1 yields=:17@1789000060", SIGUSR2, {}},
+      {"dl:1 yields=17@-5:0", SIGUSR2, {}},
+      {"dl:1 yields=17@99999999999999999999:0", SIGUSR2, {}},
+  };
+  for (const Row& row : rows) {
+    NoticeInput input;
+    input.signal = row.signal;
+    input.now_ms = kNow * 1000;
+    slurm_cli::JobInfo job;
+    job.state = "RUNNING";
+    job.admin_comment = row.label;
+    input.job = job;
+    const NoticeReading reading = read_notice(input);
+    if (row.deadline_s) {
+      EXPECT_EQ(reading.kind, NoticeReading::Kind::kStop) << row.label;
+      EXPECT_EQ(reading.cause, StopCause::kYield) << row.label;
+      EXPECT_EQ(reading.deadline_ms, *row.deadline_s * 1000) << row.label;
+    } else {
+      EXPECT_EQ(reading.kind, NoticeReading::Kind::kSaveNow) << row.label;
+    }
+  }
+}
+
 Event event(int attempt, JobState state, std::optional<int64_t> step = {}) {
   Event e;
   e.attempt = attempt;
@@ -315,6 +354,11 @@ TEST(RestartPolicyTest, Table) {
        kExitSaved},
       {"time limit without checkpoints", stopped(StopCause::kTimeLimit, false, -1), limits(0, 0, 0, false, true),
        Action::kFail, kExitNotSaved},
+      {"gives way, saved", stopped(StopCause::kYield, true), limits(0, 0, 0, true, true), Action::kRequeue, kExitSaved},
+      {"gives way once more before it got any further", stopped(StopCause::kYield, false), limits(0, 0, 5, true, true),
+       Action::kRequeue, kExitNotSaved},
+      {"gives way, cannot be put back", stopped(StopCause::kYield, true), limits(0, 0, 0, true, false),
+       Action::kStopped, kExitSaved},
       {"paused", stopped(StopCause::kPause, true), limits(0, 0, 0, true, true), Action::kHold, kExitSaved},
       {"paused without Slurm", stopped(StopCause::kPause, true), limits(0, 0, 0, true, false), Action::kStopped,
        kExitSaved},

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/ctl/cluster_now.h"
+
+#include "config.h"
+#include "slurm-plugin/policy/site_state.h"
+#ifdef HAVE_LIBSLURM
+#include "slurm-plugin/observe/slurm_client.h"
+#endif
+
+namespace dl::ctl {
+
+int ClusterNow::find(int64_t job) const {
+  for (size_t i = 0; i < view.state.jobs.size(); ++i)
+    if (view.state.jobs[i].id == job) return static_cast<int>(i);
+  return -1;
+}
+
+Result<ClusterNow> look_at_cluster() {
+#ifdef HAVE_LIBSLURM
+  ClusterNow now;
+  const std::string path = default_site_config_path(true);
+  DL_TRY_ASSIGN(now.site, load_site_config(path));
+  if (now.site.tenants.empty())
+    return Error{Errc::kNotFound, path + " declares no tenants: this cluster has no quotas of slurm-dl's"};
+  observe::start_slurm();
+  observe::Observer observer;
+  DL_TRY_ASSIGN(const observe::Records* records, observer.load());
+  now.records = *records;
+  observe::ViewOptions options;
+  options.min_run_s = now.site.quota.min_run.count();
+  options.grace_s = now.site.quota.grace.count();
+  now.view = observe::view_cluster(policy::state_of(now.site), now.records, options);
+  DL_TRY(policy::check(now.view.state));
+  now.decision = policy::decide(now.view.state);
+  return now;
+#else
+  return Error{Errc::kUnsupported, "this dlctl was built without libslurm, which it needs for that"};
+#endif
+}
+
+}  // namespace dl::ctl

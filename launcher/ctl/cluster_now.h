@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cluster as the policy sees it now, for `dlctl quota` and `dlctl why`: the same view and decision as dlpolicyd's.
+#pragma once
+
+#include "launcher/common/result.h"
+#include "launcher/common/site_config.h"
+#include "slurm-plugin/observe/cluster_view.h"
+#include "slurm-plugin/policy/decide.h"
+
+namespace dl::ctl {
+
+struct ClusterNow {
+  SiteConfig site;
+  observe::Records records;
+  observe::ClusterView view;
+  policy::Decision decision;
+
+  // Index into view.state.jobs; -1: not there.
+  int find(int64_t job) const;
+};
+
+// Reads dl.toml and asks slurmctld. kUnsupported in a build without libslurm; kNotFound if no tenants are declared.
+// What a user may not see of others' jobs (PrivateData) counts as GPUs that are not there.
+Result<ClusterNow> look_at_cluster();
+
+}  // namespace dl::ctl

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// dlctl quota: who has and holds how many GPUs; dlctl quota reclaim --dry-run JOB: what would be taken back for a job,
+// and why just that.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "launcher/common/parse.h"
+#include "launcher/ctl/cluster_now.h"
+#include "launcher/ctl/quota_table.h"
+#include "launcher/ctl/subcommand.h"
+#include "slurm-plugin/policy/why.h"
+
+namespace dl::ctl {
+namespace {
+
+struct Options {
+  bool json = false;
+  bool dry_run = false;
+  std::string job;
+  CLI::App* reclaim = nullptr;
+};
+
+Status show(const Options& options) {
+  DL_TRY_ASSIGN(const ClusterNow now, look_at_cluster());
+  const auto rows = quota_rows(now.view.state);
+  std::fputs((options.json ? quota_json(rows) : quota_text(rows, ::isatty(STDOUT_FILENO) != 0)).c_str(), stdout);
+  return {};
+}
+
+const policy::Reclaim* reclaim_for(const ClusterNow& now, int job) {
+  for (const policy::Reclaim& reclaim : now.decision.reclaims)
+    if (reclaim.claimant == job) return &reclaim;
+  return nullptr;
+}
+
+std::string victim_text(const ClusterNow& now, const policy::Victim& victim) {
+  const policy::ClusterState& state = now.view.state;
+  const policy::Job& job = state.jobs[victim.job];
+  const std::string what = victim.learners_left == 0
+                               ? fmt::format("stops and gives {} GPUs", job.gpus())
+                               : fmt::format("shrinks to {} learners and gives {} GPUs", victim.learners_left,
+                                             (job.learners() - victim.learners_left) * job.gpus_per_learner);
+  return fmt::format("job {} of '{}' {}: runs on borrowed GPUs for {} s; {:.2f} GPU-hours of work are at risk", job.id,
+                     state.tenants[job.tenant].name, what, state.now_s - job.start_s,
+                     static_cast<double>(victim.lost_gpu_s) / 3600);
+}
+
+nlohmann::json victim_json(const ClusterNow& now, const policy::Victim& victim) {
+  const policy::Job& job = now.view.state.jobs[victim.job];
+  return {{"job", job.id},
+          {"tenant", now.view.state.tenants[job.tenant].name},
+          {"gpus", (job.learners() - victim.learners_left) * job.gpus_per_learner},
+          {"learners_left", victim.learners_left},
+          {"lost_gpu_s", victim.lost_gpu_s}};
+}
+
+Status reclaim(const Options& options) {
+  if (!options.dry_run)
+    return Error{Errc::kInvalid,
+                 "GPUs are taken back by dlpolicyd alone; allowed: --dry-run, which tells what it does"};
+  const auto id = parse_int(options.job, 1, UINT32_MAX);
+  if (!id) return Error(id.error()).with_context("JOB");
+  DL_TRY_ASSIGN(const ClusterNow now, look_at_cluster());
+  const int job = now.find(*id);
+  if (job < 0)
+    return Error{Errc::kNotFound, fmt::format("job {} is no job of a tenant's that runs or waits for GPUs", *id)};
+  const policy::Reclaim* found = reclaim_for(now, job);
+  const policy::Why why = policy::why(now.view.state, now.decision, job);
+  if (options.json) {
+    nlohmann::json json = {{"job", *id}, {"why", why.sentence}, {"victims", nlohmann::json::array()}};
+    if (found != nullptr) {
+      for (const policy::Victim& victim : found->set.victims) json["victims"].push_back(victim_json(now, victim));
+      json["exact"] = found->set.exact;
+    }
+    std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    return {};
+  }
+  std::printf("%s\n", printable(why.sentence, 1000).c_str());
+  if (found == nullptr) {
+    std::printf("nothing is taken back for it now\n");
+    return {};
+  }
+  for (const policy::Victim& victim : found->set.victims) std::printf("  %s\n", victim_text(now, victim).c_str());
+  std::printf("no other set of jobs on borrowed GPUs that makes room loses less%s\n",
+              found->set.exact ? "" : " (as far as was searched)");
+  return {};
+}
+
+}  // namespace
+
+Run add_quota(CLI::App* app) {
+  auto options = std::make_shared<Options>();
+  app->add_flag("--json", options->json, "for programs");
+  CLI::App* sub = app->add_subcommand("reclaim", "which jobs would give GPUs back for a claim, and why");
+  sub->add_option("JOB", options->job, "the job that waits")->required();
+  sub->add_flag("--dry-run", options->dry_run, "tell only; needed: dlpolicyd alone takes back");
+  sub->add_flag("--json", options->json, "for programs");
+  options->reclaim = sub;
+  return [options] { return options->reclaim->parsed() ? reclaim(*options) : show(*options); };
+}
+
+}  // namespace dl::ctl

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/observe/cluster_view.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "launcher/common/hostlist.h"
+#include "launcher/common/parse.h"
+#include "launcher/common/site_tenants.h"
+#include "slurm-plugin/observe/gres.h"
+#include "slurm-plugin/policy/site_state.h"
+
+namespace dl::observe {
+namespace {
+
+using policy::ClusterState;
+using policy::Part;
+
+constexpr size_t kMaxNodesOfJob = 100000;
+// Of a job that leaves for nobody in particular: the id of no job.
+constexpr int64_t kForWhoever = 0;
+
+class Viewer {
+ public:
+  Viewer(const ClusterState& site, const Records& records, const ViewOptions& options)
+      : records_(records), options_(options) {
+    view_.state = site;
+    view_.state.now_s = records.now_s;
+    view_.state.nodes.clear();
+    view_.state.nodes_known = true;
+    view_.state.jobs.clear();
+  }
+
+  ClusterView view() {
+    for (const NodeRecord& node : records_.nodes) add_node(node);
+    used_.resize(view_.state.nodes.size());
+    for (size_t i = 0; i < records_.jobs.size(); ++i) add_job(i);
+    settle_yields();
+    for (size_t i = 0; i < used_.size(); ++i) {
+      // Others' GPUs are not there for us; should Slurm's own numbers not fit together, what our jobs hold is believed.
+      policy::Node& node = view_.state.nodes[i];
+      node.gpus = std::max(node.gpus - used_[i].foreign, used_[i].ours);
+    }
+    return std::move(view_);
+  }
+
+ private:
+  struct Used {
+    int ours = 0;
+    int foreign = 0;
+  };
+
+  int add_type(const std::string& name) {
+    if (const auto known = policy::type_index(view_.state, name)) return *known;
+    view_.state.types.push_back(name);
+    return view_.state.type_count() - 1;
+  }
+
+  void add_node(const NodeRecord& record) {
+    for (const GpuCount& gpus : parse_gpus(record.gres)) {
+      policy::Node node;
+      node.name = record.name;
+      node.type = add_type(gpus.type.empty() ? std::string(kPlainGpuType) : gpus.type);
+      node.gpus = gpus.count;
+      node.usable = record.usable;
+      nodes_of_name_[record.name].push_back(static_cast<int>(view_.state.nodes.size()));
+      view_.state.nodes.push_back(std::move(node));
+    }
+  }
+
+  // GPUs that the job holds, by our nodes.
+  std::map<int, int> held(const JobRecord& record) {
+    std::map<int, int> gpus;
+    if (record.nodes.empty()) return gpus;
+    const auto names = expand_hostlist(record.nodes, kMaxNodesOfJob);
+    if (!names) return gpus;
+    for (size_t i = 0; i < names->size() && i < record.gres_by_node.size(); ++i) {
+      const auto nodes = nodes_of_name_.find((*names)[i]);
+      if (nodes == nodes_of_name_.end()) continue;
+      for (const GpuCount& count : parse_gpus(record.gres_by_node[i])) {
+        const int node = of_type(nodes->second, count.type);
+        if (node >= 0) gpus[node] += std::min(count.count, view_.state.nodes[node].gpus);
+      }
+    }
+    return gpus;
+  }
+  int of_type(const std::vector<int>& nodes, const std::string& type) const {
+    for (const int node : nodes)
+      if (type.empty() || view_.state.types[view_.state.nodes[node].type] == type) return node;
+    return -1;
+  }
+
+  void add_foreign(const std::map<int, int>& gpus) {
+    for (const auto& [node, count] : gpus) {
+      used_[node].foreign += count;
+      view_.foreign_gpus += count;
+    }
+  }
+
+  // What the label says, checked against what there is. None: not a job of ours that asks for GPUs.
+  std::optional<policy::Job> job_of(const JobRecord& record, const policy::JobLabel& label) {
+    policy::Job job;
+    job.id = record.id;
+    const auto tenant = policy::tenant_index(view_.state, label.tenant);
+    const auto type = policy::type_index(view_.state, label.type);
+    if (!tenant || !type) return std::nullopt;
+    job.tenant = *tenant;
+    job.type = *type;
+    job.tier = label.tier;
+    job.gpus_per_learner = label.gpus;
+    job.min_learners = label.learners.min;
+    job.max_learners = label.learners.max;
+    job.placement = label.placement;
+    job.submit_s = record.submit_s;
+    job.min_run_s = options_.min_run_s;
+    job.pausable = label.pausable && record.requeueable;
+    job.charge = label.charge;
+    return job;
+  }
+
+  // Learners by node, if what Slurm says can be told as that many GPUs for each.
+  bool set_parts(const std::map<int, int>& gpus, policy::Job* job) const {
+    if (gpus.empty()) return false;
+    const int type = view_.state.nodes[gpus.begin()->first].type;
+    for (const auto& [node, count] : gpus) {
+      if (count % job->gpus_per_learner != 0 || view_.state.nodes[node].type != type) return false;
+      if (used_[node].ours + used_[node].foreign + count > view_.state.nodes[node].gpus) return false;
+      job->parts.push_back(Part{node, count / job->gpus_per_learner});
+    }
+    // A job may run at another size than it asked for: it was changed since, or was given whole nodes.
+    job->min_learners = std::min(job->min_learners, job->learners());
+    job->max_learners = std::max(job->max_learners, job->learners());
+    return true;
+  }
+
+  void add_job(size_t index) {
+    const JobRecord& record = records_.jobs[index];
+    if (record.phase == JobPhase::kOver) return;
+    SeenJob seen;
+    seen.record = index;
+    const auto label = policy::parse_label(record.admin_comment);
+    std::optional<policy::Job> job;
+    if (label) {
+      seen.label = *label;
+      job = job_of(record, *label);
+    }
+    seen.dlrun = record.comment.find("dl:") != std::string::npos;
+    seen.completing = record.phase == JobPhase::kCompleting;
+    if (record.phase == JobPhase::kPending) {
+      if (job) add_pending(record, std::move(seen), std::move(*job));
+      return;
+    }
+    const std::map<int, int> gpus = held(record);
+    if (!job || !set_parts(gpus, &*job)) return add_foreign(gpus);
+    job->running = true;
+    job->start_s = std::min(record.start_s, records_.now_s);
+    job->checkpoint_s = job->start_s;
+    for (const Part& part : job->parts) used_[part.node].ours += part.learners * job->gpus_per_learner;
+    push(std::move(seen), std::move(*job));
+  }
+
+  void add_pending(const JobRecord& record, SeenJob seen, policy::Job job) {
+    const int64_t ahead = record.begin_s - records_.now_s;
+    const bool users = seen.label.begin_s && *seen.label.begin_s == record.begin_s;
+    seen.gated =
+        seen.label.charge == policy::Charge::kBorrowed && ahead > 0 && !users && ahead <= options_.lease_s + kSoonS;
+    const bool later = ahead > kSoonS && !seen.gated && !seen.label.yields;
+    if (record.wait == Wait::kOther || later) {
+      view_.aside.push_back(std::move(seen));
+      return;
+    }
+    push(std::move(seen), std::move(job));
+  }
+
+  void push(SeenJob seen, policy::Job job) {
+    view_.jobs.push_back(std::move(seen));
+    view_.state.jobs.push_back(std::move(job));
+  }
+
+  void settle_yields() {
+    std::set<int64_t> waiting;
+    for (const policy::Job& job : view_.state.jobs)
+      if (!job.running) waiting.insert(job.id);
+    for (size_t i = 0; i < view_.jobs.size(); ++i) {
+      policy::Job& job = view_.state.jobs[i];
+      if (!job.running) continue;
+      const auto& yields = view_.jobs[i].label.yields;
+      if (view_.jobs[i].completing) {
+        job.yields_to = yields ? yields->claimant : kForWhoever;
+        continue;
+      }
+      if (!yields || waiting.count(yields->claimant) == 0) continue;
+      if (job.start_s > yields->deadline_s - options_.grace_s) continue;  // asked of an earlier attempt
+      if (yields->learners < 0 || yields->learners >= job.learners()) continue;
+      job.yields_to = yields->claimant;
+      job.yields_until_learners = yields->learners;
+    }
+  }
+
+  const Records& records_;
+  const ViewOptions& options_;
+  ClusterView view_;
+  std::vector<Used> used_;
+  std::map<std::string, std::vector<int>> nodes_of_name_;
+};
+
+}  // namespace
+
+ClusterView view_cluster(const ClusterState& site, const Records& records, const ViewOptions& options) {
+  return Viewer(site, records, options).view();
+}
+
+}  // namespace dl::observe

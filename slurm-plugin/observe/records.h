@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What Slurm says of its nodes and jobs, copied into plain values: as few fields as are needed, and nothing of
+// libslurm's types, so that all that follows can be tested without it. Times are seconds since the epoch; 0: none.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dl::observe {
+
+struct NodeRecord {
+  std::string name;
+  std::string gres;     // "gpu:a100:4(S:0-1)"
+  bool usable = false;  // something may start there
+};
+
+enum class JobPhase {
+  kPending,
+  kRunning,     // or suspended: it holds its GPUs
+  kCompleting,  // its processes are being ended; it holds its GPUs a moment longer, and may be back in the queue
+                // already
+  kOver,
+};
+
+// Why Slurm lets a job wait, as far as it matters here.
+enum class Wait {
+  kNothing,   // it looks only for its turn, resources or licences: a decision can help it
+  kLicenses,  // the same; Slurm has seen that licences are short
+  kTime,      // for its begin time
+  kOther,     // held, a dependency, a limit, a partition that is down: nobody yields to it
+};
+
+struct JobRecord {
+  int64_t id = 0;
+  std::string account, user, name, partition, qos;
+  std::string admin_comment;  // our label
+  std::string comment;        // the user's, and dlrun's: a hint, never trusted
+  std::string licenses;
+  JobPhase phase = JobPhase::kOver;
+  Wait wait = Wait::kNothing;  // of a pending job
+  bool requeueable = false;    // a batch job that Slurm may put back
+  int restarts = 0;
+  int64_t submit_s = 0;
+  int64_t begin_s = 0;                    // not to start before
+  int64_t start_s = 0;                    // of a running job
+  int64_t site_factor = 0;                // around 0
+  uint32_t min_nodes = 0, max_nodes = 0;  // of a pending job; 0: not said
+  int node_gpus = 0;                      // asked for on each node; 0: not by node
+  std::string nodes;                      // compressed
+  std::vector<std::string> gres_by_node;  // in the order of `nodes`; empty if Slurm does not say
+};
+
+struct Records {
+  int64_t now_s = 0;
+  std::vector<NodeRecord> nodes;
+  std::vector<JobRecord> jobs;
+};
+
+}  // namespace dl::observe

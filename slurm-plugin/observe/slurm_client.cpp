@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/observe/slurm_client.h"
+
+extern "C" {
+#include <slurm/slurm.h>
+#include <slurm/slurm_errno.h>
+#include <slurm/slurm_version.h>
+}
+
+#include <fmt/format.h>
+
+#include <ctime>
+#include <memory>
+
+#include "slurm-plugin/observe/gres.h"
+
+namespace dl::observe {
+namespace {
+
+std::string text_of(const char* text) {
+  return text == nullptr ? std::string() : std::string(text);
+}
+
+Error slurm_error_of(const std::string& what, int code) {
+  Errc kind = Errc::kIo;
+  switch (code) {
+    case ESLURM_INVALID_JOB_ID:
+      kind = Errc::kNotFound;
+      break;
+    case ESLURM_ACCESS_DENIED:
+    case ESLURM_USER_ID_MISSING:
+      kind = Errc::kDenied;
+      break;
+    case ESLURM_JOB_PENDING:
+    case ESLURM_JOB_NOT_PENDING:
+    case ESLURM_JOB_NOT_RUNNING:
+    case ESLURM_ALREADY_DONE:
+    case ESLURM_JOB_FINISHED:
+    case ESLURM_TRANSITION_STATE_NO_UPDATE:
+    case ESLURM_BATCH_ONLY:
+      kind = Errc::kConflict;
+      break;
+    case SLURMCTLD_COMMUNICATIONS_CONNECTION_ERROR:
+    case SLURMCTLD_COMMUNICATIONS_SEND_ERROR:
+    case SLURMCTLD_COMMUNICATIONS_RECEIVE_ERROR:
+    case SLURMCTLD_COMMUNICATIONS_SHUTDOWN_ERROR:
+    case SLURM_PROTOCOL_SOCKET_IMPL_TIMEOUT:
+    case ESLURM_IN_STANDBY_MODE:
+      kind = Errc::kBusy;
+      break;
+    default:
+      break;
+  }
+  return Error{kind, what + ": " + text_of(slurm_strerror(code))};
+}
+
+// Nothing new starts on a node with one of these.
+constexpr uint64_t kUnusable = NODE_STATE_DRAIN | NODE_STATE_FAIL | NODE_STATE_NO_RESPOND | NODE_STATE_MAINT |
+                               NODE_STATE_POWERED_DOWN | NODE_STATE_POWERING_DOWN | NODE_STATE_REBOOT_REQUESTED |
+                               NODE_STATE_REBOOT_ISSUED | NODE_STATE_INVALID_REG;
+
+NodeRecord copy_node(const node_info_t& node) {
+  NodeRecord record;
+  record.name = text_of(node.name);
+  record.gres = text_of(node.gres);
+  const uint64_t state = node.node_state;
+  const uint64_t base = state & NODE_STATE_BASE;
+  record.usable =
+      (base == NODE_STATE_IDLE || base == NODE_STATE_ALLOCATED || base == NODE_STATE_MIXED) && (state & kUnusable) == 0;
+  return record;
+}
+
+JobPhase phase_of(uint64_t state) {
+  if ((state & JOB_COMPLETING) != 0) return JobPhase::kCompleting;
+  const uint64_t base = state & JOB_STATE_BASE;
+  if (base == JOB_PENDING) return JobPhase::kPending;
+  return base == JOB_RUNNING || base == JOB_SUSPENDED ? JobPhase::kRunning : JobPhase::kOver;
+}
+
+Wait wait_of(const slurm_job_info_t& job) {
+  if (job.priority == 0) return Wait::kOther;  // held
+  switch (job.state_reason) {
+    case WAIT_NO_REASON:
+    case WAIT_PRIORITY:
+    case WAIT_RESOURCES:
+    case WAIT_CLEANING:
+      return Wait::kNothing;
+    case WAIT_LICENSES:
+      return Wait::kLicenses;
+    case WAIT_TIME:
+      return Wait::kTime;
+    default:
+      return Wait::kOther;
+  }
+}
+
+int64_t id_of(const slurm_job_info_t& job) {
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 11, 0)
+  return job.step_id.job_id;
+#else
+  return job.job_id;
+#endif
+}
+
+uint32_t number(uint32_t value) {
+  return value == NO_VAL || value == INFINITE ? 0 : value;
+}
+
+JobRecord copy_job(const slurm_job_info_t& job) {
+  JobRecord record;
+  record.id = id_of(job);
+  record.account = text_of(job.account);
+  record.user = text_of(job.user_name);
+  record.name = text_of(job.name);
+  record.partition = text_of(job.partition);
+  record.qos = text_of(job.qos);
+  record.admin_comment = text_of(job.admin_comment);
+  record.comment = text_of(job.comment);
+  record.licenses = text_of(job.licenses);
+  record.phase = phase_of(job.job_state);
+  record.wait = wait_of(job);
+  record.requeueable = job.batch_flag != 0 && job.requeue != 0;
+  record.restarts = job.restart_cnt;
+  record.submit_s = job.submit_time;
+  record.begin_s = job.eligible_time;  // slurmctld puts the begin time here
+  record.start_s = job.start_time;
+  if (number(job.site_factor) != 0) record.site_factor = int64_t{job.site_factor} - int64_t{NICE_OFFSET};
+  record.min_nodes = number(job.num_nodes);
+  record.max_nodes = number(job.max_nodes);
+  record.node_gpus = total(parse_gpus(text_of(job.tres_per_node)));
+  record.nodes = text_of(job.nodes);
+  for (uint32_t i = 0; i < job.gres_detail_cnt && job.gres_detail_str != nullptr; ++i)
+    record.gres_by_node.push_back(text_of(job.gres_detail_str[i]));
+  return record;
+}
+
+void name_job(job_desc_msg_t* message, int64_t job) {
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 11, 0)
+  message->step_id.job_id = static_cast<uint32_t>(job);
+#else
+  message->job_id = static_cast<uint32_t>(job);
+#endif
+}
+
+}  // namespace
+
+void start_slurm() {
+  slurm_init(nullptr);
+}
+
+Observer::Observer() = default;
+Observer::~Observer() = default;
+
+Status Observer::load_nodes() {
+  node_info_msg_t* message = nullptr;
+  if (slurm_load_node(nodes_s_, &message, SHOW_ALL | SHOW_DETAIL) != SLURM_SUCCESS) {
+    if (errno == SLURM_NO_CHANGE_IN_DATA && nodes_s_ != 0) return {};
+    return slurm_error_of("nodes cannot be read", errno);
+  }
+  const std::unique_ptr<node_info_msg_t, decltype(&slurm_free_node_info_msg)> nodes(message, &slurm_free_node_info_msg);
+  records_.nodes.clear();
+  // Nodes that were taken out of slurm.conf leave records without a name.
+  for (uint32_t i = 0; i < nodes->record_count; ++i)
+    if (nodes->node_array[i].name != nullptr) records_.nodes.push_back(copy_node(nodes->node_array[i]));
+  nodes_s_ = nodes->last_update;
+  return {};
+}
+
+Status Observer::load_jobs() {
+  job_info_msg_t* message = nullptr;
+  if (slurm_load_jobs(jobs_s_, &message, SHOW_ALL | SHOW_DETAIL) != SLURM_SUCCESS) {
+    if (errno == SLURM_NO_CHANGE_IN_DATA && jobs_s_ != 0) return {};
+    return slurm_error_of("jobs cannot be read", errno);
+  }
+  const std::unique_ptr<job_info_msg_t, decltype(&slurm_free_job_info_msg)> jobs(message, &slurm_free_job_info_msg);
+  records_.jobs.clear();
+  for (uint32_t i = 0; i < jobs->record_count; ++i) {
+    JobRecord job = copy_job(jobs->job_array[i]);
+    if (job.phase != JobPhase::kOver) records_.jobs.push_back(std::move(job));
+  }
+  jobs_s_ = jobs->last_update;
+  return {};
+}
+
+Result<const Records*> Observer::load() {
+  Status loaded = load_nodes();
+  if (loaded) loaded = load_jobs();
+  if (!loaded) {
+    nodes_s_ = jobs_s_ = 0;
+    return std::move(loaded).error();
+  }
+  records_.now_s = std::time(nullptr);
+  return &records_;
+}
+
+Status update_job(int64_t job, const JobUpdate& update) {
+  job_desc_msg_t message;
+  slurm_init_job_desc_msg(&message);
+  name_job(&message, job);
+  // libslurm only reads them; its members are not const.
+  if (update.licenses) message.licenses = const_cast<char*>(update.licenses->c_str());
+  if (update.admin_comment) message.admin_comment = const_cast<char*>(update.admin_comment->c_str());
+  if (update.begin_s) message.begin_time = *update.begin_s;
+  if (update.site_factor) message.site_factor = static_cast<uint32_t>(int64_t{NICE_OFFSET} + *update.site_factor);
+  if (update.max_nodes) message.max_nodes = *update.max_nodes;
+  if (slurm_update_job(&message) != SLURM_SUCCESS) return slurm_error_of(fmt::format("job {}", job), errno);
+  return {};
+}
+
+Status signal_steps(int64_t job, int signal) {
+  const std::string id = std::to_string(job);
+  if (slurm_kill_job2(id.c_str(), static_cast<uint16_t>(signal), KILL_STEPS_ONLY, nullptr) != SLURM_SUCCESS)
+    return slurm_error_of(fmt::format("signal {} to job {}", signal, job), errno);
+  return {};
+}
+
+Status requeue(int64_t job) {
+  std::string id = std::to_string(job);
+  job_array_resp_msg_t* answers = nullptr;
+  int code = slurm_requeue2(id.data(), 0, &answers) == SLURM_SUCCESS ? SLURM_SUCCESS : errno;
+  if (answers != nullptr) {
+    for (uint32_t i = 0; i < answers->job_array_count && code == SLURM_SUCCESS; ++i)
+      code = static_cast<int>(answers->error_code[i]);
+    slurm_free_job_array_resp(answers);
+  }
+  if (code != SLURM_SUCCESS) return slurm_error_of(fmt::format("job {} cannot be put back", job), code);
+  return {};
+}
+
+}  // namespace dl::observe

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slurm's controller through the public libslurm: what is there, and what may be done to jobs. The only file of
+// observe, dlpolicyd and dlctl that knows libslurm's types and how they differ from 22.05 to 25.11; never linked into
+// plugins or dlrun. All functions block until slurmctld answers or Slurm's MessageTimeout (and its retries) has passed;
+// from one thread at a time. Errors: kNotFound (the job is unknown), kDenied (not an operator), kBusy (slurmctld does
+// not answer), kConflict (the job is not in a state for it), kIo for all else, each with Slurm's own words.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "launcher/common/result.h"
+#include "slurm-plugin/observe/records.h"
+
+namespace dl::observe {
+
+// Reads slurm.conf; once, before all else. libslurm ends the process, with a line on stderr, if that file is unusable.
+void start_slurm();
+
+// All nodes and jobs, with the details of allocations. An operator or administrator sees those of all users. What has
+// not changed since the last time is not sent again by slurmctld.
+class Observer {
+ public:
+  Observer();
+  ~Observer();
+  Observer(const Observer&) = delete;
+  Observer& operator=(const Observer&) = delete;
+
+  // Valid until the next call. After an error the next call asks for everything.
+  Result<const Records*> load();
+
+ private:
+  Status load_nodes();
+  Status load_jobs();
+
+  Records records_;
+  int64_t nodes_s_ = 0;  // of the last change that slurmctld told of
+  int64_t jobs_s_ = 0;
+};
+
+// What to change about one job, in one message. Members without a value stay as they are.
+struct JobUpdate {
+  std::optional<std::string> licenses;  // also of a running job, by an operator; empty: none
+  std::optional<std::string> admin_comment;
+  std::optional<int64_t> begin_s;  // of a pending job: seconds since the epoch
+  std::optional<int64_t> site_factor;
+  std::optional<uint32_t> max_nodes;  // of a pending job
+
+  bool empty() const { return !licenses && !admin_comment && !begin_s && !site_factor && !max_nodes; }
+};
+Status update_job(int64_t job, const JobUpdate& update);
+
+// A signal to all processes of the job's steps; the batch script is left alone.
+Status signal_steps(int64_t job, int signal);
+
+// Ends the job and puts it back into the queue. Slurm lets it wait for two minutes then, unless its begin time is set.
+Status requeue(int64_t job);
+
+}  // namespace dl::observe

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/policyd/daemon.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+
+#include "launcher/common/atomic_file.h"
+#include "slurm-plugin/policy/site_state.h"
+#include "slurm-plugin/policyd/metrics.h"
+#include "slurm-plugin/policyd/notify.h"
+#include "slurm-plugin/policyd/report.h"
+
+namespace dl::policyd {
+namespace {
+
+constexpr int64_t kSaveEveryS = 60;
+// Gates are renewed twice a lease; with many of them the lease grows, so that there are at most so many renewals in a
+// second.
+constexpr int64_t kRenewalsPerS = 50;
+constexpr int64_t kLeaseS = 60;
+constexpr int64_t kLongestLeaseS = 900;
+
+int64_t lease_for(const observe::ClusterView& view) {
+  const auto gated = std::count_if(view.jobs.begin(), view.jobs.end(), [](const auto& job) { return job.gated; });
+  return std::clamp<int64_t>(2 * gated / kRenewalsPerS, kLeaseS, kLongestLeaseS);
+}
+
+// SIGHUP is taken here and nowhere else. True if it came.
+bool hangup_within(std::chrono::milliseconds wait) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGHUP);
+  const timespec limit = {static_cast<time_t>(wait.count() / 1000), static_cast<long>(wait.count() % 1000) * 1'000'000};
+  return ::sigtimedwait(&set, nullptr, &limit) == SIGHUP;
+}
+
+Status carry_out(const Action& action) {
+  if (!action.update.empty()) DL_TRY(observe::update_job(action.job, action.update));
+  if (action.signal) DL_TRY(observe::signal_steps(action.job, SIGUSR2));
+  if (action.requeue) DL_TRY(observe::requeue(action.job));
+  return {};
+}
+
+}  // namespace
+
+// What an earlier daemon may have set is not known.
+Daemon::Daemon(DaemonOptions options) : options_(std::move(options)), lease_s_(kLongestLeaseS) {}
+
+Status Daemon::configure() {
+  DL_TRY_ASSIGN(SiteConfig site, load_site_config(options_.config));
+  policy::ClusterState state = policy::state_of(site);
+  DL_TRY(policy::check(state));
+  site_ = std::move(site);
+  site_state_ = std::move(state);
+  configured_ = true;
+  if (site_.tenants.empty())
+    log(Level::kWarning, fmt::format("{} declares no tenants: nothing to do until it does", options_.config));
+  return {};
+}
+
+Status Daemon::run() {
+  if (!options_.state_file.empty()) {
+    if (Status loaded = use_.load(options_.state_file); !loaded)
+      log(Level::kWarning, fmt::format("past use is counted anew: {}", loaded.error().text));
+  }
+  if (options_.once) return round();
+  log(Level::kNotice, fmt::format("started: {} tenants from {}{}", site_.tenants.size(), options_.config,
+                                  options_.dry_run ? ", dry run: nothing is changed" : ""));
+  notify_systemd("READY=1");
+  for (;;) {
+    if (Status done = round(); !done)
+      unreachable_.say(Level::kWarning, done.error().text + "; trying again", std::time(nullptr));
+    if (!hangup_within(options_.interval)) continue;
+    if (Status configured = configure(); !configured) {
+      log(Level::kError, fmt::format("the old configuration is kept: {}", configured.error().text));
+    } else {
+      log(Level::kNotice, fmt::format("read {} again: {} tenants", options_.config, site_.tenants.size()));
+    }
+  }
+}
+
+Status Daemon::round() {
+  DL_TRY_ASSIGN(const observe::Records* records, observer_.load());
+  unreachable_.over("slurmctld answers again");
+  if (site_.tenants.empty()) return {};
+  observe::ViewOptions view_options;
+  view_options.min_run_s = site_.quota.min_run.count();
+  view_options.grace_s = site_.quota.grace.count();
+  view_options.lease_s = lease_s_;
+  observe::ClusterView view = observe::view_cluster(site_state_, *records, view_options);
+  if (Status sound = policy::check(view.state); !sound) {
+    unsound_.say(Level::kError, "Slurm's numbers contradict one another: " + sound.error().text, records->now_s);
+    return options_.once ? sound : Status{};
+  }
+  unsound_.over("Slurm's numbers fit together again");
+  use_.update(&view.state);
+  const policy::Decision decision = policy::decide(view.state);
+  PlanOptions plan_options;
+  plan_options.grace_s = view_options.grace_s;
+  plan_options.lease_s = lease_s_ = lease_for(view);
+  const std::vector<Action> actions = plan(view, *records, decision, plan_options);
+  if (options_.dry_run) {
+    if (options_.once || !actions.empty())
+      std::fputs((options_.json ? as_json(actions) : as_text(actions)).c_str(), stdout);
+    std::fflush(stdout);
+    return {};
+  }
+  act(actions, records->now_s);
+  after_round(view, decision, actions);
+  return {};
+}
+
+void Daemon::act(const std::vector<Action>& actions, int64_t now_s) {
+  std::map<int64_t, Complaint> failed;
+  for (const Action& action : actions) {
+    const Status done = carry_out(action);
+    if (done) {
+      log(action.kind == ActionKind::kOrder ? Level::kDebug : Level::kNotice, describe(action));
+      continue;
+    }
+    // A job may end or start between the look at it and the deed.
+    Complaint& complaint = failed[action.job] = failed_[action.job];
+    const bool passed = done.error().code == Errc::kConflict || done.error().code == Errc::kNotFound;
+    complaint.say(passed ? Level::kDebug : Level::kWarning,
+                  fmt::format("{}: failed: {}", describe(action), done.error().text), now_s);
+    if (done.error().code == Errc::kBusy) break;
+  }
+  failed_ = std::move(failed);
+}
+
+void Daemon::after_round(const observe::ClusterView& view, const policy::Decision& decision,
+                         const std::vector<Action>& actions) {
+  const int64_t now_s = view.state.now_s;
+  if (!options_.metrics_file.empty()) {
+    count_actions(actions, &totals_);
+    if (Status written = replace_file(options_.metrics_file, metrics_text(view, decision, totals_)); !written)
+      no_metrics_.say(Level::kWarning, "metrics: " + written.error().text, now_s);
+  }
+  if (options_.state_file.empty() || (now_s - saved_s_ < kSaveEveryS && !options_.once)) return;
+  saved_s_ = now_s;
+  if (Status saved = use_.save(options_.state_file); !saved)
+    no_state_.say(Level::kWarning, "the record of use cannot be kept: " + saved.error().text, now_s);
+}
+
+}  // namespace dl::policyd

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// dlpolicyd at work: one round after another of observe, decide, plan, act. One thread; it holds nothing that the next
+// one could not read from Slurm.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <string>
+
+#include "launcher/common/result.h"
+#include "launcher/common/site_config.h"
+#include "slurm-plugin/observe/slurm_client.h"
+#include "slurm-plugin/policyd/log.h"
+#include "slurm-plugin/policyd/metrics.h"
+#include "slurm-plugin/policyd/planner.h"
+#include "slurm-plugin/policyd/use.h"
+
+namespace dl::policyd {
+
+struct DaemonOptions {
+  std::string config;        // dl.toml
+  std::string state_file;    // of the fair share; empty: none
+  std::string metrics_file;  // for node_exporter's textfile collector; empty: none
+  bool once = false;
+  bool dry_run = false;
+  bool json = false;
+  std::chrono::milliseconds interval{1000};
+};
+
+class Daemon {
+ public:
+  explicit Daemon(DaemonOptions options);
+
+  // Reads dl.toml; on an error the configuration stays as it was.
+  Status configure();
+  // Until a signal ends the process (any but SIGHUP, which configures anew), or one round with `once`. An error only
+  // with `once`.
+  Status run();
+
+ private:
+  Status round();
+  void act(const std::vector<Action>& actions, int64_t now_s);
+  void after_round(const observe::ClusterView& view, const policy::Decision& decision,
+                   const std::vector<Action>& actions);
+
+  DaemonOptions options_;
+  SiteConfig site_;
+  policy::ClusterState site_state_;
+  bool configured_ = false;
+  observe::Observer observer_;
+  RecentUse use_;
+  int64_t saved_s_ = 0;
+  int64_t lease_s_;  // of the gates that may be there
+  Totals totals_;
+  Complaint unreachable_, unsound_, no_metrics_, no_state_;
+  std::map<int64_t, Complaint> failed_;  // by job
+};
+
+}  // namespace dl::policyd

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// dlpolicyd: lends idle GPUs and takes them back. This file reads the command line and keeps a second one away.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+
+#include "config.h"
+#include "launcher/common/parse.h"
+#include "launcher/common/unique_fd.h"
+#include "slurm-plugin/policyd/daemon.h"
+
+namespace dl::policyd {
+namespace {
+
+// Exit codes; the table in dlpolicyd(8) is the same.
+enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2, kRunsAlready = 3 };
+
+// The file is locked for as long as the process lives; the id in it is for people.
+Result<UniqueFd> lock(const std::string& path) {
+  UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (file.get() < 0) return errno_error("--pidfile " + path, errno);
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return errno_error("--pidfile " + path, errno);
+    return Error{Errc::kBusy, fmt::format("another dlpolicyd runs: it has {} locked", path)};
+  }
+  const std::string text = fmt::format("{}\n", ::getpid());
+  if (::ftruncate(file.get(), 0) != 0 || ::write(file.get(), text.data(), text.size()) < 0)
+    return errno_error("--pidfile " + path, errno);
+  return file;
+}
+
+int fail(const Error& error, int code) {
+  std::fprintf(stderr, "dlpolicyd: %s\n", error.text.c_str());
+  return code;
+}
+
+int run(int argc, char** argv) {
+  DaemonOptions options;
+  options.config = default_site_config_path(true);
+  std::string pidfile = "/run/dlpolicyd.pid";
+  std::string interval = "1s";
+  bool verbose = false;
+  CLI::App app("Lends idle GPUs of tenants' quotas, and takes them back when they are claimed.", "dlpolicyd");
+  app.set_version_flag("--version", PACKAGE_STRING);
+  app.add_option("--config", options.config, "the site's dl.toml")->type_name("FILE")->capture_default_str();
+  app.add_flag("--once", options.once, "one round, then exit");
+  app.add_flag("--dry-run", options.dry_run, "print what would be done and why, and change nothing");
+  app.add_flag("--json", options.json, "with --dry-run: as JSON");
+  app.add_option("--interval", interval, "between two rounds, 1s to 1m")->type_name("TIME")->capture_default_str();
+  app.add_option("--pidfile", pidfile, "locked, so that there is one on this machine")
+      ->type_name("FILE")
+      ->capture_default_str();
+  app.add_option("--state-file", options.state_file, "keeps past use for the fair share")->type_name("FILE");
+  app.add_option("--metrics-file", options.metrics_file, "for node_exporter's textfile collector")->type_name("FILE");
+  app.add_flag("--verbose", verbose, "say every change, those of waiting jobs too");
+  app.footer("It runs in the foreground. SIGHUP reads dl.toml again. Manual: dlpolicyd(8).");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kDone : kUsage;
+  }
+  const auto seconds = parse_duration(interval);
+  if (!seconds) return fail(Error(seconds.error()).with_context("--interval"), kUsage);
+  if (seconds->count() < 1 || seconds->count() > 60)
+    return fail(Error{Errc::kInvalid, fmt::format("--interval: '{}' is not allowed; allowed: 1s to 1m", interval)},
+                kUsage);
+  options.interval = *seconds;
+  if (options.json && !options.dry_run)
+    return fail(Error{Errc::kConflict, "--json needs --dry-run; allowed: both, or neither"}, kUsage);
+  set_verbose(verbose);
+
+  // Any other signal ends the process as it always does: there is nothing to undo.
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGHUP);
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+
+  Result<UniqueFd> locked = UniqueFd();
+  if (!options.dry_run) {
+    locked = lock(pidfile);
+    if (!locked) return fail(locked.error(), locked.error().code == Errc::kBusy ? kRunsAlready : kFailed);
+  }
+  Daemon daemon(options);
+  if (Status configured = daemon.configure(); !configured) return fail(configured.error(), kUsage);
+  observe::start_slurm();
+  if (Status done = daemon.run(); !done) return fail(done.error(), kFailed);
+  return kDone;
+}
+
+}  // namespace
+}  // namespace dl::policyd
+
+int main(int argc, char** argv) {
+  try {
+    return dl::policyd::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "dlpolicyd: %s\n", error.what());
+    return dl::policyd::kFailed;
+  }
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/policyd/job_tokens.h"
+
+#include <algorithm>
+
+#include "slurm-plugin/policy/tokens.h"
+
+namespace dl::policyd {
+namespace {
+
+using policy::Charge;
+using policy::GpuCounts;
+using policy::kAnyType;
+using policy::Licence;
+
+// Ours among the licences, sorted.
+std::vector<Licence> tokens_in(const std::string& licences) {
+  std::vector<Licence> ours;
+  for (Licence& licence : policy::parse_licences(licences))
+    if (policy::parse_token(licence.name)) ours.push_back(std::move(licence));
+  std::sort(ours.begin(), ours.end(), [](const Licence& a, const Licence& b) { return a.name < b.name; });
+  return ours;
+}
+
+// The most GPUs of a type, in whole learners, that a tenant's whole quota has for the job.
+int most_own(const GpuCounts& quota, const policy::Job& job, int type) {
+  const int of_type = type == kAnyType ? 0 : quota.of(type);
+  const int learners = std::min(job.max_learners, (of_type + quota.any) / job.gpus_per_learner);
+  return learners * job.gpus_per_learner;
+}
+
+// The type by whose quota a waiting job is charged: its own; without one none, if the quota for any type is enough for
+// it, else the one of which there is most.
+int type_charged(const policy::ClusterState& state, const policy::Job& job) {
+  const GpuCounts& quota = state.tenants[job.tenant].quota;
+  if (job.type != kAnyType) return job.type;
+  int best = kAnyType;
+  if (quota.any >= job.min_learners * job.gpus_per_learner && state.type_count() > 1) return best;
+  for (int type = 0; type < state.type_count(); ++type)
+    if (best == kAnyType || quota.of(type) > quota.of(best)) best = type;
+  return best;
+}
+
+}  // namespace
+
+JobTokens::JobTokens(const policy::ClusterState& state) : state_(state) {
+  for (const policy::Tenant& tenant : state.tenants) left_.push_back(tenant.quota);
+}
+
+bool JobTokens::could_be_own(const policy::Job& job) const {
+  const GpuCounts& quota = state_.tenants[job.tenant].quota;
+  const int needed = job.min_learners * job.gpus_per_learner;
+  if (job.type != kAnyType) return quota.of(job.type) + quota.any >= needed;
+  for (int type = 0; type < state_.type_count(); ++type)
+    if (quota.of(type) + quota.any >= needed) return true;
+  return false;
+}
+
+std::string JobTokens::pick(const std::string& present, const policy::Job& job, Charge charge, int type, int gpus,
+                            GpuCounts* left) {
+  auto wanted = policy::tokens_for(state_, job.tenant, type, gpus, charge, left);
+  if (!wanted) return present;
+  if (left != nullptr && charge == Charge::kOwn) {
+    const int typed = type == kAnyType ? 0 : std::min(gpus, std::max(0, left->of(type)));
+    if (typed > 0) left->by_type[type] -= typed;
+    left->any -= gpus - typed;
+  }
+  std::vector<Licence> sorted = *wanted;
+  std::sort(sorted.begin(), sorted.end(), [](const Licence& a, const Licence& b) { return a.name < b.name; });
+  if (sorted == tokens_in(present)) return present;
+  return policy::with_tokens(policy::without_tokens(present), policy::format_licences(*wanted));
+}
+
+std::string JobTokens::of_running(const std::string& present, const policy::Job& job, Charge charge) {
+  return pick(present, job, charge, state_.type_held(job), job.gpus(), &left_[job.tenant]);
+}
+
+std::string JobTokens::of_pending(const std::string& present, const policy::Job& job, Charge charge, int type,
+                                  int gpus) {
+  if (gpus > 0) return pick(present, job, charge, type, gpus, &left_[job.tenant]);
+  if (charge == Charge::kBorrowed)
+    return pick(present, job, charge, type, job.min_learners * job.gpus_per_learner, nullptr);
+  // While it only waits, any tokens of its tenant's for a size that it may have will do.
+  int held = 0;
+  bool own = true;
+  for (const Licence& licence : tokens_in(present)) {
+    const auto token = policy::parse_token(licence.name);
+    own = own && !token->borrow && token->tenant == state_.tenants[job.tenant].name;
+    held += licence.count;
+  }
+  const int size = job.gpus_per_learner;
+  if (own && held % size == 0 && held >= job.min_learners * size && held <= job.max_learners * size) return present;
+  const int charged = type_charged(state_, job);
+  const int most = most_own(state_.tenants[job.tenant].quota, job, charged);
+  return most < job.min_learners * size ? present : pick(present, job, charge, charged, most, nullptr);
+}
+
+}  // namespace dl::policyd

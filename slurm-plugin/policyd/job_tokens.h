@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The licences that each job holds for its charge: the same that the ledger counts. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "slurm-plugin/policy/ledger.h"
+
+namespace dl::policyd {
+
+class JobTokens {
+ public:
+  // All of every tenant's quota is there to be held.
+  explicit JobTokens(const policy::ClusterState& state);
+
+  // What the job's licences should be: those of `present` that are not ours, and tokens for the GPUs it holds, which
+  // are then not there for others any more. Asked for the running jobs first, the oldest first. `present` itself where
+  // that says the same, or where the tokens are not there.
+  std::string of_running(const std::string& present, const policy::Job& job, policy::Charge charge);
+
+  // The same for a pending job. `gpus`, if not 0: it may start now with so many GPUs of `type`; else it only waits, and
+  // asks for what it would at most be given as its own.
+  std::string of_pending(const std::string& present, const policy::Job& job, policy::Charge charge, int type, int gpus);
+
+  // Its smallest size is within its tenant's quota, were all of that free.
+  bool could_be_own(const policy::Job& job) const;
+
+ private:
+  std::string pick(const std::string& present, const policy::Job& job, policy::Charge charge, int type, int gpus,
+                   policy::GpuCounts* left);
+
+  const policy::ClusterState& state_;
+  std::vector<policy::GpuCounts> left_;  // by tenant
+};
+
+}  // namespace dl::policyd

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/policyd/metrics.h"
+
+#include <fmt/format.h>
+
+#include "slurm-plugin/policy/fair_share.h"
+#include "slurm-plugin/policy/free_gpus.h"
+#include "slurm-plugin/policy/ledger.h"
+
+namespace dl::policyd {
+namespace {
+
+using policy::ClusterState;
+
+// Names of tenants and types are plain; Slurm's own may hold anything.
+std::string quoted(const std::string& text) {
+  std::string safe;
+  for (const char c : text) {
+    if (c == '\\' || c == '"') safe += '\\';
+    safe += c == '\n' ? ' ' : c;
+  }
+  return '"' + safe + '"';
+}
+
+void head(std::string* text, const char* name, const char* type, const char* help) {
+  *text += fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n", name, type, help);
+}
+
+void tenants(const ClusterState& state, std::string* text) {
+  const policy::Ledger ledger(state);
+  std::vector<int> pending(state.tenants.size());
+  for (const policy::Job& job : state.jobs)
+    if (!job.running) pending[job.tenant] += job.min_learners * job.gpus_per_learner;
+  struct Row {
+    const char* name;
+    const char* help;
+    double (*value)(const ClusterState&, const policy::Ledger&, int);
+  };
+  const Row rows[] = {
+      {"dl_tenant_quota_gpus", "GPUs that are the tenant's own at any time.",
+       [](const ClusterState& s, const policy::Ledger&, int t) { return double(s.tenants[t].quota.total()); }},
+      {"dl_tenant_own_gpus", "GPUs held within the quota.",
+       [](const ClusterState&, const policy::Ledger& l, int t) { return double(l.own(t)); }},
+      {"dl_tenant_borrowed_gpus", "GPUs held beyond the quota.",
+       [](const ClusterState&, const policy::Ledger& l, int t) { return double(l.borrowed(t)); }},
+      {"dl_tenant_idle_quota_gpus", "GPUs of the quota that the tenant does not use.",
+       [](const ClusterState&, const policy::Ledger& l, int t) { return double(l.idle_quota(t)); }},
+      {"dl_tenant_recent_gpu_seconds", "Decayed use beyond the quota.",
+       [](const ClusterState& s, const policy::Ledger&, int t) { return s.tenants[t].recent_gpu_s; }},
+  };
+  for (const Row& row : rows) {
+    head(text, row.name, "gauge", row.help);
+    for (size_t i = 0; i < state.tenants.size(); ++i)
+      *text += fmt::format("{}{{tenant={}}} {}\n", row.name, quoted(state.tenants[i].name),
+                           row.value(state, ledger, static_cast<int>(i)));
+  }
+  head(text, "dl_tenant_pending_gpus", "gauge", "GPUs that waiting jobs ask for, at their smallest size.");
+  for (size_t i = 0; i < state.tenants.size(); ++i)
+    *text += fmt::format("dl_tenant_pending_gpus{{tenant={}}} {}\n", quoted(state.tenants[i].name), pending[i]);
+}
+
+void cluster(const ClusterState& state, std::string* text) {
+  const policy::FreeGpus free(state);
+  std::vector<int> capacity(state.types.size()), used(state.types.size()), waiting(state.types.size() + 1);
+  for (const policy::Node& node : state.nodes) capacity[node.type] += node.gpus;
+  for (const policy::Job& job : state.jobs) {
+    if (job.running) used[state.type_held(job)] += job.gpus();
+    if (!job.running) ++waiting[job.type == policy::kAnyType ? state.types.size() : static_cast<size_t>(job.type)];
+  }
+  const auto gauge = [&](const char* name, const char* help, const auto& value) {
+    head(text, name, "gauge", help);
+    for (size_t i = 0; i < state.types.size(); ++i)
+      *text += fmt::format("{}{{gpuType={}}} {}\n", name, quoted(state.types[i]), value(i));
+  };
+  gauge("trainer_cluster_wide_gpu_usage", "GPUs in use by jobs of tenants.", [&](size_t i) { return used[i]; });
+  gauge("dl_gpus", "GPUs of the nodes, without those of jobs that are not ours.",
+        [&](size_t i) { return capacity[i]; });
+  gauge("dl_free_gpus", "GPUs that may be given out now.", [&](size_t i) { return free.total(static_cast<int>(i)); });
+  head(text, "trainer_queue_size", "gauge", "Waiting jobs.");
+  for (size_t i = 0; i < state.types.size(); ++i)
+    *text += fmt::format("trainer_queue_size{{gpuType={}}} {}\n", quoted(state.types[i]), waiting[i]);
+  *text += fmt::format("trainer_queue_size{{gpuType=\"any\"}} {}\n", waiting.back());
+}
+
+void reasons(const policy::Decision& decision, std::string* text) {
+  int claims = 0;
+  for (const policy::Waiting& waiting : decision.waiting)
+    if (waiting.reason == policy::Reason::kVictimsLeaving || waiting.reason == policy::Reason::kVictimsProtected)
+      ++claims;
+  head(text, "dl_waiting_claims", "gauge", "Jobs within quota that wait for lent GPUs to come back.");
+  *text += fmt::format("dl_waiting_claims {}\n", claims);
+}
+
+}  // namespace
+
+void count_actions(const std::vector<Action>& actions, Totals* totals) {
+  for (const Action& action : actions) {
+    totals->asked += action.kind == ActionKind::kYield ? 1 : 0;
+    totals->requeued += action.kind == ActionKind::kRequeue ? 1 : 0;
+    totals->returned += action.kind == ActionKind::kReturn ? 1 : 0;
+    totals->withdrawn += action.kind == ActionKind::kWithdraw ? 1 : 0;
+    totals->charged += action.kind == ActionKind::kCharge ? 1 : 0;
+  }
+}
+
+std::string metrics_text(const observe::ClusterView& view, const policy::Decision& decision, const Totals& totals) {
+  std::string text;
+  tenants(view.state, &text);
+  cluster(view.state, &text);
+  reasons(decision, &text);
+  const std::pair<const char*, int64_t> counters[] = {{"asked", totals.asked},
+                                                      {"requeued", totals.requeued},
+                                                      {"returned", totals.returned},
+                                                      {"withdrawn", totals.withdrawn}};
+  head(&text, "dl_reclaims_total", "counter", "What became of jobs on borrowed GPUs that a claim needed.");
+  for (const auto& [what, count] : counters) text += fmt::format("dl_reclaims_total{{what=\"{}\"}} {}\n", what, count);
+  head(&text, "dl_policyd_last_round_seconds", "gauge", "When dlpolicyd last saw the cluster.");
+  text += fmt::format("dl_policyd_last_round_seconds {}\n", view.state.now_s);
+  return text;
+}
+
+}  // namespace dl::policyd

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/policyd/planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "slurm-plugin/policyd/job_tokens.h"
+
+namespace dl::policyd {
+namespace {
+
+using observe::ClusterView;
+using observe::JobRecord;
+using observe::SeenJob;
+using policy::Charge;
+using policy::JobLabel;
+using policy::Reason;
+
+// Ranks, as site factors: any claim before any borrower, and borrowers in the order of the decision.
+constexpr int64_t kClaimFactor = 200'000;
+constexpr int64_t kBorrowFactor = 100'000;
+// dlrun keeps the deadline itself, to the second; Slurm's requeue comes when it has not.
+constexpr int64_t kSlackS = 3;
+// Between a requeue and the next start: Slurm 22.05 revokes the credential of a job that starts in the same second.
+constexpr int64_t kReturnS = 2;
+
+struct Asked {
+  int64_t claimant = 0;
+  int learners_left = 0;
+  int64_t lost_gpu_s = 0;
+};
+
+class Planner {
+ public:
+  Planner(const ClusterView& view, const observe::Records& records, const policy::Decision& decision,
+          const PlanOptions& options)
+      : view_(view), state_(view.state), records_(records), decision_(decision), options_(options), tokens_(state_) {
+    for (const policy::Move& move : decision.moves) moves_[move.job] = move.to;
+    for (size_t i = 0; i < decision.starts.size(); ++i) starts_[decision.starts[i].job] = i;
+    for (const policy::Waiting& waiting : decision.waiting) waits_[waiting.job] = &waiting;
+    for (const policy::Reclaim& reclaim : decision.reclaims)
+      for (const policy::Victim& victim : reclaim.set.victims)
+        asked_[victim.job] = Asked{state_.jobs[reclaim.claimant].id, victim.learners_left, victim.lost_gpu_s};
+    find_kept_types();
+  }
+
+  std::vector<Action> plan() {
+    // Tokens that are given back first: Slurm counts them at each message. Then the oldest, so that a job's tokens
+    // change with what is older only.
+    std::vector<int> order;
+    for (size_t i = 0; i < view_.jobs.size(); ++i)
+      if (state_.jobs[i].running && !view_.jobs[i].completing) order.push_back(static_cast<int>(i));
+    std::sort(order.begin(), order.end(), [&](int a, int b) {
+      const bool own_a = charge_of(a) == Charge::kOwn;
+      const bool own_b = charge_of(b) == Charge::kOwn;
+      if (own_a != own_b) return own_b;
+      const policy::Job& x = state_.jobs[a];
+      const policy::Job& y = state_.jobs[b];
+      return x.start_s != y.start_s ? x.start_s < y.start_s : x.id < y.id;
+    });
+    for (const int index : order) running(index);
+    for (size_t i = 0; i < view_.jobs.size(); ++i)
+      if (!state_.jobs[i].running) pending(static_cast<int>(i));
+    for (const SeenJob& seen : view_.aside) returned_aside(seen);
+    std::stable_sort(actions_.begin(), actions_.end(), [](const Action& a, const Action& b) {
+      const auto rank = [](const Action& action) { return action.kind == ActionKind::kOrder ? 1 : 0; };
+      return rank(a) < rank(b);
+    });
+    return std::move(actions_);
+  }
+
+ private:
+  const JobRecord& record(const SeenJob& seen) const { return records_.jobs[seen.record]; }
+
+  // Slurm chooses the nodes. While a claim's place is being made free, a borrower might be given just that; so none
+  // starts on GPUs of its type.
+  void find_kept_types() {
+    for (const policy::Waiting& waiting : decision_.waiting) {
+      if (waiting.reason != Reason::kVictimsLeaving && waiting.reason != Reason::kVictimsProtected) continue;
+      const int type = state_.jobs[waiting.job].type;
+      if (type == policy::kAnyType) all_kept_ = true;
+      kept_types_.insert(type);
+    }
+  }
+  bool kept(const policy::Start& start) const {
+    return start.charge == Charge::kBorrowed && (all_kept_ || kept_types_.count(start.type) != 0);
+  }
+
+  Charge charge_of(int index) const {
+    const auto move = moves_.find(index);
+    return move != moves_.end() ? move->second : state_.jobs[index].charge;
+  }
+
+  void running(int index) {
+    const policy::Job& job = state_.jobs[index];
+    const SeenJob& seen = view_.jobs[index];
+    Action action;
+    action.job = job.id;
+    JobLabel label = seen.label;
+    const Charge charge = charge_of(index);
+    action.kind = ActionKind::kCharge;
+    if (charge != job.charge) {
+      label.charge = charge;
+      action.why = charge == Charge::kOwn ? "runs on its tenant's own quota now" : "runs on borrowed GPUs now";
+    }
+    const std::string licenses = tokens_.of_running(record(seen).licenses, job, charge);
+    if (licenses != record(seen).licenses) {
+      action.update.licenses = licenses;
+      if (action.why.empty()) action.why = "is charged to the type it got";
+    }
+    yields(index, &label, &action);
+    add(seen, label, std::move(action));
+  }
+
+  void yields(int index, JobLabel* label, Action* action) {
+    const policy::Job& job = state_.jobs[index];
+    if (job.yields_to != policy::kNobody) {
+      const int64_t late = state_.now_s - label->yields->deadline_s;
+      if (late < kSlackS) return;
+      action->kind = ActionKind::kRequeue;
+      action->requeue = true;
+      action->why =
+          fmt::format("was to yield to job {} and is still there {} s after the deadline", job.yields_to, late);
+      return;
+    }
+    const auto asked = asked_.find(index);
+    if (asked == asked_.end()) {
+      if (!label->yields) return;
+      action->kind = ActionKind::kWithdraw;
+      action->why = fmt::format("need not yield to job {} any more", label->yields->claimant);
+      label->yields.reset();
+      return;
+    }
+    const Asked& what = asked->second;
+    // Asked anew, for another claim: its time has begun already.
+    int64_t deadline = state_.now_s + options_.grace_s;
+    if (label->yields && job.start_s <= label->yields->deadline_s - options_.grace_s)
+      deadline = std::min(deadline, label->yields->deadline_s);
+    label->yields = policy::Yield{what.claimant, deadline, what.learners_left};
+    action->kind = ActionKind::kYield;
+    action->signal = view_.jobs[index].dlrun;
+    action->why =
+        fmt::format("yields {} GPUs to job {} of '{}' within {} s; {:.2f} GPU-hours of work are at risk",
+                    (job.learners() - what.learners_left) * job.gpus_per_learner, what.claimant,
+                    tenant_of(what.claimant), deadline - state_.now_s, static_cast<double>(what.lost_gpu_s) / 3600);
+  }
+
+  std::string tenant_of(int64_t id) const {
+    for (const policy::Job& job : state_.jobs)
+      if (job.id == id) return state_.tenants[job.tenant].name;
+    return "?";
+  }
+
+  void pending(int index) {
+    const policy::Job& job = state_.jobs[index];
+    const SeenJob& seen = view_.jobs[index];
+    const JobRecord& its = record(seen);
+    Action action;
+    action.job = job.id;
+    JobLabel label = seen.label;
+    comes_back(its, &label, &action);
+
+    const auto started = starts_.find(index);
+    const policy::Start* start = started != starts_.end() ? &decision_.starts[started->second] : nullptr;
+    const bool turn = start != nullptr && !kept(*start);
+    const Charge charge = turn ? start->charge : charge_of_waiting(job);
+    label.charge = charge;
+    const std::string licenses =
+        tokens_.of_pending(its.licenses, job, charge, turn ? start->type : job.type, turn ? gpus(*start) : 0);
+    if (licenses != its.licenses) action.update.licenses = licenses;
+    if (turn) set_size(its, label, *start, &action);
+    set_gate(seen, turn || charge == Charge::kOwn, label, &action);
+    if (turn || charge == Charge::kOwn) {
+      const int64_t factor =
+          charge == Charge::kOwn ? kClaimFactor : kBorrowFactor - static_cast<int64_t>(started->second);
+      if (its.site_factor != factor) action.update.site_factor = factor;
+    }
+    if (action.why.empty()) action.why = why_pending(job, start, turn, charge);
+    add(seen, label, std::move(action));
+  }
+
+  // A job that may become a claim waits for own tokens; one that can never be one waits behind the gate.
+  Charge charge_of_waiting(const policy::Job& job) const {
+    if (job.tier == Tier::kBorrow) return Charge::kBorrowed;
+    return job.tier == Tier::kGuaranteed || tokens_.could_be_own(job) ? Charge::kOwn : Charge::kBorrowed;
+  }
+
+  // An elastic job whose number of nodes is open gets as many as the decision gives it: what is free beyond that may be
+  // meant for others.
+  void set_size(const JobRecord& its, const JobLabel& label, const policy::Start& start, Action* action) const {
+    const policy::Job& job = state_.jobs[start.job];
+    const int per_node = its.node_gpus / job.gpus_per_learner;
+    if (!job.elastic() || per_node < 1 || label.max_nodes <= label.min_nodes) return;
+    const int nodes = std::clamp(gpus(start) / job.gpus_per_learner / per_node, label.min_nodes, label.max_nodes);
+    if (its.max_nodes != static_cast<uint32_t>(nodes)) action->update.max_nodes = static_cast<uint32_t>(nodes);
+  }
+
+  void set_gate(const SeenJob& seen, bool open, const JobLabel& label, Action* action) {
+    const JobRecord& its = record(seen);
+    if (open) {
+      if (seen.gated && its.begin_s > state_.now_s + observe::kSoonS)
+        action->update.begin_s = std::max(state_.now_s, label.begin_s.value_or(0));
+      return;
+    }
+    // Renewed when half of the lease is over, so that a slow moment does not let it pass.
+    if (its.begin_s < state_.now_s + options_.lease_s / 2) action->update.begin_s = state_.now_s + options_.lease_s;
+  }
+
+  // A victim that has gone: what was asked of it is done, and Slurm's two minutes need not pass.
+  bool comes_back(const JobRecord& its, JobLabel* label, Action* action) const {
+    if (!label->yields) return false;
+    action->kind = ActionKind::kReturn;
+    action->why = fmt::format("has yielded to job {} and waits for its next turn", label->yields->claimant);
+    label->yields.reset();
+    if (its.begin_s > state_.now_s + kReturnS) action->update.begin_s = state_.now_s + kReturnS;
+    return true;
+  }
+  void returned_aside(const SeenJob& seen) {
+    Action action;
+    action.job = record(seen).id;
+    JobLabel label = seen.label;
+    if (comes_back(record(seen), &label, &action)) add(seen, label, std::move(action));
+  }
+
+  std::string why_pending(const policy::Job& job, const policy::Start* start, bool turn, Charge charge) const {
+    const std::string& tenant = state_.tenants[job.tenant].name;
+    if (turn && charge == Charge::kBorrowed)
+      return fmt::format("may borrow {} GPUs now: it is the turn of '{}'", gpus(*start), tenant);
+    if (turn) return fmt::format("fits the quota of '{}' and free GPUs", tenant);
+    if (start != nullptr) return "waits: a claim's GPUs are being made free";
+    if (charge == Charge::kOwn) return fmt::format("waits for the quota of '{}', or to be lent GPUs", tenant);
+    return "waits to be lent GPUs";
+  }
+  int gpus(const policy::Start& start) const {
+    int learners = 0;
+    for (const policy::Part& part : start.parts) learners += part.learners;
+    return learners * state_.jobs[start.job].gpus_per_learner;
+  }
+
+  void add(const SeenJob& seen, const JobLabel& label, Action action) {
+    std::string text = policy::format_label(label);
+    if (text != record(seen).admin_comment && text != policy::format_label(seen.label))
+      action.update.admin_comment = std::move(text);
+    if (action.update.empty() && !action.signal && !action.requeue) return;
+    actions_.push_back(std::move(action));
+  }
+
+  const ClusterView& view_;
+  const policy::ClusterState& state_;
+  const observe::Records& records_;
+  const policy::Decision& decision_;
+  const PlanOptions& options_;
+  JobTokens tokens_;
+  std::map<int, Charge> moves_;
+  std::map<int, size_t> starts_;
+  std::map<int, const policy::Waiting*> waits_;
+  std::map<int, Asked> asked_;
+  std::set<int> kept_types_;
+  bool all_kept_ = false;
+  std::vector<Action> actions_;
+};
+
+}  // namespace
+
+const char* action_name(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::kCharge:
+      return "charge";
+    case ActionKind::kOrder:
+      return "order";
+    case ActionKind::kYield:
+      return "yield";
+    case ActionKind::kWithdraw:
+      return "withdraw";
+    case ActionKind::kRequeue:
+      return "requeue";
+    case ActionKind::kReturn:
+      return "return";
+  }
+  return "?";
+}
+
+std::vector<Action> plan(const ClusterView& view, const observe::Records& records, const policy::Decision& decision,
+                         const PlanOptions& options) {
+  return Planner(view, records, decision, options).plan();
+}
+
+}  // namespace dl::policyd

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a decision to what must be changed in Slurm for it. Pure: the same view and decision give the same actions, and
+// once they are carried out there is nothing left to do. All that was done before is read from the jobs themselves
+// (labels, licences, begin times), so a daemon that starts anew goes on where the last one stopped.
+//
+// What waits and how it is kept waiting:
+//   claims and jobs that may yet become claims   hold own tokens as licences: slurmctld lets them wait for those
+//   borrowers whose turn it is                   no gate; ranked by fair share below all claims
+//   other borrowers                              a gate: their begin time is kept a lease ahead. If the daemon dies the
+//                                                lease ends, and Slurm goes on without it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "slurm-plugin/observe/cluster_view.h"
+#include "slurm-plugin/observe/slurm_client.h"
+#include "slurm-plugin/policy/decide.h"
+
+namespace dl::policyd {
+
+enum class ActionKind {
+  kCharge,    // a running job is counted differently
+  kOrder,     // a pending job: its licences, rank or gate
+  kYield,     // a victim is asked to save and give way
+  kWithdraw,  // a victim need not any more
+  kRequeue,   // a victim did not go by the deadline
+  kReturn,    // a victim has gone and is in the queue again
+};
+const char* action_name(ActionKind kind);  // "charge", "order", ...; static
+
+struct Action {
+  ActionKind kind = ActionKind::kOrder;
+  int64_t job = 0;
+  observe::JobUpdate update;
+  bool signal = false;   // then SIGUSR2 to its steps: dlrun looks up what is asked of it
+  bool requeue = false;  // then Slurm's requeue
+  std::string why;       // one clause for the log
+};
+
+struct PlanOptions {
+  int64_t grace_s = 120;  // from asking a victim to Slurm's requeue
+  int64_t lease_s = 60;   // of a gate
+};
+
+// `decision` is decide(view.state). The order of the actions is the order to carry them out in: what makes room comes
+// first, what starts jobs last.
+std::vector<Action> plan(const observe::ClusterView& view, const observe::Records& records,
+                         const policy::Decision& decision, const PlanOptions& options);
+
+}  // namespace dl::policyd

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/policyd/report.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace dl::policyd {
+
+std::string describe(const Action& action) {
+  const observe::JobUpdate& update = action.update;
+  std::vector<std::string> changes;
+  if (update.licenses) changes.push_back(fmt::format("licences '{}'", *update.licenses));
+  if (update.begin_s) changes.push_back(fmt::format("begins at {}", *update.begin_s));
+  if (update.site_factor) changes.push_back(fmt::format("site factor {}", *update.site_factor));
+  if (update.max_nodes) changes.push_back(fmt::format("at most {} nodes", *update.max_nodes));
+  if (update.admin_comment) changes.push_back(fmt::format("label '{}'", *update.admin_comment));
+  if (action.signal) changes.emplace_back("signal");
+  if (action.requeue) changes.emplace_back("requeue");
+  return fmt::format("job {}: {}: {} ({})", action.job, action_name(action.kind), action.why, fmt::join(changes, ", "));
+}
+
+std::string as_text(const std::vector<Action>& actions) {
+  if (actions.empty()) return "nothing to do\n";
+  std::string text;
+  for (const Action& action : actions) text += describe(action) + "\n";
+  return text;
+}
+
+std::string as_json(const std::vector<Action>& actions) {
+  auto list = nlohmann::json::array();
+  for (const Action& action : actions) {
+    const observe::JobUpdate& update = action.update;
+    nlohmann::json item = {{"job", action.job}, {"action", action_name(action.kind)}, {"why", action.why}};
+    if (update.licenses) item["licenses"] = *update.licenses;
+    if (update.admin_comment) item["admin_comment"] = *update.admin_comment;
+    if (update.begin_s) item["begin"] = *update.begin_s;
+    if (update.site_factor) item["site_factor"] = *update.site_factor;
+    if (update.max_nodes) item["max_nodes"] = *update.max_nodes;
+    if (action.signal) item["signal"] = true;
+    if (action.requeue) item["requeue"] = true;
+    list.push_back(std::move(item));
+  }
+  return list.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace dl::policyd

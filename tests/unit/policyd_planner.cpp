@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "slurm-plugin/policyd/planner.h"
+#include "slurm-plugin/policyd/report.h"
+#include "tests/unit/policy_support.h"
+#include "tests/unit/policyd_support.h"
+
+namespace dl::policyd {
+namespace {
+
+using observe::JobPhase;
+using observe::Records;
+using policy::Charge;
+using testing::add_pending;
+using testing::add_running;
+using testing::cluster;
+using testing::kNow;
+using testing::label;
+using testing::site;
+
+observe::ViewOptions view_options() {
+  observe::ViewOptions options;
+  options.lease_s = PlanOptions().lease_s;
+  return options;
+}
+
+std::vector<Action> plan_for(const Records& records, const policy::ClusterState& state = site()) {
+  const auto view = observe::view_cluster(state, records, view_options());
+  const Status sound = policy::check(view.state);
+  EXPECT_TRUE(sound) << sound.error().text;
+  return plan(view, records, policy::decide(view.state), {});
+}
+
+const Action* action_of(const std::vector<Action>& actions, int64_t job) {
+  for (const Action& action : actions)
+    if (action.job == job) return &action;
+  return nullptr;
+}
+
+// What slurmctld does with the updates.
+void carry_out(const std::vector<Action>& actions, Records* records) {
+  for (const Action& action : actions) {
+    for (auto& job : records->jobs) {
+      if (job.id != action.job) continue;
+      const auto& update = action.update;
+      if (update.licenses) job.licenses = *update.licenses;
+      if (update.admin_comment) job.admin_comment = *update.admin_comment;
+      if (update.begin_s) job.begin_s = *update.begin_s;
+      if (update.site_factor) job.site_factor = *update.site_factor;
+      if (update.max_nodes) job.max_nodes = *update.max_nodes;
+    }
+  }
+}
+
+// nlp runs on its own quota and on that of vision, which now claims it.
+Records claimed() {
+  Records records = cluster(2, 2);
+  add_running(&records, 1, label("nlp", 2, Charge::kOwn), "n1", {2});
+  add_running(&records, 2, label("nlp", 2, Charge::kBorrowed), "n2", {2});
+  add_pending(&records, 3, label("vision", 2, Charge::kOwn)).site_factor = 200'000;
+  return records;
+}
+
+TEST(PlannerTest, AsksABorrowerToYieldAndThenWaits) {
+  Records records = claimed();
+  const auto actions = plan_for(records);
+  ASSERT_EQ(actions.size(), 1U) << as_text(actions);
+  EXPECT_EQ(actions[0].kind, ActionKind::kYield);
+  EXPECT_EQ(actions[0].job, 2);
+  EXPECT_TRUE(actions[0].signal);
+  EXPECT_FALSE(actions[0].requeue);
+  const auto asked = policy::parse_label(actions[0].update.admin_comment.value());
+  ASSERT_TRUE(asked && asked->yields);
+  EXPECT_EQ(*asked->yields, (policy::Yield{3, kNow + 120, 0}));
+  carry_out(actions, &records);
+  for (const int later : {0, 1, 60, 122}) {
+    records.now_s = kNow + later;
+    EXPECT_TRUE(plan_for(records).empty()) << later << " s later: " << as_text(plan_for(records));
+  }
+}
+
+TEST(PlannerTest, WhoDoesNotGoByTheDeadlineIsRequeued) {
+  Records records = claimed();
+  carry_out(plan_for(records), &records);
+  records.now_s = kNow + 124;
+  const auto actions = plan_for(records);
+  ASSERT_EQ(actions.size(), 1U) << as_text(actions);
+  EXPECT_EQ(actions[0].kind, ActionKind::kRequeue);
+  EXPECT_TRUE(actions[0].requeue);
+  EXPECT_FALSE(actions[0].signal);
+}
+
+TEST(PlannerTest, AVictimThatHasGoneWaitsForItsNextTurn) {
+  Records records = claimed();
+  carry_out(plan_for(records), &records);
+  auto& victim = records.jobs[1];
+  victim.phase = JobPhase::kCompleting;
+  EXPECT_TRUE(plan_for(records).empty());
+  victim.phase = JobPhase::kPending;
+  victim.nodes.clear();
+  victim.gres_by_node.clear();
+  victim.begin_s = kNow + 120;  // Slurm's two minutes
+  const auto actions = plan_for(records);
+  const Action* action = action_of(actions, 2);
+  ASSERT_TRUE(action);
+  EXPECT_EQ(action->kind, ActionKind::kReturn);
+  EXPECT_EQ(action->update.begin_s, kNow + 2);
+  EXPECT_EQ(action->update.licenses, "dl_nlp:2");  // it waits for its tenant's quota, or to be lent GPUs again
+  const auto its = policy::parse_label(action->update.admin_comment.value());
+  ASSERT_TRUE(its);
+  EXPECT_FALSE(its->yields);
+  EXPECT_EQ(its->charge, Charge::kOwn);
+  carry_out(actions, &records);
+  EXPECT_TRUE(plan_for(records).empty()) << as_text(plan_for(records));
+}
+
+TEST(PlannerTest, AClaimThatGoesAwayTakesItsRequestBack) {
+  Records records = claimed();
+  carry_out(plan_for(records), &records);
+  records.jobs.pop_back();
+  const auto actions = plan_for(records);
+  ASSERT_EQ(actions.size(), 1U) << as_text(actions);
+  EXPECT_EQ(actions[0].kind, ActionKind::kWithdraw);
+  EXPECT_FALSE(policy::parse_label(actions[0].update.admin_comment.value())->yields);
+  EXPECT_FALSE(actions[0].signal);
+}
+
+TEST(PlannerTest, AnotherClaimTakesOverWhatWasAskedForTheFirst) {
+  Records records = claimed();
+  carry_out(plan_for(records), &records);
+  records.jobs.pop_back();
+  add_pending(&records, 4, label("vision", 2, Charge::kOwn)).site_factor = 200'000;
+  records.now_s = kNow + 30;
+  const auto actions = plan_for(records);
+  ASSERT_EQ(actions.size(), 1U) << as_text(actions);
+  EXPECT_EQ(actions[0].kind, ActionKind::kYield);
+  const auto its = policy::parse_label(actions[0].update.admin_comment.value());
+  EXPECT_EQ(*its->yields, (policy::Yield{4, kNow + 120, 0}));  // its time has begun already
+}
+
+TEST(PlannerTest, OnlyDlrunIsSignalledAndOnlyWhatComesBackIsAVictim) {
+  Records records = claimed();
+  records.jobs[1].comment = "my own words";
+  const auto actions = plan_for(records);
+  ASSERT_EQ(actions.size(), 1U);
+  EXPECT_EQ(actions[0].kind, ActionKind::kYield);
+  EXPECT_FALSE(actions[0].signal);
+  records = claimed();
+  records.jobs[1].requeueable = false;
+  EXPECT_TRUE(plan_for(records).empty()) << as_text(plan_for(records));
+}
+
+TEST(PlannerTest, IdleGpusAreLentByChangingTheCharge) {
+  Records records = cluster(2, 2);
+  add_running(&records, 1, label("nlp", 2, Charge::kOwn), "n1", {2});
+  auto& job = add_pending(&records, 2, label("nlp", 2, Charge::kOwn));
+  job.licenses = "matlab:1,dl_nlp:2";
+  auto actions = plan_for(records);
+  ASSERT_EQ(actions.size(), 1U) << as_text(actions);
+  EXPECT_EQ(actions[0].update.licenses, "matlab:1");
+  EXPECT_EQ(policy::parse_label(actions[0].update.admin_comment.value())->charge, Charge::kBorrowed);
+  EXPECT_GT(actions[0].update.site_factor.value(), 0);
+  EXPECT_LT(actions[0].update.site_factor.value(), 200'000);
+  carry_out(actions, &records);
+  EXPECT_TRUE(plan_for(records).empty()) << as_text(plan_for(records));
+}
+
+TEST(PlannerTest, ALimitedBorrowerHoldsBorrowTokens) {
+  Records records = cluster(2, 2);
+  add_running(&records, 1, label("nlp", 2, Charge::kOwn), "n1", {2});
+  add_pending(&records, 2, label("nlp", 2, Charge::kOwn));
+  auto state = site();
+  state.tenants[1].borrow_limit = 2;
+  const auto actions = plan_for(records, state);
+  ASSERT_EQ(actions.size(), 1U) << as_text(actions);
+  EXPECT_EQ(actions[0].update.licenses, "dl_nlp/borrow:2");
+}
+
+TEST(PlannerTest, ABorrowedJobBecomesOwnWithoutARestart) {
+  Records records = cluster(2, 2);
+  add_running(&records, 2, label("nlp", 2, Charge::kBorrowed), "n2", {2});
+  const auto actions = plan_for(records);
+  ASSERT_EQ(actions.size(), 1U) << as_text(actions);
+  EXPECT_EQ(actions[0].kind, ActionKind::kCharge);
+  EXPECT_EQ(actions[0].update.licenses, "dl_nlp:2");
+  EXPECT_EQ(policy::parse_label(actions[0].update.admin_comment.value())->charge, Charge::kOwn);
+  EXPECT_FALSE(actions[0].signal || actions[0].requeue);
+  carry_out(actions, &records);
+  EXPECT_TRUE(plan_for(records).empty()) << as_text(plan_for(records));
+}
+
+TEST(PlannerTest, TypedQuotaIsUsedBeforeThatForAnyType) {
+  Records records = cluster(2, 2);
+  add_running(&records, 1, label("nlp", 2, Charge::kOwn), "n1", {2});
+  auto state = site();
+  state.tenants[1].quota.by_type = {1};
+  const auto actions = plan_for(records, state);
+  ASSERT_EQ(actions.size(), 1U) << as_text(actions);
+  EXPECT_EQ(actions[0].update.licenses, "dl_nlp/a100:1,dl_nlp:1");
+  carry_out(actions, &records);
+  EXPECT_TRUE(plan_for(records, state).empty());
+}
+
+TEST(PlannerTest, AVictimWithoutATypeWaitsForItsTenantsTypedQuotaAgain) {
+  Records records = cluster(1, 2);
+  add_running(&records, 1, label("vision", 2, Charge::kOwn), "n1", {2});
+  add_pending(&records, 2, label("nlp", 2, Charge::kBorrowed));
+  auto state = site();
+  state.tenants[1].quota = policy::GpuCounts{{2}, 0};
+  const auto actions = plan_for(records, state);
+  ASSERT_TRUE(action_of(actions, 2)) << as_text(actions);
+  EXPECT_EQ(action_of(actions, 2)->update.licenses, "dl_nlp/a100:2");
+}
+
+TEST(PlannerTest, ABorrowerWhoseTurnItIsNotWaitsBehindALease) {
+  Records records = cluster(1, 2);
+  add_running(&records, 1, label("nlp", 2, Charge::kOwn), "n1", {2});
+  policy::JobLabel borrower = label("vision", 1, Charge::kBorrowed);
+  borrower.tier = Tier::kBorrow;
+  add_pending(&records, 2, borrower);
+  auto actions = plan_for(records);
+  ASSERT_EQ(actions.size(), 1U) << as_text(actions);
+  EXPECT_EQ(actions[0].update.begin_s, kNow + 60);
+  carry_out(actions, &records);
+  records.now_s = kNow + 20;
+  EXPECT_TRUE(plan_for(records).empty()) << as_text(plan_for(records));
+  records.now_s = kNow + 31;  // renewed in time
+  actions = plan_for(records);
+  ASSERT_EQ(actions.size(), 1U) << as_text(actions);
+  EXPECT_EQ(actions[0].update.begin_s, kNow + 91);
+  carry_out(actions, &records);
+  records.jobs.erase(records.jobs.begin());  // GPUs are free
+  actions = plan_for(records);
+  ASSERT_EQ(actions.size(), 1U) << as_text(actions);
+  EXPECT_EQ(actions[0].update.begin_s, kNow + 31);
+  carry_out(actions, &records);
+  EXPECT_TRUE(plan_for(records).empty()) << as_text(plan_for(records));
+}
+
+TEST(PlannerTest, NobodySlipsIntoWhatIsBeingMadeFree) {
+  Records records = cluster(2, 2);
+  add_running(&records, 1, label("nlp", 1, Charge::kOwn), "n1", {1});
+  add_running(&records, 2, label("nlp", 2, Charge::kBorrowed), "n2", {2});
+  policy::JobLabel victim = label("nlp", 2, Charge::kBorrowed);
+  victim.tier = Tier::kBorrow;
+  records.jobs[1].admin_comment = policy::format_label(victim);
+  add_pending(&records, 3, label("vision", 1, Charge::kOwn)).site_factor = 200'000;
+  policy::JobLabel two = label("vision", 1, Charge::kOwn);
+  two.gpus = 2;
+  records.jobs[2].admin_comment = policy::format_label(two);
+  records.jobs[2].licenses = "dl_vision:2";
+  // One GPU is free on n1, which the claim, two on one node, does not need; Slurm would choose where this one goes.
+  policy::JobLabel small = label("nlp", 1, Charge::kBorrowed);
+  small.tier = Tier::kBorrow;
+  add_pending(&records, 4, small);
+  const auto actions = plan_for(records);
+  ASSERT_TRUE(action_of(actions, 2)) << as_text(actions);
+  EXPECT_EQ(action_of(actions, 2)->kind, ActionKind::kYield);
+  ASSERT_TRUE(action_of(actions, 4)) << as_text(actions);
+  EXPECT_EQ(action_of(actions, 4)->update.begin_s, kNow + 60);
+}
+
+TEST(PlannerTest, AnElasticVictimComesBackSmaller) {
+  Records records = cluster(4, 1);
+  policy::JobLabel elastic = label("nlp", 1, Charge::kBorrowed);
+  elastic.learners = LearnerRange{1, 4};
+  elastic.min_nodes = 1;
+  elastic.max_nodes = 4;
+  elastic.tier = Tier::kBorrow;
+  auto& job = add_running(&records, 1, elastic, "n[1-4]", {1, 1, 1, 1});
+  job.node_gpus = 1;
+  job.max_nodes = 4;
+  add_pending(&records, 2, label("vision", 2, Charge::kOwn)).site_factor = 200'000;
+  auto actions = plan_for(records);
+  ASSERT_EQ(actions.size(), 1U) << as_text(actions);
+  EXPECT_EQ(policy::parse_label(actions[0].update.admin_comment.value())->yields->learners, 2);
+  carry_out(actions, &records);
+  auto& gone = records.jobs[0];
+  gone.phase = JobPhase::kPending;
+  gone.nodes.clear();
+  gone.gres_by_node.clear();
+  actions = plan_for(records);
+  ASSERT_TRUE(action_of(actions, 1)) << as_text(actions);
+  EXPECT_EQ(action_of(actions, 1)->update.max_nodes, 2U) << as_text(actions);
+}
+
+// Whatever is seen: what was carried out is not done again, and nothing is undone in turn.
+TEST(PlannerTest, OnceCarriedOutThereIsNothingLeftToDo) {
+  policy::testing::Dice dice(11);
+  int reclaims = 0;
+  for (int round = 0; round < 3000; ++round) {
+    Records records = cluster(dice.from(1, 4), 2);
+    std::vector<int> free(records.nodes.size(), 2);
+    for (int64_t id = 1; id <= dice.from(1, 8); ++id) {
+      policy::JobLabel its =
+          label(dice.one_in(2) ? "vision" : "nlp", 1, dice.one_in(2) ? Charge::kOwn : Charge::kBorrowed);
+      its.gpus = dice.from(1, 2);
+      if (dice.one_in(4)) its.tier = Tier::kBorrow;
+      if (dice.one_in(3)) its.type = "a100";
+      const size_t node = static_cast<size_t>(dice.from(0, static_cast<int>(free.size()) - 1));
+      if (dice.one_in(2) && free[node] >= its.gpus) {
+        free[node] -= its.gpus;
+        add_running(&records, id, its, records.nodes[node].name, {its.gpus});
+      } else {
+        add_pending(&records, id, its);
+      }
+    }
+    for (int step = 0; step < 4; ++step) {
+      const auto actions = plan_for(records);
+      carry_out(actions, &records);
+      for (const Action& action : actions) reclaims += action.kind == ActionKind::kYield ? 1 : 0;
+      if (actions.empty()) break;
+      ASSERT_LT(step, 3) << "round " << round << ": " << as_text(actions);
+    }
+  }
+  EXPECT_GT(reclaims, 100);
+}
+
+}  // namespace
+}  // namespace dl::policyd

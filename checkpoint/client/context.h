@@ -119,6 +119,8 @@ class Context {
   Status commit_by_levels(SaveInFlight* save, const CheckpointName& name,
                           const Result<std::vector<std::string>>& messages);
   void remember_times(const SaveInFlight& save);
+  void note_retired(Result<std::vector<std::string>> folders);
+  void remove_retired() noexcept;
   // restore.cpp
   Result<Restored> restore_from_levels(int64_t step, bool* healed_already);
   Status restore_members(const CheckpointName& name);
@@ -136,6 +138,7 @@ class Context {
   std::shared_ptr<const WorkList> tensor_plan_;  // of the last save
   uint64_t planned_version_ = 0;                 // of the registered tensors
   SurveyMemory survey_memory_;                   // rank 0
+  std::vector<std::string> retired_;             // background, rank 0: to be removed when nobody waits for it
   std::map<std::string, double> metrics_;        // for the next save
   std::unique_ptr<Levels> levels_;               // nullptr: there is no node-local level
   std::unique_ptr<Restorer> restorer_;           // after what it borrows

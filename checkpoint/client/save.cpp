@@ -78,10 +78,12 @@ Status Context::begin_save_in_flight(int64_t step, bool lazy) {
     save->prepared = or_out_of_memory([&] { return holders_.learn(*group_, registry_); });
   if (save->prepared) save->prepared = or_out_of_memory([&] { return prepare(save); });
   CopyPool& pool = engine_.pool();
-  auto running = background_.run([this, save, former = std::move(former)]() mutable {
-    former.reset();
-    run_save(save);
-  });
+  auto running = background_.run(
+      [this, save, former = std::move(former)]() mutable {
+        former.reset();
+        run_save(save);
+      },
+      [this] { remove_retired(); });
   if (!running) {
     save->outcome = std::move(running);
     return save->outcome;
@@ -153,7 +155,7 @@ const std::string& Context::files_directory() const {
   return levels_ ? levels_->own_directory() : settings_.dir;
 }
 
-// Into the statistics, and the engine's memory.
+// Into the statistics.
 void Context::count_save() {
   SaveInFlight& save = *in_flight_;
   save.counted = true;
@@ -170,7 +172,6 @@ void Context::count_save() {
     if (save.outcome) {
       stats_.written_bytes = save.job->file_bytes();
       stats_.reused_bytes = save.job->reused_bytes();
-      engine_.committed(*save.job, save.name, checkpoint_path(files_directory(), save.name));
     }
   }
   stats_.commit_s = save.commit_s;

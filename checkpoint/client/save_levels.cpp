@@ -60,8 +60,7 @@ Status Context::commit_by_levels(SaveInFlight* save, const CheckpointName& name,
   }
   outcome = agree_all(*group_, outcome);
   save->commit_s = std::chrono::duration<double>(Clock::now() - save->begin).count() - save->local_s;
-  if (outcome && is_leader())
-    ignore(retire(io_, settings_.dir, settings_.retention(), name, &survey_memory_), "tried again after the next save");
+  if (outcome && is_leader()) note_retired(retire(io_, settings_.dir, settings_.retention(), name, &survey_memory_));
   return outcome;
 }
 

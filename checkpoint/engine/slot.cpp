@@ -34,11 +34,11 @@ void remove_slots(Io& io, const std::string& dir) {
     if (is_slot_name(entry)) ignore(remove_tree(io, dir + "/" + entry), "the next run removes it");
 }
 
-Status retire_into_slot(Io& io, const std::string& dir, const RetentionPolicy& policy, const CheckpointName& newest,
-                        SurveyMemory* memory) {
+Result<std::vector<std::string>> retire_into_slot(Io& io, const std::string& dir, const RetentionPolicy& policy,
+                                                  const CheckpointName& newest, SurveyMemory* memory) {
   remove_slots(io, dir);
   DL_TRY_ASSIGN(std::vector<CheckpointName> removed, choose_retired(io, dir, policy, newest, memory));
-  if (removed.empty()) return {};
+  if (removed.empty()) return std::vector<std::string>();
   const CheckpointName kept = removed.back();
   removed.pop_back();
   const int rc = io.rename(checkpoint_path(dir, kept), dir + "/" + kSlotPrefix + format_checkpoint_name(kept));
@@ -49,7 +49,7 @@ Status retire_into_slot(Io& io, const std::string& dir, const RetentionPolicy& p
     remove_slots(io, dir);
     return io_error("fsync", dir, synced);
   }
-  return remove_checkpoints(io, dir, removed);
+  return set_aside(io, dir, removed);
 }
 
 uint64_t take_from_slot(Io& io, const std::string& slot, const std::string& file, const std::string& to,

@@ -18,8 +18,8 @@ namespace dl::ckpt {
 
 // retire(), but of what it would remove the oldest becomes the slot. Slots that were there before are removed. After an
 // error nothing is lost: the next one removes what is left.
-Status retire_into_slot(Io& io, const std::string& dir, const RetentionPolicy& policy, const CheckpointName& newest,
-                        SurveyMemory* memory);
+Result<std::vector<std::string>> retire_into_slot(Io& io, const std::string& dir, const RetentionPolicy& policy,
+                                                  const CheckpointName& newest, SurveyMemory* memory);
 
 // Name of the folder within dir, or empty if there is none, or dir cannot be read.
 std::string find_slot(Io& io, const std::string& dir);

@@ -89,19 +89,22 @@ KeptFile find_kept_file(const Manifest& manifest, uint32_t writer) {
 
 void ChangeHistory::saved(const std::string& h5_path, const Hash128& content) {
   Entry& entry = entries_[h5_path];
+  steady_ -= entry.same >= entry.needed ? 1 : 0;
   entry.same = entry.content == content ? entry.same + 1 : 0;
   entry.content = content;
+  steady_ += entry.same >= entry.needed ? 1 : 0;
 }
 
 void ChangeHistory::surprised(const std::string& h5_path) {
   Entry& entry = entries_[h5_path];
+  steady_ -= entry.same >= entry.needed ? 1 : 0;
   entry.same = 0;
   entry.needed = std::min(entry.needed * 2, kMostNeeded);
   entry.surprised = true;
 }
 
 bool ChangeHistory::settled(const WriteItem& item) const {
-  if (item.item.blob || item.bytes() < kOwnBlocksFrom) return false;
+  if (item.item.blob || item.bytes() < kOwnBlocksFrom || (steady_ == 0 && !item.frozen)) return false;
   const auto found = entries_.find(item.item.h5_path);
   if (found == entries_.end()) return item.frozen;
   return (item.frozen && !found->second.surprised) || found->second.same >= found->second.needed;

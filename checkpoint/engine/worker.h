@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread that does one thing at a time, in the background.
+// A thread that does one thing at a time, in the background. What follows a task is done when nobody waits for it any
+// more.
 #pragma once
 
 #include <chrono>
@@ -15,7 +16,7 @@ namespace dl::ckpt {
 class Worker {
  public:
   Worker() = default;
-  // Waits for the task. Not to be called in a child of fork(), where the thread does not exist.
+  // Waits for the task and what follows it. Not to be called in a child of fork(), where the thread does not exist.
   ~Worker() {
     if (!thread_.running()) return;
     {
@@ -28,19 +29,23 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // Precondition: idle. The task must not throw. kIo where no thread can be had: then the task is not run.
-  Status run(std::function<void()> task) {
+  // Precondition: not busy; what follows the former task is waited for. Neither may throw. kIo where no thread can be
+  // had: then nothing is run.
+  Status run(std::function<void()> task, std::function<void()> following = nullptr) {
     if (!thread_.running()) {
       DL_TRY_ASSIGN(thread_, QuietThread::start([this] { work(); }));
     }
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [this] { return !follows_; });
       task_ = std::move(task);
+      following_ = std::move(following);
       busy_ = true;
     }
     changed_.notify_all();
     return {};
   }
+  // With a task; not with what follows it.
   bool busy() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return busy_;
@@ -48,6 +53,11 @@ class Worker {
   void wait() {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return !busy_; });
+  }
+  // Also for what follows the task.
+  void wait_for_all() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return !busy_ && !follows_; });
   }
   // False if it is still busy then.
   bool wait_for(double seconds) {
@@ -66,15 +76,25 @@ class Worker {
       task();
       task = nullptr;
       lock.lock();
+      task = std::move(following_);
+      following_ = nullptr;
       busy_ = false;
+      follows_ = task != nullptr;
+      changed_.notify_all();
+      if (!follows_) continue;
+      lock.unlock();
+      task();
+      task = nullptr;
+      lock.lock();
+      follows_ = false;
       changed_.notify_all();
     }
   }
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::function<void()> task_;
-  bool busy_ = false, end_ = false;
+  std::function<void()> task_, following_;
+  bool busy_ = false, follows_ = false, end_ = false;
   QuietThread thread_;
 };
 

@@ -254,16 +254,17 @@ int dlckpt_want(dlckpt_ctx* ctx, int64_t step);
 /* Collective. Saves everything registered as the checkpoint of train step `step` >= 0. Asynchronous unless asked
  * otherwise: returns when the registered memory may change again, which takes about as long as one memcpy of it;
  * threads of ours then write it, and the ranks commit it (file fsync, manifest last, rename, directory fsync) and
- * retire the oldest beyond `keep`, never the one just written. It may be relied on when dlckpt_wait says that it is
- * durable. One save is in flight at a time: a second call waits for the first; did that fail, the second goes on all
- * the same, dlckpt_errmsg(ctx) says so although DLCKPT_OK is returned, and dlckpt_stats counts it. Returns only when
- * the checkpoint is durable at the train step for which dlckpt_want answered DLCKPT_WANT_EXIT, with DLCKPT_SYNC, and
- * with options.mode = DLCKPT_MODE_SYNC. If a committed checkpoint of this step exists already and was written or
- * restored by this run, does nothing. Errors of a synchronous save: NO_SPACE, IO, DENIED, TIMEOUT, INVALID (boxes
- * overlap or leave a hole), NOT_FOUND (the file of a member), BUSY (the lease was lost to another job), MEMORY: nothing
- * is committed. An asynchronous one only knows INVALID (step, flags), IN_FLIGHT (or, where that is asked of the other
- * ranks, TIMEOUT) and IO (no thread can be started); the rest is dlckpt_wait's. All ranks must give the same step and
- * flags. dlckpt_save(ctx, step) is dlckpt_save_flags(ctx, step, 0). */
+ * retire the oldest beyond `keep`, never the one just written; the space of those is given back in the background. It
+ * may be relied on when dlckpt_wait says that it is durable. One save is in flight at a time: a second call waits for
+ * the first; did that fail, the second goes on all the same, dlckpt_errmsg(ctx) says so although DLCKPT_OK is returned,
+ * and dlckpt_stats counts it. Returns only when the checkpoint is durable at the train step for which dlckpt_want
+ * answered DLCKPT_WANT_EXIT, with DLCKPT_SYNC, and with options.mode = DLCKPT_MODE_SYNC. If a committed checkpoint of
+ * this step exists already and was written or restored by this run, does nothing. Errors of a synchronous save:
+ * NO_SPACE, IO, DENIED, TIMEOUT, INVALID (boxes overlap or leave a hole), NOT_FOUND (the file of a member), BUSY (the
+ * lease was lost to another job), MEMORY: nothing is committed. An asynchronous one only knows INVALID (step, flags),
+ * IN_FLIGHT (or, where that is asked of the other ranks, TIMEOUT) and IO (no thread can be started); the rest is
+ * dlckpt_wait's. All ranks must give the same step and flags. dlckpt_save(ctx, step) is dlckpt_save_flags(ctx, step,
+ * 0). */
 int dlckpt_save(dlckpt_ctx* ctx, int64_t step);
 int dlckpt_save_flags(dlckpt_ctx* ctx, int64_t step, unsigned flags);
 /* To be called before registered memory is changed where saves are lazy (before the optimizer's step): waits until a

@@ -75,10 +75,10 @@ Result<std::vector<CheckpointName>> choose_retired(Io& io, const std::string& di
   return removed;
 }
 
-Status retire(Io& io, const std::string& dir, const RetentionPolicy& policy, const CheckpointName& newest,
-              SurveyMemory* memory) {
+Result<std::vector<std::string>> retire(Io& io, const std::string& dir, const RetentionPolicy& policy,
+                                        const CheckpointName& newest, SurveyMemory* memory) {
   DL_TRY_ASSIGN(const std::vector<CheckpointName> removed, choose_retired(io, dir, policy, newest, memory));
-  return remove_checkpoints(io, dir, removed);
+  return set_aside(io, dir, removed);
 }
 
 }  // namespace dl::ckpt

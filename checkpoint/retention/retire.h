@@ -29,10 +29,10 @@ Result<std::vector<CheckpointFacts>> survey(Io& io, const std::string& dir, Surv
 Result<std::vector<CheckpointName>> choose_retired(Io& io, const std::string& dir, const RetentionPolicy& policy,
                                                    const CheckpointName& newest, SurveyMemory* memory);
 
-// Removes what choose_retired() names. Each is first renamed away, so that a half removed one is
-// never taken for a checkpoint. Data files that newer checkpoints share (hard links) stay where these are. The holder
-// of the lease only.
-Status retire(Io& io, const std::string& dir, const RetentionPolicy& policy, const CheckpointName& newest,
-              SurveyMemory* memory = nullptr);
+// Renames away what choose_retired() names, so that it is no checkpoint any more. The folders that are left to be
+// removed (store/directory.h, remove_tree()), which need not be waited for; data files that newer checkpoints share
+// (hard links) stay where these are. The holder of the lease only.
+Result<std::vector<std::string>> retire(Io& io, const std::string& dir, const RetentionPolicy& policy,
+                                        const CheckpointName& newest, SurveyMemory* memory = nullptr);
 
 }  // namespace dl::ckpt

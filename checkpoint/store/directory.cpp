@@ -81,7 +81,7 @@ Status discard_attempt(Io& io, const std::string& dir, const CheckpointName& nam
   return remove_tree(io, attempt_path(dir, name));
 }
 
-Status remove_checkpoints(Io& io, const std::string& dir, const std::vector<CheckpointName>& names) {
+Result<std::vector<std::string>> set_aside(Io& io, const std::string& dir, const std::vector<CheckpointName>& names) {
   std::vector<std::string> retired;
   for (const CheckpointName& name : names) {
     const std::string away = dir + "/" + kTemporaryPrefix + "retired-" + format_checkpoint_name(name);
@@ -89,10 +89,15 @@ Status remove_checkpoints(Io& io, const std::string& dir, const std::vector<Chec
     if (rc < 0 && rc != -ENOENT) return io_error("retire", checkpoint_path(dir, name), rc);
     retired.push_back(away);
   }
-  if (retired.empty()) return {};
+  if (retired.empty()) return retired;
   // Else a power loss could leave the removals on the disk and not the new name.
   const int rc = io.fsync_directory(dir);
   if (rc < 0) return io_error("fsync", dir, rc);
+  return retired;
+}
+
+Status remove_checkpoints(Io& io, const std::string& dir, const std::vector<CheckpointName>& names) {
+  DL_TRY_ASSIGN(const std::vector<std::string> retired, set_aside(io, dir, names));
   for (const std::string& away : retired) DL_TRY(remove_tree(io, away));
   return {};
 }

@@ -29,8 +29,11 @@ Status publish(Io& io, const std::string& dir, const CheckpointName& name, const
 // Removes an attempt. Never touches what is committed. Missing is fine.
 Status discard_attempt(Io& io, const std::string& dir, const CheckpointName& name);
 
-// Removes committed checkpoints; whether they may go is retention's question (checkpoint/retention). They are renamed
-// away first, so that a half removed one is never taken for a checkpoint. Missing ones are fine.
+// Renames committed checkpoints away, durably, so that a half removed one is never taken for a checkpoint; whether they
+// may go is retention's question (checkpoint/retention). The folders that are to be removed then (remove_tree()), which
+// may take a second for each: the file system gives back their space. Missing ones are fine.
+Result<std::vector<std::string>> set_aside(Io& io, const std::string& dir, const std::vector<CheckpointName>& names);
+// Both at once.
 Status remove_checkpoints(Io& io, const std::string& dir, const std::vector<CheckpointName>& names);
 
 // Removes attempts that can no longer commit (.tmp-*) and the messages of other runs (.run-* but `own_run`).

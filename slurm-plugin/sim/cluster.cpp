@@ -2,10 +2,13 @@
 #include "slurm-plugin/sim/cluster.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "launcher/common/parse.h"
+#include "slurm-plugin/policy/site_state.h"
 
 namespace dl::sim {
 namespace {
@@ -22,9 +25,17 @@ Error refuse(std::string_view text) {
 
 }  // namespace
 
-Result<policy::ClusterState> parse_nodes(std::string_view text, int per_switch) {
-  policy::ClusterState state;
-  int last_switch = -1;
+Result<Site> read_site(const std::string& path) {
+  if (::access(path.c_str(), R_OK) != 0) return errno_error("open " + printable(path, 200), errno);
+  DL_TRY_ASSIGN(const SiteConfig config, load_site_config(path));
+  Site site;
+  site.cluster = policy::state_of(config);
+  site.min_run_s = config.quota.min_run.count();
+  return site;
+}
+
+Status set_nodes(std::string_view text, policy::ClusterState* state) {
+  std::vector<policy::Node> nodes;
   for (const std::string& entry : split(text, ',')) {
     const size_t equals = entry.find('=');
     const size_t times = entry.find('x', equals == std::string::npos ? 0 : equals);
@@ -33,33 +44,41 @@ Result<policy::ClusterState> parse_nodes(std::string_view text, int per_switch) 
     const auto count = parse_int(entry.substr(equals + 1, times - equals - 1), 1, kMostNodes);
     const auto gpus = parse_int(entry.substr(times + 1), 1, kMaxGpusPerLearner);
     if (!is_plain_name(type) || !count || !gpus) return refuse(text);
-    auto known = std::find(state.types.begin(), state.types.end(), type);
-    if (known == state.types.end()) known = state.types.insert(known, type);
+    auto known = std::find(state->types.begin(), state->types.end(), type);
+    if (known == state->types.end()) known = state->types.insert(known, type);
     for (int i = 0; i < *count; ++i) {
       policy::Node node;
-      node.name = fmt::format("{}-{}", type, i + 1);
-      node.type = static_cast<int>(known - state.types.begin());
+      node.name = fmt::format("{}-{}", type, nodes.size() + 1);
+      node.type = static_cast<int>(known - state->types.begin());
       node.gpus = static_cast<int>(*gpus);
-      if (i % per_switch == 0) ++last_switch;
-      node.leaf_switch = last_switch;
-      state.nodes.push_back(std::move(node));
+      nodes.push_back(std::move(node));
     }
   }
-  if (state.nodes.empty() || state.nodes.size() > kMostNodes) return refuse(text);
-  return state;
+  if (nodes.empty() || nodes.size() > kMostNodes) return refuse(text);
+  state->nodes = std::move(nodes);
+  state->nodes_known = true;
+  return {};
+}
+
+void set_switches(int nodes, policy::ClusterState* state) {
+  int leaf_switch = 0;
+  int on_it = 0;
+  for (size_t i = 0; i < state->nodes.size(); ++i) {
+    if (on_it == nodes || (i > 0 && state->nodes[i].type != state->nodes[i - 1].type)) {
+      ++leaf_switch;
+      on_it = 0;
+    }
+    state->nodes[i].leaf_switch = leaf_switch;
+    ++on_it;
+  }
 }
 
 void add_tenants(const std::vector<std::string>& names, policy::ClusterState* state) {
-  const bool share = state->tenants.empty() && !names.empty();
-  std::vector<int> part(share ? state->types.size() : 0);
-  if (share) {
-    for (const policy::Node& node : state->nodes) part[node.type] += node.gpus;
-    for (int& gpus : part) gpus /= static_cast<int>(names.size());
-  }
+  if (!state->tenants.empty() || names.empty()) return;
+  std::vector<int> part(state->types.size());
+  for (const policy::Node& node : state->nodes) part[node.type] += node.gpus;
+  for (int& gpus : part) gpus /= static_cast<int>(names.size());
   for (const std::string& name : names) {
-    const bool known = std::any_of(state->tenants.begin(), state->tenants.end(),
-                                   [&](const policy::Tenant& tenant) { return tenant.name == name; });
-    if (known) continue;
     policy::Tenant tenant;
     tenant.name = name;
     tenant.quota.by_type = part;

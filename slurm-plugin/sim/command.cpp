@@ -4,21 +4,33 @@
 #include <cstdio>
 
 #include "launcher/common/atomic_file.h"
-#include "slurm-plugin/sim/cluster.h"
 
 namespace dl::sim {
 
 void ClusterOptions::add(CLI::App* app) {
-  app->add_option("--nodes", nodes, "nodes of each type, TYPE=COUNTxGPUS[,...]")->capture_default_str();
+  app->add_option("-c,--config", config, "dl.toml with tenants, quotas and, by [nodes.counts], nodes");
+  app->add_option("--nodes", nodes, "nodes of each type, TYPE=COUNTxGPUS[,...]; without --config a100=50x8");
   app->add_option("--switch-nodes", per_switch, "nodes on one leaf switch")
       ->capture_default_str()
       ->check(CLI::Range(1, 100000));
 }
 
-Result<policy::ClusterState> ClusterOptions::cluster() const {
-  auto state = parse_nodes(nodes, per_switch);
-  if (!state) return std::move(state).error().with_context("--nodes");
-  return state;
+Result<Site> ClusterOptions::site() const {
+  Site site;
+  if (!config.empty()) {
+    DL_TRY_ASSIGN(site, read_site(config));
+  }
+  if (nodes.empty() && !config.empty()) {
+    if (!site.cluster.nodes_known)
+      return Error{Errc::kInvalid,
+                   config +
+                       ": does not tell how many nodes of each type there are, and how many GPUs they have; "
+                       "allowed: [nodes.counts] and [nodes.types], or --nodes"};
+  } else if (Status set = set_nodes(nodes.empty() ? kDefaultNodes : nodes, &site.cluster); !set) {
+    return std::move(set).error().with_context("--nodes");
+  }
+  set_switches(per_switch, &site.cluster);
+  return site;
 }
 
 Status write_text(const std::string& path, const std::string& text) {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "launcher/common/result.h"
-#include "slurm-plugin/policy/cluster_state.h"
+#include "slurm-plugin/sim/cluster.h"
 
 namespace dl::sim {
 
@@ -32,11 +32,12 @@ Run add_policies(CLI::App* app);
 
 // The cluster, as run and generate are told of it.
 struct ClusterOptions {
-  std::string nodes = "a100=50x8";
+  std::string config;
+  std::string nodes;  // empty: those of the configuration, or kDefaultNodes without one
   int per_switch = 16;
 
   void add(CLI::App* app);
-  Result<policy::ClusterState> cluster() const;
+  Result<Site> site() const;
 };
 
 // The text into the file, or to stdout if the path is "-". The file is whole or not there.

@@ -16,8 +16,8 @@ struct Options {
 Status generate_trace(const Options& options) {
   if (options.shape.guaranteed + options.shape.borrow > 1)
     return Error{Errc::kInvalid, "--guaranteed and --borrow together are more than 1; allowed: parts of all jobs"};
-  DL_TRY_ASSIGN(const policy::ClusterState cluster, options.cluster.cluster());
-  const Trace trace = generate(options.shape, cluster);
+  DL_TRY_ASSIGN(const Site site, options.cluster.site());
+  const Trace trace = generate(options.shape, site.cluster);
   std::string text;
   const TraceFormat format = options.format == "csv" ? TraceFormat::kCsv : TraceFormat::kJsonLines;
   DL_TRY(print_trace(trace, format, [&](std::string_view piece) -> Status {

@@ -18,11 +18,12 @@ struct Options {
   ClusterOptions cluster;
   std::string trace;
   std::string policies = "all";
-  std::string min_run = "10m";
-  std::string yield = "30s";
-  std::string patience = "1h";
-  std::string half_life = "7d";
-  std::string stuck = "1h";
+  // Empty: as the configuration or the scenario has it.
+  std::string min_run;
+  std::string yield;
+  std::string patience;
+  std::string half_life;
+  std::string stuck;
   uint64_t seed = 1;
   bool json = false;
   bool tenants = false;
@@ -30,6 +31,7 @@ struct Options {
 };
 
 Status set_time(const char* option, const std::string& text, int64_t* out) {
+  if (text.empty()) return {};
   const auto value = parse_duration(text);
   if (!value)
     return Error{Errc::kInvalid,
@@ -39,31 +41,33 @@ Status set_time(const char* option, const std::string& text, int64_t* out) {
   return {};
 }
 
-Result<Scenario> setup_of(const Options& options, const Trace& trace) {
-  Scenario setup;
-  DL_TRY_ASSIGN(setup.cluster, options.cluster.cluster());
-  add_tenants(trace.tenants(), &setup.cluster);
-  DL_TRY(set_time("--min-run", options.min_run, &setup.min_run_s));
-  DL_TRY(set_time("--yield", options.yield, &setup.yield_s));
-  DL_TRY(set_time("--patience", options.patience, &setup.cluster.patience_s));
-  DL_TRY(set_time("--half-life", options.half_life, &setup.cluster.half_life_s));
-  DL_TRY(set_time("--stuck", options.stuck, &setup.stuck_s));
-  setup.seed = options.seed;
-  return setup;
+Result<Scenario> scenario_of(const Options& options, const Trace& trace) {
+  Scenario scenario;
+  DL_TRY_ASSIGN(Site site, options.cluster.site());
+  scenario.cluster = std::move(site.cluster);
+  scenario.min_run_s = site.min_run_s;
+  add_tenants(trace.tenants(), &scenario.cluster);
+  DL_TRY(set_time("--min-run", options.min_run, &scenario.min_run_s));
+  DL_TRY(set_time("--yield", options.yield, &scenario.yield_s));
+  DL_TRY(set_time("--patience", options.patience, &scenario.cluster.patience_s));
+  DL_TRY(set_time("--half-life", options.half_life, &scenario.cluster.half_life_s));
+  DL_TRY(set_time("--stuck", options.stuck, &scenario.stuck_s));
+  scenario.seed = options.seed;
+  return scenario;
 }
 
-PlotTitle title_of(const Options& options, const Trace& trace, const Scenario& setup) {
+PlotTitle title_of(const Options& options, const Trace& trace, const Scenario& scenario) {
   const std::string name = options.trace == "-" ? "standard input" : options.trace.substr(options.trace.rfind('/') + 1);
   return PlotTitle{
-      fmt::format("{}: {} jobs on {} GPUs", printable(name), trace.jobs.size(), gpus_in_all(setup.cluster)),
-      fmt::format("{} tenants, {} nodes, submitted within {}", trace.tenants().size(), setup.cluster.nodes.size(),
+      fmt::format("{}: {} jobs on {} GPUs", printable(name), trace.jobs.size(), gpus_in_all(scenario.cluster)),
+      fmt::format("{} tenants, {} nodes, submitted within {}", trace.tenants().size(), scenario.cluster.nodes.size(),
                   short_time(static_cast<double>(trace.last_submit_s() - trace.jobs.front().submit_s)))};
 }
 
 Status run_trace(const Options& options) {
   DL_TRY_ASSIGN(const std::vector<const SimPolicy*> policies, parse_sim_policies(options.policies));
   DL_TRY_ASSIGN(const Trace trace, read_trace(options.trace));
-  DL_TRY_ASSIGN(const Scenario setup, setup_of(options, trace));
+  DL_TRY_ASSIGN(const Scenario scenario, scenario_of(options, trace));
   const auto begin = static_cast<double>(trace.jobs.front().submit_s);
   const double span = std::max(1.0, static_cast<double>(trace.last_submit_s()) - begin);
   std::vector<Outcome> outcomes;
@@ -71,10 +75,10 @@ Status run_trace(const Options& options) {
     Progress bar(fmt::format("{} ({} of {})", policy->name, outcomes.size() + 1, policies.size()));
     Hooks hooks;
     hooks.progress = [&](int64_t now_s) { bar.show((static_cast<double>(now_s) - begin) / span); };
-    DL_TRY_ASSIGN(Outcome outcome, replay(trace, *policy, setup, hooks));
+    DL_TRY_ASSIGN(Outcome outcome, replay(trace, *policy, scenario, hooks));
     outcomes.push_back(std::move(outcome));
   }
-  if (!options.plot.empty()) DL_TRY(write_text(options.plot, svg_text(outcomes, title_of(options, trace, setup))));
+  if (!options.plot.empty()) DL_TRY(write_text(options.plot, svg_text(outcomes, title_of(options, trace, scenario))));
   if (options.plot == "-") return {};
   return write_text("-", options.json ? json_text(outcomes) : table_text(outcomes, options.tenants));
 }
@@ -87,13 +91,12 @@ Run add_run(CLI::App* app) {
   app->add_option("-p,--policies", options->policies, "names with commas, or all (dlsim policies lists them)")
       ->capture_default_str();
   options->cluster.add(app);
-  app->add_option("--min-run", options->min_run, "a borrowing job is left alone for so long")->capture_default_str();
-  app->add_option("--yield", options->yield, "from being asked to yield until the GPUs are free")
-      ->capture_default_str();
-  app->add_option("--patience", options->patience, "GPUs are kept for a job that waits longer; 0s: never")
-      ->capture_default_str();
-  app->add_option("--half-life", options->half_life, "of use, in the fair share")->capture_default_str();
-  app->add_option("--stuck", options->stuck, "a deadlock is ended after so long; 0s: never")->capture_default_str();
+  app->add_option("--min-run", options->min_run, "a borrowing job is left alone for so long; 10m, or [quota] min_run");
+  app->add_option("--yield", options->yield, "from being asked to yield until the GPUs are free; 30s");
+  app->add_option("--patience", options->patience,
+                  "GPUs are kept for a job that waits longer; 1h, or [quota] patience; 0s: never");
+  app->add_option("--half-life", options->half_life, "of use, in the fair share; 7d, or [quota] half_life");
+  app->add_option("--stuck", options->stuck, "a deadlock is ended after so long; 1h; 0s: never");
   app->add_option("--seed", options->seed, "of the order in no-gang-mixed")->capture_default_str();
   app->add_flag("--tenants", options->tenants, "a second table, by tenant");
   app->add_flag("--json", options->json, "everything, for programs");

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 
@@ -29,6 +30,18 @@ class SlowIo final : public FaultyIo {
     lock.unlock();
     return FaultyIo::pwrite(fd, buffer, size, at);
   }
+  // As hold(), of removing files of retired checkpoints.
+  void hold_removals(bool held) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    removals_held_ = held;
+    changed_.notify_all();
+  }
+  int unlink(const std::string& path) override {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return !removals_held_ || path.find("retired") == std::string::npos; });
+    lock.unlock();
+    return FaultyIo::unlink(path);
+  }
   int fsync(int fd) override { return fail_.exchange(false) ? -EIO : FaultyIo::fsync(fd); }
 
  private:
@@ -39,7 +52,7 @@ class SlowIo final : public FaultyIo {
   }
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool held_ = false;
+  bool held_ = false, removals_held_ = false;
   std::atomic<bool> fail_{false};
 };
 
@@ -77,6 +90,46 @@ void expect_newest(const std::string& dir, int64_t step, size_t weights = 40000)
   auto restored = restore_pattern(dir, nullptr, posix_io(), weights);
   ASSERT_TRUE(restored) << restored.error().text;
   EXPECT_EQ(*restored, step);
+}
+
+size_t entries_with(const std::string& dir, const std::string& text) {
+  const std::filesystem::directory_iterator all(dir);
+  return static_cast<size_t>(std::count_if(begin(all), end(all), [&](const auto& entry) {
+    return entry.path().filename().string().find(text) != std::string::npos;
+  }));
+}
+
+TEST(CheckpointAsync, NobodyWaitsForTheRemovalOfRetiredCheckpoints) {
+  const TempDir dir;
+  SlowIo io;
+  Settings settings = async_settings(dir.path());
+  settings.recycle = false;
+  settings.keep = 1;
+  PatternState state;
+  {
+    auto context = *open_context(settings, io);
+    state.fill(1);
+    ASSERT_TRUE(state.enroll(*context));
+    ASSERT_TRUE(context->save(1));
+    ASSERT_TRUE(context->wait(-1, nullptr));
+    io.hold_removals(true);
+    state.fill(2);
+    ASSERT_TRUE(state.enroll(*context));
+    ASSERT_TRUE(context->save(2));
+    int64_t durable = -1;
+    ASSERT_TRUE(context->wait(30, &durable));
+    EXPECT_EQ(durable, 2);
+    EXPECT_EQ(committed(dir.path()), 1U);  // the former is no checkpoint any more
+    EXPECT_EQ(entries_with(dir.path(), "retired"), 1U);
+    EXPECT_EQ(context->want(2), 0);
+    io.hold_removals(false);
+    state.fill(3);
+    ASSERT_TRUE(state.enroll(*context));
+    ASSERT_TRUE(context->save(3));  // takes its turn behind the removal
+    ASSERT_TRUE(context->wait(-1, nullptr));
+  }
+  EXPECT_EQ(entries_with(dir.path(), "retired"), 0U);
+  expect_newest(dir.path(), 3);
 }
 
 TEST(CheckpointAsync, TheStateMayChangeWhenTheSaveReturns) {

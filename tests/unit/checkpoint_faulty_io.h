@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cerrno>
+#include <mutex>
 #include <string>
 
 #include "checkpoint/store/io.h"
@@ -21,12 +22,22 @@ class FaultyIo : public Io {
   // `io` is borrowed.
   FaultyIo(Mode mode, int at, int error = EIO, Io& io = posix_io()) : io_(io), mode_(mode), at_(at), error_(error) {}
   // Operations seen so far.
-  int count() const { return count_; }
-  bool fired() const { return fired_; }
+  int count() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return count_;
+  }
+  bool fired() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return fired_;
+  }
   // Nothing fails any more.
-  void heal() { at_ = INT32_MAX; }
+  void heal() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    at_ = INT32_MAX;
+  }
   // Operation number `at` from here on will.
   void arm(int at) {
+    const std::lock_guard<std::mutex> lock(mutex_);
     count_ = 0;
     at_ = at;
   }
@@ -88,13 +99,7 @@ class FaultyIo : public Io {
   }
   template <typename Call, typename Undo>
   auto run(const std::string& what, Call&& call, Undo&& undo) -> decltype(call()) {
-    const int number = count_++;
-    now_ = number == at_ && mode_ == kShort;
-    const bool hit = number == at_ || (mode_ == kDead && number > at_);
-    if (hit && !fired_) {
-      fired_ = true;
-      what_ = what;
-    }
+    const bool hit = counts_as_hit(what);
     if (!hit || mode_ == kShort) return call();
     if (mode_ == kLateErrno) {
       const auto rc = call();
@@ -103,13 +108,27 @@ class FaultyIo : public Io {
     }
     return mode_ == kDead ? -EIO : -error_;
   }
+  // Of the next operation. Removals in the background run beside the test.
+  bool counts_as_hit(const std::string& what) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const int number = count_++;
+    now_ = number == at_ && mode_ == kShort;
+    const bool hit = number == at_ || (mode_ == kDead && number > at_);
+    if (hit && !fired_) {
+      fired_ = true;
+      what_ = what;
+    }
+    return hit;
+  }
   size_t shortened(size_t size) {
+    const std::lock_guard<std::mutex> lock(mutex_);
     if (!now_ || size < 2) return size;
     now_ = false;
     return size / 2 + 1;
   }
 
   Io& io_;
+  mutable std::mutex mutex_;
   Mode mode_;
   int at_, error_, count_ = 0;
   bool fired_ = false, now_ = false;

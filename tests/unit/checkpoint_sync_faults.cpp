@@ -65,7 +65,7 @@ class InterruptedIo final : public ModelIo {
 
  private:
   bool interrupted() { return ++count_ % 2 == 0; }
-  int count_ = 0;
+  std::atomic<int> count_{0};
 };
 
 TEST(CheckpointSyncFaults, SignalsInEveryTransferAreNoReasonToGiveUp) {

@@ -2,17 +2,18 @@
 // Replays small enough to be worked out by hand.
 #include <gtest/gtest.h>
 
+#include "launcher/common/atomic_file.h"
 #include "tests/unit/sim_support.h"
 
 namespace dl::sim {
 namespace {
 
 using testing::replayed;
-using testing::setup_of;
+using testing::scenario_of;
 using testing::trace_of;
 
 TEST(SimEngine, one_job_waits_for_nobody) {
-  const Outcome outcome = replayed(trace_of("1,0,a,4,1,100,,,\n"), "fifo", setup_of("g=1x4", 4, 0));
+  const Outcome outcome = replayed(trace_of("1,0,a,4,1,100,,,\n"), "fifo", scenario_of("g=1x4", 4, 0));
   EXPECT_EQ(outcome.completed, 1);
   EXPECT_EQ(outcome.queue.mean, 0);
   EXPECT_EQ(outcome.jct.mean, 100);
@@ -24,11 +25,11 @@ TEST(SimEngine, one_job_waits_for_nobody) {
 TEST(SimEngine, fifo_lets_nobody_pass_and_backfill_only_who_delays_nobody) {
   // 1 holds half; 2 wants all and waits for 1; 3 would fit beside 1 and end with it, 4 would end later.
   const Trace trace = trace_of("1,0,a,2,1,100,,,\n2,1,a,4,1,50,,,\n3,2,a,2,1,98,,,\n4,3,a,2,1,98,,,\n");
-  const Scenario setup = setup_of("g=1x4", 4, 0);
-  const Outcome fifo = replayed(trace, "fifo", setup);
+  const Scenario scenario = scenario_of("g=1x4", 4, 0);
+  const Outcome fifo = replayed(trace, "fifo", scenario);
   EXPECT_EQ(fifo.makespan_s, 248);  // 2 from 100, 3 and 4 from 150
   EXPECT_EQ(fifo.jct.mean, (100 + 149 + 246 + 245) / 4.0);
-  const Outcome backfill = replayed(trace, "backfill", setup);
+  const Outcome backfill = replayed(trace, "backfill", scenario);
   EXPECT_EQ(backfill.jct.mean, (100 + 149 + 98 + 245) / 4.0);  // 3 at once, 4 from 150
 }
 
@@ -36,7 +37,7 @@ TEST(SimEngine, a_borrower_yields_to_the_owner_and_goes_on_from_its_last_checkpo
   // b borrows all from 0, saves every 30 s. a claims its half at 100: b is asked, and gone at 110 with 90 s of work
   // kept.
   const Trace trace = trace_of("1,0,b,4,1,200,30,20,\n2,100,a,4,1,50,,,\n");
-  const Outcome outcome = replayed(trace, "lend", setup_of("g=1x4", 4, 0));
+  const Outcome outcome = replayed(trace, "lend", scenario_of("g=1x4", 4, 0));
   EXPECT_EQ(outcome.completed, 2);
   EXPECT_EQ(outcome.stops, 1);
   EXPECT_EQ(outcome.most_pauses, 1);
@@ -49,17 +50,17 @@ TEST(SimEngine, a_borrower_yields_to_the_owner_and_goes_on_from_its_last_checkpo
 
 TEST(SimEngine, static_quotas_lend_nothing) {
   const Trace trace = trace_of("1,0,b,2,1,100,,,\n2,0,b,2,1,100,,,\n3,0,b,4,1,100,,,\n");
-  const Outcome outcome = replayed(trace, "static", setup_of("g=1x4", 2, 2));
+  const Outcome outcome = replayed(trace, "static", scenario_of("g=1x4", 2, 2));
   EXPECT_EQ(outcome.refused, 1);  // 3 exceeds the quota
   EXPECT_EQ(outcome.completed, 2);
   EXPECT_EQ(outcome.makespan_s, 200);
-  EXPECT_EQ(replayed(trace, "lend", setup_of("g=1x4", 2, 2)).makespan_s, 200);  // 1 and 2 together, then 3
+  EXPECT_EQ(replayed(trace, "lend", scenario_of("g=1x4", 2, 2)).makespan_s, 200);  // 1 and 2 together, then 3
 }
 
 TEST(SimEngine, an_elastic_victim_shrinks_and_takes_longer) {
   // b runs with 4 learners, half of them borrowed. a claims 2: b goes on with 2.
   const Trace trace = trace_of("1,0,b,1,2:4,100,10,0,borrow\n2,50,a,2,1,100,,,\n");
-  const Outcome outcome = replayed(trace, "lend", setup_of("g=1x4", 2, 2));
+  const Outcome outcome = replayed(trace, "lend", scenario_of("g=1x4", 2, 2));
   EXPECT_EQ(outcome.shrinks, 1);
   EXPECT_EQ(outcome.stops, 0);
   // 60 s with four learners leave 160 learner-seconds: 80 s with two.
@@ -72,14 +73,14 @@ TEST(SimEngine, without_gangs_jobs_block_one_another_and_with_gangs_never) {
   std::string lines;
   for (int i = 1; i <= 12; ++i) lines += std::to_string(i) + ",0,a,4,2,100,,,\n";
   const Trace trace = trace_of(lines);
-  Scenario setup = setup_of("g=4x4", 16, 0);
-  setup.stuck_s = 1000;
-  const Outcome mixed = replayed(trace, "no-gang-mixed", setup);
+  Scenario scenario = scenario_of("g=4x4", 16, 0);
+  scenario.stuck_s = 1000;
+  const Outcome mixed = replayed(trace, "no-gang-mixed", scenario);
   EXPECT_GT(mixed.deadlocks, 0);
   EXPECT_GT(mixed.withdrawn, 0);
   EXPECT_GT(mixed.held_idle, 0);
   EXPECT_EQ(mixed.completed, 12);
-  const Outcome gang = replayed(trace, "fifo", setup);
+  const Outcome gang = replayed(trace, "fifo", scenario);
   EXPECT_EQ(gang.deadlocks, 0);
   EXPECT_EQ(gang.held_idle, 0);
   EXPECT_EQ(gang.makespan_s, 600);
@@ -89,12 +90,12 @@ TEST(SimEngine, without_gangs_jobs_block_one_another_and_with_gangs_never) {
 TEST(SimEngine, a_deadlock_that_nobody_ends_leaves_jobs_unfinished) {
   // Two jobs of three learners, two places each.
   const Trace trace = trace_of("1,0,a,4,3,100,,,\n2,0,a,4,3,100,,,\n3,0,a,4,3,100,,,\n4,0,a,4,3,100,,,\n");
-  Scenario setup = setup_of("g=4x4", 16, 0);
-  setup.stuck_s = 0;
+  Scenario scenario = scenario_of("g=4x4", 16, 0);
+  scenario.stuck_s = 0;
   bool stuck = false;
   for (uint64_t seed = 1; seed <= 20 && !stuck; ++seed) {
-    setup.seed = seed;
-    const Outcome outcome = replayed(trace, "no-gang-mixed", setup);
+    scenario.seed = seed;
+    const Outcome outcome = replayed(trace, "no-gang-mixed", scenario);
     stuck = outcome.unfinished > 0;
     if (stuck) {
       EXPECT_EQ(outcome.deadlocks, 1);
@@ -108,19 +109,20 @@ TEST(SimEngine, spread_leaves_no_whole_node_where_pack_does) {
   // Four small jobs on four nodes, then one that wants a whole node.
   const Trace trace =
       trace_of("1,0,a,1,1,100,,,\n2,0,a,1,1,100,,,\n3,0,a,1,1,100,,,\n4,0,a,1,1,100,,,\n5,1,a,4,1,10,,,\n");
-  const Scenario setup = setup_of("g=4x4", 16, 0);
-  EXPECT_EQ(replayed(trace, "backfill", setup).queue.p99, 0);
-  EXPECT_EQ(replayed(trace, "backfill-spread", setup).queue.p99, 99);
-  EXPECT_GT(replayed(trace, "backfill-spread", setup).fragmentation, replayed(trace, "backfill", setup).fragmentation);
+  const Scenario scenario = scenario_of("g=4x4", 16, 0);
+  EXPECT_EQ(replayed(trace, "backfill", scenario).queue.p99, 0);
+  EXPECT_EQ(replayed(trace, "backfill-spread", scenario).queue.p99, 99);
+  EXPECT_GT(replayed(trace, "backfill-spread", scenario).fragmentation,
+            replayed(trace, "backfill", scenario).fragmentation);
 }
 
 TEST(SimEngine, what_does_not_exist_is_named) {
-  const Scenario setup = setup_of("g=1x4", 4, 0);
+  const Scenario scenario = scenario_of("g=1x4", 4, 0);
   const SimPolicy& fifo = *find_sim_policy("fifo");
-  const auto tenant = replay(trace_of("1,0,zoe,1,1,9,,,\n"), fifo, setup);
+  const auto tenant = replay(trace_of("1,0,zoe,1,1,9,,,\n"), fifo, scenario);
   ASSERT_FALSE(tenant);
   EXPECT_EQ(tenant.error().text, "job 1: there is no tenant 'zoe'; allowed: those of the configuration");
-  const auto type = replay(trace_of("1,0,a,h100:1,1,9,,,\n"), fifo, setup);
+  const auto type = replay(trace_of("1,0,a,h100:1,1,9,,,\n"), fifo, scenario);
   ASSERT_FALSE(type);
   EXPECT_EQ(type.error().text, "job 1: no node has GPUs of type 'h100'; allowed: g");
 }
@@ -133,13 +135,57 @@ TEST(SimEngine, policies_and_nodes_are_parsed_or_refused) {
     ASSERT_FALSE(policies) << bad;
     EXPECT_NE(policies.error().text.find("allowed: all, lend"), std::string::npos);
   }
-  const auto nodes = parse_nodes("a=2x8,b=1x4,a=1x2", 2);
-  ASSERT_TRUE(nodes);
-  EXPECT_EQ(nodes->types, (std::vector<std::string>{"a", "b"}));
-  EXPECT_EQ(gpus_in_all(*nodes), 22);
-  EXPECT_EQ(nodes->nodes.size(), 4U);
-  for (const char* bad : {"", "8", "a=8", "a=0x8", "a=8x0", "a=8x8,", "=8x8", "a b=8x8", "a=8x8x8", "a=100000x1,b=1x1"})
-    EXPECT_FALSE(parse_nodes(bad, 2)) << bad;
+  const policy::ClusterState state = testing::cluster_of("a=2x8,b=1x4,a=1x2", 1);
+  EXPECT_EQ(state.types, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(gpus_in_all(state), 22);
+  ASSERT_EQ(state.nodes.size(), 4U);
+  EXPECT_EQ(state.nodes[1].leaf_switch, 1);
+  EXPECT_EQ(state.nodes[3].type, 0);
+  for (const char* bad :
+       {"", "8", "a=8", "a=0x8", "a=8x0", "a=8x8,", "=8x8", "a b=8x8", "a=8x8x8", "a=100000x1,b=1x1"}) {
+    policy::ClusterState none;
+    const Status status = set_nodes(bad, &none);
+    ASSERT_FALSE(status) << bad;
+    EXPECT_NE(status.error().text.find("allowed: TYPE=COUNTxGPUS"), std::string::npos);
+  }
+}
+
+class SimSite : public ::testing::Test {
+ protected:
+  std::string write(const std::string& text) const {
+    const std::string path = ::testing::TempDir() + "dlsim-site.toml";
+    EXPECT_TRUE(write_file_atomically(path, text));
+    return path;
+  }
+};
+
+TEST_F(SimSite, the_configuration_tells_nodes_tenants_and_times) {
+  const auto site = read_site(
+      write("[nodes.types]\na100 = 8\n[nodes.counts]\na100 = 3\n[quota]\nmin_run = \"5m\"\npatience = \"2h\"\n"
+            "[tenants.vision]\nquota = 16\n[tenants.nlp]\nquota = { a100 = 4 }\nborrow_limit = 8\n"));
+  ASSERT_TRUE(site) << site.error().text;
+  EXPECT_EQ(gpus_in_all(site->cluster), 24);
+  EXPECT_EQ(site->cluster.tenants.size(), 2U);
+  EXPECT_EQ(site->cluster.patience_s, 7200);
+  EXPECT_EQ(site->min_run_s, 300);
+  // Other nodes for the same tenants.
+  policy::ClusterState more = site->cluster;
+  ASSERT_TRUE(set_nodes("a100=10x8,h100=1x4", &more));
+  EXPECT_EQ(more.types, (std::vector<std::string>{"a100", "h100"}));
+  EXPECT_EQ(gpus_in_all(more), 84);
+  // A trace's tenants are found whatever their case; one that is not there is named.
+  Scenario scenario;
+  scenario.cluster = more;
+  EXPECT_EQ(replayed(trace_of("1,0,Vision,1,1,9,,,\n"), "lend", scenario).completed, 1);
+}
+
+TEST_F(SimSite, a_configuration_that_is_not_there_or_wrong_is_refused) {
+  const auto missing = read_site("/nonexistent/dl.toml");
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, Errc::kNotFound);
+  const auto wrong = read_site(write("[tenants.vision]\nquta = 1\n"));
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().text.find(":2: tenants.vision.quta: unknown key"), std::string::npos) << wrong.error().text;
 }
 
 }  // namespace

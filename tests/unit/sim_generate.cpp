@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "slurm-plugin/sim/cluster.h"
 #include "slurm-plugin/sim/generate.h"
+#include "tests/unit/sim_support.h"
 
 namespace dl::sim {
 namespace {
@@ -17,7 +17,7 @@ std::string text_of(const Trace& trace) {
 }
 
 TEST(SimGenerate, the_same_seed_makes_the_same_trace_and_another_makes_another) {
-  const auto cluster = *parse_nodes("a100=10x8", 16);
+  const auto cluster = testing::cluster_of("a100=10x8");
   Shape shape;
   shape.days = 5;
   const std::string once = text_of(generate(shape, cluster));
@@ -28,7 +28,7 @@ TEST(SimGenerate, the_same_seed_makes_the_same_trace_and_another_makes_another) 
 
 // The published figures, within two per cent of all jobs.
 TEST(SimGenerate, learners_have_the_published_sizes_and_the_load_is_what_was_asked_for) {
-  const auto cluster = *parse_nodes("a100=50x8", 16);
+  const auto cluster = testing::cluster_of("a100=50x8");
   const Trace trace = generate(Shape{}, cluster);
   ASSERT_GT(trace.jobs.size(), 10'000U);
   double one = 0;
@@ -57,7 +57,7 @@ TEST(SimGenerate, learners_have_the_published_sizes_and_the_load_is_what_was_ask
 }
 
 TEST(SimGenerate, jobs_fit_the_cluster_and_take_its_tenants_and_types) {
-  auto cluster = *parse_nodes("k80=3x4,a100=2x8", 16);
+  auto cluster = testing::cluster_of("k80=3x4,a100=2x8");
   add_tenants({"x", "y"}, &cluster);
   Shape shape;
   shape.days = 3;

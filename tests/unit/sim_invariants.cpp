@@ -15,23 +15,23 @@ namespace {
 using policy::ClusterState;
 
 // Three tenants: one with typed quotas, one that keeps half, one that owns nothing and may borrow 16.
-Scenario mixed_setup() {
-  Scenario setup;
-  setup.cluster = *parse_nodes("a100=6x8,k80=6x4", 4);
-  setup.cluster.patience_s = 3600;
+Scenario mixed_scenario() {
+  Scenario scenario;
+  scenario.cluster = testing::cluster_of("a100=6x8,k80=6x4");
+  scenario.cluster.patience_s = 3600;
   const auto add = [&](const char* name, std::vector<int> by_type, int any) -> policy::Tenant& {
     policy::Tenant tenant;
     tenant.name = name;
     tenant.quota.by_type = std::move(by_type);
     tenant.quota.any = any;
-    setup.cluster.tenants.push_back(tenant);
-    return setup.cluster.tenants.back();
+    scenario.cluster.tenants.push_back(tenant);
+    return scenario.cluster.tenants.back();
   };
   add("typed", {24, 8}, 0);
   policy::Tenant& keeps = add("keeps", {16, 8}, 4);
   keeps.lend = policy::GpuCounts{{8, 4}, 0};
   add("guest", {}, 0).borrow_limit = 16;
-  return setup;
+  return scenario;
 }
 
 void expect_within_limits(const ClusterState& before, const ClusterState& state) {
@@ -56,14 +56,14 @@ TEST(SimInvariants, hold_after_every_decision_of_generated_traces) {
   int64_t stops = 0;
   int64_t shrinks = 0;
   for (uint64_t seed = 1; seed <= 6; ++seed) {
-    const Scenario setup = mixed_setup();
+    const Scenario scenario = mixed_scenario();
     Shape shape;
     shape.seed = seed;
     shape.days = 6;
     shape.guaranteed = 0.05;
     shape.borrow = 0.1;
     shape.load = 0.9 + 0.1 * static_cast<double>(seed % 3);
-    const Trace trace = generate(shape, setup.cluster);
+    const Trace trace = generate(shape, scenario.cluster);
     Hooks hooks;
     hooks.watch = [&](const ClusterState& before, const Plan& plan, const ClusterState& after) {
       const Status status = policy::check(after);
@@ -79,7 +79,7 @@ TEST(SimInvariants, hold_after_every_decision_of_generated_traces) {
       }
     };
     for (const char* policy : {"lend", "lend-spread", "static"}) {
-      const Outcome outcome = testing::replayed(trace, policy, setup, hooks);
+      const Outcome outcome = testing::replayed(trace, policy, scenario, hooks);
       if (HasFatalFailure()) FAIL() << "seed " << seed << ", policy " << policy;
       // Every claim is served in the end, and everything that was admitted completes.
       EXPECT_EQ(outcome.completed + outcome.refused, outcome.jobs) << seed << " " << policy;
@@ -98,12 +98,12 @@ TEST(SimInvariants, hold_after_every_decision_of_generated_traces) {
 }
 
 TEST(SimInvariants, no_policy_gives_a_gpu_twice_and_the_same_trace_gives_the_same_answer) {
-  Scenario setup;
-  setup.cluster = *parse_nodes("a100=8x8", 4);
+  Scenario scenario;
+  scenario.cluster = testing::cluster_of("a100=8x8");
   Shape shape;
   shape.days = 3;
-  const Trace trace = generate(shape, setup.cluster);
-  add_tenants(trace.tenants(), &setup.cluster);
+  const Trace trace = generate(shape, scenario.cluster);
+  add_tenants(trace.tenants(), &scenario.cluster);
   for (const SimPolicy& policy : sim_policies()) {
     Hooks hooks;
     hooks.watch = [&](const ClusterState&, const Plan&, const ClusterState& after) {
@@ -118,9 +118,9 @@ TEST(SimInvariants, no_policy_gives_a_gpu_twice_and_the_same_trace_gives_the_sam
       }
       for (const auto& [node, gpus] : held) ASSERT_LE(gpus, after.nodes[node].gpus) << after.nodes[node].name;
     };
-    const Outcome once = testing::replayed(trace, policy.name, setup, hooks);
+    const Outcome once = testing::replayed(trace, policy.name, scenario, hooks);
     if (HasFatalFailure()) FAIL() << policy.name;
-    const Outcome again = testing::replayed(trace, policy.name, setup);
+    const Outcome again = testing::replayed(trace, policy.name, scenario);
     EXPECT_GT(once.completed, 0) << policy.name;
     EXPECT_EQ(once.completed, again.completed) << policy.name;
     EXPECT_EQ(once.decisions, again.decisions) << policy.name;
@@ -132,16 +132,16 @@ TEST(SimInvariants, no_policy_gives_a_gpu_twice_and_the_same_trace_gives_the_sam
 
 // A job within its tenant's quota waits only as long as those that must yield may stay, if its gang is one node's part.
 TEST(SimInvariants, claims_of_one_learner_wait_for_the_minimum_run_time_at_most) {
-  Scenario setup;
-  setup.cluster = *parse_nodes("a100=4x8", 4);
-  setup.min_run_s = 600;
-  setup.yield_s = 30;
+  Scenario scenario;
+  scenario.cluster = testing::cluster_of("a100=4x8");
+  scenario.min_run_s = 600;
+  scenario.yield_s = 30;
   Shape shape;
   shape.days = 4;
   shape.tenants = 3;
   shape.load = 4;  // of what becomes jobs of one GPU
-  Trace trace = generate(shape, setup.cluster);
-  add_tenants(trace.tenants(), &setup.cluster);
+  Trace trace = generate(shape, scenario.cluster);
+  add_tenants(trace.tenants(), &scenario.cluster);
   for (TraceJob& job : trace.jobs) {
     job.gpus = job.min_learners = job.max_learners = 1;
     job.tier = Tier::kAuto;
@@ -163,10 +163,10 @@ TEST(SimInvariants, claims_of_one_learner_wait_for_the_minimum_run_time_at_most)
     }
     within_since = std::move(now);
   };
-  const Outcome outcome = testing::replayed(trace, "lend", setup, hooks);
+  const Outcome outcome = testing::replayed(trace, "lend", scenario, hooks);
   EXPECT_GT(outcome.stops, 10);
   EXPECT_GT(longest, 0);
-  EXPECT_LE(longest, setup.min_run_s + setup.yield_s);
+  EXPECT_LE(longest, scenario.min_run_s + scenario.yield_s);
 }
 
 }  // namespace

@@ -11,8 +11,8 @@ namespace {
 
 std::vector<Outcome> outcomes() {
   const Trace trace = testing::trace_of("1,0,a,2,1,100,,,\n2,40,b,4,1,50,,,\n");
-  const Scenario setup = testing::setup_of("g=1x4", 2, 2);
-  return {testing::replayed(trace, "lend", setup), testing::replayed(trace, "fifo", setup)};
+  const Scenario scenario = testing::scenario_of("g=1x4", 2, 2);
+  return {testing::replayed(trace, "lend", scenario), testing::replayed(trace, "fifo", scenario)};
 }
 
 TEST(SimReport, the_table_has_a_line_per_policy_and_one_per_tenant_if_asked) {

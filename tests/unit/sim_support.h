@@ -14,23 +14,30 @@ inline Trace trace_of(const std::string& lines) {
   return trace ? *trace : Trace{};
 }
 
+inline policy::ClusterState cluster_of(const std::string& nodes, int per_switch = 4) {
+  policy::ClusterState state;
+  if (!set_nodes(nodes, &state)) state.nodes.clear();
+  set_switches(per_switch, &state);
+  return state;
+}
+
 // Nodes, and tenants "a" and "b" with so many GPUs each.
-inline Scenario setup_of(const std::string& nodes, int quota_a, int quota_b) {
-  Scenario setup;
-  setup.cluster = *parse_nodes(nodes, 4);
+inline Scenario scenario_of(const std::string& nodes, int quota_a, int quota_b) {
+  Scenario scenario;
+  scenario.cluster = cluster_of(nodes);
   for (const auto& [name, quota] : {std::pair{"a", quota_a}, std::pair{"b", quota_b}}) {
     policy::Tenant tenant;
     tenant.name = name;
     tenant.quota.any = quota;
-    setup.cluster.tenants.push_back(tenant);
+    scenario.cluster.tenants.push_back(tenant);
   }
-  setup.min_run_s = 0;
-  setup.yield_s = 10;
-  return setup;
+  scenario.min_run_s = 0;
+  scenario.yield_s = 10;
+  return scenario;
 }
 
-inline Outcome replayed(const Trace& trace, const char* policy, const Scenario& setup, const Hooks& hooks = {}) {
-  auto outcome = replay(trace, *find_sim_policy(policy), setup, hooks);
+inline Outcome replayed(const Trace& trace, const char* policy, const Scenario& scenario, const Hooks& hooks = {}) {
+  auto outcome = replay(trace, *find_sim_policy(policy), scenario, hooks);
   return outcome ? *outcome : Outcome{};
 }
 

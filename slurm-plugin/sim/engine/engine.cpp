@@ -8,9 +8,9 @@
 #include <queue>
 #include <set>
 #include <tuple>
-#include <unordered_map>
 
 #include "slurm-plugin/policy/admission.h"
+#include "slurm-plugin/policy/site_state.h"
 #include "slurm-plugin/sim/cluster.h"
 #include "slurm-plugin/sim/engine/live_jobs.h"
 
@@ -53,14 +53,14 @@ ClusterState without_quotas(ClusterState cluster) {
 
 class Replay {
  public:
-  Replay(const Trace& trace, const SimPolicy& policy, const Scenario& setup, const Hooks& hooks)
+  Replay(const Trace& trace, const SimPolicy& policy, const Scenario& scenario, const Hooks& hooks)
       : trace_(trace),
         policy_(policy),
-        setup_(setup),
+        scenario_(scenario),
         hooks_(hooks),
-        dice_(setup.seed),
-        recorder_(trace, gpus_in_all(setup.cluster)),
-        jobs_(trace, policy.quotas ? setup.cluster : without_quotas(setup.cluster), &recorder_),
+        dice_(scenario.seed),
+        recorder_(trace, gpus_in_all(scenario.cluster)),
+        jobs_(trace, policy.quotas ? scenario.cluster : without_quotas(scenario.cluster), &recorder_),
         waiting_(trace.jobs.size()) {}
 
   Result<Outcome> run() {
@@ -90,26 +90,18 @@ class Replay {
 
   // All jobs become events; those that can never run are refused here, as they would be at submission.
   Status submit_all() {
-    std::unordered_map<std::string, int> tenants;
-    std::unordered_map<std::string, int> types;
-    for (size_t i = 0; i < state().tenants.size(); ++i) tenants[state().tenants[i].name] = static_cast<int>(i);
-    for (size_t i = 0; i < state().types.size(); ++i) types[state().types[i]] = static_cast<int>(i);
     for (size_t i = 0; i < trace_.jobs.size(); ++i) {
       const TraceJob& asked = trace_.jobs[i];
-      const auto tenant = tenants.find(asked.tenant);
-      if (tenant == tenants.end())
+      const auto tenant = policy::tenant_index(state(), asked.tenant);
+      if (!tenant)
         return Error{Errc::kNotFound,
                      fmt::format("job {}: there is no tenant '{}'; allowed: those of the configuration", asked.id,
                                  asked.tenant)};
-      int type = policy::kAnyType;
-      if (!asked.type.empty()) {
-        const auto found = types.find(asked.type);
-        if (found == types.end())
-          return Error{Errc::kNotFound, fmt::format("job {}: no node has GPUs of type '{}'; allowed: {}", asked.id,
-                                                    asked.type, fmt::join(state().types, ", "))};
-        type = found->second;
-      }
-      policy::Job job = job_of(asked, tenant->second, type);
+      const auto type = policy::type_index(state(), asked.type);
+      if (!type)
+        return Error{Errc::kNotFound, fmt::format("job {}: no node has GPUs of type '{}'; allowed: {}", asked.id,
+                                                  asked.type, fmt::join(state().types, ", "))};
+      policy::Job job = job_of(asked, *tenant, *type);
       if (!policy::admit(state(), job).admitted()) {
         recorder_.jobs[i].refused = true;
         continue;
@@ -132,7 +124,7 @@ class Replay {
     job.placement = policy_.placement.value_or(asked.placement);
     job.submit_s = asked.submit_s;
     job.restart_s = asked.restart_s;
-    job.min_run_s = setup_.min_run_s;
+    job.min_run_s = scenario_.min_run_s;
     job.pausable = asked.checkpoint_s > 0;
     return job;
   }
@@ -157,14 +149,13 @@ class Replay {
     } else {
       const int keeps = state().jobs[job].yields_until_learners;
       ++(keeps > 0 ? recorder_.counts.shrinks : recorder_.counts.stops);
-      ends(job, jobs_.pause(job, keeps));
+      ends(event.in_trace, jobs_.pause(job, keeps));
     }
     return true;
   }
 
-  void ends(int job, int64_t at_s) {
+  void ends(int in_trace, int64_t at_s) {
     if (at_s < 0) return;
-    const int in_trace = jobs_.trace_of(job);
     events_.push(Event{at_s, What::kEnds, in_trace, jobs_.attempt(in_trace)});
   }
 
@@ -188,12 +179,22 @@ class Replay {
     Outcome& counts = recorder_.counts;
     for (const policy::Move& move : decision.moves) jobs_.state.jobs[move.job].charge = move.to;
     counts.moves += static_cast<int64_t>(decision.moves.size());
-    for (const policy::Start& start : decision.starts)
-      ends(start.job, jobs_.start(start.job, start.parts, start.charge));
     for (const policy::Reclaim& reclaim : decision.reclaims) {
       const int64_t claimant = state().jobs[reclaim.claimant].id;
       for (const policy::Victim& victim : reclaim.set.victims) ask_to_yield(claimant, victim);
     }
+    // Last, since the indexes of jobs change when one starts.
+    std::vector<int> starting;
+    for (const policy::Start& start : decision.starts) starting.push_back(jobs_.trace_of(start.job));
+    for (size_t i = 0; i < starting.size(); ++i) {
+      const policy::Start& start = decision.starts[i];
+      ends(starting[i], jobs_.start(jobs_.live(starting[i]), start.parts, start.charge));
+    }
+    wake_for(decision);
+  }
+
+  // Decides again when the first minimum run time is over that a claim waits for.
+  void wake_for(const policy::Decision& decision) {
     int64_t soonest = 0;
     for (const policy::Waiting& waiting : decision.waiting) {
       if (waiting.seconds > 0 && (soonest == 0 || waiting.seconds < soonest)) soonest = waiting.seconds;
@@ -212,25 +213,28 @@ class Replay {
     if (took_.count({job.id, claimant}) != 0) ++recorder_.counts.ping_pong;
     took_.insert({claimant, job.id});
     const int in_trace = jobs_.trace_of(victim.job);
-    events_.push(Event{state().now_s + setup_.yield_s, What::kYields, in_trace, jobs_.attempt(in_trace)});
+    events_.push(Event{state().now_s + scenario_.yield_s, What::kYields, in_trace, jobs_.attempt(in_trace)});
   }
 
   // Without gang scheduling: jobs that have all their learners by now run; the others hold what they have. They block
   // one another if one of them would be whole with what all of them hold.
   void start_whole_ones() {
-    std::vector<int> parts_of;
+    std::vector<int> whole;
+    std::vector<int> holding;
     for (size_t i = 0; i < state().jobs.size(); ++i) {
       const policy::Job& job = state().jobs[i];
-      const int index = static_cast<int>(i);
       if (job.running || job.parts.empty()) continue;
+      const int index = static_cast<int>(i);
       if (job.learners() >= job.min_learners) {
-        ends(index, jobs_.start_held(index));
+        whole.push_back(jobs_.trace_of(index));
       } else {
-        parts_of.push_back(index);
+        holding.push_back(jobs_.trace_of(index));
       }
     }
+    for (const int in_trace : whole) ends(in_trace, jobs_.start_held(jobs_.live(in_trace)));
+    for (int& index : holding) index = jobs_.live(index);
     const bool was = jobs_.levels.deadlock;
-    jobs_.levels.deadlock = parts_of.size() >= 2 && one_would_be_whole(parts_of);
+    jobs_.levels.deadlock = holding.size() >= 2 && one_would_be_whole(holding);
     if (was || !jobs_.levels.deadlock) return;
     ++recorder_.counts.deadlocks;
     watch_deadlock();
@@ -246,8 +250,8 @@ class Replay {
   }
 
   void watch_deadlock() {
-    if (setup_.stuck_s == 0) return;
-    stuck_s_ = state().now_s + setup_.stuck_s;
+    if (scenario_.stuck_s == 0) return;
+    stuck_s_ = state().now_s + scenario_.stuck_s;
     events_.push(Event{stuck_s_, What::kStuck, -1, 0});
   }
 
@@ -271,7 +275,7 @@ class Replay {
 
   const Trace& trace_;
   const SimPolicy& policy_;
-  const Scenario& setup_;
+  const Scenario& scenario_;
   const Hooks& hooks_;
   Dice dice_;
   Recorder recorder_;
@@ -285,11 +289,11 @@ class Replay {
 
 }  // namespace
 
-Result<Outcome> replay(const Trace& trace, const SimPolicy& policy, const Scenario& setup, const Hooks& hooks) {
-  ClusterState empty = setup.cluster;
+Result<Outcome> replay(const Trace& trace, const SimPolicy& policy, const Scenario& scenario, const Hooks& hooks) {
+  ClusterState empty = scenario.cluster;
   empty.jobs.clear();
   DL_TRY(policy::check(empty));
-  Scenario mine = setup;
+  Scenario mine = scenario;
   mine.cluster = std::move(empty);
   return Replay(trace, policy, mine, hooks).run();
 }

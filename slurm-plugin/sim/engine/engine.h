@@ -33,6 +33,6 @@ struct Hooks {
 
 // kNotFound if a job names a tenant or a type that the cluster lacks, kInvalid if the cluster contradicts itself; both
 // with one sentence.
-Result<Outcome> replay(const Trace& trace, const SimPolicy& policy, const Scenario& setup, const Hooks& hooks = {});
+Result<Outcome> replay(const Trace& trace, const SimPolicy& policy, const Scenario& scenario, const Hooks& hooks = {});
 
 }  // namespace dl::sim

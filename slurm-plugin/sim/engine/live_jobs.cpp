@@ -78,13 +78,51 @@ void LiveJobs::advance(int64_t now_s) {
   }
 }
 
+void LiveJobs::swap_places(int a, int b) {
+  if (a == b) return;
+  std::swap(state.jobs[a], state.jobs[b]);
+  std::swap(limit_s[a], limit_s[b]);
+  std::swap(trace_of_[a], trace_of_[b]);
+  live_[trace_of_[a]] = a;
+  live_[trace_of_[b]] = b;
+}
+
+void LiveJobs::rotate_places(int first, int middle, int last) {
+  const auto turn = [&](auto& values) {
+    std::rotate(values.begin() + first, values.begin() + middle, values.begin() + last);
+  };
+  turn(state.jobs);
+  turn(limit_s);
+  turn(trace_of_);
+  for (int i = first; i < last; ++i) live_[trace_of_[i]] = i;
+}
+
+int LiveJobs::into_queue(int job) {
+  swap_places(job, waiting_);
+  const auto begin = state.jobs.begin();
+  const auto place = std::upper_bound(begin, begin + waiting_, state.jobs[waiting_], [](const Job& a, const Job& b) {
+    return a.submit_s != b.submit_s ? a.submit_s < b.submit_s : a.id < b.id;
+  });
+  const auto to = static_cast<int>(place - begin);
+  rotate_places(to, waiting_, waiting_ + 1);
+  ++waiting_;
+  ++levels.queued;
+  return to;
+}
+
+int LiveJobs::out_of_queue(int job) {
+  rotate_places(job, job + 1, waiting_);
+  --levels.queued;
+  return --waiting_;
+}
+
 void LiveJobs::submit(int in_trace, Job job) {
   live_[in_trace] = static_cast<int>(state.jobs.size());
   state.jobs.push_back(std::move(job));
   trace_of_.push_back(in_trace);
   const TraceJob& asked = trace_.jobs[in_trace];
   limit_s.push_back(std::max(asked.limit_s, asked.run_s));
-  count_queued(+1);
+  into_queue(live_[in_trace]);
 }
 
 int64_t LiveJobs::run(int job) {
@@ -104,11 +142,11 @@ int64_t LiveJobs::run(int job) {
 }
 
 int64_t LiveJobs::start(int job, std::vector<Part> parts, Charge charge) {
+  job = out_of_queue(job);
   Job& it = state.jobs[job];
   hold(parts, it.gpus_per_learner, +1);
   it.parts = std::move(parts);
   it.charge = charge;
-  count_queued(-1);
   return run(job);
 }
 
@@ -127,8 +165,7 @@ void LiveJobs::hold(int job, int node) {
 
 int64_t LiveJobs::start_held(int job) {
   levels.held_idle -= state.jobs[job].gpus();
-  count_queued(-1);
-  return run(job);
+  return run(out_of_queue(job));
 }
 
 void LiveJobs::let_go(int job) {
@@ -137,6 +174,7 @@ void LiveJobs::let_go(int job) {
   hold(it.parts, it.gpus_per_learner, -1);
   it.parts.clear();
   it.submit_s = state.now_s;
+  into_queue(out_of_queue(job));
 }
 
 int64_t LiveJobs::pause(int job, int learners_left) {
@@ -162,7 +200,7 @@ int64_t LiveJobs::pause(int job, int learners_left) {
   it.running = false;
   it.charge = Charge::kOwn;
   it.yields_to = policy::kNobody;
-  count_queued(+1);
+  into_queue(job);
   return -1;
 }
 
@@ -176,15 +214,8 @@ void LiveJobs::end(int job) {
   levels.running -= it.gpus();
   hold(it.parts, it.gpus_per_learner, -1);
   ++progress_[in_trace].attempt;
+  swap_places(job, static_cast<int>(state.jobs.size()) - 1);
   live_[in_trace] = -1;
-  // The last job takes its place.
-  const auto last = static_cast<int>(state.jobs.size()) - 1;
-  if (job != last) {
-    state.jobs[job] = std::move(state.jobs[last]);
-    limit_s[job] = limit_s[last];
-    trace_of_[job] = trace_of_[last];
-    live_[trace_of_[job]] = job;
-  }
   state.jobs.pop_back();
   limit_s.pop_back();
   trace_of_.pop_back();

@@ -16,7 +16,9 @@ class LiveJobs {
   // `cluster` without jobs; everything must outlive this. Every job of the trace names a type and a tenant of it.
   LiveJobs(const Trace& trace, policy::ClusterState cluster, Recorder* recorder);
 
-  policy::ClusterState state;    // jobs in no order that means anything
+  // Jobs: first those that wait, oldest first, then those that run, in no order. Starting, pausing and ending a job
+  // changes the indexes of others.
+  policy::ClusterState state;
   std::vector<int64_t> limit_s;  // by job of the state, see View
   Levels levels;
 
@@ -52,7 +54,11 @@ class LiveJobs {
   int64_t run(int job);
   int64_t trained_s(int job) const;  // in this attempt
   int64_t saved_s(int job) const;    // of that
-  void count_queued(int by) { levels.queued += by; }
+  // Index after it has moved.
+  int into_queue(int job);    // from the first place after it
+  int out_of_queue(int job);  // to that place
+  void swap_places(int a, int b);
+  void rotate_places(int first, int middle, int last);
 
   const Trace& trace_;
   Recorder& recorder_;
@@ -62,6 +68,7 @@ class LiveJobs {
   std::vector<int> free_;         // by node
   std::vector<int> largest_;      // by type: GPUs of the largest learner that may use it
   std::vector<double> borrowed_;  // by tenant, kept to save allocations
+  int waiting_ = 0;               // jobs that wait
 };
 
 }  // namespace dl::sim

@@ -116,6 +116,54 @@ bool may_use(const Job& job, int type) {
   return ::testing::AssertionSuccess();
 }
 
+// What a tenant does not lend stays free or is its own, whoever starts as a borrower.
+::testing::AssertionResult kept_is_not_lent(const ClusterState& started, const Decision& decision) {
+  const bool lends = std::any_of(decision.starts.begin(), decision.starts.end(),
+                                 [](const Start& start) { return start.charge == Charge::kBorrowed; });
+  if (!lends) return ::testing::AssertionSuccess();
+  // Nothing more is lendable than what was looked at before each start; so after the last one nothing is overdrawn, of
+  // the types that were lent and in all.
+  const Ledger ledger(started);
+  for (const Start& start : decision.starts) {
+    if (start.charge != Charge::kBorrowed) continue;
+    if (!ledger.lendable(started.jobs[start.job].tenant, start.type, 0))
+      return ::testing::AssertionFailure() << "job " << started.jobs[start.job].id << " borrows what is kept";
+  }
+  return ::testing::AssertionSuccess();
+}
+
+// No victim could have been put back: without it, and with all that is freed for the claims before it and for its own,
+// its claimant would not fit. Left out are states where GPUs are being kept without a reclaim, which only look free.
+::testing::AssertionResult every_victim_is_needed(const ClusterState& started, const Decision& decision) {
+  for (const Waiting& waiting : decision.waiting) {
+    const bool reclaims = std::any_of(decision.reclaims.begin(), decision.reclaims.end(),
+                                      [&](const Reclaim& reclaim) { return reclaim.claimant == waiting.job; });
+    if (waiting.kept_for && !reclaims) return ::testing::AssertionSuccess();
+  }
+  ClusterState then = started;
+  for (const Reclaim& reclaim : decision.reclaims) {
+    const Job& claimant = then.jobs[reclaim.claimant];
+    for (const Victim& spared : reclaim.set.victims) {
+      Decision others;
+      others.reclaims.push_back(reclaim);
+      auto& victims = others.reclaims.front().set.victims;
+      victims.erase(std::find_if(victims.begin(), victims.end(), [&](const Victim& v) { return v.job == spared.job; }));
+      ClusterState without = then;
+      carry_out(&without, others, true);
+      if (FreeGpus(without).slots(reclaim.type, claimant.gpus_per_learner) >= claimant.min_learners)
+        return ::testing::AssertionFailure()
+               << "job " << then.jobs[spared.job].id << " yields to job " << claimant.id << " for nothing";
+    }
+    Decision mine;
+    mine.reclaims.push_back(reclaim);
+    carry_out(&then, mine, true);
+    Job& placed = then.jobs[reclaim.claimant];
+    placed.running = true;
+    placed.parts = reclaim.parts;
+  }
+  return ::testing::AssertionSuccess();
+}
+
 // A claim within quota runs, or gets what others borrow, now or when their minimum run time is over; it waits only if
 // even all borrowers together hold no place for it.
 ::testing::AssertionResult guarantees_kept(const ClusterState& started, const Decision& decision) {
@@ -197,6 +245,15 @@ TEST(PolicyInvariants, hold_for_every_decision_on_a_hundred_thousand_random_clus
     ASSERT_TRUE(claimants_fit(started, decision)) << "seed " << seed;
     ASSERT_TRUE(nothing_idles(started, decision)) << "seed " << seed;
     ASSERT_TRUE(guarantees_kept(started, decision)) << "seed " << seed;
+    ASSERT_TRUE(kept_is_not_lent(started, decision)) << "seed " << seed;
+    ASSERT_TRUE(every_victim_is_needed(started, decision)) << "seed " << seed;
+    // The same where the search for victims is cut short at once.
+    ClusterState hasty = state;
+    hasty.search_budget = 0;
+    const Decision first_found = decide(hasty);
+    carry_out(&hasty, first_found, false);
+    ASSERT_TRUE(every_victim_is_needed(hasty, first_found)) << "seed " << seed << ", without a search";
+    ASSERT_TRUE(claimants_fit(hasty, first_found)) << "seed " << seed << ", without a search";
     starts += static_cast<int>(decision.starts.size());
     moves += static_cast<int>(decision.moves.size());
     for (const Reclaim& reclaim : decision.reclaims) {
@@ -255,6 +312,63 @@ TEST(PolicyInvariants, nobody_else_is_asked_while_victims_are_leaving) {
     }
   }
   EXPECT_GT(asked, kStates / 200);
+}
+
+// Elastic jobs change what others find: one that waits may start larger than at its smallest, on what was freed for
+// another claim; one that shrank or stopped may fit its tenant's own quota at its smallest, and claim.
+bool has_elastic_jobs(const ClusterState& state) {
+  return std::any_of(state.jobs.begin(), state.jobs.end(), [](const Job& job) { return job.elastic(); });
+}
+
+// Victims that have gone make room for the claims they went for: these start, within quota.
+TEST(PolicyInvariants, a_claim_starts_when_its_victims_have_gone) {
+  int claims = 0;
+  for (int seed = 0; seed < kStates / 2; ++seed) {
+    Dice dice(static_cast<uint64_t>(seed) + 3'000'000);
+    ClusterState state = random_state(&dice);
+    const Decision first = decide(state);
+    if (first.reclaims.empty() || has_elastic_jobs(state)) continue;
+    carry_out(&state, first, true);
+    const Decision second = decide(state);
+    for (const Reclaim& reclaim : first.reclaims) {
+      ++claims;
+      const auto start = std::find_if(second.starts.begin(), second.starts.end(),
+                                      [&](const Start& s) { return s.job == reclaim.claimant; });
+      ASSERT_TRUE(start != second.starts.end()) << "seed " << seed << ", job " << state.jobs[reclaim.claimant].id;
+      ASSERT_EQ(start->charge, Charge::kOwn) << "seed " << seed;
+    }
+  }
+  EXPECT_GT(claims, kStates / 500);
+}
+
+// Weights divide what is lent, and nothing else: who owns GPUs gets them at any weight, 0 too.
+TEST(PolicyInvariants, weights_do_not_touch_what_is_owned) {
+  int owned = 0;
+  for (int seed = 0; seed < kStates / 2; ++seed) {
+    Dice dice(static_cast<uint64_t>(seed) + 4'000'000);
+    ClusterState state = random_state(&dice);
+    const Decision before = decide(state);
+    for (Tenant& tenant : state.tenants) {
+      tenant.weight = dice.from(0, 3);
+      tenant.recent_gpu_s = dice.from(0, 1'000'000);
+    }
+    const Decision after = decide(state);
+    const auto own = [](const Decision& decision) {
+      std::vector<std::pair<int, std::vector<Part>>> starts;
+      for (const Start& start : decision.starts) {
+        if (start.charge == Charge::kOwn) starts.emplace_back(start.job, start.parts);
+      }
+      return starts;
+    };
+    ASSERT_TRUE(own(before) == own(after)) << "seed " << seed;
+    ASSERT_EQ(before.reclaims.size(), after.reclaims.size()) << "seed " << seed;
+    for (size_t i = 0; i < before.reclaims.size(); ++i) {
+      ASSERT_EQ(before.reclaims[i].claimant, after.reclaims[i].claimant) << "seed " << seed;
+      ASSERT_TRUE(before.reclaims[i].parts == after.reclaims[i].parts) << "seed " << seed;
+    }
+    owned += static_cast<int>(own(before).size() + before.reclaims.size());
+  }
+  EXPECT_GT(owned, kStates / 10);
 }
 
 ClusterState equal_tenants(Dice* dice, int* gang) {

@@ -140,6 +140,7 @@ class Viewer {
     if (record.phase == JobPhase::kOver) return;
     SeenJob seen;
     seen.record = index;
+    seen.id = record.id;
     const auto label = policy::parse_label(record.admin_comment);
     std::optional<policy::Job> job;
     if (label) {
@@ -167,7 +168,7 @@ class Viewer {
     seen.gated =
         seen.label.charge == policy::Charge::kBorrowed && ahead > 0 && !users && ahead <= options_.lease_s + kSoonS;
     const bool later = ahead > kSoonS && !seen.gated && !seen.label.yields;
-    if (record.wait == Wait::kOther || later) {
+    if (record.wait == Wait::kOther || later || options_.passed_over.count(record.id) != 0) {
       view_.aside.push_back(std::move(seen));
       return;
     }

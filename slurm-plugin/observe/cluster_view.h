@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "slurm-plugin/observe/records.h"
@@ -15,6 +16,7 @@ namespace dl::observe {
 // One of our jobs, beside policy::Job.
 struct SeenJob {
   size_t record = 0;  // index into Records::jobs
+  int64_t id = 0;
   policy::JobLabel label;
   bool dlrun = false;       // its comment says that dlrun steers it: it hears a signal
   bool completing = false;  // on its way out: it holds GPUs, and nothing can be told to it
@@ -31,7 +33,8 @@ struct ClusterView {
 struct ViewOptions {
   int64_t min_run_s = 600;
   int64_t grace_s = 120;
-  int64_t lease_s = 60;  // of gates: a begin time of a borrower that is not further ahead is dlpolicyd's doing
+  std::set<int64_t> passed_over;  // pending jobs to put aside, by id
+  int64_t lease_s = 60;           // of gates: a begin time of a borrower that is not further ahead is dlpolicyd's doing
 };
 
 // `site`: types and tenants, as dl.toml has them; its nodes and jobs do not matter. A GPU type of a node that it does

@@ -91,6 +91,7 @@ Status Daemon::round() {
   view_options.min_run_s = site_.quota.min_run.count();
   view_options.grace_s = site_.quota.grace.count();
   view_options.lease_s = lease_s_;
+  view_options.passed_over = stuck_.passed_over(records->now_s);
   observe::ClusterView view = observe::view_cluster(site_state_, *records, view_options);
   if (Status sound = policy::check(view.state); !sound) {
     unsound_.say(Level::kError, "Slurm's numbers contradict one another: " + sound.error().text, records->now_s);
@@ -98,7 +99,9 @@ Status Daemon::round() {
   }
   unsound_.over("Slurm's numbers fit together again");
   use_.update(&view.state);
+  checkpoints_.update(*records, &view);
   const policy::Decision decision = policy::decide(view.state);
+  stuck_.update(view, decision);
   PlanOptions plan_options;
   plan_options.grace_s = view_options.grace_s;
   plan_options.lease_s = lease_s_ = lease_for(view);

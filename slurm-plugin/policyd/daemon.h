@@ -11,6 +11,7 @@
 #include "launcher/common/site_config.h"
 #include "slurm-plugin/observe/slurm_client.h"
 #include "slurm-plugin/policyd/log.h"
+#include "slurm-plugin/policyd/memory.h"
 #include "slurm-plugin/policyd/metrics.h"
 #include "slurm-plugin/policyd/planner.h"
 #include "slurm-plugin/policyd/use.h"
@@ -49,6 +50,8 @@ class Daemon {
   bool configured_ = false;
   observe::Observer observer_;
   RecentUse use_;
+  CheckpointTimes checkpoints_;
+  StuckJobs stuck_;
   int64_t saved_s_ = 0;
   int64_t lease_s_;  // of the gates that may be there
   Totals totals_;

@@ -121,7 +121,7 @@ TEST(SimEngine, what_does_not_exist_is_named) {
   const SimPolicy& fifo = *find_sim_policy("fifo");
   const auto tenant = replay(trace_of("1,0,zoe,1,1,9,,,\n"), fifo, scenario);
   ASSERT_FALSE(tenant);
-  EXPECT_EQ(tenant.error().text, "job 1: there is no tenant 'zoe'; allowed: those of the configuration");
+  EXPECT_EQ(tenant.error().text, "job 1: there is no tenant 'zoe'; allowed: a, b");
   const auto type = replay(trace_of("1,0,a,h100:1,1,9,,,\n"), fifo, scenario);
   ASSERT_FALSE(type);
   EXPECT_EQ(type.error().text, "job 1: no node has GPUs of type 'h100'; allowed: g");

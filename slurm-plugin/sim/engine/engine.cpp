@@ -94,9 +94,8 @@ class Replay {
       const TraceJob& asked = trace_.jobs[i];
       const auto tenant = policy::tenant_index(state(), asked.tenant);
       if (!tenant)
-        return Error{Errc::kNotFound,
-                     fmt::format("job {}: there is no tenant '{}'; allowed: those of the configuration", asked.id,
-                                 asked.tenant)};
+        return Error{Errc::kNotFound, fmt::format("job {}: there is no tenant '{}'; allowed: {}", asked.id,
+                                                  asked.tenant, tenant_names())};
       const auto type = policy::type_index(state(), asked.type);
       if (!type)
         return Error{Errc::kNotFound, fmt::format("job {}: no node has GPUs of type '{}'; allowed: {}", asked.id,
@@ -110,6 +109,14 @@ class Replay {
       events_.push(Event{asked.submit_s, What::kSubmitted, static_cast<int>(i), 0});
     }
     return {};
+  }
+
+  std::string tenant_names() const {
+    constexpr size_t kMost = 10;
+    std::string names;
+    for (size_t i = 0; i < state().tenants.size() && i < kMost; ++i)
+      names += (i == 0 ? "" : ", ") + state().tenants[i].name;
+    return names + (state().tenants.size() > kMost ? ", ..." : "");
   }
 
   policy::Job job_of(const TraceJob& asked, int tenant, int type) const {

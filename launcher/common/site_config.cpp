@@ -27,6 +27,7 @@ constexpr int kMaxCpus = 65000;                        // Slurm counts them in 1
 constexpr std::chrono::seconds kMaxSignalLead{65000};  // so does it count the warning time
 constexpr std::chrono::seconds kMaxHangTimeout = std::chrono::hours(24 * 365);
 constexpr std::chrono::seconds kMaxGrace{3600};
+constexpr std::chrono::seconds kMaxStart = std::chrono::hours(24 * 7);
 constexpr int kMaxLoopGuard = 100;
 constexpr int kMaxNodes = 100'000;
 constexpr double kMaxTypeWeight = 1e6;
@@ -142,6 +143,8 @@ constexpr std::array kKeys{
     Key{"launcher", "job_dir", [](const Node& n, Name, SiteConfig* c) { return set_job_dir(n, &c->job_dir); }},
     Key{"launcher", "grace",
         [](const Node& n, Name, SiteConfig* c) { return set_time(n, Seconds(1), kMaxGrace, &c->grace); }},
+    Key{"launcher", "agent_timeout",
+        [](const Node& n, Name, SiteConfig* c) { return set_time(n, Seconds(1), kMaxStart, &c->agent_timeout); }},
     Key{"launcher", "loop_guard",
         [](const Node& n, Name, SiteConfig* c) { return set_int(n, 1, kMaxLoopGuard, &c->loop_guard); }},
     Key{"image", "runtime", [](const Node& n, Name, SiteConfig* c) { return set_image_runtime(n, &c->image_runtime); }},

@@ -44,9 +44,10 @@ struct SiteConfig {
   // [frameworks]
   std::vector<std::string> catalogue;  // folders of *.toml; default: {PKGDATADIR/frameworks.d, CONFDIR/frameworks.d}
   // [launcher]
-  std::string job_dir = "dl-%j";   // relative to the submit directory; %j = job id
-  std::chrono::seconds grace{30};  // SIGTERM -> SIGKILL for learners
-  int loop_guard = 2;              // attempts in a row without progress before the job is held
+  std::string job_dir = "dl-%j";            // relative to the submit directory; %j = job id
+  std::chrono::seconds grace{30};           // SIGTERM -> SIGKILL for learners
+  std::chrono::seconds agent_timeout{300};  // for the agents of an attempt to connect
+  int loop_guard = 2;                       // attempts in a row without progress before the job is held
   // [image]
   std::string image_runtime = "auto";    // a name of launcher/image, or "auto": the first that takes the image
   std::vector<std::string> image_binds;  // folders of the nodes that every container shows

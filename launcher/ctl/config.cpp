@@ -56,6 +56,7 @@ void print_values(const SiteConfig& site, const Catalogue& catalogue) {
       {"frameworks", names.empty() ? "none" : names},
       {"job directory", site.job_dir},
       {"grace", format_duration(site.grace)},
+      {"agents connect within", format_duration(site.agent_timeout)},
       {"loop guard", std::to_string(site.loop_guard) + " attempts without progress"},
       {"classes of failure", failure_names(site)}};
   std::fputs(table(rows).c_str(), stdout);

@@ -44,6 +44,7 @@ const std::vector<Rule>& rules() {
   static const std::vector<Rule> kRules = {
       // Not the learner's own end.
       {"no-command", "C101", {bit(Kind::kNotStarted), 126, 127}, Fault::kYours, Answer::kFail, 0},
+      {"no-agent", "S102", {bit(Kind::kNoAgent)}, Fault::kOurs, Answer::kExclude, 2},
       {"node", "S104", {bit(Kind::kAgentLost)}, Fault::kOurs, Answer::kExclude, -1},
       {"no-progress", "S220", {bit(Kind::kHang)}, Fault::kOurs, Answer::kRestart, 3},
       // What the program itself asks for (NVRx, too, takes 93 for "do not start me again").
@@ -108,7 +109,6 @@ const std::vector<Rule>& rules() {
        Fault::kOurs,
        Answer::kHold,
        0},
-      {"not-started", "S101", {bit(Kind::kNotStarted)}, Fault::kOurs, Answer::kFail, 0},
       {"storage",
        "S307",
        {0,

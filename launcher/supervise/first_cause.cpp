@@ -14,7 +14,7 @@ namespace {
 
 bool is_root_like(const Failure& failure) {
   if (failure.kind == Failure::Kind::kAgentLost || failure.kind == Failure::Kind::kNotStarted ||
-      failure.kind == Failure::Kind::kHang)
+      failure.kind == Failure::Kind::kHang || failure.kind == Failure::Kind::kNoAgent)
     return true;
   if (failure.kind != Failure::Kind::kSignal) return false;
   switch (failure.signal) {
@@ -69,6 +69,8 @@ int exit_status(const Failure& failure) {
       return kExitNodeLost;
     case Failure::Kind::kNotStarted:
       return failure.exit != 0 ? failure.exit : kExitCannotStart;
+    case Failure::Kind::kNoAgent:
+      return kExitCannotStart;
     case Failure::Kind::kHang:
       return kExitHang;
   }
@@ -89,6 +91,7 @@ std::string describe(const Failure& failure) {
     case Failure::Kind::kAgentLost:
       return fmt::format("{} was lost: {}", who, failure.text.empty() ? "its agent is gone" : failure.text);
     case Failure::Kind::kNotStarted:
+    case Failure::Kind::kNoAgent:
       return fmt::format("{} could not be started: {}", who, failure.text);
     case Failure::Kind::kHang:
       return fmt::format("{} hangs: {}", who, failure.text);

@@ -22,8 +22,7 @@ using record::JobState;
 
 constexpr int64_t kTickMs = 50;
 constexpr int64_t kPingMs = 500;
-constexpr int64_t kWakeLimitMs = 5000;     // for agents that are kept to say hello again; then new ones are started
-constexpr int64_t kStartLimitMs = 300000;  // agents of a large job on a busy cluster
+constexpr int64_t kWakeLimitMs = 5000;  // for agents that are kept to say hello again; then new ones are started
 
 std::string own_host_name() {
   const char* slurm = std::getenv("SLURMD_NODENAME");
@@ -196,9 +195,10 @@ void Supervisor::tick() {
     if (woken_ && all_hello) woken_ = false;
     if (woken_ && (!launcher_.running() || now - attempt_started_ms_ > kWakeLimitMs)) return start_cold();
     bool launcher_died = !launcher_.running() && launcher_gone_ms_ != 0 && now - launcher_gone_ms_ > 1000;
-    bool too_late = phase_ == Phase::kStarting && now - attempt_started_ms_ > kStartLimitMs;
+    if (phase_ == Phase::kStarting && now - attempt_started_ms_ > 1000 * site_.agent_timeout.count())
+      return agents_missing();
     bool deaf = killing_ && now > kill_deadline_ms_;
-    if (launcher_died || too_late || deaf) {
+    if (launcher_died || deaf) {
       for (size_t i = 0; i < learners_.size(); ++i) {
         Learner& learner = learners_[i];
         if (learner.ended) continue;
@@ -210,7 +210,7 @@ void Supervisor::tick() {
         failure.asked = killing_;
         failure.exit = kExitCannotStart;
         failure.text = launcher_died ? fmt::format("{} ended before it had started the learners", launcher_name(plan_))
-                                     : fmt::format("no word from it for {} s", kStartLimitMs / 1000);
+                                     : "no word from it since it was to end";
         if (launcher_died && all_hello) failure.text = launcher_name(plan_) + " ended while learners were running";
         agent_lost_ = true;
         learner_failed(static_cast<int>(i), failure);

@@ -98,6 +98,7 @@ class Supervisor {
 
   // supervisor_attempt.cpp
   void start_attempt(const std::string& why);
+  void name_hosts();
   Status start_agents();
   bool wake_agents();
   void start_cold();
@@ -147,6 +148,7 @@ class Supervisor {
 
   // supervisor_watch.cpp
   void look_for_stragglers();
+  void agents_missing();
 
   // supervisor_end.cpp
   void end_attempt();

@@ -40,6 +40,7 @@ void Supervisor::start_attempt(const std::string& why) {
   rank_of_.clear();
   hello_below_ = started_below_ = ended_below_ = 0;
   slow_ = SlowLearners(learners_.size());
+  name_hosts();
   failures_.clear();
   agreement_ = StopAgreement{};
   stop_.reset();
@@ -80,6 +81,12 @@ void Supervisor::agents_not_started(const std::string& why) {
   check_attempt_over();
 }
 
+// Where each is planned to be, until its agent says so.
+void Supervisor::name_hosts() {
+  for (size_t i = 0; i < learners_.size(); ++i)
+    learners_[i].host = plan_.nodes[static_cast<size_t>(plan_.learners[i].node)].name;
+}
+
 Status Supervisor::start_agents() {
   launcher_status_.reset();
   launcher_gone_ms_ = 0;
@@ -110,6 +117,7 @@ void Supervisor::start_cold() {
     if (learner.connection != 0) server_->close(learner.connection);
     learner = Learner{};
   }
+  name_hosts();
   rank_of_.clear();
   hello_below_ = started_below_ = ended_below_ = 0;
   launcher_.kill_all(SIGTERM);

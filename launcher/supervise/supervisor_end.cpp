@@ -196,6 +196,7 @@ std::string Supervisor::failure_text(const std::string& reason, const std::optio
   std::string text = "dlrun: " + reason;
   if (!cause || cause->kind == Failure::Kind::kNotStarted) return text + "\n";
   if (its.code != kPlainCode) text += "; class " + format_class(its);
+  if (cause->kind == Failure::Kind::kNoAgent) return text + "\n";
   text += fmt::format("; its output: {}\n", dir_.learner_log(attempt_, cause->rank));
   if (plan_.world_size() == 1 && !options_.quiet) return text;
   const auto& lines = cause->last_lines;

@@ -1,12 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is looked at while learners run: whether one is slower than the others. It is only said, never acted upon: a
-// slow learner may be a shared node or a full disk, and a restart costs everybody's time.
+// What is looked at from time to time: agents that do not come, and learners that are slower than the others.
 #include <fmt/format.h>
 
+#include <csignal>
+
+#include "launcher/common/parse.h"
+#include "launcher/supervise/exit_codes.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
 
+// The time of the agents is up. Those that are there end when their connection is closed.
+void Supervisor::agents_missing() {
+  const bool were_to_end = killing_;  // the first failure below makes all the others end
+  for (size_t i = 0; i < learners_.size(); ++i) {
+    Learner& learner = learners_[i];
+    if (learner.ended) continue;
+    learner.ended = true;
+    server_->close(learner.connection);
+    learner.connection = 0;
+    Failure failure;
+    failure.kind = Failure::Kind::kNoAgent;
+    failure.asked = learner.said_hello || were_to_end;
+    failure.exit = kExitCannotStart;
+    failure.text = fmt::format("its agent has not connected within {}", format_duration(site_.agent_timeout));
+    learner_failed(static_cast<int>(i), failure);
+  }
+  launcher_.kill_all(SIGKILL);
+  check_attempt_over();
+}
+
+// Only said, never acted upon: a slow learner may be a shared node or a full disk, and a restart costs everybody's
+// time.
 void Supervisor::look_for_stragglers() {
   std::vector<std::optional<double>> times;
   times.reserve(learners_.size());

@@ -37,7 +37,7 @@ setup() {
 
 @test "a learner that is slower than the others is named, and nothing is done about it" {
   [[ -x $learner ]] || skip "built without HDF5"
-  "$dlrun" -n 3 -c ck --job-dir job -- sh -c 'exec "$0" 100000 $([ $RANK = 1 ] && echo 40 || echo 20)' "$learner" 2>said &
+  "$dlrun" -n 3 -c ck --job-dir job -- sh -c 'exec "$0" 100000 $([ $RANK = 1 ] && echo 40 || echo 20)' "$learner" 2>said 3>&- &
   for _ in {1..150}; do grep -q slow: said && break; sleep 0.1; done
   run "$top_builddir/launcher/ctl/dlctl" status job
   contains "$output" '^1 .* slow: [0-9.]+ ms a train step, the median of 3 learners is [0-9.]+ ms'

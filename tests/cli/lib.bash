@@ -23,3 +23,10 @@ dlrun_setup() {
 
 # contains TEXT PATTERN
 contains() { grep -qE -- "$2" <<<"$1" || { printf 'expected: %s\nin: %s\n' "$2" "$1" >&2; return 1; }; }
+
+# What a test that failed has left running.
+teardown() {
+  local left
+  mapfile -t left < <(jobs -pr)
+  if ((${#left[@]} > 0)); then kill "${left[@]}"; fi
+}

@@ -103,6 +103,17 @@ restarts_of() { job_field "$1" Restarts; }
   [ "$status" -eq 0 ] && [ -z "$output" ]
 }
 
+@test "an agent that does not connect in time: its learner and node are named" {
+  cp "$DL_SANDBOX_DIR/etc/dl.toml" slow.toml && printf '[launcher]\nagent_timeout = "3s"\n' >>slow.toml
+  # The slurmd of n2 answers nothing, as on a node that swaps.
+  printf '#!/bin/bash\nslurmd=%s\ntrap "kill -CONT $slurmd" EXIT\nkill -STOP $slurmd\nDL_CONFIG=%s dlrun -- true\necho "dlrun ended with $?"\n' \
+    "$(cat "$DL_SANDBOX_DIR/run/slurmd.n2.slurm")" "$PWD/slow.toml" >slow.sh
+  job=$(submit -w n1,n2 -N2 --dl-framework=generic --dl-learners=2 slow.sh)
+  wait_state "$job" COMPLETED,FAILED 40
+  assert_contains "$(output "$job")" 'learner 1 on n2 could not be started: its agent has not connected within 3s; class no-agent \(S102, ours\)'
+  assert_contains "$(output "$job")" 'dlrun ended with 71'
+}
+
 @test "dlrun that is killed: agents end the learners, nothing is left" {
   job=$(submit --dl-framework=generic --dl-learners=2 shell.sh 'setsid sleep 16180 & sleep 100')
   wait_event "$job" PROCESSING 20

@@ -59,6 +59,7 @@ TEST(FailureClassTest, Table) {
        ours, Answer::kHold},
       {failure(Kind::kAgentLost, 0), "node", "S104", ours, Answer::kExclude},
       {failure(Kind::kAgentLost, 0, {"CUDA out of memory"}), "node", "S104", ours, Answer::kExclude},
+      {failure(Kind::kNoAgent, 71), "no-agent", "S102", ours, Answer::kExclude},
       {failure(Kind::kHang, 0), "no-progress", "S220", ours, Answer::kRestart},
       {failure(Kind::kSignal, SIGSEGV), "crash", "C201", yours, Answer::kRestart},
       {failure(Kind::kSignal, SIGKILL), "killed", "C201", yours, Answer::kRestart},

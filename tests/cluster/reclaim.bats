@@ -95,3 +95,15 @@ teardown() { reclaim_teardown; }
   run dlctl why 99999
   [ "$status" -eq 3 ]
 }
+
+@test "a dl.toml with a fault is not taken by the running daemon, a good one is" {
+  local toml=$DL_SANDBOX_DIR/etc/dl.toml
+  cp "$toml" good.toml
+  echo 'half_life = 7' >>"$toml" # belongs to no tenant
+  kill -HUP "$(cat daemon.pid)"
+  wait_file daemon.log 'the old configuration is kept: .*dl.toml:[0-9]+: ' 5
+  cat good.toml >"$toml"
+  kill -HUP "$(cat daemon.pid)"
+  wait_file daemon.log 'read .*dl.toml again: 2 tenants' 5
+  wait_file metrics.prom '^dl_tenant_quota_gpus{tenant="vision"} 2' 5
+}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlctl config check [FILE]: whether the plugins and dlrun will take the site's configuration, before they read it.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -10,6 +11,7 @@
 #include "launcher/common/site_config.h"
 #include "launcher/ctl/subcommand.h"
 #include "launcher/ctl/text.h"
+#include "slurm-plugin/policy/site_state.h"
 
 namespace dl::ctl {
 namespace {
@@ -33,6 +35,32 @@ std::string failure_names(const SiteConfig& site) {
   std::string names = "built in";
   for (const FailureRow& row : site.failures) names += ", " + row.name;
   return names;
+}
+
+std::string gpus_text(const SiteGpus& gpus) {
+  std::string text;
+  for (const auto& [type, count] : gpus.by_type) text += fmt::format("{}{} {}", text.empty() ? "" : " + ", count, type);
+  if (gpus.any > 0 || text.empty()) text += fmt::format("{}{}", text.empty() ? "" : " + ", gpus.any);
+  return text;
+}
+
+// The tenants, and quotas that cannot all be kept.
+void print_tenants(const SiteConfig& site) {
+  if (site.tenants.empty()) return;
+  std::vector<std::vector<std::string>> rows = {
+      {"TENANT", "QUOTA", "LENDS", "BORROWS", "WEIGHT", "GROUP", "MOST PER JOB"}};
+  for (const SiteTenant& tenant : site.tenants)
+    rows.push_back({tenant.name, gpus_text(tenant.quota), tenant.lend ? gpus_text(*tenant.lend) : "all",
+                    tenant.borrow_limit ? std::to_string(*tenant.borrow_limit) : "any",
+                    fmt::format("{}", tenant.weight), tenant.group.empty() ? "-" : tenant.group,
+                    tenant.max_job_gpus ? std::to_string(*tenant.max_job_gpus) : "any"});
+  std::printf("\n%s", table(rows).c_str());
+  const policy::ClusterState state = policy::state_of(site);
+  if (!state.nodes_known) {
+    std::puts("warning: [nodes] counts does not tell the nodes of every type: whether a job fits is not judged");
+    return;
+  }
+  for (const std::string& sentence : policy::oversubscribed(state)) std::printf("warning: %s\n", sentence.c_str());
 }
 
 void print_values(const SiteConfig& site, const Catalogue& catalogue) {
@@ -60,6 +88,7 @@ void print_values(const SiteConfig& site, const Catalogue& catalogue) {
       {"loop guard", std::to_string(site.loop_guard) + " attempts without progress"},
       {"classes of failure", failure_names(site)}};
   std::fputs(table(rows).c_str(), stdout);
+  print_tenants(site);
 }
 
 Status check(const Options& options) {

@@ -10,6 +10,7 @@
 
 #include "launcher/common/parse.h"
 #include "launcher/ctl/cluster_now.h"
+#include "launcher/ctl/quota_sync.h"
 #include "launcher/ctl/quota_table.h"
 #include "launcher/ctl/subcommand.h"
 #include "slurm-plugin/policy/why.h"
@@ -100,7 +101,11 @@ Run add_quota(CLI::App* app) {
   sub->add_flag("--dry-run", options->dry_run, "tell only; needed: dlpolicyd alone takes back");
   sub->add_flag("--json", options->json, "for programs");
   options->reclaim = sub;
-  return [options] { return options->reclaim->parsed() ? reclaim(*options) : show(*options); };
+  CLI::App* sync = app->add_subcommand("sync", "have Slurm hold what dl.toml says of tenants");
+  return [options, sync, run_sync = add_quota_sync(sync)] {
+    if (sync->parsed()) return run_sync();
+    return options->reclaim->parsed() ? reclaim(*options) : show(*options);
+  };
 }
 
 }  // namespace dl::ctl

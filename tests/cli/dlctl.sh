@@ -27,7 +27,7 @@ expect() {
 }
 
 expect "help lists the subcommands" 0 '^ +frameworks ' --help
-for sub in status why pause resume quota "quota reclaim" logs frameworks "config check"; do
+for sub in status why pause resume quota "quota reclaim" "quota sync" logs frameworks "config check"; do
   # shellcheck disable=SC2086  # two words on purpose
   expect "$sub has a help" 0 'Usage: dlctl' $sub --help
 done
@@ -153,4 +153,24 @@ printf '{"time_ms":1790000001000,"attempt":1,"state":"PROCESSING","reason":"all 
 expect "a run whose dlrun is gone has failed" 0 '^state +FAILED' status local-9
 printf '{"time_ms":1790000001000,"attempt":1,"state":"FAILED","reason":"\\u001b[31mred"}\n' >dl-local-8/events.jsonl
 check "escape sequences in a record do not reach the terminal" "$("$dlctl" status local-8 | grep -q $'\x1b' && echo "they do")"
+# Tenants
+cat >tenants.toml <<'TOML'
+[nodes]
+types = { a100 = 8 }
+counts = { a100 = 2 }
+[tenants.vision]
+quota = { a100 = 12 }
+lend = { a100 = 4 }
+borrow_limit = 8
+weight = 2.5
+group = "dept-a"
+[tenants.nlp]
+quota = 6
+TOML
+expect "config check shows tenants" 0 '^vision +12 a100 +4 a100 +8 +2.5 +dept-a +any$' config check tenants.toml
+expect "config check warns of quotas beyond the nodes" 0 '^warning: tenants have a quota of 18 GPUs in all; the nodes have 16$' config check tenants.toml
+sed -i '/^counts/d' tenants.toml
+expect "config check says that nodes are not known" 0 '^warning: \[nodes\] counts does not tell' config check tenants.toml
+printf '[tenants.vision]\nquota = 8\nlend = 9\n' >tenants.toml
+expect "a tenant's fault is told with file and line" 2 'tenants.toml:1: tenants.vision: lends 9 GPUs of any type of a quota of 8; allowed: ' config check tenants.toml
 finish

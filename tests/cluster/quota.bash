@@ -3,10 +3,14 @@
 # shellcheck disable=SC2154  # lib.bash has $stage
 # Helpers of the tests of quotas: a sandbox with two tenants.
 
-# quota_up [options of dl-sandbox up]: 4 nodes of 2 GPUs; vision has 4 of its own, nlp 2.
+# quota_up [options of dl-sandbox up]: 4 nodes of 2 GPUs; vision has 4 of its own, nlp 2. With --slurmdbd a user may have 3 of vision's.
 quota_up() {
-  local toml=$BATS_FILE_TMPDIR/dl.toml what=partition guaranteed=batch borrow=borrow
-  [[ " $* " != *' --slurmdbd '* ]] || { what=qos guaranteed=dl-guaranteed borrow=dl-borrow; }
+  local toml=$BATS_FILE_TMPDIR/dl.toml what=partition guaranteed=batch borrow=borrow more=''
+  local -a licences=(--conf 'Licenses=dl_nlp:2,dl_nlp/borrow:3,dl_vision/a100:4,dl_vision/borrow:8')
+  if [[ " $* " == *' --slurmdbd '* ]]; then
+    what=qos guaranteed=dl-guaranteed borrow=dl-borrow licences=() # dlctl quota sync will make them
+    more=$'max_user_gpus = 3\nweight = 2.5'
+  fi
   cat >"$toml" <<END
 [nodes]
 gpus_per_node = 2
@@ -19,6 +23,7 @@ quota = { a100 = 4 }
 borrow_limit = 8
 max_job_gpus = 6
 frameworks = ["generic", "pytorch"]
+$more
 [tenants.nlp]
 quota = 2
 borrow_limit = 3
@@ -30,7 +35,7 @@ END
   [[ ! -d $stage/share/slurm-dl/frameworks.d ]] ||
     printf '[frameworks]\ncatalogue = ["%s"]\n' "$(readlink -f "$stage/share/slurm-dl/frameworks.d")" >>"$toml"
   cluster_up --nodes 4 --gpus-per-node 2 --gpu-type a100 --dl-toml "$toml" \
-    --conf 'Licenses=dl_nlp:2,dl_nlp/borrow:3,dl_vision/a100:4,dl_vision/borrow:8' "$@"
+    "${licences[@]+"${licences[@]}"}" "$@"
 }
 
 # user_submit [options and script of sbatch]: as a user, not as root; prints the job's id.

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/ctl/quota_sync.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "launcher/common/atomic_file.h"
+#include "launcher/common/child_process.h"
+#include "launcher/common/parse.h"
+#include "launcher/ctl/quota_plan.h"
+#include "launcher/ctl/text.h"
+
+namespace dl::ctl {
+namespace {
+
+constexpr size_t kMaxSlurmConf = size_t{16} << 20;
+
+struct Options {
+  bool dry_run = false;
+  bool yes = false;
+  bool json = false;
+};
+
+Result<std::string> output_of(const std::vector<std::string>& command) {
+  CommandOptions options;
+  options.timeout = std::chrono::seconds(60);
+  options.max_output = size_t{64} << 20;
+  options.environment = {"LC_ALL=C.UTF-8", "SLURM_BITSTR_LEN=0"};
+  DL_TRY_ASSIGN(const CommandResult result, run_command(command, options));
+  if (result.ok()) return result.out;
+  std::string said(trim(result.err.empty() ? result.out : result.err));
+  return Error{Errc::kIo, fmt::format("{} {}: {}", command[0], command.size() > 1 ? command[1] : "",
+                                      printable(said.substr(0, said.find('\n')), 300))};
+}
+
+Result<std::string> sacctmgr(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"sacctmgr", "--immediate", "--noheader", "--parsable2"});
+  return output_of(arguments);
+}
+
+Result<SlurmHas> look(std::string* slurm_conf) {
+  SlurmHas has;
+  DL_TRY_ASSIGN(const std::string config, output_of({"scontrol", "show", "config"}));
+  read_config(config, &has, slurm_conf);
+  DL_TRY_ASSIGN(const std::string licences, output_of({"scontrol", "--oneliner", "show", "licenses"}));
+  read_licences(licences, &has);
+  if (has.accounting) {
+    DL_TRY_ASSIGN(const std::string rows, sacctmgr({"show", "associations", "cluster=" + has.cluster,
+                                                    "format=account,user,fairshare,grptres,qos"}));
+    read_associations(rows, &has);
+    DL_TRY_ASSIGN(const std::string names, sacctmgr({"show", "qos", "format=name"}));
+    for (const std::string& name : split(names, '\n'))
+      if (!name.empty()) has.qos.push_back(name);
+  }
+  return has;
+}
+
+std::string or_dash(const std::string& text) {
+  return text.empty() ? "-" : printable(text);
+}
+
+void print_plan(const QuotaPlan& plan) {
+  for (const std::string& warning : plan.warnings) std::printf("warning: %s\n", warning.c_str());
+  if (plan.steps.empty()) {
+    std::puts("Slurm has what dl.toml says of tenants: nothing to do");
+    return;
+  }
+  std::vector<std::vector<std::string>> rows = {{"WHAT", "NAME", "HAS", "WANTS"}};
+  for (const Step& step : plan.steps)
+    rows.push_back({step.what, printable(step.name), or_dash(step.has), or_dash(step.wants)});
+  std::fputs(table(rows).c_str(), stdout);
+}
+
+void print_json(const QuotaPlan& plan, bool done) {
+  nlohmann::json steps = nlohmann::json::array();
+  for (const Step& step : plan.steps)
+    steps.push_back({{"what", step.what},
+                     {"name", step.name},
+                     {"has", step.has},
+                     {"wants", step.wants},
+                     {"command", step.command}});
+  std::printf("%s\n", nlohmann::json{{"steps", steps}, {"warnings", plan.warnings}, {"done", done}}.dump().c_str());
+}
+
+bool agreed() {
+  std::printf("Do this? [y/N] ");
+  std::fflush(stdout);
+  char answer[16] = {};
+  return std::fgets(answer, sizeof answer, stdin) != nullptr && (answer[0] == 'y' || answer[0] == 'Y');
+}
+
+Status write_licences(const QuotaPlan& plan, const std::string& folder) {
+  const std::string path = fmt::format("{}/{}", folder, kLicenceFile);
+  DL_TRY(write_file_atomically(path, plan.licence_file));
+  if (auto done = output_of({"scontrol", "reconfigure"}); !done)
+    return std::move(done).error().with_context(path + " is written, but not taken over");
+  return {};
+}
+
+// The folder of slurm.conf, if it includes the licence file.
+Result<std::string> licence_folder(const std::string& slurm_conf) {
+  const std::string folder = slurm_conf.substr(0, slurm_conf.rfind('/'));
+  DL_TRY_ASSIGN(const std::string text, read_small_file(slurm_conf, kMaxSlurmConf));
+  DL_TRY_ASSIGN(const bool included, includes_licences(text));
+  if (!included)
+    return Error{Errc::kConflict,
+                 fmt::format("{} does not include {}; allowed: the line 'Include {}' in it, and an empty "
+                             "file of that name in {}, once",
+                             printable(slurm_conf), kLicenceFile, kLicenceFile, printable(folder))};
+  return folder;
+}
+
+Status carry_out(const QuotaPlan& plan, const std::string& folder) {
+  if (!plan.licence_file.empty()) DL_TRY(write_licences(plan, folder));
+  for (const Step& step : plan.steps)
+    if (!step.command.empty()) DL_TRY(sacctmgr(step.command));
+  return {};
+}
+
+Status sync(const Options& options) {
+  DL_TRY_ASSIGN(const SiteConfig site, load_site_config(default_site_config_path(true)));
+  std::string slurm_conf;
+  DL_TRY_ASSIGN(const SlurmHas has, look(&slurm_conf));
+  const QuotaPlan plan = plan_quotas(site, has);
+  if (!options.json) print_plan(plan);
+  const bool idle = plan.steps.empty() || options.dry_run;
+  if (idle) {
+    if (options.json) print_json(plan, false);
+    return {};
+  }
+  std::string folder;
+  if (!plan.licence_file.empty()) {
+    DL_TRY_ASSIGN(folder, licence_folder(slurm_conf));
+  }
+  if (!options.yes && (options.json || ::isatty(STDIN_FILENO) == 0))
+    return Error{Errc::kInvalid, "this would change Slurm; allowed: --yes to do it, --dry-run to see it"};
+  if (!options.yes && !agreed()) {
+    std::puts("nothing was changed");
+    return {};
+  }
+  DL_TRY(carry_out(plan, folder));
+  if (options.json)
+    print_json(plan, true);
+  else
+    std::puts("done");
+  return {};
+}
+
+}  // namespace
+
+Run add_quota_sync(CLI::App* app) {
+  auto options = std::make_shared<Options>();
+  app->add_flag("--dry-run", options->dry_run, "show what would be changed");
+  app->add_flag("-y,--yes", options->yes, "do not ask");
+  app->add_flag("--json", options->json, "for programs");
+  return [options] { return sync(*options); };
+}
+
+}  // namespace dl::ctl

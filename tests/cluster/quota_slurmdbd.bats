@@ -1,0 +1,89 @@
+#!/usr/bin/env bats
+# Quotas of tenants with slurmdbd: dlctl quota sync makes Slurm hold what dl.toml says, and jobs without an account are
+# their user's default account's. Without slurmdbd: quota.bats.
+# shellcheck disable=SC2016  # some is expanded by the shells of jobs
+# shellcheck source=tests/cluster/lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
+# shellcheck source=tests/cluster/quota.bash
+source "$(dirname "$BATS_TEST_FILENAME")/quota.bash"
+
+setup_file() { quota_up --slurmdbd --conf 'Licenses=matlab:5'; }
+teardown_file() { cluster_down; }
+setup() { cluster_setup; }
+teardown() { cluster_teardown; }
+# has_reason JOB PART: squeue gives a reason with that in it.
+has_reason() { [[ $(on_login squeue -h -j "$1" -o %r) == *$2* ]]; }
+
+@test "dlctl quota sync says what is missing where slurm.conf has licences of its own, and changes nothing" {
+  run on_login dlctl quota sync --dry-run
+  [ "$status" -eq 0 ]
+  assert_contains "$output" '^licence +dl_vision/a100 +- +4$'
+  assert_contains "$output" '^account +vision +fairshare 1 +fairshare 250$'
+  assert_contains "$output" '^user +nobody in vision +- +3 GPUs$'
+  run on_login dlctl quota sync --yes
+  [ "$status" -eq 2 ]
+  assert_contains "$output" "slurm.conf has a Licenses of its own.*put 'Include dl-licenses.conf' in its place"
+  sed -i '/^Licenses=/d' "$DL_SANDBOX_DIR/etc/slurm.conf"
+  run on_login dlctl quota sync --yes
+  [ "$status" -eq 2 ]
+  assert_contains "$output" "does not include dl-licenses.conf; allowed: the line 'Include dl-licenses.conf' in it"
+}
+
+@test "dlctl quota sync writes licences, accounts and limits, keeps the site's licences, and has nothing to do the second time" {
+  echo 'Include dl-licenses.conf' >>"$DL_SANDBOX_DIR/etc/slurm.conf"
+  echo 'Licenses=matlab:5' >"$DL_SANDBOX_DIR/etc/dl-licenses.conf"
+  run on_login dlctl quota sync </dev/null
+  [ "$status" -eq 2 ]
+  assert_contains "$output" 'allowed: --yes to do it, --dry-run to see it'
+  run on_login dlctl quota sync --yes
+  [ "$status" -eq 0 ]
+  on_login scontrol show lic -o >licences
+  assert_contains "$(cat licences)" '^LicenseName=dl_vision/a100 Total=4 '
+  assert_contains "$(cat licences)" '^LicenseName=dl_nlp/borrow Total=3 '
+  assert_contains "$(cat licences)" '^LicenseName=matlab Total=5 '
+  run on_login dlctl quota sync --json
+  [ "$status" -eq 0 ]
+  [ "$(jq -c .steps <<<"$output")" = '[]' ]
+  run on_login dlctl quota sync
+  [ "$output" = 'Slurm has what dl.toml says of tenants: nothing to do' ]
+  assert_contains "$(on_login sacctmgr -nP show assoc account=vision user=nobody format=grptres)" 'gres/gpu=3'
+  assert_contains "$(on_login sacctmgr -nP show assoc account=vision format=user,fairshare)" '^\|250$'
+}
+
+@test "a job without an account is charged to its user's default account" {
+  job=$(user_submit -H --gpus=2 --wrap true)
+  [ "$(job_field "$job" Licenses)" = dl_vision/a100:2 ]
+  [ "$(job_field "$job" Account)" = vision ]
+  job=$(user_submit -H -A NLP --gpus=1 --dl-learners=1 --wrap true)
+  [ "$(job_field "$job" Licenses)" = dl_nlp:1 ]
+  job=$(user_submit -H -A nlp --dl-learners=3 --dl-gpus=1 --dl-checkpoint=ck --wrap true)
+  [ "$(job_field "$job" QOS)" = dl-borrow ]
+  run user_submit -A nlp --qos=dl-guaranteed --gpus=4 --wrap true
+  [ "$status" -ne 0 ]
+  assert_contains "$output" "tenant 'nlp' may borrow 3 GPUs"
+}
+
+@test "one user cannot hold more GPUs of a tenant than max_user_gpus, over all jobs" {
+  run user_submit --gpus=4 --wrap true
+  [ "$status" -ne 0 ]
+  assert_contains "$output" "4 GPUs exceed what one user of tenant 'vision' may have, 3 GPUs"
+  first=$(user_submit --gpus=2 --wrap 'sleep 60')
+  wait_state "$first" RUNNING 20
+  second=$(user_submit --gpus=2 --wrap 'sleep 60')
+  wait_for 20 'the second waits for the limit' has_reason "$second" GrpGRES
+}
+
+@test "users cannot change account, QOS or licences, and another QOS does not help a tenant past its own" {
+  job=$(user_submit -H -A nlp --gpus=2 --wrap true)
+  for change in Licenses= Account=vision QOS=dl-guaranteed QOS=dl-borrow QOS=normal; do
+    run as_user "$(some_user)" scontrol update JobId="$job" "$change"
+    [ "$status" -ne 0 ] || { echo "taken: $change"; false; }
+  done
+  on_login scontrol release "$job"
+  blocker=$(user_submit -A nlp --gpus=2 --qos=dl-guaranteed --wrap 'sleep 60')
+  third=$(user_submit -A nlp --gpus=1 --qos=normal --wrap 'sleep 60')
+  wait_state "$blocker" RUNNING 20
+  sleep 1
+  [ "$(job_state "$third")" = PENDING ]
+  [ "$(used dl_nlp)" -eq 2 ]
+}

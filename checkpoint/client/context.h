@@ -136,6 +136,7 @@ class Context {
   Registry registry_;
   Holders holders_;                              // of what the last save wrote
   std::shared_ptr<const WorkList> tensor_plan_;  // of the last save
+  std::shared_ptr<const WorkList> laid_out_;     // the tensors that the engine has prepared last, if it could
   uint64_t planned_version_ = 0;                 // of the registered tensors
   SurveyMemory survey_memory_;                   // rank 0
   std::vector<std::string> retired_;             // background, rank 0: to be removed when nobody waits for it

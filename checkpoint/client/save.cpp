@@ -113,7 +113,10 @@ Status Context::prepare(SaveInFlight* save) {
   }
   std::vector<WriteItem> items = save->plan.items();
   for (const WriteItem& item : items) save->state_bytes += item.bytes();
-  DL_TRY_ASSIGN(save->job, engine_.prepare(std::move(items)));
+  const bool same_tensors = laid_out_ && laid_out_ == save->plan.tensors;
+  laid_out_.reset();
+  DL_TRY_ASSIGN(save->job, engine_.prepare(std::move(items), same_tensors));
+  laid_out_ = save->plan.tensors;
   return {};
 }
 

@@ -51,7 +51,8 @@ WriteQueue& Engine::queue() {
 
 // Blobs (JSON, random states) have other sizes in each save; they come after the tensors, and only they are laid out
 // anew.
-Result<Layout> Engine::lay_out_cached(const std::vector<WriteItem>& items, const std::vector<LayoutLink>& links) {
+Result<Layout> Engine::lay_out_cached(const std::vector<WriteItem>& items, const std::vector<LayoutLink>& links,
+                                      bool same_tensors) {
   const auto is_blob = [](const WriteItem& item) { return item.item.blob; };
   const auto first_blob = std::find_if(items.begin(), items.end(), is_blob);
   if (!std::all_of(first_blob, items.end(), is_blob))
@@ -62,7 +63,8 @@ Result<Layout> Engine::lay_out_cached(const std::vector<WriteItem>& items, const
   };
   bool same = template_ && template_items_.size() == tensors &&
               std::equal(links.begin(), links.end(), template_links_.begin(), template_links_.end(), same_link);
-  for (size_t i = 0; same && i < tensors; ++i) same = same_dataset(template_items_[i], items[i].item);
+  // What is not in this file is in the links: with the same tensors and links, the rest is the same too.
+  for (size_t i = 0; same && !same_tensors && i < tensors; ++i) same = same_dataset(template_items_[i], items[i].item);
   if (!same) {
     template_.reset();
     template_items_.clear();
@@ -131,7 +133,7 @@ std::vector<Home> Engine::find_homes(const std::vector<WriteItem>& items, std::v
   return homes;
 }
 
-Result<std::unique_ptr<SaveJob>> Engine::prepare(std::vector<WriteItem> items) {
+Result<std::unique_ptr<SaveJob>> Engine::prepare(std::vector<WriteItem> items, bool same_tensors) {
   const auto on_device =
       std::find_if(items.begin(), items.end(), [](const auto& item) { return !item.place.on_host(); });
   const MemoryPlace place = on_device == items.end() ? MemoryPlace() : on_device->place;
@@ -141,7 +143,10 @@ Result<std::unique_ptr<SaveJob>> Engine::prepare(std::vector<WriteItem> items) {
   std::vector<LayoutLink> links;
   std::vector<SaveJob::Place> places(items.size());
   const std::string kept_name = format_file_name(settings_.writer, kKeptPart);
-  for (size_t i = 0; i < items.size(); ++i) {
+  // Mostly everything changes: then the items need not be sorted, one by one, while training waits.
+  const bool all_change = std::all_of(homes.begin(), homes.end(), [](Home home) { return home == Home::kMain; });
+  if (all_change) changing = std::move(items);
+  for (size_t i = 0; i < homes.size() && !all_change; ++i) {
     places[i].file = homes[i] == Home::kMain ? 0 : 1;
     if (homes[i] != Home::kMain) links.push_back({items[i].item.h5_path, kept_name});
     if (homes[i] == Home::kKept) {
@@ -151,7 +156,7 @@ Result<std::unique_ptr<SaveJob>> Engine::prepare(std::vector<WriteItem> items) {
     }
   }
   std::vector<FileImage> images;
-  DL_TRY_ASSIGN(Layout main, lay_out_cached(changing, links));
+  DL_TRY_ASSIGN(Layout main, lay_out_cached(changing, links, same_tensors));
   if (settled.empty()) {
     DL_TRY(make_staging({main.file_size}));
     images.emplace_back(std::move(main), std::move(changing), 0, staging_->buffer_bytes());

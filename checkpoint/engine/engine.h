@@ -32,8 +32,9 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Compares what did not change before, lays the rest out in one file or two, and gets staging memory for them. Reads
-  // the items' memory. No job may be under way. Blobs come last among the items.
-  Result<std::unique_ptr<SaveJob>> prepare(std::vector<WriteItem> items);
+  // the items' memory. No job may be under way. Blobs come last among the items. same_tensors: those before them are
+  // known to be the same datasets, in the same order, as in the last call, which succeeded.
+  Result<std::unique_ptr<SaveJob>> prepare(std::vector<WriteItem> items, bool same_tensors = false);
   // The job's checkpoint is committed, in this directory.
   void committed(const SaveJob& job, const CheckpointName& name, const std::string& directory);
   // This checkpoint, in this directory, was restored: its files may serve the next save.
@@ -48,7 +49,8 @@ class Engine {
   uint64_t layouts_made() const { return layouts_made_; }
 
  private:
-  Result<Layout> lay_out_cached(const std::vector<WriteItem>& items, const std::vector<LayoutLink>& links);
+  Result<Layout> lay_out_cached(const std::vector<WriteItem>& items, const std::vector<LayoutLink>& links,
+                                bool same_tensors);
   std::vector<Home> find_homes(const std::vector<WriteItem>& items, std::vector<size_t>* unchanged);
   void keep(KeptFile kept, const std::string& directory);
   uint64_t budget_for(uint64_t bytes) const;

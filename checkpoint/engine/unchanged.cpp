@@ -104,7 +104,7 @@ void ChangeHistory::surprised(const std::string& h5_path) {
 }
 
 bool ChangeHistory::settled(const WriteItem& item) const {
-  if (item.item.blob || item.bytes() < kOwnBlocksFrom || (steady_ == 0 && !item.frozen)) return false;
+  if (item.item.blob || (steady_ == 0 && !item.frozen) || item.bytes() < kOwnBlocksFrom) return false;
   const auto found = entries_.find(item.item.h5_path);
   if (found == entries_.end()) return item.frozen;
   return (item.frozen && !found->second.surprised) || found->second.same >= found->second.needed;

@@ -18,6 +18,9 @@ namespace dl::policyd {
 namespace {
 
 constexpr int64_t kSaveEveryS = 60;
+// Of waiting jobs, in a round: each is a message to slurmctld, and the first look at a long queue would delay a claim
+// by all of them. The next round goes on.
+constexpr int kOrdersPerRound = 200;
 // Gates are renewed twice a lease; with many of them the lease grows, so that there are at most so many renewals in a
 // second.
 constexpr int64_t kRenewalsPerS = 50;
@@ -119,7 +122,9 @@ Status Daemon::round() {
 
 void Daemon::act(const std::vector<Action>& actions, int64_t now_s) {
   std::map<int64_t, Complaint> failed;
+  int orders = 0;
   for (const Action& action : actions) {
+    if (action.kind == ActionKind::kOrder && ++orders > kOrdersPerRound) break;
     const Status done = carry_out(action);
     if (done) {
       log(action.kind == ActionKind::kOrder ? Level::kDebug : Level::kNotice, describe(action));

@@ -66,7 +66,11 @@ class Planner {
       if (!state_.jobs[i].running) pending(static_cast<int>(i));
     for (const SeenJob& seen : view_.aside) returned_aside(seen);
     std::stable_sort(actions_.begin(), actions_.end(), [](const Action& a, const Action& b) {
-      const auto rank = [](const Action& action) { return action.kind == ActionKind::kOrder ? 1 : 0; };
+      // What starts jobs before what only keeps them waiting: a round carries out no more than so many.
+      const auto rank = [](const Action& action) {
+        if (action.kind != ActionKind::kOrder) return 0;
+        return action.update.site_factor || action.update.licenses ? 1 : 2;
+      };
       return rank(a) < rank(b);
     });
     return std::move(actions_);

@@ -45,7 +45,7 @@ struct PlanOptions {
 };
 
 // `decision` is decide(view.state). The order of the actions is the order to carry them out in: what makes room comes
-// first, what starts jobs last.
+// first, then what starts jobs, last what keeps them waiting.
 std::vector<Action> plan(const observe::ClusterView& view, const observe::Records& records,
                          const policy::Decision& decision, const PlanOptions& options);
 

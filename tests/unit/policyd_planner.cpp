@@ -285,27 +285,32 @@ TEST(PlannerTest, AnElasticVictimComesBackSmaller) {
   EXPECT_EQ(action_of(actions, 1)->update.max_nodes, 2U) << as_text(actions);
 }
 
+Records random_records(policy::testing::Dice* dice) {
+  Records records = cluster(dice->from(1, 4), 2);
+  std::vector<int> free(records.nodes.size(), 2);
+  for (int64_t id = 1; id <= dice->from(1, 8); ++id) {
+    policy::JobLabel its =
+        label(dice->one_in(2) ? "vision" : "nlp", 1, dice->one_in(2) ? Charge::kOwn : Charge::kBorrowed);
+    its.gpus = dice->from(1, 2);
+    if (dice->one_in(4)) its.tier = Tier::kBorrow;
+    if (dice->one_in(3)) its.type = "a100";
+    const size_t node = static_cast<size_t>(dice->from(0, static_cast<int>(free.size()) - 1));
+    if (dice->one_in(2) && free[node] >= its.gpus) {
+      free[node] -= its.gpus;
+      add_running(&records, id, its, records.nodes[node].name, {its.gpus});
+    } else {
+      add_pending(&records, id, its);
+    }
+  }
+  return records;
+}
+
 // Whatever is seen: what was carried out is not done again, and nothing is undone in turn.
 TEST(PlannerTest, OnceCarriedOutThereIsNothingLeftToDo) {
   policy::testing::Dice dice(11);
   int reclaims = 0;
   for (int round = 0; round < 3000; ++round) {
-    Records records = cluster(dice.from(1, 4), 2);
-    std::vector<int> free(records.nodes.size(), 2);
-    for (int64_t id = 1; id <= dice.from(1, 8); ++id) {
-      policy::JobLabel its =
-          label(dice.one_in(2) ? "vision" : "nlp", 1, dice.one_in(2) ? Charge::kOwn : Charge::kBorrowed);
-      its.gpus = dice.from(1, 2);
-      if (dice.one_in(4)) its.tier = Tier::kBorrow;
-      if (dice.one_in(3)) its.type = "a100";
-      const size_t node = static_cast<size_t>(dice.from(0, static_cast<int>(free.size()) - 1));
-      if (dice.one_in(2) && free[node] >= its.gpus) {
-        free[node] -= its.gpus;
-        add_running(&records, id, its, records.nodes[node].name, {its.gpus});
-      } else {
-        add_pending(&records, id, its);
-      }
-    }
+    Records records = random_records(&dice);
     for (int step = 0; step < 4; ++step) {
       const auto actions = plan_for(records);
       carry_out(actions, &records);
@@ -315,6 +320,33 @@ TEST(PlannerTest, OnceCarriedOutThereIsNothingLeftToDo) {
     }
   }
   EXPECT_GT(reclaims, 100);
+}
+
+// A round carries out only so much of a long plan.
+TEST(PlannerTest, PieceByPieceItComesToAnEndToo) {
+  policy::testing::Dice dice(12);
+  int pieces = 0;
+  for (int round = 0; round < 1000; ++round) {
+    Records records = random_records(&dice);
+    for (int step = 0;; ++step) {
+      auto actions = plan_for(records);
+      if (actions.empty()) break;
+      ASSERT_LT(step, 40) << "round " << round << ": " << as_text(actions);
+      const auto place = [](const Action& action) {
+        if (action.kind != ActionKind::kOrder) return 0;
+        return action.update.site_factor || action.update.licenses ? 1 : 2;
+      };
+      ASSERT_TRUE(std::is_sorted(actions.begin(), actions.end(), [&](const Action& a, const Action& b) {
+        return place(a) < place(b);
+      })) << as_text(actions);
+      if (actions.size() > 1) {
+        actions.resize(1);
+        ++pieces;
+      }
+      carry_out(actions, &records);
+    }
+  }
+  EXPECT_GT(pieces, 1000);
 }
 
 }  // namespace

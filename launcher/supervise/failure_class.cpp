@@ -109,6 +109,7 @@ const std::vector<Rule>& rules() {
        Fault::kOurs,
        Answer::kHold,
        0},
+      {"not-started", "S101", {bit(Kind::kNotStarted)}, Fault::kOurs, Answer::kFail, 0},
       {"storage",
        "S307",
        {0,

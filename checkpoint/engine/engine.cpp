@@ -145,14 +145,17 @@ Result<std::unique_ptr<SaveJob>> Engine::prepare(std::vector<WriteItem> items, b
   const std::string kept_name = format_file_name(settings_.writer, kKeptPart);
   // Mostly everything changes: then the items need not be sorted, one by one, while training waits.
   const bool all_change = std::all_of(homes.begin(), homes.end(), [](Home home) { return home == Home::kMain; });
-  if (all_change) changing = std::move(items);
-  for (size_t i = 0; i < homes.size() && !all_change; ++i) {
-    places[i].file = homes[i] == Home::kMain ? 0 : 1;
-    if (homes[i] != Home::kMain) links.push_back({items[i].item.h5_path, kept_name});
-    if (homes[i] == Home::kKept) {
-      places[i].at = kept_->at[unchanged[i]];
-    } else {
-      (homes[i] == Home::kMain ? changing : settled).push_back(std::move(items[i]));
+  if (all_change) {
+    changing = std::move(items);
+  } else {
+    for (size_t i = 0; i < items.size(); ++i) {
+      places[i].file = homes[i] == Home::kMain ? 0 : 1;
+      if (homes[i] != Home::kMain) links.push_back({items[i].item.h5_path, kept_name});
+      if (homes[i] == Home::kKept) {
+        places[i].at = kept_->at[unchanged[i]];
+      } else {
+        (homes[i] == Home::kMain ? changing : settled).push_back(std::move(items[i]));
+      }
     }
   }
   std::vector<FileImage> images;

@@ -86,3 +86,6 @@ END
   [ "$(on_login squeue -h -t COMPLETED -o %a | grep -c vision)" -ge "$rounds" ]
   [ "$(on_login squeue -h -t COMPLETED -o %a | grep -c nlp)" -ge "$rounds" ]
 }
+
+# has_reason JOB TEXT: what a job waits for, as Slurm says it.
+has_reason() { [[ $(on_login squeue -h -j "$1" -o %r) == *$2* ]]; }

@@ -86,7 +86,7 @@ END
   other=$(user_submit -A vision --gpus=4 --wrap 'sleep 60')
   wait_state "$other" RUNNING 20
   [ "$(job_state "$second")" = PENDING ]
-  [ "$(on_login squeue -h -j "$second" -o %r)" = Licenses ]
+  wait_for 20 "job $second waits for licences" has_reason "$second" Licenses
   on_login scancel "$first"
   wait_state "$second" RUNNING 20
 }

@@ -12,7 +12,6 @@ teardown_file() { cluster_down; }
 setup() { cluster_setup; }
 teardown() { cluster_teardown; }
 # has_reason JOB PART: squeue gives a reason with that in it.
-has_reason() { [[ $(on_login squeue -h -j "$1" -o %r) == *$2* ]]; }
 
 @test "dlctl quota sync says what is missing where slurm.conf has licences of its own, and changes nothing" {
   run on_login dlctl quota sync --dry-run

@@ -11,7 +11,6 @@ setup_file() { quota_up --slurmdbd --conf 'Licenses=matlab:5'; }
 teardown_file() { cluster_down; }
 setup() { cluster_setup; }
 teardown() { cluster_teardown; }
-# has_reason JOB PART: squeue gives a reason with that in it.
 
 @test "dlctl quota sync says what is missing where slurm.conf has licences of its own, and changes nothing" {
   run on_login dlctl quota sync --dry-run

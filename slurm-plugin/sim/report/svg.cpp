@@ -164,16 +164,19 @@ class Picture {
     const double top = y_ + 12;
     const double bottom = top + kPanel;
     const auto y_of = [&](double value) { return bottom - kPanel * value / most; };
-    for (double value = 0; value <= most * 1.0001; value += step) {
+    for (int tick = 0; tick * step <= most * 1.0001; ++tick) {
+      const double value = tick * step;
       body_ += fmt::format("<line x1=\"{0:.1f}\" y1=\"{2:.1f}\" x2=\"{1:.1f}\" y2=\"{2:.1f}\" class=\"grid\"/>\n",
                            kLeft, kWidth - kRight, y_of(value));
       body_ += words(kLeft - 8, y_of(value) + 4, "tick", fmt::format("{:g}", value));
     }
     const double units = axis_.end_s / axis_.unit_s;
     const double every = std::max(1.0, nice_step(units, 10));
-    for (double at = 0; at <= units * 1.0001; at += every)
+    for (int tick = 0; tick * every <= units * 1.0001; ++tick) {
+      const double at = tick * every;
       body_ += words(axis_.x(at * axis_.unit_s), bottom + 18, "time",
-                     at == 0 ? fmt::format("0 {}", axis_.unit) : fmt::format("{:g}", at));
+                     tick == 0 ? fmt::format("0 {}", axis_.unit) : fmt::format("{:g}", at));
+    }
     // The first row of the table is drawn last, above the others.
     for (size_t i = outcomes_.size(); i-- > 0;) {
       const std::vector<double> smoothed = smooth(values(outcomes_[i]), window_);

@@ -11,20 +11,8 @@ catalogue=$(printf '"%s", ' "$top_srcdir"/frameworks/{cpp,generic,jax,mpi,pytorc
 printf '[frameworks]\ncatalogue = [%s]\n' "${catalogue%, }" >"$DL_CONFIG"
 cd "$work" || exit 1
 
-# expect NAME STATUS PATTERN ARGUMENTS...: dlctl ARGUMENTS ends with STATUS, and what it prints matches PATTERN (extended).
-expect() {
-  local name=$1 status=$2 pattern=$3 out rc
-  shift 3
-  out=$("$dlctl" "$@" 2>&1 </dev/null)
-  rc=$?
-  if [ "$rc" -ne "$status" ]; then
-    not_ok "$name" "exit status $rc, not $status: $out"
-  elif ! grep -qE -- "$pattern" <<<"$out"; then
-    not_ok "$name" "does not match $pattern: $out"
-  else
-    ok "$name"
-  fi
-}
+# expect NAME STATUS PATTERN ARGUMENTS...: of dlctl (expect_run in tap.sh).
+expect() { expect_run "$1" "$2" "$3" "$dlctl" "${@:4}"; }
 
 expect "help lists the subcommands" 0 '^ +frameworks ' --help
 for sub in status why pause resume quota "quota reclaim" "quota sync" logs frameworks "config check"; do

@@ -8,19 +8,8 @@ cd "$(mktemp -d)" || exit 1
 printf '[tenants.vision]\nquota = 2\n' >good.toml
 printf '[tenants.vision]\nquota = -2\n' >bad.toml
 
-# expect NAME STATUS PATTERN ARGUMENTS…
-expect() {
-  local name=$1 status=$2 pattern=$3 out rc
-  shift 3
-  out=$("$daemon" "$@" 2>&1) && rc=0 || rc=$?
-  if [ "$rc" -ne "$status" ]; then
-    not_ok "$name" "exit status $rc, not $status: $out"
-  elif ! grep -qE -- "$pattern" <<<"$out"; then
-    not_ok "$name" "does not match $pattern: $out"
-  else
-    ok "$name"
-  fi
-}
+# expect NAME STATUS PATTERN ARGUMENTS…: of dlpolicyd (expect_run in tap.sh).
+expect() { expect_run "$1" "$2" "$3" "$daemon" "${@:4}"; }
 
 expect "help tells what it is for" 0 'Lends idle GPUs' --help
 expect "the version is told" 0 '^slurm-dl [0-9]' --version

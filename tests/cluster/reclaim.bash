@@ -93,3 +93,16 @@ lend_and_take_back() {
   assert_contains "$(output "$lent")" 'done: 150 counted, none lost'
   on_login scancel "$own"
 }
+
+# What is borrowed moves into its tenant's quota as that becomes free.
+become_own() {
+  lend_to deaf
+  on_login scancel "$own"
+  wait_charge "$lent" own 10
+  assert_contains "$(job_field "$lent" Licenses)" 'dl_nlp:2'
+  claim=$(training --account=vision train.sh 20 50)
+  wait_state "$claim" RUNNING,COMPLETED 15
+  not_asked "$lent"
+  [ "$(restarts_of "$lent")" = 0 ]
+  [ "$(job_state "$lent")" = RUNNING ]
+}

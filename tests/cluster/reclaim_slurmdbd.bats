@@ -13,14 +13,4 @@ teardown() { reclaim_teardown; }
 
 @test "idle GPUs are lent, taken back for a claim within seconds, and the victim goes on where it was" { lend_and_take_back; }
 
-@test "a borrowed job becomes its tenant's own when quota is free, without a restart, and is no victim any more" {
-  lend_to deaf
-  on_login scancel "$own"
-  wait_charge "$lent" own 10
-  assert_contains "$(job_field "$lent" Licenses)" 'dl_nlp:2'
-  claim=$(training --account=vision train.sh 20 50)
-  wait_state "$claim" RUNNING,COMPLETED 15
-  not_asked "$lent"
-  [ "$(restarts_of "$lent")" = 0 ]
-  [ "$(job_state "$lent")" = RUNNING ]
-}
+@test "a borrowed job becomes its tenant's own when quota is free, without a restart, and is no victim any more" { become_own; }

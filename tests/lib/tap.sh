@@ -11,6 +11,19 @@ not_ok() {
 skip() { tap_count=$((tap_count + 1)); echo "ok $tap_count - $1 # SKIP $2"; }
 # check NAME FINDINGS: passes when FINDINGS is empty, else shows them.
 check() { if [ -z "$2" ]; then ok "$1"; else not_ok "$1" "$2"; fi; }
+# expect_run NAME STATUS PATTERN COMMAND...: the command ends with STATUS, and what it prints matches PATTERN (extended).
+expect_run() {
+  local name=$1 status=$2 pattern=$3 out rc
+  shift 3
+  out=$("$@" 2>&1 </dev/null) && rc=0 || rc=$?
+  if [ "$rc" -ne "$status" ]; then
+    not_ok "$name" "exit status $rc, not $status: $out"
+  elif ! grep -qE -- "$pattern" <<<"$out"; then
+    not_ok "$name" "does not match $pattern: $out"
+  else
+    ok "$name"
+  fi
+}
 finish() { echo "1..$tap_count"; }
 : "${top_srcdir:=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
 : "${top_builddir:=$top_srcdir/build}"

@@ -199,25 +199,13 @@ void Supervisor::tick() {
       return agents_missing();
     bool deaf = killing_ && now > kill_deadline_ms_;
     if (launcher_died || deaf) {
-      for (size_t i = 0; i < learners_.size(); ++i) {
-        Learner& learner = learners_[i];
-        if (learner.ended) continue;
-        learner.ended = true;
-        server_->close(learner.connection);
-        learner.connection = 0;
-        Failure failure;
-        failure.kind = all_hello ? Failure::Kind::kAgentLost : Failure::Kind::kNotStarted;
-        failure.asked = killing_;
-        failure.exit = kExitCannotStart;
-        failure.text = launcher_died ? fmt::format("{} ended before it had started the learners", launcher_name(plan_))
-                                     : "no word from it since it was to end";
-        if (launcher_died && all_hello) failure.text = launcher_name(plan_) + " ended while learners were running";
-        agent_lost_ = true;
-        learner_failed(static_cast<int>(i), failure);
-      }
-      launcher_.kill_all(SIGKILL);
-      check_attempt_over();
-      return;
+      Failure failure;
+      failure.kind = all_hello ? Failure::Kind::kAgentLost : Failure::Kind::kNotStarted;
+      failure.text = launcher_died ? fmt::format("{} ended before it had started the learners", launcher_name(plan_))
+                                   : "no word from it since it was to end";
+      if (launcher_died && all_hello) failure.text = launcher_name(plan_) + " ended while learners were running";
+      agent_lost_ = true;
+      return give_up_learners(failure, /*only_silent=*/false);
     }
     if (hang_open_ && now > hang_deadline_ms_) settle_hang();
     tick_stop(unix_ms());

@@ -112,6 +112,7 @@ class Supervisor {
   void open_store();
   void start_learners();
   void learner_failed(int rank, Failure failure);
+  void give_up_learners(const Failure& failure, bool only_silent);
   void kill_learners(int grace_ms);
   void check_attempt_over();
   void tick_serving(int64_t now_ms);

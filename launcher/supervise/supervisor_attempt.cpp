@@ -341,6 +341,25 @@ void Supervisor::learner_failed(int rank, Failure failure) {
   kill_learners(kFailureGraceMs);
 }
 
+// The attempt is over for all that have not ended, by this failure; agents end when their connection is closed.
+// only_silent: it is no fault of those whose agent had said hello.
+void Supervisor::give_up_learners(const Failure& failure, bool only_silent) {
+  const bool were_to_end = killing_;  // the first failure below makes all the others end
+  for (size_t i = 0; i < learners_.size(); ++i) {
+    Learner& learner = learners_[i];
+    if (learner.ended) continue;
+    learner.ended = true;
+    server_->close(learner.connection);
+    learner.connection = 0;
+    Failure its = failure;
+    its.asked = were_to_end || (only_silent && learner.said_hello);
+    its.exit = kExitCannotStart;
+    learner_failed(static_cast<int>(i), std::move(its));
+  }
+  launcher_.kill_all(SIGKILL);
+  check_attempt_over();
+}
+
 void Supervisor::kill_learners(int grace_ms) {
   if (killing_ && grace_ms > 0) return;
   killing_ = true;

@@ -10,24 +10,12 @@
 
 namespace dl::supervise {
 
-// The time of the agents is up. Those that are there end when their connection is closed.
+// The time of the agents is up.
 void Supervisor::agents_missing() {
-  const bool were_to_end = killing_;  // the first failure below makes all the others end
-  for (size_t i = 0; i < learners_.size(); ++i) {
-    Learner& learner = learners_[i];
-    if (learner.ended) continue;
-    learner.ended = true;
-    server_->close(learner.connection);
-    learner.connection = 0;
-    Failure failure;
-    failure.kind = Failure::Kind::kNoAgent;
-    failure.asked = learner.said_hello || were_to_end;
-    failure.exit = kExitCannotStart;
-    failure.text = fmt::format("its agent has not connected within {}", format_duration(site_.agent_timeout));
-    learner_failed(static_cast<int>(i), failure);
-  }
-  launcher_.kill_all(SIGKILL);
-  check_attempt_over();
+  Failure failure;
+  failure.kind = Failure::Kind::kNoAgent;
+  failure.text = fmt::format("its agent has not connected within {}", format_duration(site_.agent_timeout));
+  give_up_learners(failure, /*only_silent=*/true);
 }
 
 // Only said, never acted upon: a slow learner may be a shared node or a full disk, and a restart costs everybody's

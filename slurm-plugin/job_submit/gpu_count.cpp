@@ -247,6 +247,12 @@ Result<GpuCount> count_gpus(const Submission& given, const SiteConfig& site) {
   return Counter(given, site).count();
 }
 
+bool asks_for_gpus(const std::string& tres) {
+  for (const std::string& field : split(tres, ','))
+    if (same(read_gres(trim(field)).name, "gpu")) return true;
+  return false;
+}
+
 std::string with_gpu_type(const std::string& tres, const std::string& type) {
   std::string text;
   for (const std::string& field : split(tres, ',')) {

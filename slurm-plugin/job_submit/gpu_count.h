@@ -27,6 +27,9 @@ struct GpuCount {
 // kUnsupported: parts of GPUs.
 Result<GpuCount> count_gpus(const Submission& given, const SiteConfig& site);
 
+// True if a list of GRES as Slurm writes it ("gres:gpu:a100:2,gres/lustre:1") asks for GPUs.
+bool asks_for_gpus(const std::string& tres);
+
 // The GRES text with TYPE put into each request for GPUs without one: "gres:gpu:2" -> "gres:gpu:a100:2".
 std::string with_gpu_type(const std::string& tres, const std::string& type);
 

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "slurm-plugin/job_submit/gpu_count.h"
 #include "slurm-plugin/options.h"
 
 namespace dl {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "launcher/common/parse.h"
+#include "slurm-plugin/job_submit/gpu_count.h"
 
 namespace dl {
 namespace {
@@ -324,16 +325,6 @@ class Shaper {
 };
 
 }  // namespace
-
-bool asks_for_gpus(const std::string& tres) {
-  for (const std::string& field : split(tres, ',')) {
-    std::string_view name = field;
-    for (std::string_view prefix : {"gres:", "gres/"})
-      if (name.substr(0, prefix.size()) == prefix) name.remove_prefix(prefix.size());
-    if (name.substr(0, name.find_first_of(":=")) == "gpu") return true;
-  }
-  return false;
-}
 
 Result<Shape> shape_job(const JobRequest& request, const Submission& given, const SiteConfig& site,
                         const Catalogue& catalogue) {

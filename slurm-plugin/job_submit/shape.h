@@ -62,7 +62,4 @@ struct Shape {
 Result<Shape> shape_job(const JobRequest& request, const Submission& given, const SiteConfig& site,
                         const Catalogue& catalogue);
 
-// True if a list of GRES as Slurm writes it ("gres:gpu:a100:2,gres/lustre:1") asks for GPUs.
-bool asks_for_gpus(const std::string& tres);
-
 }  // namespace dl

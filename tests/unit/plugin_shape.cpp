@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "slurm-plugin/job_submit/modify_guard.h"
+#include "slurm-plugin/job_submit/gpu_count.h"
 #include "slurm-plugin/job_submit/shape.h"
 #include "slurm-plugin/options.h"
 

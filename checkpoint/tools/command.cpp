@@ -2,10 +2,8 @@
 #include "checkpoint/tools/command.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <ctime>
 
@@ -14,14 +12,6 @@
 #include "launcher/common/parse.h"
 
 namespace dl::ckpt::tool {
-namespace {
-
-int64_t now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-}  // namespace
 
 Target resolve_target(const std::string& path) {
   std::string clean = path;
@@ -90,28 +80,12 @@ Result<Manifest> inspect(const std::string& dir, const CheckpointName& name) {
   return manifest;
 }
 
-ProgressBar::ProgressBar(std::string label)
-    : label_(std::move(label)), terminal_(::isatty(STDERR_FILENO) == 1), begin_ms_(now_ms()) {}
-
-ProgressBar::~ProgressBar() {
-  if (shown_) fmt::print(stderr, "\r\033[K");
-}
-
 void ProgressBar::update(uint64_t done, uint64_t total) {
-  if (!terminal_ || total == 0) return;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const int64_t now = now_ms();
-  if (now - begin_ms_ < 2000 || now - last_ms_ < 100) return;
-  last_ms_ = now;
-  shown_ = true;
-  constexpr size_t kWidth = 30;
-  const double part = static_cast<double>(done) / static_cast<double>(total);
-  const auto filled = static_cast<size_t>(part * kWidth);
-  const auto rate = static_cast<uint64_t>(static_cast<double>(done) * 1000.0 / static_cast<double>(now - begin_ms_));
-  fmt::print(stderr, "\r\033[K{} [{}{}] {:3.0f}% {} of {}, {}/s", label_, std::string(filled, '#'),
-             std::string(kWidth - filled, ' '), part * 100, format_bytes(done), format_bytes(total),
-             format_bytes(rate));
-  std::fflush(stderr);
+  if (total == 0) return;
+  bar_.show(static_cast<double>(done) / static_cast<double>(total), [&](double seconds) {
+    const auto rate = static_cast<uint64_t>(static_cast<double>(done) / seconds);
+    return fmt::format("{} of {}, {}/s", format_bytes(done), format_bytes(total), format_bytes(rate));
+  });
 }
 
 }  // namespace dl::ckpt::tool

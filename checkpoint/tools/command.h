@@ -3,13 +3,14 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/store/verify.h"
+#include "launcher/common/progress_bar.h"
 
 namespace dl::ckpt::tool {
 
@@ -51,21 +52,15 @@ std::string format_time(int64_t unix_ms);
 // Manifest, sizes, user blocks and block tables: everything but the data.
 Result<Manifest> inspect(const std::string& dir, const CheckpointName& name);
 
-// A bar on stderr, if that is a terminal and the work takes more than two seconds.
+// The bar of work on bytes.
 class ProgressBar {
  public:
-  explicit ProgressBar(std::string label);
-  ~ProgressBar();
-  ProgressBar(const ProgressBar&) = delete;
-  ProgressBar& operator=(const ProgressBar&) = delete;
+  explicit ProgressBar(std::string label) : bar_(std::move(label)) {}
   // From any thread.
   void update(uint64_t done, uint64_t total);
 
  private:
-  std::string label_;
-  std::mutex mutex_;
-  bool terminal_, shown_ = false;
-  int64_t begin_ms_, last_ms_ = 0;
+  dl::ProgressBar bar_;
 };
 
 }  // namespace dl::ckpt::tool

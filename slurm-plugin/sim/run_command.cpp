@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "launcher/common/parse.h"
+#include "launcher/common/progress_bar.h"
 #include "slurm-plugin/sim/cluster.h"
 #include "slurm-plugin/sim/command.h"
 #include "slurm-plugin/sim/engine/engine.h"
-#include "slurm-plugin/sim/progress.h"
 #include "slurm-plugin/sim/report/report.h"
 
 namespace dl::sim {
@@ -72,9 +72,14 @@ Status run_trace(const Options& options) {
   const double span = std::max(1.0, static_cast<double>(trace.last_submit_s()) - begin);
   std::vector<Outcome> outcomes;
   for (const SimPolicy* policy : policies) {
-    Progress bar(fmt::format("{} ({} of {})", policy->name, outcomes.size() + 1, policies.size()));
+    ProgressBar bar(fmt::format("{} ({} of {})", policy->name, outcomes.size() + 1, policies.size()));
     Hooks hooks;
-    hooks.progress = [&](int64_t now_s) { bar.show((static_cast<double>(now_s) - begin) / span); };
+    hooks.progress = [&](int64_t now_s) {
+      const double part = (static_cast<double>(now_s) - begin) / span;
+      bar.show(part, [part](double seconds) {
+        return part > 0.01 ? short_time(seconds / part - seconds) + " left" : std::string();
+      });
+    };
     DL_TRY_ASSIGN(Outcome outcome, replay(trace, *policy, scenario, hooks));
     outcomes.push_back(std::move(outcome));
   }

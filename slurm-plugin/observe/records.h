@@ -33,19 +33,17 @@ enum class Wait {
 
 struct JobRecord {
   int64_t id = 0;
-  std::string account, user, name, partition, qos;
   std::string admin_comment;  // our label
   std::string comment;        // the user's, and dlrun's: a hint, never trusted
   std::string licenses;
   JobPhase phase = JobPhase::kOver;
   Wait wait = Wait::kNothing;  // of a pending job
   bool requeueable = false;    // a batch job that Slurm may put back
-  int restarts = 0;
   int64_t submit_s = 0;
   int64_t begin_s = 0;                    // not to start before
   int64_t start_s = 0;                    // of a running job
   int64_t site_factor = 0;                // around 0
-  uint32_t min_nodes = 0, max_nodes = 0;  // of a pending job; 0: not said
+  uint32_t max_nodes = 0;                 // of a pending job; 0: not said
   int node_gpus = 0;                      // asked for on each node; 0: not by node
   std::string nodes;                      // compressed
   std::vector<std::string> gres_by_node;  // in the order of `nodes`; empty if Slurm does not say

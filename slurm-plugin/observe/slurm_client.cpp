@@ -109,23 +109,16 @@ uint32_t number(uint32_t value) {
 JobRecord copy_job(const slurm_job_info_t& job) {
   JobRecord record;
   record.id = id_of(job);
-  record.account = text_of(job.account);
-  record.user = text_of(job.user_name);
-  record.name = text_of(job.name);
-  record.partition = text_of(job.partition);
-  record.qos = text_of(job.qos);
   record.admin_comment = text_of(job.admin_comment);
   record.comment = text_of(job.comment);
   record.licenses = text_of(job.licenses);
   record.phase = phase_of(job.job_state);
   record.wait = wait_of(job);
   record.requeueable = job.batch_flag != 0 && job.requeue != 0;
-  record.restarts = job.restart_cnt;
   record.submit_s = job.submit_time;
   record.begin_s = job.eligible_time;  // slurmctld puts the begin time here
   record.start_s = job.start_time;
   if (number(job.site_factor) != 0) record.site_factor = int64_t{job.site_factor} - int64_t{NICE_OFFSET};
-  record.min_nodes = number(job.num_nodes);
   record.max_nodes = number(job.max_nodes);
   record.node_gpus = total(parse_gpus(text_of(job.tres_per_node)));
   record.nodes = text_of(job.nodes);

@@ -53,7 +53,7 @@ class Decider {
       if (job.tier != Tier::kBorrow && !head_waits[job.tenant]) {
         done = claim(index);
         // A job that has waited too long for its tenant's quota is not passed by the tenant's smaller ones any more.
-        if (!done && impatient(job) && could_ever_be_own(job)) head_waits[job.tenant] = 1;
+        if (!done && impatient(job) && could_be_own(state_, job)) head_waits[job.tenant] = 1;
       }
       if (!done) left.push_back(index);
     }
@@ -129,14 +129,6 @@ class Decider {
     return state_.patience_s > 0 && state_.now_s - job.submit_s >= state_.patience_s;
   }
   bool may_use(const Job& job, int type) const { return job.type == kAnyType || job.type == type; }
-
-  bool could_ever_be_own(const Job& job) const {
-    const GpuCounts& quota = state_.tenants[job.tenant].quota;
-    for (int type = 0; type < state_.type_count(); ++type) {
-      if (may_use(job, type) && quota.of(type) + quota.any >= job.min_learners * job.gpus_per_learner) return true;
-    }
-    return false;
-  }
 
   // Learners of the job that `gpus` GPUs give, at most its maximum; 0 if fewer than its minimum.
   static int learners_for(const Job& job, int gpus) {

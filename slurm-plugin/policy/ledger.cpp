@@ -108,6 +108,15 @@ int Ledger::idle_in_group(int tenant) const {
   return group >= 0 ? std::max(0, group_idle_[group]) : 0;
 }
 
+bool could_be_own(const ClusterState& state, const Job& job) {
+  const GpuCounts& quota = state.tenants[job.tenant].quota;
+  for (int type = 0; type < state.type_count(); ++type)
+    if ((job.type == kAnyType || job.type == type) &&
+        quota.of(type) + quota.any >= job.min_learners * job.gpus_per_learner)
+      return true;
+  return false;
+}
+
 std::vector<Move> charge(const ClusterState& state) {
   std::vector<int> order;
   for (size_t i = 0; i < state.jobs.size(); ++i) {

@@ -58,6 +58,9 @@ class Ledger {
   std::vector<int> group_idle_;  // by tenant's group
 };
 
+// The job's smallest size is within its tenant's quota of a type that it may use, were all of that free.
+bool could_be_own(const ClusterState& state, const Job& job);
+
 // A running job that is counted differently from now on; it does not notice.
 struct Move {
   int job = 0;  // index into the state's jobs

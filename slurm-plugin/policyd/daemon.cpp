@@ -127,6 +127,7 @@ void Daemon::act(const std::vector<Action>& actions, int64_t now_s) {
     if (action.kind == ActionKind::kOrder && ++orders > kOrdersPerRound) break;
     const Status done = carry_out(action);
     if (done) {
+      count_action(action.kind, &totals_);
       log(action.kind == ActionKind::kOrder ? Level::kDebug : Level::kNotice, describe(action));
       continue;
     }
@@ -144,7 +145,6 @@ void Daemon::after_round(const observe::ClusterView& view, const policy::Decisio
                          const std::vector<Action>& actions) {
   const int64_t now_s = view.state.now_s;
   if (!options_.metrics_file.empty()) {
-    count_actions(actions, &totals_);
     if (Status written = replace_file(options_.metrics_file, metrics_text(view, decision, totals_)); !written)
       no_metrics_.say(Level::kWarning, "metrics: " + written.error().text, now_s);
   }

@@ -47,15 +47,6 @@ JobTokens::JobTokens(const policy::ClusterState& state) : state_(state) {
   for (const policy::Tenant& tenant : state.tenants) left_.push_back(tenant.quota);
 }
 
-bool JobTokens::could_be_own(const policy::Job& job) const {
-  const GpuCounts& quota = state_.tenants[job.tenant].quota;
-  const int needed = job.min_learners * job.gpus_per_learner;
-  if (job.type != kAnyType) return quota.of(job.type) + quota.any >= needed;
-  for (int type = 0; type < state_.type_count(); ++type)
-    if (quota.of(type) + quota.any >= needed) return true;
-  return false;
-}
-
 std::string JobTokens::pick(const std::string& present, const policy::Job& job, Charge charge, int type, int gpus,
                             GpuCounts* left) {
   auto wanted = policy::tokens_for(state_, job.tenant, type, gpus, charge, left);

@@ -23,9 +23,6 @@ class JobTokens {
   // asks for what it would at most be given as its own.
   std::string of_pending(const std::string& present, const policy::Job& job, policy::Charge charge, int type, int gpus);
 
-  // Its smallest size is within its tenant's quota, were all of that free.
-  bool could_be_own(const policy::Job& job) const;
-
  private:
   std::string pick(const std::string& present, const policy::Job& job, policy::Charge charge, int type, int gpus,
                    policy::GpuCounts* left);

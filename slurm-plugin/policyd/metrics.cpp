@@ -93,14 +93,11 @@ void reasons(const policy::Decision& decision, std::string* text) {
 
 }  // namespace
 
-void count_actions(const std::vector<Action>& actions, Totals* totals) {
-  for (const Action& action : actions) {
-    totals->asked += action.kind == ActionKind::kYield ? 1 : 0;
-    totals->requeued += action.kind == ActionKind::kRequeue ? 1 : 0;
-    totals->returned += action.kind == ActionKind::kReturn ? 1 : 0;
-    totals->withdrawn += action.kind == ActionKind::kWithdraw ? 1 : 0;
-    totals->charged += action.kind == ActionKind::kCharge ? 1 : 0;
-  }
+void count_action(ActionKind kind, Totals* totals) {
+  totals->asked += kind == ActionKind::kYield ? 1 : 0;
+  totals->requeued += kind == ActionKind::kRequeue ? 1 : 0;
+  totals->returned += kind == ActionKind::kReturn ? 1 : 0;
+  totals->withdrawn += kind == ActionKind::kWithdraw ? 1 : 0;
 }
 
 std::string metrics_text(const observe::ClusterView& view, const policy::Decision& decision, const Totals& totals) {

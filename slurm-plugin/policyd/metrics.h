@@ -15,9 +15,9 @@ struct Totals {
   int64_t requeued = 0;   // put back by Slurm, since they did not go
   int64_t returned = 0;   // victims that came back into the queue
   int64_t withdrawn = 0;  // that need not have gone any more
-  int64_t charged = 0;    // running jobs charged anew
 };
-void count_actions(const std::vector<Action>& actions, Totals* totals);
+// One that was carried out.
+void count_action(ActionKind kind, Totals* totals);
 
 std::string metrics_text(const observe::ClusterView& view, const policy::Decision& decision, const Totals& totals);
 

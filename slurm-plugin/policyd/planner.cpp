@@ -40,7 +40,6 @@ class Planner {
       : view_(view), state_(view.state), records_(records), decision_(decision), options_(options), tokens_(state_) {
     for (const policy::Move& move : decision.moves) moves_[move.job] = move.to;
     for (size_t i = 0; i < decision.starts.size(); ++i) starts_[decision.starts[i].job] = i;
-    for (const policy::Waiting& waiting : decision.waiting) waits_[waiting.job] = &waiting;
     for (const policy::Reclaim& reclaim : decision.reclaims)
       for (const policy::Victim& victim : reclaim.set.victims)
         asked_[victim.job] = Asked{state_.jobs[reclaim.claimant].id, victim.learners_left, victim.lost_gpu_s};
@@ -189,7 +188,7 @@ class Planner {
   // A job that may become a claim waits for own tokens; one that can never be one waits behind the gate.
   Charge charge_of_waiting(const policy::Job& job) const {
     if (job.tier == Tier::kBorrow) return Charge::kBorrowed;
-    return job.tier == Tier::kGuaranteed || tokens_.could_be_own(job) ? Charge::kOwn : Charge::kBorrowed;
+    return job.tier == Tier::kGuaranteed || policy::could_be_own(state_, job) ? Charge::kOwn : Charge::kBorrowed;
   }
 
   // An elastic job whose number of nodes is open gets as many as the decision gives it: what is free beyond that may be
@@ -260,7 +259,6 @@ class Planner {
   JobTokens tokens_;
   std::map<int, Charge> moves_;
   std::map<int, size_t> starts_;
-  std::map<int, const policy::Waiting*> waits_;
   std::map<int, Asked> asked_;
   std::set<int> kept_types_;
   bool all_kept_ = false;

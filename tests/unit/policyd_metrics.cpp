@@ -19,7 +19,7 @@ using policy::Charge;
 std::string metrics_of(const observe::Records& records) {
   const auto view = observe::view_cluster(testing::site(), records, {});
   Totals totals;
-  count_actions(plan(view, records, policy::decide(view.state), {}), &totals);
+  for (const Action& action : plan(view, records, policy::decide(view.state), {})) count_action(action.kind, &totals);
   return metrics_text(view, policy::decide(view.state), totals);
 }
 

@@ -129,6 +129,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"[launcher]\njob_dir = \"%j-%s\"", "dl.toml:2: launcher.job_dir: '%j-%s'", "no other %"},
         BadConfig{"[launcher]\njob_dir = \"%j%\"", "dl.toml:2: launcher.job_dir: '%j%'", "no other %"},
         BadConfig{"[launcher]\ngrace = 0", "dl.toml:2: launcher.grace: 0", "from 1s to 1h"},
+        BadConfig{"[launcher]\nagent_timeout = 0", "dl.toml:2: launcher.agent_timeout: 0", "from 1s to "},
         BadConfig{"[launcher]\nloop_guard = 0", "dl.toml:2: launcher.loop_guard: 0", "from 1"},
         BadConfig{"[image]\nruntime = \"docker\"", "dl.toml:2: image.runtime: 'docker'", "\"charliecloud\""},
         BadConfig{"[image]\nbind = [\"rel\"]", "dl.toml:2: image.bind: 'rel'", "absolute"},

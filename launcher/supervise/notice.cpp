@@ -22,7 +22,8 @@ bool starts_with(const std::string& text, const char* start) {
 std::optional<int64_t> yield_deadline_s(const std::string& label) {
   if (!starts_with(label, "dl:1 ")) return std::nullopt;
   constexpr std::string_view kKey = "yields=";
-  for (const std::string& word : split(label, ' ')) {
+  // Behind the mark stands what somebody else wrote.
+  for (const std::string& word : split(label.substr(0, label.find(" | ")), ' ')) {
     if (!starts_with(word, kKey.data())) continue;
     const size_t at = word.find('@');
     const size_t colon = word.find(':', at == std::string::npos ? 0 : at);

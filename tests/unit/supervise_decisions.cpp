@@ -236,6 +236,7 @@ TEST(NoticeTest, GpusThatAreTakenBack) {
       {"dl:1 yields=:17@1789000060", SIGUSR2, {}},
       {"dl:1 yields=17@-5:0", SIGUSR2, {}},
       {"dl:1 yields=17@99999999999999999999:0", SIGUSR2, {}},
+      {"dl:1 tenant=nlp | see yields=17@1789000060:0", SIGUSR2, {}},  // somebody else's words
   };
   for (const Row& row : rows) {
     NoticeInput input;

@@ -2,6 +2,7 @@
 #include "launcher/ctl/cluster_now.h"
 
 #include "config.h"
+#include "slurm-plugin/policy/fair_share.h"
 #include "slurm-plugin/policy/site_state.h"
 #ifdef HAVE_LIBSLURM
 #include "slurm-plugin/observe/slurm_client.h"
@@ -31,6 +32,8 @@ Result<ClusterNow> look_at_cluster() {
   options.grace_s = now.site.quota.grace.count();
   now.view = observe::view_cluster(policy::state_of(now.site), now.records, options);
   DL_TRY(policy::check(now.view.state));
+  for (const policy::Job& job : now.view.state.jobs)
+    now.view.state.tenants[job.tenant].recent_gpu_s += policy::use_since_start(now.view.state, job);
   now.decision = policy::decide(now.view.state);
   return now;
 #else

@@ -19,8 +19,9 @@ struct ClusterNow {
   int find(int64_t job) const;
 };
 
-// Reads dl.toml and asks slurmctld. kUnsupported in a build without libslurm; kNotFound if no tenants are declared.
-// What a user may not see of others' jobs (PrivateData) counts as GPUs that are not there.
+// Reads dl.toml and asks slurmctld. Use is counted from the jobs that run now; what dlpolicyd remembers besides (of
+// ended jobs, and when jobs saved) is not known here. kUnsupported in a build without libslurm; kNotFound if no tenants
+// are declared. What a user may not see of others' jobs (PrivateData) counts as GPUs that are not there.
 Result<ClusterNow> look_at_cluster();
 
 }  // namespace dl::ctl

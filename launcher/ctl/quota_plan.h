@@ -24,7 +24,6 @@ struct Association {
 struct SlurmHas {
   std::vector<policy::Licence> licences;  // all of the cluster's own, with their totals
   std::map<std::string, int> used;        // of them, held by jobs
-  bool included = false;                  // slurm.conf includes kLicenceFile
   bool accounting = false;                // slurmdbd is there
   bool enforces_limits = false;           // AccountingStorageEnforce has limits
   std::string cluster;

@@ -20,6 +20,12 @@ double decayed_use(double recent_gpu_s, double gpus, int64_t elapsed_s, int64_t 
   return recent_gpu_s * left + gpus * half_life / kLn2 * (1 - left);
 }
 
+double use_since_start(const ClusterState& state, const Job& job) {
+  if (!job.running || job.charge != Charge::kBorrowed) return 0;
+  return decayed_use(0, job.gpus() * state.weight_of_type(state.type_held(job)), state.now_s - job.start_s,
+                     state.half_life_s);
+}
+
 double fair_key(const ClusterState& state, const Ledger& ledger, int tenant) {
   const Tenant& who = state.tenants[tenant];
   if (who.weight <= 0) return std::numeric_limits<double>::infinity();

@@ -10,6 +10,10 @@ namespace dl::policy {
 // counts half after each half-life, and so does the use itself as it ages. GPU-seconds.
 double decayed_use(double recent_gpu_s, double gpus, int64_t elapsed_s, int64_t half_life_s);
 
+// GPU-seconds that a running job has borrowed since its start, decayed until now; 0 if it is charged as its tenant's
+// own.
+double use_since_start(const ClusterState& state, const Job& job);
+
 // (GPUs borrowed now + GPUs held on average lately) / weight. The average is the number of GPUs whose steady use would
 // have left the tenant's decayed use. The smaller, the earlier; infinite for a weight of 0.
 double fair_key(const ClusterState& state, const Ledger& ledger, int tenant);

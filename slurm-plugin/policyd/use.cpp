@@ -19,12 +19,8 @@ constexpr size_t kMaxFile = 4 << 20;
 void RecentUse::update(policy::ClusterState* state) {
   const policy::Ledger ledger(*state);
   if (at_s_ == 0) {
-    for (const policy::Job& job : state->jobs) {
-      if (!job.running || job.charge != policy::Charge::kBorrowed) continue;
-      double& use = gpu_s_[state->tenants[job.tenant].name];
-      use += policy::decayed_use(0, job.gpus() * state->weight_of_type(state->type_held(job)),
-                                 std::max<int64_t>(0, state->now_s - job.start_s), state->half_life_s);
-    }
+    for (const policy::Job& job : state->jobs)
+      gpu_s_[state->tenants[job.tenant].name] += policy::use_since_start(*state, job);
   }
   const int64_t elapsed = at_s_ == 0 ? 0 : std::max<int64_t>(0, state->now_s - at_s_);
   for (size_t i = 0; i < state->tenants.size(); ++i) {

@@ -51,6 +51,7 @@ stop_daemon() { [[ ! -e daemon.pid ]] || { kill -9 "$(cat daemon.pid)" 2>/dev/nu
 output() { cat "slurm-$1.out" 2>/dev/null; }
 # training OPTIONS SCRIPT ARGUMENTS: a pausable job of $learners learners (2) with one GPU each.
 training() { submit --dl-framework=generic --dl-learners="${learners:-2}" --dl-gpus=1 --dl-checkpoint="$(mktemp -d ck.XXXXXX)" "$@"; }
+why_says() { dlctl why "$1" | grep -qE "$2"; }
 dlctl() { on_login "$stage/bin/dlctl" "$@"; }
 charge_is() { [[ $(job_field "$1" AdminComment) == *" charge=$2"* ]]; }
 wait_charge() { wait_for "$3" "job $1 is charged as $2" charge_is "$1" "$2"; }

@@ -74,8 +74,9 @@ teardown() { reclaim_teardown; }
   assert_contains "$output" '^vision +2 +0 +2 +0 +2 in 1'
   assert_contains "$output" '^nlp +2 +2 +0 +2 +0 '
   [ "$(dlctl quota --json | jq -r '.[] | select(.tenant == "nlp") | .borrowed')" = 2 ]
-  run dlctl why "$claim"
-  assert_contains "$output" "^job $claim waits: its 2 GPUs are tenant 'vision''s own and are being taken back"
+  # Until then the borrower is still within its minimum run time, and the claim waits for that.
+  wait_for 5 "the claim is told that its GPUs are being taken back" \
+    why_says "$claim" "^job $claim waits: its 2 GPUs are tenant 'vision''s own and are being taken back"
   run dlctl quota reclaim --dry-run "$claim"
   assert_contains "$output" "job $lent of 'nlp' stops and gives 2 GPUs"
   not_asked "$lent"

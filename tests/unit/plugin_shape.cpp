@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <functional>
 
-#include "slurm-plugin/job_submit/modify_guard.h"
 #include "slurm-plugin/job_submit/gpu_count.h"
+#include "slurm-plugin/job_submit/modify_guard.h"
 #include "slurm-plugin/job_submit/shape.h"
 #include "slurm-plugin/options.h"
 

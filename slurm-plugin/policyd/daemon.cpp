@@ -116,7 +116,7 @@ Status Daemon::round() {
     return {};
   }
   act(actions, records->now_s);
-  after_round(view, decision, actions);
+  after_round(view, decision);
   return {};
 }
 
@@ -141,8 +141,7 @@ void Daemon::act(const std::vector<Action>& actions, int64_t now_s) {
   failed_ = std::move(failed);
 }
 
-void Daemon::after_round(const observe::ClusterView& view, const policy::Decision& decision,
-                         const std::vector<Action>& actions) {
+void Daemon::after_round(const observe::ClusterView& view, const policy::Decision& decision) {
   const int64_t now_s = view.state.now_s;
   if (!options_.metrics_file.empty()) {
     if (Status written = replace_file(options_.metrics_file, metrics_text(view, decision, totals_)); !written)

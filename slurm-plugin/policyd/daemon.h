@@ -41,8 +41,7 @@ class Daemon {
  private:
   Status round();
   void act(const std::vector<Action>& actions, int64_t now_s);
-  void after_round(const observe::ClusterView& view, const policy::Decision& decision,
-                   const std::vector<Action>& actions);
+  void after_round(const observe::ClusterView& view, const policy::Decision& decision);
 
   DaemonOptions options_;
   SiteConfig site_;

@@ -18,7 +18,6 @@
 #include "launcher/agent/error_file.h"
 #include "launcher/agent/learner.h"
 #include "launcher/agent/network_interface.h"
-#include "launcher/agent/stacks.h"
 #include "launcher/common/env_names.h"
 #include "launcher/common/parse.h"
 #include "launcher/common/request_values.h"
@@ -33,7 +32,6 @@ constexpr auto kPollPage = 100ms;      // how often the progress page is looked 
 constexpr auto kPollRequest = 3ms;     // the same while a request is open
 constexpr auto kReportSteps = 1000ms;  // how often mere train steps are reported
 constexpr auto kPing = 500ms;
-constexpr auto kSample = 1000ms;  // how often progress is looked for
 constexpr auto kKillLimit = 3s;
 constexpr int kMaxHeldPorts = 64;
 constexpr size_t kMaxRest = 1 << 20;  // more than a pipe holds
@@ -139,50 +137,8 @@ Result<Agent::End> Agent::run() {
   return End::kDone;
 }
 
-void Agent::watch_progress() {
-  if (!watching_ || learner_ <= 0 || stall_said_ || Clock::now() - last_sample_ < kSample) return;
-  last_sample_ = Clock::now();
-  const ProgressFile::View page = progress_.read();
-  ProgressSample sample;
-  sample.at_ms = std::chrono::duration_cast<std::chrono::milliseconds>(last_sample_.time_since_epoch()).count();
-  sample.state = page.state;
-  sample.step = page.step;
-  sample.saved_step = page.saved_step;
-  sample.log_bytes = log_bytes_;
-  if (watch_.wants_cpu()) sample.cpu_ms = cpu_ms_of_tree(learner_);
-  watch_.add(sample);
-  if (!watch_.stalled()) return;
-  stall_said_ = true;
-  channel_.send(supervise::Stalled{watch_.silent_ms()});
-}
-
-// In a child of ours, which may take seconds: dlrun is listened to meanwhile.
-void Agent::take_stacks(const std::string& path) {
-  if (learner_ <= 0 || stacks_writer_ > 0) return;
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    write_stacks(learner_, path);
-    ::_exit(0);
-  }
-  if (pid > 0) {
-    stacks_writer_ = pid;
-  } else {
-    stacks_taken();
-  }
-}
-
-void Agent::stacks_taken() {
-  stacks_writer_ = 0;
-  supervise::StandingStill still;
-  still.step = progress_.read().step;
-  still.state = std::string(1, main_thread_state(learner_));
-  still.silent_ms = watch_.silent_ms();
-  still.last_lines = last_.lines();
-  channel_.send(still);
-}
-
 void Agent::lost_dlrun() {
+  gpus_.stop();
   kill_descendants(kKillLimit);
   read_output();
   tee_.feed("dl-agent: dlrun is gone; this learner was ended\n");
@@ -200,14 +156,16 @@ int Agent::poll_timeout_ms() const {
 
 void Agent::wait_for_events() {
   bool read_pipe = output_ && tee_.wants_input();
-  pollfd fds[4] = {{signals_.get(), POLLIN, 0},
+  pollfd fds[5] = {{signals_.get(), POLLIN, 0},
                    {channel_.fd(), static_cast<short>(POLLIN | (channel_.has_pending() ? POLLOUT : 0)), 0},
                    {read_pipe ? output_.get() : -1, POLLIN, 0},
-                   {tee_.has_pending() ? STDOUT_FILENO : -1, POLLOUT, 0}};
-  int n = ::poll(fds, 4, poll_timeout_ms());
+                   {tee_.has_pending() ? STDOUT_FILENO : -1, POLLOUT, 0},
+                   {gpus_.fd(), POLLIN, 0}};
+  int n = ::poll(fds, 5, poll_timeout_ms());
   if (n < 0) return;  // EINTR
   if (fds[2].revents != 0) read_output();
   if (fds[3].revents != 0) tee_.write_pending();
+  if (fds[4].revents != 0) report_gpus();
   if (fds[0].revents != 0) handle_signals();
   if ((fds[1].revents & POLLOUT) != 0) channel_.write_pending();
   if ((fds[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
@@ -234,6 +192,8 @@ void Agent::reap() {
       learner_ended(status);
     } else if (pid == stacks_writer_) {
       stacks_taken();
+    } else {
+      gpus_.reaped(pid);
     }
 }
 
@@ -306,6 +266,7 @@ void Agent::on_start(const supervise::Start& message) {
   }
   learner_ = *pid;
   channel_.send(supervise::Started{*pid});
+  watch_gpus(start);
 }
 
 void Agent::learner_ended(int wait_status) {
@@ -317,6 +278,7 @@ void Agent::learner_ended(int wait_status) {
     exited.exit = WEXITSTATUS(wait_status);
   }
   learner_ = 0;
+  gpus_.stop();
   if (stacks_writer_ > 0) {
     ::kill(stacks_writer_, SIGKILL);
     ::waitpid(stacks_writer_, nullptr, 0);

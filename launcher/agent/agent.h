@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "launcher/agent/channel.h"
+#include "launcher/agent/gpu_sampler.h"
 #include "launcher/agent/held_port.h"
 #include "launcher/agent/last_lines.h"
 #include "launcher/agent/log_tee.h"
@@ -54,6 +55,8 @@ class Agent {
   void watch_progress();
   void take_stacks(const std::string& path);
   void stacks_taken();
+  void watch_gpus(const supervise::Start& start);
+  void report_gpus();
 
   Channel channel_;
   ProgressFile progress_;
@@ -64,6 +67,7 @@ class Agent {
   OomWatch memory_;
   std::string error_file_;
   ProgressWatch watch_;
+  GpuSampler gpus_;
   uint64_t log_bytes_ = 0;
   Clock::time_point last_sample_{};
   bool watching_ = false, stall_said_ = false;

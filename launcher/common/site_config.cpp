@@ -150,6 +150,10 @@ constexpr std::array kKeys{
     Key{"image", "runtime", [](const Node& n, Name, SiteConfig* c) { return set_image_runtime(n, &c->image_runtime); }},
     Key{"image", "bind",
         [](const Node& n, Name, SiteConfig* c) { return set_folders(n, "/scratch", &c->image_binds); }},
+    Key{"idle", "after",
+        [](const Node& n, Name, SiteConfig* c) { return set_time(n, Seconds(0), kMaxQuotaTime, &c->idle.after); }},
+    Key{"idle", "below", [](const Node& n, Name, SiteConfig* c) { return set_int(n, 1, 100, &c->idle.below); }},
+    Key{"idle", "lend", [](const Node& n, Name, SiteConfig* c) { return set_bool(n, &c->idle.lend); }},
     Key{"nodes.counts", "*",
         [](const Node& n, Name type, SiteConfig* c) {
           return set_int(n, 0, kMaxNodes, &c->node_counts[std::string(type)]);

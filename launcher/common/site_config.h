@@ -22,6 +22,13 @@ struct TierTarget {
   std::string partition;
 };
 
+// [idle]
+struct SiteIdle {
+  std::chrono::seconds after{1800};  // a learner's GPUs that were not used for so long are idle; 0: never
+  int below = 5;                     // percent: less than that is not used
+  bool lend = false;                 // GPUs of a job that is idle as a whole count as borrowed: a claim may take them
+};
+
 struct SiteConfig {
   // [defaults]
   std::string framework = "generic";  // used when --dl-framework is not given but another --dl-* flag is
@@ -51,6 +58,8 @@ struct SiteConfig {
   // [image]
   std::string image_runtime = "auto";    // a name of launcher/image, or "auto": the first that takes the image
   std::vector<std::string> image_binds;  // folders of the nodes that every container shows
+  // [idle]: GPUs that a job holds and does not use
+  SiteIdle idle;
   // [[failure]], in the file's order; tried before the built-in classes
   std::vector<FailureRow> failures;
   // [quota], and [tenants.NAME] by name. No tenant: there are no quotas, and jobs without --dl-* flags are left alone.

@@ -30,6 +30,7 @@ Result<ClusterNow> look_at_cluster() {
   observe::ViewOptions options;
   options.min_run_s = now.site.quota.min_run.count();
   options.grace_s = now.site.quota.grace.count();
+  options.lend_idle = now.site.idle.lend;
   now.view = observe::view_cluster(policy::state_of(now.site), now.records, options);
   DL_TRY(policy::check(now.view.state));
   for (const policy::Job& job : now.view.state.jobs)

@@ -37,6 +37,11 @@ std::string learners_text(const PlanFacts& plan) {
   return text;
 }
 
+std::string unused_text(const IdleHint& idle) {
+  if (idle.gpus == 0) return "";
+  return fmt::format("{} GPU{} for {}", idle.gpus, idle.gpus == 1 ? "" : "s", age_text(now_ms() - idle.since_s * 1000));
+}
+
 void print_timeline(const JobView& view, int64_t now, std::string* out) {
   if (view.history.empty()) return;
   *out += "\n";
@@ -96,6 +101,7 @@ std::string view_text(const JobView& view) {
     row(&out, "framework", clean(view.plan.framework + (view.plan.version.empty() ? "" : " " + view.plan.version)));
   }
   row(&out, "learners", learners_text(view.plan));
+  row(&out, "not used", unused_text(unused_gpus(view)));
   row(&out, "checkpoint", clean(view.plan.checkpoint));
   row(&out, "directory", clean(view.job.dir.root()));
   print_timeline(view, now, &out);
@@ -124,6 +130,7 @@ Json view_json(const JobView& view) {
   json["learners"] = view.plan.learners;
   json["gpus_per_learner"] = view.plan.gpus_per_learner;
   json["nodes"] = view.plan.node_list;
+  json["unused_gpus"] = unused_gpus(view).gpus;
   json["checkpoint"] = view.plan.checkpoint;
   json["dir"] = view.job.dir.root();
   json["events"] = Json::array();

@@ -142,4 +142,9 @@ JobView view_job(const Job& job, bool ask) {
   return view;
 }
 
+IdleHint unused_gpus(const JobView& view) {
+  const bool runs = view.job.slurm && view.job.slurm->state == "RUNNING";
+  return runs && view.job.comment ? view.job.comment->idle : IdleHint{};
+}
+
 }  // namespace dl::ctl

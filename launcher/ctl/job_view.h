@@ -49,6 +49,9 @@ struct JobView {
 // second).
 JobView view_job(const Job& job, bool ask);
 
+// GPUs that it holds now and has not used for long, as dlrun wrote into its comment.
+IdleHint unused_gpus(const JobView& view);
+
 // What `dlctl status JOB` prints, and one element of what `--json` prints.
 std::string view_text(const JobView& view);
 nlohmann::ordered_json view_json(const JobView& view);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlctl quota: who has and holds how many GPUs; dlctl quota reclaim --dry-run JOB: what would be taken back for a job,
-// and why just that.
+// dlctl quota: who has and holds how many GPUs, and with --history held them; dlctl quota reclaim --dry-run JOB: what
+// would be taken back for a job, and why just that.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -10,6 +10,7 @@
 
 #include "launcher/common/parse.h"
 #include "launcher/ctl/cluster_now.h"
+#include "launcher/ctl/quota_history.h"
 #include "launcher/ctl/quota_sync.h"
 #include "launcher/ctl/quota_table.h"
 #include "launcher/ctl/subcommand.h"
@@ -22,13 +23,15 @@ struct Options {
   bool json = false;
   bool dry_run = false;
   std::string job;
+  HistoryOptions history;
   CLI::App* reclaim = nullptr;
 };
 
 Status show(const Options& options) {
   DL_TRY_ASSIGN(const ClusterNow now, look_at_cluster());
-  const auto rows = quota_rows(now.view.state);
+  const auto rows = policy::quota_rows(now.view.state);
   std::fputs((options.json ? quota_json(rows) : quota_text(rows, ::isatty(STDOUT_FILENO) != 0)).c_str(), stdout);
+  if (!options.json) std::fputs(unused_text(now.view.state).c_str(), stdout);
   return {};
 }
 
@@ -96,6 +99,7 @@ Status reclaim(const Options& options) {
 Run add_quota(CLI::App* app) {
   auto options = std::make_shared<Options>();
   app->add_flag("--json", options->json, "for programs");
+  add_history_options(app, &options->history);
   CLI::App* sub = app->add_subcommand("reclaim", "which jobs would give GPUs back for a claim, and why");
   sub->add_option("JOB", options->job, "the job that waits")->required();
   sub->add_flag("--dry-run", options->dry_run, "tell only; needed: dlpolicyd alone takes back");
@@ -104,6 +108,8 @@ Run add_quota(CLI::App* app) {
   CLI::App* sync = app->add_subcommand("sync", "have Slurm hold what dl.toml says of tenants");
   return [options, sync, run_sync = add_quota_sync(sync)] {
     if (sync->parsed()) return run_sync();
+    const HistoryOptions& history = options->history;
+    if (history.history || history.csv || history.given) return show_history(history, options->json);
     return options->reclaim->parsed() ? reclaim(*options) : show(*options);
   };
 }

@@ -8,10 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/ctl/text.h"
-#include "slurm-plugin/policy/fair_share.h"
 
 namespace dl::ctl {
 namespace {
+
+using policy::QuotaRow;
 
 std::string bar(const QuotaRow& row, int scale, int width) {
   const auto length = [&](int gpus) { return static_cast<size_t>((gpus * width + scale - 1) / scale); };
@@ -24,49 +25,15 @@ std::string bar(const QuotaRow& row, int scale, int width) {
 
 }  // namespace
 
-std::vector<QuotaRow> quota_rows(const policy::ClusterState& state) {
-  const policy::Ledger ledger(state);
-  std::vector<QuotaRow> rows;
-  int idle_all = 0;
-  int borrowed_all = 0;
-  for (size_t i = 0; i < state.tenants.size(); ++i) {
-    const int tenant = static_cast<int>(i);
-    QuotaRow row;
-    row.tenant = state.tenants[i].name;
-    row.quota = state.tenants[i].quota.total();
-    row.own = ledger.own(tenant);
-    row.borrowed = ledger.borrowed(tenant);
-    row.fair = policy::fair_key(state, ledger, tenant);
-    for (const policy::Job& job : state.jobs) {
-      if (job.running || job.tenant != tenant) continue;
-      ++row.jobs_pending;
-      row.pending += job.min_learners * job.gpus_per_learner;
-    }
-    idle_all += ledger.idle_quota(tenant);
-    borrowed_all += row.borrowed;
-    rows.push_back(row);
-  }
-  // Shared out so that the rounding errors do not add up.
-  const int lent_all = std::min(idle_all, borrowed_all);
-  int64_t idle_before = 0;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const int idle = ledger.idle_quota(static_cast<int>(i));
-    if (idle_all > 0)
-      rows[i].lent = static_cast<int>((idle_before + idle) * lent_all / idle_all - idle_before * lent_all / idle_all);
-    idle_before += idle;
-  }
-  return rows;
-}
-
 std::string quota_text(const std::vector<QuotaRow>& rows, bool bars, int width) {
   std::vector<std::vector<std::string>> cells = {
-      {"TENANT", "QUOTA", "OWN", "LENT", "BORROWED", "PENDING", "FAIR SHARE"}};
+      {"TENANT", "QUOTA", "OWN", "LENT", "BORROWED", "UNUSED", "PENDING", "FAIR SHARE"}};
   if (bars) cells.front().emplace_back("");
   int scale = 1;
   for (const QuotaRow& row : rows) scale = std::max({scale, row.quota, row.own + row.borrowed});
   for (const QuotaRow& row : rows) {
     cells.push_back({row.tenant, std::to_string(row.quota), std::to_string(row.own), std::to_string(row.lent),
-                     std::to_string(row.borrowed),
+                     std::to_string(row.borrowed), std::to_string(row.idle),
                      row.jobs_pending == 0 ? "0" : fmt::format("{} in {}", row.pending, row.jobs_pending),
                      std::isinf(row.fair) ? "last" : fmt::format("{:.2f}", row.fair)});
     if (bars) cells.back().push_back(bar(row, scale, width));
@@ -74,16 +41,32 @@ std::string quota_text(const std::vector<QuotaRow>& rows, bool bars, int width) 
   return table(cells);
 }
 
+std::string unused_text(const policy::ClusterState& state) {
+  constexpr size_t kMost = 10;
+  std::vector<const policy::Job*> jobs;
+  for (const policy::Job& job : state.jobs)
+    if (job.running && job.idle_gpus > 0) jobs.push_back(&job);
+  std::stable_sort(jobs.begin(), jobs.end(),
+                   [](const policy::Job* a, const policy::Job* b) { return a->idle_since_s < b->idle_since_s; });
+  std::string text;
+  for (size_t i = 0; i < jobs.size() && i < kMost; ++i)
+    text += fmt::format("{}: {}\n", state.tenants[jobs[i]->tenant].name, unused_text(state, *jobs[i]));
+  if (jobs.size() > kMost) text += fmt::format("and {} jobs more\n", jobs.size() - kMost);
+  return text;
+}
+
+std::string unused_text(const policy::ClusterState& state, const policy::Job& job) {
+  return fmt::format("job {} has not used {} of its {} GPUs for {}{}", job.id, job.idle_gpus, job.gpus(),
+                     age_text((state.now_s - job.idle_since_s) * 1000),
+                     job.idle && job.charge == policy::Charge::kBorrowed ? ": they count as lent" : "");
+}
+
 std::string quota_json(const std::vector<QuotaRow>& rows) {
   auto list = nlohmann::json::array();
   for (const QuotaRow& row : rows) {
-    nlohmann::json item = {{"tenant", row.tenant},
-                           {"quota", row.quota},
-                           {"own", row.own},
-                           {"lent", row.lent},
-                           {"borrowed", row.borrowed},
-                           {"pending", row.pending},
-                           {"jobs_pending", row.jobs_pending}};
+    nlohmann::json item = {
+        {"tenant", row.tenant},     {"quota", row.quota}, {"own", row.own},         {"lent", row.lent},
+        {"borrowed", row.borrowed}, {"unused", row.idle}, {"pending", row.pending}, {"jobs_pending", row.jobs_pending}};
     item["fair_share"] = std::isinf(row.fair) ? nlohmann::json() : nlohmann::json(row.fair);
     list.push_back(std::move(item));
   }

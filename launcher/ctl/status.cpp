@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlctl status [JOB...]: one job in full, or a line for each.
+#include <fmt/format.h>
+
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -20,6 +22,12 @@ struct Options {
   bool json = false;
 };
 
+std::string with_unused_gpus(std::string why, const JobView& view) {
+  const int gpus = unused_gpus(view).gpus;
+  if (gpus > 0) why += fmt::format("{}{} GPU{} not used", why.empty() ? "" : "; ", gpus, gpus == 1 ? "" : "s");
+  return why;
+}
+
 void print_lines(const std::vector<JobView>& views, bool with_user) {
   const int64_t now = now_ms();
   std::vector<std::vector<std::string>> rows{{"JOB", "NAME", "STATE", "SINCE", "ATTEMPT", "STEP", "LEARNERS", "WHY"}};
@@ -32,7 +40,7 @@ void print_lines(const std::vector<JobView>& views, bool with_user) {
                                     view.attempt > 0 ? std::to_string(view.attempt) : "-",
                                     view.step < 0 ? "-" : std::to_string(view.step),
                                     view.plan.learners > 0 ? std::to_string(view.plan.learners) : "-",
-                                    printable(view.shown.reason, 60)};
+                                    with_unused_gpus(printable(view.shown.reason, 60), view)};
     if (with_user) row.insert(row.begin() + 1, printable(view.user, 16));
     rows.push_back(std::move(row));
   }

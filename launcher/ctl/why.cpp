@@ -10,6 +10,7 @@
 
 #include "launcher/common/parse.h"
 #include "launcher/ctl/cluster_now.h"
+#include "launcher/ctl/quota_table.h"
 #include "launcher/ctl/subcommand.h"
 
 namespace dl::ctl {
@@ -42,7 +43,10 @@ Status run(const Options& options) {
   const policy::ClusterState& state = now.view.state;
   const policy::Why why = policy::why(state, now.decision, job);
   if (options.json) {
-    nlohmann::json json = {{"job", *id}, {"why", why.sentence}, {"can_ever_run", why.can_ever_run}};
+    nlohmann::json json = {{"job", *id},
+                           {"why", why.sentence},
+                           {"can_ever_run", why.can_ever_run},
+                           {"unused_gpus", state.jobs[job].idle_gpus}};
     json["would_have_to_end"] = nlohmann::json::array();
     for (const int other : why.would_have_to_end)
       json["would_have_to_end"].push_back(
@@ -54,6 +58,7 @@ Status run(const Options& options) {
     return {};
   }
   std::printf("%s\n", printable(why.sentence, 1000).c_str());
+  if (state.jobs[job].idle_gpus > 0) std::printf("%s\n", unused_text(state, state.jobs[job]).c_str());
   for (const int other : why.would_have_to_end) {
     const policy::Job& holder = state.jobs[other];
     std::printf("  job %lld of '%s' holds %d GPUs as %s\n", static_cast<long long>(holder.id),

@@ -1,46 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The health of the GPUs through NVIDIA's management library, which is opened only where it is installed: nothing of
-// CUDA is linked. Numbers and meanings: nvml.h of the driver's developer kit.
-#include <dlfcn.h>
+// The health of the GPUs through NVIDIA's management library.
 #include <fmt/format.h>
 
+#include "launcher/common/nvml.h"
 #include "launcher/preflight/checks.h"
 
 namespace dl::preflight {
 namespace {
 
-using Device = void*;
-constexpr int kSuccess = 0;
+using Device = Nvml::Device;
+constexpr int kSuccess = Nvml::kSuccess;
 constexpr int kUncorrected = 1, kSinceBoot = 0;  // nvmlMemoryErrorType_t, nvmlEccCounterType_t (volatile)
 // nvmlClocksThrottleReason: hardware slow-down, hardware thermal slow-down, power brake.
 constexpr unsigned long long kSlowedByHardware = 0x8 | 0x40 | 0x80;
-
-class Nvml {
- public:
-  Nvml() : library_(::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
-    const auto init = function<int()>("nvmlInit_v2");
-    ready_ = init != nullptr && init() == kSuccess;
-  }
-  ~Nvml() {
-    if (!ready_) return;
-    if (const auto shutdown = function<int()>("nvmlShutdown")) shutdown();
-    // The library stays loaded: some versions do not survive dlclose, and this process ends soon.
-  }
-  Nvml(const Nvml&) = delete;
-  Nvml& operator=(const Nvml&) = delete;
-  bool installed() const { return library_ != nullptr; }
-  bool ready() const { return ready_; }
-
-  // nullptr where this version lacks it.
-  template <typename Signature>
-  Signature* function(const char* name) const {
-    return library_ == nullptr ? nullptr : reinterpret_cast<Signature*>(::dlsym(library_, name));
-  }
-
- private:
-  void* library_;
-  bool ready_ = false;
-};
 
 // What is wrong with GPU `index`, or nothing.
 CheckResult check_one(const Nvml& nvml, unsigned index) {

@@ -29,6 +29,7 @@ std::string format_comment(const JobComment& comment) {
   if (!comment.user_text.empty()) text = comment.user_text.substr(0, 300) + kSeparator;
   text += fmt::format("dl:{} attempt={}", state_name(comment.state), comment.attempt);
   if (comment.step >= 0) text += fmt::format(" step={}", comment.step);
+  if (comment.idle.gpus > 0) text += fmt::format(" idle={}@{}", comment.idle.gpus, comment.idle.since_s);
   if (!comment.dir.empty()) text += " dir=" + comment.dir;
   if (!comment.reason.empty()) text += " reason=" + comment.reason;
   if (text.size() > kMaxComment) text.resize(kMaxComment);
@@ -59,6 +60,7 @@ std::optional<JobComment> parse_comment(const std::string& text) {
       if (auto n = parse_int(word.substr(8), 0, 1000000000)) comment.attempt = static_cast<int>(*n);
     if (word.rfind("step=", 0) == 0)
       if (auto n = parse_int(word.substr(5), 0, INT64_MAX)) comment.step = *n;
+    if (word.rfind("idle=", 0) == 0) comment.idle = parse_idle_hint(std::string_view(word).substr(5));
   }
   return comment;
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The job's Slurm comment, where `squeue -o %k` and `sacct -o Comment` show a job's state after it is gone:
-//   [USER TEXT | ]dl:STATE attempt=A step=S dir=/path/dl-12 reason=free text to the end
-// step= and reason= are left out when unknown. A text of the user's own is kept in front. Pure.
+//   [USER TEXT | ]dl:STATE attempt=A step=S idle=GPUS@SINCE dir=/path/dl-12 reason=free text to the end
+// step=, idle= and reason= are left out when unknown. A text of the user's own is kept in front. Pure.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
+#include "launcher/common/idle_hint.h"
 #include "launcher/record/job_state.h"
 
 namespace dl::record {
@@ -17,6 +18,7 @@ struct JobComment {
   JobState state = JobState::kPending;
   int attempt = 0;
   int64_t step = -1;  // newest train step known to be saved; -1 = unknown
+  IdleHint idle;      // GPUs that have not been used for longer than the site allows: [idle] in dl.toml
   std::string dir;    // job directory, absolute
   std::string reason;
 };

@@ -36,8 +36,8 @@ DL_MESSAGE(StepReport, request, attached, state, step)
 DL_MESSAGE(Progress, state, step, saved_step, save_ms, done_request, local_ms, cost_ms)
 DL_MESSAGE(Notice, signal)
 DL_MESSAGE(Exited, exit, signal, asked, error, stragglers, memory, exception, last_lines)
-DL_MESSAGE(Start, context, families, environment, forced, activate, command, container, log, prefix, quiet, hang_ms,
-           serves)
+DL_MESSAGE(Start, context, families, environment, forced, activate, command, container, log, prefix, quiet, gpu_look_ms,
+           hang_ms, serves)
 DL_MESSAGE(Request, request, kind)
 DL_MESSAGE(Decide, request, kind, stop_step)
 DL_MESSAGE(Withdraw, request)
@@ -50,6 +50,7 @@ DL_MESSAGE(JobStatus, job, state, reason, attempt, restarts, max_restarts, start
 DL_MESSAGE(Stalled, silent_ms)
 DL_MESSAGE(StandingStill, step, state, silent_ms, last_lines)
 DL_MESSAGE(Stacks, path)
+DL_MESSAGE(GpuUse, percent)
 #undef DL_MESSAGE
 // Messages without members.
 void to_json(nlohmann::json& out, const Ping& /*message*/) {
@@ -70,9 +71,10 @@ namespace {
 using nlohmann::json;
 
 // Names in the order of Message's alternatives.
-constexpr const char* kTypes[] = {"hello",   "started", "step_report", "progress", "notice",         "exited", "start",
-                                  "request", "decide",  "withdraw",    "signal",   "kill",           "ping",   "pause",
-                                  "status",  "reply",   "job_status",  "stalled",  "standing_still", "stacks", "again"};
+constexpr const char* kTypes[] = {"hello",          "started", "step_report", "progress", "notice",     "exited",
+                                  "start",          "request", "decide",      "withdraw", "signal",     "kill",
+                                  "ping",           "pause",   "status",      "reply",    "job_status", "stalled",
+                                  "standing_still", "stacks",  "again",       "gpu_use"};
 static_assert(std::size(kTypes) == std::variant_size_v<Message>);
 
 template <size_t I = 0>

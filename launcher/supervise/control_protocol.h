@@ -70,6 +70,9 @@ struct StandingStill {  // answer to Stacks, when they are written
   int64_t silent_ms = 0;
   std::vector<std::string> last_lines;  // as in Exited
 };
+struct GpuUse {     // of the learner's GPUs, about each quarter of a minute; nothing where it cannot be measured
+  int percent = 0;  // highest of all of them since the last report
+};
 struct Exited {        // the learner ended, or could not be started; no process of it is left
   int exit = 0;        // exit code, -1 if by a signal or not started
   int signal = 0;      // 0 if it exited
@@ -94,6 +97,7 @@ struct Start {
   std::string log;             // absolute path of the learner's log
   bool prefix = false;         // "[R] " before each line on the agent's standard output
   bool quiet = false;          // nothing on the agent's standard output, the log alone
+  int64_t gpu_look_ms = 0;     // how often to look at how much its GPUs are used; 0: never
   int64_t hang_ms = 0;         // no progress for so long is a failure; 0: never
   bool serves = false;         // LaunchPlan::serves(): SIGTERM is ignored from the start
 };
@@ -157,7 +161,7 @@ struct JobStatus {    // answer to StatusQuery
 
 using Message =
     std::variant<Hello, Started, StepReport, Progress, Notice, Exited, Start, Request, Decide, Withdraw, Signal, Kill,
-                 Ping, Pause, StatusQuery, Reply, JobStatus, Stalled, StandingStill, Stacks, Again>;
+                 Ping, Pause, StatusQuery, Reply, JobStatus, Stalled, StandingStill, Stacks, Again, GpuUse>;
 
 // One line, with its newline. Text that is not UTF-8 arrives with replacement characters.
 std::string encode(const Message& message);

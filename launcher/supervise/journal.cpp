@@ -42,6 +42,7 @@ void Journal::append(record::Event event) {
 void Journal::begin_attempt(int attempt, int restart) {
   attempt_ = attempt;
   restart_ = restart;
+  idle_ = {};
 }
 
 void Journal::job(record::JobState state, const std::string& reason, std::optional<int64_t> step,
@@ -103,6 +104,15 @@ void Journal::saved(int64_t step) {
   comment_delayed_ = true;
 }
 
+void Journal::idle_gpus(const IdleHint& idle, const std::string& text) {
+  idle_ = idle;
+  record::Event event;
+  event.state = state_;
+  event.reason = text;
+  append(std::move(event));
+  comment_delayed_ = true;
+}
+
 void Journal::set_user_comment(const std::string& text) {
   user_comment_ = record::user_part(text);
   user_comment_known_ = true;
@@ -119,6 +129,7 @@ void Journal::send_comment() {
   comment.state = state_;
   comment.attempt = attempt_;
   comment.step = saved_step_;
+  if (state_ == record::JobState::kProcessing) comment.idle = idle_;
   comment.dir = dir_.root();
   comment.reason = reason_;
   auto ok = std::make_shared<bool>(false);

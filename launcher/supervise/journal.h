@@ -39,6 +39,10 @@ class Journal {
   // All learners know train step `step` to be saved: one event, and the comment at most each half minute.
   void saved(int64_t step);
 
+  // Which of the job's GPUs are not used has changed: one event about the job, and the comment, where dlpolicyd reads
+  // it.
+  void idle_gpus(const IdleHint& idle, const std::string& text);
+
   // The user's own comment, once it is known; comments are held back until then.
   void set_user_comment(const std::string& text);
   // The newest comment has reached slurmctld (true without Slurm).
@@ -60,6 +64,7 @@ class Journal {
   std::string reason_;
   int attempt_ = 0, restart_ = 0;
   int64_t saved_step_ = -1;
+  IdleHint idle_;
   std::string user_comment_;
   bool user_comment_known_ = false;
   bool comment_pending_ = false, comment_failed_ = false, comment_delayed_ = false;

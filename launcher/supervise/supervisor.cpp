@@ -219,6 +219,7 @@ void Supervisor::tick() {
       tick_periodic_save();
       look_for_request_file();
       look_for_stragglers();
+      look_for_idle_gpus();
     }
     if (plan_.checkpoint && !renew_open_ && !finished_ && now - last_renew_ms_ >= 15000) {
       last_renew_ms_ = now;
@@ -245,8 +246,8 @@ JobStatus Supervisor::status() const {
   if (stop_) status.stopping = stop_->who;
   for (size_t i = 0; i < learners_.size(); ++i) {
     const Learner& l = learners_[i];
-    status.learners.push_back({static_cast<int>(i), l.host, l.pid, record::state_name(l.state), l.step, l.saved_step,
-                               l.save_ms, slow_.note(i)});
+    status.learners.push_back(
+        {static_cast<int>(i), l.host, l.pid, record::state_name(l.state), l.step, l.saved_step, l.save_ms, note_of(i)});
   }
   return status;
 }

@@ -31,6 +31,7 @@
 #include "launcher/supervise/first_cause.h"
 #include "launcher/supervise/grace_budget.h"
 #include "launcher/supervise/hang.h"
+#include "launcher/supervise/idle_gpus.h"
 #include "launcher/supervise/journal.h"
 #include "launcher/supervise/lease.h"
 #include "launcher/supervise/notice.h"
@@ -149,6 +150,9 @@ class Supervisor {
 
   // supervisor_watch.cpp
   void look_for_stragglers();
+  void look_for_idle_gpus();
+  int64_t gpu_look_ms() const;
+  std::string note_of(size_t rank) const;
   void agents_missing();
 
   // supervisor_end.cpp
@@ -213,6 +217,7 @@ class Supervisor {
   bool woken_ = false;            // the agents of the attempt before were asked to begin anew
   bool agents_have_pmi_ = false;  // Hello::pmi of any
   SlowLearners slow_;
+  IdleGpus idle_;
   std::vector<Failure> failures_;
   bool node_lost_ = false, agent_lost_ = false, killing_ = false;
   int64_t attempt_started_ms_ = 0, kill_deadline_ms_ = 0, running_since_ms_ = 0, launcher_gone_ms_ = 0;

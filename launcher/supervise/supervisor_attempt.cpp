@@ -40,6 +40,7 @@ void Supervisor::start_attempt(const std::string& why) {
   rank_of_.clear();
   hello_below_ = started_below_ = ended_below_ = 0;
   slow_ = SlowLearners(learners_.size());
+  idle_ = IdleGpus(learners_.size(), site_.idle);
   name_hosts();
   failures_.clear();
   agreement_ = StopAgreement{};
@@ -188,6 +189,7 @@ void Supervisor::start_learners() {
     start.prefix = plan_.world_size() > 1;
     start.quiet = options_.quiet;
     start.serves = plan_.serves(rank);
+    start.gpu_look_ms = gpu_look_ms();
     start.hang_ms = plan_.serves(rank) ? 0 : options_.hang_ms;  // waiting is its work
     if (plan_.checkpoint) start.forced[env::kCheckpoint] = format_checkpoint(*plan_.checkpoint);
     if (std::string token = lease_.token(); !token.empty()) start.forced[env::kLease] = token;
@@ -210,6 +212,8 @@ void Supervisor::on_message(ConnectionId id, const Message& message) {
       on_exited(rank, *exited);
     else if (const auto* notice = std::get_if<Notice>(&message))
       look_up_notice(notice->signal);
+    else if (const auto* use = std::get_if<GpuUse>(&message))
+      idle_.add(rank, monotonic_ms(), use->percent);
     else if (const auto* stalled = std::get_if<Stalled>(&message))
       on_stalled(rank, *stalled);
     else if (const auto* still = std::get_if<StandingStill>(&message))

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "launcher/common/hostlist.h"
+#include "launcher/common/idle_hint.h"
 #include "launcher/common/parse.h"
 #include "launcher/common/site_tenants.h"
 #include "slurm-plugin/observe/gres.h"
@@ -113,7 +114,7 @@ class Viewer {
     job.min_learners = label.learners.min;
     job.max_learners = label.learners.max;
     job.placement = label.placement;
-    job.submit_s = record.submit_s;
+    job.submit_s = std::max(record.submit_s, label.queued_s.value_or(0));
     job.min_run_s = options_.min_run_s;
     job.pausable = label.pausable && record.requeueable;
     job.charge = label.charge;
@@ -133,6 +134,16 @@ class Viewer {
     job->min_learners = std::min(job->min_learners, job->learners());
     job->max_learners = std::max(job->max_learners, job->learners());
     return true;
+  }
+
+  // By a hint that the user may have written: it can only make what he holds himself count for less. One from an
+  // earlier attempt, or from times to come, is none.
+  void set_idle(const JobRecord& record, policy::Job* job) const {
+    const IdleHint hint = idle_hint_in(record.comment);
+    if (hint.gpus == 0 || hint.since_s < job->start_s || hint.since_s > records_.now_s) return;
+    job->idle_gpus = std::min(hint.gpus, job->gpus());
+    job->idle_since_s = hint.since_s;
+    job->idle = options_.lend_idle && job->idle_gpus == job->gpus();
   }
 
   void add_job(size_t index) {
@@ -158,6 +169,7 @@ class Viewer {
     job->running = true;
     job->start_s = std::min(record.start_s, records_.now_s);
     job->checkpoint_s = job->start_s;
+    set_idle(record, &*job);
     for (const Part& part : job->parts) used_[part.node].ours += part.learners * job->gpus_per_learner;
     push(std::move(seen), std::move(*job));
   }

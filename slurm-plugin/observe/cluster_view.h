@@ -33,6 +33,7 @@ struct ClusterView {
 struct ViewOptions {
   int64_t min_run_s = 600;
   int64_t grace_s = 120;
+  bool lend_idle = false;         // a job that uses none of its GPUs does without its quota
   std::set<int64_t> passed_over;  // pending jobs to put aside, by id
   int64_t lease_s = 60;           // of gates: a begin time of a borrower that is not further ahead is dlpolicyd's doing
 };

@@ -81,6 +81,9 @@ struct Job {
   int64_t start_s = 0;            // of this attempt
   int64_t checkpoint_s = 0;       // last good checkpoint; before start_s: nothing saved in this attempt
   std::vector<Part> parts;        // every node at most once, by node
+  int idle_gpus = 0;              // that it has not used for longer than the site allows, by its own word...
+  int64_t idle_since_s = 0;       // ...since then
+  bool idle = false;              // none of its GPUs is used, and the site lends such: it does without its quota
   int64_t yields_to = kNobody;    // id of the claimant it has been asked to yield to; it has not gone yet
   int yields_until_learners = 0;  // how many learners it will keep; 0: stops
 

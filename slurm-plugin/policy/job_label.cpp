@@ -100,6 +100,7 @@ constexpr std::array kKeys{
           return t == "own" || t == "borrowed";
         }},
     Key{"begin", false, [](Text t, Label* l) { return read_int(t, 1, kMaxTime, &l->begin_s.emplace()); }},
+    Key{"queued", false, [](Text t, Label* l) { return read_int(t, 1, kMaxTime, &l->queued_s.emplace()); }},
     Key{"yields", false, read_yields},
 };
 
@@ -125,6 +126,7 @@ std::string format_label(const JobLabel& label) {
   text += fmt::format(" pausable={} placement={} charge={}", label.pausable ? 1 : 0, placement_name(label.placement),
                       charge_name(label.charge));
   if (label.begin_s) text += fmt::format(" begin={}", *label.begin_s);
+  if (label.queued_s) text += fmt::format(" queued={}", *label.queued_s);
   if (label.yields)
     text += fmt::format(" yields={}@{}:{}", label.yields->claimant, label.yields->deadline_s, label.yields->learners);
   if (!label.note.empty()) text.append(kNoteMark).append(label.note);

@@ -117,6 +117,45 @@ bool could_be_own(const ClusterState& state, const Job& job) {
   return false;
 }
 
+namespace {
+
+// Of the running jobs in the order in which they are charged. idle_pays: by tenant, whether its idle jobs do without
+// its quota.
+std::vector<Charge> charges(const ClusterState& state, const std::vector<int>& order,
+                            const std::vector<char>& idle_pays) {
+  // Each tenant's quota from empty: only the jobs that are charged to it so far.
+  ClusterState bare;
+  bare.types = state.types;
+  bare.tenants = state.tenants;
+  Ledger ledger(bare);
+  std::vector<Charge> all;
+  for (const int index : order) {
+    const Job& job = state.jobs[index];
+    const int type = state.type_held(job);
+    const bool may_own = job.tier == Tier::kAuto && !(job.idle && idle_pays[job.tenant]);
+    const bool own = job.tier == Tier::kGuaranteed || (may_own && ledger.fits_own(job.tenant, type, job.gpus()));
+    all.push_back(own ? Charge::kOwn : Charge::kBorrowed);
+    ledger.add(job.tenant, type, job.gpus(), all.back());
+  }
+  return all;
+}
+
+// By tenant: whether what it would borrow is within its limit.
+std::vector<char> within_limit(const ClusterState& state, const std::vector<int>& order,
+                               const std::vector<Charge>& charges) {
+  std::vector<int> borrowed(state.tenants.size());
+  for (size_t i = 0; i < order.size(); ++i)
+    if (charges[i] == Charge::kBorrowed) borrowed[state.jobs[order[i]].tenant] += state.jobs[order[i]].gpus();
+  std::vector<char> within;
+  for (size_t i = 0; i < borrowed.size(); ++i) {
+    const int limit = state.tenants[i].borrow_limit;
+    within.push_back(limit == kNoLimit || borrowed[i] <= limit ? 1 : 0);
+  }
+  return within;
+}
+
+}  // namespace
+
 std::vector<Move> charge(const ClusterState& state) {
   std::vector<int> order;
   for (size_t i = 0; i < state.jobs.size(); ++i) {
@@ -132,21 +171,12 @@ std::vector<Move> charge(const ClusterState& state) {
     if (state.jobs[a].start_s != state.jobs[b].start_s) return state.jobs[a].start_s < state.jobs[b].start_s;
     return state.jobs[a].id < state.jobs[b].id;
   });
-  // Each tenant's quota from empty: only the jobs that are charged to it so far.
-  ClusterState bare;
-  bare.types = state.types;
-  bare.tenants = state.tenants;
-  Ledger ledger(bare);
+  std::vector<Charge> to = charges(state, order, std::vector<char>(state.tenants.size(), 1));
+  const bool idle = std::any_of(order.begin(), order.end(), [&](int index) { return state.jobs[index].idle; });
+  if (idle) to = charges(state, order, within_limit(state, order, to));
   std::vector<Move> moves;
-  for (const int index : order) {
-    const Job& job = state.jobs[index];
-    const int type = state.type_held(job);
-    Charge to = Charge::kBorrowed;
-    if (job.tier == Tier::kGuaranteed || (job.tier == Tier::kAuto && ledger.fits_own(job.tenant, type, job.gpus())))
-      to = Charge::kOwn;
-    ledger.add(job.tenant, type, job.gpus(), to);
-    if (to != job.charge) moves.push_back(Move{index, to});
-  }
+  for (size_t i = 0; i < order.size(); ++i)
+    if (to[i] != state.jobs[order[i]].charge) moves.push_back(Move{order[i], to[i]});
   std::sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) { return a.job < b.job; });
   return moves;
 }

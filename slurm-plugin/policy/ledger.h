@@ -69,7 +69,7 @@ struct Move {
 
 // How running jobs should be charged: each tenant's own quota to those that ask for it only, then to those that have it
 // already, then to the oldest; the rest is borrowed. Charging twice moves nothing. A job that asked to borrow stays so,
-// and one that asked not to stays own.
+// and one that asked not to stays own. An idle one is borrowed, unless its tenant would then borrow more than it may.
 std::vector<Move> charge(const ClusterState& state);
 
 }  // namespace dl::policy

@@ -18,6 +18,7 @@ namespace dl::policyd {
 namespace {
 
 constexpr int64_t kSaveEveryS = 60;
+constexpr int64_t kHistoryEveryS = 300;
 // Of waiting jobs, in a round: each is a message to slurmctld, and the first look at a long queue would delay a claim
 // by all of them. The next round goes on.
 constexpr int kOrdersPerRound = 200;
@@ -70,6 +71,13 @@ Status Daemon::run() {
     if (Status loaded = use_.load(options_.state_file); !loaded)
       log(Level::kWarning, fmt::format("past use is counted anew: {}", loaded.error().text));
   }
+  if (!options_.history_file.empty()) {
+    auto history = observe::read_history(options_.history_file, std::time(nullptr));
+    if (history)
+      history_ = observe::History(std::move(history->spans));
+    else if (history.error().code != Errc::kNotFound)
+      log(Level::kWarning, fmt::format("the history begins anew: {}", history.error().text));
+  }
   if (options_.once) return round();
   log(Level::kNotice, fmt::format("started: {} tenants from {}{}", site_.tenants.size(), options_.config,
                                   options_.dry_run ? ", dry run: nothing is changed" : ""));
@@ -93,6 +101,7 @@ Status Daemon::round() {
   observe::ViewOptions view_options;
   view_options.min_run_s = site_.quota.min_run.count();
   view_options.grace_s = site_.quota.grace.count();
+  view_options.lend_idle = site_.idle.lend;
   view_options.lease_s = lease_s_;
   view_options.passed_over = stuck_.passed_over(records->now_s);
   observe::ClusterView view = observe::view_cluster(site_state_, *records, view_options);
@@ -147,10 +156,22 @@ void Daemon::after_round(const observe::ClusterView& view, const policy::Decisio
     if (Status written = replace_file(options_.metrics_file, metrics_text(view, decision, totals_)); !written)
       no_metrics_.say(Level::kWarning, "metrics: " + written.error().text, now_s);
   }
+  if (!options_.history_file.empty()) keep_history(view.state);
   if (options_.state_file.empty() || (now_s - saved_s_ < kSaveEveryS && !options_.once)) return;
   saved_s_ = now_s;
   if (Status saved = use_.save(options_.state_file); !saved)
     no_state_.say(Level::kWarning, "the record of use cannot be kept: " + saved.error().text, now_s);
+}
+
+void Daemon::keep_history(const policy::ClusterState& state) {
+  history_.add(state.now_s, policy::quota_rows(state));
+  // The first minute at once, so that there is something to see.
+  if (state.now_s - history_saved_s_ < kHistoryEveryS && !options_.once) return;
+  history_saved_s_ = state.now_s;
+  std::vector<observe::TenantSpan> spans = history_.spans(state.now_s);
+  if (Status saved = write_file_atomically(options_.history_file, observe::format_history(spans)); !saved)
+    no_history_.say(Level::kWarning, "the history cannot be kept: " + saved.error().text, state.now_s);
+  history_ = observe::History(std::move(spans));
 }
 
 }  // namespace dl::policyd

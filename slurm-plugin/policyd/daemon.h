@@ -9,6 +9,7 @@
 
 #include "launcher/common/result.h"
 #include "launcher/common/site_config.h"
+#include "slurm-plugin/observe/history.h"
 #include "slurm-plugin/observe/slurm_client.h"
 #include "slurm-plugin/policyd/log.h"
 #include "slurm-plugin/policyd/memory.h"
@@ -21,6 +22,7 @@ namespace dl::policyd {
 struct DaemonOptions {
   std::string config;        // dl.toml
   std::string state_file;    // of the fair share; empty: none
+  std::string history_file;  // for dlctl quota --history; empty: none
   std::string metrics_file;  // for node_exporter's textfile collector; empty: none
   bool once = false;
   bool dry_run = false;
@@ -42,6 +44,7 @@ class Daemon {
   Status round();
   void act(const std::vector<Action>& actions, int64_t now_s);
   void after_round(const observe::ClusterView& view, const policy::Decision& decision);
+  void keep_history(const policy::ClusterState& state);
 
   DaemonOptions options_;
   SiteConfig site_;
@@ -52,9 +55,11 @@ class Daemon {
   CheckpointTimes checkpoints_;
   StuckJobs stuck_;
   int64_t saved_s_ = 0;
+  observe::History history_;
+  int64_t history_saved_s_ = 0;
   int64_t lease_s_;  // of the gates that may be there
   Totals totals_;
-  Complaint unreachable_, unsound_, no_metrics_, no_state_;
+  Complaint unreachable_, unsound_, no_metrics_, no_state_, no_history_;
   std::map<int64_t, Complaint> failed_;  // by job
 };
 

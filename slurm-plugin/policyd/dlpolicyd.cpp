@@ -56,6 +56,8 @@ int run(int argc, char** argv) {
       ->type_name("FILE")
       ->capture_default_str();
   app.add_option("--state-file", options.state_file, "keeps past use for the fair share")->type_name("FILE");
+  app.add_option("--history-file", options.history_file, "keeps who held what, for dlctl quota --history")
+      ->type_name("FILE");
   app.add_option("--metrics-file", options.metrics_file, "for node_exporter's textfile collector")->type_name("FILE");
   app.add_flag("--verbose", verbose, "say every change, those of waiting jobs too");
   app.footer("It runs in the foreground. SIGHUP reads dl.toml again. Manual: dlpolicyd(8).");

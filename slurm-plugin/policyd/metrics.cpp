@@ -82,6 +82,20 @@ void cluster(const ClusterState& state, std::string* text) {
   *text += fmt::format("trainer_queue_size{{gpuType=\"any\"}} {}\n", waiting.back());
 }
 
+void idle(const ClusterState& state, std::string* text) {
+  std::vector<int> of_tenant(state.tenants.size());
+  head(text, "dl_job_idle_gpus", "gauge", "GPUs that a job holds and has not used for longer than [idle] after.");
+  for (const policy::Job& job : state.jobs) {
+    if (!job.running || job.idle_gpus == 0) continue;
+    of_tenant[job.tenant] += job.idle_gpus;
+    *text += fmt::format("dl_job_idle_gpus{{job=\"{}\",tenant={}}} {}\n", job.id,
+                         quoted(state.tenants[job.tenant].name), job.idle_gpus);
+  }
+  head(text, "dl_tenant_idle_gpus", "gauge", "The same of all jobs of a tenant.");
+  for (size_t i = 0; i < state.tenants.size(); ++i)
+    *text += fmt::format("dl_tenant_idle_gpus{{tenant={}}} {}\n", quoted(state.tenants[i].name), of_tenant[i]);
+}
+
 void reasons(const policy::Decision& decision, std::string* text) {
   int claims = 0;
   for (const policy::Waiting& waiting : decision.waiting)
@@ -104,6 +118,7 @@ std::string metrics_text(const observe::ClusterView& view, const policy::Decisio
   std::string text;
   tenants(view.state, &text);
   cluster(view.state, &text);
+  idle(view.state, &text);
   reasons(decision, &text);
   const std::pair<const char*, int64_t> counters[] = {{"asked", totals.asked},
                                                       {"requeued", totals.requeued},

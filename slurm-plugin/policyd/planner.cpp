@@ -108,6 +108,9 @@ class Planner {
     if (charge != job.charge) {
       label.charge = charge;
       action.why = charge == Charge::kOwn ? "runs on its tenant's own quota now" : "runs on borrowed GPUs now";
+      if (charge == Charge::kBorrowed && job.idle)
+        action.why = fmt::format("has not used its {} GPUs for {} s: they count as lent", job.gpus(),
+                                 state_.now_s - job.idle_since_s);
     }
     const std::string licenses = tokens_.of_running(record(seen).licenses, job, charge);
     if (licenses != record(seen).licenses) {
@@ -143,6 +146,8 @@ class Planner {
     if (label->yields && job.start_s <= label->yields->deadline_s - options_.grace_s)
       deadline = std::min(deadline, label->yields->deadline_s);
     label->yields = policy::Yield{what.claimant, deadline, what.learners_left};
+    // Else the older job would claim back from its own tenant's claim what it did not use.
+    if (job.idle) label->queued_s = state_.now_s;
     action->kind = ActionKind::kYield;
     action->signal = view_.jobs[index].dlrun;
     action->why =

@@ -27,6 +27,22 @@ expect "pause needs a job" 2 'JOB is required' pause
 expect "why needs a job" 2 'JOB is required' why
 expect "what is not a number is no job" 2 'JOB: ' why x
 expect "only dlpolicyd takes GPUs back" 2 'allowed: --dry-run' quota reclaim 12
+now=$(date +%s)
+printf 'time_s,span_s,tenant,quota,own,lent,borrowed,unused,pending\n%s,60,vision,8,4,0,2,1,0\ntorn' $((now - 1200)) >history.csv
+past=(quota --history --history-file history.csv)
+expect "a history is drawn" 0 'vision: on average 4.0 own, 0.0 lent, 2.0 borrowed, 1.0 not used' "${past[@]}" --since 1h
+expect "torn lines of it are told and passed over" 0 '1 lines are not of a history' "${past[@]}"
+expect "it is printed as it is kept" 0 '60,vision,8,4,0,2,1,0$' "${past[@]}" --csv
+expect "and as JSON" 0 '"borrowed": 2.0' "${past[@]}" --json --tenant VISION
+expect "and as a picture" 0 '' "${past[@]}" --svg picture.svg
+check "the picture is whole" "$(grep -q '</svg>' picture.svg || echo 'it has no end')"
+expect "a tenant that it does not name is refused with those it does" 2 "'nlp'; allowed: vision" "${past[@]}" --tenant nlp
+expect "what it does not tell of is said" 3 'tells nothing of the last 10m' "${past[@]}" --since 10m
+expect "a time that is none is refused" 2 '--since: ' "${past[@]}" --since soon
+expect "too short a time is refused" 2 'allowed: 10m or more' "${past[@]}" --since 5s
+expect "two forms at once are refused" 2 'exclude one another' "${past[@]}" --csv --json
+expect "options of a history need it" 2 'need --history' quota --since 1h
+expect "where there is no history, that is said" 3 'there is no history in gone.csv' quota --history --history-file gone.csv
 expect "resume needs a job" 2 'JOB is required' resume
 expect "logs needs a job" 2 'JOB is required' logs
 for bad in '' 'x' '12;id' '--' '12 13' '_' $'1\n2' 'local' '-1'; do

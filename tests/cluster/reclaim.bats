@@ -70,8 +70,8 @@ teardown() { reclaim_teardown; }
   stop_daemon
   claim=$(training --account=vision train.sh 20 50)
   run dlctl quota
-  assert_contains "$output" '^TENANT +QUOTA +OWN +LENT +BORROWED +PENDING'
-  assert_contains "$output" '^vision +2 +0 +2 +0 +2 in 1'
+  assert_contains "$output" '^TENANT +QUOTA +OWN +LENT +BORROWED +UNUSED +PENDING'
+  assert_contains "$output" '^vision +2 +0 +2 +0 +0 +2 in 1'
   assert_contains "$output" '^nlp +2 +2 +0 +2 +0 '
   [ "$(dlctl quota --json | jq -r '.[] | select(.tenant == "nlp") | .borrowed')" = 2 ]
   # Until then the borrower is still within its minimum run time, and the claim waits for that.

@@ -38,6 +38,10 @@ TEST(SiteConfig, reads_every_key) {
     job_dir = "/scratch/dl-%j"
     grace = 45
     loop_guard = 4
+    [idle]
+    after = "1h"
+    below = 10
+    lend = true
     [image]
     runtime = "apptainer"
     bind = ["/scratch"]
@@ -54,6 +58,9 @@ TEST(SiteConfig, reads_every_key) {
   EXPECT_EQ(got->gpus_per_node_by_type.at("a100"), 8);
   EXPECT_EQ(got->gpus_per_node_by_type.at("h100"), 4);
   EXPECT_FALSE(got->tiers_locked);
+  EXPECT_EQ(got->idle.after.count(), 3600);
+  EXPECT_EQ(got->idle.below, 10);
+  EXPECT_TRUE(got->idle.lend);
   EXPECT_EQ(got->guaranteed.qos, "normal");
   EXPECT_EQ(got->guaranteed.partition, "");
   EXPECT_EQ(got->borrow.partition, "scavenge,idle");
@@ -130,6 +137,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"[launcher]\njob_dir = \"%j%\"", "dl.toml:2: launcher.job_dir: '%j%'", "no other %"},
         BadConfig{"[launcher]\ngrace = 0", "dl.toml:2: launcher.grace: 0", "from 1s to 1h"},
         BadConfig{"[launcher]\nagent_timeout = 0", "dl.toml:2: launcher.agent_timeout: 0", "from 1s to "},
+        BadConfig{"[idle]\nbelow = 0", "dl.toml:2: idle.below: 0", "from 1"},
+        BadConfig{"[idle]\nafter = \"soon\"", "dl.toml:2: idle.after", "365d"},
+        BadConfig{"[idle]\nlends = true", "dl.toml:2: idle.lends: unknown key", "after, below, lend"},
         BadConfig{"[launcher]\nloop_guard = 0", "dl.toml:2: launcher.loop_guard: 0", "from 1"},
         BadConfig{"[image]\nruntime = \"docker\"", "dl.toml:2: image.runtime: 'docker'", "\"charliecloud\""},
         BadConfig{"[image]\nbind = [\"rel\"]", "dl.toml:2: image.bind: 'rel'", "absolute"},

@@ -11,6 +11,7 @@ namespace dl::ctl {
 namespace {
 
 using policy::Charge;
+using policy::quota_rows;
 using policy::testing::add_job;
 using policy::testing::add_running;
 using policy::testing::add_tenant;

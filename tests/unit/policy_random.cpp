@@ -98,6 +98,7 @@ ClusterState random_state(Dice* dice) {
   }
   const int pending = dice->from(0, 8);
   for (int i = 0; i < pending; ++i) state.jobs.push_back(random_job(dice, state, running + i + 1));
+  for (Job& job : state.jobs) job.idle = job.running && dice->one_in(8);
   return state;
 }
 

@@ -80,6 +80,7 @@ inline void carry_out(ClusterState* state, const Decision& decision, bool reclai
     job.charge = charge;
     job.parts = parts;
     job.start_s = job.checkpoint_s = state->now_s;
+    job.idle = false;  // not known of a new attempt
   };
   for (const Start& start : decision.starts) run(start.job, start.charge, start.parts);
   if (!reclaim) return;
@@ -88,6 +89,8 @@ inline void carry_out(ClusterState* state, const Decision& decision, bool reclai
       Job& job = state->jobs[victim.job];
       job.parts = parts_after_shrink(job.parts, victim.learners_left);
       job.running = victim.learners_left > 0;
+      if (job.idle) job.submit_s = state->now_s;
+      job.idle = false;
       if (job.running) job.start_s = state->now_s;
     }
   }

@@ -32,7 +32,7 @@ observe::Records claimed() {
 }
 
 TEST(MetricsTest, EveryLineIsOfPrometheusFormAndEverySampleHasItsType) {
-  const std::regex sample(R"(([a-z_]+)(\{[a-zA-Z]+="[^"\n]*"\})? -?[0-9.e+]+)");
+  const std::regex sample(R"(([a-z_]+)(\{([a-zA-Z]+="[^"\n]*",?)+\})? -?[0-9.e+]+)");
   std::set<std::string> typed;
   std::istringstream lines(metrics_of(claimed()));
   for (std::string line; std::getline(lines, line);) {
@@ -45,6 +45,15 @@ TEST(MetricsTest, EveryLineIsOfPrometheusFormAndEverySampleHasItsType) {
     }
   }
   EXPECT_GT(typed.size(), 10U);
+}
+
+TEST(MetricsTest, NameTheJobThatDoesNotUseItsGpus) {
+  auto records = claimed();
+  records.jobs[0].comment = "dl:PROCESSING attempt=1 idle=2@" + std::to_string(testing::kNow - 500) + " dir=/x/dl-1";
+  const std::string text = metrics_of(records);
+  EXPECT_NE(text.find("dl_job_idle_gpus{job=\"1\",tenant=\"nlp\"} 2\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("dl_tenant_idle_gpus{tenant=\"nlp\"} 2\n"), std::string::npos) << text;
+  EXPECT_EQ(metrics_of(claimed()).find("dl_job_idle_gpus{"), std::string::npos);
 }
 
 TEST(MetricsTest, CountWhatIsThere) {

@@ -190,6 +190,30 @@ TEST(PlannerTest, ABorrowedJobBecomesOwnWithoutARestart) {
   EXPECT_TRUE(plan_for(records).empty()) << as_text(plan_for(records));
 }
 
+TEST(PlannerTest, AJobThatDoesNotUseItsGpusGivesItsTokensBackUntilItDoes) {
+  Records records = cluster(1, 2);
+  observe::JobRecord& job = add_running(&records, 1, label("nlp", 2, Charge::kOwn), "n1", {2});
+  job.comment = "dl:PROCESSING attempt=1 idle=2@" + std::to_string(kNow - 500) + " dir=/x/dl-1";
+  observe::ViewOptions options;
+  options.lend_idle = true;
+  const auto actions_now = [&] {
+    const auto view = observe::view_cluster(site(), records, options);
+    return plan(view, records, policy::decide(view.state), {});
+  };
+  auto actions = actions_now();
+  ASSERT_EQ(actions.size(), 1U);
+  EXPECT_EQ(actions[0].kind, ActionKind::kCharge);
+  EXPECT_EQ(actions[0].why, "has not used its 2 GPUs for 500 s: they count as lent");
+  EXPECT_EQ(*actions[0].update.licenses, "");
+  job.licenses = *actions[0].update.licenses;
+  job.admin_comment = *actions[0].update.admin_comment;
+  EXPECT_TRUE(actions_now().empty());
+  job.comment = "dl:PROCESSING attempt=1 dir=/x/dl-1";
+  actions = actions_now();
+  ASSERT_EQ(actions.size(), 1U);
+  EXPECT_EQ(*actions[0].update.licenses, "dl_nlp:2");
+}
+
 TEST(PlannerTest, TypedQuotaIsUsedBeforeThatForAnyType) {
   Records records = cluster(2, 2);
   add_running(&records, 1, label("nlp", 2, Charge::kOwn), "n1", {2});

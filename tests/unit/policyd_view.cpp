@@ -164,6 +164,33 @@ TEST(ClusterViewTest, WhatVictimsWereAsked) {
 }
 
 // Whatever Slurm may say, and whatever anybody may have written where he could: the state is sound.
+TEST(ClusterViewTest, GpusThatAJobDoesNotUseCountAsItsCommentSaysAndOnlyIfTheSiteLendsThem) {
+  struct Row {
+    const char* idle;
+    int gpus;
+    bool whole;
+  };
+  const Row rows[] = {{"2@-500", 2, true},  {"1@-500", 1, false},  {"9@-500", 2, true},
+                      {"2@-1000", 2, true}, {"2@-1001", 0, false},  // of an earlier attempt
+                      {"2@+1", 0, false},   {"x", 0, false},       {"", 0, false}};
+  for (const Row& row : rows) {
+    std::string text = row.idle;
+    if (const size_t at = text.find('@'); at != std::string::npos)
+      text = text.substr(0, at + 1) + std::to_string(kNow + std::stoll(text.substr(at + 1)));
+    for (const bool lend : {false, true}) {
+      auto records = cluster(1, 2);
+      add_running(&records, 1, label("nlp", 2, Charge::kOwn), "n1", {2}).comment =
+          "dl:PROCESSING attempt=1 step=3 idle=" + text + " dir=/x idle=2@5";
+      observe::ViewOptions options;
+      options.lend_idle = lend;
+      const auto view = view_cluster(site(), records, options);
+      ASSERT_EQ(view.state.jobs.size(), 1U);
+      EXPECT_EQ(view.state.jobs[0].idle_gpus, row.gpus) << row.idle;
+      EXPECT_EQ(view.state.jobs[0].idle, lend && row.whole) << row.idle;
+    }
+  }
+}
+
 TEST(ClusterViewTest, HostileRecordsGiveASoundState) {
   policy::testing::Dice dice(7);
   const std::vector<std::string> nodes = {"n1", "n[1-3]", "n[1-99999999]", "", "x[", "n1,n1,n1", "n2,n1", "\xff\x01"};

@@ -45,7 +45,8 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
                               Stalled{60000},
                               StandingStill{41, "S", 60000, {"a"}},
                               Stacks{"/a b/c"},
-                              Again{}};
+                              Again{},
+                              GpuUse{97}};
   static_assert(std::size(messages) == std::variant_size_v<Message>);
   for (const Message& message : messages) {
     std::string line = encode(message);

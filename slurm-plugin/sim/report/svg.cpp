@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 
+#include "launcher/common/svg.h"
 #include "slurm-plugin/sim/report/report.h"
 
 namespace dl::sim {
@@ -20,6 +21,9 @@ constexpr double kPanel = 190;
 constexpr double kBarPanelTop = 26;
 constexpr double kDay = 86400;
 
+using svg::nice_step;
+using svg::words;
+
 struct Look {
   const char* colour;
   const char* dash;
@@ -30,35 +34,6 @@ constexpr std::array kLooks{Look{"#0072b2", ""},    Look{"#56b4e9", "6 3"}, Look
 
 const Look& look_of(size_t policy) {
   return kLooks[policy % kLooks.size()];
-}
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else
-      out += c;
-  }
-  return out;
-}
-
-std::string words(double x, double y, const char* style, std::string_view what) {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"{}\">{}</text>\n", x, y, style, escaped(what));
-}
-
-// 1, 2 or 5 times a power of ten, so that about `count` steps make up `range`.
-double nice_step(double range, int count) {
-  const double rough = range / count;
-  const double power = std::pow(10, std::floor(std::log10(rough)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (factor * power >= rough) return factor * power;
-  }
-  return 10 * power;
 }
 
 // Centred averages over `width` values.
@@ -122,20 +97,7 @@ class Picture {
     const double step = nice_step(most, 4);
     panel("jobs that wait", std::ceil(most / step) * step, step, [](const Outcome& o) { return o.series.queued; });
     bars();
-    return fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
-        "height=\"{1:.0f}\" "
-        "role=\"img\">\n<title>{2}</title>\n<style>\n"
-        "text {{ font: 13px system-ui, 'Segoe UI', Roboto, Helvetica, Arial, sans-serif; fill: #1f2328; }}\n"
-        ".title {{ font-size: 18px; font-weight: 600; }} .head {{ font-weight: 600; }} .soft {{ fill: #59636e; }}\n"
-        ".tick {{ fill: #59636e; font-size: 12px; text-anchor: end; }} .time {{ fill: #59636e; font-size: 12px; "
-        "text-anchor: middle; }}\n"
-        ".paper {{ fill: #ffffff; }} .grid {{ stroke: #d1d9e0; stroke-width: 1; }}\n"
-        ".line {{ fill: none; stroke-width: 1.8; stroke-linejoin: round; }}\n"
-        "@media (prefers-color-scheme: dark) {{ text {{ fill: #e6edf3; }} .soft, .tick, .time {{ fill: #9198a1; }} "
-        ".paper {{ fill: #0d1117; }} .grid {{ stroke: #3d444d; }} }}\n</style>\n"
-        "<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n{3}</svg>\n",
-        kWidth, y_, escaped(title.title), body_);
+    return svg::document(kWidth, y_, title.title, body_);
   }
 
  private:
@@ -164,12 +126,7 @@ class Picture {
     const double top = y_ + 12;
     const double bottom = top + kPanel;
     const auto y_of = [&](double value) { return bottom - kPanel * value / most; };
-    for (int tick = 0; tick * step <= most * 1.0001; ++tick) {
-      const double value = tick * step;
-      body_ += fmt::format("<line x1=\"{0:.1f}\" y1=\"{2:.1f}\" x2=\"{1:.1f}\" y2=\"{2:.1f}\" class=\"grid\"/>\n",
-                           kLeft, kWidth - kRight, y_of(value));
-      body_ += words(kLeft - 8, y_of(value) + 4, "tick", fmt::format("{:g}", value));
-    }
+    body_ += svg::upward_axis(kLeft, kWidth - kRight, top, bottom, most, step);
     const double units = axis_.end_s / axis_.unit_s;
     const double every = std::max(1.0, nice_step(units, 10));
     for (int tick = 0; tick * every <= units * 1.0001; ++tick) {

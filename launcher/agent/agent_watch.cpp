@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the agent looks at from time to time: whether its learner makes progress, what it does if not, and how much its
+// GPUs are used.
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+
+#include "launcher/agent/agent.h"
+#include "launcher/agent/descendants.h"
+#include "launcher/agent/stacks.h"
+
+namespace dl::agent {
+namespace {
+
+constexpr std::chrono::milliseconds kSample{1000};  // how often progress is looked for
+
+}  // namespace
+
+void Agent::watch_progress() {
+  if (!watching_ || learner_ <= 0 || stall_said_ || Clock::now() - last_sample_ < kSample) return;
+  last_sample_ = Clock::now();
+  const ProgressFile::View page = progress_.read();
+  ProgressSample sample;
+  sample.at_ms = std::chrono::duration_cast<std::chrono::milliseconds>(last_sample_.time_since_epoch()).count();
+  sample.state = page.state;
+  sample.step = page.step;
+  sample.saved_step = page.saved_step;
+  sample.log_bytes = log_bytes_;
+  if (watch_.wants_cpu()) sample.cpu_ms = cpu_ms_of_tree(learner_);
+  watch_.add(sample);
+  if (!watch_.stalled()) return;
+  stall_said_ = true;
+  channel_.send(supervise::Stalled{watch_.silent_ms()});
+}
+
+// In a child of ours, which may take seconds: dlrun is listened to meanwhile.
+void Agent::take_stacks(const std::string& path) {
+  if (learner_ <= 0 || stacks_writer_ > 0) return;
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    write_stacks(learner_, path);
+    ::_exit(0);
+  }
+  if (pid > 0) {
+    stacks_writer_ = pid;
+  } else {
+    stacks_taken();
+  }
+}
+
+void Agent::stacks_taken() {
+  stacks_writer_ = 0;
+  supervise::StandingStill still;
+  still.step = progress_.read().step;
+  still.state = std::string(1, main_thread_state(learner_));
+  still.silent_ms = watch_.silent_ms();
+  still.last_lines = last_.lines();
+  channel_.send(still);
+}
+
+// What the agent itself may see counts, which Slurm says, and not what the learner is told or tells itself.
+void Agent::watch_gpus(const supervise::Start& start) {
+  const LearnerContext& its = start.context;
+  gpus_.start(
+      gpus_of_learner(std::getenv("CUDA_VISIBLE_DEVICES"), its.local_rank, its.local_world_size, its.gpus_per_learner),
+      start.gpu_look_ms);
+}
+
+void Agent::report_gpus() {
+  if (const auto percent = gpus_.read(); percent && !done_) channel_.send(supervise::GpuUse{*percent});
+}
+
+}  // namespace dl::agent

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/ctl/quota_history.h"
+
+#include <fmt/format.h>
+#include <strings.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "launcher/common/atomic_file.h"
+#include "launcher/common/parse.h"
+#include "launcher/ctl/history_plot.h"
+#include "launcher/ctl/text.h"
+
+namespace dl::ctl {
+namespace {
+
+constexpr size_t kWidth = 80, kWidest = 200;
+
+size_t terminal_width() {
+  winsize size = {};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kWidth;
+  return std::min<size_t>(size.ws_col, kWidest);
+}
+
+Result<std::vector<observe::TenantSpan>> read(const HistoryOptions& options, const Period& period) {
+  auto history = observe::read_history(options.file, period.to_s);
+  if (!history) {
+    if (history.error().code != Errc::kNotFound) return std::move(history).error();
+    return Error{
+        Errc::kNotFound,
+        fmt::format("there is no history in {}: dlpolicyd writes it (--history-file) on its own machine; allowed: "
+                    "--history-file FILE, where it is to be seen from here",
+                    printable(options.file, 200))};
+  }
+  if (history->skipped > 0)
+    std::fprintf(stderr, "dlctl: %s: %d lines are not of a history and were passed over\n",
+                 printable(options.file, 200).c_str(), history->skipped);
+  std::vector<observe::TenantSpan> spans;
+  std::string known;
+  for (const std::string& tenant : tenants_in(history->spans)) known += (known.empty() ? "" : ", ") + tenant;
+  bool found = options.tenant.empty();
+  for (observe::TenantSpan& span : history->spans) {
+    // As Slurm compares the names of accounts.
+    if (!options.tenant.empty() && ::strcasecmp(span.tenant.c_str(), options.tenant.c_str()) != 0) continue;
+    found = true;
+    if (span.time_s + span.span_s > period.from_s) spans.push_back(std::move(span));
+  }
+  if (!found)
+    return Error{Errc::kInvalid, fmt::format("--tenant: nothing is known of '{}'; allowed: {}",
+                                             printable(options.tenant), known.empty() ? "none yet" : known)};
+  if (spans.empty())
+    return Error{Errc::kNotFound, fmt::format("{} tells nothing of the last {}", printable(options.file, 200),
+                                              printable(options.since))};
+  return spans;
+}
+
+}  // namespace
+
+void add_history_options(CLI::App* app, HistoryOptions* options) {
+  app->add_flag("--history", options->history, "what tenants held over time, as a chart");
+  const auto given = [options](const std::string&) { options->given = true; };
+  app->add_option("--since", options->since, "with --history: how far back, such as 6h or 7d")
+      ->type_name("TIME")
+      ->capture_default_str()
+      ->each(given);
+  app->add_option("--tenant", options->tenant, "with --history: of this one alone")->type_name("NAME")->each(given);
+  app->add_option("--svg", options->svg, "with --history: a picture into this file")->type_name("FILE")->each(given);
+  app->add_flag("--csv", options->csv, "with --history: as comma-separated values");
+  app->add_option("--history-file", options->file, "with --history: where dlpolicyd keeps it")
+      ->type_name("FILE")
+      ->capture_default_str()
+      ->each(given);
+}
+
+Status show_history(const HistoryOptions& options, bool json) {
+  if (!options.history)
+    return Error{
+        Errc::kConflict,
+        "--since, --tenant, --svg, --csv and --history-file need --history; allowed: with it, or none of them"};
+  if (static_cast<int>(json) + static_cast<int>(options.csv) + static_cast<int>(!options.svg.empty()) > 1)
+    return Error{Errc::kConflict, "--json, --csv and --svg exclude one another; allowed: one of them"};
+  auto since = parse_duration(options.since);
+  if (!since) return std::move(since).error().with_context("--since");
+  if (since->count() < 600)
+    return Error{Errc::kInvalid,
+                 fmt::format("--since: '{}' is too short; allowed: 10m or more", printable(options.since))};
+  Period period;
+  period.to_s = now_ms() / 1000;
+  period.from_s = period.to_s - since->count();
+  DL_TRY_ASSIGN(const auto spans, read(options, period));
+  if (!options.svg.empty()) return replace_file(options.svg, history_svg(spans, period));
+  const std::string text = json          ? history_json(spans)
+                           : options.csv ? observe::format_history(spans)
+                                         : history_text(spans, period, terminal_width());
+  std::fputs(text.c_str(), stdout);
+  return {};
+}
+
+}  // namespace dl::ctl

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whose GPUs are not used. A learner counts as idle once none of its GPUs was used for as long as the site says, and as
+// using them again after two reports of use in a row: a blip does not make it one and then the other. One that waits
+// for a save, a restore or its data counts as idle like any other: its GPUs are. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "launcher/common/site_config.h"
+
+namespace dl::supervise {
+
+class IdleGpus {
+ public:
+  static constexpr int kUses = 2;
+  // Without a report for so long it is not known any more: nothing is said of the learner until reports come again.
+  static constexpr int64_t kSilenceMs = 120'000;
+
+  explicit IdleGpus(size_t learners = 0, const SiteIdle& site = {}) : site_(site), learners_(learners) {}
+
+  // A report: the highest use of the learner's GPUs of late, in percent; at_ms: any monotonic clock. The first one
+  // counts as use.
+  void add(int rank, int64_t at_ms, int percent);
+
+  struct News {
+    std::vector<int> idle;        // that were not at the last look, by rank
+    std::vector<int> used_again;  // that were
+    std::vector<int> unknown;     // that were, and of which nothing is heard any more
+  };
+  News look(int64_t now_ms);
+
+  bool is_idle(int rank) const { return learners_[static_cast<size_t>(rank)].idle; }
+  std::vector<int> idle() const;
+  // For how long none of these was used; 0 for nobody.
+  int64_t unused_ms(const std::vector<int>& ranks, int64_t now_ms) const;
+
+ private:
+  struct State {
+    bool heard = false, idle = false;
+    int64_t heard_ms = 0, used_ms = 0;
+    int uses = 0;  // reports of use in a row
+  };
+  SiteIdle site_;
+  std::vector<State> learners_;
+};
+
+// "learner 3 has not used its 2 GPUs for 32m", "8 learners (0, 1, 2, ...) have not used their 16 GPUs for 30m".
+std::string unused_text(const std::vector<int>& ranks, int gpus_each, int64_t unused_ms);
+// "learner 3 uses its 2 GPUs again".
+std::string used_again_text(const std::vector<int>& ranks, int gpus_each);
+// "it is not known any more whether learner 3 uses its 2 GPUs".
+std::string unknown_text(const std::vector<int>& ranks, int gpus_each);
+
+}  // namespace dl::supervise

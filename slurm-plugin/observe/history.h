@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tenants held over the last weeks, for dlctl quota --history: written by dlpolicyd, read by anybody. A text file,
+// one line for each tenant and span, which is also what --csv prints:
+//
+//     time_s,span_s,tenant,quota,own,lent,borrowed,unused,pending
+//     1789000000,60,vision,8,4,0,2,0,4.5
+//
+// GPUs are averages over the span, meant as in policy/quota_rows.h. The newest day is kept by the minute, the weeks
+// before by the quarter of an hour. If the file is lost, only the picture is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "launcher/common/result.h"
+#include "slurm-plugin/policy/quota_rows.h"
+
+namespace dl::observe {
+
+struct TenantSpan {
+  int64_t time_s = 0;  // when the span begins (Unix time)
+  int64_t span_s = 0;
+  std::string tenant;
+  double quota = 0, own = 0, lent = 0, borrowed = 0, unused = 0, pending = 0;
+};
+
+// As text, with the heading. Spans are in the order of time.
+std::string format_history(const std::vector<TenantSpan>& spans);
+
+struct HistoryText {
+  std::vector<TenantSpan> spans;  // in the order of time, each tenant and time once
+  int skipped = 0;                // lines that are none: torn, foreign or out of range
+};
+// Never fails: what cannot be read is left out. Nothing from after `now_s` is believed.
+HistoryText parse_history(const std::string& text, int64_t now_s);
+// kNotFound without a file; kInvalid for more than 256 MiB, or what is no regular file.
+Result<HistoryText> read_history(const std::string& path, int64_t now_s);
+
+// The writer's side. Pure.
+class History {
+ public:
+  static constexpr int64_t kMinuteS = 60, kCoarseS = 900;
+  static constexpr int64_t kFineS = 86400;       // kept by the minute
+  static constexpr int64_t kKeptS = 60 * 86400;  // kept at all
+  static constexpr size_t kMost = 500'000;       // spans, of all tenants together: the oldest go first
+
+  explicit History(std::vector<TenantSpan> spans = {}) : spans_(std::move(spans)) {}
+
+  // What is held now. What is seen within one minute is averaged.
+  void add(int64_t now_s, const std::vector<policy::QuotaRow>& rows);
+  // All, the minute that is not over included, thinned out as said above.
+  std::vector<TenantSpan> spans(int64_t now_s) const;
+
+ private:
+  void close_minute();
+
+  std::vector<TenantSpan> spans_;
+  std::vector<TenantSpan> minute_;  // sums
+  int64_t minute_s_ = 0;
+  int seen_ = 0;  // in this minute
+};
+
+}  // namespace dl::observe

@@ -18,6 +18,9 @@ $what = "$tier"
 [quota]
 min_run = "1s"
 grace = "15s"
+[idle]
+after = "3s"
+lend = true
 [tenants.vision]
 quota = 2
 [tenants.nlp]

@@ -65,6 +65,36 @@ teardown() { reclaim_teardown; }
 
 @test "a borrowed job becomes its tenant's own when quota is free, without a restart, and is no victim any more" { become_own; }
 
+@test "a job that does not use its GPUs is told so, does without its tenant's quota, and gives way to the tenant's next job" {
+  mkdir lib
+  cc -shared -fPIC -o lib/libnvidia-ml.so.1 "$top_srcdir/tests/lib/nvml_double.c" || skip "no C compiler"
+  echo '0 0' >uses
+  printf '#!/bin/bash\nexport LD_LIBRARY_PATH=%s NVML_DOUBLE=%s\nexec ./train.sh "$@"\n' "$PWD/lib" "$PWD/uses" >idle.sh
+  chmod 755 train.sh idle.sh
+  other=$(training --account=nlp train.sh 4000 50)
+  wait_state "$other" RUNNING 20
+  idle=$(training --account=vision idle.sh 4000 50)
+  wait_state "$idle" RUNNING 20
+  wait_file "slurm-$idle.out" 'warning: .*learner.* (has|have) not used (its|their) (2 GPUs|GPU) for' 20
+  wait_charge "$idle" borrowed 45 # if the two become idle a second apart, the comment follows half a minute later
+  run dlctl quota
+  assert_contains "$output" '^vision +2 +0 +[0-9]+ +2 +2 '
+  assert_contains "$output" "^vision: job $idle has not used 2 of its 2 GPUs for [0-9]+s: they count as lent"
+  run dlctl status "$idle"
+  assert_contains "$output" '^not used +2 GPUs for '
+  grep -q "dl_job_idle_gpus{job=\"$idle\",tenant=\"vision\"} 2" metrics.prom
+  next=$(training --account=vision train.sh 60 50)
+  wait_for 5 "job $idle is asked to yield" asked "$idle" "$next"
+  echo '90 90' >uses
+  wait_state "$next" RUNNING 30
+  wait_for 5 "the idle job is in the queue" in_state "$idle" PENDING
+  assert_contains "$(output "$idle")" 'lent GPUs are taken back: saved at train step'
+  assert_contains "$(job_field "$idle" AdminComment)" ' queued=[0-9]+'
+  wait_state "$next" COMPLETED 20
+  wait_state "$idle" RUNNING 20
+  wait_charge "$idle" own 5
+}
+
 @test "dlctl tells who holds what, why a job waits, and what would be taken back" {
   lend_to deaf
   stop_daemon

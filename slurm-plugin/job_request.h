@@ -23,6 +23,7 @@ struct JobRequest {
   std::optional<PreflightMode> preflight;
   std::optional<std::chrono::seconds> hang_timeout;
   std::optional<std::string> image;
+  std::optional<Placement> placement;
   std::optional<Tier> tier;
 
   // DL_* names with the values as they were typed, in the order of the table of flags: what dlrun reads.

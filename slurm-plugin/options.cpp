@@ -39,6 +39,8 @@ const std::array<Option, kOptionCount> kOptions{{
      store<parse_preflight, &JobRequest::preflight>},
     {"dl-image", "PATH", "[dl] container image that the learners run in: a directory, .sqfs or .sif", env::kImage,
      store<parse_image, &JobRequest::image>},
+    {"dl-placement", "pack|spread", "[dl] learners on the fewest nodes, or spread over many", env::kNodePlacement,
+     store<parse_placement, &JobRequest::placement>},
     {"dl-tier", "auto|guaranteed|borrow",
      "[dl] run within the quota, or on borrowed GPUs that are given back on demand", env::kTier,
      store<parse_tier, &JobRequest::tier>},

@@ -21,7 +21,7 @@ struct Option {
   Status (*read)(std::string_view value, JobRequest* into);  // the value alone; no name in the message
 };
 
-constexpr size_t kOptionCount = 10;
+constexpr size_t kOptionCount = 11;
 extern const std::array<Option, kOptionCount> kOptions;
 
 // Reads one value into the request; a second value for the same flag replaces the first, a bad one changes nothing.

@@ -237,6 +237,18 @@ Result<Tier> parse_tier(std::string_view text) {
   return refuse(text, "is not a tier", allowed);
 }
 
+Result<Placement> parse_placement(std::string_view text) {
+  for (Placement placement : {Placement::kPack, Placement::kSpread})
+    if (text == placement_name(placement)) return placement;
+  const char* allowed = "pack, spread";
+  DL_TRY(check_length(text, allowed));
+  return refuse(text, "is not a placement", allowed);
+}
+
+const char* placement_name(Placement placement) {
+  return placement == Placement::kSpread ? "spread" : "pack";
+}
+
 Result<std::chrono::seconds> parse_hang_timeout(std::string_view text) {
   const char* allowed = "a TIME such as 30m, at most 365 days; 0 for none";
   DL_TRY(check_length(text, allowed));

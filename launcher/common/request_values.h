@@ -91,6 +91,14 @@ enum class Tier { kAuto, kGuaranteed, kBorrow };
 Result<Tier> parse_tier(std::string_view text);
 const char* tier_name(Tier tier);
 
+// --dl-placement: which nodes the job gets.
+enum class Placement {
+  kPack,    // the fewest
+  kSpread,  // as many as it has learners, or as many as there are
+};
+Result<Placement> parse_placement(std::string_view text);
+const char* placement_name(Placement placement);  // pack, spread
+
 // --dl-image=PATH of a container image, absolute or relative to the working directory of the job; at most 1024 bytes,
 // without control characters. Whether it is there is the question of image_file.h.
 Result<std::string> parse_image(std::string_view text);

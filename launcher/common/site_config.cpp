@@ -89,6 +89,15 @@ Status set_preflight(const toml::node& node, PreflightMode* out) {
   return bad_value(node, "\"off\", \"quick\", \"full\"");
 }
 
+Status set_placement(const toml::node& node, Placement* out) {
+  if (const auto* text = node.as_string())
+    if (auto placement = parse_placement(text->get())) {
+      *out = *placement;
+      return {};
+    }
+  return bad_value(node, "\"pack\", \"spread\"");
+}
+
 // The names of launcher/image/runtimes.cpp, which this room may not include.
 Status set_image_runtime(const toml::node& node, std::string* out) {
   const auto* text = node.as_string();
@@ -113,6 +122,7 @@ constexpr std::array kKeys{
     Key{"defaults", "framework",
         [](const Node& n, Name, SiteConfig* c) { return set_name(n, "framework", &c->framework); }},
     Key{"defaults", "tier", [](const Node& n, Name, SiteConfig* c) { return set_tier(n, &c->tier); }},
+    Key{"defaults", "placement", [](const Node& n, Name, SiteConfig* c) { return set_placement(n, &c->placement); }},
     Key{"defaults", "cpus_per_gpu",
         [](const Node& n, Name, SiteConfig* c) { return set_int(n, 0, kMaxCpus, &c->cpus_per_gpu); }},
     Key{"defaults", "cpus_per_learner",

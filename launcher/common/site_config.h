@@ -33,8 +33,9 @@ struct SiteConfig {
   // [defaults]
   std::string framework = "generic";  // used when --dl-framework is not given but another --dl-* flag is
   Tier tier = Tier::kAuto;            // what auto means is decided by the tier rules; thin: guaranteed
-  int cpus_per_gpu = 0;               // 0 = leave to Slurm
-  int cpus_per_learner = 1;           // for CPU jobs
+  Placement placement = Placement::kPack;
+  int cpus_per_gpu = 0;      // 0 = leave to Slurm
+  int cpus_per_learner = 1;  // for CPU jobs
   int restarts = 0;
   PreflightMode preflight = PreflightMode::kOff;
   std::chrono::seconds hang_timeout{0};   // 0 = none

@@ -29,9 +29,12 @@ struct Options {
 
 Status show(const Options& options) {
   DL_TRY_ASSIGN(const ClusterNow now, look_at_cluster());
-  const auto rows = policy::quota_rows(now.view.state);
-  std::fputs((options.json ? quota_json(rows) : quota_text(rows, ::isatty(STDOUT_FILENO) != 0)).c_str(), stdout);
-  if (!options.json) std::fputs(unused_text(now.view.state).c_str(), stdout);
+  const policy::ClusterState& state = now.view.state;
+  const auto rows = policy::quota_rows(state);
+  const std::string text = options.json
+                               ? quota_json(rows, state)
+                               : quota_text(rows, ::isatty(STDOUT_FILENO) != 0) + free_text(state) + unused_text(state);
+  std::fputs(text.c_str(), stdout);
   return {};
 }
 

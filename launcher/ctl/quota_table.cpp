@@ -7,7 +7,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "launcher/common/parse.h"
 #include "launcher/ctl/text.h"
+#include "slurm-plugin/policy/free_gpus.h"
 
 namespace dl::ctl {
 namespace {
@@ -61,7 +63,20 @@ std::string unused_text(const policy::ClusterState& state, const policy::Job& jo
                      job.idle && job.charge == policy::Charge::kBorrowed ? ": they count as lent" : "");
 }
 
-std::string quota_json(const std::vector<QuotaRow>& rows) {
+std::string free_text(const policy::ClusterState& state) {
+  std::string text;
+  for (const policy::FreeOfType& of : policy::free_by_type(state)) {
+    text += fmt::format("{}: {} free", printable(state.types[of.type]), of.gpus);
+    if (of.gpus > 0)
+      text += fmt::format(" on {} node{}, at most {} together, {:.0f} % fragmentation", of.nodes,
+                          of.nodes == 1 ? "" : "s", of.most, 100 * of.fragmentation());
+    if (of.kept > 0) text += fmt::format("; {} kept (spares, drained, down)", of.kept);
+    text += "\n";
+  }
+  return text;
+}
+
+std::string quota_json(const std::vector<QuotaRow>& rows, const policy::ClusterState& state) {
   auto list = nlohmann::json::array();
   for (const QuotaRow& row : rows) {
     nlohmann::json item = {
@@ -70,7 +85,20 @@ std::string quota_json(const std::vector<QuotaRow>& rows) {
     item["fair_share"] = std::isinf(row.fair) ? nlohmann::json() : nlohmann::json(row.fair);
     list.push_back(std::move(item));
   }
-  return list.dump(2) + "\n";
+  auto free = nlohmann::json::array();
+  for (const policy::FreeOfType& of : policy::free_by_type(state)) {
+    auto sizes = nlohmann::json::object();
+    for (const auto& [size, share] : of.by_size) sizes[std::to_string(size)] = share;
+    free.push_back({{"type", state.types[of.type]},
+                    {"gpus", of.gpus},
+                    {"nodes", of.nodes},
+                    {"most_on_node", of.most},
+                    {"kept", of.kept},
+                    {"fragmentation", of.fragmentation()},
+                    {"fragmentation_by_learner_gpus", std::move(sizes)}});
+  }
+  const nlohmann::json all = {{"tenants", std::move(list)}, {"free", std::move(free)}};
+  return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace dl::ctl

@@ -15,6 +15,9 @@ std::string quota_text(const std::vector<policy::QuotaRow>& rows, bool bars, int
 std::string unused_text(const policy::ClusterState& state);
 // The same of one such job: "job 17 has not used 2 of its 4 GPUs for 32m10s".
 std::string unused_text(const policy::ClusterState& state, const policy::Job& job);
-std::string quota_json(const std::vector<policy::QuotaRow>& rows);
+// A line for each type: what is free of it, and how torn that is.
+std::string free_text(const policy::ClusterState& state);
+// An object: "tenants", an array of the rows, and "free", one of the types.
+std::string quota_json(const std::vector<policy::QuotaRow>& rows, const policy::ClusterState& state);
 
 }  // namespace dl::ctl

@@ -208,6 +208,11 @@ class Counter {
       DL_TRY_ASSIGN(const NodeRange nodes, nodes_of(given_, "--gpus-per-task"));
       count_.pinned_nodes = nodes.pinned;
       tasks = nodes.most * given_.tasks_per_node.value_or(1);
+    } else if (given_.tasks_per_node) {
+      // That many on each node, whatever --ntasks says: -n5 -N2 --ntasks-per-node=3 gets six.
+      DL_TRY_ASSIGN(const NodeRange nodes, nodes_of(given_, "--gpus-per-task"));
+      count_.pinned_nodes = nodes.pinned;
+      tasks = std::max(tasks, nodes.most * *given_.tasks_per_node);
     }
     take(gpus * tasks, gpus * tasks, gpus);
     return {};

@@ -84,6 +84,10 @@ Submission read_submission(const job_desc_msg_t& job) {
   given.qos = abi::text_of(job.qos);
   given.partition = abi::text_of(job.partition);
   given.exclusive = job.shared == kExclusive;
+  given.spread_job = (job.bitflags & SPREAD_JOB) != 0;
+  given.use_min_nodes = (job.bitflags & USE_MIN_NODES) != 0;
+  if (given32(job.task_dist) && (job.task_dist & (SLURM_DIST_PACK_NODES | SLURM_DIST_NO_PACK_NODES)) != 0)
+    given.pack_tasks = (job.task_dist & SLURM_DIST_PACK_NODES) != 0;
   given.sockets_per_node = given16(job.sockets_per_node);
   given.account = abi::text_of(job.account);
   given.licences = abi::text_of(job.licenses);
@@ -100,6 +104,8 @@ void write_shape(const Shape& shape, job_desc_msg_t* job) {
   }
   if (shape.min_nodes) job->min_nodes = *shape.min_nodes;
   if (shape.max_nodes) job->max_nodes = *shape.max_nodes;
+  if (shape.few_nodes) job->bitflags |= USE_MIN_NODES;
+  if (shape.exact_tasks_on_node) job->ntasks_per_node = *shape.exact_tasks_on_node;
   if (shape.tasks_per_node && job->environment != nullptr)
     abi::add_environment(&job->environment, &job->env_size, "SLURM_NTASKS_PER_NODE",
                          std::to_string(*shape.tasks_per_node));

@@ -37,6 +37,7 @@ class Shaper {
     DL_TRY(choose_framework());
     DL_TRY(check_gpus());
     DL_TRY(count_learners());
+    DL_TRY(choose_placement());
     DL_TRY(elastic_ ? place_elastic() : place_fixed());
     set_cpus();
     DL_TRY(make_pausable());
@@ -126,6 +127,40 @@ class Shaper {
     return {};
   }
 
+  // Slurm's own flags win over the site's default, and contradict ours.
+  Status choose_placement() {
+    struct Row {
+      bool given;
+      const char* flag;
+      Placement means;
+    };
+    const Row rows[] = {{given_.spread_job, "--spread-job", Placement::kSpread},
+                        {given_.pack_tasks == false, "--distribution=...,NoPack", Placement::kSpread},
+                        {given_.use_min_nodes, "--use-min-nodes", Placement::kPack},
+                        {given_.pack_tasks == true, "--distribution=...,Pack", Placement::kPack}};
+    shape_.placement = request_.placement.value_or(site_.placement);
+    for (const Row& row : rows) {
+      if (!row.given || row.means == shape_.placement) continue;
+      if (request_.placement)
+        return conflict(
+            fmt::format("{} conflicts with --dl-placement={}: it asks for the opposite; leave one of them "
+                        "out",
+                        row.flag, placement_name(*request_.placement)));
+      shape_.placement = row.means;
+      break;
+    }
+    return {};
+  }
+  bool spread() const { return shape_.placement == Placement::kSpread; }
+
+  // Nodes that there are for the job, as far as dl.toml says; else as many as it likes.
+  int64_t nodes_there() const {
+    int64_t nodes = 0;
+    for (const auto& [type, count] : site_.node_counts)
+      if (!request_.gpus || request_.gpus->type.empty() || request_.gpus->type == type) nodes += count;
+    return nodes > 0 ? nodes : kMaxLearners;
+  }
+
   // A task of a GPU job has GPUs, so servers share the CPUs of the learners there.
   int64_t server_tasks() const { return gpus_ == 0 ? request_.servers.value_or(0) : 0; }
 
@@ -140,7 +175,7 @@ class Shaper {
   // tasks stays open: with it, Slurm 22.05 waits for as many nodes as they fill, or takes no more nodes than they need.
   Status place_elastic() {
     const LearnerRange& range = *request_.learners;
-    int64_t k = std::min<int64_t>(per_node_, range.min);
+    int64_t k = std::min<int64_t>(per_node_, spread() ? divide_up(range.min, nodes_there()) : range.min);
     while (k > 1 && divide_up(range.min, k) * k > range.max) --k;
     const auto min_nodes = static_cast<uint32_t>(divide_up(range.min, k));
     const auto max_nodes = static_cast<uint32_t>(range.max / k);
@@ -184,18 +219,51 @@ class Shaper {
                                       plural(nodes, "node", "nodes")));
         if (given_.max_nodes == given_.min_nodes) nodes_text_ = plural(*given_.min_nodes, "node", "nodes");
       } else if (request_.gpus) {
-        shape_.min_nodes = shape_.max_nodes = static_cast<uint32_t>(nodes);
-        nodes_text_ = plural(nodes, "node", "nodes");
+        choose_nodes(nodes);
       }
+    } else if (spread() && !given_.min_nodes) {
+      choose_nodes(1);
     } else if (given_.min_nodes && given_.max_nodes && *given_.min_nodes == *given_.max_nodes) {
       nodes_text_ = plural(*given_.min_nodes, "node", "nodes");
     }
     if (!given_.tasks) shape_.tasks = static_cast<uint32_t>(learners_ + server_tasks());
+    spread_evenly();
     if (gpus_ > 0) {
       shape_.gpus_per_task = gpus_;
       shape_.gpu_type = request_.gpus->type;
     }
     return {};
+  }
+
+  // Pack: Slurm finds the fewest nodes that are free now, and the fewest switches if it knows the topology. A node with
+  // room for all may be long in coming, so others will do. Spread: Slurm's --spread-job stops at the first nodes whose
+  // GPUs are enough, so that a number has to be named.
+  void choose_nodes(int64_t fewest) {
+    int64_t least = fewest;
+    int64_t most = fewest;
+    if (!given_.tasks_per_node) {
+      shape_.fewest_nodes = static_cast<uint32_t>(fewest);
+      if (spread())
+        least = most = std::max(fewest, std::min(learners_, nodes_there()));
+      else if (!given_.exclusive)  // which would pay for the most nodes
+        most = learners_;
+    }
+    shape_.few_nodes = least < most;
+    shape_.min_nodes = static_cast<uint32_t>(least);
+    shape_.max_nodes = static_cast<uint32_t>(most);
+  }
+
+  // Slurm fills node after node, also where it was told their number. --ntasks-per-node is exact: Slurm gives tasks and
+  // GPUs that nobody asked for where the number does not divide.
+  void spread_evenly() {
+    const int64_t nodes = shape_.min_nodes ? int64_t{*shape_.min_nodes} : given_.min_nodes.value_or(0);
+    const bool fixed = shape_.min_nodes ? shape_.min_nodes == shape_.max_nodes : given_.min_nodes == given_.max_nodes;
+    const int64_t tasks = learners_ + server_tasks();
+    if (!spread() || !fixed || given_.tasks_per_node || nodes < 1 || tasks % nodes != 0) return;
+    const int64_t each = tasks / nodes;
+    if (each == 1 || each > kMaxCpusPerTask) return;
+    shape_.exact_tasks_on_node = static_cast<uint16_t>(each);
+    shape_.fewest_nodes = 0;  // on fewer nodes it would not be whole
   }
 
   void set_cpus() {

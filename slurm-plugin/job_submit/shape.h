@@ -32,6 +32,8 @@ struct Submission {
   std::optional<std::chrono::minutes> time_limit;
   std::string qos, partition;
   bool exclusive = false;  // whole nodes
+  bool spread_job = false, use_min_nodes = false;
+  std::optional<bool> pack_tasks;  // --distribution=...,Pack or NoPack
   std::optional<int64_t> sockets_per_node;
   std::string account, licences, admin_comment, work_dir;
   std::optional<int64_t> begin_s;  // --begin, since the epoch
@@ -39,6 +41,9 @@ struct Submission {
   bool of_tenant = false;            // quotas are kept: a tier needs no QOS or partition of its own
   bool borrowed = false;             // charged as borrowed: tier auto means borrow
   std::optional<Tier> default_tier;  // in place of [defaults] tier
+  // Of the job as it was shaped: with_shape().
+  Placement placement = Placement::kPack;
+  int64_t fewest_nodes = 0;
 };
 
 // What to set. nullopt, empty or false: leave as it is.
@@ -47,14 +52,18 @@ struct Shape {
   std::optional<uint16_t> cpus_per_task;
   std::optional<uint16_t> cpus_per_node;   // at least; for elastic jobs
   std::optional<uint16_t> tasks_per_node;  // what `srun` in the script shall start; only in the job's environment
-  std::string gpu_type;                    // of the two below; may be empty
-  int gpus_per_task = 0;                   // for uneven numbers of learners on nodes
-  int gpus_per_node = 0;                   // for elastic jobs, whose number of nodes Slurm chooses
-  bool requeue = false;                    // and append to the output
+  std::optional<uint16_t> exact_tasks_on_node;
+  bool few_nodes = false;  // of the range, as few as Slurm finds free
+  std::string gpu_type;    // of the two below; may be empty
+  int gpus_per_task = 0;   // for uneven numbers of learners on nodes
+  int gpus_per_node = 0;   // for elastic jobs, whose number of nodes Slurm chooses
+  bool requeue = false;    // and append to the output
   bool append = false;
   std::chrono::seconds signal_lead{0};  // SIGUSR2 to the steps so long before the time limit; 0: none
   std::string qos, partition;
-  std::string message;  // what the user is told, one sentence a line, each starting with "dl: "
+  Placement placement = Placement::kPack;
+  uint32_t fewest_nodes = 0;  // on which it could run, if it has not said how many it wants; 0: it has
+  std::string message;        // what the user is told, one sentence a line, each starting with "dl: "
 };
 
 // kConflict names both sides: "--ntasks=3 conflicts with --dl-learners=4: ...". kNotFound: framework or version

@@ -224,6 +224,10 @@ class Rules {
         static_cast<int>(std::min<int64_t>(nodes > 0 ? nodes : job_.given.min_nodes.value_or(0), 1'000'000));
     label.max_nodes =
         static_cast<int>(std::min<int64_t>(nodes > 0 ? nodes : job_.given.max_nodes.value_or(0), 1'000'000));
+    // A spread job's nodes are ours to choose: dlpolicyd may find it a place on fewer.
+    if (job_.given.fewest_nodes > 0 && label.min_nodes > 0 && nodes == 0)
+      label.min_nodes = static_cast<int>(job_.given.fewest_nodes);
+    label.placement = job_.given.placement;
     label.pausable = pausable();
     label.charge = ruling_.charge;
     label.begin_s = job_.given.begin_s;
@@ -273,6 +277,9 @@ Submission with_shape(Submission given, const Shape& shape) {
   if (shape.tasks) given.tasks = *shape.tasks;
   if (shape.min_nodes) given.min_nodes = *shape.min_nodes;
   if (shape.max_nodes) given.max_nodes = *shape.max_nodes;
+  if (shape.exact_tasks_on_node) given.tasks_per_node = *shape.exact_tasks_on_node;
+  given.placement = shape.placement;
+  given.fewest_nodes = shape.fewest_nodes;
   const auto add = [&](std::string* field, int count) {
     if (count == 0) return;
     if (!field->empty()) *field += ',';

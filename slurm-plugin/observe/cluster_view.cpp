@@ -35,6 +35,7 @@ class Viewer {
   }
 
   ClusterView view() {
+    read_switches();
     for (const NodeRecord& node : records_.nodes) add_node(node);
     used_.resize(view_.state.nodes.size());
     for (size_t i = 0; i < records_.jobs.size(); ++i) add_job(i);
@@ -53,6 +54,17 @@ class Viewer {
     int foreign = 0;
   };
 
+  // A node that is on no switch is on one with all others of its kind: 0. Of two switches the first one counts.
+  void read_switches() {
+    int number = 0;
+    for (const SwitchRecord& leaf : records_.leaf_switches) {
+      ++number;
+      const auto names = expand_hostlist(leaf.nodes, kMaxNodesOfJob);
+      if (!names) continue;
+      for (const std::string& name : *names) switch_of_name_.emplace(name, number);
+    }
+  }
+
   int add_type(const std::string& name) {
     if (const auto known = policy::type_index(view_.state, name)) return *known;
     view_.state.types.push_back(name);
@@ -66,6 +78,8 @@ class Viewer {
       node.type = add_type(gpus.type.empty() ? std::string(kPlainGpuType) : gpus.type);
       node.gpus = gpus.count;
       node.usable = record.usable;
+      const auto leaf = switch_of_name_.find(record.name);
+      node.leaf_switch = leaf == switch_of_name_.end() ? 0 : leaf->second;
       nodes_of_name_[record.name].push_back(static_cast<int>(view_.state.nodes.size()));
       view_.state.nodes.push_back(std::move(node));
     }
@@ -217,6 +231,7 @@ class Viewer {
   ClusterView view_;
   std::vector<Used> used_;
   std::map<std::string, std::vector<int>> nodes_of_name_;
+  std::map<std::string, int> switch_of_name_;
 };
 
 }  // namespace

@@ -15,6 +15,12 @@ struct NodeRecord {
   bool usable = false;  // something may start there
 };
 
+// A switch that nodes hang on.
+struct SwitchRecord {
+  std::string name;
+  std::string nodes;  // compressed
+};
+
 enum class JobPhase {
   kPending,
   kRunning,     // or suspended: it holds its GPUs
@@ -52,6 +58,7 @@ struct JobRecord {
 struct Records {
   int64_t now_s = 0;
   std::vector<NodeRecord> nodes;
+  std::vector<SwitchRecord> leaf_switches;  // empty if Slurm knows of no topology
   std::vector<JobRecord> jobs;
 };
 

@@ -54,10 +54,12 @@ Error slurm_error_of(const std::string& what, int code) {
   return Error{kind, what + ": " + text_of(slurm_strerror(code))};
 }
 
-// Nothing new starts on a node with one of these.
-constexpr uint64_t kUnusable = NODE_STATE_DRAIN | NODE_STATE_FAIL | NODE_STATE_NO_RESPOND | NODE_STATE_MAINT |
-                               NODE_STATE_POWERED_DOWN | NODE_STATE_POWERING_DOWN | NODE_STATE_REBOOT_REQUESTED |
-                               NODE_STATE_REBOOT_ISSUED | NODE_STATE_INVALID_REG;
+constexpr int64_t kSwitchesEveryS = 60;  // slurmctld takes a new topology at a restart or reconfigure alone
+
+// Nothing new starts on a node with one of these. A reservation keeps a node for its own users: spares.
+constexpr uint64_t kUnusable = NODE_STATE_RES | NODE_STATE_DRAIN | NODE_STATE_FAIL | NODE_STATE_NO_RESPOND |
+                               NODE_STATE_MAINT | NODE_STATE_POWERED_DOWN | NODE_STATE_POWERING_DOWN |
+                               NODE_STATE_REBOOT_REQUESTED | NODE_STATE_REBOOT_ISSUED | NODE_STATE_INVALID_REG;
 
 NodeRecord copy_node(const node_info_t& node) {
   NodeRecord record;
@@ -175,6 +177,25 @@ Status Observer::load_jobs() {
   return {};
 }
 
+// Slurm 23.11 and later keep the topology in the plugin's own form: there all nodes count as on one switch. So they do
+// where Slurm has no topology, or does not tell it: it betters a choice, and nothing depends on it.
+void Observer::load_switches() {
+#if SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(23, 11, 0)
+  const int64_t now_s = std::time(nullptr);
+  if (switches_s_ != 0 && now_s - switches_s_ < kSwitchesEveryS && now_s >= switches_s_) return;
+  switches_s_ = now_s;
+  topo_info_response_msg_t* message = nullptr;
+  if (slurm_load_topo(&message) != SLURM_SUCCESS) return;
+  const std::unique_ptr<topo_info_response_msg_t, decltype(&slurm_free_topo_info_msg)> topology(
+      message, &slurm_free_topo_info_msg);
+  records_.leaf_switches.clear();
+  for (uint32_t i = 0; i < topology->record_count; ++i) {
+    const topo_info_t& record = topology->topo_array[i];
+    if (record.level == 0) records_.leaf_switches.push_back({text_of(record.name), text_of(record.nodes)});
+  }
+#endif
+}
+
 Result<const Records*> Observer::load() {
   Status loaded = load_nodes();
   if (loaded) loaded = load_jobs();
@@ -182,6 +203,7 @@ Result<const Records*> Observer::load() {
     nodes_s_ = jobs_s_ = 0;
     return std::move(loaded).error();
   }
+  load_switches();
   records_.now_s = std::time(nullptr);
   return &records_;
 }
@@ -195,6 +217,7 @@ Status update_job(int64_t job, const JobUpdate& update) {
   if (update.admin_comment) message.admin_comment = const_cast<char*>(update.admin_comment->c_str());
   if (update.begin_s) message.begin_time = *update.begin_s;
   if (update.site_factor) message.site_factor = static_cast<uint32_t>(int64_t{NICE_OFFSET} + *update.site_factor);
+  if (update.min_nodes) message.min_nodes = *update.min_nodes;
   if (update.max_nodes) message.max_nodes = *update.max_nodes;
   if (slurm_update_job(&message) != SLURM_SUCCESS) return slurm_error_of(fmt::format("job {}", job), errno);
   return {};

@@ -34,10 +34,12 @@ class Observer {
  private:
   Status load_nodes();
   Status load_jobs();
+  void load_switches();
 
   Records records_;
   int64_t nodes_s_ = 0;  // of the last change that slurmctld told of
   int64_t jobs_s_ = 0;
+  int64_t switches_s_ = 0;  // when they were asked for
 };
 
 // What to change about one job, in one message. Members without a value stay as they are.
@@ -46,9 +48,9 @@ struct JobUpdate {
   std::optional<std::string> admin_comment;
   std::optional<int64_t> begin_s;  // of a pending job: seconds since the epoch
   std::optional<int64_t> site_factor;
-  std::optional<uint32_t> max_nodes;  // of a pending job
+  std::optional<uint32_t> min_nodes, max_nodes;  // of a pending job
 
-  bool empty() const { return !licenses && !admin_comment && !begin_s && !site_factor && !max_nodes; }
+  bool empty() const { return !licenses && !admin_comment && !begin_s && !site_factor && !min_nodes && !max_nodes; }
 };
 Status update_job(int64_t job, const JobUpdate& update);
 

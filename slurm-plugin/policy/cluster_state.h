@@ -59,7 +59,7 @@ struct Part {
 // What a running job is counted as. Changing it needs no restart.
 enum class Charge { kOwn, kBorrowed };
 
-enum class Placement { kPack, kSpread };
+using dl::Placement;
 
 struct Job {
   int64_t id = 0;

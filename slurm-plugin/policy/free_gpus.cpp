@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm-plugin/policy/free_gpus.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace dl::policy {
@@ -42,6 +43,34 @@ void FreeGpus::add(int node, int gpus) {
 
 void FreeGpus::add(const std::vector<Part>& parts, int gpus_per_learner) {
   for (const Part& part : parts) add(part.node, part.learners * gpus_per_learner);
+}
+
+std::vector<FreeOfType> free_by_type(const ClusterState& state) {
+  const FreeGpus free(state);
+  std::vector<FreeOfType> types(state.types.size());
+  for (size_t i = 0; i < types.size(); ++i) types[i].type = static_cast<int>(i);
+  std::vector<int> used(state.nodes.size());
+  for (const Job& job : state.jobs)
+    for (const Part& part : job.parts) used[part.node] += part.learners * job.gpus_per_learner;
+  for (size_t i = 0; i < state.nodes.size(); ++i) {
+    const Node& node = state.nodes[i];
+    FreeOfType& of = types[node.type];
+    if (!node.usable) {
+      of.kept += node.gpus - used[i];
+      continue;
+    }
+    const int here = free.on(static_cast<int>(i));
+    of.gpus += here;
+    of.nodes += here > 0 ? 1 : 0;
+    of.most = std::max(of.most, here);
+    of.node_gpus = std::max(of.node_gpus, node.gpus);
+  }
+  for (FreeOfType& of : types) {
+    for (int size = 1; size < of.node_gpus; size *= 2)
+      of.by_size.emplace_back(size, fragmentation(free, of.type, size));
+    if (of.node_gpus > 0) of.by_size.emplace_back(of.node_gpus, fragmentation(free, of.type, of.node_gpus));
+  }
+  return types;
 }
 
 double fragmentation(const FreeGpus& free, int type, int gpus_per_learner) {

@@ -3,6 +3,7 @@
 // given back, since a decision asks for the same few sizes thousands of times.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "slurm-plugin/policy/cluster_state.h"
@@ -41,6 +42,22 @@ class FreeGpus {
   std::vector<int> total_;
   mutable std::vector<Count> counts_;
 };
+
+// What is free of one type.
+struct FreeOfType {
+  int type = 0;
+  int gpus = 0;       // free
+  int nodes = 0;      // with a free GPU
+  int most = 0;       // on one node
+  int node_gpus = 0;  // of the largest node that something may start on
+  int kept = 0;       // not in use, but on nodes where nothing may start: spares (reservations), drained or down
+  // fragmentation() for learners of 1, 2, 4, ... GPUs, and of `node_gpus`.
+  std::vector<std::pair<int, double>> by_size;
+
+  // By the largest size: the share of the free GPUs that are not on wholly free nodes.
+  double fragmentation() const { return by_size.empty() ? 0 : by_size.back().second; }
+};
+std::vector<FreeOfType> free_by_type(const ClusterState& state);
 
 // The share of a type's free GPUs, 0 to 1, that no learner of this size can use: 0 when nothing is free.
 double fragmentation(const FreeGpus& free, int type, int gpus_per_learner);

@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "launcher/common/parse.h"
-#include "slurm-plugin/policy/placement.h"
 
 namespace dl::policy {
 namespace {
@@ -90,9 +89,9 @@ constexpr std::array kKeys{
         }},
     Key{"placement", true,
         [](Text t, Label* l) {
-          const PlacementPolicy* policy = find_placement(t);
-          if (policy != nullptr) l->placement = policy->placement;
-          return policy != nullptr;
+          const auto placement = parse_placement(t);
+          if (placement) l->placement = *placement;
+          return placement.has_value();
         }},
     Key{"charge", true,
         [](Text t, Label* l) {
@@ -103,12 +102,6 @@ constexpr std::array kKeys{
     Key{"queued", false, [](Text t, Label* l) { return read_int(t, 1, kMaxTime, &l->queued_s.emplace()); }},
     Key{"yields", false, read_yields},
 };
-
-const char* placement_name(Placement placement) {
-  for (const PlacementPolicy& policy : placement_policies())
-    if (policy.placement == placement) return policy.name;
-  return "pack";
-}
 
 }  // namespace
 

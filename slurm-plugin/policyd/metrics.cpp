@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "slurm-plugin/policy/fair_share.h"
 #include "slurm-plugin/policy/free_gpus.h"
 #include "slurm-plugin/policy/ledger.h"
@@ -76,6 +78,19 @@ void cluster(const ClusterState& state, std::string* text) {
   gauge("dl_gpus", "GPUs of the nodes, without those of jobs that are not ours.",
         [&](size_t i) { return capacity[i]; });
   gauge("dl_free_gpus", "GPUs that may be given out now.", [&](size_t i) { return free.total(static_cast<int>(i)); });
+  const std::vector<policy::FreeOfType> of = policy::free_by_type(state);
+  gauge("dl_largest_free_gpus", "Free GPUs of the node that has most.", [&](size_t i) { return of[i].most; });
+  gauge("dl_kept_gpus", "GPUs not in use on nodes where nothing may start: spares, drained or down.",
+        [&](size_t i) { return of[i].kept; });
+  std::set<int> switches;
+  for (const policy::Node& node : state.nodes) switches.insert(node.leaf_switch);
+  head(text, "dl_leaf_switches", "gauge", "Switches that nodes with GPUs hang on, as far as Slurm's topology tells.");
+  *text += fmt::format("dl_leaf_switches {}\n", switches.size());
+  head(text, "dl_fragmentation", "gauge", "Share of the free GPUs that no learner of so many GPUs can use.");
+  for (size_t i = 0; i < state.types.size(); ++i)
+    for (const auto& [size, share] : of[i].by_size)
+      *text +=
+          fmt::format("dl_fragmentation{{gpuType={},learnerGpus=\"{}\"}} {}\n", quoted(state.types[i]), size, share);
   head(text, "trainer_queue_size", "gauge", "Waiting jobs.");
   for (size_t i = 0; i < state.types.size(); ++i)
     *text += fmt::format("trainer_queue_size{{gpuType={}}} {}\n", quoted(state.types[i]), waiting[i]);

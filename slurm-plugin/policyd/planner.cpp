@@ -196,14 +196,20 @@ class Planner {
     return job.tier == Tier::kGuaranteed || policy::could_be_own(state_, job) ? Charge::kOwn : Charge::kBorrowed;
   }
 
-  // An elastic job whose number of nodes is open gets as many as the decision gives it: what is free beyond that may be
-  // meant for others.
+  // A job whose number of nodes is open gets as many as the decision gives it. What is free beyond that may be meant
+  // for others; a spread job would wait for more nodes than have room. Any number within its range is one that it can
+  // run on, also when nobody changes it again.
   void set_size(const JobRecord& its, const JobLabel& label, const policy::Start& start, Action* action) const {
     const policy::Job& job = state_.jobs[start.job];
     const int per_node = its.node_gpus / job.gpus_per_learner;
-    if (!job.elastic() || per_node < 1 || label.max_nodes <= label.min_nodes) return;
-    const int nodes = std::clamp(gpus(start) / job.gpus_per_learner / per_node, label.min_nodes, label.max_nodes);
-    if (its.max_nodes != static_cast<uint32_t>(nodes)) action->update.max_nodes = static_cast<uint32_t>(nodes);
+    if (label.max_nodes <= label.min_nodes || (job.elastic() && per_node < 1)) return;
+    const int wanted =
+        job.elastic() ? gpus(start) / job.gpus_per_learner / per_node : static_cast<int>(start.parts.size());
+    const int nodes = std::clamp(wanted, label.min_nodes, label.max_nodes);
+    if (its.max_nodes == static_cast<uint32_t>(nodes)) return;
+    action->update.max_nodes = static_cast<uint32_t>(nodes);
+    if (!job.elastic() && job.placement == policy::Placement::kSpread)
+      action->update.min_nodes = action->update.max_nodes;
   }
 
   void set_gate(const SeenJob& seen, bool open, const JobLabel& label, Action* action) {

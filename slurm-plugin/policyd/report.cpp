@@ -13,6 +13,7 @@ std::string describe(const Action& action) {
   if (update.licenses) changes.push_back(fmt::format("licences '{}'", *update.licenses));
   if (update.begin_s) changes.push_back(fmt::format("begins at {}", *update.begin_s));
   if (update.site_factor) changes.push_back(fmt::format("site factor {}", *update.site_factor));
+  if (update.min_nodes) changes.push_back(fmt::format("at least {} nodes", *update.min_nodes));
   if (update.max_nodes) changes.push_back(fmt::format("at most {} nodes", *update.max_nodes));
   if (update.admin_comment) changes.push_back(fmt::format("label '{}'", *update.admin_comment));
   if (action.signal) changes.emplace_back("signal");
@@ -36,6 +37,7 @@ std::string as_json(const std::vector<Action>& actions) {
     if (update.admin_comment) item["admin_comment"] = *update.admin_comment;
     if (update.begin_s) item["begin"] = *update.begin_s;
     if (update.site_factor) item["site_factor"] = *update.site_factor;
+    if (update.min_nodes) item["min_nodes"] = *update.min_nodes;
     if (update.max_nodes) item["max_nodes"] = *update.max_nodes;
     if (action.signal) item["signal"] = true;
     if (action.requeue) item["requeue"] = true;

@@ -14,7 +14,7 @@ std::string describe(const Action& action);
 // One line for each action, or that there is nothing to do.
 std::string as_text(const std::vector<Action>& actions);
 // An array of {"job":17,"action":"yield","why":"...","licenses":"...","admin_comment":"...","begin":1789000000,
-// "site_factor":5,"max_nodes":1,"signal":true,"requeue":true}; members that do not apply are left out.
+// "site_factor":5,"min_nodes":1,"max_nodes":1,"signal":true,"requeue":true}; members that do not apply are left out.
 std::string as_json(const std::vector<Action>& actions);
 
 }  // namespace dl::policyd

@@ -79,6 +79,7 @@ done <<'END'
 --dl-image=docker://debian|--dl-image: 'docker://debian' is not the path of a container image; allowed: PATH
 --dl-image=/none.sqfs|--dl-image: '/none.sqfs': No such file or directory; allowed: a directory that holds a system
 --dl-image=/etc|--dl-image: '/etc' is a directory without usr or bin, so no image; allowed: a directory
+--dl-placement=heap|--dl-placement: 'heap' is not a placement; allowed: pack, spread
 --dl-tier=cheap|--dl-tier: 'cheap' is not a tier; allowed: auto, guaranteed, borrow
 END
 

@@ -138,6 +138,7 @@ END
 --dl-preflight=some|--dl-preflight: 'some' is not a kind of check; allowed: off, quick, full
 --dl-image=/none.sqfs|--dl-image: '/none.sqfs': No such file or directory; allowed: a directory
 --dl-image=oras://x|--dl-image: 'oras://x' is not the path of a container image; allowed: PATH
+--dl-placement=heap|--dl-placement: 'heap' is not a placement; allowed: pack, spread
 --dl-tier=gold|--dl-tier: 'gold' is not a tier; allowed: auto, guaranteed, borrow
 --dl-tier=|--dl-tier: the value is empty
 END

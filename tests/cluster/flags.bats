@@ -37,8 +37,8 @@ no_node_is_drained() { wait_nodes idle 20; }
 
 @test "the request becomes nodes, tasks, GPUs, a requeueable job and a line for the user" {
   job=$(submit --dl-framework=pytorch:1.13 --dl-learners=4 --dl-gpus=1 --dl-tier=borrow --dl-checkpoint=ck,every=10m --wrap 'true')
-  [ "$(said)" = 'sbatch: dl: pytorch 1.13, 4 learners x 1 GPU on 2 nodes, borrow tier, checkpoint every 10m' ]
-  assert_contains "$(job_field "$job" NumNodes)" '^2(-2)?$'
+  [ "$(said)" = 'sbatch: dl: pytorch 1.13, 4 learners x 1 GPU on 2 to 4 nodes, borrow tier, checkpoint every 10m' ]
+  assert_contains "$(job_field "$job" NumNodes)" '^2(-4)?$'
   [ "$(job_field "$job" NumTasks)" = 4 ]
   assert_contains "$(job_field "$job" TresPerTask)" '^gres[:/]gpu[:=]1 *$'
   [ "$(job_field "$job" Requeue)" = 1 ]
@@ -113,7 +113,7 @@ END
 @test "salloc's shell has the request, and a plain srun in it starts the learners" {
   run on_login salloc --dl-framework=pytorch --dl-learners=3 --dl-gpus=1 bash -c 'echo "$DL_FRAMEWORK $DL_LEARNERS"; srun bash -c "echo rank \$RANK of \$WORLD_SIZE"'
   [ "$status" -eq 0 ]
-  assert_contains "$output" 'salloc: dl: pytorch, 3 learners x 1 GPU on 2 nodes'
+  assert_contains "$output" 'salloc: dl: pytorch, 3 learners x 1 GPU on 2 to 3 nodes'
   assert_contains "$output" '^pytorch 3$'
   [ "$(grep -c '^rank . of 3$' <<<"$output")" -eq 3 ]
 }

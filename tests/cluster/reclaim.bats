@@ -103,7 +103,7 @@ teardown() { reclaim_teardown; }
   assert_contains "$output" '^TENANT +QUOTA +OWN +LENT +BORROWED +UNUSED +PENDING'
   assert_contains "$output" '^vision +2 +0 +2 +0 +0 +2 in 1'
   assert_contains "$output" '^nlp +2 +2 +0 +2 +0 '
-  [ "$(dlctl quota --json | jq -r '.[] | select(.tenant == "nlp") | .borrowed')" = 2 ]
+  [ "$(dlctl quota --json | jq -r '.tenants[] | select(.tenant == "nlp") | .borrowed')" = 2 ]
   # Until then the borrower is still within its minimum run time, and the claim waits for that.
   wait_for 5 "the claim is told that its GPUs are being taken back" \
     why_says "$claim" "^job $claim waits: its 2 GPUs are tenant 'vision''s own and are being taken back"

@@ -152,11 +152,12 @@ TEST_F(JobSubmit, makes_a_job_of_the_flags) {
     Job job({kPrefix + "framework=pytorch:1.13", kPrefix + "learners=4", kPrefix + "gpus=1", kPrefix + "tier=borrow",
              kPrefix + "checkpoint=/ck,every=10m"});
     ASSERT_EQ(submit(&job), SLURM_SUCCESS) << job.text();
-    EXPECT_EQ(job.text(), "dl: pytorch 1.13, 4 learners x 1 GPU on 2 nodes, borrow tier, checkpoint every 10m");
+    EXPECT_EQ(job.text(), "dl: pytorch 1.13, 4 learners x 1 GPU on 2 to 4 nodes, borrow tier, checkpoint every 10m");
     EXPECT_EQ(job.desc.num_tasks, 4U);
     EXPECT_NE(job.desc.bitflags & JOB_NTASKS_SET, 0U);
     EXPECT_EQ(job.desc.min_nodes, 2U);
-    EXPECT_EQ(job.desc.max_nodes, 2U);
+    EXPECT_EQ(job.desc.max_nodes, 4U);
+    EXPECT_NE(job.desc.bitflags & USE_MIN_NODES, 0U);
     EXPECT_EQ(job.desc.min_cpus, 4U);
     EXPECT_EQ(abi::text_of(job.desc.tres_per_task), std::string(abi::kGpuGres) + abi::kTaskCountSeparator + "1");
     EXPECT_EQ(job.desc.tres_per_node, nullptr);
@@ -170,6 +171,20 @@ TEST_F(JobSubmit, makes_a_job_of_the_flags) {
     EXPECT_EQ(job.environment("HOME"), "/root");
   }
   EXPECT_EQ(blocks_in_use(), before) << "memory of Slurm's allocator was leaked";
+}
+
+TEST_F(JobSubmit, spreads_learners_evenly_and_refuses_what_contradicts_it) {
+  Job job({kPrefix + "learners=4", kPrefix + "gpus=1", kPrefix + "placement=spread"});
+  job.desc.min_nodes = job.desc.max_nodes = 2;
+  ASSERT_EQ(submit(&job), SLURM_SUCCESS) << job.text();
+  EXPECT_EQ(job.desc.ntasks_per_node, 2);
+  EXPECT_EQ(job.desc.bitflags & USE_MIN_NODES, 0U);
+  Job packed({kPrefix + "learners=4", kPrefix + "gpus=1", kPrefix + "placement=spread"});
+  packed.desc.task_dist = SLURM_DIST_CYCLIC | SLURM_DIST_PACK_NODES;
+  EXPECT_EQ(submit(&packed), EINVAL);
+  EXPECT_EQ(packed.text(),
+            "dl: --distribution=...,Pack conflicts with --dl-placement=spread: it asks for the opposite; leave one of "
+            "them out");
 }
 
 TEST_F(JobSubmit, keeps_other_gres_beside_the_gpus_of_an_elastic_job) {

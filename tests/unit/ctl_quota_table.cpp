@@ -70,9 +70,12 @@ TEST(QuotaTableTest, BarsShowTheQuotaInBracketsAndWhatIsBorrowedBehindThem) {
   EXPECT_NE(text.find("[]>>>>>>>>"), std::string::npos) << text;
   EXPECT_NE(text.find("last"), std::string::npos) << text;
   EXPECT_EQ(quota_text(quota_rows(state), false).find('['), std::string::npos);
-  const auto json = nlohmann::json::parse(quota_json(quota_rows(state)));
-  EXPECT_EQ(json[2]["borrowed"], 4);
-  EXPECT_TRUE(json[2]["fair_share"].is_null());
+  const auto json = nlohmann::json::parse(quota_json(quota_rows(state), state));
+  EXPECT_EQ(json["tenants"][2]["borrowed"], 4);
+  EXPECT_TRUE(json["tenants"][2]["fair_share"].is_null());
+  ASSERT_EQ(json["free"].size(), state.types.size());
+  EXPECT_EQ(json["free"][0]["type"], state.types[0]);
+  EXPECT_GE(json["free"][0]["fragmentation"], 0);
 }
 
 }  // namespace

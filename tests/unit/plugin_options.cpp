@@ -48,6 +48,7 @@ const Case kCases[] = {{"dl-framework", "pytorch:1.13", "py torch"},
                        {"dl-tier", "borrow", "cheap"},
                        {"dl-hang-timeout", "30m", "soon"},
                        {"dl-preflight", "full", "some"},
+                       {"dl-placement", "spread", "heap"},
                        {"dl-image", "/images/a.sqfs", "docker://debian"}};
 
 TEST(Flags, take_good_values_and_name_themselves_when_they_refuse_one) {

@@ -62,7 +62,7 @@ Result<Shape> shape(const std::string& words, const Submission& given = batch(),
 TEST(Shape, says_what_the_job_became) {
   auto got = shape("framework=pytorch:1.13 learners=4 gpus=1 checkpoint=/ck,every=10m tier=borrow");
   ASSERT_TRUE(got) << got.error().text;
-  EXPECT_EQ(got->message, "dl: pytorch 1.13, 4 learners x 1 GPU on 2 nodes, borrow tier, checkpoint every 10m");
+  EXPECT_EQ(got->message, "dl: pytorch 1.13, 4 learners x 1 GPU on 2 to 4 nodes, borrow tier, checkpoint every 10m");
 }
 
 TEST(Shape, gives_each_learner_a_task_with_its_gpus) {
@@ -72,10 +72,11 @@ TEST(Shape, gives_each_learner_a_task_with_its_gpus) {
   EXPECT_EQ(got->gpus_per_task, 1);
   EXPECT_EQ(got->gpus_per_node, 0);
   EXPECT_EQ(got->min_nodes, 2U);  // two on one node, one on the other
-  EXPECT_EQ(got->max_nodes, 2U);
+  EXPECT_EQ(got->max_nodes, 3U);  // or where there is room
+  EXPECT_TRUE(got->few_nodes);
   EXPECT_EQ(got->min_cpus, 3U);
   EXPECT_FALSE(got->requeue);
-  EXPECT_EQ(got->message, "dl: generic, 3 learners x 1 GPU on 2 nodes, guaranteed tier");
+  EXPECT_EQ(got->message, "dl: generic, 3 learners x 1 GPU on 2 to 3 nodes, guaranteed tier");
 }
 
 TEST(Shape, uses_what_the_site_says_of_a_type_of_gpu) {
@@ -83,7 +84,7 @@ TEST(Shape, uses_what_the_site_says_of_a_type_of_gpu) {
   ASSERT_TRUE(got);
   EXPECT_EQ(got->gpu_type, "a100");
   EXPECT_EQ(got->min_nodes, 2U);
-  EXPECT_EQ(got->message, "dl: generic, 3 learners x 4 a100 GPUs (12 in all) on 2 nodes, guaranteed tier");
+  EXPECT_EQ(got->message, "dl: generic, 3 learners x 4 a100 GPUs (12 in all) on 2 to 3 nodes, guaranteed tier");
   auto unknown = shape("learners=3 gpus=h100:4");
   ASSERT_TRUE(unknown);
   EXPECT_FALSE(unknown->min_nodes);  // left to Slurm
@@ -135,6 +136,70 @@ TEST(Shape, of_an_elastic_job_leaves_slurm_a_range_of_nodes) {
   EXPECT_EQ(got->gpus_per_task, 0);
   EXPECT_EQ(got->cpus_per_node, 2);
   EXPECT_EQ(got->message, "dl: generic, 2 to 8 learners x 1 GPU on 1 to 4 nodes, guaranteed tier");
+}
+
+TEST(Shape, spreads_by_naming_the_number_of_nodes) {
+  auto got = shape("learners=4 gpus=1 placement=spread");
+  ASSERT_TRUE(got) << got.error().text;
+  EXPECT_EQ(got->min_nodes, 4U);
+  EXPECT_EQ(got->max_nodes, 4U);
+  EXPECT_EQ(got->fewest_nodes, 2U);
+  EXPECT_FALSE(got->few_nodes);
+  EXPECT_FALSE(got->exact_tasks_on_node) << "one on each follows";
+  EXPECT_EQ(got->message, "dl: generic, 4 learners x 1 GPU on 4 nodes, guaranteed tier");
+  SiteConfig config = site();
+  config.node_counts = {{"a100", 3}, {"h100", 2}};
+  got = shape("learners=6 gpus=a100:1 placement=spread", batch(), config);
+  ASSERT_TRUE(got);
+  EXPECT_EQ(got->min_nodes, 3U) << "as many as there are of the type";
+  EXPECT_EQ(got->max_nodes, 3U);
+  EXPECT_EQ(got->exact_tasks_on_node, 2);
+  EXPECT_EQ(got->fewest_nodes, 0U) << "not whole on fewer";
+  got = shape("learners=7 gpus=a100:1 placement=spread", batch(), config);
+  EXPECT_EQ(got->min_nodes, 3U);
+  EXPECT_FALSE(got->exact_tasks_on_node) << "Slurm would start nine";
+  EXPECT_EQ(shape("learners=3 gpus=0 placement=spread")->min_nodes, 3U) << "also of a CPU job";
+  got = shape("learners=2:8 gpus=1 placement=spread");
+  EXPECT_EQ(got->min_nodes, 2U) << "an elastic job has one on each node, too";
+  EXPECT_EQ(got->max_nodes, 8U);
+  EXPECT_EQ(got->gpus_per_node, 1);
+}
+
+TEST(Shape, leaves_the_number_of_nodes_to_the_user) {
+  for (const char* placement : {"pack", "spread"}) {
+    Submission given = batch();
+    given.min_nodes = given.max_nodes = 2;
+    auto got = shape(std::string("learners=4 gpus=1 placement=") + placement, given);
+    ASSERT_TRUE(got) << got.error().text;
+    EXPECT_FALSE(got->min_nodes) << placement;
+    EXPECT_FALSE(got->few_nodes);
+    EXPECT_EQ(got->fewest_nodes, 0U) << "they are not ours to change";
+    EXPECT_EQ(got->exact_tasks_on_node.has_value(), got->placement == Placement::kSpread) << "evenly";
+    given = batch();
+    given.tasks_per_node = 2;
+    got = shape(std::string("learners=4 gpus=1 placement=") + placement, given);
+    ASSERT_TRUE(got) << got.error().text;
+    EXPECT_EQ(got->min_nodes, 2U);
+    EXPECT_EQ(got->max_nodes, 2U);
+    EXPECT_FALSE(got->exact_tasks_on_node);
+  }
+  Submission whole = batch();
+  whole.exclusive = true;
+  EXPECT_EQ(shape("learners=2 gpus=1", whole)->max_nodes, 1U) << "each further node would be paid for";
+}
+
+TEST(Shape, takes_slurms_own_flags_for_the_placement_before_the_sites_default) {
+  SiteConfig config = site();
+  EXPECT_EQ(shape("learners=4 gpus=1")->placement, Placement::kPack);
+  config.placement = Placement::kSpread;
+  EXPECT_EQ(shape("learners=4 gpus=1", batch(), config)->placement, Placement::kSpread);
+  EXPECT_EQ(shape("learners=4 gpus=1 placement=pack", batch(), config)->placement, Placement::kPack);
+  Submission given = batch();
+  given.use_min_nodes = true;
+  EXPECT_EQ(shape("learners=4 gpus=1", given, config)->placement, Placement::kPack);
+  given = batch();
+  given.spread_job = true;
+  EXPECT_EQ(shape("learners=4 gpus=1", given)->placement, Placement::kSpread);
 }
 
 // Whatever number of nodes Slurm chooses, the learners that fit are within the range.
@@ -310,6 +375,17 @@ INSTANTIATE_TEST_SUITE_P(
                    s->min_nodes = s->max_nodes = 2;
                  },
                  Errc::kConflict, "--nodes=2 conflicts with 4 learners x 1 GPU: they need at least 4 nodes"},
+        Conflict{"spread and packed", "learners=4 gpus=1 placement=spread",
+                 [](Submission* s) { s->use_min_nodes = true; }, Errc::kConflict,
+                 "--use-min-nodes conflicts with --dl-placement=spread: "},
+        Conflict{"spread with packed tasks", "learners=4 gpus=1 placement=spread",
+                 [](Submission* s) { s->pack_tasks = true; }, Errc::kConflict,
+                 "--distribution=...,Pack conflicts with --dl-placement=spread: "},
+        Conflict{"packed and spread", "learners=4 gpus=1 placement=pack", [](Submission* s) { s->spread_job = true; },
+                 Errc::kConflict, "--spread-job conflicts with --dl-placement=pack: "},
+        Conflict{"packed with spread tasks", "learners=4 gpus=1 placement=pack",
+                 [](Submission* s) { s->pack_tasks = false; }, Errc::kConflict,
+                 "--distribution=...,NoPack conflicts with --dl-placement=pack: "},
         Conflict{"nodes with a range", "learners=2:4 gpus=1", [](Submission* s) { s->min_nodes = s->max_nodes = 2; },
                  Errc::kConflict, "--nodes or --ntasks-per-node conflicts with the range --dl-learners=2:4: "},
         Conflict{"no requeue", "checkpoint=/ck", [](Submission* s) { s->requeue = false; }, Errc::kConflict,

@@ -377,5 +377,29 @@ TEST(PolicyPlacement, packs_by_the_best_fit_and_spreads_over_the_emptiest) {
   EXPECT_DOUBLE_EQ(fragmentation(free, 0, 4), 0.2);
 }
 
+TEST(PolicyPlacement, says_what_is_free_and_how_torn_it_is) {
+  ClusterState state = cluster(4, 4);
+  add_tenant(&state, "a", 0);
+  add_running(&state, 0, {{0, 3}}, Charge::kBorrowed);
+  add_running(&state, 0, {{1, 2}}, Charge::kBorrowed);
+  state.nodes[3].usable = false;
+  FreeOfType of = free_by_type(state).front();
+  EXPECT_EQ(of.gpus, 7);
+  EXPECT_EQ(of.nodes, 3);
+  EXPECT_EQ(of.most, 4);
+  EXPECT_EQ(of.node_gpus, 4);
+  EXPECT_EQ(of.kept, 4);
+  ASSERT_EQ(of.by_size.size(), 3U);  // 1, 2 and 4 GPUs
+  EXPECT_DOUBLE_EQ(of.by_size[0].second, 0);
+  EXPECT_DOUBLE_EQ(of.by_size[1].second, 1.0 / 7);
+  EXPECT_DOUBLE_EQ(of.fragmentation(), 3.0 / 7);
+  for (Node& node : state.nodes) node.usable = false;
+  of = free_by_type(state).front();
+  EXPECT_EQ(of.gpus, 0);
+  EXPECT_EQ(of.kept, 11);
+  EXPECT_TRUE(of.by_size.empty());
+  EXPECT_DOUBLE_EQ(of.fragmentation(), 0);
+}
+
 }  // namespace
 }  // namespace dl::policy

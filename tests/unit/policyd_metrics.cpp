@@ -62,7 +62,8 @@ TEST(MetricsTest, CountWhatIsThere) {
        {"dl_tenant_own_gpus{tenant=\"nlp\"} 2\n", "dl_tenant_borrowed_gpus{tenant=\"nlp\"} 2\n",
         "dl_tenant_pending_gpus{tenant=\"vision\"} 2\n", "trainer_cluster_wide_gpu_usage{gpuType=\"a100\"} 4\n",
         "dl_free_gpus{gpuType=\"a100\"} 0\n", "trainer_queue_size{gpuType=\"any\"} 1\n", "dl_waiting_claims 1\n",
-        "dl_reclaims_total{what=\"asked\"} 1\n"})
+        "dl_largest_free_gpus{gpuType=\"a100\"} 0\n", "dl_kept_gpus{gpuType=\"a100\"} 0\n",
+        "dl_fragmentation{gpuType=\"a100\",learnerGpus=\"2\"} 0\n", "dl_reclaims_total{what=\"asked\"} 1\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line << "is not in\n" << text;
 }
 

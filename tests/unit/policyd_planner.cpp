@@ -49,6 +49,7 @@ void carry_out(const std::vector<Action>& actions, Records* records) {
       if (update.begin_s) job.begin_s = *update.begin_s;
       if (update.site_factor) job.site_factor = *update.site_factor;
       if (update.max_nodes) job.max_nodes = *update.max_nodes;
+      EXPECT_TRUE(!update.min_nodes || (update.max_nodes && *update.min_nodes <= *update.max_nodes));
     }
   }
 }
@@ -307,6 +308,35 @@ TEST(PlannerTest, AnElasticVictimComesBackSmaller) {
   actions = plan_for(records);
   ASSERT_TRUE(action_of(actions, 1)) << as_text(actions);
   EXPECT_EQ(action_of(actions, 1)->update.max_nodes, 2U) << as_text(actions);
+}
+
+// Slurm chooses the nodes; how many it chooses, the decision says.
+TEST(PlannerTest, HandsThePlacementOverAsANumberOfNodes) {
+  Records records = cluster(3, 2);
+  for (int node = 1; node <= 2; ++node)
+    add_running(&records, node, label("nlp", 1, Charge::kBorrowed), "n" + std::to_string(node), {1});
+  policy::JobLabel packed = label("vision", 2, Charge::kOwn);
+  packed.min_nodes = 1;
+  packed.max_nodes = 2;
+  add_pending(&records, 3, packed).max_nodes = 2;
+  auto actions = plan_for(records);
+  ASSERT_TRUE(action_of(actions, 3)) << as_text(actions);
+  EXPECT_EQ(action_of(actions, 3)->update.max_nodes, 1U) << "n3 has room for both";
+  EXPECT_FALSE(action_of(actions, 3)->update.min_nodes);
+
+  policy::JobLabel spread = label("vision", 2, Charge::kOwn);
+  spread.placement = policy::Placement::kSpread;
+  spread.min_nodes = 1;
+  spread.max_nodes = 2;
+  records.jobs.resize(2);
+  for (observe::JobRecord& job : records.jobs) job.gres_by_node = {"gpu:a100:2(IDX:0-1)"};
+  for (int node = 1; node <= 2; ++node)
+    records.jobs[node - 1].admin_comment = policy::format_label(label("nlp", 2, Charge::kBorrowed));
+  add_pending(&records, 4, spread).max_nodes = 2;
+  actions = plan_for(records);
+  ASSERT_TRUE(action_of(actions, 4)) << as_text(actions);
+  EXPECT_EQ(action_of(actions, 4)->update.min_nodes, 1U) << "one node is all there is";
+  EXPECT_EQ(action_of(actions, 4)->update.max_nodes, 1U);
 }
 
 Records random_records(policy::testing::Dice* dice) {

@@ -94,6 +94,17 @@ TEST(ClusterViewTest, UnusableNodesKeepTheirJobs) {
   EXPECT_EQ(view.state.jobs.size(), 1U);
 }
 
+TEST(ClusterViewTest, NodesOfOneLeafSwitchAreTogether) {
+  auto records = testing::cluster(5, 2);
+  EXPECT_EQ(observe::view_cluster(testing::site(), records, {}).state.nodes[4].leaf_switch, 0);
+  records.leaf_switches = {{"s1", "n[1-2]"}, {"torn", "n[3-"}, {"s2", "n[3-4]"}, {"s3", "n[4-400]"}};
+  const auto nodes = observe::view_cluster(testing::site(), records, {}).state.nodes;
+  EXPECT_EQ(nodes[0].leaf_switch, nodes[1].leaf_switch);
+  EXPECT_EQ(nodes[2].leaf_switch, nodes[3].leaf_switch) << "the first switch counts";
+  EXPECT_NE(nodes[0].leaf_switch, nodes[2].leaf_switch);
+  EXPECT_NE(nodes[3].leaf_switch, nodes[4].leaf_switch);
+}
+
 TEST(ClusterViewTest, NobodyYieldsToAJobThatCannotStart) {
   struct Row {
     const char* what;

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include "launcher/common/parse.h"
-#include "slurm-plugin/policy/placement.h"
 #include "slurm-plugin/sim/trace/trace.h"
 
 namespace dl::sim {
@@ -48,21 +47,6 @@ Status set_learners(std::string_view text, TraceJob* job) {
   return {};
 }
 
-Status set_placement(std::string_view text, TraceJob* job) {
-  const policy::PlacementPolicy* found = policy::find_placement(text);
-  if (found == nullptr)
-    return Error{Errc::kInvalid, fmt::format("'{}' is not a placement; allowed: pack, spread", printable(text))};
-  job->placement = found->placement;
-  return {};
-}
-
-std::string placement_name(policy::Placement placement) {
-  for (const policy::PlacementPolicy& row : policy::placement_policies()) {
-    if (row.placement == placement) return row.name;
-  }
-  return "pack";
-}
-
 }  // namespace
 
 const std::vector<TraceField>& trace_fields() {
@@ -97,7 +81,12 @@ const std::vector<TraceField>& trace_fields() {
          return {};
        },
        [](const Job& job) { return std::string(tier_name(job.tier)); }},
-      {"placement", false, false, set_placement, [](const Job& job) { return placement_name(job.placement); }},
+      {"placement", false, false,
+       [](Text text, Job* job) -> Status {
+         DL_TRY_ASSIGN(job->placement, parse_placement(text));
+         return {};
+       },
+       [](const Job& job) { return std::string(placement_name(job.placement)); }},
       {"checkpoint", false, true, [](Text text, Job* job) { return set_time(text, 0, &job->checkpoint_s); },
        [](const Job& job) { return std::to_string(job.checkpoint_s); }},
       {"restart", false, true, [](Text text, Job* job) { return set_time(text, 0, &job->restart_s); },

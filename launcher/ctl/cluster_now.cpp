@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/ctl/cluster_now.h"
 
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
 #include "config.h"
+#include "launcher/common/parse.h"
 #include "slurm-plugin/policy/fair_share.h"
+#include "slurm-plugin/policy/job_id.h"
 #include "slurm-plugin/policy/site_state.h"
 #ifdef HAVE_LIBSLURM
 #include "slurm-plugin/observe/slurm_client.h"
@@ -11,9 +17,31 @@
 namespace dl::ctl {
 
 int ClusterNow::find(int64_t job) const {
-  for (size_t i = 0; i < view.state.jobs.size(); ++i)
-    if (view.state.jobs[i].id == job) return static_cast<int>(i);
-  return -1;
+  // Slurm gives elements of a job array that have begun an id besides.
+  for (const observe::JobRecord& record : records.jobs)
+    if (record.element >= 0 && record.id == job && record.id != record.array)
+      job = policy::element_id(record.array, record.element);
+  int first = -1;
+  for (size_t i = 0; i < view.state.jobs.size(); ++i) {
+    const int64_t id = view.state.jobs[i].id;
+    if (id == job) return static_cast<int>(i);
+    if (first < 0 && policy::is_element(id) && policy::array_of(id) == job) first = static_cast<int>(i);
+  }
+  return first;
+}
+
+Result<int64_t> parse_job_option(const std::string& text) {
+  const auto id = policy::parse_job_name(text);
+  if (id) return *id;
+  return Error{Errc::kInvalid, fmt::format("JOB: '{}' is not a job id; allowed: a number such as 17, or 17_3 for an "
+                                           "element of a job array",
+                                           printable(text))};
+}
+
+nlohmann::json job_json(int64_t id) {
+  nlohmann::json json = {{"job", policy::array_of(id)}};
+  if (policy::is_element(id)) json["element"] = policy::job_name(id);
+  return json;
 }
 
 Result<ClusterNow> look_at_cluster() {

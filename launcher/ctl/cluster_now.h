@@ -2,6 +2,8 @@
 // The cluster as the policy sees it now, for `dlctl quota` and `dlctl why`: the same view and decision as dlpolicyd's.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "launcher/common/result.h"
 #include "launcher/common/site_config.h"
 #include "slurm-plugin/observe/cluster_view.h"
@@ -15,9 +17,16 @@ struct ClusterNow {
   observe::ClusterView view;
   policy::Decision decision;
 
-  // Index into view.state.jobs; -1: not there.
+  // Index into view.state.jobs; -1: not there. Of a job array whose waiting elements are asked for by the array's id,
+  // the first of them.
   int find(int64_t job) const;
 };
+
+// "17", or "17_3" for an element of a job array, as squeue shows it; else kInvalid with what is allowed. Ids are those
+// of policy/job_id.h.
+Result<int64_t> parse_job_option(const std::string& text);
+// {"job": 17}; of an element of a job array {"job": 17, "element": "17_3"}.
+nlohmann::json job_json(int64_t id);
 
 // Reads dl.toml and asks slurmctld. Use is counted from the jobs that run now; what dlpolicyd remembers besides (of
 // ended jobs, and when jobs saved) is not known here. kUnsupported in a build without libslurm; kNotFound if no tenants

@@ -14,6 +14,7 @@
 #include "launcher/ctl/quota_sync.h"
 #include "launcher/ctl/quota_table.h"
 #include "launcher/ctl/subcommand.h"
+#include "slurm-plugin/policy/job_id.h"
 #include "slurm-plugin/policy/why.h"
 
 namespace dl::ctl {
@@ -51,34 +52,37 @@ std::string victim_text(const ClusterNow& now, const policy::Victim& victim) {
                                ? fmt::format("stops and gives {} GPUs", job.gpus())
                                : fmt::format("shrinks to {} learners and gives {} GPUs", victim.learners_left,
                                              (job.learners() - victim.learners_left) * job.gpus_per_learner);
-  return fmt::format("job {} of '{}' {}: runs on borrowed GPUs for {} s; {:.2f} GPU-hours of work are at risk", job.id,
-                     state.tenants[job.tenant].name, what, state.now_s - job.start_s,
+  return fmt::format("job {} of '{}' {}: runs on borrowed GPUs for {} s; {:.2f} GPU-hours of work are at risk",
+                     policy::job_name(job.id), state.tenants[job.tenant].name, what, state.now_s - job.start_s,
                      static_cast<double>(victim.lost_gpu_s) / 3600);
 }
 
 nlohmann::json victim_json(const ClusterNow& now, const policy::Victim& victim) {
   const policy::Job& job = now.view.state.jobs[victim.job];
-  return {{"job", job.id},
-          {"tenant", now.view.state.tenants[job.tenant].name},
-          {"gpus", (job.learners() - victim.learners_left) * job.gpus_per_learner},
-          {"learners_left", victim.learners_left},
-          {"lost_gpu_s", victim.lost_gpu_s}};
+  nlohmann::json json = job_json(job.id);
+  json["tenant"] = now.view.state.tenants[job.tenant].name;
+  json["gpus"] = (job.learners() - victim.learners_left) * job.gpus_per_learner;
+  json["learners_left"] = victim.learners_left;
+  json["lost_gpu_s"] = victim.lost_gpu_s;
+  return json;
 }
 
 Status reclaim(const Options& options) {
   if (!options.dry_run)
     return Error{Errc::kInvalid,
                  "GPUs are taken back by dlpolicyd alone; allowed: --dry-run, which tells what it does"};
-  const auto id = parse_int(options.job, 1, UINT32_MAX);
-  if (!id) return Error(id.error()).with_context("JOB");
+  DL_TRY_ASSIGN(const int64_t id, parse_job_option(options.job));
   DL_TRY_ASSIGN(const ClusterNow now, look_at_cluster());
-  const int job = now.find(*id);
+  const int job = now.find(id);
   if (job < 0)
-    return Error{Errc::kNotFound, fmt::format("job {} is no job of a tenant's that runs or waits for GPUs", *id)};
+    return Error{Errc::kNotFound,
+                 fmt::format("job {} is no job of a tenant's that runs or waits for GPUs", policy::job_name(id))};
   const policy::Reclaim* found = reclaim_for(now, job);
   const policy::Why why = policy::why(now.view.state, now.decision, job);
   if (options.json) {
-    nlohmann::json json = {{"job", *id}, {"why", why.sentence}, {"victims", nlohmann::json::array()}};
+    nlohmann::json json = job_json(id);
+    json["why"] = why.sentence;
+    json["victims"] = nlohmann::json::array();
     if (found != nullptr) {
       for (const policy::Victim& victim : found->set.victims) json["victims"].push_back(victim_json(now, victim));
       json["exact"] = found->set.exact;

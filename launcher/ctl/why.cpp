@@ -12,6 +12,8 @@
 #include "launcher/ctl/cluster_now.h"
 #include "launcher/ctl/quota_table.h"
 #include "launcher/ctl/subcommand.h"
+#include "slurm-plugin/policy/job_id.h"
+#include "slurm-plugin/policy/job_label.h"
 
 namespace dl::ctl {
 namespace {
@@ -24,36 +26,37 @@ struct Options {
 // A job of which nothing is decided: what it waits for is Slurm's to say.
 Status not_decided(const ClusterNow& now, int64_t id) {
   for (const observe::SeenJob& seen : now.view.aside) {
-    if (now.records.jobs[seen.record].id != id) continue;
+    if (seen.id != id && policy::array_of(seen.id) != id) continue;
     return Error{Errc::kConflict, fmt::format("job {} is held, or waits for its begin time, a dependency or a limit of "
                                               "Slurm's: squeue --job={} says which",
-                                              id, id)};
+                                              policy::job_name(id), policy::job_name(id))};
   }
-  return Error{
-      Errc::kNotFound,
-      fmt::format("job {} is no job of a tenant's that runs or waits for GPUs: squeue --job={} may know more", id, id)};
+  return Error{Errc::kNotFound,
+               fmt::format("job {} is no job of a tenant's that runs or waits for GPUs: squeue --job={} may know more",
+                           policy::job_name(id), policy::job_name(id))};
 }
 
 Status run(const Options& options) {
-  const auto id = parse_int(options.job, 1, UINT32_MAX);
-  if (!id) return Error(id.error()).with_context("JOB");
+  DL_TRY_ASSIGN(const int64_t id, parse_job_option(options.job));
   DL_TRY_ASSIGN(const ClusterNow now, look_at_cluster());
-  const int job = now.find(*id);
-  if (job < 0) return not_decided(now, *id);
+  const int job = now.find(id);
+  if (job < 0) return not_decided(now, id);
   const policy::ClusterState& state = now.view.state;
   const policy::Why why = policy::why(state, now.decision, job);
   if (options.json) {
-    nlohmann::json json = {{"job", *id},
-                           {"why", why.sentence},
-                           {"can_ever_run", why.can_ever_run},
-                           {"unused_gpus", state.jobs[job].idle_gpus}};
+    nlohmann::json json = job_json(id);
+    json["why"] = why.sentence;
+    json["can_ever_run"] = why.can_ever_run;
+    json["unused_gpus"] = state.jobs[job].idle_gpus;
     json["would_have_to_end"] = nlohmann::json::array();
-    for (const int other : why.would_have_to_end)
-      json["would_have_to_end"].push_back(
-          {{"job", state.jobs[other].id},
-           {"tenant", state.tenants[state.jobs[other].tenant].name},
-           {"gpus", state.jobs[other].gpus()},
-           {"charge", state.jobs[other].charge == policy::Charge::kOwn ? "own" : "borrowed"}});
+    for (const int other : why.would_have_to_end) {
+      const policy::Job& holder = state.jobs[other];
+      nlohmann::json its = job_json(holder.id);
+      its["tenant"] = state.tenants[holder.tenant].name;
+      its["gpus"] = holder.gpus();
+      its["charge"] = policy::charge_name(holder.charge);
+      json["would_have_to_end"].push_back(std::move(its));
+    }
     std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
     return {};
   }
@@ -61,7 +64,7 @@ Status run(const Options& options) {
   if (state.jobs[job].idle_gpus > 0) std::printf("%s\n", unused_text(state, state.jobs[job]).c_str());
   for (const int other : why.would_have_to_end) {
     const policy::Job& holder = state.jobs[other];
-    std::printf("  job %lld of '%s' holds %d GPUs as %s\n", static_cast<long long>(holder.id),
+    std::printf("  job %s of '%s' holds %d GPUs as %s\n", policy::job_name(holder.id).c_str(),
                 state.tenants[holder.tenant].name.c_str(), holder.gpus(),
                 holder.charge == policy::Charge::kOwn ? "its own" : "borrowed ones");
   }

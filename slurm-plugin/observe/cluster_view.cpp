@@ -11,6 +11,7 @@
 #include "launcher/common/parse.h"
 #include "launcher/common/site_tenants.h"
 #include "slurm-plugin/observe/gres.h"
+#include "slurm-plugin/policy/job_id.h"
 #include "slurm-plugin/policy/site_state.h"
 
 namespace dl::observe {
@@ -20,8 +21,42 @@ using policy::ClusterState;
 using policy::Part;
 
 constexpr size_t kMaxNodesOfJob = 100000;
+constexpr int64_t kMaxElement = 1'000'000'000;
 // Of a job that leaves for nobody in particular: the id of no job.
 constexpr int64_t kForWhoever = 0;
+
+// The first elements of "0-4,7,8-20:4%2": at most `most`, and as far as the text can be read.
+std::vector<int64_t> first_elements(std::string_view text, size_t most) {
+  std::vector<int64_t> elements;
+  for (const std::string& range : split(text.substr(0, text.find('%')), ',')) {
+    const std::string_view item = range;
+    const size_t dash = item.find('-');
+    const size_t colon = item.find(':');
+    const auto first = parse_int(item.substr(0, dash), 0, kMaxElement);
+    if (!first) break;
+    const auto last = dash == std::string_view::npos
+                          ? first
+                          : parse_int(item.substr(dash + 1, colon - dash - 1), *first, kMaxElement);
+    const auto step =
+        colon == std::string_view::npos ? Result<int64_t>(1) : parse_int(item.substr(colon + 1), 1, kMaxElement);
+    if (!last || !step) break;
+    for (int64_t i = *first; i <= *last && elements.size() < most; i += *step) elements.push_back(i);
+  }
+  return elements;
+}
+
+// How many elements of an array its user lets run at once: "%2".
+size_t most_at_once(std::string_view text) {
+  const size_t mark = text.find('%');
+  if (mark == std::string_view::npos) return kElementsSeen;
+  const auto most = parse_int(text.substr(mark + 1), 1, kMaxElement);
+  return most ? static_cast<size_t>(*most) : kElementsSeen;
+}
+
+// An element of a job array goes by its place in the array before and after Slurm gives it an id of its own.
+int64_t id_of(const JobRecord& record) {
+  return record.element >= 0 ? policy::element_id(record.array, record.element) : record.id;
+}
 
 class Viewer {
  public:
@@ -38,6 +73,9 @@ class Viewer {
     read_switches();
     for (const NodeRecord& node : records_.nodes) add_node(node);
     used_.resize(view_.state.nodes.size());
+    for (const JobRecord& record : records_.jobs)
+      if (record.array != 0 && record.elements.empty() && record.phase != JobPhase::kOver)
+        ++begun_elements_[record.array];
     for (size_t i = 0; i < records_.jobs.size(); ++i) add_job(i);
     settle_yields();
     for (size_t i = 0; i < used_.size(); ++i) {
@@ -117,7 +155,7 @@ class Viewer {
   // What the label says, checked against what there is. None: not a job of ours that asks for GPUs.
   std::optional<policy::Job> job_of(const JobRecord& record, const policy::JobLabel& label) {
     policy::Job job;
-    job.id = record.id;
+    job.id = id_of(record);
     const auto tenant = policy::tenant_index(view_.state, label.tenant);
     const auto type = policy::type_index(view_.state, label.type);
     if (!tenant || !type) return std::nullopt;
@@ -165,7 +203,7 @@ class Viewer {
     if (record.phase == JobPhase::kOver) return;
     SeenJob seen;
     seen.record = index;
-    seen.id = record.id;
+    seen.id = id_of(record);
     const auto label = policy::parse_label(record.admin_comment);
     std::optional<policy::Job> job;
     if (label) {
@@ -175,7 +213,7 @@ class Viewer {
     seen.dlrun = record.comment.find("dl:") != std::string::npos;
     seen.completing = record.phase == JobPhase::kCompleting;
     if (record.phase == JobPhase::kPending) {
-      if (job) add_pending(record, std::move(seen), std::move(*job));
+      if (job) add_waiting(record, seen, *job);
       return;
     }
     const std::map<int, int> gpus = held(record);
@@ -188,13 +226,29 @@ class Viewer {
     push(std::move(seen), std::move(*job));
   }
 
+  void add_waiting(const JobRecord& record, const SeenJob& seen, const policy::Job& job) {
+    std::vector<int64_t> elements;
+    if (!record.elements.empty()) {
+      const size_t most = most_at_once(record.elements);
+      const size_t begun = begun_elements_[record.array];
+      elements = first_elements(record.elements, std::min(kElementsSeen, most - std::min(most, begun)));
+    }
+    if (elements.empty()) return add_pending(record, seen, job);
+    for (const int64_t element : elements) {
+      SeenJob one = seen;
+      policy::Job its = job;
+      one.id = its.id = policy::element_id(record.array, element);
+      add_pending(record, std::move(one), std::move(its));
+    }
+  }
+
   void add_pending(const JobRecord& record, SeenJob seen, policy::Job job) {
     const int64_t ahead = record.begin_s - records_.now_s;
     const bool users = seen.label.begin_s && *seen.label.begin_s == record.begin_s;
     seen.gated =
         seen.label.charge == policy::Charge::kBorrowed && ahead > 0 && !users && ahead <= options_.lease_s + kSoonS;
     const bool later = ahead > kSoonS && !seen.gated && !seen.label.yields;
-    if (record.wait == Wait::kOther || later || options_.passed_over.count(record.id) != 0) {
+    if (record.wait == Wait::kOther || later || options_.passed_over.count(seen.id) != 0) {
       view_.aside.push_back(std::move(seen));
       return;
     }
@@ -232,6 +286,7 @@ class Viewer {
   std::vector<Used> used_;
   std::map<std::string, std::vector<int>> nodes_of_name_;
   std::map<std::string, int> switch_of_name_;
+  std::map<int64_t, size_t> begun_elements_;  // that have a record of their own, by array
 };
 
 }  // namespace

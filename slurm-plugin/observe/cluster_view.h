@@ -15,8 +15,8 @@ namespace dl::observe {
 
 // One of our jobs, beside policy::Job.
 struct SeenJob {
-  size_t record = 0;  // index into Records::jobs
-  int64_t id = 0;
+  size_t record = 0;  // index into Records::jobs; elements of a job array may share one
+  int64_t id = 0;     // policy/job_id.h
   policy::JobLabel label;
   bool dlrun = false;       // its comment says that dlrun steers it: it hears a signal
   bool completing = false;  // on its way out: it holds GPUs, and nothing can be told to it
@@ -42,6 +42,10 @@ struct ViewOptions {
 // not know is added; GPUs without a type are of type "gpu". What was asked of a victim is believed only if it was asked
 // in this attempt of the job, and only while the claimant waits; else the victim counts as any other borrower.
 ClusterView view_cluster(const policy::ClusterState& site, const Records& records, const ViewOptions& options);
+
+// Of the waiting elements of a job array that Slurm has in one record, at most so many are seen at once: the others can
+// start when these have.
+constexpr size_t kElementsSeen = 64;
 
 // How far ahead a job may begin and still count as waiting: what a requeue takes.
 constexpr int64_t kSoonS = 20;

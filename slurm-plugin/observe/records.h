@@ -39,6 +39,10 @@ enum class Wait {
 
 struct JobRecord {
   int64_t id = 0;
+  int64_t array = 0;          // id of the job array that it belongs to; 0: none
+  int64_t element = -1;       // its index in the array; -1: none, or it stands for `elements`
+  std::string elements;       // indexes of the waiting elements that this record stands for: "0-4,7,8-20:4%2", maybe
+                              // cut short by "..."; empty: it is one job
   std::string admin_comment;  // our label
   std::string comment;        // the user's, and dlrun's: a hint, never trusted
   std::string licenses;

@@ -13,6 +13,7 @@ extern "C" {
 #include <memory>
 
 #include "slurm-plugin/observe/gres.h"
+#include "slurm-plugin/policy/job_id.h"
 
 namespace dl::observe {
 namespace {
@@ -111,6 +112,9 @@ uint32_t number(uint32_t value) {
 JobRecord copy_job(const slurm_job_info_t& job) {
   JobRecord record;
   record.id = id_of(job);
+  record.array = number(job.array_job_id);
+  record.elements = text_of(job.array_task_str);
+  if (record.array != 0 && job.array_task_id != NO_VAL) record.element = job.array_task_id;
   record.admin_comment = text_of(job.admin_comment);
   record.comment = text_of(job.comment);
   record.licenses = text_of(job.licenses);
@@ -135,6 +139,16 @@ void name_job(job_desc_msg_t* message, int64_t job) {
 #else
   message->job_id = static_cast<uint32_t>(job);
 #endif
+}
+
+// The first error among the answers for the elements of an array; frees them.
+int first_error(int sent, job_array_resp_msg_t* answers) {
+  int code = sent == SLURM_SUCCESS ? SLURM_SUCCESS : errno;
+  if (answers == nullptr) return code;
+  for (uint32_t i = 0; i < answers->job_array_count && code == SLURM_SUCCESS; ++i)
+    code = static_cast<int>(answers->error_code[i]);
+  slurm_free_job_array_resp(answers);
+  return code;
 }
 
 }  // namespace
@@ -211,7 +225,6 @@ Result<const Records*> Observer::load() {
 Status update_job(int64_t job, const JobUpdate& update) {
   job_desc_msg_t message;
   slurm_init_job_desc_msg(&message);
-  name_job(&message, job);
   // libslurm only reads them; its members are not const.
   if (update.licenses) message.licenses = const_cast<char*>(update.licenses->c_str());
   if (update.admin_comment) message.admin_comment = const_cast<char*>(update.admin_comment->c_str());
@@ -219,27 +232,34 @@ Status update_job(int64_t job, const JobUpdate& update) {
   if (update.site_factor) message.site_factor = static_cast<uint32_t>(int64_t{NICE_OFFSET} + *update.site_factor);
   if (update.min_nodes) message.min_nodes = *update.min_nodes;
   if (update.max_nodes) message.max_nodes = *update.max_nodes;
-  if (slurm_update_job(&message) != SLURM_SUCCESS) return slurm_error_of(fmt::format("job {}", job), errno);
+  std::string name = policy::job_name(job);
+  int code = SLURM_SUCCESS;
+  if (policy::is_element(job)) {
+    message.job_id_str = name.data();
+    job_array_resp_msg_t* answers = nullptr;
+    const int sent = slurm_update_job2(&message, &answers);
+    code = first_error(sent, answers);
+  } else {
+    name_job(&message, job);
+    if (slurm_update_job(&message) != SLURM_SUCCESS) code = errno;
+  }
+  if (code != SLURM_SUCCESS) return slurm_error_of("job " + name, code);
   return {};
 }
 
 Status signal_steps(int64_t job, int signal) {
-  const std::string id = std::to_string(job);
+  const std::string id = policy::job_name(job);
   if (slurm_kill_job2(id.c_str(), static_cast<uint16_t>(signal), KILL_STEPS_ONLY, nullptr) != SLURM_SUCCESS)
-    return slurm_error_of(fmt::format("signal {} to job {}", signal, job), errno);
+    return slurm_error_of(fmt::format("signal {} to job {}", signal, id), errno);
   return {};
 }
 
 Status requeue(int64_t job) {
-  std::string id = std::to_string(job);
+  std::string id = policy::job_name(job);
   job_array_resp_msg_t* answers = nullptr;
-  int code = slurm_requeue2(id.data(), 0, &answers) == SLURM_SUCCESS ? SLURM_SUCCESS : errno;
-  if (answers != nullptr) {
-    for (uint32_t i = 0; i < answers->job_array_count && code == SLURM_SUCCESS; ++i)
-      code = static_cast<int>(answers->error_code[i]);
-    slurm_free_job_array_resp(answers);
-  }
-  if (code != SLURM_SUCCESS) return slurm_error_of(fmt::format("job {} cannot be put back", job), code);
+  const int sent = slurm_requeue2(id.data(), 0, &answers);
+  const int code = first_error(sent, answers);
+  if (code != SLURM_SUCCESS) return slurm_error_of(fmt::format("job {} cannot be put back", id), code);
   return {};
 }
 

@@ -52,9 +52,10 @@ struct JobUpdate {
 
   bool empty() const { return !licenses && !admin_comment && !begin_s && !site_factor && !min_nodes && !max_nodes; }
 };
+// `job`: policy/job_id.h; an element of a job array that waits gets a record, and an id, of its own by this.
 Status update_job(int64_t job, const JobUpdate& update);
 
-// A signal to all processes of the job's steps; the batch script is left alone.
+// `job` of these two likewise. A signal to all processes of the job's steps; the batch script is left alone.
 Status signal_steps(int64_t job, int signal);
 
 // Ends the job and puts it back into the queue. Slurm lets it wait for two minutes then, unless its begin time is set.

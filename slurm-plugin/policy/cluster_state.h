@@ -62,7 +62,7 @@ enum class Charge { kOwn, kBorrowed };
 using dl::Placement;
 
 struct Job {
-  int64_t id = 0;
+  int64_t id = 0;  // job_id.h
   int tenant = 0;
   Tier tier = Tier::kAuto;  // kGuaranteed never borrows; kBorrow never uses the quota
   int type = kAnyType;

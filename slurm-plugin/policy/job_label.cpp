@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "launcher/common/parse.h"
+#include "slurm-plugin/policy/job_id.h"
 
 namespace dl::policy {
 namespace {
@@ -15,7 +16,6 @@ constexpr std::string_view kStart = "dl:1 ";
 constexpr std::string_view kNoteMark = " | ";
 constexpr size_t kMaxLabel = 4096;
 constexpr int64_t kMaxTime = std::numeric_limits<uint32_t>::max();  // as Slurm counts most times
-constexpr int64_t kMaxJob = std::numeric_limits<uint32_t>::max();
 constexpr int kMaxNodes = 1'000'000;
 
 bool read_int(std::string_view text, int64_t min, int64_t max, int64_t* out) {
@@ -55,10 +55,11 @@ bool read_yields(std::string_view text, JobLabel* label) {
   const size_t colon = text.find(':', at == std::string_view::npos ? 0 : at);
   if (at == std::string_view::npos || colon == std::string_view::npos) return false;
   Yield yield;
-  if (!read_int(text.substr(0, at), 1, kMaxJob, &yield.claimant) ||
-      !read_int(text.substr(at + 1, colon - at - 1), 0, kMaxTime, &yield.deadline_s) ||
+  const std::optional<int64_t> claimant = parse_job_name(text.substr(0, at));
+  if (!claimant || !read_int(text.substr(at + 1, colon - at - 1), 0, kMaxTime, &yield.deadline_s) ||
       !read_int(text.substr(colon + 1), 0, kMaxLearners, &yield.learners))
     return false;
+  yield.claimant = *claimant;
   label->yields = yield;
   return true;
 }
@@ -121,7 +122,8 @@ std::string format_label(const JobLabel& label) {
   if (label.begin_s) text += fmt::format(" begin={}", *label.begin_s);
   if (label.queued_s) text += fmt::format(" queued={}", *label.queued_s);
   if (label.yields)
-    text += fmt::format(" yields={}@{}:{}", label.yields->claimant, label.yields->deadline_s, label.yields->learners);
+    text += fmt::format(" yields={}@{}:{}", job_name(label.yields->claimant), label.yields->deadline_s,
+                        label.yields->learners);
   if (!label.note.empty()) text.append(kNoteMark).append(label.note);
   return text;
 }

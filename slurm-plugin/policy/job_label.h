@@ -18,7 +18,7 @@ namespace dl::policy {
 
 // What the job has been asked to give up: yields=CLAIMANT@DEADLINE:LEARNERS.
 struct Yield {
-  int64_t claimant = 0;    // id of the job that it goes to
+  int64_t claimant = 0;    // the job that it goes to, by job_id.h
   int64_t deadline_s = 0;  // since the epoch; then Slurm requeues it
   int learners = 0;        // that it keeps; 0: stops
   bool operator==(const Yield& other) const {

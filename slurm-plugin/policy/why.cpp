@@ -7,6 +7,7 @@
 
 #include "launcher/common/parse.h"
 #include "slurm-plugin/policy/admission.h"
+#include "slurm-plugin/policy/job_id.h"
 
 namespace dl::policy {
 namespace {
@@ -34,8 +35,8 @@ std::string names_of(const ClusterState& state, const std::vector<int>& jobs) {
   std::string text;
   for (size_t i = 0; i < jobs.size() && i < kMost; ++i) {
     const Job& job = state.jobs[jobs[i]];
-    text +=
-        fmt::format("{}{} of tenant '{}' ({} GPUs)", i ? ", " : "", job.id, state.tenants[job.tenant].name, job.gpus());
+    text += fmt::format("{}{} of tenant '{}' ({} GPUs)", i ? ", " : "", job_name(job.id),
+                        state.tenants[job.tenant].name, job.gpus());
   }
   if (jobs.size() > kMost) text += fmt::format(" and {} more", jobs.size() - kMost);
   return text;
@@ -75,17 +76,17 @@ Why why(const ClusterState& state, const Decision& decision, int index) {
   const auto found = std::find_if(decision.waiting.begin(), decision.waiting.end(),
                                   [index](const Waiting& waiting) { return waiting.job == index; });
   if (found == decision.waiting.end()) {
-    answer.sentence = fmt::format("job {} {}", job.id, job.running ? "runs" : "starts now");
+    answer.sentence = fmt::format("job {} {}", job_name(job.id), job.running ? "runs" : "starts now");
     return answer;
   }
   answer.waiting = *found;
   const Admission admission = admit(state, job);
   if (!admission.admitted()) {
     answer.can_ever_run = false;
-    answer.sentence = fmt::format("job {} can never run: {}", job.id, admission.sentence);
+    answer.sentence = fmt::format("job {} can never run: {}", job_name(job.id), admission.sentence);
     return answer;
   }
-  answer.sentence = fmt::format("job {} waits: {}", job.id, reason_text(state, job, *found));
+  answer.sentence = fmt::format("job {} waits: {}", job_name(job.id), reason_text(state, job, *found));
   if (found->kept_for) answer.sentence += "; what becomes free is kept for it";
   if (found->reason == Reason::kNoPlace || found->reason == Reason::kVictimsProtected) {
     find_who_would_have_to_end(state, job, &answer);

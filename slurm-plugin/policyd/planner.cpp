@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "slurm-plugin/policy/job_id.h"
 #include "slurm-plugin/policyd/job_tokens.h"
 
 namespace dl::policyd {
@@ -22,6 +23,10 @@ using policy::Reason;
 // Ranks, as site factors: any claim before any borrower, and borrowers in the order of the decision.
 constexpr int64_t kClaimFactor = 200'000;
 constexpr int64_t kBorrowFactor = 100'000;
+// Slurm tries no more elements of a job array in a round of its scheduler once one of them could not start
+// (reject_array_job in slurmctld's job_scheduler.c): those that wait for own tokens come behind their siblings whose
+// turn it is to borrow.
+constexpr int64_t kSiblingFactor = 50'000;
 // dlrun keeps the deadline itself, to the second; Slurm's requeue comes when it has not.
 constexpr int64_t kSlackS = 3;
 // Between a requeue and the next start: Slurm 22.05 revokes the credential of a job that starts in the same second.
@@ -39,7 +44,13 @@ class Planner {
           const PlanOptions& options)
       : view_(view), state_(view.state), records_(records), decision_(decision), options_(options), tokens_(state_) {
     for (const policy::Move& move : decision.moves) moves_[move.job] = move.to;
-    for (size_t i = 0; i < decision.starts.size(); ++i) starts_[decision.starts[i].job] = i;
+    for (size_t i = 0; i < decision.starts.size(); ++i) {
+      const policy::Start& start = decision.starts[i];
+      starts_[start.job] = i;
+      const int64_t id = state_.jobs[start.job].id;
+      if (!policy::is_element(id)) continue;
+      (start.charge == Charge::kOwn ? arrays_with_own_ : arrays_lent_to_).insert(policy::array_of(id));
+    }
     for (const policy::Reclaim& reclaim : decision.reclaims)
       for (const policy::Victim& victim : reclaim.set.victims)
         asked_[victim.job] = Asked{state_.jobs[reclaim.claimant].id, victim.learners_left, victim.lost_gpu_s};
@@ -128,15 +139,15 @@ class Planner {
       if (late < kSlackS) return;
       action->kind = ActionKind::kRequeue;
       action->requeue = true;
-      action->why =
-          fmt::format("was to yield to job {} and is still there {} s after the deadline", job.yields_to, late);
+      action->why = fmt::format("was to yield to job {} and is still there {} s after the deadline",
+                                policy::job_name(job.yields_to), late);
       return;
     }
     const auto asked = asked_.find(index);
     if (asked == asked_.end()) {
       if (!label->yields) return;
       action->kind = ActionKind::kWithdraw;
-      action->why = fmt::format("need not yield to job {} any more", label->yields->claimant);
+      action->why = fmt::format("need not yield to job {} any more", policy::job_name(label->yields->claimant));
       label->yields.reset();
       return;
     }
@@ -152,7 +163,7 @@ class Planner {
     action->signal = view_.jobs[index].dlrun;
     action->why =
         fmt::format("yields {} GPUs to job {} of '{}' within {} s; {:.2f} GPU-hours of work are at risk",
-                    (job.learners() - what.learners_left) * job.gpus_per_learner, what.claimant,
+                    (job.learners() - what.learners_left) * job.gpus_per_learner, policy::job_name(what.claimant),
                     tenant_of(what.claimant), deadline - state_.now_s, static_cast<double>(what.lost_gpu_s) / 3600);
   }
 
@@ -182,12 +193,28 @@ class Planner {
     if (turn) set_size(its, label, *start, &action);
     set_gate(seen, turn || charge == Charge::kOwn, label, &action);
     if (turn || charge == Charge::kOwn) {
-      const int64_t factor =
-          charge == Charge::kOwn ? kClaimFactor : kBorrowFactor - static_cast<int64_t>(started->second);
+      int64_t factor = charge == Charge::kOwn ? kClaimFactor : kBorrowFactor - static_cast<int64_t>(started->second);
+      if (!turn && behind_siblings(job.id)) factor = kSiblingFactor;
       if (its.site_factor != factor) action.update.site_factor = factor;
     }
     if (action.why.empty()) action.why = why_pending(job, start, turn, charge);
+    if (its.element < 0 && policy::is_element(job.id) && !for_one_element(seen, turn, label, action.update)) {
+      if (!whole_records_.insert(seen.record).second) return;
+      action.job = its.id;
+    }
     add(seen, label, std::move(action));
+  }
+
+  bool behind_siblings(int64_t id) const {
+    const int64_t array = policy::array_of(id);
+    return policy::is_element(id) && arrays_lent_to_.count(array) != 0 && arrays_with_own_.count(array) == 0;
+  }
+
+  // The waiting elements of a job array are one record of Slurm's. What one of them gets by its turn makes a record of
+  // its own of it, so that the others do not start with it; what holds for all of them is written once.
+  static bool for_one_element(const SeenJob& seen, bool turn, const JobLabel& label, const observe::JobUpdate& update) {
+    return turn && (label.charge == Charge::kBorrowed || label.charge != seen.label.charge || update.licenses ||
+                    update.max_nodes || update.begin_s);
   }
 
   // A job that may become a claim waits for own tokens; one that can never be one waits behind the gate.
@@ -227,14 +254,15 @@ class Planner {
   bool comes_back(const JobRecord& its, JobLabel* label, Action* action) const {
     if (!label->yields) return false;
     action->kind = ActionKind::kReturn;
-    action->why = fmt::format("has yielded to job {} and waits for its next turn", label->yields->claimant);
+    action->why =
+        fmt::format("has yielded to job {} and waits for its next turn", policy::job_name(label->yields->claimant));
     label->yields.reset();
     if (its.begin_s > state_.now_s + kReturnS) action->update.begin_s = state_.now_s + kReturnS;
     return true;
   }
   void returned_aside(const SeenJob& seen) {
     Action action;
-    action.job = record(seen).id;
+    action.job = seen.id;
     JobLabel label = seen.label;
     if (comes_back(record(seen), &label, &action)) add(seen, label, std::move(action));
   }
@@ -272,6 +300,9 @@ class Planner {
   std::map<int, size_t> starts_;
   std::map<int, Asked> asked_;
   std::set<int> kept_types_;
+  std::set<int64_t> arrays_with_own_;  // of which an element starts on own GPUs
+  std::set<int64_t> arrays_lent_to_;
+  std::set<size_t> whole_records_;  // of job arrays, that have their action
   bool all_kept_ = false;
   std::vector<Action> actions_;
 };

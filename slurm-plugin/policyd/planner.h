@@ -32,7 +32,7 @@ const char* action_name(ActionKind kind);  // "charge", "order", ...; static
 
 struct Action {
   ActionKind kind = ActionKind::kOrder;
-  int64_t job = 0;
+  int64_t job = 0;  // policy/job_id.h
   observe::JobUpdate update;
   bool signal = false;   // then SIGUSR2 to its steps: dlrun looks up what is asked of it
   bool requeue = false;  // then Slurm's requeue

@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "slurm-plugin/policy/job_id.h"
+
 namespace dl::policyd {
 
 std::string describe(const Action& action) {
@@ -18,7 +20,8 @@ std::string describe(const Action& action) {
   if (update.admin_comment) changes.push_back(fmt::format("label '{}'", *update.admin_comment));
   if (action.signal) changes.emplace_back("signal");
   if (action.requeue) changes.emplace_back("requeue");
-  return fmt::format("job {}: {}: {} ({})", action.job, action_name(action.kind), action.why, fmt::join(changes, ", "));
+  return fmt::format("job {}: {}: {} ({})", policy::job_name(action.job), action_name(action.kind), action.why,
+                     fmt::join(changes, ", "));
 }
 
 std::string as_text(const std::vector<Action>& actions) {
@@ -32,7 +35,9 @@ std::string as_json(const std::vector<Action>& actions) {
   auto list = nlohmann::json::array();
   for (const Action& action : actions) {
     const observe::JobUpdate& update = action.update;
-    nlohmann::json item = {{"job", action.job}, {"action", action_name(action.kind)}, {"why", action.why}};
+    nlohmann::json item = {
+        {"job", policy::array_of(action.job)}, {"action", action_name(action.kind)}, {"why", action.why}};
+    if (policy::is_element(action.job)) item["element"] = policy::job_name(action.job);
     if (update.licenses) item["licenses"] = *update.licenses;
     if (update.admin_comment) item["admin_comment"] = *update.admin_comment;
     if (update.begin_s) item["begin"] = *update.begin_s;

@@ -14,3 +14,9 @@ teardown() { reclaim_teardown; }
 @test "idle GPUs are lent, taken back for a claim within seconds, and the victim goes on where it was" { lend_and_take_back; }
 
 @test "a borrowed job becomes its tenant's own when quota is free, without a restart, and is no victim any more" { become_own; }
+
+@test "without slurmdbd for a while, GPUs are lent and taken back all the same" {
+  dl_sandbox daemon stop slurmdbd
+  lend_and_take_back
+  dl_sandbox daemon start slurmdbd 3>&-
+}

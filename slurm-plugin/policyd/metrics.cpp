@@ -7,6 +7,7 @@
 
 #include "slurm-plugin/policy/fair_share.h"
 #include "slurm-plugin/policy/free_gpus.h"
+#include "slurm-plugin/policy/job_id.h"
 #include "slurm-plugin/policy/ledger.h"
 
 namespace dl::policyd {
@@ -103,7 +104,7 @@ void idle(const ClusterState& state, std::string* text) {
   for (const policy::Job& job : state.jobs) {
     if (!job.running || job.idle_gpus == 0) continue;
     of_tenant[job.tenant] += job.idle_gpus;
-    *text += fmt::format("dl_job_idle_gpus{{job=\"{}\",tenant={}}} {}\n", job.id,
+    *text += fmt::format("dl_job_idle_gpus{{job=\"{}\",tenant={}}} {}\n", policy::job_name(job.id),
                          quoted(state.tenants[job.tenant].name), job.idle_gpus);
   }
   head(text, "dl_tenant_idle_gpus", "gauge", "The same of all jobs of a tenant.");

@@ -231,6 +231,11 @@ class Viewer {
     if (!record.elements.empty()) {
       const size_t most = most_at_once(record.elements);
       const size_t begun = begun_elements_[record.array];
+      // None of them can start now, whoever gave way.
+      if (record.elements.find('%') != std::string::npos && begun >= most) {
+        view_.aside.push_back(seen);
+        return;
+      }
       elements = first_elements(record.elements, std::min(kElementsSeen, most - std::min(most, begun)));
     }
     if (elements.empty()) return add_pending(record, seen, job);

@@ -55,10 +55,11 @@ struct JobUpdate {
 // `job`: policy/job_id.h; an element of a job array that waits gets a record, and an id, of its own by this.
 Status update_job(int64_t job, const JobUpdate& update);
 
-// `job` of these two likewise. A signal to all processes of the job's steps; the batch script is left alone.
+// A signal to all processes of the job's steps; the batch script is left alone. `job`: policy/job_id.h.
 Status signal_steps(int64_t job, int signal);
 
-// Ends the job and puts it back into the queue. Slurm lets it wait for two minutes then, unless its begin time is set.
+// Ends the job (policy/job_id.h) and puts it back into the queue. Slurm lets it wait for two minutes then, unless its
+// begin time is set.
 Status requeue(int64_t job);
 
 }  // namespace dl::observe

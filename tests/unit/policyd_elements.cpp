@@ -70,7 +70,7 @@ TEST(ElementsTest, AreSeenAsTheyMayStart) {
       {"0-9%3", {"5_0", "5_1"}},  // one of them runs already
       {"2-3,...", {"5_2", "5_3"}},
       {"1-2,3...", {"5_1", "5_2"}},
-      {"0-9%1", {"5"}},
+      {"0-9%1", {}},  // and may not have a sibling beside it
       {"...", {"5"}},
       {"-", {"5"}},
       {"4-2", {"5"}},

@@ -52,8 +52,9 @@ std::string victim_text(const ClusterNow& now, const policy::Victim& victim) {
                                ? fmt::format("stops and gives {} GPUs", job.gpus())
                                : fmt::format("shrinks to {} learners and gives {} GPUs", victim.learners_left,
                                              (job.learners() - victim.learners_left) * job.gpus_per_learner);
-  return fmt::format("job {} of '{}' {}: runs on borrowed GPUs for {} s; {:.2f} GPU-hours of work are at risk",
-                     policy::job_name(job.id), state.tenants[job.tenant].name, what, state.now_s - job.start_s,
+  return fmt::format("job {} of '{}' {}: runs on {} GPUs for {} s; {:.2f} GPU-hours of work are at risk",
+                     policy::job_name(job.id), state.tenants[job.tenant].name, what,
+                     job.charge == policy::Charge::kOwn ? "its tenant's own" : "borrowed", state.now_s - job.start_s,
                      static_cast<double>(victim.lost_gpu_s) / 3600);
 }
 
@@ -96,7 +97,8 @@ Status reclaim(const Options& options) {
     return {};
   }
   for (const policy::Victim& victim : found->set.victims) std::printf("  %s\n", victim_text(now, victim).c_str());
-  std::printf("no other set of jobs on borrowed GPUs that makes room loses less%s\n",
+  std::printf("no other set of jobs that %s and makes room loses less%s\n",
+              why.waiting.within_tenant ? "gives way to a guaranteed one" : "runs on borrowed GPUs",
               found->set.exact ? "" : " (as far as was searched)");
   return {};
 }

@@ -271,7 +271,12 @@ class Viewer {
       if (!job.running) waiting.insert(job.id);
     for (size_t i = 0; i < view_.jobs.size(); ++i) {
       policy::Job& job = view_.state.jobs[i];
-      if (!job.running) continue;
+      if (!job.running) {
+        const policy::JobLabel& its = view_.jobs[i].label;
+        const int64_t went_for = its.yields ? its.yields->claimant : its.yielded.value_or(policy::kNobody);
+        if (waiting.count(went_for) != 0) job.yields_to = went_for;
+        continue;
+      }
       const auto& yields = view_.jobs[i].label.yields;
       if (view_.jobs[i].completing) {
         job.yields_to = yields ? yields->claimant : kForWhoever;

@@ -78,13 +78,15 @@ struct Job {
   // Of a running job.
   bool running = false;
   Charge charge = Charge::kOwn;
-  int64_t start_s = 0;            // of this attempt
-  int64_t checkpoint_s = 0;       // last good checkpoint; before start_s: nothing saved in this attempt
-  std::vector<Part> parts;        // every node at most once, by node
-  int idle_gpus = 0;              // that it has not used for longer than the site allows, by its own word...
-  int64_t idle_since_s = 0;       // ...since then
-  bool idle = false;              // none of its GPUs is used, and the site lends such: it does without its quota
-  int64_t yields_to = kNobody;    // id of the claimant it has been asked to yield to; it has not gone yet
+  int64_t start_s = 0;       // of this attempt
+  int64_t checkpoint_s = 0;  // last good checkpoint; before start_s: nothing saved in this attempt
+  std::vector<Part> parts;   // every node at most once, by node
+  int idle_gpus = 0;         // that it has not used for longer than the site allows, by its own word...
+  int64_t idle_since_s = 0;  // ...since then
+  bool idle = false;         // none of its GPUs is used, and the site lends such: it does without its quota
+  // Id of the claimant it has been asked to yield to. A running job has not gone yet, a pending one has: so the
+  // claimant comes before others that would take its place.
+  int64_t yields_to = kNobody;
   int yields_until_learners = 0;  // how many learners it will keep; 0: stops
 
   bool elastic() const { return min_learners < max_learners; }

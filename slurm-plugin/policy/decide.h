@@ -2,15 +2,14 @@
 // The decision: what to do with the cluster as it is now. A pure function: the same state gives the same decision.
 //
 // 1. Running jobs are charged anew (ledger.h): moves, without a restart.
-// 2. Claims: pending jobs that fit their tenant's own quota, oldest first. A claim starts on free GPUs; else it takes
-// back
-//    from jobs that run on borrowed ones; else it waits for those that are still protected by their minimum run time,
-//    and what is free of the place it will get is kept for it.
+// 2. Claims: pending jobs that fit their tenant's own quota, oldest first, those for which victims were asked before
+//    all others. A claim starts on free GPUs; else it takes back from jobs that run on borrowed ones; else it waits for
+//    those that are still protected by their minimum run time, and what is free of the place it will get is kept.
 // 3. What is left is lent: tenant by tenant in the order of fair share, each tenant's jobs oldest first; a tenant whose
 //    group has idle quota comes before the others. A job that does not fit lets smaller ones pass, unless it has waited
 //    longer than the cluster's patience: then free GPUs are kept for it.
-// A job that runs within quota is never a victim, and only a claim has victims: so no two jobs can take from one
-// another.
+// A job that runs within quota is never a victim, but of a guaranteed job of its own tenant (own_tenant.h), and only a
+// claim has victims: so no two jobs can take from one another.
 #pragma once
 
 #include <vector>
@@ -52,6 +51,8 @@ struct Waiting {
   int limit = 0;          // GPUs
   int64_t seconds = 0;    // until the reason may go away by itself, 0 if unknown
   bool kept_for = false;  // free GPUs are being kept for it
+  // Of a guaranteed job whose victims leave or are protected: jobs of its own tenant have the quota, and give way.
+  bool within_tenant = false;
 };
 
 struct Decision {

@@ -102,6 +102,7 @@ constexpr std::array kKeys{
     Key{"begin", false, [](Text t, Label* l) { return read_int(t, 1, kMaxTime, &l->begin_s.emplace()); }},
     Key{"queued", false, [](Text t, Label* l) { return read_int(t, 1, kMaxTime, &l->queued_s.emplace()); }},
     Key{"yields", false, read_yields},
+    Key{"yielded", false, [](Text t, Label* l) { return (l->yielded = parse_job_name(t)).has_value(); }},
 };
 
 }  // namespace
@@ -124,6 +125,7 @@ std::string format_label(const JobLabel& label) {
   if (label.yields)
     text += fmt::format(" yields={}@{}:{}", job_name(label.yields->claimant), label.yields->deadline_s,
                         label.yields->learners);
+  if (label.yielded) text += " yielded=" + job_name(*label.yielded);
   if (!label.note.empty()) text.append(kNoteMark).append(label.note);
   return text;
 }

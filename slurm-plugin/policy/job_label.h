@@ -40,7 +40,8 @@ struct JobLabel {
   std::optional<int64_t> begin_s;   // the user's own --begin
   std::optional<int64_t> queued_s;  // it waits in the queue as if submitted then: taken from while it was idle
   std::optional<Yield> yields;
-  std::string note;  // of somebody else
+  std::optional<int64_t> yielded;  // of a job that has gone: the job it went for, by job_id.h, while that waits
+  std::string note;                // of somebody else
 };
 
 // One line of at most about 500 bytes and the note. Names are plain ones.

@@ -72,14 +72,16 @@ int Ledger::kept_any(int tenant) const {
   return std::max(0, who.quota.any - who.lend->any - own_beyond_typed(tenant));
 }
 
-bool Ledger::lendable(int /*tenant*/, int type, int gpus) const {
-  // What a tenant keeps is kept from its own borrowing too: it can use it as its own.
+bool Ledger::lendable_beside(int tenant, int type, int gpus) const {
   int of_type = capacity_[type];
   int all = sum(capacity_);
   for (size_t i = 0; i < lines_.size(); ++i) {
     const int who = static_cast<int>(i);
-    of_type -= lines_[i].own[type] + lines_[i].borrowed[type] + kept_of_type(who, type);
-    all -= sum(lines_[i].own) + sum(lines_[i].borrowed) + kept_any(who);
+    of_type -= lines_[i].own[type] + lines_[i].borrowed[type];
+    all -= sum(lines_[i].own) + sum(lines_[i].borrowed);
+    if (who == tenant) continue;
+    of_type -= kept_of_type(who, type);
+    all -= kept_any(who);
     for (int t = 0; t < state_->type_count(); ++t) all -= kept_of_type(who, t);
   }
   return gpus <= of_type && gpus <= all;

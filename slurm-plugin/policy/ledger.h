@@ -24,8 +24,10 @@ class Ledger {
   int own_left(int tenant, int type) const;
   // Within the tenant's borrowing limit?
   bool within_borrow_limit(int tenant, int gpus) const;
-  // Of what the others do not keep?
-  bool lendable(int tenant, int type, int gpus) const;
+  // Of what no tenant keeps?
+  bool lendable(int type, int gpus) const { return lendable_beside(kNobody, type, gpus); }
+  // The same, but for what one tenant keeps itself.
+  bool lendable_beside(int tenant, int type, int gpus) const;
 
   void add(int tenant, int type, int gpus, Charge charge);  // negative: gives back
 

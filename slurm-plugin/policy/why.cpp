@@ -46,13 +46,23 @@ std::string reason_text(const ClusterState& state, const Job& job, const Waiting
   const std::string& tenant = state.tenants[job.tenant].name;
   switch (waiting.reason) {
     case Reason::kVictimsLeaving:
+      if (waiting.within_tenant)
+        return fmt::format("its {} GPUs are guaranteed, and jobs of tenant '{}' that may borrow give way to it",
+                           waiting.asked, tenant);
       return fmt::format("its {} GPUs are tenant '{}''s own and are being taken back", waiting.asked, tenant);
     case Reason::kVictimsProtected:
+      if (waiting.within_tenant)
+        return fmt::format(
+            "its {} GPUs are guaranteed; jobs of tenant '{}' that may borrow give way to it, and may run "
+            "for {} more",
+            waiting.asked, tenant, format_duration(std::chrono::seconds(std::max<int64_t>(0, waiting.seconds))));
       return fmt::format("its {} GPUs are tenant '{}''s own; who holds them may run for {} more", waiting.asked, tenant,
                          format_duration(std::chrono::seconds(std::max<int64_t>(0, waiting.seconds))));
     case Reason::kQuota:
-      return fmt::format("it asks for {} guaranteed GPUs; the quota of tenant '{}' is {}, of which {} are in use",
-                         waiting.asked, tenant, waiting.limit, waiting.used);
+      return fmt::format(
+          "it asks for {} guaranteed GPUs; the quota of tenant '{}' is {}, of which {} are in use by "
+          "jobs that do not give way",
+          waiting.asked, tenant, waiting.limit, waiting.used);
     case Reason::kBorrowLimit:
       return fmt::format("it asks for {} GPUs; tenant '{}' borrows {} and may borrow {}", waiting.asked, tenant,
                          waiting.used, waiting.limit);

@@ -21,6 +21,8 @@ using policy::JobLabel;
 using policy::Reason;
 
 // Ranks, as site factors: any claim before any borrower, and borrowers in the order of the decision.
+// A guaranteed job comes first: jobs of its own tenant that may borrow would take the quota that others left for it.
+constexpr int64_t kGuaranteedFactor = 300'000;
 constexpr int64_t kClaimFactor = 200'000;
 constexpr int64_t kBorrowFactor = 100'000;
 // Slurm tries no more elements of a job array in a round of its scheduler once one of them could not start
@@ -114,6 +116,7 @@ class Planner {
     Action action;
     action.job = job.id;
     JobLabel label = seen.label;
+    label.yielded.reset();
     const Charge charge = charge_of(index);
     action.kind = ActionKind::kCharge;
     if (charge != job.charge) {
@@ -181,6 +184,8 @@ class Planner {
     action.job = job.id;
     JobLabel label = seen.label;
     comes_back(its, &label, &action);
+    label.yielded.reset();
+    if (job.yields_to != policy::kNobody) label.yielded = job.yields_to;
 
     const auto started = starts_.find(index);
     const policy::Start* start = started != starts_.end() ? &decision_.starts[started->second] : nullptr;
@@ -194,6 +199,7 @@ class Planner {
     set_gate(seen, turn || charge == Charge::kOwn, label, &action);
     if (turn || charge == Charge::kOwn) {
       int64_t factor = charge == Charge::kOwn ? kClaimFactor : kBorrowFactor - static_cast<int64_t>(started->second);
+      if (job.tier == Tier::kGuaranteed) factor = kGuaranteedFactor;
       if (!turn && behind_siblings(job.id)) factor = kSiblingFactor;
       if (its.site_factor != factor) action.update.site_factor = factor;
     }

@@ -95,6 +95,28 @@ teardown() { reclaim_teardown; }
   wait_charge "$idle" own 5
 }
 
+@test "a guaranteed job takes back from its own tenant, and a job of another tenant goes on" {
+  own=$(training --account=nlp train.sh 4000 50)
+  other=$(training --account=vision train.sh 4000 50)
+  wait_state "$own" RUNNING 20
+  wait_state "$other" RUNNING 20
+  in_training "$own"
+  sleep 1
+  firm=$(training --account=nlp --dl-tier=guaranteed train.sh 40 50)
+  wait_for 5 "job $own is asked to yield" asked "$own" "$firm"
+  wait_state "$firm" RUNNING,COMPLETED 20
+  [ "$(restarts_of "$other")" = 0 ]
+  wait_state "$firm" COMPLETED 20
+  wait_state "$own" RUNNING 20
+  wait_file "slurm-$own.out" 'attempt 2 starts at train step [1-9]' 20
+  # There are free GPUs: no restart.
+  on_login scancel "$other"
+  firm=$(training --account=nlp --dl-tier=guaranteed train.sh 20 50)
+  wait_state "$firm" RUNNING,COMPLETED 20
+  charge_is "$own" borrowed
+  [ "$(restarts_of "$own")" = 1 ]
+}
+
 @test "dlctl tells who holds what, why a job waits, and what would be taken back" {
   lend_to deaf
   stop_daemon

@@ -32,8 +32,10 @@ bool may_use(const Job& job, int type) {
 }
 
 // Nobody has more of its own than its quota, or borrows more than it may; but what was so before may stay so.
-::testing::AssertionResult within_limits(const ClusterState& before, const ClusterState& after) {
+::testing::AssertionResult within_limits(const ClusterState& before, const ClusterState& charged,
+                                         const ClusterState& after) {
   const Ledger was(before);
+  const Ledger would_be(charged);
   const Ledger is(after);
   for (size_t i = 0; i < after.tenants.size(); ++i) {
     const int tenant = static_cast<int>(i);
@@ -42,28 +44,45 @@ bool may_use(const Job& job, int type) {
     for (int type = 0; type < after.type_count(); ++type)
       beyond += std::max(0, is.own(tenant, type) - who.quota.of(type));
     if (beyond > who.quota.any) return ::testing::AssertionFailure() << who.name << " has more than its quota";
-    if (who.borrow_limit != kNoLimit && is.borrowed(tenant) > std::max(who.borrow_limit, was.borrowed(tenant)))
+    if (who.borrow_limit != kNoLimit &&
+        is.borrowed(tenant) > std::max({who.borrow_limit, was.borrowed(tenant), would_be.borrowed(tenant)}))
       return ::testing::AssertionFailure() << who.name << " borrows more than its limit";
   }
   return ::testing::AssertionSuccess();
 }
 
-// Victims run on borrowed GPUs, of tenants that hold more than their quota (or asked to borrow), and may be taken from.
-::testing::AssertionResult fair_victims(const ClusterState& charged, const Decision& decision) {
+// Victims may be taken from. They run on borrowed GPUs, of tenants that hold more than their quota (or asked to
+// borrow); or they yield to a guaranteed job of their own tenant, and are none themselves. `charged`: as charge() has
+// it; `started`: with what a guaranteed job that starts leaves of the quota to others of its tenant.
+::testing::AssertionResult fair_victims(const ClusterState& charged, const ClusterState& started,
+                                        const Decision& decision) {
   std::set<int> seen;
   Ledger all_own(charged);
   for (const Job& job : charged.jobs) {
     if (!job.running || job.charge == Charge::kOwn || job.tier == Tier::kBorrow) continue;
     all_own.add(job.tenant, charged.type_held(job), job.gpus(), Charge::kOwn);
   }
+  std::set<int> has_guaranteed_start;
+  for (const Start& start : decision.starts) {
+    const Job& job = charged.jobs[start.job];
+    if (job.tier != Tier::kGuaranteed) continue;
+    has_guaranteed_start.insert(job.tenant);
+    for (const Part& part : start.parts)
+      all_own.add(job.tenant, start.type, part.learners * job.gpus_per_learner, Charge::kOwn);
+  }
   for (const Reclaim& reclaim : decision.reclaims) {
+    const Job& claimant = charged.jobs[reclaim.claimant];
     for (const Victim& victim : reclaim.set.victims) {
       const Job& job = charged.jobs[victim.job];
+      const bool within = claimant.tier == Tier::kGuaranteed && job.tenant == claimant.tenant;
       const bool over = !all_own.fits_own(job.tenant, charged.type_held(job), 0);
       const bool old_enough = charged.now_s - job.start_s >= job.min_run_s;
-      if (!job.running || job.charge != Charge::kBorrowed || !job.pausable || !old_enough)
+      if (!job.running || !job.pausable || !old_enough || job.tier == Tier::kGuaranteed)
         return ::testing::AssertionFailure() << "job " << job.id << " may not be taken from";
-      if (job.tier != Tier::kBorrow && !over && !job.idle)
+      const bool displaced = has_guaranteed_start.count(job.tenant) != 0;
+      if (!within && (displaced ? started : charged).jobs[victim.job].charge != Charge::kBorrowed)
+        return ::testing::AssertionFailure() << "job " << job.id << " is within its tenant's quota";
+      if (!within && job.tier != Tier::kBorrow && !over && !job.idle)
         return ::testing::AssertionFailure() << "the tenant of job " << job.id << " is within its quota";
       if (!seen.insert(victim.job).second)
         return ::testing::AssertionFailure() << "job " << job.id << " is asked twice";
@@ -108,8 +127,8 @@ bool may_use(const Job& job, int type) {
     for (int type = 0; type < started.type_count(); ++type) {
       if (!may_use(job, type) || free.slots(type, job.gpus_per_learner) < job.min_learners) continue;
       const bool own = job.tier != Tier::kBorrow && ledger.fits_own(job.tenant, type, gpus);
-      const bool lent = job.tier != Tier::kGuaranteed && ledger.within_borrow_limit(job.tenant, gpus) &&
-                        ledger.lendable(job.tenant, type, gpus);
+      const bool lent =
+          job.tier != Tier::kGuaranteed && ledger.within_borrow_limit(job.tenant, gpus) && ledger.lendable(type, gpus);
       if (own || lent) return ::testing::AssertionFailure() << "job " << job.id << " waits though it could run";
     }
   }
@@ -126,21 +145,40 @@ bool may_use(const Job& job, int type) {
   const Ledger ledger(started);
   for (const Start& start : decision.starts) {
     if (start.charge != Charge::kBorrowed) continue;
-    if (!ledger.lendable(started.jobs[start.job].tenant, start.type, 0))
+    if (!ledger.lendable(start.type, 0))
       return ::testing::AssertionFailure() << "job " << started.jobs[start.job].id << " borrows what is kept";
   }
   return ::testing::AssertionSuccess();
 }
 
+// A guaranteed job for which its tenant's quota has no room beside those that run, where not all that is lent may be
+// borrowed, or others yield too: there it is not enough that there is a place.
+bool quota_needs_it(const ClusterState& without, const Reclaim& reclaim) {
+  const Job& claimant = without.jobs[reclaim.claimant];
+  if (claimant.tier != Tier::kGuaranteed) return false;
+  const bool limited =
+      std::any_of(reclaim.set.victims.begin(), reclaim.set.victims.end(),
+                  [&](const Victim& victim) { return without.jobs[victim.job].tenant != claimant.tenant; }) ||
+      without.tenants[claimant.tenant].borrow_limit != kNoLimit ||
+      std::any_of(without.tenants.begin(), without.tenants.end(),
+                  [](const Tenant& who) { return who.lend.has_value(); });
+  return limited &&
+         !Ledger(without).fits_own(claimant.tenant, reclaim.type, claimant.min_learners * claimant.gpus_per_learner);
+}
+
 // No victim could have been put back: without it, and with all that is freed for the claims before it and for its own,
 // its claimant would not fit. Left out are states where GPUs are being kept without a reclaim, which only look free.
-::testing::AssertionResult every_victim_is_needed(const ClusterState& started, const Decision& decision) {
+// `charged`: the state before, as charge() has it.
+::testing::AssertionResult every_victim_is_needed(const ClusterState& charged, const ClusterState& started,
+                                                  const Decision& decision) {
   for (const Waiting& waiting : decision.waiting) {
     const bool reclaims = std::any_of(decision.reclaims.begin(), decision.reclaims.end(),
                                       [&](const Reclaim& reclaim) { return reclaim.claimant == waiting.job; });
     if (waiting.kept_for && !reclaims) return ::testing::AssertionSuccess();
   }
   ClusterState then = started;
+  for (size_t i = 0; i < then.jobs.size(); ++i)
+    if (charged.jobs[i].running) then.jobs[i].charge = charged.jobs[i].charge;
   for (const Reclaim& reclaim : decision.reclaims) {
     const Job& claimant = then.jobs[reclaim.claimant];
     for (const Victim& spared : reclaim.set.victims) {
@@ -150,7 +188,8 @@ bool may_use(const Job& job, int type) {
       victims.erase(std::find_if(victims.begin(), victims.end(), [&](const Victim& v) { return v.job == spared.job; }));
       ClusterState without = then;
       carry_out(&without, others, true);
-      if (FreeGpus(without).slots(reclaim.type, claimant.gpus_per_learner) >= claimant.min_learners)
+      if (FreeGpus(without).slots(reclaim.type, claimant.gpus_per_learner) >= claimant.min_learners &&
+          !quota_needs_it(without, reclaim))
         return ::testing::AssertionFailure()
                << "job " << then.jobs[spared.job].id << " yields to job " << claimant.id << " for nothing";
     }
@@ -165,14 +204,17 @@ bool may_use(const Job& job, int type) {
 }
 
 // A claim within quota runs, or gets what others borrow, now or when their minimum run time is over; it waits only if
-// even all borrowers together hold no place for it.
-::testing::AssertionResult guarantees_kept(const ClusterState& started, const Decision& decision) {
+// even all borrowers together hold no place for it. Who becomes one by this decision is taken from by the next.
+::testing::AssertionResult guarantees_kept(const ClusterState& charged, const ClusterState& started,
+                                           const Decision& decision) {
   for (const Waiting& waiting : decision.waiting) {
     if (waiting.kept_for) return ::testing::AssertionSuccess();
   }
   ClusterState without = started;
-  for (Job& job : without.jobs) {
-    if (job.running && job.charge == Charge::kBorrowed && job.pausable) {
+  for (size_t i = 0; i < without.jobs.size(); ++i) {
+    Job& job = without.jobs[i];
+    const bool recharged = charged.jobs[i].running && charged.jobs[i].charge == Charge::kOwn;
+    if (job.running && job.charge == Charge::kBorrowed && job.pausable && !recharged) {
       job.running = false;
       job.parts.clear();
     }
@@ -188,6 +230,36 @@ bool may_use(const Job& job, int type) {
       // theirs.
       if (free.slots(type, job.gpus_per_learner) >= job.min_learners)
         return ::testing::AssertionFailure() << "job " << job.id << " is within quota, and borrowers hold its place";
+    }
+  }
+  return ::testing::AssertionSuccess();
+}
+
+// A guaranteed job that its tenant's quota covers beside the tenant's other guaranteed jobs runs, or will: it waits
+// only where others than borrowers and its own tenant's jobs have its place, or those cannot be paused.
+::testing::AssertionResult tenants_jobs_give_way(const ClusterState& charged, const ClusterState& started,
+                                                 const Decision& decision) {
+  for (const Waiting& waiting : decision.waiting) {
+    if (waiting.kept_for) return ::testing::AssertionSuccess();
+  }
+  for (const Waiting& waiting : decision.waiting) {
+    const Job& job = started.jobs[waiting.job];
+    if (job.tier != Tier::kGuaranteed) continue;
+    ClusterState without = started;
+    for (size_t i = 0; i < without.jobs.size(); ++i) {
+      Job& other = without.jobs[i];
+      if (!other.running || !other.pausable || other.tier == Tier::kGuaranteed) continue;
+      if (other.tenant != job.tenant && charged.jobs[i].charge != Charge::kBorrowed) continue;
+      if (!charged.jobs[i].running) continue;  // started just now: no claim wanted its place
+      other.running = false;
+      other.parts.clear();
+    }
+    const FreeGpus free(without);
+    const Ledger ledger(without);
+    for (int type = 0; type < started.type_count(); ++type) {
+      if (!may_use(job, type) || !ledger.fits_own(job.tenant, type, job.min_learners * job.gpus_per_learner)) continue;
+      if (free.slots(type, job.gpus_per_learner) >= job.min_learners)
+        return ::testing::AssertionFailure() << "guaranteed job " << job.id << " waits for its own tenant's jobs";
     }
   }
   return ::testing::AssertionSuccess();
@@ -225,6 +297,8 @@ TEST(PolicyInvariants, hold_for_every_decision_on_a_hundred_thousand_random_clus
   int victims = 0;
   int shrunk = 0;
   int moves = 0;
+  int within = 0;     // victims that were own, for a guaranteed job of their tenant
+  int made_room = 0;  // jobs that such a job makes borrowed ones without a restart
   for (int seed = 0; seed < kStates; ++seed) {
     Dice dice(static_cast<uint64_t>(seed));
     const ClusterState state = random_state(&dice);
@@ -234,37 +308,47 @@ TEST(PolicyInvariants, hold_for_every_decision_on_a_hundred_thousand_random_clus
     ASSERT_TRUE(same(decision, decide(state))) << "seed " << seed << ": decided differently the second time";
     ClusterState charged = state;
     Decision only_moves;
-    only_moves.moves = decision.moves;
+    only_moves.moves = charge(state);
     carry_out(&charged, only_moves, false);
     ASSERT_TRUE(charge(charged).empty()) << "seed " << seed << ": charging twice moves something";
     ClusterState started = state;
     carry_out(&started, decision, false);
     ASSERT_TRUE(sound(started)) << "seed " << seed;
-    ASSERT_TRUE(within_limits(charged, started)) << "seed " << seed;
-    ASSERT_TRUE(fair_victims(charged, decision)) << "seed " << seed;
+    ASSERT_TRUE(within_limits(state, charged, started)) << "seed " << seed;
+    ASSERT_TRUE(fair_victims(charged, started, decision)) << "seed " << seed;
     ASSERT_TRUE(claimants_fit(started, decision)) << "seed " << seed;
     ASSERT_TRUE(nothing_idles(started, decision)) << "seed " << seed;
-    ASSERT_TRUE(guarantees_kept(started, decision)) << "seed " << seed;
+    ASSERT_TRUE(guarantees_kept(charged, started, decision)) << "seed " << seed;
+    ASSERT_TRUE(tenants_jobs_give_way(charged, started, decision)) << "seed " << seed;
     ASSERT_TRUE(kept_is_not_lent(started, decision)) << "seed " << seed;
-    ASSERT_TRUE(every_victim_is_needed(started, decision)) << "seed " << seed;
+    ASSERT_TRUE(every_victim_is_needed(charged, started, decision)) << "seed " << seed;
     // The same where the search for victims is cut short at once.
     ClusterState hasty = state;
     hasty.search_budget = 0;
     const Decision first_found = decide(hasty);
     carry_out(&hasty, first_found, false);
-    ASSERT_TRUE(every_victim_is_needed(hasty, first_found)) << "seed " << seed << ", without a search";
+    ASSERT_TRUE(every_victim_is_needed(charged, hasty, first_found)) << "seed " << seed << ", without a search";
     ASSERT_TRUE(claimants_fit(hasty, first_found)) << "seed " << seed << ", without a search";
     starts += static_cast<int>(decision.starts.size());
     moves += static_cast<int>(decision.moves.size());
     for (const Reclaim& reclaim : decision.reclaims) {
-      for (const Victim& victim : reclaim.set.victims) (victim.learners_left > 0 ? shrunk : victims)++;
+      for (const Victim& victim : reclaim.set.victims) {
+        (victim.learners_left > 0 ? shrunk : victims)++;
+        const Job& claimant = state.jobs[reclaim.claimant];
+        within += claimant.tier == Tier::kGuaranteed && charged.jobs[victim.job].tenant == claimant.tenant &&
+                  charged.jobs[victim.job].charge == Charge::kOwn;
+      }
     }
+    for (const Move& move : decision.moves)
+      made_room += move.to == Charge::kBorrowed && charged.jobs[move.job].charge == Charge::kOwn;
   }
   // The states are such that everything happens often.
   EXPECT_GT(starts, kStates / 2);
   EXPECT_GT(victims, kStates / 50);
   EXPECT_GT(shrunk, kStates / 1000);
   EXPECT_GT(moves, kStates / 50);
+  EXPECT_GT(within, kStates / 500);
+  EXPECT_GT(made_room, kStates / 500);
 }
 
 // With nothing new, deciding and carrying out comes to rest, and on the way nobody takes back from who took from it.

@@ -81,6 +81,7 @@ inline void carry_out(ClusterState* state, const Decision& decision, bool reclai
     job.parts = parts;
     job.start_s = job.checkpoint_s = state->now_s;
     job.idle = false;  // not known of a new attempt
+    job.yields_to = kNobody;
   };
   for (const Start& start : decision.starts) run(start.job, start.charge, start.parts);
   if (!reclaim) return;
@@ -91,6 +92,7 @@ inline void carry_out(ClusterState* state, const Decision& decision, bool reclai
       job.running = victim.learners_left > 0;
       if (job.idle) job.submit_s = state->now_s;
       job.idle = false;
+      job.yields_to = job.running ? kNobody : state->jobs[reclaims.claimant].id;
       if (job.running) job.start_s = state->now_s;
     }
   }

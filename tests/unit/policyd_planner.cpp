@@ -140,6 +140,55 @@ TEST(PlannerTest, AnotherClaimTakesOverWhatWasAskedForTheFirst) {
   EXPECT_EQ(*its->yields, (policy::Yield{4, kNow + 120, 0}));  // its time has begun already
 }
 
+// Its tenant runs on its whole quota; there are GPUs to be lent.
+TEST(PlannerTest, AGuaranteedJobGetsTheTokensOfAJobOfItsTenant) {
+  Records records = cluster(2, 2);
+  add_running(&records, 1, label("nlp", 2, Charge::kOwn), "n1", {2});
+  policy::JobLabel guaranteed = label("nlp", 2, Charge::kOwn);
+  guaranteed.tier = Tier::kGuaranteed;
+  add_pending(&records, 2, guaranteed);
+  const auto actions = plan_for(records);
+  ASSERT_EQ(actions.size(), 2U) << as_text(actions);
+  EXPECT_EQ(actions[0].job, 1);
+  EXPECT_EQ(actions[0].kind, ActionKind::kCharge);
+  EXPECT_EQ(actions[0].update.licenses, "");
+  EXPECT_EQ(actions[1].job, 2);
+  EXPECT_EQ(actions[1].update.site_factor, 300'000);
+  carry_out(actions, &records);
+  // Nothing is changed back before Slurm has started it.
+  EXPECT_TRUE(plan_for(records).empty()) << as_text(plan_for(records));
+}
+
+// No GPU is free: a job of its own tenant gives way, and waits behind it.
+TEST(PlannerTest, AGuaranteedJobTakesFromItsOwnTenant) {
+  Records records = cluster(2, 2);
+  add_running(&records, 1, label("nlp", 2, Charge::kOwn), "n1", {2});
+  add_running(&records, 2, label("vision", 2, Charge::kOwn), "n2", {2});
+  policy::JobLabel guaranteed = label("nlp", 2, Charge::kOwn);
+  guaranteed.tier = Tier::kGuaranteed;
+  add_pending(&records, 3, guaranteed).site_factor = 300'000;
+  auto actions = plan_for(records);
+  ASSERT_EQ(actions.size(), 1U) << as_text(actions);
+  EXPECT_EQ(actions[0].job, 1);
+  EXPECT_EQ(actions[0].kind, ActionKind::kYield);
+  carry_out(actions, &records);
+  auto& victim = records.jobs[0];
+  victim.phase = JobPhase::kPending;
+  victim.nodes.clear();
+  victim.gres_by_node.clear();
+  actions = plan_for(records);
+  const Action* action = action_of(actions, 1);
+  ASSERT_TRUE(action) << as_text(actions);
+  EXPECT_EQ(policy::parse_label(action->update.admin_comment.value())->yielded, 3);
+  carry_out(actions, &records);
+  EXPECT_TRUE(plan_for(records).empty()) << as_text(plan_for(records));
+  // The claimant has ended: nothing is left of it in the label.
+  records.jobs.pop_back();
+  carry_out(plan_for(records), &records);
+  EXPECT_FALSE(policy::parse_label(records.jobs[0].admin_comment)->yielded);
+  EXPECT_TRUE(plan_for(records).empty()) << as_text(plan_for(records));
+}
+
 TEST(PlannerTest, OnlyDlrunIsSignalledAndOnlyWhatComesBackIsAVictim) {
   Records records = claimed();
   records.jobs[1].comment = "my own words";
@@ -347,6 +396,7 @@ Records random_records(policy::testing::Dice* dice) {
         label(dice->one_in(2) ? "vision" : "nlp", 1, dice->one_in(2) ? Charge::kOwn : Charge::kBorrowed);
     its.gpus = dice->from(1, 2);
     if (dice->one_in(4)) its.tier = Tier::kBorrow;
+    if (dice->one_in(6)) its.tier = Tier::kGuaranteed;
     if (dice->one_in(3)) its.type = "a100";
     const size_t node = static_cast<size_t>(dice->from(0, static_cast<int>(free.size()) - 1));
     if (dice->one_in(2) && free[node] >= its.gpus) {

@@ -199,7 +199,6 @@ int64_t LiveJobs::pause(int job, int learners_left) {
   ++progress.attempt;
   it.running = false;
   it.charge = Charge::kOwn;
-  it.yields_to = policy::kNobody;
   into_queue(job);
   return -1;
 }

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/policy/own_tenant.h"
+
+#include <algorithm>
+
+namespace dl::policy {
+namespace {
+
+VictimSet set_of(const ClusterState& state, std::vector<Victim> victims, bool exact) {
+  VictimSet set;
+  set.exact = exact;
+  std::sort(victims.begin(), victims.end(), [](const Victim& a, const Victim& b) { return a.job < b.job; });
+  for (const Victim& victim : victims) {
+    const Job& job = state.jobs[victim.job];
+    if (victim.learners_left == 0) {
+      set.stopped_gpu_s += victim.lost_gpu_s;
+    } else {
+      set.shrunk_gpu_s += victim.lost_gpu_s;
+      set.shrunk_gpus += (job.learners() - victim.learners_left) * job.gpus_per_learner;
+    }
+  }
+  set.victims = std::move(victims);
+  return set;
+}
+
+}  // namespace
+
+OwnTenant::OwnTenant(const ClusterState& state, const ClusterState& so_far)
+    : state_(state),
+      so_far_(so_far),
+      now_(state),
+      later_(state),
+      on_quota_(state.tenants.size()),
+      may_yield_(state.tenants.size()),
+      left_quota_(state.tenants.size()),
+      out_(state.jobs.size()) {
+  for (size_t i = 0; i < state.jobs.size(); ++i) {
+    const Job& job = state.jobs[i];
+    if (!job.running || job.tier == Tier::kGuaranteed) continue;
+    now_.add(job.tenant, state.type_held(job), -job.gpus(), job.charge);
+    if (job.charge == Charge::kBorrowed && so_far.jobs[i].charge == Charge::kOwn) left_quota_[job.tenant] = 1;
+    if (job.charge == Charge::kOwn) on_quota_[job.tenant].push_back(static_cast<int>(i));
+    if (job.pausable && job.yields_to == kNobody) may_yield_[job.tenant].push_back(static_cast<int>(i));
+  }
+  later_ = now_;
+  for (std::vector<int>& jobs : on_quota_) {
+    std::sort(jobs.begin(), jobs.end(), [&](int a, int b) {
+      const Job& x = state.jobs[a];
+      const Job& y = state.jobs[b];
+      if (so_far.jobs[a].charge != so_far.jobs[b].charge) return so_far.jobs[a].charge == Charge::kOwn;
+      return x.start_s != y.start_s ? x.start_s < y.start_s : x.id < y.id;
+    });
+  }
+}
+
+bool OwnTenant::could_hold(int tenant, int type, int gpus) const {
+  return !(on_quota_[tenant].empty() && may_yield_[tenant].empty()) && later_.fits_own(tenant, type, gpus);
+}
+
+std::vector<int> OwnTenant::displaced(When when, int tenant, int type, int gpus, const std::vector<int>& learners) {
+  std::vector<int> out;
+  std::vector<int> stay;
+  Ledger& quota = when == When::kNow ? now_ : later_;
+  const auto held = [&](int index) { return learners[index] * state_.jobs[index].gpus_per_learner; };
+  quota.add(tenant, type, gpus, Charge::kOwn);
+  for (const int index : on_quota_[tenant]) {
+    if (out_[index] >= (when == When::kNow ? 2 : 1)) continue;
+    const int type_held = state_.type_held(state_.jobs[index]);
+    if (!quota.fits_own(tenant, type_held, held(index))) {
+      out.push_back(index);
+      continue;
+    }
+    quota.add(tenant, type_held, held(index), Charge::kOwn);
+    stay.push_back(index);
+  }
+  // As it was.
+  for (const int index : stay) quota.add(tenant, state_.type_held(state_.jobs[index]), -held(index), Charge::kOwn);
+  quota.add(tenant, type, -gpus, Charge::kOwn);
+  return out;
+}
+
+bool OwnTenant::lent_beside(Ledger ledger, const Job& job, int type, const std::vector<int>& moved,
+                            const std::vector<int>& learners) const {
+  ledger.add(job.tenant, type, job.min_learners * job.gpus_per_learner, Charge::kOwn);
+  for (size_t i = 0; i < state_.jobs.size(); ++i) {
+    const Job& other = state_.jobs[i];
+    if (!other.running || learners[i] == other.learners()) continue;
+    const Charge charge = out_[i] == 2 ? Charge::kBorrowed : other.charge;
+    ledger.add(other.tenant, state_.type_held(other), (learners[i] - other.learners()) * other.gpus_per_learner,
+               charge);
+  }
+  for (const int index : moved) {
+    const Job& other = state_.jobs[index];
+    const int gpus = learners[index] * other.gpus_per_learner;
+    ledger.add(job.tenant, state_.type_held(other), -gpus, Charge::kOwn);
+    ledger.add(job.tenant, state_.type_held(other), gpus, Charge::kBorrowed);
+  }
+  return ledger.lendable_beside(job.tenant, type, 0);
+}
+
+bool OwnTenant::all_borrowed_so_far(const std::vector<int>& jobs) const {
+  return std::all_of(jobs.begin(), jobs.end(), [&](int index) {
+    return so_far_.jobs[index].charge == Charge::kBorrowed && left_quota_[state_.jobs[index].tenant] == 0;
+  });
+}
+
+int OwnTenant::gpus_of(const std::vector<int>& jobs, const std::vector<int>& learners) const {
+  int gpus = 0;
+  for (const int index : jobs) gpus += learners[index] * state_.jobs[index].gpus_per_learner;
+  return gpus;
+}
+
+void OwnTenant::hold(When when, int tenant, int type, int gpus) {
+  later_.add(tenant, type, gpus, Charge::kOwn);
+  if (when == When::kNow) now_.add(tenant, type, gpus, Charge::kOwn);
+}
+
+void OwnTenant::displace(When when, const std::vector<int>& jobs) {
+  for (const int index : jobs) out_[index] = std::max<char>(out_[index], when == When::kNow ? 2 : 1);
+}
+
+std::vector<int> OwnTenant::to_be_recharged(int tenant) const {
+  std::vector<int> jobs;
+  for (const int index : on_quota_[tenant])
+    if (out_[index] == 1) jobs.push_back(index);
+  return jobs;
+}
+
+std::vector<int> order_of_claims(const ClusterState& state, const std::vector<int>& queue) {
+  std::vector<int> guaranteed(state.tenants.size());
+  for (const int index : queue) guaranteed[state.jobs[index].tenant] += state.jobs[index].tier == Tier::kGuaranteed;
+  std::vector<std::vector<int>> after(state.tenants.size());
+  std::vector<int> order;
+  for (const int index : queue) {
+    const Job& job = state.jobs[index];
+    if (job.tier == Tier::kBorrow) continue;
+    if (job.tier != Tier::kGuaranteed && guaranteed[job.tenant] > 0) {
+      after[job.tenant].push_back(index);
+      continue;
+    }
+    order.push_back(index);
+    if (job.tier != Tier::kGuaranteed || --guaranteed[job.tenant] > 0) continue;
+    order.insert(order.end(), after[job.tenant].begin(), after[job.tenant].end());
+  }
+  return order;
+}
+
+std::optional<VictimSet> find_allowed_victims(const ClusterState& state, const FreeGpus& free, int type,
+                                              int gpus_per_learner, int learners, const std::vector<int>& candidates,
+                                              const std::vector<int>& also, int* budget,
+                                              const std::function<bool(const std::vector<Victim>&)>& allowed) {
+  std::optional<VictimSet> found = find_victims(state, free, type, gpus_per_learner, learners, candidates, budget);
+  if (!found || allowed(found->victims)) return found;
+  std::vector<Victim> victims = found->victims;
+  const auto named = [&](int job) {
+    return std::any_of(victims.begin(), victims.end(), [job](const Victim& victim) { return victim.job == job; });
+  };
+  std::vector<Victim> more;
+  for (const int job : also)
+    if (!named(job)) more.push_back(Victim{job, 0, lost_if_paused(state, state.jobs[job])});
+  std::stable_sort(more.begin(), more.end(), [&](const Victim& a, const Victim& b) {
+    return a.lost_gpu_s * state.jobs[b.job].gpus() < b.lost_gpu_s * state.jobs[a.job].gpus();
+  });
+  // Those that shrink may have to stop.
+  for (const Victim& victim : victims)
+    if (victim.learners_left > 0 && std::find(also.begin(), also.end(), victim.job) != also.end())
+      more.push_back(Victim{victim.job, 0, victim.lost_gpu_s});
+  for (const Victim& next : more) {
+    const auto shrinks =
+        std::find_if(victims.begin(), victims.end(), [&](const Victim& victim) { return victim.job == next.job; });
+    if (shrinks != victims.end()) {
+      *shrinks = next;
+    } else {
+      victims.push_back(next);
+    }
+    if (allowed(victims)) break;
+  }
+  if (!allowed(victims)) return std::nullopt;
+  const auto fits = [&](const std::vector<Victim>& chosen) {
+    FreeGpus room = free;
+    for (const Victim& victim : chosen) {
+      const Job& job = state.jobs[victim.job];
+      room.give(job.parts, job.gpus_per_learner);
+      room.take(parts_after_shrink(job.parts, victim.learners_left), job.gpus_per_learner);
+    }
+    return room.slots(type, gpus_per_learner) >= learners && allowed(chosen);
+  };
+  std::stable_sort(victims.begin(), victims.end(),
+                   [](const Victim& a, const Victim& b) { return b.lost_gpu_s < a.lost_gpu_s; });
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = 0; i < victims.size(); ++i) {
+      std::vector<Victim> without = victims;
+      without.erase(without.begin() + static_cast<std::ptrdiff_t>(i));
+      if (fits(without)) {
+        victims = std::move(without);
+        changed = true;
+        break;
+      }
+      const Job& job = state.jobs[victims[i].job];
+      std::vector<Victim> gentler = victims;
+      for (int left = job.learners() - 1; left >= job.min_learners && left > victims[i].learners_left; --left) {
+        gentler[i].learners_left = left;
+        if (!fits(gentler)) continue;
+        victims = gentler;
+        changed = true;
+        break;
+      }
+    }
+  }
+  return set_of(state, std::move(victims), false);
+}
+
+}  // namespace dl::policy

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/policy/round.h"
+
+#include <algorithm>
+
+namespace dl::policy {
+
+Round::Round(const ClusterState& running, const ClusterState& so_far)
+    : state(running), free(running), ledger(running), own_tenant(running, so_far), learners(running.jobs.size()) {
+  for (size_t i = 0; i < state.jobs.size(); ++i) {
+    if (state.jobs[i].running) {
+      learners[i] = state.jobs[i].learners();
+    } else {
+      queue.push_back(static_cast<int>(i));
+    }
+  }
+  const auto older = [&](int a, int b) {
+    const Job& x = state.jobs[a];
+    const Job& y = state.jobs[b];
+    return x.submit_s != y.submit_s ? x.submit_s < y.submit_s : x.id < y.id;
+  };
+  // Who observes a cluster mostly has them in this order already, and there may be ten thousand.
+  if (!std::is_sorted(queue.begin(), queue.end(), older)) std::sort(queue.begin(), queue.end(), older);
+}
+
+void Round::start(int index, Charge charge, int type, std::vector<Part> parts) {
+  const Job& job = state.jobs[index];
+  free.take(parts, job.gpus_per_learner);
+  int gpus = 0;
+  for (const Part& part : parts) gpus += part.learners * job.gpus_per_learner;
+  ledger.add(job.tenant, type, gpus, charge);
+  if (is_guaranteed(index)) own_tenant.hold(OwnTenant::When::kNow, job.tenant, type, gpus);
+  decision.starts.push_back(Start{index, charge, type, std::move(parts)});
+}
+
+Waiting& Round::wait(int index, Reason reason) {
+  Waiting waiting;
+  waiting.job = index;
+  waiting.reason = reason;
+  waiting.asked = asked(index);
+  decision.waiting.push_back(waiting);
+  return decision.waiting.back();
+}
+
+Decision Round::take() {
+  // By job: each waits once.
+  std::vector<int> where(state.jobs.size(), -1);
+  for (size_t i = 0; i < decision.waiting.size(); ++i) where[decision.waiting[i].job] = static_cast<int>(i);
+  std::vector<Waiting> by_job;
+  by_job.reserve(decision.waiting.size());
+  for (const int i : where) {
+    if (i >= 0) by_job.push_back(decision.waiting[i]);
+  }
+  decision.waiting = std::move(by_job);
+  return std::move(decision);
+}
+
+bool may_use(const Job& job, int type) {
+  return job.type == kAnyType || job.type == type;
+}
+
+int learners_for(const Job& job, int gpus) {
+  const int learners = std::min(job.max_learners, gpus / job.gpus_per_learner);
+  return learners >= job.min_learners ? learners : 0;
+}
+
+}  // namespace dl::policy

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the steps of one decision share: what is free, who holds what, and what has been decided so far. Of decide.cpp,
+// claims.cpp and lend.cpp only.
+#pragma once
+
+#include <vector>
+
+#include "slurm-plugin/policy/decide.h"
+#include "slurm-plugin/policy/free_gpus.h"
+#include "slurm-plugin/policy/ledger.h"
+#include "slurm-plugin/policy/own_tenant.h"
+
+namespace dl::policy {
+
+struct Round {
+  // `running`: the state with its running jobs charged anew; `so_far`: as they are charged until now. Both must outlive
+  // it.
+  Round(const ClusterState& running, const ClusterState& so_far);
+
+  int asked(int index) const { return state.jobs[index].min_learners * state.jobs[index].gpus_per_learner; }
+  bool is_guaranteed(int index) const { return state.jobs[index].tier == Tier::kGuaranteed; }
+  bool old_enough(const Job& job) const { return state.now_s - job.start_s >= job.min_run_s; }
+  bool impatient(const Job& job) const {
+    return state.patience_s > 0 && state.now_s - job.submit_s >= state.patience_s;
+  }
+
+  void start(int index, Charge charge, int type, std::vector<Part> parts);
+  // The reference is valid until the next job waits.
+  Waiting& wait(int index, Reason reason);
+  // What was decided, in the order that decide.h promises; charges are left to the caller. Once.
+  Decision take();
+
+  const ClusterState& state;
+  FreeGpus free;
+  Ledger ledger;
+  OwnTenant own_tenant;
+  std::vector<int> queue;     // pending jobs of which nothing is decided yet, oldest first
+  std::vector<int> learners;  // by job that runs
+  Decision decision;
+};
+
+bool may_use(const Job& job, int type);
+
+// Learners of the job that `gpus` GPUs give, at most its maximum; 0 if fewer than its minimum.
+int learners_for(const Job& job, int gpus);
+
+}  // namespace dl::policy

@@ -6,7 +6,7 @@
 // Nodes have 8 GPUs, of two types; a tenant for each 50 GPUs. About half of the jobs run, the others wait. KIND:
 // `claims`: every other tenant holds everything and the rest claim their own, so that victims are searched for again
 // and again; `lend`: half of the GPUs are free and nobody owns any; `mixed`: every tenant runs and waits, and some
-// claim.
+// claim; `guaranteed`: the same, but whoever waits may not borrow, so that victims are searched for within tenants.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -41,6 +41,7 @@ constexpr Kind kKinds[] = {
     {"claims", 1.0, true, Tier::kAuto, true},
     {"lend", 0.5, false, Tier::kBorrow, false},
     {"mixed", 1.0, false, Tier::kAuto, true},
+    {"guaranteed", 1.0, false, Tier::kGuaranteed, true},
 };
 
 ClusterState cluster(int gpus, bool quotas) {
@@ -149,6 +150,6 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const int status = dl::policy::run(argc, argv);
-  if (status == 2) std::fprintf(stderr, "usage: decide_once claims|lend|mixed JOBS GPUS SEED\n");
+  if (status == 2) std::fprintf(stderr, "usage: decide_once claims|lend|mixed|guaranteed JOBS GPUS SEED\n");
   return status;
 }

@@ -44,8 +44,10 @@ void tell(char** message, const std::string& text) {
   abi::set_string(message, *message == nullptr ? text : std::string(*message) + "\n" + text);
 }
 
+// In the log too: slurmrestd of 22.05 hands no message on, and an admin is asked why.
 int refuse(const Error& error, char** message) {
   tell(message, "dl: " + error.text);
+  slurm_info("dl: refused: %s", error.text.c_str());
   return slurm_code(error.code);
 }
 

@@ -83,8 +83,10 @@ Status Daemon::run() {
                                   options_.dry_run ? ", dry run: nothing is changed" : ""));
   notify_systemd("READY=1");
   for (;;) {
+    const auto began = std::chrono::steady_clock::now();
     if (Status done = round(); !done)
       unreachable_.say(Level::kWarning, done.error().text + "; trying again", std::time(nullptr));
+    totals_.round_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     if (!hangup_within(options_.interval)) continue;
     if (Status configured = configure(); !configured) {
       log(Level::kError, fmt::format("the old configuration is kept: {}", configured.error().text));

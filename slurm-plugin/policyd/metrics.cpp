@@ -124,6 +124,7 @@ void reasons(const policy::Decision& decision, std::string* text) {
 }  // namespace
 
 void count_action(ActionKind kind, Totals* totals) {
+  ++totals->updates;
   totals->asked += kind == ActionKind::kYield ? 1 : 0;
   totals->requeued += kind == ActionKind::kRequeue ? 1 : 0;
   totals->returned += kind == ActionKind::kReturn ? 1 : 0;
@@ -144,6 +145,11 @@ std::string metrics_text(const observe::ClusterView& view, const policy::Decisio
   for (const auto& [what, count] : counters) text += fmt::format("dl_reclaims_total{{what=\"{}\"}} {}\n", what, count);
   head(&text, "dl_policyd_last_round_seconds", "gauge", "When dlpolicyd last saw the cluster.");
   text += fmt::format("dl_policyd_last_round_seconds {}\n", view.state.now_s);
+  head(&text, "dl_policyd_round_seconds", "gauge", "How long dlpolicyd's last whole round took.");
+  text += fmt::format("dl_policyd_round_seconds {:.4f}\n", totals.round_s);
+  head(&text, "dl_policyd_updates_total", "counter",
+       "Changes that dlpolicyd made to jobs, each a message to slurmctld.");
+  text += fmt::format("dl_policyd_updates_total {}\n", totals.updates);
   return text;
 }
 

@@ -15,6 +15,8 @@ struct Totals {
   int64_t requeued = 0;   // put back by Slurm, since they did not go
   int64_t returned = 0;   // victims that came back into the queue
   int64_t withdrawn = 0;  // that need not have gone any more
+  int64_t updates = 0;    // changes to jobs, of every kind: messages to slurmctld
+  double round_s = 0;     // what the last whole round took
 };
 // One that was carried out.
 void count_action(ActionKind kind, Totals* totals);

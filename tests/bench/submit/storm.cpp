@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many submissions at once: storm JOBS PROCESSES submits held GPU jobs of account t0 through libslurm, PROCESSES at a
-// time. Prints "SECONDS P50 P99": of all, and of one submission, in milliseconds.
+// time. With TENANTS SECONDS behind: jobs that may start, of accounts t0, t1, ... in turn, which run so long; every
+// second one of an account asks for 2 GPUs, the others for one. Prints "SECONDS P50 P99": of all, and of one
+// submission, in milliseconds.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,13 +22,20 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+struct Kind {
+  int tenants = 0;  // 0: held jobs
+  int seconds = 0;
+};
+
 // One job; its milliseconds, or less than 0.
-double submit_one() {
+double submit_one(const Kind& kind, int number) {
   job_desc_msg_t job;
   slurm_init_job_desc_msg(&job);
-  std::string path = "PATH=/usr/bin:/bin", name = "storm", script = "#!/bin/sh\ntrue\n", folder = "/tmp",
-              null = "/dev/null";
-  std::string account = "t0", gres = SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 11, 0) ? "gres/gpu:1" : "gres:gpu:1";
+  std::string path = "PATH=/usr/bin:/bin", name = "storm", folder = "/tmp", null = "/dev/null";
+  std::string script = "#!/bin/sh\nexec sleep " + std::to_string(kind.seconds) + "\n";
+  std::string account = "t" + std::to_string(kind.tenants > 0 ? number % kind.tenants : 0);
+  std::string gres = SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 11, 0) ? "gres/gpu:" : "gres:gpu:";
+  gres += kind.tenants > 0 && number / kind.tenants % 2 == 1 ? "2" : "1";
   char* environment[] = {path.data(), nullptr};
   job.environment = environment;
   job.env_size = 1;
@@ -37,7 +46,7 @@ double submit_one() {
   job.account = account.data();
   job.tres_per_node = gres.data();
   job.min_nodes = job.max_nodes = 1;
-  job.priority = 0;
+  if (kind.tenants == 0) job.priority = 0;
   job.user_id = ::getuid();
   job.group_id = ::getgid();
   submit_response_msg_t* answer = nullptr;
@@ -52,10 +61,10 @@ double submit_one() {
 }
 
 // Writes each time as a double to `pipe`.
-int submit_some(int jobs, int pipe) {
+int submit_some(const Kind& kind, int jobs, int pipe) {
   std::vector<double> took;
   for (int i = 0; i < jobs; ++i) {
-    took.push_back(submit_one());
+    took.push_back(submit_one(kind, i));
     if (took.back() < 0) return 1;
   }
   const auto bytes = static_cast<ssize_t>(took.size() * sizeof(double));
@@ -65,10 +74,12 @@ int submit_some(int jobs, int pipe) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int jobs = argc == 3 ? std::atoi(argv[1]) : 0;
-  const int processes = argc == 3 ? std::atoi(argv[2]) : 0;
+  const bool well_formed = argc == 3 || argc == 5;
+  const int jobs = well_formed ? std::atoi(argv[1]) : 0;
+  const int processes = well_formed ? std::atoi(argv[2]) : 0;
+  const Kind kind = argc == 5 ? Kind{std::atoi(argv[3]), std::atoi(argv[4])} : Kind{};
   if (processes < 1 || jobs < processes || jobs / processes > 4000) {  // a pipe holds 64 KiB
-    std::fprintf(stderr, "usage: storm JOBS PROCESSES\n");
+    std::fprintf(stderr, "usage: storm JOBS PROCESSES [TENANTS SECONDS]\n");
     return 2;
   }
   int ends[2];
@@ -76,7 +87,7 @@ int main(int argc, char** argv) {
   slurm_init(nullptr);
   const auto began = Clock::now();
   for (int i = 0; i < processes; ++i)
-    if (::fork() == 0) ::_exit(submit_some(jobs / processes, ends[1]));
+    if (::fork() == 0) ::_exit(submit_some(kind, jobs / processes, ends[1]));
   ::close(ends[1]);
   std::vector<double> took;
   for (double one = 0; ::read(ends[0], &one, sizeof one) == sizeof one;) took.push_back(one);

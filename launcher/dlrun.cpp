@@ -45,6 +45,12 @@ int plan_and_run(const dl::RunCommand& run) {
   if (gathered->input.request.preflight == dl::PreflightMode::kOff) options.job = std::move(gathered->job);
   options.agent_path = gathered->input.agent_path;
   options.plan_json = plan_json(*plan, facts, gathered->input.environment);
+  options.without = [&input = gathered->input](const auto& lost,
+                                               const auto& now) -> dl::Result<dl::supervise::NewPlan> {
+    DL_TRY_ASSIGN(dl::plan::LaunchPlan rest, dl::plan::make_plan_without(lost, now, &input));
+    std::string json = plan_json(rest, dl::plan::RunFacts{}, input.environment);
+    return dl::supervise::NewPlan{std::move(rest), std::move(json)};
+  };
   dl::supervise::Supervisor supervisor(std::move(*plan), gathered->input.site, std::move(options));
   return supervisor.run();
 }

@@ -18,8 +18,9 @@ using Clock = std::chrono::steady_clock;
 
 // The agent's pings keep data under way: when they have not been acknowledged for so long, dlrun's node or the way to
 // it is gone, and the learner must not train on by itself. Longer than dlrun takes to see the same
-// (control_server.cpp), so that it is dlrun that says which node was lost.
-constexpr unsigned kUserTimeoutMs = 4000;
+// (control_server.cpp), so that it is dlrun that says which node was lost; not much longer, since dlrun waits for it
+// before it starts the learner elsewhere (supervisor_nodes.cpp).
+constexpr unsigned kUserTimeoutMs = 2500;
 
 int milliseconds_left(Clock::time_point deadline) {
   auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();

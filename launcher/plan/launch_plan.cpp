@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/plan/launch_plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -282,10 +284,32 @@ Result<LaunchPlan> make_plan(const PlanInput& input) {
   Environment probe;
   DL_TRY(add_learner_environment(plan, 0, RunFacts{}, &probe));
 
+  plan.overcommit = overcommit;
   warn_about_use(input, count, overcommit, &plan);
   warn_about_request(input, &plan);
   fill_start_command(input, *choice.entry, input.allocation, overcommit, &plan);
   return plan;
+}
+
+Result<LaunchPlan> make_plan_without(const std::vector<std::string>& nodes, const LaunchPlan& plan, PlanInput* input) {
+  std::vector<Node>& there = input->allocation.nodes;
+  const auto left_out = [&](const Node& node) {
+    return std::find(nodes.begin(), nodes.end(), node.name) != nodes.end();
+  };
+  there.erase(std::remove_if(there.begin(), there.end(), left_out), there.end());
+  if (there.empty()) return Error{Errc::kConflict, "no node of the allocation is left"};
+  input->allocation.nodes_left_out = true;
+  // "As many learners as the job has tasks" still means as many as it was planned with.
+  if (!input->request.learners) input->request.learners = plan.asked;
+  return make_plan(*input);
+}
+
+std::string describe_without(const std::vector<std::string>& nodes, const LaunchPlan& plan) {
+  std::vector<std::string> names;
+  names.reserve(plan.nodes.size());
+  for (const PlannedNode& node : plan.nodes) names.push_back(node.name);
+  return fmt::format("{} {} left out; {} learner{} on {}", compress_hostlist(nodes), nodes.size() == 1 ? "is" : "are",
+                     plan.world_size(), plan.world_size() == 1 ? "" : "s", compress_hostlist(names));
 }
 
 std::string log_dir(const LaunchPlan& plan, int attempt) {

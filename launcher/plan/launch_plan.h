@@ -85,6 +85,7 @@ struct LaunchPlan {
   std::string hostfile_path;
   std::string hostfile_text;
   std::vector<std::string> warnings;  // one sentence each, for the user
+  bool overcommit = false;            // more learners on a node than Slurm counted tasks for
 
   int world_size() const { return static_cast<int>(learners.size()); }  // with the servers
   int learner_count() const { return world_size() - servers; }
@@ -112,6 +113,12 @@ struct PlanInput {
 // kInvalid, kNotFound (framework, version, placement) or kConflict "needs 4 learners x 2 GPUs but the allocation has 6
 // GPUs on 3 nodes". An elastic request gets as many learners as the allocation holds within MIN:MAX.
 Result<LaunchPlan> make_plan(const PlanInput& input);
+// A plan in place of `plan`, which *input led to, without these nodes: they are taken out of input->allocation for
+// good. Spare nodes take their place, an elastic job takes fewer learners. kConflict if no node is left; else as
+// make_plan().
+Result<LaunchPlan> make_plan_without(const std::vector<std::string>& nodes, const LaunchPlan& plan, PlanInput* input);
+// "n2 is left out; 2 learners on n[1,3]", or "n[2,4] are left out; ...".
+std::string describe_without(const std::vector<std::string>& nodes, const LaunchPlan& plan);
 
 // What only the running job knows.
 struct RunFacts {

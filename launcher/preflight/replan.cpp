@@ -4,10 +4,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <set>
 
 #include "launcher/common/atomic_file.h"
 #include "launcher/common/hostlist.h"
@@ -79,25 +77,10 @@ std::optional<int> check_nodes(plan::PlanInput* input, bool quiet, plan::LaunchP
   if (bad.empty()) return std::nullopt;
   if (!run.under_slurm) return supervise::kExitNodeLost;
 
-  const std::set<std::string> left_out(bad.begin(), bad.end());
-  std::vector<plan::Node>& nodes = input->allocation.nodes;
-  nodes.erase(
-      std::remove_if(nodes.begin(), nodes.end(), [&](const auto& node) { return left_out.count(node.name) > 0; }),
-      nodes.end());
-  if (!nodes.empty()) {
-    input->allocation.nodes_left_out = true;
-    // "As many learners as the job has tasks" still means as many as it was planned with.
-    if (!input->request.learners) input->request.learners = plan->asked;
-    if (auto without = plan::make_plan(*input)) {
-      tell(fmt::format("{} {} left out; {} learner{} on {}", compress_hostlist(bad), bad.size() == 1 ? "is" : "are",
-                       without->world_size(), without->world_size() == 1 ? "" : "s", compress_hostlist([&] {
-                         std::vector<std::string> names;
-                         for (const auto& node : without->nodes) names.push_back(node.name);
-                         return names;
-                       }())));
-      *plan = *std::move(without);
-      return std::nullopt;
-    }
+  if (auto without = plan::make_plan_without(bad, *plan, input)) {
+    tell(plan::describe_without(bad, *without));
+    *plan = *std::move(without);
+    return std::nullopt;
   }
   return requeue_without(plan->job_id, bad);
 }

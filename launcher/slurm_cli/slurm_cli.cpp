@@ -4,10 +4,14 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <csignal>
 #include <ctime>
 
 #include "launcher/common/child_process.h"
+#include "launcher/common/hostlist.h"
 #include "launcher/common/parse.h"
 
 namespace dl::slurm_cli {
@@ -219,11 +223,36 @@ Status requeue(const std::string& job_id, bool hold, std::chrono::seconds delay,
   return {};
 }
 
+Status release_nodes(const std::string& job_id, const std::vector<std::string>& nodes, const std::string& folder) {
+  DL_TRY_ASSIGN(JobInfo job, show_job(job_id));
+  DL_TRY_ASSIGN(std::vector<std::string> kept, expand_hostlist(job.node_list));
+  const size_t had = kept.size();
+  kept.erase(std::remove_if(
+                 kept.begin(), kept.end(),
+                 [&](const std::string& name) { return std::find(nodes.begin(), nodes.end(), name) != nodes.end(); }),
+             kept.end());
+  if (kept.size() == had) return {};
+  if (kept.empty()) return Error{Errc::kInvalid, "a job keeps at least one node"};
+  const Status done =
+      run_simple({"env", "-C", folder, "scontrol", "update", "JobId=" + job_id, "NodeList=" + compress_hostlist(kept)});
+  for (const char* shell : {"sh", "csh"})
+    ::unlink(fmt::format("{}/slurm_job_{}_resize.{}", folder, job_id, shell).c_str());
+  return done;
+}
+
 Status release(const std::string& job_id) {
   return run_simple({"scontrol", "release", job_id});
 }
 Status hold(const std::string& job_id) {
   return run_simple({"scontrol", "hold", job_id});
+}
+
+bool can_update_after_release() {
+  auto result = run_slurm({"scontrol", "show", "config"});
+  if (!result || !result->ok()) return false;
+  for (const std::string& line : split(result->out, '\n'))
+    if (line.rfind("AccountingStorageType", 0) == 0) return line.find("none", line.find('=')) == std::string::npos;
+  return false;
 }
 
 std::chrono::seconds requeue_delay() {

@@ -50,6 +50,15 @@ Status set_start_time(const std::string& job_id, std::chrono::seconds delay);
 // (batch_requeue_fini, seen in 22.05.8). `excluded`: its new ExcNodeList; empty: as it is. The caller's job is killed
 // by this.
 Status requeue(const std::string& job_id, bool hold, std::chrono::seconds delay, const std::string& excluded = {});
+// Takes these nodes out of a running job of the caller's, which keeps the others; steps go on there. Those that it does
+// not have are passed over. Needs no more than a job's owner may (not where SchedulerParameters=disable_job_shrink).
+// scontrol leaves scripts in its working directory that reset a shell's environment: they are removed from `folder`,
+// which must be writable.
+Status release_nodes(const std::string& job_id, const std::vector<std::string>& nodes, const std::string& folder);
+// Whether a job whose nodes were released can still be changed (its comment, for one). Without slurmdbd no longer,
+// until it is requeued: slurmctld (22.05.8) waits for a number of the new record, which nobody gives, for 5 s, and
+// refuses.
+bool can_update_after_release();
 Status release(const std::string& job_id);
 Status hold(const std::string& job_id);
 

@@ -89,8 +89,12 @@ std::vector<AgentLauncher::Ended> AgentLauncher::reap() {
 }
 
 void AgentLauncher::kill_all(int signal) {
-  for (auto* group : {&current_, &older_})
-    for (const auto& [pid, unused] : *group) ::kill(-pid, signal);
+  for (const auto& [pid, unused] : current_) ::kill(-pid, signal);
+  kill_older(signal);
+}
+
+void AgentLauncher::kill_older(int signal) {
+  for (const auto& [pid, unused] : older_) ::kill(-pid, signal);
 }
 
 }  // namespace dl::supervise

@@ -31,8 +31,9 @@ class AgentLauncher {
   bool running() const { return !current_.empty(); }
   // Those of earlier starts too.
   bool any_running() const { return !current_.empty() || !older_.empty(); }
-  // Signals the process groups of all.
+  // Signals the process groups of all, and of those of earlier starts alone.
   void kill_all(int signal);
+  void kill_older(int signal);
 
  private:
   Result<pid_t> spawn(const std::vector<std::string>& argv, const std::map<std::string, std::string>& set);

@@ -45,6 +45,9 @@ class Journal {
 
   // The user's own comment, once it is known; comments are held back until then.
   void set_user_comment(const std::string& text);
+  // Slurm takes no comment of the job any more (slurm_cli::can_update_after_release): none is sent from now on, and
+  // what is told stands in the event log alone.
+  void end_comments() { job_id_.clear(); }
   // The newest comment has reached slurmctld (true without Slurm).
   bool comment_settled() const { return job_id_.empty() || (!comment_pending_ && !comment_failed_); }
   // Call about each second: tries a failed comment again, sends a delayed one.

@@ -73,6 +73,18 @@ EndDecision put_back(EndDecision decision, const RestartLimits& limits) {
   return decision;
 }
 
+// A job without checkpoints begins again from its start, which it must have allowed. As often as there are nodes.
+EndDecision go_on_without_lost(EndDecision decision, const RestartLimits& limits) {
+  if (guard_trips(limits)) {
+    decision.action = limits.can_requeue ? Action::kHold : Action::kFail;
+    decision.reason = guard_reason(limits, decision.reason);
+    return decision;
+  }
+  decision.without_lost = limits.measurable || limits.restarts_max > 0;
+  decision.action = decision.without_lost ? Action::kRestart : Action::kFail;
+  return decision;
+}
+
 }  // namespace
 
 int attempts_without_progress(const std::vector<record::Event>& events) {
@@ -117,7 +129,8 @@ EndDecision decide_end(const AttemptEnd& end, const RestartLimits& limits) {
   decision.reason = describe(*end.failure);
   const FailureClass& its = end.failure_class;
   const bool may_go_back = limits.can_requeue && limits.measurable;
-  // Not the user's fault: Slurm finds another node.
+  // Not the user's fault: another node of the allocation, or one that Slurm finds.
+  if (limits.node_lost && limits.rest_suffices && !end.stop) return go_on_without_lost(std::move(decision), limits);
   if (limits.node_lost && may_go_back) return put_back(decision, limits);
   if (its.answer == Answer::kFail) {
     decision.action = Action::kFail;

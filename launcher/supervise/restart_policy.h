@@ -32,13 +32,14 @@ struct AttemptEnd {
 struct RestartLimits {
   int restarts_done = 0;  // inside this allocation
   int restarts_max = 0;
-  int loop_guard = 2;        // 0 = off
-  int without_progress = 0;  // attempts_without_progress(), this one included
-  bool measurable = false;   // the job has a checkpoint directory, so that progress can be told
-  bool can_requeue = false;  // a batch job that Slurm may put back
-  bool node_lost = false;    // the failure took nodes away: no restart in this allocation
-  int class_restarts = 0;    // restarts_done after failures of the same class
-  int same_failure = 0;      // attempts that ended by the same failure at the same train step, this one included
+  int loop_guard = 2;          // 0 = off
+  int without_progress = 0;    // attempts_without_progress(), this one included
+  bool measurable = false;     // the job has a checkpoint directory, so that progress can be told
+  bool can_requeue = false;    // a batch job that Slurm may put back
+  bool node_lost = false;      // the failure took nodes away
+  bool rest_suffices = false;  // node_lost: the rest of the allocation holds the learners, or an elastic job's fewer
+  int class_restarts = 0;      // restarts_done after failures of the same class
+  int same_failure = 0;        // attempts that ended by the same failure at the same train step, this one included
 };
 
 struct EndDecision {
@@ -47,6 +48,7 @@ struct EndDecision {
   int exit_status = 0;
   std::string reason;         // for events, comment and people
   bool exclude_node = false;  // kRequeue: not on the node of the learner that failed
+  bool without_lost = false;  // kRestart: on the rest of the allocation, which does not count as a restart
 };
 
 // A stop wins over the failures it brings about; a job that finished all the same is complete. A failure is answered as

@@ -193,6 +193,7 @@ void Supervisor::tick() {
   if (phase_ == Phase::kStarting || phase_ == Phase::kRunning) {
     const bool all_hello = all_learners(&hello_below_, [](const Learner& l) { return l.said_hello; });
     if (woken_ && all_hello) woken_ = false;
+    if (phase_ == Phase::kStarting && all_hello && !killing_ && now >= fence_until_ms_) start_learners();
     if (woken_ && (!launcher_.running() || now - attempt_started_ms_ > kWakeLimitMs)) return start_cold();
     bool launcher_died = !launcher_.running() && launcher_gone_ms_ != 0 && now - launcher_gone_ms_ > 1000;
     if (phase_ == Phase::kStarting && now - attempt_started_ms_ > 1000 * site_.agent_timeout.count())

@@ -2,7 +2,7 @@
 // dlrun at work. One event loop: agents report, the pure decisions beside this file decide (first_cause,
 // stop_agreement, grace_budget, notice, restart_policy), and this acts. supervisor.cpp holds the loop, its clock and
 // its answers, supervisor_attempt.cpp runs an attempt, supervisor_stop.cpp stops one, supervisor_end.cpp decides what
-// comes after it.
+// comes after it, supervisor_nodes.cpp goes on where nodes were lost.
 //
 //   start_attempt -> agents say hello -> Start to all -> learners run -> all ended -> end_attempt -> restart | finish
 #pragma once
@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -42,12 +43,21 @@
 
 namespace dl::supervise {
 
+// A plan, and what is written of it to plan.json.
+struct NewPlan {
+  plan::LaunchPlan plan;
+  std::string json;
+};
+
 struct RunOptions {
   int64_t hang_ms = 0;                    // no progress for so long is a failure; 0: never
   bool quiet = false;                     // learners' output to their logs alone, and no lines of our own but errors
   std::string agent_path;                 // for the sweep after a lost agent
   std::string plan_json;                  // written to plan.json
   std::optional<slurm_cli::JobInfo> job;  // what Slurm said of the job a moment ago; none: it is asked
+  // A plan for what is left when these nodes are lost, for good; fails where that does not hold the learners. Called on
+  // the loop's thread. Empty: there is none.
+  std::function<Result<NewPlan>(const std::vector<std::string>& lost, const plan::LaunchPlan& now)> without;
 };
 
 class Supervisor {
@@ -155,6 +165,12 @@ class Supervisor {
   std::string note_of(size_t rank) const;
   void agents_missing();
 
+  // supervisor_nodes.cpp
+  void node_lost(int rank);
+  bool plan_without_lost();
+  void go_on_without_lost(const std::string& reason);
+  void release_lost(const std::vector<std::string>& names);
+
   // supervisor_end.cpp
   void end_attempt();
   void decide_and_sweep();
@@ -190,11 +206,11 @@ class Supervisor {
   // The job
   std::string secret_, endpoint_;
   std::optional<slurm_cli::JobInfo> job_;
-  int attempt_ = 0, restarts_done_ = 0;
-  std::map<std::string, int> class_restarts_;  // by class of failure
-  std::string excluded_;                       // node that the job shall not get again, or empty
-  std::optional<int64_t> end_time_ms_;         // Unix time of the time limit
-  int64_t run_started_ms_ = 0;                 // Unix time
+  int attempt_ = 0, restarts_done_ = 0, moved_ = 0;  // moved: attempts begun anew on the rest of the allocation
+  std::map<std::string, int> class_restarts_;        // by class of failure
+  std::string excluded_;                             // node that the job shall not get again, or empty
+  std::optional<int64_t> end_time_ms_;               // Unix time of the time limit
+  int64_t run_started_ms_ = 0;                       // Unix time
   int exit_status_ = 0;
   bool finished_ = false, control_written_ = false, putting_back_ = false, job_put_back_ = false, killed_ = false;
 
@@ -219,7 +235,10 @@ class Supervisor {
   SlowLearners slow_;
   IdleGpus idle_;
   std::vector<Failure> failures_;
-  bool node_lost_ = false, agent_lost_ = false, killing_ = false;
+  bool agent_lost_ = false, killing_ = false;
+  std::set<std::string> lost_nodes_;
+  std::optional<NewPlan> without_lost_;  // while it is decided what comes after an attempt
+  int64_t fence_until_ms_ = 0;           // monotonic: no learner starts before, others may still run on a lost node
   int64_t attempt_started_ms_ = 0, kill_deadline_ms_ = 0, running_since_ms_ = 0, launcher_gone_ms_ = 0;
   int64_t serving_until_ms_ = 0;  // monotonic: when those that serve are ended; 0: others still run
   bool serving_over_ = false;

@@ -46,14 +46,15 @@ void Supervisor::start_attempt(const std::string& why) {
   agreement_ = StopAgreement{};
   stop_.reset();
   hang_open_ = false;
-  stop_waits_ = node_lost_ = agent_lost_ = killing_ = false;
+  stop_waits_ = agent_lost_ = killing_ = false;
+  lost_nodes_.clear();
   launcher_status_.reset();
   step_ms_ = serving_until_ms_ = 0;
   serving_over_ = false;
   attempt_started_ms_ = monotonic_ms();
   facts_ = plan::RunFacts{};
   facts_.attempt = attempt_;
-  facts_.restarts = restarts_done_;
+  facts_.restarts = restarts_done_ + moved_;
   facts_.run_id = fmt::format("{}-{}-{}", plan_.job_id, attempt_, secret_.substr(0, 6));
   if (facts_.run_id.size() > 64) facts_.run_id = facts_.run_id.substr(facts_.run_id.size() - 64);
   journal_->begin_attempt(attempt_, restarts_done_);
@@ -61,7 +62,7 @@ void Supervisor::start_attempt(const std::string& why) {
   Status ready = dir_.prepare(attempt_);
   if (ready && !options_.plan_json.empty()) ready = replace_file(dir_.plan(), options_.plan_json);
   if (ready) {
-    if (restarts_done_ == 0)
+    if (restarts_done_ + moved_ == 0)
       say(fmt::format("{} learner{} of {} on {}; logs in {}/logs/latest", plan_.world_size(),
                       plan_.world_size() == 1 ? "" : "s", plan_.framework,
                       plan_.nodes.size() == 1 ? plan_.nodes[0].name : fmt::format("{} nodes", plan_.nodes.size()),
@@ -147,7 +148,8 @@ void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
   agents_have_pmi_ = agents_have_pmi_ || hello.pmi;
   learner.ports = hello.ports;
   if (killing_) return server_->send(id, Kill{0});
-  if (all_learners(&hello_below_, [](const Learner& l) { return l.said_hello; })) start_learners();
+  if (all_learners(&hello_below_, [](const Learner& l) { return l.said_hello; }) && monotonic_ms() >= fence_until_ms_)
+    start_learners();
 }
 
 // A new store for each attempt: nothing of an earlier one can be mistaken for this one's.
@@ -382,7 +384,7 @@ void Supervisor::on_closed(ConnectionId id, const std::string& why) {
     agent_lost_ = true;
     // The kernel of a killed agent closes its connection; a lost node says nothing at all.
     bool silent = why.find("timed out") != std::string::npos || why.find("unreachable") != std::string::npos;
-    node_lost_ = node_lost_ || silent;
+    if (silent) node_lost(rank);
     Failure failure;
     failure.kind = Failure::Kind::kAgentLost;
     failure.asked = killing_;

@@ -85,7 +85,8 @@ void Supervisor::decide_and_sweep() {
   limits.without_progress = attempts_without_progress(journal_->events());
   limits.measurable = plan_.checkpoint.has_value() || newest_saved_step() >= 0;
   limits.can_requeue = can_requeue();
-  limits.node_lost = node_lost_;
+  limits.node_lost = !lost_nodes_.empty();
+  limits.rest_suffices = limits.node_lost && plan_without_lost();
   if (end.failure) {
     auto done = class_restarts_.find(end.failure_class.name);
     limits.class_restarts = done != class_restarts_.end() ? done->second : 0;
@@ -106,7 +107,7 @@ void Supervisor::sweep(std::function<void()> done) {
     agent::remove_orphaned_pages();
     return done();
   }
-  if (node_lost_) return done();
+  if (!lost_nodes_.empty()) return done();
   std::vector<std::string> names;
   for (const plan::PlannedNode& node : plan_.nodes) names.push_back(node.name);
   std::string count = std::to_string(names.size());
@@ -144,6 +145,7 @@ void Supervisor::carry_out(const EndDecision& decision) {
                                                       : format_duration(std::chrono::seconds(std::lround(seconds)))));
       break;
     case Action::kRestart:
+      if (decision.without_lost) return go_on_without_lost(decision.reason);
       ++restarts_done_;
       ++class_restarts_[its.name];
       say(fmt::format("{}; restart {} of {}", decision.reason, restarts_done_, plan_.restarts));

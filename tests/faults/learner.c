@@ -10,9 +10,10 @@
  * unless it is finishing). All ranks stand still in deploying, rank 1 alone in the others, where rank 0 waits for it,
  * as in any data-parallel training.
  *
- * The weights follow from the train steps alone, so a run that was disturbed ends with the same bits. Each train step
- * counts itself in the state: one that is run twice or left out shows (exit code 9). $FAULT_DIR/steps-RANK.log: a line
- * "ATTEMPT STEP TIME_MS" for each train step that was run; $FAULT_DIR/weights-RANK.bin: the weights at the end.
+ * The weights follow from the train steps alone, so a run that was disturbed ends with the same bits, also one that
+ * went on with fewer ranks. Each train step counts itself in the state: one that is run twice or left out shows (exit
+ * code 9). $FAULT_DIR/steps-RANK.log: a line "ATTEMPT STEP TIME_MS" for each train step that was run;
+ * $FAULT_DIR/weights-RANK.bin: the weights at the end.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -34,14 +35,15 @@
 
 #include "checkpoint/include/dlckpt.h"
 
-enum { kWeights = 1 << 15, kMaxRanks = 16, kMaxSteps = 1000, kHeldStep = 9, kHeldSave = 12 };
+enum { kWeights = 1 << 16, kMaxRanks = 2, kSamples = 12, kMaxSteps = 1000, kHeldStep = 9, kHeldSave = 12 };
 
 static int rank, world, attempt;
 static const char* held_phase = "none";
 static const char* folder = ".";
 static atomic_int hold_next_fsync;
-static int peers[kMaxRanks]; /* rank 0: one connection for each other rank; others: peers[0] */
-static double weights[kWeights];
+static int peers[kMaxRanks];     /* rank 0: one connection for each other rank; others: peers[0] */
+static double weights[kWeights]; /* of all ranks together; each has its part at the front */
+static int part;
 static int64_t counted[kMaxSteps];
 
 static int number(const char* name) {
@@ -206,10 +208,13 @@ static int64_t sum_over_ranks(int64_t step, int64_t value) {
   return message[1];
 }
 
+/* The samples of a train step are the same, however many ranks share them. */
 static void train(int64_t step) {
-  const int64_t sum = sum_over_ranks(step, (rank + 1) * (step + 7) % 101);
-  for (int i = 0; i < kWeights; i++)
-    weights[i] = weights[i] * 0.9990234375 + (double)((step * 31 + i % 97) * sum % 1009) * 0.001;
+  int64_t own = 0;
+  for (int sample = rank; sample < kSamples; sample += world) own += (sample + 1) * (step + 7) % 101;
+  const int64_t sum = sum_over_ranks(step, own);
+  for (int i = 0; i < part; i++)
+    weights[i] = weights[i] * 0.9990234375 + (double)((step * 31 + (rank * part + i) % 97) * sum % 1009) * 0.001;
   counted[step]++;
 }
 
@@ -223,7 +228,8 @@ static void write_weights(void) {
   char path[512];
   snprintf(path, sizeof path, "%s/weights-%d.bin", folder, rank);
   FILE* file = fopen(path, "wb");
-  if (file == NULL || fwrite(weights, sizeof weights, 1, file) != 1 || fclose(file) != 0) fail("write weights");
+  if (file == NULL || fwrite(weights, sizeof weights[0], (size_t)part, file) != (size_t)part || fclose(file) != 0)
+    fail("write weights");
 }
 
 static int save(dlckpt_ctx* c, int64_t step) {
@@ -282,8 +288,8 @@ int main(int argc, char** argv) {
     return 4;
   }
   int64_t step = 0;
-  const int64_t shape = (int64_t)kWeights * world, offset = (int64_t)kWeights * rank, extent = kWeights,
-                steps = kMaxSteps;
+  part = kWeights / world;
+  const int64_t shape = kWeights, offset = (int64_t)part * rank, extent = part, steps = kMaxSteps;
   dlckpt_tensor(c, "model/weights", DLCKPT_F64, 1, &shape, &offset, &extent, weights, 0);
   dlckpt_tensor(c, "train/counted", DLCKPT_I64, 1, &steps, NULL, NULL, counted, DLCKPT_REPLICATED);
   int rc = dlckpt_restore(c, DLCKPT_LATEST, &step);

@@ -76,6 +76,43 @@ TEST(LaunchPlan, ElasticTakesWhatTheAllocationHolds) {
   EXPECT_EQ(error_of(in), "needs 5 learners x 1 GPU but the allocation has 4 GPUs on 2 nodes");
 }
 
+TEST(LaunchPlan, WithoutALostNode) {
+  PlanInput spare = input(2, 0, {{"n1", 1, 1, 0}, {"n2", 1, 1, 0}, {"n3", 1, 1, 0}});
+  auto plan = make_plan(spare);
+  ASSERT_TRUE(plan) << plan.error().text;
+  auto rest = make_plan_without({"n2"}, *plan, &spare);
+  ASSERT_TRUE(rest) << rest.error().text;
+  EXPECT_EQ(rest->nodes[1].name, "n3");
+  EXPECT_FALSE(rest->overcommit);
+  EXPECT_TRUE(has(rest->argv, "--nodelist=n[1,3]"));
+  EXPECT_EQ(describe_without({"n2"}, *rest), "n2 is left out; 2 learners on n[1,3]");
+  // A second one: the learners share the CPUs of one.
+  auto crowded = make_plan_without({"n1"}, *rest, &spare);
+  ASSERT_TRUE(crowded) << crowded.error().text;
+  EXPECT_TRUE(crowded->overcommit);
+  EXPECT_EQ(crowded->world_size(), 2);
+  EXPECT_FALSE(make_plan_without({"n3"}, *crowded, &spare));
+
+  PlanInput elastic = input(1, 1, {{"n1", 2, 2, 2}, {"n2", 2, 2, 2}});
+  elastic.request.learners = LearnerRange{2, 4};
+  plan = make_plan(elastic);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->world_size(), 4);
+  rest = make_plan_without({"n2", "n9"}, *plan, &elastic);
+  ASSERT_TRUE(rest);
+  EXPECT_EQ(rest->world_size(), 2);
+  EXPECT_EQ(describe_without({"n2", "n9"}, *rest), "n[2,9] are left out; 2 learners on n1");
+
+  // As many learners as tasks: as there were at first.
+  PlanInput implied = input(1, 1, {{"n1", 2, 2, 2}, {"n2", 2, 2, 2}});
+  implied.request.learners.reset();
+  implied.allocation.tasks = 4;
+  plan = make_plan(implied);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->world_size(), 4);
+  EXPECT_FALSE(make_plan_without({"n1"}, *plan, &implied));
+}
+
 TEST(LaunchPlan, MoreLearnersThanTasksOvercommitCpusButNeverGpus) {
   const PlanInput in = input(8, 1, {{"n1", 1, 1, 4}, {"n2", 1, 1, 4}});
   auto plan = make_plan(in);

@@ -331,6 +331,22 @@ TEST(RestartPolicyTest, Table) {
   unknown_command.kind = Failure::Kind::kNotStarted;
   RestartLimits node_lost = limits(0, 3, 0, true, true);
   node_lost.node_lost = true;
+  RestartLimits goes_on = node_lost;
+  goes_on.rest_suffices = true;
+  RestartLimits goes_on_guarded = goes_on;
+  goes_on_guarded.without_progress = 2;
+  RestartLimits goes_on_without_slurms_queue = goes_on;
+  goes_on_without_slurms_queue.can_requeue = false;
+  RestartLimits goes_on_guarded_without_queue = goes_on_guarded;
+  goes_on_guarded_without_queue.can_requeue = false;
+  RestartLimits from_the_start = goes_on;
+  from_the_start.measurable = false;
+  RestartLimits not_from_the_start = from_the_start;
+  not_from_the_start.restarts_max = 0;
+  RestartLimits no_restarts = goes_on;
+  no_restarts.restarts_max = 0;
+  AttemptEnd lost_while_stopping = failed(lost(1, 1));
+  lost_while_stopping.stop = StopCause::kPause;
   const PolicyRow rows[] = {
       {"all finished", complete, {}, Action::kComplete, 0},
       {"finished although a stop was asked", complete_while_stopping, {}, Action::kComplete, 0},
@@ -342,6 +358,15 @@ TEST(RestartPolicyTest, Table) {
       {"progress cannot be told", failed(exited(1, 3, 1)), limits(1, 9, 2, false, true), Action::kRestart, 3},
       {"no restart for what cannot start", failed(unknown_command), limits(0, 9, 0, true, true), Action::kFail, 127},
       {"a node lost goes back to the queue", failed(lost(1, 1)), node_lost, Action::kRequeue, kExitNodeLost},
+      {"the rest suffices", failed(lost(1, 1)), goes_on, Action::kRestart, kExitNodeLost},
+      {"the rest suffices, no restarts", failed(lost(1, 1)), no_restarts, Action::kRestart, kExitNodeLost},
+      {"the rest suffices, no progress twice", failed(lost(1, 1)), goes_on_guarded, Action::kHold, kExitNodeLost},
+      {"the rest suffices, cannot be put back", failed(lost(1, 1)), goes_on_without_slurms_queue, Action::kRestart,
+       kExitNodeLost},
+      {"nor held", failed(lost(1, 1)), goes_on_guarded_without_queue, Action::kFail, kExitNodeLost},
+      {"the rest suffices, without checkpoints", failed(lost(1, 1)), from_the_start, Action::kRestart, kExitNodeLost},
+      {"nor may it begin again", failed(lost(1, 1)), not_from_the_start, Action::kFail, kExitNodeLost},
+      {"a node lost while stopping", lost_while_stopping, goes_on, Action::kRequeue, kExitNodeLost},
       {"failed before the notice", failed_then_stopped, limits(0, 0, 0, true, true), Action::kFail, 3},
       {"Slurm's SIGTERM is no failure", sigterm_first, limits(0, 0, 0, true, true), Action::kRequeue, kExitNotSaved},
       {"preempted, saved", stopped(StopCause::kPreemption, true), limits(0, 0, 0, true, true), Action::kRequeue,
@@ -373,6 +398,7 @@ TEST(RestartPolicyTest, Table) {
     EXPECT_EQ(static_cast<int>(decision.action), static_cast<int>(row.action)) << row.what << ": " << decision.reason;
     EXPECT_EQ(decision.exit_status, row.status) << row.what;
     EXPECT_FALSE(decision.reason.empty()) << row.what;
+    EXPECT_EQ(decision.without_lost, row.limits.rest_suffices && row.action == Action::kRestart) << row.what;
   }
 }
 

@@ -22,11 +22,11 @@ COMPLETING_S = 3
 SETTLE_S = 10  # for what remains to go
 
 SCRIPT = """#!/bin/bash
-#SBATCH -N2 --time=10 --dl-framework=generic --dl-learners=2 --dl-restarts=3
+#SBATCH -N%(nodes)d --time=10 --dl-framework=generic --dl-restarts=3
 #SBATCH --dl-checkpoint=%(job_dir)s/ck,every=%(every)dsteps %(options)s
 export FAULT_DIR=%(folder)s FAULT_PHASE=%(phase)s
 %(script)s
-dlrun --job-dir %(job_dir)s/job -- %(learner)s %(total)d %(step_ms)d %(phase)s
+dlrun --job-dir %(job_dir)s/job --learners %(learners)s -- %(learner)s %(total)d %(step_ms)d %(phase)s
 """
 
 
@@ -49,7 +49,7 @@ class Seen:
         self.notice_ms: Optional[int] = None
         self.next_step_ms: Optional[int] = None
         self.at_the_end = False  # no train step was left to be run
-        self.again = 0  # train steps that rank 1 ran a second time, after the checkpoint that the next attempt began with
+        self.again = 0  # train steps that the last rank ran a second time, after the checkpoint that the next attempt began with
         self.left: List[str] = []
         self.notes: List[str] = []
         self.unexpected: List[str] = []
@@ -70,13 +70,13 @@ class Cell:
         self.node = self.rank0_node = ""
 
     # The job.
-    def submit(self, options: str = "", script: str = "", step_ms: int = 20) -> None:
+    def submit(self, options: str = "", script: str = "", step_ms: int = 20, nodes: int = 2, learners: str = "2") -> None:
         for folder in (self.folder, self.job_dir):
             shutil.rmtree(folder, ignore_errors=True)
             os.makedirs(folder)
         self.write("train.sh", SCRIPT % {"job_dir": self.job_dir, "every": EVERY, "options": options, "folder": self.folder,
                                          "phase": self.phase, "script": script, "learner": self.learner, "total": TOTAL,
-                                         "step_ms": step_ms})
+                                         "step_ms": step_ms, "nodes": nodes, "learners": learners})
         done = self.sandbox.run(["sbatch", "--parsable", "--open-mode=append", "--chdir=" + self.folder, "--output=out",
                                  os.path.join(self.folder, "train.sh")])
         if done.returncode != 0:
@@ -234,7 +234,7 @@ def run_cell(sandbox: Sandbox, learner: str, fault: "Fault", phase: str, way: st
     """Raises RuntimeError where the cell could not be brought to its phase."""
     cell = Cell(sandbox, learner, phase, "%s-%s" % (fault.name, phase))
     began = time.monotonic()
-    cell.submit(fault.options, fault.script, fault.step_ms)
+    cell.submit(fault.options, fault.script, fault.step_ms, fault.nodes, fault.learners)
     cell.reach_phase()
     follower = Follower(cell, fault, way)
     try:
@@ -256,7 +256,7 @@ def observe(cell: Cell, follower: Follower) -> None:
     seen.all_said += [e.get("reason", "") for e in told] + cell.output().split("\n")
     # Of the job: a learner that falls because of another may report first.
     spoken = [e["reason"] for e in told if e.get("reason") and "learner" not in e]
-    seen.said = re.sub(r"^restart \d+ of \d+: ", "", spoken[0]) if spoken else ""
+    seen.said = re.sub(r"^restart (\d+ of \d+|elsewhere): ", "", spoken[0]) if spoken else ""
     if told:
         seen.notice_ms = told[0]["time_ms"] - follower.struck_ms
     later = [e for e in of_job if e["time_ms"] >= follower.struck_ms]
@@ -267,7 +267,7 @@ def observe(cell: Cell, follower: Follower) -> None:
     elif any(e["state"] == "PENDING" for e in later):
         seen.way = "requeue"
     elif any(e["state"] == "DEPLOY" for e in later):
-        seen.way = "restart"
+        seen.way = "restart elsewhere" if any(e.get("reason", "").startswith("restart elsewhere") for e in later) else "restart"
     else:
         seen.way = "undisturbed"
     disturbed = seen.way != "undisturbed"
@@ -276,7 +276,8 @@ def observe(cell: Cell, follower: Follower) -> None:
     if after:
         seen.next_step_ms = min(after) - follower.struck_mono_ms
     seen.at_the_end = cell.phase == "finishing"
-    own = [s.step for s in steps if s.rank == 1]
+    ranks_left = 1 + max((s.rank for s in steps if s.attempt == max(each.attempt for each in steps)), default=0)
+    own = [s.step for s in steps if s.rank == ranks_left - 1]
     seen.again = len(own) - len(set(own))
     if set(own) != set(range(TOTAL)):
         seen.unexpected.append("train steps were left out: %s" % sorted(set(range(TOTAL)) - set(own)))

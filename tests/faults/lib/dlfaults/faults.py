@@ -16,7 +16,7 @@ OWN_PORT = 29517
 
 
 class Expect(NamedTuple):
-    """way: undisturbed, restart (in the allocation), requeue, hold (then `dlctl resume`) or requeued by hand (after the job had
+    """way: undisturbed, restart (in the allocation), restart elsewhere (there, without the lost node), requeue, hold (then `dlctl resume`) or requeued by hand (after the job had
     failed); the job then completes. cause: a regular expression for what is said of it, "" where nothing needs to be said."""
     way: str
     cause: str = ""
@@ -31,6 +31,8 @@ class Fault(NamedTuple):
     undo_when: str = "ended"  # or: noticed, held, soon (two seconds later)
     options: str = ""  # of sbatch
     step_ms: int = 20
+    nodes: int = 2
+    learners: str = "2"  # of dlrun
     script: str = ""  # in the batch script, before dlrun
     stays: bool = False  # rank 1 is not let go on
     impossible: Callable[[], str] = lambda: ""  # why it cannot be done here
@@ -147,6 +149,8 @@ def why_no_skew() -> str:
 UNDISTURBED = Expect("undisturbed")
 KILLED = Expect("restart", r"learner 1 on n\d was killed by signal 9 \(SIGKILL\)")
 LOST = Expect("requeue", r"learner 1 on n\d was lost: node n\d does not answer")
+TO_SPARE = Expect("restart elsewhere", r"node n\d does not answer .*; n\d is left out; 2 learners on n")
+TO_FEWER = Expect("restart elsewhere", r"node n\d does not answer .*; n\d is left out; 1 learner on n")
 FULL = Expect("hold", r"class storage-full \(S306, ours\)")
 
 FAULTS = [
@@ -163,8 +167,12 @@ FAULTS = [
           {"": Expect("restart", r"learner 1 on n\d was lost: its agent \(dl-agent\) on n\d was killed")}),
     Fault("dlrun-killed", "kill -9 of dlrun", kill_dlrun, {"": Expect("requeued by hand", r"was PROCESSING when its dlrun vanished")}),
     Fault("network-cut", "the cable of a node is pulled", cut, {"": LOST}, heal),
+    Fault("network-cut-spare", "the same, in a job of three nodes, one of them spare", cut, {"": TO_SPARE}, heal, nodes=3),
+    Fault("network-cut-elastic", "the same, in a job of one or two learners", cut, {"": TO_FEWER}, heal, learners="1:2"),
     Fault("slurmd-killed", "kill -9 of a node's slurmd, started again after the job", kill_slurmd, {"": UNDISTURBED}, start_slurmd),
     Fault("node-off", "everything on a node ends at once, and its cable is dead", power_off, {"": LOST}, power_on),
+    Fault("node-off-spare", "the same, in a job of three nodes, one of them spare", power_off, {"": TO_SPARE}, power_on, nodes=3),
+    Fault("node-off-elastic", "the same, in a job of one or two learners", power_off, {"": TO_FEWER}, power_on, learners="1:2"),
     Fault("slurmctld-restarted", "slurmctld stops, and is back two seconds later", stop_slurmctld, {"": UNDISTURBED},
           start_slurmctld, "soon", step_ms=250),
     Fault("storage-full", "the file system of job directory and checkpoints is full until the job is held", fill,

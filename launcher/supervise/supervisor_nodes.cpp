@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// A lost node is answered within the allocation: the next attempt begins on the nodes that are left, as soon as nothing
+// can run on the lost one any more, and the lost one is given back to Slurm.
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "launcher/supervise/supervisor.h"
+
+namespace dl::supervise {
+namespace {
+
+// From the loss noticed here until the agents of the lost node must have ended their learners. We notice it when data
+// were not acknowledged for 2 s (control_server.cpp); they end when theirs were not for 2.5 s (agent/channel.cpp), of
+// which some are sent each half second, and a learner that is killed is gone within 0.1 s.
+constexpr int64_t kFenceMs = 1250;
+constexpr int64_t kLastWordsMs = 2000;  // for the old srun to hand on what survivors have written
+
+}  // namespace
+
+void Supervisor::node_lost(int rank) {
+  lost_nodes_.insert(plan_.nodes[static_cast<size_t>(plan_.learners[static_cast<size_t>(rank)].node)].name);
+  fence_until_ms_ = monotonic_ms() + kFenceMs;
+}
+
+// Whether the rest of the allocation holds the learners as well as all of it did: more learners on a node than Slurm
+// gave it tasks for would be a slower job, and not what was asked for.
+bool Supervisor::plan_without_lost() {
+  without_lost_.reset();
+  if (!options_.without || !plan_.under_slurm) return false;
+  auto made = options_.without({lost_nodes_.begin(), lost_nodes_.end()}, plan_);
+  if (!made || (made->plan.overcommit && !plan_.overcommit)) return false;
+  without_lost_ = *std::move(made);
+  return true;
+}
+
+void Supervisor::go_on_without_lost(const std::string& reason) {
+  const std::vector<std::string> names(lost_nodes_.begin(), lost_nodes_.end());
+  ++moved_;
+  plan_ = std::move(without_lost_->plan);
+  options_.plan_json = std::move(without_lost_->json);
+  without_lost_.reset();
+  const std::string text = plan::describe_without(names, plan_);
+  say(reason + "; " + text);
+  start_attempt(fmt::format("restart elsewhere: {}; {}", reason, text));
+  // srun waits for tasks of the lost node for ever; those of the others have ended.
+  poll(500, [this, since = monotonic_ms()] {
+    if (monotonic_ms() - since < kLastWordsMs && !finished_) return false;
+    launcher_.kill_older(SIGKILL);
+    return true;
+  });
+  release_lost(names);
+}
+
+// Else Slurm would end the job with the node as soon as it gives the node up (SlurmdTimeout). It also learns sooner
+// that the node does not answer: it tries to end what runs there.
+void Supervisor::release_lost(const std::vector<std::string>& names) {
+  auto can_update = std::make_shared<bool>(true);
+  auto outcome = std::make_shared<Status>();
+  auto told = [outcome] {
+    if (*outcome) return;
+    std::fprintf(stderr,
+                 "dlrun: warning: the lost node stays in the allocation, and Slurm may end the job with it: %s\n",
+                 outcome->error().text.c_str());
+  };
+  worker_->post([can_update] { *can_update = slurm_cli::can_update_after_release(); },
+                [this, can_update, outcome, names, told] {
+                  // Those that wait are sent before the release, those to come would each hold up the worker for long.
+                  if (!*can_update) journal_->end_comments();
+                  worker_->post([outcome, names, job = plan_.job_id,
+                                 folder = dir_.root()] { *outcome = slurm_cli::release_nodes(job, names, folder); },
+                                told);
+                });
+}
+
+}  // namespace dl::supervise

@@ -1,0 +1,59 @@
+#!/usr/bin/env bats
+# A node that is lost in mid-job, on a real Slurm of three nodes: the job goes on in its allocation on a spare node or with fewer
+# learners, and gives the lost node back. The fault matrix (tests/faults) does the same in each phase of a job, bit for bit.
+# shellcheck source=tests/cluster/lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
+
+setup_file() { cluster_up --nodes 3 --gpus-per-node 2; }
+teardown_file() { cluster_down; }
+setup() {
+  cluster_setup
+  learner=$top_builddir/tests/lib/toy_learner
+  [[ -x $learner ]] || skip "built without HDF5"
+}
+teardown() {
+  dl_sandbox node heal n2
+  cluster_teardown
+  on_login scontrol reconfigure # all nodes register at once
+  wait_nodes idle 60
+}
+
+output() { cat "slurm-$1.out" 2>/dev/null; }
+# lose_n2 JOB: when its learners have trained past their first checkpoint.
+lose_n2() {
+  wait_file "slurm-$1.out" '^\[0\] saved at train step 20' 30
+  dl_sandbox node cut n2
+}
+no_process_on_n2() { ! on_node n2 pgrep -f toy_learner >/dev/null; }
+# went_on JOB NODES: it has completed there, in its first allocation, without having lost or repeated a train step.
+went_on() {
+  wait_state "$1" COMPLETED 40
+  assert_contains "$(output "$1")" 'dlrun: learner 1 on n2 was lost: node n2 does not answer \(connection timed out\); n2 is left out; '
+  assert_contains "$(output "$1")" '^(\[0\] )?attempt 2 starts at train step [2-9]0 with [2-9]0 counted'
+  assert_contains "$(output "$1")" '^(\[0\] )?done: 120 counted, none lost'
+  assert_contains "$(output "$1")" 'dlrun ended with 0'
+  [ "$(job_field "$1" Restarts)" = 0 ]
+  [ "$(job_field "$1" NodeList)" = "$2" ]
+  [ -z "$(find . -name '*resize*')" ]
+  dl_sandbox node heal n2
+  wait_for 10 "nothing of the job runs on n2" no_process_on_n2
+  run on_node n2 find /dev/shm -name 'dl-progress-*'
+  [ "$status" -eq 0 ] && [ -z "$output" ]
+}
+
+@test "a lost node: a spare one of the allocation takes its place, and the lost one leaves the job" {
+  printf '#!/bin/bash\ndlrun --learners 2 -- %s "$@"\necho "dlrun ended with $?"\n' "$learner" >train.sh
+  job=$(submit -N3 --gpus-per-node=2 --dl-framework=generic --dl-checkpoint=ck,every=10steps train.sh 120 60)
+  lose_n2 "$job"
+  went_on "$job" 'n[1,3]'
+  assert_contains "$(output "$job")" 'n2 is left out; 2 learners on n\[1,3\]'
+  assert_contains "$(output "$job")" '^\[1\] done: 120 counted, none lost'
+}
+
+@test "a lost node: an elastic job goes on with fewer learners" {
+  printf '#!/bin/bash\ndlrun -- %s "$@"\necho "dlrun ended with $?"\n' "$learner" >train.sh
+  job=$(submit -x n3 --dl-framework=generic --dl-learners=1:2 --dl-gpus=2 --dl-checkpoint=ck,every=10steps train.sh 120 60)
+  lose_n2 "$job"
+  went_on "$job" n1
+  assert_contains "$(output "$job")" 'n2 is left out; 1 learner on n1'
+}

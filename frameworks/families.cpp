@@ -244,6 +244,30 @@ const Variable kTensorflow[] = {
      }},
 };
 
+// ---- horovod: what horovodrun gives its workers with the gloo controller, whose rendezvous dlrun hosts; servers take
+// no part. Ranks and address together: with the address alone all would be rank 0. Source: horovod
+// horovod/common/gloo/gloo_context.cc, horovod/runner/gloo_run.py.
+std::string of_learner(const LearnerContext& c, int value) {
+  return is_server(c) ? std::string() : num(value);
+}
+const Variable kHorovod[] = {
+    {"HOROVOD_RANK", Kind::kIdentity, [](const LearnerContext& c) { return of_learner(c, c.rank); }},
+    {"HOROVOD_SIZE", Kind::kIdentity, [](const LearnerContext& c) { return of_learner(c, learners_of(c)); }},
+    {"HOROVOD_LOCAL_RANK", Kind::kIdentity, [](const LearnerContext& c) { return of_learner(c, c.local_rank); }},
+    {"HOROVOD_LOCAL_SIZE", Kind::kIdentity,
+     [](const LearnerContext& c) { return of_learner(c, c.local_world_size - c.local_servers); }},
+    {"HOROVOD_CROSS_RANK", Kind::kIdentity, [](const LearnerContext& c) { return of_learner(c, c.cross_rank); }},
+    {"HOROVOD_CROSS_SIZE", Kind::kIdentity, [](const LearnerContext& c) { return of_learner(c, c.cross_size); }},
+    {"HOROVOD_HOSTNAME", Kind::kIdentity, [](const LearnerContext& c) { return c.node_name; }},
+    {"HOROVOD_GLOO_RENDEZVOUS_ADDR", Kind::kIdentity,
+     [](const LearnerContext& c) { return is_server(c) ? std::string() : c.http_store_addr; }},
+    {"HOROVOD_GLOO_RENDEZVOUS_PORT", Kind::kIdentity,
+     [](const LearnerContext& c) { return c.http_store_port > 0 ? of_learner(c, c.http_store_port) : std::string(); }},
+    {"HOROVOD_CONTROLLER", Kind::kDefault, [](const LearnerContext&) { return std::string("gloo"); }},
+    {"HOROVOD_CPU_OPERATIONS", Kind::kDefault, [](const LearnerContext&) { return std::string("gloo"); }},
+    {"HOROVOD_GLOO_IFACE", Kind::kDefault, [](const LearnerContext& c) { return c.interface; }},
+};
+
 // ---- peers: for learners that connect to one another by themselves.
 const Variable kPeers[] = {
     {env::kPeers, Kind::kIdentity, [](const LearnerContext& c) { return joined(c.peers); }},
@@ -327,6 +351,7 @@ bool peers_known(const LearnerContext& c) {
 const Family kFamilies[] = {
     family("dl", kDl),
     family("ffdl", kFfdl),
+    family("horovod", kHorovod, nullptr, {0, false, false, true}),
     family("jax", kJax),
     family("jax_ids", kJaxIds, outside_slurm),
     family("mpi", kMpi),
@@ -391,6 +416,7 @@ FamilyNeeds family_needs(const std::vector<std::string>& families) {
     if (family == nullptr) continue;
     needs.ports = std::max(needs.ports, family->needs.ports);
     needs.peers = needs.peers || family->needs.peers;
+    needs.http_store = needs.http_store || family->needs.http_store;
     needs.first_decides = needs.first_decides || family->needs.first_decides;
   }
   return needs;

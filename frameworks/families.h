@@ -30,6 +30,13 @@ struct LearnerContext {
   bool launcher_store = false;
   std::string store_addr;
   int store_port = 0;  // 0 = not known yet
+  // Horovod's rendezvous is hosted by dlrun, at this address.
+  std::string http_store_addr;
+  int http_store_port = 0;  // 0 = not known yet
+  // Among the learners with the same local rank, in the order of their ranks; of a server 0 of 0.
+  int cross_rank = 0, cross_size = 0;
+  int local_servers = 0;  // of local_world_size
+  std::string node_name;
   int gpus_per_learner = 0;
   int cpus_per_learner = 0;  // 0 = unknown
   std::string job_id;        // Slurm's, or "local-..." without Slurm
@@ -67,6 +74,7 @@ struct FamilyNeeds {
   bool peers = false;  // LearnerContext::peers
   // In a job with servers, learner 0 alone decides when it is over: the other learners serve it, and wait for ever.
   bool first_decides = false;
+  bool http_store = false;  // LearnerContext::http_store_addr: without it these learners must not start
 };
 FamilyNeeds family_needs(const std::vector<std::string>& families);
 

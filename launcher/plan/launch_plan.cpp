@@ -66,6 +66,7 @@ std::vector<int> place(const PlanInput& input, const Capacity& capacity, const P
   }
   if (!input.request.gpus) plan->gpus_per_learner = even_share(input.allocation, count);
   // Behind all learners, whose local ranks are the numbers of their GPUs.
+  const std::vector<int> without_servers = count;
   std::vector<int> next = count;
   for (const int node : place_servers(capacity, plan->servers, &count)) {
     node_of_rank.push_back(node);
@@ -76,7 +77,7 @@ std::vector<int> place(const PlanInput& input, const Capacity& capacity, const P
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (count[i] == 0) continue;
     planned_index[i] = static_cast<int>(plan->nodes.size());
-    plan->nodes.push_back(PlannedNode{nodes[i].name, count[i], nodes[i].gpus, ""});
+    plan->nodes.push_back(PlannedNode{nodes[i].name, count[i], count[i] - without_servers[i], nodes[i].gpus, ""});
   }
   plan->learners.reserve(node_of_rank.size());
   for (size_t rank = 0; rank < node_of_rank.size(); ++rank) {
@@ -84,6 +85,10 @@ std::vector<int> place(const PlanInput& input, const Capacity& capacity, const P
     learner.rank = static_cast<int>(rank);
     learner.node = planned_index[static_cast<size_t>(node_of_rank[rank])];
     learner.local_rank = local_rank[rank];
+    if (rank < learners) {
+      plan->cross_sizes.resize(std::max(plan->cross_sizes.size(), static_cast<size_t>(learner.local_rank) + 1));
+      learner.cross_rank = plan->cross_sizes[static_cast<size_t>(learner.local_rank)]++;
+    }
     for (int i = 0; i < plan->gpus_per_learner && rank < learners; ++i) {
       learner.gpus.push_back(learner.local_rank * plan->gpus_per_learner + i);
     }
@@ -213,6 +218,7 @@ void copy_request(const PlanInput& input, const Catalogue::Choice& choice, Launc
   const FamilyNeeds needs = family_needs(plan->families);
   plan->ports = std::max(choice.entry->ports, needs.ports);
   plan->peers = needs.peers;
+  plan->http_store = needs.http_store;
   plan->servers = input.request.servers;
   plan->first_decides = needs.first_decides;
   plan->launcher_store = choice.entry->store == "launcher" && has_torch(*plan);
@@ -341,6 +347,14 @@ LearnerContext learner_context(const LaunchPlan& plan, int rank, const RunFacts&
   context.launcher_store = plan.launcher_store;
   context.store_addr = facts.store_addr;
   context.store_port = facts.store_port;
+  context.http_store_addr = facts.http_store_addr;
+  context.http_store_port = facts.http_store_port;
+  if (rank < plan.learner_count()) {
+    context.cross_rank = learner.cross_rank;
+    context.cross_size = plan.cross_sizes[static_cast<size_t>(learner.local_rank)];
+  }
+  context.local_servers = plan.nodes[static_cast<size_t>(learner.node)].servers;
+  context.node_name = plan.nodes[static_cast<size_t>(learner.node)].name;
   context.gpus_per_learner = rank < plan.learner_count() ? plan.gpus_per_learner : 0;
   context.cpus_per_learner = plan.cpus_per_learner;
   context.job_id = plan.job_id;

@@ -30,6 +30,7 @@ const char* launch_method_name(LaunchMethod method);  // "srun", "mpirun", "dire
 struct PlannedNode {
   std::string name;
   int learners = 0;   // on this node, at least 1; with the servers there
+  int servers = 0;    // of these
   int gpus = -1;      // -1 = unknown
   std::string ranks;  // "0,1"; kept for Slurm jobs alone
 };
@@ -38,6 +39,7 @@ struct PlannedLearner {
   int rank = 0;
   int node = 0;           // index in LaunchPlan::nodes = its node rank
   int local_rank = 0;     // dense from 0 on each node
+  int cross_rank = 0;     // dense from 0 among the learners of this local rank, in the order of their ranks
   std::vector<int> gpus;  // indices within those visible on the node; empty without GPUs
 };
 
@@ -62,10 +64,12 @@ struct LaunchPlan {
   std::string gpu_type;      // may be empty
   int cpus_per_learner = 0;  // 0 = unknown
   std::string placement;
-  std::string node_list;       // Slurm jobs alone: the nodes in Slurm's short form, "n[1-3]"
-  std::string tasks_per_node;  // Slurm jobs alone: the learners of each, "2(x2),1"
-  int ports = 0;               // TCP ports that each agent holds for its learner
-  bool peers = false;          // each learner is told where the first of them is for all (FamilyNeeds)
+  std::string node_list;         // Slurm jobs alone: the nodes in Slurm's short form, "n[1-3]"
+  std::string tasks_per_node;    // Slurm jobs alone: the learners of each, "2(x2),1"
+  int ports = 0;                 // TCP ports that each agent holds for its learner
+  bool http_store = false;       // dlrun hosts Horovod's rendezvous (FamilyNeeds)
+  std::vector<int> cross_sizes;  // how many learners there are of each local rank
+  bool peers = false;            // each learner is told where the first of them is for all (FamilyNeeds)
   // What
   std::vector<std::string> command;          // argument vector of a learner
   image::Container container;                // the learners run in it, if it names an image
@@ -122,12 +126,14 @@ std::string describe_without(const std::vector<std::string>& nodes, const Launch
 
 // What only the running job knows.
 struct RunFacts {
-  std::string master_addr;         // numeric address of the host of rank 0; empty: its node name is shown
-  int master_port = 0;             // held for rank 0; 0: not known yet, left unset
-  int coordinator_port = 0;        // the same, for JAX's coordinator
-  int ras_port = 0;                // the same, for NCCL's status service
-  std::string store_addr;          // where dlrun hosts the store, if it does
-  int store_port = 0;              // 0: not known yet
+  std::string master_addr;      // numeric address of the host of rank 0; empty: its node name is shown
+  int master_port = 0;          // held for rank 0; 0: not known yet, left unset
+  int coordinator_port = 0;     // the same, for JAX's coordinator
+  int ras_port = 0;             // the same, for NCCL's status service
+  std::string store_addr;       // where dlrun hosts the store, if it does
+  int store_port = 0;           // 0: not known yet
+  std::string http_store_addr;  // the same for Horovod's rendezvous
+  int http_store_port = 0;
   std::vector<std::string> peers;  // "address:port" by rank, where the plan asks for them
   std::string run_id;              // env::kRunId
   int attempt = 1;                 // 1-based

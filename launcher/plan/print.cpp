@@ -21,6 +21,8 @@ struct FoundLater {
   const char* what;
 };
 const FoundLater kFoundLater[] = {
+    {"horovod", "HOROVOD_GLOO_RENDEZVOUS_ADDR", "the address of dlrun, which hosts the rendezvous"},
+    {"horovod", "HOROVOD_GLOO_IFACE", "the interface that leads to the other learners, found by each agent"},
     {"jax", "JAX_COORDINATOR_ADDRESS", "the address of rank 0, and a port there that its agent holds"},
     {"network", "GLOO_SOCKET_IFNAME", "the interface that leads to the other learners, found by each agent"},
     {"network", "NCCL_SOCKET_IFNAME", "the same"},
@@ -56,6 +58,7 @@ EnvironmentView view_environment(const LaunchPlan& plan, const RunFacts& facts, 
   // Known only to the run, but a variable of ours.
   if (any_port.master_port == 0) any_port.master_port = 1;
   if (any_port.store_port == 0) any_port.store_port = 1;
+  if (any_port.http_store_port == 0) any_port.http_store_port = 1;
   if (any_port.coordinator_port == 0) any_port.coordinator_port = any_port.ras_port = 1;
   ignore(add_learner_environment(plan, 0, any_port, &known), "make_plan() has tried the same");
   Environment relevant;

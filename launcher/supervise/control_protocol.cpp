@@ -14,8 +14,9 @@ namespace dl {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LearnerContext, rank, world_size, servers, local_rank, local_world_size,
                                                 node_rank, num_nodes, master_addr, master_port, launcher_store,
-                                                store_addr, store_port, coordinator_port, ras_port, ports, peers,
-                                                interface, gpus_per_learner, cpus_per_learner, job_id, job_name,
+                                                store_addr, store_port, http_store_addr, http_store_port, cross_rank,
+                                                cross_size, local_servers, node_name, coordinator_port, ras_port, ports,
+                                                peers, interface, gpus_per_learner, cpus_per_learner, job_id, job_name,
                                                 node_list, tasks_per_node, node_ranks, run_id, attempt, restarts,
                                                 max_restarts, job_dir, log_dir, work_dir, checkpoint_dir, data_dir,
                                                 result_dir, command)

@@ -25,6 +25,7 @@
 #include "launcher/common/site_config.h"
 #include "launcher/plan/launch_plan.h"
 #include "launcher/record/job_dir.h"
+#include "launcher/rendezvous/http_store_server.h"
 #include "launcher/rendezvous/tcp_store_server.h"
 #include "launcher/slurm_cli/slurm_cli.h"
 #include "launcher/supervise/agent_launcher.h"
@@ -121,6 +122,7 @@ class Supervisor {
   void on_progress(int rank, const Progress& progress);
   void on_exited(int rank, const Exited& exited);
   void open_store();
+  Status open_http_store();
   void start_learners();
   void learner_failed(int rank, Failure failure);
   void give_up_learners(const Failure& failure, bool only_silent);
@@ -224,7 +226,8 @@ class Supervisor {
   enum class Phase { kIdle, kStarting, kRunning, kOver };
   Phase phase_ = Phase::kIdle;
   plan::RunFacts facts_;
-  std::unique_ptr<rendezvous::TcpStoreServer> store_;  // nullptr: rank 0 hosts it
+  std::unique_ptr<rendezvous::TcpStoreServer> store_;        // nullptr: rank 0 hosts it
+  std::unique_ptr<rendezvous::HttpStoreServer> http_store_;  // nullptr: the plan asks for none
   std::vector<Learner> learners_;
   std::unordered_map<ConnectionId, int> rank_of_;  // of the agents' connections
   // All learners below have said hello, are started or ended, have ended. For 10,000 learners it is not looked through

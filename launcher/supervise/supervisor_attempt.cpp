@@ -168,9 +168,24 @@ void Supervisor::open_store() {
   facts_.store_port = store_->port();
 }
 
+// The same for Horovod's rendezvous. Without it nobody may start: each would take itself for the only one.
+Status Supervisor::open_http_store() {
+  http_store_.reset();
+  if (!plan_.http_store) return {};
+  auto endpoint = parse_endpoint(endpoint_);
+  if (!endpoint) return endpoint.error();
+  auto opened = rendezvous::HttpStoreServer::start();
+  if (!opened) return opened.error();
+  http_store_ = *std::move(opened);
+  facts_.http_store_addr = endpoint->first;
+  facts_.http_store_port = http_store_->port();
+  return {};
+}
+
 void Supervisor::start_learners() {
   phase_ = Phase::kRunning;
   open_store();
+  if (Status ready = open_http_store(); !ready) return agents_not_started(ready.error().text);
   facts_.master_addr = learners_[0].address;
   facts_.master_port = learners_[0].port;
   facts_.master_addr = plain_address(facts_.master_addr);
@@ -400,6 +415,7 @@ void Supervisor::check_attempt_over() {
   if (!all_learners(&ended_below_, [](const Learner& l) { return l.ended; })) return;
   phase_ = Phase::kOver;
   store_.reset();
+  http_store_.reset();
   end_attempt();
 }
 

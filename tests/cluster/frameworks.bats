@@ -13,18 +13,21 @@ setup_file() {
   [[ -e $folder/complete ]] || why_not="there are no current frameworks in $folder (packaging/install-frameworks)"
 }
 teardown_file() { cluster_down; }
-setup() { cluster_setup; }
+setup() {
+  cluster_setup
+  options=()
+}
 teardown() {
   [[ -n ${BATS_TEST_COMPLETED:-} ]] || tail -n 60 job.out 2>/dev/null || true
   cluster_teardown
 }
 ended() { in_state "$1" COMPLETED,FAILED,CANCELLED,TIMEOUT,NODE_FAIL || [[ -z $(job_state "$1") ]]; }
-# learners FRAMEWORK N COMMAND…: a job of N learners on two nodes, to its end; its output is in job.out.
+# learners FRAMEWORK N COMMAND…: a job of N learners on two nodes, to its end, with further ${options[@]}; its output is in job.out.
 learners() {
   local framework=$1 count=$2 job
   shift 2
   printf '#!/bin/bash\nexport JAX_PLATFORMS=cpu CUDA_VISIBLE_DEVICES= TF_ENABLE_ONEDNN_OPTS=0\nexec dlrun -- %s\n' "$*" >job.sh
-  job=$(submit -N2 --output=job.out --dl-framework="$framework" --dl-learners="$count" --dl-gpus=0 job.sh)
+  job=$(submit -N2 "${options[@]}" --output=job.out --dl-framework="$framework" --dl-learners="$count" --dl-gpus=0 job.sh)
   wait_for 120 "job $job has ended" ended "$job"
 }
 
@@ -32,6 +35,37 @@ learners() {
   [[ -z $why_not ]] || skip "$why_not"
   learners jax 2 "$python" "$top_srcdir/frameworks/jax/example/train_digits.py" --steps 150
   assert_contains "$(cat job.out)" 'held-out accuracy: 9[0-9.]+ % on 2 devices'
+}
+
+horovod_python() {
+  local folder
+  folder=$("$top_srcdir/packaging/install-horovod" --path)
+  [[ -e $folder/complete ]] || skip "$(cat "$folder.missing" 2>/dev/null || echo "there is no Horovod in $folder (packaging/install-horovod)")"
+  horovod=$folder/bin/python
+}
+
+@test "Horovod: three learners on two nodes meet at dlrun and train" {
+  horovod_python
+  learners horovod 3 "$horovod" "$top_srcdir/frameworks/horovod/example/train_digits.py" --steps 100
+  assert_contains "$(cat job.out)" 'held-out accuracy: 9[0-9.]+ % with 3 learners on 2 nodes'
+}
+
+@test "Horovod: one of two learners dies, and the training ends with the weights of an undisturbed one" {
+  horovod_python
+  local example=$top_srcdir/frameworks/horovod/example/train_digits.py weights
+  learners horovod 2 "$horovod" "$example" --steps 100
+  weights=$(grep -o 'weights sha256: .*' job.out)
+  options=('--dl-checkpoint=ck,every=20steps' --dl-restarts=2)
+  learners horovod 2 "$horovod" "$example" --steps 100 --crash 70
+  assert_contains "$(cat job.out)" 'learner 1 .*exited with code 7; restart 1 of 2'
+  assert_contains "$(cat job.out)" 'resumed at train step 60'
+  assert_contains "$(cat job.out)" "$weights"
+}
+
+@test "Horovod over MPI: the same script with framework mpi" {
+  horovod_python
+  learners mpi 2 "$horovod" "$top_srcdir/frameworks/horovod/example/train_digits.py" --steps 100
+  assert_contains "$(cat job.out)" 'held-out accuracy: 9[0-9.]+ % with 2 learners on 2 nodes'
 }
 
 @test "TensorFlow: two workers on two nodes train" {

@@ -18,11 +18,11 @@ const char* source_dir() {
 
 std::vector<std::string> shipped() {
   const std::string base = std::string(source_dir()) + "/frameworks/";
-  return {base + "cpp",     base + "generic", base + "jax",       base + "mpi",
-          base + "pytorch", base + "sklearn", base + "tensorflow"};
+  return {base + "cpp", base + "generic", base + "horovod", base + "jax",
+          base + "mpi", base + "pytorch", base + "sklearn", base + "tensorflow"};
 }
 
-#define FAMILIES "ffdl, jax, jax_ids, mpi, network, peers, slurm, tensorflow, threads, torch"
+#define FAMILIES "ffdl, horovod, jax, jax_ids, mpi, network, peers, slurm, tensorflow, threads, torch"
 
 class Folder {
  public:

@@ -240,6 +240,34 @@ TEST(Families, SomeNeedPortsAndPeers) {
   EXPECT_TRUE(family_needs({"peers"}).peers);
 }
 
+TEST(Families, HorovodAsFromHorovodrun) {
+  LearnerContext c = third_of_four();
+  c.http_store_addr = "10.0.0.9", c.http_store_port = 5555;
+  c.cross_rank = 1, c.cross_size = 2, c.node_name = "n2";
+  const Environment expected{{"HOROVOD_RANK", "2"},
+                             {"HOROVOD_SIZE", "4"},
+                             {"HOROVOD_LOCAL_RANK", "0"},
+                             {"HOROVOD_LOCAL_SIZE", "2"},
+                             {"HOROVOD_CROSS_RANK", "1"},
+                             {"HOROVOD_CROSS_SIZE", "2"},
+                             {"HOROVOD_HOSTNAME", "n2"},
+                             {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "10.0.0.9"},
+                             {"HOROVOD_GLOO_RENDEZVOUS_PORT", "5555"},
+                             {"HOROVOD_GLOO_IFACE", "eth1"},
+                             {"HOROVOD_CONTROLLER", "gloo"},
+                             {"HOROVOD_CPU_OPERATIONS", "gloo"}};
+  EXPECT_EQ(family("horovod", c), expected);
+  EXPECT_TRUE(family_needs({"slurm", "horovod"}).http_store);
+  EXPECT_FALSE(family_needs({"torch", "jax"}).http_store);
+  // Of three learners and a server beside them, the server takes no part; what it inherits would make it a rank.
+  c.servers = 1, c.local_servers = 1;
+  EXPECT_EQ(family("horovod", c).at("HOROVOD_SIZE"), "3");
+  EXPECT_EQ(family("horovod", c).at("HOROVOD_LOCAL_SIZE"), "1");
+  c.rank = 3;
+  const Environment server = family("horovod", c, {{"HOROVOD_RANK", "0"}, {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "x"}});
+  EXPECT_EQ(server.count("HOROVOD_RANK") + server.count("HOROVOD_GLOO_RENDEZVOUS_ADDR"), 0U);
+}
+
 TEST(Families, MpiGivesRanksBeforeInit) {
   const Environment env = family("mpi", third_of_four());
   EXPECT_EQ(env.at("OMPI_COMM_WORLD_RANK"), "2");
@@ -290,10 +318,10 @@ TEST(Families, UnknownFamilyNamesTheKnown) {
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Errc::kNotFound);
   EXPECT_EQ(status.error().text,
-            "'caffe' is not an environment family; known: dl, ffdl, jax, jax_ids, mpi, network, peers, slurm, "
+            "'caffe' is not an environment family; known: dl, ffdl, horovod, jax, jax_ids, mpi, network, peers, slurm, "
             "tensorflow, threads, torch");
-  EXPECT_EQ(family_names(), (std::vector<std::string>{"dl", "ffdl", "jax", "jax_ids", "mpi", "network", "peers",
-                                                      "slurm", "tensorflow", "threads", "torch"}));
+  EXPECT_EQ(family_names(), (std::vector<std::string>{"dl", "ffdl", "horovod", "jax", "jax_ids", "mpi", "network",
+                                                      "peers", "slurm", "tensorflow", "threads", "torch"}));
 }
 
 }  // namespace

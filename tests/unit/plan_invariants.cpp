@@ -99,6 +99,14 @@ void check_placement(const PlanInput& in, const LaunchPlan& plan) {
     ASSERT_EQ(plan.nodes[static_cast<size_t>(node)].learners, static_cast<int>(ranks.size()));
   }
   ASSERT_EQ(local_ranks.size(), plan.nodes.size());
+  // Learners of one local rank are numbered across the nodes, without a hole, and all agree how many they are.
+  std::map<int, int> across;
+  for (int rank = 0; rank < plan.learner_count(); ++rank) {
+    const PlannedLearner& learner = plan.learners[static_cast<size_t>(rank)];
+    ASSERT_EQ(learner.cross_rank, across[learner.local_rank]++);
+  }
+  for (const auto& [local_rank, count] : across)
+    ASSERT_EQ(plan.cross_sizes.at(static_cast<size_t>(local_rank)), count);
 }
 
 void check_command(const LaunchPlan& plan) {

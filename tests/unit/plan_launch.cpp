@@ -235,6 +235,12 @@ TEST(LaunchPlan, ServersStandWherePlacesAreLeftAndElseBesideLearners) {
   EXPECT_EQ(plan->hostfile_text, "n1\nn1\nn1\nn1\nn2\nn2\n");
   EXPECT_TRUE(plan->serves(4));
   EXPECT_FALSE(plan->serves(3));
+  const LearnerContext third = learner_context(*plan, 2, RunFacts());
+  EXPECT_EQ(third.cross_rank, 0);
+  EXPECT_EQ(third.cross_size, 1) << "the others stand first on n1 and n2";
+  EXPECT_EQ(third.node_name, "n1");
+  EXPECT_EQ(learner_context(*plan, 4, RunFacts()).cross_size, 0) << "a server";
+  EXPECT_EQ(learner_context(*plan, 4, RunFacts()).local_servers, 2);
   // With GPUs, tasks are learners: the servers share their CPUs, and take no GPU.
   in = input(2, 2, {{"n1", 2, 1, 2}, {"n2", 2, 1, 2}});
   in.request.servers = 3;

@@ -131,20 +131,24 @@ const Check kChecks[] = {
     {"memory", Depth::kQuick, "B", check_memory},
     {"load", Depth::kQuick, "", check_load},
     {"gpus", Depth::kQuick, "", check_gpus},
+    {"gpu_from_host", Depth::kFullEachTime, "B/s", check_gpu_from_host},
+    {"gpu_to_host", Depth::kFullEachTime, "B/s", check_gpu_to_host},
+    {"gpu_memory", Depth::kFullEachTime, "B/s", check_gpu_memory},
+    {"gpu_to_gpu", Depth::kFullEachTime, "B/s", check_gpu_to_gpu},
     {"memory_bandwidth", Depth::kFull, "B/s", check_memory_bandwidth},
     {"compute", Depth::kFull, "FLOP/s", check_compute},
     {"disk_write", Depth::kFull, "B/s", check_disk_write},
 };
 const size_t kCheckCount = std::size(kChecks);
 
-NodeReport run_checks(Depth depth, const std::string& node, const CheckInput& input) {
+NodeReport run_checks(const std::vector<Depth>& depths, const std::string& node, const CheckInput& input) {
   NodeReport report;
   report.node = node;
   report.time_ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
           .count();
   for (const Check& check : kChecks) {
-    if (check.depth == Depth::kFull && depth != Depth::kFull) continue;
+    if (std::find(depths.begin(), depths.end(), check.depth) == depths.end()) continue;
     CheckResult result = check.run(input);
     result.name = check.name;
     result.unit = check.unit;

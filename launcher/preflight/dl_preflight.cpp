@@ -31,20 +31,17 @@ std::string node_name() {
   return name;
 }
 
-// The measured checks from the cache where they are young enough.
+// What is measured of the node from the cache where they are young enough.
 NodeReport full_report(const std::string& node, const CheckInput& input, std::chrono::seconds max_age) {
-  NodeReport quick = run_checks(Depth::kQuick, node, input);
+  NodeReport report = run_checks({Depth::kQuick, Depth::kFullEachTime}, node, input);
   const std::string folder = default_cache_folder();
-  auto measured = cached_report(folder, node, quick.time_ms, max_age);
+  auto measured = cached_report(folder, node, report.time_ms, max_age);
   if (!measured) {
-    measured = run_checks(Depth::kFull, node, input);
+    measured = run_checks({Depth::kFull}, node, input);
     keep_report(folder, *measured);
   }
-  for (CheckResult& check : measured->checks) {
-    const auto same = [&](const CheckResult& other) { return other.name == check.name; };
-    if (std::none_of(quick.checks.begin(), quick.checks.end(), same)) quick.checks.push_back(std::move(check));
-  }
-  return quick;
+  for (CheckResult& check : measured->checks) report.checks.push_back(std::move(check));
+  return report;
 }
 
 }  // namespace
@@ -71,7 +68,7 @@ int main(int argc, char** argv) try {
   ::alarm(full ? kFullLimit : kQuickLimit);
   const std::string node = node_name();
   const NodeReport report =
-      full ? full_report(node, input, std::chrono::seconds(max_age)) : run_checks(Depth::kQuick, node, input);
+      full ? full_report(node, input, std::chrono::seconds(max_age)) : run_checks({Depth::kQuick}, node, input);
   return std::printf("%s\n", format_report(report).c_str()) > 0 && std::fflush(stdout) == 0 ? 0 : 1;
 } catch (const std::exception& e) {
   std::fprintf(stderr, "dl-preflight: %s\n", e.what());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // dl-preflight-links: an MPI program, one rank on each node; each pair of nodes sends to one another, in rounds in
 // which every node has one partner, so that no pair disturbs another on the same node. Rank 0 prints "A B BYTES_PER_S"
-// for each pair.
+// for each pair, and then "- - BYTES_PER_S" for an all-reduce of all (its bus bandwidth, as nccl-tests define it:
+// 2 (n - 1) / n times the bytes for each second, which does not depend on the number of nodes).
 #include <mpi.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 namespace {
 
 constexpr int kBytes = 8 << 20, kTimes = 4;
+constexpr int kAllReduceFloats = 4 << 20;
 constexpr int kName = 64;
 
 // The partner of `rank` in a round of a tournament of `players` (an even number), or itself: the last one stands, the
@@ -58,6 +60,18 @@ int main(int argc, char** argv) {
     for (int b = a + 1; b < size; ++b)
       std::printf("%s %s %.0f\n", &names[static_cast<size_t>(a) * kName], &names[static_cast<size_t>(b) * kName],
                   all[static_cast<size_t>(a) * static_cast<size_t>(size) + static_cast<size_t>(b)]);
+  std::vector<float> sum(kAllReduceFloats, 1.0F);
+  double best = 1e9;
+  for (int i = 0; size > 1 && i <= kTimes; ++i) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double begin = MPI_Wtime();
+    MPI_Allreduce(MPI_IN_PLACE, sum.data(), kAllReduceFloats, MPI_FLOAT, MPI_MAX, MPI_COMM_WORLD);
+    if (i > 0) best = std::min(best, MPI_Wtime() - begin);
+  }
+  double slowest = 0;
+  MPI_Reduce(&best, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+  if (rank == 0 && size > 1)
+    std::printf("- - %.0f\n", 2.0 * (size - 1) / size * kAllReduceFloats * sizeof(float) / slowest);
   MPI_Finalize();
   return 0;
 }

@@ -79,8 +79,12 @@ Result<std::string> run_here(const std::vector<std::string>& program, std::chron
 }
 
 // Never measured: no MPI in this build, or a single node.
-Result<std::vector<LinkRate>> measure_links(const RunInput& input) {
-  std::vector<LinkRate> links;
+struct Links {
+  std::vector<LinkRate> pairs;
+  std::optional<double> allreduce_bytes_per_s;
+};
+Result<Links> measure_links(const RunInput& input) {
+  Links links;
   const std::string program = input.program_folder + "/dl-preflight-links";
   if (!input.under_slurm || input.nodes.size() < 2 || ::access(program.c_str(), X_OK) != 0) return links;
   const std::string output = input.job_dir + "/preflight-links.out";
@@ -91,7 +95,13 @@ Result<std::vector<LinkRate>> measure_links(const RunInput& input) {
   if (!text) return text.error();
   std::istringstream lines(*text);
   LinkRate link;
-  while (lines >> link.a >> link.b >> link.bytes_per_s) links.push_back(link);
+  while (lines >> link.a >> link.b >> link.bytes_per_s) {
+    if (link.a == "-") {
+      links.allreduce_bytes_per_s = link.bytes_per_s;
+    } else {
+      links.pairs.push_back(link);
+    }
+  }
   return links;
 }
 
@@ -134,7 +144,8 @@ Result<Outcome> run_preflight(const RunInput& input) {
   outcome.findings = judge_nodes(expected, outcome.reports, asked);
   if (full && bad_nodes(outcome.findings).empty()) {
     if (auto links = measure_links(input)) {
-      outcome.links = *std::move(links);
+      outcome.links = std::move(links->pairs);
+      outcome.allreduce_bytes_per_s = links->allreduce_bytes_per_s;
       const auto more = judge_links(outcome.links);
       outcome.findings.insert(outcome.findings.end(), more.begin(), more.end());
     } else {
@@ -151,6 +162,7 @@ std::string format_outcome(const Outcome& outcome) {
   for (const NodeReport& report : outcome.reports) all["nodes"].push_back(nlohmann::json::parse(format_report(report)));
   for (const LinkRate& link : outcome.links)
     all["links"].push_back({{"a", link.a}, {"b", link.b}, {"bytes_per_s", link.bytes_per_s}});
+  if (outcome.allreduce_bytes_per_s) all["allreduce_bytes_per_s"] = *outcome.allreduce_bytes_per_s;
   for (const Finding& finding : outcome.findings)
     all["findings"].push_back({{"node", finding.node},
                                {"check", finding.check},

@@ -3,6 +3,7 @@
 // for the quick checks, some ten for the full ones.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct RunInput {
 struct Outcome {
   std::vector<NodeReport> reports;
   std::vector<LinkRate> links;
+  std::optional<double> allreduce_bytes_per_s;  // bus bandwidth of an all-reduce over MPI of all nodes, if measured
   std::vector<Finding> findings;
 };
 // kIo, kNotFound, kTimeout: the checks could not be made at all.

@@ -102,9 +102,9 @@ Result<std::unique_ptr<HttpStoreServer>> HttpStoreServer::start(const KeyValueLi
   callbacks.log_message = quiet;
   // Ranks meet with some requests each, of a millisecond; threads beyond that only wait for slow clients.
   const auto start_on = [&](const char* port) {
-    std::array<const char*, 11> options = {"listening_ports",    port,    "num_threads",    "16",
+    std::array<const char*, 11> options = {"listening_ports",    port,   "num_threads",    "16",
                                            "request_timeout_ms", "2000", "listen_backlog", "4096",
-                                           "connection_queue",   "1024",  nullptr};
+                                           "connection_queue",   "1024", nullptr};
     return mg_start(&callbacks, nullptr, options.data());
   };
   state->context = start_on("+0");

@@ -84,6 +84,66 @@ C
   [[ $("$preflight" | jq -r '.checks[] | select(.name == "gpus") | .grade') != bad ]]
 }
 
+@test "GPUs: how fast they copy, as CUDA's driver lets them; a slow one, a full one and a broken one are named" {
+  # Copies take as long as the GPU's rate says; memory of GPU i begins at (i + 1) << 40, so a mixed-up argument is found.
+  cat >double.c <<'C'
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#define MIB 1048576ull
+static int number(const char *name) { const char *text = getenv(name); return text ? atoi(text) : 0; }
+static int current, contexts[16];
+static int gpu_of(unsigned long long p) { return (int)(p >> 40) - 1; }
+static int copied(int gpu, unsigned long long bytes) { /* 64 MiB: 2 ms, SLOW's 10 ms */
+  if (gpu != current || bytes != 64 * MIB) return 1;
+  struct timespec t = {0, number("SLOW") == gpu + 1 ? 10000000 : 2000000};
+  nanosleep(&t, 0);
+  return number("BROKEN") == gpu + 1 ? 214 : 0;
+}
+int cuInit(unsigned flags) { return flags ? 1 : number("INIT"); }
+int cuDeviceGetCount(int *n) { *n = number("COUNT"); return 0; }
+int cuDevicePrimaryCtxRetain(void **c, int d) { *c = &contexts[d]; return 0; }
+int cuCtxSetCurrent(void *c) { current = (int)((int *)c - contexts); return 0; }
+int cuCtxSynchronize(void) { return 0; }
+int cuMemAllocHost_v2(void **p, unsigned long n) { *p = malloc(n); return *p ? 0 : 2; }
+int cuMemAlloc_v2(unsigned long long *p, unsigned long n) {
+  static unsigned long long next[16];
+  *p = ((unsigned long long)(current + 1) << 40) + next[current];
+  next[current] += n;
+  return number("FULL") == current + 1 ? 2 : 0;
+}
+int cuMemcpyHtoD_v2(unsigned long long to, const void *from, unsigned long n) { return from ? copied(gpu_of(to), n) : 1; }
+int cuMemcpyDtoH_v2(void *to, unsigned long long from, unsigned long n) { memset(to, 1, n); return copied(gpu_of(from), n); }
+int cuMemcpyDtoD_v2(unsigned long long to, unsigned long long from, unsigned long n) { return to != from && gpu_of(to) == gpu_of(from) ? copied(gpu_of(to), n) : 1; }
+int cuMemcpyPeer(unsigned long long to, void *tc, unsigned long long from, void *fc, unsigned long n) {
+  return tc == &contexts[gpu_of(to)] && fc == &contexts[gpu_of(from)] && tc != fc ? copied(gpu_of(from), n) : 1;
+}
+int cuGetErrorName(int code, const char **name) { *name = code == 214 ? "CUDA_ERROR_ECC_UNCORRECTABLE" : "CUDA_ERROR_OTHER"; return 0; }
+C
+  cc -shared -fPIC -o libcuda.so.1 double.c || skip "no C compiler"
+  measure() { run env LD_LIBRARY_PATH="$PWD" "$@" "$preflight" --full --max-age 100 --gpus 4; }
+  measure COUNT=4
+  local name rate
+  for name in gpu_from_host gpu_to_host gpu_memory gpu_to_gpu; do
+    [[ $(grade $name) == "good " ]] || { echo "$name: $(grade $name)"; return 1; }
+    rate=$(jq -r ".checks[] | select(.name == \"$name\") | .value / 1e9 | floor" <<<"$output")
+    ((rate >= 2 && rate <= 34)) || { echo "$name: $rate GB/s"; return 1; }
+  done
+  measure COUNT=4 SLOW=3
+  [[ $(grade gpu_from_host) =~ ^"bad GPU 2 copies "[0-9.]+" GB/s (gpu_from_host), the median of 4 GPUs is " ]] || { grade gpu_from_host; return 1; }
+  measure COUNT=4 BROKEN=2
+  [[ $(grade gpu_from_host) == "bad GPU 1: cuMemcpyHtoD failed: CUDA_ERROR_ECC_UNCORRECTABLE" ]]
+  [[ $(grade gpu_memory) == "skipped not measured" ]]
+  measure COUNT=4 FULL=1
+  [[ $(grade gpu_from_host) == "warning GPU 0 has no 128 MiB of free memory: another program uses it" ]]
+  measure COUNT=1
+  [[ $(grade gpu_memory) == "good " && $(grade gpu_to_gpu) == "skipped there is one GPU alone" ]]
+  measure INIT=100
+  [[ $(grade gpu_from_host) == "bad CUDA does not start: CUDA_ERROR_OTHER" ]]
+  run env LD_LIBRARY_PATH="$PWD" COUNT=4 "$preflight" --full --max-age 100
+  [[ $(grade gpu_from_host) == "skipped the job has no GPUs" ]]
+}
+
 @test "dlrun --preflight: warnings are told and the job starts; a bad machine starts nothing; off checks nothing" {
   run "$dlrun" --preflight quick --job-dir job -n 2 -- sh -c 'echo "rank $RANK"'
   [ "$status" -eq 0 ] && [[ $output == *"[1] rank 1"* ]]

@@ -105,8 +105,7 @@ void check_placement(const PlanInput& in, const LaunchPlan& plan) {
     const PlannedLearner& learner = plan.learners[static_cast<size_t>(rank)];
     ASSERT_EQ(learner.cross_rank, across[learner.local_rank]++);
   }
-  for (const auto& [local_rank, count] : across)
-    ASSERT_EQ(plan.cross_sizes.at(static_cast<size_t>(local_rank)), count);
+  for (const auto& [local_rank, count] : across) ASSERT_EQ(plan.cross_sizes.at(static_cast<size_t>(local_rank)), count);
 }
 
 void check_command(const LaunchPlan& plan) {

@@ -42,14 +42,19 @@ class Claims {
       // A job that has waited too long for its tenant's quota is not passed by the tenant's smaller ones any more.
       if (!done[index] && round_.impatient(job) && could_be_own(round_.state, job)) head_waits[job.tenant] = 1;
     };
-    // First those for which somebody has been asked to give way, so that they get what they were promised.
+    // First those for which somebody has been asked to give way, so that they get what they were promised: at their
+    // smallest size, and larger where that is left once the last of them has its own.
     std::set<int64_t> promised;
     for (const Job& job : round_.state.jobs)
       if (job.yields_to != kNobody) promised.insert(job.yields_to);
     const std::vector<int> order = order_of_claims(round_.state, round_.queue);
-    for (const bool first : {true, false})
+    for (const bool first : {true, false}) {
+      smallest_ = first;
       for (const int index : order)
         if ((promised.count(round_.state.jobs[index].id) != 0) == first) try_claim(index);
+      for (const size_t start : cut_short_) grow(&round_.decision.starts[start]);
+      cut_short_.clear();
+    }
     round_.queue.erase(
         std::remove_if(round_.queue.begin(), round_.queue.end(), [&](int index) { return done[index] != 0; }),
         round_.queue.end());
@@ -83,11 +88,13 @@ class Claims {
       const int most = learners_for(job, round_.ledger.own_left(job.tenant, type));
       if (most == 0) continue;
       fits = true;
-      const int learners = std::min(most, round_.free.slots(type, job.gpus_per_learner));
+      const int possible = std::min(most, round_.free.slots(type, job.gpus_per_learner));
+      const int learners = smallest_ ? std::min(possible, job.min_learners) : possible;
       // What leaves for this claim is meant for it; it does not take another place meanwhile unless it finds one whole.
       if (learners < job.min_learners) continue;
       auto parts = place(job.placement, round_.free, type, job.gpus_per_learner, learners);
       if (!parts) continue;
+      if (learners < possible) cut_short_.push_back(round_.decision.starts.size());
       round_.start(index, Charge::kOwn, type, std::move(*parts));
       return true;
     }
@@ -97,6 +104,20 @@ class Claims {
     if (!(fits || firm) || !is_awaited(job)) return false;
     round_.wait(index, Reason::kVictimsLeaving).within_tenant = !fits;
     return true;
+  }
+
+  // An elastic claim that starts at its smallest size gets what nobody was promised.
+  void grow(Start* start) {
+    const Job& job = round_.state.jobs[start->job];
+    FreeGpus free = round_.free;
+    free.give(start->parts, job.gpus_per_learner);
+    const int left = round_.ledger.own_left(job.tenant, start->type) / job.gpus_per_learner;
+    const int learners =
+        std::min({job.max_learners, job.min_learners + left, free.slots(start->type, job.gpus_per_learner)});
+    if (learners <= job.min_learners) return;
+    auto parts = place(job.placement, free, start->type, job.gpus_per_learner, learners);
+    if (!parts) return;
+    round_.replace(start, std::move(*parts));
   }
 
   // Victims have been asked for it, and have not gone yet.
@@ -338,6 +359,8 @@ class Claims {
   std::vector<int> left_;    // by job that runs: learners that it will have when what was asked has been done
   std::vector<char> asked_;  // by job that runs: whether it was asked now
   Displaced displaced_;
+  bool smallest_ = false;          // elastic claims start at their smallest size for now...
+  std::vector<size_t> cut_short_;  // ...and these of the decision's starts could be larger
   int budget_;
 };
 

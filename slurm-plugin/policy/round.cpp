@@ -24,13 +24,21 @@ Round::Round(const ClusterState& running, const ClusterState& so_far)
 }
 
 void Round::start(int index, Charge charge, int type, std::vector<Part> parts) {
-  const Job& job = state.jobs[index];
+  decision.starts.push_back(Start{index, charge, type, {}});
+  replace(&decision.starts.back(), std::move(parts));
+}
+
+void Round::replace(Start* start, std::vector<Part> parts) {
+  const Job& job = state.jobs[start->job];
+  free.give(start->parts, job.gpus_per_learner);
   free.take(parts, job.gpus_per_learner);
-  int gpus = 0;
-  for (const Part& part : parts) gpus += part.learners * job.gpus_per_learner;
-  ledger.add(job.tenant, type, gpus, charge);
-  if (is_guaranteed(index)) own_tenant.hold(OwnTenant::When::kNow, job.tenant, type, gpus);
-  decision.starts.push_back(Start{index, charge, type, std::move(parts)});
+  int learners = 0;
+  for (const Part& part : parts) learners += part.learners;
+  for (const Part& part : start->parts) learners -= part.learners;
+  const int gpus = learners * job.gpus_per_learner;
+  ledger.add(job.tenant, start->type, gpus, start->charge);
+  if (is_guaranteed(start->job)) own_tenant.hold(OwnTenant::When::kNow, job.tenant, start->type, gpus);
+  start->parts = std::move(parts);
 }
 
 Waiting& Round::wait(int index, Reason reason) {

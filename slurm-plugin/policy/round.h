@@ -25,6 +25,8 @@ struct Round {
   }
 
   void start(int index, Charge charge, int type, std::vector<Part> parts);
+  // One of decision.starts gets other parts, of the same type, which may overlap those that it had.
+  void replace(Start* start, std::vector<Part> parts);
   // The reference is valid until the next job waits.
   Waiting& wait(int index, Reason reason);
   // What was decided, in the order that decide.h promises; charges are left to the caller. Once.

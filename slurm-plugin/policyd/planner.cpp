@@ -21,8 +21,10 @@ using policy::JobLabel;
 using policy::Reason;
 
 // Ranks, as site factors: any claim before any borrower, and borrowers in the order of the decision.
-// A guaranteed job comes first: jobs of its own tenant that may borrow would take the quota that others left for it.
-constexpr int64_t kGuaranteedFactor = 300'000;
+// As in the decision, those come first for which jobs were asked to yield; and a guaranteed job before those of its
+// own tenant that may borrow: they would take the quota that others left for it.
+constexpr int64_t kPromisedFactor = 300'000;
+constexpr int64_t kGuaranteedFactor = 250'000;
 constexpr int64_t kClaimFactor = 200'000;
 constexpr int64_t kBorrowFactor = 100'000;
 // Slurm tries no more elements of a job array in a round of its scheduler once one of them could not start
@@ -39,6 +41,10 @@ struct Asked {
   int learners_left = 0;
   int64_t lost_gpu_s = 0;
 };
+
+bool waits_for_victims(const policy::Waiting& waiting) {
+  return waiting.reason == Reason::kVictimsLeaving || waiting.reason == Reason::kVictimsProtected;
+}
 
 class Planner {
  public:
@@ -57,6 +63,7 @@ class Planner {
       for (const policy::Victim& victim : reclaim.set.victims)
         asked_[victim.job] = Asked{state_.jobs[reclaim.claimant].id, victim.learners_left, victim.lost_gpu_s};
     find_kept_types();
+    find_claims();
   }
 
   std::vector<Action> plan() {
@@ -95,11 +102,38 @@ class Planner {
   // starts on GPUs of its type.
   void find_kept_types() {
     for (const policy::Waiting& waiting : decision_.waiting) {
-      if (waiting.reason != Reason::kVictimsLeaving && waiting.reason != Reason::kVictimsProtected) continue;
+      if (!waits_for_victims(waiting)) continue;
       const int type = state_.jobs[waiting.job].type;
       if (type == policy::kAnyType) all_kept_ = true;
       kept_types_.insert(type);
     }
+  }
+  // Who waits for victims, and how many claims do so or start, by the type that they ask for.
+  void find_claims() {
+    for (const policy::Job& job : state_.jobs) promised_.insert(job.yields_to);
+    const auto note = [this](int index, bool waits) {
+      ++claims_of_type_[state_.jobs[index].type];
+      ++claims_;
+      if (waits) waits_for_victims_.insert(index);
+    };
+    for (const policy::Waiting& waiting : decision_.waiting) {
+      if (!waits_for_victims(waiting)) continue;
+      note(waiting.job, true);
+      if (waiting.reason == Reason::kVictimsLeaving) promised_.insert(state_.jobs[waiting.job].id);
+    }
+    for (const policy::Start& start : decision_.starts)
+      if (start.charge == Charge::kOwn) note(start.job, false);
+  }
+  // Slurm starts a claim that waits as soon as its victims have gone, before its size is decided on anew. Beside other
+  // claims it starts at its smallest then, and takes nothing that is made free for them.
+  bool starts_smallest(int index) const {
+    const policy::Job& job = state_.jobs[index];
+    if (!job.elastic() || waits_for_victims_.count(index) == 0) return false;
+    const auto of = [this](int type) {
+      const auto found = claims_of_type_.find(type);
+      return found != claims_of_type_.end() ? found->second : 0;
+    };
+    return (job.type == policy::kAnyType ? claims_ : of(job.type) + of(policy::kAnyType)) > 1;
   }
   bool kept(const policy::Start& start) const {
     return start.charge == Charge::kBorrowed && (all_kept_ || kept_types_.count(start.type) != 0);
@@ -192,14 +226,21 @@ class Planner {
     const bool turn = start != nullptr && !kept(*start);
     const Charge charge = turn ? start->charge : charge_of_waiting(job);
     label.charge = charge;
+    policy::Job sized = job;
+    if (!turn && starts_smallest(index)) sized.max_learners = sized.min_learners;
     const std::string licenses =
-        tokens_.of_pending(its.licenses, job, charge, turn ? start->type : job.type, turn ? gpus(*start) : 0);
+        tokens_.of_pending(its.licenses, sized, charge, turn ? start->type : job.type, turn ? gpus(*start) : 0);
     if (licenses != its.licenses) action.update.licenses = licenses;
-    if (turn) set_size(its, label, *start, &action);
+    if (turn) {
+      set_size(its, label, *start, &action);
+    } else if (job.elastic() && waits_for_victims_.count(index) != 0) {
+      set_range(its, label, !sized.elastic(), &action);
+    }
     set_gate(seen, turn || charge == Charge::kOwn, label, &action);
     if (turn || charge == Charge::kOwn) {
       int64_t factor = charge == Charge::kOwn ? kClaimFactor : kBorrowFactor - static_cast<int64_t>(started->second);
       if (job.tier == Tier::kGuaranteed) factor = kGuaranteedFactor;
+      if (promised_.count(job.id) != 0) factor = kPromisedFactor;
       if (!turn && behind_siblings(job.id)) factor = kSiblingFactor;
       if (its.site_factor != factor) action.update.site_factor = factor;
     }
@@ -243,6 +284,11 @@ class Planner {
     action->update.max_nodes = static_cast<uint32_t>(nodes);
     if (!job.elastic() && job.placement == policy::Placement::kSpread)
       action->update.min_nodes = action->update.max_nodes;
+  }
+  // Of a claim that waits: all that it was submitted with, or the fewest.
+  static void set_range(const JobRecord& its, const JobLabel& label, bool smallest, Action* action) {
+    const auto nodes = static_cast<uint32_t>(smallest ? label.min_nodes : label.max_nodes);
+    if (label.max_nodes > label.min_nodes && its.max_nodes != nodes) action->update.max_nodes = nodes;
   }
 
   void set_gate(const SeenJob& seen, bool open, const JobLabel& label, Action* action) {
@@ -306,6 +352,10 @@ class Planner {
   std::map<int, size_t> starts_;
   std::map<int, Asked> asked_;
   std::set<int> kept_types_;
+  std::set<int64_t> promised_;         // claims for which jobs have yielded or are to
+  std::set<int> waits_for_victims_;    // claims
+  std::map<int, int> claims_of_type_;  // as they ask for it
+  int claims_ = 0;
   std::set<int64_t> arrays_with_own_;  // of which an element starts on own GPUs
   std::set<int64_t> arrays_lent_to_;
   std::set<size_t> whole_records_;  // of job arrays, that have their action

@@ -29,6 +29,25 @@ teardown() { reclaim_teardown; }
   [ "$(job_state "$claim")" = RUNNING ]
 }
 
+@test "an elastic claim beside another one starts at its smallest size, and both start when their victims have gone" {
+  for i in 0 1; do
+    victims[i]=$(training --account=nlp --dl-tier=borrow train.sh 4000 50)
+    wait_state "${victims[i]}" RUNNING 20
+    in_training "${victims[i]}"
+  done
+  stop_daemon # both claims in one decision
+  elastic=$(learners=2:4 training --account=vision train.sh 200 50)
+  other=$(training --account=nlp train.sh 200 50)
+  start_daemon
+  wait_state "$elastic" RUNNING 20
+  wait_state "$other" RUNNING 20
+  [ "$(job_field "$elastic" NumNodes)" = 1 ]
+  [ "$(job_state "$elastic")" = RUNNING ]
+  for victim in "${victims[@]}"; do [ "$(restarts_of "$victim")" = 1 ]; done
+  [ "$(grep -c ': yield: ' daemon.log)" = 2 ]
+  [[ $(job_field "$elastic" AdminComment) == *' nodes=1:2 '* ]]
+}
+
 @test "who ignores the request is requeued at the deadline; a daemon that was killed in the midst of it, and a slurmctld, go on" {
   lend_to deaf
   sleep 1

@@ -398,26 +398,29 @@ TEST(PolicyInvariants, nobody_else_is_asked_while_victims_are_leaving) {
   EXPECT_GT(asked, kStates / 200);
 }
 
-// Elastic jobs change what others find: one that waits may start larger than at its smallest, on what was freed for
-// another claim; one that shrank or stopped may fit its tenant's own quota at its smallest, and claim.
+// An elastic job that shrank or stopped may fit its tenant's own quota at its smallest, and claim.
 bool has_elastic_jobs(const ClusterState& state) {
   return std::any_of(state.jobs.begin(), state.jobs.end(), [](const Job& job) { return job.elastic(); });
 }
 
-// So do idle ones: which of them is charged to a quota depends on what else its tenant borrows, and what they leave may
-// be claimed by a job that waited for other GPUs.
+// Where an idle one leaves its tenant's quota, one that was lent GPUs may take its place there before the claim does.
 bool has_idle_jobs(const ClusterState& state) {
   return std::any_of(state.jobs.begin(), state.jobs.end(), [](const Job& job) { return job.idle; });
 }
 
-// Victims that have gone make room for the claims they went for: these start, within quota.
+// Victims that have gone make room for the claims they went for: these start, within quota. An elastic one takes
+// nothing that was made free for others.
 TEST(PolicyInvariants, a_claim_starts_when_its_victims_have_gone) {
   int claims = 0;
+  int larger = 0;
   for (int seed = 0; seed < kStates / 2; ++seed) {
     Dice dice(static_cast<uint64_t>(seed) + 3'000'000);
     ClusterState state = random_state(&dice);
+    if (has_elastic_jobs(state) || has_idle_jobs(state)) continue;
+    for (Job& job : state.jobs)
+      if (!job.running && dice.one_in(2)) job.max_learners += dice.from(1, 3);
     const Decision first = decide(state);
-    if (first.reclaims.empty() || has_elastic_jobs(state) || has_idle_jobs(state)) continue;
+    if (first.reclaims.empty()) continue;
     carry_out(&state, first, true);
     const Decision second = decide(state);
     for (const Reclaim& reclaim : first.reclaims) {
@@ -426,9 +429,13 @@ TEST(PolicyInvariants, a_claim_starts_when_its_victims_have_gone) {
                                       [&](const Start& s) { return s.job == reclaim.claimant; });
       ASSERT_TRUE(start != second.starts.end()) << "seed " << seed << ", job " << state.jobs[reclaim.claimant].id;
       ASSERT_EQ(start->charge, Charge::kOwn) << "seed " << seed;
+      int learners = 0;
+      for (const Part& part : start->parts) learners += part.learners;
+      larger += learners > state.jobs[reclaim.claimant].min_learners;
     }
   }
   EXPECT_GT(claims, kStates / 500);
+  EXPECT_GT(larger, kStates / 5000);
 }
 
 // Weights divide what is lent, and nothing else: who owns GPUs gets them at any weight, 0 too.

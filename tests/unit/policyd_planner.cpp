@@ -59,7 +59,7 @@ Records claimed() {
   Records records = cluster(2, 2);
   add_running(&records, 1, label("nlp", 2, Charge::kOwn), "n1", {2});
   add_running(&records, 2, label("nlp", 2, Charge::kBorrowed), "n2", {2});
-  add_pending(&records, 3, label("vision", 2, Charge::kOwn)).site_factor = 200'000;
+  add_pending(&records, 3, label("vision", 2, Charge::kOwn)).site_factor = 300'000;
   return records;
 }
 
@@ -131,7 +131,7 @@ TEST(PlannerTest, AnotherClaimTakesOverWhatWasAskedForTheFirst) {
   Records records = claimed();
   carry_out(plan_for(records), &records);
   records.jobs.pop_back();
-  add_pending(&records, 4, label("vision", 2, Charge::kOwn)).site_factor = 200'000;
+  add_pending(&records, 4, label("vision", 2, Charge::kOwn)).site_factor = 300'000;
   records.now_s = kNow + 30;
   const auto actions = plan_for(records);
   ASSERT_EQ(actions.size(), 1U) << as_text(actions);
@@ -153,7 +153,7 @@ TEST(PlannerTest, AGuaranteedJobGetsTheTokensOfAJobOfItsTenant) {
   EXPECT_EQ(actions[0].kind, ActionKind::kCharge);
   EXPECT_EQ(actions[0].update.licenses, "");
   EXPECT_EQ(actions[1].job, 2);
-  EXPECT_EQ(actions[1].update.site_factor, 300'000);
+  EXPECT_EQ(actions[1].update.site_factor, 250'000);
   carry_out(actions, &records);
   // Nothing is changed back before Slurm has started it.
   EXPECT_TRUE(plan_for(records).empty()) << as_text(plan_for(records));
@@ -198,6 +198,7 @@ TEST(PlannerTest, OnlyDlrunIsSignalledAndOnlyWhatComesBackIsAVictim) {
   EXPECT_FALSE(actions[0].signal);
   records = claimed();
   records.jobs[1].requeueable = false;
+  records.jobs[2].site_factor = 200'000;  // nobody was promised to yield to it
   EXPECT_TRUE(plan_for(records).empty()) << as_text(plan_for(records));
 }
 
@@ -345,7 +346,7 @@ TEST(PlannerTest, AnElasticVictimComesBackSmaller) {
   auto& job = add_running(&records, 1, elastic, "n[1-4]", {1, 1, 1, 1});
   job.node_gpus = 1;
   job.max_nodes = 4;
-  add_pending(&records, 2, label("vision", 2, Charge::kOwn)).site_factor = 200'000;
+  add_pending(&records, 2, label("vision", 2, Charge::kOwn)).site_factor = 300'000;
   auto actions = plan_for(records);
   ASSERT_EQ(actions.size(), 1U) << as_text(actions);
   EXPECT_EQ(policy::parse_label(actions[0].update.admin_comment.value())->yields->learners, 2);
@@ -357,6 +358,34 @@ TEST(PlannerTest, AnElasticVictimComesBackSmaller) {
   actions = plan_for(records);
   ASSERT_TRUE(action_of(actions, 1)) << as_text(actions);
   EXPECT_EQ(action_of(actions, 1)->update.max_nodes, 2U) << as_text(actions);
+}
+
+// Slurm starts it once its victim has gone, maybe before anything is decided anew.
+TEST(PlannerTest, AnElasticClaimBesideAnotherStartsAtItsSmallest) {
+  Records records = cluster(3, 2);
+  for (int node = 1; node <= 3; ++node)
+    add_running(&records, node, label("nlp", 2, Charge::kBorrowed), "n" + std::to_string(node), {2});
+  policy::JobLabel elastic = label("vision", 2, Charge::kOwn);
+  elastic.learners = LearnerRange{2, 4};
+  elastic.min_nodes = 1;
+  elastic.max_nodes = 2;
+  auto& claim = add_pending(&records, 4, elastic);
+  claim.max_nodes = 2;
+  claim.node_gpus = 2;
+  add_pending(&records, 5, label("vision", 2, Charge::kOwn));
+  policy::ClusterState state = site(4);
+  state.tenants[1].quota.any = 2;
+  auto actions = plan_for(records, state);
+  ASSERT_TRUE(action_of(actions, 4)) << as_text(actions);
+  EXPECT_EQ(action_of(actions, 4)->update.max_nodes, 1U);
+  carry_out(actions, &records);
+  EXPECT_EQ(records.jobs[3].licenses, "dl_vision:2");
+  EXPECT_TRUE(plan_for(records, state).empty()) << as_text(plan_for(records, state));
+  // Nobody else waits any more: it may have what its victims leave.
+  records.jobs.pop_back();
+  actions = plan_for(records, state);
+  ASSERT_TRUE(action_of(actions, 4)) << as_text(actions);
+  EXPECT_EQ(action_of(actions, 4)->update.max_nodes, 2U);
 }
 
 // Slurm chooses the nodes; how many it chooses, the decision says.

@@ -32,10 +32,10 @@ void Round::replace(Start* start, std::vector<Part> parts) {
   const Job& job = state.jobs[start->job];
   free.give(start->parts, job.gpus_per_learner);
   free.take(parts, job.gpus_per_learner);
-  int learners = 0;
-  for (const Part& part : parts) learners += part.learners;
-  for (const Part& part : start->parts) learners -= part.learners;
-  const int gpus = learners * job.gpus_per_learner;
+  int more = 0;
+  for (const Part& part : parts) more += part.learners;
+  for (const Part& part : start->parts) more -= part.learners;
+  const int gpus = more * job.gpus_per_learner;
   ledger.add(job.tenant, start->type, gpus, start->charge);
   if (is_guaranteed(start->job)) own_tenant.hold(OwnTenant::When::kNow, job.tenant, start->type, gpus);
   start->parts = std::move(parts);

@@ -54,7 +54,7 @@ struct SiteConfig {
   // [launcher]
   std::string job_dir = "dl-%j";            // relative to the submit directory; %j = job id
   std::chrono::seconds grace{30};           // SIGTERM -> SIGKILL for learners
-  std::chrono::seconds agent_timeout{300};  // for the agents of an attempt to connect
+  std::chrono::seconds agent_timeout{300};  // for the agents of an attempt to connect, and without a word later
   int loop_guard = 2;                       // attempts in a row without progress before the job is held
   // [image]
   std::string image_runtime = "auto";    // a name of launcher/image, or "auto": the first that takes the image

@@ -215,6 +215,7 @@ void Supervisor::tick() {
   if (now - last_second_ms_ >= 1000) {
     last_second_ms_ = now;
     journal_->tick(now);
+    look_for_silent_agents(now);
     if (phase_ == Phase::kRunning) {
       tick_time_limit(unix_ms());
       tick_periodic_save();

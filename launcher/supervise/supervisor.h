@@ -84,7 +84,8 @@ class Supervisor {
     uint64_t save_ms = 0, local_ms = 0, cost_ms = 0;  // as on the progress page
     int64_t step_seen_ms = 0;                         // monotonic, when `step` was reported
     int exit = 0;
-    bool hung = false;  // named as the cause of a stand-still: how it ends says nothing
+    int64_t heard_ms = 0;  // monotonic: the last word of its agent, pings included
+    bool hung = false;     // named as the cause of a stand-still: how it ends says nothing
     StepTimes times;
   };
   struct Stop {
@@ -166,12 +167,15 @@ class Supervisor {
   int64_t gpu_look_ms() const;
   std::string note_of(size_t rank) const;
   void agents_missing();
+  void look_for_silent_agents(int64_t now_ms);
+  void agents_silent(const std::vector<int>& ranks);
 
   // supervisor_nodes.cpp
   void node_lost(int rank);
   bool plan_without_lost();
   void go_on_without_lost(const std::string& reason);
   void release_lost(const std::vector<std::string>& names);
+  void forget_old_step();
 
   // supervisor_end.cpp
   void end_attempt();
@@ -238,7 +242,7 @@ class Supervisor {
   SlowLearners slow_;
   IdleGpus idle_;
   std::vector<Failure> failures_;
-  bool agent_lost_ = false, killing_ = false;
+  bool agent_lost_ = false, agent_silent_ = false, killing_ = false;
   std::set<std::string> lost_nodes_;
   std::optional<NewPlan> without_lost_;  // while it is decided what comes after an attempt
   int64_t fence_until_ms_ = 0;           // monotonic: no learner starts before, others may still run on a lost node
@@ -253,6 +257,8 @@ class Supervisor {
   int64_t step_ms_ = 0;       // smoothed time of a train step
   int64_t last_save_ms_ = 0;  // monotonic, of the last save seen
   int64_t last_ping_ms_ = 0, last_second_ms_ = 0, last_renew_ms_ = 0, last_notice_ms_ = 0;
+  int64_t last_listened_ms_ = 0;  // look_for_silent_agents()
+  bool silence_open_ = false;     // Slurm is asked about it
   bool notice_open_ = false, limit_check_open_ = false, renew_open_ = false;
   int interrupts_ = 0;
   int64_t last_interrupt_ms_ = 0;

@@ -46,7 +46,7 @@ void Supervisor::start_attempt(const std::string& why) {
   agreement_ = StopAgreement{};
   stop_.reset();
   hang_open_ = false;
-  stop_waits_ = agent_lost_ = killing_ = false;
+  stop_waits_ = agent_lost_ = agent_silent_ = killing_ = false;
   lost_nodes_.clear();
   launcher_status_.reset();
   step_ms_ = serving_until_ms_ = 0;
@@ -140,6 +140,7 @@ void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
   learner.connection = id;
   rank_of_[id] = hello.rank;
   learner.said_hello = true;
+  learner.heard_ms = monotonic_ms();
   learner.host = hello.host;
   learner.address = hello.address;
   learner.port = hello.port;
@@ -217,6 +218,7 @@ void Supervisor::start_learners() {
 void Supervisor::on_message(ConnectionId id, const Message& message) {
   if (const auto found = rank_of_.find(id); found != rank_of_.end()) {
     const int rank = found->second;
+    learners_[static_cast<size_t>(rank)].heard_ms = monotonic_ms();
     // Of one that waits for the next attempt nothing more is to be heard.
     if (learners_[static_cast<size_t>(rank)].ended) return;
     if (const auto* started = std::get_if<Started>(&message))

@@ -149,6 +149,7 @@ void Supervisor::carry_out(const EndDecision& decision) {
       ++restarts_done_;
       ++class_restarts_[its.name];
       say(fmt::format("{}; restart {} of {}", decision.reason, restarts_done_, plan_.restarts));
+      if (agent_silent_) forget_old_step();
       return start_attempt(fmt::format("restart {} of {}: {}", restarts_done_, plan_.restarts, decision.reason));
     case Action::kRequeue:
       journal_->job(JobState::kPending, decision.reason, step, code, decision.exit_status);

@@ -44,13 +44,17 @@ void Supervisor::go_on_without_lost(const std::string& reason) {
   const std::string text = plan::describe_without(names, plan_);
   say(reason + "; " + text);
   start_attempt(fmt::format("restart elsewhere: {}; {}", reason, text));
-  // srun waits for tasks of the lost node for ever; those of the others have ended.
+  forget_old_step();
+  release_lost(names);
+}
+
+// srun waits for ever for tasks of a lost node, and for an agent that stands still; those of the others have ended.
+void Supervisor::forget_old_step() {
   poll(500, [this, since = monotonic_ms()] {
     if (monotonic_ms() - since < kLastWordsMs && !finished_) return false;
     launcher_.kill_older(SIGKILL);
     return true;
   });
-  release_lost(names);
 }
 
 // Else Slurm would end the job with the node as soon as it gives the node up (SlurmdTimeout). It also learns sooner

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is looked at from time to time: agents that do not come, learners that are slower than the others, GPUs that
-// nobody uses.
+// What is looked at from time to time: agents that do not come or say nothing any more, learners that are slower than
+// the others, GPUs that nobody uses.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,6 +18,52 @@ void Supervisor::agents_missing() {
   failure.kind = Failure::Kind::kNoAgent;
   failure.text = fmt::format("its agent has not connected within {}", format_duration(site_.agent_timeout));
   give_up_learners(failure, /*only_silent=*/true);
+}
+
+// The kernel of a node answers for its connections also while an agent there stands still (stopped, frozen, starved),
+// which can then tell neither of its learner's end nor of a hang. So its own words are waited for too: pings come each
+// half second. Not where we stood still ourselves, or the job is suspended.
+void Supervisor::look_for_silent_agents(int64_t now_ms) {
+  constexpr int64_t kOwnPauseMs = 2000;
+  const bool paused = now_ms - last_listened_ms_ > kOwnPauseMs;
+  last_listened_ms_ = now_ms;
+  if (silence_open_ || phase_ != Phase::kRunning) return;
+  std::vector<int> silent;
+  for (size_t i = 0; i < learners_.size(); ++i) {
+    Learner& learner = learners_[i];
+    if (paused) learner.heard_ms = now_ms;
+    if (!learner.ended && learner.connection != 0 && now_ms - learner.heard_ms > 1000 * site_.agent_timeout.count())
+      silent.push_back(static_cast<int>(i));
+  }
+  if (silent.empty()) return;
+  if (!plan_.under_slurm) return agents_silent(silent);
+  silence_open_ = true;
+  auto found = std::make_shared<Result<slurm_cli::JobInfo>>(Error{});
+  worker_->post([found, id = plan_.job_id] { *found = slurm_cli::show_job(id); },
+                [this, found, silent, attempt = attempt_] {
+                  silence_open_ = false;
+                  if (attempt != attempt_ || phase_ != Phase::kRunning) return;
+                  const bool suspended = *found && (*found)->state == "SUSPENDED";
+                  if (!suspended) return agents_silent(silent);
+                  for (Learner& learner : learners_) learner.heard_ms = monotonic_ms();
+                });
+}
+
+void Supervisor::agents_silent(const std::vector<int>& ranks) {
+  for (const int rank : ranks) {
+    Learner& learner = learners_[static_cast<size_t>(rank)];
+    if (learner.ended || monotonic_ms() - learner.heard_ms <= 1000 * site_.agent_timeout.count()) continue;
+    learner.ended = agent_lost_ = agent_silent_ = true;
+    server_->close(learner.connection);
+    learner.connection = 0;
+    Failure failure;
+    failure.kind = Failure::Kind::kAgentLost;
+    failure.asked = killing_;
+    failure.text = fmt::format("its agent (dl-agent) on {} has said nothing for {}, though its node answers",
+                               learner.host, format_duration(site_.agent_timeout));
+    learner_failed(rank, failure);
+  }
+  check_attempt_over();
 }
 
 // Only said, never acted upon: a slow learner may be a shared node or a full disk, and a restart costs everybody's

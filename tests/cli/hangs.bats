@@ -29,6 +29,23 @@ setup() {
   contains "$output" 'learner 0 hangs: no progress for [23] s; restart 1 of 1'
 }
 
+@test "an agent that stands still is named, its learner ended, and the learners start again; not so where dlrun stood still" {
+  printf '[launcher]\nagent_timeout = "2s"\n' >>dl.toml
+  # The first attempt of learner 1 stops its agent; that of learner 0 stops dlrun for longer than the limit at first.
+  run "$dlrun" -n 2 -r 1 --job-dir job -- sh -c '
+    [ $DL_ATTEMPT = 1 ] || exit 0
+    if [ $RANK = 0 ]; then
+      dlrun=$(jq .pid job/control.json); kill -STOP $dlrun; sleep 3; kill -CONT $dlrun; sleep 1; touch woken; exec sleep 98
+    fi
+    until [ -e woken ]; do sleep 0.1; done
+    kill -STOP $PPID; exec sleep 98'
+  [ "$status" -eq 0 ]
+  [ -e woken ]
+  contains "$output" 'learner 1 was lost: its agent \(dl-agent\) on .* has said nothing for 2s, though its node answers; restart 1 of 1'
+  run pgrep -f "^sleep 98$"
+  [ -z "$output" ]
+}
+
 @test "a program that writes, and a silent one that computes, are left alone" {
   run "$dlrun" -n 2 --hang-timeout 2s -- sh -c 'end=$(($(date +%s) + 5)); while [ "$(date +%s)" -lt $end ]; do
     [ $RANK = 0 ] && { echo on; sleep 0.5; }; done; :'

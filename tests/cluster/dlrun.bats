@@ -92,9 +92,7 @@ restarts_of() { job_field "$1" Restarts; }
 @test "an agent that is killed: the job fails, what its learner had detached is killed too, and its page is removed" {
   job=$(submit --dl-framework=generic --dl-learners=2 --dl-gpus=1 -w n2 shell.sh 'setsid sleep 27182 & sleep 100')
   wait_event "$job" PROCESSING 20
-  pid=$(pgrep -f 'libexec/slurm-dl/dl-agent$' | while read -r p; do
-    grep -qzx "SLURM_PROCID=1" "/proc/$p/environ" 2>/dev/null && grep -qzx "SLURM_JOB_ID=$job" "/proc/$p/environ" && echo "$p"; done | head -n 1)
-  kill -9 "$pid"
+  kill -9 "$(agent_of "$job" 1)"
   wait_state "$job" COMPLETED,FAILED 30
   assert_contains "$(output "$job")" 'learner 1.* was lost: its agent \(dl-agent\) on n2 was killed'
   assert_contains "$(output "$job")" 'dlrun ended with 74'

@@ -116,6 +116,14 @@ wait_file() { wait_for "$3" "$1 has a line with '$2'" grep -qsE -- "$2" "$1"; }
 # wait_nodes STATE SECONDS: until all nodes have the state.
 wait_nodes() { wait_for "$2" "all nodes are $1" all_nodes "$1"; }
 all_nodes() { [[ $(on_login sinfo -h -N -o %T | sort -u) == "$1" ]]; }
+# agent_of JOB RANK: the process of its agent.
+agent_of() {
+  local pid
+  for pid in $(pgrep -f 'libexec/slurm-dl/dl-agent$'); do
+    grep -qzx "SLURM_PROCID=$2" "/proc/$pid/environ" 2>/dev/null && grep -qzx "SLURM_JOB_ID=$1" "/proc/$pid/environ" && echo "$pid" && return
+  done
+  return 1
+}
 cancel_all() {
   local user
   for user in root "$(some_user)"; do on_login scancel --user="$user" 2>/dev/null || true; done # it takes one name only

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # A node that is lost in mid-job, on a real Slurm of three nodes: the job goes on in its allocation on a spare node or with fewer
-# learners, and gives the lost node back. The fault matrix (tests/faults) does the same in each phase of a job, bit for bit.
+# learners, and gives the lost node back. And an agent that stands still on a living node. The fault matrix (tests/faults) does the same in each phase of a job, bit for bit.
 # shellcheck source=tests/cluster/lib.bash
 source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
 
@@ -24,7 +24,8 @@ lose_n2() {
   wait_file "slurm-$1.out" '^\[0\] saved at train step 20' 30
   dl_sandbox node cut n2
 }
-no_process_on_n2() { ! on_node n2 pgrep -f toy_learner >/dev/null; }
+# Of this build tree alone: hosts of the sandbox see all processes of the machine.
+no_learner() { ! pgrep -f "$top_builddir/tests/lib/.*toy_learner 120 60" >/dev/null; }
 # went_on JOB NODES: it has completed there, in its first allocation, without having lost or repeated a train step.
 went_on() {
   wait_state "$1" COMPLETED 40
@@ -36,7 +37,7 @@ went_on() {
   [ "$(job_field "$1" NodeList)" = "$2" ]
   [ -z "$(find . -name '*resize*')" ]
   dl_sandbox node heal n2
-  wait_for 10 "nothing of the job runs on n2" no_process_on_n2
+  wait_for 10 "no learner is left on any node" no_learner
   run on_node n2 find /dev/shm -name 'dl-progress-*'
   [ "$status" -eq 0 ] && [ -z "$output" ]
 }
@@ -56,4 +57,20 @@ went_on() {
   lose_n2 "$job"
   went_on "$job" n1
   assert_contains "$(output "$job")" 'n2 is left out; 1 learner on n1'
+}
+
+@test "an agent that stands still on a living node: it is named, its learner ended, and the job starts again" {
+  cp "$DL_SANDBOX_DIR/etc/dl.toml" soon.toml && printf '[launcher]\nagent_timeout = "4s"\n' >>soon.toml
+  printf '#!/bin/bash\nDL_CONFIG=%s dlrun -- %s "$@"\necho "dlrun ended with $?"\n' "$PWD/soon.toml" "$learner" >train.sh
+  job=$(submit -N2 --dl-framework=generic --dl-learners=2 --dl-restarts=1 --dl-checkpoint=ck,every=10steps train.sh 200 60)
+  wait_file "slurm-$job.out" '^\[0\] saved at train step 20' 30
+  agent=$(agent_of "$job" 1)
+  its_learner=$(pgrep -P "$agent")
+  kill -STOP "$agent"
+  wait_state "$job" COMPLETED 60
+  assert_contains "$(output "$job")" 'learner 1 on n2 was lost: its agent \(dl-agent\) on n2 has said nothing for 4s, though its node answers; restart 1 of 1'
+  assert_contains "$(output "$job")" '^\[1\] done: 200 counted, none lost'
+  run kill -0 "$its_learner"
+  [ "$status" -eq 1 ]
+  wait_for 10 "the stopped agent is gone" eval '! kill -0 '"$agent"' 2>/dev/null'
 }

@@ -257,6 +257,7 @@ void Agent::on_start(const supervise::Start& message) {
     error_file_ = fmt::format("{}/learner-{}.error.json", start.context.log_dir, start.context.rank);
   memory_.start();
   watching_ = start.hang_ms > 0;
+  first_on_node_ = start.context.local_rank == 0;
   watch_ = ProgressWatch(start.hang_ms);
   Result<pid_t> pid = start_learner(start, progress_.path(), write_end.get());
   if (!pid) {

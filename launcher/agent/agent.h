@@ -70,7 +70,7 @@ class Agent {
   GpuSampler gpus_;
   uint64_t log_bytes_ = 0;
   Clock::time_point last_sample_{};
-  bool watching_ = false, stall_said_ = false;
+  bool watching_ = false, stall_said_ = false, first_on_node_ = false;
   pid_t stacks_writer_ = 0;
   UniqueFd signals_, output_;
   std::string secret_;

@@ -41,7 +41,7 @@ void Agent::take_stacks(const std::string& path) {
   const pid_t pid = ::fork();
   if (pid == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    write_stacks(learner_, path);
+    write_stacks(learner_, first_on_node_, path);  // NCCL's status is the same for all of a node
     ::_exit(0);
   }
   if (pid > 0) {

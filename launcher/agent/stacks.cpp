@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "launcher/agent/descendants.h"
+#include "launcher/agent/nccl_ras.h"
 #include "launcher/common/atomic_file.h"
 #include "launcher/common/child_process.h"
 #include "launcher/common/parse.h"
@@ -20,6 +21,7 @@ constexpr size_t kMaxText = 1 << 20;
 constexpr size_t kMaxThreads = 200;  // of one process
 constexpr size_t kMaxProcesses = 64;
 constexpr std::chrono::milliseconds kToolLimit{4000};
+constexpr std::chrono::milliseconds kNcclLimit{4000};
 constexpr std::chrono::milliseconds kLimit{9000};
 
 std::string small(const std::string& path) {
@@ -81,6 +83,13 @@ void add_stacks(pid_t pid, std::string* out) {
   }
 }
 
+// A silent service of NCCL's may not take the time of all else.
+void add_nccl(pid_t root, std::string* out) {
+  const std::string status =
+      nccl_status(nccl_ras_address(small("/proc/" + std::to_string(root) + "/environ")), kNcclLimit);
+  if (!status.empty()) add(out, "== NCCL's status of the job\n" + status + (status.back() == '\n' ? "" : "\n"));
+}
+
 }  // namespace
 
 char main_thread_state(pid_t pid) {
@@ -101,7 +110,7 @@ int64_t cpu_ms_of_tree(pid_t root) {
   return ticks > 0 ? sum * 1000 / ticks : 0;
 }
 
-void write_stacks(pid_t root, const std::string& path) {
+void write_stacks(pid_t root, bool ask_nccl, const std::string& path) {
   const auto begin = std::chrono::steady_clock::now();
   std::vector<pid_t> pids = descendants_of(root);
   pids.insert(pids.begin(), root);
@@ -110,6 +119,7 @@ void write_stacks(pid_t root, const std::string& path) {
   for (pid_t pid : pids) add_kernel_view(pid, &text);
   // First what costs nothing: should the rest take too long, this is there.
   ignore(write_file_atomically(path, text), "the cause is named without it");
+  if (ask_nccl) add_nccl(root, &text);
   for (pid_t pid : pids) {
     if (std::chrono::steady_clock::now() - begin + kToolLimit > kLimit) break;
     add_stacks(pid, &text);

@@ -17,7 +17,8 @@ char main_thread_state(pid_t pid);
 // CPU time of a process and of all below it, those that have ended and were waited for included. Milliseconds.
 int64_t cpu_ms_of_tree(pid_t root);
 
-// Writes them to `path`, at most 1 MiB, within about 10 s. Blocks: for a child process.
-void write_stacks(pid_t root, const std::string& path);
+// Writes them to `path`, at most 1 MiB, within about 10 s; before the stacks, if asked for, what NCCL tells of the
+// whole job (nccl_ras.h). Blocks: for a child process.
+void write_stacks(pid_t root, bool ask_nccl, const std::string& path);
 
 }  // namespace dl::agent

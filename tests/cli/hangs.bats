@@ -23,6 +23,47 @@ setup() {
   [ -z "$output" ]
 }
 
+# What listens at NCCL_RAS_ADDR speaks as NCCL's own service does (nccl src/ras/client_support.cc); no GPU, no NCCL was at hand.
+@test "the stacks of a hang hold what NCCL's status service says, once for a node; a silent or foreign service costs nothing" {
+  cat >nccl.py <<'PY'
+import os, socket, sys, time
+how, at = sys.argv[1], os.environ["NCCL_RAS_ADDR"].split(":")
+service = socket.create_server((at[0], int(at[1])))
+print("listening", flush=True)
+while True:
+    client, _ = service.accept()
+    lines = client.makefile("rw")
+    if how == "silent":
+        time.sleep(100)
+    if how == "foreign":
+        lines.write("HTTP/1.1 400 Bad Request\r\n\r\n"), lines.flush(), client.close()
+        continue
+    asked = []
+    for answer in ("SERVER PROTOCOL 2\n", "OK\n", "Communicator 0x7f: ranks 3,5 are behind in AllReduce\n" * 3):
+        asked.append(lines.readline().strip())
+        lines.write(answer), lines.flush()
+    lines.write("asked: %s\n" % asked), lines.flush()
+    lines.close(), client.close()
+PY
+  hang() { # HOW
+    rm -rf job
+    run timeout 60 "$dlrun" -n 2 --hang-timeout 2s --job-dir job -- sh -c '[ $RANK = 1 ] || exec python3 nccl.py "$0"; exec sleep 100' "$1"
+    [ "$status" -eq 77 ]
+  }
+  hang nccl
+  local text
+  text=$(cat job/logs/attempt-1/learner-0.stacks.txt)
+  contains "$text" "^== NCCL's status of the job$"
+  [ "$(grep -c 'ranks 3,5 are behind in AllReduce' <<<"$text")" = 3 ]
+  contains "$text" "^asked: \['CLIENT PROTOCOL 2', 'TIMEOUT 2', 'VERBOSE STATUS'\]$"
+  run ! grep NCCL job/logs/attempt-1/learner-1.stacks.txt
+  for how in silent foreign; do
+    hang $how
+    contains "$(cat job/logs/attempt-1/learner-0.stacks.txt)" '^thread [0-9]+ python3'
+    run ! grep "status of the job" job/logs/attempt-1/learner-0.stacks.txt
+  done
+}
+
 @test "with restarts the learners start again" {
   run "$dlrun" -r 1 --hang-timeout 2s --job-dir job -- sh -c 'echo ready; [ $DL_ATTEMPT = 2 ] || exec sleep 100'
   [ "$status" -eq 0 ]

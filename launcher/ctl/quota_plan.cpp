@@ -60,8 +60,9 @@ class Planner {
     } else {
       for (const SiteTenant& tenant : site_.tenants)
         if (tenant.max_user_gpus)
-          warn(fmt::format("tenant '{}': max_user_gpus is only kept for single jobs, since there is no slurmdbd",
-                           tenant.name));
+          warn(fmt::format(
+              "tenant '{}': max_user_gpus is kept by dlpolicyd alone, while it runs, since there is no slurmdbd",
+              tenant.name));
     }
     return std::move(plan_);
   }

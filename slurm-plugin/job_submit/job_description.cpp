@@ -139,6 +139,7 @@ void write_ruling(const Ruling& ruling, job_desc_msg_t* job) {
   abi::set_string(&job->admin_comment, ruling.label);
   if (ruling.min_nodes) job->min_nodes = *ruling.min_nodes;
   if (ruling.max_nodes) job->max_nodes = *ruling.max_nodes;
+  if (ruling.begin_s) job->begin_time = *ruling.begin_s;
   if (ruling.gpu_type.empty()) return;
   for (char** field : {&job->tres_per_job, &job->tres_per_node, &job->tres_per_socket, &job->tres_per_task})
     if (asks_for_gpus(abi::text_of(*field)))

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <ctime>
 #include <memory>
 #include <optional>
 
@@ -97,7 +98,9 @@ Result<Charged> charge(const JobRequest& request, const Site& site, const job_de
   const auto rule = [&]() {
     const Submission whole = charged.shape ? with_shape(given, *charged.shape) : given;
     const bool allowed = tenant < 0 || site.allows(static_cast<size_t>(tenant), job.user_id);
-    return rule_job({site.config, site.state, request, whole, gpus, allowed});
+    // Where slurmdbd tells of users, dlctl quota sync has given them their limits.
+    const bool limits = !default_account(job.user_id).empty();
+    return rule_job({site.config, site.state, request, whole, gpus, allowed, limits, std::time(nullptr)});
   };
   DL_TRY_ASSIGN(charged.ruling, rule());
   if (charged.ruling->charge == policy::Charge::kBorrowed && !request.empty()) {

@@ -56,6 +56,7 @@ class Rules {
     DL_TRY(choose_charge());
     DL_TRY(bound_nodes());
     DL_TRY(hold_tokens());
+    set_gate();
     write_label();
     write_message();
     return ruling_;
@@ -129,10 +130,6 @@ class Rules {
   }
 
   Status check_limits() {
-    const SiteTenant& own = tenant();
-    if (own.max_user_gpus && job_.gpus.least > *own.max_user_gpus)
-      return Error{Errc::kNoSpace, fmt::format("{} exceed what one user of tenant '{}' may have, {}",
-                                               gpus_text(job_.gpus.least), own.name, gpus_text(*own.max_user_gpus))};
     const policy::Admission found = policy::admit(job_.state, as_policy_);
     return found.admitted() ? Status() : Error{Errc::kNoSpace, found.sentence};
   }
@@ -209,6 +206,12 @@ class Rules {
     if (ruling_.licences.size() > 1000)
       return Error{Errc::kInvalid, "the list of licences is longer than Slurm takes; allowed: up to 1000 characters"};
     return {};
+  }
+
+  void set_gate() {
+    const int64_t opens = job_.now_s + kUserGateS;
+    if (tenant().max_user_gpus && !job_.slurm_limits_users && job_.given.begin_s.value_or(0) < opens)
+      ruling_.begin_s = opens;
   }
 
   void write_label() {

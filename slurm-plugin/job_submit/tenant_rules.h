@@ -22,7 +22,13 @@ struct TenantJob {
   const Submission& given;            // with the shape in it, if the job has one
   const GpuCount& gpus;               // more than none
   bool user_allowed = true;           // by the tenant's list of users
+  bool slurm_limits_users = false;    // slurmdbd is there: slurmctld itself keeps max_user_gpus
+  int64_t now_s = 0;
 };
+
+// Where dlpolicyd keeps max_user_gpus, a job begins so much later unless dlpolicyd opens this gate: slurmctld would
+// start it at once, whatever else its user runs.
+constexpr int64_t kUserGateS = 30;
 
 struct Ruling {
   std::string account;                // as dl.toml spells it
@@ -31,6 +37,7 @@ struct Ruling {
   std::string gpu_type;               // to put into requests without a type; empty: leave them
   std::optional<uint32_t> max_nodes;  // fewer than asked for, or the number that was counted on
   std::optional<uint32_t> min_nodes;
+  std::optional<int64_t> begin_s;
   policy::Charge charge = policy::Charge::kOwn;
   std::string message;  // lines for the user, each starting with "dl: "; may be empty
 };

@@ -152,6 +152,13 @@ class Viewer {
     }
   }
 
+  int user_index(const std::string& name) {
+    if (name.empty()) return policy::kNobody;
+    const auto [known, is_new] = users_.emplace(name, static_cast<int>(view_.state.users.size()));
+    if (is_new) view_.state.users.push_back(name);
+    return known->second;
+  }
+
   // What the label says, checked against what there is. None: not a job of ours that asks for GPUs.
   std::optional<policy::Job> job_of(const JobRecord& record, const policy::JobLabel& label) {
     policy::Job job;
@@ -160,6 +167,7 @@ class Viewer {
     const auto type = policy::type_index(view_.state, label.type);
     if (!tenant || !type) return std::nullopt;
     job.tenant = *tenant;
+    if (view_.state.tenants[*tenant].max_user_gpus != policy::kNoLimit) job.user = user_index(record.user);
     job.type = *type;
     job.tier = label.tier;
     job.gpus_per_learner = label.gpus;
@@ -250,8 +258,8 @@ class Viewer {
   void add_pending(const JobRecord& record, SeenJob seen, policy::Job job) {
     const int64_t ahead = record.begin_s - records_.now_s;
     const bool users = seen.label.begin_s && *seen.label.begin_s == record.begin_s;
-    seen.gated =
-        seen.label.charge == policy::Charge::kBorrowed && ahead > 0 && !users && ahead <= options_.lease_s + kSoonS;
+    const bool may_be_gated = seen.label.charge == policy::Charge::kBorrowed || job.user != policy::kNobody;
+    seen.gated = may_be_gated && ahead > 0 && !users && ahead <= options_.lease_s + kSoonS;
     const bool later = ahead > kSoonS && !seen.gated && !seen.label.yields;
     if (record.wait == Wait::kOther || later || options_.passed_over.count(seen.id) != 0) {
       view_.aside.push_back(std::move(seen));
@@ -296,6 +304,7 @@ class Viewer {
   std::vector<Used> used_;
   std::map<std::string, std::vector<int>> nodes_of_name_;
   std::map<std::string, int> switch_of_name_;
+  std::map<std::string, int> users_;          // in state.users
   std::map<int64_t, size_t> begun_elements_;  // that have a record of their own, by array
 };
 

@@ -43,6 +43,7 @@ struct JobRecord {
   int64_t element = -1;       // its index in the array; -1: none, or it stands for `elements`
   std::string elements;       // indexes of the waiting elements that this record stands for: "0-4,7,8-20:4%2", maybe
                               // cut short by "..."; empty: it is one job
+  std::string user;           // its owner's name, or number where it has none
   std::string admin_comment;  // our label
   std::string comment;        // the user's, and dlrun's: a hint, never trusted
   std::string licenses;

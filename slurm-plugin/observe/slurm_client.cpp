@@ -8,9 +8,11 @@ extern "C" {
 }
 
 #include <fmt/format.h>
+#include <pwd.h>
 
 #include <ctime>
 #include <memory>
+#include <vector>
 
 #include "slurm-plugin/observe/gres.h"
 #include "slurm-plugin/policy/job_id.h"
@@ -175,6 +177,18 @@ Status Observer::load_nodes() {
   return {};
 }
 
+// Of the login host's own, which may ask a directory: each once.
+const std::string& Observer::user_name(uint32_t uid) {
+  const auto [known, is_new] = users_.emplace(uid, "");
+  if (!is_new) return known->second;
+  passwd entry{};
+  passwd* found = nullptr;
+  std::vector<char> buffer(16384);
+  if (::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) != 0) found = nullptr;
+  known->second = found == nullptr ? std::to_string(uid) : std::string(found->pw_name);
+  return known->second;
+}
+
 Status Observer::load_jobs() {
   job_info_msg_t* message = nullptr;
   if (slurm_load_jobs(jobs_s_, &message, SHOW_ALL | SHOW_DETAIL) != SLURM_SUCCESS) {
@@ -185,7 +199,9 @@ Status Observer::load_jobs() {
   records_.jobs.clear();
   for (uint32_t i = 0; i < jobs->record_count; ++i) {
     JobRecord job = copy_job(jobs->job_array[i]);
-    if (job.phase != JobPhase::kOver) records_.jobs.push_back(std::move(job));
+    if (job.phase == JobPhase::kOver) continue;
+    job.user = user_name(jobs->job_array[i].user_id);
+    records_.jobs.push_back(std::move(job));
   }
   jobs_s_ = jobs->last_update;
   return {};

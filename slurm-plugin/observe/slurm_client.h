@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -35,9 +36,11 @@ class Observer {
   Status load_nodes();
   Status load_jobs();
   void load_switches();
+  const std::string& user_name(uint32_t uid);
 
   Records records_;
-  int64_t nodes_s_ = 0;  // of the last change that slurmctld told of
+  std::map<uint32_t, std::string> users_;  // names that were looked up
+  int64_t nodes_s_ = 0;                    // of the last change that slurmctld told of
   int64_t jobs_s_ = 0;
   int64_t switches_s_ = 0;  // when they were asked for
 };

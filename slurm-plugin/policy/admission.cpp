@@ -106,6 +106,10 @@ Admission admit(const ClusterState& state, const Job& job) {
     return refused(Excess::kJobLimit, asked, tenant.max_job_gpus,
                    fmt::format("{} GPUs exceed what one job of tenant '{}' may have, {} GPUs", asked, tenant.name,
                                tenant.max_job_gpus));
+  if (tenant.max_user_gpus != kNoLimit && asked > tenant.max_user_gpus)
+    return refused(Excess::kUserLimit, asked, tenant.max_user_gpus,
+                   fmt::format("{} GPUs exceed what one user of tenant '{}' may have, {} GPUs", asked, tenant.name,
+                               tenant.max_user_gpus));
   if (job.type != kAnyType) return admit_on(state, job, job.type);
   Admission best = refused(Excess::kNodeGpus, asked, 0, "the cluster has no GPUs");
   bool first = true;

@@ -14,6 +14,7 @@ enum class Excess {
   kNodeGpus,     // one learner needs more GPUs than any node has
   kClusterGpus,  // more learners than all nodes hold
   kJobLimit,     // more GPUs than one job of the tenant may have
+  kUserLimit,    // more GPUs than one user of the tenant may have
   kQuota,        // a job that may not borrow, and more than the tenant's quota
   kBorrowLimit,  // more than the tenant's quota plus what it may borrow
   kLendable,     // more than the others lend at most

@@ -37,7 +37,7 @@ class Claims {
     std::vector<char> done(round_.state.jobs.size());
     const auto try_claim = [&](int index) {
       const Job& job = round_.state.jobs[index];
-      if (head_waits[job.tenant]) return;
+      if (head_waits[job.tenant] || !round_.users.allows(job)) return;
       done[index] = claim(index) ? 1 : 0;
       // A job that has waited too long for its tenant's quota is not passed by the tenant's smaller ones any more.
       if (!done[index] && round_.impatient(job) && could_be_own(round_.state, job)) head_waits[job.tenant] = 1;
@@ -88,7 +88,8 @@ class Claims {
       const int most = learners_for(job, round_.ledger.own_left(job.tenant, type));
       if (most == 0) continue;
       fits = true;
-      const int possible = std::min(most, round_.free.slots(type, job.gpus_per_learner));
+      const int possible =
+          std::min({most, round_.users.most_learners(job), round_.free.slots(type, job.gpus_per_learner)});
       const int learners = smallest_ ? std::min(possible, job.min_learners) : possible;
       // What leaves for this claim is meant for it; it does not take another place meanwhile unless it finds one whole.
       if (learners < job.min_learners) continue;
@@ -112,8 +113,8 @@ class Claims {
     FreeGpus free = round_.free;
     free.give(start->parts, job.gpus_per_learner);
     const int left = round_.ledger.own_left(job.tenant, start->type) / job.gpus_per_learner;
-    const int learners =
-        std::min({job.max_learners, job.min_learners + left, free.slots(start->type, job.gpus_per_learner)});
+    const int learners = std::min({job.max_learners, job.min_learners + std::min(left, round_.users.room(job)),
+                                   free.slots(start->type, job.gpus_per_learner)});
     if (learners <= job.min_learners) return;
     auto parts = place(job.placement, free, start->type, job.gpus_per_learner, learners);
     if (!parts) return;

@@ -29,7 +29,7 @@ Status check_tenant(const Tenant& tenant, int types) {
     return invalid(fmt::format("tenant '{}': weight {} is not from 0 to 1000000", tenant.name, tenant.weight));
   if (!(tenant.recent_gpu_s >= 0))
     return invalid(fmt::format("tenant '{}': recent use {} is negative", tenant.name, tenant.recent_gpu_s));
-  if (tenant.borrow_limit < kNoLimit || tenant.max_job_gpus < kNoLimit)
+  if (tenant.borrow_limit < kNoLimit || tenant.max_job_gpus < kNoLimit || tenant.max_user_gpus < kNoLimit)
     return invalid(fmt::format("tenant '{}': a limit is below -1 (which means none)", tenant.name));
   return {};
 }
@@ -37,6 +37,8 @@ Status check_tenant(const Tenant& tenant, int types) {
 Status check_request(const ClusterState& state, const Job& job) {
   if (job.tenant < 0 || job.tenant >= static_cast<int>(state.tenants.size()))
     return invalid(fmt::format("job {}: tenant {} does not exist", job.id, job.tenant));
+  if (job.user < kNobody || job.user >= static_cast<int>(state.users.size()))
+    return invalid(fmt::format("job {}: user {} does not exist", job.id, job.user));
   if (job.type < kAnyType || job.type >= state.type_count())
     return invalid(fmt::format("job {}: GPU type {} does not exist", job.id, job.type));
   if (job.gpus_per_learner < 1 || job.min_learners < 1 || job.max_learners < job.min_learners)

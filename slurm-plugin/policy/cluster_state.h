@@ -16,7 +16,7 @@
 namespace dl::policy {
 
 constexpr int kAnyType = -1;  // a request that names no GPU type: charged to the type it gets
-constexpr int kNobody = -1;   // no group, no job
+constexpr int kNobody = -1;   // no group, no job, no user
 constexpr int kNoLimit = -1;
 
 // Numbers of GPUs: of each type, and of any type on top of those.
@@ -36,6 +36,7 @@ struct Tenant {
   std::optional<GpuCounts> lend;  // most of its quota that others may hold while it is idle; absent: all of it
   int borrow_limit = kNoLimit;    // most GPUs beyond its quota
   int max_job_gpus = kNoLimit;    // most GPUs of one job
+  int max_user_gpus = kNoLimit;   // most GPUs of one user, over all jobs
   double weight = 1;              // of its share of what is lent; 0: only what nobody else wants
   double recent_gpu_s = 0;        // decayed use so far, by fair_share.h
 };
@@ -64,6 +65,7 @@ using dl::Placement;
 struct Job {
   int64_t id = 0;  // job_id.h
   int tenant = 0;
+  int user = kNobody;       // index into the state's users; kNobody: not known
   Tier tier = Tier::kAuto;  // kGuaranteed never borrows; kBorrow never uses the quota
   int type = kAnyType;
   int gpus_per_learner = 1;
@@ -101,7 +103,8 @@ struct ClusterState {
   std::vector<Node> nodes;
   bool nodes_known = true;  // false: nobody said which nodes there are, and admission judges by quotas alone
   std::vector<Tenant> tenants;
-  std::vector<Job> jobs;  // pending and running
+  std::vector<std::string> users;  // names, as far as anything depends on them
+  std::vector<Job> jobs;           // pending and running
   int64_t half_life_s = 7 * 86400;
   int64_t patience_s = 0;      // a job that waits longer gets free GPUs kept for it, one job at a time; 0: never
   int search_budget = 20'000;  // steps of the exact victim search in one decision; then its best find is taken

@@ -39,6 +39,7 @@ enum class Reason {
   kNoPlace,           // not enough free GPUs, or not as whole nodes; `free` are free
   kQuota,             // a job that may not borrow: the quota has `free` left
   kBorrowLimit,       // the tenant borrows `used` of `limit`
+  kUserLimit,         // its user holds `used` of the `limit` that one user of the tenant may have
   kKept,              // GPUs are free, but their owners do not lend them
 };
 

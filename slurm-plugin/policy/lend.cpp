@@ -18,7 +18,7 @@ class Lender {
     for (const int index : round_.queue) {
       const Job& job = round_.state.jobs[index];
       if (job.tier == Tier::kGuaranteed) {
-        quota_full(index);
+        if (!beyond_user_limit(index)) quota_full(index);
       } else {
         of_tenant[job.tenant].push_back(index);
       }
@@ -67,8 +67,18 @@ class Lender {
     waiting.limit = round_.state.tenants[job.tenant].quota.total();
   }
 
+  bool beyond_user_limit(int index) {
+    const Job& job = round_.state.jobs[index];
+    if (round_.users.allows(job)) return false;
+    Waiting& waiting = round_.wait(index, Reason::kUserLimit);
+    waiting.used = round_.users.held(job);
+    waiting.limit = round_.users.limit(job);
+    return true;
+  }
+
   // Lends to the job if it fits. True if it started.
   bool borrow(int index) {
+    if (beyond_user_limit(index)) return false;
     const Job& job = round_.state.jobs[index];
     const int size = job.gpus_per_learner;
     const int promised = round_.own_tenant.gpus_of(round_.own_tenant.to_be_recharged(job.tenant), round_.learners);
@@ -83,7 +93,7 @@ class Lender {
     for (int type = 0; type < round_.state.type_count(); ++type) {
       if (!may_use(job, type)) continue;
       most_free = std::max(most_free, round_.free.total(type));
-      int learners = std::min(job.max_learners, round_.free.slots(type, size));
+      int learners = std::min(round_.users.most_learners(job), round_.free.slots(type, size));
       if (learners < job.min_learners) continue;
       while (learners >= job.min_learners &&
              !(round_.ledger.within_borrow_limit(job.tenant, learners * size + promised) &&

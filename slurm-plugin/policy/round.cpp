@@ -6,7 +6,12 @@
 namespace dl::policy {
 
 Round::Round(const ClusterState& running, const ClusterState& so_far)
-    : state(running), free(running), ledger(running), own_tenant(running, so_far), learners(running.jobs.size()) {
+    : state(running),
+      free(running),
+      ledger(running),
+      own_tenant(running, so_far),
+      users(running),
+      learners(running.jobs.size()) {
   for (size_t i = 0; i < state.jobs.size(); ++i) {
     if (state.jobs[i].running) {
       learners[i] = state.jobs[i].learners();
@@ -37,6 +42,7 @@ void Round::replace(Start* start, std::vector<Part> parts) {
   for (const Part& part : start->parts) more -= part.learners;
   const int gpus = more * job.gpus_per_learner;
   ledger.add(job.tenant, start->type, gpus, start->charge);
+  users.hold(job, gpus);
   if (is_guaranteed(start->job)) own_tenant.hold(OwnTenant::When::kNow, job.tenant, start->type, gpus);
   start->parts = std::move(parts);
 }
@@ -46,6 +52,8 @@ Waiting& Round::wait(int index, Reason reason) {
   waiting.job = index;
   waiting.reason = reason;
   waiting.asked = asked(index);
+  if (reason == Reason::kVictimsLeaving || reason == Reason::kVictimsProtected)
+    users.hold(state.jobs[index], waiting.asked);
   decision.waiting.push_back(waiting);
   return decision.waiting.back();
 }

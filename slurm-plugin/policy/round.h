@@ -9,6 +9,7 @@
 #include "slurm-plugin/policy/free_gpus.h"
 #include "slurm-plugin/policy/ledger.h"
 #include "slurm-plugin/policy/own_tenant.h"
+#include "slurm-plugin/policy/user_limits.h"
 
 namespace dl::policy {
 
@@ -36,6 +37,7 @@ struct Round {
   FreeGpus free;
   Ledger ledger;
   OwnTenant own_tenant;
+  UserLimits users;           // with what claims will hold that wait for victims
   std::vector<int> queue;     // pending jobs of which nothing is decided yet, oldest first
   std::vector<int> learners;  // by job that runs
   Decision decision;

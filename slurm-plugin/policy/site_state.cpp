@@ -70,6 +70,7 @@ void add_tenants(const SiteConfig& site, ClusterState* state) {
     if (from.lend) tenant.lend = counts_of(*from.lend, state->types);
     tenant.borrow_limit = from.borrow_limit.value_or(kNoLimit);
     tenant.max_job_gpus = from.max_job_gpus.value_or(kNoLimit);
+    tenant.max_user_gpus = from.max_user_gpus.value_or(kNoLimit);
     tenant.weight = from.weight;
     state->tenants.push_back(std::move(tenant));
   }

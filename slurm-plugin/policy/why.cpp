@@ -66,6 +66,9 @@ std::string reason_text(const ClusterState& state, const Job& job, const Waiting
     case Reason::kBorrowLimit:
       return fmt::format("it asks for {} GPUs; tenant '{}' borrows {} and may borrow {}", waiting.asked, tenant,
                          waiting.used, waiting.limit);
+    case Reason::kUserLimit:
+      return fmt::format("it asks for {} GPUs; user {} has {} of the {} GPUs a user of tenant '{}' may have",
+                         waiting.asked, state.users[job.user], waiting.used, waiting.limit, tenant);
     case Reason::kKept:
       return fmt::format("it asks for {} GPUs; {} are free, and their tenants do not lend them", waiting.asked,
                          waiting.free);

@@ -22,9 +22,9 @@ constexpr int64_t kHistoryEveryS = 300;
 // Of waiting jobs, in a round: each is a message to slurmctld, and the first look at a long queue would delay a claim
 // by all of them. The next round goes on.
 constexpr int kOrdersPerRound = 200;
-// Gates are renewed twice a lease; with many of them the lease grows, so that there are at most so many renewals in a
-// second.
-constexpr int64_t kRenewalsPerS = 50;
+// Gates are renewed twice a lease; with many of them the lease of most grows, so that there are at most so many
+// renewals in a second, up to the longest lease.
+constexpr int64_t kRenewalsPerS = 10;
 constexpr int64_t kLeaseS = 60;
 constexpr int64_t kLongestLeaseS = 900;
 
@@ -52,7 +52,8 @@ Status carry_out(const Action& action) {
 }  // namespace
 
 // What an earlier daemon may have set is not known.
-Daemon::Daemon(DaemonOptions options) : options_(std::move(options)), lease_s_(kLongestLeaseS) {}
+Daemon::Daemon(DaemonOptions options)
+    : options_(std::move(options)), lease_s_(kLongestLeaseS), leased_s_(std::time(nullptr)) {}
 
 Status Daemon::configure() {
   DL_TRY_ASSIGN(SiteConfig site, load_site_config(options_.config));
@@ -118,7 +119,11 @@ Status Daemon::round() {
   stuck_.update(view, decision);
   PlanOptions plan_options;
   plan_options.grace_s = view_options.grace_s;
-  plan_options.lease_s = lease_s_ = lease_for(view);
+  plan_options.lease_s = kLeaseS;
+  plan_options.far_lease_s = lease_for(view);
+  // What was set with a longer lease stands for a while when fewer wait.
+  lease_s_ = std::max(plan_options.far_lease_s, lease_s_ - std::max<int64_t>(0, records->now_s - leased_s_));
+  leased_s_ = records->now_s;
   const std::vector<Action> actions = plan(view, *records, decision, plan_options);
   if (options_.dry_run) {
     if (options_.once || !actions.empty())

@@ -57,7 +57,8 @@ class Daemon {
   int64_t saved_s_ = 0;
   observe::History history_;
   int64_t history_saved_s_ = 0;
-  int64_t lease_s_;  // of the gates that may be there
+  int64_t lease_s_;   // how far ahead a gate may be that was set by...
+  int64_t leased_s_;  // ...then
   Totals totals_;
   Complaint unreachable_, unsound_, no_metrics_, no_state_, no_history_;
   std::map<int64_t, Complaint> failed_;  // by job

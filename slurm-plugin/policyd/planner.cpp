@@ -8,6 +8,7 @@
 #include <set>
 
 #include "slurm-plugin/policy/job_id.h"
+#include "slurm-plugin/policy/user_limits.h"
 #include "slurm-plugin/policyd/job_tokens.h"
 
 namespace dl::policyd {
@@ -64,6 +65,7 @@ class Planner {
         asked_[victim.job] = Asked{state_.jobs[reclaim.claimant].id, victim.learners_left, victim.lost_gpu_s};
     find_kept_types();
     find_claims();
+    find_beyond_user_limit();
   }
 
   std::vector<Action> plan() {
@@ -134,6 +136,25 @@ class Planner {
       return found != claims_of_type_.end() ? found->second : 0;
     };
     return (job.type == policy::kAnyType ? claims_ : of(job.type) + of(policy::kAnyType)) > 1;
+  }
+  // Own jobs wait for tokens, and slurmctld starts them as those come free, without asking here: of one user's, only so
+  // many are left without a gate as he may hold together. Of a job array all elements wait whose turn it is not: they
+  // have one record, and one begin time.
+  void find_beyond_user_limit() {
+    policy::UserLimits open(state_);
+    for (const policy::Start& start : decision_.starts) open.hold(state_.jobs[start.job], gpus(start));
+    for (const bool promised : {true, false}) {
+      for (const policy::Waiting& waiting : decision_.waiting) {
+        const policy::Job& job = state_.jobs[waiting.job];
+        if (waits_for_victims(waiting) != promised || !open.concerns(job) || charge_of_waiting(job) != Charge::kOwn)
+          continue;
+        if (record(view_.jobs[waiting.job]).elements.empty() && open.most_learners(job) == job.max_learners) {
+          open.hold(job, job.max_learners * job.gpus_per_learner);
+        } else {
+          beyond_user_limit_.insert(waiting.job);
+        }
+      }
+    }
   }
   bool kept(const policy::Start& start) const {
     return start.charge == Charge::kBorrowed && (all_kept_ || kept_types_.count(start.type) != 0);
@@ -236,7 +257,10 @@ class Planner {
     } else if (job.elastic() && waits_for_victims_.count(index) != 0) {
       set_range(its, label, !sized.elastic(), &action);
     }
-    set_gate(seen, turn || charge == Charge::kOwn, label, &action);
+    set_gate(seen, turn || (charge == Charge::kOwn && beyond_user_limit_.count(index) == 0), label, &action);
+    // Its siblings stay behind the gate: their user may not hold more.
+    if (turn && job.user != policy::kNobody && !its.elements.empty())
+      action.update.begin_s = std::max(state_.now_s, label.begin_s.value_or(0));
     if (turn || charge == Charge::kOwn) {
       int64_t factor = charge == Charge::kOwn ? kClaimFactor : kBorrowFactor - static_cast<int64_t>(started->second);
       if (job.tier == Tier::kGuaranteed) factor = kGuaranteedFactor;
@@ -299,7 +323,8 @@ class Planner {
       return;
     }
     // Renewed when half of the lease is over, so that a slow moment does not let it pass.
-    if (its.begin_s < state_.now_s + options_.lease_s / 2) action->update.begin_s = state_.now_s + options_.lease_s;
+    const int64_t lease_s = gates_++ < kNearGates ? options_.lease_s : options_.far_lease_s;
+    if (its.begin_s < state_.now_s + lease_s / 2) action->update.begin_s = state_.now_s + lease_s;
   }
 
   // A victim that has gone: what was asked of it is done, and Slurm's two minutes need not pass.
@@ -356,10 +381,12 @@ class Planner {
   std::set<int> waits_for_victims_;    // claims
   std::map<int, int> claims_of_type_;  // as they ask for it
   int claims_ = 0;
+  std::set<int> beyond_user_limit_;    // own jobs that wait
   std::set<int64_t> arrays_with_own_;  // of which an element starts on own GPUs
   std::set<int64_t> arrays_lent_to_;
   std::set<size_t> whole_records_;  // of job arrays, that have their action
   bool all_kept_ = false;
+  int gates_ = 0;  // that are closed so far, of those that wait longest first
   std::vector<Action> actions_;
 };
 

@@ -5,6 +5,7 @@
 //
 // What waits and how it is kept waiting:
 //   claims and jobs that may yet become claims   hold own tokens as licences: slurmctld lets them wait for those
+//                                                (a gate, too, where their user would hold more than max_user_gpus)
 //   borrowers whose turn it is                   no gate; ranked by fair share below all claims
 //   other borrowers                              a gate: their begin time is kept a lease ahead. If the daemon dies the
 //                                                lease ends, and Slurm goes on without it.
@@ -42,7 +43,11 @@ struct Action {
 struct PlanOptions {
   int64_t grace_s = 120;  // from asking a victim to Slurm's requeue
   int64_t lease_s = 60;   // of a gate
+  // Of the gates of all jobs but the first kNearGates: a queue of thousands does not start within a minute if the
+  // daemon dies, and each renewal is a message to slurmctld.
+  int64_t far_lease_s = 60;
 };
+constexpr int kNearGates = 100;
 
 // `decision` is decide(view.state). The order of the actions is the order to carry them out in: what makes room comes
 // first, then what starts jobs, last what keeps them waiting.

@@ -48,7 +48,7 @@ reclaim_teardown() {
 start_daemon() {
   dl_sandbox exec -- bash -c 'echo $$ >'"$PWD"'/daemon.pid; exec "$@"' -- "$stage/sbin/dlpolicyd" --pidfile "$PWD/lock" \
     --state-file "$PWD/use.json" --metrics-file "$PWD/metrics.prom" --verbose >>daemon.log 2>&1 3>&- &
-  wait_file daemon.log 'started: 2 tenants' 10
+  wait_file daemon.log 'started: [0-9]+ tenants' 10
 }
 stop_daemon() { [[ ! -e daemon.pid ]] || { kill -9 "$(cat daemon.pid)" 2>/dev/null; rm -f daemon.pid; } || true; }
 output() { cat "slurm-$1.out" 2>/dev/null; }

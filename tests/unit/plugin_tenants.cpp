@@ -141,13 +141,14 @@ struct Asked {
   std::string words;
   JobRequest request;
   bool allowed = true;
+  bool slurm_limits_users = false;
 };
 
 Result<Ruling> rule(const Asked& asked, const SiteConfig& site = site_of()) {
   const Submission given = sent(asked.words);
   DL_TRY_ASSIGN(const GpuCount gpus, count_gpus(given, site));
   const policy::ClusterState state = policy::state_of(site);
-  return rule_job({site, state, asked.request, given, gpus, asked.allowed});
+  return rule_job({site, state, asked.request, given, gpus, asked.allowed, asked.slurm_limits_users, 1000});
 }
 
 JobRequest request(std::optional<Tier> tier = {}, bool checkpoint = false) {
@@ -289,6 +290,16 @@ INSTANTIATE_TEST_SUITE_P(
                            Errc::kNoSpace,
                            "5 GPUs exceed what one user of tenant 'guest' may have, 4"},
                     Denied{"account=nlp job=gpu:h100:13", {}, Errc::kNoSpace, "hold 12 such learners, 12 GPUs"}));
+
+TEST(Rules, let_a_job_begin_later_where_only_dlpolicyd_knows_what_else_its_user_runs) {
+  auto got = rule({"account=guest job=gpu:a100:2", {}});
+  ASSERT_TRUE(got) << got.error().text;
+  EXPECT_EQ(got->begin_s, 1000 + kUserGateS);
+  Asked asked{"account=guest job=gpu:a100:2", {}};
+  asked.slurm_limits_users = true;
+  EXPECT_FALSE(rule(asked)->begin_s);
+  EXPECT_FALSE(rule({"account=vision job=gpu:a100:2", {}})->begin_s);  // no limit
+}
 
 TEST(Rules, ask_for_a_pausable_job_where_the_site_wants_that_for_borrowing) {
   const SiteConfig site = site_of("[quota]\nrequire_pausable = true\n");

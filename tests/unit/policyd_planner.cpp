@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "slurm-plugin/policy/job_id.h"
 #include "slurm-plugin/policyd/planner.h"
 #include "slurm-plugin/policyd/report.h"
 #include "tests/unit/policy_support.h"
@@ -61,6 +62,65 @@ Records claimed() {
   add_running(&records, 2, label("nlp", 2, Charge::kBorrowed), "n2", {2});
   add_pending(&records, 3, label("vision", 2, Charge::kOwn)).site_factor = 300'000;
   return records;
+}
+
+// Of one user's jobs, which slurmctld would start as tokens come free, no more are open than he may hold.
+TEST(PlannerTest, GatesOwnJobsBeyondWhatOneUserMayHold) {
+  policy::ClusterState state = site(4);
+  state.tenants[0].max_user_gpus = 2;
+  Records records = cluster(2, 2);
+  for (int64_t id = 1; id <= 4; ++id) {
+    observe::JobRecord& job = add_pending(&records, id, label("vision", 1, Charge::kOwn));
+    job.user = id == 4 ? "bob" : "alice";
+    job.begin_s = kNow + 25;  // by job_submit
+    job.wait = observe::Wait::kTime;
+  }
+  auto actions = plan_for(records, state);
+  for (const int64_t id : {1, 2, 4}) {
+    ASSERT_NE(action_of(actions, id), nullptr) << as_text(actions);
+    EXPECT_EQ(action_of(actions, id)->update.begin_s, kNow);
+  }
+  ASSERT_NE(action_of(actions, 3), nullptr) << as_text(actions);
+  EXPECT_EQ(action_of(actions, 3)->update.begin_s, kNow + PlanOptions().lease_s);
+  carry_out(actions, &records);
+  EXPECT_TRUE(plan_for(records, state).empty()) << as_text(plan_for(records, state));
+  // Where none can start, as many stay open as could together.
+  add_running(&records, 5, label("nlp", 4, Charge::kOwn), "n1,n2", {2, 2});
+  EXPECT_EQ(action_of(plan_for(records, state), 3), nullptr);
+  // The elements of an array have one begin time.
+  records = cluster(2, 2);
+  observe::JobRecord& array = add_pending(&records, 7, label("vision", 1, Charge::kOwn));
+  array.array = 7;
+  array.elements = "0-3";
+  array.user = "alice";
+  actions = plan_for(records, state);
+  ASSERT_NE(action_of(actions, 7), nullptr) << as_text(actions);
+  EXPECT_EQ(action_of(actions, 7)->update.begin_s, kNow + PlanOptions().lease_s);
+  array.begin_s = kNow + PlanOptions().lease_s;
+  array.wait = observe::Wait::kTime;
+  array.site_factor = 200'000;
+  actions = plan_for(records, state);
+  ASSERT_EQ(actions.size(), 2U) << as_text(actions);
+  for (const Action& action : actions) {
+    EXPECT_TRUE(policy::is_element(action.job));
+    EXPECT_EQ(action.update.begin_s, kNow);
+  }
+}
+
+// Of a long queue only the first gates end soon by themselves.
+TEST(PlannerTest, RenewsTheGatesFarBackLessOften) {
+  Records records = cluster(1, 2);
+  add_running(&records, 1, label("nlp", 2, Charge::kOwn), "n1", {2});
+  for (int64_t id = 2; id < 2 + 2 * kNearGates; ++id)
+    add_pending(&records, id, label("vision", 3, Charge::kBorrowed)).begin_s = kNow - 1;
+  const auto view = observe::view_cluster(site(), records, view_options());
+  PlanOptions options;
+  options.far_lease_s = 600;
+  const auto actions = plan(view, records, policy::decide(view.state), options);
+  ASSERT_EQ(actions.size(), 2U * kNearGates) << as_text(actions);
+  EXPECT_EQ(action_of(actions, 2)->update.begin_s, kNow + options.lease_s);
+  EXPECT_EQ(action_of(actions, 1 + kNearGates)->update.begin_s, kNow + options.lease_s);
+  EXPECT_EQ(action_of(actions, 2 + kNearGates)->update.begin_s, kNow + 600);
 }
 
 TEST(PlannerTest, AsksABorrowerToYieldAndThenWaits) {

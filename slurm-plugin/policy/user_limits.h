@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many GPUs of a tenant one user may hold at once, over all jobs, own and borrowed ones (max_user_gpus in dl.toml).
+#pragma once
+
+#include <map>
+#include <utility>
+
+#include "slurm-plugin/policy/cluster_state.h"
+
+namespace dl::policy {
+
+class UserLimits {
+ public:
+  // What runs in `state` is held. `state` must outlive it.
+  explicit UserLimits(const ClusterState& state);
+
+  // False: the tenant has no such limit, or nobody knows whose job it is. Then everything is allowed.
+  bool concerns(const Job& job) const;
+  int limit(const Job& job) const { return state_.tenants[job.tenant].max_user_gpus; }
+  // By the job's user, of its tenant; only of jobs that the limit concerns.
+  int held(const Job& job) const;
+  // Learners more than are held that the user may have; at most the job's maximum.
+  int room(const Job& job) const;
+  // Learners that the job may start with: at most its maximum; 0 if fewer than its minimum.
+  int most_learners(const Job& job) const;
+  bool allows(const Job& job) const { return most_learners(job) > 0; }
+  void hold(const Job& job, int gpus);
+
+ private:
+  const ClusterState& state_;
+  std::map<std::pair<int, int>, int> held_;  // by tenant and user
+};
+
+}  // namespace dl::policy

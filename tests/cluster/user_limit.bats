@@ -67,3 +67,13 @@ never_more_than() {
   assert_contains "$(job_field "$job" AdminComment)" 'charge=own'
   wait_state "$job" COMPLETED 60
 }
+
+# A round every second for months, over every job there is.
+@test "a round of dlpolicyd leaves no memory behind, libslurm's neither" {
+  local checker
+  checker=$(${CC:-cc} -print-file-name=liblsan.so 2>/dev/null)
+  [[ $checker == /* ]] || skip "no LeakSanitizer (liblsan.so) for the compiler here"
+  for job in 1 2 3; do submit -A nlp --hold --dl-gpus=1 --wrap true >/dev/null; done
+  run on_login env LD_PRELOAD="$checker" "$stage/sbin/dlpolicyd" --once --pidfile "$PWD/lock" --state-file "$PWD/use.json"
+  [[ $status -eq 0 && $output != *LeakSanitizer* ]] || { echo "$output" | grep -vE ' #[0-9]+ .*libc' | head -40; return 1; }
+}

@@ -59,7 +59,7 @@ while IFS='|' read -r value message; do
     refuses "$program $value is refused" "$message" "$program" "$value" "${command[@]}"
   done
 done <<'END'
---dl-framework=torch|--dl-framework: 'torch' is not a known framework; known: cpp, dllearner, generic, jax, 
+--dl-framework=torch|--dl-framework: 'torch' is not a known framework; known: cpp, dllearner, generic, 
 --dl-framework=a/b|--dl-framework: 'a/b' is not the name of a framework; allowed: NAME[:VERSION]
 --dl-framework=|--dl-framework: the value is empty; allowed: NAME[:VERSION]
 --dl-learners=0|--dl-learners: '0' is not a number of learners; allowed: N or MIN:MAX

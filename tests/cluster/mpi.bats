@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The MPI example on a real Slurm with PMIx: libdlckpt from C++, paused and resumed at another number of ranks.
+# MPI programs on a real Slurm with PMIx: libdlckpt from C++, paused and resumed at another number of ranks; libdllearner.
 # shellcheck source=tests/cluster/lib.bash
 source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
 
@@ -67,4 +67,24 @@ PY
   assert_contains "$(cat fit.out)" 'restart 1 of 1'
   assert_contains "$(cat fit.out)" 'the sum is 3'
   [ "$(job_state "$job")" = COMPLETED ]
+}
+
+@test "libdllearner: digits are learned on two nodes as well as alone, by buckets and by a parameter server" {
+  "${CXX:-g++}" -std=c++17 -Wall -Wextra -Werror -O2 "$top_srcdir/frameworks/dllearner/example/train_digits.cpp" -I"$stage/include" \
+    -L"$stage/lib" -Wl,-rpath,"$stage/lib" -ldllearner -ldlckpt -o train_digits
+  train() { # NODES LEARNERS OPTIONS of sbatch…: sets $good
+    printf '#!/bin/bash\nexport OMPI_MCA_mpi_yield_when_idle=1\nexec dlrun -- ./train_digits %s 500 0 sync\n' \
+      "$top_srcdir/frameworks/dllearner/example/digits.txt" >digits.sh
+    job=$(submit -N"$1" --output=fit.out --dl-framework=dllearner --dl-learners="$2" --dl-gpus=0 "${@:3}" digits.sh)
+    wait_for 60 "job $job has ended" ended "$job"
+    good=$(sed -nE 's/.*: ([0-9]+) of 297 test digits are right.*weights are the same everywhere.*/\1/p' fit.out)
+  }
+  train 1 1
+  alone=$good
+  train 2 3
+  together=$good
+  train 2 2 --dl-servers=1
+  assert_contains "$(cat fit.out)" '2 learners, sync, train step 500'
+  echo "right: $alone alone, $together by three learners, $good with a server"
+  ((alone >= 267 && together - alone <= 2 && alone - together <= 2 && good - alone <= 2 && alone - good <= 2))
 }

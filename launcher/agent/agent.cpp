@@ -18,6 +18,7 @@
 #include "launcher/agent/error_file.h"
 #include "launcher/agent/learner.h"
 #include "launcher/agent/network_interface.h"
+#include "launcher/agent/socket_owner.h"
 #include "launcher/common/env_names.h"
 #include "launcher/common/parse.h"
 #include "launcher/common/request_values.h"
@@ -350,6 +351,9 @@ void Agent::handle(const supervise::Message& message) {
     again_ = done_;
   } else if (const auto* stacks = std::get_if<supervise::Stacks>(&message)) {
     take_stacks(stacks->path);
+  } else if (const auto* who = std::get_if<supervise::WhoConnects>(&message)) {
+    const auto uid = socket_owner({who->client, who->client_port, who->server_port});
+    channel_.send(supervise::Connects{who->query, uid ? static_cast<int>(*uid) : -1});
   } else if (const auto* kill_message = std::get_if<supervise::Kill>(&message)) {
     asked_ = true;
     if (!started_) {

@@ -9,6 +9,8 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <future>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -23,6 +25,8 @@ const char* reason(int status) {
   switch (status) {
     case 200:
       return "OK";
+    case 403:
+      return "Forbidden";
     case 404:
       return "Not Found";
     case 405:
@@ -80,9 +84,20 @@ struct HttpStoreServer::State {
   KeyValueStore store;  // under mutex
   mg_context* context = nullptr;
   int port = 0;
+  PeerCheck check;
+
+  // Waits for the answer, which the asked gives in any case.
+  bool allows(const mg_request_info& request) const {
+    if (!check) return true;
+    auto answer = std::make_shared<std::promise<bool>>();
+    std::future<bool> allowed = answer->get_future();
+    check({request.remote_addr, request.remote_port, port}, [answer](bool yes) { answer->set_value(yes); });
+    return allowed.get();
+  }
 
   HttpReply serve(mg_connection* connection) {
     const mg_request_info* request = mg_get_request_info(connection);
+    if (!allows(*request)) return {403, ""};
     const std::string method = request->request_method == nullptr ? "" : request->request_method;
     const std::string path = request->local_uri == nullptr ? "" : request->local_uri;
     std::string body;
@@ -96,8 +111,9 @@ struct HttpStoreServer::State {
   }
 };
 
-Result<std::unique_ptr<HttpStoreServer>> HttpStoreServer::start(const KeyValueLimits& limits) {
+Result<std::unique_ptr<HttpStoreServer>> HttpStoreServer::start(const KeyValueLimits& limits, PeerCheck check) {
   auto state = std::make_unique<State>(limits);
+  state->check = std::move(check);
   mg_callbacks callbacks{};
   callbacks.log_message = quiet;
   // Ranks meet with some requests each, of a millisecond; threads beyond that only wait for slow clients.

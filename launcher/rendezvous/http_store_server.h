@@ -8,6 +8,7 @@
 
 #include "launcher/common/result.h"
 #include "launcher/rendezvous/key_value.h"
+#include "launcher/rendezvous/peer_check.h"
 
 namespace dl::rendezvous {
 
@@ -15,7 +16,8 @@ class HttpStoreServer {
  public:
   // Listens on a port that the kernel chooses, on all addresses (IPv6 included where the machine has it), and serves
   // from then on. The store is empty. kIo if it cannot listen.
-  static Result<std::unique_ptr<HttpStoreServer>> start(const KeyValueLimits& limits = {});
+  // `check`: who may use it.
+  static Result<std::unique_ptr<HttpStoreServer>> start(const KeyValueLimits& limits = {}, PeerCheck check = {});
   // Ends the threads; a request that is under way is waited for, two seconds at most.
   ~HttpStoreServer();
   HttpStoreServer(const HttpStoreServer&) = delete;

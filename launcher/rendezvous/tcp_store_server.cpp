@@ -7,9 +7,12 @@
 
 #include <algorithm>
 #include <csignal>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "launcher/common/more_descriptors.h"
@@ -26,6 +29,38 @@ constexpr int kBacklog = 65535;  // the kernel cuts it to net.core.somaxconn
 
 Error uv_error(int rc) {
   return Error{Errc::kIo, std::string("open the store's port: ") + uv_strerror(rc)};
+}
+
+// Answers of the check, from any thread to the loop's; outlives the loop, for those that come too late.
+struct Verdicts {
+  std::mutex mutex;
+  uv_async_t* async = nullptr;  // nullptr once the loop is closing
+  std::vector<std::pair<ClientId, bool>> answers;
+
+  void add(ClientId id, bool allowed) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (async == nullptr) return;
+    answers.emplace_back(id, allowed);
+    uv_async_send(async);
+  }
+};
+
+std::string address_of(const sockaddr_storage& address, int* port) {
+  char text[INET6_ADDRSTRLEN] = "";
+  const auto* six = reinterpret_cast<const sockaddr_in6*>(&address);
+  const auto* four = reinterpret_cast<const sockaddr_in*>(&address);
+  if (address.ss_family == AF_INET6) {
+    *port = ntohs(six->sin6_port);
+    if (IN6_IS_ADDR_V4MAPPED(&six->sin6_addr)) {
+      uv_inet_ntop(AF_INET, six->sin6_addr.s6_addr + 12, text, sizeof text);
+    } else {
+      uv_ip6_name(six, text, sizeof text);
+    }
+  } else {
+    *port = ntohs(four->sin_port);
+    uv_ip4_name(four, text, sizeof text);
+  }
+  return text;
 }
 
 }  // namespace
@@ -52,6 +87,9 @@ struct TcpStoreServer::Loop {
   int port = 0;
   std::thread thread;
   ServeLimits limits;
+  PeerCheck check;
+  uv_async_t verdict{};
+  std::shared_ptr<Verdicts> verdicts = std::make_shared<Verdicts>();
   Store store;
   std::unordered_map<ClientId, Client*> clients;  // freed by their close callback
   std::vector<ClientId> dirty;                    // have something to be sent
@@ -63,6 +101,8 @@ struct TcpStoreServer::Loop {
   int listen(const sockaddr_storage& address);
   void run();
   static void on_connection(uv_stream_t* server, int status);
+  void verify(Client* client);
+  void take_verdicts();
   void read_on(Client* client);
   void receive(Client* client, const char* data, size_t size);
   void go_on(Client* client);
@@ -79,6 +119,9 @@ struct TcpStoreServer::Loop {
 Status TcpStoreServer::Loop::open() {
   uv_async_init(&uv, &stop, [](uv_async_t* async) { static_cast<Loop*>(async->data)->close_all(); });
   stop.data = this;
+  uv_async_init(&uv, &verdict, [](uv_async_t* async) { static_cast<Loop*>(async->data)->take_verdicts(); });
+  verdict.data = this;
+  verdicts->async = &verdict;
   sockaddr_storage address{};
   uv_ip6_addr("::", 0, reinterpret_cast<sockaddr_in6*>(&address));
   int rc = listen(address);
@@ -121,7 +164,29 @@ void TcpStoreServer::Loop::on_connection(uv_stream_t* server, int status) {
   uv_tcp_nodelay(&client->handle, 1);
   // A node that is gone without a word must not keep its connections for hours.
   uv_tcp_keepalive(&client->handle, 1, 60);
-  self->read_on(client);
+  self->check ? self->verify(client) : self->read_on(client);
+}
+
+void TcpStoreServer::Loop::verify(Client* client) {
+  sockaddr_storage address{};
+  int size = sizeof address;
+  if (uv_tcp_getpeername(&client->handle, reinterpret_cast<sockaddr*>(&address), &size) != 0) return close(client);
+  Connection connection;
+  connection.client = address_of(address, &connection.client_port);
+  connection.server_port = port;
+  check(connection, [all = verdicts, id = client->id](bool allowed) { all->add(id, allowed); });
+}
+
+void TcpStoreServer::Loop::take_verdicts() {
+  std::vector<std::pair<ClientId, bool>> taken;
+  {
+    const std::lock_guard<std::mutex> lock(verdicts->mutex);
+    taken.swap(verdicts->answers);
+  }
+  for (const auto& [id, allowed] : taken) {
+    const auto at = clients.find(id);
+    if (at != clients.end()) allowed ? read_on(at->second) : close(at->second);
+  }
 }
 
 void TcpStoreServer::Loop::read_on(Client* client) {
@@ -258,16 +323,22 @@ void TcpStoreServer::Loop::close(Client* client) {
 }
 
 void TcpStoreServer::Loop::close_all() {
+  {
+    const std::lock_guard<std::mutex> lock(verdicts->mutex);
+    verdicts->async = nullptr;
+  }
   while (!clients.empty()) close(clients.begin()->second);
+  uv_close(reinterpret_cast<uv_handle_t*>(&verdict), nullptr);
   uv_close(reinterpret_cast<uv_handle_t*>(&listener), nullptr);
   uv_close(reinterpret_cast<uv_handle_t*>(&stop), nullptr);
 }
 
 TcpStoreServer::TcpStoreServer(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
 
-Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::start(const ServeLimits& limits) {
+Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::start(const ServeLimits& limits, PeerCheck check) {
   auto loop = std::make_unique<Loop>();
   loop->limits = limits;
+  loop->check = std::move(check);
   if (int rc = uv_loop_init(&loop->uv); rc != 0) return uv_error(rc);
   if (Status opened = loop->open(); !opened) {
     loop->close_all();

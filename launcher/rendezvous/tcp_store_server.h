@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "launcher/common/result.h"
+#include "launcher/rendezvous/peer_check.h"
 #include "launcher/rendezvous/serve.h"
 
 namespace dl::rendezvous {
@@ -20,7 +21,8 @@ class TcpStoreServer {
  public:
   // Listens on a port that the kernel chooses, on all addresses (IPv6 included where the machine has it), with the
   // longest backlog the kernel allows, and serves from then on. The store is empty. kIo if there are no descriptors.
-  static Result<std::unique_ptr<TcpStoreServer>> start(const ServeLimits& limits = {});
+  // `check`: who may use it.
+  static Result<std::unique_ptr<TcpStoreServer>> start(const ServeLimits& limits = {}, PeerCheck check = {});
   // Closes all connections and ends the thread.
   ~TcpStoreServer();
   TcpStoreServer(const TcpStoreServer&) = delete;

@@ -52,6 +52,8 @@ DL_MESSAGE(Stalled, silent_ms)
 DL_MESSAGE(StandingStill, step, state, silent_ms, last_lines)
 DL_MESSAGE(Stacks, path)
 DL_MESSAGE(GpuUse, percent)
+DL_MESSAGE(WhoConnects, query, client, client_port, server_port)
+DL_MESSAGE(Connects, query, uid)
 #undef DL_MESSAGE
 // Messages without members.
 void to_json(nlohmann::json& out, const Ping& /*message*/) {
@@ -72,10 +74,10 @@ namespace {
 using nlohmann::json;
 
 // Names in the order of Message's alternatives.
-constexpr const char* kTypes[] = {"hello",          "started", "step_report", "progress", "notice",     "exited",
-                                  "start",          "request", "decide",      "withdraw", "signal",     "kill",
-                                  "ping",           "pause",   "status",      "reply",    "job_status", "stalled",
-                                  "standing_still", "stacks",  "again",       "gpu_use"};
+constexpr const char* kTypes[] = {"hello",          "started", "step_report", "progress", "notice",       "exited",
+                                  "start",          "request", "decide",      "withdraw", "signal",       "kill",
+                                  "ping",           "pause",   "status",      "reply",    "job_status",   "stalled",
+                                  "standing_still", "stacks",  "again",       "gpu_use",  "who_connects", "connects"};
 static_assert(std::size(kTypes) == std::variant_size_v<Message>);
 
 template <size_t I = 0>

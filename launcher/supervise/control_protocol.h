@@ -73,6 +73,10 @@ struct StandingStill {  // answer to Stacks, when they are written
 struct GpuUse {     // of the learner's GPUs, about each quarter of a minute; nothing where it cannot be measured
   int percent = 0;  // highest of all of them since the last report
 };
+struct Connects {  // answer to WhoConnects
+  int64_t query = 0;
+  int uid = -1;  // who opened the connection; -1: it is not on this node
+};
 struct Exited {        // the learner ended, or could not be started; no process of it is left
   int exit = 0;        // exit code, -1 if by a signal or not started
   int signal = 0;      // 0 if it exited
@@ -126,6 +130,12 @@ struct Stacks {  // write the learner's stack traces to this file, then answer S
   std::string path;
 };
 
+struct WhoConnects {  // whose is this TCP connection to dlrun?
+  int64_t query = 0;
+  std::string client;  // numeric address of its end that is not dlrun's
+  int client_port = 0, server_port = 0;
+};
+
 // ---- both ways
 struct Ping {};
 
@@ -159,9 +169,9 @@ struct JobStatus {    // answer to StatusQuery
   std::vector<LearnerStatus> learners;
 };
 
-using Message =
-    std::variant<Hello, Started, StepReport, Progress, Notice, Exited, Start, Request, Decide, Withdraw, Signal, Kill,
-                 Ping, Pause, StatusQuery, Reply, JobStatus, Stalled, StandingStill, Stacks, Again, GpuUse>;
+using Message = std::variant<Hello, Started, StepReport, Progress, Notice, Exited, Start, Request, Decide, Withdraw,
+                             Signal, Kill, Ping, Pause, StatusQuery, Reply, JobStatus, Stalled, StandingStill, Stacks,
+                             Again, GpuUse, WhoConnects, Connects>;
 
 // One line, with its newline. Text that is not UTF-8 arrives with replacement characters.
 std::string encode(const Message& message);

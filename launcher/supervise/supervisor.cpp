@@ -53,6 +53,8 @@ Supervisor::Supervisor(plan::LaunchPlan plan, SiteConfig site, RunOptions option
 
 Supervisor::~Supervisor() {
   if (!loop_open_) return;
+  if (peers_) close_stores();
+  if (peers_) peers_->close();
   if (server_) server_->close_all();
   uv_timer_stop(&timer_);
   uv_close(reinterpret_cast<uv_handle_t*>(&timer_), nullptr);
@@ -73,6 +75,7 @@ Status Supervisor::set_up() {
   loop_open_ = true;
   uv_timer_init(&loop_, &timer_);
   timer_.data = this;
+  watch_peers();
   worker_ = std::make_unique<Worker>(&loop_);
   disk_ = std::make_unique<Worker>(&loop_);
   journal_ = std::make_unique<Journal>(dir_, plan_.under_slurm ? plan_.job_id : std::string(), worker_.get());
@@ -184,6 +187,7 @@ void Supervisor::reap_launchers() {
 void Supervisor::tick() {
   int64_t now = monotonic_ms();
   reap_launchers();
+  peers_->tick(now);
   if (now - last_ping_ms_ >= kPingMs) {
     last_ping_ms_ = now;
     const std::string ping = encode(Ping{});

@@ -2,7 +2,7 @@
 // dlrun at work. One event loop: agents report, the pure decisions beside this file decide (first_cause,
 // stop_agreement, grace_budget, notice, restart_policy), and this acts. supervisor.cpp holds the loop, its clock and
 // its answers, supervisor_attempt.cpp runs an attempt, supervisor_stop.cpp stops one, supervisor_end.cpp decides what
-// comes after it, supervisor_nodes.cpp goes on where nodes were lost.
+// comes after it, supervisor_nodes.cpp goes on where nodes were lost, supervisor_store.cpp hosts rendezvous.
 //
 //   start_attempt -> agents say hello -> Start to all -> learners run -> all ended -> end_attempt -> restart | finish
 #pragma once
@@ -37,6 +37,7 @@
 #include "launcher/supervise/journal.h"
 #include "launcher/supervise/lease.h"
 #include "launcher/supervise/notice.h"
+#include "launcher/supervise/peer_questions.h"
 #include "launcher/supervise/restart_policy.h"
 #include "launcher/supervise/stop_agreement.h"
 #include "launcher/supervise/straggler.h"
@@ -122,8 +123,6 @@ class Supervisor {
   void on_started(int rank, const Started& started);
   void on_progress(int rank, const Progress& progress);
   void on_exited(int rank, const Exited& exited);
-  void open_store();
-  Status open_http_store();
   void start_learners();
   void learner_failed(int rank, Failure failure);
   void give_up_learners(const Failure& failure, bool only_silent);
@@ -136,6 +135,13 @@ class Supervisor {
     while (*below < learners_.size() && holds(learners_[*below])) ++*below;
     return *below == learners_.size();
   }
+
+  // supervisor_store.cpp
+  void watch_peers();
+  rendezvous::PeerCheck peer_check();
+  void open_store();
+  Status open_http_store();
+  void close_stores();
 
   // supervisor_stop.cpp
   void on_signal(int signal);
@@ -230,6 +236,7 @@ class Supervisor {
   enum class Phase { kIdle, kStarting, kRunning, kOver };
   Phase phase_ = Phase::kIdle;
   plan::RunFacts facts_;
+  std::unique_ptr<PeerQuestions> peers_;
   std::unique_ptr<rendezvous::TcpStoreServer> store_;        // nullptr: rank 0 hosts it
   std::unique_ptr<rendezvous::HttpStoreServer> http_store_;  // nullptr: the plan asks for none
   std::vector<Learner> learners_;

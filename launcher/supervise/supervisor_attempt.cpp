@@ -153,38 +153,9 @@ void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
     start_learners();
 }
 
-// A new store for each attempt: nothing of an earlier one can be mistaken for this one's.
-void Supervisor::open_store() {
-  store_.reset();
-  if (!plan_.launcher_store) return;
-  auto endpoint = parse_endpoint(endpoint_);
-  auto opened = rendezvous::TcpStoreServer::start();
-  if (!opened || !endpoint) {
-    say(fmt::format("learner 0 hosts the store: {}", opened ? endpoint.error().text : opened.error().text));
-    plan_.launcher_store = false;
-    return;
-  }
-  store_ = *std::move(opened);
-  facts_.store_addr = endpoint->first;
-  facts_.store_port = store_->port();
-}
-
-// The same for Horovod's rendezvous. Without it nobody may start: each would take itself for the only one.
-Status Supervisor::open_http_store() {
-  http_store_.reset();
-  if (!plan_.http_store) return {};
-  auto endpoint = parse_endpoint(endpoint_);
-  if (!endpoint) return endpoint.error();
-  auto opened = rendezvous::HttpStoreServer::start();
-  if (!opened) return opened.error();
-  http_store_ = *std::move(opened);
-  facts_.http_store_addr = endpoint->first;
-  facts_.http_store_port = http_store_->port();
-  return {};
-}
-
 void Supervisor::start_learners() {
   phase_ = Phase::kRunning;
+  peers_->open();
   open_store();
   if (Status ready = open_http_store(); !ready) return agents_not_started(ready.error().text);
   facts_.master_addr = learners_[0].address;
@@ -231,6 +202,8 @@ void Supervisor::on_message(ConnectionId id, const Message& message) {
       on_exited(rank, *exited);
     else if (const auto* notice = std::get_if<Notice>(&message))
       look_up_notice(notice->signal);
+    else if (const auto* connects = std::get_if<Connects>(&message))
+      peers_->answered(connects->query, connects->uid);
     else if (const auto* use = std::get_if<GpuUse>(&message))
       idle_.add(rank, monotonic_ms(), use->percent);
     else if (const auto* stalled = std::get_if<Stalled>(&message))
@@ -416,8 +389,7 @@ void Supervisor::check_attempt_over() {
   if (phase_ != Phase::kStarting && phase_ != Phase::kRunning) return;
   if (!all_learners(&ended_below_, [](const Learner& l) { return l.ended; })) return;
   phase_ = Phase::kOver;
-  store_.reset();
-  http_store_.reset();
+  close_stores();
   end_attempt();
 }
 

@@ -4,7 +4,9 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <chrono>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -125,6 +127,22 @@ TEST(HttpStoreServer, IsNotHarmedByHostileClients) {
   for (Client& client : silent) client.send("PUT /a/b HTTP/1.1\r\nContent-Length: 10\r\n\r\nhalf");
   EXPECT_NE(Client(port).ask(put("/a/c", "whole")).find(" 200 "), std::string::npos);
   EXPECT_NE(Client(port).ask(get("/a/c")).find("whole"), std::string::npos);
+}
+
+TEST(HttpStoreServer, ServesOnlyWhomTheCheckAllows) {
+  std::atomic<bool> allowed{false};
+  Connection seen;
+  auto server = HttpStoreServer::start({}, [&](const Connection& connection, const std::function<void(bool)>& answer) {
+    seen = connection;
+    std::thread([answer, yes = allowed.load()] { answer(yes); }).join();
+  });
+  ASSERT_TRUE(server) << server.error().text;
+  EXPECT_NE(Client((*server)->port()).ask(put("/a/b", "c")).find(" 403 "), std::string::npos);
+  EXPECT_EQ(seen.server_port, (*server)->port());
+  EXPECT_GT(seen.client_port, 0);
+  EXPECT_NE(seen.client.find("127.0.0.1"), std::string::npos) << seen.client;
+  allowed = true;
+  EXPECT_NE(Client((*server)->port()).ask(get("/a/b")).find(" 404 "), std::string::npos) << "nothing was stored";
 }
 
 TEST(HttpStoreServer, EndsAtOnce) {

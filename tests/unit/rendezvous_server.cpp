@@ -7,7 +7,12 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <chrono>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "launcher/common/unique_fd.h"
@@ -114,6 +119,49 @@ TEST(RendezvousServer, ATimeoutOfTheClientCancelsItsWait) {
   other.send(validate() + set("/late", "x") + type(Op::kNumKeys));
   EXPECT_EQ(other.receive(8), i64(1));
   EXPECT_TRUE(one.silent());
+}
+
+TEST(RendezvousServer, NothingIsReadBeforeTheCheckAllowsIt) {
+  std::mutex mutex;
+  std::vector<std::pair<Connection, std::function<void(bool)>>> asked;
+  auto opened = TcpStoreServer::start({}, [&](const Connection& connection, std::function<void(bool)> answer) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    asked.emplace_back(connection, std::move(answer));
+  });
+  ASSERT_TRUE(opened);
+  auto server = *std::move(opened);
+  const auto question = [&](size_t index) {
+    for (int i = 0; i < kPatienceMs; ++i) {
+      {
+        const std::lock_guard<std::mutex> lock(mutex);
+        if (asked.size() > index) return asked[index];
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return std::pair<Connection, std::function<void(bool)>>();
+  };
+  Client bad(server->port());
+  bad.send(validate() + set("/k", "bad"));
+  EXPECT_EQ(question(0).first.server_port, server->port());
+  EXPECT_GT(question(0).first.client_port, 0);
+  Client good(server->port());
+  good.send(validate() + type(Op::kNumKeys));
+  EXPECT_TRUE(good.silent());
+  question(1).second(true);
+  EXPECT_EQ(good.receive(8), i64(0)) << "what the other one sent was not served";
+  question(0).second(false);
+  EXPECT_TRUE(bad.cut_off());
+  // An answer that comes when the client, or the server, is gone harms nobody.
+  {
+    Client gone(server->port());
+    question(2);
+  }
+  Client last(server->port());
+  const auto late = question(3).second;
+  question(2).second(true);
+  server.reset();
+  late(true);
+  EXPECT_TRUE(last.cut_off());
 }
 
 TEST(RendezvousServer, HostileClientsAreCutOffAndHarmNobody) {

@@ -46,7 +46,9 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
                               StandingStill{41, "S", 60000, {"a"}},
                               Stacks{"/a b/c"},
                               Again{},
-                              GpuUse{97}};
+                              GpuUse{97},
+                              WhoConnects{7, "fe80::1", 40000, 8080},
+                              Connects{7, 1000}};
   static_assert(std::size(messages) == std::variant_size_v<Message>);
   for (const Message& message : messages) {
     std::string line = encode(message);

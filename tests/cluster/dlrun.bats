@@ -77,7 +77,7 @@ restarts_of() { job_field "$1" Restarts; }
     "$learner 40 10 'exit!15' || exit \$((DL_ATTEMPT + 2))")
   wait_for 40 "job $job is held" eval '[[ $(job_field '"$job"' Reason) == *JobHeld* || $(job_field '"$job"' Reason) == *held* ]]'
   run events "$job"
-  assert_contains "$output" 'HALTED held: 2 attempts in a row saved no new train step; last: learner [01].* exited with code 5'
+  assert_contains "$output" 'HALTED held: 2 attempts in a row saved no new train step; last: learner [01].* exited with code [56]'
   assert_contains "$(job_field "$job" Comment)" 'dl:HALTED .*held: 2 attempts'
 }
 

@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <memory>
 
+#include "launcher/agent/connect_by.h"
+
 namespace dl::agent {
 namespace {
 
@@ -21,31 +23,6 @@ using Clock = std::chrono::steady_clock;
 // (control_server.cpp), so that it is dlrun that says which node was lost; not much longer, since dlrun waits for it
 // before it starts the learner elsewhere (supervisor_nodes.cpp).
 constexpr unsigned kUserTimeoutMs = 2500;
-
-int milliseconds_left(Clock::time_point deadline) {
-  auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-  return left > 0 ? static_cast<int>(left) : 0;
-}
-
-// One try; errno of the failure, or 0.
-int try_connect(const addrinfo* address, Clock::time_point deadline, UniqueFd* out) {
-  UniqueFd fd(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) return errno;
-  int one = 1;
-  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof kUserTimeoutMs);
-  if (::connect(fd.get(), address->ai_addr, address->ai_addrlen) != 0) {
-    if (errno != EINPROGRESS) return errno;
-    pollfd wait{fd.get(), POLLOUT, 0};
-    if (::poll(&wait, 1, milliseconds_left(deadline)) <= 0) return ETIMEDOUT;
-    int failure = 0;
-    socklen_t size = sizeof failure;
-    ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &failure, &size);
-    if (failure != 0) return failure;
-  }
-  *out = std::move(fd);
-  return 0;
-}
 
 }  // namespace
 
@@ -59,8 +36,13 @@ Status Channel::connect(const std::string& host, int port, std::chrono::millisec
   std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, ::freeaddrinfo);
   Clock::time_point deadline = Clock::now() + limit;
   for (useconds_t pause = 20000;; pause *= 2) {
-    int failure = try_connect(addresses.get(), deadline, &fd_);
-    if (failure == 0) return {};
+    int failure = connect_by(deadline, *addresses, &fd_);
+    if (failure == 0) {
+      const int one = 1;
+      ::setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+      ::setsockopt(fd_.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof kUserTimeoutMs);
+      return {};
+    }
     if (milliseconds_left(deadline) <= static_cast<int>(pause / 1000))
       return errno_error("connect to dlrun at " + supervise::format_endpoint(host, port), failure);
     ::usleep(pause);

@@ -6,10 +6,10 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <memory>
 #include <optional>
 
+#include "launcher/agent/connect_by.h"
 #include "launcher/common/parse.h"
 #include "launcher/common/unique_fd.h"
 
@@ -19,14 +19,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr size_t kMaxStatus = 256 << 10;
 
-int left_ms(Clock::time_point end) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
-  return static_cast<int>(std::max<int64_t>(left, 0));
-}
-
 bool ready(int fd, short events, Clock::time_point end) {
   pollfd entry{fd, events, 0};
-  return ::poll(&entry, 1, left_ms(end)) == 1;
+  return ::poll(&entry, 1, milliseconds_left(end)) == 1;
 }
 
 UniqueFd connected(const std::string& host, const std::string& port, Clock::time_point end) {
@@ -35,16 +30,10 @@ UniqueFd connected(const std::string& host, const std::string& port, Clock::time
   addrinfo* list = nullptr;
   if (::getaddrinfo(host.c_str(), port.c_str(), &hints, &list) != 0) return UniqueFd();
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> freed(list, &::freeaddrinfo);
-  for (const addrinfo* at = list; at != nullptr; at = at->ai_next) {
-    UniqueFd fd(::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, at->ai_protocol));
-    if (!fd) continue;
-    if (::connect(fd.get(), at->ai_addr, at->ai_addrlen) == 0) return fd;
-    if (errno != EINPROGRESS || !ready(fd.get(), POLLOUT, end)) continue;
-    int error = 0;
-    socklen_t size = sizeof error;
-    if (::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0) return fd;
-  }
-  return UniqueFd();
+  UniqueFd fd;
+  for (const addrinfo* at = list; at != nullptr; at = at->ai_next)
+    if (connect_by(end, *at, &fd) == 0) break;
+  return fd;
 }
 
 // Adds what comes next to *text. False at its end, and after the time.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Horovod's rendezvous: the store by itself, and its server over real sockets.
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <atomic>
@@ -14,6 +13,7 @@
 #include "launcher/common/unique_fd.h"
 #include "launcher/rendezvous/http_store_server.h"
 #include "launcher/rendezvous/key_value.h"
+#include "tests/unit/rendezvous_support.h"
 
 namespace dl::rendezvous {
 namespace {
@@ -54,13 +54,7 @@ TEST(KeyValue, HoldsToItsLimits) {
 
 class Client {
  public:
-  explicit Client(int port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  }
+  explicit Client(int port) : fd_(test::connection_to(port)) { EXPECT_TRUE(fd_); }
   void send(const std::string& bytes) { ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL); }
   // Until the server closes.
   std::string receive() {

@@ -3,7 +3,6 @@
 #include "launcher/rendezvous/tcp_store_server.h"
 
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -27,13 +26,7 @@ constexpr int kPatienceMs = 20000;  // never waited for in a good run
 
 class Client {
  public:
-  explicit Client(int port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in four{};
-    four.sin_family = AF_INET;
-    four.sin_port = htons(static_cast<uint16_t>(port));
-    four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    connected = ::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&four), sizeof four) == 0;
-  }
+  explicit Client(int port) : fd_(test::connection_to(port)) { connected = static_cast<bool>(fd_); }
   void send(const std::string& bytes) {
     for (size_t at = 0; at < bytes.size();) {
       const ssize_t n = ::send(fd_.get(), bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);

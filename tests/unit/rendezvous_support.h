@@ -1,15 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client of TCPStore would send, as bytes.
+// How a client connects, and what one of TCPStore would send, as bytes.
 #pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <vector>
 
+#include "launcher/common/unique_fd.h"
 #include "launcher/rendezvous/wire.h"
 
 namespace dl::rendezvous::test {
+
+// A connection to a server of this process; empty if there is none.
+inline UniqueFd connection_to(int port) {
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return UniqueFd();
+  return fd;
+}
 
 inline std::string i64(int64_t value) {
   std::string bytes;

@@ -1,6 +1,6 @@
 # SYNOPSIS     DL_CHECK_LIBRARIES
 # DESCRIPTION  The small libraries every room may use. All are packaged by Debian, Fedora and EPEL; all but libuv,
-#              xxhash and civetweb (the latter two of the three in programs alone) are headers only, compiled in, so that the plugins bring no new library into Slurm's daemons.
+#              xxhash, nettle and civetweb, which only our own programs and libraries link, are headers only, compiled in, so that the plugins bring no new library into Slurm's daemons.
 AC_DEFUN([DL_NEED_HEADER], [
   AC_CHECK_HEADER([$1], [], [AC_MSG_ERROR([$1 not found: install $2 (Debian) or $3 (Fedora, EPEL)])], [[#include <cstddef>]])
 ])

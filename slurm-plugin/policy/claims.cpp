@@ -360,8 +360,8 @@ class Claims {
   std::vector<int> left_;    // by job that runs: learners that it will have when what was asked has been done
   std::vector<char> asked_;  // by job that runs: whether it was asked now
   Displaced displaced_;
-  bool smallest_ = false;          // elastic claims start at their smallest size for now...
-  std::vector<size_t> cut_short_;  // ...and these of the decision's starts could be larger
+  bool smallest_ = false;          // the promised claims are served: elastic ones start at their smallest size
+  std::vector<size_t> cut_short_;  // those of the decision's starts, to grow once all of these are served
   int budget_;
 };
 

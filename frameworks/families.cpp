@@ -3,6 +3,9 @@
 #include "frameworks/families.h"
 
 #include <algorithm>
+#include <set>
+#include <type_traits>
+#include <utility>
 
 #include "launcher/common/env_names.h"
 
@@ -14,13 +17,31 @@ namespace {
 // else what is there stays (it is Slurm's own).
 enum class Kind { kDefault, kIdentity, kKnown };
 
+// Empty: left unset (a framework that tests whether a variable exists must not find an empty one). A value that has to
+// be empty is not possible, and so far not needed.
+using OfJob = std::string (*)(const JobContext&);
+using OfLearner = std::string (*)(const LearnerContext&);
+
+// A value of the job's context cannot differ between its learners: with 10,000 of them it is made once.
 struct Variable {
+  template <typename Function>
+  constexpr Variable(const char* its_name, Kind its_kind, Function function, const char* left_alone_with = nullptr)
+      : name(its_name), kind(its_kind), unless(left_alone_with) {
+    if constexpr (std::is_convertible_v<Function, OfJob>) {
+      of_job = function;
+    } else {
+      of_learner = function;
+    }
+  }
+  std::string value(const LearnerContext& context) const {
+    return of_job != nullptr ? of_job(context) : of_learner(context);
+  }
+
   const char* name;
   Kind kind;
-  // Empty: left unset (a framework that tests whether a variable exists must not find an empty one). A value that has
-  // to be empty is not possible, and so far not needed.
-  std::string (*value)(const LearnerContext&);
-  const char* unless = nullptr;  // left alone where the user has set this one
+  OfJob of_job = nullptr;
+  OfLearner of_learner = nullptr;
+  const char* unless;  // left alone where the user has set this one
 };
 
 std::string num(int value) {
@@ -31,7 +52,7 @@ std::string num(int value) {
 bool is_server(const LearnerContext& c) {
   return c.rank >= c.world_size - c.servers;
 }
-int learners_of(const LearnerContext& c) {
+int learners_of(const JobContext& c) {
   return c.world_size - c.servers;
 }
 int role_rank(const LearnerContext& c) {
@@ -72,7 +93,7 @@ bool is_numeric(const std::string& address) {
           std::all_of(address.begin(), address.end(), [](char x) { return (x >= '0' && x <= '9') || x == '.'; }));
 }
 
-bool under_slurm(const LearnerContext& c) {
+bool under_slurm(const JobContext& c) {
   return !c.job_id.empty() &&
          std::all_of(c.job_id.begin(), c.job_id.end(), [](char x) { return x >= '0' && x <= '9'; });
 }
@@ -80,18 +101,17 @@ bool under_slurm(const LearnerContext& c) {
 // ---- dl: our own names (launcher/common/env_names.h). Always ours, also in a dlrun inside a learner of another dlrun.
 const Variable kDl[] = {
     {env::kRank, Kind::kIdentity, [](const LearnerContext& c) { return num(c.rank); }},
-    {env::kWorldSize, Kind::kIdentity, [](const LearnerContext& c) { return num(c.world_size); }},
+    {env::kWorldSize, Kind::kIdentity, [](const JobContext& c) { return num(c.world_size); }},
     {env::kLocalRank, Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_rank); }},
     {env::kLocalWorldSize, Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_world_size); }},
     {env::kNodeRank, Kind::kIdentity, [](const LearnerContext& c) { return num(c.node_rank); }},
-    {env::kNumNodes, Kind::kIdentity, [](const LearnerContext& c) { return num(c.num_nodes); }},
+    {env::kNumNodes, Kind::kIdentity, [](const JobContext& c) { return num(c.num_nodes); }},
     {env::kRole, Kind::kIdentity, role},
     {env::kRoleRank, Kind::kIdentity,
      [](const LearnerContext& c) { return c.servers > 0 ? num(role_rank(c)) : std::string(); }},
     {env::kRoleSize, Kind::kIdentity,
      [](const LearnerContext& c) { return c.servers > 0 ? num(role_size(c)) : std::string(); }},
-    {env::kServers, Kind::kKnown,
-     [](const LearnerContext& c) { return c.servers > 0 ? num(c.servers) : std::string(); }},
+    {env::kServers, Kind::kKnown, [](const JobContext& c) { return c.servers > 0 ? num(c.servers) : std::string(); }},
     // A server sees no GPU: a framework would take memory on all that it sees.
     {"CUDA_VISIBLE_DEVICES", Kind::kKnown,
      [](const LearnerContext& c) { return std::string(is_server(c) ? "-1" : ""); }},
@@ -102,10 +122,10 @@ const Variable kDl[] = {
        for (const int port : c.ports) ports.push_back(num(port));
        return joined(ports);
      }},
-    {env::kJobDir, Kind::kIdentity, [](const LearnerContext& c) { return c.job_dir; }},
-    {env::kAttempt, Kind::kIdentity, [](const LearnerContext& c) { return num(c.attempt); }},
-    {env::kRunId, Kind::kIdentity, [](const LearnerContext& c) { return c.run_id; }},
-    {env::kCheckpointDir, Kind::kIdentity, [](const LearnerContext& c) { return c.checkpoint_dir; }},
+    {env::kJobDir, Kind::kIdentity, [](const JobContext& c) { return c.job_dir; }},
+    {env::kAttempt, Kind::kIdentity, [](const JobContext& c) { return num(c.attempt); }},
+    {env::kRunId, Kind::kIdentity, [](const JobContext& c) { return c.run_id; }},
+    {env::kCheckpointDir, Kind::kIdentity, [](const JobContext& c) { return c.checkpoint_dir; }},
 };
 
 // ---- torch: what torch.distributed's env:// reads, and what torchrun gives its workers besides. A script written for
@@ -113,34 +133,34 @@ const Variable kDl[] = {
 // elastic/agent/server/local_elastic_agent.py.
 const Variable kTorch[] = {
     {"MASTER_ADDR", Kind::kDefault,
-     [](const LearnerContext& c) { return c.launcher_store && !c.store_addr.empty() ? c.store_addr : c.master_addr; }},
+     [](const JobContext& c) { return c.launcher_store && !c.store_addr.empty() ? c.store_addr : c.master_addr; }},
     {"MASTER_PORT", Kind::kDefault,
-     [](const LearnerContext& c) {
+     [](const JobContext& c) {
        const int port = c.launcher_store ? c.store_port : c.master_port;
        return port > 0 ? num(port) : std::string();
      }},
     {"RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(c.rank); }},
-    {"WORLD_SIZE", Kind::kIdentity, [](const LearnerContext& c) { return num(c.world_size); }},
+    {"WORLD_SIZE", Kind::kIdentity, [](const JobContext& c) { return num(c.world_size); }},
     {"LOCAL_RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_rank); }},
     {"LOCAL_WORLD_SIZE", Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_world_size); }},
     {"GROUP_RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(c.node_rank); }},
-    {"GROUP_WORLD_SIZE", Kind::kIdentity, [](const LearnerContext& c) { return num(c.num_nodes); }},
+    {"GROUP_WORLD_SIZE", Kind::kIdentity, [](const JobContext& c) { return num(c.num_nodes); }},
     {"ROLE_RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(role_rank(c)); }},
     {"ROLE_WORLD_SIZE", Kind::kIdentity, [](const LearnerContext& c) { return num(role_size(c)); }},
     {"ROLE_NAME", Kind::kIdentity,
      [](const LearnerContext& c) { return c.servers > 0 ? role(c) : std::string("default"); }},
-    {"TORCHELASTIC_RESTART_COUNT", Kind::kIdentity, [](const LearnerContext& c) { return num(c.restarts); }},
-    {"TORCHELASTIC_MAX_RESTARTS", Kind::kIdentity, [](const LearnerContext& c) { return num(c.max_restarts); }},
+    {"TORCHELASTIC_RESTART_COUNT", Kind::kIdentity, [](const JobContext& c) { return num(c.restarts); }},
+    {"TORCHELASTIC_MAX_RESTARTS", Kind::kIdentity, [](const JobContext& c) { return num(c.max_restarts); }},
     // Its presence makes Lightning take the torch variables instead of guessing from SLURM_*.
-    {"TORCHELASTIC_RUN_ID", Kind::kIdentity, [](const LearnerContext& c) { return c.run_id; }},
+    {"TORCHELASTIC_RUN_ID", Kind::kIdentity, [](const JobContext& c) { return c.run_id; }},
     // True: all ranks are clients of the store that dlrun hosts. False: rank 0 hosts it, at the port its agent holds.
     {"TORCHELASTIC_USE_AGENT_STORE", Kind::kIdentity,
-     [](const LearnerContext& c) { return std::string(c.launcher_store ? "True" : "False"); }},
+     [](const JobContext& c) { return std::string(c.launcher_store ? "True" : "False"); }},
     {"TORCHELASTIC_ERROR_FILE", Kind::kIdentity,
      [](const LearnerContext& c) {
        return c.log_dir.empty() ? std::string() : c.log_dir + "/learner-" + num(c.rank) + ".error.json";
      }},
-    {"TORCH_NCCL_ASYNC_ERROR_HANDLING", Kind::kDefault, [](const LearnerContext&) { return std::string("1"); }},
+    {"TORCH_NCCL_ASYNC_ERROR_HANDLING", Kind::kDefault, [](const JobContext&) { return std::string("1"); }},
     // torchrun says 1 where several workers share a node; with the CPUs of a learner known we can do better.
     {"OMP_NUM_THREADS", Kind::kDefault,
      [](const LearnerContext& c) {
@@ -153,13 +173,13 @@ const Variable kTorch[] = {
 // TensorFlow's resolver). MPI itself takes rank and size from PMIx, never from these.
 const Variable kMpi[] = {
     {"OMPI_COMM_WORLD_RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(c.rank); }},
-    {"OMPI_COMM_WORLD_SIZE", Kind::kIdentity, [](const LearnerContext& c) { return num(c.world_size); }},
+    {"OMPI_COMM_WORLD_SIZE", Kind::kIdentity, [](const JobContext& c) { return num(c.world_size); }},
     {"OMPI_COMM_WORLD_LOCAL_RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_rank); }},
     {"OMPI_COMM_WORLD_LOCAL_SIZE", Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_world_size); }},
     {"OMPI_COMM_WORLD_NODE_RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_rank); }},
-    {"OMPI_UNIVERSE_SIZE", Kind::kIdentity, [](const LearnerContext& c) { return num(c.world_size); }},
+    {"OMPI_UNIVERSE_SIZE", Kind::kIdentity, [](const JobContext& c) { return num(c.world_size); }},
     {"OMP_NUM_THREADS", Kind::kDefault,
-     [](const LearnerContext& c) { return c.cpus_per_learner > 0 ? num(c.cpus_per_learner) : std::string(); }},
+     [](const JobContext& c) { return c.cpus_per_learner > 0 ? num(c.cpus_per_learner) : std::string(); }},
 };
 
 // ---- slurm: the step's numbers as they are for learners. Only in a Slurm job: outside one, their presence would make
@@ -168,16 +188,16 @@ const Variable kSlurm[] = {
     {"SLURM_PROCID", Kind::kIdentity, [](const LearnerContext& c) { return num(c.rank); }},
     {"SLURM_LOCALID", Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_rank); }},
     {"SLURM_NODEID", Kind::kIdentity, [](const LearnerContext& c) { return num(c.node_rank); }},
-    {"SLURM_NTASKS", Kind::kIdentity, [](const LearnerContext& c) { return num(c.world_size); }},
-    {"SLURM_NPROCS", Kind::kIdentity, [](const LearnerContext& c) { return num(c.world_size); }},
-    {"SLURM_NNODES", Kind::kIdentity, [](const LearnerContext& c) { return num(c.num_nodes); }},
-    {"SLURM_STEP_NUM_TASKS", Kind::kIdentity, [](const LearnerContext& c) { return num(c.world_size); }},
-    {"SLURM_STEP_NUM_NODES", Kind::kIdentity, [](const LearnerContext& c) { return num(c.num_nodes); }},
+    {"SLURM_NTASKS", Kind::kIdentity, [](const JobContext& c) { return num(c.world_size); }},
+    {"SLURM_NPROCS", Kind::kIdentity, [](const JobContext& c) { return num(c.world_size); }},
+    {"SLURM_NNODES", Kind::kIdentity, [](const JobContext& c) { return num(c.num_nodes); }},
+    {"SLURM_STEP_NUM_TASKS", Kind::kIdentity, [](const JobContext& c) { return num(c.world_size); }},
+    {"SLURM_STEP_NUM_NODES", Kind::kIdentity, [](const JobContext& c) { return num(c.num_nodes); }},
     // Lightning refuses to run under Slurm without it when there is more than one task.
     {"SLURM_NTASKS_PER_NODE", Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_world_size); }},
-    {"SLURM_STEP_NODELIST", Kind::kKnown, [](const LearnerContext& c) { return c.node_list; }},
-    {"SLURM_TASKS_PER_NODE", Kind::kKnown, [](const LearnerContext& c) { return c.tasks_per_node; }},
-    {"SLURM_STEP_TASKS_PER_NODE", Kind::kKnown, [](const LearnerContext& c) { return c.tasks_per_node; }},
+    {"SLURM_STEP_NODELIST", Kind::kKnown, [](const JobContext& c) { return c.node_list; }},
+    {"SLURM_TASKS_PER_NODE", Kind::kKnown, [](const JobContext& c) { return c.tasks_per_node; }},
+    {"SLURM_STEP_TASKS_PER_NODE", Kind::kKnown, [](const JobContext& c) { return c.tasks_per_node; }},
     {"SLURM_GTIDS", Kind::kKnown, [](const LearnerContext& c) { return c.node_ranks; }},
 };
 
@@ -186,23 +206,23 @@ const Variable kSlurm[] = {
 // that hand them on, as under Kubeflow. Source: jax jax/_src/distributed.py, jax/_src/clusters/.
 const Variable kJax[] = {
     {"JAX_COORDINATOR_ADDRESS", Kind::kDefault,
-     [](const LearnerContext& c) {
+     [](const JobContext& c) {
        return c.coordinator_port > 0 ? host_port(c.master_addr, c.coordinator_port) : std::string();
      }},
     // Its default is every address of the node, and asks for IPv6.
     {"JAX_COORDINATOR_BIND_ADDRESS", Kind::kDefault,
-     [](const LearnerContext& c) {
+     [](const JobContext& c) {
        const bool known = c.coordinator_port > 0 && is_numeric(c.master_addr);
        return known ? host_port(c.master_addr, c.coordinator_port) : std::string();
      },
      "JAX_COORDINATOR_ADDRESS"},
     // For scripts that put an address together themselves.
     {"JAX_COORDINATOR_PORT", Kind::kDefault,
-     [](const LearnerContext& c) { return c.coordinator_port > 0 ? num(c.coordinator_port) : std::string(); },
+     [](const JobContext& c) { return c.coordinator_port > 0 ? num(c.coordinator_port) : std::string(); },
      "JAX_COORDINATOR_ADDRESS"},
     // JAX's own guess is one GPU for each process, the one with the number of its local rank.
     {"JAX_LOCAL_DEVICE_IDS", Kind::kDefault, gpu_list},
-    {"JAX_NUM_PROCESSES", Kind::kIdentity, [](const LearnerContext& c) { return num(c.world_size); }},
+    {"JAX_NUM_PROCESSES", Kind::kIdentity, [](const JobContext& c) { return num(c.world_size); }},
     {"JAX_PROCESS_ID", Kind::kIdentity, [](const LearnerContext& c) { return num(c.rank); }},
 };
 
@@ -210,10 +230,10 @@ const Variable kJax[] = {
 // arguments works there too. The first is only looked for, since JAX_COORDINATOR_ADDRESS is set.
 const Variable kJaxIds[] = {
     {"OMPI_MCA_orte_hnp_uri", Kind::kDefault,
-     [](const LearnerContext& c) {
+     [](const JobContext& c) {
        return c.coordinator_port > 0 ? "0.0;tcp://" + host_port(c.master_addr, c.coordinator_port) : std::string();
      }},
-    {"OMPI_COMM_WORLD_SIZE", Kind::kIdentity, [](const LearnerContext& c) { return num(c.world_size); }},
+    {"OMPI_COMM_WORLD_SIZE", Kind::kIdentity, [](const JobContext& c) { return num(c.world_size); }},
     {"OMPI_COMM_WORLD_RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(c.rank); }},
     {"OMPI_COMM_WORLD_LOCAL_RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_rank); }},
 };
@@ -221,7 +241,7 @@ const Variable kJaxIds[] = {
 // ---- tensorflow: TF_CONFIG. Without servers, one worker for each learner, worker 0 the chief of a
 // MultiWorkerMirroredStrategy. With servers, learner 0 is the chief, which coordinates a ParameterServerStrategy, the
 // other learners are its workers, the servers its parameter servers ("ps").
-std::string task_list(const LearnerContext& c, int begin, int end) {
+std::string task_list(const JobContext& c, int begin, int end) {
   std::string text;
   for (int i = begin; i < end && i < static_cast<int>(c.peers.size()); ++i)
     text.append(text.empty() ? "\"" : ", \"").append(c.peers[static_cast<size_t>(i)]).append("\"");
@@ -263,22 +283,22 @@ const Variable kHorovod[] = {
      [](const LearnerContext& c) { return is_server(c) ? std::string() : c.http_store_addr; }},
     {"HOROVOD_GLOO_RENDEZVOUS_PORT", Kind::kIdentity,
      [](const LearnerContext& c) { return c.http_store_port > 0 ? of_learner(c, c.http_store_port) : std::string(); }},
-    {"HOROVOD_CONTROLLER", Kind::kDefault, [](const LearnerContext&) { return std::string("gloo"); }},
-    {"HOROVOD_CPU_OPERATIONS", Kind::kDefault, [](const LearnerContext&) { return std::string("gloo"); }},
+    {"HOROVOD_CONTROLLER", Kind::kDefault, [](const JobContext&) { return std::string("gloo"); }},
+    {"HOROVOD_CPU_OPERATIONS", Kind::kDefault, [](const JobContext&) { return std::string("gloo"); }},
     {"HOROVOD_GLOO_IFACE", Kind::kDefault, [](const LearnerContext& c) { return c.interface; }},
 };
 
 // ---- peers: for learners that connect to one another by themselves.
 const Variable kPeers[] = {
-    {env::kPeers, Kind::kIdentity, [](const LearnerContext& c) { return joined(c.peers); }},
+    {env::kPeers, Kind::kIdentity, [](const JobContext& c) { return joined(c.peers); }},
 };
 
 // ---- threads: for programs of one process that would take every core they see.
 const Variable kThreads[] = {
     {"OMP_NUM_THREADS", Kind::kDefault,
-     [](const LearnerContext& c) { return c.cpus_per_learner > 0 ? num(c.cpus_per_learner) : std::string(); }},
+     [](const JobContext& c) { return c.cpus_per_learner > 0 ? num(c.cpus_per_learner) : std::string(); }},
     {"LOKY_MAX_CPU_COUNT", Kind::kDefault,  // joblib's n_jobs=-1
-     [](const LearnerContext& c) { return c.cpus_per_learner > 0 ? num(c.cpus_per_learner) : std::string(); }},
+     [](const JobContext& c) { return c.cpus_per_learner > 0 ? num(c.cpus_per_learner) : std::string(); }},
 };
 
 // ---- network: the interface that leads to the other learners. Left alone, Gloo takes what the host's name resolves to
@@ -292,7 +312,7 @@ const Variable kNetwork[] = {
     {"NCCL_SOCKET_IFNAME", Kind::kDefault,
      [](const LearnerContext& c) { return c.interface.empty() ? std::string() : "=" + c.interface; }},
     {"NCCL_RAS_ADDR", Kind::kDefault,
-     [](const LearnerContext& c) { return c.ras_port > 0 ? "localhost:" + num(c.ras_port) : std::string(); }},
+     [](const JobContext& c) { return c.ras_port > 0 ? "localhost:" + num(c.ras_port) : std::string(); }},
 };
 
 // ---- ffdl: the names FfDL gave its learners, so that its examples run unchanged (reference: FfDL's
@@ -300,28 +320,28 @@ const Variable kNetwork[] = {
 const Variable kFfdl[] = {
     {"LEARNER_ID", Kind::kIdentity,  // FfDL counts from 1
      [](const LearnerContext& c) { return is_server(c) ? std::string() : num(c.rank + 1); }},
-    {"NUM_LEARNERS", Kind::kIdentity, [](const LearnerContext& c) { return num(learners_of(c)); }},
-    {"LEARNER_NAME_PREFIX", Kind::kDefault, [](const LearnerContext&) { return std::string("learner"); }},
+    {"NUM_LEARNERS", Kind::kIdentity, [](const JobContext& c) { return num(learners_of(c)); }},
+    {"LEARNER_NAME_PREFIX", Kind::kDefault, [](const JobContext&) { return std::string("learner"); }},
     // A float in text, as FfDL writes it.
     {"GPU_COUNT", Kind::kIdentity, [](const LearnerContext& c) { return num(c.gpus_per_learner) + ".000000"; }},
-    {"JOB_STATE_DIR", Kind::kDefault, [](const LearnerContext& c) { return c.job_dir; }},
-    {"MODEL_DIR", Kind::kDefault, [](const LearnerContext& c) { return c.work_dir; }},
-    {"LOG_DIR", Kind::kDefault, [](const LearnerContext& c) { return c.log_dir; }},
-    {"DATA_DIR", Kind::kDefault, [](const LearnerContext& c) { return c.data_dir.empty() ? c.work_dir : c.data_dir; }},
+    {"JOB_STATE_DIR", Kind::kDefault, [](const JobContext& c) { return c.job_dir; }},
+    {"MODEL_DIR", Kind::kDefault, [](const JobContext& c) { return c.work_dir; }},
+    {"LOG_DIR", Kind::kDefault, [](const JobContext& c) { return c.log_dir; }},
+    {"DATA_DIR", Kind::kDefault, [](const JobContext& c) { return c.data_dir.empty() ? c.work_dir : c.data_dir; }},
     {"RESULT_DIR", Kind::kDefault,
-     [](const LearnerContext& c) {
+     [](const JobContext& c) {
        if (!c.result_dir.empty()) return c.result_dir;
        return c.job_dir.empty() ? std::string() : c.job_dir + "/results";
      }},
     {"RESULT_BUCKET_DIR", Kind::kDefault,
-     [](const LearnerContext& c) {
+     [](const JobContext& c) {
        if (!c.result_dir.empty()) return c.result_dir;
        return c.job_dir.empty() ? std::string() : c.job_dir + "/results";
      }},
-    {"CHECKPOINT_DIR", Kind::kDefault, [](const LearnerContext& c) { return c.checkpoint_dir; }},
-    {"TRAINING_ID", Kind::kDefault, [](const LearnerContext& c) { return c.job_id; }},
+    {"CHECKPOINT_DIR", Kind::kDefault, [](const JobContext& c) { return c.checkpoint_dir; }},
+    {"TRAINING_ID", Kind::kDefault, [](const JobContext& c) { return c.job_id; }},
     {"TRAINING_COMMAND", Kind::kDefault,
-     [](const LearnerContext& c) {
+     [](const JobContext& c) {
        std::string folded = c.command;  // FfDL folds the line breaks of a command
        std::replace(folded.begin(), folded.end(), '\n', ' ');
        return folded;
@@ -333,19 +353,19 @@ struct Family {
   const char* name;
   const Variable* variables;
   size_t count;
-  bool (*applies)(const LearnerContext&);  // nullptr: always
+  bool (*applies)(const JobContext&);  // nullptr: always
   FamilyNeeds needs;
 };
 template <size_t N>
-constexpr Family family(const char* name, const Variable (&variables)[N],
-                        bool (*applies)(const LearnerContext&) = nullptr, FamilyNeeds needs = {}) {
+constexpr Family family(const char* name, const Variable (&variables)[N], bool (*applies)(const JobContext&) = nullptr,
+                        FamilyNeeds needs = {}) {
   return Family{name, variables, N, applies, needs};
 }
-bool outside_slurm(const LearnerContext& c) {
+bool outside_slurm(const JobContext& c) {
   return !under_slurm(c);
 }
 // Where nobody knows them (a plain srun), TF_CONFIG may be the user's own.
-bool peers_known(const LearnerContext& c) {
+bool peers_known(const JobContext& c) {
   return !c.peers.empty();
 }
 const Family kFamilies[] = {
@@ -381,26 +401,121 @@ void add_variable(const Variable& variable, const LearnerContext& context, Envir
   }
 }
 
-}  // namespace
-
-Status add_family(const std::string& name, const LearnerContext& context, Environment* env) {
+// The variables of a family that are to be added to env, all of them chosen before the first is added: the one named by
+// `unless` may be of the same family.
+Result<std::vector<const Variable*>> choose(const std::string& name, const JobContext& context,
+                                            const Environment& env) {
   const Family* family = find_family(name);
   if (family == nullptr) {
     std::string known;
     for (const std::string& other : family_names()) known += (known.empty() ? "" : ", ") + other;
     return Error{Errc::kNotFound, "'" + name + "' is not an environment family; known: " + known};
   }
-  if (family->applies != nullptr && !family->applies(context)) return {};
-  // Asked before anything is added: the other one may be of the same family.
   std::vector<const Variable*> wanted;
+  if (family->applies != nullptr && !family->applies(context)) return wanted;
   for (size_t i = 0; i < family->count; ++i) {
     const Variable& variable = family->variables[i];
-    if (variable.unless == nullptr || env->count(variable.unless) == 0) wanted.push_back(&variable);
+    if (variable.unless == nullptr || env.count(variable.unless) == 0) wanted.push_back(&variable);
   }
+  return wanted;
+}
+
+bool has_users_store(const Environment& env) {
+  return env.count("MASTER_ADDR") != 0 || env.count("MASTER_PORT") != 0;
+}
+
+// Some family has a value of its own for each learner.
+bool may_differ(const std::string& name) {
+  static const std::set<std::string> kNames = [] {
+    std::set<std::string> names;
+    for (const Family& row : kFamilies)
+      for (size_t i = 0; i < row.count; ++i)
+        if (row.variables[i].of_learner != nullptr) names.insert(row.variables[i].name);
+    return names;
+  }();
+  return kNames.count(name) != 0;
+}
+
+}  // namespace
+
+Status add_family(const std::string& name, const LearnerContext& context, Environment* env) {
+  DL_TRY_ASSIGN(const std::vector<const Variable*> wanted, choose(name, context, *env));
   LearnerContext seen = context;
-  if (env->count("MASTER_ADDR") != 0 || env->count("MASTER_PORT") != 0) seen.launcher_store = false;
+  if (has_users_store(*env)) seen.launcher_store = false;
   for (const Variable* variable : wanted) add_variable(*variable, seen, env);
   return {};
+}
+
+// One of the values that are put into a name, one after the other.
+struct JobEnvironment::Step {
+  const Variable* variable = nullptr;  // nullptr: `text`
+  Kind kind = Kind::kDefault;
+  bool users_store = false;
+  std::string text;
+};
+struct JobEnvironment::Name {
+  std::optional<std::string> inherited;
+  std::vector<Step> steps;
+};
+
+JobEnvironment::JobEnvironment(const LearnerContext& first, Environment inherited)
+    : context_(&first), first_(std::move(inherited)) {}
+JobEnvironment::~JobEnvironment() = default;
+
+Status JobEnvironment::add(const std::string& family) {
+  DL_TRY_ASSIGN(const std::vector<const Variable*> wanted, choose(family, *context_, first_));
+  LearnerContext seen = *context_;
+  const bool users_store = has_users_store(first_);
+  if (users_store) seen.launcher_store = false;
+  for (const Variable* variable : wanted) {
+    if (may_differ(variable->name)) note(variable->name, Step{variable, variable->kind, users_store, {}});
+    add_variable(*variable, seen, &first_);
+  }
+  return {};
+}
+
+void JobEnvironment::add_default(const std::string& name, const std::string& value) {
+  if (may_differ(name)) note(name, Step{nullptr, Kind::kDefault, false, value});
+  first_.emplace(name, value);
+}
+
+void JobEnvironment::set(const std::string& name, const std::string& value) {
+  if (may_differ(name)) note(name, Step{nullptr, Kind::kIdentity, false, value});
+  first_[name] = value;
+}
+
+// Before the step is taken for the first learner.
+void JobEnvironment::note(const std::string& name, Step step) {
+  const auto place = std::lower_bound(names_.begin(), names_.end(), name) - names_.begin();
+  const auto at = static_cast<size_t>(place);
+  if (at == names_.size() || names_[at] != name) {
+    Name its;
+    if (const auto found = first_.find(name); found != first_.end()) its.inherited = found->second;
+    names_.insert(names_.begin() + place, name);
+    its_.insert(its_.begin() + place, std::move(its));
+  }
+  its_[at].steps.push_back(std::move(step));
+}
+
+std::optional<std::string> JobEnvironment::value_of(size_t name, const LearnerContext& other) const {
+  std::optional<std::string> value = its_[name].inherited;
+  for (const Step& step : its_[name].steps) {
+    if (value && step.kind == Kind::kDefault) continue;
+    std::string next = step.text;
+    if (step.variable != nullptr && step.users_store && other.launcher_store) {
+      LearnerContext seen = other;
+      seen.launcher_store = false;
+      next = step.variable->value(seen);
+    } else if (step.variable != nullptr) {
+      next = step.variable->value(other);
+    }
+    if (!next.empty() || step.variable == nullptr) {
+      value = std::move(next);
+    } else if (step.kind == Kind::kIdentity) {
+      value.reset();
+    }
+  }
+  return value;
 }
 
 std::vector<std::string> family_names() {

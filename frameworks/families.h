@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,40 +12,31 @@
 
 namespace dl {
 
-// Where one learner stands. All indices are 0-based.
-struct LearnerContext {
-  int rank = 0, world_size = 1;
+// What is alike for all learners of a job.
+struct JobContext {
+  int world_size = 1;
   int servers = 0;  // the last so many of the world_size ranks are parameter servers
-  int local_rank = 0, local_world_size = 1;
-  int node_rank = 0, num_nodes = 1;
+  int num_nodes = 1;
   std::string master_addr = "127.0.0.1";  // numeric address of the host of rank 0
   int master_port = 0;
   // Held for rank 0 beside master_port, on master_addr: for another service that it hosts (JAX's coordinator), and for
   // NCCL's status service, whose number is the same on all nodes. 0 = unknown.
   int coordinator_port = 0, ras_port = 0;
-  std::vector<int> ports;          // held for this learner on its node
   std::vector<std::string> peers;  // "address:port" by rank, of each learner's first held port; empty unless a family
                                    // asks (FamilyNeeds): with 10,000 learners it is long
-  std::string interface;           // network interface that leads to the others; empty = unknown
   // torch.distributed's store is hosted by dlrun, at this address; else by rank 0 at master_addr:master_port.
   bool launcher_store = false;
   std::string store_addr;
   int store_port = 0;  // 0 = not known yet
   // Horovod's rendezvous is hosted by dlrun, at this address.
   std::string http_store_addr;
-  int http_store_port = 0;  // 0 = not known yet
-  // Among the learners with the same local rank, in the order of their ranks; of a server 0 of 0.
-  int cross_rank = 0, cross_size = 0;
-  int local_servers = 0;  // of local_world_size
-  std::string node_name;
-  int gpus_per_learner = 0;
+  int http_store_port = 0;   // 0 = not known yet
   int cpus_per_learner = 0;  // 0 = unknown
   std::string job_id;        // Slurm's, or "local-..." without Slurm
   std::string job_name;
   // The learners' step in Slurm's short forms; empty = unknown, or not in a Slurm job.
   std::string node_list;       // "n[1-3]"
   std::string tasks_per_node;  // learners on each node of it: "2(x2),1"
-  std::string node_ranks;      // ranks on this node: "0,1"
   std::string run_id;          // env::kRunId
   int attempt = 1, restarts = 0, max_restarts = 0;
   std::string job_dir;               // absolute
@@ -53,6 +45,21 @@ struct LearnerContext {
   std::string checkpoint_dir;        // absolute, or empty
   std::string data_dir, result_dir;  // absolute; default to work_dir and job_dir/results
   std::string command;               // the command line, joined by blanks
+};
+
+// And where one learner stands. All indices are 0-based.
+struct LearnerContext : JobContext {
+  int rank = 0;
+  int local_rank = 0, local_world_size = 1;
+  int node_rank = 0;
+  std::vector<int> ports;  // held for this learner on its node
+  std::string interface;   // network interface that leads to the others; empty = unknown
+  // Among the learners with the same local rank, in the order of their ranks; of a server 0 of 0.
+  int cross_rank = 0, cross_size = 0;
+  int local_servers = 0;  // of local_world_size
+  std::string node_name;
+  int gpus_per_learner = 0;  // of a server 0
+  std::string node_ranks;    // ranks on this node: "0,1"; empty = unknown, or not in a Slurm job
 };
 
 using Environment = std::map<std::string, std::string>;
@@ -67,6 +74,39 @@ using Environment = std::map<std::string, std::string>;
 // if job_id is not a Slurm job's. kNotFound with the known names for any other.
 Status add_family(const std::string& family, const LearnerContext& context, Environment* env);
 std::vector<std::string> family_names();
+
+// The same for all learners of one job: what is alike for all is found for the first of them alone, and of the others
+// no more than what may differ between learners. `first` stays the caller's and outlives the object.
+class JobEnvironment {
+ public:
+  // inherited: by every learner.
+  JobEnvironment(const LearnerContext& first, Environment inherited);
+  ~JobEnvironment();
+  JobEnvironment(const JobEnvironment&) = delete;
+  JobEnvironment& operator=(const JobEnvironment&) = delete;
+
+  // What add_family() does, in the order of the calls.
+  Status add(const std::string& family);
+  void add_default(const std::string& name, const std::string& value);  // where it is unset
+  void set(const std::string& name, const std::string& value);
+
+  // What the first learner finds.
+  const Environment& first() const { return first_; }
+  // The names that may differ between learners, sorted. What the first finds of any other, all find.
+  const std::vector<std::string>& names() const { return names_; }
+  // What another learner of the job finds as names()[name]; nothing: it is unset.
+  std::optional<std::string> value_of(size_t name, const LearnerContext& other) const;
+
+ private:
+  struct Step;
+  struct Name;
+  void note(const std::string& name, Step step);
+
+  const LearnerContext* context_;
+  Environment first_;
+  std::vector<std::string> names_;
+  std::vector<Name> its_;  // of each of names_
+};
 
 // What the families need from the launcher beyond where a learner stands. Unknown names need nothing.
 struct FamilyNeeds {

@@ -327,14 +327,9 @@ std::string learner_log(const LaunchPlan& plan, int attempt, int rank) {
 }
 
 LearnerContext learner_context(const LaunchPlan& plan, int rank, const RunFacts& facts) {
-  const PlannedLearner& learner = plan.learners[static_cast<size_t>(rank)];
   LearnerContext context;
-  context.rank = rank;
   context.world_size = plan.world_size();
   context.servers = plan.servers;
-  context.local_rank = learner.local_rank;
-  context.local_world_size = plan.nodes[static_cast<size_t>(learner.node)].learners;
-  context.node_rank = learner.node;
   context.num_nodes = static_cast<int>(plan.nodes.size());
   context.master_addr = facts.master_addr;
   if (context.master_addr.empty()) {
@@ -349,19 +344,11 @@ LearnerContext learner_context(const LaunchPlan& plan, int rank, const RunFacts&
   context.store_port = facts.store_port;
   context.http_store_addr = facts.http_store_addr;
   context.http_store_port = facts.http_store_port;
-  if (rank < plan.learner_count()) {
-    context.cross_rank = learner.cross_rank;
-    context.cross_size = plan.cross_sizes[static_cast<size_t>(learner.local_rank)];
-  }
-  context.local_servers = plan.nodes[static_cast<size_t>(learner.node)].servers;
-  context.node_name = plan.nodes[static_cast<size_t>(learner.node)].name;
-  context.gpus_per_learner = rank < plan.learner_count() ? plan.gpus_per_learner : 0;
   context.cpus_per_learner = plan.cpus_per_learner;
   context.job_id = plan.job_id;
   context.job_name = plan.job_name;
   context.node_list = plan.node_list;
   context.tasks_per_node = plan.tasks_per_node;
-  context.node_ranks = plan.nodes[static_cast<size_t>(learner.node)].ranks;
   context.run_id = facts.run_id;
   context.attempt = facts.attempt;
   context.restarts = facts.restarts;
@@ -371,17 +358,41 @@ LearnerContext learner_context(const LaunchPlan& plan, int rank, const RunFacts&
   context.work_dir = plan.work_dir;
   if (plan.checkpoint) context.checkpoint_dir = plan.checkpoint->path;
   context.command = quote_command(plan.command);
+  move_to_rank(plan, rank, &context);
   return context;
+}
+
+void move_to_rank(const LaunchPlan& plan, int rank, LearnerContext* context) {
+  const PlannedLearner& learner = plan.learners[static_cast<size_t>(rank)];
+  const PlannedNode& node = plan.nodes[static_cast<size_t>(learner.node)];
+  const bool server = rank >= plan.learner_count();
+  context->rank = rank;
+  context->local_rank = learner.local_rank;
+  context->local_world_size = node.learners;
+  context->node_rank = learner.node;
+  context->cross_rank = server ? 0 : learner.cross_rank;
+  context->cross_size = server ? 0 : plan.cross_sizes[static_cast<size_t>(learner.local_rank)];
+  context->local_servers = node.servers;
+  context->node_name = node.name;
+  context->gpus_per_learner = server ? 0 : plan.gpus_per_learner;
+  context->node_ranks = node.ranks;
+}
+
+Status add_job_environment(const LaunchPlan& plan, JobEnvironment* environment) {
+  DL_TRY(environment->add("dl"));
+  // With the path made absolute: libdlckpt in the learner finds every= and keep= here.
+  if (plan.checkpoint) environment->set(env::kCheckpoint, format_checkpoint(*plan.checkpoint));
+  for (const auto& [name, value] : plan.framework_environment) environment->add_default(name, value);
+  for (const std::string& family : plan.families) DL_TRY(environment->add(family));
+  return {};
 }
 
 Status add_learner_environment(const LaunchPlan& plan, int rank, const RunFacts& facts, Environment* environment) {
   const LearnerContext context = learner_context(plan, rank, facts);
-  DL_TRY(add_family("dl", context, environment));
-  // With the path made absolute: libdlckpt in the learner finds every= and keep= here.
-  if (plan.checkpoint) (*environment)[env::kCheckpoint] = format_checkpoint(*plan.checkpoint);
-  for (const auto& [name, value] : plan.framework_environment) environment->emplace(name, value);
-  for (const std::string& family : plan.families) DL_TRY(add_family(family, context, environment));
-  return {};
+  JobEnvironment job(context, std::move(*environment));
+  const Status added = add_job_environment(plan, &job);
+  *environment = job.first();
+  return added;
 }
 
 std::string quote_command(const std::vector<std::string>& argv) {

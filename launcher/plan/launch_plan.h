@@ -144,12 +144,16 @@ struct RunFacts {
 std::string log_dir(const LaunchPlan& plan, int attempt);                // JOB_DIR/logs/attempt-A
 std::string learner_log(const LaunchPlan& plan, int attempt, int rank);  // JOB_DIR/logs/attempt-A/learner-R.log
 
-// Precondition of both: 0 <= rank < plan.world_size().
+// Precondition of all: 0 <= rank < plan.world_size().
 LearnerContext learner_context(const LaunchPlan& plan, int rank, const RunFacts& facts);
+// Makes the context of one learner of the plan that of another one; less work than to make it anew.
+void move_to_rank(const LaunchPlan& plan, int rank, LearnerContext* context);
 // Adds what the learner must find to *environment, which holds what it inherits: "dl", the framework version's own
 // variables, then its families. What the user set stays (families.h). Fails only for an unknown family, which
 // make_plan() has refused before.
 Status add_learner_environment(const LaunchPlan& plan, int rank, const RunFacts& facts, Environment* environment);
+// The same for all of them; the object was made with the context of one.
+Status add_job_environment(const LaunchPlan& plan, JobEnvironment* environment);
 
 // The command line as a person would type it, quoted for sh where needed.
 std::string quote_command(const std::vector<std::string>& argv);

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "launcher/common/hostlist.h"
 #include "launcher/common/parse.h"
@@ -30,66 +32,91 @@ const FoundLater kFoundLater[] = {
     {"tensorflow", "TF_CONFIG", "the addresses of all learners, with ports that their agents hold"},
 };
 
-// What the plan does to the environment of the learners, as far as it is the same for all of them, and for each.
-struct EnvironmentView {
-  Environment common;             // set for every learner alike
-  std::vector<Environment> own;   // index = rank: differs between learners
-  std::vector<std::string> kept;  // set by the user, and left as it is
-  bool port_is_users = false;     // MASTER_PORT is among them
-};
-
-// What one learner finds beyond, or other than, what it inherits.
-Environment added(const LaunchPlan& plan, int rank, const RunFacts& facts, const Environment& inherited) {
-  Environment whole = inherited;
-  Environment result;
-  if (!add_learner_environment(plan, rank, facts, &whole)) return result;
-  for (const auto& item : whole) {
-    auto found = inherited.find(item.first);
-    if (found == inherited.end() || found->second != item.second) result.insert(item);
-  }
-  return result;
-}
-
-EnvironmentView view_environment(const LaunchPlan& plan, const RunFacts& facts, const Environment& inherited) {
-  EnvironmentView view;
-  // Only variables that the plan knows matter; a big user environment would be copied for each rank.
-  Environment known;
+// The variables of ours, with what only the run knows.
+Environment known_variables(const LaunchPlan& plan, const RunFacts& facts) {
   RunFacts any_port = facts;
-  // Known only to the run, but a variable of ours.
   if (any_port.master_port == 0) any_port.master_port = 1;
   if (any_port.store_port == 0) any_port.store_port = 1;
   if (any_port.http_store_port == 0) any_port.http_store_port = 1;
   if (any_port.coordinator_port == 0) any_port.coordinator_port = any_port.ras_port = 1;
+  Environment known;
   ignore(add_learner_environment(plan, 0, any_port, &known), "make_plan() has tried the same");
-  Environment relevant;
-  for (const auto& item : inherited) {
-    if (known.count(item.first) != 0) relevant.insert(item);
-  }
-  view.common = added(plan, 0, facts, relevant);
-  for (const auto& item : relevant) {
-    if (view.common.count(item.first) == 0 && known.at(item.first) != item.second) {
-      view.kept.push_back(item.first + "=" + item.second);
-      if (item.first == "MASTER_PORT") view.port_is_users = true;
-    }
-  }
-  std::vector<Environment> all;
-  for (int rank = 0; rank < plan.world_size(); ++rank) {
-    all.push_back(added(plan, rank, facts, relevant));
-    for (auto item = view.common.begin(); item != view.common.end();) {
-      auto found = all.back().find(item->first);
-      const bool same = found != all.back().end() && found->second == item->second;
-      item = same ? std::next(item) : view.common.erase(item);
-    }
-  }
-  for (Environment& environment : all) {
-    Environment own;
-    for (const auto& item : environment) {
-      if (view.common.count(item.first) == 0) own.insert(item);
-    }
-    view.own.push_back(std::move(own));
-  }
-  return view;
+  return known;
 }
+
+Environment only(const Environment& known, const Environment& inherited) {
+  Environment relevant;
+  for (const auto& item : inherited)
+    if (known.count(item.first) != 0) relevant.insert(item);
+  return relevant;
+}
+
+// What the plan does to the environment of the learners, as far as it is the same for all of them, and for each. With
+// 10,000 learners it is made in one pass, in which only what may differ is asked for, and only as long as it does not.
+class EnvironmentView {
+ public:
+  EnvironmentView(const LaunchPlan& plan, const RunFacts& facts, const Environment& inherited)
+      : EnvironmentView(plan, facts, inherited, known_variables(plan, facts)) {}
+
+  const Environment& common() const { return common_; }           // set for every learner alike
+  const std::vector<std::string>& kept() const { return kept_; }  // set by the user, and left as it is
+  // Calls found(name, value) for what only this learner finds so, in the order of the names.
+  template <typename Found>
+  void each_own(int rank, Found found) {
+    move_to_rank(plan_, rank, &context_);
+    for (const size_t name : own_)
+      if (const auto value = added(name)) found(job_.names()[name], *value);
+  }
+
+ private:
+  EnvironmentView(const LaunchPlan& plan, const RunFacts& facts, const Environment& inherited, const Environment& known)
+      : plan_(plan),
+        context_(learner_context(plan, 0, facts)),
+        relevant_(only(known, inherited)),
+        job_(context_, relevant_) {
+    ignore(add_job_environment(plan, &job_), "make_plan() has tried the same");
+    for (const auto& item : job_.first()) {
+      const auto there = relevant_.find(item.first);
+      if (there == relevant_.end() || there->second != item.second) common_.insert(item);
+    }
+    for (const auto& item : relevant_)
+      if (common_.count(item.first) == 0 && known.at(item.first) != item.second)
+        kept_.push_back(item.first + "=" + item.second);
+    find_own();
+  }
+
+  // The value of names()[name] for the learner of the context, if it is not what it inherits.
+  std::optional<std::string> added(size_t name) const {
+    auto value = job_.value_of(name, context_);
+    const auto there = relevant_.find(job_.names()[name]);
+    if (value && there != relevant_.end() && there->second == *value) value.reset();
+    return value;
+  }
+
+  void find_own() {
+    std::vector<size_t> alike;  // so far
+    for (size_t name = 0; name < job_.names().size(); ++name)
+      (common_.count(job_.names()[name]) != 0 ? alike : own_).push_back(name);
+    for (int rank = 1; rank < plan_.world_size() && !alike.empty(); ++rank) {
+      move_to_rank(plan_, rank, &context_);
+      const auto differs = [&](size_t name) { return added(name) != common_.at(job_.names()[name]); };
+      const auto others =
+          std::stable_partition(alike.begin(), alike.end(), [&](size_t name) { return !differs(name); });
+      own_.insert(own_.end(), others, alike.end());
+      alike.erase(others, alike.end());
+    }
+    std::sort(own_.begin(), own_.end());
+    for (const size_t name : own_) common_.erase(job_.names()[name]);
+  }
+
+  const LaunchPlan& plan_;
+  LearnerContext context_;
+  Environment relevant_;  // a big environment of the user's would be looked through again and again
+  JobEnvironment job_;
+  Environment common_;
+  std::vector<std::string> kept_;
+  std::vector<size_t> own_;  // of job_.names()
+};
 
 std::string plural(int64_t count, const char* word) {
   return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
@@ -127,18 +154,18 @@ void print_learners(const LaunchPlan& plan, std::string* out) {
   for (const PlannedNode& node : plan.nodes) width = std::max(width, node.name.size());
   *out += fmt::format("\n{:>6}  {:<{}}  {:>9}  {:>10}  {}\n", "rank", "node", width, "node rank", "local rank", "GPUs");
   for (const PlannedLearner& learner : plan.learners) {
-    *out += fmt::format("{:>6}  {:<{}}  {:>9}  {:>10}  {}\n", learner.rank,
-                        plan.nodes[static_cast<size_t>(learner.node)].name, width, learner.node, learner.local_rank,
-                        learner.rank < plan.learner_count() ? gpu_text(learner) : "- (server)");
+    fmt::format_to(std::back_inserter(*out), "{:>6}  {:<{}}  {:>9}  {:>10}  {}\n", learner.rank,
+                   plan.nodes[static_cast<size_t>(learner.node)].name, width, learner.node, learner.local_rank,
+                   learner.rank < plan.learner_count() ? gpu_text(learner) : "- (server)");
   }
 }
 
-void print_environment(const LaunchPlan& plan, const RunFacts& facts, const EnvironmentView& view,
+void print_environment(const LaunchPlan& plan, const RunFacts& facts, EnvironmentView* view,
                        const Environment& inherited, std::string* out) {
   *out += "\nenvironment of every learner\n";
-  for (const auto& [name, value] : view.common) *out += fmt::format("  {}={}\n", name, value);
+  for (const auto& [name, value] : view->common()) *out += fmt::format("  {}={}\n", name, value);
   if (facts.master_port == 0 && std::find(plan.families.begin(), plan.families.end(), "torch") != plan.families.end() &&
-      std::none_of(view.kept.begin(), view.kept.end(),
+      std::none_of(view->kept().begin(), view->kept().end(),
                    [](const std::string& item) { return item.rfind("MASTER_PORT=", 0) == 0; })) {
     *out += plan.launcher_store ? "  MASTER_PORT=(of the store that dlrun hosts)\n"
                                 : "  MASTER_PORT=(a free port, found and held by the agent of rank 0)\n";
@@ -148,22 +175,64 @@ void print_environment(const LaunchPlan& plan, const RunFacts& facts, const Envi
     if (wanted && inherited.count(later.name) == 0) *out += fmt::format("  {}=({})\n", later.name, later.what);
   }
   if (plan.world_size() > 1) {
-    const auto last = static_cast<size_t>(plan.world_size() - 1);
-    for (const size_t rank : {size_t{0}, last}) {
+    for (const int rank : {0, plan.world_size() - 1}) {
       *out += fmt::format("\nof rank {} alone\n", rank);
-      for (const auto& [name, value] : view.own[rank]) *out += fmt::format("  {}={}\n", name, value);
+      view->each_own(rank, [&](const auto& name, const auto& value) { *out += fmt::format("  {}={}\n", name, value); });
     }
   }
-  if (!view.kept.empty()) {
+  if (!view->kept().empty()) {
     *out += "\nkept as you have set it\n";
-    for (const std::string& item : view.kept) *out += fmt::format("  {}\n", item);
+    for (const std::string& item : view->kept()) *out += fmt::format("  {}\n", item);
   }
+}
+
+// Paths and names need not be UTF-8: shown with replacement characters rather than refused.
+std::string dumped(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+void append_string(const std::string& value, std::string* out) {
+  const bool plain =
+      std::all_of(value.begin(), value.end(), [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
+  if (plain) {
+    out->append("\"").append(value).append("\"");
+  } else {
+    out->append(dumped(value, -1));
+  }
+}
+
+// As dumped(..., 2) would write an array of objects, each with an object in it: of 10,000 learners with their variables
+// that took ten times as long.
+void append_learners(const LaunchPlan& plan, const RunFacts& facts, EnvironmentView* view, std::string* out) {
+  const auto to = std::back_inserter(*out);
+  *out += '[';
+  for (const PlannedLearner& learner : plan.learners) {
+    fmt::format_to(to, "{}\n    {{\n      \"rank\": {},\n      \"node\": ", learner.rank > 0 ? "," : "", learner.rank);
+    append_string(plan.nodes[static_cast<size_t>(learner.node)].name, out);
+    fmt::format_to(to, ",\n      \"node_rank\": {},\n      \"local_rank\": {},\n      \"gpus\": [", learner.node,
+                   learner.local_rank);
+    for (size_t i = 0; i < learner.gpus.size(); ++i)
+      fmt::format_to(to, "{}\n        {}", i > 0 ? "," : "", learner.gpus[i]);
+    *out += learner.gpus.empty() ? "],\n      \"log\": " : "\n      ],\n      \"log\": ";
+    append_string(learner_log(plan, facts.attempt, learner.rank), out);
+    *out += ",\n      \"environment\": {";
+    const char* between = "\n        ";
+    view->each_own(learner.rank, [&](const std::string& name, const std::string& value) {
+      *out += between;
+      append_string(name, out);
+      *out += ": ";
+      append_string(value, out);
+      between = ",\n        ";
+    });
+    *out += *between == ',' ? "\n      }\n    }" : "}\n    }";
+  }
+  *out += "\n  ]";
 }
 
 }  // namespace
 
 std::string plan_text(const LaunchPlan& plan, const RunFacts& facts, const Environment& inherited) {
-  const EnvironmentView view = view_environment(plan, facts, inherited);
+  EnvironmentView view(plan, facts, inherited);
   std::string out;
   std::vector<std::string> names;
   names.reserve(plan.nodes.size());
@@ -190,12 +259,12 @@ std::string plan_text(const LaunchPlan& plan, const RunFacts& facts, const Envir
       quote_command(plan.argv) + (plan.method == LaunchMethod::kDirect ? ", once per learner" : ""));
   for (const std::string& warning : plan.warnings) row(&out, "warning", warning);
   print_learners(plan, &out);
-  print_environment(plan, facts, view, inherited, &out);
+  print_environment(plan, facts, &view, inherited, &out);
   return out;
 }
 
 std::string plan_json(const LaunchPlan& plan, const RunFacts& facts, const Environment& inherited) {
-  const EnvironmentView view = view_environment(plan, facts, inherited);
+  EnvironmentView view(plan, facts, inherited);
   Json json;
   json["job_id"] = plan.job_id;
   json["job_name"] = plan.job_name;
@@ -252,20 +321,13 @@ std::string plan_json(const LaunchPlan& plan, const RunFacts& facts, const Envir
     if (node.gpus >= 0) item["gpus"] = node.gpus;
     json["nodes"].push_back(std::move(item));
   }
-  json["environment"] = view.common;
-  json["kept"] = view.kept;
+  json["environment"] = view.common();
+  json["kept"] = view.kept();
   json["learners"] = Json::array();
-  for (const PlannedLearner& learner : plan.learners) {
-    json["learners"].push_back({{"rank", learner.rank},
-                                {"node", plan.nodes[static_cast<size_t>(learner.node)].name},
-                                {"node_rank", learner.node},
-                                {"local_rank", learner.local_rank},
-                                {"gpus", learner.gpus},
-                                {"log", learner_log(plan, facts.attempt, learner.rank)},
-                                {"environment", view.own[static_cast<size_t>(learner.rank)]}});
-  }
-  // Paths and names need not be UTF-8: shown with replacement characters rather than refused.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  std::string text = dumped(json, 2);
+  text.resize(text.rfind("[]"));
+  append_learners(plan, facts, &view, &text);
+  return text + "\n}\n";
 }
 
 }  // namespace dl::plan

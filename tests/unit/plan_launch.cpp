@@ -221,6 +221,46 @@ TEST(LaunchPlan, JsonOfHostileTextIsStillJson) {
   EXPECT_EQ(plan_text(*plan, RunFacts{}, {}).find('\x1b'), std::string::npos);
 }
 
+// Every family for every learner by itself, as its agent does it, against what is made for all of them at once.
+TEST(LaunchPlan, TheEnvironmentsOfAllLearnersTogetherAreThoseOfEach) {
+  PlanInput in = input(5, 2, {{"n1", 4, 4, 4}, {"n2", 4, 4, 4}, {"n3", 4, 4, 4}});
+  in.request.servers = 3;
+  in.request.checkpoint = CheckpointSpec{};
+  in.request.checkpoint->path = "ckpt";
+  auto plan = make_plan(in);
+  ASSERT_TRUE(plan) << plan.error().text;
+  plan->families = family_names();
+  plan->framework_environment = {{"OMP_NUM_THREADS", ""}, {"GLOO_SOCKET_IFNAME", "eth7"}, {"X", "y"}};
+  RunFacts facts;
+  facts.coordinator_port = facts.http_store_port = 4711;
+  facts.peers = {"a:1", "b:1"};
+  for (const Environment& inherited : std::vector<Environment>{
+           {},
+           {{"RANK", "3"}, {"LOCAL_RANK", ""}, {"OMP_NUM_THREADS", "4"}, {"CUDA_VISIBLE_DEVICES", "0,1"}},
+           {{"MASTER_ADDR", "x"}, {"HOROVOD_RANK", "0"}, {"GPU_COUNT", "2.000000"}, {"SLURM_GTIDS", "9"}},
+           {{"JAX_COORDINATOR_ADDRESS", "x"}, {"DL_ROLE", "y"}, {"X", "z"}, {"NCCL_SOCKET_IFNAME", ""}}}) {
+    const LearnerContext first = learner_context(*plan, 0, facts);
+    JobEnvironment job(first, inherited);
+    ASSERT_TRUE(add_job_environment(*plan, &job));
+    LearnerContext other = first;
+    for (int rank = 0; rank < plan->world_size(); ++rank) {
+      move_to_rank(*plan, rank, &other);
+      Environment together = job.first();
+      for (size_t i = 0; i < job.names().size(); ++i) {
+        together.erase(job.names()[i]);
+        if (const auto value = job.value_of(i, other)) together[job.names()[i]] = *value;
+      }
+      Environment alone = inherited;
+      const LearnerContext its = learner_context(*plan, rank, facts);
+      ASSERT_TRUE(add_family("dl", its, &alone));
+      alone["DL_CHECKPOINT"] = format_checkpoint(*plan->checkpoint);
+      for (const auto& item : plan->framework_environment) alone.insert(item);
+      for (const std::string& family : plan->families) ASSERT_TRUE(add_family(family, its, &alone));
+      EXPECT_EQ(together, alone) << "rank " << rank;
+    }
+  }
+}
+
 TEST(LaunchPlan, ServersStandWherePlacesAreLeftAndElseBesideLearners) {
   // A job on CPUs: Slurm counted six tasks.
   PlanInput in = input(4, 0, {{"n1", 4, 4, 0}, {"n2", 2, 2, 0}});

@@ -34,7 +34,11 @@ AC_DEFUN([DL_CHECK_NCCL], [
     dl_save_cppflags=$CPPFLAGS dl_save_libs=$LIBS
     CPPFLAGS="$CPPFLAGS $CUDA_CPPFLAGS $NCCL_CPPFLAGS" LIBS="$NCCL_LIBS $CUDA_LIBS $LIBS"
     AC_MSG_CHECKING([for NCCL])
-    AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <nccl.h>]], [[int v = 0; return ncclGetVersion(&v) == ncclSuccess ? 0 : 1;]])],
+    AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <nccl.h>
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 14, 0)
+#error non-blocking communicators
+#endif
+]], [[ncclComm_t c; ncclUniqueId id; ncclConfig_t config = NCCL_CONFIG_INITIALIZER; return ncclCommInitRankConfig(&c, 1, id, 0, &config) == ncclSuccess ? 0 : 1;]])],
       [have_nccl=yes], [NCCL_CPPFLAGS= NCCL_LIBS=])
     AC_MSG_RESULT([$have_nccl])
     CPPFLAGS=$dl_save_cppflags LIBS=$dl_save_libs

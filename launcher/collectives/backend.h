@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "launcher/collectives/include/dllearner.h"
 #include "launcher/common/result.h"
@@ -44,6 +45,12 @@ class Backend {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual Result<std::unique_ptr<Request>> start(const Operation& operation) = 0;
+  // Several all-reduces at once, one request for all; empty lists are not allowed. kUnsupported but for memory of GPUs.
+  // In the header: the class must need nothing of this library, since the module for NCCL cannot reach what is not
+  // exported.
+  virtual Result<std::unique_ptr<Request>> start_all(const std::vector<Operation>& /*operations*/) {
+    return Error{Errc::kUnsupported, "several operations at once: allowed with memory of a GPU"};
+  }
   virtual Status run(const Operation& operation) {
     DL_TRY_ASSIGN(const auto request, start(operation));
     return request->wait();

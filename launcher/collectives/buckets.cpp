@@ -5,12 +5,15 @@
 #include <string>
 #include <utility>
 
+#include "launcher/collectives/device.h"
 #include "launcher/collectives/elements.h"
 
 namespace dl::learner {
 
-Buckets::Buckets(std::unique_ptr<Backend> group, int dtype, std::vector<size_t> counts, std::vector<Bucket> plan)
-    : group_(std::move(group)),
+Buckets::Buckets(std::unique_ptr<Backend> group, int dtype, std::vector<size_t> counts, std::vector<Bucket> plan,
+                 double timeout_s)
+    : timeout_s_(timeout_s),
+      group_(std::move(group)),
       dtype_(dtype),
       element_bytes_(element_size(dtype)),
       counts_(std::move(counts)),
@@ -31,12 +34,20 @@ Buckets::~Buckets() {
 
 void Buckets::abandon() {
   abandoned_ = true;
+  if (device_ != nullptr) device_->abandon();
   group_->abandon();
 }
 
 Status Buckets::ready(size_t parameter, void* gradient) {
-  if (gradient == nullptr) return Error{Errc::kInvalid, "gradient: it is NULL; allowed: host memory"};
+  if (gradient == nullptr)
+    return Error{Errc::kInvalid, "gradient: it is NULL; allowed: memory of the host or of a GPU"};
+  const Memory its = is_device_memory(gradient) ? Memory::kDevice : Memory::kHost;
+  if (memory_ != Memory::kUnknown && its != memory_)
+    return Error{Errc::kInvalid, "gradient: parameter " + std::to_string(parameter) + " is in memory of " +
+                                     (its == Memory::kDevice ? "a GPU, others are not" : "the host, others are not") +
+                                     "; allowed: the same for all"};
   DL_TRY(queue_.ready(parameter));
+  memory_ = its;
   gradients_[parameter] = static_cast<char*>(gradient);
   while (queue_.can_start()) {
     DL_TRY(start(queue_.next()));
@@ -63,21 +74,46 @@ Status Buckets::finish() {
   return {};
 }
 
+Operation Buckets::mean_of(void* data, size_t elements) const {
+  Operation operation;
+  operation.kind = Kind::kAllReduce;
+  operation.out = data;
+  operation.in = data;
+  operation.count = elements;
+  operation.dtype = dtype_;
+  operation.op = DLLEARNER_MEAN;
+  return operation;
+}
+
 Status Buckets::start(size_t bucket) {
   Flight flight;
   flight.bucket = bucket;
-  flight.copied = !in_one_piece(bucket);
-  if (flight.copied) gather(bucket);
-  Operation operation;
-  operation.kind = Kind::kAllReduce;
-  operation.out = flight.copied ? staging_[bucket].data() : gradients_[queue_.buckets()[bucket].first];
-  operation.in = operation.out;
-  operation.count = queue_.buckets()[bucket].elements;
-  operation.dtype = dtype_;
-  operation.op = DLLEARNER_MEAN;
-  DL_TRY_ASSIGN(flight.request, group_->start(operation));
+  if (memory_ == Memory::kDevice) {
+    DL_TRY_ASSIGN(flight.request, start_on_device(bucket));
+  } else {
+    DL_TRY_ASSIGN(flight.request, start_on_host(bucket, &flight.copied));
+  }
   flights_.push_back(std::move(flight));
   return {};
+}
+
+Result<std::unique_ptr<Request>> Buckets::start_on_host(size_t bucket, bool* copied) {
+  *copied = !in_one_piece(bucket);
+  if (*copied) gather(bucket);
+  const Bucket& b = queue_.buckets()[bucket];
+  return group_->start(mean_of(*copied ? staging_[bucket].data() : gradients_[b.first], b.elements));
+}
+
+// NCCL takes gradients that lie apart as one launch, so nothing has to be copied together.
+Result<std::unique_ptr<Request>> Buckets::start_on_device(size_t bucket) {
+  if (device_ == nullptr) {
+    DL_TRY_ASSIGN(device_, open_device_backend(group_.get(), timeout_s_));
+  }
+  const Bucket& b = queue_.buckets()[bucket];
+  if (in_one_piece(bucket)) return device_->start(mean_of(gradients_[b.first], b.elements));
+  std::vector<Operation> each;
+  for (size_t i = b.first; i < b.first + b.parameters; ++i) each.push_back(mean_of(gradients_[i], counts_[i]));
+  return device_->start_all(each);
 }
 
 Status Buckets::poll() {

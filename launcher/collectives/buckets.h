@@ -13,7 +13,10 @@ namespace dl::learner {
 class Buckets {
  public:
   // counts: checked by plan_buckets. group: of its own, so that its operations mix with no others.
-  Buckets(std::unique_ptr<Backend> group, int dtype, std::vector<size_t> counts, std::vector<Bucket> plan);
+  // timeout_s: of a backend for memory of GPUs, which is opened over the group when the first bucket of such is
+  // started.
+  Buckets(std::unique_ptr<Backend> group, int dtype, std::vector<size_t> counts, std::vector<Bucket> plan,
+          double timeout_s);
   // Waits for what is in flight; if that fails, MPI may still write there, so the staging memory is left to it.
   ~Buckets();
   Buckets(const Buckets&) = delete;
@@ -32,13 +35,20 @@ class Buckets {
     bool copied = false;
   };
   Status start(size_t bucket);
+  Result<std::unique_ptr<Request>> start_on_host(size_t bucket, bool* copied);
+  Result<std::unique_ptr<Request>> start_on_device(size_t bucket);
+  Operation mean_of(void* data, size_t elements) const;
   Status poll();
   // Copies between the gradients and staging_[bucket].
   void gather(size_t bucket);
   void scatter(size_t bucket);
   bool in_one_piece(size_t bucket) const;
 
+  enum class Memory { kUnknown, kHost, kDevice };
+  Memory memory_ = Memory::kUnknown;  // of the gradients: the same for all, and on all ranks
+  double timeout_s_;
   std::unique_ptr<Backend> group_;
+  std::unique_ptr<Backend> device_;  // nullptr: no bucket of a GPU was met
   int dtype_;
   size_t element_bytes_;
   std::vector<size_t> counts_;

@@ -180,7 +180,8 @@ int dllearner_buckets_create(dllearner_ctx* ctx, dllearner_dtype dtype, size_t p
     DL_TRY_ASSIGN(auto group, ctx->context->duplicate_group());
     auto handle = std::make_unique<dllearner_buckets>();
     handle->context = ctx->context.get();
-    handle->buckets = std::make_unique<Buckets>(std::move(group), dtype, std::move(copy), std::move(plan));
+    handle->buckets =
+        std::make_unique<Buckets>(std::move(group), dtype, std::move(copy), std::move(plan), ctx->context->timeout_s());
     *out = handle.release();
     return {};
   });
@@ -190,8 +191,6 @@ int dllearner_buckets_ready(dllearner_buckets* buckets, size_t parameter, void* 
   return answer([&]() -> Status {
     if (buckets == nullptr) return is_null("buckets");
     DL_TRY(buckets->context->usable(true));
-    if (is_device_memory(gradient))
-      return Error{Errc::kUnsupported, "gradient: it is memory of a GPU; allowed with buckets: host memory"};
     return noted(buckets->context, buckets->buckets->ready(parameter, gradient));
   });
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives over memory of GPUs. A module of its own (device.h). One GPU per rank: the one that is current when the
-// first such memory is met.
+// first such memory is met. The communicator is a non-blocking one: NCCL itself waits for ever for a rank that does not
+// come, also when the communicator is made.
 //
 // Order with the program's own work: an operation starts after what was queued before on the default stream; work on
 // other streams is to be waited for by the program. When it is done (wait, test), its result is there for every stream.
@@ -11,6 +12,7 @@
 #include <chrono>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "launcher/collectives/device.h"
 
@@ -70,13 +72,51 @@ struct Link {
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
   ~Link() {
-    if (comm != nullptr && !aborted) ncclCommDestroy(comm);
+    if (comm != nullptr && !aborted) {
+      if (finalized()) {
+        ncclCommDestroy(comm);
+      } else {
+        ncclCommAbort(comm);
+      }
+    }
     if (stream != nullptr) cudaStreamDestroy(stream);
+  }
+  bool late(Clock::time_point since) const {
+    return timeout_s > 0 && Clock::now() - since >= std::chrono::duration<double>(timeout_s);
+  }
+  Error timed_out() {
+    abort();
+    return Error{Errc::kTimeout,
+                 "NCCL: another rank did not take part within " + std::to_string(static_cast<long>(timeout_s)) + " s"};
+  }
+  // Until what was asked of NCCL is done, of which a non-blocking communicator may have done no more than to begin it.
+  Status settle(const char* what, ncclResult_t code) {
+    const auto begin = Clock::now();
+    while (code == ncclInProgress && comm != nullptr) {
+      if (late(begin)) return timed_out();
+      ::sched_yield();
+      DL_TRY(nccl_status(what, ncclCommGetAsyncError(comm, &code)));
+    }
+    Status status = nccl_status(what, code);
+    if (!status) abort();
+    return status;
   }
   // Kernels that wait for a dead peer would keep the GPU busy for ever.
   void abort() {
     if (comm != nullptr && !aborted) ncclCommAbort(comm);
     aborted = true;
+  }
+
+ private:
+  // A dead peer must not keep us here: what is not done within a second is ended.
+  bool finalized() {
+    ncclResult_t code = ncclCommFinalize(comm);
+    const auto begin = Clock::now();
+    while (code == ncclInProgress && Clock::now() - begin < std::chrono::seconds(1)) {
+      ::sched_yield();
+      if (ncclCommGetAsyncError(comm, &code) != ncclSuccess) return false;
+    }
+    return code == ncclSuccess;
   }
 };
 
@@ -89,6 +129,8 @@ class NcclRequest final : public Request {
 
   Result<bool> test() override {
     const cudaError_t state = cudaEventQuery(done_);
+    // Aborted for the sake of another request: the communicator is gone.
+    if (link_->aborted) return Error{Errc::kIo, "NCCL: it was ended after an earlier error"};
     if (state == cudaSuccess) return true;
     if (state != cudaErrorNotReady) {
       DL_TRY(cuda_status("wait for NCCL", state));
@@ -106,10 +148,7 @@ class NcclRequest final : public Request {
       DL_TRY_ASSIGN(const bool done, test());
       if (done) return {};
       ::sched_yield();
-      if (link_->timeout_s <= 0 || Clock::now() - begin < std::chrono::duration<double>(link_->timeout_s)) continue;
-      link_->abort();
-      return Error{Errc::kTimeout, "NCCL: another rank did not take part within " +
-                                       std::to_string(static_cast<long>(link_->timeout_s)) + " s"};
+      if (link_->late(begin)) return link_->timed_out();
     }
   }
 
@@ -118,6 +157,9 @@ class NcclRequest final : public Request {
   cudaEvent_t done_;
 };
 
+// What device.h's open_device_backend() ends in; that one itself is not exported to modules.
+Result<std::unique_ptr<Backend>> open_backend(Backend* host, double timeout_s);
+
 class NcclBackend final : public Backend {
  public:
   NcclBackend(std::shared_ptr<Link> link, Backend* host) : link_(std::move(link)), host_(host) {}
@@ -125,27 +167,42 @@ class NcclBackend final : public Backend {
   int size() const override { return host_->size(); }
   void abandon() override { link_->abort(); }
 
-  Result<std::unique_ptr<Request>> start(const Operation& o) override {
+  Result<std::unique_ptr<Request>> start(const Operation& o) override { return start_all({o}); }
+  Result<std::unique_ptr<Request>> start_all(const std::vector<Operation>& operations) override {
+    if (link_->aborted) return Error{Errc::kIo, "NCCL: it was ended after an earlier error"};
     int before = 0;
     DL_TRY(cuda_status("current device", cudaGetDevice(&before)));
     DL_TRY(cuda_status("set device", cudaSetDevice(link_->device)));
-    auto request = enqueue(o);
+    auto request = enqueue(operations);
     cudaSetDevice(before);
     return request;
   }
 
-  Result<std::unique_ptr<Backend>> duplicate() override { return open_device_backend(host_, link_->timeout_s); }
+  Result<std::unique_ptr<Backend>> duplicate() override { return open_backend(host_, link_->timeout_s); }
 
  private:
-  Result<std::unique_ptr<Request>> enqueue(const Operation& o) {
+  Result<std::unique_ptr<Request>> enqueue(const std::vector<Operation>& operations) {
     cudaEvent_t event = nullptr;
     DL_TRY(cuda_status("make an event", cudaEventCreateWithFlags(&event, cudaEventDisableTiming)));
     auto request = std::make_unique<NcclRequest>(link_, event);
     DL_TRY(cuda_status("mark the default stream", cudaEventRecord(event, cudaStreamLegacy)));
     DL_TRY(cuda_status("wait for the default stream", cudaStreamWaitEvent(link_->stream, event, 0)));
-    DL_TRY(nccl_status("NCCL", call(o)));
+    // The event marks the end of what is in the stream, so all of it has to be there.
+    DL_TRY(link_->settle("NCCL", call(operations)));
     DL_TRY(cuda_status("mark the operation", cudaEventRecord(event, link_->stream)));
     return std::unique_ptr<Request>(std::move(request));
+  }
+  // Several are one launch.
+  ncclResult_t call(const std::vector<Operation>& operations) {
+    if (operations.size() == 1) return call(operations.front());
+    if (const ncclResult_t code = ncclGroupStart(); code != ncclSuccess) return code;
+    ncclResult_t failed = ncclSuccess;
+    for (const Operation& o : operations) {
+      const ncclResult_t code = call(o);
+      if (code != ncclSuccess && code != ncclInProgress && failed == ncclSuccess) failed = code;
+    }
+    const ncclResult_t ended = ncclGroupEnd();
+    return failed != ncclSuccess ? failed : ended;
   }
   ncclResult_t call(const Operation& o) {
     const ncclDataType_t type = nccl_type(o.dtype);
@@ -168,15 +225,7 @@ class NcclBackend final : public Backend {
   Backend* host_;
 };
 
-}  // namespace
-}  // namespace dl::learner
-
-extern "C" {
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wpragmas"
-#pragma GCC diagnostic ignored "-Wreturn-type-c-linkage"
-dl::Result<std::unique_ptr<dl::learner::Backend>> dllearner_nccl_open(dl::learner::Backend* host, double timeout_s) {
-  using namespace dl::learner;  // NOLINT(google-build-using-namespace)
+Result<std::unique_ptr<Backend>> open_backend(Backend* host, double timeout_s) {
   auto link = std::make_shared<Link>();
   link->timeout_s = timeout_s;
   ncclUniqueId id{};
@@ -188,8 +237,21 @@ dl::Result<std::unique_ptr<dl::learner::Backend>> dllearner_nccl_open(dl::learne
   DL_TRY(host->run(share));
   DL_TRY(cuda_status("current device", cudaGetDevice(&link->device)));
   DL_TRY(cuda_status("make a stream", cudaStreamCreateWithFlags(&link->stream, cudaStreamNonBlocking)));
-  DL_TRY(nccl_status("start NCCL", ncclCommInitRank(&link->comm, host->size(), id, host->rank())));
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  DL_TRY(link->settle("start NCCL", ncclCommInitRankConfig(&link->comm, host->size(), id, host->rank(), &config)));
   return std::unique_ptr<Backend>(std::make_unique<NcclBackend>(std::move(link), host));
+}
+
+}  // namespace
+}  // namespace dl::learner
+
+extern "C" {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpragmas"
+#pragma GCC diagnostic ignored "-Wreturn-type-c-linkage"
+dl::Result<std::unique_ptr<dl::learner::Backend>> dllearner_nccl_open(dl::learner::Backend* host, double timeout_s) {
+  return dl::learner::open_backend(host, timeout_s);
 }
 #pragma GCC diagnostic pop
 }

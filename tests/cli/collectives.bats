@@ -19,6 +19,16 @@ setup() {
   digits=$top_srcdir/frameworks/dllearner/example/digits.txt
 }
 mpi() { timeout 60 mpirun --oversubscribe --bind-to none --allow-run-as-root -n "$@"; }
+# With memory of a GPU, by doubles of CUDA and NCCL.
+gpu_memory() {
+  local library=$top_builddir/tests/lib/gpu_double/.libs/libgpudouble.so.1 name
+  [[ -e $library && -e $top_builddir/launcher/collectives/.libs/dllearner_nccl.so ]] || skip "built without NCCL"
+  mkdir -p gpu
+  for name in libcuda.so.1 libnccl.so.2 $(readelf -d "$top_builddir/launcher/collectives/.libs/dllearner_nccl.so" | grep -o 'libcudart[.0-9so]*'); do
+    ln -sf "$(readlink -f "$library")" "gpu/$name"
+  done
+  export LD_LIBRARY_PATH=$PWD/gpu GPU_MEMORY=1 DLLEARNER_NCCL_MODULE=$top_builddir/launcher/collectives/.libs/dllearner_nccl.so
+}
 train() { # LEARNERS ARGUMENTS of dlrun...
   [ -x "$BATS_FILE_TMPDIR/train_digits" ] || skip "libdlckpt is not built"
   run timeout 60 "$dlrun" -f dllearner -n "$1" "${@:2}"
@@ -56,6 +66,29 @@ right() { sed -nE 's/.*: ([0-9]+) of 297 test digits are right.*weights are the 
   run mpi 3 "$ranks" late 1 4
   contains "$output" 'rank 0 of 3: all-reduce: DLLEARNER_E_TIMEOUT: all-reduce: another rank did not take part within 1 s'
   contains "$output" 'rank 2 of 3: all-reduce: DLLEARNER_E_TIMEOUT'
+}
+
+@test "memory of a GPU: every operation and buckets over NCCL (a double) on 2, 3 and 4 learners, with and without a time" {
+  gpu_memory
+  for n in 2 3 4; do
+    run timeout 60 "$dlrun" -q -f dllearner -n "$n" --job-dir "job-$n" -- "$ranks" all
+    [ "$status" -eq 0 ] || { echo "$output" >&2; return 1; }
+    [ "$(cat "job-$n"/logs/latest/learner-*.log | grep -c "of $n: all ok")" -eq "$n" ]
+  done
+  NO_TIMEOUT=1 run timeout 60 "$dlrun" -q -f dllearner -n 2 --job-dir job-none -- "$ranks" all
+  [ "$status" -eq 0 ] || { echo "$output" >&2; return 1; }
+}
+
+@test "memory of a GPU: a communicator that fails or that a rank does not join, a collective that fails or hangs, each in one sentence and no hang" {
+  gpu_memory
+  try() { # SENTENCE VARIABLE=VALUE...
+    run env "${@:2}" timeout 30 "$dlrun" -f dllearner -n 3 -- "$ranks" late 9 0
+    [[ $status -ne 0 && $status -ne 124 && $output == *"$1"* ]] || { echo "${*:2}: $status: $output" >&2; return 1; }
+  }
+  try 'all-reduce: DLLEARNER_E_PEER: start NCCL: unhandled system error' GPU_DOUBLE_NO_INIT=rank0,rank1,rank2
+  try 'all-reduce: DLLEARNER_E_TIMEOUT: NCCL: another rank did not take part within 1 s' GPU_DOUBLE_NO_SHOW=rank1
+  try 'all-reduce: DLLEARNER_E_PEER: NCCL: remote process exited' GPU_DOUBLE_FAIL=rank0,rank1,rank2 GPU_DOUBLE_FROM=1
+  try 'all-reduce: DLLEARNER_E_TIMEOUT: NCCL: another rank did not take part within 1 s' GPU_DOUBLE_HANG=rank2 GPU_DOUBLE_FROM=1
 }
 
 @test "a rank that dies ends the job at once: its exit status is dlrun's" {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A rank of tests/cli/collectives.bats: every operation in every dtype against what it must give, blocking and started,
  * buckets against plain sums; and how it fails. Prints "rank R of N: PART ok", or what is wrong and exits with 1.
+ * GPU_MEMORY in the environment: the memory is that of a GPU, of tests/lib/gpu_double (which the host can touch).
  *   collective_ranks all | open | die RANK | late RANK SECONDS */
+#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +22,24 @@ static void fail(const char* what, int code) {
 }
 static void good(int code, const char* what) {
   if (code != DLLEARNER_OK) fail(what, code);
+}
+
+static int on_gpu(void) {
+  return getenv("GPU_MEMORY") != NULL;
+}
+/* Never freed: the process ends soon. */
+static void* memory(size_t bytes) {
+  static int (*allocate)(void**, size_t);
+  void* address = NULL;
+  if (!on_gpu()) return calloc(1, bytes);
+  if (allocate == NULL) {
+    void* cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    void* symbol = cuda != NULL ? dlsym(cuda, "cudaMalloc") : NULL;
+    if (symbol == NULL) fail("no double of CUDA", 0);
+    memcpy(&allocate, &symbol, sizeof allocate);
+  }
+  if (allocate(&address, bytes) != 0) fail("memory of the GPU", 0);
+  return memset(address, 0, bytes);
 }
 
 /* Small whole numbers: exact in every dtype, half ones too. */
@@ -110,8 +130,8 @@ static void finish(int started, dllearner_request* request, const char* what) {
 
 static void operations(dllearner_dtype type, int started) {
   const size_t width = dllearner_dtype_size(type);
-  void* in = malloc((size_t)size * kCount * width);
-  void* out = malloc((size_t)size * kCount * width);
+  void* in = memory((size_t)size * kCount * width);
+  void* out = memory((size_t)size * kCount * width);
   dllearner_request* request = NULL;
   for (int op = DLLEARNER_SUM; op <= DLLEARNER_MEAN; ++op) {
     const int refused = op == DLLEARNER_MEAN && type >= DLLEARNER_I32;
@@ -159,15 +179,14 @@ static void operations(dllearner_dtype type, int started) {
   }
   good(started ? dllearner_barrier_start(ctx, &request) : dllearner_barrier(ctx), "barrier");
   finish(started, request, "barrier");
-  free(in);
-  free(out);
 }
 
 /* Several operations in flight at once, ended in another order than they were started in. */
 static void in_flight(void) {
-  static float data[5][3000];
+  float* data[5];
   dllearner_request* request[5];
   for (int k = 0; k < 5; ++k) {
+    data[k] = memory(3000 * sizeof(float));
     for (int i = 0; i < 3000; ++i) data[k][i] = (float)(rank + k);
     good(dllearner_all_reduce_start(ctx, data[k], data[k], 3000, DLLEARNER_F32, DLLEARNER_SUM, &request[k]), "start");
   }
@@ -182,9 +201,15 @@ static void in_flight(void) {
 static void buckets(void) {
   enum { kParameters = 9, kAll = 9 * 1234 + 36 };
   size_t counts[kParameters];
-  static float flat[kAll], plain[kAll], first[kAll], apart[kParameters][2000];
+  float* const flat = memory(kAll * sizeof(float));
+  float* const plain = memory(kAll * sizeof(float));
+  float* const first = memory(kAll * sizeof(float));
+  float* apart[kParameters];
   dllearner_buckets* b;
-  for (size_t p = 0; p < kParameters; ++p) counts[p] = 1234 + p;
+  for (size_t p = 0; p < kParameters; ++p) {
+    counts[p] = 1234 + p;
+    apart[p] = memory(2000 * sizeof(float));
+  }
   good(dllearner_buckets_create(ctx, DLLEARNER_F32, kParameters, counts, 12000, &b), "buckets");
   for (int round = 0; round < 4; ++round) {
     const int contiguous = round % 2 == 0;
@@ -206,7 +231,7 @@ static void buckets(void) {
     good(dllearner_buckets_finish(b), "finish");
     size_t total = 0, copied = 0;
     good(dllearner_buckets_count(b, &total, &copied), "count");
-    if (total != 5 || (contiguous && copied != 0) || (!contiguous && copied != 4)) fail("copies", 0);
+    if (total != 5 || (contiguous && copied != 0) || (!contiguous && copied != (on_gpu() ? 0 : 4))) fail("copies", 0);
     good(dllearner_all_reduce(ctx, plain, plain, kAll, DLLEARNER_F32, DLLEARNER_MEAN), "plain");
     at = 0;
     for (size_t p = 0; p < kParameters; at += counts[p++])
@@ -214,9 +239,18 @@ static void buckets(void) {
         if (fabsf(gradient[p][i] - plain[at + i]) > 1e-6f) fail("a bucket's mean is wrong", 0);
         flat[at + i] = gradient[p][i];
       }
-    memcpy(first, flat, sizeof flat);
+    if (on_gpu()) {
+      float host = 0;
+      good(dllearner_buckets_ready(b, 0, flat), "ready");
+      if (dllearner_buckets_ready(b, 1, &host) != DLLEARNER_E_INVALID) fail("memory of two kinds was not refused", 0);
+      for (size_t p = 1; p < kParameters; ++p) good(dllearner_buckets_ready(b, p, apart[p]), "ready");
+      memcpy(first, flat, kAll * sizeof(float));
+      good(dllearner_buckets_finish(b), "finish");
+      memcpy(flat, first, kAll * sizeof(float));
+    }
+    memcpy(first, flat, kAll * sizeof(float));
     good(dllearner_broadcast(ctx, first, kAll, DLLEARNER_F32, 0), "broadcast");
-    if (memcmp(first, flat, sizeof flat) != 0) fail("ranks have other bits", 0);
+    if (memcmp(first, flat, kAll * sizeof(float)) != 0) fail("ranks have other bits", 0);
   }
   dllearner_buckets_destroy(b);
 }
@@ -225,8 +259,8 @@ static void buckets(void) {
 static void same_bits(void) {
   enum { kMany = 100003 };
   static const dllearner_dtype types[] = {DLLEARNER_F32, DLLEARNER_F64, DLLEARNER_F16, DLLEARNER_BF16};
-  char* data = malloc((size_t)kMany * 8);
-  char* first = malloc((size_t)kMany * 8);
+  char* data = memory((size_t)kMany * 8);
+  char* first = memory((size_t)kMany * 8);
   for (int k = 0; k < 4; ++k) {
     const size_t width = dllearner_dtype_size(types[k]);
     for (size_t i = 0; i < kMany; ++i) {
@@ -239,8 +273,6 @@ static void same_bits(void) {
     good(dllearner_broadcast(ctx, first, kMany * width, DLLEARNER_U8, size - 1), "broadcast");
     if (memcmp(first, data, kMany * width) != 0) fail("ranks have other bits", 0);
   }
-  free(data);
-  free(first);
 }
 
 static void all(void) {
@@ -271,7 +303,7 @@ int main(int argc, char** argv) {
   size = dllearner_size(ctx);
   if (strcmp(part, "all") == 0) all();
   if (strcmp(part, "die") == 0 || strcmp(part, "late") == 0) {
-    static float data[1 << 20];
+    float* data = memory((1 << 20) * sizeof(float));
     for (int round = 0; round < 3; ++round) {
       if (round == 2 && rank == who && strcmp(part, "die") == 0) _exit(9);
       if (round == 2 && rank == who) sleep(seconds);

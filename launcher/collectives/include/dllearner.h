@@ -152,13 +152,15 @@ int dllearner_test(dllearner_request** request, int* done);
 /* Buckets: gradients are averaged in pieces of about bucket_bytes while the rest of backward runs. Parameters are
  * numbered in the order of forward; the last bucket of parameters is the first to go, and all ranks start the buckets
  * in the same order, whichever gradients appear first. A bucket whose gradients lie one behind the other in memory, in
- * the order of their numbers, is averaged in place; others are copied together and back.
+ * the order of their numbers, is averaged in place; others are copied together and back, or on a GPU averaged one by
+ * one in a single launch. All gradients lie in the same kind of memory, on all ranks.
  *   counts        elements of each parameter, each >= 1; copied
  *   bucket_bytes  0: 25 MiB. A larger parameter has a bucket of its own
  * Collective. dtype is F32, F64, F16 or BF16. Errors: INVALID, PEER, TIMEOUT, MEMORY, STATE. */
 int dllearner_buckets_create(dllearner_ctx* ctx, dllearner_dtype dtype, size_t parameters, const size_t* counts,
                              size_t bucket_bytes, dllearner_buckets** out);
-/* Gradient `parameter` is complete in host memory at `gradient`, and not touched by the program until finish returns.
+/* Gradient `parameter` is complete at `gradient` (on a GPU: in the order of its default stream), and not touched by the
+ * program until finish returns. INVALID where others lie in another kind of memory.
  * Each parameter once between two calls of finish, in any order (STATE otherwise). */
 int dllearner_buckets_ready(dllearner_buckets* buckets, size_t parameter, void* gradient);
 /* Waits until all are averaged over the learners, in place. STATE if a parameter was not ready: nothing is waited for

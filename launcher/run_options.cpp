@@ -38,6 +38,7 @@ ParsedArguments parse_arguments(int argc, char** argv) {
   app.add_option("--placement", run.request.placement, "Ranks on nodes: block or cyclic")->type_name("NAME");
   app.add_option("--preflight", run.request.preflight, "Check the nodes first: off, quick or full")->type_name("MODE");
   app.add_option("--image", run.request.image, "Container image that the learners run in")->type_name("PATH");
+  app.add_option("--bind", run.request.bind, "Learners on CPUs of their own: none, cores or numa")->type_name("MODE");
   app.add_option("--job-dir", run.job_dir, "Where events and logs go (%j: job id)")->type_name("PATH");
   app.add_option("--hang-timeout", run.request.hang_timeout, "No progress of a learner for so long counts as a failure")
       ->type_name("TIME");

@@ -18,7 +18,6 @@ namespace {
 
 constexpr int kReports = 3;  // the child's end of the pipe
 constexpr int kMaxDescriptors = 1024;
-constexpr int kMaxGpu = 1023;
 constexpr int kStopWaits = 50;  // of 2 ms
 
 struct Rates {  // nvmlUtilization_t: percent of the time since the driver's last sample
@@ -28,16 +27,6 @@ struct Rates {  // nvmlUtilization_t: percent of the time since the driver's las
 void wait_ms(int64_t ms) {
   const timespec time = {static_cast<time_t>(ms / 1000), static_cast<long>(ms % 1000) * 1'000'000};
   ::nanosleep(&time, nullptr);
-}
-
-Nvml::Device device_of(const Nvml& nvml, const std::string& name) {
-  Nvml::Device device = nullptr;
-  if (const auto index = parse_int(name, 0, kMaxGpu)) {
-    const auto by_index = nvml.function<int(unsigned, Nvml::Device*)>("nvmlDeviceGetHandleByIndex_v2");
-    return by_index != nullptr && by_index(static_cast<unsigned>(*index), &device) == Nvml::kSuccess ? device : nullptr;
-  }
-  const auto by_uuid = nvml.function<int(const char*, Nvml::Device*)>("nvmlDeviceGetHandleByUUID");
-  return by_uuid != nullptr && by_uuid(name.c_str(), &device) == Nvml::kSuccess ? device : nullptr;
 }
 
 // All of them, or none.
@@ -50,7 +39,7 @@ std::vector<Nvml::Device> devices_of(const Nvml& nvml, const LearnerGpus& gpus) 
   }
   std::vector<Nvml::Device> devices;
   for (const std::string& name : gpus.names) {
-    Nvml::Device device = device_of(nvml, name);
+    Nvml::Device device = nvml.device(name);
     if (device == nullptr) return {};
     devices.push_back(device);
   }

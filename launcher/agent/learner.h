@@ -19,6 +19,9 @@ Result<Environment> learner_environment(const supervise::Start& start, const std
 // The argument vector: the command, under sh if the framework has to be activated first.
 std::vector<std::string> learner_argv(const supervise::Start& start);
 
+// The same behind dl-bind, where learners are bound to CPUs (Start::bind). kNotFound if that is not installed.
+Result<std::vector<std::string>> bound_command(const supervise::Start& start, std::vector<std::string> command);
+
 // Starts it, in its container if it has one: own process group, gone with us (SIGKILL), SIGUSR2 ignored (Slurm's
 // --signal may reach all processes of a step, and its default action is to kill). Both outputs go to output_fd.
 Result<pid_t> start_learner(const supervise::Start& start, const std::string& progress_path, int output_fd);

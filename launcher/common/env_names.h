@@ -16,6 +16,7 @@ constexpr const char* kPreflight = "DL_PREFLIGHT";       // off, quick, full
 constexpr const char* kHangTimeout = "DL_HANG_TIMEOUT";  // TIME
 constexpr const char* kImage = "DL_IMAGE";               // PATH of a container image
 constexpr const char* kNodePlacement = "DL_PLACEMENT";   // pack, spread
+constexpr const char* kBind = "DL_BIND";                 // none, cores, numa; set by hand alone
 constexpr const char* kTier = "DL_TIER";                 // auto, guaranteed, borrow
 
 // What each learner finds (set by the agent; what the user set himself stays).

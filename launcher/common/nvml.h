@@ -5,6 +5,10 @@
 
 #include <dlfcn.h>
 
+#include <string>
+
+#include "launcher/common/parse.h"
+
 namespace dl {
 
 class Nvml {
@@ -26,6 +30,17 @@ class Nvml {
   bool installed() const { return library_ != nullptr; }
   bool ready() const { return ready_; }
 
+  // By its number ("3") or its name ("GPU-8a..."); nullptr if there is none.
+  Device device(const std::string& name) const {
+    constexpr int kMaxGpu = 1023;
+    Device found = nullptr;
+    if (const auto index = parse_int(name, 0, kMaxGpu)) {
+      const auto by_index = function<int(unsigned, Device*)>("nvmlDeviceGetHandleByIndex_v2");
+      return by_index != nullptr && by_index(static_cast<unsigned>(*index), &found) == kSuccess ? found : nullptr;
+    }
+    const auto by_uuid = function<int(const char*, Device*)>("nvmlDeviceGetHandleByUUID");
+    return by_uuid != nullptr && by_uuid(name.c_str(), &found) == kSuccess ? found : nullptr;
+  }
   // nullptr where this version lacks it.
   template <typename Signature>
   Signature* function(const char* name) const {

@@ -233,6 +233,7 @@ void copy_request(const PlanInput& input, const Catalogue::Choice& choice, Launc
   plan->checkpoint = input.request.checkpoint;
   if (plan->checkpoint) plan->checkpoint->path = absolute(plan->work_dir, plan->checkpoint->path);
   plan->container = input.container;
+  plan->bind = input.request.bind;
   if (!plan->container.image.empty()) {
     for (const std::string& path : {plan->work_dir, plan->job_dir, allocation.submit_dir}) add_bind(path, plan);
     if (plan->checkpoint)

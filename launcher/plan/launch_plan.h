@@ -11,6 +11,7 @@
 
 #include "frameworks/catalogue.h"
 #include "frameworks/families.h"
+#include "launcher/bind/bind_mode.h"
 #include "launcher/common/result.h"
 #include "launcher/common/site_config.h"
 #include "launcher/image/container.h"
@@ -71,8 +72,9 @@ struct LaunchPlan {
   std::vector<int> cross_sizes;  // how many learners there are of each local rank
   bool peers = false;            // each learner is told where the first of them is for all (FamilyNeeds)
   // What
-  std::vector<std::string> command;          // argument vector of a learner
-  image::Container container;                // the learners run in it, if it names an image
+  std::vector<std::string> command;  // argument vector of a learner
+  image::Container container;        // the learners run in it, if it names an image
+  bind::BindMode bind = bind::BindMode::kNone;
   std::string work_dir;                      // absolute
   std::string job_dir;                       // absolute
   std::optional<CheckpointSpec> checkpoint;  // its path made absolute

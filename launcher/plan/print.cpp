@@ -248,6 +248,7 @@ std::string plan_text(const LaunchPlan& plan, const RunFacts& facts, const Envir
   row(&out, "directory", plan.work_dir);
   if (!plan.container.image.empty())
     row(&out, "image", printable(plan.container.image, 400) + " (" + plan.container.runtime + ")");
+  if (plan.bind != bind::BindMode::kNone) row(&out, "bound to", bind::bind_name(plan.bind));
   if (!plan.activate.empty()) row(&out, "activation", printable(plan.activate, 400));
   row(&out, "checkpoint", plan.checkpoint ? format_checkpoint(*plan.checkpoint) : "none: a stopped job begins anew");
   row(&out, "restarts", std::to_string(plan.restarts));
@@ -286,6 +287,7 @@ std::string plan_json(const LaunchPlan& plan, const RunFacts& facts, const Envir
     const image::Container& container = plan.container;
     json["image"] = {{"path", container.image}, {"runtime", container.runtime}, {"binds", container.binds}};
   }
+  if (plan.bind != bind::BindMode::kNone) json["bind"] = bind::bind_name(plan.bind);
   json["work_dir"] = plan.work_dir;
   json["job_dir"] = plan.job_dir;
   json["log_dir"] = log_dir(plan, facts.attempt);

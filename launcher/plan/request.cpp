@@ -63,6 +63,8 @@ Result<Request> read_request(const Environment& environment, const RequestOption
   DL_TRY(read_value(hang, parse_hang_timeout, &request.hang_timeout));
   const auto image = find_value(environment, env::kImage, options.image, "--image");
   DL_TRY(read_value(image, parse_image, &request.image));
+  const auto bind = find_value(environment, env::kBind, options.bind, "--bind");
+  DL_TRY(read_value(bind, bind::parse_bind, &request.bind));
   if (options.placement) request.placement = *options.placement;
   return request;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "launcher/bind/bind_mode.h"
 #include "launcher/common/request_values.h"
 #include "launcher/common/result.h"
 #include "launcher/common/site_config.h"
@@ -27,6 +28,7 @@ struct RequestOptions {
   std::optional<std::string> preflight;     // --preflight
   std::optional<std::string> hang_timeout;  // --hang-timeout
   std::optional<std::string> image;         // --image
+  std::optional<std::string> bind;          // --bind
 };
 
 struct Request {
@@ -41,6 +43,7 @@ struct Request {
   PreflightMode preflight = PreflightMode::kOff;
   std::chrono::seconds hang_timeout{0};  // 0: none
   std::optional<std::string> image;      // of a container, as typed; absent: none
+  bind::BindMode bind = bind::BindMode::kNone;
 };
 
 // kInvalid "DL_LEARNERS: 'x' is ...; allowed: ..." or "--learners: 'x' is ...". An empty variable counts as not set.

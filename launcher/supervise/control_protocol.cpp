@@ -38,7 +38,7 @@ DL_MESSAGE(Progress, state, step, saved_step, save_ms, done_request, local_ms, c
 DL_MESSAGE(Notice, signal)
 DL_MESSAGE(Exited, exit, signal, asked, error, stragglers, memory, exception, last_lines)
 DL_MESSAGE(Start, context, families, environment, forced, activate, command, container, log, prefix, quiet, gpu_look_ms,
-           hang_ms, serves)
+           hang_ms, serves, bind)
 DL_MESSAGE(Request, request, kind)
 DL_MESSAGE(Decide, request, kind, stop_step)
 DL_MESSAGE(Withdraw, request)

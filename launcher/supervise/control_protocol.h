@@ -104,6 +104,7 @@ struct Start {
   int64_t gpu_look_ms = 0;     // how often to look at how much its GPUs are used; 0: never
   int64_t hang_ms = 0;         // no progress for so long is a failure; 0: never
   bool serves = false;         // LaunchPlan::serves(): SIGTERM is ignored from the start
+  std::string bind;            // bind/bind_mode.h; empty: the learner is not bound
 };
 struct Request {  // puts a request on the progress page, undecided (progress_page.h)
   int64_t request = 0;

@@ -174,6 +174,7 @@ void Supervisor::start_learners() {
     start.activate = plan_.activate;
     start.command = plan_.command;
     start.container = plan_.container;
+    if (plan_.bind != bind::BindMode::kNone) start.bind = bind::bind_name(plan_.bind);
     start.log = dir_.learner_log(attempt_, rank);
     start.prefix = plan_.world_size() > 1;
     start.quiet = options_.quiet;

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/bind/gpu_cpus.h"
+
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <climits>
+#include <csignal>
+
+#include "launcher/common/nvml.h"
+#include "launcher/common/unique_fd.h"
+
+namespace dl::bind {
+namespace {
+
+constexpr int kLimitMs = 2000;
+constexpr size_t kBits = sizeof(unsigned long) * CHAR_BIT;
+constexpr size_t kWords = 16384 / kBits;  // CPUs of the largest machines
+using Words = std::array<unsigned long, kWords>;
+
+// All of them, or nothing.
+bool ask(const std::vector<std::string>& gpus, Words* near) {
+  const Nvml nvml;
+  const auto affinity = nvml.function<int(Nvml::Device, unsigned, unsigned long*)>("nvmlDeviceGetCpuAffinity");
+  if (!nvml.ready() || affinity == nullptr) return false;
+  for (const std::string& name : gpus) {
+    Words words{};
+    const Nvml::Device device = nvml.device(name);
+    if (device == nullptr || affinity(device, kWords, words.data()) != Nvml::kSuccess) return false;
+    for (size_t i = 0; i < kWords; ++i) (*near)[i] |= words[i];
+  }
+  return true;
+}
+
+}  // namespace
+
+Bitmap cpus_near(const std::vector<std::string>& gpus) {
+  Bitmap cpus = make_bitmap();
+  int ends[2];
+  if (gpus.empty() || ::pipe(ends) != 0) return cpus;
+  const UniqueFd read_end(ends[0]);
+  UniqueFd write_end(ends[1]);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    Words near{};
+    // A pipe takes so little at once.
+    static_assert(sizeof near <= PIPE_BUF);
+    const bool known = ask(gpus, &near);
+    ::_exit(known && ::write(write_end.get(), near.data(), sizeof near) == sizeof near ? 0 : 1);
+  }
+  if (child < 0) return cpus;
+  write_end.reset();
+  Words near{};
+  pollfd answer = {read_end.get(), POLLIN, 0};
+  if (::poll(&answer, 1, kLimitMs) == 1 && ::read(read_end.get(), near.data(), sizeof near) == sizeof near)
+    for (size_t i = 0; i < kWords; ++i) hwloc_bitmap_set_ith_ulong(cpus.get(), static_cast<unsigned>(i), near[i]);
+  // One that hangs in its driver does not die either, and is left to the agent.
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, WNOHANG);
+  return cpus;
+}
+
+}  // namespace dl::bind

@@ -36,7 +36,7 @@ for pair in "launcher/ctl dlctl" "checkpoint/tools dlckpt" "slurm-plugin/sim dls
 done
 
 # Rooms explain themselves.
-for room in launcher launcher/common launcher/collectives slurm-plugin slurm-plugin/policy slurm-plugin/observe slurm-plugin/policyd slurm-plugin/sim checkpoint frameworks man tests packaging; do
+for room in launcher launcher/common launcher/bind launcher/collectives slurm-plugin slurm-plugin/policy slurm-plugin/observe slurm-plugin/policyd slurm-plugin/sim checkpoint frameworks man tests packaging; do
   findings=
   [ -s "$room/README.md" ] || findings="$room/README.md is missing or empty"
   [ -z "$findings" ] && [ "$(wc -l <"$room/README.md")" -gt 80 ] && findings="$room/README.md is longer than 80 lines"
@@ -48,6 +48,12 @@ listed=$(MAKEFLAGS='' make -s -C "$top_builddir" print-tests)
 findings=$(project_files | grep -E '^tests/(cli|cluster|plugin|plan|lint|regress|python|checkpoint)/[^/]+\.(bats|sh)$' |
   while read -r f; do grep -qx "$f" <<<"$listed" || echo "$f is in no TESTS list"; done)
 check "every test script is run by make check" "$findings"
+
+# What PAINS.md names exists: names in quotes are those of tests.
+names=$(project_files | grep -E '^tests/(unit|cli|cluster)/' | xargs grep -hoE '^@test ".*" \{|^TEST(_F)?\(.*\)' | sed -E 's/^@test "(.*)" \{.*/\1/; s/^TEST(_F)?\([A-Za-z]+, ([A-Za-z]+)\)/\2/')
+findings=$(grep -oE '"[^"]+"' tests/PAINS.md | tr -d '"' | while read -r name; do grep -qxF -- "$name" <<<"$names" || echo "no test is called \"$name\""; done)
+check "the tests that PAINS.md names exist" "$findings"
+check "PAINS.md has all 26 complaints" "$([ "$(grep -cE '^\| [0-9]+ \|.*("|`)' tests/PAINS.md)" -eq 26 ] || echo "some row is missing or names no test")"
 
 # Nothing unfinished is called done, and no path of a developer's machine is left behind.
 words=$(project_files | grep -E '\.(h|c|cpp|py|sh|bash|bats|am|ac|m4|inc|in|md|toml)$' | grep -v '^tests/lint/tables.sh$' |

@@ -32,7 +32,6 @@ constexpr auto kConnectLimit = 30s;
 constexpr auto kPollPage = 100ms;      // how often the progress page is looked at
 constexpr auto kPollRequest = 3ms;     // the same while a request is open
 constexpr auto kReportSteps = 1000ms;  // how often mere train steps are reported
-constexpr auto kPing = 500ms;
 constexpr auto kKillLimit = 3s;
 constexpr int kMaxHeldPorts = 64;
 constexpr size_t kMaxRest = 1 << 20;  // more than a pipe holds
@@ -84,7 +83,7 @@ Status Agent::greet() {
   hello.pid = ::getpid();
   hello.pmi = std::getenv("PMIX_RANK") != nullptr || std::getenv("PMI_RANK") != nullptr;
   DL_TRY(hold_ports(&hello));
-  channel_.send(hello);
+  channel_.greet(std::move(hello));
   return {};
 }
 
@@ -114,6 +113,7 @@ Result<Agent::End> Agent::run() {
   DL_TRY(greet());
   while (!leave_) {
     wait_for_events();
+    channel_.tick();
     if (again_) return End::kAgain;
     if (channel_.closed()) {
       if (done_) return End::kDone;
@@ -128,11 +128,6 @@ Result<Agent::End> Agent::run() {
     }
     report_progress(false);
     watch_progress();
-    if (Clock::now() - last_ping_ >= kPing) {
-      // Data under way lets the kernel notice within seconds that dlrun's node is gone (channel.cpp).
-      last_ping_ = Clock::now();
-      channel_.send(supervise::Ping{});
-    }
   }
   channel_.close(5s);
   return End::kDone;
@@ -157,20 +152,19 @@ int Agent::poll_timeout_ms() const {
 
 void Agent::wait_for_events() {
   bool read_pipe = output_ && tee_.wants_input();
-  pollfd fds[5] = {{signals_.get(), POLLIN, 0},
-                   {channel_.fd(), static_cast<short>(POLLIN | (channel_.has_pending() ? POLLOUT : 0)), 0},
-                   {read_pipe ? output_.get() : -1, POLLIN, 0},
-                   {tee_.has_pending() ? STDOUT_FILENO : -1, POLLOUT, 0},
-                   {gpus_.fd(), POLLIN, 0}};
-  int n = ::poll(fds, 5, poll_timeout_ms());
+  constexpr int kOwn = 4;
+  pollfd fds[kOwn + Channel::kWatched] = {{signals_.get(), POLLIN, 0},
+                                          {read_pipe ? output_.get() : -1, POLLIN, 0},
+                                          {tee_.has_pending() ? STDOUT_FILENO : -1, POLLOUT, 0},
+                                          {gpus_.fd(), POLLIN, 0}};
+  channel_.watch(fds + kOwn);
+  int n = ::poll(fds, kOwn + Channel::kWatched, poll_timeout_ms());
   if (n < 0) return;  // EINTR
-  if (fds[2].revents != 0) read_output();
-  if (fds[3].revents != 0) tee_.write_pending();
-  if (fds[4].revents != 0) report_gpus();
+  if (fds[1].revents != 0) read_output();
+  if (fds[2].revents != 0) tee_.write_pending();
+  if (fds[3].revents != 0) report_gpus();
   if (fds[0].revents != 0) handle_signals();
-  if ((fds[1].revents & POLLOUT) != 0) channel_.write_pending();
-  if ((fds[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
-    for (const supervise::Message& message : channel_.receive()) handle(message);
+  for (const supervise::Message& message : channel_.handle(fds + kOwn)) handle(message);
 }
 
 void Agent::handle_signals() {
@@ -308,6 +302,7 @@ void Agent::send_exit(supervise::Exited exited, const std::string& rest) {
   read_output();
   tee_.finish(2s);
   done_ = true;
+  channel_.expect_end();
 }
 
 void Agent::report_progress(bool force) {

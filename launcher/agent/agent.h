@@ -84,7 +84,7 @@ class Agent {
   bool request_open_ = false;
   ProgressFile::View reported_;
   int64_t reported_done_ = 0;
-  Clock::time_point last_report_{}, last_ping_{};
+  Clock::time_point last_report_{};
   Clock::time_point kill_at_ = Clock::time_point::max();
 };
 

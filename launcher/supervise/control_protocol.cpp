@@ -31,7 +31,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Container, image, form, runtime,
 namespace supervise {
 
 #define DL_MESSAGE(...) NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(__VA_ARGS__)
-DL_MESSAGE(Hello, role, secret, version, rank, host, address, port, coordinator_port, ras_port, ports, pid, pmi)
+DL_MESSAGE(Hello, role, secret, version, rank, host, address, port, coordinator_port, ras_port, ports, pid, pmi,
+           sessions)
 DL_MESSAGE(Started, pid)
 DL_MESSAGE(StepReport, request, attached, state, step)
 DL_MESSAGE(Progress, state, step, saved_step, save_ms, done_request, local_ms, cost_ms)
@@ -54,12 +55,12 @@ DL_MESSAGE(Stacks, path)
 DL_MESSAGE(GpuUse, percent)
 DL_MESSAGE(WhoConnects, query, client, client_port, server_port)
 DL_MESSAGE(Connects, query, uid)
+DL_MESSAGE(Ping, received)
+DL_MESSAGE(OpenSession, session, token, answer, udp_port)
+DL_MESSAGE(Resume, session, token, received, tries)
+DL_MESSAGE(Resumed, answer, received, link)
 #undef DL_MESSAGE
 // Messages without members.
-void to_json(nlohmann::json& out, const Ping& /*message*/) {
-  out = nlohmann::json::object();
-}
-void from_json(const nlohmann::json& /*in*/, Ping& /*message*/) {}
 void to_json(nlohmann::json& out, const Again& /*message*/) {
   out = nlohmann::json::object();
 }
@@ -77,7 +78,8 @@ using nlohmann::json;
 constexpr const char* kTypes[] = {"hello",          "started", "step_report", "progress", "notice",       "exited",
                                   "start",          "request", "decide",      "withdraw", "signal",       "kill",
                                   "ping",           "pause",   "status",      "reply",    "job_status",   "stalled",
-                                  "standing_still", "stacks",  "again",       "gpu_use",  "who_connects", "connects"};
+                                  "standing_still", "stacks",  "again",       "gpu_use",  "who_connects", "connects",
+                                  "open_session",   "resume",  "resumed"};
 static_assert(std::size(kTypes) == std::variant_size_v<Message>);
 
 template <size_t I = 0>

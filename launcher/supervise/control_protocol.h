@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What dlrun, its agents and dlctl say to one another: one JSON object a line over TCP, {"type":"hello",...}. The first
-// line of a connection is Hello with the job's secret; whoever sends anything else, or more than kMaxHelloBytes before
-// it is known, is cut off without an answer. Members that a version does not know are ignored, missing ones take their
-// defaults. Pure: no socket here.
+// line of a connection is Hello with the job's secret, or Resume; whoever sends anything else, or more than
+// kMaxHelloBytes before it is known, is cut off without an answer. Members that a version does not know are ignored,
+// missing ones take their defaults. Pure: no socket here.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,14 @@ struct Hello {
   int ras_port = 0;
   std::vector<int> ports;  // ports held for the learner itself, as many as dlrun asked for (env::kHoldPorts)
   int pid = 0;
-  bool pmi = false;  // its task has a PMI or PMIx server, which knows each process once: it cannot begin anew
+  bool pmi = false;       // its task has a PMI or PMIx server, which knows each process once: it cannot begin anew
+  bool sessions = false;  // it knows OpenSession and what follows from it
+};
+struct Resume {  // or this: an agent takes up its session over a new connection
+  uint64_t session = 0;
+  std::string token;      // OpenSession::token
+  uint64_t received = 0;  // lines of dlrun's that have arrived (session_buffer.h)
+  uint64_t tries = 0;     // higher with each connection that is opened: an older one that comes late is refused
 };
 
 // ---- agent -> dlrun
@@ -125,6 +132,18 @@ struct Kill {  // SIGTERM to the learner's process group, SIGKILL to all that is
   int grace_ms = 0;
 };
 
+struct OpenSession {     // after Hello, if Hello::sessions: the connection may be taken up again if it breaks
+  uint64_t session = 0;  // never used twice by a dlrun
+  std::string token;     // 32 hex digits that the agent shows, in Resume and its datagrams (heartbeat.h)
+  std::string answer;    // 32 hex digits that dlrun shows, in Resumed and its datagrams
+  int udp_port = 0;      // of dlrun, at the address of its control port; 0: none
+};
+struct Resumed {  // answer to Resume, before all that had not arrived; a connection closed without it: no such session
+  std::string answer;     // OpenSession::answer
+  uint64_t received = 0;  // lines of the agent's that have arrived
+  uint16_t link = 0;      // how often this session was taken up again, modulo 2^16
+};
+
 struct Again {};  // after Exited: begin anew, as if just started (the agent is kept for the next attempt)
 
 struct Stacks {  // write the learner's stack traces to this file, then answer StandingStill
@@ -138,7 +157,9 @@ struct WhoConnects {  // whose is this TCP connection to dlrun?
 };
 
 // ---- both ways
-struct Ping {};
+struct Ping {
+  uint64_t received = 0;  // lines of the other side that have arrived since Hello (session_buffer.h)
+};
 
 // ---- dlctl -> dlrun, after Hello
 struct Pause {
@@ -172,7 +193,7 @@ struct JobStatus {    // answer to StatusQuery
 
 using Message = std::variant<Hello, Started, StepReport, Progress, Notice, Exited, Start, Request, Decide, Withdraw,
                              Signal, Kill, Ping, Pause, StatusQuery, Reply, JobStatus, Stalled, StandingStill, Stacks,
-                             Again, GpuUse, WhoConnects, Connects>;
+                             Again, GpuUse, WhoConnects, Connects, OpenSession, Resume, Resumed>;
 
 // One line, with its newline. Text that is not UTF-8 arrives with replacement characters.
 std::string encode(const Message& message);

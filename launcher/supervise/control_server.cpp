@@ -7,19 +7,12 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <chrono>
 #include <vector>
 
 #include "launcher/common/unique_fd.h"
 
 namespace dl::supervise {
-
-struct ControlServer::Connection {
-  uv_tcp_t handle{};
-  ControlServer* server = nullptr;  // nullptr once closing
-  ConnectionId id = 0;
-  bool known = false;
-  LineSplitter splitter{kMaxHelloBytes};
-};
 
 namespace {
 
@@ -35,8 +28,17 @@ struct WriteRequest {
 
 }  // namespace
 
+int64_t monotonic_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
 ControlServer::ControlServer(uv_loop_t* loop, std::string secret, Handlers handlers)
-    : loop_(loop), secret_(std::move(secret)), handlers_(std::move(handlers)) {}
+    : loop_(loop),
+      secret_(std::move(secret)),
+      handlers_(std::move(handlers)),
+      beats_(loop, {[this](const HeardBeat& heard, const BeatPeer& from) { heard_beat(heard, from); },
+                    [this](const BeatPeer& to) { beat_refused(to); }}) {}
 
 ControlServer::~ControlServer() {
   close_all();
@@ -65,6 +67,7 @@ Status ControlServer::listen() {
   if (rc != 0) return Error{Errc::kIo, std::string("open the control port: ") + uv_strerror(rc)};
   port_ = ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port
                                               : reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+  ignore(beats_.open(), "sessions then have the one way");
   return {};
 }
 
@@ -105,22 +108,26 @@ void ControlServer::on_connection(uv_stream_t* server, int status) {
 }
 
 void ControlServer::receive(Connection* connection, const char* data, size_t size) {
-  ConnectionId id = connection->id;
   auto lines = connection->splitter.feed(data, size);
-  if (!lines) return drop(connection, lines.error().text);
+  if (!lines) {
+    sessions_.erase(connection->id);  // nonsense would come again
+    return drop(connection, lines.error().text);
+  }
   for (const std::string& line : *lines) {
     if (!handle_line(connection, line)) return;
-    if (connections_.find(id) == connections_.end()) return;  // a handler closed it
+    if (connection->server == nullptr) return;  // a handler closed it
   }
 }
 
 bool ControlServer::handle_line(Connection* connection, const std::string& line) {
   Result<Message> message = decode(line);
   if (connection->known) {
+    if (!note_arrival(connection, message)) return false;
     // Of a newer version, perhaps: passed over.
     if (message) handlers_.on_message(connection->id, *message);
     return true;
   }
+  if (const Resume* again = message ? std::get_if<Resume>(&*message) : nullptr) return resume(connection, *again);
   const Hello* hello = message ? std::get_if<Hello>(&*message) : nullptr;
   if (hello == nullptr || !same_secret(hello->secret, secret_)) {
     close(connection->id);  // a stranger: no answer, and nobody needs to hear of it
@@ -135,23 +142,34 @@ bool ControlServer::handle_line(Connection* connection, const std::string& line)
 void ControlServer::drop(Connection* connection, const std::string& why) {
   ConnectionId id = connection->id;
   bool known = connection->known;
+  if (auto session = sessions_.find(id); session != sessions_.end()) {
+    const bool silent =
+        why == uv_strerror(UV_ETIMEDOUT) || why == uv_strerror(UV_EHOSTUNREACH) || why == uv_strerror(UV_ENETUNREACH);
+    session->second.lost(silent ? Tcp::kUnacknowledged : Tcp::kClosed, monotonic_ms());
+    abandon(connection);
+    return handlers_.on_broken(id, why);
+  }
   close(id);
   if (known) handlers_.on_closed(id, why);
 }
 
 void ControlServer::send_line(ConnectionId id, const std::string& line) {
-  auto it = connections_.find(id);
-  if (it == connections_.end()) return;
+  if (auto session = sessions_.find(id); session != sessions_.end()) session->second.said().add(line);
+  if (auto it = connections_.find(id); it != connections_.end()) write(it->second, line);
+}
+
+void ControlServer::write(Connection* connection, std::string data) {
   auto* write = new WriteRequest;
-  write->data = line;
+  write->data = std::move(data);
   write->request.data = write;
   uv_buf_t buffer = uv_buf_init(write->data.data(), static_cast<unsigned>(write->data.size()));
-  int rc = uv_write(&write->request, reinterpret_cast<uv_stream_t*>(&it->second->handle), &buffer, 1,
+  int rc = uv_write(&write->request, reinterpret_cast<uv_stream_t*>(&connection->handle), &buffer, 1,
                     [](uv_write_t* request, int /*status*/) { delete static_cast<WriteRequest*>(request->data); });
   if (rc != 0) delete write;  // a broken connection: its read callback tells
 }
 
 void ControlServer::close(ConnectionId id) {
+  sessions_.erase(id);
   auto it = connections_.find(id);
   if (it == connections_.end()) return;
   Connection* connection = it->second;
@@ -182,6 +200,8 @@ void ControlServer::close(ConnectionId id) {
 
 void ControlServer::close_all() {
   while (!connections_.empty()) close(connections_.begin()->first);
+  sessions_.clear();
+  beats_.close();
   if (listener_ == nullptr) return;
   uv_close(reinterpret_cast<uv_handle_t*>(listener_),
            [](uv_handle_t* handle) { delete reinterpret_cast<uv_tcp_t*>(handle); });

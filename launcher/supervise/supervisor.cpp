@@ -34,11 +34,6 @@ std::string own_host_name() {
 
 }  // namespace
 
-int64_t monotonic_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 int64_t unix_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();
@@ -104,7 +99,11 @@ Status Supervisor::open_control() {
   ControlServer::Handlers handlers;
   handlers.on_hello = [this](ConnectionId id, const Hello& hello) { on_hello(id, hello); };
   handlers.on_message = [this](ConnectionId id, const Message& message) { on_message(id, message); };
-  handlers.on_closed = [this](ConnectionId id, const std::string& why) { on_closed(id, why); };
+  handlers.on_closed = handlers.on_broken = [this](ConnectionId id, const std::string& why) { on_broken(id, why); };
+  handlers.on_resumed = [this](ConnectionId id) { on_resumed(id); };
+  handlers.on_refused = [this](ConnectionId id) {
+    if (auto found = rank_of_.find(id); found != rank_of_.end()) look_at_way(found->second);
+  };
   server_ = std::make_unique<ControlServer>(&loop_, secret_, std::move(handlers));
   DL_TRY(server_->listen());
   // The interface that leads to the other nodes; where all is on this one, the loopback.
@@ -190,10 +189,10 @@ void Supervisor::tick() {
   peers_->tick(now);
   if (now - last_ping_ms_ >= kPingMs) {
     last_ping_ms_ = now;
-    const std::string ping = encode(Ping{});
     for (const Learner& learner : learners_)
-      if (learner.connection != 0) server_->send_line(learner.connection, ping);
+      if (learner.connection != 0) server_->ping(learner.connection);
   }
+  look_at_ways(now);
   if (phase_ == Phase::kStarting || phase_ == Phase::kRunning) {
     const bool all_hello = all_learners(&hello_below_, [](const Learner& l) { return l.said_hello; });
     if (woken_ && all_hello) woken_ = false;

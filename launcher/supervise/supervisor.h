@@ -2,7 +2,8 @@
 // dlrun at work. One event loop: agents report, the pure decisions beside this file decide (first_cause,
 // stop_agreement, grace_budget, notice, restart_policy), and this acts. supervisor.cpp holds the loop, its clock and
 // its answers, supervisor_attempt.cpp runs an attempt, supervisor_stop.cpp stops one, supervisor_end.cpp decides what
-// comes after it, supervisor_nodes.cpp goes on where nodes were lost, supervisor_store.cpp hosts rendezvous.
+// comes after it, supervisor_ways.cpp judges agents that are not heard, supervisor_nodes.cpp goes
+// on where nodes were lost, supervisor_store.cpp hosts rendezvous.
 //
 //   start_attempt -> agents say hello -> Start to all -> learners run -> all ended -> end_attempt -> restart | finish
 #pragma once
@@ -119,7 +120,6 @@ class Supervisor {
   void agents_not_started(const std::string& why);
   void on_hello(ConnectionId id, const Hello& hello);
   void on_message(ConnectionId id, const Message& message);
-  void on_closed(ConnectionId id, const std::string& why);
   void on_started(int rank, const Started& started);
   void on_progress(int rank, const Progress& progress);
   void on_exited(int rank, const Exited& exited);
@@ -176,8 +176,16 @@ class Supervisor {
   void look_for_silent_agents(int64_t now_ms);
   void agents_silent(const std::vector<int>& ranks);
 
+  // supervisor_ways.cpp
+  void on_broken(ConnectionId id, const std::string& why);
+  void on_resumed(ConnectionId id);
+  void look_at_way(int rank);
+  void look_at_ways(int64_t now_ms);
+  void probe_quickly(int rank, ConnectionId id);
+  void lose_agent(int rank, Verdict verdict, const std::string& why);
+
   // supervisor_nodes.cpp
-  void node_lost(int rank);
+  void node_lost(int rank, int64_t fence_until_ms);
   bool plan_without_lost();
   void go_on_without_lost(const std::string& reason);
   void release_lost(const std::vector<std::string>& names);
@@ -241,6 +249,11 @@ class Supervisor {
   std::unique_ptr<rendezvous::HttpStoreServer> http_store_;  // nullptr: the plan asks for none
   std::vector<Learner> learners_;
   std::unordered_map<ConnectionId, int> rank_of_;  // of the agents' connections
+  struct Broken {
+    int64_t since_ms = 0;
+    std::string why;
+  };
+  std::map<int, Broken> broken_;  // by rank: connections that wait to be taken up again
   // All learners below have said hello, are started or ended, have ended. For 10,000 learners it is not looked through
   // all of them at each message.
   size_t hello_below_ = 0, started_below_ = 0, ended_below_ = 0;
@@ -264,6 +277,7 @@ class Supervisor {
   int64_t step_ms_ = 0;       // smoothed time of a train step
   int64_t last_save_ms_ = 0;  // monotonic, of the last save seen
   int64_t last_ping_ms_ = 0, last_second_ms_ = 0, last_renew_ms_ = 0, last_notice_ms_ = 0;
+  int64_t last_suspicion_ms_ = 0, last_probe_ms_ = 0;
   int64_t last_listened_ms_ = 0;  // look_for_silent_agents()
   bool silence_open_ = false;     // Slurm is asked about it
   bool notice_open_ = false, limit_check_open_ = false, renew_open_ = false;
@@ -272,8 +286,7 @@ class Supervisor {
   pid_t parent_ = ::getppid();  // the batch script
 };
 
-// Monotonic and Unix milliseconds.
-int64_t monotonic_ms();
+// Unix milliseconds.
 int64_t unix_ms();
 
 }  // namespace dl::supervise

@@ -38,6 +38,7 @@ void Supervisor::start_attempt(const std::string& why) {
   agents_have_pmi_ = false;
   learners_.assign(static_cast<size_t>(plan_.world_size()), Learner{});
   rank_of_.clear();
+  broken_.clear();
   hello_below_ = started_below_ = ended_below_ = 0;
   slow_ = SlowLearners(learners_.size());
   idle_ = IdleGpus(learners_.size(), site_.idle);
@@ -101,9 +102,10 @@ Status Supervisor::start_agents() {
 // The agents of the attempt that has just ended have waited: they begin anew, which takes milliseconds where a new step
 // takes a good part of a second. False if any of them is gone; then all of them go.
 bool Supervisor::wake_agents() {
-  const bool all_rest =
-      !agents_have_pmi_ && launcher_.running() && !learners_.empty() && !agent_lost_ &&
-      std::all_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.connection != 0; });
+  const bool all_rest = !agents_have_pmi_ && launcher_.running() && !learners_.empty() && !agent_lost_ &&
+                        std::all_of(learners_.begin(), learners_.end(), [this](const Learner& l) {
+                          return l.connection != 0 && server_->connected(l.connection);
+                        });
   for (const Learner& learner : learners_) {
     if (learner.connection == 0) continue;
     if (all_rest) server_->send(learner.connection, Again{});
@@ -121,6 +123,7 @@ void Supervisor::start_cold() {
   }
   name_hosts();
   rank_of_.clear();
+  broken_.clear();
   hello_below_ = started_below_ = ended_below_ = 0;
   launcher_.kill_all(SIGTERM);
   attempt_started_ms_ = monotonic_ms();
@@ -138,6 +141,7 @@ void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
   }
   Learner& learner = learners_[static_cast<size_t>(hello.rank)];
   learner.connection = id;
+  if (hello.sessions) server_->open_session(id);
   rank_of_[id] = hello.rank;
   learner.said_hello = true;
   learner.heard_ms = monotonic_ms();
@@ -363,27 +367,6 @@ void Supervisor::kill_learners(int grace_ms) {
   kill_deadline_ms_ = monotonic_ms() + grace_ms + kKillLimitMs;
   for (const Learner& learner : learners_)
     if (!learner.ended && learner.connection != 0) server_->send(learner.connection, Kill{grace_ms});
-}
-
-void Supervisor::on_closed(ConnectionId id, const std::string& why) {
-  if (const auto found = rank_of_.find(id); found != rank_of_.end()) {
-    const int rank = found->second;
-    Learner& learner = learners_[static_cast<size_t>(rank)];
-    learner.connection = 0;
-    if (learner.ended) return;
-    learner.ended = true;
-    agent_lost_ = true;
-    // The kernel of a killed agent closes its connection; a lost node says nothing at all.
-    bool silent = why.find("timed out") != std::string::npos || why.find("unreachable") != std::string::npos;
-    if (silent) node_lost(rank);
-    Failure failure;
-    failure.kind = Failure::Kind::kAgentLost;
-    failure.asked = killing_;
-    failure.text = silent ? fmt::format("node {} does not answer ({})", learner.host, why)
-                          : fmt::format("its agent (dl-agent) on {} was killed", learner.host);
-    learner_failed(rank, failure);
-    check_attempt_over();
-  }
 }
 
 void Supervisor::check_attempt_over() {

@@ -3,6 +3,7 @@
 // can run on the lost one any more, and the lost one is given back to Slurm.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 
@@ -11,17 +12,13 @@
 namespace dl::supervise {
 namespace {
 
-// From the loss noticed here until the agents of the lost node must have ended their learners. We notice it when data
-// were not acknowledged for 2 s (control_server.cpp); they end when theirs were not for 2.5 s (agent/channel.cpp), of
-// which some are sent each half second, and a learner that is killed is gone within 0.1 s.
-constexpr int64_t kFenceMs = 1250;
 constexpr int64_t kLastWordsMs = 2000;  // for the old srun to hand on what survivors have written
 
 }  // namespace
 
-void Supervisor::node_lost(int rank) {
+void Supervisor::node_lost(int rank, int64_t fence_until_ms) {
   lost_nodes_.insert(plan_.nodes[static_cast<size_t>(plan_.learners[static_cast<size_t>(rank)].node)].name);
-  fence_until_ms_ = monotonic_ms() + kFenceMs;
+  fence_until_ms_ = std::max(fence_until_ms_, fence_until_ms);
 }
 
 // Whether the rest of the allocation holds the learners as well as all of it did: more learners on a node than Slurm

@@ -18,6 +18,7 @@ void messages(const uint8_t* data, size_t size);
 void frames(const uint8_t* data, size_t size);
 void lease(const uint8_t* data, size_t size);
 void safetensors(const uint8_t* data, size_t size);
+void agent_words(const uint8_t* data, size_t size);
 void tcp_store(const uint8_t* data, size_t size);
 
 // A promise. Says which, and aborts.

@@ -25,7 +25,7 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
   JobStatus status;
   status.job = "12";
   status.learners = {{0, "n1", 42, "PROCESSING", 5, 4, 100, "slow"}};
-  const Message messages[] = {Hello{"agent", "ff", 1, 2, "n1", "10.0.0.1", 4711, 4712, 4713, {4714}, 42},
+  const Message messages[] = {Hello{"agent", "ff", 1, 2, "n1", "10.0.0.1", 4711, 4712, 4713, {4714}, 42, false, true},
                               Started{7},
                               StepReport{1, true, 2, 3},
                               Progress{1, 2, 3, 4, 5},
@@ -37,7 +37,7 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
                               Withdraw{4},
                               Signal{15},
                               Kill{500},
-                              Ping{},
+                              Ping{9},
                               Pause{"because"},
                               StatusQuery{},
                               Reply{true, "ok"},
@@ -48,7 +48,10 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
                               Again{},
                               GpuUse{97},
                               WhoConnects{7, "fe80::1", 40000, 8080},
-                              Connects{7, 1000}};
+                              Connects{7, 1000},
+                              OpenSession{1, "ab", "cd", 4711},
+                              Resume{1, "ab", 5, 2},
+                              Resumed{"cd", 6, 3}};
   static_assert(std::size(messages) == std::variant_size_v<Message>);
   for (const Message& message : messages) {
     std::string line = encode(message);
@@ -62,7 +65,8 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
 
 TEST(ControlProtocolTest, NonsenseIsRefused) {
   for (const char* line : {"", "{", "[]", "1", "{}", R"({"type":1})", R"({"type":"hello","rank":"one"})",
-                           R"({"type":"start","families":{"a":1}})", R"({"type":"kill","grace_ms":[]})"})
+                           R"({"type":"start","families":{"a":1}})", R"({"type":"kill","grace_ms":[]})",
+                           R"({"type":"resume","token":1})", R"({"type":"ping","received":"many"})"})
     EXPECT_FALSE(decode(line)) << line;
   EXPECT_EQ(decode(R"({"type":"of_the_future"})").error().code, Errc::kUnsupported);
   EXPECT_TRUE(decode(R"({"type":"ping","new":1})")) << "unknown members are for later versions";

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// dlrun's side of a session with an agent, which outlives its TCP connections. No socket and no clock here; the
+// connections and datagrams are ControlServer's.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "launcher/common/result.h"
+#include "launcher/supervise/beat_socket.h"
+#include "launcher/supervise/control_protocol.h"
+#include "launcher/supervise/heartbeat.h"
+#include "launcher/supervise/session_buffer.h"
+#include "launcher/supervise/two_ways.h"
+
+namespace dl::supervise {
+
+class AgentSession {
+ public:
+  // With random tokens. Fails if the kernel has no random numbers.
+  static Result<AgentSession> open(uint64_t number, int udp_port);
+
+  const OpenSession& offer() const { return offer_; }
+  SessionBuffer& said() { return said_; }
+  const UdpWatch& watch() const { return watch_; }
+  uint64_t received() const { return received_; }
+  void count_received() { ++received_; }
+
+  // Its connection was lost at now_ms: timed out, or closed by whoever.
+  void lost(Tcp how, int64_t now_ms);
+  Tcp tcp() const { return tcp_; }
+  // The agent shows the right token, by a younger connection than that of now, and nothing that it needs is forgotten.
+  bool may_resume(const Resume& resume) const;
+  // Gives the answer. Only where may_resume().
+  Resumed resume(const Resume& resume);
+
+  // A datagram in this session's name. False if it is not the agent's, or old. *answer: what is to be sent back.
+  bool hear(const HeardBeat& heard, const BeatPeer& from, int64_t now_ms, std::optional<Beat>* answer);
+  // The datagram that asks whether it is there; where it lives, peer(), is not known before it was heard.
+  Beat probe(int64_t now_ms);
+  void refused(const BeatPeer& to) { same_peer(to, peer_) ? watch_.refused(tcp_) : void(); }
+  const BeatPeer& peer() const { return peer_; }
+  const Token& token() const { return answer_; }
+
+  Verdict verdict(int64_t now_ms) const { return judge(tcp_, watch_.state(now_ms), now_ms - lost_ms_); }
+
+ private:
+  Beat next(Beat::Kind kind);
+
+  OpenSession offer_;
+  Token token_{}, answer_{};
+  SessionBuffer said_;
+  uint64_t received_ = 0, tries_ = 0;
+  uint16_t link_ = 0;
+  Tcp tcp_ = Tcp::kFine;
+  int64_t lost_ms_ = 0;
+  UdpWatch watch_;
+  BeatPeer peer_;
+  uint64_t heard_ = 0, sent_ = 0;  // sequences of datagrams
+};
+
+}  // namespace dl::supervise

@@ -10,7 +10,7 @@ setup() {
 @test "the matrix has every fault in every phase" {
   run "$faults/run" --list
   [ "$status" -eq 0 ]
-  for fault in learner-killed learner-hangs learner-leaks agent-killed dlrun-killed network-cut network-cut-spare network-cut-elastic slurmd-killed \
+  for fault in learner-killed learner-hangs learner-leaks agent-killed dlrun-killed network-cut network-cut-spare network-cut-elastic tcp-reset tcp-dropped slurmd-killed \
     node-off node-off-spare node-off-elastic slurmctld-restarted \
     storage-full port-stolen clock-skewed; do
     for phase in deploying training saving finishing; do grep -qxF "$fault/$phase" <<<"$output"; done

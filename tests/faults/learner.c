@@ -15,6 +15,9 @@
  * code 9). $FAULT_DIR/steps-RANK.log: a line "ATTEMPT STEP TIME_MS" for each train step that was run;
  * $FAULT_DIR/weights-RANK.bin: the weights at the end.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* accept4 */
+#endif
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

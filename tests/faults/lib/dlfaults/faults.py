@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from typing import Callable, Dict, NamedTuple, Optional
 
 from dlfaults import port_thief
 from dlfaults.cell import Cell
 
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
+NFT = "/usr/sbin/nft"
 # A port of the user's choice, below those that the kernel gives away.
 OWN_PORT = 29517
 
@@ -64,6 +66,32 @@ def cut(cell: Cell) -> None:
 
 def heal(cell: Cell) -> None:
     cell.sandbox.heal(cell.node)
+
+
+def reset_connection(cell: Cell) -> None:
+    """That of the agent with dlrun, by the kernel of its node; the sandbox's hosts share the kernel, so ss does it there."""
+    port = str(cell.control()["port"])
+    done = subprocess.run(cell.sandbox.on_host(cell.node, ["ss", "-HKt", "dport", "=", port]), capture_output=True, text=True, check=False)
+    if done.returncode != 0 or not done.stdout.strip():
+        raise RuntimeError("no connection was reset: " + done.stderr.strip())
+
+
+def drop_tcp(cell: Cell) -> None:
+    """What n2 and dlrun send one another over TCP, for two seconds; heartbeats pass."""
+    port = str(cell.control()["port"])
+    rules = ["add table inet faults"]
+    for hook in ("input", "output"):
+        rules.append("add chain inet faults %s { type filter hook %s priority 0; }" % (hook, hook))
+        rules += ["add rule inet faults %s tcp %s %s drop" % (hook, way, port) for way in ("dport", "sport")]
+    subprocess.run(cell.sandbox.on_host(cell.node, [NFT, "\n".join(rules)]), check=True)
+
+
+def pass_tcp(cell: Cell) -> None:
+    subprocess.run(cell.sandbox.on_host(cell.node, [NFT, "delete table inet faults"]), check=True)
+
+
+def why_no_filter() -> str:
+    return "" if os.path.exists(NFT) else "nft (package nftables) is not installed"
 
 
 def kill_slurmd(cell: Cell) -> None:
@@ -151,6 +179,7 @@ KILLED = Expect("restart", r"learner 1 on n\d was killed by signal 9 \(SIGKILL\)
 LOST = Expect("requeue", r"learner 1 on n\d was lost: node n\d does not answer")
 TO_SPARE = Expect("restart elsewhere", r"node n\d does not answer .*; n\d is left out; 2 learners on n")
 TO_FEWER = Expect("restart elsewhere", r"node n\d does not answer .*; n\d is left out; 1 learner on n")
+TAKEN_UP = Expect("undisturbed", r"learner 1 on n\d: the connection to its agent was broken \(.*\) and taken up again")
 FULL = Expect("hold", r"class storage-full \(S306, ours\)")
 
 FAULTS = [
@@ -169,6 +198,9 @@ FAULTS = [
     Fault("network-cut", "the cable of a node is pulled", cut, {"": LOST}, heal),
     Fault("network-cut-spare", "the same, in a job of three nodes, one of them spare", cut, {"": TO_SPARE}, heal, nodes=3),
     Fault("network-cut-elastic", "the same, in a job of one or two learners", cut, {"": TO_FEWER}, heal, learners="1:2"),
+    Fault("tcp-reset", "the connection between dlrun and an agent is reset", reset_connection, {"": TAKEN_UP}, step_ms=250),
+    Fault("tcp-dropped", "all that dlrun and a node send one another over TCP is lost for two seconds", drop_tcp, {"": UNDISTURBED}, pass_tcp, "soon",
+          step_ms=250, impossible=why_no_filter),
     Fault("slurmd-killed", "kill -9 of a node's slurmd, started again after the job", kill_slurmd, {"": UNDISTURBED}, start_slurmd),
     Fault("node-off", "everything on a node ends at once, and its cable is dead", power_off, {"": LOST}, power_on),
     Fault("node-off-spare", "the same, in a job of three nodes, one of them spare", power_off, {"": TO_SPARE}, power_on, nodes=3),

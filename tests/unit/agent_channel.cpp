@@ -185,6 +185,21 @@ TEST_F(ChannelTest, WhateverBreaksEachWordArrivesOnceAndInOrder) {
   EXPECT_FALSE(channel->closed());
 }
 
+TEST_F(ChannelTest, BothWaysWorkOverIPv6) {
+  channel = std::make_unique<Channel>();
+  if (!channel->connect("::1", server->port(), 1s)) GTEST_SKIP() << "no IPv6 here";
+  supervise::Hello hello;
+  hello.role = "agent";
+  hello.secret = "secret";
+  channel->greet(hello);
+  ASSERT_TRUE(both_ways());
+  channel.reset();
+  ASSERT_TRUE(wait([&] { return broken == 1; }));
+  server->probe(connection);
+  EXPECT_TRUE(wait([&] { return refused > 0; }, 200ms));
+  EXPECT_EQ(server->verdict(connection), Verdict::kAgentKilled);
+}
+
 TEST_F(ChannelTest, ALivingAgentIsWaitedForAndOneThatDiedIsKnownAtOnce) {
   connect();
   ASSERT_TRUE(both_ways());

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "launcher/guard/guard.h"
 #include "launcher/plan/print.h"
 #include "launcher/preflight/replan.h"
 #include "launcher/run_input.h"
@@ -13,8 +14,9 @@
 
 namespace {
 
-int plan_and_run(const dl::RunCommand& run) {
-  auto gathered = dl::gather_input(run);
+// `link`: to its guard; nullptr for a dry run.
+int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predecessor, dl::guard::Link* link) {
+  auto gathered = dl::gather_input(run, !predecessor.death.empty());
   dl::Result<dl::plan::LaunchPlan> plan = dl::Error{};
   if (gathered) {
     gathered->input.catalogue = &gathered->catalogue;
@@ -43,6 +45,8 @@ int plan_and_run(const dl::RunCommand& run) {
   options.hang_ms = std::chrono::milliseconds(gathered->input.request.hang_timeout).count();
   // The checks may have taken minutes, in which the job has changed.
   if (gathered->input.request.preflight == dl::PreflightMode::kOff) options.job = std::move(gathered->job);
+  options.predecessor = predecessor;
+  options.guard = link;
   options.agent_path = gathered->input.agent_path;
   options.plan_json = plan_json(*plan, facts, gathered->input.environment);
   options.without = [&input = gathered->input](const auto& lost,
@@ -63,7 +67,12 @@ int main(int argc, char** argv) try {
   std::string note;
   if (!dl::submit::runs_here(*parsed.command, &note)) return dl::submit::submit_command(*parsed.command);
   if (!note.empty() && !parsed.command->quiet) std::fprintf(stderr, "dlrun: %s\n", note.c_str());
-  return plan_and_run(*parsed.command);
+  dl::RunCommand& run = *parsed.command;
+  if (run.dry_run) return plan_and_run(run, {}, nullptr);
+  run.local_id = dl::local_job_id();  // also of one that takes the place of a dead one
+  return dl::guard::run_guarded([&run](const dl::guard::Predecessor& predecessor, dl::guard::Link* link) {
+    return plan_and_run(run, predecessor, link);
+  });
 } catch (const std::exception& e) {
   std::fprintf(stderr, "dlrun: %s\n", e.what());
   return dl::supervise::kExitInternal;

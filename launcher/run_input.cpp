@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +16,7 @@
 
 #include "launcher/common/child_process.h"
 #include "launcher/common/env_names.h"
+#include "launcher/common/hostlist.h"
 #include "launcher/record/job_dir.h"
 
 extern char** environ;
@@ -48,16 +50,16 @@ Result<std::string> own_program() {
   return std::string(self, static_cast<size_t>(n));
 }
 
+std::string local_job_id() {
+  return fmt::format("local-{:%Y%m%d-%H%M%S}-{}", fmt::localtime(std::time(nullptr)), ::getpid());
+}
+
 namespace {
 
 int usable_cpus() {
   cpu_set_t set;
   if (::sched_getaffinity(0, sizeof set, &set) != 0) return 0;
   return CPU_COUNT(&set);
-}
-
-std::string local_job_id() {
-  return fmt::format("local-{:%Y%m%d-%H%M%S}-{}", fmt::localtime(std::time(nullptr)), ::getpid());
 }
 
 // GPUs of nodes and the end time, which the environment does not always tell, and the job as Slurm knows it. What
@@ -71,6 +73,19 @@ std::optional<slurm_cli::JobInfo> refine(plan::Allocation* allocation) {
   ignore(plan::refine_from_scontrol(shown->out, allocation), "the environment's values stay");
   auto job = slurm_cli::parse_show_job(shown->out);
   return job ? std::optional(std::move(*job)) : std::nullopt;
+}
+
+// The allocation shrinks to these nodes.
+Status keep_nodes(const std::string& list, plan::Allocation* allocation) {
+  DL_TRY_ASSIGN(const std::vector<std::string> names, expand_hostlist(list));
+  const auto gone = [&](const plan::Node& node) {
+    return std::find(names.begin(), names.end(), node.name) == names.end();
+  };
+  const auto rest = std::remove_if(allocation->nodes.begin(), allocation->nodes.end(), gone);
+  if (rest == allocation->nodes.begin()) return {};  // not a list of these: what the environment says stays
+  allocation->nodes_left_out = allocation->nodes_left_out || rest != allocation->nodes.end();
+  allocation->nodes.erase(rest, allocation->nodes.end());
+  return {};
 }
 
 }  // namespace
@@ -112,7 +127,7 @@ Result<std::string> find_agent() {
   return Error{Errc::kNotFound, "dl-agent was not found; looked at " + tried};
 }
 
-Result<GatheredInput> gather_input(const RunCommand& run) {
+Result<GatheredInput> gather_input(const RunCommand& run, bool again) {
   GatheredInput gathered;
   plan::PlanInput& input = gathered.input;
   input.environment = own_environment();
@@ -143,10 +158,12 @@ Result<GatheredInput> gather_input(const RunCommand& run) {
   if (slurm) {
     DL_TRY_ASSIGN(input.allocation, plan::allocation_from_slurm(input.environment));
     gathered.job = refine(&input.allocation);
+    if (again && gathered.job) DL_TRY(keep_nodes(gathered.job->node_list, &input.allocation));
   } else {
     char host[256] = "localhost";
     ::gethostname(host, sizeof host - 1);
-    input.allocation = plan::local_allocation(host, usable_cpus(), -1, local_job_id(), input.work_dir);
+    input.allocation = plan::local_allocation(host, usable_cpus(), -1,
+                                              run.local_id.empty() ? local_job_id() : run.local_id, input.work_dir);
   }
   return gathered;
 }

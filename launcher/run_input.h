@@ -18,7 +18,11 @@ struct GatheredInput {
   std::vector<std::string> notes;         // one line each, for the user
   std::optional<slurm_cli::JobInfo> job;  // as Slurm knows it; none without Slurm, and where it did not answer
 };
-Result<GatheredInput> gather_input(const RunCommand& run);
+// again: another dlrun has run in this allocation, which may have given nodes back since Slurm made the environment.
+Result<GatheredInput> gather_input(const RunCommand& run, bool again = false);
+
+// "local-20260401-101530-4711": the id of a job without Slurm.
+std::string local_job_id();
 
 // Of this process.
 Environment own_environment();

@@ -133,14 +133,6 @@ Result<Agent::End> Agent::run() {
   return End::kDone;
 }
 
-void Agent::lost_dlrun() {
-  gpus_.stop();
-  kill_descendants(kKillLimit);
-  read_output();
-  tee_.feed("dl-agent: dlrun is gone; this learner was ended\n");
-  tee_.finish(500ms);
-}
-
 int Agent::poll_timeout_ms() const {
   auto wait = request_open_ ? std::chrono::milliseconds(kPollRequest) : std::chrono::milliseconds(kPollPage);
   if (kill_at_ != Clock::time_point::max()) {
@@ -253,6 +245,7 @@ void Agent::on_start(const supervise::Start& message) {
   memory_.start();
   watching_ = start.hang_ms > 0;
   first_on_node_ = start.context.local_rank == 0;
+  requeue_ = {start.context.job_dir, std::to_string(start.context.attempt), std::to_string(start.context.node_rank)};
   watch_ = ProgressWatch(start.hang_ms);
   Result<pid_t> pid = start_learner(start, progress_.path(), write_end.get());
   if (!pid) {

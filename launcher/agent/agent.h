@@ -51,7 +51,8 @@ class Agent {
   void send_exit(supervise::Exited exited, const std::string& rest = {});
   int poll_timeout_ms() const;
   void wait_for_events();
-  void lost_dlrun();
+  void lost_dlrun();  // agent_lost.cpp
+  void see_to_requeue();
   void watch_progress();
   void take_stacks(const std::string& path);
   void stacks_taken();
@@ -66,6 +67,7 @@ class Agent {
   LastLines last_;
   OomWatch memory_;
   std::string error_file_;
+  std::vector<std::string> requeue_;  // arguments of dl-requeue; empty: no learner was started
   ProgressWatch watch_;
   GpuSampler gpus_;
   uint64_t log_bytes_ = 0;

@@ -46,4 +46,7 @@ constexpr const char* kControlRank = "DL_CONTROL_RANK";  // the agent's rank, or
 
 constexpr const char* kHoldPorts = "DL_CONTROL_PORTS";  // how many ports the agent holds for its learner; unset = 0
 
+// "1": the job has a checkpoint directory and may go back into the queue, should dlrun be lost. An agent sees to it.
+constexpr const char* kMayRequeue = "DL_CONTROL_REQUEUE";
+
 }  // namespace dl::env

@@ -5,8 +5,8 @@
 //   {"time_ms":...,"attempt":1,"learner":2,"state":"FAILED","reason":"killed by signal 9","code":"C201","exit":137}
 //
 // Lines with "learner" are about one learner, the others about the job. Unknown members are for later versions and
-// are ignored. Written by dlrun alone, one write() a line, so that a reader sees whole lines or, after a crash, one
-// torn last line, which the next append starts anew after.
+// are ignored. Written by dlrun alone, and by dl-requeue when it is gone, one write() a line, so that a reader sees
+// whole lines or, after a crash, one torn last line, which the next append starts anew after.
 #pragma once
 
 #include <cstdint>

@@ -111,6 +111,8 @@ Result<JobInfo> parse_show_job(const std::string& text) {
       job.work_dir = value;
     else if (key == "StdOut")
       job.std_out = value;
+    else if (key == "ExitCode")
+      job.exit_code = value;
     else if (key == "Requeue")
       job.requeue = value == "1";
     else if (key == "BatchFlag")
@@ -253,6 +255,19 @@ bool can_update_after_release() {
   for (const std::string& line : split(result->out, '\n'))
     if (line.rfind("AccountingStorageType", 0) == 0) return line.find("none", line.find('=')) == std::string::npos;
   return false;
+}
+
+std::chrono::seconds slurmd_timeout() {
+  std::chrono::seconds timeout{300};
+  auto result = run_slurm({"scontrol", "show", "config"});
+  if (!result || !result->ok()) return timeout;
+  for (const std::string& line : split(result->out, '\n')) {
+    if (line.rfind("SlurmdTimeout ", 0) != 0) continue;
+    const std::string value(trim(line.substr(line.find('=') + 1)));  // "300 sec"
+    if (const auto seconds = parse_int(value.substr(0, value.find(' ')), 1, 1 << 20))
+      timeout = std::chrono::seconds(*seconds);
+  }
+  return timeout;
 }
 
 std::chrono::seconds requeue_delay() {

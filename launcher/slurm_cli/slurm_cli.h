@@ -28,9 +28,10 @@ struct JobInfo {
   std::string batch_host;
   std::string work_dir;
   std::string std_out;
-  bool requeue = false;  // may be requeued
-  bool batch = false;    // has a batch script
-  bool held = false;     // by priority 0
+  std::string exit_code;  // of the batch script, "137:0": code and signal
+  bool requeue = false;   // may be requeued
+  bool batch = false;     // has a batch script
+  bool held = false;      // by priority 0
   int restarts = 0;
   std::optional<int64_t> time_limit_s;  // none: unlimited or not shown
   // Seconds since the epoch; none if Slurm shows "Unknown", "None", "N/A" or nothing.
@@ -67,6 +68,8 @@ Status hold(const std::string& job_id);
 constexpr std::chrono::seconds kRequeueDelay{5}, kRequeueDelayEpilog{15};
 // Which of the two holds at this site; the longer one only where Slurm says that there is an epilog.
 std::chrono::seconds requeue_delay();
+// SlurmdTimeout: for how long a node may be silent before Slurm gives it up; Slurm's default where it does not say.
+std::chrono::seconds slurmd_timeout();
 // {22, 5, 8}
 struct Version {
   int major = 0, minor = 0, micro = 0;

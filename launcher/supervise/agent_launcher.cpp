@@ -49,6 +49,7 @@ Status AgentLauncher::start(const std::string& endpoint, const std::string& secr
   if (!plan_.hostfile_path.empty()) DL_TRY(replace_file(plan_.hostfile_path, plan_.hostfile_text));
   std::map<std::string, std::string> set = {{env::kControl, endpoint}, {env::kSecret, secret}};
   if (plan_.ports > 0) set[env::kHoldPorts] = std::to_string(plan_.ports);
+  if (plan_.under_slurm && plan_.checkpoint) set[env::kMayRequeue] = "1";
   switch (plan_.method) {
     case plan::LaunchMethod::kSrun:
       set[env::kControlRank] = "SLURM_PROCID";

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <set>
 
+#include "launcher/guard/death.h"
 #include "launcher/supervise/exit_codes.h"
 
 namespace dl::supervise {
@@ -46,6 +47,7 @@ const std::vector<Rule>& rules() {
       {"no-command", "C101", {bit(Kind::kNotStarted), 126, 127}, Fault::kYours, Answer::kFail, 0},
       {"no-agent", "S102", {bit(Kind::kNoAgent)}, Fault::kOurs, Answer::kExclude, 2},
       {"node", "S104", {bit(Kind::kAgentLost)}, Fault::kOurs, Answer::kExclude, -1},
+      {"launcher", "S105", {bit(Kind::kLauncher)}, Fault::kOurs, Answer::kRestart, guard::kMostStarts},
       {"no-progress", "S220", {bit(Kind::kHang)}, Fault::kOurs, Answer::kRestart, 3},
       // What the program itself asks for (NVRx, too, takes 93 for "do not start me again").
       {"given-up", "C202", {0, kExitDoNotRestart, kExitDoNotRestart}, Fault::kYours, Answer::kFail, 0},

@@ -73,6 +73,8 @@ int exit_status(const Failure& failure) {
       return kExitCannotStart;
     case Failure::Kind::kHang:
       return kExitHang;
+    case Failure::Kind::kLauncher:
+      return failure.exit != 0 ? failure.exit : kExitInternal;
   }
   return kExitInternal;
 }
@@ -95,6 +97,8 @@ std::string describe(const Failure& failure) {
       return fmt::format("{} could not be started: {}", who, failure.text);
     case Failure::Kind::kHang:
       return fmt::format("{} hangs: {}", who, failure.text);
+    case Failure::Kind::kLauncher:
+      return failure.text;
   }
   return who;
 }

@@ -10,8 +10,8 @@
 namespace dl::supervise {
 
 struct Failure {
-  // kNoAgent: its agent has not connected in time.
-  enum class Kind { kExit, kSignal, kAgentLost, kNotStarted, kHang, kNoAgent };
+  // kNoAgent: its agent has not connected in time. kLauncher: no learner's, dlrun itself died.
+  enum class Kind { kExit, kSignal, kAgentLost, kNotStarted, kHang, kNoAgent, kLauncher };
   int rank = 0;
   std::string host;
   Kind kind = Kind::kExit;
@@ -19,7 +19,7 @@ struct Failure {
   int signal = 0;      // kSignal
   int64_t at_ms = 0;   // when dlrun heard of it, any monotonic clock
   bool asked = false;  // dlrun had asked for the end: not a cause
-  std::string text;    // kNotStarted, kAgentLost, kHang, kNoAgent: why
+  std::string text;    // kNotStarted, kAgentLost, kHang, kNoAgent, kLauncher: why
   // What the learner left (control_protocol.h, Exited):
   bool memory = false;    // killed for want of memory
   std::string exception;  // one line, or empty

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "launcher/guard/death.h"
 #include "launcher/supervise/exit_codes.h"
 
 namespace dl::supervise {
@@ -86,6 +87,21 @@ EndDecision go_on_without_lost(EndDecision decision, const RestartLimits& limits
 }
 
 }  // namespace
+
+EndDecision decide_after_death(const Failure& death, bool last, const RestartLimits& limits) {
+  EndDecision decision;
+  decision.exit_status = exit_status(death);
+  decision.reason = describe(death);
+  if (last) {
+    decision.reason += fmt::format("; {} new starts of dlrun within an hour allowed", guard::kMostStarts);
+  } else if (guard_trips(limits)) {
+    decision.action = limits.can_requeue ? Action::kHold : Action::kFail;
+    decision.reason = guard_reason(limits, decision.reason);
+  } else if (limits.measurable || limits.restarts_max > 0) {
+    decision.action = Action::kRestart;
+  }
+  return decision;
+}
 
 int attempts_without_progress(const std::vector<record::Event>& events) {
   struct Attempt {

@@ -56,4 +56,8 @@ struct EndDecision {
 // guard holds. The same failure at the same train step twice is the program's: there is no third try.
 EndDecision decide_end(const AttemptEnd& end, const RestartLimits& limits);
 
+// After a dlrun that died (Failure::Kind::kLauncher). A job without checkpoints begins again from its start, which it
+// must have allowed. This is no restart in the sense of limits.restarts_max. last: no more of them.
+EndDecision decide_after_death(const Failure& death, bool last, const RestartLimits& limits);
+
 }  // namespace dl::supervise

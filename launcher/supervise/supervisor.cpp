@@ -120,6 +120,7 @@ Status Supervisor::open_control() {
     // dlctl runs elsewhere: by the node's own name it finds us.
     info.host = own;
   }
+  if (options_.guard != nullptr) options_.guard->control_file(dir_.control());
   DL_TRY(record::write_control(dir_.control(), info));
   control_written_ = true;
   return {};
@@ -171,7 +172,11 @@ int Supervisor::run() {
     worker_->post([found, id = plan_.job_id] { *found = slurm_cli::show_job(id); },
                   [found, learn] { learn(*found ? std::optional(std::move(**found)) : std::nullopt); });
   }
-  start_attempt("");
+  if (options_.predecessor.death.empty()) {
+    start_attempt("");
+  } else {
+    take_over();
+  }
   uv_run(&loop_, UV_RUN_DEFAULT);
   return exit_status_;
 }

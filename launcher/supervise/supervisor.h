@@ -24,6 +24,7 @@
 #include "launcher/common/more_descriptors.h"
 #include "launcher/common/result.h"
 #include "launcher/common/site_config.h"
+#include "launcher/guard/guard.h"
 #include "launcher/plan/launch_plan.h"
 #include "launcher/record/job_dir.h"
 #include "launcher/rendezvous/http_store_server.h"
@@ -61,6 +62,8 @@ struct RunOptions {
   // A plan for what is left when these nodes are lost, for good; fails where that does not hold the learners. Called on
   // the loop's thread. Empty: there is none.
   std::function<Result<NewPlan>(const std::vector<std::string>& lost, const plan::LaunchPlan& now)> without;
+  guard::Predecessor predecessor;  // the dlrun whose place this one takes, if any
+  guard::Link* guard = nullptr;    // not owned; nullptr: nobody would take this one's place
 };
 
 class Supervisor {
@@ -111,8 +114,12 @@ class Supervisor {
   JobStatus status() const;
   void say(const std::string& line) const;
 
+  // supervisor_death.cpp
+  void take_over();
+  void answer_death();
+
   // supervisor_attempt.cpp
-  void start_attempt(const std::string& why);
+  void start_attempt(const std::string& why, const std::string& code = {});
   void name_hosts();
   Status start_agents();
   bool wake_agents();
@@ -203,7 +210,7 @@ class Supervisor {
   void keep_start_time();
   void when_launchers_are_gone(int64_t limit_ms, std::function<void()> then);
   void poll(uint64_t interval_ms, std::function<bool()> step);
-  void sweep(std::function<void()> done);
+  void sweep(const std::string& run_id, std::function<void()> done);
   void settle_and_finish(int exit_status);
   bool can_requeue() const;
 
@@ -283,7 +290,6 @@ class Supervisor {
   bool notice_open_ = false, limit_check_open_ = false, renew_open_ = false;
   int interrupts_ = 0;
   int64_t last_interrupt_ms_ = 0;
-  pid_t parent_ = ::getppid();  // the batch script
 };
 
 // Unix milliseconds.

@@ -31,7 +31,7 @@ std::string first_port(const std::string& address, const std::vector<int>& ports
 
 }  // namespace
 
-void Supervisor::start_attempt(const std::string& why) {
+void Supervisor::start_attempt(const std::string& why, const std::string& code) {
   ++attempt_;
   phase_ = Phase::kStarting;
   woken_ = wake_agents();
@@ -58,8 +58,9 @@ void Supervisor::start_attempt(const std::string& why) {
   facts_.restarts = restarts_done_ + moved_;
   facts_.run_id = fmt::format("{}-{}-{}", plan_.job_id, attempt_, secret_.substr(0, 6));
   if (facts_.run_id.size() > 64) facts_.run_id = facts_.run_id.substr(facts_.run_id.size() - 64);
+  if (options_.guard != nullptr) options_.guard->run_id(facts_.run_id);
   journal_->begin_attempt(attempt_, restarts_done_);
-  journal_->job(JobState::kDeploy, why);
+  journal_->job(JobState::kDeploy, why, {}, code);
   Status ready = dir_.prepare(attempt_);
   if (ready && !options_.plan_json.empty()) ready = replace_file(dir_.plan(), options_.plan_json);
   if (ready) {

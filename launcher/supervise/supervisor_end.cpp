@@ -94,14 +94,15 @@ void Supervisor::decide_and_sweep() {
   }
   EndDecision decision = decide_end(end, limits);
   if (agent_lost_) {
-    sweep([this, decision] { carry_out(decision); });
+    sweep(facts_.run_id, [this, decision] { carry_out(decision); });
   } else {
     carry_out(decision);
   }
 }
 
-void Supervisor::sweep(std::function<void()> done) {
-  std::string mark = std::string(env::kRunId) + "=" + facts_.run_id;
+// What is left anywhere of an attempt whose agents cannot be trusted to have ended.
+void Supervisor::sweep(const std::string& run_id, std::function<void()> done) {
+  std::string mark = std::string(env::kRunId) + "=" + run_id;
   if (!plan_.under_slurm) {
     agent::sweep_marked(mark);
     agent::remove_orphaned_pages();
@@ -199,7 +200,7 @@ std::string Supervisor::failure_text(const std::string& reason, const std::optio
   std::string text = "dlrun: " + reason;
   if (!cause || cause->kind == Failure::Kind::kNotStarted) return text + "\n";
   if (its.code != kPlainCode) text += "; class " + format_class(its);
-  if (cause->kind == Failure::Kind::kNoAgent) return text + "\n";
+  if (cause->kind == Failure::Kind::kNoAgent || cause->kind == Failure::Kind::kLauncher) return text + "\n";
   text += fmt::format("; its output: {}\n", dir_.learner_log(attempt_, cause->rank));
   if (plan_.world_size() == 1 && !options_.quiet) return text;
   const auto& lines = cause->last_lines;
@@ -301,7 +302,7 @@ void Supervisor::poll(uint64_t interval_ms, std::function<bool()> step) {
 void Supervisor::keep_start_time() {
   poll(1000, [this, rounds = 0]() mutable {
     // KillWait and more; or the batch script is gone, so that nothing is left to wait for.
-    if (killed_ || ++rounds > 45 || ::getppid() != parent_) {
+    if (killed_ || ++rounds > 45 || (options_.guard != nullptr && options_.guard->script_gone())) {
       finish(exit_status_);
       return true;
     }

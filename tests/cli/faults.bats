@@ -10,8 +10,8 @@ setup() {
 @test "the matrix has every fault in every phase" {
   run "$faults/run" --list
   [ "$status" -eq 0 ]
-  for fault in learner-killed learner-hangs learner-leaks agent-killed dlrun-killed network-cut network-cut-spare network-cut-elastic tcp-reset tcp-dropped slurmd-killed \
-    node-off node-off-spare node-off-elastic slurmctld-restarted \
+  for fault in learner-killed learner-hangs learner-leaks agent-killed dlrun-killed guard-killed network-cut network-cut-spare network-cut-elastic tcp-reset tcp-dropped slurmd-killed \
+    node-off node-off-spare node-off-elastic batch-host-off slurmctld-restarted \
     storage-full port-stolen clock-skewed; do
     for phase in deploying training saving finishing; do grep -qxF "$fault/$phase" <<<"$output"; done
   done

@@ -19,6 +19,7 @@ TOTAL, EVERY = 24, 6
 PHASE_LIMIT_S = 30  # until the phase is reached
 JOB_LIMIT_S = 75  # from the fault until the job's end
 COMPLETING_S = 3
+REQUEUE_S = 15  # until an agent has put a job back whose dlrun is gone
 SETTLE_S = 10  # for what remains to go
 
 SCRIPT = """#!/bin/bash
@@ -156,7 +157,7 @@ class Follower:
         self.struck_ms = int(time.time() * 1000)
         self.struck_mono_ms = int(time.monotonic() * 1000)
         self.undone = fault.undo is None
-        self.held = self.requeued_by_hand = self.two_at_once = False
+        self.held = self.two_at_once = False
         self.completing_s: Optional[float] = None
 
     def strike(self) -> None:
@@ -192,9 +193,9 @@ class Follower:
             # A slurmctld that was away asks the nodes once more after a minute; the job itself is over.
             self.completing_s = self.completing_s or time.monotonic()
             return time.monotonic() - self.completing_s > COMPLETING_S
-        if state not in ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"):
-            return False
-        return self.requeued_by_hand or self.way != "requeued by hand" or state != "FAILED"
+        if state == "FAILED" and self.way == "requeue" and time.monotonic() * 1000 - self.struck_mono_ms < REQUEUE_S * 1000:
+            return False  # the batch script ended with its dlrun; an agent sees to the rest
+        return state in ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
 
     def _undo_if_due(self) -> None:
         when = self.fault.undo_when
@@ -214,13 +215,6 @@ class Follower:
             done = cell.sandbox.run(["dlctl", "resume", cell.job])
             if done.returncode != 0:
                 cell.seen.unexpected.append("dlctl resume: " + done.stderr.strip())
-        if self.way == "requeued by hand" and not self.requeued_by_hand and fields.get("JobState") == "FAILED":
-            status = cell.sandbox.run(["dlctl", "status", cell.job]).stdout
-            cell.seen.all_said.append(status)
-            self.requeued_by_hand = True
-            cell.sandbox.run(["scontrol", "requeue", cell.job])
-            # Else Slurm makes it wait two minutes. Not within this second: the job's credential would be revoked.
-            cell.sandbox.run(["scontrol", "update", "jobid=" + cell.job, "starttime=now+3"])
 
     def _look_for_two(self) -> None:
         """A learner of the first attempt beside those of a later one: it could still write."""
@@ -256,13 +250,11 @@ def observe(cell: Cell, follower: Follower) -> None:
     seen.all_said += [e.get("reason", "") for e in told] + cell.output().split("\n")
     # Of the job: a learner that falls because of another may report first.
     spoken = [e["reason"] for e in told if e.get("reason") and "learner" not in e]
-    seen.said = re.sub(r"^restart (\d+ of \d+|elsewhere): ", "", spoken[0]) if spoken else ""
+    seen.said = re.sub(r"^restart (\d+ of \d+|elsewhere|of dlrun): ", "", spoken[0]) if spoken else ""
     if told:
         seen.notice_ms = told[0]["time_ms"] - follower.struck_ms
     later = [e for e in of_job if e["time_ms"] >= follower.struck_ms]
-    if follower.requeued_by_hand:
-        seen.way = "requeued by hand"
-    elif any(e["state"] == "HALTED" for e in later):
+    if any(e["state"] == "HALTED" for e in later):
         seen.way = "hold"
     elif any(e["state"] == "PENDING" for e in later):
         seen.way = "requeue"

@@ -10,6 +10,7 @@ from typing import Callable, Dict, NamedTuple, Optional
 
 from dlfaults import port_thief
 from dlfaults.cell import Cell
+from dlfaults.sandbox import read_text
 
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 NFT = "/usr/sbin/nft"
@@ -18,8 +19,8 @@ OWN_PORT = 29517
 
 
 class Expect(NamedTuple):
-    """way: undisturbed, restart (in the allocation), restart elsewhere (there, without the lost node), requeue, hold (then `dlctl resume`) or requeued by hand (after the job had
-    failed); the job then completes. cause: a regular expression for what is said of it, "" where nothing needs to be said."""
+    """way: undisturbed, restart (in the allocation), restart elsewhere (there, without the lost node), requeue or hold (then `dlctl resume`);
+    the job then completes. cause: a regular expression for what is said of it, "" where nothing needs to be said."""
     way: str
     cause: str = ""
 
@@ -50,6 +51,11 @@ def kill_agent(cell: Cell) -> None:
 
 def kill_dlrun(cell: Cell) -> None:
     os.kill(cell.dlrun_pid, signal.SIGKILL)
+
+
+def kill_guard(cell: Cell) -> None:
+    guard = int(read_text("/proc/%d/stat" % cell.dlrun_pid).rsplit(") ", 1)[1].split()[1])
+    os.kill(guard, signal.SIGKILL)
 
 
 def nothing(_cell: Cell) -> None:
@@ -104,6 +110,14 @@ def start_slurmd(cell: Cell) -> None:
 
 def power_off(cell: Cell) -> None:
     cell.sandbox.power_off(cell.node)
+
+
+def power_off_batch_host(cell: Cell) -> None:
+    cell.sandbox.power_off(cell.rank0_node)
+
+
+def power_on_batch_host(cell: Cell) -> None:
+    cell.sandbox.power_on(cell.rank0_node)
 
 
 def power_on(cell: Cell) -> None:
@@ -194,7 +208,10 @@ FAULTS = [
           leak, {"": KILLED, "finishing": Expect("undisturbed", r"learner 1 left processes behind \(\d\), which were killed")}, stays=True),
     Fault("agent-killed", "kill -9 of the agent of a learner", kill_agent,
           {"": Expect("restart", r"learner 1 on n\d was lost: its agent \(dl-agent\) on n\d was killed")}),
-    Fault("dlrun-killed", "kill -9 of dlrun", kill_dlrun, {"": Expect("requeued by hand", r"was PROCESSING when its dlrun vanished")}),
+    Fault("dlrun-killed", "kill -9 of dlrun", kill_dlrun,
+          {"": Expect("restart", r"dlrun was killed by signal 9 \(SIGKILL\); another has taken its place")}),
+    Fault("guard-killed", "kill -9 of dlrun's parent, with which dlrun ends", kill_guard,
+          {"": Expect("requeue", r"dlrun and its guard were killed; put back by the agent on n\d")}),
     Fault("network-cut", "the cable of a node is pulled", cut, {"": LOST}, heal),
     Fault("network-cut-spare", "the same, in a job of three nodes, one of them spare", cut, {"": TO_SPARE}, heal, nodes=3),
     Fault("network-cut-elastic", "the same, in a job of one or two learners", cut, {"": TO_FEWER}, heal, learners="1:2"),
@@ -205,6 +222,8 @@ FAULTS = [
     Fault("node-off", "everything on a node ends at once, and its cable is dead", power_off, {"": LOST}, power_on),
     Fault("node-off-spare", "the same, in a job of three nodes, one of them spare", power_off, {"": TO_SPARE}, power_on, nodes=3),
     Fault("node-off-elastic", "the same, in a job of one or two learners", power_off, {"": TO_FEWER}, power_on, learners="1:2"),
+    Fault("batch-host-off", "everything on the node of dlrun and rank 0 ends at once, and its cable is dead", power_off_batch_host,
+          {"": Expect("requeue", r"dlrun or its node n\d was lost; put back by the agent on n\d")}, power_on_batch_host),
     Fault("slurmctld-restarted", "slurmctld stops, and is back two seconds later", stop_slurmctld, {"": UNDISTURBED},
           start_slurmctld, "soon", step_ms=250),
     Fault("storage-full", "the file system of job directory and checkpoints is full until the job is held", fill,

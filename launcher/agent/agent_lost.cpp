@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// dlrun is gone without a word: the learner ends with it. If nobody is left who could start another dlrun, the job goes
+// back into the queue (launcher/guard/dl_requeue.cpp); the first agent of each node has that found out.
+#include <limits.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+
+#include "launcher/agent/agent.h"
+#include "launcher/agent/descendants.h"
+#include "launcher/common/child_process.h"
+#include "launcher/common/env_names.h"
+
+namespace dl::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kKillLimit = 3s;
+
+// Beside this program.
+std::string requeue_program() {
+  char self[PATH_MAX];
+  const ssize_t n = ::readlink("/proc/self/exe", self, sizeof self - 1);
+  if (n < 0) return {};
+  const std::string path(self, static_cast<size_t>(n));
+  return path.substr(0, path.rfind('/')) + "/dl-requeue";
+}
+
+}  // namespace
+
+void Agent::lost_dlrun() {
+  gpus_.stop();
+  kill_descendants(kKillLimit);
+  read_output();
+  tee_.feed("dl-agent: dlrun is gone; this learner was ended\n");
+  tee_.finish(500ms);
+  see_to_requeue();
+}
+
+// In a program of its own: what it needs, this one shall not have to load at each start. Slurm ends the step with its
+// last task, and so it is waited for. Not where dlrun had asked for the end before.
+void Agent::see_to_requeue() {
+  if (requeue_.empty() || !first_on_node_ || asked_ || std::getenv(env::kMayRequeue) == nullptr) return;
+  SpawnOptions options;
+  options.argv = {requeue_program()};
+  options.argv.insert(options.argv.end(), requeue_.begin(), requeue_.end());
+  options.new_process_group = true;
+  // Slurm's, to all processes of a job that it ends, among them one whose batch script has just died with its dlrun.
+  options.ignored_signals = {SIGTERM, SIGINT, SIGHUP, SIGUSR2};
+  const Result<pid_t> pid = spawn_process(options);
+  if (!pid) return;
+  while (::waitpid(*pid, nullptr, 0) < 0 && errno == EINTR) continue;
+}
+
+}  // namespace dl::agent

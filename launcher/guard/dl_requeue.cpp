@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// dl-requeue JOB_DIR ATTEMPT NODE: run by the first agent of a node whose dlrun is gone (agent/agent_lost.cpp). Asks
+// Slurm to put the job back, if nobody else does, and it is what the job's owner would want (requeue.h). Not for
+// people. NODE is the number of this node within the job. Exit status: 0 whatever came of it, 2 if it was called
+// wrongly.
+#include <fmt/format.h>
+#include <limits.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <thread>
+
+#include "launcher/agent/connect_by.h"
+#include "launcher/common/env_names.h"
+#include "launcher/common/parse.h"
+#include "launcher/guard/requeue.h"
+#include "launcher/record/event_log.h"
+#include "launcher/record/job_comment.h"
+#include "launcher/record/job_dir.h"
+#include "launcher/supervise/control_protocol.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr auto kDoorLimit = 1000ms;
+constexpr auto kLook = 100ms;
+constexpr auto kTryAgain = 3s;  // where slurmctld does not answer
+constexpr auto kLimit = 100s;   // from the beginning; Slurm itself then notices sooner or later
+constexpr auto kKeepFor = 45s;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+int number(const std::string& text) {
+  const auto value = dl::parse_int(text, 0, 1 << 30);
+  return value ? static_cast<int>(*value) : 0;
+}
+
+struct Ours {
+  dl::record::JobDir dir;
+  int attempt = 0, node_rank = 0, restart_count = 0;
+  std::string job, node, secret, endpoint;
+
+  bool control_is_ours() const {
+    const auto control = dl::record::read_control(dir.control());
+    return control && control->secret == secret;
+  }
+  bool attempt_is_newest() const {
+    char target[PATH_MAX];
+    const ssize_t n = ::readlink((dir.logs() + "/latest").c_str(), target, sizeof target);
+    return n > 0 && std::string(target, static_cast<size_t>(n)) == "attempt-" + std::to_string(attempt);
+  }
+};
+
+dl::guard::Door try_door(const std::string& endpoint) {
+  const auto parsed = dl::supervise::parse_endpoint(endpoint);
+  if (!parsed) return dl::guard::Door::kOpen;
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(parsed->first.c_str(), std::to_string(parsed->second).c_str(), &hints, &found) != 0)
+    return dl::guard::Door::kOpen;
+  dl::UniqueFd fd;
+  const int failure = dl::agent::connect_by(Clock::now() + kDoorLimit, *found, &fd);
+  ::freeaddrinfo(found);
+  if (failure == 0) return dl::guard::Door::kOpen;
+  return failure == ECONNREFUSED ? dl::guard::Door::kClosed : dl::guard::Door::kSilent;
+}
+
+// Where people look: the job's events, and its comment. Nobody else writes the events any more.
+void write_event(const Ours& ours, const std::string& reason, const char* code) {
+  auto log = dl::record::EventLog::open(ours.dir.events());
+  if (!log) return;
+  dl::record::Event event;
+  event.attempt = ours.attempt;
+  event.state = dl::record::JobState::kPending;
+  event.reason = reason;
+  event.code = code;
+  dl::ignore(log->append(std::move(event)), "the requeue matters more");
+}
+
+void set_comment(const dl::slurm_cli::JobInfo& job, const std::string& reason) {
+  auto comment = dl::record::parse_comment(job.comment);
+  if (!comment) return;
+  comment->state = dl::record::JobState::kPending;
+  comment->idle = {};
+  comment->reason = reason;
+  dl::ignore(dl::slurm_cli::set_comment(job.job_id, dl::record::format_comment(*comment)), "the requeue matters more");
+}
+
+// Slurm's wait of two minutes is replaced by: until the nodes can be free. A node that does not answer holds the job
+// until Slurm gives it up, and the wait would begin only then.
+std::chrono::seconds delay_for(dl::guard::Door door) {
+  const std::chrono::seconds delay = dl::slurm_cli::requeue_delay();
+  return door == dl::guard::Door::kSilent ? delay + dl::slurm_cli::slurmd_timeout() : delay;
+}
+
+void ask(const Ours& ours, dl::guard::Door door) {
+  const Clock::time_point end = Clock::now() + kLimit;
+  for (; Clock::now() < end; std::this_thread::sleep_for(kTryAgain)) {
+    if (!ours.control_is_ours() || try_door(ours.endpoint) == dl::guard::Door::kOpen) return;
+    auto job = dl::slurm_cli::show_job(ours.job);
+    if (!job && job.error().code == dl::Errc::kNotFound) return;
+    if (!job) continue;
+    dl::guard::Left left{*job, ours.restart_count, ours.node, ours.control_is_ours(), ours.attempt_is_newest()};
+    if (!dl::guard::may_requeue(left)) return;
+    const std::string reason = fmt::format(
+        "dlrun {}; put back by the agent on {}",
+        door == dl::guard::Door::kSilent ? "or its node " + job->batch_host + " was lost" : "and its guard were killed",
+        ours.node);
+    const bool ended = job->state != "RUNNING";  // takes a comment only when it is put back
+    if (!ended) set_comment(*job, reason);
+    std::fprintf(stderr, "dl-requeue: %s\n", reason.c_str());
+    const std::chrono::seconds delay = delay_for(door);
+    dl::Status done = dl::slurm_cli::requeue(ours.job, false, delay);
+    if (!done) {
+      std::fprintf(stderr, "dl-requeue: %s\n", done.error().text.c_str());
+      continue;
+    }
+    write_event(ours, reason, door == dl::guard::Door::kSilent ? "S104" : "S105");
+    if (ended) set_comment(*job, reason);
+    // As dlrun does (Supervisor::keep_start_time), as long as Slurm lets us.
+    if (door == dl::guard::Door::kSilent) return;
+    for (const Clock::time_point keep = Clock::now() + kKeepFor; Clock::now() < keep;) {
+      std::this_thread::sleep_for(1s);
+      const auto now = dl::slurm_cli::show_job(ours.job);
+      if (!now || now->state != "COMPLETING") return;
+      dl::ignore(dl::slurm_cli::set_start_time(ours.job, delay), "the requeue has set it once already");
+    }
+    return;
+  }
+}
+
+int run(int argc, char** argv) {
+  ::signal(SIGPIPE, SIG_IGN);  // our standard error leads to an srun on a node that may be gone
+  Ours ours;
+  ours.job = variable("SLURM_JOB_ID");
+  ours.secret = variable(dl::env::kSecret);
+  ours.endpoint = variable(dl::env::kControl);
+  ours.node = variable("SLURMD_NODENAME");
+  ours.restart_count = number(variable("SLURM_RESTART_COUNT"));
+  if (argc != 4 || ours.job.empty() || ours.secret.empty()) {
+    std::fprintf(stderr, "dl-requeue: is started by dl-agent; see dlrun(1)\n");
+    return 2;
+  }
+  ours.dir = dl::record::JobDir(argv[1]);
+  ours.attempt = number(argv[2]);
+  ours.node_rank = number(argv[3]);
+  if (ours.node_rank >= dl::guard::kAskers || !ours.control_is_ours()) return 0;
+  const dl::guard::Door door = try_door(ours.endpoint);
+  if (door == dl::guard::Door::kOpen) return 0;
+  const Clock::time_point turn = Clock::now() + dl::guard::patience(door) + ours.node_rank * dl::guard::kNextAsker;
+  while (Clock::now() < turn) {
+    if (!ours.control_is_ours()) return 0;
+    std::this_thread::sleep_for(kLook);
+  }
+  ask(ours, door);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try { return run(argc, argv); } catch (const std::exception& e) {
+  std::fprintf(stderr, "dl-requeue: %s\n", e.what());
+  return 0;
+}

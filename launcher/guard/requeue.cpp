@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/guard/requeue.h"
+
+#include <algorithm>
+#include <csignal>
+
+#include "launcher/common/hostlist.h"
+#include "launcher/common/parse.h"
+#include "launcher/guard/death.h"
+
+namespace dl::guard {
+namespace {
+
+// "137:0" as dlrun's guard or a shell leave it, "0:9" of a batch task that was killed itself.
+bool of_a_death(const std::string& exit_code) {
+  const std::vector<std::string> parts = split(exit_code, ':');
+  if (parts.size() != 2) return false;
+  const auto code = parse_int(parts[0], 0, 255), signal = parse_int(parts[1], 0, 255);
+  if (!code || !signal) return false;
+  return is_deadly(static_cast<int>(*signal > 0 ? *signal : *code - 128));
+}
+
+}  // namespace
+
+std::chrono::milliseconds patience(Door door) {
+  return std::chrono::milliseconds(door == Door::kClosed ? 1500 : 4000);
+}
+
+bool may_requeue(const Left& left) {
+  const slurm_cli::JobInfo& job = left.job;
+  if (!left.control_ours || !left.newest_attempt || !job.batch || !job.requeue || job.restarts != left.restart_count)
+    return false;
+  if (job.state == "COMPLETING" || job.state == "FAILED")
+    return (job.reason == "NonZeroExitCode" || job.reason == "JobLaunchFailure") && of_a_death(job.exit_code);
+  const auto nodes = expand_hostlist(job.node_list);
+  return job.state == "RUNNING" && nodes && std::find(nodes->begin(), nodes->end(), left.node) != nodes->end();
+}
+
+}  // namespace dl::guard

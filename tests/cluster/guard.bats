@@ -1,0 +1,146 @@
+#!/usr/bin/env bats
+# dlrun that is killed, on a real Slurm of three nodes: another takes its place in the allocation. The fault matrix (tests/faults) does the
+# same in each phase of a job, bit for bit.
+# shellcheck source=tests/cluster/lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
+
+setup_file() { cluster_up --nodes 3 --gpus-per-node 0 --grace 15 --conf SlurmdTimeout=20; }
+teardown_file() { cluster_down; }
+teardown() { cluster_teardown; }
+setup() {
+  cluster_setup
+  learner=$top_builddir/tests/lib/toy_learner
+  [[ -x $learner ]] || skip "built without HDF5"
+  printf '#!/bin/bash\ndlrun -- %s "$@"\necho "dlrun ended with $?"\n' "$learner" >train.sh
+  printf '#!/bin/bash\nexec dlrun -- %s "$@"\n' "$learner" >exec.sh
+}
+
+output() { cat "slurm-$1.out" 2>/dev/null; }
+events() { jq -r 'select(.learner == null) | "\(.attempt) \(.state) \(.reason // "")"' "dl-$1/events.jsonl"; }
+trained() { wait_file "slurm-$1.out" '^(\[0\] )?saved at train step 20' 40; }
+dlrun_of() { jq -r .pid "dl-$1/control.json"; }
+guard_of() { ps -o ppid= -p "$(dlrun_of "$1")" | tr -d ' '; }
+
+@test "dlrun killed in mid-training: another goes on in the allocation from the newest checkpoint, nothing lost" {
+  for script in train.sh exec.sh; do
+    job=$(submit -N2 --dl-framework=generic --dl-learners=2 --dl-checkpoint=ck,every=10steps "$script" 120 40)
+    trained "$job"
+    [ "$(cat "/proc/$(guard_of "$job")/comm")" = dl-guard ]
+    kill -9 "$(dlrun_of "$job")"
+    wait_state "$job" COMPLETED 40
+    assert_contains "$(output "$job")" '^dlrun: dlrun was killed by signal 9 \(SIGKILL\); another has taken its place'
+    assert_contains "$(output "$job")" '^\[1\] attempt 2 starts at train step [2-9]0 with [2-9]0 counted'
+    for r in 0 1; do assert_contains "$(output "$job")" "^\[$r\] done: 120 counted, none lost"; done
+    [ "$(job_field "$job" Restarts)" = 0 ]
+    assert_contains "$(events "$job")" '^2 DEPLOY restart of dlrun: dlrun was killed by signal 9 \(SIGKILL\)'
+    [ ! -e "dl-$job/control.json" ]
+    rm -r ck
+  done
+}
+
+@test "an agent that stands still beside a killed dlrun: its learner is ended before another trains" {
+  job=$(submit -N2 --dl-framework=generic --dl-learners=2 --dl-checkpoint=ck,every=10steps train.sh 120 40)
+  trained "$job"
+  agent=$(agent_of "$job" 1)
+  its_learner=$(pgrep -P "$agent")
+  kill -STOP "$agent"
+  kill -9 "$(dlrun_of "$job")"
+  wait_file "slurm-$job.out" '^\[1\] attempt 2 starts' 40
+  run grep -E '^State:[[:space:]]+[^ZX]' "/proc/$its_learner/status" # at most not reaped yet
+  [ "$status" -ne 0 ]
+  wait_state "$job" COMPLETED 40
+  assert_contains "$(output "$job")" '^\[1\] done: 120 counted, none lost'
+}
+
+restarts_of() { job_field "$1" Restarts; }
+has_restarts() { [[ $(restarts_of "$1") == "$2" ]]; }
+kill_both() {
+  local child guard
+  child=$(dlrun_of "$1")
+  guard=$(guard_of "$1")
+  kill -9 "$guard" "$child"
+}
+# power_off NODE: everything on it ends at once, and its cable is dead.
+power_off() {
+  local holder net pid left=1
+  dl_sandbox node cut "$1"
+  read -r holder _ <"$DL_SANDBOX_DIR/run/$1.pid"
+  net=$(readlink "/proc/$holder/ns/net")
+  while ((left > 0)); do
+    left=0
+    for pid in /proc/[0-9]*; do
+      pid=${pid#/proc/}
+      [[ $pid != "$holder" && $(readlink "/proc/$pid/ns/net" 2>/dev/null) == "$net" ]] || continue
+      grep -qsE '^State:[[:space:]]+[^ZX]' "/proc/$pid/status" || continue
+      kill -9 "$pid" 2>/dev/null || true
+      left=1
+    done
+  done
+}
+# goes_on_after_requeue JOB: it was put back once, by one agent, and lost nothing.
+goes_on_after_requeue() {
+  wait_state "$1" COMPLETED 90
+  has_restarts "$1" 1
+  assert_contains "$(output "$1")" '^\[1\] attempt 2 starts at train step [2-9]0 with [2-9]0 counted'
+  for r in 0 1; do assert_contains "$(output "$1")" "^\[$r\] done: 120 counted, none lost"; done
+}
+
+@test "dlrun and its guard killed: an agent has the job put back, whether the script goes on or dlrun was in its place" {
+  printf '#!/bin/bash\ndlrun -- %s "$@"\nsleep 30\n' "$learner" >longer.sh
+  for script in longer.sh exec.sh train.sh; do
+    job=$(submit --open-mode=append -N2 --dl-framework=generic --dl-learners=2 --dl-checkpoint=ck,every=10steps "$script" 120 40)
+    trained "$job"
+    kill_both "$job"
+    if [ "$script" = train.sh ]; then # which tells Slurm that all is well
+      wait_state "$job" COMPLETED 20
+      sleep 4
+      has_restarts "$job" 0
+    else
+      wait_for 15 "job $job is put back" has_restarts "$job" 1
+      assert_contains "$(events "$job")" '^1 PENDING dlrun and its guard were killed; put back by the agent on n1'
+      goes_on_after_requeue "$job"
+    fi
+    rm -rf ck
+  done
+}
+
+@test "the batch host is off: an agent has the job put back within seconds; it goes on when Slurm gives the node up" {
+  wait_nodes idle 60
+  job=$(submit --open-mode=append -N2 --dl-framework=generic --dl-learners=2 --dl-checkpoint=ck,every=10steps train.sh 120 40)
+  trained "$job"
+  [ "$(job_field "$job" BatchHost)" = n1 ]
+  begin=$SECONDS
+  power_off n1
+  wait_for 15 "job $job is put back" has_restarts "$job" 1
+  assert_contains "$(job_field "$job" Comment)" 'dl:PENDING attempt=1 .*reason=dlrun or its node n1 was lost; put back by the agent on n2'
+  goes_on_after_requeue "$job"
+  ((SECONDS - begin < 60)) # Slurm alone: SlurmdTimeout (20 s) and two minutes
+  dl_sandbox node heal n1
+  dl_sandbox daemon start slurmd@n1
+  wait_nodes idle 60
+}
+
+@test "what Slurm itself ends is not put back by an agent: scancel, requeue, no permission" {
+  options=(-N2 --dl-framework=generic --dl-learners=2)
+  for script in train.sh exec.sh; do
+    cancelled=$(submit "${options[@]}" --dl-checkpoint=ck1,every=10steps "$script" 1000 40)
+    trained "$cancelled"
+    on_login scancel "$cancelled"
+    wait_state "$cancelled" CANCELLED 30
+    killed=$(submit "${options[@]}" --dl-checkpoint=ck2,every=10steps "$script" 1000 40)
+    on_login scontrol update "jobid=$killed" requeue=0
+    trained "$killed"
+    kill_both "$killed"
+    wait_state "$killed" FAILED,COMPLETED 30
+    requeued=$(submit --open-mode=append "${options[@]}" --dl-checkpoint=ck3,every=10steps "$script" 120 40)
+    trained "$requeued"
+    on_login scontrol requeue "$requeued"
+    on_login scontrol update "jobid=$requeued" starttime=now+8
+    sleep 5
+    has_restarts "$cancelled" 0
+    has_restarts "$killed" 0
+    wait_state "$requeued" COMPLETED 60
+    has_restarts "$requeued" 1
+    rm -rf ck1 ck2 ck3
+  done
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dl-preflight: checks the node it runs on and prints one line of JSON (report.h). dlrun starts one on each node of a
 // job; an admin may call it by hand.
-//   dl-preflight [--full] [--max-age SECONDS] [--job-dir PATH] [--gpus N] [--peers NAME,NAME]
+//   dl-preflight [--full] [--split] [--max-age SECONDS] [--job-dir PATH] [--gpus N] [--peers NAME,NAME]
 // Exit status: 0 when the report was printed, whatever it says; 2 for a wrong option.
 #include <unistd.h>
 
@@ -47,7 +47,7 @@ NodeReport full_report(const std::string& node, const CheckInput& input, std::ch
 }  // namespace
 
 int main(int argc, char** argv) try {
-  bool full = false;
+  bool full = false, split = false;
   int64_t max_age = 0;
   std::string peers;
   CheckInput input;
@@ -56,6 +56,7 @@ int main(int argc, char** argv) try {
                "dl-preflight"};
   app.set_version_flag("-V,--version", std::string("dl-preflight (slurm-dl) ") + PACKAGE_VERSION);
   app.add_flag("--full", full, "Measure what the node can do, too");
+  app.add_flag("--split", split, "Print a line for each check, as short as Slurm lets lines of several nodes be");
   app.add_option("--max-age", max_age, "With --full: take what was measured at most so long ago")
       ->type_name("SECONDS")
       ->check(CLI::NonNegativeNumber);
@@ -69,7 +70,8 @@ int main(int argc, char** argv) try {
   const std::string node = node_name();
   const NodeReport report =
       full ? full_report(node, input, std::chrono::seconds(max_age)) : run_checks({Depth::kQuick}, node, input);
-  return std::printf("%s\n", format_report(report).c_str()) > 0 && std::fflush(stdout) == 0 ? 0 : 1;
+  const std::string text = split ? format_report_lines(report) : format_report(report) + "\n";
+  return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? 0 : 1;
 } catch (const std::exception& e) {
   std::fprintf(stderr, "dl-preflight: %s\n", e.what());
   return 1;

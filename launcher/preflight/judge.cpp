@@ -46,7 +46,8 @@ void compare(const std::string& name, const std::map<std::string, CheckResult>& 
     if (!bad && behind <= std::max(kWarningMads * mad, kWarningShare * middle)) continue;
     findings->push_back({node, name, bad ? Grade::kBad : Grade::kWarning,
                          fmt::format("{} is {}, the median of {} nodes {}", name, readable(*check.value, check.unit),
-                                     by_node.size(), readable(middle, check.unit))});
+                                     by_node.size(), readable(middle, check.unit)),
+                         true});
   }
 }
 
@@ -124,6 +125,36 @@ std::vector<Finding> judge_links(const std::vector<LinkRate>& links) {
                                       readable(link.bytes_per_s, "B/s"), readable(usual, "B/s"))});
   }
   return findings;
+}
+
+std::vector<std::string> outliers_of(const std::vector<Finding>& findings) {
+  std::set<std::string> nodes;
+  for (const Finding& finding : findings)
+    if (finding.compared) nodes.insert(finding.node);
+  return {nodes.begin(), nodes.end()};
+}
+
+void take_better_rates(const std::vector<NodeReport>& again, std::vector<NodeReport>* reports) {
+  for (NodeReport& report : *reports) {
+    const auto its =
+        std::find_if(again.begin(), again.end(), [&](const NodeReport& other) { return other.node == report.node; });
+    if (its == again.end()) continue;
+    for (CheckResult& check : report.checks) {
+      const auto other = std::find_if(its->checks.begin(), its->checks.end(),
+                                      [&](const CheckResult& one) { return one.name == check.name; });
+      const bool both = other != its->checks.end() && check.grade == Grade::kGood && other->grade == Grade::kGood &&
+                        check.value && other->value && is_rate(check);
+      if (both && *other->value > *check.value) check = *other;
+    }
+  }
+}
+
+std::vector<LinkRate> better_links(const std::vector<LinkRate>& one, const std::vector<LinkRate>& other) {
+  std::vector<LinkRate> better = one;
+  for (LinkRate& link : better)
+    for (const LinkRate& same : other)
+      if (same.a == link.a && same.b == link.b) link.bytes_per_s = std::max(link.bytes_per_s, same.bytes_per_s);
+  return better;
 }
 
 std::vector<std::string> bad_nodes(const std::vector<Finding>& findings) {

@@ -14,6 +14,7 @@ struct Finding {
   std::string check;
   Grade grade = Grade::kWarning;  // kWarning or kBad
   std::string text;               // a sentence without the node's name
+  bool compared = false;          // it is a rate that is too far from the others'
 };
 
 // The rate between two nodes, both ways at once.
@@ -38,6 +39,12 @@ std::vector<Finding> judge_nodes(const std::vector<std::string>& expected, const
 // fault. Slow: less than half of what is usual, the median of the nodes' best links (the median of all links would be a
 // slow one where one of three nodes is bad). Needs at least three nodes, else there is nothing to compare.
 std::vector<Finding> judge_links(const std::vector<LinkRate>& links);
+
+// The nodes that are named because of a rate that others have not, which is to be measured again.
+std::vector<std::string> outliers_of(const std::vector<Finding>& findings);
+// Of each rate that both have, the higher one; of a node that again has no report, what there was.
+void take_better_rates(const std::vector<NodeReport>& again, std::vector<NodeReport>* reports);
+std::vector<LinkRate> better_links(const std::vector<LinkRate>& one, const std::vector<LinkRate>& other);
 
 std::vector<std::string> bad_nodes(const std::vector<Finding>& findings);
 

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "launcher/common/parse.h"
+
 namespace dl::preflight {
 namespace {
 
@@ -28,6 +30,27 @@ std::string format_report(const NodeReport& report) {
   }
   const json all{{"node", report.node}, {"time_ms", report.time_ms}, {"checks", std::move(checks)}};
   return all.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string format_report_lines(const NodeReport& report) {
+  constexpr size_t kLongestText = 300;
+  std::string lines;
+  NodeReport one = report;
+  for (const CheckResult& check : report.checks) {
+    one.checks = {check};
+    one.checks[0].text = printable(check.text, kLongestText);
+    lines += format_report(one) + "\n";
+  }
+  return lines;
+}
+
+void add_report(NodeReport line, std::vector<NodeReport>* reports) {
+  for (NodeReport& report : *reports) {
+    if (report.node != line.node) continue;
+    for (CheckResult& check : line.checks) report.checks.push_back(std::move(check));
+    return;
+  }
+  reports->push_back(std::move(line));
 }
 
 Result<NodeReport> parse_report(const std::string& line) {

@@ -31,6 +31,11 @@ struct NodeReport {
 };
 
 std::string format_report(const NodeReport& report);  // without the newline
+// The same in lines of one check each, all with the line break. Slurm sends what a program writes in pieces of 1024
+// bytes, or whole lines no longer than that, so that the reports of several nodes would be mixed. Texts are cut to fit.
+std::string format_report_lines(const NodeReport& report);
+// Puts what a line said to the rest of its node's report.
+void add_report(NodeReport line, std::vector<NodeReport>* reports);
 // kInvalid for anything else.
 Result<NodeReport> parse_report(const std::string& line);
 

@@ -6,76 +6,55 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "launcher/common/atomic_file.h"
-#include "launcher/common/child_process.h"
-#include "launcher/common/hostlist.h"
 #include "launcher/common/parse.h"
+#include "launcher/preflight/on_nodes.h"
 
 namespace dl::preflight {
 namespace {
 
 // More than dl-preflight gives itself, and time for srun to start.
-constexpr std::chrono::seconds kQuickLimit{25}, kFullLimit{60}, kLinksLimit{60};
+constexpr std::chrono::seconds kQuickLimit{25}, kFullLimit{60}, kLinksLimit{60}, kNcclLimit{70};
 constexpr std::chrono::hours kMaxAge{24};
-constexpr size_t kMaxOutput = 16 << 20;
 
 int64_t unix_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
 
-std::vector<std::string> names_of(const std::vector<plan::Node>& nodes) {
-  std::vector<std::string> names;
-  names.reserve(nodes.size());
-  for (const plan::Node& node : nodes) names.push_back(node.name);
-  return names;
-}
-
-// The GPUs of every node, or 0 where they are not the same or not known.
-int gpus_of_each(const std::vector<plan::Node>& nodes) {
-  const int gpus = nodes.front().gpus;
-  const bool same = std::all_of(nodes.begin(), nodes.end(), [&](const plan::Node& node) { return node.gpus == gpus; });
-  return same ? std::max(gpus, 0) : 0;
-}
-
-// srun of one task on each node, with its output in a file, where it is found also when a node never answers.
-std::vector<std::string> srun_line(const RunInput& input, const std::string& mpi, const std::string& output) {
-  std::vector<std::string> argv = {"env"};
-  for (const std::string& name : input.scrub) {
-    argv.emplace_back("-u");
-    argv.push_back(name);
+std::vector<std::string> program_of(const RunInput& input, const std::vector<plan::Node>& nodes, bool full,
+                                    std::chrono::seconds max_age) {
+  std::vector<std::string> program = {input.program_folder + "/dl-preflight", "--split", "--job-dir", input.job_dir};
+  if (full) program.insert(program.end(), {"--full", "--max-age", std::to_string(max_age.count())});
+  if (nodes.size() > 1) {
+    std::string peers;
+    for (const plan::Node& node : nodes) peers += (peers.empty() ? "" : ",") + node.name;
+    program.insert(program.end(), {"--peers", peers});
   }
-  const std::string count = std::to_string(input.nodes.size());
-  argv.insert(argv.end(), {"srun", "--mpi=" + mpi, "--job-name=preflight", "--nodes=" + count, "--ntasks=" + count,
-                           "--ntasks-per-node=1", "--nodelist=" + compress_hostlist(names_of(input.nodes)), "--overlap",
-                           "--cpu-bind=none", "--kill-on-bad-exit=0", "--wait=0", "--input=none", "--export=ALL",
-                           "--quiet", "--unbuffered", "--output=" + output});
-  if (const int gpus = gpus_of_each(input.nodes); gpus > 0) argv.push_back("--gres=gpu:" + std::to_string(gpus));
-  return argv;
+  if (const int gpus = gpus_of_each(nodes); gpus > 0) program.insert(program.end(), {"--gpus", std::to_string(gpus)});
+  return program;
 }
 
-Status run_on_nodes(std::vector<std::string> argv, const std::vector<std::string>& program,
-                    std::chrono::seconds limit) {
-  argv.insert(argv.end(), program.begin(), program.end());
-  CommandOptions options;
-  options.timeout = limit;
-  auto result = run_command(argv, options);
-  if (!result) return std::move(result).error();
-  if (!result->ok() && !result->err.empty())
-    return Error{Errc::kIo, printable(trim(result->err.substr(0, result->err.find('\n'))), 300)};
-  return {};
+Result<std::vector<NodeReport>> ask_nodes(const RunInput& input, const std::vector<plan::Node>& nodes, bool full,
+                                          std::chrono::seconds max_age) {
+  DL_TRY_ASSIGN(const std::string text, run_on_nodes(input, nodes, "none", program_of(input, nodes, full, max_age),
+                                                     full ? kFullLimit : kQuickLimit));
+  std::vector<NodeReport> reports;
+  for (const std::string& line : split(text, '\n'))
+    if (auto report = parse_report(line)) add_report(*std::move(report), &reports);
+  if (reports.empty()) return Error{Errc::kIo, "no node gave a report: " + printable(trim(text), 300)};
+  return reports;
 }
 
-// The checks of this machine alone, without Slurm.
-Result<std::string> run_here(const std::vector<std::string>& program, std::chrono::seconds limit) {
-  CommandOptions options;
-  options.timeout = limit;
-  DL_TRY_ASSIGN(CommandResult result, run_command(program, options));
-  if (!result.ok()) return Error{Errc::kIo, "dl-preflight: " + printable(trim(result.err), 300)};
-  return result.out;
+std::vector<plan::Node> named(const std::vector<plan::Node>& nodes, const std::vector<std::string>& names) {
+  std::vector<plan::Node> found;
+  for (const plan::Node& node : nodes)
+    if (std::find(names.begin(), names.end(), node.name) != names.end()) found.push_back(node);
+  return found;
 }
 
 // Never measured: no MPI in this build, or a single node.
@@ -87,13 +66,8 @@ Result<Links> measure_links(const RunInput& input) {
   Links links;
   const std::string program = input.program_folder + "/dl-preflight-links";
   if (!input.under_slurm || input.nodes.size() < 2 || ::access(program.c_str(), X_OK) != 0) return links;
-  const std::string output = input.job_dir + "/preflight-links.out";
-  const Status ran = run_on_nodes(srun_line(input, input.mpi_plugin, output), {program}, kLinksLimit);
-  const auto text = read_small_file(output, kMaxOutput);
-  ::unlink(output.c_str());
-  if (!ran) return ran.error();
-  if (!text) return text.error();
-  std::istringstream lines(*text);
+  DL_TRY_ASSIGN(const std::string text, run_on_nodes(input, input.nodes, input.mpi_plugin, {program}, kLinksLimit));
+  std::istringstream lines(text);
   LinkRate link;
   while (lines >> link.a >> link.b >> link.bytes_per_s) {
     if (link.a == "-") {
@@ -105,54 +79,107 @@ Result<Links> measure_links(const RunInput& input) {
   return links;
 }
 
+void add(const std::vector<Finding>& more, Outcome* outcome) {
+  outcome->findings.insert(outcome->findings.end(), more.begin(), more.end());
+}
+
+// Links that look slow are measured a second time, since other programs may have used them or the CPUs; the better rate
+// counts.
+void check_links(const RunInput& input, Outcome* outcome) {
+  auto links = measure_links(input);
+  if (links && !judge_links(links->pairs).empty())
+    if (const auto again = measure_links(input)) links->pairs = better_links(links->pairs, again->pairs);
+  if (!links) {
+    outcome->findings.push_back(
+        {input.nodes.front().name, "links", Grade::kWarning, "the links could not be measured: " + links.error().text});
+    return;
+  }
+  outcome->links = std::move(links->pairs);
+  outcome->allreduce_bytes_per_s = links->allreduce_bytes_per_s;
+  add(judge_links(outcome->links), outcome);
+}
+
+Result<std::vector<NcclGroup>> measure_groups(const RunInput& input,
+                                              const std::vector<std::vector<std::string>>& groups) {
+  std::vector<NcclGroup> found;
+  if (groups.empty()) return found;
+  std::string folder = input.job_dir + "/.preflight-nccl-XXXXXX", argument;
+  std::vector<std::string> all;
+  for (const auto& group : groups) {
+    for (const std::string& node : group) argument += (&node == &group.front() ? "" : ",") + node;
+    argument += &group == &groups.back() ? "" : ";";
+    all.insert(all.end(), group.begin(), group.end());
+  }
+  if (::mkdtemp(folder.data()) == nullptr) return Error{Errc::kIo, "cannot make a folder in " + input.job_dir};
+  const auto text = run_on_nodes(input, input.under_slurm ? named(input.nodes, all) : input.nodes, "none",
+                                 {input.program_folder + "/dl-preflight-nccl", folder, argument}, kNcclLimit);
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
+  if (!text) return text.error();
+  std::vector<NcclReport> reports;
+  for (const std::string& line : split(*text, '\n'))
+    if (auto report = parse_nccl_report(line)) reports.push_back(*std::move(report));
+  for (const auto& group : groups) found.push_back(put_together(group, reports));
+  return found;
+}
+
+// Pairs of nodes, suspects with good ones, and then all that are good together.
+Status check_nccl(const RunInput& input, const std::string& here, Outcome* outcome) {
+  std::vector<std::string> nodes = input.under_slurm ? names_of(input.nodes) : std::vector<std::string>{here};
+  DL_TRY_ASSIGN(outcome->nccl, measure_groups(input, first_groups(nodes)));
+  DL_TRY_ASSIGN(const std::vector<NcclGroup> second, measure_groups(input, second_groups(outcome->nccl)));
+  const std::vector<Finding> findings = judge_nccl(outcome->nccl, second);
+  add(findings, outcome);
+  const bool one_group = outcome->nccl.size() == 1;
+  outcome->nccl.insert(outcome->nccl.end(), second.begin(), second.end());
+  // The only group was all of them; without NCCL all is said.
+  if (one_group || (!outcome->nccl.empty() && outcome->nccl.front().skipped)) return {};
+  for (const std::string& bad : bad_nodes(findings)) nodes.erase(std::find(nodes.begin(), nodes.end(), bad));
+  DL_TRY_ASSIGN(const std::vector<NcclGroup> whole, measure_groups(input, {nodes}));
+  outcome->nccl.insert(outcome->nccl.end(), whole.begin(), whole.end());
+  if (!whole.front().skipped && !whole.front().bytes_per_s && findings.empty())
+    outcome->findings.push_back(
+        {nodes.front(), "nccl", Grade::kWarning, "NCCL's all-reduce over all nodes: " + whole.front().text});
+  return {};
+}
+
 }  // namespace
 
 Result<Outcome> run_preflight(const RunInput& input) {
   const bool full = input.mode == PreflightMode::kFull;
-  const std::chrono::seconds limit = full ? kFullLimit : kQuickLimit;
-  std::vector<std::string> program = {input.program_folder + "/dl-preflight", "--job-dir", input.job_dir};
-  if (full)
-    program.insert(program.end(), {"--full", "--max-age", std::to_string(std::chrono::seconds(kMaxAge).count())});
-  if (input.nodes.size() > 1) {
-    std::string peers;
-    for (const plan::Node& node : input.nodes) peers += (peers.empty() ? "" : ",") + node.name;
-    program.insert(program.end(), {"--peers", peers});
-  }
-  if (const int gpus = gpus_of_each(input.nodes); gpus > 0)
-    program.insert(program.end(), {"--gpus", std::to_string(gpus)});
   AskedBetween asked{unix_ms(), 0};
-  std::string text;
-  if (input.under_slurm) {
-    const std::string output = input.job_dir + "/preflight.out";
-    ::unlink(output.c_str());
-    const Status ran = run_on_nodes(srun_line(input, "none", output), program, limit);
-    auto written = read_small_file(output, kMaxOutput);
-    ::unlink(output.c_str());
-    if (written) text = *std::move(written);
-    // Where one node said nothing, the others' reports tell which.
-    if (text.empty() && !ran) return ran.error();
-  } else {
-    DL_TRY_ASSIGN(text, run_here(program, limit));
-  }
-  asked.to_ms = unix_ms();
   Outcome outcome;
-  for (const std::string& line : split(text, '\n'))
-    if (auto report = parse_report(line)) outcome.reports.push_back(*std::move(report));
-  if (outcome.reports.empty()) return Error{Errc::kIo, "no node gave a report: " + printable(trim(text), 300)};
-  const std::vector<std::string> expected =
-      input.under_slurm ? names_of(input.nodes) : std::vector<std::string>{outcome.reports.front().node};
+  DL_TRY_ASSIGN(outcome.reports, ask_nodes(input, input.nodes, full, kMaxAge));
+  asked.to_ms = unix_ms();
+  const std::string here = outcome.reports.front().node;
+  const std::vector<std::string> expected = input.under_slurm ? names_of(input.nodes) : std::vector<std::string>{here};
   outcome.findings = judge_nodes(expected, outcome.reports, asked);
-  if (full && bad_nodes(outcome.findings).empty()) {
-    if (auto links = measure_links(input)) {
-      outcome.links = std::move(links->pairs);
-      outcome.allreduce_bytes_per_s = links->allreduce_bytes_per_s;
-      const auto more = judge_links(outcome.links);
-      outcome.findings.insert(outcome.findings.end(), more.begin(), more.end());
-    } else {
-      outcome.findings.push_back({input.nodes.front().name, "links", Grade::kWarning,
-                                  "the links could not be measured: " + links.error().text});
+  // What another program did at that moment is no fault of the node's: an outlier must be one twice.
+  if (const auto outliers = named(input.nodes, outliers_of(outcome.findings)); !outliers.empty()) {
+    if (const auto again = ask_nodes(input, outliers, true, std::chrono::seconds(0))) {
+      take_better_rates(*again, &outcome.reports);
+      outcome.findings = judge_nodes(expected, outcome.reports, asked);
     }
   }
+  if (!full || !bad_nodes(outcome.findings).empty()) return outcome;
+  check_links(input, &outcome);
+  if (gpus_of_each(input.nodes) == 0 || !bad_nodes(outcome.findings).empty()) return outcome;
+  if (const Status measured = check_nccl(input, here, &outcome); !measured)
+    outcome.findings.push_back({here, "nccl", Grade::kWarning, "NCCL could not be measured: " + measured.error().text});
+  return outcome;
+}
+
+Result<Outcome> run_again(const RunInput& input, const std::vector<std::string>& suspects) {
+  const auto again = named(input.nodes, suspects);
+  const bool full = input.mode == PreflightMode::kFull && !again.empty();
+  AskedBetween asked;
+  if (full)
+    ignore(ask_nodes(input, again, true, std::chrono::seconds(0)), "a node that does not answer is found below");
+  Outcome outcome;
+  asked.from_ms = unix_ms();
+  DL_TRY_ASSIGN(outcome.reports, ask_nodes(input, input.nodes, full, kMaxAge));
+  asked.to_ms = unix_ms();
+  outcome.findings = judge_nodes(names_of(input.nodes), outcome.reports, asked);
   return outcome;
 }
 
@@ -163,6 +190,14 @@ std::string format_outcome(const Outcome& outcome) {
   for (const LinkRate& link : outcome.links)
     all["links"].push_back({{"a", link.a}, {"b", link.b}, {"bytes_per_s", link.bytes_per_s}});
   if (outcome.allreduce_bytes_per_s) all["allreduce_bytes_per_s"] = *outcome.allreduce_bytes_per_s;
+  all["nccl"] = nlohmann::json::array();
+  for (const NcclGroup& group : outcome.nccl) {
+    nlohmann::json item = {{"nodes", group.nodes}};
+    if (group.bytes_per_s) item["bytes_per_s"] = *group.bytes_per_s;
+    if (!group.text.empty()) item["text"] = group.text;
+    if (group.skipped) item["skipped"] = true;
+    all["nccl"].push_back(std::move(item));
+  }
   for (const Finding& finding : outcome.findings)
     all["findings"].push_back({{"node", finding.node},
                                {"check", finding.check},

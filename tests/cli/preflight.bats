@@ -144,6 +144,41 @@ C
   [[ $(grade gpu_from_host) == "skipped the job has no GPUs" ]]
 }
 
+@test "NCCL between nodes, by doubles: the rate of each group, and what fails or hangs, in one sentence and within its time" {
+  local library=$top_builddir/tests/lib/gpu_double/.libs/libgpudouble.so.1
+  [ -e "$library" ] || skip "built without NCCL"
+  mkdir gpu
+  for name in libcuda.so.1 libnccl.so.2; do ln -s "$(readlink -f "$library")" gpu/$name; done
+  measure() { # NAME GROUPS NODES VARIABLE=VALUE...: each node's line to NAME/NODE.out
+    local node
+    mkdir "$1"
+    for node in $3; do
+      env LD_LIBRARY_PATH="$PWD/gpu" "${@:4}" SLURMD_NODENAME="$node" "$preflight-nccl" "$1" "$2" >"$1/$node.out" 3>&- &
+    done
+  }
+  measure good 'a,b;c,d,e' 'a b c d e' GPU_DOUBLE_COUNT=2 GPU_DOUBLE_SLOW=d
+  wait
+  for node in a b; do jq -e '.bytes_per_s > 5e9 and .bytes_per_s < 21e9' good/$node.out; done
+  for node in c d e; do jq -e '.bytes_per_s < 2.1e9' good/$node.out; done
+  measure hang 'a,b' 'a b' GPU_DOUBLE_HANG=b GPU_DOUBLE_FROM=2
+  measure absent 'a,b' 'a b' GPU_DOUBLE_NO_SHOW=b
+  measure fault 'a,b' 'a b' GPU_DOUBLE_FAIL=a,b
+  measure alone 'a,b' 'a'
+  measure none 'a,b' 'a b' LD_LIBRARY_PATH=
+  measure one 'a' 'a'
+  begin=$SECONDS
+  wait
+  ((SECONDS - begin < 40))
+  [ "$(jq -r .text hang/a.out)" = "NCCL's all-reduce did not end within 10 s" ]
+  [ "$(jq -r .text absent/a.out)" = "NCCL's communicator was not made within 15 s" ]
+  [ "$(jq -r .text fault/b.out)" = "NCCL: remote process exited or there was a network error" ]
+  [ "$(jq -r .text alone/a.out)" = "b did not come" ]
+  [ "$(jq -r '.text, .skipped' one/a.out | xargs)" = "there is one GPU alone true" ]
+  if ! ldconfig -p | grep -q libcuda.so.1; then [ "$(jq -r '.text, .skipped' none/a.out | xargs)" = "a has no libcuda.so.1 true" ]; fi
+  run "$preflight-nccl"
+  [ "$status" -eq 2 ]
+}
+
 @test "dlrun --preflight: warnings are told and the job starts; a bad machine starts nothing; off checks nothing" {
   run "$dlrun" --preflight quick --job-dir job -n 2 -- sh -c 'echo "rank $RANK"'
   [ "$status" -eq 0 ] && [[ $output == *"[1] rank 1"* ]]

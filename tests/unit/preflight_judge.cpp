@@ -50,6 +50,30 @@ TEST(PreflightJudge, AReportSurvivesItsJson) {
     EXPECT_FALSE(parse_report(bad)) << bad;
 }
 
+TEST(PreflightJudge, AReportInLinesIsPutTogetherAgainHoweverTheLinesOfNodesAreMixed) {
+  NodeReport one = report_of("n1", 1e10), other = report_of("n2", 2e10);
+  for (NodeReport* report : {&one, &other}) {
+    report->checks.push_back(report->checks[0]);
+    report->checks[1].name = "compute";
+    report->checks[1].text = std::string(5000, 'x');
+  }
+  const std::string first = format_report_lines(one), second = format_report_lines(other);
+  std::vector<NodeReport> reports;
+  const size_t cut = first.find('\n') + 1;
+  for (const std::string& line : {first.substr(0, cut), second.substr(0, second.find('\n')), first.substr(cut),
+                                  second.substr(second.find('\n') + 1)}) {
+    EXPECT_LE(line.size(), 1024U);
+    auto report = parse_report(line);
+    ASSERT_TRUE(report) << line;
+    add_report(*std::move(report), &reports);
+  }
+  ASSERT_EQ(reports.size(), 2U);
+  EXPECT_EQ(reports[0].node, "n1");
+  EXPECT_EQ(reports[0].checks.size(), 2U);
+  EXPECT_EQ(reports[1].checks[1].name, "compute");
+  EXPECT_EQ(*reports[1].checks[1].value, 2e10);
+}
+
 TEST(PreflightJudge, WhatIsFarBelowTheMedianIsBad) {
   const std::vector<std::string> nodes = {"n1", "n2", "n3", "n4"};
   const auto judged = [&](double fourth) {
@@ -91,6 +115,27 @@ TEST(PreflightJudge, SilenceClocksAndGradesCount) {
             "n4 clock bad: its clock is 60.0 s behind\n"
             "n2 clock warning: its clock is 2.5 s ahead\n");
   EXPECT_EQ(bad_nodes(findings), (std::vector<std::string>{"n1", "n3", "n4"}));
+}
+
+TEST(PreflightJudge, AnOutlierIsMeasuredAgainAndTheBetterRateCounts) {
+  const std::vector<std::string> nodes = {"n1", "n2", "n3"};
+  std::vector<NodeReport> reports = {report_of("n1", 10e9), report_of("n2", 2e9), report_of("n3", 10e9)};
+  auto findings = judge_nodes(nodes, reports, kAsked);
+  EXPECT_EQ(outliers_of(findings), (std::vector<std::string>{"n2"}));
+  take_better_rates({report_of("n2", 1e9)}, &reports);
+  EXPECT_EQ(judge_nodes(nodes, reports, kAsked).size(), 1U) << "it is one";
+  take_better_rates({report_of("n2", 9.9e9), report_of("n1", 1e9)}, &reports);
+  EXPECT_EQ(text_of(judge_nodes(nodes, reports, kAsked)), "") << "it was another program";
+  // What is bad for another reason is not measured again.
+  reports[2].checks[0].grade = Grade::kBad;
+  take_better_rates({report_of("n3", 20e9)}, &reports);
+  findings = judge_nodes(nodes, reports, kAsked);
+  EXPECT_EQ(bad_nodes(findings), (std::vector<std::string>{"n3"}));
+  EXPECT_TRUE(outliers_of(findings).empty());
+  const auto links = better_links({{"n1", "n2", 5}, {"n1", "n3", 5}}, {{"n1", "n3", 7}, {"n1", "n2", 3}});
+  ASSERT_EQ(links.size(), 2U);
+  EXPECT_EQ(links[0].bytes_per_s, 5);
+  EXPECT_EQ(links[1].bytes_per_s, 7);
 }
 
 TEST(PreflightJudge, ASlowLinkIsToldFromASlowNode) {

@@ -5,6 +5,7 @@
 //
 // The environment says what goes wrong. A process is called by SLURMD_NODENAME, or "rankN" by its DL_RANK, or "here".
 //   GPU_DOUBLE_COUNT      GPUs of each process; 1
+//   GPU_DOUBLE_FOLDER     where communicators have a file that all processes map; /dev/shm
 //   GPU_DOUBLE_RATE       bytes/s, the bus bandwidth of every collective; 20e9
 //   GPU_DOUBLE_SLOW       NAME,NAME-NAME: a tenth of it where this process, or both of a link, take part
 //   GPU_DOUBLE_NO_INIT    NAMEs: the communicator fails

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicators between processes of this machine, through a file in /dev/shm that the unique id names.
+// Communicators between processes of this machine, through a file that the unique id names.
 #include <fcntl.h>
 #include <nccl.h>
 #include <sys/mman.h>
@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -245,7 +246,7 @@ void work(ncclComm* comm, const Call& call) {
     nap();
   }
   const size_t whole = call.count * width_of(call.type);
-  for (size_t begin = 0; begin < std::min(whole, kMoved); begin += kSlot)
+  for (size_t begin = 0; begin < (whole > kMoved ? kSlot : whole); begin += kSlot)
     if (!piece(comm, call, begin, std::min(kSlot, whole - begin), whole)) return;
   const double seconds = 2.0 * (comm->size - 1) / comm->size * static_cast<double>(whole) / rate_of(comm);
   std::this_thread::sleep_for(std::chrono::duration<double>(whole > kMoved ? seconds : 0));
@@ -266,7 +267,8 @@ ncclResult_t make(ncclComm_t* comm, int size, const ncclUniqueId& id, int rank) 
   *comm = new ncclComm;
   (*comm)->rank = rank;
   (*comm)->size = size;
-  (*comm)->path = std::string("/dev/shm/") + id.internal;
+  const char* const folder = std::getenv("GPU_DOUBLE_FOLDER");
+  (*comm)->path = std::string(folder != nullptr ? folder : "/dev/shm") + "/" + id.internal;
   (*comm)->starter = std::thread(start, *comm);
   return ncclInProgress;
 }

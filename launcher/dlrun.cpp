@@ -55,6 +55,13 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
     std::string json = plan_json(rest, dl::plan::RunFacts{}, input.environment);
     return dl::supervise::NewPlan{std::move(rest), std::move(json)};
   };
+  if (gathered->input.request.preflight != dl::PreflightMode::kOff) {
+    // A copy: it is used on another thread.
+    options.check = [input = gathered->input](const auto& next, const auto& suspects) {
+      dl::preflight::CheckedAgain checked = dl::preflight::check_again(input, next, suspects);
+      return dl::supervise::CheckedNodes{std::move(checked.bad), std::move(checked.lines)};
+    };
+  }
   dl::supervise::Supervisor supervisor(std::move(*plan), gathered->input.site, std::move(options));
   return supervisor.run();
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 
@@ -47,18 +48,48 @@ int requeue_without(const std::string& job_id, const std::vector<std::string>& b
   return supervise::kExitNodeLost;
 }
 
+RunInput run_input(const plan::PlanInput& input, const plan::LaunchPlan& plan) {
+  RunInput run;
+  run.mode = input.request.preflight;
+  run.nodes = input.allocation.nodes;
+  run.under_slurm = plan.under_slurm;
+  run.job_dir = plan.job_dir;
+  run.program_folder = program_folder(input.agent_path);
+  run.mpi_plugin = input.mpi_plugin;
+  run.scrub = plan.scrub;
+  return run;
+}
+
+std::string line_of(const Finding& finding) {
+  return fmt::format("{}: {} ({})", finding.node, finding.text, grade_name(finding.grade));
+}
+
 }  // namespace
 
+CheckedAgain check_again(const plan::PlanInput& input, const plan::LaunchPlan& next,
+                         const std::vector<std::string>& suspects) {
+  RunInput run = run_input(input, next);
+  run.nodes.clear();
+  for (const plan::Node& node : input.allocation.nodes)
+    if (std::any_of(next.nodes.begin(), next.nodes.end(),
+                    [&](const plan::PlannedNode& planned) { return planned.name == node.name; }))
+      run.nodes.push_back(node);
+  CheckedAgain checked;
+  const auto outcome = run_again(run, suspects);
+  if (!outcome) {
+    // As before the first attempt: a job should not fail because of what should protect it.
+    checked.lines.push_back("the nodes could not be checked: " + outcome.error().text);
+    return checked;
+  }
+  ignore(write_file_atomically(run.job_dir + "/preflight.json", format_outcome(*outcome)), "for people only");
+  for (const Finding& finding : outcome->findings) checked.lines.push_back(line_of(finding));
+  checked.bad = bad_nodes(outcome->findings);
+  return checked;
+}
+
 std::optional<int> check_nodes(plan::PlanInput* input, bool quiet, plan::LaunchPlan* plan) {
-  RunInput run;
-  run.mode = input->request.preflight;
-  if (run.mode == PreflightMode::kOff) return std::nullopt;
-  run.nodes = input->allocation.nodes;
-  run.under_slurm = plan->under_slurm;
-  run.job_dir = plan->job_dir;
-  run.program_folder = program_folder(input->agent_path);
-  run.mpi_plugin = input->mpi_plugin;
-  run.scrub = plan->scrub;
+  if (input->request.preflight == PreflightMode::kOff) return std::nullopt;
+  const RunInput run = run_input(*input, *plan);
   if (Status made = make_directories(run.job_dir); !made) {
     std::fprintf(stderr, "dlrun: %s\n", made.error().text.c_str());
     return supervise::kExitNoDirectory;
@@ -71,8 +102,7 @@ std::optional<int> check_nodes(plan::PlanInput* input, bool quiet, plan::LaunchP
   }
   ignore(write_file_atomically(run.job_dir + "/preflight.json", format_outcome(*outcome)), "for people only");
   for (const Finding& finding : outcome->findings)
-    if (!quiet || finding.grade == Grade::kBad)
-      tell(fmt::format("{}: {} ({})", finding.node, finding.text, grade_name(finding.grade)));
+    if (!quiet || finding.grade == Grade::kBad) tell(line_of(finding));
   const std::vector<std::string> bad = bad_nodes(outcome->findings);
   if (bad.empty()) return std::nullopt;
   if (!run.under_slurm) return supervise::kExitNodeLost;

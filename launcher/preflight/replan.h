@@ -13,4 +13,13 @@ namespace dl::preflight {
 // Returns nothing to go on, or dlrun's exit status.
 std::optional<int> check_nodes(plan::PlanInput* input, bool quiet, plan::LaunchPlan* plan);
 
+// The same before the learners are started anew on the nodes of `next`, after a failure that a node may be to blame
+// for. Starts and plans nothing. Blocks; may be called from any thread, `input` being the caller's own.
+struct CheckedAgain {
+  std::vector<std::string> bad;    // names, sorted
+  std::vector<std::string> lines;  // what was found, or that nothing could be
+};
+CheckedAgain check_again(const plan::PlanInput& input, const plan::LaunchPlan& next,
+                         const std::vector<std::string>& suspects);
+
 }  // namespace dl::preflight

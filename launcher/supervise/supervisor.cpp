@@ -73,6 +73,7 @@ Status Supervisor::set_up() {
   watch_peers();
   worker_ = std::make_unique<Worker>(&loop_);
   disk_ = std::make_unique<Worker>(&loop_);
+  checker_ = std::make_unique<Worker>(&loop_);
   journal_ = std::make_unique<Journal>(dir_, plan_.under_slurm ? plan_.job_id : std::string(), worker_.get());
   run_started_ms_ = unix_ms();
   if (plan_.end_time_s) end_time_ms_ = *plan_.end_time_s * 1000;

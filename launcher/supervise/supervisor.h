@@ -40,6 +40,7 @@
 #include "launcher/supervise/lease.h"
 #include "launcher/supervise/notice.h"
 #include "launcher/supervise/peer_questions.h"
+#include "launcher/supervise/recheck.h"
 #include "launcher/supervise/restart_policy.h"
 #include "launcher/supervise/stop_agreement.h"
 #include "launcher/supervise/straggler.h"
@@ -64,6 +65,9 @@ struct RunOptions {
   std::function<Result<NewPlan>(const std::vector<std::string>& lost, const plan::LaunchPlan& now)> without;
   guard::Predecessor predecessor;  // the dlrun whose place this one takes, if any
   guard::Link* guard = nullptr;    // not owned; nullptr: nobody would take this one's place
+  // Checks the nodes of the next attempt after a failure that one of them may be to blame for; suspects: those on which
+  // learners failed. Blocks, on a thread of its own. Empty: the job asked for no checks.
+  std::function<CheckedNodes(const plan::LaunchPlan& next, const std::vector<std::string>& suspects)> check;
 };
 
 class Supervisor {
@@ -195,6 +199,8 @@ class Supervisor {
   void node_lost(int rank, int64_t fence_until_ms);
   bool plan_without_lost();
   void go_on_without_lost(const std::string& reason);
+  bool check_nodes_first(const EndDecision& decision, const FailureClass& its);
+  void nodes_checked(EndDecision decision, const CheckedNodes& found);
   void release_lost(const std::vector<std::string>& names);
   void forget_old_step();
 
@@ -223,8 +229,9 @@ class Supervisor {
   std::vector<std::unique_ptr<uv_signal_t>> signals_;
   bool loop_open_ = false;
   std::unique_ptr<ControlServer> server_;
-  std::unique_ptr<Worker> worker_;  // Slurm's commands
-  std::unique_ptr<Worker> disk_;    // the lease
+  std::unique_ptr<Worker> worker_;   // Slurm's commands
+  std::unique_ptr<Worker> disk_;     // the lease
+  std::unique_ptr<Worker> checker_;  // nodes before a restart
   std::unique_ptr<Journal> journal_;
   AgentLauncher launcher_;
   std::optional<MoreDescriptors> descriptors_;  // not while agents are started
@@ -270,9 +277,11 @@ class Supervisor {
   IdleGpus idle_;
   std::vector<Failure> failures_;
   bool agent_lost_ = false, agent_silent_ = false, killing_ = false;
-  std::set<std::string> lost_nodes_;
-  std::optional<NewPlan> without_lost_;  // while it is decided what comes after an attempt
-  int64_t fence_until_ms_ = 0;           // monotonic: no learner starts before, others may still run on a lost node
+  std::set<std::string> lost_nodes_, bad_nodes_;  // bad: a check has said so
+  bool checking_ = false, checked_ = false;       // the nodes of the attempt to come
+  std::function<void()> stop_later_;              // asked for while they were checked
+  std::optional<NewPlan> without_lost_;           // while it is decided what comes after an attempt
+  int64_t fence_until_ms_ = 0;  // monotonic: no learner starts before, others may still run on a lost node
   int64_t attempt_started_ms_ = 0, kill_deadline_ms_ = 0, running_since_ms_ = 0, launcher_gone_ms_ = 0;
   int64_t serving_until_ms_ = 0;  // monotonic: when those that serve are ended; 0: others still run
   bool serving_over_ = false;

@@ -146,6 +146,7 @@ void Supervisor::carry_out(const EndDecision& decision) {
                                                       : format_duration(std::chrono::seconds(std::lround(seconds)))));
       break;
     case Action::kRestart:
+      if (check_nodes_first(decision, its)) return;
       if (decision.without_lost) return go_on_without_lost(decision.reason);
       ++restarts_done_;
       ++class_restarts_[its.name];

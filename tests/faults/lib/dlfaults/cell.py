@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 WORLD = 2
 TOTAL, EVERY = 24, 6
 PHASE_LIMIT_S = 30  # until the phase is reached
-JOB_LIMIT_S = 75  # from the fault until the job's end
+JOB_LIMIT_S = 75  # from the fault until the job's end, but where its row says otherwise
 COMPLETING_S = 3
 REQUEUE_S = 15  # until an agent has put a job back whose dlrun is gone
 SETTLE_S = 10  # for what remains to go
@@ -157,7 +157,7 @@ class Follower:
         self.struck_ms = int(time.time() * 1000)
         self.struck_mono_ms = int(time.monotonic() * 1000)
         self.undone = fault.undo is None
-        self.held = self.two_at_once = False
+        self.held = self.two_at_once = self.put_back = False
         self.completing_s: Optional[float] = None
 
     def strike(self) -> None:
@@ -167,16 +167,17 @@ class Follower:
                 self.cell.open_gate(rank)
 
     def follow(self) -> None:
-        end = time.monotonic() + JOB_LIMIT_S
+        end = time.monotonic() + self.fault.limit_s
         while time.monotonic() < end:
             fields = job_fields(self.cell.sandbox, self.cell.job)
+            self.put_back = self.put_back or fields.get("Restarts", "0") != "0"
             if self._over(fields):
                 return
             self._undo_if_due()
             self._go_on_by_hand(fields)
             self._look_for_two()
             time.sleep(0.1)
-        self.cell.seen.unexpected.append("the job did not end within %d s" % JOB_LIMIT_S)
+        self.cell.seen.unexpected.append("the job did not end within %d s" % self.fault.limit_s)
 
     def undo(self) -> None:
         if not self.undone:
@@ -256,7 +257,7 @@ def observe(cell: Cell, follower: Follower) -> None:
     later = [e for e in of_job if e["time_ms"] >= follower.struck_ms]
     if any(e["state"] == "HALTED" for e in later):
         seen.way = "hold"
-    elif any(e["state"] == "PENDING" for e in later):
+    elif follower.put_back or any(e["state"] == "PENDING" for e in later):
         seen.way = "requeue"
     elif any(e["state"] == "DEPLOY" for e in later):
         seen.way = "restart elsewhere" if any(e.get("reason", "").startswith("restart elsewhere") for e in later) else "restart"

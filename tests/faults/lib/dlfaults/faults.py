@@ -9,7 +9,7 @@ import subprocess
 from typing import Callable, Dict, NamedTuple, Optional
 
 from dlfaults import port_thief
-from dlfaults.cell import Cell
+from dlfaults.cell import JOB_LIMIT_S, Cell
 from dlfaults.sandbox import read_text
 
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
@@ -37,6 +37,7 @@ class Fault(NamedTuple):
     nodes: int = 2
     learners: str = "2"  # of dlrun
     script: str = ""  # in the batch script, before dlrun
+    limit_s: int = JOB_LIMIT_S  # from the fault until the job's end
     stays: bool = False  # rank 1 is not let go on
     impossible: Callable[[], str] = lambda: ""  # why it cannot be done here
 
@@ -223,7 +224,9 @@ FAULTS = [
     Fault("node-off-spare", "the same, in a job of three nodes, one of them spare", power_off, {"": TO_SPARE}, power_on, nodes=3),
     Fault("node-off-elastic", "the same, in a job of one or two learners", power_off, {"": TO_FEWER}, power_on, learners="1:2"),
     Fault("batch-host-off", "everything on the node of dlrun and rank 0 ends at once, and its cable is dead", power_off_batch_host,
-          {"": Expect("requeue", r"dlrun or its node n\d was lost; put back by the agent on n\d")}, power_on_batch_host),
+          {"": Expect("requeue", r"dlrun or its node n\d was lost; put back by the agent on n\d"),
+           # The last agent has done its work and asks for nothing: Slurm puts the job back, after SlurmdTimeout, to begin two minutes later.
+           "finishing": Expect("requeue")}, power_on_batch_host, limit_s=240),
     Fault("slurmctld-restarted", "slurmctld stops, and is back two seconds later", stop_slurmctld, {"": UNDISTURBED},
           start_slurmctld, "soon", step_ms=250),
     Fault("storage-full", "the file system of job directory and checkpoints is full until the job is held", fill,

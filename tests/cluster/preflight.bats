@@ -71,3 +71,22 @@ EOF
   assert_contains "$(cat out)" 'n2 is bad; n2 is left out; 2 learners on n\[1,3\]'
   [ "$(grep -oE 'attempt 2 on n[0-9]' out | sort | xargs)" = "attempt 2 on n1 attempt 2 on n3" ]
 }
+
+@test "a restart after the program's own failure checks nothing, one after a failure of a GPU does" {
+  cat >learner.sh <<'EOF'
+#!/bin/sh
+if [ "$RANK" != 0 ]; then
+  [ "$DL_ATTEMPT" = 3 ] && exit 0
+  exec sleep 60
+fi
+[ -e "$1/preflight.json" ] && echo "attempt $DL_ATTEMPT was checked" || echo "attempt $DL_ATTEMPT was not checked"
+rm -f "$1/preflight.json"
+[ "$DL_ATTEMPT" = 1 ] && exit 3
+[ "$DL_ATTEMPT" = 2 ] && echo 'NVRM: Xid (PCI:0000:17:00): 79, GPU has fallen off the bus' && exit 1
+exit 0
+EOF
+  printf '#!/bin/bash\nexec dlrun --job-dir %q -- sh %q %q\n' "$PWD/job" "$PWD/learner.sh" "$PWD/job" >job.sh
+  job=$(submit --output=out --dl-framework=generic --dl-learners=2 --dl-gpus=2 --dl-restarts=3 --dl-preflight=quick job.sh)
+  wait_state "$job" COMPLETED 60
+  [ "$(grep -oE 'attempt [0-9] was.*' out | xargs)" = "attempt 1 was checked attempt 2 was not checked attempt 3 was checked" ]
+}

@@ -1,7 +1,7 @@
 # SYNOPSIS     DL_CHECK_MPI, DL_CHECK_PMIX
 # DESCRIPTION  --with-mpi: mpicc/mpicxx, for the MPI example and the MPI tests, and MPI_CPPFLAGS and MPI_LIBS of the C
-#              interface for libdllearner (its header and library are asked of mpicxx, as Open MPI or MPICH). --with-pmix: headers, for the summary and
-#              the rooms that speak PMIx. Both optional; asked for and missing is an error.
+#              interface for libdllearner (its header and library are asked of mpicxx, as Open MPI or MPICH). --with-pmix: libpmix of OpenPMIx, for
+#              dl-pmix (launcher/pmix); PMIX_CPPFLAGS, PMIX_LIBS and PMIX_VERSION. Both optional; asked for and missing is an error.
 AC_DEFUN([DL_CHECK_MPI], [
   AC_ARG_WITH([mpi], [AS_HELP_STRING([--with-mpi], [build the MPI parts @<:@check@:>@])], [], [with_mpi=check])
   have_mpi=no
@@ -37,9 +37,16 @@ AC_DEFUN([DL_CHECK_MPI], [
 AC_DEFUN([DL_CHECK_PMIX], [
   AC_ARG_WITH([pmix], [AS_HELP_STRING([--with-pmix], [use PMIx @<:@check@:>@])], [], [with_pmix=check])
   have_pmix=no
-  AS_IF([test "x$with_pmix" != xno], [PKG_CHECK_MODULES([PMIX], [pmix >= 3], [have_pmix=yes], [have_pmix=no])])
+  AS_IF([test "x$with_pmix" != xno], [PKG_CHECK_MODULES([PMIX], [pmix >= 4], [have_pmix=yes], [have_pmix=no])])
   AS_IF([test "x$have_pmix$with_pmix" = xnoyes], [AC_MSG_ERROR([--with-pmix was given but PMIx was not found: install libpmix-dev])])
   AM_CONDITIONAL([HAVE_PMIX], [test "x$have_pmix" = xyes])
   AS_IF([test "x$have_pmix" = xyes], [AC_DEFINE([HAVE_PMIX], [1], [PMIx headers and library found])])
-  DL_SUMMARY_ADD([PMIx], [$have_pmix])
+  PMIX_CPPFLAGS= PMIX_VERSION=
+  AS_IF([test "x$have_pmix" = xyes], [
+    PMIX_CPPFLAGS=`AS_ECHO(["$PMIX_CFLAGS"]) | sed 's/-I/-isystem /g'`
+    PMIX_VERSION=`$PKG_CONFIG --modversion pmix`
+  ])
+  AC_SUBST([PMIX_CPPFLAGS])
+  AC_SUBST([PMIX_VERSION])
+  DL_SUMMARY_ADD([PMIx], [$have_pmix ${PMIX_VERSION:+($PMIX_VERSION)}])
 ])

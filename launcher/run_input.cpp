@@ -17,6 +17,7 @@
 #include "launcher/common/child_process.h"
 #include "launcher/common/env_names.h"
 #include "launcher/common/hostlist.h"
+#include "launcher/common/parse.h"
 #include "launcher/record/job_dir.h"
 
 extern char** environ;
@@ -55,6 +56,8 @@ std::string local_job_id() {
 }
 
 namespace {
+
+constexpr const char* kPmix = "DL_PMIX";  // "dlrun" or "slurm": whose PMIx server, over the site's
 
 int usable_cpus() {
   cpu_set_t set;
@@ -127,6 +130,22 @@ Result<std::string> find_agent() {
   return Error{Errc::kNotFound, "dl-agent was not found; looked at " + tried};
 }
 
+Result<std::string> find_pmix_server(const std::string& agent_path, const std::string& site) {
+  const char* set = std::getenv(kPmix);
+  const std::string whose = set != nullptr && *set != '\0' ? set : site;
+  if (whose != "dlrun" && whose != "slurm")
+    return Error{Errc::kInvalid,
+                 std::string(kPmix) + ": '" + printable(whose) + "' is no PMIx server; allowed: dlrun, slurm"};
+  if (whose == "slurm") return std::string();
+  const std::string folder = agent_path.substr(0, agent_path.rfind('/'));
+  // Installed they stand side by side; in a build tree each in its room.
+  for (const std::string& place : {folder + "/dl-pmix", folder + "/../pmix/dl-pmix"})
+    if (::access(place.c_str(), X_OK) == 0) return place;
+  if (set == nullptr || *set == '\0') return std::string();
+  return Error{Errc::kNotFound,
+               std::string(kPmix) + "=dlrun: this dlrun was built without libpmix: no " + folder + "/dl-pmix"};
+}
+
 Result<GatheredInput> gather_input(const RunCommand& run, bool again) {
   GatheredInput gathered;
   plan::PlanInput& input = gathered.input;
@@ -138,6 +157,7 @@ Result<GatheredInput> gather_input(const RunCommand& run, bool again) {
   if (run.job_dir) input.site.job_dir = *run.job_dir;
   DL_TRY_ASSIGN(gathered.catalogue, Catalogue::load(input.site.catalogue));
   DL_TRY_ASSIGN(input.agent_path, find_agent());
+  DL_TRY_ASSIGN(input.pmix_server, find_pmix_server(input.agent_path, input.site.pmix));
   input.as_root = ::geteuid() == 0;
   bool slurm = plan::in_slurm_job(input.environment);
   plan::RequestOptions options = run.request;

@@ -33,6 +33,10 @@ Result<std::string> current_directory();  // by the name that the user knows it 
 // compiled-in place, else $DL_AGENT. kNotFound names the places.
 Result<std::string> find_agent();
 
+// dl-pmix beside this agent, where $DL_PMIX, or else the site ("dlrun" or "slurm"), wants PMIx served by dlrun; empty
+// where not, and where it was built without libpmix. kNotFound if $DL_PMIX asks for what was not built; kInvalid.
+Result<std::string> find_pmix_server(const std::string& agent_path, const std::string& site);
+
 // True if the program is an ELF file that names an MPI library: without Slurm it has to be started by mpirun.
 bool links_mpi(const std::string& program);
 

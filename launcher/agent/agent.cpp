@@ -81,6 +81,7 @@ Status Agent::greet() {
   hello.host = host_name();
   hello.address = channel_.local_address();
   hello.pid = ::getpid();
+  if (Status started = pmix_.start(rank_); !started) hello.error = started.error().text;
   hello.pmi = std::getenv("PMIX_RANK") != nullptr || std::getenv("PMI_RANK") != nullptr;
   DL_TRY(hold_ports(&hello));
   channel_.greet(std::move(hello));
@@ -180,6 +181,7 @@ void Agent::reap() {
     } else if (pid == stacks_writer_) {
       stacks_taken();
     } else {
+      pmix_.reaped(pid);
       gpus_.reaped(pid);
     }
 }
@@ -273,7 +275,7 @@ void Agent::learner_ended(int wait_status) {
     ::waitpid(stacks_writer_, nullptr, 0);
     stacks_writer_ = 0;
   }
-  exited.stragglers = kill_descendants(kKillLimit);
+  exited.stragglers = kill_descendants(kKillLimit, pmix_.pid());
   const std::string rest = take_rest();
   add_cause(&exited);
   send_exit(exited, rest);

@@ -16,6 +16,7 @@
 #include "launcher/agent/last_lines.h"
 #include "launcher/agent/log_tee.h"
 #include "launcher/agent/oom_watch.h"
+#include "launcher/agent/pmix_server.h"
 #include "launcher/agent/progress_file.h"
 #include "launcher/agent/progress_watch.h"
 #include "launcher/common/result.h"
@@ -61,6 +62,7 @@ class Agent {
 
   Channel channel_;
   ProgressFile progress_;
+  PmixServer pmix_;
   HeldPort port_, coordinator_port_, ras_port_;  // rank 0's
   std::vector<HeldPort> ports_;                  // its learner's own
   LogTee tee_;

@@ -34,7 +34,7 @@ std::string requeue_program() {
 
 void Agent::lost_dlrun() {
   gpus_.stop();
-  kill_descendants(kKillLimit);
+  kill_descendants(kKillLimit, pmix_.pid());  // which has lost dlrun, too
   read_output();
   tee_.feed("dl-agent: dlrun is gone; this learner was ended\n");
   tee_.finish(500ms);

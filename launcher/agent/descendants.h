@@ -15,8 +15,9 @@ namespace dl::agent {
 std::vector<pid_t> descendants_of(pid_t root);
 
 // Kills everything below the calling process with SIGKILL and reaps it, again and again until nothing is left or the
-// time is up (a process in an uninterruptible wait cannot be killed). Returns how many were found alive.
-int kill_descendants(std::chrono::milliseconds limit);
+// time is up (a process in an uninterruptible wait cannot be killed). One child may be spared, which itself has none.
+// Returns how many were found alive.
+int kill_descendants(std::chrono::milliseconds limit, pid_t spared = 0);
 
 // Kills every process of this user on this machine whose start environment holds `entry` ("DL_RUN_ID=..."), except the
 // caller and its parents. For the case that an agent itself was killed: its learner dies with it, but what the learner

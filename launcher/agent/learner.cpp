@@ -73,8 +73,8 @@ Result<Environment> learner_environment(const supervise::Start& start, const std
     const char* equals = std::strchr(*entry, '=');
     if (equals != nullptr) environment[std::string(*entry, static_cast<size_t>(equals - *entry))] = equals + 1;
   }
-  for (const char* name :
-       {env::kControl, env::kSecret, env::kControlRank, env::kHoldPorts, env::kLease, env::kProgress, env::kMayRequeue})
+  for (const char* name : {env::kControl, env::kSecret, env::kControlRank, env::kHoldPorts, env::kPmixServer,
+                           env::kLease, env::kProgress, env::kMayRequeue})
     environment.erase(name);
   DL_TRY(add_family("dl", start.context, &environment));
   for (const auto& [name, value] : start.environment) environment.emplace(name, value);

@@ -44,6 +44,7 @@ constexpr const char* kControl = "DL_CONTROL";           // host:port of dlrun
 constexpr const char* kSecret = "DL_CONTROL_SECRET";     // 32 hex digits; removed before the learner starts
 constexpr const char* kControlRank = "DL_CONTROL_RANK";  // the agent's rank, or the name of the variable that holds it
 
+constexpr const char* kPmixServer = "DL_CONTROL_PMIX";  // path of dl-pmix, where each node shall have one; else unset
 constexpr const char* kHoldPorts = "DL_CONTROL_PORTS";  // how many ports the agent holds for its learner; unset = 0
 
 // "1": the job has a checkpoint directory and may go back into the queue, should dlrun be lost. An agent sees to it.

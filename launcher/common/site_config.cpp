@@ -109,6 +109,16 @@ Status set_image_runtime(const toml::node& node, std::string* out) {
   return bad_value(node, "\"auto\", \"charliecloud\", \"apptainer\"");
 }
 
+Status set_pmix(const toml::node& node, std::string* out) {
+  const auto* text = node.as_string();
+  for (const char* name : {"dlrun", "slurm"})
+    if (text != nullptr && text->get() == name) {
+      *out = name;
+      return {};
+    }
+  return bad_value(node, "\"dlrun\", \"slurm\"");
+}
+
 // One row per key. A name of "*" takes any plain name. toml++ keeps tables sorted, so what stands in [nodes] is known
 // when [quota] and [tenants] are read.
 struct Key {
@@ -157,6 +167,7 @@ constexpr std::array kKeys{
         [](const Node& n, Name, SiteConfig* c) { return set_time(n, Seconds(1), kMaxStart, &c->agent_timeout); }},
     Key{"launcher", "loop_guard",
         [](const Node& n, Name, SiteConfig* c) { return set_int(n, 1, kMaxLoopGuard, &c->loop_guard); }},
+    Key{"launcher", "pmix", [](const Node& n, Name, SiteConfig* c) { return set_pmix(n, &c->pmix); }},
     Key{"image", "runtime", [](const Node& n, Name, SiteConfig* c) { return set_image_runtime(n, &c->image_runtime); }},
     Key{"image", "bind",
         [](const Node& n, Name, SiteConfig* c) { return set_folders(n, "/scratch", &c->image_binds); }},

@@ -55,6 +55,7 @@ struct SiteConfig {
   std::string job_dir = "dl-%j";            // relative to the submit directory; %j = job id
   std::chrono::seconds grace{30};           // SIGTERM -> SIGKILL for learners
   std::chrono::seconds agent_timeout{300};  // for the agents of an attempt to connect, and without a word later
+  std::string pmix = "dlrun";               // whose PMIx server MPI learners get: dlrun's own, or "slurm"
   int loop_guard = 2;                       // attempts in a row without progress before the job is held
   // [image]
   std::string image_runtime = "auto";    // a name of launcher/image, or "auto": the first that takes the image

@@ -86,6 +86,7 @@ void print_values(const SiteConfig& site, const Catalogue& catalogue) {
       {"grace", format_duration(site.grace)},
       {"agents connect within", format_duration(site.agent_timeout)},
       {"loop guard", std::to_string(site.loop_guard) + " attempts without progress"},
+      {"PMIx", site.pmix == "slurm" ? "Slurm's plugin" : "dlrun's own servers"},
       {"classes of failure", failure_names(site)}};
   std::fputs(table(rows).c_str(), stdout);
   print_tenants(site);

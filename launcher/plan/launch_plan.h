@@ -90,6 +90,7 @@ struct LaunchPlan {
   // If not empty, dlrun writes this text to hostfile_path (in job_dir) before it starts argv, which names it.
   std::string hostfile_path;
   std::string hostfile_text;
+  std::string pmix_server;            // path of dl-pmix, one on each node; empty: none of ours
   std::vector<std::string> warnings;  // one sentence each, for the user
   bool overcommit = false;            // more learners on a node than Slurm counted tasks for
 
@@ -111,7 +112,8 @@ struct PlanInput {
   std::string work_dir;              // absolute: where dlrun was called
   image::Container container;        // of the request's image, with what the site shows in it
   std::string agent_path = "dl-agent";
-  std::string mpi_plugin = "pmix";  // srun --mpi=, where the entry or the command wants PMIx
+  std::string mpi_plugin = "pmix";  // srun --mpi=, where the entry or the command wants PMIx, and pmix_server is empty
+  std::string pmix_server;          // path of dl-pmix, where dlrun shall serve PMIx itself
   bool command_uses_mpi = false;    // it is linked with MPI, whatever its framework
   bool as_root = false;             // mpirun must be told that this is meant
 };

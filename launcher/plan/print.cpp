@@ -258,6 +258,7 @@ std::string plan_text(const LaunchPlan& plan, const RunFacts& facts, const Envir
   row(&out, "logs", log_dir(plan, facts.attempt) + "/learner-RANK.log");
   row(&out, "started by",
       quote_command(plan.argv) + (plan.method == LaunchMethod::kDirect ? ", once per learner" : ""));
+  if (!plan.pmix_server.empty()) row(&out, "PMIx", plan.pmix_server + " on each node");
   for (const std::string& warning : plan.warnings) row(&out, "warning", warning);
   print_learners(plan, &out);
   print_environment(plan, facts, &view, inherited, &out);
@@ -314,6 +315,7 @@ std::string plan_json(const LaunchPlan& plan, const RunFacts& facts, const Envir
   json["slurm_restart_count"] = plan.slurm_restart_count;
   json["method"] = launch_method_name(plan.method);
   json["argv"] = plan.argv;
+  if (!plan.pmix_server.empty()) json["pmix_server"] = plan.pmix_server;
   json["scrub"] = plan.scrub;
   json["hostfile"] = plan.hostfile_path;
   json["warnings"] = plan.warnings;

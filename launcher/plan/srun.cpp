@@ -88,15 +88,18 @@ const char* const kScrub[] = {
 // Even with --ntasks-per-node=2 srun of 22.05.8 puts 3,2,1 learners on nodes of 4,1,1 CPUs. Any other map is given to
 // it host by host in a file, which it follows to the letter.
 //
-// PMIx only where it is used: Slurm's plugin sets up a server on each node, which took 0.13 s of a start of 8 learners
-// on 2 nodes (22.05.8).
+// PMIx only where it is used: a server takes time to start. Slurm's plugin sets up a server on each node, which took
+// 0.13 s of a start of 8 learners on 2 nodes (22.05.8).
 void fill_srun(const PlanInput& input, bool pmix, const Allocation& allocation, bool overcommit, LaunchPlan* plan) {
   const size_t nodes = plan->nodes.size();
   const bool one_each = plan->learners.size() == nodes;
   std::vector<std::string>& argv = plan->argv;
   argv = {"srun", "--job-name=learners", "--nodes=" + std::to_string(nodes),
           "--ntasks=" + std::to_string(plan->world_size())};
-  if (pmix) argv.insert(argv.begin() + 1, "--mpi=" + input.mpi_plugin);
+  if (pmix) {
+    plan->pmix_server = input.pmix_server;
+    argv.insert(argv.begin() + 1, "--mpi=" + (input.pmix_server.empty() ? input.mpi_plugin : "none"));
+  }
   if (nodes == 1 || one_each) {
     if (nodes < allocation.nodes.size() || allocation.nodes_left_out) {
       std::vector<std::string> names;

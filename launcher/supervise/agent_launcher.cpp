@@ -53,6 +53,7 @@ Status AgentLauncher::start(const std::string& endpoint, const std::string& secr
   switch (plan_.method) {
     case plan::LaunchMethod::kSrun:
       set[env::kControlRank] = "SLURM_PROCID";
+      if (!plan_.pmix_server.empty()) set[env::kPmixServer] = plan_.pmix_server;
       // With Slurm's default kind of fence, ranks of Open MPI 4.1 with PMIx 4.2 crashed in MPI_Init in 25 of 680 starts
       // on a busy machine (Slurm 22.05.8), with tree fences in 1 of 430.
       if (std::getenv("SLURM_PMIX_FENCE") == nullptr) set["SLURM_PMIX_FENCE"] = "tree";

@@ -31,7 +31,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Container, image, form, runtime,
 namespace supervise {
 
 #define DL_MESSAGE(...) NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(__VA_ARGS__)
-DL_MESSAGE(Hello, role, secret, version, rank, host, address, port, coordinator_port, ras_port, ports, pid, pmi,
+DL_MESSAGE(Hello, role, secret, version, rank, host, address, port, coordinator_port, ras_port, ports, pid, error, pmi,
            sessions)
 DL_MESSAGE(Started, pid)
 DL_MESSAGE(StepReport, request, attached, state, step)
@@ -59,6 +59,7 @@ DL_MESSAGE(Ping, received)
 DL_MESSAGE(OpenSession, session, token, answer, udp_port)
 DL_MESSAGE(Resume, session, token, received, tries)
 DL_MESSAGE(Resumed, answer, received, link)
+DL_MESSAGE(Pmix, body)
 #undef DL_MESSAGE
 // Messages without members.
 void to_json(nlohmann::json& out, const Again& /*message*/) {
@@ -79,7 +80,7 @@ constexpr const char* kTypes[] = {"hello",          "started", "step_report", "p
                                   "start",          "request", "decide",      "withdraw", "signal",       "kill",
                                   "ping",           "pause",   "status",      "reply",    "job_status",   "stalled",
                                   "standing_still", "stacks",  "again",       "gpu_use",  "who_connects", "connects",
-                                  "open_session",   "resume",  "resumed"};
+                                  "open_session",   "resume",  "resumed",     "pmix"};
 static_assert(std::size(kTypes) == std::variant_size_v<Message>);
 
 template <size_t I = 0>

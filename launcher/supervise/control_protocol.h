@@ -24,7 +24,7 @@ constexpr size_t kMaxLineBytes = 4 << 20;  // Start carries an environment and a
 
 // ---- to dlrun, first line
 struct Hello {
-  std::string role;  // "agent" or "ctl"
+  std::string role;  // "agent", "pmix" or "ctl"
   std::string secret;
   int version = kProtocolVersion;
   // agents only:
@@ -38,6 +38,7 @@ struct Hello {
   int pid = 0;
   bool pmi = false;       // its task has a PMI or PMIx server, which knows each process once: it cannot begin anew
   bool sessions = false;  // it knows OpenSession and what follows from it
+  std::string error;      // why it cannot have what it was told to have, or empty
 };
 struct Resume {  // or this: an agent takes up its session over a new connection
   uint64_t session = 0;
@@ -157,6 +158,9 @@ struct WhoConnects {  // whose is this TCP connection to dlrun?
 };
 
 // ---- both ways
+struct Pmix {  // to and from dl-pmix: one message of launcher/pmix/messages.h
+  std::string body;
+};
 struct Ping {
   uint64_t received = 0;  // lines of the other side that have arrived since Hello (session_buffer.h)
 };
@@ -193,7 +197,7 @@ struct JobStatus {    // answer to StatusQuery
 
 using Message = std::variant<Hello, Started, StepReport, Progress, Notice, Exited, Start, Request, Decide, Withdraw,
                              Signal, Kill, Ping, Pause, StatusQuery, Reply, JobStatus, Stalled, StandingStill, Stacks,
-                             Again, GpuUse, WhoConnects, Connects, OpenSession, Resume, Resumed>;
+                             Again, GpuUse, WhoConnects, Connects, OpenSession, Resume, Resumed, Pmix>;
 
 // One line, with its newline. Text that is not UTF-8 arrives with replacement characters.
 std::string encode(const Message& message);

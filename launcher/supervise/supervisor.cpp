@@ -202,7 +202,8 @@ void Supervisor::tick() {
   if (phase_ == Phase::kStarting || phase_ == Phase::kRunning) {
     const bool all_hello = all_learners(&hello_below_, [](const Learner& l) { return l.said_hello; });
     if (woken_ && all_hello) woken_ = false;
-    if (phase_ == Phase::kStarting && all_hello && !killing_ && now >= fence_until_ms_) start_learners();
+    if (phase_ == Phase::kStarting && all_hello && pmix_ready() && !killing_ && now >= fence_until_ms_)
+      start_learners();
     if (woken_ && (!launcher_.running() || now - attempt_started_ms_ > kWakeLimitMs)) return start_cold();
     bool launcher_died = !launcher_.running() && launcher_gone_ms_ != 0 && now - launcher_gone_ms_ > 1000;
     if (phase_ == Phase::kStarting && now - attempt_started_ms_ > 1000 * site_.agent_timeout.count())
@@ -220,6 +221,7 @@ void Supervisor::tick() {
     if (hang_open_ && now > hang_deadline_ms_) settle_hang();
     tick_stop(unix_ms());
     tick_serving(now);
+    tick_pmix(now);
   }
   if (now - last_second_ms_ >= 1000) {
     last_second_ms_ = now;

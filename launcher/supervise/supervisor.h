@@ -3,7 +3,8 @@
 // stop_agreement, grace_budget, notice, restart_policy), and this acts. supervisor.cpp holds the loop, its clock and
 // its answers, supervisor_attempt.cpp runs an attempt, supervisor_stop.cpp stops one, supervisor_end.cpp decides what
 // comes after it, supervisor_ways.cpp judges agents that are not heard, supervisor_nodes.cpp goes
-// on where nodes were lost, supervisor_store.cpp hosts rendezvous.
+// on where nodes were lost, supervisor_store.cpp hosts rendezvous, supervisor_pmix.cpp speaks with the
+// PMIx servers.
 //
 //   start_attempt -> agents say hello -> Start to all -> learners run -> all ended -> end_attempt -> restart | finish
 #pragma once
@@ -26,6 +27,7 @@
 #include "launcher/common/site_config.h"
 #include "launcher/guard/guard.h"
 #include "launcher/plan/launch_plan.h"
+#include "launcher/pmix/exchange.h"
 #include "launcher/record/job_dir.h"
 #include "launcher/rendezvous/http_store_server.h"
 #include "launcher/rendezvous/tcp_store_server.h"
@@ -108,6 +110,27 @@ class Supervisor {
     bool killing = false;
   };
 
+  struct PmixServer {
+    ConnectionId connection = 0;  // 0: none (yet, or any more)
+    bool ready = false;
+    std::vector<std::map<std::string, std::string>> learners;  // environment of each of the node's
+  };
+  struct PmixAbort {
+    int status = 0;
+    int64_t at_ms = 0;  // monotonic
+  };
+  struct PmixJob {  // of an attempt; no servers: the plan has none
+    pmix::Job job;
+    std::vector<PmixServer> servers;                // by node
+    std::unordered_map<ConnectionId, int> node_of;  // of the servers' connections
+    pmix::Exchange exchange;
+    std::string version;
+    std::vector<bool> came;  // by rank: it has connected to its server
+    std::map<int, PmixAbort> aborts;
+    int64_t waiting_since_ms = 0, kill_at_ms = 0;
+    int kill_grace_ms = 0;
+  };
+
   // supervisor.cpp
   Status set_up();
   Status open_control();
@@ -140,7 +163,10 @@ class Supervisor {
   void kill_learners(int grace_ms);
   void check_attempt_over();
   void tick_serving(int64_t now_ms);
-  bool may_keep_agents() const { return !agents_have_pmi_ && restarts_done_ < plan_.restarts; }
+  // Also where no restart can follow: the agent of a node's first learner holds its PMIx server.
+  bool may_keep_agents() const {
+    return !agents_have_pmi_ && (restarts_done_ < plan_.restarts || !plan_.pmix_server.empty());
+  }
   template <typename Holds>
   bool all_learners(size_t* below, Holds holds) {
     while (*below < learners_.size() && holds(learners_[*below])) ++*below;
@@ -153,6 +179,20 @@ class Supervisor {
   void open_store();
   Status open_http_store();
   void close_stores();
+
+  // supervisor_pmix.cpp
+  void open_pmix();
+  void close_pmix();
+  void on_pmix_hello(ConnectionId id, const Hello& hello);
+  void on_pmix(int node, const std::string& body);
+  bool pmix_ready() const;
+  void add_pmix_environment(int rank, Start* start) const;
+  void answer_pmix(const pmix::Exchange::Answers& answers);
+  void pmix_lost(int node, const std::string& why);
+  bool tell_of_end(int rank, bool failed);
+  void kill_after_notice(int grace_ms);
+  void tick_pmix(int64_t now_ms);
+  void add_abort(int rank, Failure* failure);
 
   // supervisor_stop.cpp
   void on_signal(int signal);
@@ -273,6 +313,8 @@ class Supervisor {
   size_t hello_below_ = 0, started_below_ = 0, ended_below_ = 0;
   bool woken_ = false;            // the agents of the attempt before were asked to begin anew
   bool agents_have_pmi_ = false;  // Hello::pmi of any
+  PmixJob pmix_;
+  bool pmix_said_ = false;  // which PMIx it is
   SlowLearners slow_;
   IdleGpus idle_;
   std::vector<Failure> failures_;

@@ -43,6 +43,7 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
   slow_ = SlowLearners(learners_.size());
   idle_ = IdleGpus(learners_.size(), site_.idle);
   name_hosts();
+  open_pmix();
   failures_.clear();
   agreement_ = StopAgreement{};
   stop_.reset();
@@ -123,6 +124,7 @@ void Supervisor::start_cold() {
     learner = Learner{};
   }
   name_hosts();
+  open_pmix();
   rank_of_.clear();
   broken_.clear();
   hello_below_ = started_below_ = ended_below_ = 0;
@@ -133,6 +135,7 @@ void Supervisor::start_cold() {
 
 void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
   if (hello.role == "ctl") return;
+  if (hello.role == "pmix") return on_pmix_hello(id, hello);
   bool valid = hello.role == "agent" && hello.rank >= 0 && hello.rank < plan_.world_size() &&
                phase_ == Phase::kStarting && !learners_[static_cast<size_t>(hello.rank)].said_hello;
   if (!valid || hello.version != kProtocolVersion) {
@@ -153,8 +156,11 @@ void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
   learner.ras_port = hello.ras_port;
   agents_have_pmi_ = agents_have_pmi_ || hello.pmi;
   learner.ports = hello.ports;
+  if (!hello.error.empty())
+    return agents_not_started(fmt::format("the PMIx server (dl-pmix) on {}: {}", hello.host, hello.error));
   if (killing_) return server_->send(id, Kill{0});
-  if (all_learners(&hello_below_, [](const Learner& l) { return l.said_hello; }) && monotonic_ms() >= fence_until_ms_)
+  if (all_learners(&hello_below_, [](const Learner& l) { return l.said_hello; }) && pmix_ready() &&
+      monotonic_ms() >= fence_until_ms_)
     start_learners();
 }
 
@@ -188,6 +194,7 @@ void Supervisor::start_learners() {
     start.hang_ms = plan_.serves(rank) ? 0 : options_.hang_ms;  // waiting is its work
     if (plan_.checkpoint) start.forced[env::kCheckpoint] = format_checkpoint(*plan_.checkpoint);
     if (std::string token = lease_.token(); !token.empty()) start.forced[env::kLease] = token;
+    add_pmix_environment(rank, &start);
     server_->send(learners_[static_cast<size_t>(rank)].connection, start);
   }
 }
@@ -216,6 +223,10 @@ void Supervisor::on_message(ConnectionId id, const Message& message) {
       on_stalled(rank, *stalled);
     else if (const auto* still = std::get_if<StandingStill>(&message))
       on_standing_still(rank, *still);
+    return;
+  }
+  if (const auto found = pmix_.node_of.find(id); found != pmix_.node_of.end()) {
+    if (const auto* pmix = std::get_if<Pmix>(&message)) on_pmix(found->second, pmix->body);
     return;
   }
   answer_ctl(id, message);
@@ -282,13 +293,14 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
   }
   bool stopped = stop_ && (exited.exit == kExitSaved || exited.exit == kExitNotSaved);
   if (serving_over_ && plan_.serves(rank) && exited.asked && exited.error.empty()) learner.exit = 0;
-  bool failed = !exited.error.empty() || (learner.exit != 0 && !stopped);
+  bool failed = !exited.error.empty() || (learner.exit != 0 && !stopped) || pmix_.aborts.count(rank) != 0;
   if (exited.stragglers > 0 && !killing_)
     say(fmt::format("learner {} left processes behind ({}), which were killed", rank, exited.stragglers));
   if (!failed) {
     learner.state = stopped ? JobState::kHalted : JobState::kCompleted;
     journal_->learner(rank, learner.state, learner.host, "", "", learner.exit);
     agreement_.gone(rank);
+    tell_of_end(rank, false);
     settle_agreement();
     int alive = 0, attached = 0;
     for (const Learner& other : learners_) {
@@ -312,6 +324,7 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
     failure.memory = exited.memory;
     failure.exception = exited.exception;
     failure.last_lines = exited.last_lines;
+    add_abort(rank, &failure);
     learner_failed(rank, failure);
   }
   check_attempt_over();
@@ -340,6 +353,7 @@ void Supervisor::learner_failed(int rank, Failure failure) {
   }
   failures_.push_back(std::move(failure));
   agreement_.gone(rank);
+  if (tell_of_end(rank, true)) return kill_after_notice(kFailureGraceMs);
   kill_learners(kFailureGraceMs);
 }
 
@@ -375,6 +389,7 @@ void Supervisor::check_attempt_over() {
   if (!all_learners(&ended_below_, [](const Learner& l) { return l.ended; })) return;
   phase_ = Phase::kOver;
   close_stores();
+  close_pmix();
   end_attempt();
 }
 

@@ -25,6 +25,8 @@ bool is_silence(const std::string& why) {
 
 // A connection is gone, whether or not it may come again.
 void Supervisor::on_broken(ConnectionId id, const std::string& why) {
+  if (const auto server = pmix_.node_of.find(id); server != pmix_.node_of.end())
+    return pmix_lost(server->second, is_silence(why) ? "does not answer" : "was killed");
   const auto found = rank_of_.find(id);
   if (found == rank_of_.end()) return;
   const int rank = found->second;

@@ -48,6 +48,96 @@ saved() { [[ -n $(echo ckpt/step-*) && -d $(echo ckpt/step-* | cut -d' ' -f1) ]]
   assert_contains "$(cat fit.out)" 'every point was used 100 to 100 times'
 }
 
+# run_on_two OPTIONS of sbatch… -- COMMAND: a job of four learners on two nodes, to its end; $job, fit.out.
+run_on_two() {
+  local options=()
+  while [[ $1 != -- ]]; do options+=("$1"); shift; done
+  shift
+  printf '#!/bin/bash\nexport OMPI_MCA_mpi_yield_when_idle=1\nexec dlrun -- %s\n' "$*" >fit.sh
+  job=$(submit -N2 --output=fit.out --dl-framework=generic --dl-learners=4 --dl-gpus=0 "${options[@]}" fit.sh)
+}
+pmix_peer() {
+  [[ -x $stage/libexec/slurm-dl/dl-pmix ]] || skip "built without libpmix"
+  # shellcheck disable=SC2046 # words of the compiler's command line
+  "${CC:-gcc}" -Wall -Wextra -Werror -o pmix_peer "$top_srcdir/tests/cluster/pmix_peer.c" $(pkg-config --cflags --libs pmix)
+}
+nothing_of_pmix_left() {
+  ! pgrep -x dl-pmix >/dev/null && [[ ! -e ${TMPDIR:-/tmp}/dl-pmix-$EUID ]]
+}
+
+@test "dlrun's own PMIx servers: fences with and without data, direct modex and names between nodes, without Slurm's plugin" {
+  pmix_peer
+  run_on_two -- ./pmix_peer exchange
+  wait_for 60 "job $job has ended" ended "$job"
+  [ "$(job_state "$job")" = COMPLETED ]
+  [ "$(grep -c 'sum 1406, the answer of rank 3 is 42' fit.out)" = 4 ]
+  assert_contains "$(cat dl-"$job"/plan.json)" '"--mpi=none"'
+  assert_contains "$(cat fit.out)" 'served by dl-pmix \(OpenPMIx'
+  wait_for 10 "nothing of PMIx is left" nothing_of_pmix_left
+}
+
+@test "a PMIx program hears of its lost peer before it is ended" {
+  pmix_peer
+  run_on_two -- ./pmix_peer lost
+  wait_for 60 "job $job has ended" ended "$job"
+  [ "$(grep -c 'has heard that it has lost rank 0' fit.out)" = 3 ]
+  assert_contains "$(cat fit.out)" 'learner 0 on n[12] was killed by signal 9'
+  wait_for 10 "nothing of PMIx is left" nothing_of_pmix_left
+}
+
+@test "a fence with a dead member ends, and PMIx_Abort's code is the cause" {
+  pmix_peer
+  run_on_two -- ./pmix_peer stuck
+  wait_for 60 "job $job has ended" ended "$job"
+  [ "$(grep -c 'let out of the fence' fit.out)" = 3 ]
+  run_on_two -- ./pmix_peer abort 7
+  wait_for 60 "job $job has ended" ended "$job"
+  assert_contains "$(cat fit.out)" 'learner 1 on n[12] exited with code 7: MPI_Abort with code 7'
+}
+
+@test "a killed PMIx server is named and answered by a restart, which keeps the agents" {
+  pmix_peer
+  cat >again.py <<'PY'
+import os, time
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+world.Barrier()
+if not os.path.exists("again"):
+    world.Barrier()
+    if world.rank == 0:
+        open("up", "w").close()
+    time.sleep(60)
+print("the sum is", world.allreduce(world.rank + 1), flush=True)
+PY
+  /usr/bin/python3 -c 'import mpi4py' 2>/dev/null || skip "mpi4py is not installed"
+  run_on_two --dl-restarts=1 -- /usr/bin/python3 again.py
+  wait_for 60 "all learners are up" test -e up
+  touch again
+  agents=$(pgrep -f 'libexec/slurm-dl/dl-agent$' | sort | tr '\n' ' ')
+  kill -KILL "$(pgrep -x dl-pmix | head -n 1)"
+  wait_for 60 "the restart is there" grep -q 'restart 1 of 1' fit.out
+  [ "$(pgrep -f 'libexec/slurm-dl/dl-agent$' | sort | tr '\n' ' ')" = "$agents" ]
+  wait_for 60 "job $job has ended" ended "$job"
+  assert_contains "$(cat fit.out)" 'the PMIx server \(dl-pmix\) on n[12] was killed'
+  [ "$(grep -c 'the sum is 10' fit.out)" = 4 ]
+  [ "$(job_state "$job")" = COMPLETED ]
+  wait_for 10 "nothing of PMIx is left" nothing_of_pmix_left
+}
+
+@test "ranks of a node share memory, and DL_PMIX=slurm goes back to Slurm's plugin" {
+  mpicc -o allreduce "$top_srcdir/tests/cluster/mpi_allreduce.c"
+  # Without TCP between ranks of a node only shared memory is left; two nodes could not meet then.
+  printf '#!/bin/bash\nexport OMPI_MCA_btl=self,vader\nexec dlrun -- ./allreduce\n' >fit.sh
+  job=$(submit -N1 --output=fit.out --dl-framework=mpi --dl-learners=2 --dl-gpus=0 fit.sh)
+  wait_for 60 "job $job has ended" ended "$job"
+  [ "$(grep -c 'of 2 on .*: sum 1' fit.out)" = 2 ]
+  printf '#!/bin/bash\nexport DL_PMIX=slurm\nexec dlrun -- ./allreduce\n' >fit.sh
+  job=$(submit -N2 --output=fit.out --dl-framework=mpi --dl-learners=4 --dl-gpus=0 fit.sh)
+  wait_for 60 "job $job has ended" ended "$job"
+  [ "$(grep -c 'of 4 on .*: sum 6' fit.out)" = 4 ]
+  assert_contains "$(cat dl-"$job"/plan.json)" '"--mpi=pmix"'
+}
+
 @test "after a death an MPI program is started again in the allocation, also behind an interpreter" {
   cat >again.py <<'PY'
 import os, signal

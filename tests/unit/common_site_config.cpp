@@ -38,6 +38,7 @@ TEST(SiteConfig, reads_every_key) {
     job_dir = "/scratch/dl-%j"
     grace = 45
     loop_guard = 4
+    pmix = "slurm"
     [idle]
     after = "1h"
     below = 10
@@ -68,6 +69,7 @@ TEST(SiteConfig, reads_every_key) {
   EXPECT_EQ(got->job_dir, "/scratch/dl-%j");
   EXPECT_EQ(got->grace.count(), 45);
   EXPECT_EQ(got->loop_guard, 4);
+  EXPECT_EQ(got->pmix, "slurm");
   EXPECT_EQ(got->image_runtime, "apptainer");
   EXPECT_EQ(got->image_binds, (std::vector<std::string>{"/scratch"}));
 }
@@ -140,6 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"[idle]\nbelow = 0", "dl.toml:2: idle.below: 0", "from 1"},
         BadConfig{"[idle]\nafter = \"soon\"", "dl.toml:2: idle.after", "365d"},
         BadConfig{"[idle]\nlends = true", "dl.toml:2: idle.lends: unknown key", "after, below, lend"},
+        BadConfig{"[launcher]\npmix = \"none\"", "dl.toml:2: launcher.pmix: 'none'", "\"dlrun\", \"slurm\""},
         BadConfig{"[launcher]\nloop_guard = 0", "dl.toml:2: launcher.loop_guard: 0", "from 1"},
         BadConfig{"[image]\nruntime = \"docker\"", "dl.toml:2: image.runtime: 'docker'", "\"charliecloud\""},
         BadConfig{"[image]\nbind = [\"rel\"]", "dl.toml:2: image.bind: 'rel'", "absolute"},

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/agent/pmix_server.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "launcher/common/child_process.h"
+#include "launcher/common/env_names.h"
+
+extern char** environ;
+
+namespace dl::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kEndLimitMs = 1000;
+constexpr const char* kLock = "lock";
+
+std::string value_of(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+std::string parent_of(const std::string& path) {
+  return path.substr(0, path.rfind('/'));
+}
+
+// What killed agents of this user have left on this node: nobody holds its lock any more.
+void remove_orphans(const std::string& parent) {
+  std::error_code unused;
+  for (const fs::directory_entry& entry : fs::directory_iterator(parent, unused)) {
+    const UniqueFd lock(::open((entry.path() / kLock).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) fs::remove_all(entry.path(), unused);
+  }
+}
+
+}  // namespace
+
+// In a folder of the user's own, so that nobody else can put anything in the way.
+Status PmixServer::make_folder() {
+  const std::string tmp = value_of("TMPDIR").empty() ? "/tmp" : value_of("TMPDIR");
+  const std::string parent = tmp + "/dl-pmix-" + std::to_string(::getuid());
+  for (int tries = 0; folder_.empty(); ++tries) {  // another agent may just remove it
+    if (::mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST) return errno_error("create " + parent, errno);
+    struct stat status {};
+    if (::lstat(parent.c_str(), &status) == 0 && (!S_ISDIR(status.st_mode) || status.st_uid != ::getuid()))
+      return Error{Errc::kConflict, parent + " is not a folder of this user"};
+    std::string folder = parent + "/XXXXXX";
+    if (::mkdtemp(folder.data()) != nullptr) {
+      folder_ = folder;
+    } else if (errno != ENOENT || tries > 9) {
+      return errno_error("create a folder in " + parent, errno);
+    }
+  }
+  remove_orphans(parent);
+  folder_lock_.reset(::open((folder_ + "/" + kLock).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!folder_lock_ || ::flock(folder_lock_.get(), LOCK_EX | LOCK_NB) != 0)
+    return errno_error("lock " + folder_, errno);
+  return {};
+}
+
+Status PmixServer::start(int rank) {
+  const std::string program = value_of(env::kPmixServer);
+  if (program.empty() || value_of("SLURM_LOCALID") != "0") return {};
+  DL_TRY(make_folder());
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return errno_error("create a pipe", errno);
+  const UniqueFd theirs(ends[0]);
+  alive_.reset(ends[1]);
+  SpawnOptions options;
+  options.argv = {program, folder_};
+  std::vector<std::string> environment = {std::string(env::kControlRank) + "=" + std::to_string(rank)};
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
+    if (std::strncmp(*entry, env::kControlRank, std::strlen(env::kControlRank)) != 0) environment.emplace_back(*entry);
+  options.environment = std::move(environment);
+  options.stdin_fd = theirs.get();
+  options.new_process_group = true;
+  auto pid = spawn_process(options);
+  if (!pid) return std::move(pid).error();
+  pid_ = *pid;
+  return {};
+}
+
+void PmixServer::reaped(pid_t pid) {
+  if (pid == pid_) pid_ = 0;
+}
+
+PmixServer::~PmixServer() {
+  alive_.reset();
+  for (int waited = 0; pid_ > 0; waited += 2) {
+    const pid_t ended = ::waitpid(pid_, nullptr, WNOHANG);
+    if (ended == pid_ || (ended < 0 && errno == ECHILD)) break;
+    if (waited >= kEndLimitMs) ::kill(pid_, SIGKILL);
+    ::usleep(2000);
+  }
+  if (folder_.empty()) return;
+  std::error_code unused;
+  fs::remove_all(folder_, unused);
+  ::rmdir(parent_of(folder_).c_str());  // the last one does it
+}
+
+}  // namespace dl::agent

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// What dlrun and the PMIx servers of a job (dl-pmix, one on each node) say to one another, in the body of a
+// supervise::Pmix on the authenticated control channel: one JSON object, {"type":"fence",...}. A server numbers its
+// questions (id > 0); what dlrun asks a server has a number of dlrun's. Statuses are PMIx's (0 = PMIX_SUCCESS). Bytes
+// that PMIx packed are base64 and are passed on unread. Pure: no socket and no libpmix here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launcher/common/result.h"
+
+namespace dl::pmix {
+
+constexpr size_t kMaxData = 2 << 20;  // bytes of one piece of data, before base64
+constexpr size_t kMaxText = 512;      // of a key (PMIX_MAX_KEYLEN is 511), of a name, of a text for people
+constexpr size_t kMaxEntries = 4096;  // keys of one question
+constexpr int kMaxRank = 1 << 20;
+
+// Of PMIx's statuses those that dlrun itself gives; server.cpp holds them against libpmix's header.
+constexpr int kSuccess = 0;
+constexpr int kBadParameter = -27;
+constexpr int kOutOfResource = -29;
+constexpr int kNotFound = -46;
+constexpr int kDuplicateKey = -53;
+constexpr int kLostConnection = -61;
+
+struct Bytes {
+  std::string bytes;
+};
+
+// ---- dlrun -> server
+struct Job {          // the first word: what the learners of this attempt are
+  std::string space;  // PMIx's namespace: of this attempt alone, and not to be guessed by others
+  int node = 0;       // the server's own, in `nodes`
+  std::vector<std::string> nodes;
+  std::vector<std::vector<int>> ranks;  // of each node, ascending
+};
+struct FencePart {  // what one server had given; as many of these as servers gave any, then Done
+  int64_t id = 0;
+  Bytes data;
+};
+struct Lost {  // this learner has failed: with this exit code, or -1
+  int rank = 0;
+  int exit = 0;
+};
+
+// ---- server -> dlrun
+struct Ready {
+  std::string version;                                       // of libpmix
+  std::vector<std::map<std::string, std::string>> learners;  // environment of each of the node's, in their order
+};
+struct Failed {  // it cannot go on
+  std::string text;
+};
+struct Client {  // a learner has come, or has gone in order
+  int rank = 0;
+  bool connected = false;
+};
+struct Fence {  // all of this node's among the ranks (empty: all learners) are in; answered by Parts and Done
+  int64_t id = 0;
+  std::string kind;  // "fence", "connect", "disconnect"
+  std::vector<int> ranks;
+  Bytes data;
+};
+struct Abort {  // answered by Done
+  int64_t id = 0;
+  int rank = 0;
+  int status = 0;
+  std::string text;
+};
+struct Entry {
+  std::string key;
+  Bytes data;
+  int rank = -1;  // who published it; filled in by dlrun
+};
+struct Publish {  // answered by Done
+  int64_t id = 0;
+  int rank = 0;
+  std::vector<Entry> entries;
+};
+struct Lookup {  // answered by Found
+  int64_t id = 0;
+  std::vector<std::string> keys;
+  bool wait = false;  // until all are there
+};
+struct Unpublish {  // answered by Done; no keys: all of this rank's
+  int64_t id = 0;
+  int rank = 0;
+  std::vector<std::string> keys;
+};
+struct Refused {  // a learner asked for what a job of dlrun's cannot do
+  int rank = 0;
+  std::string what;
+};
+
+// ---- both ways
+struct Get {  // what has this rank put? Asked of its server through dlrun; answered by Got
+  int64_t id = 0;
+  int rank = 0;
+};
+struct Got {
+  int64_t id = 0;
+  int status = 0;
+  Bytes data;
+};
+struct Event {  // a learner's own notice for others; dlrun tells all other servers
+  int code = 0;
+  int rank = 0;
+  int range = 0;  // pmix_data_range_t
+  Bytes data;     // packed pmix_info_t
+  int count = 0;  // how many
+};
+
+// ---- dlrun -> server, answers
+struct Done {
+  int64_t id = 0;
+  int status = 0;
+};
+struct Found {
+  int64_t id = 0;
+  int status = 0;
+  std::vector<Entry> entries;
+};
+
+using Message = std::variant<Job, FencePart, Lost, Ready, Failed, Client, Fence, Abort, Publish, Lookup, Unpublish,
+                             Refused, Get, Got, Event, Done, Found>;
+
+std::string encode(const Message& message);
+// kInvalid for anything else than one known message within the bounds above.
+Result<Message> decode(const std::string& text);
+
+std::string to_base64(const std::string& bytes);
+Result<std::string> from_base64(const std::string& text);
+
+}  // namespace dl::pmix

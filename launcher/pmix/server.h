@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The PMIx server of one node: libpmix on one side, dlrun's messages on the other. libpmix calls from its own thread
+// (upcalls.cpp); handle() comes from the caller's. One for each process, since libpmix is.
+#pragma once
+
+#include <pmix_server.h>
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "launcher/common/result.h"
+#include "launcher/pmix/messages.h"
+
+namespace dl::pmix {
+
+class Server {
+ public:
+  // send: hands a message to dlrun; called from any thread, must not call back.
+  explicit Server(std::function<void(const Message&)> send) : send_(std::move(send)) {}
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  ~Server();
+
+  // folder: for libpmix's files and the learners' session directories; the caller's. node: the name of this one.
+  Status start(const std::string& folder, const std::string& node);
+  // A word of dlrun's. The first is the Job, answered by Ready; an error means that no learner can be served.
+  Status handle(const Message& message);
+
+  // For the upcalls.
+  struct Pending {  // exactly one of the functions is set
+    pmix_modex_cbfunc_t modex = nullptr;
+    pmix_op_cbfunc_t op = nullptr;
+    pmix_lookup_cbfunc_t lookup = nullptr;
+    void* data = nullptr;
+    std::string parts;  // of a fence, so far
+  };
+  int64_t open(const Pending& pending);
+  void send(const Message& message) { send_(message); }
+  // Of the learners of this attempt.
+  bool own_space(const pmix_proc_t& named) const;
+  int rank_of(const pmix_proc_t& named) const;  // -1: none of them
+
+ private:
+  Status register_job(const Job& job);
+  Status register_learner(int rank, std::map<std::string, std::string>* environment);
+  bool take(int64_t id, Pending* pending);
+  void on_part(const FencePart& part);
+  void on_done(const Done& done);
+  void on_got(const Got& got);
+  void on_found(const Found& found);
+  void on_get(const Get& get);
+  void on_lost(const Lost& lost);
+  void on_event(const Event& event);
+
+  std::function<void(const Message&)> send_;
+  bool running_ = false;
+  std::string folder_;
+  Job job_;
+  std::mutex mutex_;
+  int64_t next_ = 1;
+  std::map<int64_t, Pending> pending_;
+};
+
+// The functions that libpmix calls, for this server.
+pmix_server_module_t* upcalls(Server* server);
+
+// An array of what libpmix takes, packed into bytes and back; for it alone to read.
+Bytes pack(const pmix_info_t* info, size_t count);
+Bytes pack(const pmix_value_t& value);
+bool unpack(const Bytes& bytes, std::vector<pmix_info_t>* info, int count);
+bool unpack(const Bytes& bytes, pmix_value_t* value);
+
+}  // namespace dl::pmix

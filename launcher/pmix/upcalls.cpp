@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// What libpmix asks of its host, on its own thread: everything becomes a message to dlrun, and the answer comes later
+// (server.cpp). Nothing here waits. No exception may reach libpmix, which is C.
+#include <pmix_server.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "launcher/pmix/server.h"
+
+namespace dl::pmix {
+namespace {
+
+Server* the_server = nullptr;
+
+template <typename Body>
+pmix_status_t guarded(Body body) noexcept {
+  try {
+    return body();
+  } catch (...) {
+    return PMIX_ERR_NOMEM;
+  }
+}
+
+// A learner's text, cut to what a message may hold.
+std::string text_of(const char* text) {
+  return text == nullptr ? std::string() : std::string(text, ::strnlen(text, kMaxText));
+}
+
+std::vector<std::string> texts_of(char** list) {
+  std::vector<std::string> texts;
+  for (; list != nullptr && *list != nullptr; ++list) texts.push_back(text_of(*list));
+  return texts;
+}
+
+pmix_status_t on_connected(const pmix_proc_t* process, void* /*object*/, pmix_op_cbfunc_t /*answer*/, void* /*data*/) {
+  return guarded([&] {
+    the_server->send(Client{the_server->rank_of(*process), true});
+    return PMIX_OPERATION_SUCCEEDED;
+  });
+}
+
+pmix_status_t on_finalized(const pmix_proc_t* process, void* /*object*/, pmix_op_cbfunc_t /*answer*/, void* /*data*/) {
+  return guarded([&] {
+    the_server->send(Client{the_server->rank_of(*process), false});
+    return PMIX_OPERATION_SUCCEEDED;
+  });
+}
+
+pmix_status_t on_abort(const pmix_proc_t* process, void* /*object*/, int status, const char message[],
+                       pmix_proc_t /*others*/[], size_t /*count*/, pmix_op_cbfunc_t answer, void* data) {
+  return guarded([&] {
+    Server::Pending pending;
+    pending.op = answer;
+    pending.data = data;
+    // The learner goes on to its end only when dlrun knows why.
+    the_server->send(Abort{the_server->open(pending), the_server->rank_of(*process), status, text_of(message)});
+    return PMIX_SUCCESS;
+  });
+}
+
+// The ranks of a set of processes, ascending; empty: all of the attempt. False if others are among them.
+bool ranks_of(const pmix_proc_t processes[], size_t count, std::vector<int>* ranks) {
+  for (size_t i = 0; i < count; ++i) {
+    const int rank = the_server->rank_of(processes[i]);
+    if (processes[i].rank == PMIX_RANK_WILDCARD) {
+      if (count != 1 || !the_server->own_space(processes[i])) return false;
+      ranks->clear();
+      return true;
+    }
+    if (rank < 0) return false;
+    ranks->push_back(rank);
+  }
+  std::sort(ranks->begin(), ranks->end());
+  return count > 0 && std::adjacent_find(ranks->begin(), ranks->end()) == ranks->end();
+}
+
+pmix_status_t join(const char* kind, const pmix_proc_t processes[], size_t count, std::string bytes,
+                   const Server::Pending& pending) {
+  Fence fence;
+  fence.kind = kind;
+  if (!ranks_of(processes, count, &fence.ranks)) return PMIX_ERR_NOT_SUPPORTED;
+  if (bytes.size() > kMaxData) return PMIX_ERR_OUT_OF_RESOURCE;
+  fence.data.bytes = std::move(bytes);
+  fence.id = the_server->open(pending);
+  the_server->send(fence);
+  return PMIX_SUCCESS;
+}
+
+pmix_status_t on_fence(const pmix_proc_t processes[], size_t count, const pmix_info_t /*info*/[], size_t /*infos*/,
+                       char* bytes, size_t size, pmix_modex_cbfunc_t answer, void* data) {
+  return guarded([&] {
+    Server::Pending pending;
+    pending.modex = answer;
+    pending.data = data;
+    return join("fence", processes, count, size > 0 ? std::string(bytes, size) : std::string(), pending);
+  });
+}
+
+pmix_status_t on_connect(const pmix_proc_t processes[], size_t count, const pmix_info_t /*info*/[], size_t /*infos*/,
+                         pmix_op_cbfunc_t answer, void* data) {
+  return guarded([&] {
+    Server::Pending pending;
+    pending.op = answer;
+    pending.data = data;
+    return join("connect", processes, count, {}, pending);
+  });
+}
+
+pmix_status_t on_disconnect(const pmix_proc_t processes[], size_t count, const pmix_info_t /*info*/[], size_t /*infos*/,
+                            pmix_op_cbfunc_t answer, void* data) {
+  return guarded([&] {
+    Server::Pending pending;
+    pending.op = answer;
+    pending.data = data;
+    return join("disconnect", processes, count, {}, pending);
+  });
+}
+
+pmix_status_t on_direct_modex(const pmix_proc_t* process, const pmix_info_t /*info*/[], size_t /*infos*/,
+                              pmix_modex_cbfunc_t answer, void* data) {
+  return guarded([&] {
+    const int rank = the_server->rank_of(*process);
+    if (rank < 0) return PMIX_ERR_NOT_FOUND;
+    Server::Pending pending;
+    pending.modex = answer;
+    pending.data = data;
+    the_server->send(Get{the_server->open(pending), rank});
+    return PMIX_SUCCESS;
+  });
+}
+
+bool is_flag(const pmix_info_t& info) {
+  return std::strncmp(info.key, "pmix.", 5) == 0;  // how, not what
+}
+
+pmix_status_t on_publish(const pmix_proc_t* process, const pmix_info_t info[], size_t count, pmix_op_cbfunc_t answer,
+                         void* data) {
+  return guarded([&] {
+    Publish publish;
+    publish.rank = the_server->rank_of(*process);
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; ++i) {
+      if (is_flag(info[i])) continue;
+      publish.entries.push_back({info[i].key, pack(info[i].value), -1});
+      bytes += publish.entries.back().data.bytes.size();
+    }
+    if (publish.rank < 0) return PMIX_ERR_BAD_PARAM;
+    if (bytes > kMaxData || publish.entries.size() > kMaxEntries) return PMIX_ERR_OUT_OF_RESOURCE;
+    Server::Pending pending;
+    pending.op = answer;
+    pending.data = data;
+    publish.id = the_server->open(pending);
+    the_server->send(publish);
+    return PMIX_SUCCESS;
+  });
+}
+
+pmix_status_t on_lookup(const pmix_proc_t* /*process*/, char** keys, const pmix_info_t info[], size_t count,
+                        pmix_lookup_cbfunc_t answer, void* data) {
+  return guarded([&] {
+    Lookup lookup;
+    lookup.keys = texts_of(keys);
+    for (size_t i = 0; i < count; ++i) lookup.wait = lookup.wait || std::strcmp(info[i].key, PMIX_WAIT) == 0;
+    if (lookup.keys.size() > kMaxEntries) return PMIX_ERR_OUT_OF_RESOURCE;
+    Server::Pending pending;
+    pending.lookup = answer;
+    pending.data = data;
+    lookup.id = the_server->open(pending);
+    the_server->send(lookup);
+    return PMIX_SUCCESS;
+  });
+}
+
+pmix_status_t on_unpublish(const pmix_proc_t* process, char** keys, const pmix_info_t /*info*/[], size_t /*count*/,
+                           pmix_op_cbfunc_t answer, void* data) {
+  return guarded([&] {
+    Unpublish unpublish;
+    unpublish.rank = the_server->rank_of(*process);
+    unpublish.keys = texts_of(keys);
+    if (unpublish.rank < 0 || unpublish.keys.size() > kMaxEntries) return PMIX_ERR_BAD_PARAM;
+    Server::Pending pending;
+    pending.op = answer;
+    pending.data = data;
+    unpublish.id = the_server->open(pending);
+    the_server->send(unpublish);
+    return PMIX_SUCCESS;
+  });
+}
+
+pmix_status_t on_spawn(const pmix_proc_t* process, const pmix_info_t /*info*/[], size_t /*infos*/,
+                       const pmix_app_t /*apps*/[], size_t /*count*/, pmix_spawn_cbfunc_t /*answer*/, void* /*data*/) {
+  return guarded([&] {
+    the_server->send(Refused{the_server->rank_of(*process), "start more processes (MPI_Comm_spawn)"});
+    return PMIX_ERR_NOT_SUPPORTED;
+  });
+}
+
+// libpmix keeps the registrations, and asks for those of the machine alone, of which we have none to tell.
+pmix_status_t on_register_events(pmix_status_t* /*codes*/, size_t /*count*/, const pmix_info_t /*info*/[],
+                                 size_t /*infos*/, pmix_op_cbfunc_t /*answer*/, void* /*data*/) {
+  return PMIX_OPERATION_SUCCEEDED;
+}
+
+pmix_status_t on_deregister_events(pmix_status_t* /*codes*/, size_t /*count*/, pmix_op_cbfunc_t /*answer*/,
+                                   void* /*data*/) {
+  return PMIX_OPERATION_SUCCEEDED;
+}
+
+// libpmix itself has told the learners of this node.
+pmix_status_t on_notify(pmix_status_t code, const pmix_proc_t* source, pmix_data_range_t range, pmix_info_t info[],
+                        size_t count, pmix_op_cbfunc_t /*answer*/, void* /*data*/) {
+  return guarded([&] {
+    const int rank = source != nullptr ? the_server->rank_of(*source) : -1;
+    const bool others = range != PMIX_RANGE_LOCAL && range != PMIX_RANGE_PROC_LOCAL && range != PMIX_RANGE_RM;
+    if (rank < 0 || !others) return PMIX_OPERATION_SUCCEEDED;
+    Event event{code, rank, range, pack(info, count), static_cast<int>(count)};
+    if (event.data.bytes.size() > kMaxData || count > kMaxEntries) return PMIX_ERR_OUT_OF_RESOURCE;
+    the_server->send(event);
+    return PMIX_OPERATION_SUCCEEDED;
+  });
+}
+
+// What a client wants removed at its end libpmix does itself, if only this function is there.
+pmix_status_t on_job_control(const pmix_proc_t* /*who*/, const pmix_proc_t /*targets*/[], size_t /*count*/,
+                             const pmix_info_t /*info*/[], size_t /*infos*/, pmix_info_cbfunc_t /*answer*/,
+                             void* /*data*/) {
+  return PMIX_ERR_NOT_SUPPORTED;
+}
+
+}  // namespace
+
+pmix_server_module_t* upcalls(Server* server) {
+  the_server = server;
+  static pmix_server_module_t module;
+  module.client_connected = on_connected;
+  module.client_finalized = on_finalized;
+  module.abort = on_abort;
+  module.fence_nb = on_fence;
+  module.direct_modex = on_direct_modex;
+  module.publish = on_publish;
+  module.lookup = on_lookup;
+  module.unpublish = on_unpublish;
+  module.spawn = on_spawn;
+  module.connect = on_connect;
+  module.disconnect = on_disconnect;
+  module.register_events = on_register_events;
+  module.deregister_events = on_deregister_events;
+  module.notify_event = on_notify;
+  module.job_control = on_job_control;
+  return &module;
+}
+
+}  // namespace dl::pmix

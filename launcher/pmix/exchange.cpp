@@ -5,7 +5,21 @@
 
 namespace dl::pmix {
 
-Exchange::Exchange(const std::vector<std::vector<int>>& ranks) : nodes_(static_cast<int>(ranks.size())) {
+namespace {
+
+size_t bytes_of(const std::vector<int>& ranks) {
+  return ranks.size() * sizeof(int);
+}
+size_t bytes_of(const std::vector<std::string>& keys) {
+  size_t bytes = 0;
+  for (const std::string& key : keys) bytes += key.size();
+  return bytes;
+}
+
+}  // namespace
+
+Exchange::Exchange(const std::vector<std::vector<int>>& ranks, const Limits& limits)
+    : limits_(limits), nodes_(static_cast<int>(ranks.size())) {
   for (size_t node = 0; node < ranks.size(); ++node) {
     for (const int rank : ranks[node]) {
       if (static_cast<size_t>(rank) >= node_of_.size()) node_of_.resize(static_cast<size_t>(rank) + 1, -1);
@@ -49,11 +63,13 @@ Exchange::Answers Exchange::on_fence(int node, const Fence& fence) {
   auto open = std::find_if(fences_.begin(), fences_.end(), [&](const OpenFence& f) {
     return f.kind == fence.kind && f.ranks == fence.ranks && f.in.count(node) == 0;
   });
-  if (fenced_bytes_ + fence.data.bytes.size() > kMaxFenced || (open == fences_.end() && fences_.size() >= kMaxOpen))
+  const bool first = open == fences_.end();
+  const size_t bytes = fence.data.bytes.size() + (first ? bytes_of(fence.ranks) : 0);
+  if (fenced_bytes_ + bytes > limits_.fenced || (first && fences_.size() >= limits_.open))
     return {{node, Done{fence.id, kOutOfResource}}};
-  if (open == fences_.end()) open = fences_.insert(fences_.end(), {fence.kind, fence.ranks, std::move(nodes), {}});
+  if (first) open = fences_.insert(fences_.end(), {fence.kind, fence.ranks, std::move(nodes), {}});
   open->in[node] = {fence.id, fence.data.bytes};
-  fenced_bytes_ += fence.data.bytes.size();
+  fenced_bytes_ += bytes;
   if (open->in.size() < open->nodes.size()) return {};
   Answers answers = settle(*open, kSuccess);
   fences_.erase(open);
@@ -62,6 +78,7 @@ Exchange::Answers Exchange::on_fence(int node, const Fence& fence) {
 
 Exchange::Answers Exchange::settle(const OpenFence& fence, int status) {
   Answers answers;
+  fenced_bytes_ -= bytes_of(fence.ranks);
   for (const auto& [node, mine] : fence.in) {
     fenced_bytes_ -= mine.second.size();
     if (status == kSuccess)
@@ -75,7 +92,7 @@ Exchange::Answers Exchange::settle(const OpenFence& fence, int status) {
 Exchange::Answers Exchange::on_get(int node, const Get& get) {
   if (!known(get.rank)) return {{node, Got{get.id, kNotFound, {}}}};
   if (failed_.count(get.rank) != 0) return {{node, Got{get.id, kLostConnection, {}}}};
-  if (gets_.size() >= kMaxOpen) return {{node, Got{get.id, kOutOfResource, {}}}};
+  if (gets_.size() >= limits_.open) return {{node, Got{get.id, kOutOfResource, {}}}};
   const int64_t id = next_get_++;
   gets_[id] = {node, get.id, get.rank};
   return {{node_of_[static_cast<size_t>(get.rank)], Get{id, get.rank}}};
@@ -94,11 +111,13 @@ Exchange::Answers Exchange::on_got(int node, const Got& got) {
 Exchange::Answers Exchange::on_publish(int node, const Publish& publish) {
   if (!on_node(publish.rank, node)) return {{node, Done{publish.id, kBadParameter}}};
   size_t bytes = 0;
+  std::set<std::string> keys;
   for (const Entry& entry : publish.entries) {
-    if (stored_.count(entry.key) != 0) return {{node, Done{publish.id, kDuplicateKey}}};
+    if (stored_.count(entry.key) != 0 || !keys.insert(entry.key).second)
+      return {{node, Done{publish.id, kDuplicateKey}}};
     bytes += entry.data.bytes.size();
   }
-  if (stored_bytes_ + bytes > kMaxStored || stored_.size() + publish.entries.size() > kMaxKeys)
+  if (stored_bytes_ + bytes > limits_.stored || stored_.size() + publish.entries.size() > limits_.keys)
     return {{node, Done{publish.id, kOutOfResource}}};
   for (const Entry& entry : publish.entries) stored_[entry.key] = {publish.rank, entry.data.bytes};
   stored_bytes_ += bytes;
@@ -110,6 +129,7 @@ Exchange::Answers Exchange::on_publish(int node, const Publish& publish) {
       continue;
     }
     answers.push_back({waiting->node, *std::move(found)});
+    awaited_bytes_ -= bytes_of(waiting->question.keys);
     waiting = lookups_.erase(waiting);
   }
   return answers;
@@ -133,7 +153,10 @@ Exchange::Answers Exchange::on_unpublish(int node, const Unpublish& unpublish) {
 
 Exchange::Answers Exchange::on_lookup(int node, const Lookup& lookup) {
   if (auto found = find(lookup)) return {{node, *std::move(found)}};
-  if (lookups_.size() >= kMaxOpen) return {{node, Found{lookup.id, kOutOfResource, {}}}};
+  const size_t bytes = bytes_of(lookup.keys);
+  if (lookups_.size() >= limits_.open || awaited_bytes_ + bytes > limits_.stored)
+    return {{node, Found{lookup.id, kOutOfResource, {}}}};
+  awaited_bytes_ += bytes;
   lookups_.push_back({node, lookup});
   return {};
 }
@@ -148,7 +171,7 @@ std::optional<Found> Exchange::find(const Lookup& lookup) const {
       if (lookup.wait) return std::nullopt;
       continue;
     }
-    bytes += at->second.data.size();
+    bytes += key.size() + at->second.data.size();
     if (bytes > kMaxData) return Found{lookup.id, kOutOfResource, {}};
     found.entries.push_back({key, {at->second.data}, at->second.rank});
   }

@@ -16,10 +16,13 @@
 
 namespace dl::pmix {
 
-constexpr size_t kMaxStored = 64 << 20;   // bytes published by all learners together
-constexpr size_t kMaxKeys = 1 << 16;      // the same, keys
-constexpr size_t kMaxOpen = 1 << 16;      // questions open at once, of each kind
-constexpr size_t kMaxFenced = 512 << 20;  // bytes of all open fences together
+// Of what all learners of an attempt keep in dlrun together; kOutOfResource beyond.
+struct Limits {
+  size_t stored = 64 << 20;   // bytes published; and of the names that lookups wait for
+  size_t keys = 1 << 16;      // published
+  size_t open = 1 << 16;      // questions open at once, of each kind
+  size_t fenced = 512 << 20;  // bytes of all open fences
+};
 
 class Exchange {
  public:
@@ -31,7 +34,8 @@ class Exchange {
 
   Exchange() = default;
   // Ranks of each node; every rank 0..n-1 stands there once.
-  explicit Exchange(const std::vector<std::vector<int>>& ranks);
+  explicit Exchange(const std::vector<std::vector<int>>& ranks) : Exchange(ranks, Limits()) {}
+  Exchange(const std::vector<std::vector<int>>& ranks, const Limits& limits);
 
   // A server's Fence, Get, Got, Publish, Lookup, Unpublish, Abort or Event; of anything else nothing comes. An Abort is
   // answered at once: what it means is the caller's to know. What names a rank that is not there is refused.
@@ -71,6 +75,7 @@ class Exchange {
   bool known(int rank) const { return rank >= 0 && static_cast<size_t>(rank) < node_of_.size(); }
   bool on_node(int rank, int node) const { return known(rank) && node_of_[static_cast<size_t>(rank)] == node; }
 
+  Limits limits_;
   std::vector<int> node_of_;  // by rank
   int nodes_ = 0;
   std::set<int> failed_;  // ranks
@@ -81,6 +86,7 @@ class Exchange {
   std::map<std::string, Stored> stored_;
   size_t stored_bytes_ = 0;
   std::list<OpenLookup> lookups_;
+  size_t awaited_bytes_ = 0;  // of their keys
 };
 
 }  // namespace dl::pmix

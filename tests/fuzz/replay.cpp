@@ -18,7 +18,7 @@ constexpr Target kTargets[] = {{"manifest", dl::ckpt::fuzz::manifest},       {"u
                                {"data_file", dl::ckpt::fuzz::data_file},     {"messages", dl::ckpt::fuzz::messages},
                                {"frames", dl::ckpt::fuzz::frames},           {"lease", dl::ckpt::fuzz::lease},
                                {"safetensors", dl::ckpt::fuzz::safetensors}, {"tcp_store", dl::ckpt::fuzz::tcp_store},
-                               {"agent_words", dl::ckpt::fuzz::agent_words}};
+                               {"agent_words", dl::ckpt::fuzz::agent_words}, {"pmix", dl::ckpt::fuzz::pmix}};
 
 }  // namespace
 

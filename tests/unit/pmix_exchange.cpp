@@ -102,11 +102,29 @@ TEST(PmixExchangeTest, NamesAreFoundWaitedForAndTakenBackByTheirOwnerAlone) {
 TEST(PmixExchangeTest, WhatIsPublishedIsBounded) {
   Exchange exchange = three_nodes();
   const std::string large(kMaxData, 'x');
-  for (size_t i = 0; i < kMaxStored / kMaxData; ++i)
+  for (size_t i = 0; i < Limits().stored / kMaxData; ++i)
     EXPECT_EQ(shown(exchange.handle(2, Publish{1, 4, {{"k" + std::to_string(i), {large}, -1}}})), "n2: done 1 0");
   EXPECT_EQ(shown(exchange.handle(2, Publish{2, 4, {{"one more", {"x"}, -1}}})), "n2: done 2 -29");
   EXPECT_EQ(shown(exchange.handle(2, Unpublish{3, 4, {"k0"}})), "n2: done 3 0");
   EXPECT_EQ(shown(exchange.handle(2, Publish{4, 4, {{"one more", {"x"}, -1}}})), "n2: done 4 0");
+}
+
+TEST(PmixExchangeTest, WhatIsAskedForIsBounded) {
+  const std::vector<std::vector<int>> ranks = {{0}, {1}};
+  Exchange fences(ranks, {64, 4, 6, 16});
+  EXPECT_EQ(shown(fences.handle(0, Fence{1, "fence", {0, 1}, {"12345678"}})), "") << "two ranks count, too";
+  EXPECT_EQ(shown(fences.handle(0, Fence{2, "connect", {0, 1}, {"1"}})), "n0: done 2 -29");
+  EXPECT_EQ(shown(fences.handle(1, Fence{3, "fence", {0, 1}, {}})),
+            "n0: part 1 12345678; n0: done 1 0; n1: part 3 "
+            "12345678; n1: done 3 0");
+  EXPECT_EQ(shown(fences.handle(0, Fence{4, "fence", {0, 1}, {"12345678"}})), "") << "there is room again";
+  Exchange lookups(ranks, {8, 4, 6, 16});
+  EXPECT_EQ(shown(lookups.handle(0, Lookup{1, {"12345678"}, true})), "");
+  EXPECT_EQ(shown(lookups.handle(0, Lookup{2, {"1"}, true})), "n0: found 2 -29");
+  EXPECT_EQ(shown(lookups.handle(1, Publish{3, 1, {{"12345678", {"v"}, -1}}})),
+            "n1: done 3 0; n0: found 1 0 12345678=v of 1");
+  EXPECT_EQ(shown(lookups.handle(0, Lookup{4, {"1"}, true})), "");
+  EXPECT_EQ(shown(lookups.handle(1, Publish{5, 1, {{"k", {"a"}, -1}, {"k", {"b"}, -1}}})), "n1: done 5 -53");
 }
 
 TEST(PmixExchangeTest, ALearnersOwnEventGoesToTheOtherNodes) {

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any bytes as what dl-pmix says to dlrun; and a whole conversation, {"say":[{"node":0,"type":"fence",...},
+// {"gone":4,"failed":true},...]}, through dlrun's exchange, beside a model of what is open and what is published.
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <type_traits>
+#include <vector>
+
+#include "launcher/pmix/exchange.h"
+#include "tests/fuzz/target.h"
+
+namespace dl::ckpt::fuzz {
+namespace {
+
+using namespace dl::pmix;
+using nlohmann::json;
+
+const std::vector<std::vector<int>> kRanks = {{0, 1}, {2, 3}, {4}};
+constexpr int kNodes = 3;
+constexpr int kLearners = 5;
+constexpr Limits kSmall{64, 4, 6, 64};
+
+int node_of(int rank) {
+  return rank / 2;
+}
+
+std::optional<Message> read(const std::string& text) {
+  auto message = decode(text);
+  if (!message) {
+    must(!message.error().text.empty(), "an error has a sentence");
+    return std::nullopt;
+  }
+  const std::string again = encode(*message);
+  auto reread = decode(again);
+  must(reread && reread->index() == message->index() && encode(*reread) == again, "a message can be said again");
+  return *std::move(message);
+}
+
+struct Question {
+  int node;
+  Message message;
+};
+
+class Conversation {
+ public:
+  void say(int node, Message message) {
+    // Numbers of our own, so that each question is known by its number; a Got's is the sender's word.
+    const int64_t id = next_++;
+    std::visit([this, node, id](auto& m) { number(node, id, &m); }, message);
+    if (const auto* got = std::get_if<Got>(&message)) must(got->id > 0, "what is out of range is refused");
+    answers(exchange_.handle(node, message), &message, node);
+  }
+  void gone(int rank, bool failed) {
+    if (failed && rank >= 0 && rank < kLearners) failed_.insert(rank);
+    answers(exchange_.gone(rank, failed), nullptr, -1);
+  }
+  void nobody_waits() {
+    for (int rank = 0; rank < kLearners; ++rank) gone(rank, true);
+    for (const auto& open : open_)
+      must(std::holds_alternative<Lookup>(open.second.message), "where all have failed nobody waits for one of them");
+  }
+
+ private:
+  template <typename M>
+  void number(int node, int64_t id, M* m) {
+    constexpr bool kQuestion = std::is_same_v<M, Fence> || std::is_same_v<M, Get> || std::is_same_v<M, Publish> ||
+                               std::is_same_v<M, Lookup> || std::is_same_v<M, Unpublish> || std::is_same_v<M, Abort>;
+    if constexpr (kQuestion) {
+      m->id = id;
+      open_[id] = {node, *m};
+    }
+  }
+
+  // Takes the question that this answers, which is one of `Kinds`.
+  template <typename... Kinds>
+  Message answered(int node, int64_t id, bool last = true) {
+    const auto open = open_.find(id);
+    must(open != open_.end() && open->second.node == node, "only what was asked is answered, once, to who asked");
+    Message question = open->second.message;
+    must((std::holds_alternative<Kinds>(question) || ...), "an answer is of its question's kind");
+    if (last) open_.erase(open);
+    return question;
+  }
+
+  void answers(const Exchange::Answers& all, const Message* said, int from) {
+    for (const auto& [node, message] : all) {
+      must(node >= 0 && node < kNodes, "an answer goes to a node of the job");
+      must(static_cast<bool>(decode(encode(message))), "an answer can be read");
+      if (const auto* part = std::get_if<FencePart>(&message)) {
+        answered<Fence>(node, part->id, false);
+      } else if (const auto* done = std::get_if<Done>(&message)) {
+        store(node, answered<Fence, Publish, Unpublish, Abort>(node, done->id), done->status);
+      } else if (const auto* found = std::get_if<Found>(&message)) {
+        look(std::get<Lookup>(answered<Lookup>(node, found->id)), *found);
+      } else if (const auto* got = std::get_if<Got>(&message)) {
+        answered<Get>(node, got->id);
+      } else if (const auto* get = std::get_if<Get>(&message)) {
+        must(get->id > last_get_ && node == node_of(get->rank), "the rank's own node is asked, by a new number");
+        last_get_ = get->id;
+      } else {
+        const auto* event = std::get_if<Event>(&message);
+        must(event != nullptr && said != nullptr && node != from && node_of(event->rank) == from,
+             "nothing else is said, but a learner's own event to the other nodes");
+      }
+    }
+    bounded();
+  }
+
+  void store(int node, const Message& question, int status) {
+    if (status != kSuccess) return;
+    if (const auto* publish = std::get_if<Publish>(&question)) {
+      must(publish->rank < kLearners && node_of(publish->rank) == node, "nobody publishes for others");
+      for (const Entry& entry : publish->entries)
+        must(stored_.emplace(entry.key, Entry{entry.key, entry.data, publish->rank}).second, "a name is there once");
+    }
+    if (const auto* unpublish = std::get_if<Unpublish>(&question))
+      for (auto at = stored_.begin(); at != stored_.end();) {
+        const auto& keys = unpublish->keys;
+        const bool named = keys.empty() || std::find(keys.begin(), keys.end(), at->first) != keys.end();
+        at = named && at->second.rank == unpublish->rank ? stored_.erase(at) : std::next(at);
+      }
+  }
+
+  void look(const Lookup& question, const Found& found) {
+    if (found.status == kOutOfResource) return must(found.entries.empty(), "what is too large is not given");
+    size_t there = 0;
+    for (const std::string& key : question.keys) there += stored_.count(key);
+    must(there == found.entries.size() && (there == 0) == (found.status == kNotFound), "what is there is found");
+    for (const Entry& entry : found.entries) {
+      const auto at = stored_.find(entry.key);
+      must(at != stored_.end() && at->second.data.bytes == entry.data.bytes && at->second.rank == entry.rank,
+           "what is found is what was published");
+    }
+  }
+
+  void bounded() const {
+    size_t fenced = 0, lookups = 0, gets = 0, stored = 0;
+    std::map<std::pair<std::string, std::vector<int>>, std::map<int, int>> fences;
+    for (const auto& [id, question] : open_) {
+      if (const auto* fence = std::get_if<Fence>(&question.message)) {
+        fenced += fence->data.bytes.size();
+        ++fences[{fence->kind, fence->ranks}][question.node];
+      } else if (const auto* get = std::get_if<Get>(&question.message)) {
+        ++gets;
+        must(failed_.count(get->rank) == 0, "nobody waits for what a failed learner has put");
+      } else {
+        const auto* lookup = std::get_if<Lookup>(&question.message);
+        must(lookup != nullptr && lookup->wait, "everything else is answered at once");
+        ++lookups;
+        must(std::any_of(lookup->keys.begin(), lookup->keys.end(), [&](const auto& k) { return !stored_.count(k); }),
+             "who waits for names waits for one that is not there");
+      }
+    }
+    for (const auto& [key, in] : fences) {
+      std::set<int> nodes;
+      for (const int rank : key.second) nodes.insert(node_of(rank));
+      for (int node = 0; key.second.empty() && node < kNodes; ++node) nodes.insert(node);
+      must(std::any_of(nodes.begin(), nodes.end(), [&in = in](int n) { return in.count(n) == 0; }),
+           "a fence that all are in has ended");
+      for (const int rank : failed_)
+        must(!key.second.empty() && !std::binary_search(key.second.begin(), key.second.end(), rank),
+             "nobody waits in a fence with a failed learner");
+    }
+    for (const auto& [name, entry] : stored_) stored += entry.data.bytes.size();
+    must(fenced <= kSmall.fenced && lookups <= kSmall.open && gets <= kSmall.open && fences.size() <= kSmall.open &&
+             stored <= kSmall.stored && stored_.size() <= kSmall.keys,
+         "memory is bounded");
+  }
+
+  Exchange exchange_{kRanks, kSmall};
+  int64_t next_ = 1, last_get_ = 0;
+  std::map<int64_t, Question> open_;
+  std::map<std::string, Entry> stored_;
+  std::set<int> failed_;
+};
+
+int small(const json& step, const char* name) {
+  const auto found = step.find(name);
+  return found != step.end() && found->is_number_integer() ? static_cast<int>(found->get<int64_t>() & 7) : 0;
+}
+
+}  // namespace
+
+void pmix(const uint8_t* data, size_t size) {
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  read(text);
+  const json input = json::parse(text, nullptr, false);
+  if (!input.is_object() || !input.contains("say") || !input["say"].is_array()) return;
+  Conversation conversation;
+  for (const json& step : input["say"]) {
+    if (!step.is_object()) continue;
+    if (step.contains("gone")) {
+      conversation.gone(small(step, "gone"), step.contains("failed") && step["failed"] == true);
+    } else if (auto message = read(step.dump(-1, ' ', false, json::error_handler_t::replace))) {
+      conversation.say(small(step, "node") % kNodes, *std::move(message));
+    }
+  }
+  conversation.nobody_waits();
+}
+
+}  // namespace dl::ckpt::fuzz

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // dl-agent: started by dlrun, one for each learner (agent.h). Also `dl-agent --sweep NAME=VALUE`, which dlrun runs once
-// on each node after an agent was killed (descendants.h, progress_file.h). Not for people.
+// on each node after an agent was killed (descendants.h, progress_file.h, pmix_server.h). Not for people.
 #include <unistd.h>
 
 #include <cstdio>
@@ -9,12 +9,14 @@
 
 #include "launcher/agent/agent.h"
 #include "launcher/agent/descendants.h"
+#include "launcher/agent/pmix_server.h"
 #include "launcher/agent/progress_file.h"
 
 int main(int argc, char** argv) try {
   if (argc == 3 && std::string(argv[1]) == "--sweep") {
     dl::agent::sweep_marked(argv[2]);
     dl::agent::remove_orphaned_pages();
+    dl::agent::PmixServer::remove_left();
     return 0;
   }
   if (argc != 1) {

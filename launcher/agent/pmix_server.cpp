@@ -34,37 +34,54 @@ std::string parent_of(const std::string& path) {
   return path.substr(0, path.rfind('/'));
 }
 
-// What killed agents of this user have left on this node: nobody holds its lock any more.
-void remove_orphans(const std::string& parent) {
-  std::error_code unused;
-  for (const fs::directory_entry& entry : fs::directory_iterator(parent, unused)) {
-    const UniqueFd lock(::open((entry.path() / kLock).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-    if (lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) fs::remove_all(entry.path(), unused);
-  }
+// A folder of the user's own, so that nobody else can put anything in the way.
+std::string own_folder() {
+  const std::string tmp = value_of("TMPDIR").empty() ? "/tmp" : value_of("TMPDIR");
+  return tmp + "/dl-pmix-" + std::to_string(::getuid());
+}
+
+Status check_owner(const std::string& folder) {
+  struct stat status {};
+  if (::lstat(folder.c_str(), &status) == 0 && (!S_ISDIR(status.st_mode) || status.st_uid != ::getuid()))
+    return Error{Errc::kConflict, folder + " is not a folder of this user"};
+  return {};
 }
 
 }  // namespace
 
-// In a folder of the user's own, so that nobody else can put anything in the way.
+// Nobody holds its lock any more. One without a lock was left before that was there, or is just being made: its maker
+// makes another.
+void PmixServer::remove_left() {
+  const std::string parent = own_folder();
+  if (!check_owner(parent)) return;
+  std::error_code unused;
+  for (const fs::directory_entry& entry : fs::directory_iterator(parent, unused)) {
+    const UniqueFd lock(::open((entry.path() / kLock).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (!lock)
+      ::rmdir(entry.path().c_str());
+    else if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0)
+      fs::remove_all(entry.path(), unused);
+  }
+  ::rmdir(parent.c_str());  // if nobody uses it
+}
+
 Status PmixServer::make_folder() {
-  const std::string tmp = value_of("TMPDIR").empty() ? "/tmp" : value_of("TMPDIR");
-  const std::string parent = tmp + "/dl-pmix-" + std::to_string(::getuid());
+  const std::string parent = own_folder();
+  remove_left();
   for (int tries = 0; folder_.empty(); ++tries) {  // another agent may just remove it
     if (::mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST) return errno_error("create " + parent, errno);
-    struct stat status {};
-    if (::lstat(parent.c_str(), &status) == 0 && (!S_ISDIR(status.st_mode) || status.st_uid != ::getuid()))
-      return Error{Errc::kConflict, parent + " is not a folder of this user"};
+    DL_TRY(check_owner(parent));
     std::string folder = parent + "/XXXXXX";
-    if (::mkdtemp(folder.data()) != nullptr) {
+    const bool made = ::mkdtemp(folder.data()) != nullptr;
+    const std::string lock = folder + "/" + kLock;
+    if (made) folder_lock_.reset(::open(lock.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (made && folder_lock_ && ::flock(folder_lock_.get(), LOCK_EX | LOCK_NB) == 0 &&
+        ::access(lock.c_str(), F_OK) == 0) {
       folder_ = folder;
-    } else if (errno != ENOENT || tries > 9) {
+    } else if ((errno != ENOENT && errno != EWOULDBLOCK) || tries > 9) {
       return errno_error("create a folder in " + parent, errno);
     }
   }
-  remove_orphans(parent);
-  folder_lock_.reset(::open((folder_ + "/" + kLock).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!folder_lock_ || ::flock(folder_lock_.get(), LOCK_EX | LOCK_NB) != 0)
-    return errno_error("lock " + folder_, errno);
   return {};
 }
 

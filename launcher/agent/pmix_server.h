@@ -27,6 +27,9 @@ class PmixServer {
   // It was found to have ended.
   void reaped(pid_t pid);
 
+  // Removes what killed agents of this user have left on this node.
+  static void remove_left();
+
  private:
   Status make_folder();
   pid_t pid_ = 0;

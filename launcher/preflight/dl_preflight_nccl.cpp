@@ -189,7 +189,8 @@ class Measurement {
     call_.ncclGroupStart();
     Status begun;
     for (Gpu& gpu : gpus_) {
-      auto* const memory = reinterpret_cast<void*>(gpu.memory);
+      // The driver gives addresses of GPUs as numbers, NCCL takes them as pointers.
+      auto* const memory = reinterpret_cast<void*>(gpu.memory);  // NOLINT(performance-no-int-to-ptr)
       if (begun) begun = cuda("cuCtxSetCurrent", call_.cuCtxSetCurrent(gpu.context));
       if (begun)
         begun = check("ncclAllReduce", call_.ncclAllReduce(memory, memory, kBytes / sizeof(float), nccl::kFloat32,

@@ -113,6 +113,7 @@ class Supervisor {
   struct PmixServer {
     ConnectionId connection = 0;  // 0: none (yet, or any more)
     bool ready = false;
+    std::string broken;                                        // why its connection is waited for; empty: it is there
     std::vector<std::map<std::string, std::string>> learners;  // environment of each of the node's
   };
   struct PmixAbort {
@@ -229,6 +230,8 @@ class Supervisor {
 
   // supervisor_ways.cpp
   void on_broken(ConnectionId id, const std::string& why);
+  void on_pmix_broken(int node, const std::string& why);
+  void look_at_pmix_ways();
   void on_resumed(ConnectionId id);
   void look_at_way(int rank);
   void look_at_ways(int64_t now_ms);

@@ -58,6 +58,7 @@ void Supervisor::on_pmix_hello(ConnectionId id, const Hello& hello) {
     return server_->close(id);
   pmix_.servers[static_cast<size_t>(node)].connection = id;
   pmix_.node_of[id] = node;
+  if (hello.sessions) server_->open_session(id);
   pmix::Job job = pmix_.job;
   job.node = node;
   server_->send(id, Pmix{pmix::encode(job)});
@@ -114,9 +115,10 @@ void Supervisor::on_pmix(int node, const std::string& body) {
   answer_pmix(pmix_.exchange.handle(node, *message));
 }
 
-// A server is gone, or cannot go on: without it its learners cannot, either.
+// A server is gone, or cannot go on: without it learners that use it cannot, either.
 void Supervisor::pmix_lost(int node, const std::string& why) {
   PmixServer& server = pmix_.servers[static_cast<size_t>(node)];
+  server.broken.clear();
   pmix_.node_of.erase(server.connection);
   if (server.connection != 0) server_->close(server.connection);
   server.connection = 0;
@@ -124,14 +126,16 @@ void Supervisor::pmix_lost(int node, const std::string& why) {
   if (phase_ == Phase::kStarting && !killing_)
     return agents_not_started(fmt::format("the PMIx server (dl-pmix) on {} {}", name, why));
   if (phase_ != Phase::kRunning || killing_) return;
-  // Where all of the node's learners have ended, nobody misses it.
+  // Where all of the node's learners have ended, or none has ever come to it, nobody misses it: most programs that are
+  // started as "generic" are no MPI programs.
   for (const int rank : pmix_.job.ranks[static_cast<size_t>(node)]) {
-    if (learners_[static_cast<size_t>(rank)].ended) continue;
+    if (learners_[static_cast<size_t>(rank)].ended || !pmix_.came[static_cast<size_t>(rank)]) continue;
     Failure failure;
     failure.kind = Failure::Kind::kAgentLost;
     failure.text = fmt::format("the PMIx server (dl-pmix) on {} {}", name, why);
     return learner_failed(rank, failure);
   }
+  say(fmt::format("warning: the PMIx server (dl-pmix) on {} {}; no learner there has used it", name, why));
 }
 
 // True if learners are told of this: they are asked to end a little later. Who of them wants to hear it libpmix does
@@ -154,6 +158,7 @@ void Supervisor::kill_after_notice(int grace_ms) {
 
 void Supervisor::tick_pmix(int64_t now_ms) {
   if (pmix_.servers.empty()) return;
+  look_at_pmix_ways();
   if (pmix_.kill_at_ms != 0 && now_ms >= pmix_.kill_at_ms) {
     pmix_.kill_at_ms = 0;
     kill_learners(pmix_.kill_grace_ms);

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # MPI programs on a real Slurm with PMIx: libdlckpt from C++, paused and resumed at another number of ranks; libdllearner.
+bats_require_minimum_version 1.5.0
 # shellcheck source=tests/cluster/lib.bash
 source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
 
@@ -122,6 +123,37 @@ PY
   [ "$(grep -c 'the sum is 10' fit.out)" = 4 ]
   [ "$(job_state "$job")" = COMPLETED ]
   wait_for 10 "nothing of PMIx is left" nothing_of_pmix_left
+}
+
+@test "connections of PMIx servers that are reset are taken up again; one that nobody uses may be killed" {
+  cat >often.py <<'PY'
+import os, time
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+if world.rank == 0:
+    open("up", "w").close()
+for turn in range(60):
+    assert world.allreduce(1) == world.size
+    time.sleep(0.1)
+print("the sum is", world.allreduce(world.rank + 1), flush=True)
+PY
+  /usr/bin/python3 -c 'import mpi4py' 2>/dev/null || skip "mpi4py is not installed"
+  run_on_two -- /usr/bin/python3 often.py
+  wait_for 60 "all learners are up" test -e up
+  port=$(jq -r .port "$(find . -path '*/control.json' | head -n 1)")
+  on_node n2 ss -HKt dport = "$port" >/dev/null
+  wait_for 60 "job $job has ended" ended "$job"
+  assert_contains "$(cat fit.out)" 'the connection to its agent was broken'
+  [ "$(grep -c 'the sum is 10' fit.out)" = 4 ] && [ "$(job_state "$job")" = COMPLETED ]
+  run ! grep -q 'dl-pmix.* was killed' fit.out
+
+  printf '#!/bin/bash\nexec dlrun -- sh -c "touch none; sleep 4"\n' >none.sh
+  job=$(submit -N2 --output=none.out --dl-framework=generic --dl-learners=2 --dl-gpus=0 none.sh)
+  wait_for 30 "its learners run" test -e none
+  kill -KILL "$(pgrep -x dl-pmix | head -n 1)"
+  wait_for 60 "job $job has ended" ended "$job"
+  assert_contains "$(cat none.out)" 'warning: the PMIx server \(dl-pmix\) on n[12] was killed; no learner there has used it'
+  [ "$(job_state "$job")" = COMPLETED ]
 }
 
 @test "ranks of a node share memory, and DL_PMIX=slurm goes back to Slurm's plugin" {

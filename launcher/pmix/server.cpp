@@ -4,6 +4,7 @@
 #include <pmix.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -86,7 +87,7 @@ struct Unpacker {
   explicit Unpacker(const Bytes& bytes) {
     pmix_byte_object_t object{static_cast<char*>(::malloc(bytes.bytes.size() + 1)), bytes.bytes.size()};
     if (object.bytes == nullptr) return;
-    std::memcpy(object.bytes, bytes.bytes.data(), bytes.bytes.size());
+    std::copy(bytes.bytes.begin(), bytes.bytes.end(), object.bytes);
     PMIx_Data_load(&buffer, &object);
   }
   Unpacker(const Unpacker&) = delete;

@@ -35,6 +35,8 @@ tidy_one() {
 export -f tidy_one
 export DL_TIDY_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/slurm-dl/tidy DL_TIDY_KEY
 DL_TIDY_KEY=$(clang-tidy --version; cat .clang-tidy; echo "${flags[@]//$top_srcdir/}")
+read -ra found < <(pkg-config --cflags pmix 2>/dev/null) # dl-pmix's; the key need not know: its headers are in what is hashed
+flags+=("${found[@]}")
 if mkdir -p "$DL_TIDY_CACHE" 2>/dev/null; then find "$DL_TIDY_CACHE" -type f -mtime +30 -delete; fi
 printf '%s\0' "${files[@]}" | xargs -0 -P "$(nproc)" -I{} bash -c 'tidy_one "$@"' _ {} "$out" "${flags[@]}"
 findings=$(cat "$out"/* 2>/dev/null | sort -u | head -n 60)

@@ -108,8 +108,10 @@ void Supervisor::on_pmix(int node, const std::string& body) {
     return;
   }
   if (const auto* refused = std::get_if<pmix::Refused>(&*message))
-    return say(fmt::format("learner {} may not {}: a job has the learners that it was started with", refused->rank,
-                           refused->what));
+    return say(
+        fmt::format("learner {} may not {}: a job has the learners that it was started with; others in the same "
+                    "call may wait for it without end",
+                    refused->rank, refused->what));
   if (const auto* abort = std::get_if<pmix::Abort>(&*message); abort != nullptr && own(abort->rank))
     pmix_.aborts.emplace(abort->rank, PmixAbort{abort->status, monotonic_ms()});
   answer_pmix(pmix_.exchange.handle(node, *message));

@@ -66,6 +66,24 @@ nothing_of_pmix_left() {
   ! pgrep -x dl-pmix >/dev/null && [[ ! -e ${TMPDIR:-/tmp}/dl-pmix-$EUID ]]
 }
 
+# waits_once: again.py, which waits for its end when all are up, and sums up when it is started again.
+waits_once() {
+  [[ -x $stage/libexec/slurm-dl/dl-pmix ]] || skip "built without libpmix"
+  cat >again.py <<'PY'
+import os, time
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+world.Barrier()
+if not os.path.exists("again"):
+    world.Barrier()
+    if world.rank == 0:
+        open("up", "w").close()
+    time.sleep(60)
+print("the sum is", world.allreduce(world.rank + 1), flush=True)
+PY
+  /usr/bin/python3 -c 'import mpi4py' 2>/dev/null || skip "mpi4py is not installed"
+}
+
 @test "dlrun's own PMIx servers: fences with and without data, direct modex and names between nodes, without Slurm's plugin" {
   pmix_peer
   run_on_two -- ./pmix_peer exchange
@@ -97,20 +115,7 @@ nothing_of_pmix_left() {
 }
 
 @test "a killed PMIx server is named and answered by a restart, which keeps the agents" {
-  pmix_peer
-  cat >again.py <<'PY'
-import os, time
-from mpi4py import MPI
-world = MPI.COMM_WORLD
-world.Barrier()
-if not os.path.exists("again"):
-    world.Barrier()
-    if world.rank == 0:
-        open("up", "w").close()
-    time.sleep(60)
-print("the sum is", world.allreduce(world.rank + 1), flush=True)
-PY
-  /usr/bin/python3 -c 'import mpi4py' 2>/dev/null || skip "mpi4py is not installed"
+  waits_once
   run_on_two --dl-restarts=1 -- /usr/bin/python3 again.py
   wait_for 60 "all learners are up" test -e up
   touch again
@@ -123,6 +128,78 @@ PY
   [ "$(grep -c 'the sum is 10' fit.out)" = 4 ]
   [ "$(job_state "$job")" = COMPLETED ]
   wait_for 10 "nothing of PMIx is left" nothing_of_pmix_left
+}
+
+@test "dlrun is killed: the one in its place starts the learners again with new PMIx servers, and the old ones end" {
+  waits_once
+  run_on_two --dl-restarts=1 -- /usr/bin/python3 again.py
+  wait_for 60 "all learners are up" test -e up
+  touch again
+  mapfile -t old < <(pgrep -x dl-pmix)
+  [ "${#old[@]}" = 2 ]
+  kill -KILL "$(jq -r .pid dl-"$job"/control.json)"
+  wait_for 60 "job $job has ended" ended "$job"
+  [ "$(job_state "$job")" = COMPLETED ]
+  assert_contains "$(cat fit.out)" 'dlrun was killed by signal 9 \(SIGKILL\); another has taken its place'
+  [ "$(grep -c 'served by dl-pmix' fit.out)" = 2 ]
+  [ "$(grep -c 'the sum is 10' fit.out)" = 4 ]
+  for pid in "${old[@]}"; do [ ! -e "/proc/$pid" ]; done
+  wait_for 10 "nothing of PMIx is left" nothing_of_pmix_left
+}
+
+@test "agent and PMIx server of a node killed together: the sweep of the node removes what they have left" {
+  waits_once
+  run_on_two -- /usr/bin/python3 again.py
+  wait_for 60 "all learners are up" test -e up
+  server=$(pgrep -x dl-pmix | tail -n 1)
+  kill -KILL "$(ps -o ppid= -p "$server" | tr -d ' ')" "$server"
+  wait_for 60 "job $job has ended" ended "$job"
+  [ "$(job_state "$job")" = FAILED ]
+  wait_for 10 "nothing of PMIx is left" nothing_of_pmix_left
+}
+
+@test "MPI_Comm_spawn is refused: a program that can do without goes on, and where errors are fatal the job fails at once" {
+  [[ -x $stage/libexec/slurm-dl/dl-pmix ]] || skip "built without libpmix"
+  /usr/bin/python3 -c 'import mpi4py' 2>/dev/null || skip "mpi4py is not installed"
+  cat >spawn.py <<'PY'
+import sys
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+if sys.argv[1] == "fatal":
+    world.Set_errhandler(MPI.ERRORS_ARE_FATAL)
+    world.Spawn("/bin/true")
+try:
+    MPI.COMM_SELF.Spawn("/bin/true")
+except MPI.Exception as error:
+    print("refused:", error, flush=True)
+print("the sum is", world.allreduce(world.rank + 1), flush=True)
+PY
+  run_on_two -- /usr/bin/python3 spawn.py returned
+  wait_for 30 "job $job has ended" ended "$job"
+  [ "$(job_state "$job")" = COMPLETED ]
+  [ "$(grep -c 'refused: MPI_ERR_SPAWN' fit.out)" = 4 ]
+  [ "$(grep -c 'the sum is 10' fit.out)" = 4 ]
+  assert_contains "$(cat fit.out)" 'dlrun: learner [0-3] may not start more processes \(MPI_Comm_spawn\)'
+  run_on_two -- /usr/bin/python3 spawn.py fatal
+  wait_for 30 "job $job has ended" ended "$job"
+  [ "$(job_state "$job")" = FAILED ]
+  assert_contains "$(cat fit.out)" 'MPI_ERR_SPAWN: could not spawn processes'
+  assert_contains "$(cat fit.out)" 'dlrun: learner 0 may not start more processes \(MPI_Comm_spawn\)'
+}
+
+@test "a learner that does not reach its PMIx server ends, and dlrun says what may be the cause" {
+  [[ -x $stage/libexec/slurm-dl/dl-pmix ]] || skip "built without libpmix"
+  mpicc -o allreduce "$top_srcdir/tests/cluster/mpi_allreduce.c"
+  cat >unreached.sh <<'SH'
+#!/bin/bash
+for name in "${!PMIX_SERVER_URI@}"; do export "$name=${!name%:*}:1"; done # nobody listens there
+exec ./allreduce
+SH
+  chmod +x unreached.sh
+  run_on_two -- ./unreached.sh
+  wait_for 30 "job $job has ended" ended "$job"
+  [ "$(job_state "$job")" = FAILED ]
+  assert_contains "$(cat fit.out)" 'dlrun: learner [0-3] has not reached the PMIx server of its node \(OpenPMIx .*DL_PMIX=slurm'
 }
 
 @test "connections of PMIx servers that are reset are taken up again; one that nobody uses may be killed" {

@@ -130,14 +130,18 @@ void Supervisor::pmix_lost(int node, const std::string& why) {
   if (phase_ != Phase::kRunning || killing_) return;
   // Where all of the node's learners have ended, or none has ever come to it, nobody misses it: most programs that are
   // started as "generic" are no MPI programs.
+  bool any_runs = false;
   for (const int rank : pmix_.job.ranks[static_cast<size_t>(node)]) {
-    if (learners_[static_cast<size_t>(rank)].ended || !pmix_.came[static_cast<size_t>(rank)]) continue;
+    const bool runs = !learners_[static_cast<size_t>(rank)].ended;
+    any_runs = any_runs || runs;
+    if (!runs || !pmix_.came[static_cast<size_t>(rank)]) continue;
     Failure failure;
     failure.kind = Failure::Kind::kAgentLost;
     failure.text = fmt::format("the PMIx server (dl-pmix) on {} {}", name, why);
     return learner_failed(rank, failure);
   }
-  say(fmt::format("warning: the PMIx server (dl-pmix) on {} {}; no learner there has used it", name, why));
+  if (any_runs)
+    say(fmt::format("warning: the PMIx server (dl-pmix) on {} {}; no learner there has used it", name, why));
 }
 
 // True if learners are told of this: they are asked to end a little later. Who of them wants to hear it libpmix does

@@ -97,3 +97,17 @@ PY
   run ! grep -q 'in order' grace-1s/logs/latest/learner-0.log
   grep -q 'in order' grace-30s/logs/latest/learner-0.log
 }
+
+@test "lines of several learners, and dlrun's own, come whole, however fast they are written" {
+  cat >chatter.py <<'PY'
+import os
+rank = os.environ["RANK"]
+for n in range(20):
+    os.write(1, b"".join(b"%d %s\n" % (n * 200 + i, rank.encode() * 150) for i in range(200)))
+PY
+  printf '#!/bin/bash\nexec dlrun -- /usr/bin/python3 chatter.py\n' >job.sh
+  job=$(submit -N2 --output=job.out --dl-learners=4 --dl-gpus=0 job.sh)
+  wait_state "$job" COMPLETED 60
+  [ "$(grep -cE '^\[([0-3])\] [0-9]+ \1{150}$' job.out)" -eq 16000 ]
+  run ! grep -vE '^(\[([0-3])\] [0-9]+ \2{150}|dlrun: .*)$' job.out
+}

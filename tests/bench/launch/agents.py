@@ -20,6 +20,7 @@ def allocation(folder, ranks):
     nodes = -(-ranks // PER_NODE)
     names = ["127.%d.%d.%d" % (1 + i // 62500, i // 250 % 250, 1 + i % 250) for i in range(nodes)]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "DL_"))}
+    kept["DL_PMIX"] = "slurm"  # the storm plays agents, and no PMIx servers
     return {**kept, "PATH": folder, "SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": ",".join(names), "SLURM_NTASKS": str(ranks),
             "SLURM_JOB_CPUS_PER_NODE": "%d(x%d)" % (PER_NODE, nodes), "BENCH_STORM": os.path.join(folder, "report"),
             "DL_CONFIG": os.path.join(folder, "dl.toml")}

@@ -218,9 +218,10 @@ class Follower:
                 cell.seen.unexpected.append("dlctl resume: " + done.stderr.strip())
 
     def _look_for_two(self) -> None:
-        """A learner of the first attempt beside those of a later one: it could still write."""
+        """A learner of the first attempt beside those of a later one: it could still write. Its agent may live: it is kept for a restart,
+        or asks Slurm about the job."""
         again = [s for s in self.cell.steps() if s.attempt > 1]
-        if again and not self.two_at_once and (alive(self.cell.learner_pid) or alive(self.cell.agent_pid)):
+        if again and not self.two_at_once and alive(self.cell.learner_pid):
             self.two_at_once = True
             self.cell.seen.unexpected.append("a learner of the first attempt still runs while the second one trains")
 

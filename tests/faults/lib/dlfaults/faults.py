@@ -203,6 +203,7 @@ FAULTS = [
           {"": Expect("restart", r"learner 1 on n\d hangs: no progress for \d+ s"),
            # Both stand at the same train step, or before the first, and wait: nothing tells which of them waits for the other.
            "deploying": Expect("restart", r"learner \d on n\d hangs: no progress for \d+ s"),
+           "training": Expect("restart", r"learner \d on n\d hangs: no progress for \d+ s"),
            "saving": Expect("restart", r"learner \d on n\d hangs: no progress for \d+ s")},
           options="--dl-hang-timeout=1s", step_ms=250, stays=True),
     Fault("learner-leaks", "a learner leaves two processes behind, one without a parent and an environment, and is killed (finishing: ends)",

@@ -293,6 +293,13 @@ const Variable kPeers[] = {
     {env::kPeers, Kind::kIdentity, [](const JobContext& c) { return joined(c.peers); }},
 };
 
+// ---- nccl: for programs that call NCCL themselves. Where it is set, ncclGetUniqueId() gives all ranks the same id,
+// and rank 0 listens there: at the port that its agent holds until then. Not in a family that others share, since a
+// framework with communicators of its own (torch) would make all of them there. Source: NCCL src/bootstrap.cc.
+const Variable kNccl[] = {
+    {"NCCL_COMM_ID", Kind::kDefault, [](const JobContext& c) { return c.peers.front(); }},
+};
+
 // ---- threads: for programs of one process that would take every core they see.
 const Variable kThreads[] = {
     {"OMP_NUM_THREADS", Kind::kDefault,
@@ -375,6 +382,7 @@ const Family kFamilies[] = {
     family("jax", kJax),
     family("jax_ids", kJaxIds, outside_slurm),
     family("mpi", kMpi),
+    family("nccl", kNccl, peers_known, {1, true}),
     family("network", kNetwork),
     family("peers", kPeers, peers_known, {1, true}),
     family("slurm", kSlurm, under_slurm),

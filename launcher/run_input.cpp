@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/run_input.h"
+#include "launcher/common/this_process.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -44,20 +45,11 @@ Result<std::string> current_directory() {
   return std::string(path);
 }
 
-Result<std::string> own_program() {
-  char self[PATH_MAX];
-  const ssize_t n = ::readlink("/proc/self/exe", self, sizeof self - 1);
-  if (n < 0) return errno_error("find this program", errno);
-  return std::string(self, static_cast<size_t>(n));
-}
-
 std::string local_job_id() {
   return fmt::format("local-{:%Y%m%d-%H%M%S}-{}", fmt::localtime(std::time(nullptr)), ::getpid());
 }
 
 namespace {
-
-constexpr const char* kPmix = "DL_PMIX";  // "dlrun" or "slurm": whose PMIx server, over the site's
 
 int usable_cpus() {
   cpu_set_t set;
@@ -131,19 +123,17 @@ Result<std::string> find_agent() {
 }
 
 Result<std::string> find_pmix_server(const std::string& agent_path, const std::string& site) {
-  const char* set = std::getenv(kPmix);
+  const char* set = std::getenv(env::kPmix);
   const std::string whose = set != nullptr && *set != '\0' ? set : site;
   if (whose != "dlrun" && whose != "slurm")
     return Error{Errc::kInvalid,
-                 std::string(kPmix) + ": '" + printable(whose) + "' is no PMIx server; allowed: dlrun, slurm"};
+                 std::string(env::kPmix) + ": '" + printable(whose) + "' is no PMIx server; allowed: dlrun, slurm"};
   if (whose == "slurm") return std::string();
   const std::string folder = agent_path.substr(0, agent_path.rfind('/'));
-  // Installed they stand side by side; in a build tree each in its room.
-  for (const std::string& place : {folder + "/dl-pmix", folder + "/../pmix/dl-pmix"})
-    if (::access(place.c_str(), X_OK) == 0) return place;
+  if (auto found = program_beside(agent_path, "dl-pmix", "pmix")) return found;
   if (set == nullptr || *set == '\0') return std::string();
   return Error{Errc::kNotFound,
-               std::string(kPmix) + "=dlrun: this dlrun was built without libpmix: no " + folder + "/dl-pmix"};
+               std::string(env::kPmix) + "=dlrun: this dlrun was built without libpmix: no " + folder + "/dl-pmix"};
 }
 
 Result<GatheredInput> gather_input(const RunCommand& run, bool again) {

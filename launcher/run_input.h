@@ -26,7 +26,6 @@ std::string local_job_id();
 
 // Of this process.
 Environment own_environment();
-Result<std::string> own_program();        // its path
 Result<std::string> current_directory();  // by the name that the user knows it by ($PWD), if that leads there
 
 // The agent beside this program (../libexec/slurm-dl/dl-agent, or in a build tree ./agent/dl-agent), else the

@@ -22,6 +22,7 @@
 #include "launcher/common/env_names.h"
 #include "launcher/common/parse.h"
 #include "launcher/common/request_values.h"
+#include "launcher/common/this_process.h"
 
 namespace dl::agent {
 namespace {
@@ -36,24 +37,12 @@ constexpr auto kKillLimit = 3s;
 constexpr int kMaxHeldPorts = 64;
 constexpr size_t kMaxRest = 1 << 20;  // more than a pipe holds
 
-std::string environment_value(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
 Result<int> own_rank() {
   std::string text = environment_value(env::kControlRank);
   if (!text.empty() && (text[0] < '0' || text[0] > '9')) text = environment_value(text.c_str());
   auto rank = parse_int(text, 0, kMaxLearners - 1);
   if (!rank) return std::move(rank).error().with_context(env::kControlRank);
   return static_cast<int>(*rank);
-}
-
-std::string host_name() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  std::string slurm = environment_value("SLURMD_NODENAME");
-  return slurm.empty() ? name : slurm;
 }
 
 }  // namespace
@@ -78,7 +67,7 @@ Status Agent::greet() {
   hello.role = "agent";
   hello.secret = secret_;
   hello.rank = rank_;
-  hello.host = host_name();
+  hello.host = node_name();
   hello.address = channel_.local_address();
   hello.pid = ::getpid();
   if (Status started = pmix_.start(rank_); !started) hello.error = started.error().text;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlrun is gone without a word: the learner ends with it. If nobody is left who could start another dlrun, the job goes
 // back into the queue (launcher/guard/dl_requeue.cpp); the first agent of each node has that found out.
-#include <limits.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
@@ -13,6 +11,7 @@
 #include "launcher/agent/descendants.h"
 #include "launcher/common/child_process.h"
 #include "launcher/common/env_names.h"
+#include "launcher/common/this_process.h"
 
 namespace dl::agent {
 namespace {
@@ -20,15 +19,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kKillLimit = 3s;
-
-// Beside this program.
-std::string requeue_program() {
-  char self[PATH_MAX];
-  const ssize_t n = ::readlink("/proc/self/exe", self, sizeof self - 1);
-  if (n < 0) return {};
-  const std::string path(self, static_cast<size_t>(n));
-  return path.substr(0, path.rfind('/')) + "/dl-requeue";
-}
 
 }  // namespace
 
@@ -45,8 +35,11 @@ void Agent::lost_dlrun() {
 // last task, and so it is waited for. Not where dlrun had asked for the end before.
 void Agent::see_to_requeue() {
   if (requeue_.empty() || !first_on_node_ || asked_ || std::getenv(env::kMayRequeue) == nullptr) return;
+  const auto self = own_program();
+  auto program = self ? program_beside(*self, "dl-requeue", "guard") : Result<std::string>(self.error());
+  if (!program) return;
   SpawnOptions options;
-  options.argv = {requeue_program()};
+  options.argv = {*program};
   options.argv.insert(options.argv.end(), requeue_.begin(), requeue_.end());
   options.new_process_group = true;
   // Slurm's, to all processes of a job that it ends, among them one whose batch script has just died with its dlrun.

@@ -12,6 +12,7 @@
 #include <cerrno>
 
 #include "launcher/agent/connect_by.h"
+#include "launcher/common/clock.h"
 
 namespace dl::agent {
 namespace {
@@ -41,7 +42,7 @@ Status Channel::connect(const std::string& host, int port, std::chrono::millisec
   prepare_socket(fd_.get());
   local_address_ = address_of(fd_.get());
   state_ = State::kOpen;
-  nothing_open_ms_ = now_ms();
+  nothing_open_ms_ = monotonic_ms();
   return {};
 }
 
@@ -61,7 +62,7 @@ void Channel::send(const supervise::Message& message) {
 }
 
 void Channel::ping() {
-  last_ping_ms_ = now_ms();
+  last_ping_ms_ = monotonic_ms();
   unacknowledged_bytes_ = 0;
   if (state_ != State::kOpen) return;
   out_ += supervise::encode(supervise::Ping{received_});
@@ -74,7 +75,7 @@ void Channel::write_pending() {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return;
     if (n < 0) return lose(/*by_end=*/false);
-    written_ms_ = now_ms();
+    written_ms_ = monotonic_ms();
     out_.erase(0, static_cast<size_t>(n));
   }
 }
@@ -86,7 +87,8 @@ void Channel::watch(pollfd* fds) const {
 }
 
 std::vector<supervise::Message> Channel::handle(const pollfd* fds) {
-  if (fds[1].revents != 0 && beats_.read(now_ms(), session_ ? session_->link : uint16_t{0}) && state_ == State::kOpen)
+  if (fds[1].revents != 0 && beats_.read(monotonic_ms(), session_ ? session_->link : uint16_t{0}) &&
+      state_ == State::kOpen)
     lose(/*by_end=*/false);
   if (!fd_ || fds[0].fd != fd_.get() || fds[0].revents == 0) return {};
   if (state_ == State::kConnecting) {
@@ -164,7 +166,7 @@ bool Channel::anxious(int64_t now_ms) const {
 
 void Channel::tick() {
   if (closed()) return;
-  const int64_t now = now_ms();
+  const int64_t now = monotonic_ms();
   if (state_ == State::kOpen) look_at_acknowledgements(now);
   beats_.tick(now, anxious(now));
   if (state_ != State::kOpen) tick_resume(now);

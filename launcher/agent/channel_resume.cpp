@@ -9,6 +9,7 @@
 
 #include "launcher/agent/channel.h"
 #include "launcher/agent/connect_by.h"
+#include "launcher/common/clock.h"
 
 namespace dl::agent {
 namespace {
@@ -38,8 +39,8 @@ void Channel::lose(bool by_end) {
   // Before the answer: no such session. Else dlrun's way to say that it was all.
   if (!session_ || (by_end && (state_ == State::kResuming || end_expected_))) return give_up();
   if (state_ == State::kOpen) {
-    if (lease_over(now_ms())) return give_up();
-    beats_.ask_anew(now_ms());
+    if (lease_over(monotonic_ms())) return give_up();
+    beats_.ask_anew(monotonic_ms());
     return connect_anew();
   }
   pause();
@@ -49,7 +50,7 @@ void Channel::pause() {
   fd_.reset();
   out_.clear();
   state_ = State::kPausing;
-  next_ms_ = now_ms() + kPauseMs;
+  next_ms_ = monotonic_ms() + kPauseMs;
 }
 
 void Channel::connect_anew() {
@@ -58,7 +59,7 @@ void Channel::connect_anew() {
   fd_.reset(::socket(dlrun_->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd_) return pause();
   state_ = State::kConnecting;
-  next_ms_ = now_ms() + kTryMs;
+  next_ms_ = monotonic_ms() + kTryMs;
   if (::connect(fd_.get(), dlrun_->ai_addr, dlrun_->ai_addrlen) == 0) return connected_anew();
   if (errno != EINPROGRESS) connection_failed(errno);
 }
@@ -70,7 +71,7 @@ void Channel::connected_anew() {
   if (failure != 0) return connection_failed(failure);
   prepare_socket(fd_.get());
   state_ = State::kResuming;
-  next_ms_ = now_ms() + kAnswerMs;
+  next_ms_ = monotonic_ms() + kAnswerMs;
   // Without the job's secret: should another program have dlrun's port by now, it learns what this session alone is
   // good for.
   out_ = supervise::encode(
@@ -80,8 +81,8 @@ void Channel::connected_anew() {
 
 // A dlrun that is dead refuses connections; so does a firewall in its name, while its datagrams still come.
 void Channel::connection_failed(int failure) {
-  beats_.read(now_ms(), session_->link);
-  if (failure == ECONNREFUSED && supervise::refusal_is_true(beats_.state(now_ms()))) return give_up();
+  beats_.read(monotonic_ms(), session_->link);
+  if (failure == ECONNREFUSED && supervise::refusal_is_true(beats_.state(monotonic_ms()))) return give_up();
   pause();
 }
 
@@ -91,7 +92,7 @@ bool Channel::resumed(const supervise::Resumed& answer) {
   state_ = State::kOpen;
   session_->link = answer.link;
   beats_.taken_up();
-  nothing_open_ms_ = now_ms();
+  nothing_open_ms_ = monotonic_ms();
   out_ = said_.rest();
   write_pending();
   return true;

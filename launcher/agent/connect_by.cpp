@@ -57,9 +57,4 @@ std::string address_of(int fd) {
   return text;
 }
 
-int64_t now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 }  // namespace dl::agent

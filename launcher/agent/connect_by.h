@@ -23,7 +23,5 @@ int connect_by(std::chrono::steady_clock::time_point deadline, const addrinfo& a
 void prepare_socket(int fd);
 // Numeric address of our end; empty if it has none.
 std::string address_of(int fd);
-// Monotonic.
-int64_t now_ms();
 
 }  // namespace dl::agent

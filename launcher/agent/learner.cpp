@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/learner.h"
 
-#include <unistd.h>
-
-#include <algorithm>
 #include <climits>
 #include <csignal>
 #include <cstdlib>
@@ -14,6 +11,7 @@
 #include "launcher/agent/gpu_sampler.h"
 #include "launcher/common/env_names.h"
 #include "launcher/common/parse.h"
+#include "launcher/common/this_process.h"
 
 extern char** environ;
 
@@ -35,28 +33,20 @@ std::vector<std::string> as_list(const Environment& environment) {
   return list;
 }
 
-// dl-bind is installed beside the agent; in a build tree it has a folder of its own.
-Result<std::string> find_dl_bind() {
-  char self[PATH_MAX] = "";
-  const ssize_t length = ::readlink("/proc/self/exe", self, sizeof self - 1);
-  const std::string folder = folder_of(std::string(self, static_cast<size_t>(std::max<ssize_t>(length, 0))));
-  for (const std::string& place : {folder + "/dl-bind", folder + "/../bind/dl-bind"})
-    if (::access(place.c_str(), X_OK) == 0) return place;
-  return Error{Errc::kNotFound, "--bind: dl-bind was not found in " + folder};
-}
-
 }  // namespace
 
 Result<std::vector<std::string>> bound_command(const supervise::Start& start, std::vector<std::string> command) {
   if (start.bind.empty()) return command;
-  DL_TRY_ASSIGN(const std::string program, find_dl_bind());
+  DL_TRY_ASSIGN(const std::string self, own_program());
+  auto program = program_beside(self, "dl-bind", "bind");
+  if (!program) return std::move(program).error().with_context("--bind");
   const LearnerContext& its = start.context;
   const LearnerGpus gpus =
       gpus_of_learner(std::getenv("CUDA_VISIBLE_DEVICES"), its.local_rank, its.local_world_size, its.gpus_per_learner);
   const char* cpus = std::getenv("SLURM_CPUS_ON_NODE");
   std::string names;
   for (const std::string& name : gpus.names) names.append(names.empty() ? "" : ",").append(name);
-  std::vector<std::string> argv = {program,
+  std::vector<std::string> argv = {*program,
                                    start.bind,
                                    std::to_string(its.local_rank),
                                    std::to_string(its.local_world_size),

@@ -14,6 +14,7 @@
 
 #include "launcher/common/child_process.h"
 #include "launcher/common/env_names.h"
+#include "launcher/common/this_process.h"
 
 extern char** environ;
 
@@ -25,18 +26,13 @@ namespace fs = std::filesystem;
 constexpr int kEndLimitMs = 1000;
 constexpr const char* kLock = "lock";
 
-std::string value_of(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
 std::string parent_of(const std::string& path) {
   return path.substr(0, path.rfind('/'));
 }
 
 // A folder of the user's own, so that nobody else can put anything in the way.
 std::string own_folder() {
-  const std::string tmp = value_of("TMPDIR").empty() ? "/tmp" : value_of("TMPDIR");
+  const std::string tmp = environment_value("TMPDIR").empty() ? "/tmp" : environment_value("TMPDIR");
   return tmp + "/dl-pmix-" + std::to_string(::getuid());
 }
 
@@ -86,8 +82,8 @@ Status PmixServer::make_folder() {
 }
 
 Status PmixServer::start(int rank) {
-  const std::string program = value_of(env::kPmixServer);
-  if (program.empty() || value_of("SLURM_LOCALID") != "0") return {};
+  const std::string program = environment_value(env::kPmixServer);
+  if (program.empty() || environment_value("SLURM_LOCALID") != "0") return {};
   DL_TRY(make_folder());
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return errno_error("create a pipe", errno);

@@ -16,6 +16,8 @@ namespace dl::bind {
 namespace {
 
 constexpr int kLimitMs = 2000;
+constexpr int kReapTries = 50;
+constexpr useconds_t kReapPauseUs = 2000;
 constexpr size_t kBits = sizeof(unsigned long) * CHAR_BIT;
 constexpr size_t kWords = 16384 / kBits;  // CPUs of the largest machines
 using Words = std::array<unsigned long, kWords>;
@@ -56,9 +58,9 @@ Bitmap cpus_near(const std::vector<std::string>& gpus) {
   pollfd answer = {read_end.get(), POLLIN, 0};
   if (::poll(&answer, 1, kLimitMs) == 1 && ::read(read_end.get(), near.data(), sizeof near) == sizeof near)
     for (size_t i = 0; i < kWords; ++i) hwloc_bitmap_set_ith_ulong(cpus.get(), static_cast<unsigned>(i), near[i]);
-  // One that hangs in its driver does not die either, and is left to the agent.
+  // The learner that this process becomes shall find no child. One that hangs in its driver does not die, and is left.
   ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, WNOHANG);
+  for (int i = 0; i < kReapTries && ::waitpid(child, nullptr, WNOHANG) == 0; ++i) ::usleep(kReapPauseUs);
   return cpus;
 }
 

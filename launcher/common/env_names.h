@@ -16,8 +16,11 @@ constexpr const char* kPreflight = "DL_PREFLIGHT";       // off, quick, full
 constexpr const char* kHangTimeout = "DL_HANG_TIMEOUT";  // TIME
 constexpr const char* kImage = "DL_IMAGE";               // PATH of a container image
 constexpr const char* kNodePlacement = "DL_PLACEMENT";   // pack, spread
-constexpr const char* kBind = "DL_BIND";                 // none, cores, numa; set by hand alone
-constexpr const char* kTier = "DL_TIER";                 // auto, guaranteed, borrow
+constexpr const char* kPmix = "DL_PMIX";                 // dlrun, slurm: whose PMIx server; set by hand alone
+// "0": whoever connects to a rendezvous is served; set by hand alone.
+constexpr const char* kCheckConnections = "DL_CHECK_CONNECTIONS";
+constexpr const char* kBind = "DL_BIND";  // none, cores, numa; set by hand alone
+constexpr const char* kTier = "DL_TIER";  // auto, guaranteed, borrow
 
 // What each learner finds (set by the agent; what the user set himself stays).
 constexpr const char* kRank = "DL_RANK";                        // 0-based

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/ctl/framework_nodes.h"
+#include "launcher/common/this_process.h"
 
-#include <limits.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,12 +42,6 @@ void add_finding(const json& row, const std::string& node, std::vector<FoundOnNo
   }
   one.nodes.push_back(node);
   out->insert(place, std::move(one));
-}
-
-std::string own_path() {
-  char path[PATH_MAX];
-  const ssize_t size = ::readlink("/proc/self/exe", path, sizeof path);
-  return size > 0 ? std::string(path, static_cast<size_t>(size)) : "dlctl";
 }
 
 bool in_allocation() {
@@ -130,7 +124,8 @@ Result<NodeAnswers> ask_nodes(const std::vector<std::string>& nodes, bool hidden
   } else {
     argv.insert(argv.end(), {"--time=5", "--immediate=60"});
   }
-  argv.insert(argv.end(), {own_path(), "frameworks", "--one-line"});
+  const auto self = own_program();
+  argv.insert(argv.end(), {self ? *self : "dlctl", "frameworks", "--one-line"});
   if (hidden) argv.emplace_back("--hidden");
   CommandOptions options;
   options.timeout = kAskTimeout;

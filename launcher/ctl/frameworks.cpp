@@ -16,6 +16,7 @@
 #include "launcher/common/hostlist.h"
 #include "launcher/common/parse.h"
 #include "launcher/common/site_config.h"
+#include "launcher/common/this_process.h"
 #include "launcher/ctl/framework_nodes.h"
 #include "launcher/ctl/subcommand.h"
 #include "launcher/ctl/text.h"
@@ -130,13 +131,6 @@ nlohmann::ordered_json to_json(const std::vector<Row>& rows) {
 // Indented by `indent` blanks, or in one line if that is -1.
 void print_json(const nlohmann::ordered_json& json, int indent) {
   std::puts(json.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
-}
-
-std::string node_name() {
-  if (const char* slurm = std::getenv("SLURMD_NODENAME"); slurm != nullptr) return slurm;
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
 }
 
 void print_answers(const NodeAnswers& answers) {

@@ -18,6 +18,7 @@
 #include "launcher/agent/connect_by.h"
 #include "launcher/common/env_names.h"
 #include "launcher/common/parse.h"
+#include "launcher/common/this_process.h"
 #include "launcher/guard/requeue.h"
 #include "launcher/record/event_log.h"
 #include "launcher/record/job_comment.h"
@@ -34,11 +35,6 @@ constexpr auto kLook = 100ms;
 constexpr auto kTryAgain = 3s;  // where slurmctld does not answer
 constexpr auto kLimit = 100s;   // from the beginning; Slurm itself then notices sooner or later
 constexpr auto kKeepFor = 45s;
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
 
 int number(const std::string& text) {
   const auto value = dl::parse_int(text, 0, 1 << 30);
@@ -144,11 +140,11 @@ void ask(const Ours& ours, dl::guard::Door door) {
 int run(int argc, char** argv) {
   ::signal(SIGPIPE, SIG_IGN);  // our standard error leads to an srun on a node that may be gone
   Ours ours;
-  ours.job = variable("SLURM_JOB_ID");
-  ours.secret = variable(dl::env::kSecret);
-  ours.endpoint = variable(dl::env::kControl);
-  ours.node = variable("SLURMD_NODENAME");
-  ours.restart_count = number(variable("SLURM_RESTART_COUNT"));
+  ours.job = dl::environment_value("SLURM_JOB_ID");
+  ours.secret = dl::environment_value(dl::env::kSecret);
+  ours.endpoint = dl::environment_value(dl::env::kControl);
+  ours.node = dl::environment_value("SLURMD_NODENAME");
+  ours.restart_count = number(dl::environment_value("SLURM_RESTART_COUNT"));
   if (argc != 4 || ours.job.empty() || ours.secret.empty()) {
     std::fprintf(stderr, "dl-requeue: is started by dl-agent; see dlrun(1)\n");
     return 2;

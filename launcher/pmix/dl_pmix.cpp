@@ -20,6 +20,7 @@
 #include "launcher/common/env_names.h"
 #include "launcher/common/parse.h"
 #include "launcher/common/request_values.h"
+#include "launcher/common/this_process.h"
 #include "launcher/pmix/server.h"
 
 namespace dl::pmix {
@@ -29,18 +30,6 @@ using namespace std::chrono_literals;
 
 constexpr auto kConnectLimit = 30s;
 constexpr std::chrono::milliseconds kTick = 100ms;
-
-std::string value_of(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
-std::string node_name() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  const std::string slurm = value_of("SLURMD_NODENAME");
-  return slurm.empty() ? name : slurm;
-}
 
 // What libpmix's thread wants to say, for the main thread, which has the connection.
 class Outbox {
@@ -67,12 +56,12 @@ class Outbox {
 };
 
 Status greet(agent::Channel* channel) {
-  DL_TRY_ASSIGN(const int64_t rank, parse_int(value_of(env::kControlRank), 0, kMaxLearners - 1));
-  DL_TRY_ASSIGN(auto endpoint, supervise::parse_endpoint(value_of(env::kControl)));
+  DL_TRY_ASSIGN(const int64_t rank, parse_int(environment_value(env::kControlRank), 0, kMaxLearners - 1));
+  DL_TRY_ASSIGN(auto endpoint, supervise::parse_endpoint(environment_value(env::kControl)));
   DL_TRY(channel->connect(endpoint.first, endpoint.second, kConnectLimit));
   supervise::Hello hello;
   hello.role = "pmix";
-  hello.secret = value_of(env::kSecret);
+  hello.secret = environment_value(env::kSecret);
   hello.rank = static_cast<int>(rank);
   hello.host = node_name();
   hello.pid = ::getpid();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/pmix/messages.h"
 
+#include <nettle/base64.h>
+
 #include <algorithm>
 #include <exception>
 #include <nlohmann/json.hpp>
@@ -152,16 +154,6 @@ Result<Message> decode_as(const std::string& type, const json& object) {
   }
 }
 
-constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-int digit_of(char c) {
-  if (c >= 'A' && c <= 'Z') return c - 'A';
-  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-  if (c >= '0' && c <= '9') return c - '0' + 52;
-  if (c == '+') return 62;
-  return c == '/' ? 63 : -1;
-}
-
 }  // namespace
 
 std::string encode(const Message& message) {
@@ -186,34 +178,20 @@ Result<Message> decode(const std::string& text) {
 }
 
 std::string to_base64(const std::string& bytes) {
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
-  for (size_t at = 0; at < bytes.size(); at += 3) {
-    const size_t n = std::min<size_t>(3, bytes.size() - at);
-    uint32_t three = 0;
-    for (size_t i = 0; i < 3; ++i) three = three << 8 | (i < n ? static_cast<unsigned char>(bytes[at + i]) : 0U);
-    for (size_t i = 0; i < 4; ++i) text += i <= n ? kDigits[three >> (18 - 6 * i) & 63U] : '=';
-  }
+  std::string text(BASE64_ENCODE_RAW_LENGTH(bytes.size()), '\0');
+  base64_encode_raw(text.data(), bytes.size(), reinterpret_cast<const uint8_t*>(bytes.data()));
   return text;
 }
 
 Result<std::string> from_base64(const std::string& text) {
-  const Error bad{Errc::kInvalid, "not base64"};
-  if (text.size() % 4 != 0) return bad;
-  std::string bytes;
-  bytes.reserve(text.size() / 4 * 3);
-  for (size_t at = 0; at < text.size(); at += 4) {
-    const bool last = at + 4 == text.size();
-    const int padding = !last ? 0 : text[at + 2] == '=' ? 2 : text[at + 3] == '=' ? 1 : 0;
-    uint32_t three = 0;
-    for (int i = 0; i < 4; ++i) {
-      const char c = text[at + static_cast<size_t>(i)];
-      const int digit = i >= 4 - padding ? (c == '=' ? 0 : -1) : digit_of(c);
-      if (digit < 0) return bad;
-      three = three << 6 | static_cast<uint32_t>(digit);
-    }
-    for (int i = 0; i < 3 - padding; ++i) bytes += static_cast<char>(three >> (16 - 8 * i) & 0xffU);
-  }
+  std::string bytes(BASE64_DECODE_LENGTH(text.size()), '\0');
+  size_t size = bytes.size();
+  base64_decode_ctx context{};
+  base64_decode_init(&context);
+  if (base64_decode_update(&context, &size, reinterpret_cast<uint8_t*>(bytes.data()), text.size(), text.data()) == 0 ||
+      base64_decode_final(&context) == 0)
+    return Error{Errc::kInvalid, "not base64"};
+  bytes.resize(size);
   return bytes;
 }
 

@@ -35,6 +35,17 @@ std::vector<std::string> texts_of(char** list) {
   return texts;
 }
 
+// Whom to answer, when dlrun has.
+Server::Pending pending(pmix_modex_cbfunc_t answer, void* data) {
+  return {answer, nullptr, nullptr, data, {}};
+}
+Server::Pending pending(pmix_op_cbfunc_t answer, void* data) {
+  return {nullptr, answer, nullptr, data, {}};
+}
+Server::Pending pending(pmix_lookup_cbfunc_t answer, void* data) {
+  return {nullptr, nullptr, answer, data, {}};
+}
+
 pmix_status_t on_connected(const pmix_proc_t* process, void* /*object*/, pmix_op_cbfunc_t /*answer*/, void* /*data*/) {
   return guarded([&] {
     the_server->send(Client{the_server->rank_of(*process), true});
@@ -52,11 +63,9 @@ pmix_status_t on_finalized(const pmix_proc_t* process, void* /*object*/, pmix_op
 pmix_status_t on_abort(const pmix_proc_t* process, void* /*object*/, int status, const char message[],
                        pmix_proc_t /*others*/[], size_t /*count*/, pmix_op_cbfunc_t answer, void* data) {
   return guarded([&] {
-    Server::Pending pending;
-    pending.op = answer;
-    pending.data = data;
     // The learner goes on to its end only when dlrun knows why.
-    the_server->send(Abort{the_server->open(pending), the_server->rank_of(*process), status, text_of(message)});
+    the_server->send(
+        Abort{the_server->open(pending(answer, data)), the_server->rank_of(*process), status, text_of(message)});
     return PMIX_SUCCESS;
   });
 }
@@ -78,13 +87,13 @@ bool ranks_of(const pmix_proc_t processes[], size_t count, std::vector<int>* ran
 }
 
 pmix_status_t join(const char* kind, const pmix_proc_t processes[], size_t count, std::string bytes,
-                   const Server::Pending& pending) {
+                   const Server::Pending& answer) {
   Fence fence;
   fence.kind = kind;
   if (!ranks_of(processes, count, &fence.ranks)) return PMIX_ERR_NOT_SUPPORTED;
   if (bytes.size() > kMaxData) return PMIX_ERR_OUT_OF_RESOURCE;
   fence.data.bytes = std::move(bytes);
-  fence.id = the_server->open(pending);
+  fence.id = the_server->open(answer);
   the_server->send(fence);
   return PMIX_SUCCESS;
 }
@@ -92,31 +101,18 @@ pmix_status_t join(const char* kind, const pmix_proc_t processes[], size_t count
 pmix_status_t on_fence(const pmix_proc_t processes[], size_t count, const pmix_info_t /*info*/[], size_t /*infos*/,
                        char* bytes, size_t size, pmix_modex_cbfunc_t answer, void* data) {
   return guarded([&] {
-    Server::Pending pending;
-    pending.modex = answer;
-    pending.data = data;
-    return join("fence", processes, count, size > 0 ? std::string(bytes, size) : std::string(), pending);
+    return join("fence", processes, count, size > 0 ? std::string(bytes, size) : std::string(), pending(answer, data));
   });
 }
 
 pmix_status_t on_connect(const pmix_proc_t processes[], size_t count, const pmix_info_t /*info*/[], size_t /*infos*/,
                          pmix_op_cbfunc_t answer, void* data) {
-  return guarded([&] {
-    Server::Pending pending;
-    pending.op = answer;
-    pending.data = data;
-    return join("connect", processes, count, {}, pending);
-  });
+  return guarded([&] { return join("connect", processes, count, {}, pending(answer, data)); });
 }
 
 pmix_status_t on_disconnect(const pmix_proc_t processes[], size_t count, const pmix_info_t /*info*/[], size_t /*infos*/,
                             pmix_op_cbfunc_t answer, void* data) {
-  return guarded([&] {
-    Server::Pending pending;
-    pending.op = answer;
-    pending.data = data;
-    return join("disconnect", processes, count, {}, pending);
-  });
+  return guarded([&] { return join("disconnect", processes, count, {}, pending(answer, data)); });
 }
 
 pmix_status_t on_direct_modex(const pmix_proc_t* process, const pmix_info_t /*info*/[], size_t /*infos*/,
@@ -124,10 +120,7 @@ pmix_status_t on_direct_modex(const pmix_proc_t* process, const pmix_info_t /*in
   return guarded([&] {
     const int rank = the_server->rank_of(*process);
     if (rank < 0) return PMIX_ERR_NOT_FOUND;
-    Server::Pending pending;
-    pending.modex = answer;
-    pending.data = data;
-    the_server->send(Get{the_server->open(pending), rank});
+    the_server->send(Get{the_server->open(pending(answer, data)), rank});
     return PMIX_SUCCESS;
   });
 }
@@ -149,10 +142,7 @@ pmix_status_t on_publish(const pmix_proc_t* process, const pmix_info_t info[], s
     }
     if (publish.rank < 0) return PMIX_ERR_BAD_PARAM;
     if (bytes > kMaxData || publish.entries.size() > kMaxEntries) return PMIX_ERR_OUT_OF_RESOURCE;
-    Server::Pending pending;
-    pending.op = answer;
-    pending.data = data;
-    publish.id = the_server->open(pending);
+    publish.id = the_server->open(pending(answer, data));
     the_server->send(publish);
     return PMIX_SUCCESS;
   });
@@ -165,10 +155,7 @@ pmix_status_t on_lookup(const pmix_proc_t* /*process*/, char** keys, const pmix_
     lookup.keys = texts_of(keys);
     for (size_t i = 0; i < count; ++i) lookup.wait = lookup.wait || std::strcmp(info[i].key, PMIX_WAIT) == 0;
     if (lookup.keys.size() > kMaxEntries) return PMIX_ERR_OUT_OF_RESOURCE;
-    Server::Pending pending;
-    pending.lookup = answer;
-    pending.data = data;
-    lookup.id = the_server->open(pending);
+    lookup.id = the_server->open(pending(answer, data));
     the_server->send(lookup);
     return PMIX_SUCCESS;
   });
@@ -181,10 +168,7 @@ pmix_status_t on_unpublish(const pmix_proc_t* process, char** keys, const pmix_i
     unpublish.rank = the_server->rank_of(*process);
     unpublish.keys = texts_of(keys);
     if (unpublish.rank < 0 || unpublish.keys.size() > kMaxEntries) return PMIX_ERR_BAD_PARAM;
-    Server::Pending pending;
-    pending.op = answer;
-    pending.data = data;
-    unpublish.id = the_server->open(pending);
+    unpublish.id = the_server->open(pending(answer, data));
     the_server->send(unpublish);
     return PMIX_SUCCESS;
   });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/preflight/checks.h"
+#include "launcher/common/clock.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -144,9 +145,7 @@ const size_t kCheckCount = std::size(kChecks);
 NodeReport run_checks(const std::vector<Depth>& depths, const std::string& node, const CheckInput& input) {
   NodeReport report;
   report.node = node;
-  report.time_ms =
-      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
-          .count();
+  report.time_ms = unix_ms();
   for (const Check& check : kChecks) {
     if (std::find(depths.begin(), depths.end(), check.depth) == depths.end()) continue;
     CheckResult result = check.run(input);

@@ -13,6 +13,7 @@
 
 #include "config.h"
 #include "launcher/common/parse.h"
+#include "launcher/common/this_process.h"
 #include "launcher/preflight/cache.h"
 #include "launcher/preflight/checks.h"
 
@@ -23,13 +24,6 @@ using namespace dl::preflight;
 // A check that hangs (a dead file server) must not keep the others waiting: this process dies of SIGALRM, and a node
 // without a report is a bad one.
 constexpr unsigned kQuickLimit = 10, kFullLimit = 40;
-
-std::string node_name() {
-  if (const char* slurm = std::getenv("SLURMD_NODENAME"); slurm != nullptr && *slurm != '\0') return slurm;
-  char name[256] = "localhost";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
 
 // What is measured of the node from the cache where they are young enough.
 NodeReport full_report(const std::string& node, const CheckInput& input, std::chrono::seconds max_age) {
@@ -67,7 +61,7 @@ int main(int argc, char** argv) try {
   for (const std::string& peer : dl::split(peers, ','))
     if (!peer.empty()) input.peers.push_back(peer);
   ::alarm(full ? kFullLimit : kQuickLimit);
-  const std::string node = node_name();
+  const std::string node = dl::node_name();
   const NodeReport report =
       full ? full_report(node, input, std::chrono::seconds(max_age)) : run_checks({Depth::kQuick}, node, input);
   const std::string text = split ? format_report_lines(report) : format_report(report) + "\n";

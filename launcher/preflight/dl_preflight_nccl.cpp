@@ -21,6 +21,7 @@
 
 #include "launcher/common/atomic_file.h"
 #include "launcher/common/parse.h"
+#include "launcher/common/this_process.h"
 #include "launcher/preflight/nccl_abi.h"
 #include "launcher/preflight/nccl_rounds.h"
 
@@ -241,13 +242,6 @@ class Measurement {
   std::vector<Gpu> gpus_;  // what they hold goes with this process
 };
 
-std::string node_name() {
-  if (const char* slurm = std::getenv("SLURMD_NODENAME"); slurm != nullptr && *slurm != '\0') return slurm;
-  char name[256] = "localhost";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -256,7 +250,7 @@ int main(int argc, char** argv) try {
     return 2;
   }
   ::alarm(kLast);  // should NCCL itself hang in a call that is not to block
-  const std::string node = node_name();
+  const std::string node = dl::node_name();
   for (const std::string& text : dl::split(argv[2], ';')) {
     const std::vector<std::string> group = dl::split(text, ',');
     if (std::find(group.begin(), group.end(), node) == group.end()) continue;

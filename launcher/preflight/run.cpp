@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/preflight/run.h"
+#include "launcher/common/clock.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -20,11 +21,6 @@ namespace {
 // More than dl-preflight gives itself, and time for srun to start.
 constexpr std::chrono::seconds kQuickLimit{25}, kFullLimit{60}, kLinksLimit{60}, kNcclLimit{70};
 constexpr std::chrono::hours kMaxAge{24};
-
-int64_t unix_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 std::vector<std::string> program_of(const RunInput& input, const std::vector<plan::Node>& nodes, bool full,
                                     std::chrono::seconds max_age) {

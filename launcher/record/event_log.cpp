@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/record/event_log.h"
+#include "launcher/common/clock.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -21,11 +22,6 @@ using nlohmann::json;
 constexpr size_t kMaxLine = 64 << 10;
 constexpr size_t kMaxText = 2000;
 constexpr off_t kMaxRead = 64 << 20;
-
-int64_t now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 // A member of the wrong type gives kInvalid; a missing optional one is left alone.
 template <typename T>
@@ -113,7 +109,7 @@ Result<EventLog> EventLog::open(const std::string& path) {
 }
 
 Status EventLog::append(Event event) {
-  if (event.time_ms == 0) event.time_ms = now_ms();
+  if (event.time_ms == 0) event.time_ms = unix_ms();
   std::string line = format_event(event) + "\n";
   ssize_t n;
   do n = ::write(fd_.get(), line.data(), line.size());

@@ -65,6 +65,17 @@ std::string start_time_argument(std::chrono::seconds delay) {
   return fmt::format("StartTime=now+{}", delay.count());
 }
 
+// The lines of `scontrol show config`; none where Slurm does not answer.
+std::vector<std::pair<std::string, std::string>> slurm_config() {
+  std::vector<std::pair<std::string, std::string>> settings;
+  const auto result = run_slurm({"scontrol", "show", "config"});
+  if (!result || !result->ok()) return settings;
+  for (const std::string& line : split(result->out, '\n'))
+    if (const size_t equals = line.find('='); equals != std::string::npos)
+      settings.emplace_back(trim(line.substr(0, equals)), trim(line.substr(equals + 1)));
+  return settings;
+}
+
 }  // namespace
 
 std::optional<int64_t> parse_slurm_time(const std::string& text) {
@@ -250,37 +261,24 @@ Status hold(const std::string& job_id) {
 }
 
 bool can_update_after_release() {
-  auto result = run_slurm({"scontrol", "show", "config"});
-  if (!result || !result->ok()) return false;
-  for (const std::string& line : split(result->out, '\n'))
-    if (line.rfind("AccountingStorageType", 0) == 0) return line.find("none", line.find('=')) == std::string::npos;
+  for (const auto& [key, value] : slurm_config())
+    if (key == "AccountingStorageType") return value.find("none") == std::string::npos;
   return false;
 }
 
 std::chrono::seconds slurmd_timeout() {
-  std::chrono::seconds timeout{300};
-  auto result = run_slurm({"scontrol", "show", "config"});
-  if (!result || !result->ok()) return timeout;
-  for (const std::string& line : split(result->out, '\n')) {
-    if (line.rfind("SlurmdTimeout ", 0) != 0) continue;
-    const std::string value(trim(line.substr(line.find('=') + 1)));  // "300 sec"
-    if (const auto seconds = parse_int(value.substr(0, value.find(' ')), 1, 1 << 20))
-      timeout = std::chrono::seconds(*seconds);
-  }
-  return timeout;
+  for (const auto& [key, value] : slurm_config())
+    if (const auto seconds = parse_int(value.substr(0, value.find(' ')), 1, 1 << 20);  // "300 sec"
+        key == "SlurmdTimeout" && seconds)
+      return std::chrono::seconds(*seconds);
+  return std::chrono::seconds{300};
 }
 
 std::chrono::seconds requeue_delay() {
-  auto result = run_slurm({"scontrol", "show", "config"});
-  if (!result || !result->ok()) return kRequeueDelay;
-  for (const std::string& line : split(result->out, '\n')) {
-    size_t equals = line.find('=');
-    if (equals == std::string::npos) continue;
-    std::string key(trim(line.substr(0, equals))), value(trim(line.substr(equals + 1)));
+  for (const auto& [key, value] : slurm_config())
     if ((key == "Epilog" || key == "EpilogSlurmctld" || key.rfind("Epilog[", 0) == 0) && !value.empty() &&
         value != "(null)")
       return kRequeueDelayEpilog;
-  }
   return kRequeueDelay;
 }
 

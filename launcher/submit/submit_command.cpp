@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/submit/submit_command.h"
+#include "launcher/common/this_process.h"
 
 #include <fmt/format.h>
 

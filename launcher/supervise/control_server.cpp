@@ -28,11 +28,6 @@ struct WriteRequest {
 
 }  // namespace
 
-int64_t monotonic_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 ControlServer::ControlServer(uv_loop_t* loop, std::string secret, Handlers handlers)
     : loop_(loop),
       secret_(std::move(secret)),

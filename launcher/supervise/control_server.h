@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "launcher/common/clock.h"
 #include "launcher/common/result.h"
 #include "launcher/supervise/agent_session.h"
 #include "launcher/supervise/beat_socket.h"
@@ -110,9 +111,6 @@ struct ControlServer::Connection {
   bool known = false;
   LineSplitter splitter{kMaxHelloBytes};
 };
-
-// Monotonic milliseconds.
-int64_t monotonic_ms();
 
 // The numeric address at which other machines reach this one: that of the interface which leads to `peer` (a host name
 // or address); 127.0.0.1 if peer is empty. kNotFound if peer has no address or there is no way to it.

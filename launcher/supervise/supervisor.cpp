@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/supervisor.h"
+#include "launcher/common/this_process.h"
 
 #include <fmt/format.h>
 #include <sys/prctl.h>
@@ -24,20 +25,7 @@ constexpr int64_t kTickMs = 50;
 constexpr int64_t kPingMs = 500;
 constexpr int64_t kWakeLimitMs = 5000;  // for agents that are kept to say hello again; then new ones are started
 
-std::string own_host_name() {
-  const char* slurm = std::getenv("SLURMD_NODENAME");
-  if (slurm != nullptr) return slurm;
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
-
 }  // namespace
-
-int64_t unix_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 Supervisor::Supervisor(plan::LaunchPlan plan, SiteConfig site, RunOptions options)
     : plan_(std::move(plan)),
@@ -108,7 +96,7 @@ Status Supervisor::open_control() {
   server_ = std::make_unique<ControlServer>(&loop_, secret_, std::move(handlers));
   DL_TRY(server_->listen());
   // The interface that leads to the other nodes; where all is on this one, the loopback.
-  std::string host = "127.0.0.1", own = own_host_name();
+  std::string host = "127.0.0.1", own = node_name();
   if (plan_.under_slurm) {
     auto other = std::find_if(plan_.nodes.begin(), plan_.nodes.end(), [&](const auto& n) { return n.name != own; });
     if (other != plan_.nodes.end()) {

@@ -22,6 +22,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "launcher/common/clock.h"
 #include "launcher/common/more_descriptors.h"
 #include "launcher/common/result.h"
 #include "launcher/common/site_config.h"
@@ -345,8 +346,5 @@ class Supervisor {
   int interrupts_ = 0;
   int64_t last_interrupt_ms_ = 0;
 };
-
-// Unix milliseconds.
-int64_t unix_ms();
 
 }  // namespace dl::supervise

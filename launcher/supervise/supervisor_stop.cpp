@@ -120,7 +120,10 @@ int64_t Supervisor::newest_saved_step() const {
 }
 
 bool Supervisor::request_stop(StopCause cause, std::optional<int64_t> deadline_ms, int signal, const std::string& who) {
-  if (checking_) stop_later_ = [=] { request_stop(cause, deadline_ms, signal, who); };
+  if (checking_) {
+    stop_later_ = [=] { request_stop(cause, deadline_ms, signal, who); };
+    return true;
+  }
   if (phase_ != Phase::kStarting && phase_ != Phase::kRunning) return false;
   if (stop_) {
     // A harder reason shortens what is under way: the earlier deadline counts, and Slurm's word over ours.

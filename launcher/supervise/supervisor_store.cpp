@@ -4,18 +4,13 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <set>
 
+#include "launcher/common/env_names.h"
+#include "launcher/common/this_process.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
-namespace {
-
-// "0" lets everybody in, for learners whose connections come from another user id (a container that maps ids).
-constexpr const char* kCheckConnections = "DL_CHECK_CONNECTIONS";
-
-}  // namespace
 
 void Supervisor::watch_peers() {
   // A node's agent sees the connections of its node; one of each, since the agents of a node see the same.
@@ -35,8 +30,8 @@ void Supervisor::watch_peers() {
 }
 
 rendezvous::PeerCheck Supervisor::peer_check() {
-  const char* wanted = std::getenv(kCheckConnections);
-  if (wanted != nullptr && std::string(wanted) == "0") return {};
+  // For learners whose connections come from another user id: a container that maps ids.
+  if (environment_value(env::kCheckConnections) == "0") return {};
   return peers_->check();
 }
 

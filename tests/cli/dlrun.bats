@@ -8,22 +8,6 @@ source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
 setup() {
   dlrun_setup
 }
-gone() {
-  for _ in $(seq 50); do
-    pgrep -f -- "$1" >/dev/null || return 0
-    sleep 0.1
-  done
-  pgrep -fa -- "$1" >&2
-  return 1
-}
-wait_grep() {
-  for _ in $(seq 100); do
-    grep -qsE -- "$1" "${@:2}" && return 0
-    sleep 0.1
-  done
-  cat "${@:2}" >&2
-  return 1
-}
 
 @test "four learners find their ranks, one master, and a log each" {
   run "$dlrun" --learners 4 -- sh -c 'echo "rank $RANK of $WORLD_SIZE at $MASTER_ADDR:$MASTER_PORT id $LEARNER_ID"; echo err >&2'

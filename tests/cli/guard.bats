@@ -7,22 +7,6 @@ bats_require_minimum_version 1.5.0
 source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
 setup() { dlrun_setup; }
 
-wait_grep() {
-  for _ in $(seq 150); do
-    grep -qsE -- "$1" "${@:2}" && return 0
-    sleep 0.1
-  done
-  cat "${@:2}" >&2
-  return 1
-}
-gone() {
-  for _ in $(seq 60); do
-    pgrep -f -- "$1" >/dev/null || return 0
-    sleep 0.1
-  done
-  pgrep -fa -- "$1" >&2
-  return 1
-}
 its_pid() { jq -r .pid job/control.json; }
 # ends_with STATUS: dlrun, whose guard is $guard.
 ends_with() {

@@ -214,6 +214,16 @@ TEST(Families, PeersAndOwnPorts) {
   EXPECT_EQ(family("dl", c).at("DL_PORTS"), "3,4");
 }
 
+TEST(Families, NcclMeetsAtTheHeldPortOfRankZero) {
+  LearnerContext c = third_of_four();
+  EXPECT_EQ(family("nccl", c), Environment());
+  c.peers = {"10.0.0.1:1", "10.0.0.1:2", "10.0.0.2:3", "10.0.0.2:4"};
+  EXPECT_EQ(family("nccl", c), (Environment{{"NCCL_COMM_ID", "10.0.0.1:1"}}));
+  EXPECT_EQ(family("nccl", c, {{"NCCL_COMM_ID", "h:5"}}).at("NCCL_COMM_ID"), "h:5");
+  EXPECT_EQ(family_needs({"nccl"}).ports, 1);
+  EXPECT_TRUE(family_needs({"nccl"}).peers);
+}
+
 TEST(Families, NetworkNamesTheInterfaceIfKnown) {
   LearnerContext c = third_of_four();
   const Environment expected{{"GLOO_SOCKET_IFNAME", "eth1"},

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two clocks of this project, in milliseconds.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace dl {
+
+// Never goes back, runs from some moment on, the same for all processes of a machine until it is booted anew.
+inline int64_t monotonic_ms() {
+  using std::chrono::milliseconds;
+  return std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Since 1970-01-01 UTC; goes back when somebody sets it.
+inline int64_t unix_ms() {
+  using std::chrono::milliseconds;
+  return std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace dl

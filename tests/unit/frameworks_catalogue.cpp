@@ -22,7 +22,7 @@ std::vector<std::string> shipped() {
           base + "mpi", base + "pytorch", base + "sklearn", base + "tensorflow"};
 }
 
-#define FAMILIES "ffdl, horovod, jax, jax_ids, mpi, network, peers, slurm, tensorflow, threads, torch"
+#define FAMILIES "ffdl, horovod, jax, jax_ids, mpi, nccl, network, peers, slurm, tensorflow, threads, torch"
 
 class Folder {
  public:

@@ -327,11 +327,12 @@ TEST(Families, UnknownFamilyNamesTheKnown) {
   const Status status = add_family("caffe", LearnerContext(), &env);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Errc::kNotFound);
-  EXPECT_EQ(status.error().text,
-            "'caffe' is not an environment family; known: dl, ffdl, horovod, jax, jax_ids, mpi, network, peers, slurm, "
-            "tensorflow, threads, torch");
-  EXPECT_EQ(family_names(), (std::vector<std::string>{"dl", "ffdl", "horovod", "jax", "jax_ids", "mpi", "network",
-                                                      "peers", "slurm", "tensorflow", "threads", "torch"}));
+  EXPECT_EQ(
+      status.error().text,
+      "'caffe' is not an environment family; known: dl, ffdl, horovod, jax, jax_ids, mpi, nccl, network, peers, slurm, "
+      "tensorflow, threads, torch");
+  EXPECT_EQ(family_names(), (std::vector<std::string>{"dl", "ffdl", "horovod", "jax", "jax_ids", "mpi", "nccl",
+                                                      "network", "peers", "slurm", "tensorflow", "threads", "torch"}));
 }
 
 }  // namespace

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ranks say to one another in a save or a restore, as JSON texts.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "checkpoint/format/manifest.h"
+#include "checkpoint/store/out_of_memory.h"
+#include "common/base/result.h"
+
+namespace dl::ckpt {
+
+// "It went well, and here is something" or "it failed". The texts of other ranks are not trusted to be well-formed.
+std::string say_ok(const std::string& text = "");
+std::string say_error(const Error& error);
+Result<std::string> hear(const std::string& message);
+
+// What one rank wrote.
+struct Part {
+  std::vector<FileRecord> files;      // by part; records below name them by index
+  std::vector<TensorRecord> tensors;  // with the pieces this rank wrote; rank 0 names all tensors
+  std::vector<BlobRecord> blobs;
+  std::vector<MemberRecord> members;
+  std::string fingerprint;  // of what is registered
+  size_t tensor_count = 0;  // registered
+};
+std::string format_part(const Part& part);
+Result<Part> parse_part(const std::string& text);
+
+// The parts of all ranks as one manifest, checked: pieces of a tensor must not overlap nor leave a hole. `manifest`
+// comes with name, world size and so on filled in. kInvalid names rank or tensor.
+Status merge_parts(std::vector<Part> parts, Manifest* manifest);
+
+// The first failure of several ranks' messages, with the rank in front ("rank 3: ..."); else what they said.
+Result<std::vector<std::string>> hear_all(const std::vector<std::string>& messages);
+
+}  // namespace dl::ckpt

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a process finds out about itself and where it runs.
+#pragma once
+
+#include <string>
+
+#include "common/base/result.h"
+
+namespace dl {
+
+// The value of a variable of the environment; empty also where it is not set.
+std::string environment_value(const char* name);
+
+// This node as Slurm calls it; outside Slurm the host's name.
+std::string node_name();
+
+// The path of the running program. kIo if /proc does not tell.
+Result<std::string> own_program();
+
+// The program `name` that belongs to `program`: installed they stand in one folder; in a build tree each room has its
+// own, and `room` ("bind") is that of `name`. kNotFound "dl-bind was not found in FOLDER".
+Result<std::string> program_beside(const std::string& program, const std::string& name, const std::string& room);
+
+}  // namespace dl

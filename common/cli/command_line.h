@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command lines of our programs: each option is described by one row, and all programs read them alike.
+//
+//   CommandLine line("dlctl pause", "Save and hold a job.");
+//   line.argument("JOB", &job, "job id").required();
+//   line.option("-n,--lines", &lines, "the last so many lines").form("N").between(0, 1000);
+//   line.flag("--json", &json, "for programs");
+//   const Result<std::string> text = line.parse(argc, argv);
+//
+// Understood are --name VALUE, --name=VALUE, -n VALUE, -nVALUE, several flags in one word (-qt), options after
+// arguments, and "--", after which every word is an argument. Names are never abbreviated. VALUE may look like an
+// option; only "--" is none (but in --name=--).
+// Nothing is printed here. All of it is for one thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace dl {
+
+// Where a value goes. Text that is no number is refused for a number; a list takes one value each time its option is
+// given; a flag (bool) takes no value. The pointer must stay valid until parse() has returned.
+using CommandValue = std::variant<bool*, std::string*, std::optional<std::string>*, std::vector<std::string>*, int*,
+                                  int64_t*, uint64_t*, double*, std::optional<int64_t>*, std::optional<double>*>;
+
+// One row: an option, a flag or an argument.
+class CommandRow {
+ public:
+  // `names`: "-n,--lines", "--lines" or "-n"; of an argument what it is called, "JOB".
+  CommandRow(const std::string& names, CommandValue value, std::string help);
+
+  CommandRow& required();
+  // What the value is called in the help text; TEXT or N unless said.
+  CommandRow& form(std::string form);
+  // The help text shows the value that the variable has now.
+  CommandRow& shows_default();
+  // Limits of a number, both allowed.
+  CommandRow& between(long double low, long double high);
+  // The texts that are allowed.
+  CommandRow& among(std::vector<std::string> allowed);
+  // It is refused without the option of this name ("--keep"), or together with it.
+  CommandRow& needs(std::string name);
+  CommandRow& excludes(std::string name);
+  // Set to true when the row is given.
+  CommandRow& marks(bool* given);
+  // The heading it stands under in the help text; "Options" unless said.
+  CommandRow& heading(std::string heading);
+  // It is not in the help text.
+  CommandRow& hidden();
+
+ private:
+  friend class CommandLine;
+  friend class CommandHelp;
+  bool is_flag() const { return std::holds_alternative<bool*>(value_); }
+  bool is_list() const { return std::holds_alternative<std::vector<std::string>*>(value_); }
+  // How messages call it: the longest name.
+  const std::string& name() const { return names_.back(); }
+
+  std::vector<std::string> names_;
+  CommandValue value_;
+  std::string help_, form_, heading_ = "Options";
+  std::optional<std::string> default_;
+  std::optional<std::pair<long double, long double>> limits_;
+  std::vector<std::string> allowed_;
+  std::string needs_, excludes_;
+  bool required_ = false, hidden_ = false, takes_rest_ = false;
+  bool given_ = false;  // in the words that were parsed
+  bool* marks_ = nullptr;
+};
+
+// A program's command line, or a subcommand's. It has --help by itself.
+class CommandLine {
+ public:
+  // `name`: of the program. `summary`: what it is for, at the head of the help text.
+  CommandLine(std::string name, std::string summary);
+
+  CommandRow& option(const std::string& names, CommandValue value, std::string help);
+  CommandRow& flag(const std::string& names, bool* value, std::string help);
+  // Arguments are taken in the order of their rows; a list takes all that are left.
+  CommandRow& argument(const std::string& name, CommandValue value, std::string help);
+  // The first word that is no option of ours, or what follows "--", and all words after it, whatever they look like.
+  CommandRow& rest(const std::string& name, std::vector<std::string>* words, std::string help);
+  // Answers `names` with `text`.
+  void version(const std::string& names, std::string text);
+  void footer(std::string text);
+  // One of these options must be given, and no two of them.
+  void exactly_one_of(std::vector<std::string> names);
+
+  // The subcommand is owned by this one.
+  CommandLine* subcommand(const std::string& name, std::string summary);
+  void require_subcommand();
+
+  // Fills in the values. The text is empty if all is well and the program is to do its work; else it answers --help or
+  // --version and is to be printed. kInvalid or kConflict for a mistake, with one sentence for the user.
+  Result<std::string> parse(int argc, const char* const* argv);
+  // After a failed parse(): the sentence with the names of program and subcommand, and where there is help.
+  std::string complaint(const Error& error) const;
+
+  // After parse(): whether this subcommand was given.
+  bool chosen() const { return chosen_; }
+  // "pause", without the program's name.
+  const std::string& name() const { return name_; }
+  // What the innermost subcommand that was given is to do: run by run_action() after parse().
+  void action(std::function<void()> action) { action_ = std::move(action); }
+  void run_action() const;
+
+ private:
+  friend class CommandHelp;
+  using Words = std::vector<std::string>;
+  // One for parse(): `at` is the first word.
+  Result<std::string> parse_words(const Words& words, size_t at);
+  Result<size_t> take_option(const Words& words, size_t at);
+  Result<size_t> take_letters(const Words& words, size_t at);
+  Status take_argument(const std::string& word);
+  Status set(CommandRow* row, const std::string& text);
+  Status check() const;
+  CommandRow* find(const std::string& name) const;
+  const CommandLine& innermost() const;
+  std::string full_name() const;
+  Error unknown(const std::string& word) const;
+  std::string subcommand_names() const;
+
+  std::string name_, summary_, footer_, version_;
+  CommandLine* parent_ = nullptr;
+  std::vector<std::unique_ptr<CommandRow>> options_, arguments_;
+  std::vector<std::unique_ptr<CommandLine>> subcommands_;
+  std::vector<std::vector<std::string>> exactly_one_;
+  std::function<void()> action_;
+  bool help_ = false, version_asked_ = false;
+  bool needs_subcommand_ = false, chosen_ = false;
+};
+
+// The text that --help prints. In command_help.cpp.
+class CommandHelp {
+ public:
+  static std::string text(const CommandLine& line);
+};
+
+}  // namespace dl

@@ -1,0 +1,42 @@
+# SYNOPSIS     DL_CHECK_COMPILER
+# DESCRIPTION  C++17; the warnings this project is written under; --enable-werror (CI), --enable-sanitizer=KIND.
+#              Substitutes DL_CXXFLAGS, DL_LDFLAGS (for our own code only).
+#
+#              DL_DEFAULT_FLAGS, before AC_PROG_CC: optimised, and with as much debug information as a stack trace needs.
+#              Autoconf's own -g takes half as much time again; to see variables in a debugger, set CXXFLAGS='-g -O0'.
+AC_DEFUN([DL_DEFAULT_FLAGS], [
+  : ${CFLAGS="-O2 -g1"}
+  : ${CXXFLAGS="-O2 -g1"}
+])
+AC_DEFUN([DL_CHECK_COMPILER], [
+  AC_MSG_CHECKING([whether $CXX speaks C++17])
+  dl_save_cxxflags=$CXXFLAGS
+  CXXFLAGS="$CXXFLAGS -std=c++17"
+  AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[#include <optional>
+#include <string_view>]], [[std::optional<std::string_view> v{"x"}; return v->size() == 1 ? 0 : 1;]])],
+    [AC_MSG_RESULT([yes])],
+    [AC_MSG_RESULT([no])
+     AC_MSG_ERROR([slurm-dl needs a C++17 compiler; set CXX, for example CXX=g++-12])])
+  CXXFLAGS=$dl_save_cxxflags
+  DL_CXXFLAGS="-std=c++17 -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wcast-qual -Wformat=2 -Wvla -fno-strict-overflow -fstack-protector-strong"
+  DL_CFLAGS="-std=gnu11 -Wall -Wextra -Wshadow -Wformat=2 -Wvla -fstack-protector-strong"
+  DL_LDFLAGS=
+
+  AC_ARG_ENABLE([werror], [AS_HELP_STRING([--enable-werror], [treat warnings as errors])], [], [enable_werror=no])
+  AS_IF([test "x$enable_werror" = xyes], [DL_CXXFLAGS="$DL_CXXFLAGS -Werror"; DL_CFLAGS="$DL_CFLAGS -Werror"])
+
+  AC_ARG_ENABLE([sanitizer],
+    [AS_HELP_STRING([--enable-sanitizer=KIND], [build with a sanitizer: address, thread or undefined; address,undefined for both])],
+    [], [enable_sanitizer=no])
+  AS_CASE([$enable_sanitizer],
+    [no], [],
+    [address|thread|undefined|address,undefined],
+      [dl_san="-fsanitize=$enable_sanitizer -fno-omit-frame-pointer -fno-sanitize-recover=all -g1 -O1"
+       DL_CXXFLAGS="$DL_CXXFLAGS $dl_san"; DL_CFLAGS="$DL_CFLAGS $dl_san"; DL_LDFLAGS="-fsanitize=$enable_sanitizer"],
+    [AC_MSG_ERROR([--enable-sanitizer=$enable_sanitizer: allowed are address, thread, undefined, and address,undefined])])
+  AM_CONDITIONAL([SANITIZED], [test "x$enable_sanitizer" != xno])
+  AC_SUBST([DL_CXXFLAGS])
+  AC_SUBST([DL_CFLAGS])
+  AC_SUBST([DL_LDFLAGS])
+  DL_SUMMARY_ADD([compiler], [$CXX, warnings are errors: $enable_werror, sanitizer: $enable_sanitizer])
+])

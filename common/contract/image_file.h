@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Container images as files, as far as spank_dl.so (at submission) and dlrun (in the job) look at them.
+#pragma once
+
+#include <string>
+
+#include "common/base/result.h"
+
+namespace dl {
+
+enum class ImageForm { kDirectory, kSquashfs, kSif };
+
+// "a directory", "a SquashFS image", "a SIF image"
+const char* image_form_name(ImageForm form);
+
+// What lies at `path`: a directory that holds a system (it has a usr or a bin), or a file whose name ends in .sqfs,
+// .squashfs, .sqsh or .sif. One or two calls of stat(2), as the caller's user. kNotFound, kDenied or kInvalid with
+// "'PATH' ...; allowed: ...".
+Result<ImageForm> image_form(const std::string& path);
+
+}  // namespace dl

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// A JSON value. nlohmann-json reads and writes the text, in two files of ours: its header takes seconds of each file's
+// compilation.
+//
+//   Json job = {{"id", 12}, {"nodes", {"n1", "n2"}}};
+//   job["state"] = "PENDING";
+//   std::puts(job.dump(2).c_str());
+//
+// A list in braces is an object if all its items are pairs that begin with a text, else an array.
+// Objects keep the order in which members were added.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace dl {
+
+// Thrown by at(), get() and value(): a member is missing, or a value has another type.
+class JsonError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct JsonMember;
+
+class Json {
+ public:
+  Json() noexcept;  // null
+  Json(const Json& other);
+  Json(Json&& other) noexcept;
+  Json& operator=(const Json& other);
+  Json& operator=(Json&& other) noexcept;
+  ~Json();
+
+  // NOLINTBEGIN(google-explicit-constructor): a value stands for itself.
+  Json(std::nullptr_t) noexcept;
+  Json(int value) noexcept;
+  Json(long value) noexcept;
+  Json(long long value) noexcept;
+  Json(unsigned value) noexcept;
+  Json(unsigned long value) noexcept;
+  Json(unsigned long long value) noexcept;
+  Json(double value) noexcept;
+  Json(const char* text);
+  Json(std::string text);
+  // Not from pointers.
+  template <typename Bool, typename = std::enable_if_t<std::is_same_v<Bool, bool>>>
+  Json(Bool value) noexcept : value_(value) {}
+  template <typename T>
+  Json(const std::vector<T>& items) : Json(array()) {
+    for (const T& item : items) push_back(Json(item));
+  }
+  template <typename T>
+  Json(const std::set<T>& items) : Json(array()) {
+    for (const T& item : items) push_back(Json(item));
+  }
+  template <typename T>
+  Json(const std::map<std::string, T>& members) : Json(object()) {
+    for (const auto& [name, value] : members) push_back(name, Json(value));
+  }
+  Json(std::initializer_list<Json> items);
+  // NOLINTEND(google-explicit-constructor)
+  static Json array();
+  static Json object();
+
+  // From UTF-8 text. What is no JSON, or nests deeper than 200, gives a value for which is_broken() is true, and no
+  // other question. Of members with one name the last counts.
+  static Json parse(std::string_view text);
+  // As text, with so many spaces for each level, or on one line if indent is negative. Bytes that are not UTF-8 become
+  // replacement characters, numbers that JSON does not know null.
+  std::string dump(int indent = -1) const;
+  // The same, with the members of objects in the order of their names.
+  std::string dump_sorted(int indent = -1) const;
+  // With all characters outside ASCII as \uXXXX.
+  std::string dump_ascii() const;
+
+  bool is_broken() const noexcept;
+  bool is_null() const noexcept;
+  bool is_boolean() const noexcept;
+  bool is_number() const noexcept;
+  bool is_number_integer() const noexcept;   // without a point or an exponent
+  bool is_number_unsigned() const noexcept;  // and not negative
+  bool is_string() const noexcept;
+  bool is_array() const noexcept;
+  bool is_object() const noexcept;
+
+  // Items of an array, members of an object; 0 of anything else.
+  size_t size() const noexcept;
+  bool empty() const noexcept { return size() == 0; }
+  // The items of an array; none of anything else.
+  const Json* begin() const noexcept;
+  const Json* end() const noexcept;
+  // The members of an object; none of anything else.
+  const std::vector<JsonMember>& members() const noexcept;
+
+  // nullptr if this is no object or has no such member.
+  const Json* find(std::string_view name) const noexcept;
+  bool contains(std::string_view name) const noexcept { return find(name) != nullptr; }
+  const Json& at(std::string_view name) const;
+  // The member, added if it is not there; null becomes an object.
+  Json& operator[](std::string_view name);
+  Json& operator[](const char* name) { return (*this)[std::string_view(name)]; }
+  // Precondition: at < size() of an array.
+  const Json& operator[](size_t at) const;
+  const Json& operator[](int at) const { return (*this)[static_cast<size_t>(at)]; }
+  // To an array; null becomes one.
+  void push_back(Json item);
+  // To an object that has no such member; null becomes one.
+  void push_back(std::string name, Json value);
+
+  // bool, std::string, a number, or a std::vector or a std::map<std::string, ...> of them.
+  template <typename T>
+  T get() const {
+    T value{};
+    read(&value);
+    return value;
+  }
+  // The text of a string.
+  const std::string& text() const;
+  // The member, or `otherwise` where there is none.
+  template <typename T>
+  T value(std::string_view name, T otherwise) const {
+    const Json* member = find(name);
+    return member == nullptr ? otherwise : member->get<T>();
+  }
+
+ private:
+  struct Broken {};
+  friend struct JsonReader;
+  friend struct JsonWriter;
+  void read(bool* value) const;
+  void read(std::string* value) const;
+  void read(double* value) const;
+  void read(Json* value) const { *value = *this; }
+  template <typename T>
+  std::enable_if_t<std::is_integral_v<T>> read(T* value) const {
+    *value = static_cast<T>(integer());
+  }
+  template <typename T>
+  void read(std::vector<T>* value) const {
+    for (const Json& item : items()) value->push_back(item.get<T>());
+  }
+  template <typename T>
+  void read(std::map<std::string, T>* value) const;
+  // One value for each name, the last, at the place of the first.
+  static void keep_last(std::vector<JsonMember>* members);
+  // Of any number; a large unsigned one wraps, as a cast of it does.
+  int64_t integer() const;
+  const std::vector<Json>& items() const;
+  const std::vector<JsonMember>& named() const;
+
+  std::variant<std::nullptr_t, Broken, bool, int64_t, uint64_t, double, std::string, std::vector<Json>,
+               std::vector<JsonMember>>
+      value_;
+};
+
+struct JsonMember {
+  std::string name;
+  Json value;
+};
+
+template <typename T>
+void Json::read(std::map<std::string, T>* value) const {
+  for (const JsonMember& member : named()) (*value)[member.name] = member.value.get<T>();
+}
+
+}  // namespace dl

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starting other programs: by argument vector, never through a shell. Children start with default signal dispositions
+// and an empty signal mask, whatever the caller's are, and inherit no descriptor but the three they are given (all ours
+// are O_CLOEXEC).
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace dl {
+
+struct SpawnOptions {
+  std::vector<std::string> argv;                        // argv[0] is looked up in PATH (the caller's) if it has no '/'
+  std::optional<std::vector<std::string>> environment;  // "NAME=value"; empty optional: the caller's
+  std::string work_dir;                                 // empty: the caller's
+  int stdin_fd = -1;                                    // -1: /dev/null; borrowed, as the next two
+  int stdout_fd = -1;                                   // -1: the caller's
+  int stderr_fd = -1;                                   // -1: the caller's
+  bool new_process_group = false;                       // becomes the leader of a group of its own
+  int parent_death_signal = 0;                          // sent to it when the calling thread ends; 0 = none
+  std::vector<int> ignored_signals;                     // ignored from the start (inherited through exec)
+};
+
+// Forks and execs. Returns when exec has succeeded; its failure is reported here: kNotFound "PROGRAM: No such file or
+// directory" and so on, with no process left behind. The caller reaps the pid.
+Result<pid_t> spawn_process(const SpawnOptions& options);
+
+struct CommandOptions {
+  std::chrono::milliseconds timeout{10000};
+  std::string input;                     // written to its standard input, which is then closed; at most 64 KiB
+  std::vector<std::string> environment;  // "NAME=value" set over the caller's environment
+  std::vector<int> ignored_signals;
+  size_t max_output = 8 << 20;  // bytes kept of stdout and of stderr each; the rest is read and dropped
+};
+
+struct CommandResult {
+  int exit_code = -1;  // -1 if ended by a signal
+  int signal = 0;      // 0 if it exited
+  std::string out, err;
+  bool ok() const { return exit_code == 0; }
+};
+
+// Runs a program to its end, in the calling thread. kTimeout "PROGRAM: no answer within 10 s" after the timeout, when
+// the program has been killed and reaped. Errors of spawn_process as there. Safe to call from several threads.
+Result<CommandResult> run_command(const std::vector<std::string>& argv, const CommandOptions& options = {});
+
+// The file `program` would be found as in PATH, or empty. A name with '/' is returned if it is executable.
+std::string find_program(const std::string& program);
+
+// What a shell prints for a wait status: the exit code, or 128 + signal.
+int shell_exit_code(int wait_status);
+
+}  // namespace dl

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// dl.toml, the site's configuration, parsed and checked: see dl.toml(5). Read by job_submit_dl.so inside slurmctld, by
+// spank_dl.so, dlrun and dlctl. No thread, no side effect but reading the one file.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/contract/failure_row.h"
+#include "common/contract/request_values.h"
+#include "common/site/site_tenants.h"
+
+namespace dl {
+
+// [tiers.NAME] with NAME guaranteed or borrow: what the tier means to Slurm. At most one of the two may be set.
+struct TierTarget {
+  std::string qos;
+  std::string partition;
+};
+
+// [idle]
+struct SiteIdle {
+  std::chrono::seconds after{1800};  // a learner's GPUs that were not used for so long are idle; 0: never
+  int below = 5;                     // percent: less than that is not used
+  bool lend = false;                 // GPUs of a job that is idle as a whole count as borrowed: a claim may take them
+};
+
+struct SiteConfig {
+  // [defaults]
+  std::string framework = "generic";  // used when --dl-framework is not given but another --dl-* flag is
+  Tier tier = Tier::kAuto;            // what auto means is decided by the tier rules; thin: guaranteed
+  Placement placement = Placement::kPack;
+  int cpus_per_gpu = 0;      // 0 = leave to Slurm
+  int cpus_per_learner = 1;  // for CPU jobs
+  int restarts = 0;
+  PreflightMode preflight = PreflightMode::kOff;
+  std::chrono::seconds hang_timeout{0};   // 0 = none
+  std::chrono::seconds signal_lead{120};  // warning before the time limit, 0 = none
+  // [nodes]: what a GPU node looks like; lets job_submit say and ask for the number of nodes. 0 = unknown.
+  int gpus_per_node = 0;
+  std::map<std::string, int> gpus_per_node_by_type;  // [nodes.types] a100 = 8
+  std::map<std::string, int> node_counts;            // [nodes.counts] a100 = 4: how many nodes of a type there are
+  // [tiers] locked: users may not move a job to a tier's QOS or partition after its submission
+  bool tiers_locked = true;
+  // [tiers.guaranteed], [tiers.borrow]
+  TierTarget guaranteed;
+  TierTarget borrow;
+  // [frameworks]
+  std::vector<std::string> catalogue;  // folders of *.toml; default: {PKGDATADIR/frameworks.d, CONFDIR/frameworks.d}
+  // [launcher]
+  std::string job_dir = "dl-%j";            // relative to the submit directory; %j = job id
+  std::chrono::seconds grace{30};           // SIGTERM -> SIGKILL for learners
+  std::chrono::seconds agent_timeout{300};  // for the agents of an attempt to connect, and without a word later
+  std::string pmix = "dlrun";               // whose PMIx server MPI learners get: dlrun's own, or "slurm"
+  int loop_guard = 2;                       // attempts in a row without progress before the job is held
+  // [image]
+  std::string image_runtime = "auto";    // a name of launcher/image, or "auto": the first that takes the image
+  std::vector<std::string> image_binds;  // folders of the nodes that every container shows
+  // [idle]: GPUs that a job holds and does not use
+  SiteIdle idle;
+  // [[failure]], in the file's order; tried before the built-in classes
+  std::vector<FailureRow> failures;
+  // [quota], and [tenants.NAME] by name. No tenant: there are no quotas, and jobs without --dl-* flags are left alone.
+  SiteQuota quota;
+  std::vector<SiteTenant> tenants;
+};
+
+// Where dl.toml is looked for: $DL_CONFIG if set and `trust_environment`, else beside $SLURM_CONF if that is set and
+// not handed out, else in the compiled-in Slurm configuration directory.
+std::string default_site_config_path(bool trust_environment);
+// Whether $SLURM_CONF is the copy that slurmctld hands out to hosts without one ("configless"). It hands out its own
+// files alone, and dl.toml is none of them.
+bool slurm_conf_is_handed_out();
+
+// A missing file gives the defaults. An unknown key, a wrong type or a value out of range gives kInvalid
+// "PATH:LINE: KEY: ...; allowed: ...". At most 1 MiB is read; only a regular file.
+Result<SiteConfig> load_site_config(const std::string& path);
+// The same from text; `name` stands for the path in messages.
+Result<SiteConfig> parse_site_config(const std::string& text, const std::string& name);
+
+}  // namespace dl

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The [tenants.NAME] tables of dl.toml.
+#pragma once
+
+#include <string>
+
+#include "common/base/result.h"
+#include "common/site/site_config.h"
+#include "common/site/toml_text.h"
+
+namespace dl {
+
+// Fills config->tenants, by name. `file` stands for the path in messages. kInvalid "FILE:LINE: tenants.NAME.KEY: ...;
+// allowed: ...". Expects [nodes] and [quota] to have been read: a quota may name no GPU type that [nodes.types] lacks.
+Status read_site_tenants(const toml::node& node, const std::string& file, SiteConfig* config);
+
+// kInvalid unless it can name a GPU type, one of [nodes.types] if there are any.
+Status check_type_name(std::string_view type, const SiteConfig& config);
+
+// Whether a dl.toml that could not be used may have declared tenants: it has the word, or cannot be read. In
+// site_config.cpp, which knows how to read it.
+bool may_name_tenants(const std::string& path);
+
+}  // namespace dl

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/site/site_values.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+
+#include "common/base/parse.h"
+
+namespace dl {
+
+Error bad_value(const toml::node& node, const std::string& allowed) {
+  std::string shown;
+  if (const auto* text = node.as_string())
+    shown = "'" + printable(text->get()) + "'";
+  else if (const auto* number = node.as_integer())
+    shown = std::to_string(number->get());
+  else if (const auto* flag = node.as_boolean())
+    shown = flag->get() ? "true" : "false";
+  else if (node.is_table())
+    shown = "a table";
+  else if (node.is_array())
+    shown = "an array";
+  else
+    shown = "a value of this type";
+  return Error{Errc::kInvalid, fmt::format("{} is not accepted; allowed: {}", shown, allowed)};
+}
+
+Status set_int(const toml::node& node, int min, int max, int* out) {
+  const auto* number = node.as_integer();
+  if (number == nullptr || number->get() < min || number->get() > max)
+    return bad_value(node, fmt::format("a whole number from {} to {}", min, max));
+  *out = static_cast<int>(number->get());
+  return {};
+}
+
+Status set_time(const toml::node& node, std::chrono::seconds min, std::chrono::seconds max, std::chrono::seconds* out) {
+  std::optional<std::chrono::seconds> value;
+  if (const auto* number = node.as_integer()) {
+    if (number->get() >= 0 && number->get() <= max.count()) value = std::chrono::seconds(number->get());
+  } else if (const auto* text = node.as_string()) {
+    if (auto parsed = parse_duration(text->get())) value = *parsed;
+  }
+  if (!value || *value < min || *value > max)
+    return bad_value(node, fmt::format("a time from {} to {}, in seconds or as \"30s\", \"10m\", \"1h30m\"",
+                                       format_duration(min), format_duration(max)));
+  *out = *value;
+  return {};
+}
+
+Status set_bool(const toml::node& node, bool* out) {
+  const auto* flag = node.as_boolean();
+  if (flag == nullptr) return bad_value(node, "true, false");
+  *out = flag->get();
+  return {};
+}
+
+Status set_name(const toml::node& node, const char* what, std::string* out) {
+  const auto* text = node.as_string();
+  if (text == nullptr || !is_plain_name(text->get()))
+    return bad_value(node, fmt::format("the name of a {} in quotes, of letters, digits and . _ + -", what));
+  *out = text->get();
+  return {};
+}
+
+bool is_clean_path(const std::string& path) {
+  if (path.empty() || path.size() > kMaxPathBytes) return false;
+  for (char c : path)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) return false;
+  return true;
+}
+
+Status set_tier(const toml::node& node, Tier* out) {
+  if (const auto* text = node.as_string())
+    if (auto tier = parse_tier(text->get())) {
+      *out = *tier;
+      return {};
+    }
+  return bad_value(node, "\"auto\", \"guaranteed\", \"borrow\"");
+}
+
+Status set_number(const toml::node& node, double min, double max, double* out) {
+  std::optional<double> value;
+  if (const auto* real = node.as_floating_point()) value = real->get();
+  if (const auto* whole = node.as_integer()) value = static_cast<double>(whole->get());
+  if (!value || !std::isfinite(*value) || *value < min || *value > max)
+    return bad_value(node, fmt::format("a number from {} to {}", min, max));
+  *out = *value;
+  return {};
+}
+
+Status set_names(const toml::node& node, const char* what, size_t most, std::vector<std::string>* out) {
+  const std::string allowed = fmt::format("1 to {} names of {} in an array: [\"...\"]", most, what);
+  const auto* array = node.as_array();
+  if (array == nullptr || array->empty() || array->size() > most) return bad_value(node, allowed);
+  out->clear();
+  for (const toml::node& element : *array) {
+    const auto* text = element.as_string();
+    if (text == nullptr || !is_plain_name(text->get())) return bad_value(element, allowed);
+    out->push_back(text->get());
+  }
+  return {};
+}
+
+}  // namespace dl

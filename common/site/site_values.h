@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The values of dl.toml, each checked as it is taken over: what the readers of its sections are made of. All return
+// kInvalid "VALUE is not accepted; allowed: ..." and leave *out alone then; the caller puts file, line and key in
+// front.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/contract/request_values.h"
+#include "common/site/toml_text.h"
+
+namespace dl {
+
+constexpr size_t kMaxPathBytes = 1024;
+
+// The error itself, with the value as it may be shown.
+Error bad_value(const toml::node& node, const std::string& allowed);
+
+Status set_int(const toml::node& node, int min, int max, int* out);
+// A whole number or one with a fraction; finite.
+Status set_number(const toml::node& node, double min, double max, double* out);
+// A number of seconds or a text such as "10m".
+Status set_time(const toml::node& node, std::chrono::seconds min, std::chrono::seconds max, std::chrono::seconds* out);
+Status set_bool(const toml::node& node, bool* out);
+// A plain name (parse.h); `what` it names, for the message.
+Status set_name(const toml::node& node, const char* what, std::string* out);
+// An array of 1 to `most` plain names; `what` in the plural.
+Status set_names(const toml::node& node, const char* what, size_t most, std::vector<std::string>* out);
+Status set_tier(const toml::node& node, Tier* out);
+
+// 1 to kMaxPathBytes bytes without control characters.
+bool is_clean_path(const std::string& path);
+
+}  // namespace dl

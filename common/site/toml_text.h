@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// TOML from text: the one place that includes toml++, so that its settings and the guard against its faults are the
+// same everywhere. It is run inside slurmctld, on files that people write.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/base/result.h"
+
+namespace dl {
+void toml_assertion_failed();  // throws
+}  // namespace dl
+
+// toml++ 3.3 asserts on some malformed input ("[=", "[[["): an abort in a debug build, undefined behaviour under
+// NDEBUG, where the assertion becomes an assumption. Here a failed assertion throws, whatever NDEBUG says, and
+// parse_toml() makes an error of it.
+#ifdef NDEBUG
+#define DL_TOML_NDEBUG
+#undef NDEBUG
+#endif
+#define TOML_ASSERT(expr) ((expr) ? static_cast<void>(0) : ::dl::toml_assertion_failed())
+// Errors as values; the bound on nesting keeps the parser's recursion within the 1 MiB stacks that slurmctld gives its
+// threads.
+#define TOML_EXCEPTIONS 0
+#define TOML_ENABLE_FORMATTERS 0
+#define TOML_MAX_NESTED_VALUES 16
+#include <toml++/toml.h>
+#ifdef DL_TOML_NDEBUG
+#define NDEBUG
+#undef DL_TOML_NDEBUG
+#endif
+
+namespace dl {
+
+// kInvalid "NAME:LINE: what is wrong". No other exception than std::bad_alloc leaves it.
+Result<toml::table> parse_toml(std::string_view text, const std::string& name);
+
+}  // namespace dl

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/options/run_input.h"
+#include "common/base/local_time.h"
+#include "common/base/this_process.h"
+
+#include <fmt/core.h>
+#include <limits.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "common/base/hostlist.h"
+#include "common/base/parse.h"
+#include "common/contract/env_names.h"
+#include "common/process/child_process.h"
+#include "launcher/record/job_dir.h"
+
+extern char** environ;
+
+namespace dl {
+
+Environment own_environment() {
+  Environment environment;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const char* equals = std::strchr(*entry, '=');
+    if (equals != nullptr) environment[std::string(*entry, static_cast<size_t>(equals - *entry))] = equals + 1;
+  }
+  return environment;
+}
+
+Result<std::string> current_directory() {
+  char path[PATH_MAX];
+  // $PWD keeps the name that the user knows where links lead to the place.
+  const char* pwd = std::getenv("PWD");
+  char real_pwd[PATH_MAX];
+  if (::getcwd(path, sizeof path) == nullptr) return errno_error("find the working directory", errno);
+  if (pwd != nullptr && pwd[0] == '/' && ::realpath(pwd, real_pwd) != nullptr && std::strcmp(real_pwd, path) == 0)
+    return std::string(pwd);
+  return std::string(path);
+}
+
+std::string local_job_id() {
+  return format_local_time(std::time(nullptr), "local-%Y%m%d-%H%M%S-") + std::to_string(::getpid());
+}
+
+namespace {
+
+int usable_cpus() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 0;
+  return CPU_COUNT(&set);
+}
+
+// GPUs of nodes and the end time, which the environment does not always tell, and the job as Slurm knows it. What
+// cannot be asked stays unknown.
+std::optional<slurm_cli::JobInfo> refine(plan::Allocation* allocation) {
+  CommandOptions options;
+  options.timeout = std::chrono::seconds(10);
+  options.environment = {"SLURM_TIME_FORMAT=standard"};
+  auto shown = run_command({"scontrol", "show", "job", "-d", allocation->job_id}, options);
+  if (!shown || !shown->ok()) return std::nullopt;
+  const auto job = slurm_cli::parse_job_text(shown->out, allocation->job_id);
+  if (!job) return std::nullopt;
+  plan::refine_from_scontrol(*job, allocation);
+  return slurm_cli::job_info_of(*job);
+}
+
+// The allocation shrinks to these nodes.
+Status keep_nodes(const std::string& list, plan::Allocation* allocation) {
+  DL_TRY_ASSIGN(const std::vector<std::string> names, expand_hostlist(list));
+  const auto gone = [&](const plan::Node& node) {
+    return std::find(names.begin(), names.end(), node.name) == names.end();
+  };
+  const auto rest = std::remove_if(allocation->nodes.begin(), allocation->nodes.end(), gone);
+  if (rest == allocation->nodes.begin()) return {};  // not a list of these: what the environment says stays
+  allocation->nodes_left_out = allocation->nodes_left_out || rest != allocation->nodes.end();
+  allocation->nodes.erase(rest, allocation->nodes.end());
+  return {};
+}
+
+}  // namespace
+
+bool links_mpi(const std::string& program) {
+  std::string path = find_program(program);
+  std::ifstream file(path, std::ios::binary);
+  std::string head(4, '\0');
+  if (!file.read(head.data(), 4) || head !=
+                                        "\x7f"
+                                        "ELF")
+    return false;
+  // The names of needed libraries stand in the dynamic string table, near the start of the file.
+  std::string text(1 << 20, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  for (const char* name : {"libmpi.so", "libmpi_cxx.so", "libmpich.so", "libmpifort.so"})
+    if (text.find(name) != std::string::npos) return true;
+  return false;
+}
+
+Result<std::string> find_agent() {
+  std::vector<std::string> places;
+  if (const auto self = own_program()) {
+    std::string folder = *self;
+    folder.resize(folder.rfind('/'));
+    places = {folder.substr(0, folder.rfind('/')) + "/libexec/slurm-dl/dl-agent", folder + "/agent/dl-agent"};
+    // libtool runs programs of the build tree from .libs.
+    if (folder.size() > 6 && folder.compare(folder.size() - 6, 6, "/.libs") == 0)
+      places.push_back(folder.substr(0, folder.size() - 6) + "/agent/dl-agent");
+  }
+  places.emplace_back(DL_PKGLIBEXECDIR "/dl-agent");
+  if (const char* set = std::getenv("DL_AGENT"); set != nullptr && set[0] == '/') places.emplace_back(set);
+  std::string tried;
+  for (const std::string& place : places) {
+    if (::access(place.c_str(), X_OK) == 0) return place;
+    tried += (tried.empty() ? "" : ", ") + place;
+  }
+  return Error{Errc::kNotFound, "dl-agent was not found; looked at " + tried};
+}
+
+Result<std::string> find_pmix_server(const std::string& agent_path, const std::string& site) {
+  const char* set = std::getenv(env::kPmix);
+  const std::string whose = set != nullptr && *set != '\0' ? set : site;
+  if (whose != "dlrun" && whose != "slurm")
+    return Error{Errc::kInvalid,
+                 std::string(env::kPmix) + ": '" + printable(whose) + "' is no PMIx server; allowed: dlrun, slurm"};
+  if (whose == "slurm") return std::string();
+  const std::string folder = agent_path.substr(0, agent_path.rfind('/'));
+  if (auto found = program_beside(agent_path, "dl-pmix", "pmix")) return found;
+  if (set == nullptr || *set == '\0') return std::string();
+  return Error{Errc::kNotFound,
+               std::string(env::kPmix) + "=dlrun: this dlrun was built without libpmix: no " + folder + "/dl-pmix"};
+}
+
+Result<GatheredInput> gather_input(const RunCommand& run, bool again) {
+  GatheredInput gathered;
+  plan::PlanInput& input = gathered.input;
+  input.environment = own_environment();
+  input.command = run.command;
+  DL_TRY_ASSIGN(input.work_dir, current_directory());
+  const std::string site_path = default_site_config_path(true);
+  DL_TRY_ASSIGN(input.site, load_site_config(site_path));
+  if (slurm_conf_is_handed_out() && ::access(site_path.c_str(), F_OK) != 0)
+    gathered.notes.push_back(fmt::format(
+        "this host has no {}, so the built-in settings hold: slurmctld hands out slurm.conf here, but not dl.toml; "
+        "allowed: the file there, or spank_dl.so config=/PATH/dl.toml in plugstack.conf",
+        site_path));
+  if (run.grace) input.site.grace = *run.grace;
+  if (run.job_dir) input.site.job_dir = *run.job_dir;
+  DL_TRY_ASSIGN(gathered.catalogue, Catalogue::load(input.site.catalogue));
+  input.python_folder = installed_python_folder();
+  DL_TRY_ASSIGN(input.agent_path, find_agent());
+  DL_TRY_ASSIGN(input.pmix_server, find_pmix_server(input.agent_path, input.site.pmix));
+  input.as_root = ::geteuid() == 0;
+  bool slurm = plan::in_slurm_job(input.environment);
+  plan::RequestOptions options = run.request;
+  bool framework_named = options.framework || input.environment.count(env::kFramework) != 0;
+  input.command_uses_mpi = links_mpi(run.command.front());
+  if (!slurm && !framework_named && input.command_uses_mpi) {
+    options.framework = "mpi";
+    gathered.notes.push_back(run.command.front() + " is an MPI program: started through mpirun");
+  }
+  DL_TRY_ASSIGN(input.request, plan::read_request(input.environment, options, input.site));
+  if (input.request.image) {
+    const std::string path = (std::filesystem::path(input.work_dir) / *input.request.image).lexically_normal().string();
+    auto container = image::choose_container(path, input.site.image_runtime);
+    if (!container) return std::move(container).error().with_context(options.image ? "--image" : env::kImage);
+    input.container = *std::move(container);
+    input.container.binds = input.site.image_binds;
+  }
+  if (slurm) {
+    DL_TRY_ASSIGN(input.allocation, plan::allocation_from_slurm(input.environment));
+    gathered.job = refine(&input.allocation);
+    if (again && gathered.job) DL_TRY(keep_nodes(gathered.job->node_list, &input.allocation));
+  } else {
+    char host[256] = "localhost";
+    ::gethostname(host, sizeof host - 1);
+    input.allocation = plan::local_allocation(host, usable_cpus(), -1,
+                                              run.local_id.empty() ? local_job_id() : run.local_id, input.work_dir);
+  }
+  return gathered;
+}
+
+}  // namespace dl

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent's end of the heartbeats to dlrun: a connected UDP socket, beside the TCP connection (channel.h).
+#pragma once
+
+#include <netdb.h>
+
+#include <array>
+#include <cstdint>
+
+#include "common/base/unique_fd.h"
+#include "launcher/protocol/heartbeat.h"
+#include "launcher/protocol/two_ways.h"
+
+namespace dl::agent {
+
+class Beats {
+ public:
+  // To dlrun's address, by another port. Without success there is the one way.
+  void open(const addrinfo& dlrun, int port, uint64_t session, const supervise::Token& own,
+            const supervise::Token& dlruns);
+  int fd() const { return fd_.get(); }
+
+  // Sends a beat if one is due: seldom, but often where `anxious`.
+  void tick(int64_t now_ms, bool anxious);
+  // Sends one now. What was asked or heard before says nothing of what is now.
+  void ask_anew(int64_t now_ms);
+  // Reads what has come. True if dlrun says that it does not hold the connection that was taken up as number `link`.
+  bool read(int64_t now_ms, uint16_t link);
+  void taken_up() { watch_.taken_up(); }
+
+  supervise::Udp state(int64_t now_ms) const { return watch_.state(now_ms); }
+  // When the newest datagram was sent that dlrun is known to have got; -1: none.
+  int64_t acknowledged_ms() const { return acknowledged_ms_; }
+
+ private:
+  void refused() { watch_.refused(supervise::Tcp::kClosed); }
+  void beat(int64_t now_ms);
+  void send(supervise::Beat::Kind kind, int64_t now_ms);
+  void acknowledge(uint64_t sequence);
+
+  struct Sent {
+    uint64_t sequence = 0;
+    int64_t at_ms = 0;
+  };
+
+  UniqueFd fd_;
+  uint64_t session_ = 0, sequence_ = 0, heard_ = 0;
+  supervise::Token own_{}, dlruns_{};
+  supervise::UdpWatch watch_;
+  std::array<Sent, 64> sent_{};  // those of the last seconds, by sequence
+  int64_t acknowledged_ms_ = -1, last_beat_ms_ = -1;
+  int unanswered_ = 0;
+};
+
+}  // namespace dl::agent

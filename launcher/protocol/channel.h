@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent's way to dlrun, on non-blocking sockets: its loop waits on the descriptors that watch() gives.
+//
+// Where dlrun offers a session, a connection that breaks is taken up again, and nothing said is lost or said twice
+// (channel_resume.cpp). closed() is true only when that is over: dlrun is gone, has given this agent up, or has not
+// been reached on either way for the length of the lease (two_ways.h), after which a learner must not train on by
+// itself.
+#pragma once
+
+#include <netdb.h>
+#include <poll.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/unique_fd.h"
+#include "launcher/protocol/beats.h"
+#include "launcher/protocol/control_protocol.h"
+#include "launcher/protocol/session_buffer.h"
+
+namespace dl::agent {
+
+class Channel {
+ public:
+  Channel() : splitter_(supervise::kMaxLineBytes) {}
+
+  // Connects to a numeric address. A full backlog (ECONNREFUSED, time-outs) is tried again until `limit`.
+  Status connect(const std::string& host, int port, std::chrono::milliseconds limit);
+  // Numeric address of our end.
+  std::string local_address() const { return local_address_; }
+
+  // The first word. What is said before that is lost.
+  void greet(supervise::Hello hello);
+  void send(const supervise::Message& message);
+
+  // What to poll() for; the second is that of the heartbeats. A negative descriptor is passed over by poll().
+  static constexpr int kWatched = 2;
+  void watch(pollfd* fds) const;
+  // After poll(): reads and writes. Gives what has come; nothing, and closed(), when it is over.
+  std::vector<supervise::Message> handle(const pollfd* fds);
+  // What time asks for: pings, heartbeats, another try, the end of the lease. Call it at least each 100 ms.
+  void tick();
+
+  bool closed() const { return state_ == State::kClosed; }
+  // All is said: when dlrun closes the connection now, that is the end.
+  void expect_end() { end_expected_ = true; }
+  // Sends the rest and waits until dlrun has closed its end, so that nothing said is lost; at most `limit`.
+  void close(std::chrono::milliseconds limit);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  enum class State {
+    kOpen,
+    kConnecting,  // anew
+    kResuming,    // connected; dlrun has not answered yet
+    kPausing,     // before another try
+    kClosed,
+  };
+  struct Session {
+    supervise::OpenSession offer;
+    uint64_t tries = 0;
+    uint16_t link = 0;
+  };
+
+  void write_pending();
+  std::vector<supervise::Message> receive();
+  bool take(const std::string& line, std::vector<supervise::Message>* messages);
+  void ping();
+  void look_at_acknowledgements(int64_t now_ms);
+  bool anxious(int64_t now_ms) const;
+
+  // channel_resume.cpp
+  void open_session(const supervise::OpenSession& offer);
+  void lose(bool by_end);
+  void connect_anew();
+  void connected_anew();
+  void connection_failed(int failure);
+  bool resumed(const supervise::Resumed& answer);
+  void tick_resume(int64_t now_ms);
+  void pause();
+  bool lease_over(int64_t now_ms) const;
+  void give_up();
+
+  State state_ = State::kClosed;
+  UniqueFd fd_;
+  std::string out_;  // for fd_
+  supervise::LineSplitter splitter_;
+  std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> dlrun_{nullptr, &::freeaddrinfo};
+  std::string local_address_;
+  std::optional<Session> session_;
+  supervise::SessionBuffer said_;
+  Beats beats_;
+  bool end_expected_ = false;
+  bool one_way_ = false;  // dlrun offers no session
+  uint64_t received_ = 0;
+  size_t unacknowledged_bytes_ = 0;  // received, and not acknowledged yet
+  int64_t last_ping_ms_ = 0;
+  int64_t written_ms_ = 0;       // when fd_ was last written to
+  int64_t acknowledged_ms_ = 0;  // when the newest was said over TCP that dlrun's kernel is known to have got
+  int64_t nothing_open_ms_ = 0;  // when all written was last seen acknowledged
+  int64_t next_ms_ = 0;          // kPausing: the next try; kConnecting, kResuming: the end of this one
+};
+
+}  // namespace dl::agent

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// What dlrun, its agents and dlctl say to one another: one JSON object a line over TCP, {"type":"hello",...}. The first
+// line of a connection is Hello with the job's secret, or Resume; whoever sends anything else, or more than
+// kMaxHelloBytes before it is known, is cut off without an answer. Members that a version does not know are ignored,
+// missing ones take their defaults. Pure: no socket here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/base/result.h"
+#include "frameworks/families.h"
+#include "launcher/image/container.h"
+
+namespace dl::supervise {
+
+constexpr int kProtocolVersion = 1;
+constexpr size_t kMaxHelloBytes = 4096;
+constexpr size_t kMaxLineBytes = 4 << 20;  // Start carries an environment and a command line
+
+// ---- to dlrun, first line
+struct Hello {
+  std::string role;  // "agent", "pmix" or "ctl"
+  std::string secret;
+  int version = kProtocolVersion;
+  // agents only:
+  int rank = -1;
+  std::string host;          // node name
+  std::string address;       // its own numeric address on the way to dlrun: where other nodes reach it
+  int port = 0;              // port held for MASTER_PORT (rank 0), else 0
+  int coordinator_port = 0;  // ports held for JAX's coordinator and NCCL's status service (rank 0), else 0
+  int ras_port = 0;
+  std::vector<int> ports;  // ports held for the learner itself, as many as dlrun asked for (env::kHoldPorts)
+  int pid = 0;
+  bool pmi = false;       // its task has a PMI or PMIx server, which knows each process once: it cannot begin anew
+  bool sessions = false;  // it knows OpenSession and what follows from it
+  std::string error;      // why it cannot have what it was told to have, or empty
+};
+struct Resume {  // or this: an agent takes up its session over a new connection
+  uint64_t session = 0;
+  std::string token;      // OpenSession::token
+  uint64_t received = 0;  // lines of dlrun's that have arrived (session_buffer.h)
+  uint64_t tries = 0;     // higher with each connection that is opened: an older one that comes late is refused
+};
+
+// ---- agent -> dlrun
+struct Started {  // the learner's exec has succeeded
+  int pid = 0;
+};
+struct StepReport {  // answer to Request: what the progress page held after the request was put there
+  int64_t request = 0;
+  bool attached = false;
+  uint32_t state = 0;  // ProgressPage::State
+  int64_t step = -1;   // train step last announced, -1 = none
+};
+struct Progress {  // when it changed, at most each 100 ms; always before Exited
+  uint32_t state = 0;
+  int64_t step = -1;
+  int64_t saved_step = -1;
+  uint64_t save_ms = 0;
+  int64_t done_request = 0;  // newest request the learner has acted upon
+  uint64_t local_ms = 0;     // as on the progress page
+  uint64_t cost_ms = 0;
+};
+struct Notice {  // the agent was sent this signal (by Slurm)
+  int signal = 0;
+};
+struct Stalled {  // the learner has made no progress for longer than Start::hang_ms allows (agent/progress_watch.h)
+  int64_t silent_ms = 0;
+};
+struct StandingStill {  // answer to Stacks, when they are written
+  int64_t step = -1;
+  std::string state;  // of the main thread, one letter as in /proc
+  int64_t silent_ms = 0;
+  std::vector<std::string> last_lines;  // as in Exited
+};
+struct GpuUse {     // of the learner's GPUs, about each quarter of a minute; nothing where it cannot be measured
+  int percent = 0;  // highest of all of them since the last report
+};
+struct Connects {  // answer to WhoConnects
+  int64_t query = 0;
+  int uid = -1;  // who opened the connection; -1: it is not on this node
+};
+struct Exited {        // the learner ended, or could not be started; no process of it is left
+  int exit = 0;        // exit code, -1 if by a signal or not started
+  int signal = 0;      // 0 if it exited
+  bool asked = false;  // dlrun had asked for its end (Signal, Kill) before
+  std::string error;   // why it could not be started; empty otherwise
+  int stragglers = 0;  // processes it left behind, which were killed
+  // Of a failure, from what the learner left (agent/last_lines.h, oom_watch.h, error_file.h); printable, bounded:
+  bool memory = false;                  // the kernel killed it, or a child of it, for want of memory
+  std::string exception;                // "RuntimeError: CUDA out of memory", or empty
+  std::vector<std::string> last_lines;  // of its log, oldest first
+};
+
+// ---- dlrun -> agent
+struct Start {
+  LearnerContext context;
+  std::vector<std::string> families;               // frameworks/families.h, in order
+  std::map<std::string, std::string> environment;  // set if the user left it unset
+  std::map<std::string, std::string> forced;       // set in any case
+  std::string activate;                            // shell words run before the command, or empty
+  std::vector<std::string> command;
+  image::Container container;  // that the command runs in, if it names an image
+  std::string log;             // absolute path of the learner's log
+  bool prefix = false;         // "[R] " before each line on the agent's standard output
+  bool quiet = false;          // nothing on the agent's standard output, the log alone
+  int64_t gpu_look_ms = 0;     // how often to look at how much its GPUs are used; 0: never
+  int64_t hang_ms = 0;         // no progress for so long is a failure; 0: never
+  bool serves = false;         // LaunchPlan::serves(): SIGTERM is ignored from the start
+  std::string bind;            // bind/bind_mode.h; empty: the learner is not bound
+};
+struct Request {  // puts a request on the progress page, undecided (progress_page.h)
+  int64_t request = 0;
+  uint32_t kind = 0;  // ProgressPage::Request
+};
+struct Decide {  // all act at this train step; kind may be stronger than the request's
+  int64_t request = 0;
+  uint32_t kind = 0;
+  int64_t stop_step = -1;
+};
+struct Withdraw {
+  int64_t request = 0;
+};
+struct Signal {  // send to the learner's process group
+  int signal = 0;
+};
+struct Kill {  // SIGTERM to the learner's process group, SIGKILL to all that is left after grace_ms (0: at once)
+  int grace_ms = 0;
+};
+
+struct OpenSession {     // after Hello, if Hello::sessions: the connection may be taken up again if it breaks
+  uint64_t session = 0;  // never used twice by a dlrun
+  std::string token;     // 32 hex digits that the agent shows, in Resume and its datagrams (heartbeat.h)
+  std::string answer;    // 32 hex digits that dlrun shows, in Resumed and its datagrams
+  int udp_port = 0;      // of dlrun, at the address of its control port; 0: none
+};
+struct Resumed {  // answer to Resume, before all that had not arrived; a connection closed without it: no such session
+  std::string answer;     // OpenSession::answer
+  uint64_t received = 0;  // lines of the agent's that have arrived
+  uint16_t link = 0;      // how often this session was taken up again, modulo 2^16
+};
+
+struct Again {};  // after Exited: begin anew, as if just started (the agent is kept for the next attempt)
+
+struct Stacks {  // write the learner's stack traces to this file, then answer StandingStill
+  std::string path;
+};
+
+struct WhoConnects {  // whose is this TCP connection to dlrun?
+  int64_t query = 0;
+  std::string client;  // numeric address of its end that is not dlrun's
+  int client_port = 0, server_port = 0;
+};
+
+// ---- both ways
+struct Pmix {  // to and from dl-pmix: one message of launcher/pmix/messages.h
+  std::string body;
+};
+struct Ping {
+  uint64_t received = 0;  // lines of the other side that have arrived since Hello (session_buffer.h)
+};
+
+// ---- dlctl -> dlrun, after Hello
+struct Pause {
+  std::string reason;
+};
+struct StatusQuery {};
+
+// ---- dlrun -> dlctl
+struct Reply {  // answer to Pause: whether it was taken, and a sentence
+  bool ok = false;
+  std::string text;
+};
+struct LearnerStatus {
+  int rank = 0;
+  std::string host;
+  int pid = 0;
+  std::string state;  // name of record::JobState
+  int64_t step = -1, saved_step = -1;
+  uint64_t save_ms = 0;
+  std::string note;  // what is unusual about it, or empty
+};
+struct JobStatus {    // answer to StatusQuery
+  std::string job;    // Slurm job id or "local-..."
+  std::string state;  // name of record::JobState
+  std::string reason;
+  int attempt = 0, restarts = 0, max_restarts = 0;
+  int64_t started_ms = 0;  // of this attempt, since the epoch
+  std::string stopping;    // why it is being stopped, or empty
+  std::vector<LearnerStatus> learners;
+};
+
+using Message = std::variant<Hello, Started, StepReport, Progress, Notice, Exited, Start, Request, Decide, Withdraw,
+                             Signal, Kill, Ping, Pause, StatusQuery, Reply, JobStatus, Stalled, StandingStill, Stacks,
+                             Again, GpuUse, WhoConnects, Connects, OpenSession, Resume, Resumed, Pmix>;
+
+// One line, with its newline. Text that is not UTF-8 arrives with replacement characters.
+std::string encode(const Message& message);
+// kInvalid for anything else than one known message (kUnsupported: a type of another version).
+Result<Message> decode(const std::string& line);
+
+// Splits a stream into lines. feed() gives the complete lines; kInvalid when one grows beyond the limit.
+class LineSplitter {
+ public:
+  explicit LineSplitter(size_t limit) : limit_(limit) {}
+  void set_limit(size_t limit) { limit_ = limit; }
+  Result<std::vector<std::string>> feed(const char* data, size_t size);
+
+ private:
+  size_t limit_;
+  std::string rest_;
+};
+
+// 32 hex digits from the kernel's random numbers.
+Result<std::string> make_secret();
+// Takes the same time wherever the two differ.
+bool same_secret(const std::string& a, const std::string& b);
+
+// "10.0.0.1:4711" and "[fe80::1]:4711".
+std::string format_endpoint(const std::string& host, int port);
+Result<std::pair<std::string, int>> parse_endpoint(const std::string& text);
+
+}  // namespace dl::supervise

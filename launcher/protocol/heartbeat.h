@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The datagrams between dlrun and an agent, beside their TCP connection: 48 bytes each, big endian. Pure: no socket
+// here.
+//
+// Each direction has a token of its own, told over TCP. So whoever takes the port of one that has died learns only what
+// the dead one would have been told, and cannot speak for it; who cannot read the network can forge nothing.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace dl::supervise {
+
+struct Beat {
+  enum class Kind : uint8_t {
+    kBeat = 1,  // agent: answer, please
+    kAlive,     // agent: answer to kProbe
+    kAnswer,    // dlrun: answer to kBeat
+    kProbe,     // dlrun: answer, please
+  };
+  Kind kind = Kind::kBeat;
+  bool connected = true;  // dlrun's: it holds the session's TCP connection
+  uint16_t link = 0;      // dlrun's: how often the session was taken up again, modulo 2^16
+  uint64_t session = 0;
+  uint64_t sequence = 0;  // from 1 on, of the sender in this session
+  uint64_t echo = 0;      // highest sequence heard from the other side; 0: none yet
+};
+
+using Token = std::array<uint8_t, 16>;
+constexpr size_t kBeatBytes = 48;
+using BeatBytes = std::array<uint8_t, kBeatBytes>;
+
+BeatBytes encode_beat(const Beat& beat, const Token& token);
+
+struct HeardBeat {
+  Beat beat;
+  Token token{};  // not yet compared with anything
+};
+// None for anything else than one whole datagram of this version.
+std::optional<HeardBeat> decode_beat(const uint8_t* data, size_t size);
+
+// 32 hex digits, as make_secret() gives them.
+std::optional<Token> parse_token(const std::string& text);
+// Takes the same time wherever the two differ.
+bool same_token(const Token& a, const Token& b);
+
+}  // namespace dl::supervise

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "checkpoint/convert/hdf5_message.h"
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt {
 namespace {

@@ -11,7 +11,8 @@
 
 #include "checkpoint/format/hash.h"
 #include "checkpoint/store/file.h"
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
+#include "common/json/json.h"
 
 namespace dl::ckpt {
 namespace {
@@ -139,12 +140,9 @@ std::string lay_out_safetensors(SafetensorsHeader* header, bool all_dtypes) {
   std::sort(header->entries.begin(), header->entries.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
     return a.dtype->size != b.dtype->size ? a.dtype->size > b.dtype->size : a.name < b.name;
   });
-  const auto quoted = [](const std::string& text) {
-    return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-  };
+  const auto quoted = [](const std::string& text) { return dl::Json(text).dump(); };
   std::string text = "{";
-  if (!header->metadata.empty())
-    text += quoted(kMetadata) + ":" + Json(header->metadata).dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (!header->metadata.empty()) text += quoted(kMetadata) + ":" + dl::Json(header->metadata).dump();
   uint64_t at = 0;
   for (SafetensorsEntry& entry : header->entries) {
     entry.at = at;
@@ -153,7 +151,7 @@ std::string lay_out_safetensors(SafetensorsHeader* header, bool all_dtypes) {
     const char* dtype = safetensors_dtype(*entry.dtype);
     if (!dtype && all_dtypes) dtype = kComplex128;
     text += (text.size() > 1 ? "," : "") + quoted(entry.name) + R"(:{"dtype":")" + (dtype ? dtype : "?") +
-            R"(","shape":)" + Json(entry.shape).dump() + R"(,"data_offsets":[)" + std::to_string(entry.at) + "," +
+            R"(","shape":)" + dl::Json(entry.shape).dump() + R"(,"data_offsets":[)" + std::to_string(entry.at) + "," +
             std::to_string(at) + "]}";
   }
   text += "}";
@@ -217,8 +215,8 @@ Result<SafetensorsHeader> read_safetensors_header(Io& io, const std::string& pat
 }
 
 std::string format_safetensors_index(const SafetensorsIndex& index) {
-  const Json json{{"metadata", {{"total_size", index.total_bytes}}}, {"weight_map", index.files}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const dl::Json json{{"metadata", {{"total_size", index.total_bytes}}}, {"weight_map", index.files}};
+  return json.dump_sorted(2) + "\n";
 }
 
 Result<SafetensorsIndex> parse_safetensors_index(std::string_view text) {

@@ -2,8 +2,8 @@
 // client/strided.h for memory on devices: the same bytes to the same places, in as few copies as may be.
 #pragma once
 
-#include "checkpoint/client/strided.h"
 #include "checkpoint/device/device_memory.h"
+#include "checkpoint/device/strided.h"
 
 namespace dl::ckpt {
 

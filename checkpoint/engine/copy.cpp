@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "checkpoint/client/strided.h"
+#include "checkpoint/device/strided.h"
 #include "checkpoint/device/strided_copy.h"
 
 namespace dl::ckpt {

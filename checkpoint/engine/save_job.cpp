@@ -8,9 +8,9 @@
 #include <chrono>
 
 #include "checkpoint/engine/copy.h"
-#include "checkpoint/engine/out_of_memory.h"
 #include "checkpoint/engine/slot.h"
 #include "checkpoint/format/user_block.h"
+#include "checkpoint/store/out_of_memory.h"
 
 namespace dl::ckpt {
 namespace {

@@ -11,8 +11,8 @@
 
 #include <string>
 
-#include "checkpoint/retention/retire.h"
 #include "checkpoint/store/io.h"
+#include "checkpoint/store/retire.h"
 
 namespace dl::ckpt {
 

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <new>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt {
 

@@ -11,7 +11,7 @@
 
 #include "checkpoint/device/device_memory.h"
 #include "checkpoint/store/direct_file.h"  // kDirectAlignment
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl::ckpt {
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/engine/out_of_memory.h"
 #include "checkpoint/store/direct_file.h"  // kDirectAlignment
+#include "checkpoint/store/out_of_memory.h"
 #include "checkpoint/store/quiet_thread.h"
 
 namespace dl::ckpt {

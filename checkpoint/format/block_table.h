@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "checkpoint/format/hash.h"
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl::ckpt {
 

@@ -10,7 +10,7 @@
 
 #include "checkpoint/format/box.h"
 #include "checkpoint/format/dtype.h"
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl::ckpt::h5 {
 

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl::ckpt {
 

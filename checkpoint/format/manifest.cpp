@@ -8,8 +8,8 @@
 #include "checkpoint/format/manifest_json.h"
 #include "checkpoint/format/manifest_text.h"
 #include "checkpoint/format/user_block.h"
-#include "launcher/common/parse.h"
-#include "launcher/common/request_values.h"
+#include "common/base/parse.h"
+#include "common/contract/request_values.h"
 
 namespace dl::ckpt {
 namespace {
@@ -33,10 +33,10 @@ size_t checksum_at(std::string_view text) {
 }
 
 void append_json(const BlobRecord& blob, std::string* out) {
-  *out += blob_to_json(blob).dump();
+  *out += blob_to_json(blob).dump_sorted();
 }
 void append_json(const MemberRecord& member, std::string* out) {
-  *out += member_to_json(member).dump();
+  *out += member_to_json(member).dump_sorted();
 }
 
 template <typename Record>
@@ -165,7 +165,7 @@ int Manifest::schema() const {
 std::string format_manifest(const Manifest& manifest) {
   std::string text = "{\n";
   const auto add = [&](const char* name, const Json& value) {
-    text += std::string("\"") + name + "\": " + value.dump(-1, ' ', false, Json::error_handler_t::replace) + ",\n";
+    text += std::string("\"") + name + "\": " + value.dump_sorted() + ",\n";
   };
   const int schema = manifest.schema();
   add("schema", schema);

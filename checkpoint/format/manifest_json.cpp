@@ -62,7 +62,7 @@ Result<Dims> dims_member(const Json& json, const char* name) {
 
 Result<Hash128> hash_value(const Json& json) {
   if (!json.is_string()) return corrupt("a checksum is missing");
-  const auto hash = hash_from_hex(json.get_ref<const std::string&>());
+  const auto hash = hash_from_hex(json.text());
   if (!hash) return corrupt("a checksum is not 32 hex digits");
   return *hash;
 }
@@ -70,8 +70,8 @@ Result<Hash128> hash_value(const Json& json) {
 Result<const Json*> member(const Json& json, const char* name) {
   if (!json.is_object()) return corrupt(std::string("an object with ") + name + " was expected");
   const auto found = json.find(name);
-  if (found == json.end()) return corrupt(std::string(name) + " is missing");
-  return &*found;
+  if (found == nullptr) return corrupt(std::string(name) + " is missing");
+  return found;
 }
 
 Result<ShardRecord> shard_from_json(const Json& json) {
@@ -114,8 +114,8 @@ Result<std::vector<Block>> blocks_from_json(const Json& json, int64_t size) {
 
 std::optional<Json> parse_json(std::string_view text) {
   if (nests_too_deep(text)) return std::nullopt;
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return std::nullopt;
+  Json json = Json::parse(text);
+  if (json.is_broken()) return std::nullopt;
   return json;
 }
 
@@ -129,7 +129,7 @@ Result<int64_t> int_member(const Json& json, const char* name, int64_t min, int6
 Result<std::string> string_member(const Json& json, const char* name, size_t max_length) {
   DL_TRY_ASSIGN(const Json* value, member(json, name));
   if (!value->is_string()) return corrupt(std::string(name) + " is not text");
-  const auto& text = value->get_ref<const std::string&>();
+  const auto& text = value->text();
   if (text.size() > max_length) return corrupt(std::string(name) + " is too long");
   return text;
 }
@@ -148,7 +148,7 @@ Result<FileRecord> file_from_json(const Json& json) {
   file.writer = parsed->writer;
   file.part = parsed->part;
   if (json.contains("origin")) {
-    const Json& from = json["origin"];
+    const Json& from = json.at("origin");
     DL_TRY_ASSIGN(const std::string save_id, string_member(from, "save_id", 16));
     const auto id = parse_save_id(save_id);
     if (!id) return corrupt("the save_id of an origin is not 16 hex digits");
@@ -231,7 +231,7 @@ Result<std::map<std::string, double>> metrics_member(const Json& json, const cha
   if (!object->is_object() || object->size() > kMaxMetrics)
     return corrupt(std::string(name) + " is not a list of numbers");
   std::map<std::string, double> metrics;
-  for (const auto& [key, value] : object->items()) {
+  for (const auto& [key, value] : object->members()) {
     if (!value.is_number()) return corrupt("a metric is not a number");
     metrics[key] = value.get<double>();
   }

@@ -2,13 +2,10 @@
 // The JSON of a manifest's parts, also used in the messages by which ranks hand rank 0 what they wrote.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include "checkpoint/format/manifest.h"
+#include "common/json/json.h"
 
 namespace dl::ckpt {
-
-using Json = nlohmann::json;
 
 // Parses JSON without exceptions; nullopt also if it nests deeper than a manifest ever does (a guard of the stack).
 std::optional<Json> parse_json(std::string_view text);

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <nlohmann/json.hpp>
+
+#include "common/json/json.h"
 
 namespace dl::ckpt {
 namespace {
@@ -20,7 +21,7 @@ void append_text(const std::string& text, std::string* out) {
   if (plain) {
     out->append(1, '"').append(text).append(1, '"');
   } else {
-    *out += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    *out += Json(text).dump_sorted();
   }
 }
 

@@ -4,7 +4,7 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt {
 namespace {

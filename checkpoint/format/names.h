@@ -18,7 +18,7 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl::ckpt {
 

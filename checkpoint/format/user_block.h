@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "checkpoint/format/hash.h"
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl::ckpt {
 

@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "checkpoint/client/messages.h"
 #include "checkpoint/format/hash.h"
+#include "checkpoint/group/messages.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/file.h"
 #include "checkpoint/store/verify.h"

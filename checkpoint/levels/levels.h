@@ -26,11 +26,11 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/client/group.h"
 #include "checkpoint/format/manifest.h"
+#include "checkpoint/group/group.h"
 #include "checkpoint/levels/verified_copy.h"
 #include "checkpoint/store/io.h"
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl::ckpt {
 

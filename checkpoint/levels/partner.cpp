@@ -10,8 +10,8 @@
 #include <map>
 #include <utility>
 
-#include "checkpoint/client/messages.h"
 #include "checkpoint/format/manifest_json.h"
+#include "checkpoint/group/messages.h"
 #include "checkpoint/levels/levels.h"
 #include "checkpoint/levels/partner.h"
 #include "checkpoint/store/directory.h"

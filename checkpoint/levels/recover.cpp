@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
-#include "checkpoint/client/messages.h"
 #include "checkpoint/format/manifest_json.h"
+#include "checkpoint/group/messages.h"
 #include "checkpoint/levels/levels.h"
 #include "checkpoint/retention/retention.h"
 #include "checkpoint/store/directory.h"
@@ -18,7 +18,7 @@ namespace dl::ckpt {
 namespace {
 
 std::string to_text(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json.dump_sorted();
 }
 
 Error unreadable(const char* what) {
@@ -40,7 +40,7 @@ struct Levels::Found {
     Found found;
     const auto json = parse_json(text);
     if (!json || !json->is_object()) return found;
-    for (const auto& [name, files] : json->items()) {
+    for (const auto& [name, files] : json->members()) {
       if (!parse_checkpoint_name(name) || !files.is_array()) continue;
       for (const Json& file : files)
         if (file.is_string()) found.have[name].insert(file.get<std::string>());
@@ -270,7 +270,7 @@ Status Levels::gather_files(const CheckpointName& name, const std::vector<Stored
       const auto json = heard ? parse_json(*heard) : std::nullopt;
       if (json && json->is_object() && !json->contains(file)) continue;
       failed.insert(file);
-      why[file] = !heard ? heard.error().text : json && json->is_object() ? (*json)[file].dump() : "no answer";
+      why[file] = !heard ? heard.error().text : json && json->is_object() ? json->at(file).dump_sorted() : "no answer";
     }
     open.erase(
         std::remove_if(open.begin(), open.end(), [&](const StoredFile& file) { return failed.count(file.name) == 0; }),

@@ -6,7 +6,7 @@
 
 #include "checkpoint/format/manifest_json.h"
 #include "checkpoint/store/file.h"
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt {
 namespace {
@@ -20,7 +20,7 @@ std::string format_row(const SaveTimesRow& row) {
             {"local_s", row.local_s},
             {"durable_s", row.durable_s}};
   if (row.slowdown_s) json["slowdown_s"] = *row.slowdown_s;
-  return json.dump();
+  return json.dump_sorted();
 }
 
 std::optional<SaveTimesRow> parse_row(const std::string& line) {

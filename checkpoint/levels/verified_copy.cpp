@@ -8,11 +8,11 @@
 #include <cstring>
 #include <memory>
 
-#include "checkpoint/engine/out_of_memory.h"
 #include "checkpoint/store/direct_file.h"
 #include "checkpoint/store/direct_output.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/file.h"
+#include "checkpoint/store/out_of_memory.h"
 #include "checkpoint/store/verify.h"
 
 namespace dl::ckpt {

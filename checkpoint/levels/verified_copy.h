@@ -8,7 +8,7 @@
 
 #include "checkpoint/format/manifest.h"
 #include "checkpoint/store/file.h"
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl::ckpt {
 

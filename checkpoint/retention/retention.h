@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "checkpoint/format/names.h"
-#include "launcher/common/request_values.h"
+#include "common/contract/request_values.h"
 
 namespace dl::ckpt {
 

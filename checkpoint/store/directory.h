@@ -8,7 +8,7 @@
 
 #include "checkpoint/format/names.h"
 #include "checkpoint/store/io.h"
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl::ckpt {
 

@@ -39,6 +39,9 @@ Result<File> File::open(Io& io, const std::string& path, int flags) {
   do {
     fd = io.open(path, flags);
   } while (fd == -EINTR);
+  if (fd == -ENXIO || fd == -EISDIR)
+    return Error{Errc::kCorrupt,
+                 path + " is not a regular file, but " + (fd == -ENXIO ? "a FIFO, socket or device" : "a directory")};
   if (fd < 0) return io_error("open", path, fd);
   return File(io, path, fd);
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "checkpoint/store/io.h"
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl::ckpt {
 
@@ -22,7 +22,7 @@ Status reserve_space(Io& io, int fd, const std::string& path, uint64_t size);
 // An open file. Destruction closes it and ignores errors: writers call sync_and_close().
 class File {
  public:
-  // flags are open(2)'s.
+  // flags are open(2)'s. kCorrupt if there is no regular file.
   static Result<File> open(Io& io, const std::string& path, int flags);
   File(File&& other) noexcept;
   File& operator=(File&&) = delete;

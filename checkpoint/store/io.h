@@ -34,7 +34,8 @@ class Io {
   // Whether descriptors are the kernel's own, so that io_uring may write in the place of pwrite().
   virtual bool native() const { return false; }
 
-  // Descriptors. flags are open(2)'s; O_CLOEXEC is added. New files get mode 0666 less the umask.
+  // Descriptors. flags are open(2)'s; O_CLOEXEC is added. New files get mode 0666 less the umask. Never waits for
+  // another process; -ENXIO for what is no regular file (a FIFO, a device), -EISDIR for a directory.
   virtual int open(const std::string& path, int flags) = 0;
   virtual int close(int fd) = 0;
   virtual int64_t pread(int fd, void* buffer, size_t size, uint64_t at) = 0;

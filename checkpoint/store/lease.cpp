@@ -14,7 +14,7 @@
 #include "checkpoint/format/names.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/file.h"
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt {
 namespace {
@@ -65,7 +65,7 @@ std::string to_text(const LeaseRecord& r) {
                   {"restart", r.restart},
                   {"expiry_s", r.expiry_s},
                   {"renewed_ms", now.count()}};
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump_sorted(1) + "\n";
 }
 
 Result<LeaseRecord> from_text(const std::string& text) {
@@ -243,9 +243,14 @@ Result<LeaseRecord> read_lease(Io& io, const std::string& dir) {
 Status check_lease(Io& io, const std::string& dir, const std::string& token) {
   auto record = read_lease(io, dir);
   if (!record) {
-    if (record.error().code == Errc::kNotFound)
-      return Error{Errc::kBusy, "the lease on " + dir + " is gone: another job took it and gave it up"};
-    return std::move(record).error();
+    if (record.error().code != Errc::kNotFound) return std::move(record).error();
+    Io::Info info;
+    if (io.stat(dir, &info) == -ENOENT)
+      return Error{Errc::kNotFound,
+                   "the checkpoint directory " + dir + " is gone: it was removed or renamed while it was in use"};
+    return Error{Errc::kBusy, "the lease on " + dir +
+                                  " is gone: somebody removed its file LEASE (with all that was there, perhaps), or "
+                                  "another job took the directory and gave it up"};
   }
   if (record->token != token)
     return Error{Errc::kBusy, "the lease on " + dir + " was lost to " + printable(record->owner)};
@@ -287,6 +292,8 @@ Lease::~Lease() {
 }
 
 Status Lease::renew() {
+  if (record_.pid != ::getpid())
+    return Error{Errc::kInvalid, "the lease on " + dir_ + " is another process's: a child of fork() cannot renew it"};
   DL_TRY(check_lease(*io_, dir_, record_.token));
   return replace_file(*io_, dir_ + "/" + kLeaseName, dir_ + "/" + kLeaseTemporaryPrefix + record_.token,
                       to_text(record_), /*durable=*/false);

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "checkpoint/store/io.h"
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl::ckpt {
 

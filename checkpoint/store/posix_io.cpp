@@ -22,7 +22,18 @@ class PosixIo final : public Io {
   bool concurrent() const override { return true; }
   bool native() const override { return true; }
   int open(const std::string& path, int flags) override {
-    return result(::open(path.c_str(), flags | O_CLOEXEC, 0666));
+    // A FIFO in the place of a file would block whoever opens it until somebody writes, and a device may do anything.
+    const int fd = ::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
+    if (fd < 0) return -errno;
+    struct stat st {};
+    int rc = result(::fstat(fd, &st));
+    if (rc == 0 && !S_ISREG(st.st_mode)) rc = S_ISDIR(st.st_mode) ? -EISDIR : -ENXIO;
+    // io_uring would answer EAGAIN on such a descriptor instead of waiting for the disk.
+    if (rc == 0) rc = result(::fcntl(fd, F_GETFL));
+    if (rc >= 0) rc = result(::fcntl(fd, F_SETFL, rc & ~O_NONBLOCK));
+    if (rc == 0) return fd;
+    ::close(fd);
+    return rc;
   }
   int close(int fd) override { return result(::close(fd)); }
   int64_t pread(int fd, void* buffer, size_t size, uint64_t at) override {

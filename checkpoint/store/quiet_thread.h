@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl::ckpt {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlckpt bench: how fast libdlckpt saves and restores in a directory, beside what the disk and one memcpy can do there,
 // measured in turn so that a disk that changes its mind changes it for both.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -21,7 +21,7 @@
 #include "checkpoint/tools/engine_library.h"
 #include "checkpoint/tools/maintenance.h"
 #include "checkpoint/tools/raw_disk.h"
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt::tool {
 namespace {
@@ -286,20 +286,18 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_bench(CLI::App* app, int* exit_code) {
-  auto* command = app->add_subcommand("bench", "Measure saving and restoring beside the disk's own rate and memcpy");
+void add_bench(CommandLine* line, int* exit_code) {
+  auto* command = line->subcommand("bench", "Measure saving and restoring beside the disk's own rate and memcpy");
   auto options = std::make_shared<Options>();
-  command->add_option("DIR", options->dir, "A directory on the disk in question; what is made there is removed")
-      ->required();
-  command->add_option("--size", options->size, "Size of the state")->capture_default_str();
-  command->add_option("--tensors", options->tensors, "Number of tensors")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000000));
-  command->add_option("--rounds", options->rounds, "Rounds that count; one more goes before")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
-  command->add_flag("--json", options->json, "Print one object");
-  command->callback([=] { *exit_code = run(*options); });
+  command->argument("DIR", &options->dir, "A directory on the disk in question; what is made there is removed")
+      .required();
+  command->option("--size", &options->size, "Size of the state").shows_default();
+  command->option("--tensors", &options->tensors, "Number of tensors").shows_default().between(1, 1000000);
+  command->option("--rounds", &options->rounds, "Rounds that count; one more goes before")
+      .shows_default()
+      .between(1, 1000);
+  command->flag("--json", &options->json, "Print one object");
+  command->action([=] { *exit_code = run(*options); });
 }
 
 }  // namespace dl::ckpt::tool

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/tools/command.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -9,7 +9,8 @@
 
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/file.h"
-#include "launcher/common/parse.h"
+#include "common/base/local_time.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt::tool {
 
@@ -58,15 +59,11 @@ void print_line(const std::string& text) {
   fmt::print("{}\n", text);
 }
 void print_json(const Json& json) {
-  print_line(json.dump(2, ' ', false, Json::error_handler_t::replace));
+  print_line(json.dump(2));
 }
 
 std::string format_time(int64_t unix_ms) {
-  const auto seconds = static_cast<time_t>(unix_ms / 1000);
-  struct tm parts {};
-  char buffer[64];
-  if (!localtime_r(&seconds, &parts) || strftime(buffer, sizeof buffer, "%Y-%m-%d %H:%M:%S", &parts) == 0) return "?";
-  return buffer;
+  return format_local_time(unix_ms / 1000, "%Y-%m-%d %H:%M:%S");
 }
 
 Result<Manifest> inspect(const std::string& dir, const CheckpointName& name) {

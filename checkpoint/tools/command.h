@@ -2,15 +2,15 @@
 // What the subcommands of dlckpt share. A subcommand is one file with one function that adds it to the command line.
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "checkpoint/store/verify.h"
-#include "launcher/common/progress_bar.h"
+#include "common/cli/command_line.h"
+#include "common/cli/progress_bar.h"
+#include "common/json/json.h"
 
 namespace dl::ckpt::tool {
 
@@ -18,15 +18,13 @@ namespace dl::ckpt::tool {
 // kNothing is also any failure that is not a damaged checkpoint; diff has its own (0 equal, 1 different, 2 trouble).
 enum ExitCode { kOk = 0, kDamaged = 1, kUsage = 2, kNothing = 3 };
 
-using Json = nlohmann::ordered_json;
-
 // One row each in dlckpt.cpp. The subcommand's callback puts its exit code into *exit_code.
-void add_ls(CLI::App* app, int* exit_code);
-void add_show(CLI::App* app, int* exit_code);
-void add_verify(CLI::App* app, int* exit_code);
-void add_diff(CLI::App* app, int* exit_code);
-void add_export(CLI::App* app, int* exit_code);
-void add_import(CLI::App* app, int* exit_code);
+void add_ls(CommandLine* line, int* exit_code);
+void add_show(CommandLine* line, int* exit_code);
+void add_verify(CommandLine* line, int* exit_code);
+void add_diff(CommandLine* line, int* exit_code);
+void add_export(CommandLine* line, int* exit_code);
+void add_import(CommandLine* line, int* exit_code);
 
 // What a PATH on the command line means: a checkpoint directory, or one checkpoint in it.
 struct Target {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlckpt diff: how two checkpoints differ, tensor by tensor, however each of them is sharded.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@
 #include "checkpoint/store/directory.h"
 #include "checkpoint/tools/command.h"
 #include "checkpoint/tools/selection.h"
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt::tool {
 namespace {
@@ -318,24 +318,22 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_diff(CLI::App* app, int* exit_code) {
-  auto* command = app->add_subcommand("diff", "Compare two checkpoints tensor by tensor, whatever their sharding");
+void add_diff(CommandLine* line, int* exit_code) {
+  auto* command = line->subcommand("diff", "Compare two checkpoints tensor by tensor, whatever their sharding");
   auto options = std::make_shared<Options>();
-  command->add_option("A", options->path_a, "One checkpoint, or a checkpoint directory (its newest)")->required();
-  command->add_option("B", options->path_b, "The other")->required();
-  command->add_option("--step-a", options->step_a, "In A, the checkpoint of this train step")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--step-b", options->step_b, "In B, the checkpoint of this train step")
-      ->check(CLI::NonNegativeNumber);
+  command->argument("A", &options->path_a, "One checkpoint, or a checkpoint directory (its newest)").required();
+  command->argument("B", &options->path_b, "The other").required();
+  command->option("--step-a", &options->step_a, "In A, the checkpoint of this train step").between(0, 9e18L);
+  command->option("--step-b", &options->step_b, "In B, the checkpoint of this train step").between(0, 9e18L);
   command
-      ->add_option("--tolerance", options->tolerance,
-                   "Elements no further apart than this are equal (without it: bit for bit)")
-      ->check(CLI::NonNegativeNumber);
+      ->option("--tolerance", &options->tolerance,
+               "Elements no further apart than this are equal (without it: bit for bit)")
+      .between(0, 9e18L);
   add_selection(command, &options->selection);
-  command->add_flag("-a,--all", options->all, "List equal tensors too");
-  command->add_flag("-q,--quiet", options->quiet, "Print nothing, only exit");
-  command->add_flag("--json", options->json, "Print one object");
-  command->callback([=] { *exit_code = run(*options); });
+  command->flag("-a,--all", &options->all, "List equal tensors too");
+  command->flag("-q,--quiet", &options->quiet, "Print nothing, only exit");
+  command->flag("--json", &options->json, "Print one object");
+  command->action([=] { *exit_code = run(*options); });
 }
 
 }  // namespace dl::ckpt::tool

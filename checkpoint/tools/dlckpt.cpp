@@ -12,26 +12,29 @@ int main(int argc, char** argv) {
   using namespace dl::ckpt::tool;
   int exit_code = kOk;
   try {
-    CLI::App app{"Works on the checkpoints of slurm-dl: list, verify, compare, convert. See dlckpt(1).", "dlckpt"};
-    app.set_version_flag("--version", "dlckpt " PACKAGE_VERSION);
-    app.require_subcommand(1);
+    dl::CommandLine line("dlckpt",
+                         "Works on the checkpoints of slurm-dl: list, verify, compare, convert. See dlckpt(1).");
+    line.version("--version", "dlckpt " PACKAGE_VERSION);
+    line.require_subcommand();
     // One row for each subcommand.
-    add_ls(&app, &exit_code);
-    add_show(&app, &exit_code);
-    add_verify(&app, &exit_code);
-    add_diff(&app, &exit_code);
-    add_export(&app, &exit_code);
-    add_import(&app, &exit_code);
-    add_gc(&app, &exit_code);
-    add_pin(&app, &exit_code);
-    add_unpin(&app, &exit_code);
-    add_bench(&app, &exit_code);
-    try {
-      app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-      // 0 for --help and --version; everything else is a mistake on the command line.
-      return app.exit(error) == 0 ? kOk : kUsage;
+    add_ls(&line, &exit_code);
+    add_show(&line, &exit_code);
+    add_verify(&line, &exit_code);
+    add_diff(&line, &exit_code);
+    add_export(&line, &exit_code);
+    add_import(&line, &exit_code);
+    add_fork(&line, &exit_code);
+    add_gc(&line, &exit_code);
+    add_pin(&line, &exit_code);
+    add_unpin(&line, &exit_code);
+    add_bench(&line, &exit_code);
+    const dl::Result<std::string> text = line.parse(argc, argv);
+    if (!text) {
+      std::fputs(line.complaint(text.error()).c_str(), stderr);
+      return kUsage;
     }
+    std::fputs(text->c_str(), stdout);
+    if (text->empty()) line.run_action();
     if (std::fflush(stdout) != 0) {
       complain("cannot write the answer");
       return kNothing;

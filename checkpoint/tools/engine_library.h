@@ -5,7 +5,7 @@
 #include <string>
 
 #include "checkpoint/include/dlckpt.h"
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl::ckpt::tool {
 

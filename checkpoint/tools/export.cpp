@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlckpt export: the tensors of a checkpoint, whole and unsharded, as safetensors, a torch file or plain HDF5.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 #include "checkpoint/tools/command.h"
 #include "checkpoint/tools/selection.h"
 #include "checkpoint/tools/torch_bridge.h"
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt::tool {
 namespace {
@@ -239,23 +239,23 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_export(CLI::App* app, int* exit_code) {
-  auto* command = app->add_subcommand("export", "Write the tensors as safetensors, a torch file or plain HDF5");
+void add_export(CommandLine* line, int* exit_code) {
+  auto* command = line->subcommand("export", "Write the tensors as safetensors, a torch file or plain HDF5");
   auto options = std::make_shared<Options>();
-  command->add_option("PATH", options->path, "One checkpoint, or a checkpoint directory (its newest)")->required();
-  auto* format = command->add_option_group("format", "What to write")->require_option(1);
-  format->add_option("--safetensors", options->safetensors, "Write this safetensors file");
-  format->add_option("--torch", options->torch, "Write this file, for torch.load");
-  format->add_option("--h5", options->h5, "Write this HDF5 file, one dataset for each tensor");
-  command->add_option("--step", options->step, "The checkpoint of this train step")->check(CLI::NonNegativeNumber);
+  command->argument("PATH", &options->path, "One checkpoint, or a checkpoint directory (its newest)").required();
+  command->option("--safetensors", &options->safetensors, "Write this safetensors file");
+  command->option("--torch", &options->torch, "Write this file, for torch.load");
+  command->option("--h5", &options->h5, "Write this HDF5 file, one dataset for each tensor");
+  command->option("--step", &options->step, "The checkpoint of this train step").between(0, 9e18L);
   add_selection(command, &options->selection);
-  command->add_option("--strip", options->strip, "Take this off the front of names that begin with it ('model/')");
-  command->add_option("--max-shard-size", options->max_shard_size,
-                      "safetensors: several files of at most this size, and an index (5GiB)");
-  command->add_option("--python", options->python, "torch: the Python to run")->capture_default_str();
-  command->add_flag("--force", options->force, "Replace files that exist");
-  command->add_flag("--json", options->json, "Print one object");
-  command->callback([=] { *exit_code = run(*options); });
+  command->option("--strip", &options->strip, "Take this off the front of names that begin with it ('model/')");
+  command->option("--max-shard-size", &options->max_shard_size,
+                  "safetensors: several files of at most this size, and an index (5GiB)");
+  command->option("--python", &options->python, "torch: the Python to run").shows_default();
+  command->flag("--force", &options->force, "Replace files that exist");
+  command->flag("--json", &options->json, "Print one object");
+  command->exactly_one_of({"--safetensors", "--torch", "--h5"});
+  command->action([=] { *exit_code = run(*options); });
 }
 
 }  // namespace dl::ckpt::tool

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlckpt gc: removes what killed jobs left behind and, if asked, checkpoints beyond what is to be kept.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
-#include "checkpoint/retention/retire.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/lease.h"
+#include "checkpoint/store/retire.h"
 #include "checkpoint/tools/judge.h"
 #include "checkpoint/tools/maintenance.h"
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt::tool {
 namespace {
@@ -151,21 +151,21 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_gc(CLI::App* app, int* exit_code) {
-  auto* command = app->add_subcommand("gc", "Remove what killed jobs left, and checkpoints beyond what is to be kept");
+void add_gc(CommandLine* line, int* exit_code) {
+  auto* command = line->subcommand("gc", "Remove what killed jobs left, and checkpoints beyond what is to be kept");
   auto options = std::make_shared<Options>();
-  command->add_option("DIR", options->dir, "Checkpoint directory; no job may be using it")->required();
-  auto* keep = command->add_option("--keep", options->keep, "Keep the newest so many; without it only leftovers go")
-                   ->check(CLI::Range(1, 1000000));
-  command->add_option("--keep-every", options->keep_every, "Also keep train steps divisible by this")
-      ->check(CLI::Range(int64_t{1}, kMaxStep))
-      ->needs(keep);
-  command->add_option("--best", options->best, "Also keep the best by a metric: NAME:min[:N] or NAME:max[:N]")
-      ->needs(keep);
-  command->add_flag("--verify", options->verify, "Read every byte: only sound checkpoints count as kept");
-  command->add_flag("-n,--dry-run", options->dry_run, "Only tell what would be removed");
-  command->add_flag("--json", options->json, "Print one object");
-  command->callback([=] { *exit_code = run(*options); });
+  command->argument("DIR", &options->dir, "Checkpoint directory; no job may be using it").required();
+  command->option("--keep", &options->keep, "Keep the newest so many; without it only leftovers go")
+      .between(1, 1000000);
+  command->option("--keep-every", &options->keep_every, "Also keep train steps divisible by this")
+      .between(1, kMaxStep)
+      .needs("--keep");
+  command->option("--best", &options->best, "Also keep the best by a metric: NAME:min[:N] or NAME:max[:N]")
+      .needs("--keep");
+  command->flag("--verify", &options->verify, "Read every byte: only sound checkpoints count as kept");
+  command->flag("-n,--dry-run", &options->dry_run, "Only tell what would be removed");
+  command->flag("--json", &options->json, "Print one object");
+  command->action([=] { *exit_code = run(*options); });
 }
 
 }  // namespace dl::ckpt::tool

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlckpt import: a checkpoint from the tensors of safetensors or torch files, written by libdlckpt as any other.
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,8 +17,8 @@
 #include "checkpoint/tools/engine_library.h"
 #include "checkpoint/tools/selection.h"
 #include "checkpoint/tools/torch_bridge.h"
-#include "launcher/common/parse.h"
-#include "launcher/common/unique_fd.h"
+#include "common/base/parse.h"
+#include "common/base/unique_fd.h"
 
 namespace dl::ckpt::tool {
 namespace {
@@ -96,7 +96,7 @@ Status add_file(int fd, const std::string& path, bool all_dtypes, Source* source
 }
 
 Status add_path(const std::string& path, Source* source, std::set<std::string>* names) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO is refused, not waited for
   if (!fd) return errno_error("open " + path, errno);
   return add_file(fd.get(), path, false, source, names);
 }
@@ -219,21 +219,19 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_import(CLI::App* app, int* exit_code) {
-  auto* command = app->add_subcommand("import", "Make a checkpoint from safetensors or torch files");
+void add_import(CommandLine* line, int* exit_code) {
+  auto* command = line->subcommand("import", "Make a checkpoint from safetensors or torch files");
   auto options = std::make_shared<Options>();
-  auto* format = command->add_option_group("format", "What to read")->require_option(1);
-  format->add_option("--safetensors", options->safetensors, "A safetensors file, or model.safetensors.index.json");
-  format->add_option("--torch", options->torch, "A file written by torch.save; only tensors are taken, no code is run");
-  command->add_option("DIR", options->dir, "Checkpoint directory; made if it does not exist")->required();
-  command->add_option("--step", options->step, "Train step of the checkpoint")
-      ->required()
-      ->check(CLI::Range(int64_t{0}, kMaxStep));
+  command->option("--safetensors", &options->safetensors, "A safetensors file, or model.safetensors.index.json");
+  command->option("--torch", &options->torch, "A file written by torch.save; only tensors are taken, no code is run");
+  command->argument("DIR", &options->dir, "Checkpoint directory; made if it does not exist").required();
+  command->option("--step", &options->step, "Train step of the checkpoint").required().between(0, kMaxStep);
   add_selection(command, &options->selection);
-  command->add_option("--prefix", options->prefix, "Put this in front of every name ('model/')");
-  command->add_option("--python", options->python, "torch: the Python to run")->capture_default_str();
-  command->add_flag("--json", options->json, "Print one object");
-  command->callback([=] { *exit_code = run(*options); });
+  command->option("--prefix", &options->prefix, "Put this in front of every name ('model/')");
+  command->option("--python", &options->python, "torch: the Python to run").shows_default();
+  command->flag("--json", &options->json, "Print one object");
+  command->exactly_one_of({"--safetensors", "--torch"});
+  command->action([=] { *exit_code = run(*options); });
 }
 
 }  // namespace dl::ckpt::tool

@@ -2,7 +2,7 @@
 #include "checkpoint/tools/judge.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <atomic>
@@ -12,7 +12,7 @@
 #include "checkpoint/convert/parallel.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/verify.h"
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt::tool {
 namespace {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlckpt ls: the checkpoints of a directory, newest first, and attempts that were not finished.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
-#include "checkpoint/retention/retire.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/lease.h"
+#include "checkpoint/store/retire.h"
 #include "checkpoint/tools/command.h"
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt::tool {
 namespace {
@@ -109,13 +109,13 @@ int run(const std::string& path, bool json) {
 
 }  // namespace
 
-void add_ls(CLI::App* app, int* exit_code) {
-  auto* command = app->add_subcommand("ls", "List the checkpoints of a directory, newest first");
+void add_ls(CommandLine* line, int* exit_code) {
+  auto* command = line->subcommand("ls", "List the checkpoints of a directory, newest first");
   auto path = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
-  command->add_option("DIR", *path, "Checkpoint directory")->required();
-  command->add_flag("--json", *json, "Print an array of objects");
-  command->callback([=] { *exit_code = run(*path, *json); });
+  command->argument("DIR", path.get(), "Checkpoint directory").required();
+  command->flag("--json", json.get(), "Print an array of objects");
+  command->action([=] { *exit_code = run(*path, *json); });
 }
 
 }  // namespace dl::ckpt::tool

@@ -6,9 +6,10 @@
 
 namespace dl::ckpt::tool {
 
-void add_gc(CLI::App* app, int* exit_code);
-void add_pin(CLI::App* app, int* exit_code);
-void add_unpin(CLI::App* app, int* exit_code);
-void add_bench(CLI::App* app, int* exit_code);
+void add_fork(CommandLine* line, int* exit_code);
+void add_gc(CommandLine* line, int* exit_code);
+void add_pin(CommandLine* line, int* exit_code);
+void add_unpin(CommandLine* line, int* exit_code);
+void add_bench(CommandLine* line, int* exit_code);
 
 }  // namespace dl::ckpt::tool

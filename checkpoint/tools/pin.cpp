@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlckpt pin, unpin: a file PINNED in a checkpoint keeps it from being retired, by a job as by dlckpt gc.
-#include "checkpoint/retention/retire.h"
+#include "checkpoint/store/retire.h"
 #include "checkpoint/tools/maintenance.h"
 
 namespace dl::ckpt::tool {
@@ -41,25 +41,25 @@ int run(const Options& options, bool pinned) {
   return kOk;
 }
 
-void add(CLI::App* app, int* exit_code, bool pinned) {
-  auto* command = app->add_subcommand(pinned ? "pin" : "unpin", pinned ? "Keep a checkpoint whatever retention says"
-                                                                       : "Let retention have a checkpoint again");
+void add(CommandLine* line, int* exit_code, bool pinned) {
+  auto* command = line->subcommand(pinned ? "pin" : "unpin", pinned ? "Keep a checkpoint whatever retention says"
+                                                                    : "Let retention have a checkpoint again");
   auto options = std::make_shared<Options>();
-  command->add_option("PATH", options->path, "One checkpoint, or a checkpoint directory (its newest)")->required();
-  command->add_option("--step", options->step, "The checkpoint of this train step")->check(CLI::NonNegativeNumber);
-  if (pinned) command->add_option("--note", options->note, "Why, for whoever finds the file PINNED");
-  command->add_flag("--json", options->json, "Print one object");
-  command->callback([=] { *exit_code = run(*options, pinned); });
+  command->argument("PATH", &options->path, "One checkpoint, or a checkpoint directory (its newest)").required();
+  command->option("--step", &options->step, "The checkpoint of this train step").between(0, 9e18L);
+  if (pinned) command->option("--note", &options->note, "Why, for whoever finds the file PINNED");
+  command->flag("--json", &options->json, "Print one object");
+  command->action([=] { *exit_code = run(*options, pinned); });
 }
 
 }  // namespace
 
-void add_pin(CLI::App* app, int* exit_code) {
-  add(app, exit_code, true);
+void add_pin(CommandLine* line, int* exit_code) {
+  add(line, exit_code, true);
 }
 
-void add_unpin(CLI::App* app, int* exit_code) {
-  add(app, exit_code, false);
+void add_unpin(CommandLine* line, int* exit_code) {
+  add(line, exit_code, false);
 }
 
 }  // namespace dl::ckpt::tool

@@ -15,7 +15,7 @@
 
 #include "checkpoint/convert/parallel.h"
 #include "checkpoint/store/direct_file.h"
-#include "launcher/common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace dl::ckpt::tool {
 namespace {

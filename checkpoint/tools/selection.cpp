@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <set>
 
-#include "launcher/common/parse.h"
+#include "checkpoint/format/names.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt::tool {
 namespace {
@@ -14,6 +15,28 @@ namespace {
 bool matches_any(const std::vector<std::string>& patterns, const std::string& path) {
   return std::any_of(patterns.begin(), patterns.end(),
                      [&](const std::string& pattern) { return ::fnmatch(pattern.c_str(), path.c_str(), 0) == 0; });
+}
+
+// dlckpt.attach() writes what a name may not contain as %XX ('/' is %2F, '%' is %25). What is not of that form stays,
+// and so does the %2E of "." and "..", which no HDF5 file could hold as names.
+std::string unescaped(const std::string& path) {
+  const auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; };
+  std::string name;
+  for (size_t i = 0; i < path.size(); ++i) {
+    const int high = path[i] == '%' && i + 2 < path.size() ? digit(path[i + 1]) : -1;
+    const int low = high >= 0 ? digit(path[i + 2]) : -1;
+    const char character = low >= 0 ? static_cast<char>(high * 16 + low) : path[i];
+    const bool taken = low >= 0 && character != '.';
+    name += taken ? character : path[i];
+    if (taken) i += 2;
+  }
+  return name;
+}
+
+// Programs in other languages name their tensors themselves, and "%2F" is what they mean.
+bool is_of_python(const Manifest& manifest) {
+  return std::any_of(manifest.blobs.begin(), manifest.blobs.end(),
+                     [](const BlobRecord& blob) { return blob.path == "dlckpt.python/state.json"; });
 }
 
 }  // namespace
@@ -30,21 +53,25 @@ std::string Selection::nothing_matches() const {
   return text;
 }
 
-void add_selection(CLI::App* command, Selection* selection) {
-  command->add_option("--select", selection->select, "Only tensors whose names match this pattern (may be given again)")
-      ->allow_extra_args(false);
-  command->add_option("--exclude", selection->exclude, "No tensors whose names match this pattern (may be given again)")
-      ->allow_extra_args(false);
+void add_selection(CommandLine* command, Selection* selection) {
+  command->option("--select", &selection->select, "Only tensors whose names match this pattern (may be given again)");
+  command->option("--exclude", &selection->exclude, "No tensors whose names match this pattern (may be given again)");
 }
 
 Result<std::vector<NamedTensor>> select_tensors(const Manifest& manifest, const Selection& selection,
                                                 const std::string& strip) {
   std::vector<NamedTensor> named;
-  std::set<std::string> names;
+  std::set<std::string> names, stored;
+  const bool escaped = is_of_python(manifest);
+  if (escaped)
+    for (const TensorRecord& tensor : manifest.tensors) stored.insert(tensor.path);
   for (const TensorRecord& tensor : manifest.tensors) {
     if (!selection.matches(tensor.path)) continue;
-    const bool stripped = tensor.path.compare(0, strip.size(), strip) == 0;
-    std::string name = stripped ? tensor.path.substr(strip.size()) : tensor.path;
+    std::string shown = escaped ? unescaped(tensor.path) : tensor.path;
+    // As it is stored where the plain name cannot be a dataset's, or is another tensor's.
+    if (shown != tensor.path && (!check_path(shown) || stored.count(shown) > 0)) shown = tensor.path;
+    const bool stripped = shown.compare(0, strip.size(), strip) == 0;
+    std::string name = stripped ? shown.substr(strip.size()) : shown;
     if (name.empty() || !names.insert(name).second)
       return Error{Errc::kConflict, "--strip '" + printable(strip) + "' leaves '" + printable(tensor.path) +
                                         (name.empty() ? "' without a name" : "' with the name of another tensor")};

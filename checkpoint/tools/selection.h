@@ -2,11 +2,11 @@
 // Which tensors of a checkpoint a command is about, and how they are called elsewhere.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "checkpoint/format/manifest.h"
+#include "common/cli/command_line.h"
 
 namespace dl::ckpt::tool {
 
@@ -17,7 +17,7 @@ struct Selection {
   // "no tensor matches --select 'x'", for a selection that leaves nothing.
   std::string nothing_matches() const;
 };
-void add_selection(CLI::App* command, Selection* selection);
+void add_selection(CommandLine* command, Selection* selection);
 
 // A tensor with its name elsewhere.
 struct NamedTensor {

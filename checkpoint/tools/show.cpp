@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlckpt show: what a checkpoint holds, and where the bytes are.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
-#include "checkpoint/retention/retire.h"
 #include "checkpoint/store/directory.h"
+#include "checkpoint/store/retire.h"
 #include "checkpoint/tools/command.h"
 #include "checkpoint/tools/size_tree.h"
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt::tool {
 namespace {
@@ -142,18 +142,18 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_show(CLI::App* app, int* exit_code) {
-  auto* command = app->add_subcommand("show", "Describe a checkpoint: sizes per group, tensors");
+void add_show(CommandLine* line, int* exit_code) {
+  auto* command = line->subcommand("show", "Describe a checkpoint: sizes per group, tensors");
   auto options = std::make_shared<Options>();
-  command->add_option("PATH", options->path, "Checkpoint directory (its newest is shown), or one checkpoint in it")
-      ->required();
-  command->add_option("--step", options->step, "The checkpoint of this train step")->check(CLI::NonNegativeNumber);
-  command->add_option("--depth", options->depth, "Parts of the names, ending at / or ., that make groups")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100));
-  command->add_flag("-t,--tensors", options->tensors, "List every tensor, blob and file");
-  command->add_flag("--json", options->json, "Print one object");
-  command->callback([=] { *exit_code = run(*options); });
+  command->argument("PATH", &options->path, "Checkpoint directory (its newest is shown), or one checkpoint in it")
+      .required();
+  command->option("--step", &options->step, "The checkpoint of this train step").between(0, 9e18L);
+  command->option("--depth", &options->depth, "Parts of the names, ending at / or ., that make groups")
+      .shows_default()
+      .between(1, 100);
+  command->flag("-t,--tensors", &options->tensors, "List every tensor, blob and file");
+  command->flag("--json", &options->json, "Print one object");
+  command->action([=] { *exit_code = run(*options); });
 }
 
 }  // namespace dl::ckpt::tool

@@ -9,9 +9,9 @@
 #include <csignal>
 #include <string_view>
 
-#include "launcher/common/child_process.h"
-#include "launcher/common/parse.h"
-#include "launcher/common/unique_fd.h"
+#include "common/base/parse.h"
+#include "common/base/unique_fd.h"
+#include "common/process/child_process.h"
 
 namespace dl::ckpt::tool {
 namespace {

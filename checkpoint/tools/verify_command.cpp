@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlckpt verify: reads every byte and compares every checksum, without libhdf5, and mends from another copy.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "checkpoint/store/directory.h"
 #include "checkpoint/tools/command.h"
 #include "checkpoint/tools/repair.h"
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt::tool {
 namespace {
@@ -142,21 +142,20 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_verify(CLI::App* app, int* exit_code) {
-  auto* command = app->add_subcommand("verify", "Read everything and compare all checksums; repair from another copy");
+void add_verify(CommandLine* line, int* exit_code) {
+  auto* command = line->subcommand("verify", "Read everything and compare all checksums; repair from another copy");
   auto options = std::make_shared<Options>();
-  command->add_option("PATH", options->paths, "Checkpoint directory, or one checkpoint in it")->required();
-  command->add_option("--step", options->step, "Only checkpoints of this train step")->check(CLI::NonNegativeNumber);
-  auto* deep = command->add_flag("--deep", options->deep, "Also look at the values: name tensors with NaN or infinity");
-  auto* quick = command->add_flag("--quick", options->quick, "Only manifest, sizes and block tables; not the data");
+  command->argument("PATH", &options->paths, "Checkpoint directory, or one checkpoint in it").required();
+  command->option("--step", &options->step, "Only checkpoints of this train step").between(0, 9e18L);
+  command->flag("--deep", &options->deep, "Also look at the values: name tensors with NaN or infinity");
+  command->flag("--quick", &options->quick, "Only manifest, sizes and block tables; not the data").excludes("--deep");
   command
-      ->add_option("--repair-from", options->repair_from,
-                   "Take what is damaged from this directory, which holds the same save")
-      ->excludes(quick);
-  deep->excludes(quick);
-  command->add_flag("--json", options->json, "Print an array of objects");
-  command->add_flag("-q,--quiet", options->quiet, "Print only what is damaged");
-  command->callback([=] { *exit_code = run(*options); });
+      ->option("--repair-from", &options->repair_from,
+               "Take what is damaged from this directory, which holds the same save")
+      .excludes("--quick");
+  command->flag("--json", &options->json, "Print an array of objects");
+  command->flag("-q,--quiet", &options->quiet, "Print only what is damaged");
+  command->action([=] { *exit_code = run(*options); });
 }
 
 }  // namespace dl::ckpt::tool

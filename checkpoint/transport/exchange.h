@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/client/group.h"
-#include "launcher/common/result.h"
+#include "checkpoint/group/group.h"
+#include "common/base/result.h"
 
 namespace dl::ckpt {
 

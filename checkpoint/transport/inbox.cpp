@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "common/base/awake_clock.h"
+
 namespace dl::ckpt {
 namespace {
 
@@ -41,9 +43,8 @@ bool Inbox::has_room(int rank) {
 
 Result<Message> Inbox::take(uint64_t channel, const std::vector<bool>& awaited, double timeout_s, bool* made_room) {
   *made_room = false;
-  const auto until =
-      std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                             std::chrono::duration<double>(std::clamp(timeout_s, 0.0, 1e8)));
+  AwakeClock clock;
+  const int64_t until_ms = clock.at(monotonic_ms()) + static_cast<int64_t>(1000 * std::clamp(timeout_s, 0.0, 1e8));
   Item item;
   {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -58,7 +59,9 @@ Result<Message> Inbox::take(uint64_t channel, const std::vector<bool>& awaited, 
       for (size_t rank = 0; rank < awaited.size() && rank < gone_.size(); ++rank)
         if (awaited[rank] && gone_[rank])
           return Error{Errc::kIo, "rank " + std::to_string(rank) + " has closed its connection"};
-      if (changed_.wait_until(lock, until) == std::cv_status::timeout && std::chrono::steady_clock::now() >= until)
+      const int64_t left_ms = until_ms - clock.at(monotonic_ms());
+      const auto wait = std::chrono::milliseconds(std::clamp<int64_t>(left_ms, 0, AwakeClock::kMostMs / 2));
+      if (changed_.wait_for(lock, wait) == std::cv_status::timeout && left_ms <= 0)
         return Error{Errc::kTimeout, "nothing came from the other ranks in time"};
     }
     uint64_t& waiting = waiting_[static_cast<size_t>(item.message.from)];

@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "checkpoint/client/messages.h"
+#include "checkpoint/group/messages.h"
 #include "checkpoint/transport/tcp_exchange.h"
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt {
 namespace {

@@ -13,7 +13,7 @@
 #include "checkpoint/store/quiet_thread.h"
 #include "checkpoint/transport/inbox.h"
 #include "checkpoint/transport/wire.h"
-#include "launcher/common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace dl::ckpt {
 

@@ -18,7 +18,7 @@
 #include <memory>
 #include <vector>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt {
 namespace {

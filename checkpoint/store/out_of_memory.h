@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <new>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl::ckpt {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/retention/retire.h"
+#include "checkpoint/store/retire.h"
 
 #include <cerrno>
 

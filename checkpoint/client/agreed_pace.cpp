@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "checkpoint/client/messages.h"
 #include "checkpoint/format/names.h"
-#include "launcher/common/parse.h"
+#include "checkpoint/group/messages.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "checkpoint/client/group.h"
+#include "checkpoint/group/group.h"
 
 namespace dl::ckpt {
 

@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt {
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "checkpoint/include/dlckpt.h"
-#include "launcher/common/guard.h"
-#include "launcher/common/result.h"
+#include "common/base/guard.h"
+#include "common/base/result.h"
 
 namespace dl::ckpt {
 

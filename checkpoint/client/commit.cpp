@@ -5,13 +5,13 @@
 #include <exception>
 
 #include "checkpoint/client/context.h"
-#include "checkpoint/client/messages.h"
 #include "checkpoint/client/save_in_flight.h"
 #include "checkpoint/engine/slot.h"
-#include "checkpoint/retention/retire.h"
+#include "checkpoint/group/messages.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/file.h"
-#include "launcher/common/parse.h"
+#include "checkpoint/store/retire.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt {
 namespace {

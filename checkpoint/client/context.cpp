@@ -4,15 +4,15 @@
 #include <cerrno>
 #include <cmath>
 
-#include "checkpoint/client/messages.h"
 #include "checkpoint/client/save_in_flight.h"
 #include "checkpoint/engine/slot.h"
+#include "checkpoint/group/messages.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/file.h"
 #include "checkpoint/store/verify.h"
-#include "launcher/common/checkpoint_interval.h"
-#include "launcher/common/parse.h"
-#include "launcher/common/request_values.h"
+#include "common/base/parse.h"
+#include "common/contract/checkpoint_interval.h"
+#include "common/contract/request_values.h"
 
 namespace dl::ckpt {
 namespace {

@@ -2,8 +2,6 @@
 // A dlckpt_ctx in C++: settings, lease, group, what is registered. The C functions of dlckpt.h are thin shims over it.
 #pragma once
 
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -13,7 +11,7 @@
 
 #include "checkpoint/client/agreed_pace.h"
 #include "checkpoint/client/announcer.h"
-#include "checkpoint/client/group.h"
+#include "checkpoint/client/fork_mark.h"
 #include "checkpoint/client/holders.h"
 #include "checkpoint/client/progress_link.h"
 #include "checkpoint/client/registry.h"
@@ -23,12 +21,13 @@
 #include "checkpoint/client/step_times.h"
 #include "checkpoint/engine/engine.h"
 #include "checkpoint/format/manifest.h"
+#include "checkpoint/group/group.h"
 #include "checkpoint/levels/levels.h"
 #include "checkpoint/levels/save_history.h"
-#include "checkpoint/retention/retire.h"
 #include "checkpoint/store/io.h"
 #include "checkpoint/store/lease.h"
-#include "launcher/common/checkpoint_interval.h"
+#include "checkpoint/store/retire.h"
+#include "common/contract/checkpoint_interval.h"
 
 namespace dl::ckpt {
 
@@ -66,7 +65,7 @@ class Context {
   // Not of a save in flight.
   SaveStats stats();
   // Whether this is the copy of a context in a child of fork(), which can only be left alone.
-  bool forked() const { return pid_ != ::getpid(); }
+  bool forked() const { return fork_mark_.in_child(); }
   // On success *note says which newer checkpoints were passed over, or is empty.
   Result<int64_t> restore(int64_t step, std::string* note);
   // The blobs alone; the next restore of this train step takes the same checkpoint.
@@ -122,13 +121,13 @@ class Context {
   void note_retired(Result<std::vector<std::string>> folders);
   void remove_retired() noexcept;
   // restore.cpp
-  Result<Restored> restore_from_levels(int64_t step, bool* healed_already);
+  Result<Restored> restore_from_levels(int64_t step, bool blobs_only, bool* healed_already);
   Status restore_members(const CheckpointName& name);
   void remember_files();
 
   Settings settings_;
   Io& io_;
-  pid_t pid_ = ::getpid();
+  ForkMark fork_mark_;
   std::optional<Lease> lease_;  // rank 0, unless dlrun holds it
   std::string lease_token_;     // rank 0: of whichever lease protects us
   std::unique_ptr<Group> group_;

@@ -10,7 +10,7 @@
 #include "checkpoint/client/context.h"
 #include "checkpoint/format/dtype.h"
 #include "checkpoint/include/dlckpt.h"
-#include "launcher/common/guard.h"
+#include "common/base/guard.h"
 
 struct dlckpt_ctx {
   std::unique_ptr<dl::ckpt::Context> context;
@@ -27,9 +27,18 @@ using dl::ckpt::run;
 using dl::ckpt::tell;
 using dl::ckpt::to_c;
 
+// The threads of a context do not exist in a child of fork(): whatever waits for them would wait for ever, and what
+// does not wait would speak in the parent's name.
+bool refused_in_child(dlckpt_ctx* ctx) noexcept {
+  if (!ctx->context->forked()) return false;
+  tell(&ctx->message,
+       "this is a child of fork(): the checkpoint context belongs to its parent, and the child may only close it");
+  return true;
+}
+
 template <typename Body>
 int run(dlckpt_ctx* ctx, Body&& body) noexcept {
-  if (!ctx) return DLCKPT_E_INVALID;
+  if (!ctx || refused_in_child(ctx)) return DLCKPT_E_INVALID;
   return run(&ctx->message, [&] { return body(*ctx->context); });
 }
 
@@ -133,7 +142,7 @@ int dlckpt_metric(dlckpt_ctx* ctx, const char* name, double value) {
 }
 
 int dlckpt_want(dlckpt_ctx* ctx, int64_t step) {
-  if (!ctx) return 0;
+  if (!ctx || refused_in_child(ctx)) return 0;
   return dl::guard(
       0, [&](const char* what) { tell(&ctx->message, what); }, [&] { return ctx->context->want(step); });
 }
@@ -151,7 +160,7 @@ int dlckpt_save_flags(dlckpt_ctx* ctx, int64_t step, unsigned flags) {
 }
 
 int dlckpt_before_mutation(dlckpt_ctx* ctx) {
-  if (!ctx) return DLCKPT_E_INVALID;
+  if (!ctx || refused_in_child(ctx)) return DLCKPT_E_INVALID;
   return dl::guard(
       static_cast<int>(DLCKPT_E_INTERNAL), [&](const char* what) { tell(&ctx->message, what); },
       [&]() -> int {
@@ -223,17 +232,17 @@ int dlckpt_restore_stats(dlckpt_ctx* ctx, dlckpt_load_stats* out) {
 }
 
 int64_t dlckpt_latest(dlckpt_ctx* ctx) {
-  if (!ctx) return -1;
+  if (!ctx || refused_in_child(ctx)) return -1;
   return dl::guard(
       int64_t{-1}, [&](const char* what) { tell(&ctx->message, what); }, [&] { return ctx->context->latest(); });
 }
 
 int dlckpt_exit_code(const dlckpt_ctx* ctx) {
-  return ctx ? ctx->context->exit_code() : 76;
+  return ctx && !ctx->context->forked() ? ctx->context->exit_code() : 76;
 }
 
 void dlckpt_finished(dlckpt_ctx* ctx) {
-  if (ctx) ctx->context->finished();
+  if (ctx && !refused_in_child(ctx)) ctx->context->finished();
 }
 
 const char* dlckpt_errmsg(const dlckpt_ctx* ctx) {

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "checkpoint/client/box_text.h"
-#include "checkpoint/client/messages.h"
-#include "launcher/common/parse.h"
+#include "checkpoint/group/messages.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/client/group.h"
 #include "checkpoint/client/registry.h"
+#include "checkpoint/group/group.h"
 
 namespace dl::ckpt {
 

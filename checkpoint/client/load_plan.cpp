@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "checkpoint/client/box_text.h"
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt {
 namespace {

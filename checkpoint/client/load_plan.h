@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "checkpoint/client/registry.h"
-#include "checkpoint/client/strided.h"
+#include "checkpoint/device/strided.h"
 #include "checkpoint/format/manifest.h"
 
 namespace dl::ckpt {

@@ -7,7 +7,7 @@
 #include <cerrno>
 
 #include "checkpoint/levels/verified_copy.h"
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt {
 namespace {

@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "checkpoint/client/deadline.h"
-#include "launcher/common/unique_fd.h"
+#include "checkpoint/group/deadline.h"
+#include "common/base/unique_fd.h"
 
 namespace dl::ckpt {
 
@@ -46,7 +46,7 @@ ProgressPage::Request ProgressLink::announce(int64_t step, double timeout_s) {
   page_->step.store(step, std::memory_order_seq_cst);
   uint32_t seq = page_->seq.load(std::memory_order_seq_cst);
   if (seq == page_->seen_seq.load(std::memory_order_relaxed)) return ProgressPage::kNone;
-  const Deadline deadline(timeout_s);
+  Deadline deadline(timeout_s);
   Pause pause;
   for (int spins = 0;; ++spins) {
     const int64_t stop_step = page_->stop_step.load(std::memory_order_seq_cst);

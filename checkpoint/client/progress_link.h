@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The learner's side of the progress page (launcher/common/progress_page.h tells the protocol).
+// The learner's side of the progress page (common/contract/progress_page.h tells the protocol).
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
-#include "launcher/common/progress_page.h"
-#include "launcher/common/result.h"
+#include "common/base/result.h"
+#include "common/contract/progress_page.h"
 
 namespace dl::ckpt {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/client/registry.h"
 
-#include "checkpoint/client/strided.h"
+#include "checkpoint/device/strided.h"
 #include "checkpoint/format/manifest.h"
 #include "checkpoint/format/names.h"
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt {
 namespace {

@@ -11,7 +11,7 @@
 #include "checkpoint/format/box.h"
 #include "checkpoint/format/dtype.h"
 #include "checkpoint/format/hash.h"
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl::ckpt {
 

@@ -4,7 +4,7 @@
 
 #include "checkpoint/client/context.h"
 #include "checkpoint/client/members.h"
-#include "checkpoint/client/messages.h"
+#include "checkpoint/group/messages.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/verify.h"
 
@@ -27,7 +27,7 @@ Result<int64_t> Context::restore(int64_t step, std::string* note) {
   keep_lease();
   Restored restored;
   for (bool healed = false;;) {
-    DL_TRY_ASSIGN(restored, restore_from_levels(step, &healed));
+    DL_TRY_ASSIGN(restored, restore_from_levels(step, /*blobs_only=*/false, &healed));
     auto members = restore_members(restored.name);
     if (members) break;
     // A file of the program's that is damaged is damage as any other: the next older checkpoint, all of it.
@@ -53,22 +53,30 @@ void Context::remember_files() {
 
 // What only the nodes have is brought first; and where something damaged was passed over, the nodes may have it whole,
 // which is tried once.
-Result<Restored> Context::restore_from_levels(int64_t step, bool* healed_already) {
+Result<Restored> Context::restore_from_levels(int64_t step, bool blobs_only, bool* healed_already) {
+  const auto load = [&] { return blobs_only ? restorer_->peek(step) : restorer_->restore(step); };
   group_->start();
-  if (!levels_) return restorer_->restore(step);
+  if (!levels_) return load();
   std::string brought, healed;
   DL_TRY(levels_->recover(*group_, /*heal=*/false, &brought));
-  auto restored = restorer_->restore(step);
+  auto restored = load();
   const bool passed_over = restored ? !restored->note.empty() : restored.error().code == Errc::kCorrupt;
   if (passed_over && !std::exchange(*healed_already, true)) {
     group_->start();
     DL_TRY(levels_->recover(*group_, /*heal=*/true, &healed));
     restorer_->forget_damage();
-    restored = restorer_->restore(step);
+    restored = load();
   }
   // Rank 0 knows, and is the one that people listen to.
-  if (restored) restored->note = brought + healed + restored->note;
-  return restored;
+  if (restored) {
+    restored->note = brought + healed + restored->note;
+    return restored;
+  }
+  // That there is nothing is only half of it where nodes hold parts of what others have lost.
+  Error error = std::move(restored).error();
+  for (const std::string* said : {&brought, &healed})
+    if (!said->empty()) error.text += "; " + said->substr(0, said->size() - 2);
+  return error;
 }
 
 Status Context::restore_members(const CheckpointName& name) {
@@ -93,8 +101,8 @@ Result<int64_t> Context::peek(int64_t step, std::string* note) {
   DL_TRY(check_step(step));
   ignore(finish_save_in_flight(), "dlckpt_wait tells");
   keep_lease();
-  group_->start();
-  DL_TRY_ASSIGN(Restored restored, restorer_->peek(step));
+  bool healed = false;
+  DL_TRY_ASSIGN(Restored restored, restore_from_levels(step, /*blobs_only=*/true, &healed));
   *note = std::move(restored.note);
   return restored.name.step;
 }

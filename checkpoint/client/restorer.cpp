@@ -7,10 +7,10 @@
 #include <cstdlib>
 
 #include "checkpoint/client/box_text.h"
-#include "checkpoint/client/messages.h"
+#include "checkpoint/group/messages.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/verify.h"
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt {
 namespace {

@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/client/group.h"
 #include "checkpoint/client/loader.h"
 #include "checkpoint/client/registry.h"
 #include "checkpoint/client/settings.h"
+#include "checkpoint/group/group.h"
 #include "checkpoint/store/io.h"
 #include "checkpoint/transport/exchange.h"
 

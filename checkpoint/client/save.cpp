@@ -4,8 +4,8 @@
 #include <cerrno>
 
 #include "checkpoint/client/context.h"
-#include "checkpoint/client/messages.h"
 #include "checkpoint/client/save_in_flight.h"
+#include "checkpoint/group/messages.h"
 #include "checkpoint/store/directory.h"
 
 namespace dl::ckpt {

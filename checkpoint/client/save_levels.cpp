@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "checkpoint/client/context.h"
-#include "checkpoint/client/messages.h"
 #include "checkpoint/client/save_in_flight.h"
-#include "checkpoint/engine/out_of_memory.h"
+#include "checkpoint/group/messages.h"
 #include "checkpoint/store/directory.h"
+#include "checkpoint/store/out_of_memory.h"
 
 namespace dl::ckpt {
 

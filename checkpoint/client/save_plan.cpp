@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/client/save_plan.h"
 
-#include "checkpoint/client/strided.h"
+#include "checkpoint/device/strided.h"
 #include "checkpoint/format/names.h"
 
 namespace dl::ckpt {

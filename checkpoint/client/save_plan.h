@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "checkpoint/client/holders.h"
-#include "checkpoint/client/messages.h"
 #include "checkpoint/client/registry.h"
 #include "checkpoint/client/spread.h"
 #include "checkpoint/engine/save_job.h"
 #include "checkpoint/engine/write_item.h"
+#include "checkpoint/group/messages.h"
 
 namespace dl::ckpt {
 

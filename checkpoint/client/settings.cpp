@@ -12,9 +12,9 @@
 #include "checkpoint/format/names.h"
 #include "checkpoint/levels/levels.h"
 #include "checkpoint/store/directory.h"
-#include "launcher/common/env_names.h"
-#include "launcher/common/parse.h"
-#include "launcher/common/request_values.h"
+#include "common/base/parse.h"
+#include "common/contract/env_names.h"
+#include "common/contract/request_values.h"
 
 namespace dl::ckpt {
 namespace {
@@ -225,7 +225,14 @@ Result<Settings> resolve_settings(const dlckpt_options* given) {
   settings.progress_page = variable(env::kProgress).value_or("");
   settings.lease_token = variable(env::kLease).value_or("");
   DL_TRY(resolve_engine(options, &settings));
-  if (const auto local = variable("DL_CHECKPOINT_LOCAL")) settings.local_dir = *local;
+  if (const auto local = variable("DL_CHECKPOINT_LOCAL")) {
+    // As local= of DL_CHECKPOINT: with ",partner" behind it, if wanted.
+    const std::string behind = ",partner";
+    const bool partner =
+        local->size() > behind.size() && local->compare(local->size() - behind.size(), behind.size(), behind) == 0;
+    settings.local_dir = partner ? local->substr(0, local->size() - behind.size()) : *local;
+    settings.partner = settings.partner || partner;
+  }
   settings.node = this_node();
   resolve_owner(&settings);
   DL_TRY(check(settings));

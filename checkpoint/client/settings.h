@@ -9,7 +9,7 @@
 
 #include "checkpoint/include/dlckpt.h"
 #include "checkpoint/retention/retention.h"
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl::ckpt {
 
@@ -20,7 +20,7 @@ struct Settings {
   std::string run_id;
   double every_s = 0;       // 0: never
   int64_t every_steps = 0;  // 0: never
-  bool every_auto = false;  // found from measurements (launcher/common/checkpoint_interval.h)
+  bool every_auto = false;  // found from measurements (common/contract/checkpoint_interval.h)
   int keep = 3;
   int max_files = 256;             // ranks that replicated data is spread over, at most
   int64_t keep_every = 0;          // 0: none

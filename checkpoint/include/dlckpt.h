@@ -34,7 +34,8 @@
  * dlckpt_save and its return (lazy saves: the return of dlckpt_before_mutation). The threads of a restore end before it
  * returns, but one that listens for the other ranks until dlckpt_close. The library prints nothing, never
  * exits or aborts, and leaves signals alone. In a child of fork() a context is dead: the child may only close it, which
- * does nothing there.
+ * does nothing there. All other calls on it are refused there at once, and do nothing: DLCKPT_E_INVALID (dlckpt_want:
+ * 0, dlckpt_latest: -1, dlckpt_exit_code: 76). The child may open contexts of its own.
  *
  * GPUs: tensors may lie in device or managed memory of the CUDA driver, in any context, also memory of another process
  * (cuIpcOpenMemHandle). That is found out by itself when they are registered, from the driver that the program has
@@ -165,9 +166,10 @@ typedef struct dlckpt_options {
   int write_threads;     /* where io_uring is not to be had; default 4 */
   int recycle; /* 1: files of retired checkpoints are written again in place, which spares the file system finding new
                   blocks (not where local_dir is given); 2: they are not. Else DL_CHECKPOINT_RECYCLE (1 or 0), else 1 */
-  const char* local_dir; /* absolute path on each node, written first; else DL_CHECKPOINT_LOCAL, else local= of
-                            DL_CHECKPOINT, else none. Its parent must exist. */
-  int partner; /* not 0: each node's local files are also kept by the next node; else partner of DL_CHECKPOINT */
+  const char* local_dir; /* absolute path on each node, written first; DL_CHECKPOINT_LOCAL (PATH[,partner]) wins; else
+                            local= of DL_CHECKPOINT, else none. Its parent must exist. */
+  int partner; /* not 0: each node's local files are also kept by the next node; else ",partner" of DL_CHECKPOINT_LOCAL,
+                  else partner of DL_CHECKPOINT */
   int reuse;   /* 1: tensors (of 64 KiB and more) that do not change from save to save are stored once: in a file of
                   their own, which later checkpoints share by hard links; 2: every checkpoint has its own copy. Else
                   DL_CHECKPOINT_REUSE (1 or 0), else 1 */
@@ -245,7 +247,7 @@ int dlckpt_metric(dlckpt_ctx* ctx, const char* name, double value);
 /* What is due before train step `step` is run: a set of DLCKPT_WANT_ bits, 0 most of the time (then its cost is a store
  * and a load of shared memory, and with every=auto a look at the clock). All ranks call it, with the same train steps,
  * and all get the same answer. Under dlrun it may wait for one round trip until all ranks know the train step agreed
- * on (launcher/common/progress_page.h). Without dlrun, several ranks that save by time follow the clock of rank 0: at a
+ * on (common/contract/progress_page.h). Without dlrun, several ranks that save by time follow the clock of rank 0: at a
  * few train steps, agreed on beforehand, the others wait here for its word, at most the timeout, and read a small file;
  * then it is rank 0 that says when it is due, to within half a train step unless train steps grow longer. Not an error
  * code; never negative. Steps must not decrease between calls, except after restore. */
@@ -260,11 +262,11 @@ int dlckpt_want(dlckpt_ctx* ctx, int64_t step);
  * and dlckpt_stats counts it. Returns only when the checkpoint is durable at the train step for which dlckpt_want
  * answered DLCKPT_WANT_EXIT, with DLCKPT_SYNC, and with options.mode = DLCKPT_MODE_SYNC. If a committed checkpoint of
  * this step exists already and was written or restored by this run, does nothing. Errors of a synchronous save:
- * NO_SPACE, IO, DENIED, TIMEOUT, INVALID (boxes overlap or leave a hole), NOT_FOUND (the file of a member), BUSY (the
- * lease was lost to another job), MEMORY: nothing is committed. An asynchronous one only knows INVALID (step, flags),
- * IN_FLIGHT (or, where that is asked of the other ranks, TIMEOUT) and IO (no thread can be started); the rest is
- * dlckpt_wait's. All ranks must give the same step and flags. dlckpt_save(ctx, step) is dlckpt_save_flags(ctx, step,
- * 0). */
+ * NO_SPACE, IO, DENIED, TIMEOUT, INVALID (boxes overlap or leave a hole), NOT_FOUND (the file of a member, or the
+ * checkpoint directory: somebody removed or renamed it), BUSY (the lease was lost to another job), MEMORY: nothing is
+ * committed. An asynchronous one only knows INVALID (step, flags), IN_FLIGHT (or, where that is asked of the other
+ * ranks, TIMEOUT) and IO (no thread can be started); the rest is dlckpt_wait's. All ranks must give the same step and
+ * flags. dlckpt_save(ctx, step) is dlckpt_save_flags(ctx, step, 0). */
 int dlckpt_save(dlckpt_ctx* ctx, int64_t step);
 int dlckpt_save_flags(dlckpt_ctx* ctx, int64_t step, unsigned flags);
 /* To be called before registered memory is changed where saves are lazy (before the optimizer's step): waits until a
@@ -315,9 +317,8 @@ int dlckpt_restore(dlckpt_ctx* ctx, int64_t step, int64_t* restored_step);
 /* Collective. Chooses as dlckpt_restore does, but loads the blobs alone (dlckpt_get_blob), for programs that learn from
  * them what to register. The next dlckpt_restore of the train step *found_step (may be NULL) takes the same checkpoint,
  * and does not read the blobs again. A checkpoint that a restore found damaged is passed over by DLCKPT_LATEST from
- * then on: after DLCKPT_E_CORRUPT, peek and restore again. Looks at the checkpoint directory alone: what is newer on
- * the nodes (options.local_dir) is brought by dlckpt_restore. Errors as dlckpt_restore, but registered memory is never
- * touched. */
+ * then on: after DLCKPT_E_CORRUPT, peek and restore again. What is newer on the nodes (options.local_dir) is brought
+ * first, as by dlckpt_restore. Errors as dlckpt_restore, but registered memory is never touched. */
 int dlckpt_peek(dlckpt_ctx* ctx, int64_t step, int64_t* found_step);
 
 /* What the last dlckpt_restore or dlckpt_peek on this rank read. */
@@ -373,7 +374,8 @@ int dlckpt_lease_acquire(const char* dir, const char* owner, const char* job_id,
 /* For DL_CHECKPOINT_LEASE. Owned by the lease, until its release; "" if it is NULL. */
 const char* dlckpt_lease_token(const dlckpt_lease* lease);
 /* Call at least every DLCKPT_LEASE_EXPIRY_S / 4. Errors: BUSY (it was lost to another; stop writing), DENIED, NO_SPACE,
- * IO (not renewed, still held as far as known; try again), INVALID (NULL). The sentence: dlckpt_open_error(). */
+ * IO (not renewed, still held as far as known; try again), NOT_FOUND (the directory is gone), INVALID (NULL, or a child
+ * of fork()). The sentence: dlckpt_open_error(). */
 int dlckpt_lease_renew(dlckpt_lease* lease);
 /* Gives it up, unless it was lost, and frees it. NULL is allowed. Never fails. */
 void dlckpt_lease_release(dlckpt_lease* lease);

@@ -11,6 +11,9 @@ Works under dlrun, torchrun, srun and plain python3; with PyTorch from 1.13 on, 
 Python (3.9 or newer) over the C library libdlckpt, which is loaded when the first checkpoint directory is opened. See
 dlckpt-python(3); the C functions one by one are in dlckpt.context, the file format in dlckpt-format(5).
 """
+import importlib
+from typing import Any
+
 from .context import Context, Lease, SaveStats
 from .errors import (BusyError, CorruptError, DeniedError, Error, InternalError, InvalidError, IoError, LibraryError,
                      InFlightError, MismatchError, NoMemoryError, NoSpaceError, NotFoundError, StateError, WaitTimeoutError)
@@ -20,6 +23,16 @@ from .objects import PerRank
 from .samplers import GlobalBatches
 from .shard import Shard
 from .world import World, find_world, split_evenly
+
+_ADAPTERS = ("dcp", "huggingface", "lightning")
+
+
+def __getattr__(name: str) -> Any:
+    """dlckpt.dcp, dlckpt.huggingface and dlckpt.lightning, which need their frameworks, are imported when they are first used."""
+    if name in _ADAPTERS:
+        return importlib.import_module("." + name, __name__)
+    raise AttributeError("module 'dlckpt' has no attribute '%s'" % name)
+
 
 __all__ = [
     "attach", "Job", "GlobalBatches", "Shard", "PerRank", "Context", "Lease", "SaveStats", "World", "find_world", "split_evenly",

@@ -8,34 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import Any, Callable, NamedTuple, Optional, Tuple
+from typing import Any, Optional, Tuple
 
 from . import cuda_array, dtypes
 from .errors import StateError
 from .memory import Memory
+from .parts import ArrayInfo, Parts
 from .shard import Shard
-
-
-class ArrayInfo(NamedTuple):
-    """What a checkpoint records of an array. ``shape`` is the local one; ``global_shape`` and ``offset`` differ from
-    (shape, None) only for a Shard and for Parts."""
-
-    kind: str  # "numpy", "torch" or "cuda"
-    dtype: str
-    shape: Tuple[int, ...]
-    global_shape: Tuple[int, ...]
-    offset: Optional[Tuple[int, ...]]
-
-
-class Parts(NamedTuple):
-    """Any number of boxes of a larger array, all that this learner holds of it: (offset, array) each. ``shared``: other learners
-    may hold the same boxes with the same values."""
-
-    kind: str
-    dtype: str
-    shape: Tuple[int, ...]  # of the whole
-    boxes: Tuple[Tuple[Tuple[int, ...], Any], ...]
-    shared: bool
 
 
 def _numpy() -> Any:
@@ -85,6 +64,42 @@ def describe(value: Any, where: str) -> ArrayInfo:
         return describe(parts, where)
     name, shape = torch_adapter.describe_tensor(value, where)
     return ArrayInfo("torch", name, shape, shape, None)
+
+
+def is_big_endian(value: Any) -> bool:
+    """A NumPy array whose elements have their most significant byte in front."""
+    np = _numpy()
+    return np is not None and isinstance(value, np.ndarray) and bool(value.dtype.str[0] == ">")
+
+
+def place_of(value: Any) -> Any:
+    """The same for two arrays that are one in memory (tied weights), and for no others; None where there is nothing to compare."""
+    np = _numpy()
+    if np is not None and isinstance(value, np.ndarray):
+        return (value.ctypes.data, value.dtype.str, value.shape, value.strides) if value.size else None
+    if hasattr(value, "data_ptr") and hasattr(value, "stride") and value.numel():
+        return (value.data_ptr(), str(value.device), str(value.dtype), tuple(value.shape), value.stride(), value.is_conj(), value.is_neg())
+    return None
+
+
+def why_not_filled(value: Any) -> str:
+    """What keeps a restore from writing into the array in place; "" if nothing does."""
+    if isinstance(value, Parts):
+        return ""
+    if isinstance(value, Shard):
+        return why_not_filled(value.array)
+    np = _numpy()
+    if np is not None and isinstance(value, np.ndarray):
+        if not value.flags.writeable:
+            return "it is read-only; give a writable one"
+        strides = value.strides
+    elif hasattr(value, "stride") and hasattr(value, "is_sparse"):  # torch's
+        strides = value.stride()
+    else:
+        return ""
+    if 0 not in value.shape and any(stride == 0 and size > 1 for stride, size in zip(strides, value.shape)):
+        return "several of its elements are one in memory, as expand() makes them; give a copy (clone())"
+    return ""
 
 
 def divided(value: Any) -> Any:
@@ -153,7 +168,7 @@ def into_place(value: Any, *, device: bool = False) -> Memory:
     return torch_adapter.tensor_into_place(value, device)
 
 
-def empty(kind: str, dtype: str, shape: Tuple[int, ...]) -> Any:
+def empty(kind: str, dtype: str, shape: Tuple[int, ...], big_endian: bool = False) -> Any:
     """A new array to restore into, its values undefined; on the host, unless it was CuPy's."""
     if kind == "cuda":
         return cuda_array.empty(dtype, shape)
@@ -162,7 +177,7 @@ def empty(kind: str, dtype: str, shape: Tuple[int, ...]) -> Any:
         if dtype == "bfloat16" or dtype.startswith("float8"):
             import ml_dtypes  # only a program that uses it has such arrays
             return np.empty(shape, dtype=getattr(ml_dtypes, dtype))
-        return np.empty(shape, dtype=dtype)
+        return np.empty(shape, dtype=np.dtype(dtype).newbyteorder(">") if big_endian else dtype)
     from . import torch_adapter
     return torch_adapter.empty_tensor(dtype, shape)
 
@@ -187,7 +202,7 @@ def to_bytes(value: Any) -> bytes:
     return ctypes.string_at(host.pointer, _num_bytes(info)) if host.pointer else b""
 
 
-def from_bytes(kind: str, dtype: str, shape: Tuple[int, ...], data: bytes) -> Any:
+def from_bytes(kind: str, dtype: str, shape: Tuple[int, ...], data: bytes, big_endian: bool = False) -> Any:
     """The inverse of to_bytes: a new array. StateError if the length does not fit."""
     value = empty(kind, dtype, shape)
     host = into_place(value)
@@ -196,7 +211,7 @@ def from_bytes(kind: str, dtype: str, shape: Tuple[int, ...], data: bytes) -> An
         raise StateError("an array of %d bytes was found where %s %s needs %d" % (len(data), dtype, shape, expected))
     if data:
         ctypes.memmove(host.pointer, data, len(data))
-    return value
+    return value.astype(value.dtype.newbyteorder(">")) if big_endian and kind == "numpy" else value
 
 
 def _num_bytes(info: ArrayInfo) -> int:

@@ -15,15 +15,19 @@ import base64
 import math
 import sys
 from collections import Counter, OrderedDict, deque
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
 from . import arrays, dtypes
 from .errors import StateError
 
 MAX_DEPTH = 100
+MAX_PATH = 512  # bytes, as dlckpt_tensor says
+MAX_DIMS = 32
+_MAX_INT_BITS = 8192  # json reads no number of more than 4300 digits
 
-# (path, array): takes an array of a tree, or returns False: it is put into the JSON. None instead of it: so are all.
-Sink = Callable[[str, Any], Optional[bool]]
+# (path, array): takes an array of a tree, or returns False: it is put into the JSON; or returns the path of an earlier one which is
+# the same in memory. None instead of it: all are put into the JSON.
+Sink = Callable[[str, Any], Union[None, bool, str]]
 # The reference {"$": "tensor", ...} -> the array that holds its values.
 Source = Callable[[Dict[str, Any]], Any]
 
@@ -40,8 +44,14 @@ def escape(part: Any) -> str:
 def encode(value: Any, path: str, sink: Optional[Sink], depth: int = 0) -> Any:
     """The JSON of a tree. ``path`` is where it is ("opt/state"), for tensors' paths and for messages."""
     kind = type(value)
-    if value is None or kind in (bool, int, str):
+    if value is None or kind is bool:
         return value
+    if kind is int:
+        if value.bit_length() > _MAX_INT_BITS:
+            raise StateError("%s: a number of more than %d bits cannot be stored" % (path, _MAX_INT_BITS))
+        return value
+    if kind is str:
+        return _text(value, path)
     if kind is float:
         return value if math.isfinite(value) else {"$": "float", "v": repr(value)}
     if depth > MAX_DEPTH:
@@ -63,8 +73,22 @@ def encode(value: Any, path: str, sink: Optional[Sink], depth: int = 0) -> Any:
     if kind is deque:
         return {"$": "deque", "maxlen": value.maxlen, "v": _encode_items(value, path, sink, depth)}
     if kind in (set, frozenset):
-        return {"$": kind.__name__, "v": _encode_items(sorted(value, key=repr), path, sink, depth)}
+        return {"$": kind.__name__, "v": [_encode_key(item, path, depth) for item in sorted(value, key=repr)]}
     return _encode_foreign(value, path)
+
+
+def _text(value: str, path: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise StateError("%s: a text with half a surrogate pair (at character %d) cannot be stored; a file name that is no UTF-8 is "
+                         "better kept as bytes (os.fsencode)" % (printable(path), error.start)) from None
+    return value
+
+
+def printable(text: str) -> str:
+    """What may go into a sentence, whatever the program has named its objects."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _encode_items(items: Any, path: str, sink: Optional[Sink], depth: int) -> List[Any]:
@@ -74,12 +98,22 @@ def _encode_items(items: Any, path: str, sink: Optional[Sink], depth: int) -> Li
 def _encode_pairs(value: Any, path: str, sink: Optional[Sink], depth: int) -> List[List[Any]]:
     pairs, seen = [], {}
     for key, item in value.items():
+        encoded = _encode_key(key, path, depth)
         part = escape(key)
         if part in seen:  # 1 and "1": give the second a path of its own
             part = "%" + type(key).__name__ + ":" + part
         seen[part] = True
-        pairs.append([encode(key, path, None, depth + 1), encode(item, path + "/" + part, sink, depth + 1)])
+        pairs.append([encoded, encode(item, path + "/" + part, sink, depth + 1)])
     return pairs
+
+
+def _encode_key(key: Any, path: str, depth: int) -> Any:
+    """A key of a dict or an item of a set. An array there is found again by what it is, not by its values: one that is read back
+    is another."""
+    if arrays.is_array(key):
+        raise StateError("%s: an array or tensor as a key of a dict, or in a set, cannot be stored: the restored one would be another" %
+                         path)
+    return encode(key, path, None, depth + 1)
 
 
 def _encode_dict(value: Dict[Any, Any], path: str, sink: Optional[Sink], depth: int) -> Any:
@@ -91,11 +125,20 @@ def _encode_dict(value: Dict[Any, Any], path: str, sink: Optional[Sink], depth: 
 
 def _encode_array(value: Any, path: str, sink: Optional[Sink]) -> Dict[str, Any]:
     info = arrays.describe(value, path)
+    if len(info.global_shape) > MAX_DIMS:
+        raise StateError("%s: an array of %d dimensions cannot be stored; allowed: up to %d" % (path, len(info.global_shape), MAX_DIMS))
+    if sink is not None and len(path.encode()) > MAX_PATH:
+        raise StateError("%s...: the names that lead to this array are %d bytes long; allowed: %d" %
+                         (path[:80], len(path.encode()), MAX_PATH))
     out: Dict[str, Any] = {"$": "tensor", "path": path, "kind": info.kind, "dtype": info.dtype,
                            "shape": list(info.global_shape)}
     if info.offset is not None:
         out["sharded"] = True
-    if sink is not None and sink(path, value) is not False:
+    if arrays.is_big_endian(value):
+        out["order"] = "big"  # of the program's array; what is stored is little-endian
+    taken = False if sink is None else sink(path, value)
+    if taken is not False:
+        out["path"] = taken if isinstance(taken, str) else path
         return out
     if info.offset is not None:
         raise StateError("%s: a Shard cannot be part of the state of one learner" % path)
@@ -116,7 +159,7 @@ def _encode_foreign(value: Any, path: str) -> Any:
         if isinstance(value, torch.device):
             return {"$": "torch.device", "v": str(value)}
         if type(value) is torch.Size:
-            return {"$": "tuple", "v": list(value)}
+            return {"$": "torch.Size", "v": list(value)}
     raise StateError(
         "%s: a value of type %s.%s cannot be stored in a checkpoint (nothing is pickled); allowed: None, numbers, text, bytes, "
         "lists, tuples, dicts, sets, arrays and tensors. Give the object a state_dict() of such values, or leave it out" %
@@ -126,7 +169,7 @@ def _encode_foreign(value: Any, path: str) -> Any:
 def decode(value: Any, source: Source, depth: int = 0) -> Any:
     """The tree of a JSON value. Arrays that were put elsewhere come from ``source``. StateError for what no version so far
     has written."""
-    if depth > 2 * MAX_DEPTH:
+    if depth > 2 * MAX_DEPTH + 10:  # a tuple is two levels of JSON
         raise StateError("the checkpoint's state is nested too deeply")
     if isinstance(value, list):
         return [decode(item, source, depth + 1) for item in value]
@@ -143,7 +186,8 @@ def _decode_tagged(value: Dict[str, Any], source: Source, depth: int) -> Any:
     if tag == "tensor":
         return source(value)
     if tag == "array":
-        return arrays.from_bytes(value["kind"], value["dtype"], tuple(value["shape"]), base64.b64decode(content))
+        return arrays.from_bytes(value["kind"], value["dtype"], tuple(value["shape"]), base64.b64decode(content),
+                                 value.get("order") == "big")
     if tag == "scalar":
         return arrays.from_bytes("numpy", value["dtype"], (), base64.b64decode(content))[()]
     if tag == "float":
@@ -152,6 +196,9 @@ def _decode_tagged(value: Dict[str, Any], source: Source, depth: int) -> Any:
         return complex(decode(content[0], source), decode(content[1], source))
     if tag == "bytes":
         return base64.b64decode(content)
+    if tag == "torch.Size":
+        from . import torch_adapter
+        return torch_adapter.size_of(content)
     if tag in ("torch.dtype", "torch.device"):
         from . import torch_adapter
         return torch_adapter.named_constant(tag, content)
@@ -165,6 +212,18 @@ def _decode_tagged(value: Dict[str, Any], source: Source, depth: int) -> Any:
     if items is not None and tag == "deque":
         return deque(items, value.get("maxlen"))
     raise StateError("the checkpoint holds a value of the kind '%s', which this version of dlckpt does not know" % tag)
+
+
+def mapping(value: Any) -> Optional[Dict[str, Any]]:
+    """A dict with text as keys, as encode() wrote it: its values are still JSON. None for anything else."""
+    if not isinstance(value, dict) or value.get("$", "dict") != "dict":
+        return None
+    if "$" not in value:
+        return value
+    pairs = value.get("v")  # one with a key "$", or with keys of other types
+    if not isinstance(pairs, list) or not all(isinstance(key, str) for key, _ in pairs):
+        return None
+    return {key: item for key, item in pairs}
 
 
 def _counter(pairs: List[Tuple[Any, Any]]) -> "Counter[Any]":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from typing import Any, List, NamedTuple, Optional
 
 from .errors import CorruptError, DeniedError, IoError, NotFoundError
@@ -83,7 +84,10 @@ def _manifest(checkpoint: Committed) -> Any:
 
 def _read(path: str, at: int, size: int) -> bytes:
     try:
-        with open(path, "rb") as file:
+        # Without waiting for whoever might write to a FIFO in its place.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise CorruptError("%s is not a regular file" % path)
             file.seek(at)
             return file.read(size)
     except FileNotFoundError as error:

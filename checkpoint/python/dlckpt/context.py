@@ -93,6 +93,9 @@ class Context:
     def _open(self) -> ctypes.c_void_p:
         if not self._handle:
             raise InvalidError("this checkpoint context is closed")
+        if os.getpid() != self._pid:  # of a library that does not notice it, too
+            raise InvalidError("this is a child of fork(): the checkpoint context belongs to its parent, and the child may only "
+                               "close it")
         return self._handle
 
     def tensor(self, path: str, dtype: str, shape: Sequence[int], pointer: int, *, offset: Optional[Sequence[int]] = None,

@@ -21,9 +21,10 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from transformers.trainer_callback import ExportableState
 
 from . import codec
+from .entries import Entry
 from .errors import InternalError, InvalidError, MismatchError
 from .job import Job, open_job
-from .objects import DefaultRandomEntry, Entry, StatefulEntry, entry
+from .objects import DefaultRandomEntry, StatefulEntry, entry
 from .settings import Every
 from .world import World
 
@@ -50,8 +51,6 @@ class DlckptCallback(TrainerCallback):
         self._strict = strict
         self._trainer: Any = None
         self._folder: Optional[str] = None
-        self._random: Optional[DefaultRandomEntry] = None
-        self._random_state: Any = None
 
     def resume(self, trainer: Any) -> Optional[str]:
         """Collective; call it right before trainer.train(), with its result as resume_from_checkpoint. Opens the directory and
@@ -97,10 +96,9 @@ class DlckptCallback(TrainerCallback):
         scaler = getattr(trainer.accelerator, "scaler", None)
         if scaler is not None:
             entries.append(entry("scaler", scaler))
-        self._random = DefaultRandomEntry("default random generators", None)
-        self.job._start(entries + [self._random], self._strict)
-        # The Trainer draws random numbers before its first train step (for the order of the data): restored in on_step_begin().
-        self._random_state = self._random.capture() if self.job.restored else None
+        # The Trainer draws random numbers before its first train step (for the order of the data): check() in on_step_begin() gives
+        # the generators back.
+        self.job._start(entries + [DefaultRandomEntry("default random generators", None)], self._strict)
         if self.job.restored and self.job.train_step != state.global_step:
             raise InternalError("the Trainer goes on at train step %d, the checkpoint is of %d" %
                                 (state.global_step, self.job.train_step))
@@ -113,9 +111,6 @@ class DlckptCallback(TrainerCallback):
         # Not at the end of a step: its logs and evaluations come after that, and belong into the checkpoint.
         if self.job is None:
             return
-        if self._random is not None and self._random_state is not None:
-            self._random.apply(self._random_state)
-            self._random_state = None
         self.job.train_step = state.global_step
         try:
             self.job.check()

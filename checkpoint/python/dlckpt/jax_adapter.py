@@ -9,8 +9,9 @@ import jax.numpy
 import numpy as np
 
 from . import arrays, codec
+from .entries import Entry, compare_arrays
 from .errors import StateError
-from .objects import Entry, compare_arrays
+from .parts import Parts
 
 
 def is_tree(value: Any) -> bool:
@@ -42,9 +43,10 @@ class TreeEntry(Entry):
         return _nested({name: _to_fill(leaf) for name, leaf in self._leaves().items()})
 
     def check(self, saved: Any) -> List[str]:
-        if not isinstance(saved, dict) or "$" in saved:
+        plain = codec.mapping(saved)
+        if plain is None:
             return ["%s: the checkpoint does not hold a tree of arrays under this name" % self.name]
-        return compare_arrays(self.name, _flat(saved), _flat(self.capture()))
+        return compare_arrays(self.name, _flat_saved(plain), _flat(self.capture()))
 
     def apply(self, state: Any) -> None:
         values = _flat(state)
@@ -67,10 +69,16 @@ def _nested(leaves: Dict[str, Any]) -> Dict[str, Any]:
 def _flat(tree: Dict[str, Any], prefix: str = "") -> Dict[str, Any]:
     found = {}
     for key, value in tree.items():
-        if isinstance(value, dict) and "$" not in value:  # else: a reference to an array
-            found.update(_flat(value, prefix + key + "/"))
-        else:
-            found[prefix + key] = value
+        found.update(_flat(value, prefix + key + "/") if isinstance(value, dict) else {prefix + key: value})
+    return found
+
+
+def _flat_saved(tree: Dict[str, Any], prefix: str = "") -> Dict[str, Any]:
+    """The same of a checkpoint's tree, in which leaves are dicts, too."""
+    found = {}
+    for key, value in tree.items():
+        inner = codec.mapping(value)
+        found.update({prefix + key: value} if inner is None else _flat_saved(inner, prefix + key + "/"))
     return found
 
 
@@ -102,7 +110,7 @@ def _to_store(leaf: Any, where: str) -> Any:
         if not _is_divided(leaf):
             return np.asarray(leaf)
         boxes = tuple((offset, np.asarray(data)) for offset, _, data in _boxes(leaf))
-        return arrays.Parts("numpy", leaf.dtype.name, tuple(leaf.shape), boxes, True)
+        return Parts("numpy", leaf.dtype.name, tuple(leaf.shape), boxes, True)
     if isinstance(leaf, (np.ndarray, np.generic, bool, int, float, complex)):
         return leaf
     raise StateError("%s: a leaf of type %s cannot be stored; allowed: arrays and numbers" % (where, type(leaf).__name__))
@@ -116,7 +124,7 @@ def _to_fill(leaf: Any) -> Any:
     if not _is_divided(leaf):
         return np.empty(leaf.shape, leaf.dtype)
     boxes = tuple((offset, np.empty(extent, leaf.dtype)) for offset, extent, _ in _boxes(leaf))
-    return arrays.Parts("numpy", leaf.dtype.name, tuple(leaf.shape), boxes, True)
+    return Parts("numpy", leaf.dtype.name, tuple(leaf.shape), boxes, True)
 
 
 def _given_back(leaf: Any, value: Any) -> Any:
@@ -126,7 +134,7 @@ def _given_back(leaf: Any, value: Any) -> Any:
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
     if not isinstance(leaf, jax.Array):
         return value
-    if isinstance(value, arrays.Parts):
+    if isinstance(value, Parts):
         by_offset = {offset: data for offset, data in value.boxes}
         pieces = [jax.device_put(by_offset[tuple(int(piece.start or 0) for piece in shard.index)], shard.device)
                   for shard in leaf.addressable_shards]

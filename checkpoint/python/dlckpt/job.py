@@ -7,14 +7,16 @@ import os
 import sys
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple, Union
 
-from . import library
+from . import codec, library
 from .context import Context, SaveStats
+from .entries import Entry
 from .errors import Error, InternalError, InvalidError, MismatchError, StateError, error_for
-from .objects import DefaultRandomEntry, Entry, OptimizerEntry, entry
+from .objects import DefaultRandomEntry, OptimizerEntry, RandomEntry, entry
+from .run_id import find_run_id
 from .settings import Every, find_mode, find_settings
 from .signals import StopSignals
 from .store import Peeked, Store, peek
-from .world import World, find_run_id, find_world
+from .world import World, find_world
 
 EXIT_SAVED = 75
 EXIT_NOT_SAVED = 76
@@ -42,7 +44,7 @@ def attach(*, dir: Optional[str] = None, every: Every = None, keep: int = 0, rng
 
     **objects     what makes up the state, each under a name of your choice (it names the state in the checkpoint): modules
                   (wrapped in DistributedDataParallel or not), optimizers, schedulers, GlobalBatches, anything with state_dict()
-                  and load_state_dict() whose state is made of plain values and arrays, arrays and tensors (also DTensors, as
+                  and load_state_dict() whose state is made of plain values and arrays, arrays and tensors and nested dicts and lists of them (also DTensors, as
                   FSDP has them), dlckpt.Shard, pytrees of JAX (job["name"] is the restored one), models, optimizers and
                   variables of Keras and TensorFlow, random generators, dlckpt.PerRank. Plain values: put them into
                   ``job.state``, a dict.
@@ -60,7 +62,9 @@ def attach(*, dir: Optional[str] = None, every: Every = None, keep: int = 0, rng
                   background too, and the attached torch optimizers wait before their step() until that is done (what they do
                   not change is copied at once); "sync": it lasts until the checkpoint is durable. DL_CHECKPOINT_MODE wins;
                   default async
-    rng           save and restore the default random generators of Python, NumPy and torch, for each learner
+    rng           save and restore the default random generators of Python, NumPy and torch, for each learner. attach() gives them
+                  back at once, and steps() (or the first check()) once more: what is drawn in between does not count. So set-up
+                  that is to be the same at each start, such as a random split of the data, belongs before attach()
     strict        refuse a checkpoint that lacks a named object, or has one more; False: say so and go on
     final_save    save when steps() comes to its end
     rank, world_size, run_id, timeout    instead of what the launcher set in the environment; see dlckpt.h. Seconds.
@@ -82,6 +86,8 @@ def attach(*, dir: Optional[str] = None, every: Every = None, keep: int = 0, rng
     for name in ("state",):
         if name in objects:
             raise InvalidError("attach(%s=...): this name is used by job.state; choose another" % name)
+    for name in objects:
+        codec.encode(name, "attach()", None)  # a name that cannot be stored
     entries: List[Entry] = [entry(name, value) for name, value in objects.items() if value is not None]
     if rng:
         entries.append(DefaultRandomEntry("default random generators", None))
@@ -135,8 +141,9 @@ class Job:
         self._files: Dict[str, Tuple[str, bool]] = {}
         self._strict = True
         self._failures = 0  # of background saves, told so far
-        self._saved_step = -1
+        self._saved_step = self._restored_step = -1
         self._in_steps = False
+        self._unusable = ""  # after a restore that failed
 
     # ---- the loop ------------------------------------------------------------------------------------------------------
 
@@ -150,6 +157,9 @@ class Job:
         A periodic save that fails (disk full, say) is told, once it is known, and training goes on, for the next may succeed and
         the last good checkpoint is still there. A final save that fails raises, for its result would be lost in silence; NoSpaceError,
         IoError and so on, all dlckpt.Error.
+
+        After a restore the random generators are given back when the first train step begins, so that what a program draws
+        between attach() and the loop (iter() of a DataLoader does) changes nothing.
 
         If you leave the loop by ``break``, call finish() afterwards."""
         if self._in_steps:
@@ -167,8 +177,10 @@ class Job:
     def check(self) -> None:
         """Between two train steps: saves or stops if that is due. steps() calls it; call it in a loop of your own, with
         step_done() after each train step, and finish() at the end. All learners must call it with the same train step."""
+        self._must_be_usable()
         if self._context is None:
             return
+        self._give_random_back()
         self._tell_failures()
         if self._signals is None:
             # Not before: dlrun ends a learner that has not come to its first train step by SIGTERM, as it has nothing to save.
@@ -196,6 +208,7 @@ class Job:
     def finish(self) -> None:
         """Saves the final state, unless attach(final_save=False), tells dlrun that training is done, and lets go of the
         directory. May be called again. Raises if the save fails."""
+        self._must_be_usable()
         if self._context is None:
             return
         try:
@@ -230,6 +243,7 @@ class Job:
         """Collective. Saves now, as the checkpoint of ``train_step``. Raises dlckpt.Error if it fails; nothing is committed
         then. With wait=False as periodic saves are made (``mode`` of attach()); wait() or the next check() tells how it ended.
         Without a checkpoint directory it does nothing."""
+        self._must_be_usable()
         if self._context is not None:
             self._save(library.SYNC if wait else self._flags())
 
@@ -309,6 +323,10 @@ class Job:
         if self.world.rank == 0:
             _log(text)
 
+    def _must_be_usable(self) -> None:
+        if self._unusable:
+            raise InvalidError(self._unusable)
+
     def _start(self, entries: List[Entry], strict: bool) -> None:
         """Takes the objects in, and restores them if there is a checkpoint. Lets go of the directory on an error."""
         self._entries = entries
@@ -317,17 +335,21 @@ class Job:
             return
         store = Store(self._context, self.world, entries, self.state, strict)
         try:
-            store.encode(0)  # what cannot be stored is refused now, not after hours at the first save
+            store.prove()
             restored = store.restore()
         except MismatchError as error:
             self.close()
+            self._unusable = "this job was not restored and cannot be used: %s" % error
             raise MismatchError("%s: %s" % (self._dir, error)) from error
-        except BaseException:
+        except BaseException as error:
             self.close()
+            self._unusable = "this job was not restored and cannot be used: %s" % error
             raise
+        for remark in store.remarks:
+            self._say(remark)
         if restored is not None:
             self.restored = True
-            self.train_step = self._saved_step = restored.step
+            self.train_step = self._saved_step = self._restored_step = restored.step
             for note in restored.notes:
                 self._say(note)
             learners = "" if restored.world_size == self.world.size else " (saved by %d learners, now %d)" % (
@@ -336,6 +358,12 @@ class Job:
         self._store = store
         # Before the interpreter takes modules apart: a context that is closed late could not give up its lease.
         atexit.register(self.close)
+
+    def _give_random_back(self) -> None:
+        """What was drawn between the restore and the first train step is undone; later this does nothing."""
+        for item in self._entries:
+            if isinstance(item, RandomEntry):
+                item.begin() if self.train_step == self._restored_step else item.let_go()
 
     def _peek(self) -> Optional[Peeked]:
         """Collective. What the newest checkpoint that verifies says, before any object is known; None if there is none."""
@@ -347,6 +375,8 @@ class Job:
     def _save(self, flags: int) -> None:
         if self._store is None:
             raise InternalError("no store")
+        if self.train_step != self._restored_step:
+            self._give_random_back()  # lets go of it
         if flags & library.LAZY:
             self._guard()
         else:

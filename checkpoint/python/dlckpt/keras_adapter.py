@@ -6,8 +6,9 @@ from __future__ import annotations
 import sys
 from typing import Any, Dict, List, Optional
 
+from . import codec
+from .entries import Entry, compare_arrays
 from .errors import StateError
-from .objects import Entry, compare_arrays
 
 
 def _is_variable(value: Any) -> bool:
@@ -61,7 +62,8 @@ class VariablesEntry(Entry):
         return {path: np.empty(values.shape, values.dtype) for path, values in self.capture().items()}
 
     def check(self, saved: Any) -> List[str]:
-        problems = compare_arrays(self.name, saved, self.capture()) if isinstance(saved, dict) else \
+        plain = codec.mapping(saved)
+        problems = compare_arrays(self.name, plain, self.capture()) if plain is not None else \
             ["%s: the checkpoint does not hold variables under this name" % self.name]
         if problems and getattr(self.value, "built", True) is False:
             problems.append("%s is not built yet: call its build() before attach(), for an optimizer build(model."

@@ -57,8 +57,6 @@ class DlckptCallback(Callback):  # type: ignore[misc]
         self._strict = strict
         self._dir = find_settings(dir, every, keep).dir
         self._entry = _TrainerEntry()
-        self._random = DefaultRandomEntry("default random generators", None)
-        self._random_state: Any = None
 
     def resume(self) -> Optional[str]:
         """What to give to trainer.fit() as ckpt_path: the checkpoint directory if there is a checkpoint, else None. fit() loads
@@ -80,21 +78,20 @@ class DlckptCallback(Callback):  # type: ignore[misc]
     def _open(self) -> None:
         trainer = self._entry.trainer
         self.job = open_job(World(trainer.global_rank, trainer.world_size), run_id=None, **self._options)
-        self.job._start([self._entry, self._random], self._strict)
+        self.job._start([self._entry, DefaultRandomEntry("default random generators", None)], self._strict)
         self._entry.attached = True
-        self._random_state = self._random.capture() if self.job.restored else None
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         if self.job is None:
             self._open()
         elif self._entry.loaded is not None and self._entry.loaded["dlckpt"]["last_batch"]:
-            self._give_random_back()  # before the loader is asked for a new data epoch, as it was then
+            self.job._give_random_back()  # before the loader is asked for a new data epoch, as it was then
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         if self.job is None:
             return
         if self._entry.loaded is None and self.job._store is not None:
-            self.job._store.encode(0)  # what cannot be stored is refused now, not after hours at the first save
+            self.job._store.prove()  # what cannot be stored is refused now, not after hours at the first save
         self._entry.loaded = None
         self.job.train_step = trainer.global_step
         # Lightning's own handler would stop without saving here, and at another train step than dlrun's.
@@ -104,13 +101,9 @@ class DlckptCallback(Callback):  # type: ignore[misc]
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        self._give_random_back()
-
-    def _give_random_back(self) -> None:
         # Setting up draws random numbers, for instance for the order of the data.
-        if self._random_state is not None:
-            self._random.apply(self._random_state)
-            self._random_state = None
+        if self.job is not None:
+            self.job._give_random_back()
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         loader = trainer.train_dataloader

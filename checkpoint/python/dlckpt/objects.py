@@ -8,7 +8,8 @@ import sys
 from typing import Any, Dict, List, Optional
 
 from . import arrays, codec
-from .errors import MismatchError, StateError
+from .entries import Entry, compare_arrays
+from .errors import StateError
 
 
 class PerRank:
@@ -20,49 +21,16 @@ class PerRank:
         self.value = value
 
 
-class Entry:
-    """One object. ``per_rank`` entries are saved by each learner."""
-
-    per_rank = False
-
-    def __init__(self, name: str, value: Any) -> None:
-        self.name = name
-        self.value = value
-
-    def capture(self) -> Any:
-        """The tree of its state now; arrays in it may be the live ones."""
-        raise NotImplementedError
-
-    def same_everywhere(self, path: str) -> bool:
-        """Whether all learners surely hold the same bits at this path of the checkpoint, so that the writing can be divided
-        over them. Else learner 0's copy is written: never a mixture of several learners' values."""
-        return False
-
-    def check(self, saved: Any) -> List[str]:
-        """What does not fit, one sentence each, before anything is changed. ``saved`` is the checkpoint's tree, with the
-        reference dicts of codec.py in place of arrays."""
-        return []
-
-    def targets(self) -> Any:
-        """The tree whose arrays a restore may write into."""
-        return self.capture()
-
-    def make_target(self, path: str, reference: Dict[str, Any]) -> Any:
-        """An array to restore this reference into, where targets() has none and a plain new one will not do; else None."""
-        return None
-
-    def apply(self, state: Any) -> None:
-        """Gives the state back. ``state``'s arrays are the live ones of capture() where those fitted."""
-        raise NotImplementedError
-
-
 class StatefulEntry(Entry):
     """Anything with state_dict() and load_state_dict(). If it has check_state_dict(), which returns sentences or [], that is
     asked before anything is changed."""
 
     def check(self, saved: Any) -> List[str]:
         check = getattr(self.value, "check_state_dict", None)
-        return ["%s: %s" % (self.name, problem) for problem in check(saved)] if callable(check) else []
+        if not callable(check):
+            return []
+        plain = codec.mapping(saved)
+        return ["%s: %s" % (self.name, problem) for problem in check(saved if plain is None else plain)]
 
     def capture(self) -> Any:
         return self.value.state_dict()
@@ -73,6 +41,8 @@ class StatefulEntry(Entry):
 
 class ModuleEntry(StatefulEntry):
     """torch.nn.Module, without the wrappers of data parallelism."""
+
+    in_place = True
 
     def __init__(self, name: str, value: Any) -> None:
         from . import torch_adapter
@@ -89,9 +59,10 @@ class ModuleEntry(StatefulEntry):
         return path in self._parameters
 
     def check(self, saved: Any) -> List[str]:
-        if not isinstance(saved, dict):
+        plain = codec.mapping(saved)
+        if plain is None:
             return ["%s: the checkpoint does not hold a module under this name" % self.name]
-        return compare_arrays(self.name, saved, self.capture())
+        return compare_arrays(self.name, plain, self.capture())
 
     def apply(self, state: Any) -> None:
         from . import torch_adapter
@@ -129,68 +100,154 @@ class SchedulerEntry(StatefulEntry):
         from . import torch_adapter
         return torch_adapter.scheduler_state(self.value)
 
+    def check(self, saved: Any) -> List[str]:
+        from . import torch_adapter
+        plain = codec.mapping(saved)
+        if plain is None:
+            return ["%s: the checkpoint does not hold the state of a scheduler under this name" % self.name]
+        return torch_adapter.check_scheduler(self.value, plain, self.name)
+
 
 class ArraysEntry(Entry):
-    """An array, tensor or Shard, or a dict of them: restored in place."""
+    """An array, tensor or Shard, or dicts and lists of them, nested as you like: restored in place."""
+
+    in_place = True
 
     def same_everywhere(self, path: str) -> bool:
         return True
 
     def capture(self) -> Any:
-        return dict(self.value) if isinstance(self.value, dict) else self.value
+        return _copied(self.value)
 
     def check(self, saved: Any) -> List[str]:
-        live = self.capture()
-        if isinstance(live, dict) != (isinstance(saved, dict) and "$" not in saved):
+        live, theirs = _leaves(self.value), _saved_leaves(saved)
+        if arrays.is_array(self.value) != (list(theirs) == [""]):
             return ["%s: the program gives %s where the checkpoint holds %s" %
-                    ((self.name,) + (("a dict of arrays", "one array") if isinstance(live, dict) else
-                                     ("one array", "a dict of arrays")))]
-        return compare_arrays(self.name, saved, live) if isinstance(live, dict) else \
-            compare_arrays(self.name, {"": saved}, {"": live})
+                    ((self.name,) + (("one array", "several") if arrays.is_array(self.value) else ("several arrays", "one")))]
+        return compare_arrays(self.name, theirs, live)
 
     def apply(self, state: Any) -> None:
-        live, state = (self.value, state) if isinstance(self.value, dict) else ({"": self.value}, {"": state})
-        for key, target in live.items():
-            if state[key] is not target:  # kept in a learner's own record, not restored in place
-                arrays.copy(target, state[key])
+        restored = _leaves(state)
+        for key, target in _leaves(self.value).items():
+            if restored[key] is not target:  # kept in a learner's own record, not restored in place
+                arrays.copy(target, restored[key])
 
 
-class TorchGeneratorEntry(Entry):
-    """torch.Generator: each learner's own."""
+def is_tree_of_arrays(value: Any) -> bool:
+    """An array, or dicts (by text), lists and tuples with nothing but arrays at their ends, and at least one."""
+    if type(value) is dict:
+        return bool(value) and all(type(key) is str and is_tree_of_arrays(item) for key, item in value.items())
+    if type(value) in (list, tuple):
+        return bool(value) and all(map(is_tree_of_arrays, value))
+    return arrays.is_array(value)
+
+
+def _copied(tree: Any) -> Any:
+    """New containers around the same arrays."""
+    if isinstance(tree, dict):
+        return {key: _copied(item) for key, item in tree.items()}
+    return type(tree)(map(_copied, tree)) if type(tree) in (list, tuple) else tree
+
+
+def _leaves(tree: Any, prefix: str = "") -> Dict[str, Any]:
+    """Arrays by their path in the tree; one alone by ""."""
+    pairs = tree.items() if isinstance(tree, dict) else enumerate(tree) if type(tree) in (list, tuple) else None
+    return {prefix: tree} if pairs is None else _joined(pairs, prefix, _leaves)
+
+
+def _saved_leaves(tree: Any, prefix: str = "") -> Dict[str, Any]:
+    """The same of a checkpoint's tree."""
+    plain = codec.mapping(tree)
+    items = tree.get("v") if isinstance(tree, dict) and tree.get("$") == "tuple" else tree
+    pairs = plain.items() if plain is not None else enumerate(items) if isinstance(items, list) else None
+    return {prefix: tree} if pairs is None else _joined(pairs, prefix, _saved_leaves)
+
+
+def _joined(pairs: Any, prefix: str, leaves: Any) -> Dict[str, Any]:
+    found: Dict[str, Any] = {}
+    for key, item in pairs:
+        found.update(leaves(item, (prefix + "/" if prefix else "") + codec.escape(key)))
+    return found
+
+
+class RandomEntry(Entry):
+    """Random generators: each learner's own. They are given back twice: by the restore, and once more when the first train step
+    begins, because a program draws from them while it sets itself up (iter() of a DataLoader does)."""
 
     per_rank = True
+    _held: Any = None  # the restored state, until the first train step begins
+
+    def now(self) -> Any:
+        raise NotImplementedError
+
+    def check(self, saved: Any) -> List[str]:
+        """Compares what tells one kind of generator from another."""
+        ours, theirs = self.kind(codec.encode(self.now(), self.name, None)), self.kind(saved)
+        return [] if ours == theirs else ["%s: the checkpoint holds the state of another kind of generator (%s; the program uses %s)" %
+                                          (self.name, theirs, ours)]
+
+    def kind(self, saved: Any) -> Any:
+        """Of an encoded state."""
+        return saved.get("bit_generator", "unknown") if isinstance(saved, dict) else "unknown"
+
+    def set(self, state: Any) -> None:
+        raise NotImplementedError
 
     def capture(self) -> Any:
-        return self.value.get_state()
+        return self.now() if self._held is None else self._held
 
     def apply(self, state: Any) -> None:
+        self.set(state)
+        self._held = state
+
+    def begin(self) -> None:
+        """The first train step after a restore begins."""
+        if self._held is not None:
+            self.set(self._held)
+            self._held = None
+
+    def let_go(self) -> None:
+        """Train steps were run without begin(): what was drawn since counts."""
+        self._held = None
+
+
+class TorchGeneratorEntry(RandomEntry):
+    """torch.Generator."""
+
+    def now(self) -> Any:
+        return self.value.get_state()
+
+    def kind(self, saved: Any) -> Any:
+        return "%s bytes" % saved.get("shape") if isinstance(saved, dict) else "unknown"
+
+    def set(self, state: Any) -> None:
         self.value.set_state(state)
 
 
-class NumpyGeneratorEntry(Entry):
-    """numpy.random.Generator and RandomState: each learner's own."""
+class NumpyGeneratorEntry(RandomEntry):
+    """numpy.random.Generator and RandomState."""
 
-    per_rank = True
-
-    def capture(self) -> Any:
+    def now(self) -> Any:
         return self.value.bit_generator.state if hasattr(self.value, "bit_generator") else self.value.get_state(legacy=False)
 
-    def apply(self, state: Any) -> None:
+    def set(self, state: Any) -> None:
         if hasattr(self.value, "bit_generator"):
             self.value.bit_generator.state = state
         else:
             self.value.set_state(state)
 
 
-class PythonRandomEntry(Entry):
-    """random.Random: each learner's own."""
+class PythonRandomEntry(RandomEntry):
+    """random.Random."""
 
-    per_rank = True
-
-    def capture(self) -> Any:
+    def now(self) -> Any:
         return self.value.getstate()
 
-    def apply(self, state: Any) -> None:
+    def kind(self, saved: Any) -> Any:
+        items = saved.get("v") if isinstance(saved, dict) else None
+        return "version %s" % items[0] if isinstance(items, list) and items else "unknown"
+
+    def set(self, state: Any) -> None:
         self.value.setstate(state)
 
 
@@ -202,6 +259,11 @@ class ValueEntry(Entry):
     def capture(self) -> Any:
         return self.value
 
+    def check(self, saved: Any) -> List[str]:
+        if type(saved) is list if type(self.value) is list else type(saved) is dict and saved.get("$", "dict") == "dict":
+            return []
+        return ["%s: the program gives a %s, and the checkpoint holds something else" % (self.name, type(self.value).__name__)]
+
     def apply(self, state: Any) -> None:
         if isinstance(self.value, dict):
             self.value.clear()
@@ -210,13 +272,11 @@ class ValueEntry(Entry):
             self.value[:] = state
 
 
-class DefaultRandomEntry(Entry):
-    """The generators that programs use without naming them: Python's random, NumPy's legacy global one, torch's. Each
-    learner's own. A module that the program has not imported has no state to save."""
+class DefaultRandomEntry(RandomEntry):
+    """The generators that programs use without naming them: Python's random, NumPy's legacy global one, torch's. A module that
+    the program has not imported has no state to save."""
 
-    per_rank = True
-
-    def capture(self) -> Any:
+    def now(self) -> Any:
         state: Dict[str, Any] = {"python": random.getstate()}
         numpy_random = sys.modules.get("numpy.random")
         if numpy_random is not None:
@@ -226,7 +286,10 @@ class DefaultRandomEntry(Entry):
             state["torch"] = torch_adapter.random_state()
         return state
 
-    def apply(self, state: Any) -> None:
+    def kind(self, saved: Any) -> Any:
+        return "Python" if isinstance(saved, dict) and "python" in saved else "unknown"
+
+    def set(self, state: Any) -> None:
         random.setstate(state["python"])
         numpy_random = sys.modules.get("numpy.random")
         if "numpy" in state and numpy_random is not None:
@@ -236,39 +299,11 @@ class DefaultRandomEntry(Entry):
             torch_adapter.set_random_state(state["torch"])
 
 
-def compare_arrays(name: str, saved: Dict[str, Any], live: Dict[str, Any]) -> List[str]:
-    """Differences in names, dtypes and global shapes between a checkpoint's references and live arrays, as sentences."""
-    problems = []
-    lacking = [key for key in live if key not in saved]
-    unknown = [key for key in saved if key not in live]
-    if lacking:
-        problems.append("%s: the checkpoint lacks %s" % (name, _some(lacking)))
-    if unknown:
-        problems.append("%s: the program lacks %s" % (name, _some(unknown)))
-    differing = []
-    for key, value in live.items():
-        if key not in saved or not arrays.is_array(value):
-            continue
-        info, found = arrays.describe(value, name), saved[key]
-        ours = "%s %s" % (info.dtype, list(info.global_shape))
-        theirs = "%s %s" % (found.get("dtype"), found.get("shape")) if isinstance(found, dict) else "no array"
-        if ours != theirs:
-            differing.append("%s (%s in the checkpoint, %s in the program)" % (key or name, theirs, ours))
-    if differing:
-        problems.append("%s: another dtype or shape of %s" % (name, _some(differing)))
-    return problems
-
-
-def _some(names: List[str]) -> str:
-    shown = ", ".join(str(name) for name in names[:4])
-    return shown if len(names) <= 4 else "%s and %d more" % (shown, len(names) - 4)
-
-
 def entry(name: str, value: Any) -> Entry:
     """The entry for what the user gave under this name. StateError if it is none of the kinds that are known."""
     if isinstance(value, PerRank):
         inner = value.value
-        found: Entry = ValueEntry(name, inner) if isinstance(inner, (dict, list)) else entry(name, inner)
+        found: Entry = ValueEntry(name, inner) if type(inner) in (dict, list) else entry(name, inner)
         found.per_rank = True
         return found
     torch = sys.modules.get("torch")
@@ -291,14 +326,12 @@ def entry(name: str, value: Any) -> Entry:
         return NumpyGeneratorEntry(name, value)
     if isinstance(value, random.Random):
         return PythonRandomEntry(name, value)
-    if arrays.is_array(value):
-        return ArraysEntry(name, value)
-    if isinstance(value, dict) and value and all(isinstance(k, str) and arrays.is_array(v) for k, v in value.items()):
+    if is_tree_of_arrays(value):
         return ArraysEntry(name, value)
     if callable(getattr(value, "state_dict", None)) and callable(getattr(value, "load_state_dict", None)):
         return StatefulEntry(name, value)
     raise StateError("attach(%s=...): an object of type %s cannot be attached; allowed: objects with state_dict() and "
-                     "load_state_dict(), arrays, tensors, Shards, dicts of them, pytrees of jax.Array, variables, models and "
+                     "load_state_dict(), arrays, tensors, Shards, dicts and lists of them, pytrees of jax.Array, variables, models and "
                      "optimizers of Keras, random generators, dlckpt.PerRank of these. "
                      "Plain values belong into job.state['%s']" % (name, type(value).__name__, name))
 
@@ -315,9 +348,3 @@ def _of_other_frameworks(name: str, value: Any) -> Optional[Entry]:
         if jax_adapter.is_tree(value):
             return jax_adapter.TreeEntry(name, value)
     return None
-
-
-def apply_error(name: str, error: Exception) -> MismatchError:
-    """What a user's own load_state_dict() raised, with the name of the object in front."""
-    return MismatchError("%s: its load_state_dict() refused the checkpoint's state: %s: %s" %
-                         (name, type(error).__name__, error))

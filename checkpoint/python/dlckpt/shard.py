@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional, Sequence, Tuple
 
 from .errors import InvalidError
+from .world import find_world, split_evenly
 
 
 class Shard:
@@ -42,7 +43,6 @@ class Shard:
         """Rows [start, start + len(array)) of an array of ``total`` rows. Without ``start``, the rows of
         ``dlckpt.split_evenly(total, rank, world_size)``, rank and world size as the launcher set them."""
         if start is None:
-            from .world import find_world, split_evenly
             world = find_world(rank, world_size)
             start, stop = split_evenly(total, world.rank, world.size)
             if stop - start != int(array.shape[0]):

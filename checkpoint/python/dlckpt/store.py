@@ -7,13 +7,15 @@ the trees of all objects and of job.state, and RANK, each learner's own, with ra
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple, Union
 
 from . import arrays, codec, library
 from .context import Context
-from .errors import CorruptError, Error, MismatchError, NotFoundError, StateError
+from .entries import Entry, apply_error
+from .errors import CorruptError, Error, IoError, MismatchError, NotFoundError, StateError, error_for
 from .memory import Memory
-from .objects import DefaultRandomEntry, Entry, apply_error
+from .objects import DefaultRandomEntry
+from .parts import ArrayInfo, Parts
 from .shard import Shard
 from .world import World
 
@@ -39,11 +41,14 @@ class Peeked(NamedTuple):
     note: str
 
 
-def peek(context: Context) -> Optional[Peeked]:
-    """Collective. The two records of the newest checkpoint that verifies, with nothing restored; None if there is none."""
+def peek(context: Context, remarks: Optional[List[str]] = None) -> Optional[Peeked]:
+    """Collective. The two records of the newest checkpoint that verifies, with nothing restored; None if there is none. Then what
+    nodes still hold of one, which is not enough, is put among the remarks."""
     try:
         step, note = context.peek()
-    except NotFoundError:
+    except NotFoundError as error:
+        if remarks is not None and " on the nodes: " in error.sentence:
+            remarks.append(error.sentence)
         return None
     return _read_blobs(context, step, note)
 
@@ -65,6 +70,22 @@ def _read_blobs(context: Context, step: int, note: str) -> Peeked:
     return Peeked(step, shared, own, note)
 
 
+class _Trees(NamedTuple):
+    """Entries with what is given back to each: those of all learners, then job.state, then this learner's own."""
+
+    objects: List[Tuple[Entry, Any]]
+    state: Dict[str, Any]
+    own: List[Tuple[Entry, Any]]
+
+
+def _changed(error: Exception) -> Error:
+    """What came in the middle of a restore, with what that means."""
+    meaning = "what was attached has been changed in part, and is a mixture of states: make it anew before it is used"
+    if not isinstance(error, Error):
+        return IoError("the checkpoint could not be given back: %s: %s; %s" % (type(error).__name__, error, meaning))
+    return error_for(error.code, "%s; %s" % (error.sentence, meaning))
+
+
 class Store:
     """Saves and restores a fixed set of entries through one context. ``state`` is job.state, the user's dict."""
 
@@ -77,6 +98,7 @@ class Store:
         self._strict = strict
         self._registered: Dict[str, Tuple[Any, ...]] = {}
         self._owners: Dict[str, object] = {}
+        self.remarks: List[str] = []  # for the user, where nothing is restored
         # Addresses that a lazy save may read until before_mutation(); None: saves are not lazy.
         self.guarded: Optional[Set[int]] = None
 
@@ -86,15 +108,24 @@ class Store:
         """(STATE, RANK, {path: (array, whether its writing may be divided)}). StateError for what cannot be stored; nothing is
         changed."""
         found: Dict[str, Tuple[Any, bool]] = {}
+        places: Dict[Any, str] = {}
 
         def sink_for(entry: Optional[Entry]) -> codec.Sink:
-            def sink(path: str, value: Any) -> bool:
+            def sink(path: str, value: Any) -> Union[bool, str]:
                 if path in found:
                     raise StateError("%s: two values of the state have this path" % path)
                 value = arrays.divided(value)
-                divided = isinstance(value, (Shard, arrays.Parts)) or (entry is not None and entry.same_everywhere(path))
+                unfit = arrays.why_not_filled(value) if entry is not None and entry.in_place else ""
+                if unfit:
+                    raise StateError("%s: it could be saved, but not restored in place: %s" % (path, unfit))
+                if entry is not None and entry.per_rank:
+                    return False  # into the learner's own record
+                divided = isinstance(value, (Shard, Parts)) or (entry is not None and entry.same_everywhere(path))
                 if not divided and len(value.shape) == 0:
                     return False  # learner 0's copy: in STATE, for a scalar cannot be registered by one learner alone
+                place = arrays.place_of(value)  # tied weights are stored once
+                if place is not None and places.setdefault(place, path) != path:
+                    return places[place]
                 found[path] = (value, divided)
                 return True
             return sink
@@ -109,9 +140,22 @@ class Store:
         own = {
             "schema": SCHEMA,
             "rank": self._world.rank,
-            "objects": {e.name: codec.encode(e.capture(), codec.escape(e.name), None) for e in self._own},
+            "objects": {e.name: codec.encode(e.capture(), codec.escape(e.name), sink_for(e)) for e in self._own},
         }
         return shared, own, found
+
+    def prove(self) -> None:
+        """StateError for what cannot be stored, or could be but not given back. At the start, and not after hours at the first save,
+        or days at the first restore."""
+        shared, own, found = self.encode(0)
+        shared, own = json.loads(json.dumps(shared)), json.loads(json.dumps(own))
+        problems: List[str] = []
+        for entries, record in ((self._shared, shared), (self._own, own)):
+            for e in entries:
+                problems += e.check(record["objects"][e.name])
+        if problems:
+            raise StateError("what attach() was given could be saved, but not restored: " + "; ".join(problems))
+        codec.decode([shared["objects"], own["objects"], shared["state"]], lambda reference: found[reference["path"]][0])
 
     def save(self, step: int, flags: int = 0) -> str:
         """Collective. Saves the state as the checkpoint of train step ``step``; see Context.save. With library.LAZY only what
@@ -122,7 +166,7 @@ class Store:
             self._forget(path)
         for path, (value, divided) in found.items():
             info = arrays.describe(value, path)
-            if isinstance(value, arrays.Parts):
+            if isinstance(value, Parts):
                 self._register_parts(path, value, [self._to_store(path, part) for _, part in value.boxes])
             elif divided:
                 self._register(path, info, self._to_store(path, value))
@@ -144,7 +188,7 @@ class Store:
             return arrays.to_store(value, self._owners.get(path))
         return arrays.copied(value, memory)
 
-    def _register(self, path: str, info: arrays.ArrayInfo, host: Memory) -> None:
+    def _register(self, path: str, info: ArrayInfo, host: Memory) -> None:
         key = (info.dtype, info.shape, info.global_shape, info.offset, host.pointer, host.strides)
         self._owners[path] = host.owner
         if self._registered.get(path) == key:
@@ -157,7 +201,7 @@ class Store:
                                  strides=host.strides)
         self._registered[path] = key
 
-    def _register_parts(self, path: str, value: arrays.Parts, hosts: List[Memory]) -> None:
+    def _register_parts(self, path: str, value: Parts, hosts: List[Memory]) -> None:
         key = (value.dtype, value.shape, tuple((offset, host.pointer, host.strides) for (offset, _), host in zip(value.boxes, hosts)))
         self._owners[path] = hosts
         if self._registered.get(path) == key:
@@ -188,29 +232,38 @@ class Store:
         Twice through libdlckpt: which tensors there are (an optimizer has none before its first step) is known only from
         STATE, which the first pass, without any tensor registered, brings."""
         self._forget_all()
-        peeked = peek(self._context)
+        peeked = peek(self._context, self.remarks)
         if peeked is None:
             return None
         notes: List[str] = []
-        while True:
-            step, shared, own, note = peeked
-            notes += [note] if note else []
-            skipped = self._check(step, shared, own, notes)
-            finishers, restored = self._register_targets(shared, skipped)
-            try:
-                found, note = self._context.restore(step)
-                if found == step and not note:
-                    break
-                peeked = _read_blobs(self._context, found, note)
-            except CorruptError as error:  # seen while it was being loaded: on to the one before, which may hold other arrays
-                self._forget_all()
-                notes.append(str(error))
-                peeked = peek(self._context)
-                if peeked is None:
-                    raise
-        for finish in finishers:
-            finish()
-        self._apply(shared, own, restored, skipped, notes)
+        changed = False
+        try:
+            while True:
+                step, shared, own, note = peeked
+                notes += [note] if note else []
+                skipped = self._check(step, shared, own, notes)
+                finishers, restored = self._register_targets(shared, skipped)
+                # All that may be refused is refused now: the first byte is changed by what follows.
+                trees = self._decode(shared, own, restored, skipped)
+                changed = True
+                try:
+                    found, note = self._context.restore(step)
+                    if found == step and not note:
+                        break
+                    peeked = _read_blobs(self._context, found, note)
+                except CorruptError as error:  # seen while it was being loaded: on to the one before, which may hold other arrays
+                    self._forget_all()
+                    notes.append(str(error))
+                    peeked = peek(self._context)
+                    if peeked is None:
+                        raise
+            for finish in finishers:
+                finish()
+            self._apply(trees, int(shared.get("world_size", 0)), notes)
+        except Exception as error:
+            if changed:
+                raise _changed(error) from error
+            raise
         self._forget_all()
         return Restored(step, int(shared.get("world_size", 0)), notes)
 
@@ -240,7 +293,7 @@ class Store:
                 if e.name in own["objects"]:
                     problems += e.check(own["objects"][e.name])
         if problems:
-            raise MismatchError("the checkpoint of train step %d does not fit the program, nothing was loaded: %s" %
+            raise MismatchError("the checkpoint of train step %d does not fit the program, nothing of it was loaded: %s" %
                                 (step, "; ".join(problems)))
         return set(missing)
 
@@ -250,17 +303,17 @@ class Store:
         live: Dict[str, Any] = {}
         for e in self._shared:
             if e.name not in skipped:
-                codec.encode(e.targets(), codec.escape(e.name), live.__setitem__)
+                codec.encode(e.targets(), codec.escape(e.name), lambda path, value: live.__setitem__(path, value))
         wanted = {name: tree for name, tree in shared["objects"].items() if name in {e.name for e in self._shared}}
         finishers, restored = [], {}
         for path, reference in codec.references([wanted, shared["state"]]).items():
             target = self._target(path, reference, live.get(path))
             restored[path] = target
             inner = arrays.divided(target)
-            hosts = [arrays.into_place(part, device=True) for _, part in inner.boxes] if isinstance(inner, arrays.Parts) else \
+            hosts = [arrays.into_place(part, device=True) for _, part in inner.boxes] if isinstance(inner, Parts) else \
                 [arrays.into_place(inner, device=True)]
             finishers += [host.finish for host in hosts if host.finish is not None]
-            if isinstance(inner, arrays.Parts):
+            if isinstance(inner, Parts):
                 self._register_parts(path, inner, hosts)
             else:
                 self._register(path, arrays.describe(inner, path), hosts[0])
@@ -268,9 +321,9 @@ class Store:
 
     def _target(self, path: str, reference: Dict[str, Any], live: Any) -> Any:
         shape = tuple(int(n) for n in reference["shape"])
-        if live is not None:
+        if live is not None and not arrays.why_not_filled(live):
             info = arrays.describe(live, path)
-            if (info.kind, info.dtype, info.global_shape) == (reference["kind"], reference["dtype"], shape):
+            if (info.dtype, info.global_shape) == (reference["dtype"], shape):
                 return live
         for e in self._shared:
             made = e.make_target(path, reference)
@@ -279,26 +332,40 @@ class Store:
         if reference.get("sharded"):
             raise MismatchError("%s: the checkpoint holds it divided over learners; the program must present a dlckpt.Shard of "
                                 "its part (%s of %s) before the restore" % (path, reference["dtype"], list(shape)))
-        return arrays.empty(reference["kind"], reference["dtype"], shape)
+        return arrays.empty(reference["kind"], reference["dtype"], shape, reference.get("order") == "big")
 
-    def _apply(self, shared: Dict[str, Any], own: Optional[Dict[str, Any]], restored: Dict[str, Any], skipped: Set[str],
-               notes: List[str]) -> None:
+    def _decode(self, shared: Dict[str, Any], own: Optional[Dict[str, Any]], restored: Dict[str, Any],
+                skipped: Set[str]) -> "_Trees":
+        """What is given back to whom, its arrays still to be filled. MismatchError if it cannot be made."""
         def source(reference: Dict[str, Any]) -> Any:
             return restored[reference["path"]]
 
-        for e in self._shared:
-            if e.name not in skipped:
-                self._give_back(e, codec.decode(shared["objects"][e.name], source))
-        state = codec.decode(shared["state"], source)
+        try:
+            objects = [(e, codec.decode(shared["objects"][e.name], source)) for e in self._shared if e.name not in skipped]
+            # The default generators last: giving the others back may draw random numbers.
+            own_objects = [(e, codec.decode(own["objects"][e.name], source))
+                           for e in sorted(self._own, key=lambda e: isinstance(e, DefaultRandomEntry))
+                           if own is not None and e.name in own["objects"]]
+            state = codec.decode(shared["state"], source)
+            if type(state) is not dict:
+                raise MismatchError("job.state is no dict in the checkpoint")
+            return _Trees(objects, state, own_objects)
+        except Error as error:
+            raise MismatchError("nothing was loaded: %s" % error) from error
+        except Exception as error:  # no version of ours has written this
+            raise MismatchError("nothing was loaded, for what the checkpoint says of its objects cannot be understood: %s: %s" %
+                                (type(error).__name__, error)) from error
+
+    def _apply(self, trees: "_Trees", world_size: int, notes: List[str]) -> None:
+        for e, tree in trees.objects:
+            self._give_back(e, tree)
         self._state.clear()
-        self._state.update(state)
-        # Last: giving the others back may have drawn random numbers.
-        for e in sorted(self._own, key=lambda e: isinstance(e, DefaultRandomEntry)):
-            if own is not None and e.name in own["objects"]:
-                self._give_back(e, codec.decode(own["objects"][e.name], source))
-        if int(shared.get("world_size", 0)) != self._world.size and self._own:
+        self._state.update(trees.state)
+        for e, tree in trees.own:
+            self._give_back(e, tree)
+        if world_size != self._world.size and self._own:
             notes.append("saved by %s learners, resumed by %d: the state is the same, but what random numbers each learner draws "
-                         "from here on is not" % (shared.get("world_size"), self._world.size))
+                         "from here on is not" % (world_size, self._world.size))
 
     @staticmethod
     def _give_back(entry: Entry, state: Any) -> None:

@@ -9,9 +9,9 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import torch
 
 from . import dtypes, library
-from .arrays import Parts
 from .errors import MismatchError, StateError
 from .memory import Memory
+from .parts import Parts
 
 _NAME_OF: Dict[torch.dtype, str] = {getattr(torch, name): name for name in dtypes.DTYPES if isinstance(getattr(torch, name, None), torch.dtype)}
 _DTYPE_OF: Dict[str, torch.dtype] = {name: dtype for dtype, name in _NAME_OF.items()}
@@ -21,6 +21,10 @@ _DTYPE_OF: Dict[str, torch.dtype] = {name: dtype for dtype, name in _NAME_OF.ite
 
 def describe_tensor(tensor: torch.Tensor, where: str) -> Tuple[str, Tuple[int, ...]]:
     """(dtype name, shape). StateError for what is not a plain dense tensor."""
+    if getattr(tensor, "is_nested", False):
+        raise StateError("%s: a nested tensor cannot be stored; give its parts (unbind()) or a padded one" % where)
+    if torch.nn.parameter.is_lazy(tensor):
+        raise StateError("%s: it has no shape yet; run the module once on a batch before attach()" % where)
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type == "meta":
         what = "quantized" if tensor.is_quantized else "meta" if tensor.device.type == "meta" else str(tensor.layout)
         raise StateError("%s: a %s tensor cannot be stored; give a dense one" % (where, what))
@@ -126,6 +130,10 @@ def empty_tensor(dtype: str, shape: Tuple[int, ...]) -> torch.Tensor:
     return torch.empty(shape, dtype=dtype_of(dtype))
 
 
+def size_of(sizes: List[int]) -> torch.Size:
+    return torch.Size(int(n) for n in sizes)
+
+
 def named_constant(kind: str, name: str) -> Any:
     """torch.float32 and the like, or a torch.device, by its name."""
     value = torch.device(name) if kind == "torch.device" else getattr(torch, name, None)
@@ -184,12 +192,49 @@ def check_optimizer(optimizer: torch.optim.Optimizer, state: Any, name: str) -> 
     theirs = [len(group.get("params", ())) for group in groups]
     if ours != theirs:
         return ["%s: the checkpoint has parameter groups of %s parameters, the program's optimizer %s" % (name, theirs, ours)]
+    problem = _check_slots(optimizer, state.get("state"), name)
+    if problem:
+        return [problem]
     missing = sorted(set(optimizer.defaults) - set().union(*groups)) if groups else []
     known = sorted(set().union(*groups) - set(optimizer.defaults) - {"params", "initial_lr", "max_lr", "min_lr", "swa_lr",
                                                                    "param_names", "max_momentum", "base_momentum"})
     if missing and known:
         return ["%s: the checkpoint is of another kind of optimizer (it has %s and lacks %s; the program uses %s)" %
                 (name, ", ".join(known), ", ".join(missing), type(optimizer).__name__)]
+    return []
+
+
+# What torch's own optimizers keep in the shape of the parameter itself.
+_SLOTS_LIKE_PARAMETERS = frozenset(["exp_avg", "exp_avg_sq", "max_exp_avg_sq", "exp_inf", "momentum_buffer", "square_avg", "acc_delta",
+                                    "grad_avg", "sum", "prev", "step_size", "ax"])
+
+
+def _check_slots(optimizer: torch.optim.Optimizer, slots: Any, name: str) -> str:
+    """A sentence if per-parameter state is of another shape than its parameter, which load_state_dict() takes in silence (the order
+    of the parameters has changed, say); else ""."""
+    if type(optimizer).__module__.split(".")[0] != "torch" or type(optimizer).__name__ == "LBFGS":
+        return ""
+    shapes = [list(param.shape) for group in optimizer.param_groups for param in group["params"]]
+    pairs = slots["v"] if isinstance(slots, dict) and slots.get("$") == "dict" else []
+    for index, slot in pairs:
+        if not isinstance(index, int) or not 0 <= index < len(shapes) or not isinstance(slot, dict):
+            continue
+        for key, saved in slot.items():
+            if key in _SLOTS_LIKE_PARAMETERS and isinstance(saved, dict) and saved.get("$") == "tensor" and \
+                    saved.get("shape") != shapes[index] and saved.get("shape") != []:
+                return "%s: %s of parameter %d is %s in the checkpoint, and the program's parameter is %s" % (
+                    name, key, index, saved.get("shape"), shapes[index])
+    return ""
+
+
+def check_scheduler(scheduler: Any, saved: Dict[str, Any], name: str) -> List[str]:
+    """load_state_dict() takes whatever it is given: another kind of scheduler shows in the names of its settings. Those that begin
+    with _ differ between versions of torch."""
+    ours = {key for key in scheduler_state(scheduler) if not key.startswith("_")} - {"verbose"}
+    theirs = {key for key in saved if not key.startswith("_")} - {"verbose"}
+    if ours - theirs and theirs - ours:
+        return ["%s: the checkpoint is of another kind of scheduler (it has %s and lacks %s; the program uses %s)" %
+                (name, ", ".join(sorted(theirs - ours)), ", ".join(sorted(ours - theirs)), type(scheduler).__name__)]
     return []
 
 

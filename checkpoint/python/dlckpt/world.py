@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import List, NamedTuple, Optional, Tuple
 
 from .errors import InvalidError
@@ -51,26 +50,6 @@ def _checked(rank: int, size: int, source: str) -> World:
     if size < 1 or not 0 <= rank < size:
         raise InvalidError("%s say learner %d of %d; a rank is from 0 to the world size minus 1" % (source, rank, size))
     return World(rank, size)
-
-
-def find_run_id(world: World) -> Optional[str]:
-    """A name for this start of the job that all its learners share, or None to let libdlckpt find one (DL_RUN_ID, or
-    torchrun's variables). Collective where torch.distributed is initialised and dlrun is not there: a name drawn by rank 0
-    is the only one that is surely new at each start (torchrun's own id is "none" unless it was given one)."""
-    if os.environ.get("DL_RUN_ID") or world.size == 1:
-        return None
-    if "torch" in sys.modules:
-        from . import torch_adapter
-        drawn = torch_adapter.draw_run_id()
-        if drawn is not None:
-            return drawn
-    if os.environ.get("SLURM_PROCID") and os.environ.get("SLURM_STEP_ID"):
-        parts = [os.environ.get(name, "0") for name in ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")]
-        return "slurm-" + "-".join(parts)
-    namespace = os.environ.get("PMIX_NAMESPACE")
-    if namespace:
-        return "pmix-" + "".join(c if c.isalnum() or c in "._-" else "-" for c in namespace)[:50]
-    return None
 
 
 def split_evenly(total: int, rank: int, world_size: int) -> Tuple[int, int]:

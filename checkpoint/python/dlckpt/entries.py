@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One object given to attach(), as a tree to be saved, checked and given back. The kinds are in objects.py and the adapters."""
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+from . import arrays
+from .errors import MismatchError
+
+
+class Entry:
+    """One object. ``per_rank`` entries are saved by each learner."""
+
+    per_rank = False
+    in_place = False  # whether a restore writes into its arrays themselves, whatever there is
+
+    def __init__(self, name: str, value: Any) -> None:
+        self.name = name
+        self.value = value
+
+    def capture(self) -> Any:
+        """The tree of its state now; arrays in it may be the live ones."""
+        raise NotImplementedError
+
+    def same_everywhere(self, path: str) -> bool:
+        """Whether all learners surely hold the same bits at this path of the checkpoint, so that the writing can be divided
+        over them. Else learner 0's copy is written: never a mixture of several learners' values."""
+        return False
+
+    def check(self, saved: Any) -> List[str]:
+        """What does not fit, one sentence each, before anything is changed. ``saved`` is the checkpoint's tree, with the
+        reference dicts of codec.py in place of arrays."""
+        return []
+
+    def targets(self) -> Any:
+        """The tree whose arrays a restore may write into."""
+        return self.capture()
+
+    def make_target(self, path: str, reference: Dict[str, Any]) -> Any:
+        """An array to restore this reference into, where targets() has none and a plain new one will not do; else None."""
+        return None
+
+    def apply(self, state: Any) -> None:
+        """Gives the state back. ``state``'s arrays are the live ones of capture() where those fitted."""
+        raise NotImplementedError
+
+
+def compare_arrays(name: str, saved: Dict[str, Any], live: Dict[str, Any]) -> List[str]:
+    """Differences in names, dtypes and global shapes between a checkpoint's references and live arrays, as sentences."""
+    problems = []
+    lacking = [key for key in live if key not in saved]
+    unknown = [key for key in saved if key not in live]
+    if lacking:
+        problems.append("%s: the checkpoint lacks %s" % (name, _some(lacking)))
+    if unknown:
+        problems.append("%s: the program lacks %s" % (name, _some(unknown)))
+    differing = []
+    for key, value in live.items():
+        if key not in saved:
+            continue
+        found = saved[key]
+        if not arrays.is_array(value):
+            if isinstance(found, dict) and found.get("$") in ("tensor", "array"):
+                differing.append("%s (an array in the checkpoint, none in the program)" % (key or name))
+            continue
+        info = arrays.describe(value, name)
+        ours = "%s %s" % (info.dtype, list(info.global_shape))
+        theirs = "%s %s" % (found.get("dtype"), found.get("shape")) if isinstance(found, dict) else "no array"
+        if ours != theirs:
+            differing.append("%s (%s in the checkpoint, %s in the program)" % (key or name, theirs, ours))
+    if differing:
+        problems.append("%s: another dtype or shape of %s" % (name, _some(differing)))
+    return problems
+
+
+def _some(names: List[str]) -> str:
+    shown = ", ".join(str(name) for name in names[:4])
+    return shown if len(names) <= 4 else "%s and %d more" % (shown, len(names) - 4)
+
+
+def apply_error(name: str, error: Exception) -> MismatchError:
+    """What a user's own load_state_dict() raised, with the name of the object in front."""
+    return MismatchError("%s: its load_state_dict() refused the checkpoint's state: %s: %s" %
+                         (name, type(error).__name__, error))

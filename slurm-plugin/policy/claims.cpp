@@ -2,58 +2,67 @@
 #include "slurm-plugin/policy/claims.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 
 #include "slurm-plugin/policy/placement.h"
+#include "slurm-plugin/policy/rank_borrowers.h"
+#include "slurm-plugin/policy/space.h"
 
 namespace dl::policy {
 namespace {
 
+// Who was asked to shrink, and has not gone yet, may be asked for more: it pauses anyway.
 bool takes_back_from(const Job& job) {
-  return job.running && job.charge == Charge::kBorrowed && job.pausable && job.yields_to == kNobody;
+  return job.running && job.charge == Charge::kBorrowed && job.pausable &&
+         (job.yields_to == kNobody || job.yields_until_learners > 0);
 }
+
+// Of the borrowers of one type.
+constexpr size_t kFewBorrowers = 512;
+constexpr size_t kFirstLook = 16;
 
 class Claims {
  public:
   explicit Claims(Round* round)
       : round_(*round),
-        later_(round->state.nodes.size()),
-        left_(round->learners),
-        asked_(round->state.jobs.size()),
+        space_(&round->free),
+        so_far_{round->learners},
+        planned_(round->state.jobs.size()),
         budget_(round->state.search_budget) {
-    for (size_t i = 0; i < left_.size(); ++i) {
+    for (size_t i = 0; i < so_far_.left.size(); ++i) {
       const Job& job = round_.state.jobs[i];
+      if (job.yields_to != kNobody) yielded_to_.insert(job.yields_to);
       if (!job.running) continue;
-      if (job.yields_to != kNobody) left_[i] = job.yields_until_learners;
-      if (takes_back_from(job)) (round_.old_enough(job) ? takeable_ : protected_).push_back(static_cast<int>(i));
+      if (job.yields_to != kNobody) {
+        leaving_for_.insert(job.yields_to);
+        so_far_.left[i] = job.yields_until_learners;
+        space_.give_up(Space::When::kLater, job.parts, job.yields_until_learners, job.gpus_per_learner);
+      }
+      if (takes_back_from(job)) (may_be_asked(job) ? takeable_ : protected_).push_back(static_cast<int>(i));
     }
-    leave_to_all();
   }
 
   void serve() {
-    std::vector<char> head_waits(round_.state.tenants.size());
-    std::vector<char> done(round_.state.jobs.size());
-    const auto try_claim = [&](int index) {
-      const Job& job = round_.state.jobs[index];
-      if (head_waits[job.tenant] || !round_.users.allows(job)) return;
-      done[index] = claim(index) ? 1 : 0;
-      // A job that has waited too long for its tenant's quota is not passed by the tenant's smaller ones any more.
-      if (!done[index] && round_.impatient(job) && could_be_own(round_.state, job)) head_waits[job.tenant] = 1;
-    };
-    // First those for which somebody has been asked to give way, so that they get what they were promised: at their
-    // smallest size, and larger where that is left once the last of them has its own.
-    std::set<int64_t> promised;
-    for (const Job& job : round_.state.jobs)
-      if (job.yields_to != kNobody) promised.insert(job.yields_to);
     const std::vector<int> order = order_of_claims(round_.state, round_.queue);
-    for (const bool first : {true, false}) {
-      smallest_ = first;
-      for (const int index : order)
-        if ((promised.count(round_.state.jobs[index].id) != 0) == first) try_claim(index);
-      for (const size_t start : cut_short_) grow(&round_.decision.starts[start]);
-      cut_short_.clear();
+    std::vector<char> done(round_.state.jobs.size());
+    // First what was promised, so that nothing else is decided about it: at the smallest size, and larger where that is
+    // left once the last of them has its own.
+    smallest_ = true;
+    serve_promised(order, &done);
+    for (const size_t start : cut_short_) grow(&round_.decision.starts[start]);
+    smallest_ = false;
+    // A job that has waited too long for its tenant's quota is not passed by the tenant's smaller ones any more, but by
+    // those that were promised a place.
+    std::vector<char> head_waits(round_.state.tenants.size());
+    for (const int index : order) {
+      const Job& job = round_.state.jobs[index];
+      if (is_promised(index) || head_waits[job.tenant] || !round_.users.allows(job)) continue;
+      done[index] = claim(index) ? 1 : 0;
+      if (!done[index] && round_.impatient(job) && could_be_own(round_.state, job)) head_waits[job.tenant] = 1;
     }
     round_.queue.erase(
         std::remove_if(round_.queue.begin(), round_.queue.end(), [&](int index) { return done[index] != 0; }),
@@ -66,45 +75,181 @@ class Claims {
   using When = OwnTenant::When;
   enum class From { kBorrowers, kOwnTenant };  // whom a claim takes back from
 
-  // Jobs that were asked to yield to a claimant that is not there any more: what they leave is for the next claim.
-  void leave_to_all() {
-    for (const Job& job : round_.state.jobs) {
-      if (!job.running || job.yields_to == kNobody) continue;
-      const bool wanted = std::any_of(round_.queue.begin(), round_.queue.end(),
-                                      [&](int index) { return round_.state.jobs[index].id == job.yields_to; });
-      if (wanted) continue;
-      FreeGpus room = round_.free;
-      give_up(job, job.yields_until_learners, &room);
-      for (const Part& part : job.parts) later_[part.node] += room.on(part.node) - round_.free.on(part.node);
+  // What a claim was promised, and nobody else gets until its turn.
+  struct Aside {
+    int index;
+    int type;
+    Space::Kept kept;
+  };
+
+  bool is_promised(int index) const {
+    const Job& job = round_.state.jobs[index];
+    return job.promised || yielded_to_.count(job.id) != 0;
+  }
+
+  // Who pauses already is not protected from giving up more.
+  bool may_be_asked(const Job& job) const { return job.yields_to != kNobody || round_.old_enough(job); }
+
+  void serve_promised(const std::vector<int>& order, std::vector<char>* done) {
+    std::vector<Aside> asides;
+    Ledger later = without_leaving();
+    // Guaranteed ones last: they may need quota of jobs that are charged as borrowed once they start.
+    for (const bool guaranteed : {false, true}) {
+      for (const int index : order)
+        if (is_promised(index) && round_.is_guaranteed(index) == guaranteed) set_aside(index, &later, &asides);
     }
+    // The oldest has what is free first, of all that were promised GPUs of one node.
+    for (const Aside& aside : asides) space_.release(aside.kept);
+    for (const Aside& aside : asides) (*done)[aside.index] = start_where_promised(aside, &later) ? 1 : 0;
+    for (Aside& aside : asides)
+      if ((*done)[aside.index] == 0) aside.kept = keep(aside);
+    for (const Aside& aside : asides)
+      if ((*done)[aside.index] == 0) (*done)[aside.index] = start_promised(aside, &later) ? 1 : 0;
+    for (const Aside& aside : asides) {
+      if ((*done)[aside.index] != 0) continue;
+      wait_promised(aside);
+      (*done)[aside.index] = 1;
+    }
+    // Of these it is not known where they were promised a place, or it is not there any more.
+    for (const int index : order) {
+      if ((*done)[index] != 0 || !is_promised(index) || !round_.users.allows(round_.state.jobs[index])) continue;
+      (*done)[index] = claim(index) ? 1 : 0;
+    }
+  }
+
+  // What quotas will hold when those that were asked have gone.
+  Ledger without_leaving() const {
+    Ledger later = round_.ledger;
+    for (size_t i = 0; i < so_far_.left.size(); ++i) {
+      const Job& job = round_.state.jobs[i];
+      if (!job.running || job.yields_to == kNobody) continue;
+      const int gone = job.learners() - so_far_.left[i];
+      later.add(job.tenant, round_.state.type_held(job), -gone * job.gpus_per_learner, job.charge);
+    }
+    return later;
+  }
+
+  void set_aside(int index, Ledger* later, std::vector<Aside>* asides) {
+    const Job& job = round_.state.jobs[index];
+    if (job.promised_parts.empty() || !round_.users.allows(job)) return;
+    if (!space_.holds(Space::When::kLater, job.promised_parts, job.gpus_per_learner)) return;
+    const int type = round_.state.nodes[job.promised_parts.front().node].type;
+    if (!later->fits_own(job.tenant, type, round_.asked(index)) && !round_.is_guaranteed(index)) return;
+    later->add(job.tenant, type, round_.asked(index), Charge::kOwn);
+    hold_for(index, type, +1);
+    asides->push_back(Aside{index, type, space_.keep(Space::When::kLater, job.promised_parts, job.gpus_per_learner)});
+  }
+
+  Space::Kept keep(const Aside& aside) {
+    return space_.keep(Space::When::kLater, aside.kept.parts, aside.kept.gpus_per_learner);
+  }
+
+  bool start_where_promised(const Aside& aside, Ledger* later) {
+    const Job& job = round_.state.jobs[aside.index];
+    const int asked = round_.asked(aside.index);
+    if (!space_.holds(Space::When::kNow, aside.kept.parts, job.gpus_per_learner) ||
+        !round_.ledger.fits_own(job.tenant, aside.type, asked) || !later->fits_own(job.tenant, aside.type, 0))
+      return false;
+    hold_for(aside.index, aside.type, -1);
+    if (job.elastic()) cut_short_.push_back(round_.decision.starts.size());
+    start(aside.index, aside.type, aside.kept.parts);
+    return true;
+  }
+
+  // On the GPUs that it was promised, or on others, but not at the cost of another's promise: of another type only what
+  // quotas hold beside all of those.
+  bool start_promised(const Aside& aside, Ledger* later) {
+    const Job& job = round_.state.jobs[aside.index];
+    const int asked = round_.asked(aside.index);
+    space_.release(aside.kept);
+    hold_for(aside.index, aside.type, -1);
+    later->add(job.tenant, aside.type, -asked, Charge::kOwn);
+    const auto allowed = [&](int type) { return type == aside.type || later->fits_own(job.tenant, type, asked); };
+    const bool fits = later->fits_own(job.tenant, aside.type, asked);
+    if ((fits && start_on_free(aside.index, allowed)) ||
+        (round_.is_guaranteed(aside.index) && start_beside_own_tenant(aside.index, allowed))) {
+      later->add(job.tenant, round_.decision.starts.back().type, asked, Charge::kOwn);
+      return true;
+    }
+    later->add(job.tenant, aside.type, asked, Charge::kOwn);
+    keep(aside);
+    hold_for(aside.index, aside.type, +1);
+    return false;
+  }
+
+  void wait_promised(const Aside& aside) {
+    const Job& job = round_.state.jobs[aside.index];
+    hold_for(aside.index, aside.type, -1);
+    const bool fits = round_.ledger.fits_own(job.tenant, aside.type, round_.asked(aside.index));
+    hold_quota(aside.index, aside.type);
+    Waiting& waiting = round_.wait(aside.index, Reason::kVictimsLeaving);
+    waiting.parts = aside.kept.parts;
+    waiting.kept_for = true;
+    waiting.free = round_.free.total(aside.type);
+    waiting.within_tenant = !fits;
+  }
+
+  // Until it is decided whether the claim starts now: a guaranteed one leaves to others of its tenant what is promised.
+  void hold_for(int index, int type, int sign) {
+    const Job& job = round_.state.jobs[index];
+    round_.users.hold(job, sign * round_.asked(index));
+    if (!round_.is_guaranteed(index)) round_.own_tenant.hold(When::kNow, job.tenant, type, sign * round_.asked(index));
+  }
+
+  // A claim that waits will be its tenant's own. Guaranteed ones do not take the quota from it before it runs.
+  void hold_quota(int index, int type) {
+    const Job& job = round_.state.jobs[index];
+    round_.ledger.add(job.tenant, type, round_.asked(index), Charge::kOwn);
+    if (round_.is_guaranteed(index))
+      keep_out(round_.own_tenant.displaced(When::kLater, job.tenant, type, round_.asked(index), so_far_.left));
+    const When when = round_.is_guaranteed(index) ? When::kLater : When::kNow;
+    round_.own_tenant.hold(when, job.tenant, type, round_.asked(index));
+  }
+
+  bool fits_quota(const Job& job) const {
+    for (int type = 0; type < round_.state.type_count(); ++type)
+      if (may_use(job, type) && learners_for(job, round_.ledger.own_left(job.tenant, type)) > 0) return true;
+    return false;
+  }
+
+  // What leaves for a claim is meant for it; it does not take another place meanwhile unless it finds one whole.
+  template <typename Allowed>
+  bool start_on_free(int index, Allowed allowed) {
+    const Job& job = round_.state.jobs[index];
+    for (int type = 0; type < round_.state.type_count(); ++type) {
+      if (!may_use(job, type) || !allowed(type)) continue;
+      const int most = learners_for(job, round_.ledger.own_left(job.tenant, type));
+      const int possible =
+          std::min({most, round_.users.most_learners(job), round_.free.slots(type, job.gpus_per_learner)});
+      const int learners = smallest_ ? std::min(possible, job.min_learners) : possible;
+      if (learners < job.min_learners) continue;
+      auto parts = place(job.placement, round_.free, type, job.gpus_per_learner, learners);
+      if (!parts) continue;
+      if (learners < possible) cut_short_.push_back(round_.decision.starts.size());
+      start(index, type, std::move(*parts));
+      return true;
+    }
+    return false;
   }
 
   // A pending job that fits its tenant's quota on some type. False: it does not, and may be lent to.
   bool claim(int index) {
     const Job& job = round_.state.jobs[index];
-    bool fits = false;
-    for (int type = 0; type < round_.state.type_count(); ++type) {
-      if (!may_use(job, type)) continue;
-      const int most = learners_for(job, round_.ledger.own_left(job.tenant, type));
-      if (most == 0) continue;
-      fits = true;
-      const int possible =
-          std::min({most, round_.users.most_learners(job), round_.free.slots(type, job.gpus_per_learner)});
-      const int learners = smallest_ ? std::min(possible, job.min_learners) : possible;
-      // What leaves for this claim is meant for it; it does not take another place meanwhile unless it finds one whole.
-      if (learners < job.min_learners) continue;
-      auto parts = place(job.placement, round_.free, type, job.gpus_per_learner, learners);
-      if (!parts) continue;
-      if (learners < possible) cut_short_.push_back(round_.decision.starts.size());
-      round_.start(index, Charge::kOwn, type, std::move(*parts));
-      return true;
-    }
+    const auto any = [](int) { return true; };
+    if (start_on_free(index, any)) return true;
+    const bool fits = fits_quota(job);
     if (fits && take_back(index, From::kBorrowers)) return true;
     const bool firm = round_.is_guaranteed(index) && could_hold(job);
-    if (firm && (start_beside_own_tenant(index) || take_back(index, From::kOwnTenant))) return true;
-    if (!(fits || firm) || !is_awaited(job)) return false;
+    if (firm && (start_beside_own_tenant(index, any) || take_back(index, From::kOwnTenant))) return true;
+    // Victims have been asked for it, and have not gone yet.
+    if (!(fits || firm) || leaving_for_.count(job.id) == 0) return false;
     round_.wait(index, Reason::kVictimsLeaving).within_tenant = !fits;
     return true;
+  }
+
+  void start(int index, int type, std::vector<Part> parts) {
+    space_.started(parts, round_.state.jobs[index].gpus_per_learner);
+    round_.start(index, Charge::kOwn, type, std::move(parts));
   }
 
   // An elastic claim that starts at its smallest size gets what nobody was promised.
@@ -118,13 +263,9 @@ class Claims {
     if (learners <= job.min_learners) return;
     auto parts = place(job.placement, free, start->type, job.gpus_per_learner, learners);
     if (!parts) return;
+    space_.ended(start->parts, job.gpus_per_learner);
+    space_.started(*parts, job.gpus_per_learner);
     round_.replace(start, std::move(*parts));
-  }
-
-  // Victims have been asked for it, and have not gone yet.
-  bool is_awaited(const Job& job) const {
-    return std::any_of(round_.state.jobs.begin(), round_.state.jobs.end(),
-                       [&](const Job& other) { return other.running && other.yields_to == job.id; });
   }
 
   bool could_hold(const Job& job) const {
@@ -135,10 +276,12 @@ class Claims {
   }
 
   // Starts a guaranteed job on free GPUs that could be lent: jobs of its tenant are charged as borrowed instead.
-  bool start_beside_own_tenant(int index) {
+  template <typename Allowed>
+  bool start_beside_own_tenant(int index, Allowed allowed) {
     const Job& job = round_.state.jobs[index];
     for (int type = 0; type < round_.state.type_count(); ++type) {
-      if (!may_use(job, type) || !round_.own_tenant.could_hold(job.tenant, type, round_.asked(index))) continue;
+      if (!may_use(job, type) || !allowed(type) || !round_.own_tenant.could_hold(job.tenant, type, round_.asked(index)))
+        continue;
       if (round_.free.slots(type, job.gpus_per_learner) < job.min_learners) continue;
       const std::vector<int> now =
           round_.own_tenant.displaced(When::kNow, job.tenant, type, round_.asked(index), round_.learners);
@@ -149,13 +292,13 @@ class Claims {
         if (std::find(moved.begin(), moved.end(), other) == moved.end()) moved.push_back(other);
       if (!round_.own_tenant.all_borrowed_so_far(moved) &&
           !(round_.ledger.within_borrow_limit(job.tenant, round_.own_tenant.gpus_of(moved, round_.learners)) &&
-            round_.own_tenant.lent_beside(round_.ledger, job, type, moved, left_)))
+            (job.promised || round_.own_tenant.lent_beside(round_.ledger, job, type, moved, so_far_.left))))
         continue;
       auto parts = place(job.placement, round_.free, type, job.gpus_per_learner, job.min_learners);
       if (!parts) continue;
       keep_out(moved);
       recharge(now);
-      round_.start(index, Charge::kOwn, type, std::move(*parts));
+      start(index, type, std::move(*parts));
       return true;
     }
     return false;
@@ -175,57 +318,43 @@ class Claims {
       round_.ledger.add(job.tenant, type, -job.gpus(), Charge::kOwn);
       round_.ledger.add(job.tenant, type, job.gpus(), Charge::kBorrowed);
       displaced_.now.push_back(index);
-      if (!job.pausable || job.yields_to != kNobody || asked_[index]) continue;
-      std::vector<int>& list = round_.old_enough(job) ? takeable_ : protected_;
+      if (!job.pausable || so_far_.left[index] == 0) continue;
+      std::vector<int>& list = may_be_asked(job) ? takeable_ : protected_;
       list.insert(std::lower_bound(list.begin(), list.end(), index), index);
     }
-    for (std::vector<int>& jobs_without_hope : hopeless_) jobs_without_hope.clear();
+    for (auto& jobs_without_hope : hopeless_) jobs_without_hope.clear();
+    ranked_.clear();
   }
 
   // The claim finds no free place: it takes back, or waits for those it may take from later. False if no set of victims
   // would help: then it may be lent to like anybody else, should a place turn up.
   bool take_back(int index, From from) {
     const Job& job = round_.state.jobs[index];
-    FreeGpus room = round_.free;
-    for (size_t node = 0; node < later_.size(); ++node) {
-      if (later_[node] != 0) room.add(static_cast<int>(node), later_[node]);
-    }
-    bool leaving = false;
-    for (const Job& other : round_.state.jobs) {
-      if (!other.running || other.yields_to != job.id) continue;
-      leaving = true;
-      give_up(other, other.yields_until_learners, &room);
-    }
-    if (!leaving && known_hopeless(job, from)) return false;
-    std::optional<Found> found = cheapest(index, room, from, false);
-    if (found) {
-      const std::vector<Part> parts = commit(index, *found, room, true);
+    if (known_hopeless(job, from)) return false;
+    if (std::optional<Found> found = cheapest(index, Space::When::kLater, from)) {
       Waiting& waiting = round_.wait(index, Reason::kVictimsLeaving);
+      waiting.parts = commit(index, *found, Space::When::kLater);
       waiting.kept_for = true;
       waiting.free = round_.free.total(found->type);
       waiting.within_tenant = from == From::kOwnTenant;
       if (!found->set.victims.empty())
-        round_.decision.reclaims.push_back(Reclaim{index, found->type, parts, std::move(found->set)});
+        round_.decision.reclaims.push_back(Reclaim{index, found->type, waiting.parts, std::move(found->set)});
       return true;
     }
-    if (wait_for_protected(index, room, from)) return true;
-    if (!leaving) hopeless_[static_cast<size_t>(from)].push_back(index);
+    if (wait_for_protected(index, from)) return true;
+    int& least = hopeless_[static_cast<size_t>(from)][kind_of(job)];
+    least = least == 0 ? job.min_learners : std::min(least, job.min_learners);
     return false;
   }
 
+  // Tenant, type, size of a learner.
+  static std::array<int, 3> kind_of(const Job& job) { return {job.tenant, job.type, job.gpus_per_learner}; }
+
   // Free GPUs and borrowers only become fewer in one decision: what found no place is not tried again for a like job.
   bool known_hopeless(const Job& job, From from) const {
-    const std::vector<int>& hopeless = hopeless_[static_cast<size_t>(from)];
-    return std::any_of(hopeless.begin(), hopeless.end(), [&](int index) {
-      const Job& failed = round_.state.jobs[index];
-      return failed.tenant == job.tenant && failed.type == job.type &&
-             failed.gpus_per_learner == job.gpus_per_learner && failed.min_learners <= job.min_learners;
-    });
-  }
-
-  static void give_up(const Job& job, int learners_left, FreeGpus* room) {
-    room->give(job.parts, job.gpus_per_learner);
-    room->take(parts_after_shrink(job.parts, learners_left), job.gpus_per_learner);
+    const auto& hopeless = hopeless_[static_cast<size_t>(from)];
+    const auto found = hopeless.find(kind_of(job));
+    return found != hopeless.end() && found->second <= job.min_learners;
   }
 
   struct Found {
@@ -233,27 +362,94 @@ class Claims {
     VictimSet set;
   };
 
-  std::optional<Found> cheapest(int index, const FreeGpus& room, From from, bool also_protected) {
-    std::vector<int> borrowers = takeable_;
-    if (also_protected) borrowers.insert(borrowers.end(), protected_.begin(), protected_.end());
-    std::sort(borrowers.begin(), borrowers.end());
+  std::vector<int> borrowers(Space::When when) const {
+    const bool also_protected = when == Space::When::kLast;
+    std::vector<int> jobs;
+    for (const int other : takeable_)
+      if (also_protected || planned_[other] == 0) jobs.push_back(other);
+    if (also_protected) jobs.insert(jobs.end(), protected_.begin(), protected_.end());
+    std::sort(jobs.begin(), jobs.end());
+    return jobs;
+  }
+
+  struct Ranked {
+    bool known = false;
+    std::vector<int> jobs;
+  };
+
+  // Sorted once; who has nothing left to give is dropped.
+  Ranked& ranked(int type, int size, Space::When when) {
+    Ranked& ranked = ranked_[{type, size, when == Space::When::kLast ? 1 : 0}];
+    if (ranked.known) return ranked;
+    ranked.known = true;
+    ranked.jobs = rank_borrowers(round_.state, space_.at(when), type, size, borrowers(when));
+    return ranked;
+  }
+
+  // Among few the search tries them all. Among thousands it would take as long for each of thousands of claims: there
+  // it looks at the cheapest, and at more of them as long as these are not enough.
+  std::optional<VictimSet> among_borrowers(int index, int type, Space::When when) {
+    const Job& job = round_.state.jobs[index];
+    const auto search = [&](const std::vector<int>& jobs) {
+      return find_victims(round_.state, space_.at(when), type, job.gpus_per_learner, job.min_learners, jobs, &budget_,
+                          true, &so_far_);
+    };
+    Ranked& known = ranked(type, job.gpus_per_learner, when);
+    const std::vector<int>& all = known.jobs;
+    if (all.size() <= kFewBorrowers && budget_ > 0) {
+      budget_ -= static_cast<int>(all.size());
+      std::vector<int> jobs;
+      for (const int other : all)
+        if (when == Space::When::kLast || planned_[other] == 0) jobs.push_back(other);
+      std::sort(jobs.begin(), jobs.end());
+      return search(jobs);
+    }
+    const size_t first = 2 * static_cast<size_t>(round_.asked(index));
+    for (size_t most = std::max(kFirstLook, first);; most *= 8) {
+      std::vector<int> some;
+      size_t seen = 0;
+      size_t gone = 0;
+      for (; seen < all.size() && some.size() < most; ++seen) {
+        const int other = all[seen];
+        gone += so_far_.left[other] == 0 ? 1 : 0;
+        if (so_far_.left[other] > 0 && (when == Space::When::kLast || planned_[other] == 0)) some.push_back(other);
+      }
+      const bool whole = seen == all.size();
+      auto found = search(some);
+      if (gone > kFirstLook) drop_gone(&known.jobs);
+      if (found) found->exact = found->exact && whole;
+      if (found || whole) return found;
+    }
+  }
+
+  void drop_gone(std::vector<int>* jobs) const {
+    jobs->erase(std::remove_if(jobs->begin(), jobs->end(), [&](int other) { return so_far_.left[other] == 0; }),
+                jobs->end());
+  }
+
+  std::optional<Found> cheapest(int index, Space::When when, From from) {
+    const FreeGpus& room = space_.at(when);
+    const bool also_protected = when == Space::When::kLast;
     const Job& job = round_.state.jobs[index];
     if (from == From::kBorrowers) {
       return cheapest_of_types(job, [&](int type) -> std::optional<VictimSet> {
         if (learners_for(job, round_.ledger.own_left(job.tenant, type)) == 0) return std::nullopt;
-        return find_victims(round_.state, room, type, job.gpus_per_learner, job.min_learners, borrowers, &budget_);
+        return among_borrowers(index, type, when);
       });
     }
     std::vector<int> own;
     for (const int other : round_.own_tenant.may_yield(job.tenant))
-      if (!asked_[other] && (also_protected || round_.old_enough(round_.state.jobs[other]))) own.push_back(other);
+      if (so_far_.left[other] > 0 &&
+          (also_protected || (planned_[other] == 0 && may_be_asked(round_.state.jobs[other]))))
+        own.push_back(other);
     std::vector<int> both;
-    std::set_union(borrowers.begin(), borrowers.end(), own.begin(), own.end(), std::back_inserter(both));
+    const std::vector<int> others = borrowers(when);
+    std::set_union(others.begin(), others.end(), own.begin(), own.end(), std::back_inserter(both));
     const auto among = [&](const std::vector<int>& candidates, bool beside_borrowers) {
       return cheapest_of_types(job, [&](int type) -> std::optional<VictimSet> {
         if (!round_.own_tenant.could_hold(job.tenant, type, round_.asked(index))) return std::nullopt;
         return find_allowed_victims(
-            round_.state, room, type, job.gpus_per_learner, job.min_learners, candidates, own, &budget_,
+            round_.state, room, type, job.gpus_per_learner, job.min_learners, candidates, own, &budget_, so_far_,
             [&](const auto& victims) { return leave_quota(index, type, victims, beside_borrowers); });
       });
     };
@@ -277,7 +473,7 @@ class Claims {
   // charged as borrowed, if they may be?
   bool leave_quota(int index, int type, const std::vector<Victim>& victims, bool may_recharge) {
     const Job& job = round_.state.jobs[index];
-    std::vector<int> left = left_;
+    std::vector<int> left = so_far_.left;
     for (const Victim& victim : victims) left[victim.job] = victim.learners_left;
     const std::vector<int> moved =
         round_.own_tenant.displaced(When::kLater, job.tenant, type, round_.asked(index), left);
@@ -296,54 +492,42 @@ class Claims {
       }
       if (borrowed > limit) return false;
     }
-    return round_.own_tenant.lent_beside(round_.ledger, job, type, moved, left);
+    // What was promised while it could be lent stays so.
+    return job.promised || round_.own_tenant.lent_beside(round_.ledger, job, type, moved, left);
   }
 
-  // The claim's place is decided. What is free of it now is kept; what only becomes free later comes first, and what is
-  // left of that is for the next claim. The victims are no candidates of later claims; in the ledger they stay until
-  // they have gone, so that their tenant does not borrow more than it may meanwhile. `room`: what is free now or will
-  // be without the victims. Of what victims leave that are not asked yet, nothing is for others.
-  std::vector<Part> commit(int index, const Found& found, FreeGpus room, bool leave_now) {
+  // The claim's place is decided, and kept. The victims stay in the ledger until they have gone, so that their tenant
+  // does not borrow more than it may meanwhile. Who was promised a place stays there, if it holds still.
+  std::vector<Part> commit(int index, const Found& found, Space::When when) {
     const Job& job = round_.state.jobs[index];
     for (const Victim& victim : found.set.victims) {
       const Job& gone = round_.state.jobs[victim.job];
-      give_up(gone, victim.learners_left, &room);
-      asked_[victim.job] = 1;
-      left_[victim.job] = victim.learners_left;
-      takeable_.erase(std::remove(takeable_.begin(), takeable_.end(), victim.job), takeable_.end());
-      protected_.erase(std::remove(protected_.begin(), protected_.end(), victim.job), protected_.end());
+      int& left = so_far_.left[victim.job];
+      space_.give_up(when, parts_after_shrink(gone.parts, left), victim.learners_left, gone.gpus_per_learner);
+      left = victim.learners_left;
+      if (when == Space::When::kLast) planned_[victim.job] = 1;
     }
-    round_.ledger.add(job.tenant, found.type, round_.asked(index), Charge::kOwn);
-    if (round_.is_guaranteed(index)) {
-      keep_out(round_.own_tenant.displaced(When::kLater, job.tenant, found.type, round_.asked(index), left_));
-      round_.own_tenant.hold(When::kLater, job.tenant, found.type, round_.asked(index));
-    }
-    const auto parts = place(job.placement, room, found.type, job.gpus_per_learner, job.min_learners);
+    hold_quota(index, found.type);
+    const std::vector<Part>& promised = job.promised_parts;
+    const bool stays = !promised.empty() && round_.state.nodes[promised.front().node].type == found.type &&
+                       space_.holds(when, promised, job.gpus_per_learner);
+    auto parts = stays ? std::optional(promised)
+                       : place(job.placement, space_.at(when), found.type, job.gpus_per_learner, job.min_learners);
     if (!parts) return {};  // cannot be: the victims were chosen so that it fits
-    if (leave_now) {
-      for (size_t node = 0; node < later_.size(); ++node)
-        later_[node] = room.on(static_cast<int>(node)) - round_.free.on(static_cast<int>(node));
-    }
-    for (const Part& part : *parts) {
-      const int wanted = part.learners * job.gpus_per_learner;
-      const int later = std::min(wanted, room.on(part.node) - round_.free.on(part.node));
-      later_[part.node] = std::max(0, later_[part.node] - later);
-      round_.free.add(part.node, later - wanted);
-    }
-    return *parts;
+    return space_.keep(when, std::move(*parts), job.gpus_per_learner).parts;
   }
 
-  bool wait_for_protected(int index, const FreeGpus& room, From from) {
+  bool wait_for_protected(int index, From from) {
     if (protected_.empty() && from == From::kBorrowers) return false;
-    const std::optional<Found> found = cheapest(index, room, from, true);
+    const std::optional<Found> found = cheapest(index, Space::When::kLast, from);
     if (!found) return false;
     int64_t seconds = 0;
     for (const Victim& victim : found->set.victims) {
       const Job& other = round_.state.jobs[victim.job];
       seconds = std::max(seconds, other.start_s + other.min_run_s - round_.state.now_s);
     }
-    commit(index, *found, room, false);
     Waiting& waiting = round_.wait(index, Reason::kVictimsProtected);
+    waiting.parts = commit(index, *found, Space::When::kLast);
     waiting.seconds = seconds;
     waiting.kept_for = true;
     waiting.within_tenant = from == From::kOwnTenant;
@@ -352,13 +536,17 @@ class Claims {
   }
 
   Round& round_;
-  std::vector<int> takeable_;     // borrowers that may be asked to yield now
-  std::vector<int> protected_;    // borrowers that may be later
-  std::vector<int> hopeless_[2];  // claims that no set of victims could help, by whose they are
-  // By node: GPUs that will be free when those that are leaving have gone, and that nobody claims yet.
-  std::vector<int> later_;
-  std::vector<int> left_;    // by job that runs: learners that it will have when what was asked has been done
-  std::vector<char> asked_;  // by job that runs: whether it was asked now
+  Space space_;
+  SoFar so_far_;
+  std::vector<int> takeable_;      // borrowers that may be asked to yield now
+  std::vector<int> protected_;     // borrowers that may be later
+  std::vector<char> planned_;      // by job that runs: it will be asked when others are not protected any more
+  std::set<int64_t> yielded_to_;   // ids of those for which jobs have been asked to yield
+  std::set<int64_t> leaving_for_;  // and have not gone yet
+  // Claims that no set of victims could help, by whose they are: the fewest learners.
+  std::map<std::array<int, 3>, int> hopeless_[2];
+  std::map<std::array<int, 3>, Ranked>
+      ranked_;  // by type, size of a learner, and whether protected ones are among them
   Displaced displaced_;
   bool smallest_ = false;          // the promised claims are served: elastic ones start at their smallest size
   std::vector<size_t> cut_short_;  // those of the decision's starts, to grow once all of these are served

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm-plugin/policy/cluster_state.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <set>
@@ -13,12 +13,24 @@ Error invalid(std::string text) {
   return Error{Errc::kInvalid, std::move(text)};
 }
 
+// A product of two positive numbers that may be of any size.
+bool at_most(int a, int b, int most) {
+  return static_cast<int64_t>(a) * b <= most;
+}
+
+bool on_the_clock(int64_t at_s) {
+  return -kFarthestS <= at_s && at_s <= kFarthestS;
+}
+
 Status check_counts(const std::string& tenant, const char* what, const GpuCounts& counts, int types) {
   if (static_cast<int>(counts.by_type.size()) > types)
     return invalid(fmt::format("tenant '{}': {} names {} GPU types; the cluster has {}", tenant, what,
                                counts.by_type.size(), types));
   if (counts.any < 0 || std::any_of(counts.by_type.begin(), counts.by_type.end(), [](int n) { return n < 0; }))
     return invalid(fmt::format("tenant '{}': {} is negative; allowed: 0 or more GPUs", tenant, what));
+  if (counts.any > kMostGpus ||
+      std::any_of(counts.by_type.begin(), counts.by_type.end(), [](int n) { return n > kMostGpus; }))
+    return invalid(fmt::format("tenant '{}': {} is more than {} GPUs", tenant, what, kMostGpus));
   return {};
 }
 
@@ -44,14 +56,34 @@ Status check_request(const ClusterState& state, const Job& job) {
   if (job.gpus_per_learner < 1 || job.min_learners < 1 || job.max_learners < job.min_learners)
     return invalid(fmt::format("job {}: {} to {} learners of {} GPUs each; allowed: 1 or more, rising", job.id,
                                job.min_learners, job.max_learners, job.gpus_per_learner));
-  if (job.restart_s < 0 || job.min_run_s < 0) return invalid(fmt::format("job {}: a time is negative", job.id));
+  if (!at_most(job.gpus_per_learner, job.max_learners, kMostJobGpus))
+    return invalid(fmt::format("job {}: {} learners of {} GPUs each are more than {} GPUs", job.id, job.max_learners,
+                               job.gpus_per_learner, kMostJobGpus));
+  if (job.restart_s < 0 || job.min_run_s < 0 || job.limit_s < 0)
+    return invalid(fmt::format("job {}: a time is negative", job.id));
+  if (job.restart_s > kLongestS || job.min_run_s > kLongestS || job.limit_s > kLongestS)
+    return invalid(fmt::format("job {}: a time is longer than {} s", job.id, kLongestS));
+  if (!on_the_clock(job.submit_s) || !on_the_clock(job.start_s) || !on_the_clock(job.checkpoint_s) ||
+      !on_the_clock(job.idle_since_s))
+    return invalid(fmt::format("job {}: a time is not on the clock", job.id));
+  return {};
+}
+
+Status check_promise(const ClusterState& state, const Job& job) {
+  for (const Part& part : job.promised_parts) {
+    if (part.node < 0 || part.node >= static_cast<int>(state.nodes.size()) || part.learners < 1 ||
+        part.learners > job.min_learners)
+      return invalid(fmt::format("job {} was promised {} learners on node {}", job.id, part.learners, part.node));
+    if (state.nodes[part.node].type != state.nodes[job.promised_parts.front().node].type)
+      return invalid(fmt::format("job {} was promised GPUs of two types", job.id));
+  }
   return {};
 }
 
 Status check_parts(const ClusterState& state, const Job& job, std::vector<int>* held) {
   if (!job.running) {
-    if (job.parts.empty()) return {};
-    return invalid(fmt::format("job {} is pending and holds nodes", job.id));
+    if (!job.parts.empty()) return invalid(fmt::format("job {} is pending and holds nodes", job.id));
+    return check_promise(state, job);
   }
   std::set<int> seen;
   for (const Part& part : job.parts) {
@@ -60,6 +92,10 @@ Status check_parts(const ClusterState& state, const Job& job, std::vector<int>* 
     if (!seen.insert(part.node).second) return invalid(fmt::format("job {}: node {} twice", job.id, part.node));
     if (state.nodes[part.node].type != state.nodes[job.parts.front().node].type)
       return invalid(fmt::format("job {} has GPUs of two types", job.id));
+    if (!at_most(part.learners, job.gpus_per_learner, state.nodes[part.node].gpus - (*held)[part.node]))
+      return invalid(fmt::format("node '{}' has {} GPUs, and jobs hold {}", state.nodes[part.node].name,
+                                 state.nodes[part.node].gpus,
+                                 (*held)[part.node] + static_cast<int64_t>(part.learners) * job.gpus_per_learner));
     (*held)[part.node] += part.learners * job.gpus_per_learner;
   }
   if (job.learners() < job.min_learners || job.learners() > job.max_learners)
@@ -94,20 +130,22 @@ double ClusterState::weight_of_type(int type) const {
 }
 
 Status check(const ClusterState& state) {
+  if (!on_the_clock(state.now_s)) return invalid("the time is not on the clock");
+  if (state.most_unsaved_s < 0 || state.most_unsaved_s > kLongestS || state.most_restart_s < 0 ||
+      state.most_restart_s > kLongestS || state.patience_s < 0 || state.patience_s > kLongestS)
+    return invalid(fmt::format("a time of the cluster's is not from 0 to {} s", kLongestS));
+  int64_t all = 0;
   for (const Node& node : state.nodes) {
-    if (node.type < 0 || node.type >= state.type_count() || node.gpus < 0)
+    if (node.type < 0 || node.type >= state.type_count() || node.gpus < 0 || node.gpus > kMostGpus)
       return invalid(fmt::format("node '{}': {} GPUs of type {}", node.name, node.gpus, node.type));
+    all += node.gpus;
   }
+  if (all > kMostGpusInAll) return invalid(fmt::format("the nodes have {} GPUs; allowed: {}", all, kMostGpusInAll));
   for (const Tenant& tenant : state.tenants) DL_TRY(check_tenant(tenant, state.type_count()));
   std::vector<int> held(state.nodes.size());
   for (const Job& job : state.jobs) {
     DL_TRY(check_request(state, job));
     DL_TRY(check_parts(state, job, &held));
-  }
-  for (size_t i = 0; i < held.size(); ++i) {
-    if (held[i] > state.nodes[i].gpus)
-      return invalid(
-          fmt::format("node '{}' has {} GPUs, and jobs hold {}", state.nodes[i].name, state.nodes[i].gpus, held[i]));
   }
   return {};
 }

@@ -10,14 +10,21 @@
 #include <string>
 #include <vector>
 
-#include "launcher/common/request_values.h"
-#include "launcher/common/result.h"
+#include "common/base/result.h"
+#include "common/contract/request_values.h"
 
 namespace dl::policy {
 
 constexpr int kAnyType = -1;  // a request that names no GPU type: charged to the type it gets
 constexpr int kNobody = -1;   // no group, no job, no user
 constexpr int kNoLimit = -1;
+
+// What check() lets pass, so that no sum or product here overflows.
+constexpr int kMostGpus = 10'000'000;  // of a node, a quota
+constexpr int kMostJobGpus = 200'000'000;
+constexpr int64_t kMostGpusInAll = 1'000'000'000;      // of all nodes
+constexpr int64_t kFarthestS = int64_t{1} << 40;       // on the clock, to either side of 0
+constexpr int64_t kLongestS = int64_t{1'000'000'000};  // of a time span
 
 // Numbers of GPUs: of each type, and of any type on top of those.
 struct GpuCounts {
@@ -74,8 +81,16 @@ struct Job {
   Placement placement = Placement::kPack;
   int64_t submit_s = 0;
   int64_t restart_s = 60;  // what a pause costs besides the work since the last checkpoint: saving, waiting, loading
-  int64_t min_run_s = 0;   // not taken from before it has run for so long in this attempt
-  bool pausable = true;    // false: never a victim
+  // Not taken from before it has run for so long in this attempt. Who observes sets 0 for a job that goes on after a
+  // shrink: it has had its time, and owners would wait once for each of its learners.
+  int64_t min_run_s = 0;
+  int64_t limit_s = 0;   // it ends by itself after running for so long; 0: not known
+  bool pausable = true;  // false: never a victim
+
+  // Of a pending job: the last decision let it wait for victims that leave (Reason::kVictimsLeaving). It keeps the
+  // quota and the place that it was promised until it starts, and comes before all claims that were promised nothing.
+  bool promised = false;
+  std::vector<Part> promised_parts;  // Waiting::parts of that decision; empty: whoever observes does not know
 
   // Of a running job.
   bool running = false;
@@ -86,8 +101,9 @@ struct Job {
   int idle_gpus = 0;         // that it has not used for longer than the site allows, by its own word...
   int64_t idle_since_s = 0;  // ...since then
   bool idle = false;         // none of its GPUs is used, and the site lends such: it does without its quota
-  // Id of the claimant it has been asked to yield to. A running job has not gone yet, a pending one has: so the
-  // claimant comes before others that would take its place.
+  // Id of the claimant it has been asked to yield to, the first of them if there are several. A running job has not
+  // gone yet, a pending one has: so the claimant comes before others that would take its place. What a running one
+  // gives up is for all claims, those first that are promised something; it may be asked for more before it has gone.
   int64_t yields_to = kNobody;
   int yields_until_learners = 0;  // how many learners it will keep; 0: stops
 
@@ -106,8 +122,12 @@ struct ClusterState {
   std::vector<std::string> users;  // names, as far as anything depends on them
   std::vector<Job> jobs;           // pending and running
   int64_t half_life_s = 7 * 86400;
-  int64_t patience_s = 0;      // a job that waits longer gets free GPUs kept for it, one job at a time; 0: never
-  int search_budget = 20'000;  // steps of the exact victim search in one decision; then its best find is taken
+  int64_t patience_s = 0;  // a job that waits longer gets free GPUs kept for it, one job at a time; 0: never
+  // What a job's own word is worth in GPU-seconds: one that never saves, or says that its restart takes ever so long,
+  // would have its rivals stopped in its stead.
+  int64_t most_unsaved_s = 4 * 3600;  // work since the last checkpoint counts up to this
+  int64_t most_restart_s = 600;       // and what a pause costs besides up to this
+  int search_budget = 20'000;         // steps of the exact victim search in one decision; then its best find is taken
 
   int type_count() const { return static_cast<int>(types.size()); }
   double weight_of_type(int type) const;

@@ -2,9 +2,10 @@
 // The decision: what to do with the cluster as it is now. A pure function: the same state gives the same decision.
 //
 // 1. Running jobs are charged anew (ledger.h): moves, without a restart.
-// 2. Claims: pending jobs that fit their tenant's own quota, oldest first, those for which victims were asked before
-//    all others. A claim starts on free GPUs; else it takes back from jobs that run on borrowed ones; else it waits for
-//    those that are still protected by their minimum run time, and what is free of the place it will get is kept.
+// 2. Claims: pending jobs that fit their tenant's own quota, oldest first, those that were promised a place before
+//    all others: their quota and their places are set aside before anything else is decided. A claim starts on free
+//    GPUs; else it takes back from jobs that run on borrowed ones; else it waits for those that are still protected by
+//    their minimum run time, and what is free of the place it will get is kept.
 // 3. What is left is lent: tenant by tenant in the order of fair share, each tenant's jobs oldest first; a tenant whose
 //    group has idle quota comes before the others. A job that does not fit lets smaller ones pass, unless it has waited
 //    longer than the cluster's patience: then free GPUs are kept for it.
@@ -52,15 +53,19 @@ struct Waiting {
   int limit = 0;          // GPUs
   int64_t seconds = 0;    // until the reason may go away by itself, 0 if unknown
   bool kept_for = false;  // free GPUs are being kept for it
+  // Of a job that victims make room for, or GPUs are kept for: where it will run. What is free of that is kept.
+  std::vector<Part> parts;
   // Of a guaranteed job whose victims leave or are protected: jobs of its own tenant have the quota, and give way.
   bool within_tenant = false;
 };
 
 struct Decision {
-  std::vector<Move> moves;        // by job
-  std::vector<Start> starts;      // in the order of decision
-  std::vector<Reclaim> reclaims;  // likewise; only those with new victims
-  std::vector<Waiting> waiting;   // every other pending job, by job
+  std::vector<Move> moves;    // by job
+  std::vector<Start> starts;  // in the order of decision
+  // Likewise; only those with new victims. A job may be asked for several claims, each time for more: the last word
+  // counts, and it pauses once.
+  std::vector<Reclaim> reclaims;
+  std::vector<Waiting> waiting;  // every other pending job, by job
 };
 
 // Precondition: check(state) holds. Pending jobs that can never run (admission.h) wait for ever.

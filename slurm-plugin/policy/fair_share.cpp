@@ -26,10 +26,10 @@ double use_since_start(const ClusterState& state, const Job& job) {
                      state.half_life_s);
 }
 
-double fair_key(const ClusterState& state, const Ledger& ledger, int tenant) {
+double fair_key(const ClusterState& state, const Ledger& ledger, int tenant, double more) {
   const Tenant& who = state.tenants[tenant];
   if (who.weight <= 0) return std::numeric_limits<double>::infinity();
-  double gpus = ledger.borrowed_weighted(tenant);
+  double gpus = ledger.borrowed_weighted(tenant) + more;
   if (state.half_life_s > 0) gpus += who.recent_gpu_s * kLn2 / static_cast<double>(state.half_life_s);
   return gpus / who.weight;
 }

@@ -16,6 +16,7 @@ double use_since_start(const ClusterState& state, const Job& job);
 
 // (GPUs borrowed now + GPUs held on average lately) / weight. The average is the number of GPUs whose steady use would
 // have left the tenant's decayed use. The smaller, the earlier; infinite for a weight of 0.
-double fair_key(const ClusterState& state, const Ledger& ledger, int tenant);
+// `more`: GPUs, weighed, that it would hold besides.
+double fair_key(const ClusterState& state, const Ledger& ledger, int tenant, double more = 0);
 
 }  // namespace dl::policy

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::policy {
 namespace {

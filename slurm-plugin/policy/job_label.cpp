@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm-plugin/policy/job_label.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <limits>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 #include "slurm-plugin/policy/job_id.h"
 
 namespace dl::policy {
@@ -102,6 +102,7 @@ constexpr std::array kKeys{
     Key{"begin", false, [](Text t, Label* l) { return read_int(t, 1, kMaxTime, &l->begin_s.emplace()); }},
     Key{"queued", false, [](Text t, Label* l) { return read_int(t, 1, kMaxTime, &l->queued_s.emplace()); }},
     Key{"yields", false, read_yields},
+    Key{"shrunk", false, [](Text t, Label* l) { return (l->shrunk = t == "1"); }},
     Key{"yielded", false, [](Text t, Label* l) { return (l->yielded = parse_job_name(t)).has_value(); }},
 };
 
@@ -126,6 +127,7 @@ std::string format_label(const JobLabel& label) {
     text += fmt::format(" yields={}@{}:{}", job_name(label.yields->claimant), label.yields->deadline_s,
                         label.yields->learners);
   if (label.yielded) text += " yielded=" + job_name(*label.yielded);
+  if (label.shrunk) text += " shrunk=1";
   if (!label.note.empty()) text.append(kNoteMark).append(label.note);
   return text;
 }

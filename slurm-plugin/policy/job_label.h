@@ -41,6 +41,7 @@ struct JobLabel {
   std::optional<int64_t> queued_s;  // it waits in the queue as if submitted then: taken from while it was idle
   std::optional<Yield> yields;
   std::optional<int64_t> yielded;  // of a job that has gone: the job it went for, by job_id.h, while that waits
+  bool shrunk = false;             // it came back smaller from yielding: no minimum run time protects it anew
   std::string note;                // of somebody else
 };
 

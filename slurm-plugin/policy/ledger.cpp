@@ -121,6 +121,17 @@ bool could_be_own(const ClusterState& state, const Job& job) {
 
 namespace {
 
+// A claim that was promised its place will have its part of the quota: nobody moves into that meanwhile.
+void reserve(const ClusterState& state, const Job& job, Ledger* ledger) {
+  const int gpus = job.min_learners * job.gpus_per_learner;
+  if (!job.promised_parts.empty())
+    return ledger->add(job.tenant, state.nodes[job.promised_parts.front().node].type, gpus, Charge::kOwn);
+  int best = job.type;
+  for (int type = 0; type < state.type_count() && job.type == kAnyType; ++type)
+    if (best == kAnyType || ledger->own_left(job.tenant, type) > ledger->own_left(job.tenant, best)) best = type;
+  if (best != kAnyType) ledger->add(job.tenant, best, gpus, Charge::kOwn);
+}
+
 // Of the running jobs in the order in which they are charged. idle_pays: by tenant, whether its idle jobs do without
 // its quota.
 std::vector<Charge> charges(const ClusterState& state, const std::vector<int>& order,
@@ -133,6 +144,11 @@ std::vector<Charge> charges(const ClusterState& state, const std::vector<int>& o
   std::vector<Charge> all;
   for (const int index : order) {
     const Job& job = state.jobs[index];
+    if (!job.running) {
+      reserve(state, job, &ledger);
+      all.push_back(job.charge);
+      continue;
+    }
     const int type = state.type_held(job);
     const bool may_own = job.tier == Tier::kAuto && !(job.idle && idle_pays[job.tenant]);
     const bool own = job.tier == Tier::kGuaranteed || (may_own && ledger.fits_own(job.tenant, type, job.gpus()));
@@ -147,7 +163,8 @@ std::vector<char> within_limit(const ClusterState& state, const std::vector<int>
                                const std::vector<Charge>& charges) {
   std::vector<int> borrowed(state.tenants.size());
   for (size_t i = 0; i < order.size(); ++i)
-    if (charges[i] == Charge::kBorrowed) borrowed[state.jobs[order[i]].tenant] += state.jobs[order[i]].gpus();
+    if (state.jobs[order[i]].running && charges[i] == Charge::kBorrowed)
+      borrowed[state.jobs[order[i]].tenant] += state.jobs[order[i]].gpus();
   std::vector<char> within;
   for (size_t i = 0; i < borrowed.size(); ++i) {
     const int limit = state.tenants[i].borrow_limit;
@@ -161,12 +178,15 @@ std::vector<char> within_limit(const ClusterState& state, const std::vector<int>
 std::vector<Move> charge(const ClusterState& state) {
   std::vector<int> order;
   for (size_t i = 0; i < state.jobs.size(); ++i) {
-    if (state.jobs[i].running) order.push_back(static_cast<int>(i));
+    const Job& job = state.jobs[i];
+    const bool promised = !job.running && job.promised && job.tier != Tier::kBorrow;
+    if (job.running || promised) order.push_back(static_cast<int>(i));
   }
   const auto rank = [&](int index) {
     const Job& job = state.jobs[index];
-    if (job.tier == Tier::kGuaranteed) return 0;
-    return job.charge == Charge::kOwn ? 1 : 2;
+    if (job.running && job.tier == Tier::kGuaranteed) return 0;
+    if (!job.running) return 2;
+    return job.charge == Charge::kOwn ? 1 : 3;
   };
   std::sort(order.begin(), order.end(), [&](int a, int b) {
     if (rank(a) != rank(b)) return rank(a) < rank(b);
@@ -178,7 +198,7 @@ std::vector<Move> charge(const ClusterState& state) {
   if (idle) to = charges(state, order, within_limit(state, order, to));
   std::vector<Move> moves;
   for (size_t i = 0; i < order.size(); ++i)
-    if (to[i] != state.jobs[order[i]].charge) moves.push_back(Move{order[i], to[i]});
+    if (state.jobs[order[i]].running && to[i] != state.jobs[order[i]].charge) moves.push_back(Move{order[i], to[i]});
   std::sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) { return a.job < b.job; });
   return moves;
 }

@@ -2,9 +2,11 @@
 #include "slurm-plugin/policy/lend.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "slurm-plugin/policy/fair_share.h"
 #include "slurm-plugin/policy/placement.h"
+#include "slurm-plugin/policy/reservation.h"
 
 namespace dl::policy {
 namespace {
@@ -14,43 +16,150 @@ class Lender {
   explicit Lender(Round* round) : round_(*round) {}
 
   void lend() {
-    std::vector<std::vector<int>> of_tenant(round_.state.tenants.size());
+    serve_reservation();
+    std::vector<Turn> turns(round_.state.tenants.size());
     for (const int index : round_.queue) {
       const Job& job = round_.state.jobs[index];
+      if (index == served_) continue;
       if (job.tier == Tier::kGuaranteed) {
         if (!beyond_user_limit(index)) quota_full(index);
       } else {
-        of_tenant[job.tenant].push_back(index);
+        turns[job.tenant].jobs.push_back(index);
       }
     }
-    std::vector<size_t> next(round_.state.tenants.size());
-    std::vector<double> key(round_.state.tenants.size());
     std::vector<int> active;
-    for (size_t i = 0; i < of_tenant.size(); ++i) {
-      if (of_tenant[i].empty()) continue;
-      active.push_back(static_cast<int>(i));
-      key[i] = fair_key(round_.state, round_.ledger, static_cast<int>(i));
+    for (size_t i = 0; i < turns.size(); ++i) {
+      if (!turns[i].jobs.empty()) active.push_back(static_cast<int>(i));
+      look(static_cast<int>(i), &turns[i]);
     }
     const auto before = [&](int a, int b) {
-      const int head_a = of_tenant[a][next[a]];
-      const int head_b = of_tenant[b][next[b]];
-      const bool in_group_a = round_.asked(head_a) <= round_.ledger.idle_in_group(a);
-      const bool in_group_b = round_.asked(head_b) <= round_.ledger.idle_in_group(b);
-      if (in_group_a != in_group_b) return in_group_a;
-      if (key[a] != key[b]) return key[a] < key[b];
-      const Job& x = round_.state.jobs[head_a];
-      const Job& y = round_.state.jobs[head_b];
+      const Turn& x = turns[a];
+      const Turn& y = turns[b];
+      if (x.in_group != y.in_group) return x.in_group;
+      if (x.key != y.key) return x.key < y.key;
       return x.submit_s != y.submit_s ? x.submit_s < y.submit_s : x.id < y.id;
     };
     while (!active.empty()) {
       const auto best = std::min_element(active.begin(), active.end(), before);
       const int tenant = *best;
-      if (borrow(of_tenant[tenant][next[tenant]])) key[tenant] = fair_key(round_.state, round_.ledger, tenant);
-      if (++next[tenant] == of_tenant[tenant].size()) active.erase(best);
+      Turn& turn = turns[tenant];
+      if (turn.next < turn.jobs.size()) {
+        if (borrow(turn.jobs[turn.next]) && round_.state.jobs[turn.jobs[turn.next]].elastic())
+          turn.growing.push_back(round_.decision.starts.size() - 1);
+        ++turn.next;
+      } else {
+        grow(&turn);
+      }
+      if (!look(tenant, &turn)) active.erase(best);
+      // What a group has left to lend within changes with each of them.
+      const int group = round_.state.tenants[tenant].group;
+      for (const int other : active)
+        if (group >= 0 && round_.state.tenants[other].group == group) look(other, &turns[other]);
     }
+    // Where somebody waits, no other place becomes free by that.
+    if (reserved_ || !round_.decision.waiting.empty()) return;
+    for (const size_t start : grown_) settle(&round_.decision.starts[start]);
   }
 
  private:
+  // What a tenant would be lent next: its oldest job at its smallest size; when all have had their turn, one learner
+  // more for those of them that are elastic, in turn.
+  struct Turn {
+    std::vector<int> jobs;
+    size_t next = 0;
+    std::vector<size_t> growing;  // in decision.starts
+    size_t grows = 0;             // whose turn it is
+    double key = 0;
+    bool in_group = false;
+    int64_t submit_s = 0;
+    int64_t id = 0;
+  };
+
+  // False: nothing is left to give to the tenant. The key is the one in the middle of what it would be given: so sizes
+  // of any kind come out nearest to the weights.
+  bool look(int tenant, Turn* turn) {
+    const bool pending = turn->next < turn->jobs.size();
+    if (!pending && turn->growing.empty()) return false;
+    if (!pending) turn->grows %= turn->growing.size();
+    const int index = pending ? turn->jobs[turn->next] : round_.decision.starts[turn->growing[turn->grows]].job;
+    const Job& job = round_.state.jobs[index];
+    const int asked = pending ? round_.asked(index) : job.gpus_per_learner;
+    turn->key = fair_key(round_.state, round_.ledger, tenant, asked * round_.state.weight_of_type(job.type) / 2);
+    turn->in_group = asked <= round_.ledger.idle_in_group(tenant);
+    turn->submit_s = job.submit_s;
+    turn->id = job.id;
+    return true;
+  }
+
+  void grow(Turn* turn) {
+    const size_t which = turn->growing[turn->grows];
+    if (grow_by_one(&round_.decision.starts[which])) {
+      ++turn->grows;
+      if (grown_.empty() || std::find(grown_.begin(), grown_.end(), which) == grown_.end()) grown_.push_back(which);
+    } else {
+      turn->growing.erase(turn->growing.begin() + static_cast<std::ptrdiff_t>(turn->grows));
+    }
+  }
+
+  bool grow_by_one(Start* start) {
+    const Job& job = round_.state.jobs[start->job];
+    const int size = job.gpus_per_learner;
+    int learners = 1;
+    for (const Part& part : start->parts) learners += part.learners;
+    if (learners > job.max_learners || round_.users.room(job) < 1 || !may_borrow(job, start->type, size)) return false;
+    const int node = node_for_one(*start, size);
+    if (node < 0) return false;
+    std::vector<Part> parts = start->parts;
+    const auto at = std::lower_bound(parts.begin(), parts.end(), node,
+                                     [](const Part& part, int wanted) { return part.node < wanted; });
+    if (at != parts.end() && at->node == node) {
+      ++at->learners;
+    } else {
+      parts.insert(at, Part{node, 1});
+    }
+    if (reserved_ && !reserved_->admit(job.limit_s, start->type, {Part{node, 1}}, size)) return false;
+    round_.replace(start, std::move(parts));
+    return true;
+  }
+
+  // A node that the job is on already; else the one that it fills best.
+  int node_for_one(const Start& start, int size) const {
+    for (const Part& part : start.parts)
+      if (round_.free.on(part.node) >= size) return part.node;
+    if (round_.free.slots(start.type, size) == 0) return -1;
+    int best = -1;
+    for (const int node : round_.free.nodes_of(start.type))
+      if (round_.free.on(node) >= size && (best < 0 || round_.free.on(node) < round_.free.on(best))) best = node;
+    return best;
+  }
+
+  // Grown learner by learner, the job lies where there was room; now as it would have been placed at once.
+  void settle(Start* start) {
+    const Job& job = round_.state.jobs[start->job];
+    FreeGpus free = round_.free;
+    free.give(start->parts, job.gpus_per_learner);
+    int learners = 0;
+    for (const Part& part : start->parts) learners += part.learners;
+    auto parts = place(job.placement, free, start->type, job.gpus_per_learner, learners);
+    if (parts) round_.replace(start, std::move(*parts));
+  }
+
+  // Before the others have their turn.
+  void serve_reservation() {
+    reserved_ = Reservation::find(round_);
+    if (!reserved_ || !reserved_->starts_now()) return;
+    const int index = reserved_->job();
+    reserved_.reset();
+    if (round_.is_guaranteed(index)) return;
+    served_ = index;
+    borrow(index);
+  }
+
+  bool may_borrow(const Job& job, int type, int gpus) const {
+    const int promised = round_.own_tenant.gpus_of(round_.own_tenant.to_be_recharged(job.tenant), round_.learners);
+    return round_.ledger.within_borrow_limit(job.tenant, gpus + promised) && round_.ledger.lendable(type, gpus);
+  }
+
   // A job that may not borrow: its quota is used up, or there is no place for it.
   void quota_full(int index) {
     const Job& job = round_.state.jobs[index];
@@ -93,18 +202,13 @@ class Lender {
     for (int type = 0; type < round_.state.type_count(); ++type) {
       if (!may_use(job, type)) continue;
       most_free = std::max(most_free, round_.free.total(type));
-      int learners = std::min(round_.users.most_learners(job), round_.free.slots(type, size));
-      if (learners < job.min_learners) continue;
-      while (learners >= job.min_learners &&
-             !(round_.ledger.within_borrow_limit(job.tenant, learners * size + promised) &&
-               round_.ledger.lendable(type, learners * size)))
-        --learners;
-      if (learners < job.min_learners) {
+      if (round_.free.slots(type, size) < job.min_learners) continue;
+      if (!may_borrow(job, type, round_.asked(index))) {
         kept = true;
         continue;
       }
-      auto parts = place(job.placement, round_.free, type, size, learners);
-      if (!parts) continue;
+      auto parts = place(job.placement, round_.free, type, size, job.min_learners);
+      if (!parts || (reserved_ && !reserved_->admit(job.limit_s, type, *parts, size))) continue;
       round_.start(index, Charge::kBorrowed, type, std::move(*parts));
       return true;
     }
@@ -122,46 +226,15 @@ class Lender {
     for (int type = 0; type < round_.state.type_count(); ++type) {
       if (may_use(job, type)) waiting.free = std::max(waiting.free, round_.free.total(type));
     }
-    if (round_.impatient(job) && !keeping_) waiting.kept_for = keep_free(job);
-  }
-
-  // Keeps free GPUs for a job that has waited too long: on the nodes of the type where most of its learners fit
-  // already.
-  bool keep_free(const Job& job) {
-    int best = kAnyType;
-    int best_slots = -1;
-    for (int type = 0; type < round_.state.type_count(); ++type) {
-      if (!may_use(job, type)) continue;
-      int could = 0;
-      for (const int node : round_.free.nodes_of(type)) {
-        if (round_.free.node(node).usable) could += round_.free.node(node).gpus / job.gpus_per_learner;
-      }
-      const int slots = round_.free.slots(type, job.gpus_per_learner);
-      if (could >= job.min_learners && slots > best_slots) {
-        best_slots = slots;
-        best = type;
-      }
-    }
-    if (best == kAnyType) return false;
-    keeping_ = true;
-    // The nodes with most free GPUs that could hold its learners once they are empty.
-    std::vector<int> nodes;
-    for (const int node : round_.free.nodes_of(best)) {
-      if (round_.free.node(node).usable && round_.free.node(node).gpus >= job.gpus_per_learner) nodes.push_back(node);
-    }
-    std::stable_sort(nodes.begin(), nodes.end(), [&](int a, int b) { return round_.free.on(a) > round_.free.on(b); });
-    int left = job.min_learners;
-    for (const int node : nodes) {
-      if (left <= 0) break;
-      const int here = std::min(left, round_.free.node(node).gpus / job.gpus_per_learner);
-      round_.free.add(node, -std::min(round_.free.on(node), here * job.gpus_per_learner));
-      left -= here;
-    }
-    return true;
+    if (!reserved_ || reserved_->job() != index) return;
+    waiting.kept_for = true;
+    waiting.parts = reserved_->parts();
   }
 
   Round& round_;
-  bool keeping_ = false;
+  std::optional<Reservation> reserved_;
+  int served_ = -1;            // started before its turn, since everything was kept for it
+  std::vector<size_t> grown_;  // in decision.starts
 };
 
 }  // namespace

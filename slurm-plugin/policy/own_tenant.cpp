@@ -6,7 +6,7 @@
 namespace dl::policy {
 namespace {
 
-VictimSet set_of(const ClusterState& state, std::vector<Victim> victims, bool exact) {
+VictimSet set_of(const ClusterState& state, const SoFar& so_far, std::vector<Victim> victims, bool exact) {
   VictimSet set;
   set.exact = exact;
   std::sort(victims.begin(), victims.end(), [](const Victim& a, const Victim& b) { return a.job < b.job; });
@@ -16,7 +16,7 @@ VictimSet set_of(const ClusterState& state, std::vector<Victim> victims, bool ex
       set.stopped_gpu_s += victim.lost_gpu_s;
     } else {
       set.shrunk_gpu_s += victim.lost_gpu_s;
-      set.shrunk_gpus += (job.learners() - victim.learners_left) * job.gpus_per_learner;
+      set.shrunk_gpus += (so_far.left[victim.job] - victim.learners_left) * job.gpus_per_learner;
     }
   }
   set.victims = std::move(victims);
@@ -40,7 +40,8 @@ OwnTenant::OwnTenant(const ClusterState& state, const ClusterState& so_far)
     now_.add(job.tenant, state.type_held(job), -job.gpus(), job.charge);
     if (job.charge == Charge::kBorrowed && so_far.jobs[i].charge == Charge::kOwn) left_quota_[job.tenant] = 1;
     if (job.charge == Charge::kOwn) on_quota_[job.tenant].push_back(static_cast<int>(i));
-    if (job.pausable && job.yields_to == kNobody) may_yield_[job.tenant].push_back(static_cast<int>(i));
+    if (job.pausable && (job.yields_to == kNobody || job.yields_until_learners > 0))
+      may_yield_[job.tenant].push_back(static_cast<int>(i));
   }
   later_ = now_;
   for (std::vector<int>& jobs : on_quota_) {
@@ -147,9 +148,10 @@ std::vector<int> order_of_claims(const ClusterState& state, const std::vector<in
 
 std::optional<VictimSet> find_allowed_victims(const ClusterState& state, const FreeGpus& free, int type,
                                               int gpus_per_learner, int learners, const std::vector<int>& candidates,
-                                              const std::vector<int>& also, int* budget,
+                                              const std::vector<int>& also, int* budget, const SoFar& so_far,
                                               const std::function<bool(const std::vector<Victim>&)>& allowed) {
-  std::optional<VictimSet> found = find_victims(state, free, type, gpus_per_learner, learners, candidates, budget);
+  std::optional<VictimSet> found =
+      find_victims(state, free, type, gpus_per_learner, learners, candidates, budget, true, &so_far);
   if (!found || allowed(found->victims)) return found;
   std::vector<Victim> victims = found->victims;
   const auto named = [&](int job) {
@@ -157,7 +159,7 @@ std::optional<VictimSet> find_allowed_victims(const ClusterState& state, const F
   };
   std::vector<Victim> more;
   for (const int job : also)
-    if (!named(job)) more.push_back(Victim{job, 0, lost_if_paused(state, state.jobs[job])});
+    if (!named(job) && so_far.left[job] > 0) more.push_back(Victim{job, 0, lost_if_paused(state, state.jobs[job])});
   std::stable_sort(more.begin(), more.end(), [&](const Victim& a, const Victim& b) {
     return a.lost_gpu_s * state.jobs[b.job].gpus() < b.lost_gpu_s * state.jobs[a.job].gpus();
   });
@@ -180,7 +182,7 @@ std::optional<VictimSet> find_allowed_victims(const ClusterState& state, const F
     FreeGpus room = free;
     for (const Victim& victim : chosen) {
       const Job& job = state.jobs[victim.job];
-      room.give(job.parts, job.gpus_per_learner);
+      room.give(parts_after_shrink(job.parts, so_far.left[victim.job]), job.gpus_per_learner);
       room.take(parts_after_shrink(job.parts, victim.learners_left), job.gpus_per_learner);
     }
     return room.slots(type, gpus_per_learner) >= learners && allowed(chosen);
@@ -199,7 +201,8 @@ std::optional<VictimSet> find_allowed_victims(const ClusterState& state, const F
       }
       const Job& job = state.jobs[victims[i].job];
       std::vector<Victim> gentler = victims;
-      for (int left = job.learners() - 1; left >= job.min_learners && left > victims[i].learners_left; --left) {
+      for (int left = so_far.left[victims[i].job] - 1; left >= job.min_learners && left > victims[i].learners_left;
+           --left) {
         gentler[i].learners_left = left;
         if (!fits(gentler)) continue;
         victims = gentler;
@@ -208,7 +211,7 @@ std::optional<VictimSet> find_allowed_victims(const ClusterState& state, const F
       }
     }
   }
-  return set_of(state, std::move(victims), false);
+  return set_of(state, so_far, std::move(victims), false);
 }
 
 }  // namespace dl::policy

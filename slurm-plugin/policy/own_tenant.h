@@ -37,7 +37,8 @@ class OwnTenant {
   bool all_borrowed_so_far(const std::vector<int>& jobs) const;
   int gpus_of(const std::vector<int>& jobs, const std::vector<int>& learners) const;
 
-  void hold(When when, int tenant, int type, int gpus);  // a guaranteed job starts, or will
+  // A claim starts, or will: a guaranteed one, or one that may borrow and does not give way before it runs.
+  void hold(When when, int tenant, int type, int gpus);
   // Jobs are charged as borrowed, or will be.
   void displace(When when, const std::vector<int>& jobs);
   bool recharged(int job) const { return out_[job] == 2; }
@@ -64,7 +65,7 @@ std::vector<int> order_of_claims(const ClusterState& state, const std::vector<in
 // loss is the least there is if `allowed` needs no more than the room does; else no victim can be put back.
 std::optional<VictimSet> find_allowed_victims(const ClusterState& state, const FreeGpus& free, int type,
                                               int gpus_per_learner, int learners, const std::vector<int>& candidates,
-                                              const std::vector<int>& also, int* budget,
+                                              const std::vector<int>& also, int* budget, const SoFar& so_far,
                                               const std::function<bool(const std::vector<Victim>&)>& allowed);
 
 }  // namespace dl::policy

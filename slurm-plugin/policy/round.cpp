@@ -43,7 +43,7 @@ void Round::replace(Start* start, std::vector<Part> parts) {
   const int gpus = more * job.gpus_per_learner;
   ledger.add(job.tenant, start->type, gpus, start->charge);
   users.hold(job, gpus);
-  if (is_guaranteed(start->job)) own_tenant.hold(OwnTenant::When::kNow, job.tenant, start->type, gpus);
+  if (start->charge == Charge::kOwn) own_tenant.hold(OwnTenant::When::kNow, job.tenant, start->type, gpus);
   start->parts = std::move(parts);
 }
 

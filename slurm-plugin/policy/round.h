@@ -20,7 +20,10 @@ struct Round {
 
   int asked(int index) const { return state.jobs[index].min_learners * state.jobs[index].gpus_per_learner; }
   bool is_guaranteed(int index) const { return state.jobs[index].tier == Tier::kGuaranteed; }
-  bool old_enough(const Job& job) const { return state.now_s - job.start_s >= job.min_run_s; }
+  // A start that is ahead of the clock protects nobody.
+  bool old_enough(const Job& job) const {
+    return job.start_s > state.now_s || state.now_s - job.start_s >= job.min_run_s;
+  }
   bool impatient(const Job& job) const {
     return state.patience_s > 0 && state.now_s - job.submit_s >= state.patience_s;
   }

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "launcher/common/site_config.h"
+#include "common/site/site_config.h"
 #include "slurm-plugin/policy/cluster_state.h"
 
 namespace dl::policy {

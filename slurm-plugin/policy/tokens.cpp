@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm-plugin/policy/tokens.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <strings.h>
 
 #include <algorithm>
 
-#include "launcher/common/parse.h"
-#include "launcher/common/site_tenants.h"
+#include "common/base/parse.h"
+#include "common/site/site_tenants.h"
 
 namespace dl::policy {
 namespace {

@@ -69,11 +69,15 @@ class Room {
   std::vector<int> free_;
 };
 
-Option option_of(const ClusterState& state, const FreeGpus& free, const Job& job, int learners_left, int size) {
+// `has`: the learners that the job has, or will have by what it was asked.
+Option option_of(const ClusterState& state, const FreeGpus& free, const Job& job, int has, int learners_left,
+                 int size) {
   Option option;
   option.learners_left = learners_left;
-  const std::vector<Part> kept = parts_after_shrink(job.parts, learners_left);
-  for (const Part& part : job.parts) {
+  const bool asked = has < job.learners();
+  const std::vector<Part> held = asked ? parts_after_shrink(job.parts, has) : job.parts;
+  const std::vector<Part> kept = parts_after_shrink(held, learners_left);
+  for (const Part& part : held) {
     int left = 0;
     for (const Part& k : kept) {
       if (k.node == part.node) left = k.learners;
@@ -83,13 +87,13 @@ Option option_of(const ClusterState& state, const FreeGpus& free, const Job& job
     option.freed.push_back(Freed{part.node, gpus});
     option.most_slots += (gpus + size - 1) / size;
   }
-  option.cost.count = 1;
+  option.cost.count = asked ? 0 : 1;
   const int64_t lost = lost_if_paused(state, job);
   if (learners_left == 0) {
     option.cost.stopped = lost;
   } else {
-    option.cost.shrunk = lost;
-    option.cost.shrunk_gpus = (job.learners() - learners_left) * job.gpus_per_learner;
+    option.cost.shrunk = asked ? 0 : lost;
+    option.cost.shrunk_gpus = (has - learners_left) * job.gpus_per_learner;
   }
   return option;
 }
@@ -97,27 +101,33 @@ Option option_of(const ClusterState& state, const FreeGpus& free, const Job& job
 class Search {
  public:
   Search(const ClusterState& state, const FreeGpus& free, int type, int size, int learners,
-         const std::vector<int>& jobs, int* budget, bool may_shrink)
+         const std::vector<int>& jobs, int* budget, bool may_shrink, const SoFar* so_far)
       : room_(free, type, size), need_(learners), budget_(*budget) {
     if (room_.slots() >= need_) return;  // no victim is needed
     for (const int index : jobs) {
       const Job& job = state.jobs[index];
       if (state.type_held(job) != type) continue;
+      const int has = so_far ? so_far->left[index] : job.learners();
+      if (has == 0) continue;
       Candidate candidate;
       candidate.job = index;
       if (may_shrink) {
-        for (int left = job.learners() - 1; left >= job.min_learners; --left)
-          candidate.options.push_back(option_of(state, free, job, left, size));
+        for (int left = has - 1; left >= job.min_learners; --left)
+          candidate.options.push_back(option_of(state, free, job, has, left, size));
       }
-      candidate.options.push_back(option_of(state, free, job, 0, size));
+      candidate.options.push_back(option_of(state, free, job, has, 0, size));
       if (!candidate.options.back().freed.empty()) candidates_.push_back(std::move(candidate));
     }
-    // What frees much for little first; the order among equals is the caller's, so that the answer is the same each
-    // time.
-    std::stable_sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
+    // What frees much for little first; of equals the youngest, however the caller lists them.
+    std::stable_sort(candidates_.begin(), candidates_.end(), [&](const Candidate& a, const Candidate& b) {
       const Option& x = a.options.back();
       const Option& y = b.options.back();
-      return x.cost.stopped * y.most_slots < y.cost.stopped * x.most_slots;
+      const double of_x = static_cast<double>(x.cost.stopped) * y.most_slots;
+      const double of_y = static_cast<double>(y.cost.stopped) * x.most_slots;
+      if (of_x != of_y) return of_x < of_y;
+      const Job& first = state.jobs[a.job];
+      const Job& second = state.jobs[b.job];
+      return first.start_s != second.start_s ? first.start_s > second.start_s : first.id > second.id;
     });
   }
 
@@ -167,10 +177,11 @@ class Search {
     if (option >= 0) room_.apply(candidates_[candidate].options[option], +1);
   }
 
-  // Takes what is chosen back as far as the gang still fits, the greatest loss first; then remembers it if it is best.
+  // Takes what is chosen back as far as the gang still fits, the greatest loss first, of equals the oldest; then
+  // remembers it if it is best.
   void settle() {
     std::vector<size_t> order;
-    for (size_t i = 0; i < chosen_.size(); ++i) {
+    for (size_t i = chosen_.size(); i-- > 0;) {
       if (chosen_[i] >= 0) order.push_back(i);
     }
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -297,8 +308,9 @@ bool less_loss(const VictimSet& a, const VictimSet& b) {
 }
 
 int64_t lost_if_paused(const ClusterState& state, const Job& job) {
-  const int64_t since = std::max<int64_t>(0, state.now_s - std::max(job.start_s, job.checkpoint_s));
-  return std::max<int64_t>(1, (since + job.restart_s) * job.gpus());
+  const int64_t since =
+      std::clamp<int64_t>(state.now_s - std::max(job.start_s, job.checkpoint_s), 0, state.most_unsaved_s);
+  return std::max<int64_t>(1, (since + std::min(job.restart_s, state.most_restart_s)) * job.gpus());
 }
 
 std::vector<Part> parts_after_shrink(const std::vector<Part>& parts, int learners_left) {
@@ -320,8 +332,9 @@ std::vector<Part> parts_after_shrink(const std::vector<Part>& parts, int learner
 }
 
 std::optional<VictimSet> find_victims(const ClusterState& state, const FreeGpus& free, int type, int gpus_per_learner,
-                                      int learners, const std::vector<int>& candidates, int* budget, bool may_shrink) {
-  return Search(state, free, type, gpus_per_learner, learners, candidates, budget, may_shrink).run();
+                                      int learners, const std::vector<int>& candidates, int* budget, bool may_shrink,
+                                      const SoFar* so_far) {
+  return Search(state, free, type, gpus_per_learner, learners, candidates, budget, may_shrink, so_far).run();
 }
 
 }  // namespace dl::policy

@@ -3,8 +3,9 @@
 //
 // What a job loses is what it did since its last good checkpoint, plus what a pause costs:
 //     lost = (now - last checkpoint or start + restart_s) x its GPUs      in GPU-seconds, at least 1
+// each of the two times up to a limit of the cluster's: they are the job's own word.
 // Sets are compared by, in this order: lost work of jobs that stop; lost work of jobs that shrink; GPUs taken from jobs
-// that shrink; number of victims; then by the order of the candidates. So whatever shrinking alone can do is done by
+// that shrink; number of victims; of equals those go that started last. So whatever shrinking alone can do is done by
 // shrinking, and no victim of an answer can be put back.
 #pragma once
 
@@ -40,12 +41,19 @@ int64_t lost_if_paused(const ClusterState& state, const Job& job);
 // nodes and leaves whole ones.
 std::vector<Part> parts_after_shrink(const std::vector<Part>& parts, int learners_left);
 
+// What was asked of jobs so far, by job of the state. A job that shrinks already pauses once, however much it gives up:
+// more of it costs nothing but the GPUs, and nothing is asked again of one that stops.
+struct SoFar {
+  std::vector<int> left;  // learners that it has, or will have when what was asked is done
+};
+
 // Finds the victims among `candidates` (indexes of running jobs) that let `learners` of `gpus_per_learner` fit on the
 // nodes of `type` beside what is free. An empty set if they fit already; nothing if even all candidates together are
 // not enough. *budget: steps that the exact search may still take, counted down; at 0 a good set is found quickly and
-// not improved. With `may_shrink` false every victim stops: "what would have to end".
+// not improved. With `may_shrink` false every victim stops: "what would have to end". `free`: with what those give up
+// that were asked so far.
 std::optional<VictimSet> find_victims(const ClusterState& state, const FreeGpus& free, int type, int gpus_per_learner,
                                       int learners, const std::vector<int>& candidates, int* budget,
-                                      bool may_shrink = true);
+                                      bool may_shrink = true, const SoFar* so_far = nullptr);
 
 }  // namespace dl::policy

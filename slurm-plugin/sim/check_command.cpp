@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlsim check, dlsim policies
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
+#include "common/base/parse.h"
 #include "slurm-plugin/sim/command.h"
 #include "slurm-plugin/sim/policies/policies.h"
 #include "slurm-plugin/sim/report/report.h"
@@ -43,8 +44,8 @@ Status check_trace(const std::string& path) {
   text += fmt::format("pausable   {}\n", part(pausable, jobs));
   text += fmt::format("work       {:.0f} GPU-hours\n", gpu_s / 3600);
   if (span > 0) text += fmt::format("           {:.1f} GPUs on average\n", gpu_s / static_cast<double>(span));
-  text += fmt::format("tenants    {}\n", fmt::join(tenants, ", "));
-  text += fmt::format("GPU types  {}\n", types.empty() ? "any" : fmt::format("{}", fmt::join(types, ", ")));
+  text += fmt::format("tenants    {}\n", join(tenants, ", "));
+  text += fmt::format("GPU types  {}\n", types.empty() ? "any" : join(types, ", "));
   return write_text("-", text);
 }
 
@@ -58,13 +59,13 @@ Status list_policies() {
 
 }  // namespace
 
-Run add_check(CLI::App* app) {
+Run add_check(CommandLine* line) {
   auto path = std::make_shared<std::string>();
-  app->add_option("TRACE", *path, "CSV or JSON lines; - is standard input")->required();
+  line->argument("TRACE", path.get(), "CSV or JSON lines; - is standard input").required();
   return [path] { return check_trace(*path); };
 }
 
-Run add_policies(CLI::App* /*app*/) {
+Run add_policies(CommandLine* /*line*/) {
   return [] { return list_policies(); };
 }
 

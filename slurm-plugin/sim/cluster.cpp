@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm-plugin/sim/cluster.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 #include "slurm-plugin/policy/site_state.h"
 
 namespace dl::sim {

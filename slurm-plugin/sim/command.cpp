@@ -3,16 +3,14 @@
 
 #include <cstdio>
 
-#include "launcher/common/atomic_file.h"
+#include "common/base/atomic_file.h"
 
 namespace dl::sim {
 
-void ClusterOptions::add(CLI::App* app) {
-  app->add_option("-c,--config", config, "dl.toml with tenants, quotas and, by [nodes.counts], nodes");
-  app->add_option("--nodes", nodes, "nodes of each type, TYPE=COUNTxGPUS[,...]; without --config a100=50x8");
-  app->add_option("--switch-nodes", per_switch, "nodes on one leaf switch")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100000));
+void ClusterOptions::add(CommandLine* line) {
+  line->option("-c,--config", &config, "dl.toml with tenants, quotas and, by [nodes.counts], nodes");
+  line->option("--nodes", &nodes, "nodes of each type, TYPE=COUNTxGPUS[,...]; without --config a100=50x8");
+  line->option("--switch-nodes", &per_switch, "nodes on one leaf switch").shows_default().between(1, 100000);
 }
 
 Result<Site> ClusterOptions::site() const {

@@ -2,12 +2,12 @@
 // One subcommand of dlsim: its options and what it does. Each lies in a file of its own and has a row in dlsim.cpp.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
 #include <string>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
+#include "common/cli/command_line.h"
 #include "slurm-plugin/sim/cluster.h"
 
 namespace dl::sim {
@@ -21,14 +21,14 @@ using Run = std::function<Status()>;
 struct Command {
   const char* name;
   const char* summary;
-  // Adds the options to `app`; the values live as long as the Run that is returned.
-  Run (*add)(CLI::App* app);
+  // Adds the options to `line`; the values live as long as the Run that is returned.
+  Run (*add)(CommandLine* line);
 };
 
-Run add_run(CLI::App* app);
-Run add_generate(CLI::App* app);
-Run add_check(CLI::App* app);
-Run add_policies(CLI::App* app);
+Run add_run(CommandLine* line);
+Run add_generate(CommandLine* line);
+Run add_check(CommandLine* line);
+Run add_policies(CommandLine* line);
 
 // The cluster, as run and generate are told of it.
 struct ClusterOptions {
@@ -36,7 +36,7 @@ struct ClusterOptions {
   std::string nodes;  // empty: those of the configuration, or kDefaultNodes without one
   int per_switch = 16;
 
-  void add(CLI::App* app);
+  void add(CommandLine* line);
   Result<Site> site() const;
 };
 

@@ -17,27 +17,28 @@ const Command kCommands[] = {
 };
 
 int run(int argc, char** argv) {
-  CLI::App app("Replay traces of deep-learning jobs in virtual time, under the policy of slurm-dl and others.",
-               "dlsim");
-  app.set_version_flag("--version", PACKAGE_STRING);
-  app.require_subcommand(1);
-  app.footer("Each subcommand has a --help of its own. Format of traces, meaning of columns, exit codes: dlsim(1).");
-  std::vector<std::pair<CLI::App*, Run>> runs;
+  CommandLine line("dlsim",
+                   "Replay traces of deep-learning jobs in virtual time, under the policy of slurm-dl and others.");
+  line.version("--version", PACKAGE_STRING);
+  line.require_subcommand();
+  line.footer("Each subcommand has a --help of its own. Format of traces, meaning of columns, exit codes: dlsim(1).");
+  std::vector<std::pair<CommandLine*, Run>> runs;
   for (const Command& row : kCommands) {
-    CLI::App* sub = app.add_subcommand(row.name, row.summary);
+    CommandLine* sub = line.subcommand(row.name, row.summary);
     runs.emplace_back(sub, row.add(sub));
   }
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kDone : kUsage;
+  const Result<std::string> text = line.parse(argc, argv);
+  if (!text) {
+    std::fputs(line.complaint(text.error()).c_str(), stderr);
+    return kUsage;
   }
+  if (!text->empty()) return std::fputs(text->c_str(), stdout) < 0 ? kFailed : kDone;
   for (const auto& [sub, action] : runs) {
-    if (!sub->parsed()) continue;
+    if (!sub->chosen()) continue;
     Status status = action();
     if (status && std::fflush(stdout) != 0) status = Error{Errc::kIo, "cannot write to standard output"};
     if (status) return kDone;
-    std::fprintf(stderr, "dlsim %s: %s\n", sub->get_name().c_str(), status.error().text.c_str());
+    std::fprintf(stderr, "dlsim %s: %s\n", sub->name().c_str(), status.error().text.c_str());
     const Errc code = status.error().code;
     return code == Errc::kInvalid || code == Errc::kConflict || code == Errc::kNotFound ? kUsage : kFailed;
   }

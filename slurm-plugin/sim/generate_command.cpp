@@ -29,29 +29,23 @@ Status generate_trace(const Options& options) {
 
 }  // namespace
 
-Run add_generate(CLI::App* app) {
+Run add_generate(CommandLine* line) {
   auto options = std::make_shared<Options>();
-  app->add_option("--days", options->shape.days, "days of submissions")
-      ->capture_default_str()
-      ->check(CLI::Range(0.01, 3660.0));
-  app->add_option("--load", options->shape.load, "GPU-time asked for, as a part of what the cluster has")
-      ->capture_default_str()
-      ->check(CLI::Range(0.01, 10.0));
-  app->add_option("--seed", options->shape.seed, "the same seed makes the same trace")->capture_default_str();
-  app->add_option("--tenants", options->shape.tenants, "tenants, t1 being the largest")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
-  app->add_option("--guaranteed", options->shape.guaranteed, "part of the jobs in tier guaranteed")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 1.0));
-  app->add_option("--borrow", options->shape.borrow, "part of the jobs in tier borrow")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 1.0));
-  options->cluster.add(app);
-  app->add_option("--format", options->format, "csv or json (one object per line)")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"csv", "json"}));
-  app->add_option("-o,--output", options->output, "file; - is standard output")->capture_default_str();
+  line->option("--days", &options->shape.days, "days of submissions").shows_default().between(0.01, 3660.0);
+  line->option("--load", &options->shape.load, "GPU-time asked for, as a part of what the cluster has")
+      .shows_default()
+      .between(0.01, 10.0);
+  line->option("--seed", &options->shape.seed, "the same seed makes the same trace").shows_default();
+  line->option("--tenants", &options->shape.tenants, "tenants, t1 being the largest").shows_default().between(1, 1000);
+  line->option("--guaranteed", &options->shape.guaranteed, "part of the jobs in tier guaranteed")
+      .shows_default()
+      .between(0.0, 1.0);
+  line->option("--borrow", &options->shape.borrow, "part of the jobs in tier borrow").shows_default().between(0.0, 1.0);
+  options->cluster.add(line);
+  line->option("--format", &options->format, "csv or json (one object per line)")
+      .shows_default()
+      .among({"csv", "json"});
+  line->option("-o,--output", &options->output, "file; - is standard output").shows_default();
   return [options] { return generate_trace(*options); };
 }
 

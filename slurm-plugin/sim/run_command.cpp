@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlsim run
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
-#include "launcher/common/parse.h"
-#include "launcher/common/progress_bar.h"
+#include "common/base/parse.h"
+#include "common/cli/progress_bar.h"
 #include "slurm-plugin/sim/cluster.h"
 #include "slurm-plugin/sim/command.h"
 #include "slurm-plugin/sim/engine/engine.h"
@@ -90,22 +90,22 @@ Status run_trace(const Options& options) {
 
 }  // namespace
 
-Run add_run(CLI::App* app) {
+Run add_run(CommandLine* line) {
   auto options = std::make_shared<Options>();
-  app->add_option("TRACE", options->trace, "CSV or JSON lines; - is standard input")->required();
-  app->add_option("-p,--policies", options->policies, "names with commas, or all (dlsim policies lists them)")
-      ->capture_default_str();
-  options->cluster.add(app);
-  app->add_option("--min-run", options->min_run, "a borrowing job is left alone for so long; 10m, or [quota] min_run");
-  app->add_option("--yield", options->yield, "from being asked to yield until the GPUs are free; 30s");
-  app->add_option("--patience", options->patience,
-                  "GPUs are kept for a job that waits longer; 1h, or [quota] patience; 0s: never");
-  app->add_option("--half-life", options->half_life, "of use, in the fair share; 7d, or [quota] half_life");
-  app->add_option("--stuck", options->stuck, "a deadlock is ended after so long; 1h; 0s: never");
-  app->add_option("--seed", options->seed, "of the order in no-gang-mixed")->capture_default_str();
-  app->add_flag("--tenants", options->tenants, "a second table, by tenant");
-  app->add_flag("--json", options->json, "everything, for programs");
-  app->add_option("--plot", options->plot, "write an SVG with use and queue over time; - is standard output");
+  line->argument("TRACE", &options->trace, "CSV or JSON lines; - is standard input").required();
+  line->option("-p,--policies", &options->policies, "names with commas, or all (dlsim policies lists them)")
+      .shows_default();
+  options->cluster.add(line);
+  line->option("--min-run", &options->min_run, "a borrowing job is left alone for so long; 10m, or [quota] min_run");
+  line->option("--yield", &options->yield, "from being asked to yield until the GPUs are free; 30s");
+  line->option("--patience", &options->patience,
+               "GPUs are kept for a job that waits longer; 1h, or [quota] patience; 0s: never");
+  line->option("--half-life", &options->half_life, "of use, in the fair share; 7d, or [quota] half_life");
+  line->option("--stuck", &options->stuck, "a deadlock is ended after so long; 1h; 0s: never");
+  line->option("--seed", &options->seed, "of the order in no-gang-mixed").shows_default();
+  line->flag("--tenants", &options->tenants, "a second table, by tenant");
+  line->flag("--json", &options->json, "everything, for programs");
+  line->option("--plot", &options->plot, "write an SVG with use and queue over time; - is standard output");
   return [options] { return run_trace(*options); };
 }
 

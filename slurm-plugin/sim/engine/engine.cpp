@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm-plugin/sim/engine/engine.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
@@ -9,6 +9,7 @@
 #include <set>
 #include <tuple>
 
+#include "common/base/parse.h"
 #include "slurm-plugin/policy/admission.h"
 #include "slurm-plugin/policy/site_state.h"
 #include "slurm-plugin/sim/cluster.h"
@@ -99,7 +100,7 @@ class Replay {
       const auto type = policy::type_index(state(), asked.type);
       if (!type)
         return Error{Errc::kNotFound, fmt::format("job {}: no node has GPUs of type '{}'; allowed: {}", asked.id,
-                                                  asked.type, fmt::join(state().types, ", "))};
+                                                  asked.type, join(state().types, ", "))};
       policy::Job job = job_of(asked, *tenant, *type);
       if (!policy::admit(state(), job).admitted()) {
         recorder_.jobs[i].refused = true;
@@ -185,6 +186,15 @@ class Replay {
   void carry_out(const policy::Decision& decision) {
     Outcome& counts = recorder_.counts;
     for (const policy::Move& move : decision.moves) jobs_.state.jobs[move.job].charge = move.to;
+    for (const policy::Waiting& waiting : decision.waiting) {
+      policy::Job& job = jobs_.state.jobs[waiting.job];
+      job.promised = waiting.reason == policy::Reason::kVictimsLeaving;
+      if (job.promised) {
+        job.promised_parts = waiting.parts;
+      } else {
+        job.promised_parts.clear();
+      }
+    }
     counts.moves += static_cast<int64_t>(decision.moves.size());
     for (const policy::Reclaim& reclaim : decision.reclaims) {
       const int64_t claimant = state().jobs[reclaim.claimant].id;
@@ -215,10 +225,12 @@ class Replay {
 
   void ask_to_yield(int64_t claimant, const policy::Victim& victim) {
     policy::Job& job = jobs_.state.jobs[victim.job];
-    job.yields_to = claimant;
+    const bool leaves_already = job.yields_to != policy::kNobody;
+    if (!leaves_already) job.yields_to = claimant;
     job.yields_until_learners = victim.learners_left;
     if (took_.count({job.id, claimant}) != 0) ++recorder_.counts.ping_pong;
     took_.insert({claimant, job.id});
+    if (leaves_already) return;  // it gives up more when it goes, at the time that it was given
     const int in_trace = jobs_.trace_of(victim.job);
     events_.push(Event{state().now_s + scenario_.yield_s, What::kYields, in_trace, jobs_.attempt(in_trace)});
   }

@@ -118,10 +118,12 @@ int LiveJobs::out_of_queue(int job) {
 
 void LiveJobs::submit(int in_trace, Job job) {
   live_[in_trace] = static_cast<int>(state.jobs.size());
+  progress_[in_trace].min_run_s = job.min_run_s;
   state.jobs.push_back(std::move(job));
   trace_of_.push_back(in_trace);
   const TraceJob& asked = trace_.jobs[in_trace];
   limit_s.push_back(std::max(asked.limit_s, asked.run_s));
+  state.jobs.back().limit_s = limit_s.back();
   into_queue(live_[in_trace]);
 }
 
@@ -132,12 +134,16 @@ int64_t LiveJobs::run(int job) {
   it.start_s = state.now_s;
   it.checkpoint_s = state.now_s - 1;
   it.yields_to = policy::kNobody;
+  it.promised = false;
+  it.promised_parts.clear();
   progress.overhead_s = progress.attempt == 0 ? 0 : it.restart_s;
   ++progress.attempt;
   levels.running += it.gpus();
   int64_t& first = recorder_.jobs[trace_of_[job]].first_start_s;
   if (first < 0) first = state.now_s;
   const int learners = it.learners();
+  // As its user said, for all its learners; with fewer it takes longer.
+  it.limit_s = progress.overhead_s + (limit_s[job] * it.max_learners + learners - 1) / learners;
   return state.now_s + progress.overhead_s + (progress.work_left + learners - 1) / learners;
 }
 
@@ -194,11 +200,14 @@ int64_t LiveJobs::pause(int job, int learners_left) {
   it.parts = policy::parts_after_shrink(it.parts, learners_left);
   if (learners_left > 0) {
     hold(it.parts, it.gpus_per_learner, +1);
+    it.min_run_s = 0;  // its time was over, or it would not have been asked
     return run(job);
   }
   ++progress.attempt;
   it.running = false;
   it.charge = Charge::kOwn;
+  it.min_run_s = progress.min_run_s;
+  it.limit_s = limit_s[job] + it.restart_s;
   into_queue(job);
   return -1;
 }

@@ -49,6 +49,7 @@ class LiveJobs {
     int64_t work_left = 0;   // learner-seconds
     int64_t overhead_s = 0;  // at the beginning of this attempt
     int64_t attempt = 0;
+    int64_t min_run_s = 0;  // of an attempt that begins in the queue
   };
   void hold(const std::vector<policy::Part>& parts, int gpus_per_learner, int sign);
   int64_t run(int job);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm-plugin/sim/policies/policies.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 #include "slurm-plugin/policy/placement.h"
 
 namespace dl::sim {

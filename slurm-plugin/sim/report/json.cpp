@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <nlohmann/json.hpp>
 
+#include "common/json/json.h"
 #include "slurm-plugin/sim/report/report.h"
 
 namespace dl::sim {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json times(const Times& times) {
   return {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plot: three panels below one another, the same colour for a policy in all. The colours are those of Okabe and
 // Ito, which people who see red and green alike can tell apart; every line has a dash pattern of its own for print.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-#include "launcher/common/svg.h"
+#include "common/cli/svg.h"
 #include "slurm-plugin/sim/report/report.h"
 
 namespace dl::sim {

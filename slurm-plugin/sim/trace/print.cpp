@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The writer of traces. Names and numbers only: nothing needs quotes in CSV, or escapes in JSON.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "slurm-plugin/sim/trace/trace.h"
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <unordered_map>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
+#include "common/json/json.h"
 #include "slurm-plugin/sim/trace/trace.h"
 
 namespace dl::sim {
@@ -108,21 +108,21 @@ class CsvLines {
 
 Result<TraceJob> read_json(std::string_view line) {
   // A depth of 2 is all that a job can need; the parser recurses no further than its input nests.
-  const auto object = nlohmann::json::parse(line, nullptr, false);
+  const auto object = Json::parse(line);
   if (!object.is_object()) return invalid("is not a JSON object; allowed: {\"id\": 1, \"submit\": 0, ...} on one line");
   TraceJob job;
   std::vector<char> given(trace_fields().size());
-  for (const auto& [name, value] : object.items()) {
+  for (const auto& [name, value] : object.members()) {
     const int field = find_field(name);
     if (field < 0) return invalid(fmt::format("'{}' is not a field; allowed: {}", printable(name), field_names()));
     std::string text;
     if (value.is_string()) {
       text = value.get<std::string>();
     } else if (value.is_number_integer()) {
-      text = value.dump();
+      text = value.dump_sorted();
     } else {
       return invalid(fmt::format("{}: {} is not accepted; allowed: a whole number or a text in quotes", name,
-                                 printable(value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace), 40)));
+                                 printable(value.dump_ascii(), 40)));
     }
     DL_TRY(set_field(static_cast<size_t>(field), text, &job));
     given[static_cast<size_t>(field)] = 1;

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// A gang that has waited longer than the cluster's patience, and that smaller jobs pass again and again: what is free
+// is kept for it until enough running jobs have reached their time limits. Others start meanwhile if they end before
+// that, or leave its place whole (backfill).
+//
+// The cap: GPUs are kept for no longer than the gang has waited already. So of the time since its submission they idle
+// for it at most half, however long others may run; and as it waits on, it comes to its turn all the same.
+#pragma once
+
+#include <optional>
+
+#include "slurm-plugin/policy/round.h"
+
+namespace dl::policy {
+
+class Reservation {
+ public:
+  // The oldest job of the queue to which that applies; nothing if there is none. What claims start or wait for is
+  // decided already.
+  static std::optional<Reservation> find(const Round& round);
+
+  int job() const { return job_; }
+  bool starts_now() const { return at_s_ == now_s_; }
+  const std::vector<Part>& parts() const { return parts_; }
+  // May a job that runs for at most limit_s (0: not known) take these GPUs? If so they are counted as taken.
+  bool admit(int64_t limit_s, int type, const std::vector<Part>& parts, int gpus_per_learner);
+
+ private:
+  Reservation(const Round& round, int job, FreeGpus room)
+      : room_(std::move(room)), job_(job), now_s_(round.state.now_s) {}
+  static std::optional<Reservation> of(const Round& round, int index);
+
+  FreeGpus room_;  // what will be free when it starts
+  int job_;
+  int type_ = 0;
+  int gpus_per_learner_ = 1;
+  int learners_ = 1;
+  int64_t now_s_;
+  int64_t at_s_ = 0;
+  std::vector<Part> parts_;
+};
+
+}  // namespace dl::policy

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm-plugin/options.h"
 
-#include "launcher/common/env_names.h"
+#include "common/contract/env_names.h"
 
 namespace dl {
 namespace {

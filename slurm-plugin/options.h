@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 #include "slurm-plugin/job_request.h"
 
 namespace dl {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm-plugin/plugin_args.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl {
 

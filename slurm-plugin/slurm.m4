@@ -1,6 +1,7 @@
 # SYNOPSIS     DL_CHECK_SLURM
-# DESCRIPTION  --with-slurm[=PREFIX]: Slurm's public headers (slurm.h, spank.h) and their version, and libslurm, which
-#              dlpolicyd and dlctl quota need; --with-slurm-plugindir, --with-slurm-confdir. Default: build the plugins if the headers are found. The plugins are bound to one
+# DESCRIPTION  --with-slurm[=PREFIX]: Slurm's public headers (slurm.h, spank.h) and their version, and libslurm of the same PREFIX
+#              (lib64, lib or Debian's folder), which dlpolicyd and dlctl's module link, with its path where the linker would not look;
+#              --with-slurm-plugindir, --with-slurm-confdir. Default: build the plugins if the headers are found. The plugins are bound to one
 #              Slurm release (SPANK: major.minor, job_submit: the exact micro version), so the version is in the summary.
 AC_DEFUN([DL_CHECK_SLURM], [
   AC_ARG_WITH([slurm], [AS_HELP_STRING([--with-slurm@<:@=PREFIX@:>@], [build the Slurm plugins @<:@check@:>@])], [], [with_slurm=check])
@@ -31,12 +32,23 @@ AC_DEFUN([DL_CHECK_SLURM], [
     [AC_MSG_ERROR([--with-slurm was given but slurm/spank.h was not found: install libslurm-dev (Debian) or slurm-devel])])
   have_libslurm=no
   SLURM_LIBS=
-  AS_IF([test "x$have_slurm" = xyes], [
+  SLURM_SERIES=${SLURM_VERSION%.*}
+  # A PREFIX that has no libslurm gets none: the linker would find that of another Slurm, whose types differ from these headers.
+  slurm_libdir=
+  AS_CASE([$with_slurm], [/usr|/], [], [/*], [
+    for dl_dir in "$with_slurm/lib64" "$with_slurm/lib" "$with_slurm/lib/$($CC -print-multiarch 2>/dev/null)"; do
+      AS_IF([test -z "$slurm_libdir" && test -e "$dl_dir/libslurm.so"], [slurm_libdir=$dl_dir])
+    done
+    AS_IF([test "x$have_slurm" = xyes && test -z "$slurm_libdir"],
+      [AC_MSG_WARN([no libslurm.so in $with_slurm/lib64 or $with_slurm/lib: dlpolicyd and dlctl's module for this Slurm are not built])])
+  ])
+  AS_IF([test "x$have_slurm" = xyes && { test -n "$slurm_libdir" || test "x$SLURM_CPPFLAGS" = x || test "x$with_slurm" = x/usr; }], [
     dl_save_libs=$LIBS
     dl_save_ldflags=$LDFLAGS
-    AS_CASE([$with_slurm], [/*], [LDFLAGS="$LDFLAGS -L$with_slurm/lib"])
+    AS_IF([test -n "$slurm_libdir"], [LDFLAGS="-L$slurm_libdir $LDFLAGS"])
     AC_CHECK_LIB([slurm], [slurm_load_jobs], [have_libslurm=yes SLURM_LIBS="-lslurm"])
-    AS_CASE([$with_slurm:$have_libslurm], [/*:yes], [SLURM_LIBS="-L$with_slurm/lib -lslurm"])
+    AS_IF([test "x$have_libslurm" = xyes && test -n "$slurm_libdir"],
+      [SLURM_LIBS="-L$slurm_libdir -Wl,-rpath,$slurm_libdir -lslurm"])
     LIBS=$dl_save_libs
     LDFLAGS=$dl_save_ldflags
   ])
@@ -46,10 +58,13 @@ AC_DEFUN([DL_CHECK_SLURM], [
   AC_SUBST([slurmconfdir])
   AC_SUBST([SLURM_CPPFLAGS])
   AC_SUBST([SLURM_VERSION])
+  AC_SUBST([SLURM_SERIES])
   AC_SUBST([SLURM_LIBS])
   AM_CONDITIONAL([HAVE_SLURM], [test "x$have_slurm" = xyes])
-  AS_IF([test "x$have_libslurm" = xyes], [AC_DEFINE([HAVE_LIBSLURM], [1], [libslurm is linked into dlctl])])
   AM_CONDITIONAL([HAVE_LIBSLURM], [test "x$have_libslurm" = xyes])
   DL_SUMMARY_ADD([Slurm plugins], [$have_slurm (headers of Slurm $SLURM_VERSION)])
-  DL_SUMMARY_ADD([dlpolicyd], [$have_libslurm (needs libslurm)])
+  AS_IF([test "x$have_libslurm" = xyes], [dl_libslurm="yes, for Slurm $SLURM_SERIES${slurm_libdir:+ (libslurm in $slurm_libdir)}"],
+    [dl_libslurm="no (no libslurm)"])
+  DL_SUMMARY_ADD([dlpolicyd], [$dl_libslurm])
+  DL_SUMMARY_ADD([dlctl quota, why], [$dl_libslurm])
 ])

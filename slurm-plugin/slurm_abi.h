@@ -32,6 +32,11 @@ void* slurm_xcalloc(size_t count, size_t size, bool clear, bool try_only, const 
 int assoc_mgr_fill_in_user(void* connection, slurmdb_user_rec_t* user, int enforce, slurmdb_user_rec_t** found,
                            bool locked) __attribute__((weak));
 
+// src/slurmctld/fed_mgr.h: the federation that this cluster is in, and this cluster; null where it is in none. Weak,
+// too.
+extern slurmdb_federation_rec_t* fed_mgr_fed_rec __attribute__((weak));
+extern slurmdb_cluster_rec_t* fed_mgr_cluster_rec __attribute__((weak));
+
 // What Slurm looks up in a plugin. C++ gives a const object internal linkage unless it was declared extern before.
 extern const char plugin_name[];
 extern const char plugin_type[];
@@ -66,6 +71,14 @@ constexpr char kTaskCountSeparator = '=';
 #else
 constexpr char kTaskCountSeparator = ':';
 #endif
+
+// Of a job with --ntasks and --ntasks-per-node, the tasks that get CPUs, and with --gpus-per-task GPUs: from 24.11.1 up
+// to 25.05 as many as --ntasks says, before and after --ntasks-per-node on each node. Slurm's source:
+// src/plugins/select/cons_tres/dist_tasks.c, where _get_task_count() came with 24.11.1 ("Use task count in dist_tasks
+// instead of cpu count") and looks at --ntasks-per-node first from 25.11.0 on ("Fix srun ntasks calculation when using
+// -N min-max range"). Tried on 22.05.8, 24.11.5 and 26.05.5.
+constexpr bool kNtasksIsTheNumber =
+    SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(24, 11, 1) && SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(25, 11, 0);
 
 // True if a remote failure of init or init_post_opt can be told to fail the job instead of draining the node.
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 5, 0)

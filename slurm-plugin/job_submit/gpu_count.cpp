@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm-plugin/job_submit/gpu_count.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <strings.h>
 
 #include <algorithm>
 #include <optional>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl {
 namespace {
@@ -137,9 +137,34 @@ bool without_gpus(const std::string& partitions, const SiteConfig& site) {
   return true;
 }
 
+// How many tasks Slurm sees on a node where it gave `tasks` of them whole cores, of `threads` CPUs each. It divides the
+// CPUs by the tasks, and the cores by the quotient (_build_tasks_per_node_sock() in select/cons_tres, from 24.11.1 on).
+int64_t tasks_seen(int64_t tasks, int64_t cpus_per_task, int64_t threads) {
+  const int64_t cores = (tasks * cpus_per_task + threads - 1) / threads;
+  const int64_t cpus_of_each = std::max<int64_t>(1, cores * threads / tasks);
+  if (cpus_of_each <= threads) return cores * (threads / cpus_of_each);
+  const int64_t cores_of_each = cpus_of_each / threads;
+  return (cores + cores_of_each - 1) / cores_of_each;
+}
+
+// True if Slurm, which counts the tasks of --ntasks, cannot take what they leave of their CPUs for further tasks, up to
+// --ntasks-per-node, on any machine. What a site's defaults add to the CPUs of a job (DefCpuPerGPU, MaxMemPerCPU) is
+// not known here; dlpolicyd charges a running job what it holds.
+bool leaves_no_tasks(const Submission& given) {
+  constexpr int64_t kMostLooked = 256;  // on one node, more than it has GPUs
+  if (given.enforce_binding || given.cpus_per_gpu || given.overcommit) return false;
+  if (given.tasks_per_core.value_or(1) > 1 || *given.tasks_per_node > kMostLooked) return false;
+  const int64_t cpus = given.cpus_per_task.value_or(1);
+  for (int64_t tasks = 1; tasks < *given.tasks_per_node; ++tasks)
+    for (const int64_t threads : {1, 2, 4, 8})
+      if (tasks_seen(tasks, cpus, threads) > tasks) return false;
+  return true;
+}
+
 class Counter {
  public:
-  Counter(const Submission& given, const SiteConfig& site) : given_(given), site_(site) {}
+  Counter(const Submission& given, const SiteConfig& site, const GpuRule& rule)
+      : given_(given), site_(site), rule_(rule) {}
 
   Result<GpuCount> count() {
     DL_TRY_ASSIGN(const Asked job, read(given_.tres_per_job, "--gpus"));
@@ -208,7 +233,7 @@ class Counter {
       DL_TRY_ASSIGN(const NodeRange nodes, nodes_of(given_, "--gpus-per-task"));
       count_.pinned_nodes = nodes.pinned;
       tasks = nodes.most * given_.tasks_per_node.value_or(1);
-    } else if (given_.tasks_per_node) {
+    } else if (given_.tasks_per_node && !(rule_.ntasks_is_the_number && leaves_no_tasks(given_))) {
       // That many on each node, whatever --ntasks says: -n5 -N2 --ntasks-per-node=3 gets six.
       DL_TRY_ASSIGN(const NodeRange nodes, nodes_of(given_, "--gpus-per-task"));
       count_.pinned_nodes = nodes.pinned;
@@ -243,13 +268,14 @@ class Counter {
 
   const Submission& given_;
   const SiteConfig& site_;
+  const GpuRule& rule_;
   GpuCount count_;
 };
 
 }  // namespace
 
-Result<GpuCount> count_gpus(const Submission& given, const SiteConfig& site) {
-  return Counter(given, site).count();
+Result<GpuCount> count_gpus(const Submission& given, const SiteConfig& site, const GpuRule& rule) {
+  return Counter(given, site, rule).count();
 }
 
 bool asks_for_gpus(const std::string& tres) {

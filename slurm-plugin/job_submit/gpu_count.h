@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "launcher/common/result.h"
-#include "launcher/common/site_config.h"
+#include "common/base/result.h"
+#include "common/site/site_config.h"
 #include "slurm-plugin/job_submit/shape.h"
 
 namespace dl {
@@ -23,9 +23,18 @@ struct GpuCount {
   bool none() const { return most == 0; }
 };
 
+// Where versions of Slurm give different numbers of GPUs for one request. slurm_abi.h knows the running version's rule.
+struct GpuRule {
+  // A job with --ntasks, --ntasks-per-node and --gpus-per-task. False: Slurm fills each node up to --ntasks-per-node,
+  // and gives GPUs to all these tasks: -n5 -N2 --ntasks-per-node=3 gets six. True: it gives GPUs to --ntasks tasks, of
+  // which at most --ntasks-per-node are on one node: five. Then more are counted only where Slurm may take the CPUs
+  // that come with a task (the rest of a core, of a GPU's share of CPUs) for further tasks.
+  bool ntasks_is_the_number = false;
+};
+
 // kInvalid: a request that cannot be read. kConflict: GPUs of several types, or a number that Slurm would choose.
 // kUnsupported: parts of GPUs.
-Result<GpuCount> count_gpus(const Submission& given, const SiteConfig& site);
+Result<GpuCount> count_gpus(const Submission& given, const SiteConfig& site, const GpuRule& rule);
 
 // True if a list of GRES as Slurm writes it ("gres:gpu:a100:2,gres/lustre:1") asks for GPUs.
 bool asks_for_gpus(const std::string& tres);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm-plugin/job_submit/job_description.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <csignal>
 #include <cstring>
 
+#include "common/base/parse.h"
 #include "slurm-plugin/job_submit/gpu_count.h"
 #include "slurm-plugin/options.h"
 
@@ -67,12 +68,14 @@ Submission read_submission(const job_desc_msg_t& job) {
   given.max_nodes = given32(job.max_nodes);
   given.tasks_per_node = given16(job.ntasks_per_node);
   given.tasks_per_gpu = given16(job.ntasks_per_tres);
+  given.tasks_per_core = given16(job.ntasks_per_core);
   given.cpus_per_task = given16(job.cpus_per_task);
   for (auto* field : {&given.tasks, &given.min_nodes, &given.max_nodes, &given.tasks_per_node, &given.tasks_per_gpu,
-                      &given.cpus_per_task})
+                      &given.tasks_per_core, &given.cpus_per_task})
     if (*field == 0) field->reset();
   given.cpus_per_gpu = asks_for_gpus(abi::text_of(job.cpus_per_tres));
   given.overcommit = job.overcommit == 1;
+  given.enforce_binding = (job.bitflags & GRES_ENFORCE_BIND) != 0;
   given.tres_per_job = abi::text_of(job.tres_per_job);
   given.tres_per_node = abi::text_of(job.tres_per_node);
   given.tres_per_socket = abi::text_of(job.tres_per_socket);
@@ -149,6 +152,18 @@ void write_ruling(const Ruling& ruling, job_desc_msg_t* job) {
 void move_to_tier(const TierTarget& target, job_desc_msg_t* job) {
   if (!target.qos.empty() && job->qos == nullptr) abi::set_string(&job->qos, target.qos);
   if (!target.partition.empty() && job->partition == nullptr) abi::set_string(&job->partition, target.partition);
+}
+
+Status check_stays_here(const job_desc_msg_t& job) {
+  if (&fed_mgr_fed_rec == nullptr || &fed_mgr_cluster_rec == nullptr) return {};
+  if (fed_mgr_fed_rec == nullptr || fed_mgr_cluster_rec == nullptr) return {};
+  const std::string here = abi::text_of(fed_mgr_cluster_rec->name), asked = abi::text_of(job.clusters);
+  if (asked == here) return {};
+  return Error{Errc::kUnsupported,
+               fmt::format("{}in the federation '{}' the job might start in another cluster, where --dl-* flags and "
+                           "GPUs of tenants are not those of this one; allowed: --clusters={}",
+                           asked.empty() ? "" : "--clusters=" + printable(asked, 200) + ": ",
+                           printable(abi::text_of(fed_mgr_fed_rec->name), 100), here)};
 }
 
 Change read_change(const job_desc_msg_t& job) {

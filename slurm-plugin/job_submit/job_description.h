@@ -2,7 +2,7 @@
 // Between Slurm's job description and our types: the only file that reads or writes its fields.
 #pragma once
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 #include "slurm-plugin/job_request.h"
 #include "slurm-plugin/job_submit/modify_guard.h"
 #include "slurm-plugin/job_submit/shape.h"
@@ -23,6 +23,10 @@ void write_shape(const Shape& shape, job_desc_msg_t* job);
 void write_ruling(const Ruling& ruling, job_desc_msg_t* job);
 // The tier's QOS or partition, unless the user named one.
 void move_to_tier(const TierTarget& target, job_desc_msg_t* job);
+
+// In a federation Slurm may start a job in another cluster than the one that shapes and charges it, unless --clusters
+// names this one alone. kUnsupported then.
+Status check_stays_here(const job_desc_msg_t& job);
 
 // What an update would change.
 Change read_change(const job_desc_msg_t& job);

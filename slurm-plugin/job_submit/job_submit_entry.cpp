@@ -5,11 +5,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <ctime>
 #include <memory>
 #include <optional>
 
-#include "launcher/common/guard.h"
+#include "common/base/guard.h"
 #include "slurm-plugin/job_submit/job_description.h"
 #include "slurm-plugin/job_submit/modify_guard.h"
 #include "slurm-plugin/job_submit/shape.h"
@@ -19,6 +20,8 @@
 
 namespace dl {
 namespace {
+
+constexpr GpuRule kGpuRule{abi::kNtasksIsTheNumber};
 
 SiteCache* site_cache = nullptr;  // made by init(), before any other call; never destroyed before fini()
 
@@ -85,8 +88,10 @@ Result<Charged> charge(const JobRequest& request, const Site& site, const job_de
     return {};
   };
   if (!request.empty()) DL_TRY(shape_it());
-  DL_TRY_ASSIGN(GpuCount gpus, count_gpus(charged.shape ? with_shape(given, *charged.shape) : given, site.config));
+  DL_TRY_ASSIGN(GpuCount gpus,
+                count_gpus(charged.shape ? with_shape(given, *charged.shape) : given, site.config, kGpuRule));
   if (gpus.none()) return charged;
+  DL_TRY(check_stays_here(job));
   if (given.heterogeneous)
     return Error{Errc::kUnsupported,
                  "GPUs are charged to tenants, which a heterogeneous job cannot be; allowed: a job of one component"};
@@ -137,13 +142,15 @@ int shape_and_charge(const JobRequest& request, const Site& site, job_desc_msg_t
 int submit(job_desc_msg_t* job, char** message) {
   auto request = read_request(*job);
   if (!request) return refuse(request.error(), message);
+  if (!request->empty())
+    if (Status stays = check_stays_here(*job); !stays) return refuse(stays.error(), message);
   auto site = current_site();
   if (site)
     return (*site)->config.tenants.empty() ? shape_only(*request, **site, job, message)
                                            : shape_and_charge(*request, **site, job, message);
   if (!request->empty()) return refuse(site.error(), message);
   if (site_cache == nullptr || !site_cache->may_have_tenants()) return SLURM_SUCCESS;
-  const auto gpus = count_gpus(read_submission(*job), SiteConfig());
+  const auto gpus = count_gpus(read_submission(*job), SiteConfig(), kGpuRule);
   if (gpus && gpus->none()) return SLURM_SUCCESS;
   return refuse(
       Error{Errc::kUnsupported,
@@ -164,6 +171,15 @@ int modify(const job_desc_msg_t* job, uint32_t uid, char** message) {
 
 void report(const char* what) {
   slurm_error("dl: job_submit_dl: %s", what);
+}
+
+// From 23.11 on `scontrol reconfigure` starts another slurmctld, which has none of the configuration that the running
+// one keeps in memory. The running one waits on a pipe: if the other one does not get to serve, it goes on as before
+// (_try_to_reconfig() in src/slurmctld/controller.c). A slurmctld in the foreground (-D) has no such pipe: it becomes
+// the other one, and would be gone if that one did not start.
+bool replaces_a_running_controller() {
+  const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };  // NOLINT(concurrency-mt-unsafe)
+  return is_set("SLURMCTLD_RECONF") && is_set("SLURMCTLD_RECONF_PARENT_FD");
 }
 
 }  // namespace
@@ -195,8 +211,11 @@ int init() noexcept {
     if (dl::site_cache == nullptr)
       dl::site_cache = std::make_unique<dl::SiteCache>(dl::default_site_config_path(false), log).release();
     // A broken file is logged, and mended without a restart: never a reason for slurmctld not to start.
-    dl::ignore(dl::site_cache->get(), "logged by the cache");
-    return SLURM_SUCCESS;
+    if (dl::site_cache->get() || !dl::replaces_a_running_controller()) return SLURM_SUCCESS;
+    slurm_error(
+        "dl: the reconfigure is refused: the slurmctld that runs goes on with the configuration it has; mend the file, "
+        "then reconfigure again");
+    return SLURM_ERROR;
   });
 }
 

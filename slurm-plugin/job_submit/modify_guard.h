@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "launcher/common/result.h"
-#include "launcher/common/site_config.h"
+#include "common/base/result.h"
+#include "common/site/site_config.h"
 
 namespace dl {
 

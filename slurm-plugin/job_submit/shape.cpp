@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm-plugin/job_submit/shape.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 #include "slurm-plugin/job_submit/gpu_count.h"
 
 namespace dl {

@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
+#include "common/base/result.h"
+#include "common/site/site_config.h"
 #include "frameworks/catalogue.h"
-#include "launcher/common/result.h"
-#include "launcher/common/site_config.h"
 #include "slurm-plugin/job_request.h"
 
 namespace dl {
@@ -23,7 +23,9 @@ struct Submission {
   std::string array;           // --array
   std::optional<int64_t> tasks, min_nodes, max_nodes, tasks_per_node, tasks_per_gpu;
   std::optional<int64_t> cpus_per_task;
+  std::optional<int64_t> tasks_per_core;
   bool cpus_per_gpu = false;
+  bool enforce_binding = false;  // --gres-flags=enforce-binding
   bool overcommit = false;
   std::string tres_per_job, tres_per_node, tres_per_socket, tres_per_task;
   std::optional<bool> requeue;

@@ -2,15 +2,15 @@
 #include "slurm-plugin/job_submit/site_cache.h"
 
 #include <dirent.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <pwd.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
 
-#include "launcher/common/parse.h"
-#include "launcher/common/site_tenants_toml.h"
+#include "common/base/parse.h"
+#include "common/site/site_tenants_toml.h"
 #include "slurm-plugin/policy/site_state.h"
 
 namespace dl {

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "common/base/result.h"
+#include "common/site/site_config.h"
 #include "frameworks/catalogue.h"
-#include "launcher/common/result.h"
-#include "launcher/common/site_config.h"
 #include "slurm-plugin/policy/cluster_state.h"
 
 namespace dl {

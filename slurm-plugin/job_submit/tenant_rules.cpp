@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm-plugin/job_submit/tenant_rules.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <fnmatch.h>
 
 #include <algorithm>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 #include "slurm-plugin/policy/admission.h"
 #include "slurm-plugin/policy/site_state.h"
 #include "slurm-plugin/policy/tokens.h"
@@ -26,10 +26,6 @@ std::string accounts_text(const SiteConfig& site) {
     text += (i == 0 ? "" : ", ") + site.tenants[i].name;
   if (site.tenants.size() > kNamesShown) text += ", ...";
   return text;
-}
-
-std::string joined(const std::vector<std::string>& names) {
-  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 // "a/./b//c" -> "a/b/c". Nothing if a ".." is in it: where that leads cannot be seen without looking at the file
@@ -92,20 +88,20 @@ class Rules {
         std::find(own.frameworks.begin(), own.frameworks.end(), framework) == own.frameworks.end())
       return Error{Errc::kDenied,
                    fmt::format("framework '{}' is not one of tenant '{}'; allowed: --dl-framework with {}", framework,
-                               own.name, joined(own.frameworks))};
+                               own.name, join(own.frameworks, ", "))};
     if (!job_.request.image || own.images.empty()) return {};
     const auto path = plain_path(job_.given.work_dir, *job_.request.image);
     for (const std::string& pattern : own.images)
       if (path && ::fnmatch(pattern.c_str(), path->c_str(), FNM_PATHNAME | FNM_PERIOD) == 0) return {};
     return Error{Errc::kDenied, fmt::format("image '{}' is not one of tenant '{}'; allowed: {}",
-                                            printable(*job_.request.image), own.name, joined(own.images))};
+                                            printable(*job_.request.image), own.name, join(own.images, ", "))};
   }
 
   Status make_policy_job() {
     const auto type = policy::type_index(job_.state, job_.gpus.type);
     if (!type)
       return Error{Errc::kNoSpace, fmt::format("GPU type '{}' is not one of this cluster's; allowed: {}",
-                                               printable(job_.gpus.type), joined(job_.state.types))};
+                                               printable(job_.gpus.type), join(job_.state.types, ", "))};
     type_ = *type;
     if (type_ == policy::kAnyType && job_.state.type_count() == 1) type_ = 0;
     per_learner_ = job_.gpus.per_learner;
@@ -281,6 +277,7 @@ Submission with_shape(Submission given, const Shape& shape) {
   if (shape.min_nodes) given.min_nodes = *shape.min_nodes;
   if (shape.max_nodes) given.max_nodes = *shape.max_nodes;
   if (shape.exact_tasks_on_node) given.tasks_per_node = *shape.exact_tasks_on_node;
+  if (shape.cpus_per_task) given.cpus_per_task = *shape.cpus_per_task;
   given.placement = shape.placement;
   given.fewest_nodes = shape.fewest_nodes;
   const auto add = [&](std::string* field, int count) {

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "launcher/common/result.h"
-#include "launcher/common/site_config.h"
+#include "common/base/result.h"
+#include "common/site/site_config.h"
 #include "slurm-plugin/job_request.h"
 #include "slurm-plugin/job_submit/gpu_count.h"
 #include "slurm-plugin/job_submit/shape.h"

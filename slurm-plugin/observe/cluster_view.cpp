@@ -6,10 +6,10 @@
 #include <optional>
 #include <set>
 
-#include "launcher/common/hostlist.h"
-#include "launcher/common/idle_hint.h"
-#include "launcher/common/parse.h"
-#include "launcher/common/site_tenants.h"
+#include "common/base/hostlist.h"
+#include "common/base/parse.h"
+#include "common/contract/idle_hint.h"
+#include "common/site/site_tenants.h"
 #include "slurm-plugin/observe/gres.h"
 #include "slurm-plugin/policy/job_id.h"
 #include "slurm-plugin/policy/site_state.h"
@@ -175,9 +175,11 @@ class Viewer {
     job.max_learners = label.learners.max;
     job.placement = label.placement;
     job.submit_s = std::max(record.submit_s, label.queued_s.value_or(0));
-    job.min_run_s = options_.min_run_s;
+    job.min_run_s = label.shrunk ? 0 : options_.min_run_s;
     job.pausable = label.pausable && record.requeueable;
+    job.limit_s = std::clamp<int64_t>(record.limit_s, 0, policy::kLongestS);
     job.charge = label.charge;
+    job.promised = record.phase == JobPhase::kPending && record.site_factor == kPromisedFactor;
     return job;
   }
 
@@ -251,6 +253,8 @@ class Viewer {
       SeenJob one = seen;
       policy::Job its = job;
       one.id = its.id = policy::element_id(record.array, element);
+      // They share one rank, and the promise is one element's.
+      its.promised = job.promised && element == elements.front();
       add_pending(record, std::move(one), std::move(its));
     }
   }

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::observe {
 namespace {

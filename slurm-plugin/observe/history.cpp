@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm-plugin/observe/history.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
 
-#include "launcher/common/atomic_file.h"
-#include "launcher/common/parse.h"
+#include "common/base/atomic_file.h"
+#include "common/base/parse.h"
 
 namespace dl::observe {
 namespace {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 #include "slurm-plugin/policy/quota_rows.h"
 
 namespace dl::observe {

@@ -10,7 +10,7 @@ extern "C" {
 void slurm_xfree(void** item);
 }
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <pwd.h>
 
 #include <ctime>
@@ -18,6 +18,8 @@ void slurm_xfree(void** item);
 #include <vector>
 
 #include "slurm-plugin/observe/gres.h"
+#include "slurm-plugin/observe/series.h"
+#include "slurm-plugin/observe/topology_command.h"
 #include "slurm-plugin/policy/job_id.h"
 
 namespace dl::observe {
@@ -61,6 +63,7 @@ Error slurm_error_of(const std::string& what, int code) {
 }
 
 constexpr int64_t kSwitchesEveryS = 60;  // slurmctld takes a new topology at a restart or reconfigure alone
+constexpr std::chrono::seconds kSwitchesWithin{5};
 
 // Nothing new starts on a node with one of these. A reservation keeps a node for its own users: spares.
 constexpr uint64_t kUnusable = NODE_STATE_RES | NODE_STATE_DRAIN | NODE_STATE_FAIL | NODE_STATE_NO_RESPOND |
@@ -129,6 +132,7 @@ JobRecord copy_job(const slurm_job_info_t& job) {
   record.submit_s = job.submit_time;
   record.begin_s = job.eligible_time;  // slurmctld puts the begin time here
   record.start_s = job.start_time;
+  if (job.time_limit != NO_VAL && job.time_limit != INFINITE) record.limit_s = int64_t{job.time_limit} * 60;
   if (number(job.site_factor) != 0) record.site_factor = int64_t{job.site_factor} - int64_t{NICE_OFFSET};
   record.max_nodes = number(job.max_nodes);
   record.node_gpus = total(parse_gpus(text_of(job.tres_per_node)));
@@ -171,6 +175,21 @@ int first_error(int sent, job_array_resp_msg_t* answers) {
 
 void start_slurm() {
   slurm_init(nullptr);
+}
+
+Status check_controller() {
+  slurm_conf_t* settings = nullptr;
+  if (slurm_load_ctl_conf(0, &settings) != SLURM_SUCCESS) {
+    if (errno == SLURM_PROTOCOL_VERSION_ERROR) return check_series("", DL_SLURM_SERIES);
+    return slurm_error_of("slurmctld's version cannot be read", errno);
+  }
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(26, 5, 0)
+  constexpr auto* kFree = &slurm_free_conf;
+#else
+  constexpr auto* kFree = &slurm_free_ctl_conf;
+#endif
+  const std::unique_ptr<slurm_conf_t, decltype(kFree)> freed(settings, kFree);
+  return check_series(text_of(settings->version), DL_SLURM_SERIES);
 }
 
 Observer::Observer() = default;
@@ -221,23 +240,13 @@ Status Observer::load_jobs() {
   return {};
 }
 
-// Slurm 23.11 and later keep the topology in the plugin's own form: there all nodes count as on one switch. So they do
-// where Slurm has no topology, or does not tell it: it betters a choice, and nothing depends on it.
+// Where Slurm has no topology, or does not tell it, all nodes count as on one switch: it betters a choice, and nothing
+// depends on it.
 void Observer::load_switches() {
-#if SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(23, 11, 0)
   const int64_t now_s = std::time(nullptr);
   if (switches_s_ != 0 && now_s - switches_s_ < kSwitchesEveryS && now_s >= switches_s_) return;
   switches_s_ = now_s;
-  topo_info_response_msg_t* message = nullptr;
-  if (slurm_load_topo(&message) != SLURM_SUCCESS) return;
-  const std::unique_ptr<topo_info_response_msg_t, decltype(&slurm_free_topo_info_msg)> topology(
-      message, &slurm_free_topo_info_msg);
-  records_.leaf_switches.clear();
-  for (uint32_t i = 0; i < topology->record_count; ++i) {
-    const topo_info_t& record = topology->topo_array[i];
-    if (record.level == 0) records_.leaf_switches.push_back({text_of(record.name), text_of(record.nodes)});
-  }
-#endif
+  if (auto leaves = ask_topology(kSwitchesWithin)) records_.leaf_switches = std::move(*leaves);
 }
 
 Result<const Records*> Observer::load() {

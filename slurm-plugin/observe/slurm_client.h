@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slurm's controller through the public libslurm: what is there, and what may be done to jobs. The only file of
-// observe, dlpolicyd and dlctl that knows libslurm's types and how they differ from 22.05 to 25.11; never linked into
+// observe and dlpolicyd that knows libslurm's types and how they differ from 22.05 to 25.11; never linked into
 // plugins or dlrun. All functions block until slurmctld answers or Slurm's MessageTimeout (and its retries) has passed;
 // from one thread at a time. Errors: kNotFound (the job is unknown), kDenied (not an operator), kBusy (slurmctld does
 // not answer), kConflict (the job is not in a state for it), kIo for all else, each with Slurm's own words.
@@ -12,13 +12,16 @@
 #include <optional>
 #include <string>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 #include "slurm-plugin/observe/records.h"
 
 namespace dl::observe {
 
 // Reads slurm.conf; once, before all else. libslurm ends the process, with a line on stderr, if that file is unusable.
 void start_slurm();
+
+// kUnsupported if slurmctld is of another major.minor than the headers that this was compiled with.
+Status check_controller();
 
 // All nodes and jobs, with the details of allocations. An operator or administrator sees those of all users. What has
 // not changed since the last time is not sent again by slurmctld.

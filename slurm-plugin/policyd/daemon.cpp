@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm-plugin/policyd/daemon.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <ctime>
 
-#include "launcher/common/atomic_file.h"
+#include "common/base/atomic_file.h"
 #include "slurm-plugin/policy/site_state.h"
 #include "slurm-plugin/policyd/metrics.h"
 #include "slurm-plugin/policyd/notify.h"
@@ -85,8 +85,10 @@ Status Daemon::run() {
   notify_systemd("READY=1");
   for (;;) {
     const auto began = std::chrono::steady_clock::now();
-    if (Status done = round(); !done)
+    if (Status done = round(); !done) {
+      if (done.error().code == Errc::kUnsupported) return done;
       unreachable_.say(Level::kWarning, done.error().text + "; trying again", std::time(nullptr));
+    }
     totals_.round_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     if (!hangup_within(options_.interval)) continue;
     if (Status configured = configure(); !configured) {
@@ -98,6 +100,8 @@ Status Daemon::run() {
 }
 
 Status Daemon::round() {
+  if (!checked_) DL_TRY(observe::check_controller());
+  checked_ = true;
   DL_TRY_ASSIGN(const observe::Records* records, observer_.load());
   unreachable_.over("slurmctld answers again");
   if (site_.tenants.empty()) return {};

@@ -7,8 +7,8 @@
 #include <map>
 #include <string>
 
-#include "launcher/common/result.h"
-#include "launcher/common/site_config.h"
+#include "common/base/result.h"
+#include "common/site/site_config.h"
 #include "slurm-plugin/observe/history.h"
 #include "slurm-plugin/observe/slurm_client.h"
 #include "slurm-plugin/policyd/log.h"
@@ -37,7 +37,7 @@ class Daemon {
   // Reads dl.toml; on an error the configuration stays as it was.
   Status configure();
   // Until a signal ends the process (any but SIGHUP, which configures anew), or one round with `once`. An error only
-  // with `once`.
+  // with `once`, or kUnsupported where slurmctld is of another Slurm than this was built for.
   Status run();
 
  private:
@@ -50,6 +50,7 @@ class Daemon {
   SiteConfig site_;
   policy::ClusterState site_state_;
   bool configured_ = false;
+  bool checked_ = false;  // that slurmctld is of the Slurm this was built for
   observe::Observer observer_;
   RecentUse use_;
   CheckpointTimes checkpoints_;

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlpolicyd: lends idle GPUs and takes them back. This file reads the command line and keeps a second one away.
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
 
+#include "common/base/parse.h"
+#include "common/base/unique_fd.h"
+#include "common/cli/command_line.h"
 #include "config.h"
-#include "launcher/common/parse.h"
-#include "launcher/common/unique_fd.h"
 #include "slurm-plugin/policyd/daemon.h"
 
 namespace dl::policyd {
 namespace {
 
 // Exit codes; the table in dlpolicyd(8) is the same.
-enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2, kRunsAlready = 3 };
+enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2, kRunsAlready = 3, kOtherSlurm = 4 };
 
 // The file is locked for as long as the process lives; the id in it is for people.
 Result<UniqueFd> lock(const std::string& path) {
@@ -45,27 +45,25 @@ int run(int argc, char** argv) {
   std::string pidfile = "/run/dlpolicyd.pid";
   std::string interval = "1s";
   bool verbose = false;
-  CLI::App app("Lends idle GPUs of tenants' quotas, and takes them back when they are claimed.", "dlpolicyd");
-  app.set_version_flag("--version", PACKAGE_STRING);
-  app.add_option("--config", options.config, "the site's dl.toml")->type_name("FILE")->capture_default_str();
-  app.add_flag("--once", options.once, "one round, then exit");
-  app.add_flag("--dry-run", options.dry_run, "print what would be done and why, and change nothing");
-  app.add_flag("--json", options.json, "with --dry-run: as JSON");
-  app.add_option("--interval", interval, "between two rounds, 1s to 1m")->type_name("TIME")->capture_default_str();
-  app.add_option("--pidfile", pidfile, "locked, so that there is one on this machine")
-      ->type_name("FILE")
-      ->capture_default_str();
-  app.add_option("--state-file", options.state_file, "keeps past use for the fair share")->type_name("FILE");
-  app.add_option("--history-file", options.history_file, "keeps who held what, for dlctl quota --history")
-      ->type_name("FILE");
-  app.add_option("--metrics-file", options.metrics_file, "for node_exporter's textfile collector")->type_name("FILE");
-  app.add_flag("--verbose", verbose, "say every change, those of waiting jobs too");
-  app.footer("It runs in the foreground. SIGHUP reads dl.toml again. Manual: dlpolicyd(8).");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kDone : kUsage;
+  CommandLine line("dlpolicyd", "Lends idle GPUs of tenants' quotas, and takes them back when they are claimed.");
+  line.version("--version", PACKAGE_STRING);
+  line.option("--config", &options.config, "the site's dl.toml").form("FILE").shows_default();
+  line.flag("--once", &options.once, "one round, then exit");
+  line.flag("--dry-run", &options.dry_run, "print what would be done and why, and change nothing");
+  line.flag("--json", &options.json, "with --dry-run: as JSON");
+  line.option("--interval", &interval, "between two rounds, 1s to 1m").form("TIME").shows_default();
+  line.option("--pidfile", &pidfile, "locked, so that there is one on this machine").form("FILE").shows_default();
+  line.option("--state-file", &options.state_file, "keeps past use for the fair share").form("FILE");
+  line.option("--history-file", &options.history_file, "keeps who held what, for dlctl quota --history").form("FILE");
+  line.option("--metrics-file", &options.metrics_file, "for node_exporter's textfile collector").form("FILE");
+  line.flag("--verbose", &verbose, "say every change, those of waiting jobs too");
+  line.footer("It runs in the foreground. SIGHUP reads dl.toml again. Manual: dlpolicyd(8).");
+  const Result<std::string> text = line.parse(argc, argv);
+  if (!text) {
+    std::fputs(line.complaint(text.error()).c_str(), stderr);
+    return kUsage;
   }
+  if (!text->empty()) return std::fputs(text->c_str(), stdout) < 0 ? kFailed : kDone;
   const auto seconds = parse_duration(interval);
   if (!seconds) return fail(Error(seconds.error()).with_context("--interval"), kUsage);
   if (seconds->count() < 1 || seconds->count() > 60)
@@ -91,7 +89,8 @@ int run(int argc, char** argv) {
   Daemon daemon(options);
   if (Status configured = daemon.configure(); !configured) return fail(configured.error(), kUsage);
   observe::start_slurm();
-  if (Status done = daemon.run(); !done) return fail(done.error(), kFailed);
+  if (Status done = daemon.run(); !done)
+    return fail(done.error(), done.error().code == Errc::kUnsupported ? kOtherSlurm : kFailed);
   return kDone;
 }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm-plugin/policyd/log.h"
 
-#include <fmt/chrono.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 
-#include "launcher/common/parse.h"
+#include "common/base/local_time.h"
+#include "common/base/parse.h"
 
 namespace dl::policyd {
 namespace {
@@ -30,10 +30,7 @@ void log(Level level, const std::string& text) {
   if (journal) {
     fmt::print(stderr, "<{}>{}\n", static_cast<int>(level), shown);
   } else {
-    const time_t now = std::time(nullptr);
-    struct tm local = {};
-    ::localtime_r(&now, &local);
-    fmt::print(stderr, "{:%Y-%m-%d %H:%M:%S} dlpolicyd: {}\n", local, shown);
+    fmt::print(stderr, "{} dlpolicyd: {}\n", format_local_time(std::time(nullptr), "%Y-%m-%d %H:%M:%S"), shown);
   }
   std::fflush(stderr);
 }

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "launcher/common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace dl::policyd {
 

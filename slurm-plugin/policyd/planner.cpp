@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm-plugin/policyd/planner.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>
@@ -24,7 +24,7 @@ using policy::Reason;
 // Ranks, as site factors: any claim before any borrower, and borrowers in the order of the decision.
 // As in the decision, those come first for which jobs were asked to yield; and a guaranteed job before those of its
 // own tenant that may borrow: they would take the quota that others left for it.
-constexpr int64_t kPromisedFactor = 300'000;
+using observe::kPromisedFactor;
 constexpr int64_t kGuaranteedFactor = 250'000;
 constexpr int64_t kClaimFactor = 200'000;
 constexpr int64_t kBorrowFactor = 100'000;
@@ -61,8 +61,7 @@ class Planner {
       (start.charge == Charge::kOwn ? arrays_with_own_ : arrays_lent_to_).insert(policy::array_of(id));
     }
     for (const policy::Reclaim& reclaim : decision.reclaims)
-      for (const policy::Victim& victim : reclaim.set.victims)
-        asked_[victim.job] = Asked{state_.jobs[reclaim.claimant].id, victim.learners_left, victim.lost_gpu_s};
+      for (const policy::Victim& victim : reclaim.set.victims) ask(victim, state_.jobs[reclaim.claimant].id);
     find_kept_types();
     find_claims();
     find_beyond_user_limit();
@@ -99,6 +98,13 @@ class Planner {
 
  private:
   const JobRecord& record(const SeenJob& seen) const { return records_.jobs[seen.record]; }
+
+  // For several claims: it is the first one's victim, pauses once, and keeps what the last of them leaves it.
+  void ask(const policy::Victim& victim, int64_t claimant) {
+    Asked& asked = asked_.emplace(victim.job, Asked{claimant, 0, 0}).first->second;
+    asked.learners_left = victim.learners_left;
+    asked.lost_gpu_s += victim.lost_gpu_s;
+  }
 
   // Slurm chooses the nodes. While a claim's place is being made free, a borrower might be given just that; so none
   // starts on GPUs of its type.
@@ -192,16 +198,25 @@ class Planner {
 
   void yields(int index, JobLabel* label, Action* action) {
     const policy::Job& job = state_.jobs[index];
+    const auto asked = asked_.find(index);
     if (job.yields_to != policy::kNobody) {
       const int64_t late = state_.now_s - label->yields->deadline_s;
-      if (late < kSlackS) return;
+      if (late < kSlackS) {
+        if (asked == asked_.end()) return;
+        // It knows already, and is saving: what else it gives up changes only the size that it comes back with.
+        action->kind = ActionKind::kYield;
+        action->why = fmt::format("yields {} GPUs more, to job {} of '{}'",
+                                  (label->yields->learners - asked->second.learners_left) * job.gpus_per_learner,
+                                  policy::job_name(asked->second.claimant), tenant_of(asked->second.claimant));
+        label->yields->learners = asked->second.learners_left;
+        return;
+      }
       action->kind = ActionKind::kRequeue;
       action->requeue = true;
       action->why = fmt::format("was to yield to job {} and is still there {} s after the deadline",
                                 policy::job_name(job.yields_to), late);
       return;
     }
-    const auto asked = asked_.find(index);
     if (asked == asked_.end()) {
       if (!label->yields) return;
       action->kind = ActionKind::kWithdraw;
@@ -264,7 +279,8 @@ class Planner {
     if (turn || charge == Charge::kOwn) {
       int64_t factor = charge == Charge::kOwn ? kClaimFactor : kBorrowFactor - static_cast<int64_t>(started->second);
       if (job.tier == Tier::kGuaranteed) factor = kGuaranteedFactor;
-      if (promised_.count(job.id) != 0) factor = kPromisedFactor;
+      // Until Slurm has started it: else it and the one behind it would change places each time.
+      if (promised_.count(job.id) != 0 || (turn && job.promised)) factor = kPromisedFactor;
       if (!turn && behind_siblings(job.id)) factor = kSiblingFactor;
       if (its.site_factor != factor) action.update.site_factor = factor;
     }
@@ -333,6 +349,7 @@ class Planner {
     action->kind = ActionKind::kReturn;
     action->why =
         fmt::format("has yielded to job {} and waits for its next turn", policy::job_name(label->yields->claimant));
+    label->shrunk = label->yields->learners > 0;
     label->yields.reset();
     if (its.begin_s > state_.now_s + kReturnS) action->update.begin_s = state_.now_s + kReturnS;
     return true;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm-plugin/policyd/report.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
-#include <nlohmann/json.hpp>
-
+#include "common/base/parse.h"
+#include "common/json/json.h"
 #include "slurm-plugin/policy/job_id.h"
 
 namespace dl::policyd {
@@ -21,7 +21,7 @@ std::string describe(const Action& action) {
   if (action.signal) changes.emplace_back("signal");
   if (action.requeue) changes.emplace_back("requeue");
   return fmt::format("job {}: {}: {} ({})", policy::job_name(action.job), action_name(action.kind), action.why,
-                     fmt::join(changes, ", "));
+                     join(changes, ", "));
 }
 
 std::string as_text(const std::vector<Action>& actions) {
@@ -32,11 +32,10 @@ std::string as_text(const std::vector<Action>& actions) {
 }
 
 std::string as_json(const std::vector<Action>& actions) {
-  auto list = nlohmann::json::array();
+  auto list = Json::array();
   for (const Action& action : actions) {
     const observe::JobUpdate& update = action.update;
-    nlohmann::json item = {
-        {"job", policy::array_of(action.job)}, {"action", action_name(action.kind)}, {"why", action.why}};
+    Json item = {{"job", policy::array_of(action.job)}, {"action", action_name(action.kind)}, {"why", action.why}};
     if (policy::is_element(action.job)) item["element"] = policy::job_name(action.job);
     if (update.licenses) item["licenses"] = *update.licenses;
     if (update.admin_comment) item["admin_comment"] = *update.admin_comment;
@@ -48,7 +47,7 @@ std::string as_json(const std::vector<Action>& actions) {
     if (action.requeue) item["requeue"] = true;
     list.push_back(std::move(item));
   }
-  return list.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return list.dump_sorted(2) + "\n";
 }
 
 }  // namespace dl::policyd

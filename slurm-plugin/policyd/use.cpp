@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
-#include "launcher/common/atomic_file.h"
+#include "common/base/atomic_file.h"
+#include "common/json/json.h"
 #include "slurm-plugin/policy/fair_share.h"
 #include "slurm-plugin/policy/ledger.h"
 
@@ -33,14 +33,16 @@ void RecentUse::update(policy::ClusterState* state) {
 }
 
 Status RecentUse::parse(const std::string& text) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto json = Json::parse(text);
   const Error bad{Errc::kInvalid, "not a record of use"};
-  if (!json.is_object() || !json.contains("version") || json["version"] != 1) return bad;
+  if (!json.is_object()) return bad;
+  const auto version = json.find("version");
+  if (version == nullptr || !version->is_number_integer() || version->get<int64_t>() != 1) return bad;
   const auto at = json.find("at_s");
   const auto tenants = json.find("borrowed_gpu_s");
-  if (at == json.end() || !at->is_number_integer() || tenants == json.end() || !tenants->is_object()) return bad;
+  if (at == nullptr || !at->is_number_integer() || tenants == nullptr || !tenants->is_object()) return bad;
   std::map<std::string, double> use;
-  for (const auto& [name, value] : tenants->items()) {
+  for (const auto& [name, value] : tenants->members()) {
     if (!value.is_number()) return bad;
     const double gpu_s = value.get<double>();
     if (!std::isfinite(gpu_s) || gpu_s < 0) return bad;
@@ -52,11 +54,11 @@ Status RecentUse::parse(const std::string& text) {
 }
 
 std::string RecentUse::text() const {
-  nlohmann::json json;
+  Json json;
   json["version"] = 1;
   json["at_s"] = at_s_;
   json["borrowed_gpu_s"] = gpu_s_;
-  return json.dump() + "\n";
+  return json.dump_sorted() + "\n";
 }
 
 Status RecentUse::load(const std::string& path) {

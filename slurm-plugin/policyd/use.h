@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 #include "slurm-plugin/policy/cluster_state.h"
 
 namespace dl::policyd {

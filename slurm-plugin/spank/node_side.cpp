@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm-plugin/spank/node_side.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <climits>
 #include <csignal>
 #include <cstring>
 
-#include "launcher/common/env_names.h"
-#include "launcher/common/parse.h"
-#include "launcher/common/site_config.h"
+#include "common/base/parse.h"
+#include "common/contract/env_names.h"
+#include "common/site/site_config.h"
+#include "frameworks/learner_environment.h"
 #include "slurm-plugin/spank/step_facts.h"
 
 namespace dl {
@@ -59,6 +60,9 @@ bool NodeSide::is_plain_step() const {
 }
 
 void NodeSide::prepare(spank_t spank) {
+  // dlrun and dlctl in the job read the file that plugstack.conf names; it may be the only way to tell them, as
+  // plugstack.conf is handed out to hosts without files of their own.
+  if (args_ && !args_->config.empty()) (void)spank_setenv(spank, env::kConfig, args_->config.c_str(), 0);
   collect(spank);
   prepared_ = true;
 }
@@ -157,10 +161,20 @@ Status NodeSide::add_families(spank_t spank) {
     if (equals != std::string::npos) before.emplace(entry.substr(0, equals), entry.substr(equals + 1));
   }
   Environment after = before;
-  DL_TRY(add_family("dl", learner, &after));
-  for (const std::string& family : framework_->families) DL_TRY(add_family(family, learner, &after));
-  add_python_path(&after);
-  after.insert(version_environment_.begin(), version_environment_.end());
+  LearnerRecipe recipe;
+  recipe.version = &version_environment_;
+  recipe.families = &framework_->families;
+  recipe.python_folder = installed_python_folder();
+  Environment known;
+  if (request_.checkpoint) {
+    CheckpointSpec spec = *request_.checkpoint;
+    spec.path = learner.checkpoint_dir;
+    known.emplace(env::kCheckpoint, format_checkpoint(spec));
+  }
+  recipe.known = &known;
+  DL_TRY(compose(recipe, learner, &after));
+  for (const auto& [name, value] : before)
+    if (after.count(name) == 0) (void)spank_unsetenv(spank, name.c_str());
   for (const auto& [name, value] : after) {
     auto old = before.find(name);
     if (old != before.end() && old->second == value) continue;

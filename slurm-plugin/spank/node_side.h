@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
+#include "common/base/result.h"
 #include "frameworks/catalogue.h"
 #include "frameworks/families.h"
-#include "launcher/common/result.h"
 #include "slurm-plugin/job_request.h"
 #include "slurm-plugin/options.h"
 #include "slurm-plugin/plugin_args.h"

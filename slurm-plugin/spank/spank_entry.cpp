@@ -7,7 +7,7 @@
 // is nothing of ours.
 #include <memory>
 
-#include "launcher/common/guard.h"
+#include "common/base/guard.h"
 #include "slurm-plugin/options.h"
 #include "slurm-plugin/slurm_abi.h"
 #include "slurm-plugin/spank/node_side.h"

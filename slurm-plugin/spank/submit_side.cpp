@@ -8,11 +8,11 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "common/base/unique_fd.h"
+#include "common/contract/env_names.h"
+#include "common/contract/image_file.h"
+#include "common/site/site_config.h"
 #include "frameworks/catalogue.h"
-#include "launcher/common/env_names.h"
-#include "launcher/common/image_file.h"
-#include "launcher/common/site_config.h"
-#include "launcher/common/unique_fd.h"
 #include "slurm-plugin/spank/step_facts.h"
 
 namespace dl {

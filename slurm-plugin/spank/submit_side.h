@@ -6,7 +6,7 @@
 #include <array>
 #include <string>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 #include "slurm-plugin/job_request.h"
 #include "slurm-plugin/options.h"
 #include "slurm-plugin/plugin_args.h"

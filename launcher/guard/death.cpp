@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/guard/death.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstring>
 
-#include "launcher/common/child_process.h"
+#include "common/process/child_process.h"
 
 namespace dl::guard {
 namespace {

@@ -3,7 +3,7 @@
 // Slurm to put the job back, if nobody else does, and it is what the job's owner would want (requeue.h). Not for
 // people. NODE is the number of this node within the job. Exit status: 0 whatever came of it, 2 if it was called
 // wrongly.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <limits.h>
 #include <unistd.h>
 
@@ -15,15 +15,15 @@
 #include <exception>
 #include <thread>
 
-#include "launcher/agent/connect_by.h"
-#include "launcher/common/env_names.h"
-#include "launcher/common/parse.h"
-#include "launcher/common/this_process.h"
+#include "common/base/parse.h"
+#include "common/base/this_process.h"
+#include "common/contract/env_names.h"
 #include "launcher/guard/requeue.h"
+#include "launcher/protocol/connect_by.h"
+#include "launcher/protocol/control_protocol.h"
 #include "launcher/record/event_log.h"
 #include "launcher/record/job_comment.h"
 #include "launcher/record/job_dir.h"
-#include "launcher/supervise/control_protocol.h"
 
 namespace {
 

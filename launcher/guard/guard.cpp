@@ -14,8 +14,8 @@
 #include <cstring>
 #include <exception>
 
-#include "launcher/agent/descendants.h"
-#include "launcher/common/atomic_file.h"
+#include "common/base/atomic_file.h"
+#include "common/process/descendants.h"
 #include "launcher/guard/death.h"
 
 namespace dl::guard {
@@ -34,7 +34,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 // Until learners on other nodes must have ended: agents end them at once when their connection breaks, and 2.5 s after
-// their last word was acknowledged where none can come, which they try each half second (launcher/agent/channel.cpp).
+// their last word was acknowledged where none can come, which they try each half second
+// (launcher/protocol/channel.cpp).
 constexpr milliseconds kFence{3250};
 constexpr milliseconds kKillLimit{3000};
 constexpr milliseconds kLook{20};

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <csignal>
 
-#include "launcher/common/hostlist.h"
-#include "launcher/common/parse.h"
+#include "common/base/hostlist.h"
+#include "common/base/parse.h"
 #include "launcher/guard/death.h"
 
 namespace dl::guard {
@@ -20,6 +20,12 @@ bool of_a_death(const std::string& exit_code) {
   return is_deadly(static_cast<int>(*signal > 0 ? *signal : *code - 128));
 }
 
+// Slurm's reasons for a batch script that ended by itself; that of a signal is "RaisedSignal:9(Killed)" from 23.02 on
+// and JobLaunchFailure before.
+bool is_end_of_script(const std::string& reason) {
+  return reason == "NonZeroExitCode" || reason == "JobLaunchFailure" || reason.rfind("RaisedSignal:", 0) == 0;
+}
+
 }  // namespace
 
 std::chrono::milliseconds patience(Door door) {
@@ -31,7 +37,7 @@ bool may_requeue(const Left& left) {
   if (!left.control_ours || !left.newest_attempt || !job.batch || !job.requeue || job.restarts != left.restart_count)
     return false;
   if (job.state == "COMPLETING" || job.state == "FAILED")
-    return (job.reason == "NonZeroExitCode" || job.reason == "JobLaunchFailure") && of_a_death(job.exit_code);
+    return is_end_of_script(job.reason) && of_a_death(job.exit_code);
   const auto nodes = expand_hostlist(job.node_list);
   return job.state == "RUNNING" && nodes && std::find(nodes->begin(), nodes->end(), left.node) != nodes->end();
 }

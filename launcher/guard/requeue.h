@@ -37,9 +37,9 @@ struct Left {
 //   RUNNING                         the batch script has more to do, or Slurm has not noticed
 //   COMPLETING or FAILED            because the script, or dlrun in its place, was killed or crashed (exit code 137:0
 //   or
-//                                   0:9 and the like). Slurm tells by the reason (NonZeroExitCode, JobLaunchFailure)
-//                                   that it was not scancel, the time limit or preemption, which it shows as
-//                                   COMPLETING, too.
+//                                   0:9 and the like). Slurm tells by the reason (NonZeroExitCode, RaisedSignal,
+//                                   JobLaunchFailure) that it was not scancel, the time limit or preemption, which it
+//                                   shows as COMPLETING, too.
 // No for all other states: they are somebody's wish, or Slurm puts the job back itself (NODE_FAIL).
 bool may_requeue(const Left& left);
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/record/event_log.h"
-#include "launcher/common/clock.h"
+#include "common/base/clock.h"
+#include "common/json/json.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,12 +13,9 @@
 #include <chrono>
 #include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
 
 namespace dl::record {
 namespace {
-
-using nlohmann::json;
 
 constexpr size_t kMaxLine = 64 << 10;
 constexpr size_t kMaxText = 2000;
@@ -25,26 +23,28 @@ constexpr off_t kMaxRead = 64 << 20;
 
 // A member of the wrong type gives kInvalid; a missing optional one is left alone.
 template <typename T>
-Status take(const json& object, const char* key, T* out, bool required = false) {
-  auto it = object.find(key);
-  if (it == object.end()) {
+Status take(const Json& object, const char* key, T* out, bool required = false) {
+  const Json* it = object.find(key);
+  if (it == nullptr) {
     if (required) return Error{Errc::kInvalid, fmt::format("event without '{}'", key)};
     return {};
   }
   bool right = false;
   if constexpr (std::is_same_v<T, std::string>) {
     right = it->is_string();
+  } else if constexpr (std::is_same_v<T, bool>) {
+    right = it->is_boolean();
   } else {
     right = it->is_number_integer();
   }
   if (!right) return Error{Errc::kInvalid, fmt::format("event with a bad '{}'", key)};
-  *out = it->template get<T>();
+  *out = it->get<T>();
   return {};
 }
 
 template <typename T>
-Status take(const json& object, const char* key, std::optional<T>* out) {
-  if (object.find(key) == object.end()) return {};
+Status take(const Json& object, const char* key, std::optional<T>* out) {
+  if (!object.contains(key)) return {};
   T value{};
   DL_TRY(take(object, key, &value));
   *out = value;
@@ -54,7 +54,7 @@ Status take(const json& object, const char* key, std::optional<T>* out) {
 }  // namespace
 
 std::string format_event(const Event& event) {
-  nlohmann::ordered_json line;
+  Json line;
   line["time_ms"] = event.time_ms;
   line["attempt"] = event.attempt;
   if (event.learner) line["learner"] = *event.learner;
@@ -67,12 +67,16 @@ std::string format_event(const Event& event) {
   if (!event.host.empty()) line["host"] = event.host;
   if (!event.failure.empty()) line["failure"] = event.failure;
   if (!event.signature.empty()) line["signature"] = event.signature;
-  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  if (event.preempted) line["preempted"] = true;
+  if (event.once_more) line["once_more"] = *event.once_more;
+  if (!event.command.empty()) line["command"] = event.command;
+  if (event.memory) line["memory"] = to_json(*event.memory);
+  return line.dump();
 }
 
 Result<Event> parse_event(const std::string& line) {
   if (line.size() > kMaxLine) return Error{Errc::kInvalid, "event line longer than 64 KiB"};
-  json object = json::parse(line, nullptr, false);
+  Json object = Json::parse(line);
   if (!object.is_object()) return Error{Errc::kInvalid, "event line is not a JSON object"};
   Event event;
   std::string state;
@@ -88,6 +92,12 @@ Result<Event> parse_event(const std::string& line) {
   DL_TRY(take(object, "host", &event.host));
   DL_TRY(take(object, "failure", &event.failure));
   DL_TRY(take(object, "signature", &event.signature));
+  DL_TRY(take(object, "preempted", &event.preempted));
+  DL_TRY(take(object, "once_more", &event.once_more));
+  DL_TRY(take(object, "command", &event.command));
+  if (const Json* memory = object.find("memory"); memory != nullptr) {
+    DL_TRY_ASSIGN(event.memory, memory_from(*memory));
+  }
   auto parsed = parse_state(state);
   if (!parsed) return Error{Errc::kInvalid, "event with an unknown state"};
   event.state = *parsed;
@@ -192,6 +202,7 @@ JobSummary summarise(const std::vector<Event>& events) {
     summary.state = event.state;
     summary.state_since_ms = event.time_ms;
     summary.reason = event.reason;
+    summary.once_more = event.once_more;
   }
   return summary;
 }

@@ -14,9 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "launcher/common/result.h"
-#include "launcher/common/unique_fd.h"
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
 #include "launcher/record/job_state.h"
+#include "launcher/record/run_memory.h"
 
 namespace dl::record {
 
@@ -33,6 +34,12 @@ struct Event {
   std::string host;             // where the learner runs, or empty
   std::string failure;          // class of a failure ("gpu-memory"), or empty
   std::string signature;        // the same for the same failure in another attempt (failure_class.h), or empty
+  bool preempted = false;       // Slurm gave the job a grace time and took its nodes
+  // Of an end after which Slurm starts the job once more for nothing (supervise/once_more.h): the count of Slurm's
+  // restarts that this start will have, and the command that has ended.
+  std::optional<int> once_more;
+  std::string command;
+  std::optional<RunMemory> memory;  // where it has changed
 };
 
 // Without the newline. Text is made valid UTF-8 and cut to 2000 bytes.
@@ -66,6 +73,7 @@ struct JobSummary {
   std::string reason;
   int64_t newest_step = -1;               // highest train step known to be saved, over all attempts; -1 = none
   std::optional<int64_t> first_start_ms;  // when the first attempt was deployed
+  std::optional<int> once_more;           // Event::once_more of the newest event about the job
 };
 JobSummary summarise(const std::vector<Event>& events);
 

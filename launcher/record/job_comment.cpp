@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/record/job_comment.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::record {
 namespace {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "launcher/common/idle_hint.h"
+#include "common/contract/idle_hint.h"
 #include "launcher/record/job_state.h"
 
 namespace dl::record {

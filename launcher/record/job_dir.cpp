@@ -1,39 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/record/job_dir.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <nlohmann/json.hpp>
 
-#include "launcher/common/atomic_file.h"
+#include "common/base/atomic_file.h"
+#include "common/json/json.h"
 
 namespace dl::record {
 namespace {
 
-using nlohmann::json;
 constexpr size_t kMaxFile = 64 << 10;
 
-std::string dump(const json& object) {
-  return object.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+std::string dump(const Json& object) {
+  return object.dump_sorted(1) + "\n";
 }
 
-Result<json> read_object(const std::string& path) {
+Result<Json> read_object(const std::string& path) {
   DL_TRY_ASSIGN(std::string text, read_small_file(path, kMaxFile));
-  json object = json::parse(text, nullptr, false);
+  Json object = Json::parse(text);
   if (!object.is_object()) return Error{Errc::kInvalid, path + ": not a JSON object"};
   return object;
 }
 
-std::string text_of(const json& object, const char* key) {
+std::string text_of(const Json& object, const char* key) {
   auto it = object.find(key);
-  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
+  return it != nullptr && it->is_string() ? it->get<std::string>() : std::string();
 }
 
-int64_t number_of(const json& object, const char* key) {
+int64_t number_of(const Json& object, const char* key) {
   auto it = object.find(key);
-  return it != object.end() && it->is_number_integer() ? it->get<int64_t>() : 0;
+  return it != nullptr && it->is_number_integer() ? it->get<int64_t>() : 0;
 }
 
 }  // namespace
@@ -67,13 +66,13 @@ std::string expand_job_dir(const std::string& pattern, const std::string& base, 
 }
 
 Status write_control(const std::string& path, const ControlInfo& info) {
-  json object = {
+  Json object = {
       {"host", info.host}, {"port", info.port}, {"secret", info.secret}, {"node", info.node}, {"pid", info.pid}};
   return replace_file(path, dump(object), 0600);
 }
 
 Result<ControlInfo> read_control(const std::string& path) {
-  DL_TRY_ASSIGN(json object, read_object(path));
+  DL_TRY_ASSIGN(Json object, read_object(path));
   ControlInfo info;
   info.host = text_of(object, "host");
   info.secret = text_of(object, "secret");
@@ -91,7 +90,7 @@ Status write_request(const std::string& path, const FileRequest& request) {
 }
 
 Result<FileRequest> read_request(const std::string& path) {
-  DL_TRY_ASSIGN(json object, read_object(path));
+  DL_TRY_ASSIGN(Json object, read_object(path));
   FileRequest request{text_of(object, "action"), text_of(object, "reason")};
   if (request.action.empty()) return Error{Errc::kInvalid, path + ": no 'action'"};
   return request;

@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <string>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl::record {
 

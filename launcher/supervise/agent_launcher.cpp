@@ -9,9 +9,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "launcher/common/atomic_file.h"
-#include "launcher/common/child_process.h"
-#include "launcher/common/env_names.h"
+#include "common/base/atomic_file.h"
+#include "common/contract/env_names.h"
+#include "common/process/child_process.h"
 
 extern char** environ;
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 #include "launcher/plan/launch_plan.h"
 
 namespace dl::supervise {

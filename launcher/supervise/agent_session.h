@@ -7,12 +7,12 @@
 #include <optional>
 #include <string>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
+#include "launcher/protocol/control_protocol.h"
+#include "launcher/protocol/heartbeat.h"
+#include "launcher/protocol/session_buffer.h"
+#include "launcher/protocol/two_ways.h"
 #include "launcher/supervise/beat_socket.h"
-#include "launcher/supervise/control_protocol.h"
-#include "launcher/supervise/heartbeat.h"
-#include "launcher/supervise/session_buffer.h"
-#include "launcher/supervise/two_ways.h"
 
 namespace dl::supervise {
 

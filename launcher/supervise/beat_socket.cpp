@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "launcher/common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace dl::supervise {
 namespace {

@@ -9,8 +9,8 @@
 
 #include <functional>
 
-#include "launcher/common/result.h"
-#include "launcher/supervise/heartbeat.h"
+#include "common/base/result.h"
+#include "launcher/protocol/heartbeat.h"
 
 namespace dl::supervise {
 

@@ -10,7 +10,7 @@
 #include <chrono>
 #include <vector>
 
-#include "launcher/common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace dl::supervise {
 
@@ -140,7 +140,7 @@ void ControlServer::drop(Connection* connection, const std::string& why) {
   if (auto session = sessions_.find(id); session != sessions_.end()) {
     const bool silent =
         why == uv_strerror(UV_ETIMEDOUT) || why == uv_strerror(UV_EHOSTUNREACH) || why == uv_strerror(UV_ENETUNREACH);
-    session->second.lost(silent ? Tcp::kUnacknowledged : Tcp::kClosed, monotonic_ms());
+    session->second.lost(silent ? Tcp::kUnacknowledged : Tcp::kClosed, awake_ms());
     abandon(connection);
     return handlers_.on_broken(id, why);
   }

@@ -16,11 +16,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "launcher/common/clock.h"
-#include "launcher/common/result.h"
+#include "common/base/awake_clock.h"
+#include "common/base/result.h"
+#include "launcher/protocol/control_protocol.h"
 #include "launcher/supervise/agent_session.h"
 #include "launcher/supervise/beat_socket.h"
-#include "launcher/supervise/control_protocol.h"
 
 namespace dl::supervise {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sessions of ControlServer: agents whose connection may break and be taken up again, and their heartbeats.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 
@@ -77,17 +77,17 @@ void ControlServer::probe(ConnectionId id) {
   auto found = sessions_.find(id);
   if (found == sessions_.end() || found->second.peer().size == 0) return;
   AgentSession& session = found->second;
-  beats_.send(session.probe(monotonic_ms()), session.token(), session.peer());
+  beats_.send(session.probe(awake_ms()), session.token(), session.peer());
 }
 
 Verdict ControlServer::verdict(ConnectionId id) const {
   auto found = sessions_.find(id);
-  return found != sessions_.end() ? found->second.verdict(monotonic_ms()) : Verdict::kAgentKilled;
+  return found != sessions_.end() ? found->second.verdict(awake_ms()) : Verdict::kAgentKilled;
 }
 
 Udp ControlServer::udp(ConnectionId id) const {
   auto found = sessions_.find(id);
-  return found != sessions_.end() ? found->second.watch().state(monotonic_ms()) : Udp::kNever;
+  return found != sessions_.end() ? found->second.watch().state(awake_ms()) : Udp::kNever;
 }
 
 int64_t ControlServer::answered_ms(ConnectionId id) const {
@@ -100,7 +100,7 @@ void ControlServer::heard_beat(const HeardBeat& heard, const BeatPeer& from) {
   if (found == sessions_.end()) return;
   AgentSession& session = found->second;
   std::optional<Beat> answer;
-  if (!session.hear(heard, from, monotonic_ms(), &answer) || !answer) return;
+  if (!session.hear(heard, from, awake_ms(), &answer) || !answer) return;
   beats_.send(*answer, session.token(), session.peer());
 }
 

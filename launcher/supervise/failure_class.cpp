@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/failure_class.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cctype>
 #include <csignal>
 #include <set>
 
+#include "common/contract/exit_codes.h"
 #include "launcher/guard/death.h"
-#include "launcher/supervise/exit_codes.h"
 
 namespace dl::supervise {
 namespace {
@@ -127,6 +127,13 @@ const std::vector<Rule>& rules() {
       {"syntax",
        "C204",
        {0, 0, 0, {}, false, "^(SyntaxError|IndentationError|TabError): "},
+       Fault::kYours,
+       Answer::kFail,
+       0},
+      // supervisor_store.cpp knows an answer.
+      {kNoLibuv,
+       "C205",
+       {0, 0, 0, {}, false, "use_libuv was requested but PyTorch was buil[dt] without libuv"},
        Fault::kYours,
        Answer::kFail,
        0},

@@ -7,11 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "launcher/common/failure_row.h"
+#include "common/contract/failure_row.h"
 #include "launcher/record/event_log.h"
 #include "launcher/supervise/first_cause.h"
 
 namespace dl::supervise {
+
+// Of a PyTorch that was built without libuv, and so cannot use a store that dlrun hosts.
+constexpr const char* kNoLibuv = "no-libuv";
 
 struct FailureClass {
   std::string name = "exit";

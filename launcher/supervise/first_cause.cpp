@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/first_cause.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstring>
 
-#include "launcher/supervise/exit_codes.h"
+#include "common/contract/exit_codes.h"
 
 namespace dl::supervise {
 namespace {

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/grace_budget.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
 namespace dl::supervise {
 namespace {
 
-constexpr int64_t kPutBackMs = 1000;
 constexpr int64_t kLimitMarginMs = 15000;
 
 std::string seconds(int64_t ms) {

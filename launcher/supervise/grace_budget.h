@@ -11,6 +11,8 @@
 
 namespace dl::supervise {
 
+constexpr int64_t kPutBackMs = 1000;  // before the deadline, to put the job back
+
 struct SaveTimes {
   uint64_t save_ms = 0;   // of the slowest learner's saves the 95th percentile; 0 = unknown
   uint64_t step_ms = 0;   // time of a train step; 0 = unknown

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/idle_gpus.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::supervise {
 namespace {

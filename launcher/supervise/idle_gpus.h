@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/common/site_config.h"
+#include "common/site/site_config.h"
 
 namespace dl::supervise {
 

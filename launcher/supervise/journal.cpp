@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/journal.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 #include <memory>
+#include <utility>
 
 #include "launcher/slurm_cli/slurm_cli.h"
+#include "launcher/supervise/once_more.h"
 
 namespace dl::supervise {
 namespace {
@@ -20,6 +22,7 @@ Journal::Journal(record::JobDir dir, std::string job_id, Worker* worker)
 Status Journal::open() {
   DL_TRY_ASSIGN(record::EventHistory history, record::read_events(dir_.events()));
   events_ = std::move(history.events);
+  memory_told_ = record::remembered(events_);
   record::JobSummary summary = record::summarise(events_);
   attempt_ = summary.attempts;
   saved_step_ = summary.newest_step;
@@ -32,6 +35,7 @@ Status Journal::open() {
 void Journal::append(record::Event event) {
   event.attempt = attempt_;
   if (restart_ > 0) event.restart = restart_;
+  if (!(memory_ == memory_told_)) event.memory = memory_told_ = memory_;
   events_.push_back(event);
   if (!log_open_) return;
   Status written = log_.append(std::move(event));
@@ -43,6 +47,10 @@ void Journal::begin_attempt(int attempt, int restart) {
   attempt_ = attempt;
   restart_ = restart;
   idle_ = {};
+}
+
+bool Journal::marked_preempted() const {
+  return preempted_ || is_marked_preempted(events_);
 }
 
 void Journal::job(record::JobState state, const std::string& reason, std::optional<int64_t> step,
@@ -63,6 +71,11 @@ void Journal::job(record::JobState state, const std::string& reason, std::option
   event.step = step;
   event.code = code;
   event.exit = exit;
+  event.preempted = std::exchange(preempted_, false);
+  if (record::is_final(state) && once_more_) {
+    event.once_more = std::exchange(once_more_, std::nullopt);
+    event.command = command_;
+  }
   append(std::move(event));
   send_comment();
 }

@@ -28,6 +28,16 @@ class Journal {
   const std::string& reason() const { return reason_; }
 
   void begin_attempt(int attempt, int restart);
+  // Told with the next event, if it is not what was told last.
+  void remember(const record::RunMemory& memory) { memory_ = memory; }
+  // Slurm has given the job a grace time: told with the next event about the whole job.
+  void preempted() { preempted_ = true; }
+  bool marked_preempted() const;  // once_more.h
+  // Told with a final state: the next start of Slurm's, its restart number `slurm_restarts`, has nothing to run.
+  void once_more(int slurm_restarts, std::string command) {
+    once_more_ = slurm_restarts;
+    command_ = std::move(command);
+  }
   // About the whole job.
   void job(record::JobState state, const std::string& reason, std::optional<int64_t> step = {},
            const std::string& code = {}, std::optional<int> exit = {});
@@ -66,8 +76,12 @@ class Journal {
   record::JobState state_ = record::JobState::kPending;
   std::string reason_;
   int attempt_ = 0, restart_ = 0;
+  record::RunMemory memory_, memory_told_;
   int64_t saved_step_ = -1;
   IdleHint idle_;
+  bool preempted_ = false;
+  std::optional<int> once_more_;
+  std::string command_;
   std::string user_comment_;
   bool user_comment_known_ = false;
   bool comment_pending_ = false, comment_failed_ = false, comment_delayed_ = false;

@@ -2,14 +2,14 @@
 #include "launcher/supervise/lease.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cerrno>
 
 #include "checkpoint/include/dlckpt.h"
-#include "launcher/common/atomic_file.h"
-#include "launcher/common/unique_fd.h"
+#include "common/base/atomic_file.h"
+#include "common/base/unique_fd.h"
 
 namespace dl::supervise {
 namespace {

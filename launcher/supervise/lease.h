@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl::supervise {
 

@@ -4,7 +4,7 @@
 #include <csignal>
 #include <string_view>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::supervise {
 namespace {
@@ -59,7 +59,7 @@ const char* stop_cause_name(StopCause cause) {
 
 NoticeReading read_notice(const NoticeInput& input) {
   NoticeReading reading;
-  const int64_t kill_ms = input.now_ms + input.kill_wait_s * 1000;
+  const int64_t kill_ms = input.signal_ms + input.kill_wait_s * 1000;
   auto stop = [&](StopCause cause, std::optional<int64_t> deadline_ms) {
     reading.kind = NoticeReading::Kind::kStop;
     reading.cause = cause;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/recheck.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <iterator>
 
-#include "launcher/common/hostlist.h"
-#include "launcher/supervise/exit_codes.h"
+#include "common/base/hostlist.h"
+#include "common/contract/exit_codes.h"
 
 namespace dl::supervise {
 namespace {

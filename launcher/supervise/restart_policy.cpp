@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/restart_policy.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <csignal>
 
+#include "common/contract/exit_codes.h"
 #include "launcher/guard/death.h"
-#include "launcher/supervise/exit_codes.h"
 
 namespace dl::supervise {
 namespace {

@@ -18,7 +18,8 @@ void StopAgreement::begin(int64_t request, uint32_t kind, int world_size) {
 
 bool StopAgreement::upgrade(uint32_t kind) {
   if (!open_ || decided_step_) return false;
-  kind_ = std::max(kind_, kind);
+  // Without a save is stronger than any with one, whatever the numbers.
+  kind_ = kind == ProgressPage::kExitWithoutSave ? kind : std::max(kind_, kind);
   return true;
 }
 

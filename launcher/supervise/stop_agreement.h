@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How all learners come to act at one train step: the decisions of dlrun's side of launcher/common/progress_page.h. One
+// How all learners come to act at one train step: the decisions of dlrun's side of common/contract/progress_page.h. One
 // request is open at a time; another may start when every learner has acted on it, because a learner that is already
 // saving at S cannot be told of another step. Pure; the supervisor sends the messages.
 #pragma once
@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "launcher/common/progress_page.h"
+#include "common/contract/progress_page.h"
 
 namespace dl::supervise {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/straggler.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
-#include "launcher/common/median.h"
+#include "common/base/median.h"
 
 namespace dl::supervise {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/supervisor.h"
-#include "launcher/common/this_process.h"
+#include "common/base/this_process.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -12,9 +12,9 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "launcher/common/atomic_file.h"
-#include "launcher/common/env_names.h"
-#include "launcher/supervise/exit_codes.h"
+#include "common/base/atomic_file.h"
+#include "common/contract/env_names.h"
+#include "common/contract/exit_codes.h"
 
 namespace dl::supervise {
 namespace {
@@ -32,12 +32,16 @@ Supervisor::Supervisor(plan::LaunchPlan plan, SiteConfig site, RunOptions option
       site_(std::move(site)),
       options_(std::move(options)),
       dir_(plan_.job_dir),
-      launcher_(plan_) {}
+      launcher_(plan_) {
+  state_.rules.under_slurm = plan_.under_slurm;
+  state_.rules.grace_ms = std::chrono::duration_cast<std::chrono::milliseconds>(plan_.grace).count();
+  state_.rules.signal_lead_s = site_.signal_lead.count();
+  state_.rules.restart_count = plan_.slurm_restart_count;
+}
 
 Supervisor::~Supervisor() {
   if (!loop_open_) return;
-  if (peers_) close_stores();
-  if (peers_) peers_->close();
+  if (rendezvous_) rendezvous_->close_handle();
   if (server_) server_->close_all();
   uv_timer_stop(&timer_);
   uv_close(reinterpret_cast<uv_handle_t*>(&timer_), nullptr);
@@ -58,27 +62,31 @@ Status Supervisor::set_up() {
   loop_open_ = true;
   uv_timer_init(&loop_, &timer_);
   timer_.data = this;
-  watch_peers();
-  worker_ = std::make_unique<Worker>(&loop_);
-  disk_ = std::make_unique<Worker>(&loop_);
+  open_rendezvous();
+  const std::string slurm_id = plan_.under_slurm ? plan_.job_id : std::string();
+  slurm_ = std::make_unique<SlurmJob>(&loop_, slurm_id, [this](const slurm_cli::JobInfo& job) {
+    // A job that runs and has a time of preemption was given a grace time.
+    if (job.preempt_time && job.state == "RUNNING") journal_->preempted();
+  });
+  lease_ = std::make_unique<LeaseKeeper>(
+      &loop_, [this] { ask_to_stop(StopCause::kLeaseLost, {}, 0, "another job took the checkpoint directory"); });
   checker_ = std::make_unique<Worker>(&loop_);
-  journal_ = std::make_unique<Journal>(dir_, plan_.under_slurm ? plan_.job_id : std::string(), worker_.get());
+  journal_ = std::make_unique<Journal>(dir_, slurm_id, slurm_->worker());
   run_started_ms_ = unix_ms();
   if (plan_.end_time_s) end_time_ms_ = *plan_.end_time_s * 1000;
   DL_TRY(make_directories(dir_.root()));
   DL_TRY(journal_->open());
-  attempt_ = record::summarise(journal_->events()).attempts;
+  attempts_ = record::summarise(journal_->events()).attempts;
   if (plan_.checkpoint) {
     std::string owner = plan_.under_slurm ? "job " + plan_.job_id : "dlrun " + plan_.job_id;
-    Status leased = lease_.acquire(plan_.checkpoint->path, owner, plan_.under_slurm ? plan_.job_id : std::string());
+    Status leased = lease_->acquire(plan_.checkpoint->path, owner, slurm_id, monotonic_ms());
     if (!leased) {
-      journal_->begin_attempt(attempt_ + 1, 0);
+      journal_->begin_attempt(attempts_ + 1, 0);
       journal_->job(JobState::kDeploy, "");
       Error error = std::move(leased).error().with_context("checkpoint directory");
       journal_->job(JobState::kFailed, error.text, {}, "S303", kExitNoDirectory);
       return error;
     }
-    last_renew_ms_ = monotonic_ms();
   }
   return open_control();
 }
@@ -91,7 +99,7 @@ Status Supervisor::open_control() {
   handlers.on_closed = handlers.on_broken = [this](ConnectionId id, const std::string& why) { on_broken(id, why); };
   handlers.on_resumed = [this](ConnectionId id) { on_resumed(id); };
   handlers.on_refused = [this](ConnectionId id) {
-    if (auto found = rank_of_.find(id); found != rank_of_.end()) look_at_way(found->second);
+    if (auto found = attempt_.rank_of.find(id); found != attempt_.rank_of.end()) look_at_way(found->second);
   };
   server_ = std::make_unique<ControlServer>(&loop_, secret_, std::move(handlers));
   DL_TRY(server_->listen());
@@ -127,7 +135,7 @@ void Supervisor::watch_signals() {
           if (signal == SIGCHLD) {
             self->reap_launchers();
           } else {
-            self->on_signal(signal);
+            self->handle(Signalled{signal});
           }
         },
         number);
@@ -145,24 +153,22 @@ int Supervisor::run() {
       if (auto job = slurm_cli::show_job(plan_.job_id)) journal_->set_user_comment(job->comment);
       uv_run(&loop_, UV_RUN_DEFAULT);
     }
-    lease_.release();
+    lease_->release();
     return kExitNoDirectory;
   }
   watch_signals();
-  const auto learn = [this](std::optional<slurm_cli::JobInfo> job) {
-    job_ = std::move(job);
-    if (job_ && job_->end_time) end_time_ms_ = *job_->end_time * 1000;
-    journal_->set_user_comment(job_ ? job_->comment : std::string());
+  const auto learn = [this](const SlurmJob::Answer& job) {
+    if (job && job->end_time) end_time_ms_ = *job->end_time * 1000;
+    journal_->set_user_comment(job ? job->comment : std::string());
   };
   if (options_.job) {
-    learn(std::move(options_.job));
+    slurm_->learn(*std::move(options_.job));
+    learn(slurm_->info());
   } else if (plan_.under_slurm) {
-    auto found = std::make_shared<Result<slurm_cli::JobInfo>>(Error{});
-    worker_->post([found, id = plan_.job_id] { *found = slurm_cli::show_job(id); },
-                  [found, learn] { learn(*found ? std::optional(std::move(**found)) : std::nullopt); });
+    slurm_->ask(learn);
   }
   if (options_.predecessor.death.empty()) {
-    start_attempt("");
+    handle(Begin{});
   } else {
     take_over();
   }
@@ -172,66 +178,53 @@ int Supervisor::run() {
 
 void Supervisor::reap_launchers() {
   for (const AgentLauncher::Ended& ended : launcher_.reap()) launcher_status_ = ended.wait_status;
-  if (!launcher_.running() && launcher_gone_ms_ == 0) launcher_gone_ms_ = monotonic_ms();
-  if (phase_ == Phase::kIdle || phase_ == Phase::kOver) return;
+  if (!launcher_.running() && launcher_gone_ms_ == 0) launcher_gone_ms_ = awake_ms();
+  if (!state_.alive()) return;
   if (launcher_.running()) launcher_gone_ms_ = 0;
 }
 
 void Supervisor::tick() {
-  int64_t now = monotonic_ms();
+  int64_t now = awake_ms();
   reap_launchers();
-  peers_->tick(now);
+  rendezvous_->tick(now);
   if (now - last_ping_ms_ >= kPingMs) {
     last_ping_ms_ = now;
-    for (const Learner& learner : learners_)
+    for (const Learner& learner : attempt_.learners)
       if (learner.connection != 0) server_->ping(learner.connection);
   }
   look_at_ways(now);
-  if (phase_ == Phase::kStarting || phase_ == Phase::kRunning) {
-    const bool all_hello = all_learners(&hello_below_, [](const Learner& l) { return l.said_hello; });
+  if (state_.alive()) {
+    const bool all_hello = attempt_.all_said_hello();
     if (woken_ && all_hello) woken_ = false;
-    if (phase_ == Phase::kStarting && all_hello && pmix_ready() && !killing_ && now >= fence_until_ms_)
-      start_learners();
-    if (woken_ && (!launcher_.running() || now - attempt_started_ms_ > kWakeLimitMs)) return start_cold();
+    look_whether_ready();
+    if (woken_ && (!launcher_.running() || now - attempt_.started_ms > kWakeLimitMs)) return start_cold();
     bool launcher_died = !launcher_.running() && launcher_gone_ms_ != 0 && now - launcher_gone_ms_ > 1000;
-    if (phase_ == Phase::kStarting && now - attempt_started_ms_ > 1000 * site_.agent_timeout.count())
-      return agents_missing();
-    bool deaf = killing_ && now > kill_deadline_ms_;
-    if (launcher_died || deaf) {
+    if (state_.may_greet() && now - attempt_.started_ms > 1000 * site_.agent_timeout.count()) return agents_missing();
+    if (launcher_died) {
       Failure failure;
       failure.kind = all_hello ? Failure::Kind::kAgentLost : Failure::Kind::kNotStarted;
-      failure.text = launcher_died ? fmt::format("{} ended before it had started the learners", launcher_name(plan_))
-                                   : "no word from it since it was to end";
-      if (launcher_died && all_hello) failure.text = launcher_name(plan_) + " ended while learners were running";
-      agent_lost_ = true;
+      failure.text = launcher_name(plan_) +
+                     (all_hello ? " ended while learners were running" : " ended before it had started the learners");
+      attempt_.agent_lost = true;
       return give_up_learners(failure, /*only_silent=*/false);
     }
-    if (hang_open_ && now > hang_deadline_ms_) settle_hang();
-    tick_stop(unix_ms());
+    if (attempt_.hang.open && now > attempt_.hang.deadline_ms) settle_hang();
     tick_serving(now);
     tick_pmix(now);
   }
+  handle(Tick{});
   if (now - last_second_ms_ >= 1000) {
     last_second_ms_ = now;
     journal_->tick(now);
     look_for_silent_agents(now);
-    if (phase_ == Phase::kRunning) {
+    if (!state_.finished()) look_for_request_file();
+    if (learners_under_way()) {
       tick_time_limit(unix_ms());
       tick_periodic_save();
-      look_for_request_file();
       look_for_stragglers();
       look_for_idle_gpus();
     }
-    if (plan_.checkpoint && !renew_open_ && !finished_ && now - last_renew_ms_ >= 15000) {
-      last_renew_ms_ = now;
-      renew_open_ = true;
-      auto kept = std::make_shared<bool>(true);
-      disk_->post([this, kept] { *kept = lease_.renew(); },
-                  [this, kept] {
-                    renew_open_ = false;
-                    if (!*kept) request_stop(StopCause::kLeaseLost, {}, 0, "another job took the checkpoint directory");
-                  });
-    }
+    lease_->tick(monotonic_ms());
   }
 }
 
@@ -240,13 +233,13 @@ JobStatus Supervisor::status() const {
   status.job = plan_.job_id;
   status.state = record::state_name(journal_->state());
   status.reason = journal_->reason();
-  status.attempt = attempt_;
-  status.restarts = restarts_done_;
+  status.attempt = attempts_;
+  status.restarts = memory_.restarts;
   status.max_restarts = plan_.restarts;
-  status.started_ms = unix_ms() - (monotonic_ms() - attempt_started_ms_);
-  if (stop_) status.stopping = stop_->who;
-  for (size_t i = 0; i < learners_.size(); ++i) {
-    const Learner& l = learners_[i];
+  status.started_ms = attempt_.started_unix_ms;
+  if (state_.stop) status.stopping = state_.stop->who;
+  for (size_t i = 0; i < attempt_.learners.size(); ++i) {
+    const Learner& l = attempt_.learners[i];
     status.learners.push_back(
         {static_cast<int>(i), l.host, l.pid, record::state_name(l.state), l.step, l.saved_step, l.save_ms, note_of(i)});
   }
@@ -257,10 +250,7 @@ void Supervisor::answer_ctl(ConnectionId id, const Message& message) {
   if (std::holds_alternative<StatusQuery>(message)) {
     server_->send(id, status());
   } else if (const auto* pause = std::get_if<Pause>(&message)) {
-    bool taken = request_stop(StopCause::kPause, {}, 0, pause->reason.empty() ? "dlctl pause" : pause->reason);
-    server_->send(id,
-                  Reply{taken, taken ? "the learners save at the next train step they agree on, then the job is held"
-                                     : "the job is being stopped already"});
+    ask_to_stop(StopCause::kPause, {}, 0, pause->reason.empty() ? "dlctl pause" : pause->reason, id);
   }
 }
 

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlrun at work. One event loop: agents report, the pure decisions beside this file decide (first_cause,
-// stop_agreement, grace_budget, notice, restart_policy), and this acts. supervisor.cpp holds the loop, its clock and
-// its answers, supervisor_attempt.cpp runs an attempt, supervisor_stop.cpp stops one, supervisor_end.cpp decides what
-// comes after it, supervisor_ways.cpp judges agents that are not heard, supervisor_nodes.cpp goes
-// on where nodes were lost, supervisor_store.cpp hosts rendezvous, supervisor_pmix.cpp speaks with the
-// PMIx servers.
+// dlrun at work. One event loop: agents report, the states of the run (run_state.h) and the pure decisions beside this
+// file decide (first_cause, notice, restart_policy), and this acts. supervisor.cpp holds the loop, its clock and its
+// answers, supervisor_run.cpp speaks with the states, supervisor_attempt.cpp runs an attempt, supervisor_stop.cpp hears
+// of stops, supervisor_end.cpp and supervisor_queue.cpp carry out what comes after, supervisor_ways.cpp judges agents
+// that are not heard, supervisor_nodes.cpp goes on where nodes were lost, supervisor_store.cpp hosts rendezvous,
+// supervisor_pmix.cpp speaks with the PMIx servers.
 //
-//   start_attempt -> agents say hello -> Start to all -> learners run -> all ended -> end_attempt -> restart | finish
+//   an event -> handle() -> next() -> perform() each action -> the events that come of it
 #pragma once
 
 #include <unistd.h>
 #include <uv.h>
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -22,31 +23,26 @@
 #include <unordered_map>
 #include <vector>
 
-#include "launcher/common/clock.h"
-#include "launcher/common/more_descriptors.h"
-#include "launcher/common/result.h"
-#include "launcher/common/site_config.h"
+#include "common/base/awake_clock.h"
+#include "common/base/more_descriptors.h"
+#include "common/base/result.h"
+#include "common/site/site_config.h"
 #include "launcher/guard/guard.h"
 #include "launcher/plan/launch_plan.h"
 #include "launcher/pmix/exchange.h"
 #include "launcher/record/job_dir.h"
-#include "launcher/rendezvous/http_store_server.h"
-#include "launcher/rendezvous/tcp_store_server.h"
 #include "launcher/slurm_cli/slurm_cli.h"
 #include "launcher/supervise/agent_launcher.h"
+#include "launcher/supervise/attempt.h"
 #include "launcher/supervise/control_server.h"
-#include "launcher/supervise/first_cause.h"
-#include "launcher/supervise/grace_budget.h"
-#include "launcher/supervise/hang.h"
-#include "launcher/supervise/idle_gpus.h"
 #include "launcher/supervise/journal.h"
-#include "launcher/supervise/lease.h"
+#include "launcher/supervise/lease_keeper.h"
 #include "launcher/supervise/notice.h"
-#include "launcher/supervise/peer_questions.h"
 #include "launcher/supervise/recheck.h"
+#include "launcher/supervise/rendezvous.h"
 #include "launcher/supervise/restart_policy.h"
-#include "launcher/supervise/stop_agreement.h"
-#include "launcher/supervise/straggler.h"
+#include "launcher/supervise/run_state.h"
+#include "launcher/supervise/slurm_job.h"
 #include "launcher/supervise/worker.h"
 
 namespace dl::supervise {
@@ -84,33 +80,6 @@ class Supervisor {
   int run();
 
  private:
-  struct Learner {
-    ConnectionId connection = 0;  // 0: none (yet, or any more)
-    bool said_hello = false, started = false, ended = false, ever_attached = false;
-    std::string host, address;
-    int port = 0, coordinator_port = 0, ras_port = 0, pid = 0;
-    std::vector<int> ports;
-    record::JobState state = record::JobState::kDeploy;
-    uint32_t page_state = 0;
-    int64_t step = -1, saved_step = -1;
-    uint64_t save_ms = 0, local_ms = 0, cost_ms = 0;  // as on the progress page
-    int64_t step_seen_ms = 0;                         // monotonic, when `step` was reported
-    int exit = 0;
-    int64_t heard_ms = 0;  // monotonic: the last word of its agent, pings included
-    bool hung = false;     // named as the cause of a stand-still: how it ends says nothing
-    StepTimes times;
-  };
-  struct Stop {
-    StopCause cause = StopCause::kPause;
-    std::string who;                     // text for people
-    int signal = 0;                      // what was sent to us, 0 = none
-    std::optional<int64_t> deadline_ms;  // Unix time
-    bool save = true;
-    bool local = false;  // at the node-local level alone
-    std::string not_saved_reason;
-    bool killing = false;
-  };
-
   struct PmixServer {
     ConnectionId connection = 0;  // 0: none (yet, or any more)
     bool ready = false;
@@ -145,11 +114,17 @@ class Supervisor {
 
   // supervisor_death.cpp
   void take_over();
+  void take_memory();
+  template <typename Change>
+  void remember(Change change) {
+    change(&memory_);
+    journal_->remember(memory_);
+  }
   void answer_death();
+  void start_in_place_of_dead();
 
   // supervisor_attempt.cpp
   void start_attempt(const std::string& why, const std::string& code = {});
-  void name_hosts();
   Status start_agents();
   bool wake_agents();
   void start_cold();
@@ -159,28 +134,24 @@ class Supervisor {
   void on_started(int rank, const Started& started);
   void on_progress(int rank, const Progress& progress);
   void on_exited(int rank, const Exited& exited);
-  void start_learners();
+  void look_whether_ready();
+  void perform(const StartLearners& start);
   void learner_failed(int rank, Failure failure);
   void give_up_learners(const Failure& failure, bool only_silent);
-  void kill_learners(int grace_ms);
   void check_attempt_over();
   void tick_serving(int64_t now_ms);
+  // Learners were told to start, and not all have ended.
+  bool learners_under_way() const { return state_.alive() && state_.learners_started; }
   // Also where no restart can follow: the agent of a node's first learner holds its PMIx server.
   bool may_keep_agents() const {
-    return !agents_have_pmi_ && (restarts_done_ < plan_.restarts || !plan_.pmix_server.empty());
-  }
-  template <typename Holds>
-  bool all_learners(size_t* below, Holds holds) {
-    while (*below < learners_.size() && holds(learners_[*below])) ++*below;
-    return *below == learners_.size();
+    return !attempt_.agents_have_pmi && (memory_.restarts < plan_.restarts || !plan_.pmix_server.empty());
   }
 
   // supervisor_store.cpp
-  void watch_peers();
-  rendezvous::PeerCheck peer_check();
-  void open_store();
-  Status open_http_store();
-  void close_stores();
+  void open_rendezvous();
+  Status open_stores();
+  bool needs_other_store(const FailureClass& its) const;
+  void start_without_store();
 
   // supervisor_pmix.cpp
   void open_pmix();
@@ -196,24 +167,32 @@ class Supervisor {
   void tick_pmix(int64_t now_ms);
   void add_abort(int rank, Failure* failure);
 
+  // supervisor_run.cpp
+  void handle(RunEvent event);
+  void perform(const StartAttempt& start);
+  void perform(const GiveUpUnheard& give_up);
+  void perform(const GiveUpAll& give_up);
+  void perform(const Say& what);
+
   // supervisor_stop.cpp
-  void on_signal(int signal);
-  void look_up_notice(int signal);
-  NoticeInput notice_input(int signal) const;
-  void act_on_notice(const NoticeReading& reading, int signal);
-  bool request_stop(StopCause cause, std::optional<int64_t> deadline_ms, int signal, const std::string& who);
-  void begin_agreement(uint32_t kind);
+  void on_notice(int signal);
+  void ask_to_stop(StopCause cause, std::optional<int64_t> deadline_ms, int signal, const std::string& who,
+                   ConnectionId asker = 0);
+  void perform(const StopAnswer& answer);
+  void perform(const AskSlurm& ask);
+  void perform(const WatchTimeLimit& watch);
+  void perform(const SendRequest& request);
+  void perform(const SendDecide& decide);
+  void perform(const SendWithdraw& withdraw);
+  void perform(const SignalLearners& signal);
+  void perform(const KillLearners& kill);
+  void tell_learners(const std::string& line);
+  void ask_kill_wait();
   void on_step_report(int rank, const StepReport& report);
-  void settle_agreement();
-  void stop_without_agreement();
-  void tick_stop(int64_t now_ms);
   void tick_time_limit(int64_t now_ms);
   void tick_periodic_save();
   void look_for_request_file();
-  SaveTimes save_times() const;
-  static uint32_t exit_request(const Stop& stop);
   int64_t chosen_interval_ms() const;
-  int64_t newest_saved_step() const;
 
   // supervisor_hang.cpp
   void on_stalled(int rank, const Stalled& stalled);
@@ -241,28 +220,45 @@ class Supervisor {
 
   // supervisor_nodes.cpp
   void node_lost(int rank, int64_t fence_until_ms);
+  void raise_fence(int64_t until_ms);
   bool plan_without_lost();
   void go_on_without_lost(const std::string& reason);
-  bool check_nodes_first(const EndDecision& decision, const FailureClass& its);
-  void nodes_checked(EndDecision decision, const CheckedNodes& found);
+  void perform(const CheckNodes& check);
+  void nodes_checked(const CheckedNodes& found);
   void release_lost(const std::vector<std::string>& names);
   void forget_old_step();
 
   // supervisor_end.cpp
-  void end_attempt();
-  void decide_and_sweep();
+  bool must_ask_why() const;
   AttemptEnd attempt_end() const;
-  void carry_out(const EndDecision& decision);
+  RestartLimits restart_limits() const;
+  void decide(EndDecision decision, Decided decided);
+  std::optional<Failure> cause_of_end() const;
+  FailureClass class_of_end() const;
+  std::string class_code() const;
+  bool is_put_back_once_more() const;
+  Decided decided_of_decision() const;
   std::string failure_text(const std::string& reason, const std::optional<Failure>& cause,
                            const FailureClass& its) const;
-  void finish(int exit_status);
-  void put_back(bool hold);
-  void keep_start_time();
-  void when_launchers_are_gone(int64_t limit_ms, std::function<void()> then);
+  void perform(const AskWhy& ask);
+  void perform(const JudgeEnd& judge);
+  void perform(const JudgeStopped& judge);
+  void perform(const Sweep& sweep);
+  void perform(const AskVersion& ask);
+  void perform(const End& end);
+  void perform(const Finish& finish);
+  void restart();
+  void settle(int exit_status);
   void poll(uint64_t interval_ms, std::function<bool()> step);
   void sweep(const std::string& run_id, std::function<void()> done);
-  void settle_and_finish(int exit_status);
-  bool can_requeue() const;
+
+  // supervisor_queue.cpp
+  void perform(const PutBack& back);
+  void perform(const PutBackFailed& failed);
+  void perform(const HoldJob& hold);
+  void perform(const AlreadyBack& back);
+  void perform(const KeepStartTime& keep);
+  void when_launchers_are_gone(int64_t limit_ms, std::function<void()> then);
 
   plan::LaunchPlan plan_;
   SiteConfig site_;
@@ -273,78 +269,45 @@ class Supervisor {
   std::vector<std::unique_ptr<uv_signal_t>> signals_;
   bool loop_open_ = false;
   std::unique_ptr<ControlServer> server_;
-  std::unique_ptr<Worker> worker_;   // Slurm's commands
-  std::unique_ptr<Worker> disk_;     // the lease
+  std::unique_ptr<SlurmJob> slurm_;
+  std::unique_ptr<LeaseKeeper> lease_;
   std::unique_ptr<Worker> checker_;  // nodes before a restart
   std::unique_ptr<Journal> journal_;
   AgentLauncher launcher_;
   std::optional<MoreDescriptors> descriptors_;  // not while agents are started
-  Lease lease_;
 
   // The job
   std::string secret_, endpoint_;
-  std::optional<slurm_cli::JobInfo> job_;
-  int attempt_ = 0, restarts_done_ = 0, moved_ = 0;  // moved: attempts begun anew on the rest of the allocation
-  std::map<std::string, int> class_restarts_;        // by class of failure
-  std::string excluded_;                             // node that the job shall not get again, or empty
-  std::optional<int64_t> end_time_ms_;               // Unix time of the time limit
-  int64_t run_started_ms_ = 0;                       // Unix time
+  int attempts_ = 0;
+  record::RunMemory memory_;            // changed by remember() alone
+  std::optional<int64_t> end_time_ms_;  // Unix time of the time limit
+  int64_t run_started_ms_ = 0;          // Unix time
   int exit_status_ = 0;
-  bool finished_ = false, control_written_ = false, putting_back_ = false, job_put_back_ = false, killed_ = false;
+  bool control_written_ = false;
+  std::string put_back_error_;
 
-  // A stand-still that is being looked into
-  bool hang_open_ = false;
-  int64_t hang_deadline_ms_ = 0;
-  std::vector<StandStill> standing_still_;
-  std::map<int, std::vector<std::string>> still_lines_;
+  // The states of the run (run_state.h), and what waits to be told to them
+  RunState state_;
+  std::deque<RunEvent> events_;
+  bool handling_ = false;
+  EndDecision decision_;  // about the newest attempt that has ended
+  enum class NextStart { kFirst, kTakeOver, kRestart } next_start_ = NextStart::kFirst;
 
-  // The attempt
-  enum class Phase { kIdle, kStarting, kRunning, kOver };
-  Phase phase_ = Phase::kIdle;
-  plan::RunFacts facts_;
-  std::unique_ptr<PeerQuestions> peers_;
-  std::unique_ptr<rendezvous::TcpStoreServer> store_;        // nullptr: rank 0 hosts it
-  std::unique_ptr<rendezvous::HttpStoreServer> http_store_;  // nullptr: the plan asks for none
-  std::vector<Learner> learners_;
-  std::unordered_map<ConnectionId, int> rank_of_;  // of the agents' connections
-  struct Broken {
-    int64_t since_ms = 0;
-    std::string why;
-  };
-  std::map<int, Broken> broken_;  // by rank: connections that wait to be taken up again
-  // All learners below have said hello, are started or ended, have ended. For 10,000 learners it is not looked through
-  // all of them at each message.
-  size_t hello_below_ = 0, started_below_ = 0, ended_below_ = 0;
-  bool woken_ = false;            // the agents of the attempt before were asked to begin anew
-  bool agents_have_pmi_ = false;  // Hello::pmi of any
+  Attempt attempt_;
+  bool woken_ = false;  // the agents of the attempt before were asked to begin anew
+  std::unique_ptr<Rendezvous> rendezvous_;
   PmixJob pmix_;
-  bool pmix_said_ = false;  // which PMIx it is
-  SlowLearners slow_;
-  IdleGpus idle_;
-  std::vector<Failure> failures_;
-  bool agent_lost_ = false, agent_silent_ = false, killing_ = false;
-  std::set<std::string> lost_nodes_, bad_nodes_;  // bad: a check has said so
-  bool checking_ = false, checked_ = false;       // the nodes of the attempt to come
-  std::function<void()> stop_later_;              // asked for while they were checked
-  std::optional<NewPlan> without_lost_;           // while it is decided what comes after an attempt
-  int64_t fence_until_ms_ = 0;  // monotonic: no learner starts before, others may still run on a lost node
-  int64_t attempt_started_ms_ = 0, kill_deadline_ms_ = 0, running_since_ms_ = 0, launcher_gone_ms_ = 0;
-  int64_t serving_until_ms_ = 0;  // monotonic: when those that serve are ended; 0: others still run
-  bool serving_over_ = false;
+  bool pmix_said_ = false;               // which PMIx it is
+  std::set<std::string> bad_nodes_;      // a check has said so
+  std::optional<NewPlan> without_lost_;  // while it is decided what comes after an attempt
+  int64_t fence_until_ms_ = 0;           // no learner starts before, others may still run on a lost node
+  // What is counted in dlrun is awake time (awake_ms()), but where a name says unix or renew.
+  int64_t launcher_gone_ms_ = 0;
   std::optional<int> launcher_status_;
-  std::optional<Stop> stop_;
-  StopAgreement agreement_;
-  int64_t next_request_ = 0;
-  bool stop_waits_ = false;   // a stop waits until the open save is done
-  int64_t step_ms_ = 0;       // smoothed time of a train step
-  int64_t last_save_ms_ = 0;  // monotonic, of the last save seen
-  int64_t last_ping_ms_ = 0, last_second_ms_ = 0, last_renew_ms_ = 0, last_notice_ms_ = 0;
+  int64_t last_ping_ms_ = 0, last_second_ms_ = 0;
   int64_t last_suspicion_ms_ = 0, last_probe_ms_ = 0;
-  int64_t last_listened_ms_ = 0;  // look_for_silent_agents()
-  bool silence_open_ = false;     // Slurm is asked about it
-  bool notice_open_ = false, limit_check_open_ = false, renew_open_ = false;
-  int interrupts_ = 0;
-  int64_t last_interrupt_ms_ = 0;
+  bool silence_open_ = false;  // Slurm is asked about it
+  bool limit_check_open_ = false;
 };
 
 }  // namespace dl::supervise

@@ -1,27 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 // This dlrun takes the place of one that died (launcher/guard): a failure like others, with a class, a reason and an
 // answer.
-#include <fmt/format.h>
+#include <fmt/core.h>
+
+#include <algorithm>
 
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
+namespace {
+
+constexpr int64_t kMostFenceMs = 5000;  // longer than any that is set: clocks of two boots, or of somebody who sets one
+
+}  // namespace
 
 // What Slurm says of the job is needed for the answer; and what the dead one may have left is ended first.
 void Supervisor::take_over() {
-  for (const record::Event& event : journal_->events())
-    if (event.attempt == attempt_ && event.restart) restarts_done_ = *event.restart;
-  auto found = std::make_shared<Result<slurm_cli::JobInfo>>(Error{});
-  worker_->post(
-      [found, ask = plan_.under_slurm && !job_, id = plan_.job_id] {
-        if (ask) *found = slurm_cli::show_job(id);
-      },
-      [this, found] {
-        if (*found) job_ = std::move(**found);
-        const std::string& unswept = options_.predecessor.unswept;
-        if (unswept.empty()) return answer_death();
-        sweep(unswept, [this] { answer_death(); });
-      });
+  next_start_ = NextStart::kTakeOver;
+  take_memory();
+  const auto go_on = [this](const SlurmJob::Answer& /*job*/) {
+    const std::string& unswept = options_.predecessor.unswept;
+    if (unswept.empty()) return answer_death();
+    sweep(unswept, [this] { answer_death(); });
+  };
+  if (slurm_->info()) return go_on({});
+  slurm_->ask(go_on);
+}
+
+// What the dead one has learned counts on.
+void Supervisor::take_memory() {
+  memory_ = record::remembered(journal_->events());
+  journal_->remember(memory_);
+  const int64_t fence_ms = std::clamp<int64_t>(memory_.fence_unix_ms - unix_ms(), 0, kMostFenceMs);
+  fence_until_ms_ = awake_ms() + fence_ms;
+  if (memory_.left_out.empty() || !options_.without) return;
+  auto rest = options_.without(memory_.left_out, plan_);
+  if (!rest) return;  // then none of them was lost, or nothing could be planned before either
+  plan_ = std::move(rest->plan);
+  options_.plan_json = std::move(rest->json);
 }
 
 void Supervisor::answer_death() {
@@ -30,23 +46,25 @@ void Supervisor::answer_death() {
   death.kind = Failure::Kind::kLauncher;
   death.text = before.death;
   death.exit = before.exit_status;
-  death.at_ms = monotonic_ms();
+  death.at_ms = awake_ms();
   RestartLimits limits;
   limits.restarts_max = plan_.restarts;
   limits.loop_guard = site_.loop_guard;
   limits.without_progress = attempts_without_progress(journal_->events());
   limits.measurable = plan_.checkpoint.has_value();
-  limits.can_requeue = can_requeue();
+  limits.can_requeue = slurm_->can_requeue();
   const EndDecision decision = decide_after_death(death, before.last, limits);
-  if (decision.action == EndDecision::Action::kRestart) {
-    say(decision.reason + "; another has taken its place");
-    start_attempt("restart of dlrun: " + decision.reason, classify(death, site_.failures).code);
-    if (before.notice != 0) on_signal(before.notice);
-    return;
-  }
-  journal_->begin_attempt(attempt_, restarts_done_);
-  failures_ = {death};
-  carry_out(decision);
+  journal_->begin_attempt(attempts_, memory_.restarts);
+  attempt_.failures = {death};
+  decision_ = decision;
+  handle(decided_of_decision());
+  if (before.notice != 0) handle(Signalled{before.notice});
+}
+
+void Supervisor::start_in_place_of_dead() {
+  const std::string code = class_code();
+  say(decision_.reason + "; another has taken its place");
+  start_attempt("restart of dlrun: " + decision_.reason, code);
 }
 
 }  // namespace dl::supervise

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What comes after an attempt: restart, put back, hold, or the end of the run.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,13 +8,14 @@
 #include <csignal>
 #include <cstdio>
 
-#include "launcher/agent/descendants.h"
-#include "launcher/agent/progress_file.h"
-#include "launcher/common/child_process.h"
-#include "launcher/common/env_names.h"
-#include "launcher/common/hostlist.h"
-#include "launcher/common/parse.h"
-#include "launcher/supervise/exit_codes.h"
+#include "common/base/hostlist.h"
+#include "common/base/parse.h"
+#include "common/contract/env_names.h"
+#include "common/contract/exit_codes.h"
+#include "common/process/child_process.h"
+#include "common/process/descendants.h"
+#include "launcher/protocol/progress_file.h"
+#include "launcher/supervise/once_more.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
@@ -27,77 +28,126 @@ constexpr int64_t kSettleCancelledMs = 1000;
 constexpr size_t kShownLines = 10;               // of the log of the learner that failed first
 constexpr std::string_view kPlainCode = "C201";  // a crash: the class says no more than the exit code
 
-}  // namespace
-
-bool Supervisor::can_requeue() const {
-  return plan_.under_slurm && job_ && job_->batch && job_->requeue;
+bool by_sigterm(const std::optional<Failure>& cause) {
+  return cause && cause->kind == Failure::Kind::kSignal && cause->signal == SIGTERM;
 }
 
+}  // namespace
+
 AttemptEnd Supervisor::attempt_end() const {
+  const std::optional<Stop>& stop = state_.stop;
   AttemptEnd end;
-  end.failure = first_cause(failures_);
+  end.failure = first_cause(attempt_.failures);
   if (end.failure) end.failure_class = classify(*end.failure, site_.failures);
-  if (stop_) end.stop = stop_->cause;
-  end.saved_step = newest_saved_step();
-  end.all_finished = std::all_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.exit == 0; }) &&
-                     failures_.empty() && !(stop_ && stop_->killing);
-  bool nobody_failed = std::all_of(learners_.begin(), learners_.end(),
+  if (stop && (!stop->late || by_sigterm(end.failure))) end.stop = stop->cause;
+  end.saved_step = attempt_.newest_saved_step();
+  end.all_finished =
+      std::all_of(attempt_.learners.begin(), attempt_.learners.end(), [](const Learner& l) { return l.exit == 0; }) &&
+      attempt_.failures.empty() && !(stop && stop->killing);
+  bool nobody_failed = std::all_of(attempt_.learners.begin(), attempt_.learners.end(),
                                    [](const Learner& l) { return l.exit == 0 || l.exit == kExitSaved; });
-  bool anybody_saved =
-      std::any_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.exit == kExitSaved; });
+  bool anybody_saved = std::any_of(attempt_.learners.begin(), attempt_.learners.end(),
+                                   [](const Learner& l) { return l.exit == kExitSaved; });
   // Once the agreed train step is committed, a learner that stumbles on its way out (its peers are gone) does not
   // matter.
-  bool committed = stop_ && anybody_saved && agreement_.step() && end.saved_step >= *agreement_.step();
+  bool committed = stop && anybody_saved && state_.agreement.step() && end.saved_step >= *state_.agreement.step();
   if (committed) end.failure.reset();
-  end.all_saved = stop_ && ((nobody_failed && anybody_saved) || committed);
-  if (stop_) end.not_saved_reason = stop_->not_saved_reason;
+  end.all_saved = stop && ((nobody_failed && anybody_saved) || committed);
+  if (stop) end.not_saved_reason = stop->not_saved_reason;
   return end;
 }
 
-void Supervisor::end_attempt() {
-  std::optional<Failure> cause = first_cause(failures_);
-  bool by_sigterm = cause && cause->kind == Failure::Kind::kSignal && cause->signal == SIGTERM;
-  bool ask = plan_.under_slurm && !(stop_ && job_) && (!job_ || notice_open_ || by_sigterm);
-  if (!ask) return decide_and_sweep();
-  // Whether Slurm may put the job back is not known yet; or a SIGTERM of Slurm's (some set-ups send it to every process
-  // of a step) ended the learners before its notice was looked up. Ask now what it was.
-  auto found = std::make_shared<Result<slurm_cli::JobInfo>>(Error{});
-  worker_->post([found, id = plan_.job_id] { *found = slurm_cli::show_job(id); },
-                [this, found, by_sigterm] {
-                  if (*found) job_ = std::move(**found);
-                  NoticeReading reading = read_notice(notice_input(SIGTERM));
-                  bool by_slurm = reading.kind != NoticeReading::Kind::kStop || reading.cause != StopCause::kInterrupt;
-                  if (job_ && by_sigterm && !stop_ && by_slurm) {
-                    stop_ = Stop{};
-                    stop_->cause = reading.cause;
-                    stop_->not_saved_reason = "not saved: Slurm's SIGTERM ended the learners";
-                  }
-                  decide_and_sweep();
-                });
+// Whether Slurm has to be asked before it is decided: whether it may put the job back is not known yet; or a SIGTERM of
+// Slurm's (some set-ups send it to every process of a step) ended the learners before its notice was looked up.
+bool Supervisor::must_ask_why() const {
+  if (!plan_.under_slurm || (state_.stop && slurm_->info())) return false;
+  return !slurm_->info() || state_.question.open || by_sigterm(first_cause(attempt_.failures));
 }
 
-void Supervisor::decide_and_sweep() {
-  AttemptEnd end = attempt_end();
+void Supervisor::perform(const AskWhy& /*ask*/) {
+  slurm_->ask([this, signal_ms = unix_ms()](const SlurmJob::Answer& /*job*/) {
+    NoticeInput input;
+    input.signal = SIGTERM;
+    input.job = slurm_->info();
+    input.now_ms = unix_ms();
+    input.signal_ms = signal_ms;
+    input.signal_lead_s = state_.rules.signal_lead_s;
+    input.kill_wait_s = state_.rules.kill_wait_s;
+    input.restart_count = state_.rules.restart_count;
+    const NoticeReading reading = read_notice(input);
+    const bool slurms = reading.kind != NoticeReading::Kind::kStop || reading.cause != StopCause::kInterrupt;
+    WhyKnown why;
+    if (input.job && by_sigterm(first_cause(attempt_.failures)) && slurms) why.by_slurm = reading.cause;
+    handle(why);
+  });
+}
+
+RestartLimits Supervisor::restart_limits() const {
   RestartLimits limits;
-  limits.restarts_done = restarts_done_;
+  limits.restarts_done = memory_.restarts;
   limits.restarts_max = plan_.restarts;
   limits.loop_guard = site_.loop_guard;
   limits.without_progress = attempts_without_progress(journal_->events());
-  limits.measurable = plan_.checkpoint.has_value() || newest_saved_step() >= 0;
-  limits.can_requeue = can_requeue();
-  limits.node_lost = !lost_nodes_.empty();
+  limits.measurable = plan_.checkpoint.has_value() || attempt_.newest_saved_step() >= 0;
+  limits.can_requeue = slurm_->can_requeue();
+  return limits;
+}
+
+void Supervisor::perform(const JudgeEnd& /*judge*/) {
+  const AttemptEnd end = attempt_end();
+  RestartLimits limits = restart_limits();
+  limits.node_lost = !attempt_.lost_nodes.empty();
   limits.rest_suffices = limits.node_lost && plan_without_lost();
   if (end.failure) {
-    auto done = class_restarts_.find(end.failure_class.name);
-    limits.class_restarts = done != class_restarts_.end() ? done->second : 0;
+    auto done = memory_.class_restarts.find(end.failure_class.name);
+    limits.class_restarts = done != memory_.class_restarts.end() ? done->second : 0;
     limits.same_failure = attempts_with(failure_signature(*end.failure, end.failure_class), journal_->events());
   }
-  EndDecision decision = decide_end(end, limits);
-  if (agent_lost_) {
-    sweep(facts_.run_id, [this, decision] { carry_out(decision); });
-  } else {
-    carry_out(decision);
-  }
+  Decided decided;
+  decided.sweep = attempt_.agent_lost;
+  decided.again = end.failure && !end.stop && needs_other_store(end.failure_class);
+  decide(decide_end(end, limits), decided);
+}
+
+// The job would have gone on, but a stop was asked for.
+void Supervisor::perform(const JudgeStopped& /*judge*/) {
+  AttemptEnd end = attempt_end();
+  end.failure.reset();
+  end.all_finished = false;
+  end.stop = state_.stop->cause;
+  decide(decide_end(end, restart_limits()), {});
+}
+
+// What a decision means to the states of the run.
+void Supervisor::decide(EndDecision decision, Decided decided) {
+  decision_ = std::move(decision);
+  decided.what = decision_.action;
+  decided.check = decision_.action == EndDecision::Action::kRestart && options_.check && plan_.under_slurm &&
+                  blames_nodes(class_of_end());
+  decided.ask_version = is_put_back_once_more() && !slurm_->version();
+  handle(decided);
+}
+
+// The same where nothing is swept and nothing checked any more.
+Decided Supervisor::decided_of_decision() const {
+  Decided decided;
+  decided.what = decision_.action;
+  decided.ask_version = is_put_back_once_more() && !slurm_->version();
+  return decided;
+}
+
+// The failure that the decision is about, if any, and its class.
+std::optional<Failure> Supervisor::cause_of_end() const {
+  if (decision_.action == EndDecision::Action::kComplete) return std::nullopt;
+  return first_cause(attempt_.failures);
+}
+FailureClass Supervisor::class_of_end() const {
+  const auto cause = cause_of_end();
+  return cause ? classify(*cause, site_.failures) : FailureClass{};
+}
+
+void Supervisor::perform(const Sweep& /*sweep*/) {
+  sweep(attempt_.facts.run_id, [this] { handle(Swept{}); });
 }
 
 // What is left anywhere of an attempt whose agents cannot be trusted to have ended.
@@ -108,7 +158,7 @@ void Supervisor::sweep(const std::string& run_id, std::function<void()> done) {
     agent::remove_orphaned_pages();
     return done();
   }
-  if (!lost_nodes_.empty()) return done();
+  if (!attempt_.lost_nodes.empty()) return done();
   std::vector<std::string> names;
   for (const plan::PlannedNode& node : plan_.nodes) names.push_back(node.name);
   std::string count = std::to_string(names.size());
@@ -128,70 +178,64 @@ void Supervisor::sweep(const std::string& run_id, std::function<void()> done) {
                                    mark};
   CommandOptions command;
   command.timeout = std::chrono::seconds(20);
-  worker_->post([argv, command] { ignore(run_command(argv, command), "nothing more can be done"); }, std::move(done));
+  slurm_->worker()->post([argv, command] { ignore(run_command(argv, command), "nothing more can be done"); },
+                         std::move(done));
 }
 
-void Supervisor::carry_out(const EndDecision& decision) {
+// Whether the end of the job may be one after which Slurm starts it once more (once_more.h). A job that ended within
+// moments may not have been looked up yet.
+bool Supervisor::is_put_back_once_more() const {
   using Action = EndDecision::Action;
-  std::optional<Failure> cause = first_cause(failures_);
-  const bool failed = cause && decision.action != Action::kComplete;
-  const FailureClass its = failed ? classify(*cause, site_.failures) : FailureClass{};
-  const std::string code = failed ? its.code : "";
-  int64_t step = newest_saved_step();
-  double seconds = static_cast<double>(monotonic_ms() - attempt_started_ms_) / 1000;
-  switch (decision.action) {
-    case Action::kComplete:
-      journal_->job(JobState::kCompleted, decision.reason, step, "000", 0);
-      say(fmt::format("completed in {}", seconds < 60 ? fmt::format("{:.1f} s", seconds)
-                                                      : format_duration(std::chrono::seconds(std::lround(seconds)))));
-      break;
-    case Action::kRestart:
-      if (check_nodes_first(decision, its)) return;
-      if (decision.without_lost) return go_on_without_lost(decision.reason);
-      ++restarts_done_;
-      ++class_restarts_[its.name];
-      say(fmt::format("{}; restart {} of {}", decision.reason, restarts_done_, plan_.restarts));
-      if (agent_silent_) forget_old_step();
-      return start_attempt(fmt::format("restart {} of {}: {}", restarts_done_, plan_.restarts, decision.reason));
-    case Action::kRequeue:
-      journal_->job(JobState::kPending, decision.reason, step, code, decision.exit_status);
-      if (decision.exclude_node && cause) excluded_ = learners_[static_cast<size_t>(cause->rank)].host;
-      say(fmt::format("{}; the job goes back into the queue{}", decision.reason,
-                      excluded_.empty() ? "" : ", without node " + excluded_));
-      exit_status_ = decision.exit_status;
-      return put_back(false);
-    case Action::kHold:
-      journal_->job(JobState::kHalted, decision.reason, step, code, decision.exit_status);
-      say(decision.reason + "; the job is held: dlctl resume " + plan_.job_id);
-      exit_status_ = decision.exit_status;
-      return put_back(true);
-    case Action::kAlreadyRequeued:
-      journal_->job(JobState::kPending, decision.reason, step, code, decision.exit_status);
-      say(decision.reason);
-      exit_status_ = decision.exit_status;
-      putting_back_ = job_put_back_ = true;
-      // Slurm's SIGTERM has come already: once, and away.
-      return worker_->post(
-          [job = plan_.job_id] {
-            ignore(slurm_cli::set_start_time(job, slurm_cli::kRequeueDelay),
-                   "the job then waits for Slurm's two minutes");
-          },
-          [this] { finish(exit_status_); });
-    case Action::kStopped:
-      journal_->job(JobState::kHalted, decision.reason, step, "", decision.exit_status);
-      say(decision.reason);
-      break;
-    case Action::kFail:
-      journal_->job(JobState::kFailed, decision.reason, step, code, decision.exit_status);
-      std::fputs(failure_text(decision.reason, cause, its).c_str(), stderr);
-      break;
+  const Action action = decision_.action;
+  const bool ends = action == Action::kComplete || action == Action::kFail || action == Action::kStopped;
+  return ends && slurm_->may_be_requeued() && journal_->marked_preempted();
+}
+
+void Supervisor::perform(const AskVersion& /*ask*/) {
+  slurm_->ask_version([this] { handle(VersionKnown{}); });
+}
+
+void Supervisor::perform(const End& /*end*/) {
+  using Action = EndDecision::Action;
+  if (is_put_back_once_more() && slurm_->version() && puts_back_once_more(*slurm_->version())) {
+    journal_->once_more(plan_.slurm_restart_count + 1, command_text(plan_.command));
+    say("Slurm puts a job that was preempted back once more after its end; that start will run nothing");
   }
-  int status = decision.exit_status;
-  // A local Ctrl-C that could not save ends as the shell expects.
-  if (decision.action == Action::kStopped && status == kExitNotSaved && !plan_.under_slurm && stop_ &&
-      stop_->signal != 0)
-    status = 128 + stop_->signal;
-  settle_and_finish(status);
+  const int64_t step = attempt_.newest_saved_step();
+  const double seconds = static_cast<double>(awake_ms() - attempt_.started_ms) / 1000;
+  int status = decision_.exit_status;
+  if (decision_.action == Action::kComplete) {
+    journal_->job(JobState::kCompleted, decision_.reason, step, "000", 0);
+    say(fmt::format("completed in {}", seconds < 60 ? fmt::format("{:.1f} s", seconds)
+                                                    : format_duration(std::chrono::seconds(std::lround(seconds)))));
+  } else if (decision_.action == Action::kStopped) {
+    journal_->job(JobState::kHalted, decision_.reason, step, "", status);
+    say(decision_.reason);
+    // A local Ctrl-C that could not save ends as the shell expects.
+    if (status == kExitNotSaved && !plan_.under_slurm && state_.stop && state_.stop->signal != 0)
+      status = 128 + state_.stop->signal;
+  } else {
+    journal_->job(JobState::kFailed, decision_.reason, step, class_code(), status);
+    std::fputs(failure_text(decision_.reason, cause_of_end(), class_of_end()).c_str(), stderr);
+  }
+  settle(status);
+}
+
+// The code of the class of what failed, or an empty text.
+std::string Supervisor::class_code() const {
+  return cause_of_end() ? class_of_end().code : "";
+}
+
+// Another attempt after a failure.
+void Supervisor::restart() {
+  if (decision_.without_lost) return go_on_without_lost(decision_.reason);
+  remember([&](record::RunMemory* memory) {
+    ++memory->restarts;
+    ++memory->class_restarts[class_of_end().name];
+  });
+  say(fmt::format("{}; restart {} of {}", decision_.reason, memory_.restarts, plan_.restarts));
+  if (attempt_.agent_silent) forget_old_step();
+  start_attempt(fmt::format("restart {} of {}: {}", memory_.restarts, plan_.restarts, decision_.reason));
 }
 
 // What dlrun says last of a job that failed: the cause, its class where that says more, where its log is, and the log's
@@ -202,7 +246,7 @@ std::string Supervisor::failure_text(const std::string& reason, const std::optio
   if (!cause || cause->kind == Failure::Kind::kNotStarted) return text + "\n";
   if (its.code != kPlainCode) text += "; class " + format_class(its);
   if (cause->kind == Failure::Kind::kNoAgent || cause->kind == Failure::Kind::kLauncher) return text + "\n";
-  text += fmt::format("; its output: {}\n", dir_.learner_log(attempt_, cause->rank));
+  text += fmt::format("; its output: {}\n", dir_.learner_log(attempts_, cause->rank));
   if (plan_.world_size() == 1 && !options_.quiet) return text;
   const auto& lines = cause->last_lines;
   for (size_t i = lines.size() - std::min(lines.size(), kShownLines); i < lines.size(); ++i)
@@ -210,71 +254,33 @@ std::string Supervisor::failure_text(const std::string& reason, const std::optio
   return text;
 }
 
-void Supervisor::settle_and_finish(int exit_status) {
+void Supervisor::settle(int exit_status) {
   exit_status_ = exit_status;
-  finished_ = true;
   // Agents exit when their connection is closed; what starts them follows.
   server_->close_all();
-  poll(5, [this, since = monotonic_ms()] {
+  poll(5, [this, since = awake_ms()] {
     reap_launchers();
-    int64_t waited = monotonic_ms() - since;
+    int64_t waited = awake_ms() - since;
     if (launcher_.any_running() && waited < 15000) {
       if (waited > 5000) launcher_.kill_all(waited > 10000 ? SIGKILL : SIGTERM);
       return false;
     }
-    bool settled = journal_->comment_settled() && worker_->idle() && disk_->idle();
+    bool settled = journal_->comment_settled() && slurm_->idle() && lease_->idle();
     // A cancelled job takes no comment any more.
-    bool cancelled = stop_ && stop_->cause == StopCause::kCancelled;
+    bool cancelled = state_.stop && state_.stop->cause == StopCause::kCancelled;
     if (!settled && waited < (cancelled ? kSettleCancelledMs : kSettleLimitMs)) return false;
-    finish(exit_status_);
+    handle(Settled{});
     return true;
   });
 }
 
-void Supervisor::finish(int exit_status) {
-  exit_status_ = exit_status;
-  finished_ = true;
-  lease_.release();
+void Supervisor::perform(const Finish& /*finish*/) {
+  lease_->release();
   if (control_written_) ::unlink(dir_.control().c_str());
   ::unlink(dir_.request().c_str());
   // What an agent that was killed has left: without Slurm it has come to us.
   if (!plan_.under_slurm) agent::kill_descendants(std::chrono::seconds(3));
   uv_stop(&loop_);
-}
-
-void Supervisor::put_back(bool hold) {
-  putting_back_ = true;
-  server_->close_all();
-  lease_.release();
-  if (control_written_) ::unlink(dir_.control().c_str());
-  ::unlink(dir_.request().c_str());
-  // Agents and srun end by themselves now; the fewer processes the requeue has to kill, the sooner the job is free.
-  when_launchers_are_gone(1500, [this, hold] {
-    auto outcome = std::make_shared<Status>();
-    std::string excluded = excluded_;
-    if (!excluded.empty() && job_ && !job_->excluded.empty()) excluded = job_->excluded + "," + excluded;
-    // Queued behind the comment, which so is set before Slurm begins to kill.
-    worker_->post([outcome, hold, job = plan_.job_id,
-                   excluded] { *outcome = slurm_cli::requeue(job, hold, slurm_cli::requeue_delay(), excluded); },
-                  [this, outcome] {
-                    job_put_back_ = outcome->has_value();
-                    if (job_put_back_) return keep_start_time();
-                    std::fprintf(stderr, "dlrun: the job could not be put back: %s\n", outcome->error().text.c_str());
-                    journal_->job(JobState::kFailed, "could not be put back: " + outcome->error().text, {}, "S104",
-                                  exit_status_);
-                    putting_back_ = false;
-                    settle_and_finish(exit_status_);
-                  });
-  });
-}
-
-void Supervisor::when_launchers_are_gone(int64_t limit_ms, std::function<void()> then) {
-  poll(5, [this, limit_ms, then, since = monotonic_ms()] {
-    reap_launchers();
-    if (launcher_.any_running() && monotonic_ms() - since < limit_ms) return false;
-    then();
-    return true;
-  });
 }
 
 // Calls `step` each interval_ms until it returns true.
@@ -296,25 +302,6 @@ void Supervisor::poll(uint64_t interval_ms, std::function<bool()> step) {
         uv_close(reinterpret_cast<uv_handle_t*>(timer), [](uv_handle_t* h) { delete static_cast<Poll*>(h->data); });
       },
       0, interval_ms);
-}
-
-// The job is being killed, and we with it. Until then its begin time is kept a few seconds ahead, so that Slurm does
-// not replace it by one two minutes later when the last process has gone.
-void Supervisor::keep_start_time() {
-  poll(1000, [this, rounds = 0]() mutable {
-    // KillWait and more; or the batch script is gone, so that nothing is left to wait for.
-    if (killed_ || ++rounds > 45 || (options_.guard != nullptr && options_.guard->script_gone())) {
-      finish(exit_status_);
-      return true;
-    }
-    if (rounds == 1) return false;
-    worker_->post(
-        [job = plan_.job_id] {
-          ignore(slurm_cli::set_start_time(job, slurm_cli::kRequeueDelay), "the requeue has set it once already");
-        },
-        {}, "start time");
-    return false;
-  });
 }
 
 }  // namespace dl::supervise

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Learners that make no progress: all of them write down what they are doing, then the one that the others wait for is
 // named, and the attempt ends as after any failure.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
@@ -16,49 +16,52 @@ constexpr int64_t kStacksLimitMs = 10000;
 
 void Supervisor::on_stalled(int rank, const Stalled& stalled) {
   // A stop has its own deadline.
-  if (hang_open_ || killing_ || stop_ || phase_ != Phase::kRunning) return;
-  hang_open_ = true;
-  hang_deadline_ms_ = monotonic_ms() + kStacksLimitMs;
-  standing_still_.clear();
-  still_lines_.clear();
+  if (attempt_.hang.open || state_.phase != Phase::kRunning) return;
+  attempt_.hang.open = true;
+  attempt_.hang.deadline_ms = awake_ms() + kStacksLimitMs;
+  attempt_.hang.standing_still.clear();
+  attempt_.hang.lines.clear();
   say(fmt::format("learner {} has made no progress for {} s; writing stack traces to {}", rank,
-                  stalled.silent_ms / 1000, dir_.attempt_logs(attempt_)));
-  for (size_t i = 0; i < learners_.size(); ++i) {
-    if (learners_[i].ended || learners_[i].connection == 0) continue;
-    server_->send(learners_[i].connection,
-                  Stacks{fmt::format("{}/learner-{}.stacks.txt", dir_.attempt_logs(attempt_), i)});
+                  stalled.silent_ms / 1000, dir_.attempt_logs(attempts_)));
+  for (size_t i = 0; i < attempt_.learners.size(); ++i) {
+    if (attempt_.learners[i].ended || attempt_.learners[i].connection == 0) continue;
+    server_->send(attempt_.learners[i].connection,
+                  Stacks{fmt::format("{}/learner-{}.stacks.txt", dir_.attempt_logs(attempts_), i)});
   }
 }
 
 void Supervisor::on_standing_still(int rank, const StandingStill& still) {
-  if (!hang_open_) return;
-  standing_still_.push_back({rank, still.step, still.state.empty() ? '?' : still.state[0], still.silent_ms});
-  still_lines_[rank] = still.last_lines;
-  const auto alive =
-      std::count_if(learners_.begin(), learners_.end(), [](const Learner& l) { return !l.ended && l.connection != 0; });
-  if (static_cast<int64_t>(standing_still_.size()) >= alive) settle_hang();
+  if (!attempt_.hang.open) return;
+  attempt_.hang.standing_still.push_back(
+      {rank, still.step, still.state.empty() ? '?' : still.state[0], still.silent_ms});
+  attempt_.hang.lines[rank] = still.last_lines;
+  const auto alive = std::count_if(attempt_.learners.begin(), attempt_.learners.end(),
+                                   [](const Learner& l) { return !l.ended && l.connection != 0; });
+  if (static_cast<int64_t>(attempt_.hang.standing_still.size()) >= alive) settle_hang();
 }
 
 void Supervisor::settle_hang() {
-  hang_open_ = false;
-  if (killing_ || phase_ != Phase::kRunning) return;
+  attempt_.hang.open = false;
+  if (!state_.running()) return;
   // One that did not answer in time is known by what it reported before.
-  for (size_t i = 0; i < learners_.size(); ++i) {
+  for (size_t i = 0; i < attempt_.learners.size(); ++i) {
     const int rank = static_cast<int>(i);
-    const bool answered = std::any_of(standing_still_.begin(), standing_still_.end(),
+    const bool answered = std::any_of(attempt_.hang.standing_still.begin(), attempt_.hang.standing_still.end(),
                                       [rank](const StandStill& each) { return each.rank == rank; });
-    if (!answered && !learners_[i].ended) standing_still_.push_back({rank, learners_[i].step, '?', options_.hang_ms});
+    if (!answered && !attempt_.learners[i].ended)
+      attempt_.hang.standing_still.push_back({rank, attempt_.learners[i].step, '?', options_.hang_ms});
   }
-  standing_still_.erase(std::remove_if(standing_still_.begin(), standing_still_.end(),
-                                       [this](const StandStill& each) { return plan_.serves(each.rank); }),
-                        standing_still_.end());
-  const auto behind = who_is_behind(standing_still_);
+  attempt_.hang.standing_still.erase(
+      std::remove_if(attempt_.hang.standing_still.begin(), attempt_.hang.standing_still.end(),
+                     [this](const StandStill& each) { return plan_.serves(each.rank); }),
+      attempt_.hang.standing_still.end());
+  const auto behind = who_is_behind(attempt_.hang.standing_still);
   if (!behind) return;
-  learners_[static_cast<size_t>(behind->rank)].hung = true;
+  attempt_.learners[static_cast<size_t>(behind->rank)].hung = true;
   Failure failure;
   failure.kind = Failure::Kind::kHang;
   failure.text = behind->text;
-  failure.last_lines = still_lines_[behind->rank];
+  failure.last_lines = attempt_.hang.lines[behind->rank];
   learner_failed(behind->rank, failure);
 }
 

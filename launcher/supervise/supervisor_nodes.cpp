@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A lost node is answered within the allocation: the next attempt begins on the nodes that are left, as soon as nothing
 // can run on the lost one any more, and the lost one is given back to Slurm.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <csignal>
@@ -18,8 +18,15 @@ constexpr int64_t kLastWordsMs = 2000;  // for the old srun to hand on what surv
 }  // namespace
 
 void Supervisor::node_lost(int rank, int64_t fence_until_ms) {
-  lost_nodes_.insert(plan_.nodes[static_cast<size_t>(plan_.learners[static_cast<size_t>(rank)].node)].name);
-  fence_until_ms_ = std::max(fence_until_ms_, fence_until_ms);
+  attempt_.lost_nodes.insert(plan_.nodes[static_cast<size_t>(plan_.learners[static_cast<size_t>(rank)].node)].name);
+  raise_fence(fence_until_ms);
+}
+
+// No learner starts before. Remembered by the clock that another dlrun has too.
+void Supervisor::raise_fence(int64_t until_ms) {
+  if (until_ms <= fence_until_ms_) return;
+  fence_until_ms_ = until_ms;
+  remember([&](record::RunMemory* memory) { memory->fence_unix_ms = unix_ms() + until_ms - awake_ms(); });
 }
 
 // Whether the rest of the allocation holds the learners as well as all of it did: more learners on a node than Slurm
@@ -27,7 +34,7 @@ void Supervisor::node_lost(int rank, int64_t fence_until_ms) {
 bool Supervisor::plan_without_lost() {
   without_lost_.reset();
   if (!options_.without || !plan_.under_slurm) return false;
-  std::set<std::string> names = lost_nodes_;
+  std::set<std::string> names = attempt_.lost_nodes;
   names.insert(bad_nodes_.begin(), bad_nodes_.end());
   auto made = options_.without({names.begin(), names.end()}, plan_);
   if (!made || (made->plan.overcommit && !plan_.overcommit)) return false;
@@ -36,12 +43,15 @@ bool Supervisor::plan_without_lost() {
 }
 
 void Supervisor::go_on_without_lost(const std::string& reason) {
-  const std::vector<std::string> lost(lost_nodes_.begin(), lost_nodes_.end());
-  std::set<std::string> all = lost_nodes_;
+  const std::vector<std::string> lost(attempt_.lost_nodes.begin(), attempt_.lost_nodes.end());
+  std::set<std::string> all = attempt_.lost_nodes;
   all.insert(bad_nodes_.begin(), bad_nodes_.end());
   const std::vector<std::string> names(all.begin(), all.end());
   bad_nodes_.clear();
-  ++moved_;
+  remember([&](record::RunMemory* memory) {
+    ++memory->moved;
+    memory->left_out.insert(memory->left_out.end(), names.begin(), names.end());
+  });
   plan_ = std::move(without_lost_->plan);
   options_.plan_json = std::move(without_lost_->json);
   without_lost_.reset();
@@ -52,52 +62,44 @@ void Supervisor::go_on_without_lost(const std::string& reason) {
   if (!lost.empty()) release_lost(lost);
 }
 
-// Before the next attempt, where the failure may be a node's. False: there is nothing to check, or it has been done.
-bool Supervisor::check_nodes_first(const EndDecision& decision, const FailureClass& its) {
-  if (checked_ || !options_.check || !plan_.under_slurm || !blames_nodes(its)) {
-    checked_ = false;
-    return false;
-  }
-  const plan::LaunchPlan& next = decision.without_lost ? without_lost_->plan : plan_;
+// Before the next attempt, where the failure may be a node's.
+void Supervisor::perform(const CheckNodes& /*check*/) {
+  const plan::LaunchPlan& next = decision_.without_lost ? without_lost_->plan : plan_;
   std::set<std::string> suspects;
-  for (const Failure& failure : failures_) {
+  for (const Failure& failure : attempt_.failures) {
     if (failure.asked || failure.rank < 0) continue;
-    const std::string& host = learners_[static_cast<size_t>(failure.rank)].host;
+    const std::string& host = attempt_.learners[static_cast<size_t>(failure.rank)].host;
     const bool stays = std::any_of(next.nodes.begin(), next.nodes.end(),
                                    [&](const plan::PlannedNode& node) { return node.name == host; });
     if (stays) suspects.insert(host);
   }
-  checking_ = true;
   auto found = std::make_shared<CheckedNodes>();
   checker_->post([found, check = options_.check, next,
                   names = std::vector<std::string>(suspects.begin(), suspects.end())] { *found = check(next, names); },
-                 [this, found, decision] { nodes_checked(decision, *found); });
-  return true;
+                 [this, found] { nodes_checked(*found); });
 }
 
-void Supervisor::nodes_checked(EndDecision decision, const CheckedNodes& found) {
-  checking_ = false;
-  checked_ = true;
+void Supervisor::nodes_checked(const CheckedNodes& found) {
   for (const std::string& line : found.lines) say("preflight: " + line);
   if (!found.bad.empty()) {
     bad_nodes_.insert(found.bad.begin(), found.bad.end());
     RestartLimits limits;
-    limits.can_requeue = can_requeue();
-    limits.measurable = plan_.checkpoint.has_value() || newest_saved_step() >= 0;
-    decision = decide_without_bad(std::move(decision), found.bad, plan_without_lost(), limits);
+    limits.can_requeue = slurm_->can_requeue();
+    limits.measurable = plan_.checkpoint.has_value() || attempt_.newest_saved_step() >= 0;
+    decision_ = decide_without_bad(std::move(decision_), found.bad, plan_without_lost(), limits);
     // The agents that wait belong to the plan with these nodes.
-    agent_lost_ = true;
-    checked_ = decision.action == EndDecision::Action::kRestart;
-    for (const std::string& name : found.bad) excluded_ += (excluded_.empty() ? "" : ",") + name;
+    attempt_.agent_lost = true;
+    remember([&](record::RunMemory* memory) {
+      for (const std::string& name : found.bad) memory->excluded += (memory->excluded.empty() ? "" : ",") + name;
+    });
   }
-  carry_out(decision);
-  if (const auto stop = std::exchange(stop_later_, nullptr)) stop();
+  handle(decided_of_decision());
 }
 
 // srun waits for ever for tasks of a lost node, and for an agent that stands still; those of the others have ended.
 void Supervisor::forget_old_step() {
-  poll(500, [this, since = monotonic_ms()] {
-    if (monotonic_ms() - since < kLastWordsMs && !finished_) return false;
+  poll(500, [this, since = awake_ms()] {
+    if (awake_ms() - since < kLastWordsMs && !state_.finished()) return false;
     launcher_.kill_older(SIGKILL);
     return true;
   });
@@ -106,22 +108,15 @@ void Supervisor::forget_old_step() {
 // Else Slurm would end the job with the node as soon as it gives the node up (SlurmdTimeout). It also learns sooner
 // that the node does not answer: it tries to end what runs there.
 void Supervisor::release_lost(const std::vector<std::string>& names) {
-  auto can_update = std::make_shared<bool>(true);
-  auto outcome = std::make_shared<Status>();
-  auto told = [outcome] {
-    if (*outcome) return;
-    std::fprintf(stderr,
-                 "dlrun: warning: the lost node stays in the allocation, and Slurm may end the job with it: %s\n",
-                 outcome->error().text.c_str());
-  };
-  worker_->post([can_update] { *can_update = slurm_cli::can_update_after_release(); },
-                [this, can_update, outcome, names, told] {
-                  // Those that wait are sent before the release, those to come would each hold up the worker for long.
-                  if (!*can_update) journal_->end_comments();
-                  worker_->post([outcome, names, job = plan_.job_id,
-                                 folder = dir_.root()] { *outcome = slurm_cli::release_nodes(job, names, folder); },
-                                told);
-                });
+  slurm_->release_nodes(
+      names, dir_.root(), [this] { journal_->end_comments(); },
+      [](const Status& outcome) {
+        if (outcome) return;
+        std::fprintf(stderr,
+                     "dlrun: warning: the lost node stays in the allocation, and Slurm may end the "
+                     "job with it: %s\n",
+                     outcome.error().text.c_str());
+      });
 }
 
 }  // namespace dl::supervise

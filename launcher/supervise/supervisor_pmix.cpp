@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The PMIx servers of an attempt (launcher/pmix): one on each node, started by the agent of its first learner. Learners
 // start when all of them are ready; they hear through them of a peer that is lost, before they are ended for it.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
-#include <regex>
 
-#include "launcher/supervise/exit_codes.h"
+#include "common/contract/exit_codes.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
@@ -17,9 +16,12 @@ constexpr int64_t kAbortLimitMs = 2000;   // for a learner that has called MPI_A
 constexpr int kNoticeMs = 100;            // for learners to hear of a lost peer before they are asked to end
 
 bool speaks_of_pmix(const std::vector<std::string>& lines) {
-  static const std::regex kPattern("PMIX|PMIx|OPAL ERROR|ompi_mpi_init|MPI_Init", std::regex::nosubs);
-  return std::any_of(lines.begin(), lines.end(),
-                     [](const std::string& line) { return std::regex_search(line.substr(0, 400), kPattern); });
+  for (const std::string& line : lines) {
+    const std::string_view begin = std::string_view(line).substr(0, 400);
+    for (const std::string_view word : {"PMIX", "PMIx", "OPAL ERROR", "ompi_mpi_init", "MPI_Init"})
+      if (begin.find(word) != std::string_view::npos) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -35,9 +37,9 @@ void Supervisor::open_pmix() {
     ranks[static_cast<size_t>(learner.node)].push_back(learner.rank);
   pmix_.servers.resize(plan_.nodes.size());
   pmix_.exchange = pmix::Exchange(ranks);
-  pmix_.came.assign(learners_.size(), false);
+  pmix_.came.assign(attempt_.learners.size(), false);
   auto random = make_secret();
-  pmix_.job.space = fmt::format("dl.{}.{}.{}", plan_.job_id.substr(0, 64), attempt_, random ? *random : secret_);
+  pmix_.job.space = fmt::format("dl.{}.{}.{}", plan_.job_id.substr(0, 64), attempts_, random ? *random : secret_);
   pmix_.job.ranks = std::move(ranks);
   for (const plan::PlannedNode& node : plan_.nodes) pmix_.job.nodes.push_back(node.name);
 }
@@ -51,7 +53,7 @@ void Supervisor::close_pmix() {
 }
 
 void Supervisor::on_pmix_hello(ConnectionId id, const Hello& hello) {
-  const bool known = phase_ == Phase::kStarting && hello.rank >= 0 && hello.rank < plan_.world_size();
+  const bool known = state_.may_greet() && hello.rank >= 0 && hello.rank < plan_.world_size();
   const int node = known ? plan_.learners[static_cast<size_t>(hello.rank)].node : -1;
   if (pmix_.servers.empty() || node < 0 || pmix_.servers[static_cast<size_t>(node)].connection != 0 ||
       hello.version != kProtocolVersion)
@@ -113,7 +115,7 @@ void Supervisor::on_pmix(int node, const std::string& body) {
                     "call may wait for it without end",
                     refused->rank, refused->what));
   if (const auto* abort = std::get_if<pmix::Abort>(&*message); abort != nullptr && own(abort->rank))
-    pmix_.aborts.emplace(abort->rank, PmixAbort{abort->status, monotonic_ms()});
+    pmix_.aborts.emplace(abort->rank, PmixAbort{abort->status, awake_ms()});
   answer_pmix(pmix_.exchange.handle(node, *message));
 }
 
@@ -125,14 +127,14 @@ void Supervisor::pmix_lost(int node, const std::string& why) {
   if (server.connection != 0) server_->close(server.connection);
   server.connection = 0;
   const std::string& name = pmix_.job.nodes[static_cast<size_t>(node)];
-  if (phase_ == Phase::kStarting && !killing_)
+  if (state_.phase == Phase::kStarting)
     return agents_not_started(fmt::format("the PMIx server (dl-pmix) on {} {}", name, why));
-  if (phase_ != Phase::kRunning || killing_) return;
+  if (!state_.running()) return;
   // Where all of the node's learners have ended, or none has ever come to it, nobody misses it: most programs that are
   // started as "generic" are no MPI programs.
   bool any_runs = false;
   for (const int rank : pmix_.job.ranks[static_cast<size_t>(node)]) {
-    const bool runs = !learners_[static_cast<size_t>(rank)].ended;
+    const bool runs = !attempt_.learners[static_cast<size_t>(rank)].ended;
     any_runs = any_runs || runs;
     if (!runs || !pmix_.came[static_cast<size_t>(rank)]) continue;
     Failure failure;
@@ -150,15 +152,15 @@ bool Supervisor::tell_of_end(int rank, bool failed) {
   if (pmix_.servers.empty()) return false;
   answer_pmix(pmix_.exchange.gone(rank, failed));
   if (!failed) return false;
-  const std::string lost = pmix::encode(pmix::Lost{rank, learners_[static_cast<size_t>(rank)].exit});
+  const std::string lost = pmix::encode(pmix::Lost{rank, attempt_.learners[static_cast<size_t>(rank)].exit});
   for (const PmixServer& server : pmix_.servers)
     if (server.connection != 0) server_->send(server.connection, Pmix{lost});
   return std::find(pmix_.came.begin(), pmix_.came.end(), true) != pmix_.came.end();
 }
 
 void Supervisor::kill_after_notice(int grace_ms) {
-  if (killing_ || pmix_.kill_at_ms != 0) return;
-  pmix_.kill_at_ms = monotonic_ms() + kNoticeMs;
+  if (state_.ending() || pmix_.kill_at_ms != 0) return;
+  pmix_.kill_at_ms = awake_ms() + kNoticeMs;
   pmix_.kill_grace_ms = std::max(1, grace_ms - kNoticeMs);
 }
 
@@ -167,10 +169,10 @@ void Supervisor::tick_pmix(int64_t now_ms) {
   look_at_pmix_ways();
   if (pmix_.kill_at_ms != 0 && now_ms >= pmix_.kill_at_ms) {
     pmix_.kill_at_ms = 0;
-    kill_learners(pmix_.kill_grace_ms);
+    handle(EndLearners{pmix_.kill_grace_ms});
   }
-  const bool all_hello = all_learners(&hello_below_, [](const Learner& l) { return l.said_hello; });
-  if (phase_ == Phase::kStarting && all_hello && !pmix_ready() && !killing_) {
+  const bool all_hello = attempt_.all_said_hello();
+  if (state_.phase == Phase::kStarting && all_hello && !pmix_ready()) {
     if (pmix_.waiting_since_ms == 0) pmix_.waiting_since_ms = now_ms;
     const auto missing =
         std::find_if(pmix_.servers.begin(), pmix_.servers.end(), [](const PmixServer& s) { return !s.ready; });
@@ -178,7 +180,8 @@ void Supervisor::tick_pmix(int64_t now_ms) {
       pmix_lost(static_cast<int>(missing - pmix_.servers.begin()), "has not come within 30 s");
   }
   for (const auto& [rank, abort] : pmix_.aborts) {
-    if (killing_ || learners_[static_cast<size_t>(rank)].ended || now_ms - abort.at_ms < kAbortLimitMs) continue;
+    if (state_.ending() || attempt_.learners[static_cast<size_t>(rank)].ended || now_ms - abort.at_ms < kAbortLimitMs)
+      continue;
     Failure failure;
     add_abort(rank, &failure);
     return learner_failed(rank, failure);

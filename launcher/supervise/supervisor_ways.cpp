@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Agents that are not heard: what the two ways tell of them (two_ways.h), and connections that are taken up again.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
@@ -27,10 +27,10 @@ bool is_silence(const std::string& why) {
 void Supervisor::on_broken(ConnectionId id, const std::string& why) {
   if (const auto server = pmix_.node_of.find(id); server != pmix_.node_of.end())
     return on_pmix_broken(server->second, why);
-  const auto found = rank_of_.find(id);
-  if (found == rank_of_.end()) return;
+  const auto found = attempt_.rank_of.find(id);
+  if (found == attempt_.rank_of.end()) return;
   const int rank = found->second;
-  Learner& learner = learners_[static_cast<size_t>(rank)];
+  Learner& learner = attempt_.learners[static_cast<size_t>(rank)];
   if (learner.ended) {
     server_->close(id);
     learner.connection = 0;
@@ -40,16 +40,17 @@ void Supervisor::on_broken(ConnectionId id, const std::string& why) {
     // One way only. The kernel of a killed agent closes its connection; a lost node says nothing at all.
     return lose_agent(rank, is_silence(why) ? Verdict::kNodeLost : Verdict::kAgentKilled, why);
   }
-  broken_[rank] = {monotonic_ms(), why};
+  attempt_.broken[rank] = {awake_ms(), why};
   server_->probe(id);
   look_at_way(rank);
-  if (broken_.count(rank) > 0) probe_quickly(rank, id);
+  if (attempt_.broken.count(rank) > 0) probe_quickly(rank, id);
 }
 
 void Supervisor::probe_quickly(int rank, ConnectionId id) {
   poll(kQuickProbeMs, [this, rank, id, left = kQuickProbes + 1]() mutable {
-    auto found = rank_of_.find(id);
-    if (finished_ || found == rank_of_.end() || broken_.count(rank) == 0 || --left < 0) return true;
+    auto found = attempt_.rank_of.find(id);
+    if (state_.finished() || found == attempt_.rank_of.end() || attempt_.broken.count(rank) == 0 || --left < 0)
+      return true;
     if (left < kQuickProbes) server_->probe(id);
     return false;
   });
@@ -57,33 +58,33 @@ void Supervisor::probe_quickly(int rank, ConnectionId id) {
 
 // One whose connection is broken: is it to be waited for?
 void Supervisor::look_at_way(int rank) {
-  const auto found = broken_.find(rank);
-  if (found == broken_.end()) return;
-  const Learner& learner = learners_[static_cast<size_t>(rank)];
+  const auto found = attempt_.broken.find(rank);
+  if (found == attempt_.broken.end()) return;
+  const Learner& learner = attempt_.learners[static_cast<size_t>(rank)];
   Verdict verdict = server_->verdict(learner.connection);
   // Nobody waits for one that is to end: if it lives, it ends its learner when it finds itself given up.
-  if (killing_ && verdict == Verdict::kWait) verdict = Verdict::kAgentKilled;
+  if (state_.ending() && verdict == Verdict::kWait) verdict = Verdict::kAgentKilled;
   if (verdict == Verdict::kWait || verdict == Verdict::kWell) return;
   const std::string why = found->second.why;  // which goes with the entry
   lose_agent(rank, verdict, why);
 }
 
 void Supervisor::look_at_ways(int64_t now_ms) {
-  if (!broken_.empty()) {
+  if (!attempt_.broken.empty()) {
     server_->read_beats();
     const bool ask = now_ms - last_probe_ms_ >= kProbeMs;
     if (ask) last_probe_ms_ = now_ms;
     std::vector<int> ranks;
-    for (const auto& [rank, unused] : broken_) ranks.push_back(rank);
+    for (const auto& [rank, unused] : attempt_.broken) ranks.push_back(rank);
     for (const int rank : ranks) {
-      if (broken_.count(rank) == 0) continue;  // also where an earlier one's loss has begun another attempt
-      if (ask) server_->probe(learners_[static_cast<size_t>(rank)].connection);
+      if (attempt_.broken.count(rank) == 0) continue;  // also where an earlier one's loss has begun another attempt
+      if (ask) server_->probe(attempt_.learners[static_cast<size_t>(rank)].connection);
       look_at_way(rank);
     }
   }
   if (now_ms - last_suspicion_ms_ < kLookMs) return;
   last_suspicion_ms_ = now_ms;
-  for (const Learner& learner : learners_)
+  for (const Learner& learner : attempt_.learners)
     if (learner.connection != 0 && !learner.ended && now_ms - learner.heard_ms > kSuspiciousMs &&
         server_->has_session(learner.connection) && server_->connected(learner.connection) &&
         server_->unacknowledged(learner.connection))
@@ -115,33 +116,33 @@ void Supervisor::look_at_pmix_ways() {
 void Supervisor::on_resumed(ConnectionId id) {
   if (const auto server = pmix_.node_of.find(id); server != pmix_.node_of.end())
     return pmix_.servers[static_cast<size_t>(server->second)].broken.clear();
-  const auto found = rank_of_.find(id);
-  if (found == rank_of_.end()) return;
+  const auto found = attempt_.rank_of.find(id);
+  if (found == attempt_.rank_of.end()) return;
   const int rank = found->second;
-  Learner& learner = learners_[static_cast<size_t>(rank)];
-  Broken broken{monotonic_ms(), "reset on its side"};
-  if (auto known = broken_.find(rank); known != broken_.end()) broken = known->second;
-  broken_.erase(rank);
-  learner.heard_ms = monotonic_ms();
+  Learner& learner = attempt_.learners[static_cast<size_t>(rank)];
+  BrokenWay broken{awake_ms(), "reset on its side"};
+  if (auto known = attempt_.broken.find(rank); known != attempt_.broken.end()) broken = known->second;
+  attempt_.broken.erase(rank);
+  learner.heard_ms = awake_ms();
   const std::string text = fmt::format("the connection to its agent was broken ({}) and taken up again after {} ms",
-                                       broken.why, monotonic_ms() - broken.since_ms);
+                                       broken.why, awake_ms() - broken.since_ms);
   journal_->learner(rank, learner.state, learner.host, text);
   say(fmt::format("learner {} on {}: {}", rank, learner.host, text));
 }
 
 // It is not waited for any more.
 void Supervisor::lose_agent(int rank, Verdict verdict, const std::string& why) {
-  Learner& learner = learners_[static_cast<size_t>(rank)];
-  const int64_t now = monotonic_ms(), answered = server_->answered_ms(learner.connection);
-  const bool unsure = !killing_ && server_->udp(learner.connection) == Udp::kSilent;
-  broken_.erase(rank);
+  Learner& learner = attempt_.learners[static_cast<size_t>(rank)];
+  const int64_t now = awake_ms(), answered = server_->answered_ms(learner.connection);
+  const bool unsure = !state_.ending() && server_->udp(learner.connection) == Udp::kSilent;
+  attempt_.broken.erase(rank);
   server_->close(learner.connection);  // from now on its session is not taken up again, and no datagram answered
   learner.connection = 0;
   learner.ended = true;
-  agent_lost_ = true;
+  attempt_.agent_lost = true;
   Failure failure;
   failure.kind = Failure::Kind::kAgentLost;
-  failure.asked = killing_;
+  failure.asked = state_.ending();
   failure.text = fmt::format("its agent (dl-agent) on {} was killed", learner.host);
   if (verdict == Verdict::kNodeLost) failure.text = fmt::format("node {} does not answer ({})", learner.host, why);
   if (verdict == Verdict::kWayBroken)
@@ -149,7 +150,7 @@ void Supervisor::lose_agent(int rank, Verdict verdict, const std::string& why) {
                                format_duration(std::chrono::seconds(kWayLimitMs / 1000)), why);
   if (verdict != Verdict::kAgentKilled) node_lost(rank, fence_until_ms(now, answered));
   // It may live, cut off from us by now, so that the sweep does not reach it either.
-  if (unsure) fence_until_ms_ = std::max(fence_until_ms_, fence_until_ms(now, answered));
+  if (unsure) raise_fence(fence_until_ms(now, answered));
   learner_failed(rank, failure);
   check_attempt_over();
 }

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/rendezvous.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "common/base/this_process.h"
+#include "common/contract/env_names.h"
+#include "launcher/protocol/control_protocol.h"
+
+namespace dl::supervise {
+
+Rendezvous::Rendezvous(uv_loop_t* loop, PeerQuestions::Ask ask)
+    : peers_(loop, ::getuid(), std::move(ask),
+             [](const std::string& text) { std::fprintf(stderr, "dlrun: warning: %s\n", text.c_str()); }) {}
+
+rendezvous::PeerCheck Rendezvous::check() {
+  // For learners whose connections come from another user id: a container that maps ids.
+  if (environment_value(env::kCheckConnections) == "0") return {};
+  return peers_.check();
+}
+
+Status Rendezvous::open_store(const std::string& endpoint, plan::RunFacts* facts) {
+  DL_TRY_ASSIGN(const auto at, parse_endpoint(endpoint));
+  peers_.open();
+  DL_TRY_ASSIGN(store_, rendezvous::TcpStoreServer::start({}, check()));
+  facts->store_addr = at.first;
+  facts->store_port = store_->port();
+  return {};
+}
+
+Status Rendezvous::open_http_store(const std::string& endpoint, plan::RunFacts* facts) {
+  DL_TRY_ASSIGN(const auto at, parse_endpoint(endpoint));
+  peers_.open();
+  DL_TRY_ASSIGN(http_store_, rendezvous::HttpStoreServer::start({}, check()));
+  facts->http_store_addr = at.first;
+  facts->http_store_port = http_store_->port();
+  return {};
+}
+
+// Questions first: a thread of a server may wait for the answer.
+void Rendezvous::close() {
+  peers_.shut();
+  store_.reset();
+  http_store_.reset();
+}
+
+void Rendezvous::close_handle() {
+  close();
+  peers_.close();
+}
+
+}  // namespace dl::supervise

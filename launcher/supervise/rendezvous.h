@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rendezvous that dlrun hosts for the learners of an attempt, and who may use them: new ones for each attempt, so
+// that nothing of an earlier one can be mistaken for this one's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/base/result.h"
+#include "launcher/plan/launch_plan.h"
+#include "launcher/rendezvous/http_store_server.h"
+#include "launcher/rendezvous/tcp_store_server.h"
+#include "launcher/supervise/peer_questions.h"
+
+namespace dl::supervise {
+
+class Rendezvous {
+ public:
+  // ask: of each node's agent, whose a connection is.
+  Rendezvous(uv_loop_t* loop, PeerQuestions::Ask ask);
+  ~Rendezvous() { close(); }
+  Rendezvous(const Rendezvous&) = delete;
+  Rendezvous& operator=(const Rendezvous&) = delete;
+
+  // The store of torch.distributed, and Horovod's: at dlrun's address, as *facts tells learners.
+  Status open_store(const std::string& endpoint, plan::RunFacts* facts);
+  Status open_http_store(const std::string& endpoint, plan::RunFacts* facts);
+  void close();
+
+  // An agent's word, and the time.
+  void answered(int64_t query, int uid) { peers_.answered(query, uid); }
+  void tick(int64_t now_ms) { peers_.tick(now_ms); }
+  // For good; the loop must be run once more before this is destroyed.
+  void close_handle();
+
+ private:
+  rendezvous::PeerCheck check();
+
+  PeerQuestions peers_;
+  std::unique_ptr<rendezvous::TcpStoreServer> store_;
+  std::unique_ptr<rendezvous::HttpStoreServer> http_store_;
+};
+
+}  // namespace dl::supervise

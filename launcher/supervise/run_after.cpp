@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// What comes after an attempt: another one, the queue, or the end.
+#include "launcher/supervise/run_step.h"
+
+namespace dl::supervise {
+
+using What = EndDecision::Action;
+
+void RunStep::on(const WhyKnown& why) {
+  if (s_.phase != Phase::kJudging) return;
+  if (why.by_slurm && !s_.stop) {
+    s_.stop.emplace();
+    s_.stop->cause = *why.by_slurm;
+    s_.stop->not_saved_reason = "not saved: Slurm's SIGTERM ended the learners";
+  }
+  act(JudgeEnd{});
+}
+
+void RunStep::on(const Decided& decided) {
+  // Idle: this dlrun has taken the place of one that died.
+  if (s_.phase != Phase::kJudging && s_.phase != Phase::kCheckingNodes && s_.phase != Phase::kIdle) return;
+  if (s_.phase == Phase::kCheckingNodes) s_.nodes_checked = true;
+  s_.decided = decided;
+  s_.is_decided = true;
+  if (!decided.sweep) return carry_out();
+  s_.phase = Phase::kSweeping;
+  act(Sweep{});
+}
+
+void RunStep::on(const Swept& /*swept*/) {
+  if (s_.phase == Phase::kSweeping) carry_out();
+}
+
+void RunStep::on(const VersionKnown& /*known*/) {
+  if (s_.phase != Phase::kJudging) return;
+  s_.version_known = true;
+  carry_out();
+}
+
+// Whether a stop takes the place of what was decided: it came when the attempt was ending, or a node was lost while the
+// learners saved, so that the job would go on, or wait in the queue where it is to be held.
+bool RunStep::is_overruled() const {
+  if (!s_.stop || s_.overruled) return false;
+  if (s_.decided.again || s_.decided.what == What::kRestart) return true;
+  const StopCause cause = s_.stop->cause;
+  const bool same = cause == StopCause::kPreemption || cause == StopCause::kYield || cause == StopCause::kTimeLimit;
+  return s_.decided.what == What::kRequeue && !same;
+}
+
+void RunStep::carry_out() {
+  s_.phase = Phase::kJudging;
+  if (is_overruled()) {
+    s_.overruled = true;
+    return act(JudgeStopped{});
+  }
+  if (s_.decided.again) return start_attempt();
+  if (s_.decided.ask_version && !s_.version_known) return act(AskVersion{});
+  switch (s_.decided.what) {
+    case What::kRestart:
+      if (!s_.decided.check || s_.nodes_checked) return start_attempt();
+      s_.phase = Phase::kCheckingNodes;
+      return act(CheckNodes{});
+    case What::kRequeue:
+    case What::kHold:
+      s_.phase = Phase::kPuttingBack;
+      s_.hold = s_.decided.what == What::kHold;
+      return act(PutBack{s_.hold});
+    case What::kAlreadyRequeued:
+      // Slurm's SIGTERM has come already: once, and away.
+      s_.phase = Phase::kPuttingBack;
+      s_.back_in_queue = true;
+      s_.hold = s_.stop && s_.stop->hold;
+      if (s_.hold) act(HoldJob{});
+      return act(AlreadyBack{});
+    case What::kComplete:
+    case What::kFail:
+    case What::kStopped:
+      s_.phase = Phase::kSettling;
+      return act(End{});
+  }
+}
+
+void RunStep::on(const BackInQueue& back) {
+  if (s_.phase != Phase::kPuttingBack) return;
+  if (!back.done) {
+    s_.phase = Phase::kSettling;
+    return act(PutBackFailed{});
+  }
+  s_.back_in_queue = true;
+  if (s_.hold && s_.decided.what != What::kHold) act(HoldJob{});
+  if (!s_.killed) return act(KeepStartTime{});
+  s_.phase = Phase::kOver;
+  act(Finish{});
+}
+
+void RunStep::on(const Settled& /*settled*/) {
+  if (s_.phase != Phase::kSettling && s_.phase != Phase::kPuttingBack) return;
+  s_.phase = Phase::kOver;
+  act(Finish{});
+}
+
+}  // namespace dl::supervise

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stopping: every door (preemption, time limit, dlctl pause, Ctrl-C) leads to take_stop().
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "launcher/supervise/run_step.h"
+
+namespace dl::supervise {
+namespace {
+
+constexpr int64_t kQuietMs = 1500;   // Slurm's signal comes once for each agent
+constexpr int64_t kSameKeyMs = 300;  // some programs signal a process and its group
+// For Slurm's answer. It mostly takes some hundredths of a second, and a save that was begun cannot be taken back: a
+// cancelled job would hold its nodes for the length of one. After SIGUSR2 nothing is lost by waiting longer, where two
+// saves might not fit into the time there is.
+constexpr int64_t kTermPatienceMs = 500, kUsr2PatienceMs = 5000;
+
+bool never_saves(StopCause cause) {
+  return cause == StopCause::kCancelled || cause == StopCause::kLeaseLost;
+}
+// Whether Slurm's word, or the loss of the directory, takes the place of another cause.
+bool is_harder(StopCause cause) {
+  return cause == StopCause::kSlurmRequeue || never_saves(cause);
+}
+bool goes_back(StopCause cause) {
+  return cause == StopCause::kPreemption || cause == StopCause::kYield || cause == StopCause::kTimeLimit;
+}
+
+}  // namespace
+
+void RunStep::on(const StopAsked& asked) {
+  const StopAnswer::Kind kind = take_stop(asked, false);
+  act(StopAnswer{asked.asker, kind});
+}
+
+StopAnswer::Kind RunStep::take_stop(StopAsked asked, bool presumed) {
+  if (s_.alive()) return s_.stop ? merge(asked) : stop_alive(std::move(asked), presumed);
+  return stop_after_attempt(asked);
+}
+
+// While no learner runs.
+StopAnswer::Kind RunStep::stop_after_attempt(const StopAsked& asked) {
+  if (s_.finished()) return StopAnswer::Kind::kTooLate;
+  if (s_.phase == Phase::kPuttingBack) {
+    if (asked.cause != StopCause::kPause || s_.hold) return StopAnswer::Kind::kAlready;
+    s_.hold = true;
+    if (s_.back_in_queue) act(HoldJob{});
+    return StopAnswer::Kind::kLater;
+  }
+  using What = EndDecision::Action;
+  const bool goes_on = s_.decided.what == What::kRestart || s_.decided.what == What::kRequeue || s_.decided.again ||
+                       (s_.decided.what == What::kAlreadyRequeued && asked.cause == StopCause::kPause);
+  if (s_.is_decided && !goes_on) return StopAnswer::Kind::kTooLate;
+  if (s_.stop) return merge(asked);
+  s_.stop.emplace();
+  s_.stop->cause = asked.cause;
+  s_.stop->who = asked.who;
+  s_.stop->signal = asked.signal;
+  s_.stop->deadline_ms = asked.deadline_ms;
+  s_.stop->late = true;
+  s_.stop->hold = asked.cause == StopCause::kPause;
+  s_.stop->not_saved_reason = "stopped before training began";
+  return StopAnswer::Kind::kLater;
+}
+
+StopAnswer::Kind RunStep::stop_alive(StopAsked asked, bool presumed) {
+  s_.stop.emplace();
+  s_.stop->cause = asked.cause;
+  s_.stop->who = std::move(asked.who);
+  s_.stop->signal = asked.signal;
+  s_.stop->deadline_ms = asked.deadline_ms;
+  s_.stop->presumed = presumed;
+  s_.stop->hold = asked.cause == StopCause::kPause;
+  if (s_.ending()) {
+    s_.stop->late = true;
+    s_.stop->not_saved_reason = "not saved: the learners had failed";
+    return StopAnswer::Kind::kLater;
+  }
+  if (s_.phase == Phase::kStarting || !s_.all_started) {
+    const bool starting = s_.phase == Phase::kStarting;
+    s_.stop->not_saved_reason = "stopped before training began";
+    s_.stop->save = false;
+    s_.stop->killing = true;
+    say(fmt::format("stopping ({})", s_.stop->who));
+    kill(0);
+    if (starting) act(GiveUpUnheard{});
+    return StopAnswer::Kind::kTaken;
+  }
+  begin_stop();
+  return StopAnswer::Kind::kTaken;
+}
+
+// Slurm's own word, or an earlier deadline, shortens what is under way.
+StopAnswer::Kind RunStep::merge(const StopAsked& asked) {
+  Stop& stop = *s_.stop;
+  if (asked.deadline_ms && (!stop.deadline_ms || *asked.deadline_ms < *stop.deadline_ms))
+    stop.deadline_ms = asked.deadline_ms;
+  if (is_harder(asked.cause)) {
+    stop.cause = asked.cause;
+    s_.overruled = false;
+    drop_save(asked.cause);
+    return StopAnswer::Kind::kAlready;
+  }
+  // A job that goes back into the queue is held there.
+  const bool back = goes_back(stop.cause) || stop.cause == StopCause::kSlurmRequeue;
+  if (asked.cause != StopCause::kPause || !back) return StopAnswer::Kind::kAlready;
+  stop.hold = true;
+  if (stop.cause == StopCause::kSlurmRequeue) return StopAnswer::Kind::kLater;
+  stop.cause = StopCause::kPause;
+  s_.overruled = false;
+  stop.who = asked.who;
+  return StopAnswer::Kind::kTaken;
+}
+
+void RunStep::drop_save(StopCause cause) {
+  if (!never_saves(cause) || !s_.stop->save) return;
+  const bool undecided = !s_.agreement.open() || s_.agreement.upgrade(ProgressPage::kExitWithoutSave);
+  if (!undecided && !s_.stop_waits) return;  // it is being made
+  s_.stop->save = s_.stop->local = false;
+  s_.stop->not_saved_reason = cause == StopCause::kCancelled
+                                  ? "not saved: the job was cancelled"
+                                  : "not saved: the checkpoint directory belongs to another job";
+}
+
+// How to stop learners that run, and to begin with it.
+void RunStep::begin_stop() {
+  Stop& stop = *s_.stop;
+  s_.phase = Phase::kStopping;
+  if (never_saves(stop.cause)) {
+    drop_save(stop.cause);
+  } else {
+    std::optional<int64_t> remaining;
+    if (stop.deadline_ms) remaining = *stop.deadline_ms - kPutBackMs - now_.unix_ms;
+    const GraceDecision grace = decide_grace(now_.times, remaining);
+    // Slurm may give more time than is presumed: trying costs nothing but the try.
+    stop.save = grace.save || stop.presumed;
+    stop.local = grace.local;
+    if (!stop.save) stop.not_saved_reason = grace.text;
+    if (grace.local) say(grace.text);
+  }
+  uint32_t kind = stop.local ? ProgressPage::kSaveLocalAndExit : ProgressPage::kSaveAndExit;
+  if (!stop.save) kind = ProgressPage::kExitWithoutSave;
+  if (!s_.agreement.open())
+    begin_agreement(kind);
+  else if (!s_.agreement.upgrade(kind))
+    s_.stop_waits = true;  // a save is being made at this moment; the stop follows it
+}
+
+void RunStep::on(const Signalled& signalled) {
+  const int signal = signalled.signal;
+  if (s_.phase == Phase::kPuttingBack && signal == SIGTERM) {
+    // Slurm ends the job: go at once, so that its nodes are free the sooner, but not before the begin time is set.
+    s_.killed = true;
+    if (!s_.back_in_queue) return;
+    s_.phase = Phase::kOver;
+    return act(Finish{});
+  }
+  if (s_.phase == Phase::kPuttingBack || s_.finished()) return;
+  if (signal == SIGINT || signal == SIGHUP || (signal == SIGTERM && !s_.rules.under_slurm)) return interrupted(signal);
+  if (s_.rules.under_slurm) return asked_by_slurm(signal);
+  if (s_.phase == Phase::kRunning) begin_agreement(ProgressPage::kSave);
+}
+
+void RunStep::interrupted(int signal) {
+  if (s_.interrupts == 0 || now_.awake_ms - s_.interrupted_ms > kSameKeyMs) ++s_.interrupts;
+  s_.interrupted_ms = now_.awake_ms;
+  if (s_.interrupts > 1 && signal == SIGINT) {
+    say("stopping at once");
+    if (s_.stop) s_.stop->not_saved_reason = "not saved: interrupted twice";
+    return kill(0);
+  }
+  StopAsked asked;
+  asked.cause = StopCause::kInterrupt;
+  asked.signal = signal;
+  asked.who = signal == SIGINT ? "Ctrl-C" : "a signal";
+  take_stop(std::move(asked), false);
+}
+
+void RunStep::asked_by_slurm(int signal) {
+  Question& question = s_.question;
+  const bool stronger = signal == SIGTERM && question.signal == SIGUSR2;
+  if (question.open) {
+    if (stronger && question.term_ms == 0) question.term_ms = now_.unix_ms;
+    return;
+  }
+  const bool again = question.signal != 0 && now_.awake_ms - question.answered_ms < kQuietMs;
+  if (!again || stronger) ask_slurm(signal, now_.unix_ms);
+}
+
+void RunStep::ask_slurm(int signal, int64_t signal_ms) {
+  s_.question.open = true;
+  s_.question.signal = signal;
+  s_.question.signal_ms = signal_ms;
+  s_.question.presumed = false;
+  s_.question.term_ms = 0;
+  act(AskSlurm{});
+}
+
+NoticeReading RunStep::read(const std::optional<slurm_cli::JobInfo>& job) const {
+  NoticeInput input;
+  input.signal = s_.question.signal;
+  input.job = job;
+  input.now_ms = now_.unix_ms;
+  input.signal_ms = s_.question.signal_ms;
+  input.signal_lead_s = s_.rules.signal_lead_s;
+  input.kill_wait_s = s_.rules.kill_wait_s;
+  input.restart_count = s_.rules.restart_count;
+  return read_notice(input);
+}
+
+// slurmctld is slow, or hangs: what the signal most likely means is begun, as if it did not answer at all.
+void RunStep::presume() {
+  Question& question = s_.question;
+  if (!question.open || !s_.alive()) return;
+  const int64_t term_ms = question.signal == SIGTERM ? question.signal_ms : question.term_ms;
+  if (term_ms != 0 && !s_.stop) {
+    if (now_.unix_ms - term_ms < kTermPatienceMs) return;
+    StopAsked asked;
+    asked.cause = StopCause::kPreemption;
+    asked.deadline_ms = term_ms + s_.rules.kill_wait_s * 1000;
+    asked.signal = SIGTERM;
+    asked.who = stop_cause_name(asked.cause);
+    take_stop(std::move(asked), true);
+  } else if (term_ms == 0 && !question.presumed && now_.unix_ms - question.signal_ms >= kUsr2PatienceMs) {
+    question.presumed = true;
+    if (s_.phase == Phase::kRunning) begin_agreement(ProgressPage::kSave);
+  }
+}
+
+void RunStep::on(const SlurmSaid& said) {
+  Question& question = s_.question;
+  if (!question.open || s_.finished()) return;
+  const NoticeReading reading = read(said.job);
+  const int64_t term_ms = question.term_ms;
+  question.open = false;
+  question.answered_ms = now_.awake_ms;
+  using Kind = NoticeReading::Kind;
+  if (s_.stop && s_.stop->presumed && question.signal == SIGTERM) {
+    correct(reading);
+  } else if (reading.kind == Kind::kStop) {
+    StopAsked asked;
+    asked.cause = reading.cause;
+    asked.deadline_ms = reading.deadline_ms;
+    asked.signal = question.signal;
+    asked.who = stop_cause_name(reading.cause);
+    if (s_.stop && s_.stop->presumed) s_.stop->deadline_ms = asked.deadline_ms;
+    take_stop(std::move(asked), false);
+  } else if (reading.kind == Kind::kWatchTimeLimit && reading.deadline_ms) {
+    act(WatchTimeLimit{*reading.deadline_ms});
+  } else if (reading.kind == Kind::kSaveNow && s_.phase == Phase::kRunning && !s_.agreement.open() &&
+             !question.presumed) {
+    say("asked by Slurm's signal: saving");
+    begin_agreement(ProgressPage::kSave);
+  }
+  if (term_ms != 0) ask_slurm(SIGTERM, term_ms);
+}
+
+// The stop was begun before it was known what for.
+void RunStep::correct(const NoticeReading& reading) {
+  Stop& stop = *s_.stop;
+  stop.presumed = false;
+  if (reading.kind != NoticeReading::Kind::kStop && reading.kind != NoticeReading::Kind::kWatchTimeLimit) return;
+  stop.deadline_ms = reading.deadline_ms;
+  if (stop.hold && goes_back(reading.cause)) return;  // paused meanwhile
+  stop.cause = reading.cause;
+  stop.who = stop_cause_name(reading.cause);
+  drop_save(stop.cause);
+}
+
+}  // namespace dl::supervise

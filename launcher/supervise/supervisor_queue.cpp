@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Back into the queue, or held there: dlrun ends with the job, and keeps its begin time until then.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "launcher/supervise/supervisor.h"
+
+namespace dl::supervise {
+
+using record::JobState;
+
+void Supervisor::perform(const PutBack& back) {
+  exit_status_ = decision_.exit_status;
+  const auto cause = cause_of_end();
+  if (decision_.exclude_node && cause)
+    remember([&](record::RunMemory* memory) {
+      memory->excluded = attempt_.learners[static_cast<size_t>(cause->rank)].host;
+    });
+  journal_->job(back.hold ? JobState::kHalted : JobState::kPending, decision_.reason, attempt_.newest_saved_step(),
+                class_code(), decision_.exit_status);
+  if (back.hold)
+    say(decision_.reason + "; the job is held: dlctl resume " + plan_.job_id);
+  else
+    say(fmt::format("{}; the job goes back into the queue{}", decision_.reason,
+                    memory_.excluded.empty() ? "" : ", without node " + memory_.excluded));
+  look_for_request_file();  // a pause that came at the last moment
+  server_->close_all();
+  lease_->release();
+  if (control_written_) ::unlink(dir_.control().c_str());
+  // Agents and srun end by themselves now; the fewer processes the requeue has to kill, the sooner the job is free.
+  when_launchers_are_gone(1500, [this, hold = back.hold] {
+    // Queued behind the comment, which so is set before Slurm begins to kill.
+    slurm_->put_back(hold, memory_.excluded, [this](const Status& outcome) {
+      if (!outcome) put_back_error_ = outcome.error().text;
+      handle(BackInQueue{outcome.has_value()});
+    });
+  });
+}
+
+void Supervisor::perform(const PutBackFailed& /*failed*/) {
+  std::fprintf(stderr, "dlrun: the job could not be put back: %s\n", put_back_error_.c_str());
+  journal_->job(JobState::kFailed, "could not be put back: " + put_back_error_, {}, "S104", exit_status_);
+  settle(exit_status_);
+}
+
+void Supervisor::perform(const HoldJob& /*hold*/) {
+  slurm_->hold();
+}
+
+void Supervisor::perform(const AlreadyBack& /*back*/) {
+  exit_status_ = decision_.exit_status;
+  journal_->job(JobState::kPending, decision_.reason, attempt_.newest_saved_step(), class_code(),
+                decision_.exit_status);
+  say(decision_.reason);
+  slurm_->keep_begin_time([this] { handle(Settled{}); });
+}
+
+void Supervisor::when_launchers_are_gone(int64_t limit_ms, std::function<void()> then) {
+  poll(5, [this, limit_ms, then, since = awake_ms()] {
+    reap_launchers();
+    if (launcher_.any_running() && awake_ms() - since < limit_ms) return false;
+    then();
+    return true;
+  });
+}
+
+// The job is being killed, and we with it. Until then its begin time is kept a few seconds ahead, so that Slurm does
+// not replace it by one two minutes later when the last process has gone.
+void Supervisor::perform(const KeepStartTime& /*keep*/) {
+  poll(1000, [this, rounds = 0]() mutable {
+    if (state_.phase == Phase::kOver) return true;
+    // KillWait and more; or the batch script is gone, so that nothing is left to wait for.
+    if (++rounds > state_.rules.kill_wait_s + 15 || (options_.guard != nullptr && options_.guard->script_gone())) {
+      handle(Settled{});
+      return true;
+    }
+    if (rounds == 1) return false;
+    slurm_->keep_begin_time({});
+    return false;
+  });
+}
+
+}  // namespace dl::supervise

@@ -11,8 +11,8 @@
 #include <cerrno>
 #include <memory>
 
-#include "launcher/common/parse.h"
-#include "launcher/common/unique_fd.h"
+#include "common/base/parse.h"
+#include "common/base/unique_fd.h"
 
 namespace dl {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/common/request_values.h"
-#include "launcher/common/result.h"
+#include "common/base/result.h"
+#include "common/contract/request_values.h"
 
 namespace dl {
 

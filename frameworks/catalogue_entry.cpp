@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <set>
 
+#include "common/base/parse.h"
+#include "common/site/toml_text.h"
 #include "frameworks/catalogue.h"
 #include "frameworks/families.h"
-#include "launcher/common/parse.h"
-#include "launcher/common/toml_text.h"
 
 namespace dl {
 namespace {

@@ -7,7 +7,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "launcher/common/env_names.h"
+#include "common/base/parse.h"
+#include "common/contract/env_names.h"
 
 namespace dl {
 namespace {
@@ -76,12 +77,6 @@ std::string gpu_list(const LearnerContext& c) {
   return text;
 }
 
-std::string joined(const std::vector<std::string>& items) {
-  std::string text;
-  for (const std::string& item : items) text.append(text.empty() ? "" : ",").append(item);
-  return text;
-}
-
 std::string host_port(const std::string& host, int port) {
   return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + num(port);
 }
@@ -98,7 +93,7 @@ bool under_slurm(const JobContext& c) {
          std::all_of(c.job_id.begin(), c.job_id.end(), [](char x) { return x >= '0' && x <= '9'; });
 }
 
-// ---- dl: our own names (launcher/common/env_names.h). Always ours, also in a dlrun inside a learner of another dlrun.
+// ---- dl: our own names (common/contract/env_names.h). Always ours, also in a dlrun inside a learner of another dlrun.
 const Variable kDl[] = {
     {env::kRank, Kind::kIdentity, [](const LearnerContext& c) { return num(c.rank); }},
     {env::kWorldSize, Kind::kIdentity, [](const JobContext& c) { return num(c.world_size); }},
@@ -120,7 +115,7 @@ const Variable kDl[] = {
      [](const LearnerContext& c) {
        std::vector<std::string> ports;
        for (const int port : c.ports) ports.push_back(num(port));
-       return joined(ports);
+       return join(ports, ",");
      }},
     {env::kJobDir, Kind::kIdentity, [](const JobContext& c) { return c.job_dir; }},
     {env::kAttempt, Kind::kIdentity, [](const JobContext& c) { return num(c.attempt); }},
@@ -290,7 +285,7 @@ const Variable kHorovod[] = {
 
 // ---- peers: for learners that connect to one another by themselves.
 const Variable kPeers[] = {
-    {env::kPeers, Kind::kIdentity, [](const JobContext& c) { return joined(c.peers); }},
+    {env::kPeers, Kind::kIdentity, [](const JobContext& c) { return join(c.peers, ","); }},
 };
 
 // ---- nccl: for programs that call NCCL themselves. Where it is set, ncclGetUniqueId() gives all ranks the same id,
@@ -428,8 +423,13 @@ Result<std::vector<const Variable*>> choose(const std::string& name, const JobCo
   return wanted;
 }
 
+// USE_LIBUV as torch reads it: a PyTorch without libuv (Debian 13's) cannot be a client of a store that another process
+// hosts, since it asks for libuv there whatever USE_LIBUV says (_create_c10d_store() in
+// torch/distributed/rendezvous.py).
 bool has_users_store(const Environment& env) {
-  return env.count("MASTER_ADDR") != 0 || env.count("MASTER_PORT") != 0;
+  const auto libuv = env.find("USE_LIBUV");
+  const bool without_libuv = libuv != env.end() && libuv->second != "1";
+  return env.count("MASTER_ADDR") != 0 || env.count("MASTER_PORT") != 0 || without_libuv;
 }
 
 // Some family has a value of its own for each learner.
@@ -543,14 +543,6 @@ FamilyNeeds family_needs(const std::vector<std::string>& families) {
     needs.first_decides = needs.first_decides || family->needs.first_decides;
   }
   return needs;
-}
-
-void add_python_path(Environment* env, const std::string& other_folder) {
-  const std::string folder = other_folder.empty() ? DL_PKGDATADIR "/python" : other_folder;
-  std::string& path = (*env)["PYTHONPATH"];
-  if ((':' + path + ':').find(':' + folder + ':') != std::string::npos) return;
-  if (!path.empty()) path += ':';
-  path += folder;
 }
 
 }  // namespace dl

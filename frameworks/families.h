@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl {
 
@@ -117,10 +117,5 @@ struct FamilyNeeds {
   bool http_store = false;  // LearnerContext::http_store_addr: without it these learners must not start
 };
 FamilyNeeds family_needs(const std::vector<std::string>& families);
-
-// Appends the folder of our Python package (PKGDATADIR/python, as configured) to PYTHONPATH, so that `import dlckpt`
-// works in whichever interpreter a learner uses; behind what the user has there, and only once. For whoever starts
-// learners. `folder`: another place of it, such as a container's.
-void add_python_path(Environment* env, const std::string& folder = "");
 
 }  // namespace dl

@@ -2,7 +2,7 @@
 #include "launcher/agent/agent.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -14,15 +14,15 @@
 #include <csignal>
 #include <cstdlib>
 
-#include "launcher/agent/descendants.h"
+#include "common/base/parse.h"
+#include "common/base/this_process.h"
+#include "common/contract/env_names.h"
+#include "common/contract/request_values.h"
+#include "common/process/descendants.h"
 #include "launcher/agent/error_file.h"
 #include "launcher/agent/learner.h"
 #include "launcher/agent/network_interface.h"
 #include "launcher/agent/socket_owner.h"
-#include "launcher/common/env_names.h"
-#include "launcher/common/parse.h"
-#include "launcher/common/request_values.h"
-#include "launcher/common/this_process.h"
 
 namespace dl::agent {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One agent watches one learner. It is small and knows nothing of the job: it says what it sees and does what dlrun
-// says (launcher/supervise/control_protocol.h). When dlrun is gone, so is the learner; when the agent is gone, the
+// says (launcher/protocol/control_protocol.h). When dlrun is gone, so is the learner; when the agent is gone, the
 // kernel kills the learner. It never initialises PMIx, so that an MPI program below it can.
 #pragma once
 
@@ -10,17 +10,17 @@
 #include <string>
 #include <vector>
 
-#include "launcher/agent/channel.h"
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
 #include "launcher/agent/gpu_sampler.h"
 #include "launcher/agent/held_port.h"
 #include "launcher/agent/last_lines.h"
 #include "launcher/agent/log_tee.h"
 #include "launcher/agent/oom_watch.h"
 #include "launcher/agent/pmix_server.h"
-#include "launcher/agent/progress_file.h"
 #include "launcher/agent/progress_watch.h"
-#include "launcher/common/result.h"
-#include "launcher/common/unique_fd.h"
+#include "launcher/protocol/channel.h"
+#include "launcher/protocol/progress_file.h"
 
 namespace dl::agent {
 
@@ -73,7 +73,7 @@ class Agent {
   ProgressWatch watch_;
   GpuSampler gpus_;
   uint64_t log_bytes_ = 0;
-  Clock::time_point last_sample_{};
+  int64_t last_sample_ms_ = 0;
   bool watching_ = false, stall_said_ = false, first_on_node_ = false;
   pid_t stacks_writer_ = 0;
   UniqueFd signals_, output_;

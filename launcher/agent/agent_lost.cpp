@@ -7,11 +7,11 @@
 #include <csignal>
 #include <cstdlib>
 
+#include "common/base/this_process.h"
+#include "common/contract/env_names.h"
+#include "common/process/child_process.h"
+#include "common/process/descendants.h"
 #include "launcher/agent/agent.h"
-#include "launcher/agent/descendants.h"
-#include "launcher/common/child_process.h"
-#include "launcher/common/env_names.h"
-#include "launcher/common/this_process.h"
 
 namespace dl::agent {
 namespace {

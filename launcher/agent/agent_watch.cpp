@@ -7,23 +7,25 @@
 #include <csignal>
 #include <cstdlib>
 
+#include "common/base/awake_clock.h"
+#include "common/process/descendants.h"
 #include "launcher/agent/agent.h"
-#include "launcher/agent/descendants.h"
 #include "launcher/agent/stacks.h"
 
 namespace dl::agent {
 namespace {
 
-constexpr std::chrono::milliseconds kSample{1000};  // how often progress is looked for
+constexpr int64_t kSampleMs = 1000;  // how often progress is looked for
 
 }  // namespace
 
 void Agent::watch_progress() {
-  if (!watching_ || learner_ <= 0 || stall_said_ || Clock::now() - last_sample_ < kSample) return;
-  last_sample_ = Clock::now();
+  const int64_t now_ms = awake_ms();  // in each round: what it does not see does not pass for it
+  if (!watching_ || learner_ <= 0 || stall_said_ || now_ms - last_sample_ms_ < kSampleMs) return;
+  last_sample_ms_ = now_ms;
   const ProgressFile::View page = progress_.read();
   ProgressSample sample;
-  sample.at_ms = std::chrono::duration_cast<std::chrono::milliseconds>(last_sample_.time_since_epoch()).count();
+  sample.at_ms = now_ms;
   sample.state = page.state;
   sample.step = page.step;
   sample.saved_step = page.saved_step;

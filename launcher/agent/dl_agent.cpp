@@ -7,10 +7,10 @@
 #include <exception>
 #include <string>
 
+#include "common/process/descendants.h"
 #include "launcher/agent/agent.h"
-#include "launcher/agent/descendants.h"
 #include "launcher/agent/pmix_server.h"
-#include "launcher/agent/progress_file.h"
+#include "launcher/protocol/progress_file.h"
 
 int main(int argc, char** argv) try {
   if (argc == 3 && std::string(argv[1]) == "--sweep") {

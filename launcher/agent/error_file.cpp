@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/error_file.h"
 
-#include <nlohmann/json.hpp>
-
+#include "common/base/atomic_file.h"
+#include "common/json/json.h"
 #include "launcher/agent/last_lines.h"
-#include "launcher/common/atomic_file.h"
 
 namespace dl::agent {
 
 std::string parse_error_file(const std::string& text) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto json = Json::parse(text);
   if (!json.is_object()) return {};
   const auto outer = json.find("message");
-  if (outer == json.end()) return {};
-  const nlohmann::json* message = &*outer;
+  if (outer == nullptr) return {};
+  const Json* message = outer;
   if (message->is_object()) {
     const auto inner = message->find("message");
-    if (inner == message->end()) return {};
-    message = &*inner;
+    if (inner == nullptr) return {};
+    message = inner;
   }
   if (!message->is_string()) return {};
   // The first line: what follows are details of a chained error.

@@ -10,8 +10,8 @@
 #include <csignal>
 #include <ctime>
 
-#include "launcher/common/nvml.h"
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
+#include "common/process/nvml.h"
 
 namespace dl::agent {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace dl::agent {
 

@@ -5,8 +5,8 @@
 // SO_REUSEADDR, gRPC SO_REUSEPORT). Released when the object goes.
 #pragma once
 
-#include "launcher/common/result.h"
-#include "launcher/common/unique_fd.h"
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
 
 namespace dl::agent {
 

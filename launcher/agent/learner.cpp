@@ -7,11 +7,11 @@
 #include <cstring>
 #include <iterator>
 
-#include "frameworks/families.h"
+#include "common/base/parse.h"
+#include "common/base/this_process.h"
+#include "common/contract/env_names.h"
+#include "frameworks/learner_environment.h"
 #include "launcher/agent/gpu_sampler.h"
-#include "launcher/common/env_names.h"
-#include "launcher/common/parse.h"
-#include "launcher/common/this_process.h"
 
 extern char** environ;
 
@@ -63,17 +63,16 @@ Result<Environment> learner_environment(const supervise::Start& start, const std
     const char* equals = std::strchr(*entry, '=');
     if (equals != nullptr) environment[std::string(*entry, static_cast<size_t>(equals - *entry))] = equals + 1;
   }
-  for (const char* name : {env::kControl, env::kSecret, env::kControlRank, env::kHoldPorts, env::kPmixServer,
-                           env::kLease, env::kProgress, env::kMayRequeue})
-    environment.erase(name);
-  DL_TRY(add_family("dl", start.context, &environment));
-  for (const auto& [name, value] : start.environment) environment.emplace(name, value);
-  for (const std::string& family : start.families) DL_TRY(add_family(family, start.context, &environment));
-  add_python_path(&environment, start.container.image.empty() ? "" : image::python_folder(start.context.job_dir));
-  // Our pipe is no terminal: without this Python would keep what it prints for minutes.
-  environment.emplace("PYTHONUNBUFFERED", "1");
-  if (!progress_path.empty()) environment[env::kProgress] = progress_path;
-  for (const auto& [name, value] : start.forced) environment[name] = value;
+  Environment known = start.forced;
+  if (!progress_path.empty()) known.emplace(env::kProgress, progress_path);
+  LearnerRecipe recipe;
+  recipe.version = &start.environment;
+  recipe.families = &start.families;
+  recipe.python_folder =
+      start.container.image.empty() ? installed_python_folder() : image::python_folder(start.context.job_dir);
+  recipe.piped = true;
+  recipe.known = &known;
+  DL_TRY(compose(recipe, start.context, &environment));
   return environment;
 }
 

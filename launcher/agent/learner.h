@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "common/base/result.h"
+#include "common/process/child_process.h"
 #include "frameworks/families.h"
-#include "launcher/common/child_process.h"
-#include "launcher/common/result.h"
-#include "launcher/supervise/control_protocol.h"
+#include "launcher/protocol/control_protocol.h"
 
 namespace dl::agent {
 

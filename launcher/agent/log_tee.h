@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/common/result.h"
-#include "launcher/common/unique_fd.h"
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
 
 namespace dl::agent {
 

@@ -9,9 +9,9 @@
 #include <memory>
 #include <optional>
 
-#include "launcher/agent/connect_by.h"
-#include "launcher/common/parse.h"
-#include "launcher/common/unique_fd.h"
+#include "common/base/parse.h"
+#include "common/base/unique_fd.h"
+#include "launcher/protocol/connect_by.h"
 
 namespace dl::agent {
 namespace {

@@ -7,8 +7,8 @@
 #include <sstream>
 #include <vector>
 
-#include "launcher/common/atomic_file.h"
-#include "launcher/common/parse.h"
+#include "common/base/atomic_file.h"
+#include "common/base/parse.h"
 
 namespace dl::agent {
 namespace {

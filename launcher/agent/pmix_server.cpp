@@ -12,9 +12,9 @@
 #include <cstring>
 #include <filesystem>
 
-#include "launcher/common/child_process.h"
-#include "launcher/common/env_names.h"
-#include "launcher/common/this_process.h"
+#include "common/base/this_process.h"
+#include "common/contract/env_names.h"
+#include "common/process/child_process.h"
 
 extern char** environ;
 

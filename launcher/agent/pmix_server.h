@@ -8,8 +8,8 @@
 #include <chrono>
 #include <string>
 
-#include "launcher/common/result.h"
-#include "launcher/common/unique_fd.h"
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
 
 namespace dl::agent {
 

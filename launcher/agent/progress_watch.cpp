@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/progress_watch.h"
 
-#include "launcher/common/progress_page.h"
+#include "common/contract/progress_page.h"
 
 namespace dl::agent {
 

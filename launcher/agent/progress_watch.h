@@ -11,7 +11,7 @@
 namespace dl::agent {
 
 struct ProgressSample {
-  int64_t at_ms = 0;   // monotonic
+  int64_t at_ms = 0;   // awake_ms(): while it is suspended nobody hangs
   uint32_t state = 0;  // ProgressPage::State
   int64_t step = -1;   // as on the progress page
   int64_t saved_step = -1;

@@ -8,11 +8,11 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "launcher/agent/descendants.h"
+#include "common/base/atomic_file.h"
+#include "common/base/parse.h"
+#include "common/process/child_process.h"
+#include "common/process/descendants.h"
 #include "launcher/agent/nccl_ras.h"
-#include "launcher/common/atomic_file.h"
-#include "launcher/common/child_process.h"
-#include "launcher/common/parse.h"
 
 namespace dl::agent {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "launcher/common/request_values.h"
-#include "launcher/common/result.h"
+#include "common/base/result.h"
+#include "common/contract/request_values.h"
 #include "launcher/plan/allocation/allocation.h"
 
 namespace dl::plan {

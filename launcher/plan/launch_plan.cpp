@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/plan/launch_plan.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <filesystem>
 
-#include "launcher/common/env_names.h"
-#include "launcher/common/hostlist.h"
-#include "launcher/common/parse.h"
+#include "common/base/hostlist.h"
+#include "common/base/parse.h"
+#include "common/contract/env_names.h"
 #include "launcher/plan/capacity.h"
 #include "launcher/plan/placement/placement.h"
 #include "launcher/plan/srun.h"
@@ -233,6 +233,7 @@ void copy_request(const PlanInput& input, const Catalogue::Choice& choice, Launc
   plan->checkpoint = input.request.checkpoint;
   if (plan->checkpoint) plan->checkpoint->path = absolute(plan->work_dir, plan->checkpoint->path);
   plan->container = input.container;
+  plan->python_folder = plan->container.image.empty() ? input.python_folder : image::python_folder(plan->job_dir);
   plan->bind = input.request.bind;
   if (!plan->container.image.empty()) {
     for (const std::string& path : {plan->work_dir, plan->job_dir, allocation.submit_dir}) add_bind(path, plan);
@@ -380,16 +381,21 @@ void move_to_rank(const LaunchPlan& plan, int rank, LearnerContext* context) {
 }
 
 Status add_job_environment(const LaunchPlan& plan, JobEnvironment* environment) {
-  DL_TRY(environment->add("dl"));
+  Environment known;
   // With the path made absolute: libdlckpt in the learner finds every= and keep= here.
-  if (plan.checkpoint) environment->set(env::kCheckpoint, format_checkpoint(*plan.checkpoint));
-  for (const auto& [name, value] : plan.framework_environment) environment->add_default(name, value);
-  for (const std::string& family : plan.families) DL_TRY(environment->add(family));
-  return {};
+  if (plan.checkpoint) known.emplace(env::kCheckpoint, format_checkpoint(*plan.checkpoint));
+  LearnerRecipe recipe;
+  recipe.version = &plan.framework_environment;
+  recipe.families = &plan.families;
+  recipe.python_folder = plan.python_folder;
+  recipe.piped = true;
+  recipe.known = &known;
+  return compose(recipe, environment);
 }
 
 Status add_learner_environment(const LaunchPlan& plan, int rank, const RunFacts& facts, Environment* environment) {
   const LearnerContext context = learner_context(plan, rank, facts);
+  drop_launcher_variables(environment);
   JobEnvironment job(context, std::move(*environment));
   const Status added = add_job_environment(plan, &job);
   *environment = job.first();

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "common/base/result.h"
+#include "common/site/site_config.h"
 #include "frameworks/catalogue.h"
-#include "frameworks/families.h"
+#include "frameworks/learner_environment.h"
 #include "launcher/bind/bind_mode.h"
-#include "launcher/common/result.h"
-#include "launcher/common/site_config.h"
 #include "launcher/image/container.h"
 #include "launcher/plan/allocation/allocation.h"
 #include "launcher/plan/request.h"
@@ -54,6 +54,7 @@ struct LaunchPlan {
   std::string activate;               // shell words before the command, may be empty (catalogue.h)
   Environment framework_environment;  // set for learners where the user left it unset
   std::vector<std::string> families;  // without "dl", which is always added first
+  std::string python_folder;          // of our Python package, as learners see it; empty: not told
   bool launcher_store = false;        // dlrun hosts the store of torch.distributed (catalogue.h)
   // Where
   std::vector<PlannedNode> nodes;        // those that hold learners, in Slurm's order
@@ -111,6 +112,7 @@ struct PlanInput {
   std::vector<std::string> command;  // not empty
   std::string work_dir;              // absolute: where dlrun was called
   image::Container container;        // of the request's image, with what the site shows in it
+  std::string python_folder;         // of our Python package, for learners outside an image; empty: not told
   std::string agent_path = "dl-agent";
   std::string mpi_plugin = "pmix";  // srun --mpi=, where the entry or the command wants PMIx, and pmix_server is empty
   std::string pmix_server;          // path of dl-pmix, where dlrun shall serve PMIx itself
@@ -152,11 +154,12 @@ std::string learner_log(const LaunchPlan& plan, int attempt, int rank);  // JOB_
 LearnerContext learner_context(const LaunchPlan& plan, int rank, const RunFacts& facts);
 // Makes the context of one learner of the plan that of another one; less work than to make it anew.
 void move_to_rank(const LaunchPlan& plan, int rank, LearnerContext* context);
-// Adds what the learner must find to *environment, which holds what it inherits: "dl", the framework version's own
-// variables, then its families. What the user set stays (families.h). Fails only for an unknown family, which
+// Composes what the learner finds (frameworks/learner_environment.h) from what *environment holds, which it inherits.
+// What its agent alone learns (DL_PROGRESS, DL_LEASE, ports) is not in it. Fails only for an unknown family, which
 // make_plan() has refused before.
 Status add_learner_environment(const LaunchPlan& plan, int rank, const RunFacts& facts, Environment* environment);
-// The same for all of them; the object was made with the context of one.
+// The same for all of them; the object was made with the context of one, and with what they inherit after
+// drop_launcher_variables().
 Status add_job_environment(const LaunchPlan& plan, JobEnvironment* environment);
 
 // The command line as a person would type it, quoted for sh where needed.

@@ -1,47 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/plan/print.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <iterator>
-#include <nlohmann/json.hpp>
+#include <map>
 #include <optional>
 
-#include "launcher/common/hostlist.h"
-#include "launcher/common/parse.h"
+#include "common/base/hostlist.h"
+#include "common/base/parse.h"
+#include "common/contract/env_names.h"
+#include "common/json/json.h"
 
 namespace dl::plan {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-// What a family's learners find that only the running job knows.
+// What learners find that only the running job knows, in words. One that is missing here is shown all the same.
 struct FoundLater {
-  const char* family;
   const char* name;
   const char* what;
 };
 const FoundLater kFoundLater[] = {
-    {"horovod", "HOROVOD_GLOO_RENDEZVOUS_ADDR", "the address of dlrun, which hosts the rendezvous"},
-    {"horovod", "HOROVOD_GLOO_IFACE", "the interface that leads to the other learners, found by each agent"},
-    {"jax", "JAX_COORDINATOR_ADDRESS", "the address of rank 0, and a port there that its agent holds"},
-    {"network", "GLOO_SOCKET_IFNAME", "the interface that leads to the other learners, found by each agent"},
-    {"network", "NCCL_SOCKET_IFNAME", "the same"},
-    {"peers", "DL_PEERS", "the addresses of all learners, with ports that their agents hold"},
-    {"tensorflow", "TF_CONFIG", "the addresses of all learners, with ports that their agents hold"},
+    {"DL_PEERS", "the addresses of all learners, with ports that their agents hold"},
+    {"DL_PORTS", "the ports that its agent holds for it"},
+    {"GLOO_SOCKET_IFNAME", "the interface that leads to the other learners, found by each agent"},
+    {"HOROVOD_GLOO_IFACE", "the interface that leads to the other learners, found by each agent"},
+    {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "the address of dlrun, which hosts the rendezvous"},
+    {"HOROVOD_GLOO_RENDEZVOUS_PORT", "the port of dlrun's rendezvous"},
+    {"JAX_COORDINATOR_ADDRESS", "the address of rank 0, and a port there that its agent holds"},
+    {"JAX_COORDINATOR_BIND_ADDRESS", "the same"},
+    {"JAX_COORDINATOR_PORT", "the same port"},
+    {"NCCL_RAS_ADDR", "where NCCL's status service listens, at a port that the agent of rank 0 holds"},
+    {"NCCL_SOCKET_IFNAME", "the interface that leads to the other learners, found by each agent"},
+    {"TF_CONFIG", "the addresses of all learners, with ports that their agents hold"},
+    {"TP_SOCKET_IFNAME", "the interface that leads to the other learners, found by each agent"},
 };
 
-// The variables of ours, with what only the run knows.
-Environment known_variables(const LaunchPlan& plan, const RunFacts& facts) {
-  RunFacts any_port = facts;
-  if (any_port.master_port == 0) any_port.master_port = 1;
-  if (any_port.store_port == 0) any_port.store_port = 1;
-  if (any_port.http_store_port == 0) any_port.http_store_port = 1;
-  if (any_port.coordinator_port == 0) any_port.coordinator_port = any_port.ras_port = 1;
-  Environment known;
-  ignore(add_learner_environment(plan, 0, any_port, &known), "make_plan() has tried the same");
-  return known;
+std::string in_words(const std::string& name, const LaunchPlan& plan) {
+  if (name == "MASTER_PORT")
+    return plan.launcher_store ? "of the store that dlrun hosts" : "a free port, found and held by the agent of rank 0";
+  const auto* row = std::find_if(std::begin(kFoundLater), std::end(kFoundLater),
+                                 [&](const FoundLater& later) { return name == later.name; });
+  return row == std::end(kFoundLater) ? "known when the learners start" : row->what;
+}
+
+// The facts, and where a learner stands, as they will be when it starts: what is not known yet has any value.
+LearnerContext as_it_will_be(const LaunchPlan& plan, RunFacts facts) {
+  if (facts.master_port == 0) facts.master_port = 1;
+  if (facts.store_port == 0) facts.store_port = 1;
+  if (facts.http_store_port == 0) facts.http_store_port = 1;
+  if (facts.http_store_addr.empty()) facts.http_store_addr = "dlrun";
+  if (facts.coordinator_port == 0) facts.coordinator_port = facts.ras_port = 1;
+  if (plan.peers && facts.peers.empty()) facts.peers.assign(static_cast<size_t>(plan.world_size()), "peer:1");
+  LearnerContext context = learner_context(plan, 0, facts);
+  context.interface = "interface";
+  context.ports.assign(static_cast<size_t>(plan.ports), 1);
+  return context;
+}
+
+// The environment of rank 0, with what only the run knows.
+Environment known_variables(const LaunchPlan& plan, const RunFacts& facts, Environment inherited) {
+  const LearnerContext context = as_it_will_be(plan, facts);
+  drop_launcher_variables(&inherited);
+  JobEnvironment job(context, std::move(inherited));
+  ignore(add_job_environment(plan, &job), "make_plan() has tried the same");
+  return job.first();
 }
 
 Environment only(const Environment& known, const Environment& inherited) {
@@ -56,7 +80,7 @@ Environment only(const Environment& known, const Environment& inherited) {
 class EnvironmentView {
  public:
   EnvironmentView(const LaunchPlan& plan, const RunFacts& facts, const Environment& inherited)
-      : EnvironmentView(plan, facts, inherited, known_variables(plan, facts)) {}
+      : EnvironmentView(plan, facts, inherited, known_variables(plan, facts, {})) {}
 
   const Environment& common() const { return common_; }           // set for every learner alike
   const std::vector<std::string>& kept() const { return kept_; }  // set by the user, and left as it is
@@ -143,12 +167,6 @@ void row(std::string* out, const char* name, const std::string& value) {
   *out += fmt::format("{:<15}{}\n", name, value);
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
-  return text;
-}
-
 void print_learners(const LaunchPlan& plan, std::string* out) {
   size_t width = 4;
   for (const PlannedNode& node : plan.nodes) width = std::max(width, node.name.size());
@@ -160,20 +178,27 @@ void print_learners(const LaunchPlan& plan, std::string* out) {
   }
 }
 
+// Name and description of each variable that a learner finds and that is not known before the run.
+std::map<std::string, std::string> found_later(const LaunchPlan& plan, const RunFacts& facts,
+                                               const Environment& inherited) {
+  std::map<std::string, std::string> later;
+  Environment now = inherited;
+  ignore(add_learner_environment(plan, 0, facts, &now), "make_plan() has tried the same");
+  for (const auto& [name, value] : known_variables(plan, facts, inherited)) {
+    const auto there = now.find(name);
+    if (there == now.end() || there->second != value) later.emplace(name, in_words(name, plan));
+  }
+  later[env::kProgress] = "the page by which it tells its agent how far it is";
+  if (plan.checkpoint) later[env::kLease] = "dlrun's lease on the checkpoint directory";
+  if (!plan.pmix_server.empty()) later["PMIX_*"] = "where the PMIx server of its node is";
+  return later;
+}
+
 void print_environment(const LaunchPlan& plan, const RunFacts& facts, EnvironmentView* view,
                        const Environment& inherited, std::string* out) {
   *out += "\nenvironment of every learner\n";
   for (const auto& [name, value] : view->common()) *out += fmt::format("  {}={}\n", name, value);
-  if (facts.master_port == 0 && std::find(plan.families.begin(), plan.families.end(), "torch") != plan.families.end() &&
-      std::none_of(view->kept().begin(), view->kept().end(),
-                   [](const std::string& item) { return item.rfind("MASTER_PORT=", 0) == 0; })) {
-    *out += plan.launcher_store ? "  MASTER_PORT=(of the store that dlrun hosts)\n"
-                                : "  MASTER_PORT=(a free port, found and held by the agent of rank 0)\n";
-  }
-  for (const FoundLater& later : kFoundLater) {
-    const bool wanted = std::find(plan.families.begin(), plan.families.end(), later.family) != plan.families.end();
-    if (wanted && inherited.count(later.name) == 0) *out += fmt::format("  {}=({})\n", later.name, later.what);
-  }
+  for (const auto& [name, what] : found_later(plan, facts, inherited)) *out += fmt::format("  {}=({})\n", name, what);
   if (plan.world_size() > 1) {
     for (const int rank : {0, plan.world_size() - 1}) {
       *out += fmt::format("\nof rank {} alone\n", rank);
@@ -188,7 +213,7 @@ void print_environment(const LaunchPlan& plan, const RunFacts& facts, Environmen
 
 // Paths and names need not be UTF-8: shown with replacement characters rather than refused.
 std::string dumped(const Json& json, int indent) {
-  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+  return json.dump(indent);
 }
 
 void append_string(const std::string& value, std::string* out) {
@@ -239,7 +264,8 @@ std::string plan_text(const LaunchPlan& plan, const RunFacts& facts, const Envir
   for (const PlannedNode& node : plan.nodes) names.push_back(node.name);
   row(&out, "job", plan.job_id + (plan.job_name.empty() ? "" : " (" + printable(plan.job_name) + ")"));
   row(&out, "framework",
-      plan.framework + (plan.version.empty() ? "" : " " + plan.version) + ", environment: dl " + joined(plan.families));
+      plan.framework + (plan.version.empty() ? "" : " " + plan.version) + ", environment: dl " +
+          join(plan.families, " "));
   row(&out, "learners", learners_text(plan));
   row(&out, "nodes", compress_hostlist(names));
   row(&out, "placement", plan.placement);
@@ -326,6 +352,7 @@ std::string plan_json(const LaunchPlan& plan, const RunFacts& facts, const Envir
     json["nodes"].push_back(std::move(item));
   }
   json["environment"] = view.common();
+  json["found_later"] = found_later(plan, facts, inherited);
   json["kept"] = view.kept();
   json["learners"] = Json::array();
   std::string text = dumped(json, 2);

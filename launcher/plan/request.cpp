@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/plan/request.h"
 
-#include "launcher/common/env_names.h"
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
+#include "common/contract/env_names.h"
 
 namespace dl::plan {
 namespace {

@@ -7,10 +7,10 @@
 #include <optional>
 #include <string>
 
+#include "common/base/result.h"
+#include "common/contract/request_values.h"
+#include "common/site/site_config.h"
 #include "launcher/bind/bind_mode.h"
-#include "launcher/common/request_values.h"
-#include "launcher/common/result.h"
-#include "launcher/common/site_config.h"
 
 namespace dl::plan {
 

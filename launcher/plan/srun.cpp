@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "launcher/common/hostlist.h"
+#include "common/base/hostlist.h"
 
 namespace dl::plan {
 namespace {
@@ -86,21 +86,23 @@ const char* const kScrub[] = {
 
 // srun's own layouts give what the plan says only where there is nothing to choose: all on one node, or one on each.
 // Even with --ntasks-per-node=2 srun of 22.05.8 puts 3,2,1 learners on nodes of 4,1,1 CPUs. Any other map is given to
-// it host by host in a file, which it follows to the letter.
+// it host by host in a file, which it follows to the letter. The file says how many nodes there are, too: beside it
+// srun of 23.11 and later refuses --nodes ("--nodes is incompatible with --distribution=arbitrary").
 //
 // PMIx only where it is used: a server takes time to start. Slurm's plugin sets up a server on each node, which took
 // 0.13 s of a start of 8 learners on 2 nodes (22.05.8).
 void fill_srun(const PlanInput& input, bool pmix, const Allocation& allocation, bool overcommit, LaunchPlan* plan) {
   const size_t nodes = plan->nodes.size();
-  const bool one_each = plan->learners.size() == nodes;
+  const bool own_layout = nodes == 1 || plan->learners.size() == nodes;
   std::vector<std::string>& argv = plan->argv;
-  argv = {"srun", "--job-name=learners", "--nodes=" + std::to_string(nodes),
-          "--ntasks=" + std::to_string(plan->world_size())};
+  argv = {"srun", "--job-name=learners"};
+  if (own_layout) argv.push_back("--nodes=" + std::to_string(nodes));
+  argv.push_back("--ntasks=" + std::to_string(plan->world_size()));
   if (pmix) {
     plan->pmix_server = input.pmix_server;
     argv.insert(argv.begin() + 1, "--mpi=" + (input.pmix_server.empty() ? input.mpi_plugin : "none"));
   }
-  if (nodes == 1 || one_each) {
+  if (own_layout) {
     if (nodes < allocation.nodes.size() || allocation.nodes_left_out) {
       std::vector<std::string> names;
       names.reserve(nodes);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 #include "launcher/plan/launch_plan.h"
 
 namespace dl::submit {

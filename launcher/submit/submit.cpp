@@ -6,10 +6,10 @@
 
 #include <cerrno>
 
-#include "launcher/common/atomic_file.h"
-#include "launcher/common/child_process.h"
-#include "launcher/common/parse.h"
-#include "launcher/common/unique_fd.h"
+#include "common/base/atomic_file.h"
+#include "common/base/parse.h"
+#include "common/base/unique_fd.h"
+#include "common/process/child_process.h"
 
 namespace dl::submit {
 namespace {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/submit/submit_command.h"
-#include "launcher/common/this_process.h"
+#include "common/base/this_process.h"
+#include "common/json/json.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
-#include "launcher/common/child_process.h"
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
+#include "common/contract/exit_codes.h"
+#include "common/process/child_process.h"
+#include "launcher/options/run_input.h"
 #include "launcher/plan/allocation/allocation.h"
-#include "launcher/run_input.h"
 #include "launcher/submit/batch_script.h"
 #include "launcher/submit/submit.h"
-#include "launcher/supervise/exit_codes.h"
 
 namespace dl::submit {
 namespace {
@@ -130,7 +130,7 @@ int submit_command(const RunCommand& run) {
                  submitted->job_id.c_str());
   }
   if (run.json) {
-    std::printf("%s\n", nlohmann::json{{"job_id", submitted->job_id}, {"script", *path}}.dump().c_str());
+    std::printf("%s\n", Json{{"job_id", submitted->job_id}, {"script", *path}}.dump_sorted().c_str());
   } else {
     std::printf("Submitted batch job %s\n", submitted->job_id.c_str());
   }

@@ -2,7 +2,7 @@
 // dlrun --submit, from the parsed command line to what the user reads.
 #pragma once
 
-#include "launcher/run_options.h"
+#include "launcher/options/run_options.h"
 
 namespace dl::submit {
 

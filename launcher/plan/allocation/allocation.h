@@ -9,7 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
+#include "launcher/slurm_cli/job_text.h"
 
 namespace dl::plan {
 
@@ -47,9 +48,8 @@ Result<Allocation> allocation_from_slurm(const Environment& environment);
 Allocation local_allocation(const std::string& host_name, int cpus, int gpus, const std::string& job_id,
                             const std::string& work_dir);
 
-// Makes GPUs per node and the end time exact from the output of `scontrol show job -d -o JOBID`, where the environment
-// leaves them open (the end time before Slurm 23.02; GPUs per node under --gpus=TOTAL). What the text does not say
-// stays.
-Status refine_from_scontrol(const std::string& text, Allocation* allocation);
+// Makes GPUs per node and the end time exact from what `scontrol show job -d JOBID` printed, where the environment
+// leaves them open (the end time before Slurm 23.02; GPUs per node under --gpus=TOTAL). What it does not say stays.
+void refine_from_scontrol(const slurm_cli::JobText& job, Allocation* allocation);
 
 }  // namespace dl::plan

@@ -3,8 +3,8 @@
 // ENVIRONMENT VARIABLES" of 22.05 and later.
 #include <algorithm>
 
-#include "launcher/common/hostlist.h"
-#include "launcher/common/parse.h"
+#include "common/base/hostlist.h"
+#include "common/base/parse.h"
 #include "launcher/plan/allocation/allocation.h"
 
 namespace dl::plan {
@@ -31,13 +31,13 @@ Status read_int(const Environment& environment, const char* name, int64_t max, i
   return {};
 }
 
-// "2", "a100:2", "gpu:a100:2,gpu:v100:1" -> the sum of the last fields.
+// "2", "a100:2", "gpu:a100:2,gpu:v100:1", "gres/gpu:a100=2" -> the sum of the last fields.
 Result<int> sum_gpus(const std::string& text) {
   int64_t sum = 0;
   for (const std::string& part : split(text, ',')) {
-    const size_t colon = part.rfind(':');
+    const size_t before = part.find_last_of(":=");
     DL_TRY_ASSIGN(const int64_t count,
-                  parse_int(colon == std::string::npos ? part : part.substr(colon + 1), 0, kMaxCount));
+                  parse_int(before == std::string::npos ? part : part.substr(before + 1), 0, kMaxCount));
     sum += count;
   }
   return static_cast<int>(std::min(sum, kMaxCount));

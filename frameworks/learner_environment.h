@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one place where a learner's environment is composed: `dlrun --dry-run`, dl-agent and, for plain srun, the SPANK
+// plugin call it, so what is printed, what dlrun's learners find and what those of srun find is the same. Pure.
+//
+// The order. A later step leaves alone what is set already, unless it is said to replace:
+//   1. what the learner inherits, without the variables by which dlrun and its agents find each other
+//   2. the family "dl", which tells the learner who it is: replaces
+//   3. the variables of the framework's version in the catalogue
+//   4. the framework's families; of these, what tells the learner who it is replaces (families.h)
+//   5. PYTHONPATH: the folder of our Python package at its end
+//   6. PYTHONUNBUFFERED=1, where the learner's output goes through a pipe of ours: Python would keep what it prints for
+//      minutes
+//   7. what only dlrun knows of this run (the checkpoint directory made absolute, the lease, PMIx): replaces
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "frameworks/families.h"
+
+namespace dl {
+
+// What is alike for all learners of a job. Nothing is owned; all of it is needed during the call alone.
+struct LearnerRecipe {
+  const Environment* version = nullptr;                // step 3; may be nullptr
+  const std::vector<std::string>* families = nullptr;  // step 4, without "dl"; may be nullptr
+  std::string python_folder;                           // step 5; empty: nothing is added
+  bool piped = false;                                  // step 6
+  const Environment* known = nullptr;                  // step 7; may be nullptr
+};
+
+// Where `make install` puts the Python package.
+std::string installed_python_folder();
+
+// Step 1: removes the variables by which dlrun and its agents find each other.
+void drop_launcher_variables(Environment* inherited);
+
+// Steps 2 to 7, for the learners of a job at once: the object was made with what they inherit (step 1). kNotFound for
+// an unknown family.
+Status compose(const LearnerRecipe& recipe, JobEnvironment* environment);
+// All steps for one learner: *environment holds what it inherits. On an error it is as it was.
+Status compose(const LearnerRecipe& recipe, const LearnerContext& context, Environment* environment);
+
+}  // namespace dl

@@ -2,17 +2,36 @@
 // dlrun: parse, plan, then print or run. See dlrun(1).
 #include <cstdio>
 #include <exception>
+#include <optional>
 
+#include "common/contract/exit_codes.h"
 #include "launcher/guard/guard.h"
+#include "launcher/options/run_input.h"
+#include "launcher/options/run_options.h"
 #include "launcher/plan/print.h"
 #include "launcher/preflight/replan.h"
-#include "launcher/run_input.h"
-#include "launcher/run_options.h"
+#include "launcher/record/event_log.h"
+#include "launcher/record/job_dir.h"
 #include "launcher/submit/submit_command.h"
-#include "launcher/supervise/exit_codes.h"
+#include "launcher/supervise/once_more.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace {
+
+// What an earlier start of this job ended with, where Slurm has started it again for nothing.
+std::optional<int> status_of_ended(const dl::plan::LaunchPlan& plan) {
+  if (!plan.under_slurm || plan.slurm_restart_count == 0) return std::nullopt;
+  const auto history = dl::record::read_events(dl::record::JobDir(plan.job_dir).events());
+  if (!history) return std::nullopt;
+  const auto end =
+      dl::supervise::ended_before(history->events, dl::supervise::command_text(plan.command), plan.slurm_restart_count);
+  if (!end) return std::nullopt;
+  std::fprintf(stderr,
+               "dlrun: this command ended in attempt %d (%s: %s); Slurm has put the job back once more because it was "
+               "preempted before, and nothing is run again\n",
+               end->attempt, dl::record::state_name(end->state), end->reason.c_str());
+  return end->exit.value_or(0);
+}
 
 // `link`: to its guard; nullptr for a dry run.
 int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predecessor, dl::guard::Link* link) {
@@ -33,6 +52,7 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
     std::fputs(text.c_str(), stdout);
     return 0;
   }
+  if (const auto status = status_of_ended(*plan)) return *status;
   if (!run.quiet)
     for (const auto* lines : {&gathered->notes, &plan->warnings})
       for (const std::string& line : *lines) std::fprintf(stderr, "dlrun: %s\n", line.c_str());

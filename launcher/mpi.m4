@@ -14,7 +14,10 @@ AC_DEFUN([DL_CHECK_MPI], [
     AS_IF([dl_incdirs=`$MPICXX --showme:incdirs 2>/dev/null`], [
       for dl_dir in $dl_incdirs; do MPI_CPPFLAGS="$MPI_CPPFLAGS -isystem $dl_dir"; done
       for dl_dir in `$MPICXX --showme:libdirs`; do MPI_LIBS="$MPI_LIBS -L$dl_dir"; done
-      MPI_LIBS="$MPI_LIBS -lmpi"
+      # Open MPI 6 has its objects (ompi_mpi_float) in a library beside libmpi. mpi_cxx is for C++ bindings, which are not used.
+      for dl_lib in `$MPICXX --showme:libs`; do
+        AS_CASE([$dl_lib], [mpi_cxx], [], [MPI_LIBS="$MPI_LIBS -l$dl_lib"])
+      done
     ], [
       for dl_word in `$MPICXX -show 2>/dev/null`; do
         AS_CASE([$dl_word], [-I*], [MPI_CPPFLAGS="$MPI_CPPFLAGS $dl_word"], [-L*|-lmpi|-lmpich|-Wl,-rpath*], [MPI_LIBS="$MPI_LIBS $dl_word"])

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl::bind {
 

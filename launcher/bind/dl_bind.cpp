@@ -13,9 +13,9 @@
 #include <exception>
 #include <string>
 
+#include "common/base/parse.h"
 #include "launcher/bind/gpu_cpus.h"
 #include "launcher/bind/share.h"
-#include "launcher/common/parse.h"
 
 namespace {
 

@@ -9,8 +9,8 @@
 #include <climits>
 #include <csignal>
 
-#include "launcher/common/nvml.h"
-#include "launcher/common/unique_fd.h"
+#include "common/base/unique_fd.h"
+#include "common/process/nvml.h"
 
 namespace dl::bind {
 namespace {

@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
+#include "common/base/result.h"
 #include "launcher/bind/bind_mode.h"
-#include "launcher/common/result.h"
 
 namespace dl::bind {
 

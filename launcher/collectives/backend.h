@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "common/base/result.h"
 #include "launcher/collectives/include/dllearner.h"
-#include "launcher/common/result.h"
 
 namespace dl::learner {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl::learner {
 

@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "launcher/common/guard.h"
-#include "launcher/common/result.h"
+#include "common/base/guard.h"
+#include "common/base/result.h"
 
 namespace dl::learner {
 

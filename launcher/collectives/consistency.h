@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl::learner {
 

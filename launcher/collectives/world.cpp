@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "launcher/common/env_names.h"
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
+#include "common/contract/env_names.h"
 
 namespace dl::learner {
 namespace {

@@ -5,8 +5,8 @@
 #include <functional>
 #include <string>
 
+#include "common/base/result.h"
 #include "launcher/collectives/include/dllearner.h"
-#include "launcher/common/result.h"
 
 namespace dl::learner {
 

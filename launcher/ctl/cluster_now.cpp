@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/ctl/cluster_now.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
-#include <nlohmann/json.hpp>
-
-#include "config.h"
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
+#include "common/json/json.h"
+#include "launcher/ctl/slurm_records.h"
 #include "slurm-plugin/policy/fair_share.h"
 #include "slurm-plugin/policy/job_id.h"
 #include "slurm-plugin/policy/site_state.h"
-#ifdef HAVE_LIBSLURM
-#include "slurm-plugin/observe/slurm_client.h"
-#endif
 
 namespace dl::ctl {
 
@@ -38,23 +34,19 @@ Result<int64_t> parse_job_option(const std::string& text) {
                                            printable(text))};
 }
 
-nlohmann::json job_json(int64_t id) {
-  nlohmann::json json = {{"job", policy::array_of(id)}};
+Json job_json(int64_t id) {
+  Json json = {{"job", policy::array_of(id)}};
   if (policy::is_element(id)) json["element"] = policy::job_name(id);
   return json;
 }
 
 Result<ClusterNow> look_at_cluster() {
-#ifdef HAVE_LIBSLURM
   ClusterNow now;
   const std::string path = default_site_config_path(true);
   DL_TRY_ASSIGN(now.site, load_site_config(path));
   if (now.site.tenants.empty())
     return Error{Errc::kNotFound, path + " declares no tenants: this cluster has no quotas of slurm-dl's"};
-  observe::start_slurm();
-  observe::Observer observer;
-  DL_TRY_ASSIGN(const observe::Records* records, observer.load());
-  now.records = *records;
+  DL_TRY_ASSIGN(now.records, read_slurm_records());
   observe::ViewOptions options;
   options.min_run_s = now.site.quota.min_run.count();
   options.grace_s = now.site.quota.grace.count();
@@ -65,9 +57,6 @@ Result<ClusterNow> look_at_cluster() {
     now.view.state.tenants[job.tenant].recent_gpu_s += policy::use_since_start(now.view.state, job);
   now.decision = policy::decide(now.view.state);
   return now;
-#else
-  return Error{Errc::kUnsupported, "this dlctl was built without libslurm, which it needs for that"};
-#endif
 }
 
 }  // namespace dl::ctl

@@ -2,10 +2,9 @@
 // The cluster as the policy sees it now, for `dlctl quota` and `dlctl why`: the same view and decision as dlpolicyd's.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
-
-#include "launcher/common/result.h"
-#include "launcher/common/site_config.h"
+#include "common/base/result.h"
+#include "common/json/json.h"
+#include "common/site/site_config.h"
 #include "slurm-plugin/observe/cluster_view.h"
 #include "slurm-plugin/policy/decide.h"
 
@@ -26,11 +25,12 @@ struct ClusterNow {
 // of policy/job_id.h.
 Result<int64_t> parse_job_option(const std::string& text);
 // {"job": 17}; of an element of a job array {"job": 17, "element": "17_3"}.
-nlohmann::json job_json(int64_t id);
+Json job_json(int64_t id);
 
 // Reads dl.toml and asks slurmctld. Use is counted from the jobs that run now; what dlpolicyd remembers besides (of
-// ended jobs, and when jobs saved) is not known here. kUnsupported in a build without libslurm; kNotFound if no tenants
-// are declared. What a user may not see of others' jobs (PrivateData) counts as GPUs that are not there.
+// ended jobs, and when jobs saved) is not known here. kUnsupported where there is no module for this Slurm
+// (slurm_records.h); kNotFound if no tenants are declared. What a user may not see of others' jobs (PrivateData) counts
+// as GPUs that are not there.
 Result<ClusterNow> look_at_cluster();
 
 }  // namespace dl::ctl

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlctl config check [FILE]: whether the plugins and dlrun will take the site's configuration, before they read it.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <memory>
 
+#include "common/base/parse.h"
+#include "common/site/site_config.h"
 #include "frameworks/catalogue.h"
-#include "launcher/common/parse.h"
-#include "launcher/common/site_config.h"
 #include "launcher/ctl/subcommand.h"
 #include "launcher/ctl/text.h"
 #include "slurm-plugin/policy/site_state.h"
@@ -112,12 +112,12 @@ Status check(const Options& options) {
 
 }  // namespace
 
-Run add_config(CLI::App* app) {
+Run add_config(CommandLine* line) {
   auto options = std::make_shared<Options>();
-  app->require_subcommand(1);
-  CLI::App* sub = app->add_subcommand("check", "check dl.toml and the catalogue, and show what they say");
-  sub->add_option("FILE", options->file, "default: dl.toml beside slurm.conf, or $DL_CONFIG");
-  sub->add_flag("-q,--quiet", options->quiet, "say nothing if it is good");
+  line->require_subcommand();
+  CommandLine* sub = line->subcommand("check", "check dl.toml and the catalogue, and show what they say");
+  sub->argument("FILE", &options->file, "default: dl.toml beside slurm.conf, or $DL_CONFIG");
+  sub->flag("-q,--quiet", &options->quiet, "say nothing if it is good");
   return [options] { return check(*options); };
 }
 

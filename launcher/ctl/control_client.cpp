@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <memory>
 
-#include "launcher/common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace dl::ctl {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <chrono>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
+#include "launcher/protocol/control_protocol.h"
 #include "launcher/record/job_dir.h"
-#include "launcher/supervise/control_protocol.h"
 
 namespace dl::ctl {
 

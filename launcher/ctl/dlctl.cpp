@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "config.h"
+#include "launcher/ctl/slurm_records.h"
 #include "launcher/ctl/subcommand.h"
 
 namespace dl::ctl {
@@ -22,27 +23,27 @@ const Subcommand kSubcommands[] = {
 };
 
 int run(int argc, char** argv) {
-  CLI::App app("Show and steer deep-learning jobs of slurm-dl.", "dlctl");
-  app.set_version_flag("--version", PACKAGE_STRING);
-  app.require_subcommand(1);
-  app.footer("Each subcommand has a --help of its own. Exit codes and examples: dlctl(1).");
-  std::vector<std::pair<CLI::App*, Run>> runs;
+  CommandLine line("dlctl", "Show and steer deep-learning jobs of slurm-dl.");
+  line.version("--version", PACKAGE_STRING "\n" + served_versions());
+  line.require_subcommand();
+  line.footer("Each subcommand has a --help of its own. Exit codes and examples: dlctl(1).");
+  std::vector<std::pair<CommandLine*, Run>> runs;
   for (const Subcommand& row : kSubcommands) {
-    CLI::App* sub = app.add_subcommand(row.name, row.summary);
+    CommandLine* sub = line.subcommand(row.name, row.summary);
     runs.emplace_back(sub, row.add(sub));
   }
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? kDone : kUsage;
+  const Result<std::string> text = line.parse(argc, argv);
+  if (!text) {
+    std::fputs(line.complaint(text.error()).c_str(), stderr);
+    return kUsage;
   }
+  if (!text->empty()) return std::fputs(text->c_str(), stdout) < 0 ? kFailed : kDone;
   for (const auto& [sub, action] : runs) {
-    if (!sub->parsed()) continue;
+    if (!sub->chosen()) continue;
     const Status status = action();
     if (std::fflush(stdout) != 0) return kFailed;
     if (status) return kDone;
-    std::fprintf(stderr, "dlctl %s: %s\n", sub->get_name().c_str(), status.error().text.c_str());
+    std::fprintf(stderr, "dlctl %s: %s\n", sub->name().c_str(), status.error().text.c_str());
     return exit_code_of(status.error());
   }
   return kUsage;

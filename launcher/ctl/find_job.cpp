@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "launcher/common/child_process.h"
-#include "launcher/common/parse.h"
-#include "launcher/common/site_config.h"
+#include "common/base/parse.h"
+#include "common/process/child_process.h"
+#include "common/site/site_config.h"
 
 namespace dl::ctl {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 #include "launcher/record/job_comment.h"
 #include "launcher/record/job_dir.h"
 #include "launcher/slurm_cli/slurm_cli.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/ctl/framework_nodes.h"
-#include "launcher/common/this_process.h"
+#include "common/base/this_process.h"
+#include "common/json/json.h"
 
 #include <unistd.h>
 
@@ -9,30 +10,28 @@
 #include <cstdlib>
 #include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
-#include "launcher/common/child_process.h"
-#include "launcher/common/hostlist.h"
-#include "launcher/common/parse.h"
+#include "common/base/hostlist.h"
+#include "common/base/parse.h"
+#include "common/process/child_process.h"
 
 namespace dl::ctl {
 namespace {
 
-using nlohmann::json;
-
 constexpr std::chrono::minutes kAskTimeout{5};
 constexpr size_t kMaxAnswers = 64UL << 20;
 
-std::string text_of(const json& object, const char* key) {
+std::string text_of(const Json& object, const char* key) {
   auto found = object.find(key);
-  return found != object.end() && found->is_string() ? printable(found->get<std::string>(), 100) : std::string();
+  return found != nullptr && found->is_string() ? printable(found->get<std::string>(), 100) : std::string();
 }
 
-void add_finding(const json& row, const std::string& node, std::vector<FoundOnNodes>* out) {
+void add_finding(const Json& row, const std::string& node, std::vector<FoundOnNodes>* out) {
   FoundOnNodes one{text_of(row, "name"), text_of(row, "version"), text_of(row, "here"), {}};
   if (one.name.empty()) return;
-  if (one.found.empty()) one.found = row.value("probed", json(false)) == json(true) ? "no" : "-";
+  const Json* probed = row.find("probed");
+  if (one.found.empty()) one.found = probed != nullptr && probed->is_boolean() && probed->get<bool>() ? "no" : "-";
   auto same_entry = [&](const FoundOnNodes& other) { return other.name == one.name && other.version == one.version; };
   auto place = out->end();
   for (auto at = out->begin(); at != out->end(); ++at) {
@@ -55,12 +54,12 @@ NodeAnswers merge_answers(const std::string& text, const std::vector<std::string
   NodeAnswers answers;
   std::set<std::string> heard;
   for (const std::string& line : split(text, '\n')) {
-    const json object = json::parse(line, nullptr, false);
+    const Json object = Json::parse(line);
     if (!object.is_object()) continue;
     const std::string node = text_of(object, "node");
     auto rows = object.find("frameworks");
-    if (node.empty() || rows == object.end() || !rows->is_array() || !heard.insert(node).second) continue;
-    for (const json& row : *rows) {
+    if (node.empty() || rows == nullptr || !rows->is_array() || !heard.insert(node).second) continue;
+    for (const Json& row : *rows) {
       if (row.is_object()) add_finding(row, node, &answers.found);
     }
   }

@@ -8,15 +8,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <thread>
 
+#include "common/base/hostlist.h"
+#include "common/base/parse.h"
+#include "common/base/this_process.h"
+#include "common/json/json.h"
+#include "common/process/child_process.h"
+#include "common/site/site_config.h"
 #include "frameworks/catalogue.h"
-#include "launcher/common/child_process.h"
-#include "launcher/common/hostlist.h"
-#include "launcher/common/parse.h"
-#include "launcher/common/site_config.h"
-#include "launcher/common/this_process.h"
 #include "launcher/ctl/framework_nodes.h"
 #include "launcher/ctl/subcommand.h"
 #include "launcher/ctl/text.h"
@@ -108,10 +108,10 @@ void print_rows(const std::vector<Row>& rows) {
   if (std::any_of(rows.begin(), rows.end(), [](const Row& row) { return !row.fault.empty(); })) std::puts("");
 }
 
-nlohmann::ordered_json to_json(const std::vector<Row>& rows) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+Json to_json(const std::vector<Row>& rows) {
+  Json json = Json::array();
   for (const Row& row : rows) {
-    nlohmann::ordered_json item;
+    Json item;
     item["name"] = row.entry->name;
     item["version"] = row.version == nullptr ? "" : row.version->version;
     item["default"] = row.version == nullptr || row.version->version == row.entry->default_version;
@@ -129,8 +129,8 @@ nlohmann::ordered_json to_json(const std::vector<Row>& rows) {
 }
 
 // Indented by `indent` blanks, or in one line if that is -1.
-void print_json(const nlohmann::ordered_json& json, int indent) {
-  std::puts(json.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+void print_json(const Json& json, int indent) {
+  std::puts(json.dump(indent).c_str());
 }
 
 void print_answers(const NodeAnswers& answers) {
@@ -149,8 +149,8 @@ Status run_on_nodes(const Options& options) {
     print_answers(answers);
     return {};
   }
-  nlohmann::ordered_json json;
-  json["frameworks"] = nlohmann::ordered_json::array();
+  Json json;
+  json["frameworks"] = Json::array();
   for (const FoundOnNodes& row : answers.found) {
     json["frameworks"].push_back(
         {{"name", row.name}, {"version", row.version}, {"found", row.found}, {"nodes", row.nodes}});
@@ -173,7 +173,7 @@ Status run(const Options& options) {
   }
   if (!options.no_probe) probe_all(&rows);
   if (options.one_line) {
-    nlohmann::ordered_json json;
+    Json json;
     json["node"] = node_name();
     json["frameworks"] = to_json(rows);
     print_json(json, -1);
@@ -191,14 +191,14 @@ Status run(const Options& options) {
 
 }  // namespace
 
-Run add_frameworks(CLI::App* app) {
+Run add_frameworks(CommandLine* line) {
   auto options = std::make_shared<Options>();
-  app->add_flag("--hidden", options->hidden, "also versions that are usable but not advertised");
-  app->add_flag("--no-probe", options->no_probe, "do not look what is installed here");
-  app->add_option("--nodes", options->nodes, "what is installed on these nodes: a list, or all (asked by srun)");
-  app->add_flag("--json", options->json, "for programs: an array of objects");
+  line->flag("--hidden", &options->hidden, "also versions that are usable but not advertised");
+  line->flag("--no-probe", &options->no_probe, "do not look what is installed here");
+  line->option("--nodes", &options->nodes, "what is installed on these nodes: a list, or all (asked by srun)");
+  line->flag("--json", &options->json, "for programs: an array of objects");
   // What --nodes runs on each of them.
-  app->add_flag("--one-line", options->one_line, "")->group("");
+  line->flag("--one-line", &options->one_line, "").hidden();
   return [options] { return run(*options); };
 }
 

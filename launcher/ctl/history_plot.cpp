@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/ctl/history_plot.h"
 
-#include <fmt/chrono.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
 #include <ctime>
-#include <nlohmann/json.hpp>
+
+#include "common/base/local_time.h"
+#include "common/json/json.h"
 
 namespace dl::ctl {
 namespace {
@@ -146,8 +147,8 @@ std::vector<TimeMark> time_marks(const Period& period, int count) {
     if (at < period.from_s) continue;
     const std::tm parts = local_time(at);
     const bool new_day = parts.tm_hour == 0 && parts.tm_min == 0;
-    marks.push_back({at, new_day || step >= 86400 ? fmt::format("{:%b} {}", parts, parts.tm_mday)
-                                                  : fmt::format("{:%H:%M}", parts)});
+    marks.push_back({at, new_day || step >= 86400 ? format_local_time(at, "%b ") + std::to_string(parts.tm_mday)
+                                                  : format_local_time(at, "%H:%M")});
   }
   return marks;
 }
@@ -161,9 +162,9 @@ std::string history_text(const std::vector<TenantSpan>& spans, const Period& per
 }
 
 std::string history_json(const std::vector<TenantSpan>& spans) {
-  auto list = nlohmann::ordered_json::array();
+  auto list = Json::array();
   for (const TenantSpan& span : spans) {
-    nlohmann::ordered_json item = {{"time_s", span.time_s}, {"span_s", span.span_s}, {"tenant", span.tenant}};
+    Json item = {{"time_s", span.time_s}, {"span_s", span.span_s}, {"tenant", span.tenant}};
     for (const Named& named : kValues) item[named.name] = span.*named.value;
     list.push_back(std::move(item));
   }

@@ -2,13 +2,13 @@
 // The history as SVG: below one another a panel for each tenant, areas for what is held and lent, lines for the rest.
 // The colours are those of Okabe and Ito, which people who see red and green alike can tell apart; every line has a
 // dash pattern of its own for print.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-#include "launcher/common/svg.h"
+#include "common/cli/svg.h"
 #include "launcher/ctl/history_plot.h"
 
 namespace dl::ctl {

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A JobView in words and as JSON.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
-#include <nlohmann/json.hpp>
-
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
+#include "common/json/json.h"
 #include "launcher/ctl/job_view.h"
 #include "launcher/ctl/text.h"
 
 namespace dl::ctl {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr size_t kShownEvents = 12;
 constexpr size_t kShownLearners = 32;

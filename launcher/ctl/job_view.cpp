@@ -5,17 +5,16 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 
-#include "launcher/common/atomic_file.h"
-#include "launcher/common/hostlist.h"
-#include "launcher/common/request_values.h"
+#include "common/base/atomic_file.h"
+#include "common/base/hostlist.h"
+#include "common/contract/request_values.h"
+#include "common/json/json.h"
 #include "launcher/ctl/control_client.h"
 
 namespace dl::ctl {
 namespace {
 
-using Json = nlohmann::json;
 using record::Event;
 
 constexpr size_t kMaxPlanBytes = 256UL << 20;  // 100,000 learners
@@ -25,7 +24,7 @@ constexpr std::chrono::milliseconds kAskTimeout{1000};
 template <typename T>
 T value_or(const Json& json, const char* key, T fallback) {
   auto found = json.find(key);
-  if (found == json.end()) return fallback;
+  if (found == nullptr) return fallback;
   if constexpr (std::is_same_v<T, std::string>) {
     return found->is_string() ? found->get<std::string>() : fallback;
   } else {
@@ -37,7 +36,7 @@ PlanFacts read_plan(const std::string& path) {
   PlanFacts facts;
   auto text = read_small_file(path, kMaxPlanBytes);
   if (!text) return facts;
-  const Json json = Json::parse(*text, nullptr, false);
+  const Json json = Json::parse(*text);
   if (!json.is_object()) return facts;
   facts.framework = value_or<std::string>(json, "framework", "");
   facts.version = value_or<std::string>(json, "version", "");
@@ -45,13 +44,13 @@ PlanFacts read_plan(const std::string& path) {
   facts.learners = value_or(json, "world_size", 0);
   facts.gpus_per_learner = value_or(json, "gpus_per_learner", 0);
   std::vector<std::string> names;
-  if (auto nodes = json.find("nodes"); nodes != json.end() && nodes->is_array()) {
+  if (auto nodes = json.find("nodes"); nodes != nullptr && nodes->is_array()) {
     for (const Json& node : *nodes) {
       if (node.is_object()) names.push_back(value_or<std::string>(node, "name", "?"));
     }
   }
   facts.node_list = compress_hostlist(names);
-  if (auto item = json.find("checkpoint"); item != json.end() && item->is_object()) {
+  if (auto item = json.find("checkpoint"); item != nullptr && item->is_object()) {
     CheckpointSpec spec;
     spec.path = value_or<std::string>(*item, "path", "");
     spec.keep = value_or(*item, "keep", spec.keep);

@@ -2,15 +2,15 @@
 // All that can be told of one job: Slurm's word, its record, its plan, and dlrun itself while it runs.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "common/json/json.h"
 #include "launcher/ctl/find_job.h"
 #include "launcher/ctl/shown_state.h"
+#include "launcher/protocol/control_protocol.h"
 #include "launcher/record/event_log.h"
-#include "launcher/supervise/control_protocol.h"
 
 namespace dl::ctl {
 
@@ -54,6 +54,6 @@ IdleHint unused_gpus(const JobView& view);
 
 // What `dlctl status JOB` prints, and one element of what `--json` prints.
 std::string view_text(const JobView& view);
-nlohmann::ordered_json view_json(const JobView& view);
+Json view_json(const JobView& view);
 
 }  // namespace dl::ctl

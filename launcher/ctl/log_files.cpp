@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <memory>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl::ctl {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/common/result.h"
-#include "launcher/common/unique_fd.h"
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
 #include "launcher/record/job_dir.h"
 
 namespace dl::ctl {

@@ -171,18 +171,18 @@ Status run(Options options) {
 
 }  // namespace
 
-Run add_logs(CLI::App* app) {
+Run add_logs(CommandLine* line) {
   auto options = std::make_shared<Options>();
-  app->add_option("JOB", options->job, "job id, local-..., or path of a job directory")->required();
-  app->add_flag("-f,--follow", options->follow, "go on as the logs grow, until the job ends");
-  app->add_option("--learner", options->learner, "of this rank alone")->type_name("RANK")->check(CLI::Range(0, 99999));
-  app->add_option("--attempt", options->attempt, "of this attempt (default: the newest)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1000000000));
-  app->add_option("-n,--lines", options->lines, "of each learner the last so many lines (default: all)")
-      ->type_name("N")
-      ->check(CLI::Range(0, 1000000000));
-  app->add_option("--dir", options->dir, "its job directory, if it is not found by itself")->type_name("DIR");
+  line->argument("JOB", &options->job, "job id, local-..., or path of a job directory").required();
+  line->flag("-f,--follow", &options->follow, "go on as the logs grow, until the job ends");
+  line->option("--learner", &options->learner, "of this rank alone").form("RANK").between(0, 99999);
+  line->option("--attempt", &options->attempt, "of this attempt (default: the newest)")
+      .form("N")
+      .between(1, 1000000000);
+  line->option("-n,--lines", &options->lines, "of each learner the last so many lines (default: all)")
+      .form("N")
+      .between(0, 1000000000);
+  line->option("--dir", &options->dir, "its job directory, if it is not found by itself").form("DIR");
   return [options] { return run(*options); };
 }
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <thread>
 
-#include "launcher/common/child_process.h"
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
+#include "common/process/child_process.h"
 #include "launcher/ctl/control_client.h"
 #include "launcher/ctl/find_job.h"
 #include "launcher/ctl/job_view.h"
@@ -133,6 +133,11 @@ Status run(const Options& options) {
                   job.id.c_str());
       return {};
     }
+    if (state == "SUSPENDED")
+      return Error{Errc::kConflict, "job " + job.id +
+                                        " cannot be paused: it is SUSPENDED, so it cannot save; let it go on first: "
+                                        "scontrol resume " +
+                                        job.id + " (as an operator), or wait until Slurm does"};
     if (state != "RUNNING" && state != "COMPLETING" && state != "CONFIGURING") {
       return Error{Errc::kConflict, "job " + job.id + " cannot be paused: it is " + state};
     }
@@ -147,15 +152,13 @@ Status run(const Options& options) {
 
 }  // namespace
 
-Run add_pause(CLI::App* app) {
+Run add_pause(CommandLine* line) {
   auto options = std::make_shared<Options>();
-  app->add_option("JOB", options->job, "job id, local-..., or path of a job directory")->required();
-  app->add_option("--dir", options->dir, "its job directory, if it is not found by itself")->type_name("DIR");
-  app->add_option("--reason", options->reason, "kept in the job's history")->type_name("TEXT");
-  app->add_option("--timeout", options->timeout, "how long to wait until it is paused")
-      ->type_name("TIME")
-      ->capture_default_str();
-  app->add_flag("--no-wait", options->no_wait, "return as soon as the job is told");
+  line->argument("JOB", &options->job, "job id, local-..., or path of a job directory").required();
+  line->option("--dir", &options->dir, "its job directory, if it is not found by itself").form("DIR");
+  line->option("--reason", &options->reason, "kept in the job's history").form("TEXT");
+  line->option("--timeout", &options->timeout, "how long to wait until it is paused").form("TIME").shows_default();
+  line->flag("--no-wait", &options->no_wait, "return as soon as the job is told");
   return [options] {
     if (options->reason.empty()) options->reason = "asked by dlctl pause";
     return run(*options);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlctl quota: who has and holds how many GPUs, and with --history held them; dlctl quota reclaim --dry-run JOB: what
 // would be taken back for a job, and why just that.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
+#include "common/json/json.h"
 #include "launcher/ctl/cluster_now.h"
 #include "launcher/ctl/quota_history.h"
 #include "launcher/ctl/quota_sync.h"
@@ -25,7 +25,7 @@ struct Options {
   bool dry_run = false;
   std::string job;
   HistoryOptions history;
-  CLI::App* reclaim = nullptr;
+  CommandLine* reclaim = nullptr;
 };
 
 Status show(const Options& options) {
@@ -58,9 +58,9 @@ std::string victim_text(const ClusterNow& now, const policy::Victim& victim) {
                      static_cast<double>(victim.lost_gpu_s) / 3600);
 }
 
-nlohmann::json victim_json(const ClusterNow& now, const policy::Victim& victim) {
+Json victim_json(const ClusterNow& now, const policy::Victim& victim) {
   const policy::Job& job = now.view.state.jobs[victim.job];
-  nlohmann::json json = job_json(job.id);
+  Json json = job_json(job.id);
   json["tenant"] = now.view.state.tenants[job.tenant].name;
   json["gpus"] = (job.learners() - victim.learners_left) * job.gpus_per_learner;
   json["learners_left"] = victim.learners_left;
@@ -81,14 +81,14 @@ Status reclaim(const Options& options) {
   const policy::Reclaim* found = reclaim_for(now, job);
   const policy::Why why = policy::why(now.view.state, now.decision, job);
   if (options.json) {
-    nlohmann::json json = job_json(id);
+    Json json = job_json(id);
     json["why"] = why.sentence;
-    json["victims"] = nlohmann::json::array();
+    json["victims"] = Json::array();
     if (found != nullptr) {
       for (const policy::Victim& victim : found->set.victims) json["victims"].push_back(victim_json(now, victim));
       json["exact"] = found->set.exact;
     }
-    std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    std::printf("%s\n", json.dump_sorted(2).c_str());
     return {};
   }
   std::printf("%s\n", printable(why.sentence, 1000).c_str());
@@ -105,21 +105,21 @@ Status reclaim(const Options& options) {
 
 }  // namespace
 
-Run add_quota(CLI::App* app) {
+Run add_quota(CommandLine* line) {
   auto options = std::make_shared<Options>();
-  app->add_flag("--json", options->json, "for programs");
-  add_history_options(app, &options->history);
-  CLI::App* sub = app->add_subcommand("reclaim", "which jobs would give GPUs back for a claim, and why");
-  sub->add_option("JOB", options->job, "the job that waits")->required();
-  sub->add_flag("--dry-run", options->dry_run, "tell only; needed: dlpolicyd alone takes back");
-  sub->add_flag("--json", options->json, "for programs");
+  line->flag("--json", &options->json, "for programs");
+  add_history_options(line, &options->history);
+  CommandLine* sub = line->subcommand("reclaim", "which jobs would give GPUs back for a claim, and why");
+  sub->argument("JOB", &options->job, "the job that waits").required();
+  sub->flag("--dry-run", &options->dry_run, "tell only; needed: dlpolicyd alone takes back");
+  sub->flag("--json", &options->json, "for programs");
   options->reclaim = sub;
-  CLI::App* sync = app->add_subcommand("sync", "have Slurm hold what dl.toml says of tenants");
+  CommandLine* sync = line->subcommand("sync", "have Slurm hold what dl.toml says of tenants");
   return [options, sync, run_sync = add_quota_sync(sync)] {
-    if (sync->parsed()) return run_sync();
+    if (sync->chosen()) return run_sync();
     const HistoryOptions& history = options->history;
     if (history.history || history.csv || history.given) return show_history(history, options->json);
-    return options->reclaim->parsed() ? reclaim(*options) : show(*options);
+    return options->reclaim->chosen() ? reclaim(*options) : show(*options);
   };
 }
 

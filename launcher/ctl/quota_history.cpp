@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/ctl/quota_history.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <strings.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "launcher/common/atomic_file.h"
-#include "launcher/common/parse.h"
+#include "common/base/atomic_file.h"
+#include "common/base/parse.h"
 #include "launcher/ctl/history_plot.h"
 #include "launcher/ctl/text.h"
 
@@ -59,20 +59,19 @@ Result<std::vector<observe::TenantSpan>> read(const HistoryOptions& options, con
 
 }  // namespace
 
-void add_history_options(CLI::App* app, HistoryOptions* options) {
-  app->add_flag("--history", options->history, "what tenants held over time, as a chart");
-  const auto given = [options](const std::string&) { options->given = true; };
-  app->add_option("--since", options->since, "with --history: how far back, such as 6h or 7d")
-      ->type_name("TIME")
-      ->capture_default_str()
-      ->each(given);
-  app->add_option("--tenant", options->tenant, "with --history: of this one alone")->type_name("NAME")->each(given);
-  app->add_option("--svg", options->svg, "with --history: a picture into this file")->type_name("FILE")->each(given);
-  app->add_flag("--csv", options->csv, "with --history: as comma-separated values");
-  app->add_option("--history-file", options->file, "with --history: where dlpolicyd keeps it")
-      ->type_name("FILE")
-      ->capture_default_str()
-      ->each(given);
+void add_history_options(CommandLine* line, HistoryOptions* options) {
+  line->flag("--history", &options->history, "what tenants held over time, as a chart");
+  line->option("--since", &options->since, "with --history: how far back, such as 6h or 7d")
+      .form("TIME")
+      .shows_default()
+      .marks(&options->given);
+  line->option("--tenant", &options->tenant, "with --history: of this one alone").form("NAME").marks(&options->given);
+  line->option("--svg", &options->svg, "with --history: a picture into this file").form("FILE").marks(&options->given);
+  line->flag("--csv", &options->csv, "with --history: as comma-separated values");
+  line->option("--history-file", &options->file, "with --history: where dlpolicyd keeps it")
+      .form("FILE")
+      .shows_default()
+      .marks(&options->given);
 }
 
 Status show_history(const HistoryOptions& options, bool json) {

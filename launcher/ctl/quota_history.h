@@ -15,7 +15,7 @@ struct HistoryOptions {
   bool given = false;  // any option of these but --history
 };
 
-void add_history_options(CLI::App* app, HistoryOptions* options);
+void add_history_options(CommandLine* line, HistoryOptions* options);
 // json: as --json of dlctl quota. kInvalid or kConflict for options that cannot be; kNotFound without a history.
 Status show_history(const HistoryOptions& options, bool json);
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/ctl/quota_plan.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <strings.h>
 
 #include <algorithm>
 #include <cmath>
 #include <set>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 #include "slurm-plugin/policy/site_state.h"
 
 namespace dl::ctl {

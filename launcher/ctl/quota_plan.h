@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/common/result.h"
-#include "launcher/common/site_config.h"
+#include "common/base/result.h"
+#include "common/site/site_config.h"
 #include "slurm-plugin/policy/tokens.h"
 
 namespace dl::ctl {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/ctl/quota_sync.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <iterator>
 #include <memory>
-#include <nlohmann/json.hpp>
 
-#include "launcher/common/atomic_file.h"
-#include "launcher/common/child_process.h"
-#include "launcher/common/parse.h"
+#include "common/base/atomic_file.h"
+#include "common/base/parse.h"
+#include "common/json/json.h"
+#include "common/process/child_process.h"
 #include "launcher/ctl/quota_plan.h"
 #include "launcher/ctl/text.h"
 
@@ -77,14 +77,14 @@ void print_plan(const QuotaPlan& plan) {
 }
 
 void print_json(const QuotaPlan& plan, bool done) {
-  nlohmann::json steps = nlohmann::json::array();
+  Json steps = Json::array();
   for (const Step& step : plan.steps)
     steps.push_back({{"what", step.what},
                      {"name", step.name},
                      {"has", step.has},
                      {"wants", step.wants},
                      {"command", step.command}});
-  std::printf("%s\n", nlohmann::json{{"steps", steps}, {"warnings", plan.warnings}, {"done", done}}.dump().c_str());
+  std::printf("%s\n", Json{{"steps", steps}, {"warnings", plan.warnings}, {"done", done}}.dump_sorted().c_str());
 }
 
 bool agreed() {
@@ -153,11 +153,11 @@ Status sync(const Options& options) {
 
 }  // namespace
 
-Run add_quota_sync(CLI::App* app) {
+Run add_quota_sync(CommandLine* line) {
   auto options = std::make_shared<Options>();
-  app->add_flag("--dry-run", options->dry_run, "show what would be changed");
-  app->add_flag("-y,--yes", options->yes, "do not ask");
-  app->add_flag("--json", options->json, "for programs");
+  line->flag("--dry-run", &options->dry_run, "show what would be changed");
+  line->flag("-y,--yes", &options->yes, "do not ask");
+  line->flag("--json", &options->json, "for programs");
   return [options] { return sync(*options); };
 }
 

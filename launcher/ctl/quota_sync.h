@@ -6,7 +6,7 @@
 
 namespace dl::ctl {
 
-// Adds its options to `app`, the subcommand itself.
-Run add_quota_sync(CLI::App* app);
+// Adds its options to `line`, the subcommand itself.
+Run add_quota_sync(CommandLine* line);
 
 }  // namespace dl::ctl

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/ctl/quota_table.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
+#include "common/json/json.h"
 #include "launcher/ctl/text.h"
 #include "slurm-plugin/policy/free_gpus.h"
 
@@ -77,17 +77,17 @@ std::string free_text(const policy::ClusterState& state) {
 }
 
 std::string quota_json(const std::vector<QuotaRow>& rows, const policy::ClusterState& state) {
-  auto list = nlohmann::json::array();
+  auto list = Json::array();
   for (const QuotaRow& row : rows) {
-    nlohmann::json item = {
+    Json item = {
         {"tenant", row.tenant},     {"quota", row.quota}, {"own", row.own},         {"lent", row.lent},
         {"borrowed", row.borrowed}, {"unused", row.idle}, {"pending", row.pending}, {"jobs_pending", row.jobs_pending}};
-    item["fair_share"] = std::isinf(row.fair) ? nlohmann::json() : nlohmann::json(row.fair);
+    item["fair_share"] = std::isinf(row.fair) ? Json() : Json(row.fair);
     list.push_back(std::move(item));
   }
-  auto free = nlohmann::json::array();
+  auto free = Json::array();
   for (const policy::FreeOfType& of : policy::free_by_type(state)) {
-    auto sizes = nlohmann::json::object();
+    auto sizes = Json::object();
     for (const auto& [size, share] : of.by_size) sizes[std::to_string(size)] = share;
     free.push_back({{"type", state.types[of.type]},
                     {"gpus", of.gpus},
@@ -97,8 +97,8 @@ std::string quota_json(const std::vector<QuotaRow>& rows, const policy::ClusterS
                     {"fragmentation", of.fragmentation()},
                     {"fragmentation_by_learner_gpus", std::move(sizes)}});
   }
-  const nlohmann::json all = {{"tenants", std::move(list)}, {"free", std::move(free)}};
-  return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const Json all = {{"tenants", std::move(list)}, {"free", std::move(free)}};
+  return all.dump_sorted(2) + "\n";
 }
 
 }  // namespace dl::ctl

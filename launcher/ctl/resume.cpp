@@ -53,10 +53,10 @@ Status run(const Options& options) {
 
 }  // namespace
 
-Run add_resume(CLI::App* app) {
+Run add_resume(CommandLine* line) {
   auto options = std::make_shared<Options>();
-  app->add_option("JOB", options->job, "job id")->required();
-  app->add_option("--dir", options->dir, "its job directory, if it is not found by itself")->type_name("DIR");
+  line->argument("JOB", &options->job, "job id").required();
+  line->option("--dir", &options->dir, "its job directory, if it is not found by itself").form("DIR");
   return [options] { return run(*options); };
 }
 

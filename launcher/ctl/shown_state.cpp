@@ -22,6 +22,11 @@ bool is_waiting(const std::string& state) {
   return state == "PENDING" || state == "REQUEUED" || state == "REQUEUE_HOLD" || state == "SPECIAL_EXIT";
 }
 
+// All its processes stand still, and go on where they were.
+bool is_suspended(const std::string& state) {
+  return state == "SUSPENDED" || state == "STOPPED";
+}
+
 std::optional<int64_t> in_ms(const std::optional<int64_t>& seconds) {
   if (!seconds) return std::nullopt;
   return *seconds * 1000;
@@ -36,6 +41,9 @@ ShownState of_waiting(const slurm_cli::JobInfo& info, const record::JobSummary& 
   // "job requeued in held state", "launch failed requeued held": squeue's words for some ways to be held.
   const bool held = info.held || starts_with(info.reason, "JobHeld") || info.reason.find(" held") != std::string::npos;
   if (held && summary.state == JobState::kHalted) return {JobState::kHalted, since(summary), summary.reason};
+  // Slurm's own doing: dlrun will run nothing (supervise/once_more.h).
+  if (summary.once_more && summary.state && info.restarts <= *summary.once_more)
+    return {*summary.state, since(summary), summary.reason + "; Slurm starts the job once more, which runs nothing"};
   ShownState shown{is_quota_reason(info.reason) ? JobState::kQueued : JobState::kPending,
                    summary.state ? since(summary) : in_ms(info.submit_time), explain_reason(info.reason)};
   if (summary.state == JobState::kPending && !summary.reason.empty()) shown.reason += "; " + summary.reason;
@@ -47,7 +55,11 @@ ShownState of_running(const slurm_cli::JobInfo& info, const record::JobSummary& 
       !summary.state || *summary.state == JobState::kPending ||
       (record::is_final(*summary.state) && info.start_time && summary.state_since_ms < *info.start_time * 1000);
   if (older) return {JobState::kDeploy, in_ms(info.start_time), "Slurm has started it, dlrun has not spoken yet"};
-  return {*summary.state, since(summary), summary.reason};
+  ShownState shown{*summary.state, since(summary), summary.reason};
+  if (is_suspended(info.state))
+    shown.reason =
+        "suspended, by a person or for another job" + (shown.reason.empty() ? "" : "; before: " + shown.reason);
+  return shown;
 }
 
 // Nothing but a kill of dlrun itself leaves such a record.

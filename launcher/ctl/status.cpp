@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlctl status [JOB...]: one job in full, or a line for each.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 
-#include "launcher/common/child_process.h"
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
+#include "common/json/json.h"
+#include "common/process/child_process.h"
 #include "launcher/ctl/job_view.h"
 #include "launcher/ctl/subcommand.h"
 #include "launcher/ctl/text.h"
@@ -48,9 +48,9 @@ void print_lines(const std::vector<JobView>& views, bool with_user) {
 }
 
 void print_json(const std::vector<JobView>& views) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  Json json = Json::array();
   for (const JobView& view : views) json.push_back(view_json(view));
-  std::puts(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  std::puts(json.dump(2).c_str());
 }
 
 Status run(const Options& options) {
@@ -90,12 +90,12 @@ Status run(const Options& options) {
 
 }  // namespace
 
-Run add_status(CLI::App* app) {
+Run add_status(CommandLine* line) {
   auto options = std::make_shared<Options>();
-  app->add_option("JOB", options->jobs, "job id, local-..., or path of a job directory; none: your jobs in the queue");
-  app->add_option("--dir", options->dir, "its job directory, where Slurm does not know it any more")->type_name("DIR");
-  app->add_flag("--all", options->all, "without JOB: the jobs of all users");
-  app->add_flag("--json", options->json, "for programs: an array of objects");
+  line->argument("JOB", &options->jobs, "job id, local-..., or path of a job directory; none: your jobs in the queue");
+  line->option("--dir", &options->dir, "its job directory, where Slurm does not know it any more").form("DIR");
+  line->flag("--all", &options->all, "without JOB: the jobs of all users");
+  line->flag("--json", &options->json, "for programs: an array of objects");
   return [options] { return run(*options); };
 }
 

@@ -2,10 +2,10 @@
 // One subcommand of dlctl: its options and what it does. Each lies in a file of its own and has a row in dlctl.cpp.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
+#include "common/cli/command_line.h"
 
 namespace dl::ctl {
 
@@ -20,17 +20,17 @@ using Run = std::function<Status()>;
 struct Subcommand {
   const char* name;
   const char* summary;
-  // Adds the options to `app`; the values live as long as the Run that is returned.
-  Run (*add)(CLI::App* app);
+  // Adds the options to `line`; the values live as long as the Run that is returned.
+  Run (*add)(CommandLine* line);
 };
 
-Run add_status(CLI::App* app);
-Run add_pause(CLI::App* app);
-Run add_resume(CLI::App* app);
-Run add_logs(CLI::App* app);
-Run add_frameworks(CLI::App* app);
-Run add_config(CLI::App* app);
-Run add_quota(CLI::App* app);
-Run add_why(CLI::App* app);
+Run add_status(CommandLine* line);
+Run add_pause(CommandLine* line);
+Run add_resume(CommandLine* line);
+Run add_logs(CommandLine* line);
+Run add_frameworks(CommandLine* line);
+Run add_config(CommandLine* line);
+Run add_quota(CommandLine* line);
+Run add_why(CommandLine* line);
 
 }  // namespace dl::ctl

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/ctl/text.h"
 
-#include <fmt/chrono.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+
+#include "common/base/local_time.h"
 
 namespace dl::ctl {
 namespace {
@@ -51,7 +52,7 @@ std::string clock_text(int64_t time_ms, int64_t now) {
   ::localtime_r(&seconds, &then);
   ::localtime_r(&present, &today);
   const bool same_day = then.tm_year == today.tm_year && then.tm_yday == today.tm_yday;
-  return same_day ? fmt::format("{:%H:%M:%S}", then) : fmt::format("{:%Y-%m-%d %H:%M:%S}", then);
+  return format_local_time(seconds, same_day ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S");
 }
 
 std::string age_text(int64_t milliseconds) {

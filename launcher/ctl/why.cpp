@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlctl why JOB: what a job waits for, who holds it, and what would have to end.
 #include "slurm-plugin/policy/why.h"
+#include "common/json/json.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 #include "launcher/ctl/cluster_now.h"
 #include "launcher/ctl/quota_table.h"
 #include "launcher/ctl/subcommand.h"
@@ -44,20 +44,20 @@ Status run(const Options& options) {
   const policy::ClusterState& state = now.view.state;
   const policy::Why why = policy::why(state, now.decision, job);
   if (options.json) {
-    nlohmann::json json = job_json(id);
+    Json json = job_json(id);
     json["why"] = why.sentence;
     json["can_ever_run"] = why.can_ever_run;
     json["unused_gpus"] = state.jobs[job].idle_gpus;
-    json["would_have_to_end"] = nlohmann::json::array();
+    json["would_have_to_end"] = Json::array();
     for (const int other : why.would_have_to_end) {
       const policy::Job& holder = state.jobs[other];
-      nlohmann::json its = job_json(holder.id);
+      Json its = job_json(holder.id);
       its["tenant"] = state.tenants[holder.tenant].name;
       its["gpus"] = holder.gpus();
       its["charge"] = policy::charge_name(holder.charge);
       json["would_have_to_end"].push_back(std::move(its));
     }
-    std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    std::printf("%s\n", json.dump_sorted(2).c_str());
     return {};
   }
   std::printf("%s\n", printable(why.sentence, 1000).c_str());
@@ -73,10 +73,10 @@ Status run(const Options& options) {
 
 }  // namespace
 
-Run add_why(CLI::App* app) {
+Run add_why(CommandLine* line) {
   auto options = std::make_shared<Options>();
-  app->add_option("JOB", options->job, "job id")->required();
-  app->add_flag("--json", options->json, "for programs");
+  line->argument("JOB", &options->job, "job id").required();
+  line->flag("--json", &options->json, "for programs");
   return [options] { return run(*options); };
 }
 

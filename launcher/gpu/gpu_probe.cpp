@@ -9,18 +9,19 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "config.h"
 #ifdef HAVE_NCCL
 #include <nccl.h>
+
+#include "common/json/json.h"
 #endif
 
 namespace {
 
-nlohmann::json probe() {
-  nlohmann::json out;
+dl::Json probe() {
+  dl::Json out;
   int runtime = 0;
   int driver = 0;
   int count = 0;
@@ -32,7 +33,7 @@ nlohmann::json probe() {
   int nccl = 0;
   if (ncclGetVersion(&nccl) == ncclSuccess) out["nccl"] = nccl;
 #endif
-  out["gpus"] = nlohmann::json::array();
+  out["gpus"] = dl::Json::array();
   cudaError_t failed = cudaGetDeviceCount(&count);
   if (failed != cudaSuccess) {
     out["why"] = cudaGetErrorString(failed);
@@ -58,7 +59,7 @@ nlohmann::json probe() {
 
 int main() {
   try {
-    const std::string text = probe().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    const std::string text = probe().dump_sorted();
     return std::puts(text.c_str()) >= 0 && std::fflush(stdout) == 0 ? 0 : 1;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "dl-gpu-probe: %s\n", e.what());

@@ -5,9 +5,9 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "launcher/common/atomic_file.h"
-#include "launcher/common/child_process.h"
-#include "launcher/common/parse.h"
+#include "common/base/atomic_file.h"
+#include "common/base/parse.h"
+#include "common/process/child_process.h"
 #include "launcher/image/runtimes.h"
 
 namespace dl::image {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "common/base/result.h"
+#include "common/contract/image_file.h"
 #include "frameworks/families.h"
-#include "launcher/common/image_file.h"
-#include "launcher/common/result.h"
 
 namespace dl::image {
 
@@ -49,6 +49,8 @@ std::vector<std::string> outermost(std::vector<std::string> paths, const std::ve
 // JOB_DIR/image, laid out as they are installed; an older copy there is replaced. The error of the file system.
 Status copy_libraries(const std::string& job_dir);
 // Where the Python packages are then, for PYTHONPATH.
-std::string python_folder(const std::string& job_dir);
+inline std::string python_folder(const std::string& job_dir) {
+  return job_dir + "/image/share/slurm-dl/python";
+}
 
 }  // namespace dl::image

@@ -9,8 +9,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kPython = "/share/slurm-dl/python";
-
 // The folders of PREFIX in which dlckpt/library.py and dllearner/library.py look.
 std::vector<fs::path> library_folders(const fs::path& prefix) {
   std::vector<fs::path> folders = {prefix / "lib64", prefix / "lib"};
@@ -21,10 +19,6 @@ std::vector<fs::path> library_folders(const fs::path& prefix) {
 }
 
 }  // namespace
-
-std::string python_folder(const std::string& job_dir) {
-  return job_dir + "/image" + kPython;
-}
 
 Status copy_libraries(const std::string& job_dir) {
   const fs::path source = DL_PKGDATADIR "/python";

@@ -16,12 +16,12 @@
 #include <mutex>
 #include <string>
 
-#include "launcher/agent/channel.h"
-#include "launcher/common/env_names.h"
-#include "launcher/common/parse.h"
-#include "launcher/common/request_values.h"
-#include "launcher/common/this_process.h"
+#include "common/base/parse.h"
+#include "common/base/this_process.h"
+#include "common/contract/env_names.h"
+#include "common/contract/request_values.h"
 #include "launcher/pmix/server.h"
+#include "launcher/protocol/channel.h"
 
 namespace dl::pmix {
 namespace {

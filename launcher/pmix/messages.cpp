@@ -4,45 +4,77 @@
 #include <nettle/base64.h>
 
 #include <algorithm>
-#include <exception>
-#include <nlohmann/json.hpp>
-#include <stdexcept>
+#include <functional>
+#include <iterator>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
+#include "common/json/json_members.h"
 
 namespace dl::pmix {
 
-using nlohmann::json;
-
-void to_json(json& out, const Bytes& bytes) {
-  out = to_base64(bytes.bytes);
+Json to_json(const Bytes& bytes) {
+  return to_base64(bytes.bytes);
 }
-void from_json(const json& in, Bytes& bytes) {
-  auto read = from_base64(in.get_ref<const std::string&>());
-  if (!read) throw std::invalid_argument(read.error().text);
-  bytes.bytes = *std::move(read);
+void from_json(const Json& json, Bytes* bytes) {
+  auto read = from_base64(json.text());
+  if (!read) throw JsonError(read.error().text);
+  bytes->bytes = *std::move(read);
 }
 
-#define DL_MESSAGE(...) NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(__VA_ARGS__)
-DL_MESSAGE(Job, space, node, nodes, ranks)
-DL_MESSAGE(FencePart, id, data)
-DL_MESSAGE(Lost, rank, exit)
-DL_MESSAGE(Ready, version, learners)
-DL_MESSAGE(Failed, text)
-DL_MESSAGE(Client, rank, connected)
-DL_MESSAGE(Fence, id, kind, ranks, data)
-DL_MESSAGE(Abort, id, rank, status, text)
-DL_MESSAGE(Entry, key, data, rank)
-DL_MESSAGE(Publish, id, rank, entries)
-DL_MESSAGE(Lookup, id, keys, wait)
-DL_MESSAGE(Unpublish, id, rank, keys)
-DL_MESSAGE(Refused, rank, what)
-DL_MESSAGE(Get, id, rank)
-DL_MESSAGE(Got, id, status, data)
-DL_MESSAGE(Event, code, rank, range, data, count)
-DL_MESSAGE(Done, id, status)
-DL_MESSAGE(Found, id, status, entries)
-#undef DL_MESSAGE
+void members(Job& m, JsonMembers& each) {
+  each("space", m.space)("node", m.node)("nodes", m.nodes)("ranks", m.ranks);
+}
+void members(FencePart& m, JsonMembers& each) {
+  each("id", m.id)("data", m.data);
+}
+void members(Lost& m, JsonMembers& each) {
+  each("rank", m.rank)("exit", m.exit);
+}
+void members(Ready& m, JsonMembers& each) {
+  each("version", m.version)("learners", m.learners);
+}
+void members(Failed& m, JsonMembers& each) {
+  each("text", m.text);
+}
+void members(Client& m, JsonMembers& each) {
+  each("rank", m.rank)("connected", m.connected);
+}
+void members(Fence& m, JsonMembers& each) {
+  each("id", m.id)("kind", m.kind)("ranks", m.ranks)("data", m.data);
+}
+void members(Abort& m, JsonMembers& each) {
+  each("id", m.id)("rank", m.rank)("status", m.status)("text", m.text);
+}
+void members(Entry& m, JsonMembers& each) {
+  each("key", m.key)("data", m.data)("rank", m.rank);
+}
+void members(Publish& m, JsonMembers& each) {
+  each("id", m.id)("rank", m.rank)("entries", m.entries);
+}
+void members(Lookup& m, JsonMembers& each) {
+  each("id", m.id)("keys", m.keys)("wait", m.wait);
+}
+void members(Unpublish& m, JsonMembers& each) {
+  each("id", m.id)("rank", m.rank)("keys", m.keys);
+}
+void members(Refused& m, JsonMembers& each) {
+  each("rank", m.rank)("what", m.what);
+}
+void members(Get& m, JsonMembers& each) {
+  each("id", m.id)("rank", m.rank);
+}
+void members(Got& m, JsonMembers& each) {
+  each("id", m.id)("status", m.status)("data", m.data);
+}
+void members(Event& m, JsonMembers& each) {
+  each("code", m.code)("rank", m.rank)("range", m.range)("data", m.data)("count", m.count);
+}
+void members(Done& m, JsonMembers& each) {
+  each("id", m.id)("status", m.status);
+}
+void members(Found& m, JsonMembers& each) {
+  each("id", m.id)("status", m.status)("entries", m.entries);
+}
 
 namespace {
 
@@ -145,34 +177,36 @@ bool good(const Found& m) {
 }
 
 template <size_t I = 0>
-Result<Message> decode_as(const std::string& type, const json& object) {
+Result<Message> decode_as(const std::string& type, const Json& object) {
   if constexpr (I == std::variant_size_v<Message>) {
     return Error{Errc::kUnsupported, "unknown PMIx message '" + printable(type) + "'"};
   } else {
     if (type != kTypes[I]) return decode_as<I + 1>(type, object);
-    return Message(std::in_place_index<I>, object.get<std::variant_alternative_t<I, Message>>());
+    std::variant_alternative_t<I, Message> message;
+    read_json(object, &message);
+    return Message(std::in_place_index<I>, std::move(message));
   }
 }
 
 }  // namespace
 
 std::string encode(const Message& message) {
-  json object = std::visit([](const auto& m) { return json(m); }, message);
+  Json object = std::visit([](const auto& m) { return json_of(m); }, message);
   object["type"] = kTypes[message.index()];
-  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+  return object.dump();
 }
 
 Result<Message> decode(const std::string& text) {
-  const json object = json::parse(text, nullptr, false);
+  const Json object = Json::parse(text);
   if (!object.is_object()) return Error{Errc::kInvalid, "PMIx message is not a JSON object"};
-  const auto type = object.find("type");
-  if (type == object.end() || !type->is_string()) return Error{Errc::kInvalid, "PMIx message without a type"};
+  const Json* type = object.find("type");
+  if (type == nullptr || !type->is_string()) return Error{Errc::kInvalid, "PMIx message without a type"};
   try {
-    DL_TRY_ASSIGN(Message message, decode_as(type->get<std::string>(), object));
+    DL_TRY_ASSIGN(Message message, decode_as(type->text(), object));
     if (!std::visit([](const auto& m) { return good(m); }, message))
-      return Error{Errc::kInvalid, "PMIx message '" + type->get<std::string>() + "' with a value out of range"};
+      return Error{Errc::kInvalid, "PMIx message '" + type->text() + "' with a value out of range"};
     return message;
-  } catch (const std::exception& e) {  // a member of the wrong type
+  } catch (const JsonError& e) {  // a member of the wrong type
     return Error{Errc::kInvalid, std::string("malformed PMIx message: ") + e.what()};
   }
 }

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl::pmix {
 

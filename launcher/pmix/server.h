@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 #include "launcher/pmix/messages.h"
 
 namespace dl::pmix {

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "launcher/common/atomic_file.h"
-#include "launcher/common/parse.h"
+#include "common/base/atomic_file.h"
+#include "common/base/parse.h"
 
 namespace dl::preflight {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/preflight/checks.h"
-#include "launcher/common/clock.h"
+#include "common/base/clock.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <netdb.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -16,8 +16,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "launcher/common/parse.h"
-#include "launcher/common/unique_fd.h"
+#include "common/base/parse.h"
+#include "common/base/unique_fd.h"
 
 namespace dl::preflight {
 namespace {

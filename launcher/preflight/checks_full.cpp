@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "launcher/common/unique_fd.h"
+#include "common/base/unique_fd.h"
 #include "launcher/preflight/checks.h"
 
 namespace dl::preflight {

@@ -5,15 +5,15 @@
 // Exit status: 0 when the report was printed, whatever it says; 2 for a wrong option.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 
+#include "common/base/parse.h"
+#include "common/base/this_process.h"
+#include "common/cli/command_line.h"
 #include "config.h"
-#include "launcher/common/parse.h"
-#include "launcher/common/this_process.h"
 #include "launcher/preflight/cache.h"
 #include "launcher/preflight/checks.h"
 
@@ -46,18 +46,23 @@ int main(int argc, char** argv) try {
   std::string peers;
   CheckInput input;
   input.job_dir = ".";
-  CLI::App app{"Check this node before a job starts on it, and print what was found as a line of JSON.",
-               "dl-preflight"};
-  app.set_version_flag("-V,--version", std::string("dl-preflight (slurm-dl) ") + PACKAGE_VERSION);
-  app.add_flag("--full", full, "Measure what the node can do, too");
-  app.add_flag("--split", split, "Print a line for each check, as short as Slurm lets lines of several nodes be");
-  app.add_option("--max-age", max_age, "With --full: take what was measured at most so long ago")
-      ->type_name("SECONDS")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--job-dir", input.job_dir, "Folder that must be writable from here")->type_name("PATH");
-  app.add_option("--gpus", input.gpus, "How many GPUs must be here")->type_name("N");
-  app.add_option("--peers", peers, "Nodes whose names must be resolved here")->type_name("NAME,NAME");
-  CLI11_PARSE(app, argc, argv);
+  dl::CommandLine line("dl-preflight",
+                       "Check this node before a job starts on it, and print what was found as a line of JSON.");
+  line.version("-V,--version", std::string("dl-preflight (slurm-dl) ") + PACKAGE_VERSION);
+  line.flag("--full", &full, "Measure what the node can do, too");
+  line.flag("--split", &split, "Print a line for each check, as short as Slurm lets lines of several nodes be");
+  line.option("--max-age", &max_age, "With --full: take what was measured at most so long ago")
+      .form("SECONDS")
+      .between(0, 9e18L);
+  line.option("--job-dir", &input.job_dir, "Folder that must be writable from here").form("PATH");
+  line.option("--gpus", &input.gpus, "How many GPUs must be here").form("N");
+  line.option("--peers", &peers, "Nodes whose names must be resolved here").form("NAME,NAME");
+  const dl::Result<std::string> answer = line.parse(argc, argv);
+  if (!answer) {
+    std::fputs(line.complaint(answer.error()).c_str(), stderr);
+    return 2;
+  }
+  if (!answer->empty()) return std::fputs(answer->c_str(), stdout) >= 0 ? 0 : 1;
   for (const std::string& peer : dl::split(peers, ','))
     if (!peer.empty()) input.peers.push_back(peer);
   ::alarm(full ? kFullLimit : kQuickLimit);

@@ -19,9 +19,9 @@
 #include <thread>
 #include <vector>
 
-#include "launcher/common/atomic_file.h"
-#include "launcher/common/parse.h"
-#include "launcher/common/this_process.h"
+#include "common/base/atomic_file.h"
+#include "common/base/parse.h"
+#include "common/base/this_process.h"
 #include "launcher/preflight/nccl_abi.h"
 #include "launcher/preflight/nccl_rounds.h"
 

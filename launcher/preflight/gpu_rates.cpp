@@ -2,7 +2,7 @@
 // How fast this node's GPUs copy, through CUDA's driver where it is installed: from and to pinned memory of the host,
 // within a GPU's memory, and from each GPU to the next. Names, numbers and meanings of the functions: cuda.h.
 #include <dlfcn.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/common/median.h"
+#include "common/base/median.h"
 #include "launcher/preflight/checks.h"
 
 namespace dl::preflight {

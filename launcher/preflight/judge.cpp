@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/preflight/judge.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
 
-#include "launcher/common/median.h"
-#include "launcher/common/parse.h"
+#include "common/base/median.h"
+#include "common/base/parse.h"
 
 namespace dl::preflight {
 namespace {

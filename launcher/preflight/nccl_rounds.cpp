@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/preflight/nccl_rounds.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
-#include "launcher/common/median.h"
-#include "launcher/common/parse.h"
+#include "common/base/median.h"
+#include "common/base/parse.h"
+#include "common/json/json.h"
 
 namespace dl::preflight {
 namespace {
@@ -53,20 +53,20 @@ std::string says(const NcclGroup& group, const Usual& usual) {
 }  // namespace
 
 std::string format_nccl_report(const NcclReport& report) {
-  nlohmann::json json = {{"node", report.node}, {"text", report.text}, {"skipped", report.skipped}};
+  Json json = {{"node", report.node}, {"text", report.text}, {"skipped", report.skipped}};
   if (report.bytes_per_s) json["bytes_per_s"] = *report.bytes_per_s;
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json.dump_sorted();
 }
 
 Result<NcclReport> parse_nccl_report(const std::string& line) {
-  const auto json = nlohmann::json::parse(line, nullptr, false);
+  const auto json = Json::parse(line);
   NcclReport report;
   try {
     report.node = json.at("node").get<std::string>();
     report.text = printable(json.at("text").get<std::string>(), 300);
     report.skipped = json.at("skipped").get<bool>();
     if (json.contains("bytes_per_s")) report.bytes_per_s = json.at("bytes_per_s").get<double>();
-  } catch (const nlohmann::json::exception&) {
+  } catch (const JsonError&) {
     return Error{Errc::kInvalid, "not a report of dl-preflight-nccl"};
   }
   return report;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The health of the GPUs through NVIDIA's management library.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
-#include "launcher/common/nvml.h"
+#include "common/process/nvml.h"
 #include "launcher/preflight/checks.h"
 
 namespace dl::preflight {

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <atomic>
 
-#include "launcher/common/atomic_file.h"
-#include "launcher/common/child_process.h"
-#include "launcher/common/hostlist.h"
-#include "launcher/common/parse.h"
+#include "common/base/atomic_file.h"
+#include "common/base/hostlist.h"
+#include "common/base/parse.h"
+#include "common/process/child_process.h"
 
 namespace dl::preflight {
 namespace {

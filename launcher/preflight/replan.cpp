@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/preflight/replan.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 
-#include "launcher/common/atomic_file.h"
-#include "launcher/common/hostlist.h"
+#include "common/base/atomic_file.h"
+#include "common/base/hostlist.h"
+#include "common/contract/exit_codes.h"
 #include "launcher/preflight/run.h"
 #include "launcher/slurm_cli/slurm_cli.h"
-#include "launcher/supervise/exit_codes.h"
 
 namespace dl::preflight {
 namespace {

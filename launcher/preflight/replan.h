@@ -2,8 +2,8 @@
 // What a preflight means for the job: learners stand on good nodes only, or the job asks Slurm for others.
 #pragma once
 
+#include "launcher/options/run_input.h"
 #include "launcher/plan/launch_plan.h"
-#include "launcher/run_input.h"
 
 namespace dl::preflight {
 

@@ -2,14 +2,12 @@
 #include "launcher/preflight/report.h"
 
 #include <iterator>
-#include <nlohmann/json.hpp>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
+#include "common/json/json.h"
 
 namespace dl::preflight {
 namespace {
-
-using nlohmann::json;
 
 constexpr const char* kGrades[] = {"good", "warning", "bad", "skipped"};
 
@@ -20,16 +18,16 @@ const char* grade_name(Grade grade) {
 }
 
 std::string format_report(const NodeReport& report) {
-  json checks = json::array();
+  Json checks = Json::array();
   for (const CheckResult& check : report.checks) {
-    json one{{"name", check.name}, {"unit", check.unit}, {"grade", grade_name(check.grade)}};
+    Json one{{"name", check.name}, {"unit", check.unit}, {"grade", grade_name(check.grade)}};
     if (check.value) one["value"] = *check.value;
     if (check.age_s > 0) one["age_s"] = check.age_s;
     if (!check.text.empty()) one["text"] = check.text;
     checks.push_back(std::move(one));
   }
-  const json all{{"node", report.node}, {"time_ms", report.time_ms}, {"checks", std::move(checks)}};
-  return all.dump(-1, ' ', false, json::error_handler_t::replace);
+  const Json all{{"node", report.node}, {"time_ms", report.time_ms}, {"checks", std::move(checks)}};
+  return all.dump_sorted();
 }
 
 std::string format_report_lines(const NodeReport& report) {
@@ -54,12 +52,14 @@ void add_report(NodeReport line, std::vector<NodeReport>* reports) {
 }
 
 Result<NodeReport> parse_report(const std::string& line) {
-  const json all = json::parse(line, nullptr, false);
+  const Json all = Json::parse(line);
   try {
     NodeReport report;
     report.node = all.at("node").get<std::string>();
     report.time_ms = all.at("time_ms").get<int64_t>();
-    for (const json& one : all.at("checks")) {
+    const Json& checks = all.at("checks");
+    if (!checks.is_array()) return Error{Errc::kInvalid, "not a report of dl-preflight: 'checks' is no array"};
+    for (const Json& one : checks) {
       CheckResult check;
       check.name = one.at("name").get<std::string>();
       check.unit = one.value("unit", std::string());
@@ -74,7 +74,7 @@ Result<NodeReport> parse_report(const std::string& line) {
       report.checks.push_back(std::move(check));
     }
     return report;
-  } catch (const json::exception& e) {
+  } catch (const JsonError& e) {
     return Error{Errc::kInvalid, std::string("not a report of dl-preflight: ") + e.what()};
   }
 }

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl::preflight {
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/preflight/run.h"
-#include "launcher/common/clock.h"
+#include "common/base/clock.h"
+#include "common/json/json.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 #include "launcher/preflight/on_nodes.h"
 
 namespace dl::preflight {
@@ -180,15 +180,14 @@ Result<Outcome> run_again(const RunInput& input, const std::vector<std::string>&
 }
 
 std::string format_outcome(const Outcome& outcome) {
-  nlohmann::json all{
-      {"nodes", nlohmann::json::array()}, {"links", nlohmann::json::array()}, {"findings", nlohmann::json::array()}};
-  for (const NodeReport& report : outcome.reports) all["nodes"].push_back(nlohmann::json::parse(format_report(report)));
+  Json all{{"nodes", Json::array()}, {"links", Json::array()}, {"findings", Json::array()}};
+  for (const NodeReport& report : outcome.reports) all["nodes"].push_back(Json::parse(format_report(report)));
   for (const LinkRate& link : outcome.links)
     all["links"].push_back({{"a", link.a}, {"b", link.b}, {"bytes_per_s", link.bytes_per_s}});
   if (outcome.allreduce_bytes_per_s) all["allreduce_bytes_per_s"] = *outcome.allreduce_bytes_per_s;
-  all["nccl"] = nlohmann::json::array();
+  all["nccl"] = Json::array();
   for (const NcclGroup& group : outcome.nccl) {
-    nlohmann::json item = {{"nodes", group.nodes}};
+    Json item = {{"nodes", group.nodes}};
     if (group.bytes_per_s) item["bytes_per_s"] = *group.bytes_per_s;
     if (!group.text.empty()) item["text"] = group.text;
     if (group.skipped) item["skipped"] = true;
@@ -199,7 +198,7 @@ std::string format_outcome(const Outcome& outcome) {
                                {"check", finding.check},
                                {"grade", grade_name(finding.grade)},
                                {"text", finding.text}});
-  return all.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return all.dump_sorted(1) + "\n";
 }
 
 }  // namespace dl::preflight

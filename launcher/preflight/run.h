@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/common/request_values.h"
+#include "common/contract/request_values.h"
 #include "launcher/plan/launch_plan.h"
 #include "launcher/preflight/judge.h"
 #include "launcher/preflight/nccl_rounds.h"

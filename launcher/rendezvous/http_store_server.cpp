@@ -2,7 +2,7 @@
 #include "launcher/rendezvous/http_store_server.h"
 
 #include <civetweb.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -16,7 +16,7 @@
 #include <thread>
 #include <utility>
 
-#include "launcher/common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace dl::rendezvous {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 #include "launcher/rendezvous/key_value.h"
 #include "launcher/rendezvous/peer_check.h"
 

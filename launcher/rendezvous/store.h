@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl::rendezvous {
 

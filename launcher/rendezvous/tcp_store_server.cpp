@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/common/more_descriptors.h"
+#include "common/base/more_descriptors.h"
 
 namespace dl::rendezvous {
 namespace {

@@ -11,7 +11,7 @@
 
 #include <memory>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 #include "launcher/rendezvous/peer_check.h"
 #include "launcher/rendezvous/serve.h"
 

@@ -25,7 +25,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
 
 namespace dl::rendezvous {
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/slurm_cli/slurm_cli.h"
 
-#include <fmt/chrono.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <unistd.h>
 
@@ -10,9 +9,9 @@
 #include <csignal>
 #include <ctime>
 
-#include "launcher/common/child_process.h"
-#include "launcher/common/hostlist.h"
-#include "launcher/common/parse.h"
+#include "common/base/hostlist.h"
+#include "common/base/parse.h"
+#include "common/process/child_process.h"
 
 namespace dl::slurm_cli {
 namespace {
@@ -65,15 +64,29 @@ std::string start_time_argument(std::chrono::seconds delay) {
   return fmt::format("StartTime=now+{}", delay.count());
 }
 
-// The lines of `scontrol show config`; none where Slurm does not answer.
-std::vector<std::pair<std::string, std::string>> slurm_config() {
+// What `scontrol show config` prints; empty where Slurm does not answer.
+std::string config_text() {
+  auto result = run_slurm({"scontrol", "show", "config"});
+  return result && result->ok() ? std::move(result->out) : std::string();
+}
+
+std::vector<std::pair<std::string, std::string>> settings_of(const std::string& config) {
   std::vector<std::pair<std::string, std::string>> settings;
-  const auto result = run_slurm({"scontrol", "show", "config"});
-  if (!result || !result->ok()) return settings;
-  for (const std::string& line : split(result->out, '\n'))
+  for (const std::string& line : split(config, '\n'))
     if (const size_t equals = line.find('='); equals != std::string::npos)
       settings.emplace_back(trim(line.substr(0, equals)), trim(line.substr(equals + 1)));
   return settings;
+}
+std::vector<std::pair<std::string, std::string>> slurm_config() {
+  return settings_of(config_text());
+}
+
+// A time of `config` in seconds: "300 sec".
+std::chrono::seconds seconds_of(const std::string& config, std::string_view name, std::chrono::seconds otherwise) {
+  for (const auto& [key, value] : settings_of(config))
+    if (const auto seconds = parse_int(value.substr(0, value.find(' ')), 1, 1 << 20); key == name && seconds)
+      return std::chrono::seconds(*seconds);
+  return otherwise;
 }
 
 }  // namespace
@@ -88,88 +101,58 @@ std::optional<int64_t> parse_slurm_time(const std::string& text) {
   return static_cast<int64_t>(value);
 }
 
-Result<JobInfo> parse_show_job(const std::string& text) {
-  JobInfo job;
-  auto take = [&](const std::string& key, const std::string& value) {
-    bool none = value == "(null)" || value == "None" || value == "N/A";
-    if (key == "JobId")
-      job.job_id = value;
-    else if (key == "JobName")
-      job.name = value;
-    else if (key == "UserId")
-      job.user = value.substr(0, value.find('('));
-    else if (key == "JobState")
-      job.state = value;
-    else if (key == "Reason")
-      job.reason = value;
-    else if (key == "Partition")
-      job.partition = none ? "" : value;
-    else if (key == "QOS")
-      job.qos = none ? "" : value;
-    else if (key == "Account")
-      job.account = none ? "" : value;
-    else if (key == "Comment")
-      job.comment = none ? "" : value;
-    else if (key == "AdminComment")
-      job.admin_comment = none ? "" : value;
-    else if (key == "NodeList")
-      job.node_list = none ? "" : value;
-    else if (key == "ExcNodeList")
-      job.excluded = none ? "" : value;
-    else if (key == "BatchHost")
-      job.batch_host = none ? "" : value;
-    else if (key == "WorkDir")
-      job.work_dir = value;
-    else if (key == "StdOut")
-      job.std_out = value;
-    else if (key == "ExitCode")
-      job.exit_code = value;
-    else if (key == "Requeue")
-      job.requeue = value == "1";
-    else if (key == "BatchFlag")
-      job.batch = value != "0";
-    else if (key == "Priority")
-      job.held = value == "0";
-    else if (key == "Restarts") {
-      if (auto n = parse_int(value, 0, 1000000)) job.restarts = static_cast<int>(*n);
-    } else if (key == "TimeLimit") {
-      if (auto limit = parse_duration(value)) job.time_limit_s = limit->count();
-    } else if (key == "SubmitTime")
-      job.submit_time = parse_slurm_time(value);
-    else if (key == "EligibleTime")
-      job.eligible_time = parse_slurm_time(value);
-    else if (key == "StartTime")
-      job.start_time = parse_slurm_time(value);
-    else if (key == "EndTime")
-      job.end_time = parse_slurm_time(value);
-    else if (key == "PreemptTime")
-      job.preempt_time = parse_slurm_time(value);
+namespace {
+// While a signal is on its way to a job that runs, Slurm shows that in place of its state.
+std::string state_of(const std::string& shown) {
+  return shown == "SIGNALING" ? "RUNNING" : shown;
+}
+}  // namespace
+
+JobInfo job_info_of(const JobText& text) {
+  const auto shown = [&](std::string_view key) -> std::string {
+    const std::string& value = text.value(key);
+    return value == "(null)" || value == "None" || value == "N/A" ? "" : value;
   };
-  for (const std::string& line : split(text, '\n')) {
-    std::string_view rest = trim(line);
-    // These stand alone on their line and may hold blanks and '='.
-    bool whole = false;
-    for (const char* key :
-         {"Comment", "Command", "WorkDir", "StdErr", "StdIn", "StdOut", "AdminComment", "SystemComment"}) {
-      std::string start = std::string(key) + "=";
-      if (rest.substr(0, start.size()) != start) continue;
-      take(key, std::string(rest.substr(start.size())));
-      whole = true;
-    }
-    if (whole) continue;
-    for (const std::string& word : split(rest, ' ')) {
-      size_t equals = word.find('=');
-      if (equals != std::string::npos) take(word.substr(0, equals), word.substr(equals + 1));
-    }
-  }
-  if (job.job_id.empty() || job.state.empty()) return Error{Errc::kInvalid, "scontrol show job: not understood"};
+  const auto time = [&](std::string_view key) { return parse_slurm_time(text.value(key)); };
+  JobInfo job;
+  job.job_id = text.value("JobId");
+  job.name = text.value("JobName");
+  job.user = text.value("UserId").substr(0, text.value("UserId").find('('));
+  job.state = state_of(text.value("JobState"));
+  job.reason = text.value("Reason");
+  job.partition = shown("Partition");
+  job.qos = shown("QOS");
+  job.account = shown("Account");
+  job.comment = shown("Comment");
+  job.admin_comment = shown("AdminComment");
+  job.node_list = shown("NodeList");
+  job.excluded = shown("ExcNodeList");
+  job.batch_host = shown("BatchHost");
+  job.work_dir = text.value("WorkDir");
+  job.std_out = text.value("StdOut");
+  job.exit_code = text.value("ExitCode");
+  job.requeue = text.value("Requeue") == "1";
+  job.batch = !text.value("BatchFlag").empty() && text.value("BatchFlag") != "0";
+  job.held = text.value("Priority") == "0";
+  if (const auto restarts = parse_int(text.value("Restarts"), 0, 1000000)) job.restarts = static_cast<int>(*restarts);
+  if (const auto limit = parse_duration(text.value("TimeLimit"))) job.time_limit_s = limit->count();
+  job.submit_time = time("SubmitTime");
+  job.eligible_time = time("EligibleTime");
+  job.start_time = time("StartTime");
+  job.end_time = time("EndTime");
+  job.preempt_time = time("PreemptTime");
   return job;
+}
+
+Result<JobInfo> parse_show_job(const std::string& text, const std::string& job_id) {
+  DL_TRY_ASSIGN(const JobText job, parse_job_text(text, job_id));
+  return job_info_of(job);
 }
 
 Result<JobInfo> show_job(const std::string& job_id) {
   DL_TRY_ASSIGN(CommandResult result, run_slurm({"scontrol", "show", "job", job_id}));
   if (!result.ok()) return command_error("scontrol show job", result);
-  return parse_show_job(result.out);
+  return parse_show_job(result.out, job_id);
 }
 
 namespace {
@@ -187,7 +170,7 @@ Result<std::vector<JobInfo>> parse_squeue(const std::string& text) {
     if (fields.size() < kSqueueFields) return Error{Errc::kInvalid, "squeue: not understood"};
     JobInfo job;
     job.job_id = fields[0];
-    job.state = fields[1];
+    job.state = state_of(fields[1]);
     job.reason = fields[2];
     job.user = fields[3];
     job.partition = fields[4];
@@ -260,18 +243,31 @@ Status hold(const std::string& job_id) {
   return run_simple({"scontrol", "hold", job_id});
 }
 
-bool can_update_after_release() {
-  for (const auto& [key, value] : slurm_config())
-    if (key == "AccountingStorageType") return value.find("none") == std::string::npos;
+bool has_slurmdbd(const std::string& config) {
+  for (const auto& [key, value] : settings_of(config))
+    if (key == "AccountingStorageType") return value == "accounting_storage/slurmdbd";
   return false;
 }
 
+bool can_update_after_release(const std::string& config, const Version& version) {
+  return version.at_least(24, 11) || has_slurmdbd(config);
+}
+
+bool can_update_after_release() {
+  const auto version = slurm_version();
+  return can_update_after_release(config_text(), version ? *version : Version{});
+}
+
 std::chrono::seconds slurmd_timeout() {
-  for (const auto& [key, value] : slurm_config())
-    if (const auto seconds = parse_int(value.substr(0, value.find(' ')), 1, 1 << 20);  // "300 sec"
-        key == "SlurmdTimeout" && seconds)
-      return std::chrono::seconds(*seconds);
-  return std::chrono::seconds{300};
+  return seconds_of(config_text(), "SlurmdTimeout", std::chrono::seconds{300});
+}
+
+std::chrono::seconds kill_wait_of(const std::string& config) {
+  return seconds_of(config, "KillWait", std::chrono::seconds{30});
+}
+
+std::chrono::seconds kill_wait() {
+  return kill_wait_of(config_text());
 }
 
 std::chrono::seconds requeue_delay() {

@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/common/result.h"
+#include "common/base/result.h"
+#include "launcher/slurm_cli/job_text.h"
 
 namespace dl::slurm_cli {
 
@@ -18,7 +19,7 @@ struct JobInfo {
   std::string job_id;
   std::string name;
   std::string user;    // name
-  std::string state;   // "RUNNING", "PENDING", "COMPLETING", "CANCELLED", ... as Slurm says
+  std::string state;   // "RUNNING", "PENDING", "COMPLETING", "CANCELLED", ... as Slurm says; SIGNALING is RUNNING
   std::string reason;  // "None", "BeginTime", "Resources", "JobHeldUser", ...
   std::string partition, qos, account;
   std::string comment;
@@ -38,7 +39,8 @@ struct JobInfo {
   std::optional<int64_t> submit_time, eligible_time, start_time, end_time, preempt_time;
 };
 
-// `scontrol show job ID`. kNotFound if Slurm does not know it (any more).
+// `scontrol show job ID`. kNotFound if Slurm does not know it (any more), kInvalid if what it prints is not understood
+// or imitated by the job's owner (job_text.h).
 Result<JobInfo> show_job(const std::string& job_id);
 // The jobs of a user (empty: the calling one) or of all ("*"), pending ones included, in squeue's order.
 Result<std::vector<JobInfo>> list_jobs(const std::string& user);
@@ -56,9 +58,9 @@ Status requeue(const std::string& job_id, bool hold, std::chrono::seconds delay,
 // scontrol leaves scripts in its working directory that reset a shell's environment: they are removed from `folder`,
 // which must be writable.
 Status release_nodes(const std::string& job_id, const std::vector<std::string>& nodes, const std::string& folder);
-// Whether a job whose nodes were released can still be changed (its comment, for one). Without slurmdbd no longer,
-// until it is requeued: slurmctld (22.05.8) waits for a number of the new record, which nobody gives, for 5 s, and
-// refuses.
+// Whether a job whose nodes were released can still be changed (its comment, for one). Up to 24.05 not without
+// slurmdbd, until the job is requeued: slurmctld waits for a number of the new record, which nobody gives, for 5 s, and
+// refuses with ESLURM_JOB_SETTING_DB_INX, which 24.11 no longer has.
 bool can_update_after_release();
 Status release(const std::string& job_id);
 Status hold(const std::string& job_id);
@@ -70,6 +72,8 @@ constexpr std::chrono::seconds kRequeueDelay{5}, kRequeueDelayEpilog{15};
 std::chrono::seconds requeue_delay();
 // SlurmdTimeout: for how long a node may be silent before Slurm gives it up; Slurm's default where it does not say.
 std::chrono::seconds slurmd_timeout();
+// KillWait: between the SIGTERM and the SIGKILL of a job that Slurm ends; Slurm's default where it does not say.
+std::chrono::seconds kill_wait();
 // {22, 5, 8}
 struct Version {
   int major = 0, minor = 0, micro = 0;
@@ -77,10 +81,16 @@ struct Version {
 };
 Result<Version> slurm_version();
 
-// The parsers, pure, for the tests.
-Result<JobInfo> parse_show_job(const std::string& text);
+// The parsers, pure.
+JobInfo job_info_of(const JobText& text);
+Result<JobInfo> parse_show_job(const std::string& text, const std::string& job_id);  // as parse_job_text()
 Result<std::vector<JobInfo>> parse_squeue(const std::string& text);
 std::optional<int64_t> parse_slurm_time(const std::string& text);  // local time "2026-11-21T03:00:00"
 Result<Version> parse_version(const std::string& text);            // "slurm-wlm 22.05.8", "slurm 24.05.1"
+// `config`: what `scontrol show config` prints. Without slurmdbd its AccountingStorageType is "accounting_storage/none"
+// up to 23.02 and "(null)" later.
+bool has_slurmdbd(const std::string& config);
+std::chrono::seconds kill_wait_of(const std::string& config);  // "KillWait = 30 sec"
+bool can_update_after_release(const std::string& config, const Version& version);
 
 }  // namespace dl::slurm_cli

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `scontrol show job` (and `show job -d`) prints, of every version from 22.05 to 26.05, taken apart: the one
+// parser of that text. Pure; any thread.
+//
+// scontrol quotes nothing, and users may write anything, line breaks too, into the name of a job, its comment, its
+// command and (printed from 25.11 on) the line that they submitted it with. So the text is read by its form, which is
+// that of _sprint_job_info() in Slurm's src/scontrol/info_job.c (slurm_sprint_job_info() in src/api/job_info.c before):
+//
+//   JobId=12 ArrayJobId=… JobName=…          the name is all up to the line of UserId=
+//      UserId=… GroupId=… MCS_label=…        the head: words KEY=VALUE, of which users choose no more than the form
+//      …                                     allows
+//      OverSubscribe=… … Network=…           Network is all up to the line of Command=
+//      Command=…                             from here on one key a line, in this order: Command, SubmitLine, WorkDir,
+//      SubmitLine=…                          AdminComment, SystemComment, Comment, Extra, StdErr, StdIn, StdOut, and
+//      …                                     what Slurm itself writes. A line that begins with none of them belongs to
+//                                            the value before it.
+//
+// A text in which a key stands twice, or in another order, is refused as a whole: somebody imitates scontrol. What is
+// left to users: a folder whose name holds a line break can give an AdminComment to a job that has none.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace dl::slurm_cli {
+
+// What a job holds on nodes that are alike, from `show job -d`.
+struct NodeShare {
+  std::string nodes;    // compressed
+  std::string cpu_ids;  // "0-3,8"
+  std::string gres;     // "gpu:a100:2(IDX:0-1)"; empty if none
+};
+
+struct JobText {
+  std::map<std::string, std::string, std::less<>> values;  // by scontrol's own keys, "(null)" and the like kept
+  std::vector<NodeShare> node_shares;                      // empty without -d
+
+  // Empty if the key is not there.
+  const std::string& value(std::string_view key) const;
+};
+
+// The jobs of a text, in its order; an array has a record for each element that is known. kInvalid if the text is no
+// such text (a message, the text of --oneliner), or a job's is not of the form.
+Result<std::vector<JobText>> parse_job_texts(std::string_view text);
+
+// The record of one job among them: the one whose JobId is `job_id`; else, for the name of an array, or of an element
+// ("12_3"), the last record that scontrol printed for it. kInvalid as above, and if none or two are called so.
+Result<JobText> parse_job_text(std::string_view text, const std::string& job_id);
+
+// The GPUs of a list of GRES in any form that Slurm prints: "gpu:2(IDX:0-1)", "gpu:a100:1(IDX:0),shard:8(IDX:1)", and
+// with '=' before the count as from 24.05 on: "gpu:a100=2", "gres/gpu=2". 0 to 1,000,000.
+int count_gpus(std::string_view gres);
+
+}  // namespace dl::slurm_cli

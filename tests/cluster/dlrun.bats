@@ -25,6 +25,7 @@ wait_event() { wait_for "$3" "job $1 has the event '$2'" has_event "$1" "$2"; }
 no_process() { ! pgrep -f -- "$1" >/dev/null; }
 restarts_of() { job_field "$1" Restarts; }
 
+# bats test_tags=versions
 @test "learners find rank, world, master and log; states go to events and comment; nothing is left in the folder" {
   job=$(submit --dl-framework=generic --dl-learners=4 --dl-gpus=1 --comment 'my own' shell.sh \
     'echo "rank $RANK of $WORLD_SIZE local $LOCAL_RANK of $LOCAL_WORLD_SIZE at $MASTER_ADDR:$MASTER_PORT on $(hostname)"')
@@ -131,6 +132,7 @@ restarts_of() { job_field "$1" Restarts; }
   wait_for 20 "the comment says COMPLETED" eval '[[ $(job_field '"$job"' Comment) == *dl:COMPLETED* ]]'
 }
 
+# bats test_tags=versions
 @test "preempted: all save at one train step, the job is requeued and runs on within seconds, nothing lost" {
   job=$(submit -p borrow -N2 --dl-framework=generic --dl-learners=4 --dl-gpus=1 --dl-checkpoint=ck train.sh 150 50)
   wait_event "$job" PROCESSING 20
@@ -141,14 +143,22 @@ restarts_of() { job_field "$1" Restarts; }
   begin=$SECONDS
   wait_event "$job" '^2 PROCESSING' 30
   ((SECONDS - begin < 25)) # Slurm alone: 120 s
-  wait_state "$job" COMPLETED 60
+  wait_completed "$job" 60
   steps=$(output "$job" | sed -nE 's/^\[[0-9]\] saved at train step ([0-9]+): ok/\1/p' | sort -u)
   [ "$(wc -l <<<"$steps")" = 1 ]
   for r in 0 1 2 3; do
     assert_contains "$(output "$job")" "^\[$r\] attempt 2 starts at train step $steps with $steps counted"
     assert_contains "$(output "$job")" "^\[$r\] done: 150 counted, none lost"
   done
-  [ "$(restarts_of "$job")" = 1 ]
+  if slurm_at_least 24.05 && ! slurm_at_least 26.05; then
+    # Slurm has started it once more.
+    [ "$(restarts_of "$job")" = 2 ]
+    assert_contains "$(output "$job")" 'dlrun: Slurm puts a job that was preempted back once more after its end; that start will run nothing'
+    assert_contains "$(output "$job")" 'dlrun: this command ended in attempt 2 \(COMPLETED: all learners finished\); Slurm has put the job back'
+  else
+    [ "$(restarts_of "$job")" = 1 ]
+  fi
+  [ "$(output "$job" | grep -c 'attempt [0-9]* starts at train step')" = 8 ]
 }
 
 @test "preempted without the checkpoint library: SIGTERM within the grace period, then requeued" {
@@ -158,11 +168,12 @@ restarts_of() { job_field "$1" Restarts; }
   other=$(submit -p batch -N3 --gpus-per-node=2 --wrap true)
   wait_event "$job" 'PENDING preempted: not saved' 20
   wait_state "$other" COMPLETED 30
-  wait_state "$job" COMPLETED 60
+  wait_completed "$job" 60
   # Slurm empties the output file of a requeued job unless it is appended to; the learners' logs stay.
   assert_contains "$(cat "dl-$job/logs/attempt-1/learner-0.log")" '^told'
 }
 
+# bats test_tags=versions
 @test "paused by dlctl: saved, held under its id; resumed: goes on where it was" {
   job=$(submit --dl-framework=generic --dl-learners=2 --dl-checkpoint=ck train.sh 100 50)
   wait_event "$job" PROCESSING 20
@@ -229,6 +240,7 @@ restarts_of() { job_field "$1" Restarts; }
   assert_contains "$(output "$job")" 'dlrun ended with 127'
 }
 
+# bats test_tags=versions
 @test "MPI programs run under the agents, and a rank that fails is named" {
   mpicc -o allreduce "$top_srcdir/tests/cluster/mpi_allreduce.c" || skip "no mpicc"
   printf '#!/bin/bash\ndlrun -- ./allreduce\necho "dlrun ended with $?"\n' >mpi.sh

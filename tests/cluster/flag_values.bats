@@ -39,8 +39,8 @@ refused() {
   job=$(submit --dl-learners=2 --dl-gpus=toy:2 --wrap true)
   assert_contains "$(said)" '2 learners x 2 toy GPUs \(4 in all\) on 2 nodes'
   wait_state "$job" COMPLETED 20
-  assert_contains "$(job_field "$job" TRES)" 'node=2'
-  assert_contains "$(job_field "$job" TresPerTask)$(job_field "$job" TresPerNode)" 'gpu:toy:2'
+  assert_contains "$(job_field "$job" TRES)$(job_field "$job" ReqTRES)" 'node=2' # the second from 23.02 on
+  assert_contains "$(job_field "$job" TresPerTask)$(job_field "$job" TresPerNode)" 'gpu:toy[:=]2'
   job=$(submit --dl-learners=2 --dl-gpus=0 --wrap 'srun bash -c "echo none:\$CUDA_VISIBLE_DEVICES"')
   assert_contains "$(said)" '2 learners on CPUs'
   [ "$(output_of "$job" | grep -c '^none:')" -eq 2 ]

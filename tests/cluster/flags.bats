@@ -35,6 +35,7 @@ said() { cat "$BATS_TEST_TMPDIR/submit.err"; }
 # no_node_is_drained: all nodes are as they were.
 no_node_is_drained() { wait_nodes idle 20; }
 
+# bats test_tags=versions
 @test "the request becomes nodes, tasks, GPUs, a requeueable job and a line for the user" {
   job=$(submit --dl-framework=pytorch:1.13 --dl-learners=4 --dl-gpus=1 --dl-tier=borrow --dl-checkpoint=ck,every=10m --wrap 'true')
   [ "$(said)" = 'sbatch: dl: pytorch 1.13, 4 learners x 1 GPU on 2 to 4 nodes, borrow tier, checkpoint every 10m' ]
@@ -79,6 +80,7 @@ no_node_is_drained() { wait_nodes idle 20; }
   [ -z "$(said)" ]
 }
 
+# bats test_tags=versions
 @test "--export=NONE loses nothing, in the script and in its steps" {
   run batch --export=NONE --dl-framework=pytorch --dl-learners=2 -- 'echo "$DL_FRAMEWORK $DL_LEARNERS"; srun /bin/bash -c "echo rank \$RANK of \$WORLD_SIZE"'
   assert_contains "$output" '^pytorch 2$'
@@ -94,6 +96,25 @@ no_node_is_drained() { wait_nodes idle 20; }
   assert_contains "$output" '^0/3 0 n[12]:4711 0$'
   assert_contains "$output" '^1/3 1 n[12]:4711 1$'
   assert_contains "$output" '^2/3 0 n[12]:4711 2$'
+}
+
+@test "learners find the same environment through dlrun, as it says in a dry run, and through a plain srun" {
+  mkdir inherited
+  cat >both.sh <<'END'
+mkdir -p dlrun srun
+env -0 >dlrun/inherited
+show='env -0 >$0/$DL_RANK'
+"$dlrun" --dry-run --json -- bash -c "$show" dlrun >plan.json
+"$dlrun" -q -- bash -c "$show" dlrun
+srun bash -c "$show" srun
+END
+  dlrun=$stage/bin/dlrun run batch --dl-framework=pytorch --dl-learners=3 --dl-gpus=1 --dl-checkpoint=ck -- "$(cat both.sh)"
+  local rank
+  for rank in 0 1 2; do
+    python3 "$top_srcdir/tests/lib/compare_environment.py" --same "dlrun/$rank" "srun/$rank"
+    grep -zq "^RANK=$rank\$" "srun/$rank"
+  done
+  python3 "$top_srcdir/tests/lib/compare_environment.py" plan.json dlrun
 }
 
 @test "PyTorch finds its peers through a plain srun" {
@@ -204,8 +225,6 @@ END
   for _ in 1 2 3; do job=$(submit --dl-learners=1 --wrap true); done
   assert_contains "$(said)" 'dl: mpi, 1 learner'
   [ "$(grep -c 'dl.toml:1: .*the former configuration stays in force' "$DL_SANDBOX_DIR/log/slurmctld.log")" -eq 1 ]
-  on_login scontrol reconfigure
-  job=$(submit --dl-learners=1 --wrap true)
   wait_state "$job" COMPLETED 30
   # A controller that starts with it refuses our flags, and serves all others.
   dl_sandbox daemon stop slurmctld

@@ -18,6 +18,10 @@ export top_srcdir top_builddir
 # The installed tree that is tested.
 stage=${DL_STAGE:-$top_builddir/stage}
 
+# Debian's PyTorch 2 has no libuv, and says so where USE_LIBUV does not.
+without_libuv() { grep -qs "^__version__ = '2" /usr/lib/python3/dist-packages/torch/version.py; }
+if without_libuv; then export USE_LIBUV=0; fi
+
 dl_sandbox() { "$top_srcdir/tests/sandbox/dl-sandbox" "$@"; }
 
 # why_no_cluster: a sentence when this machine cannot run one, nothing otherwise.
@@ -78,6 +82,10 @@ as_user() { dl_sandbox exec --user "$1" -- "${@:2}" 3>&-; }
 # some_user: a user of this machine that is not root.
 some_user() { echo "${DL_TEST_USER:-nobody}"; }
 
+# slurm_version: of the Slurm on this machine, as "24.11.5".  slurm_at_least 23.11
+slurm_version() { PATH=$PATH:/usr/sbin:/sbin slurmctld -V | sed -E 's/.* //'; }
+slurm_at_least() { [[ $(printf '%s\n' "$1" "$(slurm_version)" | sort -V | head -n 1) == "$1" ]]; }
+
 # submit [options and script of sbatch]: prints the job's id, nothing else; what sbatch said is in $BATS_TEST_TMPDIR/submit.err.
 submit() {
   local out
@@ -110,6 +118,16 @@ in_state() {
   local state
   state=$(job_state "$1")
   [[ -n $state && ,$2, == *,$state,* ]]
+}
+# wait_completed JOB SECONDS: of a job that was preempted. Slurm from 24.05 to 25.11 puts it back once more after its end,
+# two minutes later, which are not waited for here.
+wait_completed() { wait_for "$2" "job $1 is COMPLETED" in_state_hurried "$1" COMPLETED; }
+in_state_hurried() {
+  in_state "$@" && return
+  # Not at once: a node takes no job that begins in the second in which it ended.
+  [[ ! -e $BATS_TEST_TMPDIR/hurried.$1 && $(job_field "$1" Comment) =~ dl:(COMPLETED|FAILED) ]] && in_state "$1" PENDING &&
+    on_login scontrol update JobId="$1" StartTime=now+2 && touch "$BATS_TEST_TMPDIR/hurried.$1"
+  return 1
 }
 # wait_file FILE PATTERN SECONDS: until a line of the file matches (it may not exist yet).
 wait_file() { wait_for "$3" "$1 has a line with '$2'" grep -qsE -- "$2" "$1"; }

@@ -42,6 +42,7 @@ went_on() {
   [ "$status" -eq 0 ] && [ -z "$output" ]
 }
 
+# bats test_tags=versions
 @test "a lost node: a spare one of the allocation takes its place, and the lost one leaves the job" {
   printf '#!/bin/bash\ndlrun --learners 2 -- %s "$@"\necho "dlrun ended with $?"\n' "$learner" >train.sh
   job=$(submit -N3 --gpus-per-node=2 --dl-framework=generic --dl-checkpoint=ck,every=10steps train.sh 120 60)

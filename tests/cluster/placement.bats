@@ -54,6 +54,13 @@ where() {
   done <held | sort | paste -sd' '
 }
 
+# slurm_is FIRST LAST: the version of the Slurm that runs is one of these, or between them.
+slurm_is() {
+  local version
+  version=$(on_login sbatch --version)
+  printf '%s\n' "$1" "${version##* }" "$2" | sort --version-sort --check=quiet
+}
+
 @test "pack takes the fewest nodes that have room, and the one that it fills best" {
   taken 3 3 2 0
   job=$(learners 2)
@@ -88,9 +95,11 @@ where() {
 }
 
 @test "tasks that --ntasks-per-node adds are paid for" {
-  job=$(submit -A vision -o /dev/null --mem-per-cpu=1 -n5 -N2 --ntasks-per-node=3 --gpus-per-task=1 --wrap 'sleep 60')
-  [ "$(where "$job")" = 'n1:3 n2:3' ]
-  [ "$(job_field "$job" Licenses)" = dl_vision:6 ]
+  # With one CPU for each task, Slurm from 25.11 on never starts it.
+  job=$(submit -A vision -o /dev/null --mem-per-cpu=1 -n5 -N2 -c2 --ntasks-per-node=3 --gpus-per-task=1 --wrap 'sleep 60')
+  if slurm_is 24.11.1 25.10; then held='n1:3 n2:2' paid=5; else held='n1:3 n2:3' paid=6; fi
+  [ "$(where "$job")" = "$held" ]
+  [ "$(job_field "$job" Licenses)" = "dl_vision:$paid" ]
 }
 
 @test "of two gangs that fit only one at a time, one runs whole and the other waits whole" {

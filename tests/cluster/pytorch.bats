@@ -38,7 +38,7 @@ train() {
 # past JOB N: whether learner 0 has begun train step N.
 past() { [[ -e learner-0.txt ]] && awk -v n="$2" '$1 >= n { found = 1 } END { exit !found }' learner-0.txt; }
 wait_past() { wait_for 120 "job $1 is past train step $2" past "$1" "$2"; }
-ended() { in_state "$1" COMPLETED,FAILED,CANCELLED,TIMEOUT,NODE_FAIL || [[ -z $(job_state "$1") ]]; }
+ended() { in_state_hurried "$1" COMPLETED,FAILED,CANCELLED,TIMEOUT,NODE_FAIL || [[ -z $(job_state "$1") ]]; }
 wait_completed() {
   wait_for 120 "job $1 has ended" ended "$1"
   grep -q '^.*weights sha256' train.out
@@ -184,6 +184,14 @@ END
   [ "$(job_state "$job")" != COMPLETED ]
   assert_contains "$(cat train.out)" "$PWD/file/ckpt"
   [ ! -e learner-0.txt ]
+}
+
+@test "a PyTorch without libuv begins anew with the store at learner 0, by itself" {
+  without_libuv || skip "this PyTorch does not insist on libuv"
+  job=$(unset USE_LIBUV; train 2)
+  wait_completed "$job"
+  assert_contains "$(cat train.out)" "dlrun: this PyTorch has no libuv: learner 0 hosts the store \\(USE_LIBUV=0 in the job's environment spares this"
+  assert_same_weights
 }
 
 @test "a second job on the same checkpoint directory is refused by name and trains nothing" {

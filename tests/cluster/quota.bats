@@ -22,6 +22,7 @@ teardown() { cluster_teardown; }
   user_submit --wrap true # without GPUs nothing is asked
 }
 
+# bats test_tags=versions
 @test "jobs with and without our flags are charged to their tenant, by sbatch, srun and salloc" {
   job=$(user_submit -H -A vision --gres=gpu:2 --wrap true)
   [ "$(job_field "$job" Licenses)" = dl_vision/a100:2 ]
@@ -156,4 +157,24 @@ END
   cp good.toml "$DL_SANDBOX_DIR/etc/dl.toml"
   sleep 1.1
   user_submit -H -A nlp --gpus=1 --wrap true
+}
+
+nlp_owns() {
+  local counts
+  counts=$(on_login "$stage/bin/dlctl" quota --json | jq -c '.tenants[] | select(.tenant == "nlp") | [.quota, .own]') && [ "$counts" = "[2,$1]" ]
+}
+@test "dlctl quota and why read Slurm's records through the module for this Slurm" {
+  series=$(slurm_version | cut -d. -f1-2)
+  module=$(find "$stage" -path "*/slurm-dl/slurm-$series/observe.so")
+  [ -n "$module" ] || skip "no module for Slurm $series is installed"
+  # A slurmctld that was just restarted starts jobs on nodes that have not registered yet, and gives them no GPUs.
+  wait_nodes idle 60
+  job=$(user_submit -A nlp --gpus=2 --wrap 'sleep 60')
+  wait_state "$job" RUNNING 20
+  # Jobs of the tests before may still be completing on its GPUs.
+  wait_for 15 "dlctl counts the job's GPUs" nlp_owns 2
+  run on_login "$stage/bin/dlctl" why "$job"
+  [ "$status" -eq 0 ]
+  assert_contains "$output" "^job $job runs"
+  assert_contains "$(on_login "$stage/bin/dlctl" --version)" "quota and why: for Slurm (.*, )?$series"
 }

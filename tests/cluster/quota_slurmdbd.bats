@@ -85,3 +85,24 @@ teardown() { cluster_teardown; }
   [ "$(job_state "$third")" = PENDING ]
   [ "$(used dl_nlp)" -eq 2 ]
 }
+
+# The last one: the federation stays.
+@test "in a federation a job of ours, or of tenants' GPUs, names this cluster; then it runs, with a number as large as they are there" {
+  here=$(sed -n 's/^ClusterName=//p' "$DL_SANDBOX_DIR/etc/slurm.conf")
+  on_login sacctmgr -i -Q add cluster elsewhere
+  on_login sacctmgr -i -Q add federation all clusters="$here,elsewhere"
+  wait_for 20 "slurmctld knows of the federation" eval 'on_login scontrol show federation | grep -q elsewhere'
+  for flags in "--dl-framework=generic --dl-learners=1" "--gpus=1" "--gpus=1 --clusters=$here,elsewhere"; do
+    # shellcheck disable=SC2086
+    run on_login sbatch --account=vision $flags --wrap true
+    [ "$status" -ne 0 ]
+    assert_contains "$output" "dl: .*in the federation 'all' the job might start in another cluster, .*; allowed: --clusters=$here"
+  done
+  submit --account=vision --wrap true
+  printf '#!/bin/bash\ndlrun -- true\n' >one.sh
+  job=$(submit --account=vision --clusters="$here" --dl-framework=generic --dl-learners=1 --dl-gpus=1 one.sh)
+  ((job > 67108864))
+  wait_state "$job" COMPLETED 30
+  assert_contains "$(on_login dlctl status "$job")" "^job +$job one.sh"
+  assert_contains "$(on_login dlctl quota)" 'vision'
+}

@@ -12,6 +12,7 @@ teardown_file() { cluster_down; }
 setup() { reclaim_setup; }
 teardown() { reclaim_teardown; }
 
+# bats test_tags=versions
 @test "idle GPUs are lent, taken back for a claim within seconds, and the victim goes on where it was" { lend_and_take_back; }
 
 @test "an elastic borrower is shrunk rather than stopped: it goes on smaller, at once" {

@@ -22,14 +22,38 @@ teardown() {
   cluster_teardown
 }
 
+# rest_api: the oldest form of the API that this slurmrestd speaks. Up to 23.02 a plugin was a form; later ones have one plugin, openapi/slurmctld,
+# and a parser of data for each form.
+rest_api() {
+  local parser
+  parser=$(find /usr/lib -name 'data_parser_v0_0_*.so' 2>/dev/null | sed -E 's/.*data_parser_(v[0-9]+)_([0-9]+)_([0-9]+)\.so/\1.\2.\3/' | sort -V | head -n 1)
+  echo "${parser:-v0.0.38}"
+}
 # slurmrestd refuses to be root: it speaks as the user who started it. Without slurmdbd it can only serve slurmctld.
 start_rest() {
-  as_user "$(some_user)" bash -c 'echo $$ >rest.pid; exec slurmrestd -a rest_auth/local -s openapi/v0.0.38 "unix:$PWD/rest.sock"' >rest.log 2>&1 &
+  api=$(rest_api)
+  local serves=(-s openapi/v0.0.38)
+  [[ $api == v0.0.38 ]] || serves=(-s openapi/slurmctld -d "data_parser/$api")
+  as_user "$(some_user)" bash -c 'echo $$ >rest.pid; exec slurmrestd -a rest_auth/local "$@"' - "${serves[@]}" "unix:$PWD/rest.sock" >rest.log 2>&1 &
   wait_for 10 "slurmrestd listens" test -S rest.sock || { cat rest.log >&2; return 1; }
+}
+# in_form JSON: the requests of these tests are in the form of v0.0.38; the later ones name GPUs and environments otherwise.
+in_form() {
+  [[ $api != v0.0.38 ]] || { echo "$1"; return; }
+  jq -c 'def gpus: sub("^gres:"; "") | sub("^gpu:"; "") | "gres/gpu:" + .;
+    def later: with_entries(
+      if .key == "gpus" then {key: "tres_per_job", value: (.value | gpus)}
+      elif .key == "gpus_per_node" or .key == "gres" then {key: "tres_per_node", value: (.value | gpus)}
+      elif .key == "gpus_per_task" then {key: "tres_per_task", value: (.value | gpus)}
+      elif .key == "nodes" then .value |= tostring
+      elif .key == "exclusive" then {key: "shared", value: ["none"]}
+      elif .key == "environment" then .value |= (to_entries | map(.key + "=" + .value))
+      else . end);
+    if .jobs then .jobs |= map(later) elif .job then .job |= later else later end' <<<"$1"
 }
 # rest PATH JSON: the answer is in $answer.
 rest() {
-  answer=$(as_user "$(some_user)" curl -sS --max-time 20 --unix-socket rest.sock -H 'Content-Type: application/json' -d "$2" "http://localhost/slurm/v0.0.38/$1")
+  answer=$(as_user "$(some_user)" curl -sS --max-time 20 --unix-socket rest.sock -H 'Content-Type: application/json' -d "$(in_form "$2")" "http://localhost/slurm/$api/$1")
 }
 # rest_submit MEMBERS: of the job; sets $job, empty if it was refused.
 rest_submit() {
@@ -55,7 +79,7 @@ jobs_in_queue() { on_login squeue -h -o %i | wc -l; }
 "account":"nlp","exclusive":"exclusive","nodes":2|Job violates accounting
 "account":"vision","gpus":"2","licenses":"dl_nlp:1"|Access.{1,3}permission denied
 "licenses":"dl_vision/a100:1"|Access.{1,3}permission denied
-"account":"vision","gpus":"1","admin_comment":"dl:1 tenant=nlp"|Unknown key
+"account":"vision","gpus":"1","admin_comment":"dl:1 tenant=nlp"|Unknown key|Access.{1,3}permission denied
 END
   [ "$(jobs_in_queue)" = 0 ]
   # slurmrestd 22.05 gives Slurm's words alone; ours are in slurmctld's log.

@@ -31,7 +31,7 @@ choose_cgroup() {
   case $1 in
     no) SB_CGROUP=no ;;
     yes)
-      cgroup_usable || die "--cgroup: this system does not let root make cgroups of version 1 (freezer, memory), and Slurm's version 2 needs systemd; leave it out or give --no-cgroup"
+      cgroup_usable || die "--cgroup: this system does not let root make cgroups of version 1 (freezer, memory), and dl-sandbox makes none of version 2, which Slurm refuses where any of version 1 is mounted; leave it out or give --no-cgroup"
       SB_CGROUP=yes
       ;;
     *) if cgroup_usable; then SB_CGROUP=yes; else SB_CGROUP=no; fi ;;

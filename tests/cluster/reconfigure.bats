@@ -1,0 +1,95 @@
+#!/usr/bin/env bats
+# scontrol reconfigure. Up to 23.02 slurmctld reads its files again; from 23.11 on a new slurmctld takes the place of the
+# running one, which goes on if the new one does not start.
+# shellcheck disable=SC2016  # expanded by the shells of jobs
+# shellcheck source=tests/cluster/lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
+
+setup_file() { cluster_up --nodes 2 --gpus-per-node 2; }
+teardown_file() { cluster_down; }
+setup() {
+  cluster_setup
+  toml=$DL_SANDBOX_DIR/etc/dl.toml
+  kept_toml=$(cat "$toml"; echo)
+}
+teardown() {
+  printf '%s' "$kept_toml" >"$toml"
+  end_service
+  cluster_teardown
+}
+
+# The sandbox keeps its slurmctld in the foreground. Here it is a service of the system's, as on a cluster.
+as_service() {
+  dl_sandbox daemon stop slurmctld
+  on_login env -i PATH="$PATH:/usr/sbin" SLURM_CONF="$DL_SANDBOX_DIR/etc/slurm.conf" slurmctld
+  touch service
+  wait_for 20 "slurmctld answers" controller_answers
+}
+end_service() {
+  [[ -e service ]] || return 0
+  on_login scontrol shutdown slurmctld || true
+  wait_for 20 "slurmctld has ended" eval '! controller_answers'
+  wait_for 20 "slurmctld is gone" no_controller
+  rm -f service
+  dl_sandbox daemon start slurmctld
+  wait_for 20 "slurmctld answers" controller_answers
+  wait_nodes idle 30
+}
+controller_answers() { on_login scontrol ping 2>/dev/null | grep -q 'is UP'; }
+no_controller() { ! on_login sh -c 'pgrep -x slurmctld --ns $$ --nslist net' >/dev/null; }
+said() { cat "$BATS_TEST_TMPDIR/submit.err"; }
+log() { cat "$DL_SANDBOX_DIR/log/slurmctld.log"; }
+
+# bats test_tags=versions
+@test "a broken dl.toml does not cost a running slurmctld its configuration at a reconfigure" {
+  printf '%s\n[defaults]\nframework = "mpi"\n' "$kept_toml" >"$toml"
+  as_service
+  submit --dl-learners=1 --wrap true
+  assert_contains "$(said)" 'dl: mpi, 1 learner'
+  running=$(submit --wrap 'sleep 20')
+  wait_state "$running" RUNNING 20
+  echo '[defaults' >"$toml"
+  if slurm_at_least 23.11; then
+    run on_login scontrol reconfigure
+    [ "$status" -ne 0 ]
+    assert_contains "$(log)" 'dl: .*dl.toml:1: '
+    assert_contains "$(log)" 'dl: the reconfigure is refused: the slurmctld that runs goes on with the configuration it has; mend the file, then'
+  else
+    on_login scontrol reconfigure
+  fi
+  wait_for 20 "slurmctld answers" controller_answers
+  submit --dl-learners=1 --wrap true
+  assert_contains "$(said)" 'dl: mpi, 1 learner'
+  # Mended, it is taken.
+  printf '%s\n[defaults]\nframework = "jax"\n' "$kept_toml" >"$toml"
+  on_login scontrol reconfigure
+  wait_for 20 "slurmctld answers" controller_answers
+  wait_for 10 "the new configuration is used" eval 'submit --dl-learners=1 --wrap true && grep -q "dl: jax, 1 learner" "$BATS_TEST_TMPDIR/submit.err"'
+  [ "$(job_state "$running")" = RUNNING ] || [ "$(job_state "$running")" = COMPLETED ]
+}
+
+@test "a slurmctld in the foreground outlives a reconfigure with a broken dl.toml" {
+  echo '[defaults' >"$toml"
+  sleep 1.1
+  on_login scontrol reconfigure
+  wait_for 20 "slurmctld answers" controller_answers
+  job=$(submit --wrap true)
+  wait_state "$job" COMPLETED 30
+}
+
+# bats test_tags=versions
+@test "a job of dlrun goes on over reconfigures and a restart of slurmctld" {
+  printf '#!/bin/bash\ndlrun -- sh -c "$@"\necho "dlrun ended with $?"\n' >shell.sh
+  job=$(submit --output=out --dl-framework=generic --dl-learners=4 --dl-gpus=1 shell.sh 'for i in $(seq 80); do sleep 0.1; done; echo done')
+  wait_state "$job" RUNNING 20
+  on_login scontrol reconfigure
+  wait_for 20 "slurmctld answers" controller_answers
+  sleep 1
+  on_login scontrol reconfigure
+  dl_sandbox daemon stop slurmctld
+  dl_sandbox daemon start slurmctld
+  wait_for 20 "slurmctld answers" controller_answers
+  wait_state "$job" COMPLETED 60
+  [ "$(grep -c '^\[[0-3]\] done' out)" -eq 4 ]
+  assert_contains "$(cat out)" 'dlrun ended with 0'
+}

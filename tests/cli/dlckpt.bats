@@ -16,7 +16,7 @@ setup() {
   [[ $output == *verify* ]]
   run "$dlckpt" --version
   [ "$status" -eq 0 ]
-  for command in ls show verify diff export import gc pin unpin bench; do
+  for command in ls show verify diff export import fork gc pin unpin bench; do
     run "$dlckpt" "$command" --help
     [ "$status" -eq 0 ]
   done
@@ -98,6 +98,74 @@ setup() {
       mv "$BATS_TEST_TMPDIR/saved" "$dir/$name"
     done
   done
+}
+
+@test "a FIFO in the place of a file is refused and not waited for" {
+  for file in MANIFEST.json r00000.h5; do
+    mv "$dir/$name/$file" "$dir/$name/$file.away"
+    mkfifo "$dir/$name/$file"
+    for line in "ls $dir" "show $dir" "verify $dir" "diff $dir $dir" "export --h5 $dir/out.h5 $dir" "pin $dir" "gc --keep 1 $dir"; do
+      # shellcheck disable=SC2086
+      run timeout -k 1 10 "$dlckpt" $line
+      [ "$status" -ne 124 ] || { echo "$line waits for $file"; false; }
+      [ "$status" -lt 126 ]
+    done
+    rm "$dir/$name/$file"
+    mv "$dir/$name/$file.away" "$dir/$name/$file"
+  done
+  for file in LEASE SAVES.jsonl; do
+    rm -f "$dir/$file"
+    mkfifo "$dir/$file"
+    run timeout -k 1 10 "$dlckpt" gc --keep 1 "$dir"
+    [ "$status" -ne 124 ] || { echo "gc waits for $file"; false; }
+    run timeout -k 1 10 "$dlckpt" ls "$dir"
+    [ "$status" -eq 0 ]
+    rm -f "$dir/$file"
+  done
+  mkfifo "$BATS_TEST_TMPDIR/in.safetensors"
+  run timeout -k 1 10 "$dlckpt" import "$BATS_TEST_TMPDIR/in.safetensors" "$dir"
+  [ "$status" -ne 124 ]
+}
+
+@test "dlckpt fork links a checkpoint into another directory and copies nothing" {
+  run "$dlckpt" fork "$dir" "$BATS_TEST_TMPDIR/fork"
+  [ "$status" -eq 0 ]
+  [[ $output == *"train step 1, "*"nothing copied" ]]
+  for file in r00000.h5 r00001.h5; do
+    [ "$dir/$name/$file" -ef "$BATS_TEST_TMPDIR/fork/$name/$file" ]
+  done
+  run "$dlckpt" verify --deep "$BATS_TEST_TMPDIR/fork"
+  [ "$status" -eq 0 ]
+  [ ! -e "$BATS_TEST_TMPDIR/fork/LEASE" ]
+  "$dlckpt" fork --json --step 1 "$dir/$name" "$BATS_TEST_TMPDIR/other" | jq -e '.step == 1 and .files == 2'
+  # The source may go.
+  rm -r "$dir"
+  run "$dlckpt" verify --deep "$BATS_TEST_TMPDIR/fork"
+  [ "$status" -eq 0 ]
+}
+
+@test "dlckpt fork refuses a directory that holds checkpoints, a damaged source and another file system" {
+  run "$dlckpt" fork "$dir" "$dir"
+  [ "$status" -eq 2 ]
+  [[ $output == *"holds checkpoints already"* ]]
+  run "$dlckpt" fork "$dir" "$BATS_TEST_TMPDIR/no/parent"
+  [ "$status" -eq 3 ]
+  run "$dlckpt" fork --step 7 "$dir" "$BATS_TEST_TMPDIR/fork"
+  [ "$status" -eq 3 ]
+  [ ! -e "$BATS_TEST_TMPDIR/fork" ]
+  if [ -d /dev/shm ] && [ -w /dev/shm ] && [ "$(stat -c %d /dev/shm)" != "$(stat -c %d "$dir")" ]; then
+    other=$(mktemp -d /dev/shm/dlckpt-test-XXXXXX)
+    run "$dlckpt" fork "$dir" "$other"
+    left=$(find "$other" -mindepth 1 ! -name LATEST)
+    rm -r "$other"
+    [ "$status" -eq 3 ]
+    [[ $output == *"another file system"* ]]
+    [ -z "$left" ]
+  fi
+  truncate -s 100 "$dir/$name/r00000.h5"
+  run "$dlckpt" fork "$dir" "$BATS_TEST_TMPDIR/fork"
+  [ "$status" -eq 1 ]
+  [ ! -e "$BATS_TEST_TMPDIR/fork" ]
 }
 
 @test "dlckpt says with status 3 that there is nothing" {

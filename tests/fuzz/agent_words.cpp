@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <deque>
 
-#include "launcher/supervise/control_protocol.h"
-#include "launcher/supervise/heartbeat.h"
-#include "launcher/supervise/session_buffer.h"
+#include "launcher/protocol/control_protocol.h"
+#include "launcher/protocol/heartbeat.h"
+#include "launcher/protocol/session_buffer.h"
 #include "tests/fuzz/target.h"
 
 namespace dl::ckpt::fuzz {

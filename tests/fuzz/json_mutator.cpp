@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/fuzz/json_mutator.h"
 
+#include <nlohmann/json.hpp>
 #include <random>
 #include <vector>
 
@@ -11,14 +12,14 @@ namespace {
 
 constexpr size_t kMaxNodes = 4000;
 
-void collect(Json& json, std::vector<Json*>* nodes) {
+void collect(nlohmann::json& json, std::vector<nlohmann::json*>* nodes) {
   if (nodes->size() >= kMaxNodes) return;
   nodes->push_back(&json);
   if (json.is_structured())
-    for (Json& child : json) collect(child, nodes);
+    for (nlohmann::json& child : json) collect(child, nodes);
 }
 
-Json number(std::mt19937& random) {
+nlohmann::json number(std::mt19937& random) {
   static const int64_t kInteresting[] = {0,
                                          1,
                                          -1,
@@ -51,12 +52,13 @@ Json number(std::mt19937& random) {
   }
 }
 
-void change(Json* node, const std::vector<Json*>& all, std::mt19937& random) {
+void change(nlohmann::json* node, const std::vector<nlohmann::json*>& all, std::mt19937& random) {
   if (node->is_number() && random() % 8) {
     const auto value = node->is_number_integer() ? node->get<int64_t>() : 0;
     const int64_t step = static_cast<int64_t>(random() % 5) - 2;
-    *node = random() % 2 ? Json(static_cast<int64_t>(static_cast<uint64_t>(value) + static_cast<uint64_t>(step)))
-                         : number(random);
+    *node = random() % 2
+                ? nlohmann::json(static_cast<int64_t>(static_cast<uint64_t>(value) + static_cast<uint64_t>(step)))
+                : number(random);
     return;
   }
   if (node->is_string() && random() % 8) {
@@ -88,7 +90,7 @@ void change(Json* node, const std::vector<Json*>& all, std::mt19937& random) {
         node->erase(at);
         return;
       case 1: {
-        Json copy = (*node)[at];
+        nlohmann::json copy = (*node)[at];
         node->push_back(std::move(copy));
         return;
       }
@@ -110,16 +112,16 @@ void change(Json* node, const std::vector<Json*>& all, std::mt19937& random) {
       *node = nullptr;
       break;
     case 1:
-      *node = Json::array();
+      *node = nlohmann::json::array();
       break;
     case 2:
-      *node = Json::object();
+      *node = nlohmann::json::object();
       break;
     case 3:
       *node = number(random);
       break;
     default: {
-      Json copy = *all[random() % all.size()];
+      nlohmann::json copy = *all[random() % all.size()];
       *node = std::move(copy);
     }
   }
@@ -133,12 +135,14 @@ void put_checksum(std::string* text) {
   text->replace(at, kHashHexDigits, to_hex(hash_bytes(text->data(), text->size())));
 }
 
-std::string seal_manifest(Json* json) {
+std::string seal_manifest(nlohmann::json* json) {
   json->erase("checksum");
   if (json->contains("files") && (*json)["files"].is_array())
-    for (Json& file : (*json)["files"])
-      if (auto record = file_from_json(file)) file["root"] = to_hex(table_root(record->blocks));
-  std::string sealed = json->dump(-1, ' ', false, Json::error_handler_t::replace);
+    for (nlohmann::json& file : (*json)["files"])
+      if (auto record =
+              file_from_json(Json::parse(file.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace))))
+        file["root"] = to_hex(table_root(record->blocks));
+  std::string sealed = json->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   sealed.pop_back();
   sealed += ",\"checksum\": \"" + std::string(kHashHexDigits, '0') + "\"\n}\n";
   put_checksum(&sealed);
@@ -165,16 +169,18 @@ std::string mutate_character(std::string text, uint32_t seed) {
 }
 
 std::string mutate_json(const std::string& text, uint32_t seed, size_t max_size, bool seal) {
-  auto json = parse_json(text);
-  if (!json || !json->is_object()) return text;
+  if (!parse_json(text)) return text;  // one that nests too deep, too
+  auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object()) return text;
   std::mt19937 random(seed);
   for (uint32_t i = 0; i <= random() % 4; ++i) {
-    std::vector<Json*> nodes;
-    collect(*json, &nodes);
+    std::vector<nlohmann::json*> nodes;
+    collect(json, &nodes);
     change(nodes[random() % nodes.size()], nodes, random);
-    if (!json->is_object()) return text;
+    if (!json.is_object()) return text;
   }
-  std::string mutated = seal ? seal_manifest(&*json) : json->dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string mutated =
+      seal ? seal_manifest(&json) : json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   return mutated.size() <= max_size ? mutated : text;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What ranks say to one another: parts separated by 0xFF are what one rank each said; rank 0 merges them.
-#include "checkpoint/client/messages.h"
+#include "checkpoint/group/messages.h"
 
 #include "tests/fuzz/target.h"
 

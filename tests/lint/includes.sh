@@ -4,51 +4,84 @@
 . "$(dirname "$0")/../lib/tap.sh"
 cd "$top_srcdir" || exit 1
 
-# ROOM | what it may include besides itself
+# ROOM | the rooms it may include besides itself. A room is a folder of the first two levels; NAME/. is the files of NAME itself.
 rules='
-launcher/common            |
-frameworks                 | launcher/common
-checkpoint                 | launcher/common
-launcher                   | launcher/common frameworks checkpoint/include
-launcher/ctl               | launcher/common launcher/record launcher/slurm_cli launcher/supervise frameworks slurm-plugin/policy slurm-plugin/observe
-slurm-plugin/policy        | launcher/common
-slurm-plugin/sim           | launcher/common slurm-plugin/policy
-slurm-plugin/observe       | launcher/common slurm-plugin/policy
-slurm-plugin/policyd       | launcher/common slurm-plugin/policy slurm-plugin/observe
-slurm-plugin               | launcher/common frameworks slurm-plugin/policy
-tests                      | launcher frameworks checkpoint slurm-plugin tests
+common/base             |
+common/json             |
+common/contract         | common/base
+common/process          | common/base
+common/cli              | common/base
+common/site             | common/base common/contract
+frameworks/.            | common/base common/contract common/site
+checkpoint/include      |
+checkpoint/format       | common/base common/contract common/json checkpoint/include
+checkpoint/retention    | common/contract checkpoint/format
+checkpoint/store        | common/base checkpoint/format checkpoint/retention
+checkpoint/group        | common/base checkpoint/format checkpoint/store
+checkpoint/device       | common/base checkpoint/format
+checkpoint/transport    | common/base checkpoint/format checkpoint/store checkpoint/group
+checkpoint/levels       | common/base checkpoint/format checkpoint/retention checkpoint/store checkpoint/group checkpoint/transport
+checkpoint/engine       | common/base checkpoint/format checkpoint/store checkpoint/device checkpoint/levels
+checkpoint/client       | common/base common/contract checkpoint/include checkpoint/format checkpoint/retention checkpoint/store checkpoint/group checkpoint/device checkpoint/transport checkpoint/levels checkpoint/engine
+checkpoint/convert      | common/base common/json checkpoint/format checkpoint/store
+checkpoint/tools        | common/base common/cli common/json common/process checkpoint/include checkpoint/format checkpoint/store checkpoint/levels checkpoint/convert
+launcher/gpu            | common/json
+launcher/bind           | common/base common/process
+launcher/collectives    | common/base common/contract
+launcher/rendezvous     | common/base
+launcher/slurm_cli      | common/base common/process
+launcher/record         | common/base common/contract common/json
+launcher/image          | common/base common/contract common/process frameworks/.
+launcher/protocol       | common/base common/contract common/json frameworks/. launcher/image
+launcher/plan           | common/base common/contract common/json common/site frameworks/. launcher/bind launcher/image launcher/slurm_cli
+launcher/pmix           | common/base common/contract common/json launcher/protocol
+launcher/agent          | common/base common/contract common/json common/process frameworks/. launcher/protocol
+launcher/guard          | common/base common/contract common/process launcher/protocol launcher/record launcher/slurm_cli
+launcher/options        | common/base common/cli common/contract common/process common/site frameworks/. launcher/plan launcher/record launcher/slurm_cli
+launcher/preflight      | common/base common/cli common/contract common/json common/process launcher/options launcher/plan launcher/slurm_cli
+launcher/submit         | common/base common/contract common/json common/process launcher/options launcher/plan
+launcher/supervise      | common/base common/contract common/json common/process common/site frameworks/. checkpoint/include launcher/guard launcher/image launcher/plan launcher/pmix launcher/protocol launcher/record launcher/rendezvous launcher/slurm_cli
+launcher/.              | common/contract launcher/guard launcher/options launcher/plan launcher/preflight launcher/record launcher/submit launcher/supervise
+launcher/ctl            | common/base common/cli common/contract common/json common/process common/site frameworks/. launcher/protocol launcher/record launcher/slurm_cli slurm-plugin/observe slurm-plugin/policy
+slurm-plugin/.          | common/base common/contract
+slurm-plugin/spank      | common/base common/contract common/site frameworks/. slurm-plugin/.
+slurm-plugin/policy     | common/base common/contract common/site
+slurm-plugin/job_submit | common/base common/contract common/site frameworks/. slurm-plugin/. slurm-plugin/policy
+slurm-plugin/sim        | common/base common/cli common/json slurm-plugin/policy
+slurm-plugin/observe    | common/base common/contract common/process common/site slurm-plugin/policy
+slurm-plugin/policyd    | common/base common/cli common/json common/site slurm-plugin/policy slurm-plugin/observe
 '
-findings=$(project_files | grep -E '\.(h|hpp|c|cpp)$' | while read -r file; do
+includes=$(project_files | grep -E '\.(h|hpp|c|cpp)$' | while read -r file; do
   grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]+"' "$file" | sed -E "s|^([0-9]+):.*\"([^\"]+)\".*|$file \1 \2|"
-done | awk -v rules="$rules" '
+done | awk '
+  function room_of(path,   part) { return split(path, part, "/") > 2 ? part[1] "/" part[2] : part[1] "/." }
+  $3 != "config.h" { print room_of($1), room_of($3), $1 ":" $2, $3 }')
+# Tests may include anything.
+findings=$(awk -v rules="$rules" '
   BEGIN {
     n = split(rules, line, "\n")
     for (i = 1; i <= n; i++) if (split(line[i], f, "|") == 2) {
-      gsub(/ /, "", f[1]); room[++rooms] = f[1]; may[f[1]] = f[2]
+      gsub(/ /, "", f[1]); known[f[1]] = 1
+      m = split(f[2], allowed, " ")
+      for (j = 1; j <= m; j++) may[f[1], allowed[j]] = 1
     }
   }
-  function room_of(path,   i, best) {
-    best = ""
-    for (i = 1; i <= rooms; i++) if (index(path, room[i] "/") == 1 && length(room[i]) > length(best)) best = room[i]
-    return best
-  }
-  {
-    from = room_of($1); target = $3
-    if (target == "config.h") next
-    to = room_of(target)
-    if (to == "") { print $1 ":" $2 ": \"" target "\" is not written from the top of the tree"; next }
-    if (from == "" || from == to) next
-    m = split(may[from], allowed, " "); good = 0
-    for (i = 1; i <= m; i++) if (index(target, allowed[i] "/") == 1 && !(allowed[i] == "launcher" && from != "tests")) good = 1
-    if (!good) print $1 ":" $2 ": " from " may not include " target
-  }')
+  $1 == $2 || $1 ~ /^tests\// { next }
+  !($2 in known) { print $3 ": \"" $4 "\" is not written from the top of the tree, or its room has no row in this file"; next }
+  !($1 in known) { print $3 ": the room " $1 " has no row in this file"; next }
+  !(($1, $2) in may) { print $3 ": " $1 " may not include " $4 }' <<<"$includes")
 check "rooms include only the rooms below them" "$findings"
+check "no circle of rooms is allowed" "$(awk -F'|' 'NF == 2 { n = split($2, to, " "); for (i = 1; i <= n; i++) print $1, to[i] }' <<<"$rules" | tsort 2>&1 >/dev/null)"
 
-heavy=$(project_files | grep -E '^(slurm-plugin|launcher/common|frameworks)/.*\.(h|cpp)$' | grep -v '/example/' |
+heavy=$(project_files | grep -E '^(slurm-plugin|common/(base|contract|site)|frameworks)/.*\.(h|cpp)$' | grep -v '/example/' |
   xargs -r grep -nE '#[[:space:]]*include[[:space:]]*<(mpi|pmix|hdf5|H5|cuda|nccl|uv|thread|iostream)' /dev/null)
 check "nothing heavy (MPI, PMIx, HDF5, CUDA, NCCL, libuv, threads) is included in what Slurm's daemons load" "$heavy"
 
 slurm=$(project_files | grep -E '\.(h|c|cpp)$' | grep -vE '^(slurm-plugin/(slurm_abi|observe/slurm_client)\.|tests/)' |
   xargs -r grep -nE '#[[:space:]]*include[[:space:]]*[<"]slurm/' /dev/null)
 check "only slurm_abi.h and observe/slurm_client include Slurm's headers" "$slurm"
+
+linked=$(project_files | grep -E '^launcher/.*\.(h|c|cpp)$' |
+  xargs -r grep -nE '#[[:space:]]*include[[:space:]]*"slurm-plugin/observe/slurm_client\.' /dev/null)
+check "the launcher links no libslurm: it includes nothing of observe/slurm_client" "$linked"
 finish

@@ -36,7 +36,7 @@ for pair in "launcher/ctl dlctl" "checkpoint/tools dlckpt" "slurm-plugin/sim dls
 done
 
 # Rooms explain themselves.
-for room in launcher launcher/common launcher/bind launcher/collectives slurm-plugin slurm-plugin/policy slurm-plugin/observe slurm-plugin/policyd slurm-plugin/sim checkpoint frameworks man tests packaging; do
+for room in launcher common launcher/bind launcher/collectives slurm-plugin slurm-plugin/policy slurm-plugin/observe slurm-plugin/policyd slurm-plugin/sim checkpoint frameworks man tests packaging; do
   findings=
   [ -s "$room/README.md" ] || findings="$room/README.md is missing or empty"
   [ -z "$findings" ] && [ "$(wc -l <"$room/README.md")" -gt 80 ] && findings="$room/README.md is longer than 80 lines"
@@ -45,7 +45,7 @@ done
 
 # Tests that nobody runs.
 listed=$(MAKEFLAGS='' make -s -C "$top_builddir" print-tests)
-findings=$(project_files | grep -E '^tests/(cli|cluster|plugin|plan|lint|regress|python|checkpoint)/[^/]+\.(bats|sh)$' |
+findings=$(project_files | grep -E '^tests/(cli|cluster|plugin|plan|lint|python|checkpoint)/[^/]+\.(bats|sh)$' |
   while read -r f; do grep -qx "$f" <<<"$listed" || echo "$f is in no TESTS list"; done)
 check "every test script is run by make check" "$findings"
 

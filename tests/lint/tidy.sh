@@ -9,13 +9,13 @@ if ! command -v clang-tidy >/dev/null; then
   finish
   exit 0
 fi
-flags=(-std=c++17 -I"$top_srcdir" -I"$top_builddir" -DFMT_HEADER_ONLY -D_FILE_OFFSET_BITS=64 -D_GNU_SOURCE
-  '-DDL_PKGDATADIR="/"' '-DDL_PKGLIBEXECDIR="/"' '-DDL_SLURMCONFDIR="/"' '-DDL_BINDIR="/"' '-DDL_PKGLIBDIR="/"')
+flags=(-std=c++17 -I"$top_srcdir" -I"$top_builddir" -D_FILE_OFFSET_BITS=64 -D_GNU_SOURCE
+  '-DDL_PKGDATADIR="/"' '-DDL_PKGLIBEXECDIR="/"' '-DDL_SLURMCONFDIR="/"' '-DDL_BINDIR="/"' '-DDL_PKGLIBDIR="/"' '-DDL_SLURM_SERIES="22.05"')
 read -ra found < <(pkg-config --cflags hdf5-serial libuv libxxhash 2>/dev/null)
 flags+=("${found[@]}")
 read -ra found < <(mpicxx --showme:compile 2>/dev/null) # libdllearner's
 flags+=("${found[@]}")
-mapfile -t files < <(project_files | grep -E '^(launcher|frameworks|slurm-plugin|checkpoint)/.*\.cpp$' | grep -v '/example/')
+mapfile -t files < <(project_files | grep -E '^(common|launcher|frameworks|slurm-plugin|checkpoint)/.*\.cpp$' | grep -v '/example/')
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 tidy_one() {

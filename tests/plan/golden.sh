@@ -19,7 +19,7 @@ for file in "$cases"/*.case; do
   # Case files are part of the project: their option line may be quoted as in a shell.
   eval "arguments=($(sed -n 's/^> //p' <<<"$head"))"
   # shellcheck disable=SC2154  # set by the eval above
-  actual=$(env -i "${variables[@]}" "$printer" --catalogue "${folders[@]}" "${arguments[@]}" 2>&1)
+  actual=$(env -i "${variables[@]}" "$printer" "${folders[@]/#/--catalogue=}" "${arguments[@]}" 2>&1)
   if [ -n "${UPDATE:-}" ]; then
     printf '%s\n---\n%s\n' "$head" "$actual" >"$file.new" && mv "$file.new" "$file"
     ok "$title (written)"
@@ -35,7 +35,7 @@ for file in "$cases"/*.case; do
   sed -n '/^---$/,$p' "$file" | sed -n 2p | grep -q '^error: ' && continue
   mapfile -t variables < <(grep -E '^[A-Za-z_][A-Za-z0-9_]*=' <<<"$head")
   eval "arguments=($(sed -n 's/^> //p' <<<"$head"))"
-  json=$(env -i "${variables[@]}" "$printer" --catalogue "${folders[@]}" --json "${arguments[@]}" 2>&1)
+  json=$(env -i "${variables[@]}" "$printer" "${folders[@]/#/--catalogue=}" --json "${arguments[@]}" 2>&1)
   ranks=$(sed '1,/^---$/d' "$file" | sed -n '/^  rank  node/,/^$/p' | grep -cE '^ +[0-9]+ ')
   check "JSON: $(sed -n '1s/^# //p' "$file")" "$(jq -e --argjson n "$ranks" \
     '.world_size == $n and (.learners | length) == $n and ([.learners[].rank] == [range($n)])' <<<"$json" 2>&1 | grep -v '^true$')"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prints the launch plan for the environment and options it is given, on a machine that is always the same one: what
 // the golden plans are compared with. `--rounds N` plans N times and prints the median time instead (tests/bench).
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 
+#include "common/cli/command_line.h"
 #include "launcher/plan/launch_plan.h"
 #include "launcher/plan/print.h"
 
@@ -47,7 +47,10 @@ Result<PlanInput> read_input(const Options& options, const Catalogue& catalogue)
   DL_TRY_ASSIGN(input.request, read_request(input.environment, options.request, input.site));
   if (in_slurm_job(input.environment)) {
     DL_TRY_ASSIGN(input.allocation, allocation_from_slurm(input.environment));
-    if (!options.scontrol.empty()) DL_TRY(refine_from_scontrol(options.scontrol, &input.allocation));
+    if (!options.scontrol.empty()) {
+      DL_TRY_ASSIGN(const slurm_cli::JobText job, slurm_cli::parse_job_text(options.scontrol, input.allocation.job_id));
+      refine_from_scontrol(job, &input.allocation);
+    }
   } else {
     input.allocation =
         local_allocation("workstation", options.cpus, options.gpus, "local-20261121-030000-4711", input.work_dir);
@@ -87,21 +90,24 @@ Status run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("print the launch plan of a given environment");
-  app.add_option("--framework", options.request.framework);
-  app.add_option("--learners", options.request.learners);
-  app.add_option("--gpus", options.request.gpus);
-  app.add_option("--checkpoint", options.request.checkpoint);
-  app.add_option("--restarts", options.request.restarts);
-  app.add_option("--placement", options.request.placement);
-  app.add_option("--catalogue", options.catalogue, "folders of entries");
-  app.add_option("--scontrol", options.scontrol, "what scontrol show job -d printed");
-  app.add_option("--cpus", options.cpus, "of the machine, without Slurm");
-  app.add_option("--machine-gpus", options.gpus, "of the machine, without Slurm");
-  app.add_option("--rounds", options.rounds);
-  app.add_flag("--json", options.json);
-  app.add_option("command", options.command);
-  CLI11_PARSE(app, argc, argv);
+  CommandLine line("plan_print", "print the launch plan of a given environment");
+  line.option("--framework", &options.request.framework, "");
+  line.option("--learners", &options.request.learners, "");
+  line.option("--gpus", &options.request.gpus, "");
+  line.option("--checkpoint", &options.request.checkpoint, "");
+  line.option("--restarts", &options.request.restarts, "");
+  line.option("--placement", &options.request.placement, "");
+  line.option("--catalogue", &options.catalogue, "folders of entries");
+  line.option("--scontrol", &options.scontrol, "what scontrol show job -d printed");
+  line.option("--cpus", &options.cpus, "of the machine, without Slurm");
+  line.option("--machine-gpus", &options.gpus, "of the machine, without Slurm");
+  line.option("--rounds", &options.rounds, "");
+  line.flag("--json", &options.json, "");
+  line.rest("COMMAND", &options.command, "what the learners run");
+  if (const Result<std::string> text = line.parse(argc, argv); !text || !text->empty()) {
+    std::fputs(text ? text->c_str() : line.complaint(text.error()).c_str(), stderr);
+    return 1;
+  }
   const Status status = run(options);
   if (status) return 0;
   std::fprintf(stderr, "error: %s\n", status.error().text.c_str());

@@ -438,6 +438,31 @@ TEST_F(JobSubmit, reads_a_changed_configuration_and_keeps_the_old_one_if_it_is_b
   EXPECT_EQ(logged_infos().size(), 1U);
 }
 
+// From 23.11 on `scontrol reconfigure` starts another slurmctld, and the one that runs goes on if that one fails.
+TEST_F(JobSubmit, refuses_to_replace_a_running_controller_while_the_configuration_is_broken) {
+  const auto start = [] {
+    symbol<DlPluginFini()>(plugin_, "fini")();
+    clear_log();
+    return init_();
+  };
+  std::ofstream(folder_ + "/dl.toml") << "[tiers.borrow]\nqos = 3\n";
+  ::setenv("SLURMCTLD_RECONF", "1", 1);
+  // A slurmctld in the foreground has replaced itself: nobody is left to go on.
+  EXPECT_EQ(start(), SLURM_SUCCESS);
+  ::setenv("SLURMCTLD_RECONF_PARENT_FD", "7", 1);
+  EXPECT_EQ(start(), SLURM_ERROR);
+  ASSERT_EQ(logged_errors().size(), 2U);
+  EXPECT_NE(logged_errors()[0].find("dl.toml:2: tiers.borrow.qos: 3 is not accepted"), std::string::npos);
+  EXPECT_EQ(logged_errors()[1],
+            "dl: the reconfigure is refused: the slurmctld that runs goes on with the configuration it has; mend the "
+            "file, then reconfigure again");
+  configure("");
+  EXPECT_EQ(start(), SLURM_SUCCESS);
+  EXPECT_EQ(logged_errors().size(), 0U);
+  ::unsetenv("SLURMCTLD_RECONF");
+  ::unsetenv("SLURMCTLD_RECONF_PARENT_FD");
+}
+
 // From 23.02 on, slurmctld calls from several threads at once.
 TEST_F(JobSubmit, may_be_called_by_many_threads_while_the_configuration_changes) {
   const long before = blocks_in_use();

@@ -61,6 +61,11 @@ spank_err_t spank_setenv(spank_t spank, const char* name, const char* value, int
   return static_cast<spank_err_t>(ESPANK_SUCCESS);
 }
 
+spank_err_t spank_unsetenv(spank_t spank, const char* name) {
+  spank->job_environment.erase(name);
+  return static_cast<spank_err_t>(ESPANK_SUCCESS);
+}
+
 spank_err_t spank_job_control_setenv(spank_t spank, const char* name, const char* value, int) {
   spank->control_environment[name] = value;
   return static_cast<spank_err_t>(ESPANK_SUCCESS);

@@ -92,7 +92,7 @@ class Arrays(support.Case):
             if name == "bfloat16" or name.startswith("float8"):
                 continue  # NumPy has none of its own; tests/python/test_objects.py has torch's
             raw = random.bytes(3 * 5 * dtypes.size(name))
-            kept[name] = np.frombuffer(raw, dtype=name if name != "bool" else "uint8").reshape(3, 5)
+            kept[name] = np.frombuffer(raw, dtype=name if name != "bool" else "uint8").reshape(3, 5).copy()
             if name == "bool":
                 kept[name] = kept[name] > 127
             blank[name] = np.zeros((3, 5), dtype=name)
@@ -132,7 +132,7 @@ class Arrays(support.Case):
             self.assertIn(self.dir, str(caught.exception))
             self.assertEqual(sum(a.sum() for a in other.values()), 0)
 
-    def test_read_only_arrays_are_refused(self):
+    def test_read_only_arrays_are_refused_also_where_there_is_a_checkpoint(self):
         with dlckpt.attach(arrays={"a": np.ones(3)}, dir=self.dir) as job:
             job.save()
         frozen = np.zeros(3)

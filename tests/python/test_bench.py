@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the benches share: targets, order of the runs, records, tables and plots. Nothing is measured here."""
+import json
 import os
 import sys
 import xml.dom.minidom
 
 import support
 
-sys.path.insert(0, os.path.join(support.SOURCE, "tests", "bench", "lib"))
+BENCH = os.path.join(support.SOURCE, "tests", "bench")
+sys.path[:0] = [os.path.join(BENCH, "lib"), os.path.join(BENCH, "checkpoint")]
+import fragments  # noqa: E402
 from dlbench import disk, machine, record, rows, samples, svg  # noqa: E402
 
 
@@ -72,6 +75,20 @@ class Records(support.Case):
             self.assertEqual(file.read(), "a\n<!-- x begin: made by it -->\nnew\n<!-- x end -->\nb\n")
         with self.assertRaises(ValueError):
             record.replace_fragment(path, "y", "new")
+
+
+class Fragments(support.Case):
+    def test_the_guide_gets_all_rows_with_a_target_and_the_readme_six_of_them_that_were_recorded(self):
+        with open(os.path.join(BENCH, "checkpoint", "results", "rows.json")) as file:
+            recorded = {one["name"]: one for one in json.load(file)}
+        self.assertEqual(len(set(fragments.IN_README) & set(recorded)), 6)
+        made = [rows.Row(one["name"], one["name"], one["peer"], one["unit"], one["target"], samples.Series([one["ours"]]), samples.Series([one["other"]]))
+                for one in recorded.values()]
+        readme, guide = fragments.readme_text(made), fragments.guide_text("Measured now.", made)
+        shown, missed = guide.count(", met |") + guide.count("**missed** |"), guide.count("**missed** |")
+        self.assertEqual(readme.count("\n| "), 6)
+        self.assertGreater(shown, 50)
+        self.assertIn("%d of %d targets are met, %d are missed" % (shown - missed, shown, missed), readme)
 
 
 class Plots(support.Case):

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An agent's channel and dlrun's control port, with a relay between them that breaks connections; datagrams go
 // straight.
-#include "launcher/agent/channel.h"
+#include "launcher/protocol/channel.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

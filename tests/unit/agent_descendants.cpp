@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an agent does to leave nothing behind, on real processes.
-#include "launcher/agent/descendants.h"
+#include "common/process/descendants.h"
 
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
@@ -11,9 +11,9 @@
 #include <csignal>
 #include <thread>
 
+#include "common/base/atomic_file.h"
+#include "common/process/child_process.h"
 #include "launcher/agent/log_tee.h"
-#include "launcher/common/atomic_file.h"
-#include "launcher/common/child_process.h"
 
 namespace dl::agent {
 namespace {

@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "launcher/common/env_names.h"
+#include "common/contract/env_names.h"
 
 namespace {
 

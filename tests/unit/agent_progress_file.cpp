@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The file of the progress page goes with its agent, however the agent ends.
-#include "launcher/agent/progress_file.h"
+#include "launcher/protocol/progress_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -2,8 +2,8 @@
 // When a learner counts as standing still, and which of several the others wait for: tables.
 #include <gtest/gtest.h>
 
+#include "common/contract/progress_page.h"
 #include "launcher/agent/progress_watch.h"
-#include "launcher/common/progress_page.h"
 #include "launcher/supervise/hang.h"
 
 namespace dl {

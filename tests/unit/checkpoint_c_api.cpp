@@ -113,6 +113,22 @@ TEST(CheckpointSettings, TheFirstSourceThatSpeaksCounts) {
   }
 }
 
+TEST(CheckpointSettings, TheLocalLevelOfTheEnvironmentMayHaveAPartner) {
+  const Environment env({{"DL_CHECKPOINT_DIR", "/a"}});
+  for (const auto& [text, local, partner] :
+       {std::tuple("/local", "/local", false), std::tuple("/local,partner", "/local", true),
+        std::tuple("/a,b", "/a,b", false)}) {
+    setenv("DL_CHECKPOINT_LOCAL", text, 1);
+    const auto settings = resolve_settings(nullptr);
+    ASSERT_TRUE(settings) << settings.error().text;
+    EXPECT_EQ(settings->local_dir, local);
+    EXPECT_EQ(settings->partner, partner);
+  }
+  setenv("DL_CHECKPOINT_LOCAL", ",partner", 1);
+  EXPECT_FALSE(resolve_settings(nullptr)) << "no path";
+  unsetenv("DL_CHECKPOINT_LOCAL");
+}
+
 TEST(CheckpointSettings, WrongValuesAreRefusedWithTheirName) {
   const std::vector<std::pair<std::map<std::string, std::string>, std::string>> cases = {
       {{}, "no checkpoint directory"},
@@ -301,6 +317,75 @@ TEST(CheckpointC, AContextMayBeClosedInAForkedChild) {
   EXPECT_EQ(status, 0);
   EXPECT_EQ(dlckpt_save(ctx, 1), DLCKPT_OK) << dlckpt_errmsg(ctx);  // the lease is still held
   dlckpt_close(ctx);
+}
+
+TEST(CheckpointC, EveryCallButCloseIsRefusedInAForkedChild) {
+  const Environment env({});
+  const TempDir dir;
+  dlckpt_ctx* ctx = open_c(dir.path());
+  std::vector<float> w(1 << 20, 1.0F);
+  const auto n = static_cast<int64_t>(w.size());
+  ASSERT_EQ(dlckpt_tensor(ctx, "w", DLCKPT_F32, 1, &n, nullptr, nullptr, w.data(), DLCKPT_REPLICATED), DLCKPT_OK);
+  ASSERT_EQ(dlckpt_blob(ctx, "b", "x", 1, 0), DLCKPT_OK);
+  ASSERT_EQ(dlckpt_save_flags(ctx, 1, DLCKPT_SYNC), DLCKPT_OK) << dlckpt_errmsg(ctx);
+  ASSERT_EQ(dlckpt_restore(ctx, DLCKPT_LATEST, nullptr), DLCKPT_OK);
+  ASSERT_EQ(dlckpt_save(ctx, 2), DLCKPT_OK) << "one is in flight when the process forks";
+  const pid_t pid = fork();
+  ASSERT_GE(pid, 0);
+  if (pid == 0) {
+    alarm(20);  // what hangs ends by a signal
+    const auto refused = [&](int rc) { return rc == DLCKPT_E_INVALID && std::strstr(dlckpt_errmsg(ctx), "fork()"); };
+    int64_t step = -5;
+    const void* bytes = nullptr;
+    size_t size = 0;
+    dlckpt_save_stats saved{};
+    saved.struct_size = sizeof saved;
+    dlckpt_load_stats loaded{};
+    loaded.struct_size = sizeof loaded;
+    const bool good =
+        refused(dlckpt_save(ctx, 3)) && refused(dlckpt_save_flags(ctx, 3, DLCKPT_SYNC)) &&
+        refused(dlckpt_restore(ctx, DLCKPT_LATEST, &step)) && refused(dlckpt_peek(ctx, DLCKPT_LATEST, &step)) &&
+        refused(dlckpt_wait(ctx, -1, &step)) && refused(dlckpt_before_mutation(ctx)) &&
+        refused(dlckpt_stats(ctx, &saved)) && refused(dlckpt_restore_stats(ctx, &loaded)) &&
+        refused(dlckpt_metric(ctx, "m", 1)) && refused(dlckpt_blob(ctx, "c", "x", 1, 0)) &&
+        refused(dlckpt_member(ctx, "m", "/f", 0)) && refused(dlckpt_get_blob(ctx, "b", &bytes, &size)) &&
+        refused(dlckpt_forget(ctx, "w")) &&
+        refused(dlckpt_tensor(ctx, "v", DLCKPT_F32, 1, &n, nullptr, nullptr, w.data(), 0)) &&
+        refused(dlckpt_tensor_strided(ctx, "v", DLCKPT_F32, 1, &n, nullptr, nullptr, nullptr, w.data(), 0));
+    bool quiet = dlckpt_want(ctx, 4) == 0 && dlckpt_latest(ctx) == -1 && dlckpt_exit_code(ctx) == 76 && step == -5;
+    dlckpt_finished(ctx);
+    dlckpt_close(ctx);
+    // It may open one of its own.
+    const TempDir other;
+    dlckpt_ctx* own = open_c(other.path());
+    quiet = quiet && dlckpt_save_flags(own, 1, DLCKPT_SYNC) == DLCKPT_OK;
+    dlckpt_close(own);
+    _exit(good ? quiet ? 0 : 2 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(dlckpt_wait(ctx, -1, nullptr), DLCKPT_OK) << dlckpt_errmsg(ctx);
+  EXPECT_EQ(dlckpt_latest(ctx), 2);
+  dlckpt_close(ctx);
+}
+
+TEST(CheckpointC, ALeaseIsNotRenewedByAForkedChild) {
+  const TempDir dir;
+  dlckpt_lease* lease = nullptr;
+  ASSERT_EQ(dlckpt_lease_acquire(dir.path().c_str(), "test", nullptr, &lease), DLCKPT_OK);
+  const pid_t pid = fork();
+  ASSERT_GE(pid, 0);
+  if (pid == 0) {
+    const int rc = dlckpt_lease_renew(lease);
+    dlckpt_lease_release(lease);
+    _exit(rc == DLCKPT_E_INVALID ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(dlckpt_lease_renew(lease), DLCKPT_OK) << dlckpt_open_error();
+  dlckpt_lease_release(lease);
 }
 
 // In a child with a mount namespace of its own. The result is its exit status; 77: cannot be done here.

@@ -2,6 +2,9 @@
 // Damage to checkpoints of more than one kind of file: those that share a file with an earlier one (an origin, a hard
 // link), and those with files of the program (members). Always noticed by dlckpt verify's and the loader's eyes, never
 // loaded, never a crash; the loader falls back to the newest that is whole, and says so.
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <random>
 
 #include "tests/unit/checkpoint_support.h"
@@ -53,6 +56,52 @@ void with_each_damage(const std::string& path, const std::function<void()>& look
 
 bool verifies(const std::string& dir, const CheckpointName& name) {
   return static_cast<bool>(verify_checkpoint(posix_io(), dir, name));
+}
+
+// A FIFO in the place of each file that is read: nothing waits for whoever might write to it.
+TEST(CheckpointFifo, IsNoFileAndIsNotWaitedFor) {
+  const TempDir dir;
+  const auto replace = [&](const std::string& path) {
+    std::filesystem::remove(path);
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0) << path;
+  };
+  PatternState state(kWeights);
+  const auto save = [&](int64_t step) {
+    auto context = open_context(settings_for(dir.path()));
+    ASSERT_TRUE(context) << context.error().text;
+    state.fill(step);
+    ASSERT_TRUE(state.enroll(**context));
+    const Status saved = (*context)->save(step, DLCKPT_SYNC);
+    ASSERT_TRUE(saved) << saved.error().text;
+  };
+  alarm(100);  // a wait ends the test
+  save(1);
+  replace(dir.path() + "/SAVES.jsonl");
+  save(2);
+  replace(dir.path() + "/SAVES.jsonl");
+  save(3);
+  const auto names = scan_checkpoints(posix_io(), dir.path());
+  ASSERT_TRUE(names);
+  ASSERT_EQ(names->size(), 3U);
+  replace(checkpoint_path(dir.path(), (*names)[0]) + "/MANIFEST.json");
+  replace(checkpoint_path(dir.path(), (*names)[1]) + "/r00000.h5");
+  {
+    auto context = open_context(settings_for(dir.path()));
+    ASSERT_TRUE(context) << context.error().text;
+    state.clear();
+    ASSERT_TRUE(state.enroll(**context));
+    std::string note;
+    const auto restored = (*context)->restore(DLCKPT_LATEST, &note);
+    ASSERT_TRUE(restored) << restored.error().text;
+    EXPECT_EQ(*restored, 1);
+    EXPECT_NE(note.find("not a regular file"), std::string::npos) << note;
+  }
+  replace(dir.path() + "/LEASE");
+  auto context = open_context(settings_for(dir.path()));
+  ASSERT_FALSE(context);
+  EXPECT_EQ(context.error().code, Errc::kBusy);
+  EXPECT_NE(context.error().text.find("not a regular file"), std::string::npos) << context.error().text;
+  alarm(0);
 }
 
 // Train steps 1 and 2 with weights of their own, 3 with a link to those of 2.

@@ -7,7 +7,7 @@
 
 #include <random>
 
-#include "checkpoint/client/strided.h"
+#include "checkpoint/device/strided.h"
 #include "tests/unit/checkpoint_device_support.h"
 
 namespace dl::ckpt::test {

@@ -9,7 +9,7 @@
 #include <random>
 #include <set>
 
-#include "checkpoint/client/strided.h"
+#include "checkpoint/device/strided.h"
 #include "tests/unit/checkpoint_support.h"
 
 namespace dl::ckpt::test {

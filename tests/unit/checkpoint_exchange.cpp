@@ -8,7 +8,7 @@
 #include <numeric>
 #include <random>
 
-#include "checkpoint/client/group.h"
+#include "checkpoint/group/group.h"
 #include "checkpoint/transport/hmac.h"
 #include "checkpoint/transport/tcp_exchange.h"
 #include "checkpoint/transport/wire.h"

@@ -3,6 +3,7 @@
 // hostile input.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
 
@@ -353,7 +354,7 @@ Manifest sample_manifest() {
 }
 
 // The text of a JSON value with a right checksum: what a forger would write.
-std::string sealed(const Json& json) {
+std::string sealed(const nlohmann::json& json) {
   std::string text = json.dump();
   text.pop_back();  // the closing brace
   text += ",\n\"checksum\": \"";
@@ -362,10 +363,10 @@ std::string sealed(const Json& json) {
   return text.replace(at, 32, to_hex(hash_bytes(text.data(), text.size())));
 }
 
-Json sample_json() {
-  auto json = parse_json(format_manifest(sample_manifest()));
-  json->erase("checksum");
-  return *json;
+nlohmann::json sample_json() {
+  auto json = nlohmann::json::parse(format_manifest(sample_manifest()));
+  json.erase("checksum");
+  return json;
 }
 
 TEST(CheckpointManifest, RoundTrip) {
@@ -451,100 +452,100 @@ TEST(CheckpointManifest, RecordsAreWrittenAsTheJsonLibraryDoes) {
 }
 
 TEST(CheckpointManifest, HostileContentIsRefused) {
-  using Edit = std::function<void(Json&)>;
+  using Edit = std::function<void(nlohmann::json&)>;
   const std::vector<std::pair<const char*, Edit>> edits = {
-      {"newer schema", [](Json& j) { j["schema"] = 3; }},
-      {"no schema", [](Json& j) { j.erase("schema"); }},
-      {"schema is text", [](Json& j) { j["schema"] = "1"; }},
-      {"negative step", [](Json& j) { j["step"] = -1; }},
-      {"huge step", [](Json& j) { j["step"] = UINT64_MAX; }},
-      {"fractional step", [](Json& j) { j["step"] = 1.5; }},
-      {"no ranks", [](Json& j) { j["world_size"] = 0; }},
-      {"too many ranks", [](Json& j) { j["world_size"] = 1000000000; }},
-      {"bad save id", [](Json& j) { j["save_id"] = "../../etc"; }},
-      {"no files", [](Json& j) { j["files"] = Json::array(); }},
-      {"files is an object", [](Json& j) { j["files"] = Json::object(); }},
-      {"path in a file name", [](Json& j) { j["files"][0]["name"] = "../r00000.h5"; }},
-      {"absolute file name", [](Json& j) { j["files"][0]["name"] = "/etc/passwd"; }},
-      {"file named twice", [](Json& j) { j["files"][1]["name"] = "r00000.h5"; }},
-      {"shared file before the other", [](Json& j) { j["files"][0]["name"] = "r00001.f1.h5"; }},
-      {"part 0 by another name", [](Json& j) { j["files"][1]["name"] = "r00001.f0.h5"; }},
-      {"part with a leading zero", [](Json& j) { j["files"][1]["name"] = "r00001.f01.h5"; }},
-      {"origin is a number", [](Json& j) { j["files"][0]["origin"] = 7; }},
+      {"newer schema", [](nlohmann::json& j) { j["schema"] = 3; }},
+      {"no schema", [](nlohmann::json& j) { j.erase("schema"); }},
+      {"schema is text", [](nlohmann::json& j) { j["schema"] = "1"; }},
+      {"negative step", [](nlohmann::json& j) { j["step"] = -1; }},
+      {"huge step", [](nlohmann::json& j) { j["step"] = UINT64_MAX; }},
+      {"fractional step", [](nlohmann::json& j) { j["step"] = 1.5; }},
+      {"no ranks", [](nlohmann::json& j) { j["world_size"] = 0; }},
+      {"too many ranks", [](nlohmann::json& j) { j["world_size"] = 1000000000; }},
+      {"bad save id", [](nlohmann::json& j) { j["save_id"] = "../../etc"; }},
+      {"no files", [](nlohmann::json& j) { j["files"] = nlohmann::json::array(); }},
+      {"files is an object", [](nlohmann::json& j) { j["files"] = nlohmann::json::object(); }},
+      {"path in a file name", [](nlohmann::json& j) { j["files"][0]["name"] = "../r00000.h5"; }},
+      {"absolute file name", [](nlohmann::json& j) { j["files"][0]["name"] = "/etc/passwd"; }},
+      {"file named twice", [](nlohmann::json& j) { j["files"][1]["name"] = "r00000.h5"; }},
+      {"shared file before the other", [](nlohmann::json& j) { j["files"][0]["name"] = "r00001.f1.h5"; }},
+      {"part 0 by another name", [](nlohmann::json& j) { j["files"][1]["name"] = "r00001.f0.h5"; }},
+      {"part with a leading zero", [](nlohmann::json& j) { j["files"][1]["name"] = "r00001.f01.h5"; }},
+      {"origin is a number", [](nlohmann::json& j) { j["files"][0]["origin"] = 7; }},
       {"origin without a save id",
-       [](Json& j) {
+       [](nlohmann::json& j) {
          j["files"][0]["origin"] = {{"step", 1}};
        }},
       {"origin with a path",
-       [](Json& j) {
+       [](nlohmann::json& j) {
          j["files"][0]["origin"] = {{"step", 1}, {"save_id", "../../../../x"}};
        }},
       {"origin before all steps",
-       [](Json& j) {
+       [](nlohmann::json& j) {
          j["files"][0]["origin"] = {{"step", -1}, {"save_id", "0000000100000002"}};
        }},
-      {"file of a rank beyond", [](Json& j) { j["files"][1]["name"] = "r00005.h5"; }},
-      {"huge file", [](Json& j) { j["files"][0]["size"] = UINT64_MAX; }},
-      {"tiny file", [](Json& j) { j["files"][0]["size"] = 1; }},
-      {"size beyond the blocks", [](Json& j) { j["files"][0]["size"] = 100001; }},
-      {"wrong root", [](Json& j) { j["files"][0]["root"] = std::string(32, 'a'); }},
+      {"file of a rank beyond", [](nlohmann::json& j) { j["files"][1]["name"] = "r00005.h5"; }},
+      {"huge file", [](nlohmann::json& j) { j["files"][0]["size"] = UINT64_MAX; }},
+      {"tiny file", [](nlohmann::json& j) { j["files"][0]["size"] = 1; }},
+      {"size beyond the blocks", [](nlohmann::json& j) { j["files"][0]["size"] = 100001; }},
+      {"wrong root", [](nlohmann::json& j) { j["files"][0]["root"] = std::string(32, 'a'); }},
       {"table outside",
-       [](Json& j) {
+       [](nlohmann::json& j) {
          j["files"][0]["table"] = {99999, 320};
        }},
       {"table overflow",
-       [](Json& j) {
+       [](nlohmann::json& j) {
          j["files"][0]["table"] = {5000, UINT64_MAX - 100};
        }},
       {"table in the user block",
-       [](Json& j) {
+       [](nlohmann::json& j) {
          j["files"][0]["table"] = {0, 320};
        }},
-      {"block missing", [](Json& j) { j["files"][0]["blocks"].erase(0); }},
-      {"block of no length", [](Json& j) { j["files"][0]["blocks"][0][1] = 0; }},
-      {"block too long", [](Json& j) { j["files"][0]["blocks"][0][1] = uint64_t{1} << 40; }},
-      {"block is a number", [](Json& j) { j["files"][0]["blocks"][0] = 7; }},
-      {"no blocks", [](Json& j) { j["files"][0]["blocks"] = Json::array(); }},
-      {"unknown dtype", [](Json& j) { j["tensors"][0]["dtype"] = "float128"; }},
+      {"block missing", [](nlohmann::json& j) { j["files"][0]["blocks"].erase(0); }},
+      {"block of no length", [](nlohmann::json& j) { j["files"][0]["blocks"][0][1] = 0; }},
+      {"block too long", [](nlohmann::json& j) { j["files"][0]["blocks"][0][1] = uint64_t{1} << 40; }},
+      {"block is a number", [](nlohmann::json& j) { j["files"][0]["blocks"][0] = 7; }},
+      {"no blocks", [](nlohmann::json& j) { j["files"][0]["blocks"] = nlohmann::json::array(); }},
+      {"unknown dtype", [](nlohmann::json& j) { j["tensors"][0]["dtype"] = "float128"; }},
       {"negative size",
-       [](Json& j) {
+       [](nlohmann::json& j) {
          j["tensors"][0]["shape"] = {-10, -10};
        }},
       {"overflowing shape",
-       [](Json& j) {
+       [](nlohmann::json& j) {
          j["tensors"][0]["shape"] = {1LL << 40, 1LL << 40};
        }},
-      {"33 dimensions", [](Json& j) { j["tensors"][0]["shape"] = std::vector<int>(33, 1); }},
-      {"other number of dimensions", [](Json& j) { j["tensors"][0]["shape"] = {100}; }},
-      {"hole", [](Json& j) { j["tensors"][0]["shards"].erase(1); }},
+      {"33 dimensions", [](nlohmann::json& j) { j["tensors"][0]["shape"] = std::vector<int>(33, 1); }},
+      {"other number of dimensions", [](nlohmann::json& j) { j["tensors"][0]["shape"] = {100}; }},
+      {"hole", [](nlohmann::json& j) { j["tensors"][0]["shards"].erase(1); }},
       {"overlap",
-       [](Json& j) {
+       [](nlohmann::json& j) {
          j["tensors"][0]["shards"][1]["offset"] = {4, 0};
        }},
       {"part outside the shape",
-       [](Json& j) {
+       [](nlohmann::json& j) {
          j["tensors"][0]["shards"][1]["offset"] = {6, 0};
        }},
       {"overflowing part",
-       [](Json& j) {
+       [](nlohmann::json& j) {
          j["tensors"][0]["shards"][1]["offset"] = {INT64_MAX, 0};
        }},
-      {"unknown file", [](Json& j) { j["tensors"][0]["shards"][0]["file"] = 2; }},
-      {"data behind the end", [](Json& j) { j["tensors"][0]["shards"][0]["at"] = 99900; }},
-      {"data in the user block", [](Json& j) { j["tensors"][0]["shards"][0]["at"] = 100; }},
-      {"data in the block table", [](Json& j) { j["tensors"][0]["shards"][0]["at"] = 5100; }},
-      {"data offset overflow", [](Json& j) { j["tensors"][0]["shards"][0]["at"] = UINT64_MAX; }},
-      {"tensor twice", [](Json& j) { j["tensors"][1] = j["tensors"][0]; }},
-      {"tensors not sorted", [](Json& j) { std::swap(j["tensors"][0], j["tensors"][1]); }},
-      {"bad tensor name", [](Json& j) { j["tensors"][0]["path"] = "a//b"; }},
-      {"blob behind the end", [](Json& j) { j["blobs"][0]["size"] = 99999; }},
-      {"blob too large", [](Json& j) { j["blobs"][0]["size"] = uint64_t{2} << 30; }},
-      {"blob of a rank beyond", [](Json& j) { j["blobs"][1]["rank"] = 2; }},
-      {"blob twice", [](Json& j) { j["blobs"][1]["rank"] = 0; }},
-      {"blob without a file", [](Json& j) { j["blobs"][0].erase("file"); }},
+      {"unknown file", [](nlohmann::json& j) { j["tensors"][0]["shards"][0]["file"] = 2; }},
+      {"data behind the end", [](nlohmann::json& j) { j["tensors"][0]["shards"][0]["at"] = 99900; }},
+      {"data in the user block", [](nlohmann::json& j) { j["tensors"][0]["shards"][0]["at"] = 100; }},
+      {"data in the block table", [](nlohmann::json& j) { j["tensors"][0]["shards"][0]["at"] = 5100; }},
+      {"data offset overflow", [](nlohmann::json& j) { j["tensors"][0]["shards"][0]["at"] = UINT64_MAX; }},
+      {"tensor twice", [](nlohmann::json& j) { j["tensors"][1] = j["tensors"][0]; }},
+      {"tensors not sorted", [](nlohmann::json& j) { std::swap(j["tensors"][0], j["tensors"][1]); }},
+      {"bad tensor name", [](nlohmann::json& j) { j["tensors"][0]["path"] = "a//b"; }},
+      {"blob behind the end", [](nlohmann::json& j) { j["blobs"][0]["size"] = 99999; }},
+      {"blob too large", [](nlohmann::json& j) { j["blobs"][0]["size"] = uint64_t{2} << 30; }},
+      {"blob of a rank beyond", [](nlohmann::json& j) { j["blobs"][1]["rank"] = 2; }},
+      {"blob twice", [](nlohmann::json& j) { j["blobs"][1]["rank"] = 0; }},
+      {"blob without a file", [](nlohmann::json& j) { j["blobs"][0].erase("file"); }},
   };
   for (const auto& [what, edit] : edits) {
-    Json json = sample_json();
+    nlohmann::json json = sample_json();
     edit(json);
     auto parsed = parse_manifest(sealed(json));
     ASSERT_FALSE(parsed) << what;
@@ -552,7 +553,7 @@ TEST(CheckpointManifest, HostileContentIsRefused) {
   }
   EXPECT_FALSE(parse_manifest(""));
   EXPECT_FALSE(parse_manifest("{}"));
-  EXPECT_FALSE(parse_manifest(sealed(Json::object())));
+  EXPECT_FALSE(parse_manifest(sealed(nlohmann::json::object())));
   // Deep nesting must not exhaust the stack.
   EXPECT_FALSE(parse_json(std::string(1000000, '[')));
   EXPECT_FALSE(parse_json("{\"a\":" + std::string(100000, '[') + std::string(100000, ']') + "}"));
@@ -561,10 +562,16 @@ TEST(CheckpointManifest, HostileContentIsRefused) {
 // Replaces random values by extreme ones, with a right checksum: never a crash, and what is accepted is consistent.
 TEST(CheckpointManifest, RandomForgeriesNeverCrash) {
   std::mt19937 random(4);
-  const Json extremes = {0,      1,           -1,         4096,    INT64_MAX,     INT64_MIN, UINT64_MAX,
-                         1e300,  "x",         "",         nullptr, Json::array(), true,      Json::object(),
-                         {0, 0}, "r00001.h5", 1ULL << 60, 100000};
-  const auto mutate = [&](const auto& self, Json* json) -> void {
+  const nlohmann::json extremes = {0,          1,
+                                   -1,         4096,
+                                   INT64_MAX,  INT64_MIN,
+                                   UINT64_MAX, 1e300,
+                                   "x",        "",
+                                   nullptr,    nlohmann::json::array(),
+                                   true,       nlohmann::json::object(),
+                                   {0, 0},     "r00001.h5",
+                                   1ULL << 60, 100000};
+  const auto mutate = [&](const auto& self, nlohmann::json* json) -> void {
     if (json->is_structured() && !json->empty() && random() % 8 != 0) {
       auto at = json->begin();
       std::advance(at, random() % json->size());
@@ -575,7 +582,7 @@ TEST(CheckpointManifest, RandomForgeriesNeverCrash) {
   };
   int accepted = 0;
   for (int round = 0; round < 20000; ++round) {
-    Json json = sample_json();
+    nlohmann::json json = sample_json();
     for (unsigned i = 1 + random() % 3; i > 0; --i) mutate(mutate, &json);
     if (!json.is_object() || json.empty()) continue;
     auto parsed = parse_manifest(sealed(json));

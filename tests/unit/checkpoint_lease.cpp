@@ -164,6 +164,28 @@ TEST(CheckpointLease, AContextThatLostItDoesNotCommit) {
   EXPECT_EQ(scan_checkpoints(posix_io(), dir.path())->size(), 1U);
 }
 
+TEST(CheckpointLease, WhoeverRemovesTheDirectoryIsNotTakenForAnotherJob) {
+  const TempDir parent;
+  const std::string dir = parent.path() + "/ckpt";
+  auto context = open_context(settings_for(dir));
+  ASSERT_TRUE(context) << context.error().text;
+  ASSERT_TRUE((*context)->save(1, DLCKPT_SYNC));
+  std::filesystem::rename(dir, parent.path() + "/away");
+  auto saved = (*context)->save(2, DLCKPT_SYNC);
+  ASSERT_FALSE(saved);
+  EXPECT_EQ(saved.error().code, Errc::kNotFound);
+  EXPECT_NE(saved.error().text.find("removed or renamed"), std::string::npos) << saved.error().text;
+  std::filesystem::create_directory(dir);
+  saved = (*context)->save(3, DLCKPT_SYNC);
+  ASSERT_FALSE(saved);
+  EXPECT_EQ(saved.error().code, Errc::kBusy);
+  EXPECT_NE(saved.error().text.find("removed its file LEASE"), std::string::npos) << saved.error().text;
+  std::filesystem::remove(dir);
+  std::filesystem::rename(parent.path() + "/away", dir);
+  saved = (*context)->save(4, DLCKPT_SYNC);
+  EXPECT_TRUE(saved) << saved.error().text;
+}
+
 TEST(CheckpointLease, TheOneOfDlrunIsUsedAndNotReleased) {
   const TempDir dir;
   auto lease = acquire(dir.path(), "dlrun");

@@ -375,5 +375,45 @@ TEST(CheckpointSaveHistory, OutlivesTheRunAndHostileLines) {
   EXPECT_TRUE(none.rows().empty());
 }
 
+// The directory has nothing yet, and a node is lost: the other one's part is named, not passed over in silence.
+TEST(CheckpointLevels, WhatASurvivorHoldsIsNamedWhereItIsNotEnough) {
+  TempDir dir;
+  ByLibrary job(dir.path());
+  job.run(2, [&](int, Context& context, PatternState& state) {
+    state.fill(1);
+    auto saved = context.save(1, DLCKPT_SYNC);
+    EXPECT_TRUE(saved) << saved.error().text;
+  });
+  const auto names = scan_checkpoints(posix_io(), job.shared());
+  ASSERT_EQ(names->size(), 1U);
+  const std::string name = format_checkpoint_name(names->front());
+  fs::remove_all(checkpoint_path(job.shared(), names->front()));
+  // With all parts on the nodes, a peek brings them as a restore does.
+  job.run(1, [&](int, Context& context, PatternState&) {
+    std::string note;
+    const auto step = context.peek(DLCKPT_LATEST, &note);
+    ASSERT_TRUE(step) << step.error().text;
+    EXPECT_EQ(*step, 1);
+    EXPECT_NE(note.find("brought"), std::string::npos) << note;
+  });
+  fs::remove_all(checkpoint_path(job.shared(), names->front()));
+  std::vector<fs::path> lost;
+  for (const auto& entry : fs::recursive_directory_iterator(dir.path()))
+    if (entry.path().filename() == "r00001.h5") lost.push_back(entry.path());
+  ASSERT_FALSE(lost.empty());
+  for (const fs::path& path : lost) fs::remove(path);
+  job.run(1, [&](int, Context& context, PatternState&) {
+    for (const bool peek : {true, false}) {
+      std::string note;
+      const auto step = peek ? context.peek(DLCKPT_LATEST, &note) : context.restore(DLCKPT_LATEST, &note);
+      ASSERT_FALSE(step);
+      EXPECT_EQ(step.error().code, Errc::kNotFound);
+      EXPECT_NE(step.error().text.find(name + " on the nodes: no node that is here has its file r00001.h5"),
+                std::string::npos)
+          << step.error().text;
+    }
+  });
+}
+
 }  // namespace
 }  // namespace dl::ckpt::test

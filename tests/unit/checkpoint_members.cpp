@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // File mode: the program's own files in checkpoints, and manifests that lie about them.
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "checkpoint/client/members.h"
 #include "checkpoint/format/manifest_json.h"
@@ -169,8 +170,8 @@ TEST(MemberNames, AreBounded) {
 }
 
 // A manifest whose JSON was changed, with its checksum made right again.
-std::string forged(const std::string& text, const std::function<void(Json&)>& change) {
-  Json json = *parse_json(text);
+std::string forged(const std::string& text, const std::function<void(nlohmann::json&)>& change) {
+  auto json = nlohmann::json::parse(text);
   change(json);
   json.erase("checksum");
   std::string body = json.dump();
@@ -183,27 +184,27 @@ std::string forged(const std::string& text, const std::function<void(Json&)>& ch
 TEST_F(Members, HostileManifestsAreRefused) {
   save(5);
   const std::string text = read_file(newest_path(dir()) + "/" + kManifestName);
-  ASSERT_TRUE(parse_manifest(forged(text, [](Json&) {}))) << "the forger works";
-  const std::vector<std::pair<const char*, std::function<void(Json&)>>> cases{
-      {"outside", [](Json& j) { j["members"][0]["file"] = "../../x"; }},
-      {"a data file", [](Json& j) { j["members"][0]["file"] = "r00000.h5"; }},
-      {"of a rank that is not there", [](Json& j) { j["members"][0]["file"] = "m00009.0000"; }},
-      {"two in one file", [](Json& j) { j["members"][0]["file"] = j["members"][1]["file"]; }},
-      {"twice", [](Json& j) { j["members"].push_back(j["members"][0]); }},
-      {"unsorted", [](Json& j) { std::swap(j["members"][0], j["members"][1]); }},
-      {"size", [](Json& j) { j["members"][1]["size"] = 7; }},
-      {"negative", [](Json& j) { j["members"][1]["size"] = -7; }},
-      {"huge", [](Json& j) { j["members"][1]["size"] = INT64_MAX; }},
-      {"rank", [](Json& j) { j["members"][1]["rank"] = 5; }},
-      {"name", [](Json& j) { j["members"][1]["name"] = "/etc"; }},
-      {"no blocks", [](Json& j) { j["members"][1]["blocks"] = Json::array(); }},
-      {"a gap", [](Json& j) { j["members"][1]["blocks"][0][0] = 1; }},
-      {"root", [](Json& j) { j["members"][1]["root"] = std::string(32, '0'); }},
-      {"not a list", [](Json& j) { j["members"] = 7; }},
-      {"not an object", [](Json& j) { j["members"][0] = 7; }},
-      {"metrics", [](Json& j) { j["metrics"] = 7; }},
-      {"metric name", [](Json& j) { j["metrics"]["a b"] = 1; }},
-      {"metric value", [](Json& j) { j["metrics"]["a"] = "1"; }},
+  ASSERT_TRUE(parse_manifest(forged(text, [](nlohmann::json&) {}))) << "the forger works";
+  const std::vector<std::pair<const char*, std::function<void(nlohmann::json&)>>> cases{
+      {"outside", [](nlohmann::json& j) { j["members"][0]["file"] = "../../x"; }},
+      {"a data file", [](nlohmann::json& j) { j["members"][0]["file"] = "r00000.h5"; }},
+      {"of a rank that is not there", [](nlohmann::json& j) { j["members"][0]["file"] = "m00009.0000"; }},
+      {"two in one file", [](nlohmann::json& j) { j["members"][0]["file"] = j["members"][1]["file"]; }},
+      {"twice", [](nlohmann::json& j) { j["members"].push_back(j["members"][0]); }},
+      {"unsorted", [](nlohmann::json& j) { std::swap(j["members"][0], j["members"][1]); }},
+      {"size", [](nlohmann::json& j) { j["members"][1]["size"] = 7; }},
+      {"negative", [](nlohmann::json& j) { j["members"][1]["size"] = -7; }},
+      {"huge", [](nlohmann::json& j) { j["members"][1]["size"] = INT64_MAX; }},
+      {"rank", [](nlohmann::json& j) { j["members"][1]["rank"] = 5; }},
+      {"name", [](nlohmann::json& j) { j["members"][1]["name"] = "/etc"; }},
+      {"no blocks", [](nlohmann::json& j) { j["members"][1]["blocks"] = nlohmann::json::array(); }},
+      {"a gap", [](nlohmann::json& j) { j["members"][1]["blocks"][0][0] = 1; }},
+      {"root", [](nlohmann::json& j) { j["members"][1]["root"] = std::string(32, '0'); }},
+      {"not a list", [](nlohmann::json& j) { j["members"] = 7; }},
+      {"not an object", [](nlohmann::json& j) { j["members"][0] = 7; }},
+      {"metrics", [](nlohmann::json& j) { j["metrics"] = 7; }},
+      {"metric name", [](nlohmann::json& j) { j["metrics"]["a b"] = 1; }},
+      {"metric value", [](nlohmann::json& j) { j["metrics"]["a"] = "1"; }},
   };
   for (const auto& [what, change] : cases) {
     auto parsed = parse_manifest(forged(text, change));

@@ -8,7 +8,7 @@
 #include <random>
 #include <set>
 
-#include "checkpoint/retention/retire.h"
+#include "checkpoint/store/retire.h"
 #include "tests/unit/checkpoint_support.h"
 
 namespace dl::ckpt::test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/common/hostlist.h"
+#include "common/base/hostlist.h"
 
 #include <gtest/gtest.h>
 

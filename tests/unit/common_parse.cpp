@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "launcher/common/parse.h"
+#include "common/base/parse.h"
 
 namespace dl {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "launcher/common/request_values.h"
+#include "common/contract/request_values.h"
 
 namespace dl {
 namespace {

@@ -4,8 +4,8 @@
 #include <cerrno>
 #include <stdexcept>
 
-#include "launcher/common/guard.h"
-#include "launcher/common/result.h"
+#include "common/base/guard.h"
+#include "common/base/result.h"
 
 namespace dl {
 namespace {

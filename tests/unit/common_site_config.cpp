@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "launcher/common/site_config.h"
+#include "common/site/site_config.h"
 
 namespace dl {
 namespace {
@@ -404,6 +404,15 @@ TEST(SiteConfigPath, is_the_users_only_where_the_environment_is_trusted) {
   EXPECT_EQ(default_site_config_path(false), "/cluster/etc/dl.toml");
   ::unsetenv("DL_CONFIG");
   EXPECT_EQ(default_site_config_path(true), "/cluster/etc/dl.toml");
+  EXPECT_FALSE(slurm_conf_is_handed_out());
+  // What slurmctld hands out lies alone.
+  ::unsetenv("SLURM_CONF");
+  const std::string compiled_in = default_site_config_path(true);
+  for (const char* copy : {"/var/spool/slurmd/conf-cache/slurm.conf", "/run/slurm/conf/slurm.conf"}) {
+    ::setenv("SLURM_CONF", copy, 1);
+    EXPECT_TRUE(slurm_conf_is_handed_out()) << copy;
+    EXPECT_EQ(default_site_config_path(true), compiled_in) << copy;
+  }
   ::unsetenv("SLURM_CONF");
   EXPECT_EQ(default_site_config_path(true).substr(default_site_config_path(true).size() - 8), "/dl.toml");
 }

@@ -2,6 +2,8 @@
 // dlctl quota sync: the steps from what Slurm has to what dl.toml says, and that there are none afterwards.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "launcher/ctl/quota_plan.h"
 
 namespace dl::ctl {

@@ -67,6 +67,11 @@ TEST(ShownState, RunningFollowsTheRecordOfThisStart) {
   // What an earlier start left behind is not the state of this one.
   EXPECT_EQ(state_of(slurm("RUNNING"), recorded(JobState::kHalted, 999000)), JobState::kDeploy);
   EXPECT_EQ(state_of(slurm("RUNNING"), recorded(JobState::kPending, 999000)), JobState::kDeploy);
+  // Its processes stand still, which its own record cannot say.
+  const ShownState still =
+      shown_state(slurm("SUSPENDED"), std::nullopt, recorded(JobState::kProcessing, 1001000), false);
+  EXPECT_EQ(still.state, JobState::kProcessing);
+  EXPECT_EQ(still.reason.rfind("suspended, by a person or for another job", 0), 0U) << still.reason;
 }
 
 TEST(ShownState, EndedIsTheRecordsWordOrElseSlurms) {

@@ -52,6 +52,12 @@ TEST(Families, TorchWithTheStoreOfTheLauncher) {
   EXPECT_EQ(env.at("MASTER_ADDR"), "host");
   EXPECT_EQ(env.at("MASTER_PORT"), "41234");
   EXPECT_EQ(env.at("TORCHELASTIC_USE_AGENT_STORE"), "False");
+  // So does a PyTorch without libuv, which is no client of a store that dlrun hosts.
+  env = family("torch", c, {{"USE_LIBUV", "0"}});
+  EXPECT_EQ(env.at("MASTER_ADDR"), "10.0.0.1");
+  EXPECT_EQ(env.at("MASTER_PORT"), "41234");
+  EXPECT_EQ(env.at("TORCHELASTIC_USE_AGENT_STORE"), "False");
+  EXPECT_EQ(family("torch", c, {{"USE_LIBUV", "1"}}).at("TORCHELASTIC_USE_AGENT_STORE"), "True");
   c.store_addr.clear(), c.store_port = 0;  // not known yet
   env = family("torch", c);
   EXPECT_EQ(env.at("MASTER_ADDR"), "10.0.0.1");
@@ -307,19 +313,6 @@ TEST(Families, UnknownValuesAreLeftUnset) {
   // A stale identity goes, even where ours is unknown.
   EXPECT_EQ(family("dl", c, {{"DL_CHECKPOINT_DIR", "/stale"}}).count("DL_CHECKPOINT_DIR"), 0U);
   EXPECT_EQ(family("ffdl", c, {{"CHECKPOINT_DIR", "/mine"}}).at("CHECKPOINT_DIR"), "/mine");
-}
-
-TEST(Families, ThePythonPackageIsAppendedOnceBehindWhatTheUserSet) {
-  Environment env = {{"PYTHONPATH", "/mine:/other"}};
-  add_python_path(&env);
-  const std::string once = env["PYTHONPATH"];
-  EXPECT_EQ(once.rfind("/mine:/other:/", 0), 0u);
-  EXPECT_NE(once.find("/python", 13), std::string::npos);
-  add_python_path(&env);
-  EXPECT_EQ(env["PYTHONPATH"], once);
-  Environment empty;
-  add_python_path(&empty);
-  EXPECT_EQ(empty["PYTHONPATH"][0], '/');
 }
 
 TEST(Families, UnknownFamilyNamesTheKnown) {

@@ -58,15 +58,23 @@ TEST(GuardRequeue, AJobThatEndedWithTheDeathOfDlrun) {
     bool may;
   } kRows[] = {
       {"JobLaunchFailure", "0:9", true},  // `exec dlrun`: the guard was killed
-      {"JobLaunchFailure", "1:0", false},  {"NonZeroExitCode", "0:9", true},
-      {"NonZeroExitCode", "137:0", true},                                      // the script's last command
-      {"NonZeroExitCode", "139:0", true},                                      // SIGSEGV
-      {"NonZeroExitCode", "143:0", false},                                     // SIGTERM: a wish
-      {"NonZeroExitCode", "0:15", false},  {"NonZeroExitCode", "1:0", false},  // the script decided so
-      {"NonZeroExitCode", "76:0", false},  {"NonZeroExitCode", "", false},
-      {"NonZeroExitCode", "137", false},   {"NonZeroExitCode", "x:y", false},
-      {"NonZeroExitCode", "0:-9", false},  {"None", "0:9", false},  // scancel: the script was killed after KillWait
-      {"TimeLimit", "0:9", false},         {"None", "0:0", false},
+      {"JobLaunchFailure", "1:0", false},
+      {"NonZeroExitCode", "0:9", true},
+      {"RaisedSignal:9(Killed)", "0:9", true},  // the same from 23.02 on
+      {"RaisedSignal:15(Terminated)", "0:15", false},
+      {"NonZeroExitCode", "137:0", true},   // the script's last command
+      {"NonZeroExitCode", "139:0", true},   // SIGSEGV
+      {"NonZeroExitCode", "143:0", false},  // SIGTERM: a wish
+      {"NonZeroExitCode", "0:15", false},
+      {"NonZeroExitCode", "1:0", false},  // the script decided so
+      {"NonZeroExitCode", "76:0", false},
+      {"NonZeroExitCode", "", false},
+      {"NonZeroExitCode", "137", false},
+      {"NonZeroExitCode", "x:y", false},
+      {"NonZeroExitCode", "0:-9", false},
+      {"None", "0:9", false},  // scancel: the script was killed after KillWait
+      {"TimeLimit", "0:9", false},
+      {"None", "0:0", false},
   };
   for (const auto& row : kRows)
     for (const char* state : {"COMPLETING", "FAILED"}) {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "launcher/common/site_config.h"
+#include "common/site/site_config.h"
 #include "launcher/image/container.h"
 #include "launcher/image/runtimes.h"
 

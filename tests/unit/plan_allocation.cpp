@@ -102,33 +102,58 @@ TEST(Allocation, NotInAJobOrOneOfManyTasks) {
   EXPECT_TRUE(allocation_from_slurm(environment));
 }
 
+slurm_cli::JobText parsed(const std::string& text) {
+  auto job = slurm_cli::parse_job_text(text, "12");
+  EXPECT_TRUE(job) << job.error().text;
+  return job ? *job : slurm_cli::JobText();
+}
+
 TEST(Allocation, ScontrolMakesItExact) {
   Environment environment = batch();
   environment["SLURM_GPUS"] = "3";
   auto allocation = allocation_from_slurm(environment);
   ASSERT_TRUE(allocation);
-  // The name holds a blank and a comma; the node lines are those of `scontrol show job -d -o` of 22.05.8.
-  const std::string text =
-      "JobId=12 JobName=my, digits UserId=root(0) GroupId=root(0) MCS_label=N/A Priority=1 JobState=RUNNING "
-      "Reason=None "
-      "SubmitTime=1790000000 EndTime=1790003600 Deadline=N/A JOB_GRES=gpu:3 "
-      "Nodes=n1 CPU_IDs=0-3 Mem=0 GRES=gpu:a100:2(IDX:0,3) "
-      "Nodes=n2 CPU_IDs=0-3 Mem=0 GRES=gpu:1(IDX:0),shard:8(IDX:1) MinCPUsNode=2\n";
-  ASSERT_TRUE(refine_from_scontrol(text, &*allocation));
+  // The node lines are those of `scontrol show job -d` of 22.05.8.
+  const std::string text = R"(JobId=12 JobName=my, digits EndTime=1
+   UserId=root(0) GroupId=root(0) MCS_label=N/A
+   JobState=RUNNING Reason=None
+   SubmitTime=1790000000 EndTime=1790003600 Deadline=N/A
+   JOB_GRES=gpu:3
+     Nodes=n1 CPU_IDs=0-3 Mem=0 GRES=gpu:a100:2(IDX:0,3)
+     Nodes=n2 CPU_IDs=0-3 Mem=0 GRES=gpu:1(IDX:0),shard:8(IDX:1)
+   MinCPUsNode=2
+   Command=Nodes=n1 CPU_IDs=0 GRES=gpu:9
+)";
+  refine_from_scontrol(parsed(text), &*allocation);
   EXPECT_EQ(allocation->end_time_s, 1790003600);
   EXPECT_EQ(allocation->nodes[0].gpus, 2);
   EXPECT_EQ(allocation->nodes[1].gpus, 1);
-  EXPECT_FALSE(refine_from_scontrol("slurm_load_jobs error: Invalid job id specified\n", &*allocation));
-  EXPECT_FALSE(refine_from_scontrol("", &*allocation));
-  ASSERT_TRUE(refine_from_scontrol("JobId=12 EndTime=Unknown Nodes=n[1- CPU_IDs=0 GRES=gpu:9", &*allocation));
+  refine_from_scontrol(parsed(R"(JobId=12 JobName=x
+   UserId=root(0)
+   JobState=RUNNING
+   EndTime=Unknown
+     Nodes=n[1- CPU_IDs=0 GRES=gpu:9
+)"),
+                       &*allocation);
   EXPECT_EQ(allocation->end_time_s, 1790003600);
   EXPECT_EQ(allocation->nodes[0].gpus, 2);
 }
 
+TEST(Allocation, GpusOfTheEnvironmentAreReadInEachForm) {
+  for (const char* gpus : {"2", "a100:2", "gpu:a100:2", "gpu=2", "gres/gpu:a100=1,gres/gpu:v100=1"}) {
+    Environment environment = batch();
+    environment["SLURM_GPUS_PER_NODE"] = gpus;
+    const auto allocation = allocation_from_slurm(environment);
+    ASSERT_TRUE(allocation) << gpus;
+    EXPECT_EQ(allocation->nodes[0].gpus, 2) << gpus;
+  }
+}
+
 TEST(Allocation, TimesOfScontrolAreLocal) {
   auto allocation = allocation_from_slurm(batch());
-  ASSERT_TRUE(
-      refine_from_scontrol("JobId=12\n   RunTime=00:00:01 EndTime=2026-11-21T03:00:00 Deadline=N/A\n", &*allocation));
+  refine_from_scontrol(parsed("JobId=12 JobName=x\n   UserId=root(0)\n   JobState=RUNNING\n"
+                              "   RunTime=00:00:01 EndTime=2026-11-21T03:00:00 Deadline=N/A\n"),
+                       &*allocation);
   struct tm fields = {};
   ::strptime("2026-11-21T03:00:00", "%Y-%m-%dT%H:%M:%S", &fields);
   fields.tm_isdst = -1;

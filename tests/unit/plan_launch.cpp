@@ -141,6 +141,14 @@ TEST(LaunchPlan, SrunIsToldEachHostWhereItCouldChoose) {
   EXPECT_EQ(plan->hostfile_text, "n1\nn1\nn2\n");
   EXPECT_TRUE(has(plan->argv, "--distribution=arbitrary"));
   EXPECT_TRUE(has(plan->argv, "--nodelist=/home/ada/dl-12/hostfile"));
+  // From 23.11 on srun refuses a number of nodes beside a map of hosts: "--nodes is incompatible with
+  // --distribution=arbitrary". The file names the nodes already.
+  EXPECT_FALSE(has(plan->argv, "--nodes=2"));
+}
+
+TEST(LaunchPlan, SrunIsToldTheNumberOfNodesWhereItsOwnLayoutIsRight) {
+  EXPECT_TRUE(has(make_plan(input(2, 1, {{"n1", 2, 2, 2}}))->argv, "--nodes=1"));
+  EXPECT_TRUE(has(make_plan(input(2, 1, {{"n1", 2, 1, 1}, {"n2", 2, 1, 1}}))->argv, "--nodes=2"));
 }
 
 TEST(LaunchPlan, FewerNodesThanAllocatedAreNamed) {
@@ -256,6 +264,7 @@ TEST(LaunchPlan, TheEnvironmentsOfAllLearnersTogetherAreThoseOfEach) {
       alone["DL_CHECKPOINT"] = format_checkpoint(*plan->checkpoint);
       for (const auto& item : plan->framework_environment) alone.insert(item);
       for (const std::string& family : plan->families) ASSERT_TRUE(add_family(family, its, &alone));
+      alone.emplace("PYTHONUNBUFFERED", "1");
       EXPECT_EQ(together, alone) << "rank " << rank;
     }
   }

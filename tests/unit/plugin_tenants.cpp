@@ -47,6 +47,11 @@ Submission sent(const std::string& words) {
     if (key == "tasks") given.tasks = number(value);
     if (key == "pernode") given.tasks_per_node = number(value);
     if (key == "pergpu") given.tasks_per_gpu = number(value);
+    if (key == "percore") given.tasks_per_core = number(value);
+    if (key == "cpus") given.cpus_per_task = number(value);
+    if (key == "cpus-per-gpu") given.cpus_per_gpu = true;
+    if (key == "bind") given.enforce_binding = true;
+    if (key == "overcommit") given.overcommit = true;
     if (key == "sockets") given.sockets_per_node = number(value);
     if (key == "min") given.min_nodes = number(value);
     if (key == "nodes") {
@@ -72,13 +77,21 @@ struct Counted {
 };
 class Counts : public testing::TestWithParam<Counted> {};
 
-TEST_P(Counts, are_what_slurm_can_give_at_most) {
-  const auto got = count_gpus(sent(GetParam().sent), site_of("[quota]\ncpu_partitions = [\"cpu\", \"login\"]\n"));
-  ASSERT_TRUE(got) << GetParam().sent << ": " << got.error().text;
+// Slurm up to 24.11.0 and from 25.11 on; and between them.
+constexpr GpuRule kFilled{false}, kAsNtasks{true};
+
+std::string counted(const std::string& words, const GpuRule& rule) {
+  const auto got = count_gpus(sent(words), site_of("[quota]\ncpu_partitions = [\"cpu\", \"login\"]\n"), rule);
+  if (!got) return got.error().text;
   std::string is = std::to_string(got->least) + "-" + std::to_string(got->most) + " " + got->type + " x" +
                    std::to_string(got->per_learner);
   if (got->pinned_nodes > 0) is += "@" + std::to_string(got->pinned_nodes);
-  EXPECT_EQ(is, GetParam().is) << GetParam().sent;
+  return is;
+}
+
+TEST_P(Counts, are_what_slurm_can_give_at_most) {
+  for (const GpuRule& rule : {kFilled, kAsNtasks})
+    EXPECT_EQ(counted(GetParam().sent, rule), GetParam().is) << GetParam().sent;
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -103,6 +116,38 @@ INSTANTIATE_TEST_SUITE_P(
         Counted{"exclusive partition=cpu", "0-0  x1"}, Counted{"exclusive partition=cpu,login", "0-0  x1"},
         Counted{"exclusive partition=cpu,gpu", "8-8  x8@1"}, Counted{"exclusive job=gpu:2", "8-8  x8@1"}));
 
+struct CountedByVersion {
+  const char* sent;
+  const char* filled;
+  const char* as_ntasks;
+};
+class CountsByVersion : public testing::TestWithParam<CountedByVersion> {};
+
+TEST_P(CountsByVersion, follow_the_running_slurm) {
+  EXPECT_EQ(counted(GetParam().sent, kFilled), GetParam().filled) << GetParam().sent;
+  EXPECT_EQ(counted(GetParam().sent, kAsNtasks), GetParam().as_ntasks) << GetParam().sent;
+}
+
+// What Slurm 24.11.5 gave, with one and with two threads for each core, is in the comments; 22.05.8 always filled.
+INSTANTIATE_TEST_SUITE_P(
+    Table, CountsByVersion,
+    testing::Values(
+        CountedByVersion{"nodes=2 tasks=5 pernode=3 task=gpu:1", "6-6  x1", "5-5  x1"},         // 5, 5
+        CountedByVersion{"nodes=2 tasks=5 pernode=3 cpus=2 task=gpu:1", "6-6  x1", "5-5  x1"},  // 5, 5
+        CountedByVersion{"nodes=2 tasks=5 pernode=3 cpus=3 task=gpu:1", "6-6  x1", "6-6  x1"},  // 5, 6
+        CountedByVersion{"nodes=2 tasks=5 pernode=3 cpus=8 task=gpu:1", "6-6  x1", "5-5  x1"},
+        CountedByVersion{"nodes=2 tasks=7 pernode=4 task=gpu:1", "8-8  x1", "8-8  x1"},               // 7, 8
+        CountedByVersion{"nodes=2 tasks=5 pernode=3 cpus-per-gpu task=gpu:1", "6-6  x1", "6-6  x1"},  // 6, 5
+        CountedByVersion{"nodes=2 tasks=5 pernode=3 bind task=gpu:1", "6-6  x1", "6-6  x1"},          // 6, 5
+        CountedByVersion{"nodes=2 tasks=5 pernode=3 percore=2 task=gpu:1", "6-6  x1", "6-6  x1"},
+        CountedByVersion{"nodes=2 tasks=5 pernode=3 percore=1 task=gpu:1", "6-6  x1", "5-5  x1"},
+        CountedByVersion{"nodes=2 tasks=5 pernode=3 overcommit task=gpu:1", "6-6  x1", "6-6  x1"},
+        CountedByVersion{"nodes=2-4 tasks=5 pernode=3 task=gpu:a100:1", "12-12 a100 x1", "5-5 a100 x1"},  // 5, 5
+        CountedByVersion{"tasks=5 pernode=3 task=gpu:1", "6-6  x1@2", "5-5  x1"},                         // 5, 5
+        CountedByVersion{"nodes=2 tasks=6 pernode=3 task=gpu:1", "6-6  x1", "6-6  x1"},                   // 6, 6
+        CountedByVersion{"nodes=2 pernode=3 task=gpu:2", "12-12  x2", "12-12  x2"},                       // 12, 12
+        CountedByVersion{"nodes=2 tasks=40000 pernode=30000 task=gpu:1", "60000-60000  x1", "60000-60000  x1"}));
+
 struct Uncounted {
   const char* sent;
   const char* says;
@@ -110,7 +155,7 @@ struct Uncounted {
 class Refused : public testing::TestWithParam<Uncounted> {};
 
 TEST_P(Refused, where_the_number_cannot_be_said) {
-  const auto got = count_gpus(sent(GetParam().sent), SiteConfig());
+  const auto got = count_gpus(sent(GetParam().sent), SiteConfig(), kFilled);
   ASSERT_FALSE(got) << GetParam().sent;
   EXPECT_NE(got.error().text.find(GetParam().says), std::string::npos) << got.error().text;
   EXPECT_NE(got.error().text.find(";"), std::string::npos) << "what is allowed: " << got.error().text;
@@ -146,7 +191,7 @@ struct Asked {
 
 Result<Ruling> rule(const Asked& asked, const SiteConfig& site = site_of()) {
   const Submission given = sent(asked.words);
-  DL_TRY_ASSIGN(const GpuCount gpus, count_gpus(given, site));
+  DL_TRY_ASSIGN(const GpuCount gpus, count_gpus(given, site, kFilled));
   const policy::ClusterState state = policy::state_of(site);
   return rule_job({site, state, asked.request, given, gpus, asked.allowed, asked.slurm_limits_users, 1000});
 }

@@ -328,9 +328,9 @@ TEST(PolicyWhy, says_what_a_job_waits_for_and_what_would_have_to_end) {
   const Decision decision = decide(state);
   const Why answer = why(state, decision, 2);
   EXPECT_EQ(answer.waiting.reason, Reason::kNoPlace);
-  EXPECT_EQ(answer.would_have_to_end, std::vector<int>{0});
+  EXPECT_EQ(answer.would_have_to_end, std::vector<int>{1}) << "of two like it the youngest";
   EXPECT_EQ(answer.sentence,
-            "job 3 waits: it asks for 2 GPUs; 0 are free; it could start if these ended: 1 of tenant 'a' (4 GPUs)");
+            "job 3 waits: it asks for 2 GPUs; 0 are free; it could start if these ended: 2 of tenant 'b' (4 GPUs)");
   EXPECT_EQ(why(state, decision, 0).sentence, "job 1 runs");
 }
 

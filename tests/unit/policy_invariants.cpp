@@ -2,6 +2,7 @@
 // What must hold of every decision, whatever the cluster looks like: tried on a hundred thousand random ones.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "tests/unit/policy_support.h"
@@ -56,7 +57,7 @@ bool may_use(const Job& job, int type) {
 // it; `started`: with what a guaranteed job that starts leaves of the quota to others of its tenant.
 ::testing::AssertionResult fair_victims(const ClusterState& charged, const ClusterState& started,
                                         const Decision& decision) {
-  std::set<int> seen;
+  std::map<int, int> seen;  // learners that victims were asked to keep
   Ledger all_own(charged);
   for (const Job& job : charged.jobs) {
     if (!job.running || job.charge == Charge::kOwn || job.tier == Tier::kBorrow) continue;
@@ -84,8 +85,10 @@ bool may_use(const Job& job, int type) {
         return ::testing::AssertionFailure() << "job " << job.id << " is within its tenant's quota";
       if (!within && job.tier != Tier::kBorrow && !over && !job.idle)
         return ::testing::AssertionFailure() << "the tenant of job " << job.id << " is within its quota";
-      if (!seen.insert(victim.job).second)
-        return ::testing::AssertionFailure() << "job " << job.id << " is asked twice";
+      const auto [asked, is_new] = seen.emplace(victim.job, victim.learners_left);
+      if (!is_new && victim.learners_left >= asked->second)
+        return ::testing::AssertionFailure() << "job " << job.id << " is asked twice for the same";
+      asked->second = victim.learners_left;
       if (victim.learners_left != 0 && victim.learners_left < job.min_learners)
         return ::testing::AssertionFailure() << "job " << job.id << " would be too small";
     }

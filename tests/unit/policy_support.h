@@ -82,7 +82,14 @@ inline void carry_out(ClusterState* state, const Decision& decision, bool reclai
     job.start_s = job.checkpoint_s = state->now_s;
     job.idle = false;  // not known of a new attempt
     job.yields_to = kNobody;
+    job.promised = false;
+    job.promised_parts.clear();
   };
+  for (const Waiting& waiting : decision.waiting) {
+    Job& job = state->jobs[waiting.job];
+    job.promised = waiting.reason == Reason::kVictimsLeaving;
+    job.promised_parts = job.promised ? waiting.parts : std::vector<Part>{};
+  }
   for (const Start& start : decision.starts) run(start.job, start.charge, start.parts);
   if (!reclaim) return;
   for (const Reclaim& reclaims : decision.reclaims) {
@@ -94,6 +101,7 @@ inline void carry_out(ClusterState* state, const Decision& decision, bool reclai
       job.idle = false;
       job.yields_to = job.running ? kNobody : state->jobs[reclaims.claimant].id;
       if (job.running) job.start_s = state->now_s;
+      if (job.running) job.min_run_s = 0;
     }
   }
 }

@@ -55,6 +55,7 @@ TEST(RecentUseTest, AClockThatGoesBackAddsNothing) {
 TEST(RecentUseTest, DamagedFilesAreRefused) {
   for (const char* text :
        {"", "{", "[]", "3", "{\"version\":2}", "{\"version\":\"1\",\"at_s\":1,\"borrowed_gpu_s\":{}}",
+        "{\"version\":1.5,\"at_s\":1,\"borrowed_gpu_s\":{}}", "{\"version\":1e300,\"at_s\":1,\"borrowed_gpu_s\":{}}",
         "{\"version\":1,\"at_s\":1.5,\"borrowed_gpu_s\":{}}", "{\"version\":1,\"at_s\":1}",
         "{\"version\":1,\"at_s\":1,\"borrowed_gpu_s\":{\"a\":-1}}",
         "{\"version\":1,\"at_s\":1,\"borrowed_gpu_s\":{\"a\":\"x\"}}",

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "launcher/common/atomic_file.h"
+#include "common/base/atomic_file.h"
 #include "launcher/record/job_comment.h"
 #include "launcher/record/job_dir.h"
 

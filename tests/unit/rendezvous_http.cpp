@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "launcher/common/unique_fd.h"
+#include "common/base/unique_fd.h"
 #include "launcher/rendezvous/http_store_server.h"
 #include "launcher/rendezvous/key_value.h"
 #include "tests/unit/rendezvous_support.h"

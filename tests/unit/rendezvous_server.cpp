@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/common/unique_fd.h"
+#include "common/base/unique_fd.h"
 #include "tests/unit/rendezvous_support.h"
 
 namespace dl::rendezvous {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/common/unique_fd.h"
+#include "common/base/unique_fd.h"
 #include "launcher/rendezvous/wire.h"
 
 namespace dl::rendezvous::test {

@@ -2,7 +2,7 @@
 // Replays small enough to be worked out by hand.
 #include <gtest/gtest.h>
 
-#include "launcher/common/atomic_file.h"
+#include "common/base/atomic_file.h"
 #include "tests/unit/sim_support.h"
 
 namespace dl::sim {
@@ -55,6 +55,32 @@ TEST(SimEngine, static_quotas_lend_nothing) {
   EXPECT_EQ(outcome.completed, 2);
   EXPECT_EQ(outcome.makespan_s, 200);
   EXPECT_EQ(replayed(trace, "lend", scenario_of("g=1x4", 2, 2)).makespan_s, 200);  // 1 and 2 together, then 3
+}
+
+// 64 GPUs of a's, lent to 64 jobs or to one of 64 learners; then a brings 56 jobs, one every 10 s.
+TEST(SimEngine, owners_wait_no_longer_for_an_elastic_borrower_than_for_rigid_ones) {
+  std::string claims;
+  for (int i = 0; i < 56; ++i)
+    claims += std::to_string(100 + i) + "," + std::to_string(2000 + 10 * i) + ",a,1,1,9000,,,\n";
+  std::string rigid;
+  for (int i = 0; i < 64; ++i) rigid += std::to_string(1 + i) + ",0,b,1,1,90000,600,60,\n";
+  Scenario scenario = scenario_of("g=8x8", 64, 0);
+  scenario.min_run_s = 600;
+  scenario.yield_s = 30;
+  const Outcome beside_rigid = replayed(trace_of(rigid + claims), "lend", scenario);
+  const Outcome beside_elastic = replayed(trace_of("1,0,b,1,1:64,90000,600,60,\n" + claims), "lend", scenario);
+  EXPECT_EQ(beside_rigid.completed, 120);
+  EXPECT_EQ(beside_elastic.completed, 57);
+  const auto owners = [](const Outcome& outcome) {
+    for (const TenantOutcome& tenant : outcome.tenants)
+      if (tenant.name == "a") return tenant.queue;
+    return Times{};
+  };
+  EXPECT_EQ(owners(beside_rigid).p99, 30);
+  EXPECT_LE(owners(beside_elastic).mean, owners(beside_rigid).mean);
+  EXPECT_LE(owners(beside_elastic).p99, 30);
+  // Asked while it is leaving, it pauses once for the claims of half a minute.
+  EXPECT_LE(beside_elastic.shrinks, 20);
 }
 
 TEST(SimEngine, an_elastic_victim_shrinks_and_takes_longer) {

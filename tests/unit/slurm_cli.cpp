@@ -18,14 +18,14 @@ const char* const kShowJob = R"(JobId=12 JobName=train.sh
    PreemptEligibleTime=2026-11-21T03:00:01 PreemptTime=None
    NodeList=n[1-2]
    BatchHost=n1
-   Comment=my own | dl:PROCESSING attempt=1 dir=/home/a b/dl-12 reason=x=y
    Command=/home/a b/train.sh
    WorkDir=/home/a b
+   Comment=my own | dl:PROCESSING attempt=1 dir=/home/a b/dl-12 reason=x=y
    StdOut=/home/a b/slurm-12.out
 )";
 
 TEST(SlurmCliTest, ShowJob) {
-  auto job = parse_show_job(kShowJob);
+  auto job = parse_show_job(kShowJob, "12");
   ASSERT_TRUE(job) << job.error().text;
   EXPECT_EQ(job->job_id, "12");
   EXPECT_EQ(job->user, "alice");
@@ -43,9 +43,18 @@ TEST(SlurmCliTest, ShowJob) {
   EXPECT_EQ(job->node_list, "n[1-2]");
 }
 
+TEST(SlurmCliTest, AJobToWhichASignalIsOnItsWayRuns) {
+  std::string text = kShowJob;
+  text.replace(text.find("JobState=RUNNING"), 16, "JobState=SIGNALING");
+  auto job = parse_show_job(text, "12");
+  ASSERT_TRUE(job) << job.error().text;
+  EXPECT_EQ(job->state, "RUNNING");
+}
+
 TEST(SlurmCliTest, ShowJobOfSomethingElse) {
-  EXPECT_FALSE(parse_show_job(""));
-  EXPECT_FALSE(parse_show_job("slurm_load_jobs error: Invalid job id specified"));
+  EXPECT_FALSE(parse_show_job("", "12"));
+  EXPECT_FALSE(parse_show_job("slurm_load_jobs error: Invalid job id specified", "12"));
+  EXPECT_FALSE(parse_show_job(kShowJob, "13"));
 }
 
 TEST(SlurmCliTest, Squeue) {
@@ -76,6 +85,38 @@ TEST(SlurmCliTest, Versions) {
   EXPECT_TRUE(parse_version("slurm 24.05.0-0rc1")->at_least(24, 5));
   EXPECT_FALSE(parse_version("slurm-wlm 23.11.4")->at_least(24, 5));
   EXPECT_FALSE(parse_version("unknown"));
+}
+
+// Lines of `scontrol show config` of 22.05.8 and 24.11.5.
+constexpr const char* kWithSlurmdbd = "AccountingStorageType   = accounting_storage/slurmdbd\nAuthType = auth/munge\n";
+constexpr const char* kWithoutOn2205 = "AccountingStorageType   = accounting_storage/none\n";
+constexpr const char* kWithoutOn2411 = "AccountingStorageType   = (null)\n";
+
+TEST(SlurmCliTest, SlurmdbdIsThereOnlyWhereItIsNamed) {
+  EXPECT_TRUE(has_slurmdbd(kWithSlurmdbd));
+  EXPECT_FALSE(has_slurmdbd(kWithoutOn2205));
+  EXPECT_FALSE(has_slurmdbd(kWithoutOn2411));
+  EXPECT_FALSE(has_slurmdbd(""));
+}
+
+TEST(SlurmCliTest, KillWaitIsWhatSlurmConfSays) {
+  EXPECT_EQ(kill_wait_of("KeepAliveTime           = SYSTEM_DEFAULT\nKillOnBadExit           = 0\nKillWait              "
+                         "  = 10 sec\nLaunchParameters        = (null)\n")
+                .count(),
+            10);
+  EXPECT_EQ(kill_wait_of("KillWait = 120 sec").count(), 120);
+  EXPECT_EQ(kill_wait_of("KillWait = soon").count(), 30) << "Slurm's default";
+  EXPECT_EQ(kill_wait_of("").count(), 30);
+}
+
+TEST(SlurmCliTest, AJobWhoseNodesWereReleasedIsChangedWithSlurmdbdOrByNewSlurm) {
+  const Version v2205{22, 5, 8}, v2311{23, 11, 11}, v2405{24, 5, 8}, v2411{24, 11, 5};
+  for (const Version& version : {v2205, v2311, v2405, v2411})
+    EXPECT_TRUE(can_update_after_release(kWithSlurmdbd, version)) << version.major;
+  EXPECT_FALSE(can_update_after_release(kWithoutOn2205, v2205));
+  EXPECT_FALSE(can_update_after_release(kWithoutOn2411, v2311));
+  EXPECT_FALSE(can_update_after_release(kWithoutOn2411, v2405));
+  EXPECT_TRUE(can_update_after_release(kWithoutOn2411, v2411));
 }
 
 }  // namespace

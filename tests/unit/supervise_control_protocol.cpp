@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/supervise/control_protocol.h"
+#include "launcher/protocol/control_protocol.h"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 
 #include <csignal>
 
-#include "launcher/common/checkpoint_interval.h"
-#include "launcher/supervise/exit_codes.h"
+#include "common/contract/checkpoint_interval.h"
+#include "common/contract/exit_codes.h"
 #include "launcher/supervise/first_cause.h"
 #include "launcher/supervise/grace_budget.h"
 #include "launcher/supervise/notice.h"
@@ -184,7 +184,7 @@ TEST(NoticeTest, Table) {
   for (const Row& row : rows) {
     NoticeInput input;
     input.signal = row.signal;
-    input.now_ms = kNow * 1000;
+    input.now_ms = input.signal_ms = kNow * 1000;
     slurm_cli::JobInfo job;
     job.state = row.state;
     if (row.end_in) job.end_time = kNow + *row.end_in;
@@ -206,6 +206,25 @@ TEST(NoticeTest, Table) {
     } else {
       EXPECT_FALSE(reading.deadline_ms) << row.what;
     }
+  }
+}
+
+TEST(NoticeTest, KillWaitIsCountedFromTheSignalHoweverLateSlurmAnswers) {
+  NoticeInput input;
+  input.signal = SIGTERM;
+  input.signal_ms = 1789000000000;
+  input.now_ms = input.signal_ms + 20000;
+  input.kill_wait_s = 10;
+  const auto expect_ten = [&](const char* what) {
+    const NoticeReading reading = read_notice(input);
+    ASSERT_TRUE(reading.deadline_ms) << what;
+    EXPECT_EQ(*reading.deadline_ms, input.signal_ms + 10000) << what;
+  };
+  expect_ten("Slurm does not answer");
+  input.job.emplace();
+  for (const char* state : {"COMPLETING", "PENDING", "PREEMPTED"}) {
+    input.job->state = state;
+    expect_ten(state);
   }
 }
 
@@ -241,7 +260,7 @@ TEST(NoticeTest, GpusThatAreTakenBack) {
   for (const Row& row : rows) {
     NoticeInput input;
     input.signal = row.signal;
-    input.now_ms = kNow * 1000;
+    input.now_ms = input.signal_ms = kNow * 1000;
     slurm_cli::JobInfo job;
     job.state = "RUNNING";
     job.admin_comment = row.label;

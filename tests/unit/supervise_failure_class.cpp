@@ -6,7 +6,7 @@
 
 #include <csignal>
 
-#include "launcher/supervise/exit_codes.h"
+#include "common/contract/exit_codes.h"
 #include "launcher/supervise/restart_policy.h"
 
 namespace dl::supervise {
@@ -81,6 +81,8 @@ TEST(FailureClassTest, Table) {
       {failure(Kind::kExit, 1, {"OSError: [Errno 122] Disk quota exceeded"}), "quota", "C220", yours, Answer::kHold},
       {failure(Kind::kExit, 1, {"OSError: [Errno 116] Stale file handle"}), "storage", "S307", ours, Answer::kExclude},
       {failure(Kind::kExit, 1, {}, "SyntaxError: invalid syntax"), "syntax", "C204", yours, Answer::kFail},
+      {failure(Kind::kExit, 1, {}, "RuntimeError: use_libuv was requested but PyTorch was build without libuv support"),
+       "no-libuv", "C205", yours, Answer::kFail},
       {failure(Kind::kExit, 1, {"caught a SyntaxError: ignored"}), "exit", "C201", yours, Answer::kRestart},
       {failure(Kind::kExit, 1, {"RuntimeError: The server socket: Address already in use"}), "port", "S121", ours,
        Answer::kRestart},

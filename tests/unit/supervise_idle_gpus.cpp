@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "common/contract/idle_hint.h"
 #include "launcher/agent/gpu_sampler.h"
-#include "launcher/common/idle_hint.h"
 #include "launcher/record/job_comment.h"
 #include "launcher/supervise/idle_gpus.h"
 

@@ -2,7 +2,7 @@
 // Which failures have nodes checked again, and what a bad node then means.
 #include <gtest/gtest.h>
 
-#include "launcher/supervise/exit_codes.h"
+#include "common/contract/exit_codes.h"
 #include "launcher/supervise/recheck.h"
 
 namespace dl::supervise {

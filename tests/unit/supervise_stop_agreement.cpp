@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "launcher/agent/progress_file.h"
+#include "launcher/protocol/progress_file.h"
 
 namespace dl::supervise {
 namespace {

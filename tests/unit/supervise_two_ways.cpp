@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What two ways tell together, and what is kept for the other side of a session: tables, without a socket.
-#include "launcher/supervise/two_ways.h"
+#include "launcher/protocol/two_ways.h"
 
 #include <gtest/gtest.h>
 
+#include "launcher/protocol/heartbeat.h"
+#include "launcher/protocol/session_buffer.h"
 #include "launcher/supervise/agent_session.h"
-#include "launcher/supervise/heartbeat.h"
-#include "launcher/supervise/session_buffer.h"
 
 namespace dl::supervise {
 namespace {

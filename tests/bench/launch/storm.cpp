@@ -22,8 +22,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/common/env_names.h"
-#include "launcher/supervise/control_protocol.h"
+#include "common/contract/env_names.h"
+#include "launcher/protocol/control_protocol.h"
 
 namespace {
 

@@ -7,7 +7,12 @@
 // `claims`: every other tenant holds everything and the rest claim their own, so that victims are searched for again
 // and again; `lend`: half of the GPUs are free and nobody owns any; `mixed`: every tenant runs and waits, and some
 // claim; `guaranteed`: the same, but whoever waits may not borrow, so that victims are searched for within tenants.
-#include <fmt/format.h>
+//
+// Many claims: all GPUs are held by jobs of one GPU each, lent to tenants that own nothing, and as many GPUs as there
+// are are claimed by who owns them. `ones`: by jobs of one GPU; `eights`: of a whole node; `tenth`: by jobs of one GPU,
+// but only a tenth of the GPUs; `protected`: as ones, but nobody may be asked yet; `own`: guaranteed jobs of one GPU
+// claim from their own tenants; `hopeless`: as eights, but one job on each node cannot be paused.
+#include <fmt/core.h>
 
 #include <chrono>
 #include <cstdio>
@@ -125,22 +130,73 @@ ClusterState make(const Kind& kind, int jobs, int gpus, uint64_t seed) {
   return state;
 }
 
+ClusterState make_many(const std::string& kind, int gpus, uint64_t seed) {
+  Dice dice(seed);
+  ClusterState state = cluster(gpus, true);
+  const int tenants = static_cast<int>(state.tenants.size());
+  const bool own = kind == "own";
+  for (int i = 0; i < tenants; ++i) {
+    state.tenants[i].quota = GpuCounts{{}, i % 2 == 1 ? 2 * (gpus / tenants) : 0};
+    state.tenants[i].lend.reset();
+  }
+  const int owners = tenants / 2;
+  int64_t id = 0;
+  const auto add = [&](int tenant) -> Job& {
+    Job job;
+    job.id = ++id;
+    job.tenant = tenant;
+    job.submit_s = state.now_s - 20'000 + id;
+    state.jobs.push_back(job);
+    return state.jobs.back();
+  };
+  for (size_t node = 0; node < state.nodes.size(); ++node) {
+    for (int i = 0; i < state.nodes[node].gpus; ++i) {
+      const int which = dice.from(0, owners - 1);
+      Job& job = add(own ? static_cast<int>(state.jobs.size()) * owners / gpus * 2 + 1 : 2 * which);
+      job.running = true;
+      job.parts = {Part{static_cast<int>(node), 1}};
+      job.charge = own ? Charge::kOwn : Charge::kBorrowed;
+      job.start_s = state.now_s - dice.from(1000, 86400);
+      job.checkpoint_s = state.now_s - dice.from(0, 3600);
+      if (kind == "protected") job.min_run_s = 100'000;
+      if (kind == "hopeless" && i == 0) job.pausable = false;
+    }
+  }
+  const int size = kind == "eights" || kind == "hopeless" ? 8 : 1;
+  const int claims = gpus / size / (kind == "tenth" ? 10 : 1);
+  for (int i = 0; i < claims; ++i) {
+    Job& job = add(2 * (i % owners) + 1);
+    job.gpus_per_learner = size;
+    if (own) job.tier = Tier::kGuaranteed;
+  }
+  for (const Move& move : charge(state)) state.jobs[move.job].charge = move.to;
+  return state;
+}
+
+int measure(const ClusterState& state) {
+  if (const Status status = check(state); !status) {
+    std::fprintf(stderr, "decide_once: %s\n", status.error().text.c_str());
+    return 1;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  const Decision decision = decide(state);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  size_t victims = 0;
+  for (const Reclaim& reclaim : decision.reclaims) victims += reclaim.set.victims.size();
+  std::printf("%.6f %zu %zu %zu\n", seconds, decision.starts.size(), decision.reclaims.size(), victims);
+  return 0;
+}
+
 int run(int argc, char** argv) {
   if (argc != 5) return 2;
+  for (const char* kind : {"ones", "tenth", "eights", "protected", "own", "hopeless"}) {
+    if (std::string(argv[1]) == kind)
+      return measure(make_many(kind, std::atoi(argv[3]), std::strtoull(argv[4], nullptr, 10)));
+  }
   for (const Kind& kind : kKinds) {
     if (std::string(argv[1]) != kind.name) continue;
     const ClusterState state = make(kind, std::atoi(argv[2]), std::atoi(argv[3]), std::strtoull(argv[4], nullptr, 10));
-    if (const Status status = check(state); !status) {
-      std::fprintf(stderr, "decide_once: %s\n", status.error().text.c_str());
-      return 1;
-    }
-    const auto begin = std::chrono::steady_clock::now();
-    const Decision decision = decide(state);
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    size_t victims = 0;
-    for (const Reclaim& reclaim : decision.reclaims) victims += reclaim.set.victims.size();
-    std::printf("%.6f %zu %zu %zu\n", seconds, decision.starts.size(), decision.reclaims.size(), victims);
-    return 0;
+    return measure(state);
   }
   return 2;
 }
@@ -150,6 +206,9 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const int status = dl::policy::run(argc, argv);
-  if (status == 2) std::fprintf(stderr, "usage: decide_once claims|lend|mixed|guaranteed JOBS GPUS SEED\n");
+  if (status == 2)
+    std::fprintf(
+        stderr,
+        "usage: decide_once claims|lend|mixed|guaranteed|ones|tenth|eights|protected|own|hopeless JOBS GPUS SEED\n");
   return status;
 }

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lending over sizes and time: elastic jobs by the fair share, gangs that small jobs pass, and what a job's word is
+// worth.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/unit/policy_support.h"
+
+namespace dl::policy {
+namespace {
+
+using testing::add_job;
+using testing::add_running;
+using testing::add_tenant;
+using testing::cluster;
+using testing::Dice;
+using testing::random_state;
+
+int given(const ClusterState& state, const Decision& decision, int tenant) {
+  int gpus = 0;
+  for (const Start& start : decision.starts) {
+    if (state.jobs[start.job].tenant != tenant) continue;
+    for (const Part& part : start.parts) gpus += part.learners * state.jobs[start.job].gpus_per_learner;
+  }
+  return gpus;
+}
+
+const Waiting* waiting_of(const Decision& decision, int job) {
+  for (const Waiting& waiting : decision.waiting)
+    if (waiting.job == job) return &waiting;
+  return nullptr;
+}
+
+TEST(PolicyElasticLending, divides_by_weight_and_not_by_who_is_first) {
+  ClusterState state = cluster(1, 11);
+  add_tenant(&state, "a", 0);
+  add_tenant(&state, "b", 0).weight = 4;
+  add_job(&state, 0, 1).max_learners = 4;
+  add_job(&state, 1, 1).max_learners = 8;
+  Decision decision = decide(state);
+  EXPECT_EQ(given(state, decision, 0), 3);
+  EXPECT_EQ(given(state, decision, 1), 8);
+  // Whoever was submitted last.
+  std::swap(state.jobs[0].submit_s, state.jobs[1].submit_s);
+  decision = decide(state);
+  EXPECT_EQ(given(state, decision, 0), 3);
+}
+
+TEST(PolicyElasticLending, one_of_many_learners_does_not_grab_the_pool) {
+  ClusterState state = cluster(8, 8);
+  add_tenant(&state, "a", 0);
+  add_tenant(&state, "b", 0);
+  add_job(&state, 0, 1).max_learners = 64;
+  for (int i = 0; i < 64; ++i) add_job(&state, 1, 1);
+  const Decision decision = decide(state);
+  EXPECT_EQ(given(state, decision, 0), 32);
+  EXPECT_EQ(given(state, decision, 1), 32);
+  state.tenants[1].weight = 10;
+  EXPECT_NEAR(given(state, decide(state), 0), 64 / 11.0, 1);
+}
+
+TEST(PolicyElasticLending, a_lone_job_gets_all_and_lies_as_if_placed_at_once) {
+  ClusterState state = cluster(4, 8);
+  add_tenant(&state, "a", 0);
+  add_job(&state, 0, 1).max_learners = 16;
+  const Decision decision = decide(state);
+  ASSERT_EQ(decision.starts.size(), 1U);
+  EXPECT_EQ(decision.starts[0].parts, (std::vector<Part>{{0, 8}, {1, 8}}));
+}
+
+// Two nodes of 4: one is held for 1000 s yet, and a gang that needs both has waited two hours.
+ClusterState gang_waits() {
+  ClusterState state = cluster(2, 4);
+  state.patience_s = 3600;
+  add_tenant(&state, "a", 0);
+  add_tenant(&state, "b", 0);
+  add_running(&state, 0, {{0, 4}}, Charge::kBorrowed).limit_s = 1500;
+  add_job(&state, 0, 2, 4).submit_s = state.now_s - 7200;
+  return state;
+}
+
+TEST(PolicyReservation, small_jobs_that_end_in_time_pass_the_gang_and_others_do_not) {
+  ClusterState state = gang_waits();
+  add_job(&state, 1, 1).limit_s = 900;
+  add_job(&state, 1, 1).limit_s = 1100;
+  const Decision decision = decide(state);
+  ASSERT_EQ(decision.starts.size(), 1U);
+  EXPECT_EQ(decision.starts[0].job, 2);
+  ASSERT_NE(waiting_of(decision, 1), nullptr);
+  EXPECT_TRUE(waiting_of(decision, 1)->kept_for);
+  EXPECT_EQ(waiting_of(decision, 1)->parts.size(), 2U);
+}
+
+TEST(PolicyReservation, comes_before_tenants_whose_share_is_less) {
+  ClusterState state = gang_waits();
+  state.tenants[0].recent_gpu_s = 1e9;
+  for (int i = 0; i < 4; ++i) add_job(&state, 1, 1).limit_s = 9000;
+  EXPECT_TRUE(decide(state).starts.empty());
+  // Once its place is free it starts before them.
+  state.jobs.erase(state.jobs.begin());
+  const Decision decision = decide(state);
+  ASSERT_EQ(decision.starts.size(), 1U);
+  EXPECT_EQ(decision.starts[0].job, 0);
+}
+
+TEST(PolicyReservation, keeps_gpus_no_longer_than_the_gang_has_waited) {
+  ClusterState state = gang_waits();
+  state.jobs[0].limit_s = 500 + 8000;
+  for (int i = 0; i < 4; ++i) add_job(&state, 1, 1).limit_s = 90'000;
+  EXPECT_EQ(decide(state).starts.size(), 4U);
+  state.now_s += 1000;
+  EXPECT_TRUE(decide(state).starts.empty());
+}
+
+TEST(PolicyWord, work_that_is_never_saved_counts_up_to_a_limit) {
+  ClusterState state = cluster(2, 4);
+  add_tenant(&state, "a", 8);
+  add_tenant(&state, "b", 0);
+  Job& never = add_running(&state, 1, {{0, 4}}, Charge::kBorrowed);
+  never.start_s = state.now_s - 90'000;
+  never.restart_s = 1'000'000;
+  EXPECT_EQ(lost_if_paused(state, state.jobs[0]), (state.most_unsaved_s + state.most_restart_s) * 4);
+}
+
+TEST(PolicyWord, of_equal_losses_the_youngest_goes_in_whatever_order_they_are_listed) {
+  for (int seed = 0; seed < 50; ++seed) {
+    Dice dice(static_cast<uint64_t>(seed));
+    ClusterState state = cluster(1, 6);
+    add_tenant(&state, "a", 6);
+    add_tenant(&state, "b", 0);
+    for (int i = 0; i < 6; ++i) {
+      Job& job = add_running(&state, 1, {{0, 1}}, Charge::kBorrowed);
+      job.start_s = state.now_s - 1000 + i;
+      job.checkpoint_s = state.now_s - 10;
+    }
+    for (size_t i = 5; i > 0; --i) std::swap(state.jobs[i], state.jobs[dice.from(0, static_cast<int>(i))]);
+    add_job(&state, 0, 2);
+    state.search_budget = dice.one_in(2) ? 0 : 1000;
+    const Decision decision = decide(state);
+    ASSERT_EQ(decision.reclaims.size(), 1U);
+    for (const Victim& victim : decision.reclaims[0].set.victims) EXPECT_GE(state.jobs[victim.job].id, 5) << seed;
+  }
+}
+
+TEST(PolicyWord, a_start_ahead_of_the_clock_protects_nobody) {
+  ClusterState state = cluster(1, 4);
+  add_tenant(&state, "a", 4);
+  add_tenant(&state, "b", 0);
+  Job& ahead = add_running(&state, 1, {{0, 4}}, Charge::kBorrowed);
+  ahead.start_s = state.now_s + 100'000;
+  ahead.min_run_s = 600;
+  add_job(&state, 0, 4);
+  EXPECT_EQ(decide(state).reclaims.size(), 1U);
+}
+
+// Numbers of any size are refused, or decided on without overflow (which the build with sanitizers would show).
+TEST(PolicyWord, numbers_of_any_size_are_refused_or_decided_on) {
+  int refused = 0;
+  int decided = 0;
+  for (int seed = 0; seed < 5000; ++seed) {
+    Dice dice(static_cast<uint64_t>(seed) + 7'000'000);
+    ClusterState state = random_state(&dice);
+    const auto extreme = [&](auto* number) {
+      using Number = std::remove_pointer_t<decltype(number)>;
+      if (!dice.one_in(40)) return;
+      const Number choices[] = {std::numeric_limits<Number>::max(),
+                                std::numeric_limits<Number>::min(),
+                                static_cast<Number>(kMostGpus),
+                                static_cast<Number>(kLongestS),
+                                0,
+                                1};
+      *number = choices[dice.from(0, 5)];
+    };
+    extreme(&state.now_s);
+    extreme(&state.patience_s);
+    extreme(&state.most_unsaved_s);
+    extreme(&state.most_restart_s);
+    for (Node& node : state.nodes) extreme(&node.gpus);
+    for (Tenant& tenant : state.tenants) {
+      extreme(&tenant.borrow_limit);
+      extreme(&tenant.quota.any);
+      for (int& gpus : tenant.quota.by_type) extreme(&gpus);
+    }
+    for (Job& job : state.jobs) {
+      for (int64_t* time :
+           {&job.submit_s, &job.restart_s, &job.min_run_s, &job.limit_s, &job.start_s, &job.checkpoint_s})
+        extreme(time);
+      extreme(&job.gpus_per_learner);
+      extreme(&job.max_learners);
+      for (Part& part : job.parts) extreme(&part.learners);
+    }
+    if (!check(state)) {
+      ++refused;
+      continue;
+    }
+    ++decided;
+    const Decision decision = decide(state);
+    ASSERT_LE(decision.starts.size(), state.jobs.size());
+  }
+  EXPECT_GT(refused, 500);
+  EXPECT_GT(decided, 500);
+}
+
+}  // namespace
+}  // namespace dl::policy

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random clusters over many rounds: what is decided is carried out, victims take their time to go, jobs come and end,
+// patience runs out. Then nothing new happens, and it has to come to rest with every promise kept.
+//
+// DL_POLICY_ROUNDS=N tries N clusters instead of the few that a unit test has time for.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "tests/unit/policy_support.h"
+
+namespace dl::policy {
+namespace {
+
+using testing::carry_out;
+using testing::Dice;
+using testing::random_state;
+
+constexpr int kStates = 4000;
+constexpr int kBusyRounds = 12;
+constexpr int kQuietRounds = 60;
+constexpr int64_t kRoundS = 60;
+
+int states_to_try() {
+  const char* asked = std::getenv("DL_POLICY_ROUNDS");
+  const int states = asked != nullptr ? std::atoi(asked) : 0;
+  return states > 0 ? states : kStates;
+}
+
+class World {
+ public:
+  World(uint64_t seed, bool exact) : dice_(seed), state_(random_state(&dice_)) {
+    state_.patience_s = dice_.one_in(4) ? 0 : dice_.from(1, 40) * kRoundS;
+    if (!exact) state_.search_budget = dice_.from(0, 5);
+    for (Job& job : state_.jobs) {
+      if (!dice_.one_in(4)) job.limit_s = dice_.from(10, 100) * kRoundS;
+      if (dice_.one_in(2)) continue;
+      job.max_learners += dice_.from(1, 3);
+    }
+    for (const Job& job : state_.jobs) next_id_ = std::max(next_id_, job.id + 1);
+  }
+
+  ::testing::AssertionResult live() {
+    for (round_ = 0; round_ < kBusyRounds; ++round_) {
+      if (auto fine = decide_and_do(); !fine) return fine;
+      happen();
+    }
+    const int before = done_;
+    int quiet = 0;  // rounds in which nobody was asked to yield
+    for (; round_ < kBusyRounds + kQuietRounds; ++round_) {
+      const int asked = promises_;
+      if (auto fine = decide_and_do(); !fine) return fine;
+      quiet = promises_ == asked && leaves_.empty() ? quiet + 1 : 0;
+      pass_time();
+    }
+    // Longer than any minimum run time. Jobs may still start: whom a reservation holds up changes with time.
+    if (quiet < 12 || done_ - before > 6 * static_cast<int>(state_.jobs.size()))
+      return ::testing::AssertionFailure() << "it does not come to rest";
+    for (const Job& job : state_.jobs)
+      if (job.promised) return ::testing::AssertionFailure() << "job " << job.id << " was promised a place for ever";
+    return ::testing::AssertionSuccess();
+  }
+
+  int promises() const { return promises_; }
+  int shared() const { return shared_; }
+  int stops() const { return stops_; }
+
+ private:
+  ::testing::AssertionResult decide_and_do() {
+    if (const Status status = check(state_); !status)
+      return ::testing::AssertionFailure() << "round " << round_ << ": " << status.error().text;
+    const Decision decision = decide(state_);
+    if (auto kept = promises_kept(decision); !kept) return kept;
+    if (auto fair = nobody_takes_in_turn(decision); !fair) return fair;
+    done_ += static_cast<int>(decision.moves.size() + decision.starts.size() + decision.reclaims.size());
+    carry_out(&state_, decision, false);
+    for (const Start& start : decision.starts) gone_for_.erase(start.job);
+    for (const Reclaim& reclaim : decision.reclaims) {
+      ++promises_;
+      for (const Victim& victim : reclaim.set.victims) {
+        Job& job = state_.jobs[victim.job];
+        if (leaves_.count(victim.job) != 0) ++shared_;
+        leaves_.emplace(victim.job, round_ + dice_.from(1, 3));
+        if (job.yields_to == kNobody) job.yields_to = state_.jobs[reclaim.claimant].id;
+        job.yields_until_learners = victim.learners_left;
+      }
+    }
+    if (auto room = nothing_idles(decision); !room) return room;
+    return within_limits();
+  }
+
+  // A claim that was promised a place starts, or waits on for those that leave, without asking anybody else.
+  ::testing::AssertionResult promises_kept(const Decision& decision) {
+    for (const Waiting& waiting : decision.waiting) {
+      const Job& job = state_.jobs[waiting.job];
+      if (!job.promised) continue;
+      if (waiting.reason != Reason::kVictimsLeaving)
+        return ::testing::AssertionFailure()
+               << "round " << round_ << ": job " << job.id << " was promised a place and waits with reason "
+               << static_cast<int>(waiting.reason);
+      // A guaranteed one may wait a round more, until jobs of its tenant are charged anew.
+      if (leaves_.empty() && ++for_nobody_[waiting.job] > 2)
+        return ::testing::AssertionFailure() << "round " << round_ << ": job " << job.id << " waits for nobody";
+    }
+    for (const Start& start : decision.starts)
+      if (state_.jobs[start.job].promised && start.charge != Charge::kOwn)
+        return ::testing::AssertionFailure() << "round " << round_ << ": a promise was lent";
+    for (const Reclaim& reclaim : decision.reclaims)
+      if (state_.jobs[reclaim.claimant].promised)
+        return ::testing::AssertionFailure() << "round " << round_ << ": job " << state_.jobs[reclaim.claimant].id
+                                             << " was promised a place and asks for more";
+    return ::testing::AssertionSuccess();
+  }
+
+  // While nothing new happens.
+  ::testing::AssertionResult nobody_takes_in_turn(const Decision& decision) {
+    for (const Reclaim& reclaim : decision.reclaims) {
+      for (const Victim& victim : reclaim.set.victims) {
+        if (took_.count({victim.job, reclaim.claimant}) != 0)
+          return ::testing::AssertionFailure() << "round " << round_ << ": jobs " << victim.job << " and "
+                                               << reclaim.claimant << " take from one another";
+        took_.insert({reclaim.claimant, victim.job});
+      }
+    }
+    return ::testing::AssertionSuccess();
+  }
+
+  // No job waits for its tenant's own quota that could start beside all that is kept for others; but those behind one
+  // of their tenant that has waited too long, or that is guaranteed and has just made jobs of the tenant leave the
+  // quota.
+  ::testing::AssertionResult nothing_idles(const Decision& decision) const {
+    FreeGpus free(state_);
+    Ledger ledger(state_);
+    std::set<int> behind;  // tenants
+    for (const Start& start : decision.starts)
+      if (start.charge == Charge::kBorrowed) behind.insert(state_.jobs[start.job].tenant);
+    for (const Waiting& waiting : decision.waiting) {
+      const Job& job = state_.jobs[waiting.job];
+      const bool claims = waiting.reason == Reason::kVictimsLeaving || waiting.reason == Reason::kVictimsProtected;
+      for (const Part& part : waiting.parts)
+        free.add(part.node, -std::min(free.on(part.node), part.learners * job.gpus_per_learner));
+      if (claims && !waiting.parts.empty())
+        ledger.add(job.tenant, state_.nodes[waiting.parts.front().node].type, waiting.asked, Charge::kOwn);
+      const bool impatient = state_.patience_s > 0 && state_.now_s - job.submit_s >= state_.patience_s;
+      if ((!claims && impatient && could_be_own(state_, job)) || job.tier == Tier::kGuaranteed)
+        behind.insert(job.tenant);
+    }
+    for (const Waiting& waiting : decision.waiting) {
+      const Job& job = state_.jobs[waiting.job];
+      const int gpus = job.min_learners * job.gpus_per_learner;
+      if (waiting.kept_for || behind.count(job.tenant) != 0) continue;
+      for (int type = 0; type < state_.type_count(); ++type) {
+        if ((job.type != kAnyType && job.type != type) || free.slots(type, job.gpus_per_learner) < job.min_learners)
+          continue;
+        if (job.tier != Tier::kBorrow && ledger.fits_own(job.tenant, type, gpus))
+          return ::testing::AssertionFailure() << "round " << round_ << ": own job " << job.id << " could run";
+      }
+    }
+    return ::testing::AssertionSuccess();
+  }
+
+  ::testing::AssertionResult within_limits() const {
+    const Ledger ledger(state_);
+    for (size_t i = 0; i < state_.tenants.size(); ++i) {
+      const int tenant = static_cast<int>(i);
+      int beyond = 0;
+      for (int type = 0; type < state_.type_count(); ++type)
+        beyond += std::max(0, ledger.own(tenant, type) - state_.tenants[i].quota.of(type));
+      if (beyond > state_.tenants[i].quota.any)
+        return ::testing::AssertionFailure()
+               << "round " << round_ << ": " << state_.tenants[i].name << " has more than its quota";
+    }
+    return ::testing::AssertionSuccess();
+  }
+
+  void pass_time() {
+    state_.now_s += kRoundS;
+    for (auto it = leaves_.begin(); it != leaves_.end();) {
+      if (it->second > round_) {
+        ++it;
+        continue;
+      }
+      leave(it->first);
+      it = leaves_.erase(it);
+    }
+    for (size_t i = 0; i < state_.jobs.size(); ++i) {
+      Job& job = state_.jobs[i];
+      if (job.running && job.pausable && dice_.one_in(5)) job.checkpoint_s = state_.now_s;
+      // It went for a claim that waits no more.
+      const auto gone = gone_for_.find(static_cast<int>(i));
+      if (gone == gone_for_.end() || waits(gone->second)) continue;
+      job.yields_to = kNobody;
+      gone_for_.erase(gone);
+    }
+  }
+
+  bool waits(int64_t id) const {
+    return std::any_of(state_.jobs.begin(), state_.jobs.end(),
+                       [id](const Job& job) { return job.id == id && !job.running && job.tenant >= 0; });
+  }
+
+  void leave(int index) {
+    Job& job = state_.jobs[index];
+    ++stops_;
+    job.parts = parts_after_shrink(job.parts, job.yields_until_learners);
+    job.running = !job.parts.empty();
+    job.checkpoint_s = job.start_s = state_.now_s;
+    if (job.running) {
+      job.yields_to = kNobody;
+      job.min_run_s = 0;
+    } else {
+      if (job.idle) job.submit_s = state_.now_s;
+      gone_for_[index] = job.yields_to;
+    }
+    job.idle = false;
+  }
+
+  // Jobs end and come.
+  void happen() {
+    pass_time();
+    took_.clear();
+    for (size_t i = 0; i < state_.jobs.size(); ++i) {
+      Job& job = state_.jobs[i];
+      if (!job.running || leaves_.count(static_cast<int>(i)) != 0 || !dice_.one_in(20)) continue;
+      job.running = false;  // and comes back as another one
+      job.parts.clear();
+      job.id = next_id_++;
+      job.submit_s = state_.now_s;
+      job.idle = false;
+    }
+  }
+
+  Dice dice_;
+  ClusterState state_;
+  int64_t next_id_ = 1;
+  int round_ = 0;
+  int done_ = 0;
+  int promises_ = 0;
+  int shared_ = 0;  // victims asked for more than one claim
+  int stops_ = 0;
+  std::map<int, int> leaves_;        // victims that were asked: in which round they go
+  std::map<int, int64_t> gone_for_;  // those that have gone, and the id of their claimant
+  std::map<int, int> for_nobody_;    // rounds that claims waited although nobody was leaving
+  std::set<std::pair<int, int>> took_;
+};
+
+TEST(PolicyRounds, keep_every_promise_and_come_to_rest) {
+  const int states = states_to_try();
+  int64_t promises = 0;
+  int64_t shared = 0;
+  int64_t stops = 0;
+  for (int seed = 0; seed < states; ++seed) {
+    World world(static_cast<uint64_t>(seed) + 10'000'000, seed % 2 == 0);
+    ASSERT_TRUE(world.live()) << "seed " << seed;
+    promises += world.promises();
+    shared += world.shared();
+    stops += world.stops();
+  }
+  EXPECT_GT(promises, states / 5);
+  EXPECT_GT(shared, states / 200);
+  EXPECT_GT(stops, states / 5);
+}
+
+}  // namespace
+}  // namespace dl::policy

@@ -56,6 +56,10 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
   if (!run.quiet)
     for (const auto* lines : {&gathered->notes, &plan->warnings})
       for (const std::string& line : *lines) std::fprintf(stderr, "dlrun: %s\n", line.c_str());
+  if (const dl::Status there = dl::check_mpi_plugin(*plan); !there) {
+    std::fprintf(stderr, "dlrun: %s\n", there.error().text.c_str());
+    return dl::supervise::kExitUsage;
+  }
   if (const auto status = dl::preflight::check_nodes(&gathered->input, run.quiet, &*plan)) return *status;
   if (!plan->container.image.empty())
     if (dl::Status copied = dl::image::copy_libraries(plan->job_dir); !copied)

@@ -3,7 +3,7 @@
 #include "common/base/local_time.h"
 #include "common/base/this_process.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <limits.h>
 #include <sched.h>
 #include <unistd.h>
@@ -135,6 +135,23 @@ Result<std::string> find_pmix_server(const std::string& agent_path, const std::s
   if (set == nullptr || *set == '\0') return std::string();
   return Error{Errc::kNotFound,
                std::string(env::kPmix) + "=dlrun: this dlrun was built without libpmix: no " + folder + "/dl-pmix"};
+}
+
+Status check_mpi_plugin(const plan::LaunchPlan& plan) {
+  constexpr std::string_view kOption = "--mpi=";
+  std::string wanted;
+  for (const std::string& word : plan.argv)
+    if (word.rfind(kOption, 0) == 0) wanted = word.substr(kOption.size());
+  if (wanted.empty() || wanted == "none") return {};
+  const auto there = slurm_cli::mpi_plugins();
+  if (!there || std::find(there->begin(), there->end(), wanted) != there->end()) return {};
+  const char* set = std::getenv(env::kPmix);
+  const bool own = set != nullptr && *set != '\0';
+  return Error{
+      Errc::kNotFound,
+      fmt::format("{}=slurm: this Slurm has no MPI plugin '{}', srun --mpi=list names only {}; allowed: dlrun, "
+                  "which serves PMIx itself where it was built with libpmix, or Slurm's package with that plugin",
+                  own ? env::kPmix : "[launcher] pmix", wanted, fmt::join(*there, ", "))};
 }
 
 Result<GatheredInput> gather_input(const RunCommand& run, bool again) {

@@ -36,6 +36,10 @@ Result<std::string> find_agent();
 // where not, and where it was built without libpmix. kNotFound if $DL_PMIX asks for what was not built; kInvalid.
 Result<std::string> find_pmix_server(const std::string& agent_path, const std::string& site);
 
+// kNotFound, in one sentence, if the plan leaves PMIx to a plugin that this Slurm does not have: srun would say so once
+// for each node, in words of its own. Asks srun, and only then; where srun gives no list, the plan is taken as it is.
+Status check_mpi_plugin(const plan::LaunchPlan& plan);
+
 // True if the program is an ELF file that names an MPI library: without Slurm it has to be started by mpirun.
 bool links_mpi(const std::string& program);
 

@@ -298,4 +298,23 @@ Result<Version> slurm_version() {
   return parse_version(std::string(trim(result.out)));
 }
 
+std::vector<std::string> mpi_plugins_of(const std::string& text) {
+  constexpr std::string_view kVersions = "specific pmix plugin versions available:";
+  std::vector<std::string> names;
+  for (const std::string& line : split(text, '\n')) {
+    if (!line.empty() && line.front() == '\t') names.emplace_back(trim(line));
+    if (line.rfind(kVersions, 0) != 0) continue;
+    for (const std::string& name : split(line.substr(kVersions.size()), ',')) names.emplace_back(trim(name));
+  }
+  return names;
+}
+
+Result<std::vector<std::string>> mpi_plugins() {
+  DL_TRY_ASSIGN(CommandResult result, run_slurm({"srun", "--mpi=list"}));
+  // Versions differ in whether it goes to the output or to the errors.
+  std::vector<std::string> names = mpi_plugins_of(result.out + "\n" + result.err);
+  if (names.empty()) return command_error("srun --mpi=list", result);
+  return names;
+}
+
 }  // namespace dl::slurm_cli

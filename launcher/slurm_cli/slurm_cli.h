@@ -80,6 +80,9 @@ struct Version {
   bool at_least(int a, int b) const { return major > a || (major == a && minor >= b); }
 };
 Result<Version> slurm_version();
+// The names that `srun --mpi=` takes here ("none", "pmi2", "pmix", "pmix_v4"), by srun's own list. kIo if srun gives
+// none.
+Result<std::vector<std::string>> mpi_plugins();
 
 // The parsers, pure.
 JobInfo job_info_of(const JobText& text);
@@ -87,6 +90,9 @@ Result<JobInfo> parse_show_job(const std::string& text, const std::string& job_i
 Result<std::vector<JobInfo>> parse_squeue(const std::string& text);
 std::optional<int64_t> parse_slurm_time(const std::string& text);  // local time "2026-11-21T03:00:00"
 Result<Version> parse_version(const std::string& text);            // "slurm-wlm 22.05.8", "slurm 24.05.1"
+// `text`: what `srun --mpi=list` prints (src/common/plugrack.c of Slurm: a name a line behind a tab, then the versions
+// of pmix in one line). Empty if it is no such text.
+std::vector<std::string> mpi_plugins_of(const std::string& text);
 // `config`: what `scontrol show config` prints. Without slurmdbd its AccountingStorageType is "accounting_storage/none"
 // up to 23.02 and "(null)" later.
 bool has_slurmdbd(const std::string& config);

@@ -158,6 +158,19 @@ PY
   wait_for 10 "nothing of PMIx is left" nothing_of_pmix_left
 }
 
+@test "PMIx left to Slurm where Slurm has no plugin for it: one sentence, and nothing is started" {
+  plugins=$(on_login scontrol show config | sed -nE 's/^PluginDir += (.*)/\1/p')
+  conf=$(on_login sh -c 'echo "$SLURM_CONF"')
+  mkdir plugins && cp -rs "${plugins%%:*}"/. plugins && rm -f plugins/mpi_pmix*
+  { grep -v "^PluginDir=" "$conf"; echo "PluginDir=$PWD/plugins"; } >slurm.conf
+  printf '#!/bin/bash\nexport SLURM_CONF=%s DL_PMIX=slurm\nexec dlrun -- ./fit_mpi 2 0\n' "$PWD/slurm.conf" >fit.sh
+  job=$(submit -N2 --output=fit.out --dl-framework=mpi --dl-learners=2 --dl-gpus=0 fit.sh)
+  wait_for 60 "job $job has ended" ended "$job"
+  assert_contains "$(cat fit.out)" "^dlrun: DL_PMIX=slurm: this Slurm has no MPI plugin 'pmix', srun --mpi=list names only .*pmi2.*; allowed: dlrun"
+  [ "$(grep -c . fit.out)" = 1 ]
+  [ "$(job_state "$job")" = FAILED ]
+}
+
 @test "MPI_Comm_spawn is refused: a program that can do without goes on, and where errors are fatal the job fails at once" {
   [[ -x $stage/libexec/slurm-dl/dl-pmix ]] || skip "built without libpmix"
   /usr/bin/python3 -c 'import mpi4py' 2>/dev/null || skip "mpi4py is not installed"

@@ -87,6 +87,14 @@ TEST(SlurmCliTest, Versions) {
   EXPECT_FALSE(parse_version("unknown"));
 }
 
+TEST(SlurmCliTest, MpiPluginsAreThoseThatSrunLists) {
+  EXPECT_EQ(mpi_plugins_of("MPI plugin types are...\n\tpmix\n\tcray_shasta\n\tnone\n\tpmi2\n"
+                           "specific pmix plugin versions available: pmix_v4,pmix_v5\n"),
+            (std::vector<std::string>{"pmix", "cray_shasta", "none", "pmi2", "pmix_v4", "pmix_v5"}));
+  EXPECT_EQ(mpi_plugins_of("MPI plugin types are...\n\tnone\n\tpmi2\n"), (std::vector<std::string>{"none", "pmi2"}));
+  EXPECT_TRUE(mpi_plugins_of("srun: error: no controller\n").empty());
+}
+
 // Lines of `scontrol show config` of 22.05.8 and 24.11.5.
 constexpr const char* kWithSlurmdbd = "AccountingStorageType   = accounting_storage/slurmdbd\nAuthType = auth/munge\n";
 constexpr const char* kWithoutOn2205 = "AccountingStorageType   = accounting_storage/none\n";

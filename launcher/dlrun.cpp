@@ -56,7 +56,7 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
   if (!run.quiet)
     for (const auto* lines : {&gathered->notes, &plan->warnings})
       for (const std::string& line : *lines) std::fprintf(stderr, "dlrun: %s\n", line.c_str());
-  if (const dl::Status there = dl::check_mpi_plugin(*plan); !there) {
+  if (const dl::Status there = dl::check_mpi_plugin(*plan, gathered->input.site.pmix); !there) {
     std::fprintf(stderr, "dlrun: %s\n", there.error().text.c_str());
     return dl::supervise::kExitUsage;
   }

@@ -137,7 +137,7 @@ Result<std::string> find_pmix_server(const std::string& agent_path, const std::s
                std::string(env::kPmix) + "=dlrun: this dlrun was built without libpmix: no " + folder + "/dl-pmix"};
 }
 
-Status check_mpi_plugin(const plan::LaunchPlan& plan) {
+Status check_mpi_plugin(const plan::LaunchPlan& plan, const std::string& site) {
   constexpr std::string_view kOption = "--mpi=";
   std::string wanted;
   for (const std::string& word : plan.argv)
@@ -146,12 +146,17 @@ Status check_mpi_plugin(const plan::LaunchPlan& plan) {
   const auto there = slurm_cli::mpi_plugins();
   if (!there || std::find(there->begin(), there->end(), wanted) != there->end()) return {};
   const char* set = std::getenv(env::kPmix);
-  const bool own = set != nullptr && *set != '\0';
+  std::string why = "this dlrun was built without libpmix";
+  if (set != nullptr && *set != '\0') {
+    why = fmt::format("{}={}", env::kPmix, set);
+  } else if (site == "slurm") {
+    why = "[launcher] pmix = \"slurm\"";
+  }
   return Error{
       Errc::kNotFound,
-      fmt::format("{}=slurm: this Slurm has no MPI plugin '{}', srun --mpi=list names only {}; allowed: dlrun, "
-                  "which serves PMIx itself where it was built with libpmix, or Slurm's package with that plugin",
-                  own ? env::kPmix : "[launcher] pmix", wanted, fmt::join(*there, ", "))};
+      fmt::format("{}: this Slurm has no MPI plugin '{}', srun --mpi=list names only {}; allowed: Slurm's package "
+                  "with that plugin, or {}=dlrun with a dlrun that was built with libpmix",
+                  why, wanted, fmt::join(*there, ", "), env::kPmix)};
 }
 
 Result<GatheredInput> gather_input(const RunCommand& run, bool again) {

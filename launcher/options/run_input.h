@@ -37,8 +37,9 @@ Result<std::string> find_agent();
 Result<std::string> find_pmix_server(const std::string& agent_path, const std::string& site);
 
 // kNotFound, in one sentence, if the plan leaves PMIx to a plugin that this Slurm does not have: srun would say so once
-// for each node, in words of its own. Asks srun, and only then; where srun gives no list, the plan is taken as it is.
-Status check_mpi_plugin(const plan::LaunchPlan& plan);
+// for each node, in words of its own. site: as in find_pmix_server(). Asks srun, and only then; where srun gives no
+// list, the plan is taken as it is.
+Status check_mpi_plugin(const plan::LaunchPlan& plan, const std::string& site);
 
 // True if the program is an ELF file that names an MPI library: without Slurm it has to be started by mpirun.
 bool links_mpi(const std::string& program);

@@ -166,7 +166,7 @@ PY
   printf '#!/bin/bash\nexport SLURM_CONF=%s DL_PMIX=slurm\nexec dlrun -- ./fit_mpi 2 0\n' "$PWD/slurm.conf" >fit.sh
   job=$(submit -N2 --output=fit.out --dl-framework=mpi --dl-learners=2 --dl-gpus=0 fit.sh)
   wait_for 60 "job $job has ended" ended "$job"
-  assert_contains "$(cat fit.out)" "^dlrun: DL_PMIX=slurm: this Slurm has no MPI plugin 'pmix', srun --mpi=list names only .*pmi2.*; allowed: dlrun"
+  assert_contains "$(cat fit.out)" "^dlrun: DL_PMIX=slurm: this Slurm has no MPI plugin 'pmix', srun --mpi=list names only .*pmi2.*; allowed: Slurm's package"
   [ "$(grep -c . fit.out)" = 1 ]
   [ "$(job_state "$job")" = FAILED ]
 }

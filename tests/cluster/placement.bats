@@ -151,7 +151,7 @@ slurm_is() {
   wait_file metrics.prom '^dl_leaf_switches 1$' 5
 }
 
-# The last one: it gives the cluster a topology.
+# From here on the cluster has a topology.
 @test "with a topology, pack takes nodes of one switch, and dlpolicyd knows the switches" {
   printf 'SwitchName=s1 Nodes=n[1-2]\nSwitchName=s2 Nodes=n[3-4]\nSwitchName=top Switches=s[1-2]\n' >"$DL_SANDBOX_DIR/etc/topology.conf"
   echo TopologyPlugin=topology/tree >>"$DL_SANDBOX_DIR/etc/slurm.conf"
@@ -166,6 +166,39 @@ slurm_is() {
   [ "$(where "$job")" = 'n1:2' ]
   job=$(learners 2 --dl-placement=spread)
   [ "$(where "$job" | wc -w)" = 2 ]
+  [[ -x $stage/sbin/dlpolicyd ]] || skip "built without libslurm"
+  on_login "$stage/sbin/dlpolicyd" --once --pidfile "$PWD/lock" --state-file "$PWD/use.json" --metrics-file "$PWD/metrics.prom"
+  assert_contains "$(cat metrics.prom)" '^dl_leaf_switches 2$'
+}
+
+# It goes on from the one before.
+@test "topology.yaml with two topologies: pack takes nodes of one switch of the default one, and dlpolicyd knows the switches" {
+  slurm_at_least 25.05 || skip "topology.yaml is read by Slurm 25.05 and later"
+  sed -i '/^TopologyPlugin=/d' "$DL_SANDBOX_DIR/etc/slurm.conf"
+  rm -f "$DL_SANDBOX_DIR/etc/topology.conf"
+  cat >"$DL_SANDBOX_DIR/etc/topology.yaml" <<'YAML'
+---
+- topology: everywhere
+  cluster_default: false
+  flat: true
+- topology: fat tree
+  cluster_default: true
+  tree:
+    switches:
+      - switch: top
+        children: s[1-2]
+      - switch: s1
+        nodes: n[1,4]
+      - switch: s2
+        nodes: n[2-3]
+YAML
+  dl_sandbox daemon stop slurmctld
+  dl_sandbox daemon start slurmctld
+  wait_nodes idle 30
+  assert_contains "$(on_login scontrol show topoconf)" 'topology: fat tree'
+  taken 2 0 0 0
+  job=$(learners 8)
+  [ "$(where "$job")" = 'n2:4 n3:4' ]
   [[ -x $stage/sbin/dlpolicyd ]] || skip "built without libslurm"
   on_login "$stage/sbin/dlpolicyd" --once --pidfile "$PWD/lock" --state-file "$PWD/use.json" --metrics-file "$PWD/metrics.prom"
   assert_contains "$(cat metrics.prom)" '^dl_leaf_switches 2$'

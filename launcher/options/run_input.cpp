@@ -3,7 +3,7 @@
 #include "common/base/local_time.h"
 #include "common/base/this_process.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <limits.h>
 #include <sched.h>
 #include <unistd.h>
@@ -156,7 +156,7 @@ Status check_mpi_plugin(const plan::LaunchPlan& plan, const std::string& site) {
       Errc::kNotFound,
       fmt::format("{}: this Slurm has no MPI plugin '{}', srun --mpi=list names only {}; allowed: Slurm's package "
                   "with that plugin, or {}=dlrun with a dlrun that was built with libpmix",
-                  why, wanted, fmt::join(*there, ", "), env::kPmix)};
+                  why, wanted, join(*there, ", "), env::kPmix)};
 }
 
 Result<GatheredInput> gather_input(const RunCommand& run, bool again) {

@@ -8,8 +8,8 @@
 #include <mutex>
 #include <utility>
 
-#include "checkpoint/convert/parallel.h"
-#include "checkpoint/convert/tensor_stream.h"
+#include "checkpoint/read/parallel.h"
+#include "checkpoint/read/tensor_stream.h"
 #include "checkpoint/store/directory.h"
 
 namespace dl::ckpt {

@@ -15,7 +15,7 @@
 #include <fstream>
 #include <memory>
 
-#include "checkpoint/convert/parallel.h"
+#include "checkpoint/read/parallel.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/file.h"
 #include "checkpoint/tools/engine_library.h"

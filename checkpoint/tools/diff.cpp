@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "checkpoint/convert/compare.h"
-#include "checkpoint/convert/parallel.h"
-#include "checkpoint/convert/tensor_stream.h"
 #include "checkpoint/levels/verified_copy.h"
+#include "checkpoint/read/parallel.h"
+#include "checkpoint/read/tensor_stream.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/tools/command.h"
 #include "checkpoint/tools/selection.h"

@@ -9,8 +9,8 @@
 
 #include "checkpoint/convert/hdf5_plan.h"
 #include "checkpoint/convert/output_file.h"
-#include "checkpoint/convert/parallel.h"
 #include "checkpoint/convert/safetensors.h"
+#include "checkpoint/read/parallel.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/tools/command.h"
 #include "checkpoint/tools/selection.h"

@@ -9,7 +9,7 @@
 #include <mutex>
 
 #include "checkpoint/convert/compare.h"
-#include "checkpoint/convert/parallel.h"
+#include "checkpoint/read/parallel.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/verify.h"
 #include "common/base/parse.h"

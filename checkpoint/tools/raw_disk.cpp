@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "checkpoint/convert/parallel.h"
+#include "checkpoint/read/parallel.h"
 #include "checkpoint/store/direct_file.h"
 #include "common/base/unique_fd.h"
 

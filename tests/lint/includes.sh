@@ -22,9 +22,10 @@ checkpoint/device       | common/base checkpoint/format
 checkpoint/transport    | common/base checkpoint/format checkpoint/store checkpoint/group
 checkpoint/levels       | common/base checkpoint/format checkpoint/retention checkpoint/store checkpoint/group checkpoint/transport
 checkpoint/engine       | common/base checkpoint/format checkpoint/store checkpoint/device checkpoint/levels
-checkpoint/client       | common/base common/contract checkpoint/include checkpoint/format checkpoint/retention checkpoint/store checkpoint/group checkpoint/device checkpoint/transport checkpoint/levels checkpoint/engine
-checkpoint/convert      | common/base common/json checkpoint/format checkpoint/store
-checkpoint/tools        | common/base common/cli common/json common/process checkpoint/include checkpoint/format checkpoint/store checkpoint/levels checkpoint/convert
+checkpoint/read         | common/base checkpoint/format checkpoint/store
+checkpoint/client       | common/base common/contract checkpoint/include checkpoint/format checkpoint/retention checkpoint/store checkpoint/read checkpoint/group checkpoint/device checkpoint/transport checkpoint/levels checkpoint/engine
+checkpoint/convert      | common/base common/json checkpoint/format checkpoint/store checkpoint/read
+checkpoint/tools        | common/base common/cli common/json common/process checkpoint/include checkpoint/format checkpoint/store checkpoint/levels checkpoint/read checkpoint/convert
 launcher/gpu            | common/json
 launcher/bind           | common/base common/process
 launcher/collectives    | common/base common/contract

@@ -12,7 +12,7 @@
 #include "checkpoint/convert/float_value.h"
 #include "checkpoint/convert/hdf5_message.h"
 #include "checkpoint/convert/safetensors.h"
-#include "checkpoint/convert/tensor_stream.h"
+#include "checkpoint/read/tensor_stream.h"
 
 namespace dl::ckpt {
 namespace {

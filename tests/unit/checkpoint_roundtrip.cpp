@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is saved is restored, bit for bit: every dtype and odd shape, and every N -> M over all shardings, against an
 // oracle.
+#include <memory>
 #include <random>
 
+#include "checkpoint/include/dlckpt_read.h"
 #include "tests/unit/checkpoint_support.h"
 
 namespace dl::ckpt::test {
@@ -259,6 +261,108 @@ TEST(CheckpointElastic, AnyNumberOfRanksLoadsWhatAnyNumberSaved) {
     for (const int m : counts) restore_elastic(dir.path(), n, m);
   }
   EXPECT_TRUE(leftovers(dir.path()).empty());
+}
+
+struct CloseReader {
+  void operator()(dlckpt_reader* reader) const { dlckpt_reader_close(reader); }
+};
+using ReaderPtr = std::unique_ptr<dlckpt_reader, CloseReader>;
+ReaderPtr open_reader(const std::string& dir, int64_t step) {
+  dlckpt_reader* reader = nullptr;
+  EXPECT_EQ(dlckpt_reader_open(dir.c_str(), step, &reader), DLCKPT_OK) << dlckpt_open_error();
+  return ReaderPtr(reader);
+}
+
+TEST(CheckpointReader, LoadsAnyBoxOfWhatAnyNumberOfRanksSaved) {
+  const TempDir dir;
+  std::mt19937 random(3);
+  for (const int ranks : {1, 3, 4}) {
+    save_elastic(dir.path(), ranks);
+    const ReaderPtr reader = open_reader(dir.path(), DLCKPT_LATEST);
+    ASSERT_TRUE(reader);
+    EXPECT_EQ(dlckpt_reader_step(reader.get()), 100 + ranks);
+    EXPECT_EQ(dlckpt_reader_count(reader.get()), elastic_tensors().size());
+    for (const ElasticTensor& tensor : elastic_tensors()) {
+      dlckpt_tensor_info info{};
+      info.struct_size = sizeof info;
+      ASSERT_EQ(dlckpt_reader_find(reader.get(), tensor.path.c_str(), &info), DLCKPT_OK);
+      EXPECT_EQ(Dims(info.shape, info.shape + info.ndim), tensor.shape);
+      EXPECT_EQ(info.dtype, DLCKPT_U32);
+      const Box all = whole(tensor.shape);
+      std::vector<uint32_t> data(info.bytes / 4);
+      ASSERT_EQ(dlckpt_reader_load(reader.get(), info.path, nullptr, nullptr, data.data(), info.bytes), DLCKPT_OK)
+          << dlckpt_reader_errmsg(reader.get());
+      EXPECT_TRUE(data == tensor.content(all)) << tensor.path;
+      for (int n = 0; n < 20; ++n) {
+        Box box = all;
+        for (size_t d = 0; d < box.extent.size(); ++d) {
+          box.offset[d] = static_cast<int64_t>(random() % static_cast<uint64_t>(tensor.shape[d] + 1));
+          box.extent[d] = static_cast<int64_t>(random() % static_cast<uint64_t>(tensor.shape[d] - box.offset[d] + 1));
+        }
+        data.assign(*volume(box.extent), 0xEEEEEEEEU);
+        ASSERT_EQ(dlckpt_reader_load(reader.get(), info.path, box.offset.data(), box.extent.data(), data.data(),
+                                     data.size() * 4),
+                  DLCKPT_OK)
+            << dlckpt_reader_errmsg(reader.get());
+        EXPECT_TRUE(data == tensor.content(box)) << tensor.path << describe(box);
+      }
+    }
+    const void* blob = nullptr;
+    size_t size = 0;
+    ASSERT_EQ(dlckpt_reader_blob(reader.get(), "own", ranks - 1, &blob, &size), DLCKPT_OK);
+    EXPECT_EQ(std::string(static_cast<const char*>(blob), size), "rank " + std::to_string(ranks - 1));
+    ASSERT_EQ(dlckpt_reader_blob(reader.get(), "shared", -1, &blob, &size), DLCKPT_OK);
+    EXPECT_EQ(std::string(static_cast<const char*>(blob), size), "shared");
+    EXPECT_EQ(dlckpt_reader_blob(reader.get(), "own", ranks, &blob, &size), DLCKPT_E_NOT_FOUND);
+  }
+  const ReaderPtr reader = open_reader(dir.path(), 103);
+  ASSERT_TRUE(reader);
+  EXPECT_EQ(dlckpt_reader_step(reader.get()), 103);
+  int64_t steps[2] = {};
+  size_t count = 0;
+  EXPECT_EQ(dlckpt_reader_steps(reader.get(), steps, 2, &count), DLCKPT_OK);
+  EXPECT_EQ(count, 3U);
+  EXPECT_EQ(steps[0], 104);
+  EXPECT_EQ(dlckpt_reader_older(reader.get()), DLCKPT_OK);
+  EXPECT_EQ(dlckpt_reader_step(reader.get()), 101);
+  EXPECT_EQ(dlckpt_reader_older(reader.get()), DLCKPT_E_NOT_FOUND);
+  EXPECT_EQ(dlckpt_reader_step(reader.get()), 101);
+}
+
+TEST(CheckpointReader, RefusesWhatCannotBe) {
+  const TempDir dir;
+  ASSERT_TRUE(save_pattern(dir.path(), 7));
+  dlckpt_reader* none = nullptr;
+  EXPECT_EQ(dlckpt_reader_open(dir.path().c_str(), DLCKPT_LATEST, nullptr), DLCKPT_E_INVALID);
+  EXPECT_EQ(dlckpt_reader_open(nullptr, DLCKPT_LATEST, &none), DLCKPT_E_INVALID);
+  EXPECT_EQ(dlckpt_reader_open(dir.path().c_str(), -2, &none), DLCKPT_E_INVALID);
+  EXPECT_EQ(dlckpt_reader_open(dir.path().c_str(), 8, &none), DLCKPT_E_NOT_FOUND);
+  EXPECT_EQ(none, nullptr);
+  const ReaderPtr reader = open_reader(dir.path(), 7);
+  ASSERT_TRUE(reader);
+  dlckpt_tensor_info info{};
+  EXPECT_EQ(dlckpt_reader_tensor(reader.get(), 0, &info), DLCKPT_E_INVALID);  // struct_size
+  info.struct_size = sizeof info;
+  EXPECT_EQ(dlckpt_reader_tensor(reader.get(), 0, nullptr), DLCKPT_E_INVALID);
+  EXPECT_EQ(dlckpt_reader_tensor(reader.get(), 99, &info), DLCKPT_E_NOT_FOUND);
+  ASSERT_EQ(dlckpt_reader_find(reader.get(), "model/bias", &info), DLCKPT_OK);
+  std::vector<uint16_t> data(100);
+  const int64_t past[] = {60}, much[] = {41}, negative[] = {-1};
+  const auto load = [&](const int64_t* offset, const int64_t* extent, size_t size, void* to) {
+    return dlckpt_reader_load(reader.get(), "model/bias", offset, extent, to, size);
+  };
+  EXPECT_EQ(load(past, much, 82, data.data()), DLCKPT_E_INVALID);
+  EXPECT_EQ(load(negative, much, 82, data.data()), DLCKPT_E_INVALID);
+  EXPECT_EQ(load(past, nullptr, 200, data.data()), DLCKPT_E_INVALID);
+  EXPECT_EQ(load(nullptr, nullptr, 199, data.data()), DLCKPT_E_INVALID);
+  EXPECT_EQ(load(nullptr, nullptr, 200, nullptr), DLCKPT_E_INVALID);
+  EXPECT_EQ(load(nullptr, nullptr, 200, data.data()), DLCKPT_OK);
+  EXPECT_STREQ(dlckpt_reader_errmsg(reader.get()), "");
+  EXPECT_EQ(dlckpt_reader_load(reader.get(), nullptr, nullptr, nullptr, data.data(), 200), DLCKPT_E_NOT_FOUND);
+  EXPECT_EQ(dlckpt_reader_step(nullptr), -1);
+  EXPECT_EQ(dlckpt_reader_count(nullptr), 0U);
+  EXPECT_EQ(dlckpt_reader_older(nullptr), DLCKPT_E_INVALID);
+  dlckpt_reader_close(nullptr);
 }
 
 TEST(CheckpointElastic, ReplicatedBytesAreWrittenOnceAndSpread) {

@@ -7,6 +7,10 @@ Two lines in a training loop::
     for step in job.steps(total):                                         # saves, and stops when the job is asked to
         ...
 
+One for reading, whoever owns the directory::
+
+    model.load_state_dict(dlckpt.open("/shared/run/ckpt").state("model"))
+
 Works under dlrun, torchrun, srun and plain python3; with PyTorch from 1.13 on, with NumPy alone, or with neither. Pure
 Python (3.9 or newer) over the C library libdlckpt, which is loaded when the first checkpoint directory is opened. See
 dlckpt-python(3); the C functions one by one are in dlckpt.context, the file format in dlckpt-format(5).
@@ -20,6 +24,7 @@ from .errors import (BusyError, CorruptError, DeniedError, Error, InternalError,
 from .job import EXIT_NOT_SAVED, EXIT_SAVED, Job, attach, set_log
 from .library import version
 from .objects import PerRank
+from .reading import Checkpoint, Loaded, TensorInfo, open
 from .samplers import GlobalBatches
 from .shard import Shard
 from .world import World, find_world, split_evenly
@@ -35,7 +40,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "attach", "Job", "GlobalBatches", "Shard", "PerRank", "Context", "Lease", "SaveStats", "World", "find_world", "split_evenly",
+    "attach", "Job", "open", "Checkpoint", "Loaded", "TensorInfo", "GlobalBatches", "Shard", "PerRank", "Context", "Lease", "SaveStats", "World", "find_world", "split_evenly",
     "set_log", "version", "EXIT_SAVED", "EXIT_NOT_SAVED",
     "Error", "BusyError", "CorruptError", "DeniedError", "InFlightError", "InternalError", "InvalidError", "IoError", "LibraryError",
     "MismatchError", "NoMemoryError", "NoSpaceError", "NotFoundError", "StateError", "WaitTimeoutError",

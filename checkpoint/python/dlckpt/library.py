@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds libdlckpt and declares its C ABI (checkpoint/include/dlckpt.h) for ctypes. Nothing is loaded on import.
+"""Finds libdlckpt and declares its C ABI (checkpoint/include/dlckpt.h, dlckpt_read.h) for ctypes. Nothing is loaded on import.
 
 Where the library is looked for, in this order:
 
@@ -74,6 +74,19 @@ class Options(ctypes.Structure):
     ]
 
 
+class TensorInfo(ctypes.Structure):
+    """struct dlckpt_tensor_info."""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("path", c_char_p),
+        ("dtype", c_int),
+        ("ndim", c_int),
+        ("shape", POINTER(c_int64)),
+        ("bytes", c_uint64),
+    ]
+
+
 _INT64S = POINTER(c_int64)
 
 # name: (result type, argument types), in the order of the header.
@@ -109,6 +122,17 @@ _FUNCTIONS = {
     "dlckpt_lease_token": (c_char_p, [c_void_p]),
     "dlckpt_lease_renew": (c_int, [c_void_p]),
     "dlckpt_lease_release": (None, [c_void_p]),
+    # dlckpt_read.h
+    "dlckpt_reader_open": (c_int, [c_char_p, c_int64, POINTER(c_void_p)]),
+    "dlckpt_reader_close": (None, [c_void_p]),
+    "dlckpt_reader_step": (c_int64, [c_void_p]),
+    "dlckpt_reader_older": (c_int, [c_void_p]),
+    "dlckpt_reader_steps": (c_int, [c_void_p, _INT64S, c_size_t, POINTER(c_size_t)]),
+    "dlckpt_reader_count": (c_size_t, [c_void_p]),
+    "dlckpt_reader_tensor": (c_int, [c_void_p, c_size_t, POINTER(TensorInfo)]),
+    "dlckpt_reader_load": (c_int, [c_void_p, c_char_p, _INT64S, _INT64S, c_void_p, c_size_t]),
+    "dlckpt_reader_blob": (c_int, [c_void_p, c_char_p, c_int, POINTER(c_void_p), POINTER(c_size_t)]),
+    "dlckpt_reader_errmsg": (c_char_p, [c_void_p]),
 }
 
 # What a library of API version 1 lacks: it saves synchronously, keeps no files of the program's, and knows host memory only.
@@ -155,7 +179,7 @@ def _declare(library: ctypes.CDLL, name: str) -> None:
         try:
             symbol = getattr(library, function)
         except AttributeError:
-            if function in _SINCE_2:
+            if function in _SINCE_2 or function.startswith("dlckpt_reader_"):
                 _lacking.add(function)
                 continue
             raise LibraryError("%s has no function %s: it is not a libdlckpt that fits this dlckpt package" %
@@ -165,7 +189,7 @@ def _declare(library: ctypes.CDLL, name: str) -> None:
 
 
 def has(function: str) -> bool:
-    """Whether the loaded library has a function that came with API version 2."""
+    """Whether the loaded library has a function that came after API version 1."""
     return function not in _lacking
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/convert/tensor_stream.h"
+#include "checkpoint/read/tensor_stream.h"
 
 #include <algorithm>
 #include <cstring>
@@ -98,16 +98,22 @@ Status TensorStream::read(const TensorRecord& tensor, uint64_t at, uint64_t size
   auto* to = static_cast<unsigned char*>(out);
   const uint64_t element = tensor.dtype->size;
   for (const Box& box : boxes_of_range(tensor.shape, at / element, (at + size) / element)) {
-    for (size_t s = 0; s < tensor.shards.size(); ++s) {
-      const ShardRecord& shard = tensor.shards[s];
-      const auto common = intersect(shard.box, box);
-      if (!common) continue;
-      RunWalker runs(shard.box, box, *common, element);
-      // Neighbouring parts in one file are read in turn; each keeps its own block.
-      while (const auto run = runs.next())
-        DL_TRY(copy(shard.file, s % 4, shard.at + run->source, run->length, to + run->destination));
-    }
+    DL_TRY(read_box(tensor, box, to));
     to += volume(box.extent).value_or(0) * element;
+  }
+  return {};
+}
+
+Status TensorStream::read_box(const TensorRecord& tensor, const Box& box, void* out) {
+  for (size_t s = 0; s < tensor.shards.size(); ++s) {
+    const ShardRecord& shard = tensor.shards[s];
+    const auto common = intersect(shard.box, box);
+    if (!common) continue;
+    RunWalker runs(shard.box, box, *common, tensor.dtype->size);
+    // Neighbouring parts in one file are read in turn; each keeps its own block.
+    while (const auto run = runs.next())
+      DL_TRY(copy(shard.file, s % 4, shard.at + run->source, run->length,
+                  static_cast<unsigned char*>(out) + run->destination));
   }
   return {};
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/convert/parallel.h"
+#include "checkpoint/read/parallel.h"
 
 #include <sched.h>
 

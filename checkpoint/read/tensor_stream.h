@@ -26,6 +26,8 @@ class TensorStream {
   // Bytes [at, at + size) of the tensor as if it lay in one piece; both are multiples of its element's size. Reading
   // onwards is cheap, jumping about is not. kCorrupt (which file and block), kIo, kNotFound.
   Status read(const TensorRecord& tensor, uint64_t at, uint64_t size, void* out);
+  // The elements of a box within its shape, in the box's C order. Errors as above.
+  Status read_box(const TensorRecord& tensor, const Box& box, void* out);
   Status read_blob(const BlobRecord& blob, void* out);
 
  private:

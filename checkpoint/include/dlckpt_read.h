@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * dlckpt_read.h: reading a checkpoint of libdlckpt without owning its directory.
+ *
+ * For evaluation beside training, for fine-tuning from somebody's weights, for tools: no lease is taken, nothing is
+ * written and no other rank is asked, so the directory may belong to another user, lie on a file system that is mounted
+ * read-only, or be in use by the job that trains. Which tensors there are is told before any memory for them exists.
+ *
+ *     dlckpt_reader *r;
+ *     if (dlckpt_reader_open("/shared/run/ckpt", DLCKPT_LATEST, &r) != DLCKPT_OK) { ... dlckpt_open_error() ... }
+ *     dlckpt_tensor_info info = {sizeof info};
+ *     rc = dlckpt_reader_find(r, "model/embed.weight", &info);
+ *     float *w = malloc(info.bytes);
+ *     rc = dlckpt_reader_load(r, info.path, NULL, NULL, w, info.bytes);
+ *     dlckpt_reader_close(r);
+ *
+ * Only what is committed is seen, and each block is verified before a byte of it is handed out. What lies at the
+ * node-local level alone is not seen: `dlckpt` and the job itself bring it to the shared directory. The job that owns
+ * the directory goes on removing checkpoints that it keeps no longer, also while they are read: that is
+ * DLCKPT_E_NOT_FOUND, and another can be taken; `dlckpt pin` (dlckpt(1)) has one kept.
+ *
+ * Threads: a reader may be used by one thread at a time; loading large tensors starts threads that end before the call
+ * returns. Different readers are independent. Errors: DLCKPT_OK or an error of enum dlckpt_error; the sentence is in
+ * dlckpt_reader_errmsg(), or in dlckpt_open_error() where there is no reader yet. After any error the reader can still
+ * be used and closed. A reader works in a child of fork() as in its parent; both may close theirs.
+ */
+#ifndef DLCKPT_READ_H
+#define DLCKPT_READ_H
+
+#include "dlckpt.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct dlckpt_reader dlckpt_reader;
+
+typedef struct dlckpt_tensor_info {
+  size_t struct_size; /* set it to sizeof(dlckpt_tensor_info) before the call */
+  const char* path;   /* as it was registered; owned by the reader, until the next open, older or close */
+  dlckpt_dtype dtype;
+  int ndim;             /* 0: a scalar */
+  const int64_t* shape; /* of the whole tensor, however it was divided over ranks; owned like path */
+  uint64_t bytes;       /* of the whole tensor */
+} dlckpt_tensor_info;
+
+/* The newest checkpoint of `dir` that looks whole (its manifest verifies, and all its files have their size), with
+ * step = DLCKPT_LATEST, or the newest one of a train step. On success *out is to be closed. Errors: NOT_FOUND (no such
+ * directory or checkpoint; the sentence names those there are), CORRUPT (none of them is whole), DENIED, IO, INVALID,
+ * MEMORY; *out is NULL then. */
+int dlckpt_reader_open(const char* dir, int64_t step, dlckpt_reader** out);
+/* NULL is allowed. */
+void dlckpt_reader_close(dlckpt_reader* reader);
+
+/* The train step of the checkpoint that is read; -1 if reader is NULL. */
+int64_t dlckpt_reader_step(const dlckpt_reader* reader);
+/* Rejects it and takes the next older one that looks whole. Errors: NOT_FOUND (none is older), and as of open; the
+ * reader stays where it was then. */
+int dlckpt_reader_older(dlckpt_reader* reader);
+/* Train steps of all that are committed in the directory now, newest first (committed last; not always the highest
+ * train step). At most `capacity` of them are written to steps[]; *count is how many there are. Errors: IO, DENIED,
+ * INVALID. */
+int dlckpt_reader_steps(dlckpt_reader* reader, int64_t* steps, size_t capacity, size_t* count);
+
+/* How many tensors the checkpoint holds; they are in the order of their paths (bytewise). */
+size_t dlckpt_reader_count(const dlckpt_reader* reader);
+/* The tensor at `index`, or of a path. Errors: NOT_FOUND, INVALID (reader, out or its struct_size). */
+int dlckpt_reader_tensor(dlckpt_reader* reader, size_t index, dlckpt_tensor_info* out);
+int dlckpt_reader_find(dlckpt_reader* reader, const char* path, dlckpt_tensor_info* out);
+
+/* Loads a tensor, or with offset and extent (both of its ndim numbers) the elements [offset, offset + extent) of it,
+ * into host memory, in C order without gaps; `size` is that memory's bytes and must be what the elements take. Errors:
+ * NOT_FOUND (no such tensor; the checkpoint was removed meanwhile), INVALID (the box does not lie in the tensor; size),
+ * CORRUPT (file and block are named), IO, MEMORY; the content of `data` is undefined after an error. */
+int dlckpt_reader_load(dlckpt_reader* reader, const char* path, const int64_t* offset, const int64_t* extent,
+                       void* data, size_t size);
+/* A blob: the one of all ranks with rank -1, or a rank's own. *data is owned by the reader, until the next call of this
+ * function or close. Errors: NOT_FOUND, CORRUPT, IO, MEMORY, INVALID. */
+int dlckpt_reader_blob(dlckpt_reader* reader, const char* path, int rank, const void** data, size_t* size);
+
+/* The sentence of the last call on the reader; "" after success, but which newer checkpoints were passed over and why
+ * after open and older. Never NULL; valid until the next call on it. */
+const char* dlckpt_reader_errmsg(const dlckpt_reader* reader);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* DLCKPT_READ_H */

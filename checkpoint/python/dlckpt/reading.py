@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dlckpt.open(): a checkpoint for reading, whoever owns its directory, and loading parts of it into a program of another shape."""
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+from . import arrays, codec, dtypes
+from .errors import CorruptError, Error, InvalidError, MismatchError, NotFoundError, error_for
+from .parts import Parts
+from .reader import Reader, TensorInfo
+from .shard import Shard
+from .store import SCHEMA, STATE_BLOB
+
+
+class Loaded(NamedTuple):
+    """What load_into() did, by the program's own names: ``loaded``; ``sliced``, of which only the common part was; ``kept``, with
+    the reason, that have the values they had; and ``unused``, the names in the checkpoint that nothing asked for."""
+
+    loaded: List[str]
+    sliced: List[str]
+    kept: Dict[str, str]
+    unused: List[str]
+
+
+class _Plan(NamedTuple):
+    name: str
+    target: Any
+    source: TensorInfo
+    sliced: bool
+
+
+class Checkpoint(Mapping[str, Any]):
+    """A checkpoint for reading: a mapping of tensors' paths ("model/embed.weight") to new arrays that hold them. Made by
+    dlckpt.open(). No lease is taken and nothing is written. For one thread at a time."""
+
+    def __init__(self, dir: Union[str, "os.PathLike[str]"], step: Optional[int] = None) -> None:
+        self.dir = os.fspath(dir)
+        self._reader = Reader(self.dir, step)
+        self._look()
+
+    def _look(self) -> None:
+        self._passed_over = self._reader.message()
+        self._infos = {info.path: info for info in self._reader.tensors()}
+        self._record: Optional[Dict[str, Any]] = None
+        self._kinds: Dict[str, str] = {}
+
+    @property
+    def step(self) -> int:
+        """The train step after which it was saved."""
+        return self._reader.step()
+
+    @property
+    def note(self) -> str:
+        """Which newer checkpoints were passed over when this one was taken, and why; "" if none."""
+        return self._passed_over
+
+    def steps(self) -> List[int]:
+        """Train steps of all checkpoints in the directory now, newest first."""
+        return self._reader.steps()
+
+    def older(self) -> "Checkpoint":
+        """Rejects this checkpoint and takes the next older one; returns itself. NotFoundError if there is none."""
+        self._reader.older()
+        self._look()
+        return self
+
+    def close(self) -> None:
+        """Releases it. May be called again; the arrays that were loaded stay."""
+        self._reader.close()
+
+    def __enter__(self) -> "Checkpoint":
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return len(self._infos)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._infos)
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._infos
+
+    def __getitem__(self, path: str) -> Any:
+        if path not in self._infos:
+            raise KeyError(path)
+        return self.load(path)
+
+    def __repr__(self) -> str:
+        return "<dlckpt checkpoint of train step %d in %s: %d tensors>" % (self.step, self.dir, len(self))
+
+    def info(self, path: str) -> TensorInfo:
+        """dtype, shape and bytes of a tensor, without loading it. NotFoundError."""
+        try:
+            return self._infos[path]
+        except KeyError:
+            raise NotFoundError("the checkpoint of train step %d in %s holds no tensor %s" % (self.step, self.dir, path)) from None
+
+    def load(self, path: str, offset: Optional[Sequence[int]] = None, extent: Optional[Sequence[int]] = None,
+             kind: Optional[str] = None) -> Any:
+        """A tensor as a new array, or of it the elements [offset, offset + extent). ``kind``: "numpy" or "torch"; None: as the
+        program that saved it had it, else NumPy's. NotFoundError, InvalidError (a box outside), CorruptError, IoError."""
+        info = self.info(path)
+        shape = info.shape if extent is None else tuple(int(n) for n in extent)
+        value = arrays.empty(kind or self._kind(path), info.dtype, shape)
+        self._fill(value, info, offset, extent)
+        return value
+
+    def objects(self) -> List[str]:
+        """The names under which attach() was given objects; [] if the checkpoint was not written through attach()."""
+        record = self._state()
+        return sorted(record["objects"]) if record else []
+
+    def state(self, name: str) -> Any:
+        """The state of an attached object, as its state_dict() gave it: ``model.load_state_dict(checkpoint.state("model"))``. Its
+        arrays are new ones. NotFoundError names what there is."""
+        record = self._state()
+        if record is None or name not in record["objects"]:
+            raise NotFoundError("the checkpoint of train step %d in %s has no state of '%s'; there are: %s" %
+                                (self.step, self.dir, name, ", ".join(self.objects()) or "none, since attach() did not write it"))
+        loaded: Dict[str, Any] = {}
+
+        def source(reference: Dict[str, Any]) -> Any:
+            path = reference["path"]
+            if path not in loaded:  # tied weights come back tied
+                loaded[path] = self.load(path, kind=reference["kind"])
+            return loaded[path]
+
+        return codec.decode(record["objects"][name], source)
+
+    def load_into(self, target: Any, name: str = "model", *, rename: Optional[Mapping[str, Optional[str]]] = None,
+                  optional: Sequence[str] = (), slices: Sequence[str] = (), cast: bool = False) -> Loaded:
+        """Loads what lies under ``name`` into the arrays of ``target`` (an object with state_dict(), or a dict of arrays), in place.
+
+        ``rename``: the program's names -> the checkpoint's, as patterns in which "*" stands for the same text on both sides; the
+        first that fits counts, and None leaves a tensor alone. ``optional``: patterns of tensors that keep their values where the
+        checkpoint has none that fits. ``slices``: patterns of tensors of which the common part is loaded where the shapes differ.
+        ``cast``: element types may differ. All is checked before the first value is changed: MismatchError names what does not
+        fit. CorruptError and IoError after that say that ``target`` is a mixture."""
+        plans, kept = self._planned(target, name, rename or {}, optional, slices, cast)
+        try:
+            for plan in plans:
+                self._load_plan(plan)
+        except Error as error:
+            raise error_for(error.code, "%s; what was to be loaded into has been changed in part: make it anew before it is used" %
+                            error.sentence) from error
+        used = {plan.source.path for plan in plans}
+        below = codec.escape(name) + "/" if name else ""
+        return Loaded([p.name for p in plans if not p.sliced], [p.name for p in plans if p.sliced], kept,
+                      sorted(path[len(below):] for path in self._infos if path.startswith(below) and path not in used))
+
+    # ---- what load_into() is made of
+
+    def _planned(self, target: Any, name: str, rename: Mapping[str, Optional[str]], optional: Sequence[str], slices: Sequence[str],
+                 cast: bool) -> Tuple[List[_Plan], Dict[str, str]]:
+        below = codec.escape(name) if name else ""
+        plans: List[_Plan] = []
+        kept: Dict[str, str] = {}
+        problems: List[str] = []
+        for key, value in _arrays_of(target):
+            other = _renamed(key, rename)
+            if other is None:
+                kept[key] = "left alone"
+                continue
+            info = self._infos.get("%s/%s" % (below, other) if below else other)
+            why, sliced = "the checkpoint has no %s" % other, False
+            if info is not None:
+                why, sliced = _why_not(value, info, key, cast, _fits(key, slices))
+            if info is not None and not why:
+                plans.append(_Plan(key, value, info, sliced))
+            elif _fits(key, optional):
+                kept[key] = why
+            else:
+                problems.append("%s: %s" % (key, why))
+        if problems:
+            raise MismatchError("the checkpoint of train step %d does not fit, nothing of it was loaded: %s%s" %
+                                (self.step, "; ".join(problems[:8]), "; and %d more" % (len(problems) - 8) if len(problems) > 8 else ""))
+        return plans, kept
+
+    def _load_plan(self, plan: _Plan) -> None:
+        target = arrays.divided(plan.target)
+        if isinstance(target, Parts):
+            for offset, part in target.boxes:
+                self._fill_or_cast(part, plan.source, offset, arrays.describe(part, plan.name).shape)
+        elif isinstance(target, Shard):
+            self._fill_or_cast(target.array, plan.source, target.offset, arrays.describe(target, plan.name).shape)
+        elif plan.sliced:
+            shape = arrays.describe(target, plan.name).shape
+            common = tuple(min(a, b) for a, b in zip(shape, plan.source.shape))
+            part = self.load(plan.source.path, (0,) * len(common), common, arrays.describe(target, plan.name).kind)
+            arrays.copy(target[tuple(slice(n) for n in common)], part)
+        else:
+            self._fill_or_cast(target, plan.source, None, None)
+
+    def _fill_or_cast(self, target: Any, source: TensorInfo, offset: Optional[Sequence[int]], extent: Optional[Sequence[int]]) -> None:
+        info = arrays.describe(target, source.path)
+        if info.dtype == source.dtype:
+            self._fill(target, source, offset, extent)
+        else:
+            arrays.copy(target, self.load(source.path, offset, extent, info.kind))
+
+    def _fill(self, value: Any, info: TensorInfo, offset: Optional[Sequence[int]], extent: Optional[Sequence[int]]) -> None:
+        host = arrays.into_place(value)
+        count = dtypes.size(info.dtype)
+        for n in info.shape if extent is None else extent:
+            count *= int(n)
+        if host.strides is None:
+            self._reader.load(info.path, host.pointer, count, offset, extent)
+            if host.finish is not None:
+                host.finish()
+            return
+        # The reader writes without gaps; this array has some.
+        shape = info.shape if extent is None else tuple(int(n) for n in extent)
+        plain = arrays.empty(arrays.describe(value, info.path).kind, info.dtype, shape)
+        self._fill(plain, info, offset, extent)
+        arrays.copy(value, plain)
+
+    # ---- what the checkpoint says of itself
+
+    def _state(self) -> Optional[Dict[str, Any]]:
+        if self._record is None:
+            data = self._reader.blob(STATE_BLOB)
+            if data is None:
+                return None
+            try:
+                self._record = json.loads(data)
+            except ValueError as error:
+                raise CorruptError("the checkpoint of train step %d in %s: what attach() wrote of its objects cannot be understood: %s" %
+                                   (self.step, self.dir, error)) from error
+            if not isinstance(self._record, dict) or self._record.get("schema") != SCHEMA:
+                raise MismatchError("the checkpoint of train step %d has another schema of dlckpt.attach(); this version reads %d" %
+                                    (self.step, SCHEMA))
+            self._kinds = {path: str(reference["kind"]) for path, reference in codec.references(self._record).items()}
+        return self._record
+
+    def _kind(self, path: str) -> str:
+        self._state()
+        kind = self._kinds.get(path, "numpy")
+        # CuPy's arrays are read on the host; whoever has no torch gets the same values from NumPy.
+        return "torch" if kind == "torch" and _can_import("torch") else "numpy"
+
+
+def open(dir: Union[str, "os.PathLike[str]"], step: Optional[int] = None) -> Checkpoint:  # noqa: A001
+    """The newest checkpoint of a directory that looks whole, or the newest of a train step, for reading: while its job trains, as
+    another user, from a read-only file system. Not collective: each process reads for itself. NotFoundError, CorruptError,
+    DeniedError, IoError."""
+    return Checkpoint(dir, step)
+
+
+def _can_import(module: str) -> bool:
+    if module in sys.modules:
+        return True
+    import importlib.util
+    return importlib.util.find_spec(module) is not None
+
+
+def _arrays_of(target: Any) -> List[Tuple[str, Any]]:
+    tree = target.state_dict() if hasattr(target, "state_dict") else target
+    if not isinstance(tree, Mapping):
+        raise InvalidError("load_into() takes an object with state_dict(), or a dict of arrays; this is a %s" % type(target).__name__)
+    found: List[Tuple[str, Any]] = []
+    codec.encode(dict(tree), "", lambda path, value: found.append((path[1:], value)))
+    return found
+
+
+def _expression(pattern: str) -> str:
+    return "(.*)".join(re.escape(part) for part in pattern.split("*"))
+
+
+def _fits(name: str, patterns: Sequence[str]) -> bool:
+    if isinstance(patterns, str):
+        raise InvalidError("'%s': a list of patterns is wanted" % patterns)
+    return any(re.fullmatch(_expression(pattern), name, re.DOTALL) for pattern in patterns)
+
+
+def _renamed(name: str, rename: Mapping[str, Optional[str]]) -> Optional[str]:
+    for ours, theirs in rename.items():
+        found = re.fullmatch(_expression(ours), name, re.DOTALL)
+        if not found:
+            continue
+        if theirs is None:
+            return None
+        if theirs.count("*") > ours.count("*"):
+            raise InvalidError("rename: '%s' has more '*' than '%s'" % (theirs, ours))
+        texts = iter(found.groups())
+        return "".join(part if part != "*" else next(texts) for part in re.split(r"(\*)", theirs))
+    return name
+
+
+def _why_not(value: Any, info: TensorInfo, key: str, cast: bool, may_slice: bool) -> Tuple[str, bool]:
+    """Why the tensor cannot be loaded into this array ("" if it can), and whether only a part of it."""
+    ours = arrays.describe(value, key)
+    why = arrays.why_not_filled(value)
+    if why:
+        return why, False
+    if ours.dtype != info.dtype and not cast:
+        return "%s in the checkpoint, %s in the program (cast=True converts)" % (info.dtype, ours.dtype), False
+    if ours.global_shape == info.shape:
+        return "", False
+    shapes = "shape %s in the checkpoint, %s in the program" % (list(info.shape), list(ours.global_shape))
+    if may_slice and len(ours.global_shape) == len(info.shape) and ours.offset is None:
+        return "", True
+    return shapes, False

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dlckpt.open(): reading a checkpoint without owning its directory, and loading parts of it into programs of another shape."""
+import os
+import shutil
+import subprocess
+
+import support
+import numpy as np
+import torch
+from torch import nn
+
+import dlckpt
+
+
+def net(width=4, classes=3):
+    torch.manual_seed(width + classes)
+    return nn.ModuleDict({"body": nn.Linear(5, width), "head": nn.Linear(width, classes)})
+
+
+def values(module):
+    return {name: tensor.clone() for name, tensor in module.state_dict().items()}
+
+
+def tree_of(folder):
+    """Every file below with its content and time: what a reader must not change."""
+    found = {}
+    for where, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(where, name)
+            with open(path, "rb") as file:
+                found[path] = (file.read(), os.stat(path).st_mtime_ns)
+    return found
+
+
+class Reading(support.Case):
+    def saved(self, model=None, steps=(3,), keep=9, **objects):
+        """A checkpoint directory with those train steps, in which job.state["at"] is the step; and the job, still open."""
+        model = model or net()
+        job = dlckpt.attach(model=model, dir=self.dir, keep=keep, final_save=False, **objects)
+        for step in job.steps(max(steps) + 1):
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter += 1
+            job.state["at"] = step
+            if step in steps:
+                job.save()
+        return job, model
+
+    def test_while_the_job_trains_another_process_looks_and_loads_without_writing_anything(self):
+        job, model = self.saved(steps=(1, 3))
+        before = tree_of(self.dir)
+        with dlckpt.open(self.dir) as checkpoint:
+            self.assertEqual(checkpoint.steps()[0], checkpoint.step)
+            self.assertEqual(sorted(checkpoint), sorted("model/" + name for name in model.state_dict()))
+            self.assertEqual(checkpoint.info("model/body.weight")[1:], ("float32", (4, 5), 80))
+            self.assertEqual(checkpoint["model/body.weight"].dtype, torch.float32)
+            self.assertIsInstance(checkpoint.load("model/body.weight", kind="numpy"), np.ndarray)
+            self.assertEqual(len(checkpoint), 4)
+            self.assertNotIn("model/none", checkpoint)
+            with self.assertRaises(KeyError):
+                checkpoint["model/none"]
+        self.assertEqual(tree_of(self.dir), before)
+        job.save()  # it still holds its lease
+        job.close()
+
+    def test_the_state_of_an_object_comes_back_as_it_was_given(self):
+        model = net()
+        opt = torch.optim.Adam(model.parameters())
+        sum(p.sum() for p in model.parameters()).backward()
+        opt.step()
+        job, _ = self.saved(model, opt=opt)
+        want = values(model)
+        job.close()
+        checkpoint = dlckpt.open(self.dir)
+        self.assertEqual(checkpoint.objects(), ["model", "opt"])
+        other = net(4, 3)
+        other.load_state_dict(checkpoint.state("model"))
+        for name, tensor in want.items():
+            self.assertTrue(torch.equal(other.state_dict()[name], tensor), name)
+        again = torch.optim.Adam(other.parameters())
+        again.load_state_dict(checkpoint.state("opt"))
+        self.assertTrue(torch.equal(again.state_dict()["state"][0]["exp_avg"], opt.state_dict()["state"][0]["exp_avg"]))
+        with self.assertRaisesRegex(dlckpt.NotFoundError, "no state of 'ema'; there are: model, opt"):
+            checkpoint.state("ema")
+
+    def test_a_part_of_a_tensor(self):
+        job, model = self.saved()
+        job.close()
+        checkpoint = dlckpt.open(self.dir)
+        part = checkpoint.load("model/body.weight", (1, 2), (2, 3))
+        self.assertTrue(torch.equal(part, model["body"].weight[1:3, 2:5]))
+        with self.assertRaisesRegex(dlckpt.InvalidError, r"has the shape \[4, 5\]; \[1:5, 0:5\] does not lie in it"):
+            checkpoint.load("model/body.weight", (1, 0), (4, 5))
+        with self.assertRaisesRegex(dlckpt.NotFoundError, "holds no tensor model/x"):
+            checkpoint.load("model/x")
+
+    def test_a_train_step_of_ones_choice_and_the_next_older_one(self):
+        job, _ = self.saved(steps=(1, 2, 5))
+        job.close()
+        there = dlckpt.open(self.dir).steps()
+        self.assertEqual(there, sorted(there, reverse=True))
+        checkpoint = dlckpt.open(self.dir, step=there[1])
+        self.assertEqual(checkpoint.step, there[1])
+        newer = checkpoint["model/head.bias"]
+        self.assertEqual(checkpoint.older().step, there[2])
+        self.assertFalse(torch.equal(checkpoint["model/head.bias"], newer))
+        while checkpoint.step != there[-1]:
+            checkpoint.older()
+        with self.assertRaisesRegex(dlckpt.NotFoundError, "is older than that of train step %d" % there[-1]):
+            checkpoint.older()
+        self.assertEqual(checkpoint.step, there[-1])
+        self.assertEqual(checkpoint["model/head.bias"].shape, (3,))
+        with self.assertRaisesRegex(dlckpt.NotFoundError, "no checkpoint of train step 77 in .*; there are %d, " % there[0]):
+            dlckpt.open(self.dir, step=77)
+        with self.assertRaisesRegex(dlckpt.InvalidError, "-5 is no train step"):
+            dlckpt.open(self.dir, step=-5)
+
+    def test_what_is_not_there_or_not_whole(self):
+        with self.assertRaisesRegex(dlckpt.NotFoundError, self.folder):
+            dlckpt.open(self.folder + "/nowhere")
+        with self.assertRaisesRegex(dlckpt.NotFoundError, "no checkpoint in"):
+            dlckpt.open(self.folder)
+        job, _ = self.saved(steps=(1, 3))
+        job.close()
+        newest = sorted(name for name in os.listdir(self.dir) if name.startswith("step-"))[-1]
+        os.truncate(os.path.join(self.dir, newest, "r00000.h5"), 100)
+        checkpoint = dlckpt.open(self.dir)
+        self.assertLess(checkpoint.step, int(newest[5:17]))
+        self.assertIn(newest, checkpoint.note)
+        with self.assertRaises(dlckpt.CorruptError):
+            dlckpt.open(self.dir, step=int(newest[5:17]))
+
+    def test_damage_is_named_and_nothing_wrong_is_handed_out(self):
+        job, _ = self.saved()
+        job.close()
+        newest = os.path.join(self.dir, sorted(name for name in os.listdir(self.dir) if name.startswith("step-"))[-1])
+        checkpoint = dlckpt.open(self.dir)
+        with open(os.path.join(newest, "r00000.h5"), "r+b") as file:
+            data = bytearray(file.read())
+            at = data.find(checkpoint.load("model/body.weight", kind="numpy").tobytes())
+            file.seek(at)
+            file.write(b"\xff\xff")
+        with self.assertRaisesRegex(dlckpt.CorruptError, r"r00000\.h5"):
+            dlckpt.open(self.dir)["model/body.weight"]
+        with self.assertRaisesRegex(dlckpt.CorruptError, "has been changed in part"):
+            dlckpt.open(self.dir).load_into(net())
+
+    def test_a_checkpoint_that_its_job_removes_meanwhile(self):
+        job, _ = self.saved(steps=(1,), keep=1)
+        checkpoint = dlckpt.open(self.dir)
+        job.save(), job.close()
+        for name in os.listdir(self.dir):
+            if name.startswith("step-%012d." % checkpoint.step):
+                shutil.rmtree(os.path.join(self.dir, name))
+        with self.assertRaisesRegex(dlckpt.NotFoundError, "was removed while it was read, .*dlckpt pin"):
+            checkpoint["model/body.weight"]
+
+    def test_another_user_on_a_read_only_file_system(self):
+        if os.geteuid() != 0 or shutil.which("unshare") is None or shutil.which("setpriv") is None:
+            self.skipTest("needs root, unshare and setpriv")
+        job, model = self.saved()
+        job.close()
+        os.chmod(self.folder, 0o755)
+        program = ("import sys; sys.path.insert(0, %r); import dlckpt\n"
+                   "print(float(dlckpt.open(%r).load('model/head.bias', kind='numpy').sum()))\n"
+                   "try: dlckpt.attach(x={}, dir=%r)\n"
+                   "except dlckpt.Error as error: print('refused')" % (support.PACKAGE, self.dir, self.dir))
+        script = os.path.join(self.folder, "read.py")
+        with open(script, "w") as file:
+            file.write(program)
+        done = subprocess.run(["unshare", "--mount", "sh", "-c", 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && '
+                               'exec setpriv --reuid=65534 --clear-groups "$@"', self.folder, "/usr/bin/python3", script],
+                              capture_output=True, text=True)
+        if "mount:" in done.stderr:
+            self.skipTest("cannot mount: " + done.stderr.strip())
+        if "Permission denied" in done.stderr or "ModuleNotFoundError" in done.stderr:
+            self.skipTest("another user cannot read the sources here")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        total, refused = done.stdout.split()
+        self.assertAlmostEqual(float(total), float(model["head"].bias.sum()), places=4)
+        self.assertEqual(refused, "refused")
+
+
+class Partial(support.Case):
+    saved = Reading.saved
+
+    def setUp(self):
+        super().setUp()
+        self.job, self.model = self.saved()
+        self.job.close()
+        self.checkpoint = dlckpt.open(self.dir)
+
+    def test_all_of_it_in_place(self):
+        other = net()
+        where = other["body"].weight.data_ptr()
+        report = self.checkpoint.load_into(other)
+        self.assertEqual(sorted(report.loaded), sorted(other.state_dict()))
+        self.assertEqual((report.sliced, report.kept, report.unused), ([], {}, []))
+        self.assertTrue(torch.equal(other["body"].weight, self.model["body"].weight))
+        self.assertEqual(other["body"].weight.data_ptr(), where)
+
+    def test_fine_tuning_with_another_head(self):
+        other = net(classes=7)
+        before = values(other)
+        with self.assertRaisesRegex(dlckpt.MismatchError, r"nothing of it was loaded: head.weight: shape \[3, 4\] in the checkpoint, "
+                                    r"\[7, 4\] in the program; head.bias: "):
+            self.checkpoint.load_into(other)
+        for name, tensor in values(other).items():
+            self.assertTrue(torch.equal(tensor, before[name]), name)
+        report = self.checkpoint.load_into(other, optional=["head.*"])
+        self.assertEqual(report.loaded, ["body.weight", "body.bias"])
+        self.assertEqual(sorted(report.kept), ["head.bias", "head.weight"])
+        self.assertEqual(report.unused, ["head.bias", "head.weight"])
+        self.assertTrue(torch.equal(other["head"].weight, before["head.weight"]))
+        report = self.checkpoint.load_into(other, slices=["head.*"])
+        self.assertEqual(report.sliced, ["head.weight", "head.bias"])
+        self.assertTrue(torch.equal(other["head"].weight[:3], self.model["head"].weight))
+        self.assertTrue(torch.equal(other["head"].weight[3:], before["head.weight"][3:]))
+
+    def test_other_names(self):
+        other = nn.ModuleDict({"encoder": nn.Linear(5, 4), "mine": nn.Linear(2, 2)})
+        before = values(other)
+        report = self.checkpoint.load_into(other, rename={"mine.*": None, "encoder.*": "body.*"})
+        self.assertEqual(report.loaded, ["encoder.weight", "encoder.bias"])
+        self.assertEqual(set(report.kept.values()), {"left alone"})
+        self.assertTrue(torch.equal(other["encoder"].weight, self.model["body"].weight))
+        self.assertTrue(torch.equal(other["mine"].weight, before["mine.weight"]))
+        with self.assertRaisesRegex(dlckpt.InvalidError, "has more"):
+            self.checkpoint.load_into(other, rename={"mine.*": "*.*"})
+        with self.assertRaisesRegex(dlckpt.InvalidError, "a list of patterns"):
+            self.checkpoint.load_into(other, optional="mine.*")
+
+    def test_other_element_types(self):
+        other = net().to(torch.float64)
+        with self.assertRaisesRegex(dlckpt.MismatchError, "float32 in the checkpoint, float64 in the program"):
+            self.checkpoint.load_into(other)
+        self.checkpoint.load_into(other, cast=True)
+        self.assertTrue(torch.equal(other["body"].weight, self.model["body"].weight.double()))
+
+    def test_arrays_of_a_dict_with_gaps_and_parts(self):
+        whole = np.zeros((4, 10), np.float32)
+        target = {"weight": whole[:, ::2], "bias": torch.zeros(4)}
+        self.checkpoint.load_into(target, rename={"*": "body.*"})
+        self.assertTrue(np.array_equal(whole[:, ::2], self.model["body"].weight.detach().numpy()))
+        self.assertEqual(float(abs(whole[:, 1::2]).sum()), 0)
+        part = dlckpt.Shard(np.zeros((2, 5), np.float32), (4, 5), (2, 0))
+        self.checkpoint.load_into({"body.weight": part})
+        self.assertTrue(np.array_equal(part.array, self.model["body"].weight.detach().numpy()[2:]))
+        with self.assertRaisesRegex(dlckpt.InvalidError, "load_into.. takes an object with state_dict"):
+            self.checkpoint.load_into([1])
+        with self.assertRaisesRegex(dlckpt.MismatchError, "read-only"):
+            frozen = np.zeros((4, 5), np.float32)
+            frozen.flags.writeable = False
+            self.checkpoint.load_into({"body.weight": frozen})
+
+
+class Large(support.Case):
+    def test_a_tensor_that_several_threads_read(self):
+        large = np.arange(40 << 20, dtype=np.float32).reshape(1, 40, 1 << 20)
+        job = dlckpt.attach(large={"w": large}, dir=self.dir, final_save=False)
+        job.save()
+        job.close()
+        checkpoint = dlckpt.open(self.dir)
+        self.assertTrue(np.array_equal(checkpoint["large/w"], large))
+        part = checkpoint.load("large/w", (0, 3, 5), (1, 30, (1 << 20) - 9))
+        self.assertTrue(np.array_equal(part, large[:, 3:33, 5:-4]))
+
+
+if __name__ == "__main__":
+    support.main(needs=("numpy", "torch"))

@@ -202,7 +202,7 @@ int Guard::run(const Work& work) {
     shared_->control[0] = shared_->run_id[0] = '\0';
     const pid_t pid = start(work, predecessor);
     if (pid < 0) {
-      std::fprintf(stderr, "dlrun: start a process: %s\n", std::strerror(errno));
+      std::fprintf(stderr, "dlrun: cannot start another process: %s\n", std::strerror(errno));
       return predecessor.death.empty() ? kExitFault : predecessor.exit_status;
     }
     child_ = pid;
@@ -240,7 +240,7 @@ bool Link::script_gone() const {
 int run_guarded(const Work& work) {
   void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    std::fprintf(stderr, "dlrun: map a page: %s\n", std::strerror(errno));
+    std::fprintf(stderr, "dlrun: cannot get memory to share with a child process: %s\n", std::strerror(errno));
     return kExitFault;
   }
   auto* shared = new (memory) Shared;

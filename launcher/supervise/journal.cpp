@@ -57,8 +57,8 @@ void Journal::job(record::JobState state, const std::string& reason, std::option
                   const std::string& code, std::optional<int> exit) {
   if (!record::transition_allowed(state_, state) && state != state_ &&
       !(record::is_final(state_) && state == record::JobState::kDeploy)) {
-    std::fprintf(stderr, "dlrun: refused to record %s after %s\n", record::state_name(state),
-                 record::state_name(state_));
+    std::fprintf(stderr, "dlrun: a fault of dlrun: state %s cannot follow %s, and is not recorded\n",
+                 record::state_name(state), record::state_name(state_));
     return;
   }
   state_ = state;

@@ -93,7 +93,7 @@ EndDecision decide_after_death(const Failure& death, bool last, const RestartLim
   decision.exit_status = exit_status(death);
   decision.reason = describe(death);
   if (last) {
-    decision.reason += fmt::format("; {} new starts of dlrun within an hour allowed", guard::kMostStarts);
+    decision.reason += fmt::format("; dlrun may be started again {} times within an hour", guard::kMostStarts);
   } else if (guard_trips(limits)) {
     decision.action = limits.can_requeue ? Action::kHold : Action::kFail;
     decision.reason = guard_reason(limits, decision.reason);
@@ -138,7 +138,9 @@ EndDecision decide_end(const AttemptEnd& end, const RestartLimits& limits) {
   // that Slurm's own SIGTERM reached first have not failed.
   bool by_sigterm = end.failure && end.failure->kind == Failure::Kind::kSignal && end.failure->signal == SIGTERM;
   if (end.stop && (!end.failure || by_sigterm)) return end_of_stop(end, limits);
-  if (!end.failure) return EndDecision{Action::kFail, kExitInternal, "the learners ended without a cause"};
+  if (!end.failure)
+    return EndDecision{Action::kFail, kExitInternal,
+                       "the learners ended, and dlrun does not know why (a fault of dlrun)"};
 
   EndDecision decision;
   decision.exit_status = exit_status(*end.failure);
@@ -175,14 +177,16 @@ EndDecision decide_end(const AttemptEnd& end, const RestartLimits& limits) {
     decision.action = Action::kFail;
   } else if (its.budget >= 0 && limits.class_restarts >= its.budget) {
     decision.action = Action::kFail;
-    decision.reason += fmt::format("; {} restart{} for a failure of class {} allowed", its.budget,
+    decision.reason += fmt::format("; at most {} restart{} after failures of class {}", its.budget,
                                    its.budget == 1 ? "" : "s", its.name);
   } else if (guard_trips(limits)) {
     decision.action = limits.can_requeue ? Action::kHold : Action::kFail;
     decision.reason = guard_reason(limits, decision.reason);
   } else if (limits.restarts_done >= limits.restarts_max || limits.node_lost) {
     decision.action = Action::kFail;
-    if (limits.restarts_done > 0) decision.reason += fmt::format(", after {} restarts", limits.restarts_done);
+    if (limits.restarts_done > 0)
+      decision.reason +=
+          fmt::format(", after {} restart{}", limits.restarts_done, limits.restarts_done == 1 ? "" : "s");
   } else {
     decision.action = Action::kRestart;
   }

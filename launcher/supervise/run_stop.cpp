@@ -251,7 +251,7 @@ void RunStep::on(const SlurmSaid& said) {
     act(WatchTimeLimit{*reading.deadline_ms});
   } else if (reading.kind == Kind::kSaveNow && s_.phase == Phase::kRunning && !s_.agreement.open() &&
              !question.presumed) {
-    say("asked by Slurm's signal: saving");
+    say("SIGUSR2 from Slurm: the learners save and go on");
     begin_agreement(ProgressPage::kSave);
   }
   if (term_ms != 0) ask_slurm(SIGTERM, term_ms);

@@ -112,7 +112,9 @@ void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
                !attempt_.learners[static_cast<size_t>(hello.rank)].said_hello;
   if (!valid || hello.version != kProtocolVersion) {
     if (hello.role == "agent" && hello.version != kProtocolVersion)
-      std::fprintf(stderr, "dlrun: the agent on %s is of another version\n", hello.host.c_str());
+      std::fprintf(stderr,
+                   "dlrun: the agent on %s is of another version of slurm-dl; install one version on all nodes\n",
+                   hello.host.c_str());
     return server_->close(id);
   }
   Learner& learner = attempt_.learners[static_cast<size_t>(hello.rank)];

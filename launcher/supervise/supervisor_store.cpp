@@ -43,7 +43,7 @@ void Supervisor::start_without_store() {
   plan_.launcher_store = false;
   plan_.framework_environment["USE_LIBUV"] = "0";
   const std::string why = "this PyTorch has no libuv: learner 0 hosts the store";
-  say(why + " (USE_LIBUV=0 in the job's environment spares this start)");
+  say(why + " (with USE_LIBUV=0 in the job's environment this second start is not needed)");
   start_attempt(why);
 }
 

@@ -70,13 +70,13 @@ std::string reason_text(const ClusterState& state, const Job& job, const Waiting
       return fmt::format("it asks for {} GPUs; user {} has {} of the {} GPUs a user of tenant '{}' may have",
                          waiting.asked, state.users[job.user], waiting.used, waiting.limit, tenant);
     case Reason::kKept:
-      return fmt::format("it asks for {} GPUs; {} are free, and their tenants do not lend them", waiting.asked,
-                         waiting.free);
+      return fmt::format("it asks for {} GPUs; {} are free, but the tenants that own them do not lend them",
+                         waiting.asked, waiting.free);
     case Reason::kNoPlace:
       break;
   }
   if (waiting.free >= waiting.asked)
-    return fmt::format("it asks for {} GPUs, {} on each node; {} are free, but not enough of them side by side",
+    return fmt::format("it asks for {} GPUs, {} for each learner; {} are free, but not enough of them on one node",
                        waiting.asked, job.gpus_per_learner, waiting.free);
   return fmt::format("it asks for {} GPUs; {} are free", waiting.asked, waiting.free);
 }

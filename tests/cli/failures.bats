@@ -67,7 +67,7 @@ END
 @test "a class has its own limit of restarts" {
   run "$dlrun" -r 5 --job-dir job -- sh -c 'echo "RuntimeError: CUDA out of memory"; exit 1'
   [ "$status" -eq 1 ]
-  contains "$output" '; 1 restart for a failure of class gpu-memory allowed'
+  contains "$output" '; at most 1 restart after failures of class gpu-memory'
   [ -e job/logs/attempt-2 ] && [ ! -e job/logs/attempt-3 ]
 }
 

@@ -87,7 +87,7 @@ need_learner() { [[ -x $learner ]] || skip "built without HDF5"; }
     kill -9 "$(its_pid)"
   done
   ends_with 137
-  contains "$(cat out)" 'dlrun was killed by signal 9 \(SIGKILL\); 3 new starts of dlrun within an hour allowed'
+  contains "$(cat out)" 'dlrun was killed by signal 9 \(SIGKILL\); dlrun may be started again 3 times within an hour'
   gone 'sleep 132134'
 }
 

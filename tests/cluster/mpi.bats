@@ -160,15 +160,15 @@ PY
 
 @test "PMIx left to Slurm where Slurm has no plugin for it: one sentence, and nothing is started" {
   plugins=$(on_login scontrol show config | sed -nE 's/^PluginDir += (.*)/\1/p')
-  conf=$(on_login sh -c 'echo "$SLURM_CONF"')
+  conf=$(on_login printenv SLURM_CONF)
   mkdir plugins && cp -rs "${plugins%%:*}"/. plugins && rm -f plugins/mpi_pmix*
   { grep -v "^PluginDir=" "$conf"; echo "PluginDir=$PWD/plugins"; } >slurm.conf
   printf '#!/bin/bash\nexport SLURM_CONF=%s DL_PMIX=slurm\nexec dlrun -- ./fit_mpi 2 0\n' "$PWD/slurm.conf" >fit.sh
-  job=$(submit -N2 --output=fit.out --dl-framework=mpi --dl-learners=2 --dl-gpus=0 fit.sh)
-  wait_for 60 "job $job has ended" ended "$job"
+  id=$(submit -N2 --output=fit.out --dl-framework=mpi --dl-learners=2 --dl-gpus=0 fit.sh)
+  wait_for 60 "job $id has ended" ended "$id"
   assert_contains "$(cat fit.out)" "^dlrun: DL_PMIX=slurm: this Slurm has no MPI plugin 'pmix', srun --mpi=list names only .*pmi2.*; allowed: Slurm's package"
   [ "$(grep -c . fit.out)" = 1 ]
-  [ "$(job_state "$job")" = FAILED ]
+  [ "$(job_state "$id")" = FAILED ]
 }
 
 @test "MPI_Comm_spawn is refused: a program that can do without goes on, and where errors are fatal the job fails at once" {

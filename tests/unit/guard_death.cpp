@@ -85,7 +85,7 @@ TEST(GuardDeath, TheAnswerOfItsSuccessor) {
       // It would begin from its start, which nobody has allowed.
       {false, false, 0, 0, true, Action::kFail, "dlrun was killed by signal 9 (SIGKILL)"},
       {true, true, 9, 0, true, Action::kFail,
-       "dlrun was killed by signal 9 (SIGKILL); 3 new starts of dlrun within an hour allowed"},
+       "dlrun was killed by signal 9 (SIGKILL); dlrun may be started again 3 times within an hour"},
       {false, true, 9, 2, true, Action::kHold,
        "held: 2 attempts in a row saved no new train step; last: dlrun was killed by signal 9 (SIGKILL)"},
       {false, true, 9, 2, false, Action::kFail,

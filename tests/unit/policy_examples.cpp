@@ -340,7 +340,7 @@ TEST(PolicyWhy, says_that_free_gpus_do_not_lie_side_by_side) {
   add_running(&state, 1, {{1, 2}}, Charge::kOwn);
   add_job(&state, 0, 1, 4).tier = Tier::kBorrow;
   const Why answer = why(state, decide(state), 2);
-  EXPECT_NE(answer.sentence.find("4 are free, but not enough of them side by side"), std::string::npos)
+  EXPECT_NE(answer.sentence.find("4 are free, but not enough of them on one node"), std::string::npos)
       << answer.sentence;
 }
 

@@ -186,7 +186,8 @@ TEST(AnswerTest, Table) {
       {"a full disk", full, 0, 9, 0, 0, 0, true, true, Action::kHold, false, "code 1; class storage-full (S306, ours)"},
       {"without Slurm", full, 0, 9, 0, 0, 0, true, false, Action::kFail, false, "code 1"},
       {"out of memory once", oom, 0, 9, 0, 0, 0, true, true, Action::kRestart, false, "CUDA out of memory"},
-      {"again", oom, 1, 9, 1, 0, 0, true, true, Action::kFail, false, "; 1 restart for a failure of class gpu-memory"},
+      {"again", oom, 1, 9, 1, 0, 0, true, true, Action::kFail, false,
+       "; at most 1 restart after failures of class gpu-memory"},
       {"an agent killed: in place first", failure(Kind::kAgentLost, 0), 0, 1, 0, 0, 0, true, true, Action::kRestart,
        false, "lost"},
   };

@@ -68,10 +68,12 @@ Environment known_variables(const LaunchPlan& plan, const RunFacts& facts, Envir
   return job.first();
 }
 
+// Those that are set for learners, and USE_LIBUV, which no family sets, but which decides what families set
+// (has_users_store() in frameworks/families.cpp).
 Environment only(const Environment& known, const Environment& inherited) {
   Environment relevant;
   for (const auto& item : inherited)
-    if (known.count(item.first) != 0) relevant.insert(item);
+    if (known.count(item.first) != 0 || item.first == "USE_LIBUV") relevant.insert(item);
   return relevant;
 }
 
@@ -103,9 +105,10 @@ class EnvironmentView {
       const auto there = relevant_.find(item.first);
       if (there == relevant_.end() || there->second != item.second) common_.insert(item);
     }
-    for (const auto& item : relevant_)
-      if (common_.count(item.first) == 0 && known.at(item.first) != item.second)
-        kept_.push_back(item.first + "=" + item.second);
+    for (const auto& [name, value] : relevant_) {
+      const auto ours = known.find(name);
+      if (common_.count(name) == 0 && ours != known.end() && ours->second != value) kept_.push_back(name + "=" + value);
+    }
     find_own();
   }
 

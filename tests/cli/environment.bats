@@ -28,6 +28,11 @@ as_said() {
   as_said --framework pytorch -n 2
 }
 
+@test "with a PyTorch that has no libuv" {
+  USE_LIBUV=0 as_said --framework pytorch -n 2
+  grep -zqx TORCHELASTIC_USE_AGENT_STORE=False found/1
+}
+
 @test "a variable of the framework's version wins over that of its family, and the user's over both" {
   printf 'summary = "torch of the site"\nfamilies = ["torch"]\n[[versions]]\nversion = "1"\nenvironment = { OMP_NUM_THREADS = "7" }\n' >cat/site.toml
   as_said --framework site -n 2

@@ -16,6 +16,8 @@ import sys
 # The shell and the starters themselves (bash, srun, mpirun) set these; they are nobody's promise.
 NOT_OURS = ["_", "SHLVL", "PWD", "OLDPWD", "SLURM_*", "SLURMD_*", "SRUN_*", "PMI_*", "PMIX_*", "OMPI_*", "PRTE_*", "TMPDIR", "BASH_FUNC_*",
             "BATS_*", "HYDRA_*", "MPIEXEC_*", "ORTE_*",
+            # srun of Slurm 26.05 leaves the options of SPANK plugins to its tasks.
+            "_SLURM_SPANK_OPTION_*",
             # Slurm gives them to each step by the GPUs that it has on a node.
             "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"]
 # Different for each run.

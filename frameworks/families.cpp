@@ -89,8 +89,9 @@ bool is_numeric(const std::string& address) {
 }
 
 bool under_slurm(const JobContext& c) {
+  // "12", and "12_3" of an array.
   return !c.job_id.empty() &&
-         std::all_of(c.job_id.begin(), c.job_id.end(), [](char x) { return x >= '0' && x <= '9'; });
+         std::all_of(c.job_id.begin(), c.job_id.end(), [](char x) { return (x >= '0' && x <= '9') || x == '_'; });
 }
 
 // ---- dl: our own names (common/contract/env_names.h). Always ours, also in a dlrun inside a learner of another dlrun.

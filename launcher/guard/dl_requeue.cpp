@@ -44,7 +44,8 @@ int number(const std::string& text) {
 struct Ours {
   dl::record::JobDir dir;
   int attempt = 0, node_rank = 0, restart_count = 0;
-  std::string job, node, secret, endpoint;
+  std::string job;  // its number, which may be that of an array: asked for, but never acted upon
+  std::string node, secret, endpoint;
 
   bool control_is_ours() const {
     const auto control = dl::record::read_control(dir.control());
@@ -118,7 +119,7 @@ void ask(const Ours& ours, dl::guard::Door door) {
     if (!ended) set_comment(*job, reason);
     std::fprintf(stderr, "dl-requeue: %s\n", reason.c_str());
     const std::chrono::seconds delay = delay_for(door);
-    dl::Status done = dl::slurm_cli::requeue(ours.job, false, delay);
+    dl::Status done = dl::slurm_cli::requeue(job->job_id, false, delay);
     if (!done) {
       std::fprintf(stderr, "dl-requeue: %s\n", done.error().text.c_str());
       continue;
@@ -131,7 +132,7 @@ void ask(const Ours& ours, dl::guard::Door door) {
       std::this_thread::sleep_for(1s);
       const auto now = dl::slurm_cli::show_job(ours.job);
       if (!now || now->state != "COMPLETING") return;
-      dl::ignore(dl::slurm_cli::set_start_time(ours.job, delay), "the requeue has set it once already");
+      dl::ignore(dl::slurm_cli::set_start_time(job->job_id, delay), "the requeue has set it once already");
     }
     return;
   }

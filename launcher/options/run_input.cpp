@@ -14,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "common/base/hostlist.h"
 #include "common/base/parse.h"
@@ -57,15 +58,29 @@ int usable_cpus() {
   return CPU_COUNT(&set);
 }
 
-// GPUs of nodes and the end time, which the environment does not always tell, and the job as Slurm knows it. What
-// cannot be asked stays unknown.
-std::optional<slurm_cli::JobInfo> refine(plan::Allocation* allocation) {
+// What scontrol says of the job of this number; nothing where it does not answer.
+std::optional<slurm_cli::JobText> job_of_number(const std::string& number) {
   CommandOptions options;
   options.timeout = std::chrono::seconds(10);
   options.environment = {"SLURM_TIME_FORMAT=standard"};
-  auto shown = run_command({"scontrol", "show", "job", "-d", allocation->job_id}, options);
+  auto shown = run_command({"scontrol", "show", "job", "-d", number}, options);
   if (!shown || !shown->ok()) return std::nullopt;
-  const auto job = slurm_cli::parse_job_text(shown->out, allocation->job_id);
+  auto job = slurm_cli::parse_job_text(shown->out, number);
+  if (!job || job->value("JobId") != number) return std::nullopt;
+  return std::move(job).value();
+}
+
+// GPUs of nodes and the end time, which the environment does not always tell, and the job as Slurm knows it. What
+// cannot be asked stays unknown. The name of an element of an array is worth some patience, which costs nothing, since
+// srun needs slurmctld too: the job directory is called by it.
+std::optional<slurm_cli::JobInfo> refine(const plan::Environment& environment, plan::Allocation* allocation) {
+  constexpr int kTriesOfElement = 6;
+  const bool element = environment.count("SLURM_ARRAY_TASK_ID") != 0;
+  auto job = job_of_number(environment.at("SLURM_JOB_ID"));
+  for (int tries = 1; !job && element && tries < kTriesOfElement; ++tries) {
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    job = job_of_number(environment.at("SLURM_JOB_ID"));
+  }
   if (!job) return std::nullopt;
   plan::refine_from_scontrol(*job, allocation);
   return slurm_cli::job_info_of(*job);
@@ -197,7 +212,7 @@ Result<GatheredInput> gather_input(const RunCommand& run, bool again) {
   }
   if (slurm) {
     DL_TRY_ASSIGN(input.allocation, plan::allocation_from_slurm(input.environment));
-    gathered.job = refine(&input.allocation);
+    gathered.job = refine(input.environment, &input.allocation);
     if (again && gathered.job) DL_TRY(keep_nodes(gathered.job->node_list, &input.allocation));
   } else {
     char host[256] = "localhost";

@@ -46,7 +46,7 @@ struct PlannedLearner {
 
 struct LaunchPlan {
   // Who
-  std::string job_id;  // Slurm's number, or "local-..."
+  std::string job_id;  // Slurm's number, "ARRAY_INDEX" of an array, or "local-..."
   std::string job_name;
   bool under_slurm = false;
   std::string framework;

@@ -198,6 +198,39 @@ class Reader {
   size_t next_text_ = 0;  // in kTexts
 };
 
+constexpr int64_t kMaxTask = 1 << 30;
+
+// The elements of a record, "3" or "0-3,7,9-20:2%4", without how many may run at once.
+std::string_view tasks_of(const JobText& job) {
+  const std::string_view tasks = job.value("ArrayTaskId");
+  return tasks.substr(0, tasks.find('%'));
+}
+
+// Whether `tasks` has this one: "0-3,7,9-20:2".
+bool has_task(std::string_view tasks, int64_t task) {
+  for (const std::string& part : split(tasks, ',')) {
+    const size_t dash = part.find('-'), colon = std::min(part.find(':'), part.size());
+    const auto first = parse_int(part.substr(0, std::min(dash, colon)), 0, kMaxTask);
+    if (!first) continue;
+    if (dash == std::string::npos) {
+      if (*first == task) return true;
+      continue;
+    }
+    const auto last = parse_int(part.substr(dash + 1, colon - dash - 1), 0, kMaxTask);
+    const auto stride = colon < part.size() ? parse_int(part.substr(colon + 1), 1, kMaxTask) : Result<int64_t>(1);
+    if (last && stride && task >= *first && task <= *last && (task - *first) % *stride == 0) return true;
+  }
+  return false;
+}
+
+// Whether the element `id`, "12_3", is one of several in this record.
+bool waits_in(const JobText& job, const std::string& id) {
+  const std::string array = array_of(id);
+  if (array.empty() || job.value("ArrayJobId") != array) return false;
+  const auto task = parse_int(id.substr(array.size() + 1), 0, kMaxTask);
+  return task && has_task(tasks_of(job), *task);
+}
+
 // A record ends at an empty line, or one of blanks; what follows in it before the next JobId= is its owner's.
 bool begins_job(const std::vector<std::string_view>& before, std::string_view line) {
   return starts_with(line, "JobId=") && (before.empty() || trim(before.back()).empty());
@@ -209,6 +242,20 @@ const std::string& JobText::value(std::string_view key) const {
   static const std::string kNone;
   const auto found = values.find(key);
   return found == values.end() ? kNone : found->second;
+}
+
+std::string own_id(const JobText& job) {
+  const std::string& array = job.value("ArrayJobId");
+  const std::string_view tasks = tasks_of(job);
+  if (!parse_int(array, 1, 0xffffffff) || tasks.empty()) return job.value("JobId");
+  if (tasks.find_first_not_of("0123456789,-:") != std::string_view::npos) return job.value("JobId");
+  if (tasks.find_first_of(",-:") != std::string_view::npos) return fmt::format("{}_[{}]", array, tasks);
+  return parse_int(tasks, 0, kMaxTask) ? fmt::format("{}_{}", array, tasks) : job.value("JobId");
+}
+
+std::string array_of(const std::string& job_id) {
+  const size_t end = job_id.find('_');
+  return end == std::string::npos ? std::string() : job_id.substr(0, end);
 }
 
 Result<std::vector<JobText>> parse_job_texts(std::string_view text) {
@@ -237,15 +284,16 @@ Result<std::vector<JobText>> parse_job_texts(std::string_view text) {
 
 Result<JobText> parse_job_text(std::string_view text, const std::string& job_id) {
   DL_TRY_ASSIGN(std::vector<JobText> jobs, parse_job_texts(text));
-  const auto is_it = [&](const JobText& job) { return job.value("JobId") == job_id; };
-  const auto of_its_array = [&](const JobText& job) {
-    return job.value("ArrayJobId") == job_id.substr(0, job_id.find('_'));
-  };
+  const auto is_it = [&](const JobText& job) { return job.value("JobId") == job_id || own_id(job) == job_id; };
   const auto called_so = std::count_if(jobs.begin(), jobs.end(), is_it);
   if (called_so > 1)
     return Error{Errc::kInvalid, fmt::format("scontrol show job: two jobs are called {}", printable(job_id, 40))};
-  const auto found = called_so == 1 ? std::find_if(jobs.rbegin(), jobs.rend(), is_it)
-                                    : std::find_if(jobs.rbegin(), jobs.rend(), of_its_array);
+  auto found = std::find_if(jobs.rbegin(), jobs.rend(), is_it);
+  if (found == jobs.rend())
+    found = std::find_if(jobs.rbegin(), jobs.rend(), [&](const JobText& job) { return waits_in(job, job_id); });
+  if (found == jobs.rend())
+    found =
+        std::find_if(jobs.rbegin(), jobs.rend(), [&](const JobText& job) { return job.value("ArrayJobId") == job_id; });
   if (found == jobs.rend())
     return Error{Errc::kInvalid, fmt::format("scontrol show job: it said nothing of job {}", printable(job_id, 40))};
   return std::move(*found);

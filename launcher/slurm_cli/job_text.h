@@ -48,9 +48,18 @@ struct JobText {
 // such text (a message, the text of --oneliner), or a job's is not of the form.
 Result<std::vector<JobText>> parse_job_texts(std::string_view text);
 
-// The record of one job among them: the one whose JobId is `job_id`; else, for the name of an array, or of an element
-// ("12_3"), the last record that scontrol printed for it. kInvalid as above, and if none or two are called so.
+// The record of one job among them: the one whose JobId is `job_id`; else, for an element of an array ("12_3"), that
+// element's, or the one in which it waits with others; else, for an array that no JobId names any more, the last that
+// scontrol printed. kInvalid as above, and if none or two are called so.
 Result<JobText> parse_job_text(std::string_view text, const std::string& job_id);
+
+// The id by which Slurm's commands mean this record and no other: "12"; "12_3" of an element of an array; "12_[0-3,7]"
+// of those of its elements that wait in one record. The JobId would not do: that of the last element is the array's
+// own, so that scontrol and scancel take it for all elements.
+std::string own_id(const JobText& job);
+
+// "12_3" is array "12", as is "12_[0-3]"; empty for any other id.
+std::string array_of(const std::string& job_id);
 
 // The GPUs of a list of GRES in any form that Slurm prints: "gpu:2(IDX:0-1)", "gpu:a100:1(IDX:0),shard:8(IDX:1)", and
 // with '=' before the count as from 24.05 on: "gpu:a100=2", "gres/gpu=2". 0 to 1,000,000.

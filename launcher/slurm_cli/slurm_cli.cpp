@@ -47,7 +47,9 @@ Result<CommandResult> run_slurm(const std::vector<std::string>& argv, const std:
 Error command_error(const std::string& what, const CommandResult& result) {
   std::string text = complaint(result);
   Errc code = Errc::kIo;
-  if (text.find("Invalid job id") != std::string::npos) code = Errc::kNotFound;
+  // "Job 12_3 not found" is what scontrol says of an element that the array does not have, or not any more.
+  const bool no_element = text.rfind("Job ", 0) == 0 && text.find(" not found") != std::string::npos;
+  if (text.find("Invalid job id") != std::string::npos || no_element) code = Errc::kNotFound;
   if (text.find("Access/permission denied") != std::string::npos) code = Errc::kDenied;
   return Error{code, what + ": " + text};
 }
@@ -115,7 +117,8 @@ JobInfo job_info_of(const JobText& text) {
   };
   const auto time = [&](std::string_view key) { return parse_slurm_time(text.value(key)); };
   JobInfo job;
-  job.job_id = text.value("JobId");
+  job.job_id = own_id(text);
+  job.number = text.value("JobId");
   job.name = text.value("JobName");
   job.user = text.value("UserId").substr(0, text.value("UserId").find('('));
   job.state = state_of(text.value("JobState"));
@@ -145,14 +148,42 @@ JobInfo job_info_of(const JobText& text) {
 }
 
 Result<JobInfo> parse_show_job(const std::string& text, const std::string& job_id) {
-  DL_TRY_ASSIGN(const JobText job, parse_job_text(text, job_id));
-  return job_info_of(job);
+  DL_TRY_ASSIGN(const JobText text_of_it, parse_job_text(text, job_id));
+  JobInfo job = job_info_of(text_of_it);
+  // Of elements that wait in one record, only the one that was asked for is meant.
+  if (!array_of(job_id).empty()) job.job_id = job_id;
+  return job;
+}
+
+Result<std::vector<JobInfo>> parse_show_jobs(const std::string& text) {
+  DL_TRY_ASSIGN(const std::vector<JobText> texts, parse_job_texts(text));
+  std::vector<JobInfo> jobs;
+  for (const JobText& job : texts) jobs.push_back(job_info_of(job));
+  // scontrol prints the newest record of an array first.
+  const auto first_task = [](const JobInfo& job) {
+    const size_t at = job.job_id.find_first_of("0123456789", array_of(job.job_id).size() + 1);
+    if (array_of(job.job_id).empty() || at == std::string::npos) return int64_t{-1};
+    const auto task =
+        parse_int(job.job_id.substr(at, job.job_id.find_first_not_of("0123456789", at) - at), 0, INT32_MAX);
+    return task ? *task : int64_t{-1};
+  };
+  std::stable_sort(jobs.begin(), jobs.end(),
+                   [&](const JobInfo& a, const JobInfo& b) { return first_task(a) < first_task(b); });
+  return jobs;
 }
 
 Result<JobInfo> show_job(const std::string& job_id) {
   DL_TRY_ASSIGN(CommandResult result, run_slurm({"scontrol", "show", "job", job_id}));
   if (!result.ok()) return command_error("scontrol show job", result);
   return parse_show_job(result.out, job_id);
+}
+
+Result<std::vector<JobInfo>> show_jobs(const std::string& job_id) {
+  DL_TRY_ASSIGN(CommandResult result, run_slurm({"scontrol", "show", "job", job_id}));
+  if (!result.ok()) return command_error("scontrol show job", result);
+  if (array_of(job_id).empty()) return parse_show_jobs(result.out);
+  DL_TRY_ASSIGN(JobInfo job, parse_show_job(result.out, job_id));
+  return std::vector<JobInfo>{std::move(job)};
 }
 
 namespace {
@@ -170,6 +201,9 @@ Result<std::vector<JobInfo>> parse_squeue(const std::string& text) {
     if (fields.size() < kSqueueFields) return Error{Errc::kInvalid, "squeue: not understood"};
     JobInfo job;
     job.job_id = fields[0];
+    // "12_[0-3%1]": how many may run at once is no part of the name.
+    if (const size_t most = job.job_id.find('%'); most != std::string::npos)
+      job.job_id.erase(most, job.job_id.find(']') - most);
     job.state = state_of(fields[1]);
     job.reason = fields[2];
     job.user = fields[3];
@@ -229,10 +263,14 @@ Status release_nodes(const std::string& job_id, const std::vector<std::string>& 
              kept.end());
   if (kept.size() == had) return {};
   if (kept.empty()) return Error{Errc::kInvalid, "a job keeps at least one node"};
+  // Where sizes change, scontrol reads no further than to the '_' of an element's name (slurm_atoul in update_job.c),
+  // and takes no number that names an array. So the element whose number is the array's goes by its name, and all
+  // others by their number.
+  const std::string name = job.number == array_of(job.job_id) ? job.job_id : job.number;
   const Status done =
-      run_simple({"env", "-C", folder, "scontrol", "update", "JobId=" + job_id, "NodeList=" + compress_hostlist(kept)});
+      run_simple({"env", "-C", folder, "scontrol", "update", "JobId=" + name, "NodeList=" + compress_hostlist(kept)});
   for (const char* shell : {"sh", "csh"})
-    ::unlink(fmt::format("{}/slurm_job_{}_resize.{}", folder, job_id, shell).c_str());
+    ::unlink(fmt::format("{}/slurm_job_{}_resize.{}", folder, job.number, shell).c_str());
   return done;
 }
 

@@ -16,7 +16,8 @@
 namespace dl::slurm_cli {
 
 struct JobInfo {
-  std::string job_id;
+  std::string job_id;  // own_id(): what names this job and no other, for all that is done to it
+  std::string number;  // Slurm's own number, SLURM_JOB_ID of the job; empty from squeue
   std::string name;
   std::string user;    // name
   std::string state;   // "RUNNING", "PENDING", "COMPLETING", "CANCELLED", ... as Slurm says; SIGNALING is RUNNING
@@ -42,6 +43,8 @@ struct JobInfo {
 // `scontrol show job ID`. kNotFound if Slurm does not know it (any more), kInvalid if what it prints is not understood
 // or imitated by the job's owner (job_text.h).
 Result<JobInfo> show_job(const std::string& job_id);
+// The same for all that the id names to Slurm: of an array each record, in the order of its elements; else one.
+Result<std::vector<JobInfo>> show_jobs(const std::string& job_id);
 // The jobs of a user (empty: the calling one) or of all ("*"), pending ones included, in squeue's order.
 Result<std::vector<JobInfo>> list_jobs(const std::string& user);
 
@@ -86,7 +89,9 @@ Result<std::vector<std::string>> mpi_plugins();
 
 // The parsers, pure.
 JobInfo job_info_of(const JobText& text);
-Result<JobInfo> parse_show_job(const std::string& text, const std::string& job_id);  // as parse_job_text()
+// As parse_job_text(); its job_id is `job_id` if that is the name of an element.
+Result<JobInfo> parse_show_job(const std::string& text, const std::string& job_id);
+Result<std::vector<JobInfo>> parse_show_jobs(const std::string& text);
 Result<std::vector<JobInfo>> parse_squeue(const std::string& text);
 std::optional<int64_t> parse_slurm_time(const std::string& text);  // local time "2026-11-21T03:00:00"
 Result<Version> parse_version(const std::string& text);            // "slurm-wlm 22.05.8", "slurm 24.05.1"

@@ -38,6 +38,26 @@ TEST(Allocation, ReadsABatchScript) {
   EXPECT_EQ(allocation->nodes[1].gpus, 2);
 }
 
+TEST(Allocation, AnElementOfAnArrayGoesByItsOwnId) {
+  Environment environment = batch();
+  environment["SLURM_ARRAY_TASK_ID"] = "7";
+  environment["SLURM_ARRAY_JOB_ID"] = "12";  // the last one, whose number would name them all
+  EXPECT_EQ(allocation_from_slurm(environment)->job_id, "12_7");
+  // Any other one, or a job that was submitted from within the array.
+  environment["SLURM_ARRAY_JOB_ID"] = "11";
+  auto allocation = allocation_from_slurm(environment);
+  EXPECT_EQ(allocation->job_id, "12");
+  slurm_cli::JobText job;
+  job.values = {{"JobId", "12"}, {"ArrayJobId", "11"}, {"ArrayTaskId", "7"}};
+  refine_from_scontrol(job, &*allocation);
+  EXPECT_EQ(allocation->job_id, "11_7");
+  job.values = {{"JobId", "12"}};
+  refine_from_scontrol(job, &*allocation);
+  EXPECT_EQ(allocation->job_id, "12");
+  environment["SLURM_ARRAY_TASK_ID"] = "x";
+  EXPECT_FALSE(allocation_from_slurm(environment));
+}
+
 TEST(Allocation, GpusFromWhatIsSaid) {
   const struct {
     Environment extra;

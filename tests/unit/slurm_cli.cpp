@@ -51,6 +51,24 @@ TEST(SlurmCliTest, AJobToWhichASignalIsOnItsWayRuns) {
   EXPECT_EQ(job->state, "RUNNING");
 }
 
+TEST(SlurmCliTest, AnElementOfAnArrayGoesByItsOwnId) {
+  // In scontrol's order: what waits has the array's number.
+  const std::string rest = " JobName=x\n   UserId=ada(1000)\n   JobState=PENDING\n   Command=(null)\n   StdOut=/x\n\n";
+  const std::string text = "JobId=12 ArrayJobId=12 ArrayTaskId=10-11%1" + rest +
+                           "JobId=14 ArrayJobId=12 ArrayTaskId=9" + rest + "JobId=13 ArrayJobId=12 ArrayTaskId=2" +
+                           rest;
+  const auto jobs = parse_show_jobs(text);
+  ASSERT_TRUE(jobs) << jobs.error().text;
+  ASSERT_EQ(jobs->size(), 3U);
+  EXPECT_EQ(jobs->at(0).job_id, "12_2");
+  EXPECT_EQ(jobs->at(0).number, "13");
+  EXPECT_EQ(jobs->at(1).job_id, "12_9");
+  EXPECT_EQ(jobs->at(2).job_id, "12_[10-11]");
+  EXPECT_EQ(parse_show_job(text, "14")->job_id, "12_9");
+  EXPECT_EQ(parse_show_job(text, "12_11")->job_id, "12_11");
+  EXPECT_FALSE(parse_show_job(text, "12_1"));
+}
+
 TEST(SlurmCliTest, ShowJobOfSomethingElse) {
   EXPECT_FALSE(parse_show_job("", "12"));
   EXPECT_FALSE(parse_show_job("slurm_load_jobs error: Invalid job id specified", "12"));

@@ -326,6 +326,53 @@ TEST(JobText, IsThatOfTheElementThatWasAskedFor) {
   EXPECT_EQ(parse_job_text(kArray, "4")->value("JobState"), "RUNNING");
   EXPECT_EQ(parse_job_text(kArray, "2_2")->value("JobId"), "4");
   EXPECT_FALSE(parse_job_text(kArray, "3"));
+  EXPECT_EQ(parse_job_text(kArray, "2_3")->value("JobId"), "2");
+  EXPECT_FALSE(parse_job_text(kArray, "2_1"));
+  EXPECT_FALSE(parse_job_text(kArray, "3_2"));
+}
+
+// A record of a job array as Slurm 22.05.8 prints it: these elements wait together.
+JobText waiting(const std::string& number, const std::string& array, const std::string& tasks) {
+  JobText job;
+  job.values = {{"JobId", number}, {"ArrayJobId", array}, {"ArrayTaskId", tasks}};
+  return job;
+}
+
+TEST(JobText, TheOwnIdNamesOneJobAndNoOther) {
+  const struct {
+    const char *number, *array, *tasks, *id;
+  } rows[] = {{"12", "", "", "12"},
+              {"12", "12", "3", "12_3"},  // the last element, whose number is the array's
+              {"14", "12", "0", "12_0"},
+              {"12", "12", "0-3%1", "12_[0-3]"},
+              {"12", "12", "1,3,5-9:2", "12_[1,3,5-9:2]"},
+              {"12", "12", "4294967294", "12"},  // NO_VAL
+              {"12", "12", "", "12"},
+              {"12", "0", "3", "12"},
+              {"12", "12", "N/A", "12"}};
+  for (const auto& row : rows) EXPECT_EQ(own_id(waiting(row.number, row.array, row.tasks)), row.id);
+  EXPECT_EQ(array_of("12_3"), "12");
+  EXPECT_EQ(array_of("12_[0-3]"), "12");
+  EXPECT_EQ(array_of("12"), "");
+}
+
+TEST(JobText, AnElementThatWaitsWithOthersIsFoundInTheirRecord) {
+  const auto text = [](const std::string& tasks) {
+    return "JobId=12 ArrayJobId=12 ArrayTaskId=" + tasks +
+           " JobName=x\n   UserId=root(0)\n   JobState=PENDING\n   Command=(null)\n   StdOut=/dev/null\n\n";
+  };
+  const struct {
+    const char *tasks, *has, *has_not;
+  } rows[] = {
+      {"0-3%1", "12_2", "12_4"}, {"1,3,5-9:2", "12_7", "12_6"}, {"5-9:2", "12_9", "12_11"}, {"7", "12_7", "12_8"}};
+  for (const auto& row : rows) {
+    EXPECT_TRUE(parse_job_text(text(row.tasks), row.has)) << row.tasks;
+    EXPECT_FALSE(parse_job_text(text(row.tasks), row.has_not)) << row.tasks;
+    EXPECT_FALSE(parse_job_text(text(row.tasks), "12_x")) << row.tasks;
+  }
+  // The number of an array whose last element has another record by now.
+  EXPECT_TRUE(
+      parse_job_text("JobId=13 ArrayJobId=12 ArrayTaskId=0 JobName=x\n   UserId=root(0)\n   JobState=RUNNING\n", "12"));
 }
 
 TEST(CountGpus, InEachForm) {

@@ -28,7 +28,7 @@ struct Allocation {
   Source source = Source::kLocal;
   std::vector<Node> nodes;      // in Slurm's order; never empty
   bool nodes_left_out = false;  // Slurm gave more nodes than stand here: a bad one was left out
-  std::string job_id;           // Slurm's number, or "local-YYYYmmdd-HHMMSS-PID"
+  std::string job_id;           // Slurm's number, "ARRAY_INDEX" of an array, or "local-YYYYmmdd-HHMMSS-PID"
   std::string job_name;
   std::string submit_dir;             // absolute, or empty
   int cpus_per_task = 0;              // 0 = not given
@@ -49,7 +49,8 @@ Allocation local_allocation(const std::string& host_name, int cpus, int gpus, co
                             const std::string& work_dir);
 
 // Makes GPUs per node and the end time exact from what `scontrol show job -d JOBID` printed, where the environment
-// leaves them open (the end time before Slurm 23.02; GPUs per node under --gpus=TOTAL). What it does not say stays.
+// leaves them open (the end time before Slurm 23.02; GPUs per node under --gpus=TOTAL), and gives an element of an
+// array its name, ARRAY_INDEX, which is certain only there. What it does not say stays.
 void refine_from_scontrol(const slurm_cli::JobText& job, Allocation* allocation);
 
 }  // namespace dl::plan

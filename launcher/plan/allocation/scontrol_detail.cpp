@@ -28,6 +28,7 @@ std::optional<int64_t> read_time(const std::string& text) {
 }  // namespace
 
 void refine_from_scontrol(const slurm_cli::JobText& job, Allocation* allocation) {
+  if (const std::string id = slurm_cli::own_id(job); !id.empty()) allocation->job_id = id;
   if (auto end = read_time(job.value("EndTime"))) allocation->end_time_s = end;
   std::map<std::string, int> gpus;
   for (const slurm_cli::NodeShare& share : job.node_shares) {

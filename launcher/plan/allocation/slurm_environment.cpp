@@ -83,6 +83,16 @@ Result<Allocation> allocation_from_slurm(const Environment& environment) {
   auto job_id = parse_int(environment.at("SLURM_JOB_ID"), 1, 0xffffffff);
   if (!job_id) return in_variable(std::move(job_id).error(), "SLURM_JOB_ID");
   allocation.job_id = std::to_string(*job_id);
+  // The number of an array's last element is that of the array, which Slurm's commands would take for all elements. The
+  // other numbers are safe, and for them the variables prove nothing: sbatch hands those of an array on to jobs that
+  // are submitted from within it.
+  const std::string *array = find(environment, "SLURM_ARRAY_JOB_ID"), *task = find(environment, "SLURM_ARRAY_TASK_ID");
+  if (array != nullptr && task != nullptr) {
+    auto array_id = parse_int(*array, 1, 0xffffffff), task_id = parse_int(*task, 0, 0xffffffff);
+    if (!array_id) return in_variable(std::move(array_id).error(), "SLURM_ARRAY_JOB_ID");
+    if (!task_id) return in_variable(std::move(task_id).error(), "SLURM_ARRAY_TASK_ID");
+    if (*array_id == *job_id) allocation.job_id += "_" + std::to_string(*task_id);
+  }
 
   int step_tasks = 0;
   DL_TRY(read_int(environment, "SLURM_STEP_NUM_TASKS", kMaxCount, &step_tasks));

@@ -51,16 +51,17 @@ std::string find_dir(const std::string& id, const std::optional<slurm_cli::JobIn
   return is_folder(here) ? here : std::string();
 }
 
-// The comment that the accounting keeps of a job that slurmctld has forgotten; empty without accounting.
+// The comment that the accounting keeps of a job that slurmctld has forgotten; empty without accounting, and for an
+// array, of which sacct prints all elements.
 std::string accounted_comment(const std::string& id) {
   if (find_program("sacct").empty()) return {};
   CommandOptions options;
   options.timeout = std::chrono::seconds(5);
-  auto result = run_command({"sacct", "-X", "-n", "-P", "-o", "Comment", "-j", id}, options);
+  auto result = run_command({"sacct", "-X", "-n", "-P", "-o", "JobID,Comment", "-j", id}, options);
   if (!result || !result->ok()) return {};
   std::string last;
   for (const std::string& line : split(result->out, '\n')) {
-    if (!line.empty()) last = line;
+    if (line.size() > id.size() + 1 && line.compare(0, id.size() + 1, id + "|") == 0) last = line.substr(id.size() + 1);
   }
   return last;
 }
@@ -81,6 +82,7 @@ Result<Job> from_dir(const std::string& path) {
     if (info) {
       auto comment = record::parse_comment(info->comment);
       if (comment && comment->dir == root) {
+        job.id = info->job_id;
         job.slurm = std::move(info).value();
         job.comment = std::move(comment);
       }
@@ -89,18 +91,20 @@ Result<Job> from_dir(const std::string& path) {
   return job;
 }
 
-Result<Job> from_slurm(const std::string& id) {
+// Several of an array.
+Result<std::vector<Job>> from_slurm(const std::string& id) {
   Job job;
   job.id = id;
   Error why{Errc::kNotFound, "Slurm's commands are not installed here"};
   if (!find_program("scontrol").empty()) {
-    auto info = slurm_cli::show_job(id);
-    if (info) {
-      job = job_of(*info);
-      return job;
+    auto known = slurm_cli::show_jobs(id);
+    if (known) {
+      std::vector<Job> jobs;
+      for (const slurm_cli::JobInfo& info : *known) jobs.push_back(job_of(info));
+      return jobs;
     }
     // slurmctld not answering is another matter than a job it does not know: then the record may still tell.
-    why = std::move(info).error();
+    why = std::move(known).error();
     job.comment = record::parse_comment(accounted_comment(id));
   }
   const std::string dir = find_dir(id, std::nullopt, job.comment);
@@ -112,7 +116,21 @@ Result<Job> from_slurm(const std::string& id) {
     return why;
   }
   job.dir = record::JobDir(dir);
-  return job;
+  return std::vector<Job>{std::move(job)};
+}
+
+Result<std::vector<Job>> only(Result<Job> job) {
+  if (!job) return std::move(job).error();
+  return std::vector<Job>{std::move(job).value()};
+}
+
+Result<Job> the_one(std::vector<Job> jobs, const std::string& reference) {
+  if (jobs.size() == 1) return std::move(jobs.front());
+  constexpr size_t kMostNamed = 8;
+  std::string names;
+  for (size_t i = 0; i < std::min(jobs.size(), kMostNamed); ++i) names += (i > 0 ? ", " : "") + jobs[i].id;
+  if (jobs.size() > kMostNamed) names += ", ...";
+  return Error{Errc::kInvalid, "job " + reference + " is an array; allowed: one of its elements, " + names};
 }
 
 }  // namespace
@@ -128,30 +146,39 @@ Job job_of(const slurm_cli::JobInfo& info) {
 }
 
 Result<Job> find_job(const std::string& reference, const std::string& dir) {
+  DL_TRY_ASSIGN(std::vector<Job> jobs, find_jobs(reference, dir));
+  return the_one(std::move(jobs), reference);
+}
+
+Result<std::vector<Job>> find_jobs(const std::string& reference, const std::string& dir) {
   if (reference.empty()) return Error{Errc::kInvalid, "'' is not a job"};
   if (is_slurm_id(reference)) {
     if (dir.empty()) return from_slurm(reference);
     Job job;
     job.id = reference;
     if (!is_folder(dir)) return Error{Errc::kNotFound, "--dir: '" + printable(dir, 300) + "' is not a folder"};
-    auto info = slurm_cli::show_job(reference);
-    if (info) job = job_of(*info);
+    if (auto known = slurm_cli::show_jobs(reference)) {
+      std::vector<Job> jobs;
+      for (const slurm_cli::JobInfo& info : *known) jobs.push_back(job_of(info));
+      DL_TRY_ASSIGN(job, the_one(std::move(jobs), reference));
+    }
     job.dir = record::JobDir(absolute(dir));
-    return job;
+    return std::vector<Job>{std::move(job)};
   }
-  if (!dir.empty()) return from_dir(dir);
+  if (!dir.empty()) return only(from_dir(dir));
   if (reference.find('/') != std::string::npos || reference[0] == '.' || is_folder(reference)) {
-    return from_dir(reference);
+    return only(from_dir(reference));
   }
   if (reference.rfind("local-", 0) == 0) {
-    if (is_folder("dl-" + reference)) return from_dir("dl-" + reference);
+    if (is_folder("dl-" + reference)) return only(from_dir("dl-" + reference));
     return Error{Errc::kNotFound, "there is no dl-" + printable(reference) + " in this folder"};
   }
   if (reference.rfind("dl-", 0) == 0) {
     return Error{Errc::kNotFound, "there is no " + printable(reference) + " in this folder"};
   }
   return Error{Errc::kInvalid, "'" + printable(reference) +
-                                   "' is not a job; allowed: a job id, local-..., or the path of a job directory"};
+                                   "' is not a job; allowed: a job id (12, or 12_3 of a job array), local-..., or the "
+                                   "path of a job directory"};
 }
 
 Status check_owner(const Job& job) {

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/result.h"
 #include "launcher/record/job_comment.h"
@@ -13,7 +14,7 @@
 namespace dl::ctl {
 
 struct Job {
-  std::string id;                             // Slurm's, or "local-..."
+  std::string id;                             // slurm_cli::own_id(), or "local-..."
   bool local = false;                         // run without Slurm
   std::optional<slurm_cli::JobInfo> slurm;    // none: local, or Slurm does not know it any more
   std::optional<record::JobComment> comment;  // ours, if it has one
@@ -24,7 +25,11 @@ struct Job {
 // `reference`: a job id, "local-...", or the path of a job directory. `dir`: --dir, or empty. A job of Slurm's is
 // looked for in slurmctld, then in the accounting (its comment names the directory), then as dl-ID under the present
 // folder. kNotFound if nothing of it is found anywhere; kInvalid if the reference cannot be a job.
+// kInvalid, with the names of its elements, if it is a job array of which Slurm has several records.
 Result<Job> find_job(const std::string& reference, const std::string& dir);
+
+// The same, but of a job array each record: elements that have begun, and those that wait together ("12_[3-7]").
+Result<std::vector<Job>> find_jobs(const std::string& reference, const std::string& dir);
 
 // The same for a job that Slurm has just listed.
 Job job_of(const slurm_cli::JobInfo& info);

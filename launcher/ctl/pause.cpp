@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "common/base/parse.h"
 #include "common/process/child_process.h"
@@ -115,23 +116,26 @@ Status wait_until_paused(const Job& job, std::chrono::seconds timeout) {
   }
 }
 
-Status run(const Options& options) {
-  auto timeout = parse_duration(options.timeout);
-  if (!timeout) return std::move(timeout).error().with_context("--timeout");
-  DL_TRY_ASSIGN(const Job job, find_job(options.job, options.dir));
+// What to give to dlctl resume: of elements of an array that wait in one record, the array.
+std::string to_resume(const Job& job) {
+  return job.id.find('[') == std::string::npos ? job.id : slurm_cli::array_of(job.id);
+}
+
+// Holds what waits, and tells what runs. True if it is to be waited for.
+Result<bool> tell(const Job& job, const Options& options) {
   DL_TRY(check_owner(job));
   if (!job.local) {
     if (!job.slurm) return Error{Errc::kNotFound, "job " + job.id + " is not known to Slurm any more"};
     const std::string& state = job.slurm->state;
     if (state == "PENDING") {
       if (job.slurm->held) {
-        std::printf("job %s is held already; resume it: dlctl resume %s\n", job.id.c_str(), job.id.c_str());
-        return {};
+        std::printf("job %s is held already; resume it: dlctl resume %s\n", job.id.c_str(), to_resume(job).c_str());
+        return false;
       }
       DL_TRY(slurm_cli::hold(job.id));
       std::printf("job %s had not started and is held now; resume it: dlctl resume %s\n", job.id.c_str(),
-                  job.id.c_str());
-      return {};
+                  to_resume(job).c_str());
+      return false;
     }
     if (state == "SUSPENDED")
       return Error{Errc::kConflict, "job " + job.id +
@@ -145,9 +149,53 @@ Status run(const Options& options) {
   DL_TRY(ask_to_pause(job, options.reason));
   if (options.no_wait) {
     std::printf("job %s is told to pause\n", job.id.c_str());
-    return {};
+    return false;
   }
-  return wait_until_paused(job, *timeout);
+  return true;
+}
+
+bool waits(const Job& job) {
+  return job.slurm && job.slurm->state == "PENDING";
+}
+bool runs(const Job& job) {
+  return job.slurm && (job.slurm->state == "RUNNING" || job.slurm->state == "COMPLETING" ||
+                       job.slurm->state == "CONFIGURING" || job.slurm->state == "SUSPENDED");
+}
+
+// All elements of an array. Those that wait are held first: else one of them would begin on what another gives back.
+Status pause_array(const Options& options, std::vector<Job> jobs, std::chrono::seconds timeout) {
+  Status outcome;
+  std::vector<Job> told;
+  const auto tell_those = [&](bool (*which)(const Job&)) {
+    bool any = false;
+    for (const Job& job : jobs) {
+      if (!which(job)) continue;
+      any = true;
+      Result<bool> done = tell(job, options);
+      if (done && *done) told.push_back(job);
+      if (!done && outcome) outcome = std::move(done).error();
+    }
+    return any;
+  };
+  bool any = tell_those(waits);
+  // Some may have begun before they could be held.
+  if (any) {
+    DL_TRY_ASSIGN(jobs, find_jobs(options.job, options.dir));
+  }
+  any = tell_those(runs) || any;
+  if (!any) return Error{Errc::kConflict, "job " + options.job + " cannot be paused: all its elements have ended"};
+  for (const Job& job : told)
+    if (Status paused = wait_until_paused(job, timeout); !paused && outcome) outcome = std::move(paused);
+  return outcome;
+}
+
+Status run(const Options& options) {
+  auto timeout = parse_duration(options.timeout);
+  if (!timeout) return std::move(timeout).error().with_context("--timeout");
+  DL_TRY_ASSIGN(std::vector<Job> jobs, find_jobs(options.job, options.dir));
+  if (jobs.size() > 1) return pause_array(options, std::move(jobs), *timeout);
+  DL_TRY_ASSIGN(const bool told, tell(jobs.front(), options));
+  return told ? wait_until_paused(jobs.front(), *timeout) : Status();
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlctl resume JOB: release a paused job, and have it start without Slurm's wait of two minutes.
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <memory>
+#include <vector>
 
 #include "launcher/ctl/find_job.h"
 #include "launcher/ctl/start_delay.h"
@@ -15,8 +17,11 @@ struct Options {
   std::string job, dir;
 };
 
-Status run(const Options& options) {
-  DL_TRY_ASSIGN(const Job job, find_job(options.job, options.dir));
+bool is_held(const Job& job) {
+  return job.slurm && job.slurm->state == "PENDING" && job.slurm->held;
+}
+
+Status resume(const Job& job) {
   if (job.local) {
     return Error{
         Errc::kConflict,
@@ -27,7 +32,7 @@ Status run(const Options& options) {
                  "job " + job.id + " is not known to Slurm any more: submit it again, it goes on from its checkpoint"};
   }
   DL_TRY(check_owner(job));
-  if (job.slurm->state != "PENDING" || !job.slurm->held) {
+  if (!is_held(job)) {
     return Error{Errc::kConflict, "job " + job.id + " is not paused: it is " + job.slurm->state +
                                       (job.slurm->state == "PENDING" ? ", not held" : "")};
   }
@@ -51,11 +56,23 @@ Status run(const Options& options) {
   return {};
 }
 
+// Of a job array: whatever is held.
+Status run(const Options& options) {
+  DL_TRY_ASSIGN(std::vector<Job> jobs, find_jobs(options.job, options.dir));
+  if (jobs.size() == 1) return resume(jobs.front());
+  jobs.erase(std::remove_if(jobs.begin(), jobs.end(), [](const Job& job) { return !is_held(job); }), jobs.end());
+  if (jobs.empty()) return Error{Errc::kConflict, "job " + options.job + " is not paused: no element is held"};
+  Status outcome;
+  for (const Job& job : jobs)
+    if (Status resumed = resume(job); !resumed && outcome) outcome = std::move(resumed);
+  return outcome;
+}
+
 }  // namespace
 
 Run add_resume(CommandLine* line) {
   auto options = std::make_shared<Options>();
-  line->argument("JOB", &options->job, "job id").required();
+  line->argument("JOB", &options->job, "job id; 12 is all of a job array, 12_3 an element of it").required();
   line->option("--dir", &options->dir, "its job directory, if it is not found by itself").form("DIR");
   return [options] { return run(*options); };
 }

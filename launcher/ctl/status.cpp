@@ -2,7 +2,9 @@
 // dlctl status [JOB...]: one job in full, or a line for each.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 
 #include "common/base/parse.h"
@@ -74,16 +76,23 @@ Status run(const Options& options) {
   }
   std::vector<std::string> references = options.jobs;
   if (references.empty()) references.push_back(options.dir);
+  std::vector<std::vector<JobView>> found;  // by reference: several of a job array
   for (const std::string& reference : references) {
-    DL_TRY_ASSIGN(const Job job, find_job(reference, options.dir));
-    views.push_back(view_job(job, true));
+    DL_TRY_ASSIGN(const std::vector<Job> jobs, find_jobs(reference, options.dir));
+    found.emplace_back();
+    for (const Job& job : jobs) found.back().push_back(view_job(job, true));
   }
   if (options.json) {
+    for (std::vector<JobView>& some : found) std::move(some.begin(), some.end(), std::back_inserter(views));
     print_json(views);
     return {};
   }
-  for (size_t i = 0; i < views.size(); ++i) {
-    std::fputs(((i > 0 ? "\n" : "") + view_text(views[i])).c_str(), stdout);
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (i > 0) std::fputs("\n", stdout);
+    if (found[i].size() == 1)
+      std::fputs(view_text(found[i].front()).c_str(), stdout);
+    else
+      print_lines(found[i], false);
   }
   return {};
 }

@@ -35,7 +35,12 @@ std::optional<int> status_of_ended(const dl::plan::LaunchPlan& plan) {
 
 // `link`: to its guard; nullptr for a dry run.
 int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predecessor, dl::guard::Link* link) {
-  auto gathered = dl::gather_input(run, !predecessor.death.empty());
+  const auto settings = dl::read_site_settings(run);
+  dl::Result<dl::GatheredInput> gathered = dl::Error{};
+  if (settings)
+    gathered = dl::gather_input(run, *settings, !predecessor.death.empty());
+  else
+    gathered = settings.error();
   dl::Result<dl::plan::LaunchPlan> plan = dl::Error{};
   if (gathered) {
     gathered->input.catalogue = &gathered->catalogue;
@@ -61,6 +66,8 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
     return dl::supervise::kExitUsage;
   }
   if (const auto status = dl::preflight::check_nodes(&gathered->input, run.quiet, &*plan)) return *status;
+  if (plan->under_slurm)
+    dl::ignore(dl::record_settings(*settings, plan->job_dir), "whoever needs the directory next says what is wrong");
   if (!plan->container.image.empty())
     if (dl::Status copied = dl::image::copy_libraries(plan->job_dir); !copied)
       std::fprintf(stderr, "dlrun: %s: learners find what the image holds\n", copied.error().text.c_str());

@@ -174,22 +174,22 @@ Status check_mpi_plugin(const plan::LaunchPlan& plan, const std::string& site) {
                   why, wanted, join(*there, ", "), env::kPmix)};
 }
 
-Result<GatheredInput> gather_input(const RunCommand& run, bool again) {
+Result<GatheredInput> gather_input(const RunCommand& run, const SiteSettings& settings, bool again) {
   GatheredInput gathered;
   plan::PlanInput& input = gathered.input;
   input.environment = own_environment();
   input.command = run.command;
   DL_TRY_ASSIGN(input.work_dir, current_directory());
-  const std::string site_path = default_site_config_path(true);
-  DL_TRY_ASSIGN(input.site, load_site_config(site_path));
-  if (slurm_conf_is_handed_out() && ::access(site_path.c_str(), F_OK) != 0)
+  input.site = settings.site;
+  gathered.catalogue = settings.catalogue;
+  gathered.notes = settings.notes;
+  if (slurm_conf_is_handed_out() && ::access(settings.path.c_str(), F_OK) != 0)
     gathered.notes.push_back(fmt::format(
         "this host has no {}, so the built-in settings hold: slurmctld hands out slurm.conf here, but not dl.toml; "
         "allowed: the file there, or spank_dl.so config=/PATH/dl.toml in plugstack.conf",
-        site_path));
+        settings.path));
   if (run.grace) input.site.grace = *run.grace;
   if (run.job_dir) input.site.job_dir = *run.job_dir;
-  DL_TRY_ASSIGN(gathered.catalogue, Catalogue::load(input.site.catalogue));
   input.python_folder = installed_python_folder();
   DL_TRY_ASSIGN(input.agent_path, find_agent());
   DL_TRY_ASSIGN(input.pmix_server, find_pmix_server(input.agent_path, input.site.pmix));

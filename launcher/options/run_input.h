@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What dlrun has to know before it can plan: its environment, dl.toml, the catalogue, the allocation. All reading of
-// files and asking of Slurm for the plan happens here; the plan itself is pure.
+// What dlrun has to know before it can plan: its environment, the site's settings (site_settings.h), the allocation.
+// All reading of files and asking of Slurm for the plan happens here; the plan itself is pure.
 #pragma once
 
 #include "common/base/result.h"
 #include "common/site/site_config.h"
 #include "frameworks/catalogue.h"
 #include "launcher/options/run_options.h"
+#include "launcher/options/site_settings.h"
 #include "launcher/plan/launch_plan.h"
 #include "launcher/slurm_cli/slurm_cli.h"
 
@@ -19,7 +20,7 @@ struct GatheredInput {
   std::optional<slurm_cli::JobInfo> job;  // as Slurm knows it; none without Slurm, and where it did not answer
 };
 // again: another dlrun has run in this allocation, which may have given nodes back since Slurm made the environment.
-Result<GatheredInput> gather_input(const RunCommand& run, bool again = false);
+Result<GatheredInput> gather_input(const RunCommand& run, const SiteSettings& settings, bool again = false);
 
 // "local-20260401-101530-4711": the id of a job without Slurm.
 std::string local_job_id();

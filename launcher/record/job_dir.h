@@ -4,6 +4,7 @@
 //
 //   events.jsonl              history (event_log.h)
 //   plan.json                 the launch plan of the newest attempt
+//   site.toml                 dl.toml as the job began with it, for when the site's has a fault
 //   control.json (mode 0600)  where dlrun listens, and the secret; present only while it runs
 //   request.json              what dlctl asks where it cannot connect: {"action":"pause"}; dlrun removes it when taken
 //   logs/attempt-A/learner-R.log, logs/latest -> attempt-A
@@ -27,6 +28,7 @@ class JobDir {
   const std::string& root() const { return root_; }
   std::string events() const { return root_ + "/events.jsonl"; }
   std::string plan() const { return root_ + "/plan.json"; }
+  std::string site() const { return root_ + "/site.toml"; }
   std::string control() const { return root_ + "/control.json"; }
   std::string request() const { return root_ + "/request.json"; }
   std::string results() const { return root_ + "/results"; }

@@ -86,9 +86,15 @@ void NodeSide::collect(spank_t spank) {
 
 // As root, but only files whose place the administrator chose: the user's environment is not asked.
 Status NodeSide::find_framework() {
-  DL_TRY_ASSIGN(const SiteConfig site,
-                load_site_config(args_->config.empty() ? default_site_config_path(false) : args_->config));
-  DL_TRY_ASSIGN(const Catalogue catalogue, Catalogue::load(site.catalogue));
+  const std::string path = args_->config.empty() ? default_site_config_path(false) : args_->config;
+  auto site = load_site_config(path);
+  if (!site) {
+    // The administrator's mistake, which must not fail the user's job.
+    slurm_error("dl: %s; the catalogue is looked for where it is by default", site.error().text.c_str());
+    site = parse_site_config("", path);
+  }
+  if (!site) return std::move(site).error();
+  DL_TRY_ASSIGN(const Catalogue catalogue, Catalogue::load(site->catalogue));
   auto choice = catalogue.choose(*request_.framework);
   if (!choice) return std::move(choice).error().with_context("--dl-framework");
   framework_ = *choice->entry;

@@ -93,3 +93,72 @@ log() { cat "$DL_SANDBOX_DIR/log/slurmctld.log"; }
   [ "$(grep -c '^\[[0-3]\] done' out)" -eq 4 ]
   assert_contains "$(cat out)" 'dlrun ended with 0'
 }
+
+# dlrun_script: go.sh runs a learner of the shell's words that sbatch hands it.
+dlrun_script() { printf '#!/bin/bash\ndlrun -- sh -c "$@"\necho "dlrun ended with $?"\n' >go.sh; }
+# break_toml: the file as it is after a slip of the administrator's; the running slurmctld has read the one before.
+break_toml() { printf '%s\n[launcher]\ngrase = 30\n' "$kept_toml" >"$toml"; }
+waits_for_the_mend() { [[ $(job_field "$1" Comment) == *'reason='*'dl.toml:'*"$2"* ]]; }
+
+@test "a job that meets a typo in dl.toml waits in the queue until the file is mended" {
+  dlrun_script
+  break_toml
+  job=$(submit --comment=mine --open-mode=append --output=out --dl-framework=generic --dl-learners=1 go.sh 'echo done')
+  wait_for 30 "the comment says why" waits_for_the_mend "$job" "waits until the file is mended"
+  wait_state "$job" PENDING 60
+  assert_contains "$(job_field "$job" Comment)" "^mine \| dl:PENDING .*dl.toml:[0-9]+: launcher.grase: .*allowed: "
+  assert_contains "$(cat out)" 'dlrun: .*dl.toml:[0-9]+: launcher.grase: .*; the job waits until the file is mended, and is tried again in 5 minutes'
+  [ "$(grep -c 'dlrun ended' out)" -eq 0 ]
+  printf '%s' "$kept_toml" >"$toml"
+  wait_for 30 "it has left its nodes" in_state "$job" PENDING
+  sleep 2
+  on_login scontrol update JobId="$job" StartTime=now+2
+  wait_state "$job" COMPLETED 60
+  assert_contains "$(cat out)" '^done$'
+}
+
+@test "a job that has run before goes on with the settings that it ran with when it meets a typo in dl.toml" {
+  printf '%s\n[launcher]\njob_dir = "of-%%j"\nloop_guard = 7\n' "$kept_toml" >"$toml"
+  dlrun_script
+  job=$(submit --requeue --open-mode=append --output=out --dl-framework=generic --dl-learners=1 go.sh \
+    'if [ -e ran ]; then echo again; else touch ran; sleep 60; fi')
+  wait_for 30 "it has run" test -e ran
+  [ -s "of-$job/site.toml" ]
+  break_toml
+  on_login scontrol requeue "$job"
+  wait_state "$job" PENDING 60
+  sleep 2
+  on_login scontrol update JobId="$job" StartTime=now+2
+  wait_state "$job" COMPLETED 60
+  assert_contains "$(cat out)" 'dlrun: .*dl.toml:[0-9]+: launcher.grase: .*; the job goes on with the settings that it ran with before'
+  assert_contains "$(cat out)" '^again$'
+  [ ! -e "dl-$job" ]
+  assert_contains "$(cat "of-$job/site.toml")" 'loop_guard = 7'
+}
+
+@test "with a typo in dl.toml a job that may not be requeued goes on with built-in settings, one that waited too often is held" {
+  break_toml
+  dlrun_script
+  job=$(submit --no-requeue --output=out --dl-framework=generic --dl-learners=1 go.sh 'echo done')
+  wait_state "$job" COMPLETED 60
+  assert_contains "$(cat out)" 'dl.toml:[0-9]+: launcher.grase: .*; the job may not be put back into the queue \(--no-requeue\), and goes on with the built-in settings'
+  assert_contains "$(cat out)" '^done$'
+  # Twelve restarts of Slurm's, without their hours.
+  mkdir bin
+  printf '#!/bin/sh\nPATH=%s\nif [ "$1" = show ]; then scontrol "$@" | sed "s/Restarts=[0-9]*/Restarts=12/"; else exec scontrol "$@"; fi\n' \
+    "$PATH" >bin/scontrol
+  chmod +x bin/scontrol
+  sed -i '2i PATH=$PWD/bin:$PATH' go.sh
+  job=$(submit --output=held --dl-framework=generic --dl-learners=1 go.sh 'echo done')
+  wait_for 60 "it is held" eval '[[ $(job_field "$job" Reason) == *[hH]eld* ]]'
+  assert_contains "$(job_field "$job" Comment)" 'dl:HALTED .*dl.toml:[0-9]+: .*put back 12 times and is held now: mend the file, then dlctl resume'
+  # Where a person looks on, or runs outside of Slurm, it ends at once.
+  run on_login dlrun --learners 1 -- true
+  [ "$status" -eq 2 ]
+  assert_contains "$output" 'dlrun: .*dl.toml:[0-9]+: launcher.grase: '
+  printf '%s' "$kept_toml" >"$toml"
+  wait_state "$job" PENDING 60
+  on_login dlctl resume "$job"
+  wait_state "$job" COMPLETED 60
+  assert_contains "$(cat held)" '^done$'
+}

@@ -372,6 +372,18 @@ TEST_F(Spank, gives_plain_tasks_their_frameworks_environment) {
   EXPECT_EQ(in_job("OMP_NUM_THREADS"), "3");
 }
 
+TEST_F(Spank, fails_no_task_for_a_fault_in_dl_toml) {
+  std::ofstream(folder_ + "/faulty.toml") << "[launcher]\ngrase = 30\n";
+  handle.job_environment = {{"SLURM_STEP_NODELIST", "n1"}, {"SLURM_PROCID", "0"}};
+  ASSERT_EQ(start(S_CTX_REMOTE, {"config=" + folder_ + "/faulty.toml"}, 5), 0);
+  option("dl-framework", "pytorch", true);
+  ASSERT_EQ(post_opt(), 0);
+  ASSERT_EQ(task(), 0) << errors();
+  EXPECT_EQ(in_job("WORLD_SIZE"), "4");
+  EXPECT_NE(errors().find("faulty.toml:2: launcher.grase: "), std::string::npos) << errors();
+  EXPECT_NE(errors().find("; the catalogue is looked for where it is by default"), std::string::npos) << errors();
+}
+
 TEST_F(Spank, leaves_the_environment_of_learners_to_dlruns_agents) {
   handle.job_environment = {{"DL_CONTROL", "n1:1234"}, {"SLURM_STEP_NODELIST", "n1"}};
   ASSERT_EQ(start(S_CTX_REMOTE, {}, 5), 0);

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/options/site_settings.h"
+
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <thread>
+
+#include "common/base/atomic_file.h"
+#include "common/base/this_process.h"
+#include "common/contract/env_names.h"
+#include "launcher/record/job_comment.h"
+#include "launcher/record/job_dir.h"
+#include "launcher/slurm_cli/slurm_cli.h"
+
+namespace dl {
+namespace {
+
+constexpr size_t kMaxRecord = 1 << 20;  // as much as is read of dl.toml
+
+// What load_site_config() gives, with the catalogue that it names.
+Result<SiteSettings> with_catalogue(Result<SiteConfig> site, const std::string& path) {
+  if (!site) return std::move(site).error();
+  SiteSettings settings;
+  DL_TRY_ASSIGN(settings.catalogue, Catalogue::load(site->catalogue));
+  settings.site = *std::move(site);
+  settings.path = path;
+  return settings;
+}
+
+// DL_CONFIG names the site's file, too, where plugstack.conf does (spank_dl.so sets it); a file of the user's own is
+// his. root is nobody's user.
+bool is_own_file(const std::string& path) {
+  struct stat info {};
+  return std::getenv(env::kConfig) != nullptr && ::geteuid() != 0 && ::stat(path.c_str(), &info) == 0 &&
+         info.st_uid == ::geteuid();
+}
+
+// Where this job's directory may be, the surest place first. The configured name of it is in the file with the fault.
+std::vector<std::string> possible_folders(const RunCommand& run, const std::string& id,
+                                          const std::optional<slurm_cli::JobInfo>& job) {
+  std::vector<std::string> folders;
+  const std::string base = environment_value("SLURM_SUBMIT_DIR");
+  if (run.job_dir) folders.push_back(record::expand_job_dir(*run.job_dir, base, id));
+  const auto comment = job ? record::parse_comment(job->comment) : std::nullopt;
+  if (comment && !comment->dir.empty()) folders.push_back(comment->dir);
+  folders.push_back(record::expand_job_dir(SiteConfig().job_dir, base, id));
+  return folders;
+}
+
+// Relative paths and the site's own catalogue are those of the file, so the text is read under the file's name.
+std::optional<SiteSettings> recorded(const std::vector<std::string>& folders, const std::string& path) {
+  for (const std::string& folder : folders) {
+    const auto text = read_small_file(record::JobDir(folder).site(), kMaxRecord);
+    if (!text) continue;
+    auto settings = with_catalogue(parse_site_config(*text, path), path);
+    if (settings) return *std::move(settings);
+  }
+  return std::nullopt;
+}
+
+// Returns only if Slurm refuses, or leaves us alive: it ends the job with all its processes.
+Status put_back(const slurm_cli::JobInfo& job, bool hold, const std::string& fault) {
+  const std::string reason =
+      hold ? fmt::format("{}; the job has been put back {} times and is held now: mend the file, then dlctl resume {}",
+                         fault, job.restarts, job.job_id)
+           : fmt::format("{}; the job waits until the file is mended, and is tried again in {} minutes", fault,
+                         kMendDelay.count());
+  std::fprintf(stderr, "dlrun: %s\n", reason.c_str());
+  record::JobComment comment;
+  if (auto before = record::parse_comment(job.comment)) comment = *std::move(before);
+  comment.user_text = record::user_part(job.comment);
+  comment.state = hold ? record::JobState::kHalted : record::JobState::kPending;
+  comment.idle = {};
+  comment.reason = reason;
+  ignore(slurm_cli::set_comment(job.job_id, record::format_comment(comment)), "the job's output says it as well");
+  // Who releases a held job does not wait once more.
+  const std::chrono::seconds delay = hold ? slurm_cli::requeue_delay() : std::chrono::seconds(kMendDelay);
+  DL_TRY(slurm_cli::requeue(job.job_id, hold, delay));
+  // The batch script must not go on behind us, and end as if the job had. Its SIGTERM is ours as well.
+  std::this_thread::sleep_for(slurm_cli::kill_wait() + std::chrono::seconds(15));
+  return {};
+}
+
+}  // namespace
+
+Result<SiteSettings> read_site_settings(const RunCommand& run) {
+  const std::string path = default_site_config_path(true);
+  auto settings = with_catalogue(load_site_config(path), path);
+  if (settings || run.dry_run) return settings;
+  const std::string fault = settings.error().text, id = environment_value("SLURM_JOB_ID");
+  if (id.empty() || is_own_file(path)) return settings;
+  std::optional<slurm_cli::JobInfo> job;
+  if (auto shown = slurm_cli::show_job(id)) job = *std::move(shown);
+  if (job && !job->batch) return settings;
+  if (auto former = recorded(possible_folders(run, job ? job->job_id : id, job), path)) {
+    former->fault = fault;
+    former->notes.push_back(fmt::format("{}; the job goes on with the settings that it ran with before", fault));
+    return *std::move(former);
+  }
+  std::string why = "Slurm does not answer, so that the job cannot be put back into the queue";
+  if (job && !job->requeue) why = "the job may not be put back into the queue (--no-requeue)";
+  if (job && job->requeue) {
+    const Status done = put_back(*job, job->restarts >= kMostPutBack, fault);
+    if (done) return settings;
+    why = "the job could not be put back into the queue: " + done.error().text;
+  }
+  auto built_in = with_catalogue(parse_site_config("", path), path);
+  if (!built_in) return settings;
+  built_in->fault = fault;
+  built_in->notes.push_back(fmt::format("{}; {}, and goes on with the built-in settings", fault, why));
+  return built_in;
+}
+
+Status record_settings(const SiteSettings& settings, const std::string& job_dir) {
+  if (!settings.fault.empty()) return {};
+  std::string text;  // without a file the defaults are the settings, as of an empty one
+  if (auto read = read_small_file(settings.path, kMaxRecord))
+    text = *std::move(read);
+  else if (read.error().code != Errc::kNotFound)
+    return std::move(read).error();
+  if (!parse_site_config(text, settings.path)) return {};  // broken in this very moment
+  const std::string place = record::JobDir(job_dir).site();
+  if (auto there = read_small_file(place, kMaxRecord); there && *there == text) return {};
+  DL_TRY(make_directories(job_dir));
+  return write_file_atomically(place, text);
+}
+
+}  // namespace dl

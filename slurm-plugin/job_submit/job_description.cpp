@@ -52,6 +52,38 @@ Result<JobRequest> read_request(const job_desc_msg_t& job) {
   return request;
 }
 
+std::vector<std::string> align_environment(const JobRequest& request, job_desc_msg_t* job) {
+  std::vector<std::string> notes;
+  if (job->script == nullptr || job->environment == nullptr) return notes;  // srun and salloc send none
+  for (const Option& option : kOptions) {
+    const std::string name = option.env, flag = slurm_option_env(option);
+    const std::string* asked = nullptr;
+    for (const auto& [set, value] : request.environment)
+      if (set == name) asked = &value;
+    // The node reads the flag from its carriers, which so must not say otherwise than the variable.
+    const std::string carriers[] = {flag, kInheritedPrefix + flag};
+    for (uint32_t i = 0; i < job->env_size; ++i) {
+      const std::string entry = abi::text_of(job->environment[i]), found = entry.substr(0, entry.find('='));
+      if (found.size() == entry.size() || (found != name && found != carriers[0] && found != carriers[1])) continue;
+      const std::string value = entry.substr(found.size() + 1);
+      if (asked != nullptr ? value == *asked : value.empty() && found == name) continue;
+      // Emptied rather than removed: slurmctld takes no batch job without an environment.
+      abi::set_string(&job->environment[i], asked != nullptr ? found + '=' + *asked : name + '=');
+      if (found != name || value.empty()) continue;
+      notes.push_back(asked != nullptr
+                          ? fmt::format("{}={} in the job's environment does not count: --{}={} was asked for", name,
+                                        printable(value, 100), option.name, printable(*asked, 100))
+                          : fmt::format("{}={} in the job's environment alone asks for nothing and is emptied; "
+                                        "allowed: --{}={}",
+                                        name, printable(value, 100), option.name, printable(value, 100)));
+    }
+    if (asked == nullptr) continue;
+    abi::add_environment(&job->environment, &job->env_size, name, *asked);
+    abi::add_environment(&job->environment, &job->env_size, carriers[1], *asked);
+  }
+  return notes;
+}
+
 // JOB_SHARED_NONE of slurmctld.h.
 constexpr uint16_t kExclusive = 0;
 

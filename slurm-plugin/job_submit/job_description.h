@@ -14,6 +14,9 @@ namespace dl {
 // The --dl-* flags, from spank_job_env: it is filled by sbatch, srun and salloc, and complete whatever --export says.
 // Its content is the user's, and may be forged.
 Result<JobRequest> read_request(const job_desc_msg_t& job);
+// Has a batch job find that request in its DL_* variables, and no other, whatever --export, --export-file, a variable
+// of Slurm's own or a REST client has put there. Returns a sentence for the user on each variable that does not count.
+std::vector<std::string> align_environment(const JobRequest& request, job_desc_msg_t* job);
 
 // Slurm's own options. NULL and NO_VAL mean "not given".
 Submission read_submission(const job_desc_msg_t& job);

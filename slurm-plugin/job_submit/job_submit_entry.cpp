@@ -144,6 +144,7 @@ int submit(job_desc_msg_t* job, char** message) {
   if (!request) return refuse(request.error(), message);
   if (!request->empty())
     if (Status stays = check_stays_here(*job); !stays) return refuse(stays.error(), message);
+  for (const std::string& note : align_environment(*request, job)) tell(message, "dl: " + note);
   auto site = current_site();
   if (site)
     return (*site)->config.tenants.empty() ? shape_only(*request, **site, job, message)

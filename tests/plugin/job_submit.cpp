@@ -35,10 +35,12 @@ class Job {
     slurm_init_job_desc_msg(&desc);
     desc.het_job_offset = NO_VAL;  // as slurmctld does before it calls
     set_environment(&desc.spank_job_env, &desc.spank_job_env_size, std::move(spank_job_env));
-    if (is_batch) {
-      abi::set_string(&desc.script, "#!/bin/sh\n");
-      set_environment(&desc.environment, &desc.env_size, {"PATH=/bin", "HOME=/root"});
-    }
+    if (is_batch) abi::set_string(&desc.script, "#!/bin/sh\n");
+    if (is_batch) set_job_environment({"PATH=/bin", "HOME=/root"});
+  }
+  void set_job_environment(std::vector<std::string> entries) {
+    free_environment(&desc.environment, desc.env_size);
+    set_environment(&desc.environment, &desc.env_size, std::move(entries));
   }
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
@@ -169,6 +171,39 @@ TEST_F(JobSubmit, makes_a_job_of_the_flags) {
     EXPECT_STREQ(job.desc.qos, "low");
     EXPECT_EQ(job.environment("DL_SIGNAL"), "USR2@120");
     EXPECT_EQ(job.environment("HOME"), "/root");
+  }
+  EXPECT_EQ(blocks_in_use(), before) << "memory of Slurm's allocator was leaked";
+}
+
+TEST_F(JobSubmit, lets_a_job_find_no_other_request_than_it_announced) {
+  const long before = blocks_in_use();
+  const std::string inherited = "SLURM_SPANK_" + kPrefix;
+  {
+    // What --export-file brings, twice over, and forged carriers of the flags.
+    Job job({kPrefix + "learners=1"});
+    job.set_job_environment({"DL_LEARNERS=99", "DL_LEARNERS=98", kPrefix + "learners=97", inherited + "learners=96",
+                             "DL_GPUS=4", kPrefix + "gpus=4", inherited + "gpus=4", "DL_LEARNERS_=9", "DL_TIER="});
+    ASSERT_EQ(submit(&job), SLURM_SUCCESS) << job.text();
+    std::string all;
+    for (uint32_t i = 0; i < job.desc.env_size; ++i) all += std::string(job.desc.environment[i]) + "\n";
+    EXPECT_EQ(all, "DL_LEARNERS=1\nDL_LEARNERS=1\n" + kPrefix + "learners=1\n" + inherited + "learners=1\n" +
+                       "DL_GPUS=\nDL_GPUS=\nDL_GPUS=\nDL_LEARNERS_=9\nDL_TIER=\n");
+    EXPECT_EQ(job.text(),
+              "dl: DL_LEARNERS=99 in the job's environment does not count: --dl-learners=1 was asked for\n"
+              "dl: DL_LEARNERS=98 in the job's environment does not count: --dl-learners=1 was asked for\n"
+              "dl: DL_GPUS=4 in the job's environment alone asks for nothing and is emptied; allowed: --dl-gpus=4\n"
+              "dl: generic, 1 learner, guaranteed tier");
+    // Where --export lost the flags on the way to the node, they are there again.
+    Job lost({kPrefix + "learners=1"});
+    ASSERT_EQ(submit(&lost), SLURM_SUCCESS);
+    EXPECT_EQ(lost.environment("DL_LEARNERS"), "1");
+    EXPECT_EQ(lost.environment(inherited + "learners"), "1");
+    EXPECT_EQ(lost.text(), "dl: generic, 1 learner, guaranteed tier");
+    // A job without flags.
+    Job plain({});
+    plain.set_job_environment({"DL_LEARNERS=99"});
+    ASSERT_EQ(submit(&plain), SLURM_SUCCESS);
+    EXPECT_EQ(plain.environment("DL_LEARNERS"), "");
   }
   EXPECT_EQ(blocks_in_use(), before) << "memory of Slurm's allocator was leaked";
 }

@@ -2,6 +2,7 @@
 #include "slurm-plugin/policyd/daemon.h"
 
 #include <fmt/core.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <csignal>
@@ -17,6 +18,7 @@
 namespace dl::policyd {
 namespace {
 
+constexpr size_t kMaxConfig = 1 << 20;  // as much as is read of dl.toml
 constexpr int64_t kSaveEveryS = 60;
 constexpr int64_t kHistoryEveryS = 300;
 // Of waiting jobs, in a round: each is a message to slurmctld, and the first look at a long queue would delay a claim
@@ -56,11 +58,14 @@ Daemon::Daemon(DaemonOptions options)
     : options_(std::move(options)), lease_s_(kLongestLeaseS), leased_s_(std::time(nullptr)) {}
 
 Status Daemon::configure() {
-  DL_TRY_ASSIGN(SiteConfig site, load_site_config(options_.config));
+  auto text = read_small_file(options_.config, kMaxConfig);
+  DL_TRY_ASSIGN(SiteConfig site, text ? parse_site_config(*text, options_.config) : load_site_config(options_.config));
   policy::ClusterState state = policy::state_of(site);
   DL_TRY(policy::check(state));
   site_ = std::move(site);
   site_state_ = std::move(state);
+  text_ = text ? *std::move(text) : std::string();
+  seen_mark_.clear();
   configured_ = true;
   if (site_.tenants.empty())
     log(Level::kWarning, fmt::format("{} declares no tenants: nothing to do until it does", options_.config));
@@ -151,6 +156,7 @@ void Daemon::act(const std::vector<Action>& actions, int64_t now_s) {
       log(action.kind == ActionKind::kOrder ? Level::kDebug : Level::kNotice, describe(action));
       continue;
     }
+    count_failure(done.error().code, &totals_);
     // A job may end or start between the look at it and the deed.
     Complaint& complaint = failed[action.job] = failed_[action.job];
     const bool passed = done.error().code == Errc::kConflict || done.error().code == Errc::kNotFound;
@@ -164,6 +170,7 @@ void Daemon::act(const std::vector<Action>& actions, int64_t now_s) {
 void Daemon::after_round(const observe::ClusterView& view, const policy::Decision& decision) {
   const int64_t now_s = view.state.now_s;
   if (!options_.metrics_file.empty()) {
+    totals_.config_in_force = config_in_force();
     if (Status written = replace_file(options_.metrics_file, metrics_text(view, decision, totals_)); !written)
       no_metrics_.say(Level::kWarning, "metrics: " + written.error().text, now_s);
   }
@@ -172,6 +179,21 @@ void Daemon::after_round(const observe::ClusterView& view, const policy::Decisio
   saved_s_ = now_s;
   if (Status saved = use_.save(options_.state_file); !saved)
     no_state_.say(Level::kWarning, "the record of use cannot be kept: " + saved.error().text, now_s);
+}
+
+// Whether the file is broken or good matters less than that it is another one: either way slurmctld, which reads it
+// again by itself, may go by other quotas. Who writes the same text anew has changed nothing.
+bool Daemon::config_in_force() {
+  struct stat info {};
+  std::string mark = "-";
+  if (::stat(options_.config.c_str(), &info) == 0)
+    mark = fmt::format("{} {} {} {}.{} {}.{}", info.st_dev, info.st_ino, info.st_size, info.st_mtim.tv_sec,
+                       info.st_mtim.tv_nsec, info.st_ctim.tv_sec, info.st_ctim.tv_nsec);
+  if (mark == seen_mark_) return seen_same_;
+  seen_mark_ = std::move(mark);
+  const auto text = read_small_file(options_.config, kMaxConfig);
+  seen_same_ = text ? *text == text_ : text.error().code == Errc::kNotFound && text_.empty();
+  return seen_same_;
 }
 
 void Daemon::keep_history(const policy::ClusterState& state) {

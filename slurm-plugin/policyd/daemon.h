@@ -44,11 +44,15 @@ class Daemon {
   Status round();
   void act(const std::vector<Action>& actions, int64_t now_s);
   void after_round(const observe::ClusterView& view, const policy::Decision& decision);
+  bool config_in_force();
   void keep_history(const policy::ClusterState& state);
 
   DaemonOptions options_;
   SiteConfig site_;
   policy::ClusterState site_state_;
+  std::string text_;       // of dl.toml as it was read
+  std::string seen_mark_;  // of the file when it was compared with text_
+  bool seen_same_ = true;
   bool configured_ = false;
   bool checked_ = false;  // that slurmctld is of the Slurm this was built for
   observe::Observer observer_;

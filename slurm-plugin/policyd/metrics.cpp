@@ -73,7 +73,7 @@ void cluster(const ClusterState& state, std::string* text) {
   const auto gauge = [&](const char* name, const char* help, const auto& value) {
     head(text, name, "gauge", help);
     for (size_t i = 0; i < state.types.size(); ++i)
-      *text += fmt::format("{}{{gpuType={}}} {}\n", name, quoted(state.types[i]), value(i));
+      *text += fmt::format("{}{{gpu_type={}}} {}\n", name, quoted(state.types[i]), value(i));
   };
   gauge("trainer_cluster_wide_gpu_usage", "GPUs in use by jobs of tenants.", [&](size_t i) { return used[i]; });
   gauge("dl_gpus", "GPUs of the nodes, without those of jobs that are not ours.",
@@ -91,11 +91,11 @@ void cluster(const ClusterState& state, std::string* text) {
   for (size_t i = 0; i < state.types.size(); ++i)
     for (const auto& [size, share] : of[i].by_size)
       *text +=
-          fmt::format("dl_fragmentation{{gpuType={},learnerGpus=\"{}\"}} {}\n", quoted(state.types[i]), size, share);
+          fmt::format("dl_fragmentation{{gpu_type={},learner_gpus=\"{}\"}} {}\n", quoted(state.types[i]), size, share);
   head(text, "trainer_queue_size", "gauge", "Waiting jobs.");
   for (size_t i = 0; i < state.types.size(); ++i)
-    *text += fmt::format("trainer_queue_size{{gpuType={}}} {}\n", quoted(state.types[i]), waiting[i]);
-  *text += fmt::format("trainer_queue_size{{gpuType=\"any\"}} {}\n", waiting.back());
+    *text += fmt::format("trainer_queue_size{{gpu_type={}}} {}\n", quoted(state.types[i]), waiting[i]);
+  *text += fmt::format("trainer_queue_size{{gpu_type=\"any\"}} {}\n", waiting.back());
 }
 
 void idle(const ClusterState& state, std::string* text) {
@@ -131,6 +131,16 @@ void count_action(ActionKind kind, Totals* totals) {
   totals->withdrawn += kind == ActionKind::kWithdraw ? 1 : 0;
 }
 
+void count_failure(Errc code, Totals* totals) {
+  if (code == Errc::kConflict || code == Errc::kNotFound) return;
+  if (code == Errc::kDenied)
+    ++totals->denied;
+  else if (code == Errc::kBusy)
+    ++totals->unreachable;
+  else
+    ++totals->refused;
+}
+
 std::string metrics_text(const observe::ClusterView& view, const policy::Decision& decision, const Totals& totals) {
   std::string text;
   tenants(view.state, &text);
@@ -150,6 +160,13 @@ std::string metrics_text(const observe::ClusterView& view, const policy::Decisio
   head(&text, "dl_policyd_updates_total", "counter",
        "Changes that dlpolicyd made to jobs, each a message to slurmctld.");
   text += fmt::format("dl_policyd_updates_total {}\n", totals.updates);
+  const std::pair<const char*, int64_t> failures[] = {
+      {"denied", totals.denied}, {"unreachable", totals.unreachable}, {"refused", totals.refused}};
+  head(&text, "dl_policyd_failed_updates_total", "counter", "Changes to jobs that slurmctld did not make.");
+  for (const auto& [reason, count] : failures)
+    text += fmt::format("dl_policyd_failed_updates_total{{reason=\"{}\"}} {}\n", reason, count);
+  head(&text, "dl_policyd_config_in_force", "gauge", "1 if dlpolicyd goes by dl.toml as it is now, 0 if not.");
+  text += fmt::format("dl_policyd_config_in_force {}\n", totals.config_in_force ? 1 : 0);
   return text;
 }
 

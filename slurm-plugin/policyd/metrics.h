@@ -16,10 +16,15 @@ struct Totals {
   int64_t returned = 0;   // victims that came back into the queue
   int64_t withdrawn = 0;  // that need not have gone any more
   int64_t updates = 0;    // changes to jobs, of every kind: messages to slurmctld
-  double round_s = 0;     // what the last whole round took
+  // Changes that were not made, by what slurmctld answered: that we may not, nothing, or something else.
+  int64_t denied = 0, unreachable = 0, refused = 0;
+  double round_s = 0;           // what the last whole round took
+  bool config_in_force = true;  // dl.toml as it is now is what was read
 };
 // One that was carried out.
 void count_action(ActionKind kind, Totals* totals);
+// One that was not. Nothing is counted where the job ended or started between the look at it and the deed.
+void count_failure(Errc code, Totals* totals);
 
 std::string metrics_text(const observe::ClusterView& view, const policy::Decision& decision, const Totals& totals);
 

@@ -147,7 +147,7 @@ slurm_is() {
   dl_sandbox exec -- bash -c 'echo $$ >'"$PWD"'/daemon.pid; exec "$@"' -- "$stage/sbin/dlpolicyd" --pidfile "$PWD/lock" \
     --state-file "$PWD/use.json" --metrics-file "$PWD/metrics.prom" --verbose >>daemon.log 2>&1 3>&- &
   assert_contains "$(where "$job")" '^n3:[1-3] n4:[1-3]$'
-  wait_file metrics.prom '^dl_fragmentation\{gpuType="gpu",learnerGpus="4"\} ' 5
+  wait_file metrics.prom '^dl_fragmentation\{gpu_type="gpu",learner_gpus="4"\} ' 5
   wait_file metrics.prom '^dl_leaf_switches 1$' 5
 }
 

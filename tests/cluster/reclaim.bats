@@ -165,8 +165,30 @@ teardown() { reclaim_teardown; }
   echo 'half_life = 7' >>"$toml" # belongs to no tenant
   kill -HUP "$(cat daemon.pid)"
   wait_file daemon.log 'the old configuration is kept: .*dl.toml:[0-9]+: ' 5
+  wait_file metrics.prom '^dl_policyd_config_in_force 0$' 5
   cat good.toml >"$toml"
   kill -HUP "$(cat daemon.pid)"
   wait_file daemon.log 'read .*dl.toml again: 2 tenants' 5
   wait_file metrics.prom '^dl_tenant_quota_gpus{tenant="vision"} 2' 5
+  wait_file metrics.prom '^dl_policyd_config_in_force 1$' 5
+  # A file that was changed and not read again is not in force either; the same text anew is.
+  echo '# another' >>"$toml"
+  wait_file metrics.prom '^dl_policyd_config_in_force 0$' 5
+  cat good.toml >"$toml"
+  wait_file metrics.prom '^dl_policyd_config_in_force 1$' 5
+  wait_file metrics.prom '^dl_policyd_failed_updates_total{reason="denied"} 0$' 5
+}
+
+# Where its one round meets the jobs in the midst of something, the next one does not.
+denied_once() {
+  as_user "$(some_user)" "$stage/sbin/dlpolicyd" --once --pidfile "$PWD/lock.other" --metrics-file "$PWD/denied.prom" || true
+  grep -qs '^dl_policyd_failed_updates_total{reason="denied"} [1-9]' denied.prom
+}
+
+@test "changes that slurmctld denies are counted" {
+  stop_daemon
+  borrower=$(learners=3 training -A nlp train.sh 500 100)
+  wait_state "$borrower" RUNNING 30
+  learners=2 training -A vision train.sh 500 100 # its own GPUs have to come back
+  wait_for 20 "a change is denied" denied_once
 }

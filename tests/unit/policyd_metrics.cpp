@@ -32,7 +32,7 @@ observe::Records claimed() {
 }
 
 TEST(MetricsTest, EveryLineIsOfPrometheusFormAndEverySampleHasItsType) {
-  const std::regex sample(R"(([a-z_]+)(\{([a-zA-Z]+="[^"\n]*",?)+\})? -?[0-9.e+]+)");
+  const std::regex sample(R"(([a-z_]+)(\{([a-z_]+="[^"\n]*",?)+\})? -?[0-9.e+]+)");
   std::set<std::string> typed;
   std::istringstream lines(metrics_of(claimed()));
   for (std::string line; std::getline(lines, line);) {
@@ -60,10 +60,25 @@ TEST(MetricsTest, CountWhatIsThere) {
   const std::string text = metrics_of(claimed());
   for (const char* line :
        {"dl_tenant_own_gpus{tenant=\"nlp\"} 2\n", "dl_tenant_borrowed_gpus{tenant=\"nlp\"} 2\n",
-        "dl_tenant_pending_gpus{tenant=\"vision\"} 2\n", "trainer_cluster_wide_gpu_usage{gpuType=\"a100\"} 4\n",
-        "dl_free_gpus{gpuType=\"a100\"} 0\n", "trainer_queue_size{gpuType=\"any\"} 1\n", "dl_waiting_claims 1\n",
-        "dl_largest_free_gpus{gpuType=\"a100\"} 0\n", "dl_kept_gpus{gpuType=\"a100\"} 0\n",
-        "dl_fragmentation{gpuType=\"a100\",learnerGpus=\"2\"} 0\n", "dl_reclaims_total{what=\"asked\"} 1\n"})
+        "dl_tenant_pending_gpus{tenant=\"vision\"} 2\n", "trainer_cluster_wide_gpu_usage{gpu_type=\"a100\"} 4\n",
+        "dl_free_gpus{gpu_type=\"a100\"} 0\n", "trainer_queue_size{gpu_type=\"any\"} 1\n", "dl_waiting_claims 1\n",
+        "dl_largest_free_gpus{gpu_type=\"a100\"} 0\n", "dl_kept_gpus{gpu_type=\"a100\"} 0\n",
+        "dl_fragmentation{gpu_type=\"a100\",learner_gpus=\"2\"} 0\n", "dl_reclaims_total{what=\"asked\"} 1\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << "is not in\n" << text;
+}
+
+TEST(MetricsTest, TellOfChangesThatFailedAndOfAConfigurationThatIsNotTheFiles) {
+  Totals totals;
+  for (const Errc code : {Errc::kDenied, Errc::kDenied, Errc::kBusy, Errc::kIo, Errc::kConflict, Errc::kNotFound})
+    count_failure(code, &totals);
+  const auto view = observe::view_cluster(testing::site(), claimed(), {});
+  const policy::Decision decision = policy::decide(view.state);
+  EXPECT_NE(metrics_text(view, decision, totals).find("dl_policyd_config_in_force 1\n"), std::string::npos);
+  totals.config_in_force = false;
+  const std::string text = metrics_text(view, decision, totals);
+  for (const char* line : {"dl_policyd_failed_updates_total{reason=\"denied\"} 2\n",
+                           "dl_policyd_failed_updates_total{reason=\"unreachable\"} 1\n",
+                           "dl_policyd_failed_updates_total{reason=\"refused\"} 1\n", "dl_policyd_config_in_force 0\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line << "is not in\n" << text;
 }
 

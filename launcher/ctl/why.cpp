@@ -48,6 +48,7 @@ Status run(const Options& options) {
     json["why"] = why.sentence;
     json["can_ever_run"] = why.can_ever_run;
     json["unused_gpus"] = state.jobs[job].idle_gpus;
+    if (why.waiting.reserved_for >= 0) json["reserved_for"] = job_json(state.jobs[why.waiting.reserved_for].id);
     json["would_have_to_end"] = Json::array();
     for (const int other : why.would_have_to_end) {
       const policy::Job& holder = state.jobs[other];

@@ -55,6 +55,10 @@ struct Waiting {
   bool kept_for = false;  // free GPUs are being kept for it
   // Of a job that victims make room for, or GPUs are kept for: where it will run. What is free of that is kept.
   std::vector<Part> parts;
+  // Of a job that what is free would do for, but for a gang that smaller jobs passed (reservation.h): that gang, which
+  // is expected to start when `reserved_s` have passed. -1: there is none.
+  int reserved_for = -1;
+  int64_t reserved_s = 0;
   // Of a guaranteed job whose victims leave or are protected: jobs of its own tenant have the quota, and give way.
   bool within_tenant = false;
 };

@@ -197,7 +197,7 @@ class Lender {
       waiting.limit = round_.state.tenants[job.tenant].borrow_limit;
       return false;
     }
-    bool kept = false;
+    bool kept = false, reserved = false;
     int most_free = 0;
     for (int type = 0; type < round_.state.type_count(); ++type) {
       if (!may_use(job, type)) continue;
@@ -208,11 +208,20 @@ class Lender {
         continue;
       }
       auto parts = place(job.placement, round_.free, type, size, job.min_learners);
-      if (!parts || (reserved_ && !reserved_->admit(job.limit_s, type, *parts, size))) continue;
+      if (!parts) continue;
+      if (reserved_ && !reserved_->admit(job.limit_s, type, *parts, size)) {
+        reserved = true;
+        continue;
+      }
       round_.start(index, Charge::kBorrowed, type, std::move(*parts));
       return true;
     }
-    if (kept) {
+    if (reserved && reserved_->job() != index) {
+      Waiting& waiting = round_.wait(index, Reason::kNoPlace);
+      waiting.free = most_free;
+      waiting.reserved_for = reserved_->job();
+      waiting.reserved_s = reserved_->in_s();
+    } else if (kept) {
       round_.wait(index, Reason::kKept).free = most_free;
     } else {
       no_place(index);

@@ -20,6 +20,7 @@ class Reservation {
   static std::optional<Reservation> find(const Round& round);
 
   int job() const { return job_; }
+  int64_t in_s() const { return at_s_ - now_s_; }  // until it starts
   bool starts_now() const { return at_s_ == now_s_; }
   const std::vector<Part>& parts() const { return parts_; }
   // May a job that runs for at most limit_s (0: not known) take these GPUs? If so they are counted as taken.

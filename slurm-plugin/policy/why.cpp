@@ -42,6 +42,22 @@ std::string names_of(const ClusterState& state, const std::vector<int>& jobs) {
   return text;
 }
 
+// Of a job that has room, which a gang that smaller jobs passed is to have.
+std::string reserved_text(const ClusterState& state, const Waiting& waiting) {
+  const Job& gang = state.jobs[waiting.reserved_for];
+  const auto time = [](int64_t seconds) {
+    return format_duration(std::chrono::seconds(std::max<int64_t>(0, seconds)));
+  };
+  return fmt::format(
+      "it asks for {} GPUs; {} are free, but are kept for job {} of tenant '{}' ({} GPUs), which has waited for {} "
+      "while "
+      "smaller jobs passed it, and is expected to start within {}; a job whose time limit (--time) ends before that "
+      "may "
+      "start at once",
+      waiting.asked, waiting.free, job_name(gang.id), state.tenants[gang.tenant].name,
+      gang.min_learners * gang.gpus_per_learner, time(state.now_s - gang.submit_s), time(waiting.reserved_s));
+}
+
 std::string reason_text(const ClusterState& state, const Job& job, const Waiting& waiting) {
   const std::string& tenant = state.tenants[job.tenant].name;
   switch (waiting.reason) {
@@ -73,6 +89,7 @@ std::string reason_text(const ClusterState& state, const Job& job, const Waiting
       return fmt::format("it asks for {} GPUs; {} are free, but the tenants that own them do not lend them",
                          waiting.asked, waiting.free);
     case Reason::kNoPlace:
+      if (waiting.reserved_for >= 0) return reserved_text(state, waiting);
       break;
   }
   if (waiting.free >= waiting.asked)
@@ -101,6 +118,7 @@ Why why(const ClusterState& state, const Decision& decision, int index) {
   }
   answer.sentence = fmt::format("job {} waits: {}", job_name(job.id), reason_text(state, job, *found));
   if (found->kept_for) answer.sentence += "; what becomes free is kept for it";
+  if (found->reserved_for >= 0) return answer;  // nobody's end would let it pass
   if (found->reason == Reason::kNoPlace || found->reason == Reason::kVictimsProtected) {
     find_who_would_have_to_end(state, job, &answer);
     if (!answer.would_have_to_end.empty())

@@ -5,6 +5,9 @@
 
 #include <limits>
 
+#include "common/base/parse.h"
+#include "slurm-plugin/policy/job_id.h"
+#include "slurm-plugin/policy/why.h"
 #include "tests/unit/policy_support.h"
 
 namespace dl::policy {
@@ -90,6 +93,28 @@ TEST(PolicyReservation, small_jobs_that_end_in_time_pass_the_gang_and_others_do_
   ASSERT_NE(waiting_of(decision, 1), nullptr);
   EXPECT_TRUE(waiting_of(decision, 1)->kept_for);
   EXPECT_EQ(waiting_of(decision, 1)->parts.size(), 2U);
+}
+
+TEST(PolicyReservation, is_what_why_names_to_those_who_wait_for_it) {
+  ClusterState state = gang_waits();
+  add_job(&state, 1, 1).limit_s = 1100;
+  const Decision decision = decide(state);
+  const Waiting* small = waiting_of(decision, 2);
+  ASSERT_NE(small, nullptr);
+  EXPECT_EQ(small->reserved_for, 1);
+  const Why answer = why(state, decision, 2);
+  EXPECT_EQ(answer.sentence,
+            "job " + job_name(state.jobs[2].id) + " waits: it asks for 1 GPUs; 4 are free, but are kept for job " +
+                job_name(state.jobs[1].id) +
+                " of tenant 'a' (8 GPUs), which has waited for 2h while smaller jobs passed it, and is expected to "
+                "start within " +
+                format_duration(std::chrono::seconds(small->reserved_s)) +
+                "; a job whose time limit (--time) ends before that may start at once");
+  EXPECT_TRUE(answer.would_have_to_end.empty());
+  EXPECT_EQ(waiting_of(decision, 1)->reserved_for, -1) << "the gang itself";
+  // One that would not fit anyhow waits for its place.
+  add_job(&state, 1, 5).limit_s = 1100;
+  EXPECT_EQ(waiting_of(decide(state), 3)->reserved_for, -1);
 }
 
 TEST(PolicyReservation, comes_before_tenants_whose_share_is_less) {

@@ -21,6 +21,9 @@ stage=${DL_STAGE:-$top_builddir/stage}
 # Debian's PyTorch 2 has no libuv, and says so where USE_LIBUV does not.
 without_libuv() { grep -qs "^__version__ = '2" /usr/lib/python3/dist-packages/torch/version.py; }
 if without_libuv; then export USE_LIBUV=0; fi
+# Open MPI 6.0.0rc2 (Debian unstable) by itself takes no interface of the sandbox's nodes but the loopback; started by its
+# own mpirun, too.
+if grep -qsE '^#define OMPI_MAJOR_VERSION +6' /usr/lib/*/openmpi/include/mpi.h; then export OMPI_MCA_btl_tcp_if_include=eth0; fi
 
 dl_sandbox() { "$top_srcdir/tests/sandbox/dl-sandbox" "$@"; }
 

@@ -85,7 +85,10 @@ END
   assert_same_weights
   assert_resumed_where_it_stopped
   assert_each_sample_once
-  [ "$(job_field "$job" Restarts)" = 1 ]
+  # Slurm 24.05 to 25.11 start a preempted job once more after its end; that start runs nothing.
+  local restarts=1
+  if slurm_at_least 24.05 && ! slurm_at_least 26.05; then restarts=2; fi
+  [ "$(job_field "$job" Restarts)" = $restarts ]
 }
 
 @test "paused and resumed, also with --export=NONE, it ends with the weights of an uninterrupted run" {
@@ -190,7 +193,7 @@ END
   without_libuv || skip "this PyTorch does not insist on libuv"
   job=$(unset USE_LIBUV; train 2)
   wait_completed "$job"
-  assert_contains "$(cat train.out)" "dlrun: this PyTorch has no libuv: learner 0 hosts the store \\(USE_LIBUV=0 in the job's environment spares this"
+  assert_contains "$(cat train.out)" "dlrun: this PyTorch has no libuv: learner 0 hosts the store \\(with USE_LIBUV=0 in the job's environment this second"
   assert_same_weights
 }
 

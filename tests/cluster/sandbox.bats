@@ -69,6 +69,7 @@ setting() { (. "$1/settings" && echo "${!2}"); }
 
 @test "MPI finds its peers over PMIx: an allreduce of 6 ranks on 3 nodes, as root and as a user" {
   command -v mpicc >/dev/null || skip "needs mpicc"
+  on_login srun --mpi=list 2>&1 | grep -qw pmix || skip "this Slurm has no mpi/pmix plugin"
   mpicc -o "$PWD/allreduce" "${top_srcdir:?}/tests/cluster/mpi_allreduce.c"
   for user in root "$(some_user)"; do
     run as_user "$user" srun --mpi=pmix -N3 -n6 --ntasks-per-node=2 "$PWD/allreduce"

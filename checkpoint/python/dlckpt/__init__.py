@@ -24,7 +24,8 @@ from .errors import (BusyError, CorruptError, DeniedError, Error, InternalError,
 from .job import EXIT_NOT_SAVED, EXIT_SAVED, Job, attach, set_log
 from .library import version
 from .objects import PerRank
-from .reading import Checkpoint, Loaded, TensorInfo, open
+from .reader import TensorInfo
+from .reading import Checkpoint, Loaded, open
 from .samplers import GlobalBatches
 from .shard import Shard
 from .world import World, find_world, split_evenly

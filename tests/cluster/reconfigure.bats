@@ -86,6 +86,9 @@ log() { cat "$DL_SANDBOX_DIR/log/slurmctld.log"; }
   wait_for 20 "slurmctld answers" controller_answers
   sleep 1
   on_login scontrol reconfigure
+  # slurmctld 26.05.5 forgets a SIGTERM that comes while it starts itself anew for a reconfigure.
+  wait_for 20 "slurmctld answers" controller_answers
+  sleep 1
   dl_sandbox daemon stop slurmctld
   dl_sandbox daemon start slurmctld
   wait_for 20 "slurmctld answers" controller_answers

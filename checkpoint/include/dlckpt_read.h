@@ -37,7 +37,7 @@ typedef struct dlckpt_reader dlckpt_reader;
 
 typedef struct dlckpt_tensor_info {
   size_t struct_size; /* set it to sizeof(dlckpt_tensor_info) before the call */
-  const char* path;   /* as it was registered; owned by the reader, until the next open, older or close */
+  const char* path;   /* as it was registered; owned by the reader, until the next older or close */
   dlckpt_dtype dtype;
   int ndim;             /* 0: a scalar */
   const int64_t* shape; /* of the whole tensor, however it was divided over ranks; owned like path */

@@ -13,11 +13,13 @@
 namespace dl {
 
 struct FrameworkVersion {
-  std::string version;                             // "1.13"
-  bool hidden = false;                             // usable, but not listed
-  std::string activate;                            // shell words put before the command's environment: "module load x",
-                                                   // or empty; run by dlrun's agent through sh as the user
-  std::map<std::string, std::string> environment;  // set if the user left it unset
+  std::string version;   // "1.13"
+  bool hidden = false;   // usable, but not listed
+  std::string activate;  // shell words put before the command's environment: "module load x",
+                         // or empty; run by dlrun's agent through sh as the user
+  // Those of the entry too, where the version has none of that name. Set if the user left it unset; %{rank} and the
+  // like stand for values of each learner (frameworks/placeholders.h).
+  std::map<std::string, std::string> environment;
 };
 
 struct FrameworkEntry {
@@ -28,9 +30,13 @@ struct FrameworkEntry {
   std::string store = "learner";      // who hosts torch.distributed's store: "learner" (rank 0), or "launcher": dlrun
   bool pmix = true;                   // in Slurm: with PMIx; else with what the site gives every step (MpiDefault)
   int ports = 0;                      // TCP ports held for each learner (DL_PORTS); families may need more
-  std::string probe;                  // shell command that prints the installed version, run on a node as the user
-  std::string default_version;        // must be one of versions, unless versions is empty
+  // Held until the learner ends, for a program that binds with SO_REUSEADDR or SO_REUSEPORT. false: let go just before
+  // it starts, for one that sets neither (LightGBM, XGBoost); somebody else may take one in that moment.
+  bool hold_ports = true;
+  std::string probe;                       // shell command that prints the installed version, run on a node as the user
+  std::string default_version;             // must be one of versions, unless versions is empty
   std::vector<FrameworkVersion> versions;  // empty: any version is accepted
+  std::map<std::string, std::string> environment;  // of every version, as FrameworkVersion's
 };
 
 class Catalogue {
@@ -49,6 +55,9 @@ class Catalogue {
     const FrameworkEntry* entry;
     const FrameworkVersion* version;  // nullptr if the entry lists none
     std::string version_text;         // what to show, may be empty
+    const std::map<std::string, std::string>& environment() const {
+      return version != nullptr ? version->environment : entry->environment;
+    }
   };
   Result<Choice> choose(const FrameworkRef& ref) const;
 

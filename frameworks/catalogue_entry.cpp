@@ -8,6 +8,7 @@
 #include "common/site/toml_text.h"
 #include "frameworks/catalogue.h"
 #include "frameworks/families.h"
+#include "frameworks/placeholders.h"
 
 namespace dl {
 namespace {
@@ -100,7 +101,8 @@ bool is_variable_name(const std::string& name) {
   });
 }
 
-Status read_environment(TableReader* reader, std::map<std::string, std::string>* out) {
+// The families are read before.
+Status read_environment(TableReader* reader, const FrameworkEntry& entry, std::map<std::string, std::string>* out) {
   const toml::node* node = reader->get("environment");
   if (node == nullptr) return {};
   const toml::table* table = node->as_table();
@@ -115,6 +117,14 @@ Status read_environment(TableReader* reader, std::map<std::string, std::string>*
     if (!value) return reader->fault(item, "environment." + name, "must be a text in quotation marks");
     if (value->size() > kMaxText || value->find('\0') != std::string::npos) {
       return reader->fault(item, "environment." + name, "is longer than 4096 bytes, or holds a zero byte");
+    }
+    const Status known = check_placeholders(*value);
+    if (!known) return reader->fault(item, "environment." + name, known.error().text);
+    const auto& families = entry.families;
+    if (placeholders_need_peers(*value) && std::find(families.begin(), families.end(), "peers") == families.end()) {
+      return reader->fault(
+          item, "environment." + name,
+          "%{peer}, %{peers} and %{port} need a port held for each learner: add \"peers\" to families");
     }
     (*out)[name] = *value;
   }
@@ -164,7 +174,8 @@ Status read_version(const toml::table& table, const std::string& file, Framework
   }
   DL_TRY(reader.boolean("hidden", &version.hidden));
   DL_TRY(reader.text("activate", true, &version.activate));
-  DL_TRY(read_environment(&reader, &version.environment));
+  DL_TRY(read_environment(&reader, *entry, &version.environment));
+  version.environment.insert(entry->environment.begin(), entry->environment.end());
   DL_TRY(reader.refuse_others());
   entry->versions.push_back(std::move(version));
   return {};
@@ -215,6 +226,7 @@ Result<FrameworkEntry> Catalogue::parse_entry(const std::string& text, const std
   }
   DL_TRY(reader.boolean("pmix", &entry.pmix));
   DL_TRY(reader.integer("ports", 0, kMaxPorts, &entry.ports));
+  DL_TRY(reader.boolean("hold_ports", &entry.hold_ports));
   DL_TRY(reader.text("store", false, &entry.store));
   if (entry.store != "learner" && entry.store != "launcher") {
     return reader.fault(*table.get("store"), "store",
@@ -222,6 +234,7 @@ Result<FrameworkEntry> Catalogue::parse_entry(const std::string& text, const std
   }
   DL_TRY(reader.text("probe", true, &entry.probe));
   DL_TRY(reader.text("default_version", false, &entry.default_version));
+  DL_TRY(read_environment(&reader, entry, &entry.environment));
   DL_TRY(read_versions(&reader, &entry));
   DL_TRY(reader.refuse_others());
 

@@ -9,6 +9,7 @@
 
 #include "common/base/parse.h"
 #include "common/contract/env_names.h"
+#include "frameworks/placeholders.h"
 
 namespace dl {
 namespace {
@@ -461,6 +462,7 @@ struct JobEnvironment::Step {
   Kind kind = Kind::kDefault;
   bool users_store = false;
   std::string text;
+  bool fill = false;  // the placeholders in the text, for each learner
 };
 struct JobEnvironment::Name {
   std::optional<std::string> inherited;
@@ -488,6 +490,20 @@ void JobEnvironment::add_default(const std::string& name, const std::string& val
   first_.emplace(name, value);
 }
 
+void JobEnvironment::add_filled(const std::string& name, const std::string& text) {
+  if (!has_placeholders(text)) return add_default(name, text);
+  const bool differs = placeholders_differ(text);
+  if (!differs && first_.count(name) != 0) return;
+  const std::string value = fill_placeholders(text, *context_);
+  if (differs) {
+    note(name, Step{nullptr, Kind::kIdentity, false, text, true});
+    first_.erase(name);
+  } else if (may_differ(name) && !value.empty()) {
+    note(name, Step{nullptr, Kind::kDefault, false, value});
+  }
+  if (!value.empty()) first_.emplace(name, value);
+}
+
 void JobEnvironment::set(const std::string& name, const std::string& value) {
   if (may_differ(name)) note(name, Step{nullptr, Kind::kIdentity, false, value});
   first_[name] = value;
@@ -510,7 +526,7 @@ std::optional<std::string> JobEnvironment::value_of(size_t name, const LearnerCo
   std::optional<std::string> value = its_[name].inherited;
   for (const Step& step : its_[name].steps) {
     if (value && step.kind == Kind::kDefault) continue;
-    std::string next = step.text;
+    std::string next = step.fill ? fill_placeholders(step.text, other) : step.text;
     if (step.variable != nullptr && step.users_store && other.launcher_store) {
       LearnerContext seen = other;
       seen.launcher_store = false;
@@ -518,7 +534,7 @@ std::optional<std::string> JobEnvironment::value_of(size_t name, const LearnerCo
     } else if (step.variable != nullptr) {
       next = step.variable->value(other);
     }
-    if (!next.empty() || step.variable == nullptr) {
+    if (!next.empty() || (step.variable == nullptr && !step.fill)) {
       value = std::move(next);
     } else if (step.kind == Kind::kIdentity) {
       value.reset();

@@ -88,6 +88,9 @@ class JobEnvironment {
   // What add_family() does, in the order of the calls.
   Status add(const std::string& family);
   void add_default(const std::string& name, const std::string& value);  // where it is unset
+  // A text of a catalogue entry, with its placeholders filled for each learner (placeholders.h). One that differs
+  // between learners replaces what is inherited, any other does not.
+  void add_filled(const std::string& name, const std::string& text);
   void set(const std::string& name, const std::string& value);
 
   // What the first learner finds.

@@ -32,7 +32,7 @@ void drop_launcher_variables(Environment* inherited) {
 Status compose(const LearnerRecipe& recipe, JobEnvironment* environment) {
   DL_TRY(environment->add("dl"));
   if (recipe.version != nullptr)
-    for (const auto& [name, value] : *recipe.version) environment->add_default(name, value);
+    for (const auto& [name, value] : *recipe.version) environment->add_filled(name, value);
   if (recipe.families != nullptr)
     for (const std::string& family : *recipe.families) DL_TRY(environment->add(family));
   if (!recipe.python_folder.empty()) {

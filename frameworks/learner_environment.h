@@ -5,7 +5,8 @@
 // The order. A later step leaves alone what is set already, unless it is said to replace:
 //   1. what the learner inherits, without the variables by which dlrun and its agents find each other
 //   2. the family "dl", which tells the learner who it is: replaces
-//   3. the variables of the framework's version in the catalogue
+//   3. the variables of the framework and its version in the catalogue, placeholders filled (placeholders.h); of these,
+//      what differs between learners replaces
 //   4. the framework's families; of these, what tells the learner who it is replaces (families.h)
 //   5. PYTHONPATH: the folder of our Python package at its end
 //   6. PYTHONUNBUFFERED=1, where the learner's output goes through a pipe of ours: Python would keep what it prints for

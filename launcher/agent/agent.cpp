@@ -238,6 +238,8 @@ void Agent::on_start(const supervise::Start& message) {
   first_on_node_ = start.context.local_rank == 0;
   requeue_ = {start.context.job_dir, std::to_string(start.context.attempt), std::to_string(start.context.node_rank)};
   watch_ = ProgressWatch(start.hang_ms);
+  if (start.free_ports)
+    for (HeldPort& port : ports_) port.release();
   Result<pid_t> pid = start_learner(start, progress_.path(), write_end.get());
   if (!pid) {
     failed.error = pid.error().text;

@@ -14,6 +14,8 @@ class HeldPort {
  public:
   // Holds a free port of all addresses, IPv6 included where the machine has it.
   Status hold();
+  // Lets it go: for a learner that binds with neither option, which fails as long as it is held.
+  void release() { fd_.reset(); }
   int port() const { return port_; }
 
  private:

@@ -17,6 +17,7 @@
 #include "common/process/child_process.h"
 #include "common/site/site_config.h"
 #include "frameworks/catalogue.h"
+#include "frameworks/placeholders.h"
 #include "launcher/ctl/framework_nodes.h"
 #include "launcher/ctl/subcommand.h"
 #include "launcher/ctl/text.h"
@@ -52,8 +53,8 @@ void probe(Row* row) {
   CommandOptions options;
   options.timeout = kProbeTimeout;
   options.max_output = 65536;
-  if (row->version != nullptr) {
-    for (const auto& [name, value] : row->version->environment) {
+  for (const auto& [name, value] : row->version != nullptr ? row->version->environment : row->entry->environment) {
+    if (!has_placeholders(value)) {  // a probe is no learner
       options.environment.push_back(name);
       options.environment.back().append("=").append(value);
     }

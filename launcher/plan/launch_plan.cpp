@@ -217,15 +217,14 @@ void copy_request(const PlanInput& input, const Catalogue::Choice& choice, Launc
   plan->families = choice.entry->families;
   const FamilyNeeds needs = family_needs(plan->families);
   plan->ports = std::max(choice.entry->ports, needs.ports);
+  plan->hold_ports = choice.entry->hold_ports;
   plan->peers = needs.peers;
   plan->http_store = needs.http_store;
   plan->servers = input.request.servers;
   plan->first_decides = needs.first_decides;
   plan->launcher_store = choice.entry->store == "launcher" && has_torch(*plan);
-  if (choice.version != nullptr) {
-    plan->activate = choice.version->activate;
-    plan->framework_environment = choice.version->environment;
-  }
+  if (choice.version != nullptr) plan->activate = choice.version->activate;
+  plan->framework_environment = choice.environment();
   plan->command = input.command;
   plan->work_dir = absolute("/", input.work_dir);
   plan->job_dir = absolute(allocation.submit_dir.empty() ? plan->work_dir : allocation.submit_dir,

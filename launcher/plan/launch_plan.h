@@ -69,6 +69,7 @@ struct LaunchPlan {
   std::string node_list;         // Slurm jobs alone: the nodes in Slurm's short form, "n[1-3]"
   std::string tasks_per_node;    // Slurm jobs alone: the learners of each, "2(x2),1"
   int ports = 0;                 // TCP ports that each agent holds for its learner
+  bool hold_ports = true;        // until the learner ends; else until it starts (FrameworkEntry)
   bool http_store = false;       // dlrun hosts Horovod's rendezvous (FamilyNeeds)
   std::vector<int> cross_sizes;  // how many learners there are of each local rank
   bool peers = false;            // each learner is told where the first of them is for all (FamilyNeeds)

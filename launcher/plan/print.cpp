@@ -313,6 +313,7 @@ std::string plan_json(const LaunchPlan& plan, const RunFacts& facts, const Envir
   json["placement"] = plan.placement;
   json["command"] = plan.command;
   if (plan.ports > 0) json["ports_per_learner"] = plan.ports;
+  if (plan.ports > 0 && !plan.hold_ports) json["ports_held_until"] = "start";
   if (!plan.container.image.empty()) {
     const image::Container& container = plan.container;
     json["image"] = {{"path", container.image}, {"runtime", container.runtime}, {"binds", container.binds}};

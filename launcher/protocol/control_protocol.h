@@ -113,6 +113,7 @@ struct Start {
   int64_t hang_ms = 0;         // no progress for so long is a failure; 0: never
   bool serves = false;         // LaunchPlan::serves(): SIGTERM is ignored from the start
   std::string bind;            // bind/bind_mode.h; empty: the learner is not bound
+  bool free_ports = false;     // the learner's own ports are let go before it starts
 };
 struct Request {  // puts a request on the progress page, undecided (progress_page.h)
   int64_t request = 0;

@@ -162,6 +162,7 @@ void Supervisor::perform(const StartLearners& /*start*/) {
     start.container = plan_.container;
     if (plan_.bind != bind::BindMode::kNone) start.bind = bind::bind_name(plan_.bind);
     start.log = dir_.learner_log(attempts_, rank);
+    start.free_ports = !plan_.hold_ports;
     start.prefix = plan_.world_size() > 1;
     start.quiet = options_.quiet;
     start.serves = plan_.serves(rank);

@@ -98,7 +98,7 @@ Status NodeSide::find_framework() {
   auto choice = catalogue.choose(*request_.framework);
   if (!choice) return std::move(choice).error().with_context("--dl-framework");
   framework_ = *choice->entry;
-  if (choice->version != nullptr) version_environment_ = choice->version->environment;
+  version_environment_ = choice->environment();
   return {};
 }
 

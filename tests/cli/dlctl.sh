@@ -7,7 +7,8 @@ dlctl=$top_builddir/launcher/ctl/dlctl
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export DL_CONFIG=$work/dl.toml SLURM_CONF=$work/no-slurm.conf
-catalogue=$(printf '"%s", ' "$top_srcdir"/frameworks/{cpp,generic,jax,mpi,pytorch,sklearn,tensorflow})
+catalogue=$(printf '"%s", ' "$top_srcdir"/frameworks/*/)
+names=$(for entry in "$top_srcdir"/frameworks/*/*.toml; do basename "$entry" .toml; done | jq -Rnc '[inputs] | sort')
 printf '[frameworks]\ncatalogue = [%s]\n' "${catalogue%, }" >"$DL_CONFIG"
 cd "$work" || exit 1
 
@@ -58,8 +59,8 @@ expect "a local run that is not there is named" 3 'there is no dl-local-7 in thi
 # The catalogue
 expect "frameworks are listed" 0 '^pytorch +any ' frameworks --no-probe
 json=$("$dlctl" frameworks --json)
-check "frameworks --json names all and what is here" "$(jq -e \
-  '[.[].name] == ["cpp", "generic", "jax", "mpi", "pytorch", "sklearn", "tensorflow"] and all(.[]; has("here") and has("fault") and (.families | type) == "array")' \
+check "frameworks --json names all and what is here" "$(jq -e --argjson names "$names" \
+  '[.[].name] == $names and all(.[]; has("here") and has("fault") and (.families | type) == "array")' \
   <<<"$json" 2>&1 | grep -v true)"
 expect "a bad list of nodes is refused" 2 '--nodes: ' frameworks --nodes 'n[1'
 mkdir catalogue

@@ -43,6 +43,22 @@ resumes() {
 
 @test "TensorFlow: two workers of MultiWorkerMirroredStrategy train, one goes on from their checkpoint" { resumes tensorflow workers; }
 
+@test "frameworks that name packages of their own: two learners train the example, one goes on from their checkpoint" {
+  needs_frameworks
+  local packages name example
+  for packages in "$top_srcdir"/frameworks/*/packages.python; do
+    name=$(basename "$(dirname "$packages")")
+    example=$top_srcdir/frameworks/$name/example/train_digits.py
+    run "$dlrun" -f "$name" -n 2 -c "ck-$name" --job-dir "$name" -- "$python" "$example" --steps 40
+    [ "$status" -eq 0 ] || { echo "$output" >&2; return 1; }
+    contains "$output" 'held-out accuracy: .* with 2 '
+    run "$dlrun" -f "$name" -c "ck-$name" --job-dir "$name-1" -- "$python" "$example" --steps 150
+    [ "$status" -eq 0 ] || { echo "$output" >&2; return 1; }
+    contains "$output" 'held-out accuracy: .* with 1 '
+    learned "$output"
+  done
+}
+
 @test "TensorFlow: ParameterServerStrategy trains with one server, and goes on from the chief's checkpoint with one worker less" {
   needs_frameworks
   local example=$top_srcdir/frameworks/tensorflow/example/train_digits_servers.py

@@ -37,6 +37,16 @@ learners() {
   assert_contains "$(cat job.out)" 'held-out accuracy: 9[0-9.]+ % on 2 devices'
 }
 
+@test "frameworks that name packages of their own: three learners on two nodes train the example" {
+  [[ -z $why_not ]] || skip "$why_not"
+  local packages name
+  for packages in "$top_srcdir"/frameworks/*/packages.python; do
+    name=$(basename "$(dirname "$packages")")
+    learners "$name" 3 "$python" "$top_srcdir/frameworks/$name/example/train_digits.py" --steps 100
+    assert_contains "$(cat job.out)" 'held-out accuracy: 9[0-9.]+ % with 3 learners'
+  done
+}
+
 horovod_python() {
   local folder
   folder=$("$top_srcdir/packaging/install-horovod" --path)

@@ -16,14 +16,16 @@ done
 documented=$(sed 's/\\-/-/g' man/spank_dl.8.in | grep -oE -- '--dl-[a-z]+(-[a-z]+)*' | sort -u)
 check "spank_dl(8) documents no flag that does not exist" "$(for f in $documented; do grep -qx -- "${f#--}" <<<"$flags" || echo "$f"; done)"
 
-# Frameworks: a folder, its catalogue entry, its installation, its man section, a test.
+# Frameworks: a folder is found, installed and described by itself; what it must have is its entry.
+page=$top_builddir/man/dl-frameworks.7
 for folder in frameworks/*/; do
   name=$(basename "$folder")
   missing=
   [ -e "$folder$name.toml" ] || missing+="$folder$name.toml is missing"$'\n'
-  grep -qE "%D%/$name/$name\.toml" frameworks/Makefile.inc || missing+="$name.toml is not installed by frameworks/Makefile.inc"$'\n'
-  grep -qw "$name" man/dl-frameworks.7.in || missing+="$name is not in man/dl-frameworks.7.in"$'\n'
-  grep -rqw "$name" tests/unit tests/cli tests/plan tests/cluster || missing+="no test mentions $name"$'\n'
+  grep -q '^# .' "$folder$name.toml" || missing+="$folder$name.toml does not begin with a comment that says what it is for"$'\n'
+  grep -q '^summary = "' "$folder$name.toml" || missing+="$folder$name.toml has no summary"$'\n'
+  grep -qxF ".B ${name//-/\\-}" "$page" || missing+="$name is not in the man page dl-frameworks(7)"$'\n'
+  [ ! -d "${folder}example" ] || [ -s "${folder}README.md" ] || missing+="${folder}README.md is missing"$'\n'
   check "framework $name is complete" "$missing"
 done
 

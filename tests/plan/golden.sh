@@ -10,7 +10,7 @@
 . "$(dirname "$0")/../lib/tap.sh"
 printer=$top_builddir/tests/plan/plan_print
 cases=$top_srcdir/tests/plan/cases
-folders=("$top_srcdir"/frameworks/{cpp,generic,jax,mpi,pytorch,sklearn,tensorflow})
+folders=("$top_srcdir"/frameworks/*/)
 for file in "$cases"/*.case; do
   title=$(sed -n '1s/^# //p' "$file")
   head=$(sed '/^---$/,$d' "$file")
@@ -19,7 +19,8 @@ for file in "$cases"/*.case; do
   # Case files are part of the project: their option line may be quoted as in a shell.
   eval "arguments=($(sed -n 's/^> //p' <<<"$head"))"
   # shellcheck disable=SC2154  # set by the eval above
-  actual=$(env -i "${variables[@]}" "$printer" "${folders[@]/#/--catalogue=}" "${arguments[@]}" 2>&1)
+  actual=$(env -i "${variables[@]}" "$printer" "${folders[@]/#/--catalogue=}" "${arguments[@]}" 2>&1 |
+    sed 's/\(is not a known framework; known:\) .*/\1 .../')  # a case does not change with each framework
   if [ -n "${UPDATE:-}" ]; then
     printf '%s\n---\n%s\n' "$head" "$actual" >"$file.new" && mv "$file.new" "$file"
     ok "$title (written)"

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 namespace dl {
@@ -17,12 +18,18 @@ const char* source_dir() {
 }
 
 std::vector<std::string> shipped() {
-  const std::string base = std::string(source_dir()) + "/frameworks/";
-  return {base + "cpp", base + "generic", base + "horovod", base + "jax",
-          base + "mpi", base + "pytorch", base + "sklearn", base + "tensorflow"};
+  std::vector<std::string> folders;
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(source_dir()) + "/frameworks"))
+    if (entry.is_directory()) folders.push_back(entry.path());
+  return folders;
 }
 
 #define FAMILIES "ffdl, horovod, jax, jax_ids, mpi, nccl, network, peers, slurm, tensorflow, threads, torch"
+
+#define PLACEHOLDERS                                                                                         \
+  "%{address}, %{attempt}, %{checkpoint_dir}, %{cpus}, %{gpus}, %{job_dir}, %{job_id}, %{local_gpus}, "      \
+  "%{local_rank}, %{local_world_size}, %{log_dir}, %{node_rank}, %{num_nodes}, %{peer}, %{peers}, %{port}, " \
+  "%{rank}, %{world_size}"
 
 class Folder {
  public:
@@ -61,10 +68,10 @@ TEST(Catalogue, MissingFolderIsEmptyAndBadFileIsRefused) {
   folder.write("x.toml", "sumary = \"typo\"\n");
   auto bad = Catalogue::load({folder.path()});
   ASSERT_FALSE(bad);
-  EXPECT_EQ(bad.error().text,
-            folder.path() +
-                "/x.toml:1: sumary: unknown key; allowed: default_version, families, launch, pmix, ports, "
-                "probe, store, summary, versions");
+  EXPECT_EQ(bad.error().text, folder.path() +
+                                  "/x.toml:1: sumary: unknown key; allowed: default_version, environment, families, "
+                                  "hold_ports, launch, pmix, ports, "
+                                  "probe, store, summary, versions");
 }
 
 TEST(Catalogue, LaterFolderReplacesAnEntry) {
@@ -132,6 +139,12 @@ TEST(Catalogue, BadEntriesNameFileLineAndKey) {
        "d/x.toml:3: versions.environment.A: must be a text in quotation marks"},
       {"[[versions]]\nversion = \"1\"\nactivat = \"x\"",
        "d/x.toml:3: versions.activat: unknown key; allowed: activate, environment, hidden, version"},
+      {"[environment]\nA = \"%{rnk}\"",
+       "d/x.toml:2: environment.A: '%{rnk}' is not a placeholder; allowed: " PLACEHOLDERS},
+      {"[environment]\nA = \"%{peers}\"",
+       "d/x.toml:2: environment.A: %{peer}, %{peers} and %{port} need a port held for each learner: add \"peers\" to "
+       "families"},
+      {"hold_ports = 1", "d/x.toml:1: hold_ports: must be true or false"},
       {"versions = [1]", "d/x.toml:1: versions: must be tables, each headed [[versions]]"},
       {"summary = \"a\\u0007b\"", "d/x.toml:1: summary: holds a control character"},
   };
@@ -153,6 +166,16 @@ TEST(Catalogue, BadEntriesNameFileLineAndKey) {
     EXPECT_EQ(entry.error().code, Errc::kInvalid);
   }
   EXPECT_EQ(Catalogue::parse_entry("\n\n[[[\n\n", "d/x.toml").error().text.rfind("d/x.toml:3: ", 0), 0U);
+}
+
+TEST(Catalogue, AVersionHasTheVariablesOfItsEntryToo) {
+  auto entry = Catalogue::parse_entry(
+      "[environment]\nA = \"1\"\nB = \"%{rank}\"\n[[versions]]\nversion = \"v\"\nenvironment = { A = \"2\" }\n",
+      "x.toml");
+  ASSERT_TRUE(entry) << entry.error().text;
+  EXPECT_EQ(entry->versions[0].environment, (std::map<std::string, std::string>{{"A", "2"}, {"B", "%{rank}"}}));
+  EXPECT_EQ(entry->environment, (std::map<std::string, std::string>{{"A", "1"}, {"B", "%{rank}"}}));
+  EXPECT_TRUE(entry->hold_ports);
 }
 
 TEST(Catalogue, ChoosesVersions) {

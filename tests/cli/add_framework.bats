@@ -1,0 +1,61 @@
+#!/usr/bin/env bats
+# "To add a framework" of CONTRIBUTING.md, done as it is written: a folder is copied, nothing else is edited.
+# shellcheck disable=SC2016  # expanded by the shells of learners
+# shellcheck source=tests/cli/lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
+
+setup() {
+  dlrun_setup
+  mkdir frameworks
+  cp -r "$top_srcdir"/frameworks/*/ frameworks/
+  cp -r frameworks/sklearn frameworks/copied
+  mv frameworks/copied/sklearn.toml frameworks/copied/copied.toml
+}
+
+@test "a copied folder is installed with its example, listed, described, and started" {
+  make -s -C "$top_builddir" install-frameworks frameworks_folder="$PWD/frameworks" DESTDIR="$PWD/root"
+  local entries
+  entries=$(dirname "$(find root -name copied.toml)")
+  [ -n "$entries" ]
+  [ "$(find "$entries" -name '*.toml' | wc -l)" -eq "$(find frameworks -name '*.toml' | wc -l)" ]
+  [ -x "$entries/../examples/copied/search_digits.py" ]
+  [ ! -e "$entries/../examples/generic" ]
+
+  awk -f "$top_srcdir/man/framework-entries" frameworks/*/*.toml >entries.roff
+  grep -qxF '.B copied' entries.roff
+
+  printf '[frameworks]\ncatalogue = ["%s"]\n' "$PWD/$entries" >dl.toml
+  run "$top_builddir/launcher/ctl/dlctl" frameworks --no-probe
+  contains "$output" '^copied +any '
+  run "$dlrun" -f copied -n 2 --job-dir job -- sh -c 'echo "learner $LEARNER_ID of $NUM_LEARNERS"'
+  [ "$status" -eq 0 ] || { echo "$output" >&2; false; }
+  contains "$output" '^\[1\] learner 2 of 2$'
+
+  make -s -C "$top_builddir" uninstall-frameworks frameworks_folder="$PWD/frameworks" DESTDIR="$PWD/root"
+  [ -z "$(find root -name '*.toml' -o -name '*.py')" ]
+}
+
+@test "a framework with variables of its own needs no code: they are placeholders in its entry" {
+  printf '# Ours.\nsummary = "ours"\nfamilies = ["peers"]\n[environment]\nOURS_ID = "%%{rank}"\nOURS_ALL = "%%{peers}"\nOURS_AT = "%%{peer}"\n' >cat/ours.toml
+  OURS_ID=7 OURS_AT=elsewhere run "$dlrun" -f ours -n 2 --job-dir job -- sh -c 'echo "$OURS_ID at $OURS_AT of $OURS_ALL"'
+  [ "$status" -eq 0 ] || { echo "$output" >&2; false; }
+  contains "$output" '^\[0\] 0 at (127[0-9.]+:[0-9]+) of \1,127[0-9.]+:[0-9]+$'
+  contains "$output" '^\[1\] 1 at (127[0-9.]+:[0-9]+) of 127[0-9.]+:[0-9]+,\1$'
+}
+
+@test "a program that binds without SO_REUSEADDR gets a port that is let go for it, and not one that is held" {
+  printf '# Ours.\nsummary = "ours"\nfamilies = ["peers"]\n' >cat/held.toml
+  { cat cat/held.toml; echo 'hold_ports = false'; } >cat/free.toml
+  cat >bind.py <<'PY'
+import os, socket
+own = socket.socket()
+own.bind(("", int(os.environ["DL_PORTS"])))
+print("bound")
+PY
+  run "$dlrun" -f free -n 2 --job-dir job -- python3 bind.py
+  [ "$status" -eq 0 ] || { echo "$output" >&2; false; }
+  contains "$output" '^\[1\] bound$'
+  run "$dlrun" -f held -n 1 --restarts 0 --job-dir job2 -- python3 bind.py
+  [ "$status" -ne 0 ]
+  contains "$output" 'class port'
+}

@@ -70,7 +70,10 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
     dl::ignore(dl::record_settings(*settings, plan->job_dir), "whoever needs the directory next says what is wrong");
   if (!plan->container.image.empty())
     if (dl::Status copied = dl::image::copy_libraries(plan->job_dir); !copied)
-      std::fprintf(stderr, "dlrun: %s: learners find what the image holds\n", copied.error().text.c_str());
+      std::fprintf(
+          stderr,
+          "dlrun: %s: the libraries of slurm-dl were not made ready for the image, so learners use those that it has\n",
+          copied.error().text.c_str());
   dl::supervise::RunOptions options;
   options.quiet = run.quiet;
   options.hang_ms = std::chrono::milliseconds(gathered->input.request.hang_timeout).count();

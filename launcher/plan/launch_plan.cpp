@@ -167,7 +167,8 @@ void warn_about_request(const PlanInput& input, LaunchPlan* plan) {
     plan->warnings.emplace_back("restarts without a checkpoint begin at train step 0 again; add --checkpoint=PATH");
   }
   if (!plan->checkpoint && plan->asked.elastic()) {
-    plan->warnings.emplace_back("an elastic job without a checkpoint loses its work when it is resized");
+    plan->warnings.emplace_back(
+        "an elastic job without a checkpoint begins at train step 0 again when it is resized; add --checkpoint=PATH");
   }
   for (const char* name : {"MASTER_ADDR", "MASTER_PORT"}) {
     auto found = input.environment.find(name);

@@ -36,10 +36,12 @@ GraceDecision decide_grace(const SaveTimes& times, std::optional<int64_t> remain
   if (!remaining_ms || shared <= *remaining_ms) return decision;
   decision.local = local > 0 && local <= *remaining_ms;
   decision.save = decision.local;
-  decision.text = decision.local ? fmt::format("saving on the nodes alone: the checkpoint directory needs {}, has {}",
-                                               seconds(shared), seconds(*remaining_ms))
-                                 : fmt::format("not saved: needs {}, has {}", seconds(local > 0 ? local : shared),
-                                               seconds(*remaining_ms));
+  decision.text =
+      decision.local
+          ? fmt::format("saving on the nodes alone: a save in the checkpoint directory takes {}, and {} are left",
+                        seconds(shared), seconds(*remaining_ms))
+          : fmt::format("not saved: a save takes {}, and {} are left", seconds(local > 0 ? local : shared),
+                        seconds(*remaining_ms));
   return decision;
 }
 

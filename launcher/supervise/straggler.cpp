@@ -49,7 +49,7 @@ std::string describe(const Straggler& straggler) {
   const auto readable = [](double ms) {
     return ms < 1000 ? fmt::format("{:.3g} ms", ms) : fmt::format("{:.3g} s", ms / 1000);
   };
-  return fmt::format("slow: {} a train step, the median of {} learners is {}", readable(straggler.step_ms),
+  return fmt::format("slow: its train step takes {}, the median of {} learners is {}", readable(straggler.step_ms),
                      straggler.compared, readable(straggler.usual_ms));
 }
 

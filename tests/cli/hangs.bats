@@ -98,10 +98,10 @@ PY
   "$dlrun" -n 3 -c ck --job-dir job -- sh -c 'exec "$0" 100000 $([ $RANK = 1 ] && echo 40 || echo 20)' "$learner" 2>said 3>&- &
   for _ in {1..150}; do grep -q slow: said && break; sleep 0.1; done
   run "$top_builddir/launcher/ctl/dlctl" status job
-  contains "$output" '^1 .* slow: [0-9.]+ ms a train step, the median of 3 learners is [0-9.]+ ms'
+  contains "$output" '^1 .* slow: its train step takes [0-9.]+ ms, the median of 3 learners is [0-9.]+ ms'
   kill -INT %1; sleep 0.5; kill -INT %1
   wait %1 || true
-  contains "$(cat said)" 'warning: learner 1 on [^ ]+ is slow: [0-9.]+ ms a train step, the median of 3 learners is [0-9.]+ ms'
+  contains "$(cat said)" 'warning: learner 1 on [^ ]+ is slow: its train step takes [0-9.]+ ms, the median of 3 learners is [0-9.]+ ms'
   [ "$(grep -c 'warning: learner' said)" -eq 1 ]
   contains "$(jq -rc 'select(.learner == 1) | [.state, .reason]' job/events.jsonl)" '"PROCESSING","slow: '
 }

@@ -61,7 +61,7 @@ past() { [[ -e learner-0.txt ]] && awk -v n="$1" '$1 >= n { found = 1 } END { ex
   claim=$(training --account=vision train.sh 20 50)
   wait_for 5 "job $lent is asked to yield" asked "$lent" "$claim"
   wait_state "$claim" RUNNING,COMPLETED 12 # nobody waits for the deadline
-  assert_contains "$(output "$lent")" 'not saved: needs 1[0-9] s, has 1[0-9] s'
+  assert_contains "$(output "$lent")" 'not saved: a save takes 1[0-9] s, and 1[0-9] s are left'
   wait_state "$lent" RUNNING 20
   wait_file "slurm-$lent.out" 'attempt 2 starts at train step 1 with 1 counted' 20
 }

@@ -82,7 +82,7 @@ TEST(GraceBudgetTest, Table) {
   EXPECT_TRUE(decide_grace({30000, 100}, std::nullopt).save) << "no deadline";
   EXPECT_TRUE(decide_grace({1000, 100}, 2500).save);
   EXPECT_FALSE(decide_grace({1000, 100}, 2499).save);
-  EXPECT_EQ(decide_grace({30769, 0}, 12000).text, "not saved: needs 41 s, has 12 s");
+  EXPECT_EQ(decide_grace({30769, 0}, 12000).text, "not saved: a save takes 41 s, and 12 s are left");
   EXPECT_FALSE(decide_grace({1, 0}, -5000).save);
 }
 
@@ -93,10 +93,10 @@ TEST(GraceBudgetTest, WhatDoesNotFitIntoTheDirectoryMayFitOnTheNodes) {
   const GraceDecision local = decide_grace(times, 12000);
   EXPECT_TRUE(local.save);
   EXPECT_TRUE(local.local);
-  EXPECT_EQ(local.text, "saving on the nodes alone: the checkpoint directory needs 41 s, has 12 s");
+  EXPECT_EQ(local.text, "saving on the nodes alone: a save in the checkpoint directory takes 41 s, and 12 s are left");
   EXPECT_TRUE(decide_grace(times, 7500).local);
   EXPECT_FALSE(decide_grace(times, 7499).save);
-  EXPECT_EQ(decide_grace(times, 7000).text, "not saved: needs 7.5 s, has 7.0 s");
+  EXPECT_EQ(decide_grace(times, 7000).text, "not saved: a save takes 7.5 s, and 7.0 s are left");
   EXPECT_FALSE(decide_grace(times, std::nullopt).local) << "without a deadline there is time for the directory";
   EXPECT_FALSE(decide_grace({0, 0, 5000}, 100).local) << "unmeasured: tried in the directory";
 }

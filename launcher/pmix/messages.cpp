@@ -9,6 +9,7 @@
 
 #include "common/base/parse.h"
 #include "common/json/json_members.h"
+#include "launcher/protocol/typed_message.h"
 
 namespace dl::pmix {
 
@@ -82,7 +83,6 @@ namespace {
 constexpr const char* kTypes[] = {"job",   "part",  "lost",    "ready",  "failed",    "client",
                                   "fence", "abort", "publish", "lookup", "unpublish", "refused",
                                   "get",   "got",   "event",   "done",   "found"};
-static_assert(std::size(kTypes) == std::variant_size_v<Message>);
 
 constexpr size_t kMaxVariables = 256;
 constexpr size_t kMaxValue = 64 << 10;
@@ -176,39 +176,19 @@ bool good(const Found& m) {
   return m.id > 0 && good_entries(m.entries);
 }
 
-template <size_t I = 0>
-Result<Message> decode_as(const std::string& type, const Json& object) {
-  if constexpr (I == std::variant_size_v<Message>) {
-    return Error{Errc::kUnsupported, "unknown PMIx message '" + printable(type) + "'"};
-  } else {
-    if (type != kTypes[I]) return decode_as<I + 1>(type, object);
-    std::variant_alternative_t<I, Message> message;
-    read_json(object, &message);
-    return Message(std::in_place_index<I>, std::move(message));
-  }
-}
-
 }  // namespace
 
 std::string encode(const Message& message) {
-  Json object = std::visit([](const auto& m) { return json_of(m); }, message);
-  object["type"] = kTypes[message.index()];
-  return object.dump();
+  return supervise::encode_typed(message, kTypes);
 }
 
 Result<Message> decode(const std::string& text) {
-  const Json object = Json::parse(text);
-  if (!object.is_object()) return Error{Errc::kInvalid, "PMIx message is not a JSON object"};
-  const Json* type = object.find("type");
-  if (type == nullptr || !type->is_string()) return Error{Errc::kInvalid, "PMIx message without a type"};
-  try {
-    DL_TRY_ASSIGN(Message message, decode_as(type->text(), object));
-    if (!std::visit([](const auto& m) { return good(m); }, message))
-      return Error{Errc::kInvalid, "PMIx message '" + type->text() + "' with a value out of range"};
-    return message;
-  } catch (const JsonError& e) {  // a member of the wrong type
-    return Error{Errc::kInvalid, std::string("malformed PMIx message: ") + e.what()};
-  }
+  auto message = supervise::decode_typed<Message>(text, kTypes);
+  if (!message) return std::move(message).error().with_context("PMIx");
+  if (!std::visit([](const auto& m) { return good(m); }, *message))
+    return Error{Errc::kInvalid,
+                 std::string("PMIx message '") + kTypes[message->index()] + "' with a value out of range"};
+  return message;
 }
 
 std::string to_base64(const std::string& bytes) {

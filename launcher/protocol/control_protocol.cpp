@@ -6,10 +6,10 @@
 
 #include <cerrno>
 #include <cstring>
-#include <iterator>
 
 #include "common/base/parse.h"
 #include "common/json/json_members.h"
+#include "launcher/protocol/typed_message.h"
 
 namespace dl {
 
@@ -149,38 +149,14 @@ constexpr const char* kTypes[] = {"hello",          "started", "step_report", "p
                                   "ping",           "pause",   "status",      "reply",    "job_status",   "stalled",
                                   "standing_still", "stacks",  "again",       "gpu_use",  "who_connects", "connects",
                                   "open_session",   "resume",  "resumed",     "pmix"};
-static_assert(std::size(kTypes) == std::variant_size_v<Message>);
-
-template <size_t I = 0>
-Result<Message> decode_as(const std::string& type, const Json& object) {
-  if constexpr (I == std::variant_size_v<Message>) {
-    return Error{Errc::kUnsupported, "unknown message '" + printable(type) + "'"};
-  } else {
-    if (type != kTypes[I]) return decode_as<I + 1>(type, object);
-    std::variant_alternative_t<I, Message> message;
-    read_json(object, &message);
-    return Message(std::in_place_index<I>, std::move(message));
-  }
-}
-
 }  // namespace
 
 std::string encode(const Message& message) {
-  Json object = std::visit([](const auto& m) { return json_of(m); }, message);
-  object["type"] = kTypes[message.index()];
-  return object.dump() + "\n";
+  return encode_typed(message, kTypes) + "\n";
 }
 
 Result<Message> decode(const std::string& line) {
-  const Json object = Json::parse(line);
-  if (!object.is_object()) return Error{Errc::kInvalid, "message is not a JSON object"};
-  const Json* type = object.find("type");
-  if (type == nullptr || !type->is_string()) return Error{Errc::kInvalid, "message without a type"};
-  try {
-    return decode_as(type->text(), object);
-  } catch (const JsonError& e) {  // a member of the wrong type
-    return Error{Errc::kInvalid, std::string("malformed message: ") + e.what()};
-  }
+  return decode_typed<Message>(line, kTypes);
 }
 
 Result<std::vector<std::string>> LineSplitter::feed(const char* data, size_t size) {

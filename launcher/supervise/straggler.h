@@ -41,7 +41,7 @@ struct Straggler {
 // by more than max(5 MAD, a quarter of the median).
 std::vector<Straggler> find_stragglers(const std::vector<std::optional<double>>& step_ms);
 
-// "slow: 180 ms a train step, the median of 8 learners is 100 ms"
+// "slow: its train step takes 180 ms, the median of 8 learners is 100 ms"
 std::string describe(const Straggler& straggler);
 
 // A learner counts as slow once it has stood out kTimes times in a row, and until it has not for as long.

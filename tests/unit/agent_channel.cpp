@@ -180,7 +180,7 @@ TEST_F(ChannelTest, WhateverBreaksEachWordArrivesOnceAndInOrder) {
   EXPECT_TRUE(wait([&] { return at_dlrun.size() >= count && at_agent.size() >= count; }));
   EXPECT_EQ(at_dlrun, numbers(count));
   EXPECT_EQ(at_agent, numbers(count));
-  EXPECT_GT(resumed, 5) << "nothing broke";
+  EXPECT_GT(resumed, 1) << "too little broke";
   EXPECT_EQ(closed, 0);
   EXPECT_FALSE(channel->closed());
 }

@@ -3,9 +3,11 @@
 // worth.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "common/base/parse.h"
+#include "slurm-plugin/policy/fair_share.h"
 #include "slurm-plugin/policy/job_id.h"
 #include "slurm-plugin/policy/why.h"
 #include "tests/unit/policy_support.h"
@@ -61,6 +63,45 @@ TEST(PolicyElasticLending, one_of_many_learners_does_not_grab_the_pool) {
   EXPECT_EQ(given(state, decision, 1), 32);
   state.tenants[1].weight = 10;
   EXPECT_NEAR(given(state, decide(state), 0), 64 / 11.0, 1);
+}
+
+// Two tenants of equal weight for thirty days: one has elastic jobs of up to 64 learners, the other jobs of one GPU.
+// Each always has more waiting, and a job ends after some hours.
+TEST(PolicyElasticLending, over_thirty_days_each_gets_what_its_weight_is_due) {
+  for (const int weight : {1, 3}) {
+    Dice dice(7);
+    ClusterState state = cluster(8, 8);
+    add_tenant(&state, "a", 0);
+    add_tenant(&state, "b", 0).weight = weight;
+    int64_t id = 0;
+    const auto refill = [&] {
+      int waiting[2] = {0, 0};
+      for (const Job& job : state.jobs) waiting[job.tenant] += job.running ? 0 : 1;
+      for (; waiting[0] < 2; ++waiting[0]) add_job(&state, 0, 1).max_learners = 64;
+      for (; waiting[1] < 64; ++waiting[1]) add_job(&state, 1, 1);
+      for (Job& job : state.jobs)
+        if (!job.running && job.limit_s == 0)
+          job.id = ++id, job.submit_s = state.now_s, job.limit_s = dice.from(1, 12) * 3600;
+    };
+    int64_t given[2] = {0, 0};
+    for (int hour = 0; hour < 30 * 24; ++hour) {
+      refill();
+      testing::carry_out(&state, decide(state), false);
+      int held[2] = {0, 0};
+      for (const Job& job : state.jobs) held[job.tenant] += job.gpus();
+      for (int i = 0; i < 2; ++i) {
+        given[i] += held[i];
+        state.tenants[i].recent_gpu_s = decayed_use(state.tenants[i].recent_gpu_s, held[i], 3600, state.half_life_s);
+      }
+      state.now_s += 3600;
+      state.jobs.erase(
+          std::remove_if(state.jobs.begin(), state.jobs.end(),
+                         [&](const Job& job) { return job.running && state.now_s - job.start_s >= job.limit_s; }),
+          state.jobs.end());
+    }
+    const double share = static_cast<double>(given[1]) / static_cast<double>(given[0] + given[1]);
+    EXPECT_NEAR(share, weight / (weight + 1.0), 0.03) << "weight " << weight;
+  }
 }
 
 TEST(PolicyElasticLending, a_lone_job_gets_all_and_lies_as_if_placed_at_once) {

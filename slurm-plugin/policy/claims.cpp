@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "slurm-plugin/policy/joint.h"
 #include "slurm-plugin/policy/placement.h"
 #include "slurm-plugin/policy/rank_borrowers.h"
 #include "slurm-plugin/policy/space.h"
@@ -31,6 +32,7 @@ class Claims {
       : round_(*round),
         space_(&round->free),
         so_far_{round->learners},
+        before_{round->learners},
         planned_(round->state.jobs.size()),
         budget_(round->state.search_budget) {
     for (size_t i = 0; i < so_far_.left.size(); ++i) {
@@ -42,6 +44,7 @@ class Claims {
         so_far_.left[i] = job.yields_until_learners;
         space_.give_up(Space::When::kLater, job.parts, job.yields_until_learners, job.gpus_per_learner);
       }
+      before_.left[i] = so_far_.left[i];
       if (takes_back_from(job)) (may_be_asked(job) ? takeable_ : protected_).push_back(static_cast<int>(i));
     }
   }
@@ -64,6 +67,7 @@ class Claims {
       done[index] = claim(index) ? 1 : 0;
       if (!done[index] && round_.impatient(job) && could_be_own(round_.state, job)) head_waits[job.tenant] = 1;
     }
+    for (int type = 0; type < round_.state.type_count(); ++type) take_together(type);
     round_.queue.erase(
         std::remove_if(round_.queue.begin(), round_.queue.end(), [&](int index) { return done[index] != 0; }),
         round_.queue.end());
@@ -333,10 +337,13 @@ class Claims {
     if (known_hopeless(job, from)) return false;
     if (std::optional<Found> found = cheapest(index, Space::When::kLater, from)) {
       Waiting& waiting = round_.wait(index, Reason::kVictimsLeaving);
-      waiting.parts = commit(index, *found, Space::When::kLater);
+      Space::Kept kept = commit(index, *found, Space::When::kLater);
+      waiting.parts = kept.parts;
       waiting.kept_for = true;
       waiting.free = round_.free.total(found->type);
       waiting.within_tenant = from == From::kOwnTenant;
+      if (from == From::kBorrowers && !is_promised(index))
+        taken_.push_back(Taken{index, found->type, std::move(kept), found->set});
       if (!found->set.victims.empty())
         round_.decision.reclaims.push_back(Reclaim{index, found->type, waiting.parts, std::move(found->set)});
       return true;
@@ -498,13 +505,10 @@ class Claims {
 
   // The claim's place is decided, and kept. The victims stay in the ledger until they have gone, so that their tenant
   // does not borrow more than it may meanwhile. Who was promised a place stays there, if it holds still.
-  std::vector<Part> commit(int index, const Found& found, Space::When when) {
+  Space::Kept commit(int index, const Found& found, Space::When when) {
     const Job& job = round_.state.jobs[index];
     for (const Victim& victim : found.set.victims) {
-      const Job& gone = round_.state.jobs[victim.job];
-      int& left = so_far_.left[victim.job];
-      space_.give_up(when, parts_after_shrink(gone.parts, left), victim.learners_left, gone.gpus_per_learner);
-      left = victim.learners_left;
+      ask(victim, when);
       if (when == Space::When::kLast) planned_[victim.job] = 1;
     }
     hold_quota(index, found.type);
@@ -514,7 +518,62 @@ class Claims {
     auto parts = stays ? std::optional(promised)
                        : place(job.placement, space_.at(when), found.type, job.gpus_per_learner, job.min_learners);
     if (!parts) return {};  // cannot be: the victims were chosen so that it fits
-    return space_.keep(when, std::move(*parts), job.gpus_per_learner).parts;
+    return space_.keep(when, std::move(*parts), job.gpus_per_learner);
+  }
+
+  // The claims of one type that take back from borrowers now, all of them together (joint.h). Left as they are where
+  // other claims have victims too, which were chosen beside theirs.
+  void take_together(int type) {
+    std::vector<Taken> claims;
+    std::set<int> claimants;
+    for (const Taken& claim : taken_) {
+      if (claim.type != type) continue;
+      claims.push_back(claim);
+      claimants.insert(claim.job);
+      for (const Victim& victim : claim.set.victims)
+        if (planned_[victim.job] != 0) return;
+    }
+    std::vector<Reclaim>& reclaims = round_.decision.reclaims;
+    for (const Reclaim& reclaim : reclaims)
+      if (reclaim.type == type && claimants.count(reclaim.claimant) == 0) return;
+    std::vector<int> candidates;
+    for (const int other : borrowers(Space::When::kLater))
+      if (round_.state.type_held(round_.state.jobs[other]) == type) candidates.push_back(other);
+    const auto found = take_jointly(round_.state, space_, claims, candidates, before_, round_.state.search_budget);
+    if (!found) return;
+    for (const Taken& claim : claims) {
+      space_.release(claim.kept);
+      for (const Victim& victim : claim.set.victims) take_up(victim.job);
+    }
+    reclaims.erase(std::remove_if(reclaims.begin(), reclaims.end(),
+                                  [&](const Reclaim& reclaim) { return claimants.count(reclaim.claimant) != 0; }),
+                   reclaims.end());
+    for (const Taken& claim : *found) {
+      for (const Victim& victim : claim.set.victims) ask(victim, Space::When::kLater);
+      space_.keep(Space::When::kLater, claim.kept.parts, claim.kept.gpus_per_learner);
+      if (!claim.set.victims.empty()) reclaims.push_back(Reclaim{claim.job, type, claim.kept.parts, claim.set});
+    }
+    for (Waiting& waiting : round_.decision.waiting) {
+      if (claimants.count(waiting.job) == 0) continue;
+      const auto claim =
+          std::find_if(found->begin(), found->end(), [&](const Taken& one) { return one.job == waiting.job; });
+      waiting.parts = claim->kept.parts;
+      waiting.free = round_.free.total(type);
+    }
+  }
+
+  void ask(const Victim& victim, Space::When when) {
+    const Job& gone = round_.state.jobs[victim.job];
+    int& left = so_far_.left[victim.job];
+    space_.give_up(when, parts_after_shrink(gone.parts, left), victim.learners_left, gone.gpus_per_learner);
+    left = victim.learners_left;
+  }
+  // It keeps what it had before any of the claims that are looked at together.
+  void take_up(int index) {
+    const Job& job = round_.state.jobs[index];
+    space_.ended(parts_after_shrink(job.parts, so_far_.left[index]), job.gpus_per_learner);
+    so_far_.left[index] = before_.left[index];
+    space_.started(parts_after_shrink(job.parts, so_far_.left[index]), job.gpus_per_learner);
   }
 
   bool wait_for_protected(int index, From from) {
@@ -527,7 +586,7 @@ class Claims {
       seconds = std::max(seconds, other.start_s + other.min_run_s - round_.state.now_s);
     }
     Waiting& waiting = round_.wait(index, Reason::kVictimsProtected);
-    waiting.parts = commit(index, *found, Space::When::kLast);
+    waiting.parts = commit(index, *found, Space::When::kLast).parts;
     waiting.seconds = seconds;
     waiting.kept_for = true;
     waiting.within_tenant = from == From::kOwnTenant;
@@ -538,6 +597,8 @@ class Claims {
   Round& round_;
   Space space_;
   SoFar so_far_;
+  SoFar before_;                   // as it was before this decision
+  std::vector<Taken> taken_;       // from borrowers, by claims that were promised nothing before
   std::vector<int> takeable_;      // borrowers that may be asked to yield now
   std::vector<int> protected_;     // borrowers that may be later
   std::vector<char> planned_;      // by job that runs: it will be asked when others are not protected any more

@@ -5,7 +5,9 @@
 #include "slurm-plugin/policy/victims.h"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
+#include <utility>
 
 namespace dl::policy {
 namespace {
@@ -41,31 +43,62 @@ struct Candidate {
   std::vector<Option> options;  // cheapest first; doing nothing is not listed
 };
 
-// Room for the gang, as options are taken and given back.
+// Places of one size, and how many of them there have to be.
+struct Places {
+  int size;
+  int needed;
+  int slots;  // that there are
+};
+
+// Of sizes of which each is a multiple of the next: a learner takes as many places of a smaller size as fit into it,
+// wherever it lies. So all fit if of each size there are as many places as it and the larger ones need together.
+std::vector<Places> places_for(const FreeGpus& free, int type, std::vector<Need> needs) {
+  std::sort(needs.begin(), needs.end(),
+            [](const Need& a, const Need& b) { return a.gpus_per_learner > b.gpus_per_learner; });
+  std::vector<Places> places;
+  for (const Need& need : needs) {
+    const int size = need.gpus_per_learner;
+    if (places.empty() || places.back().size != size) {
+      const int larger = places.empty() ? 0 : places.back().needed * (places.back().size / size);
+      places.push_back(Places{size, larger, free.slots(type, size)});
+    }
+    places.back().needed += need.learners;
+  }
+  return places;
+}
+
+// Room for the gangs, as options are taken and given back.
 class Room {
  public:
-  Room(const FreeGpus& free, int type, int size) : size_(size), slots_(free.slots(type, size)) {
+  Room(const FreeGpus& free, int type, std::vector<Need> needs) : places_(places_for(free, type, std::move(needs))) {
     free_.reserve(1024);
     for (const int node : free.nodes_of(type)) {
       if (node >= static_cast<int>(free_.size())) free_.resize(static_cast<size_t>(node) + 1);
       free_[node] = free.on(node);
     }
   }
-  int slots() const { return slots_; }
+  const std::vector<Places>& places() const { return places_; }
+  bool enough() const {
+    return std::all_of(places_.begin(), places_.end(), [](const Places& p) { return p.slots >= p.needed; });
+  }
   int on(int node) const { return free_[node]; }
-  int size() const { return size_; }
+  // The largest size of which places are missing; 0: none is.
+  int size_missing() const {
+    for (const Places& places : places_)
+      if (places.slots < places.needed) return places.size;
+    return 0;
+  }
   void apply(const Option& option, int sign) {
     for (const Freed& freed : option.freed) {
       const int before = free_[freed.node];
       const int after = before + sign * freed.gpus;
       free_[freed.node] = after;
-      slots_ += after / size_ - before / size_;
+      for (Places& places : places_) places.slots += after / places.size - before / places.size;
     }
   }
 
  private:
-  int size_;
-  int slots_;
+  std::vector<Places> places_;  // the largest first
   std::vector<int> free_;
 };
 
@@ -100,10 +133,11 @@ Option option_of(const ClusterState& state, const FreeGpus& free, const Job& job
 
 class Search {
  public:
-  Search(const ClusterState& state, const FreeGpus& free, int type, int size, int learners,
+  Search(const ClusterState& state, const FreeGpus& free, int type, const std::vector<Need>& needs,
          const std::vector<int>& jobs, int* budget, bool may_shrink, const SoFar* so_far)
-      : room_(free, type, size), need_(learners), budget_(*budget) {
-    if (room_.slots() >= need_) return;  // no victim is needed
+      : room_(free, type, needs), budget_(*budget) {
+    if (room_.enough()) return;  // no victim is needed
+    const int size = room_.places().back().size;
     for (const int index : jobs) {
       const Job& job = state.jobs[index];
       if (state.type_held(job) != type) continue;
@@ -131,11 +165,13 @@ class Search {
     });
   }
 
-  std::optional<VictimSet> run() {
+  // `known`: a set that is enough, if there is one already.
+  std::optional<VictimSet> run(const std::vector<Victim>& known = {}) {
     chosen_.assign(candidates_.size(), -1);
-    if (room_.slots() >= need_) return answer();
+    if (room_.enough()) return answer();
     if (!seed_by_cost()) return std::nullopt;
     seed_by_node();
+    if (!known.empty()) seed_by(known);
     prepare_bounds();
     std::fill(chosen_.begin(), chosen_.end(), -1);
     descend(0, Cost{});
@@ -191,7 +227,7 @@ class Search {
       const int had = chosen_[i];
       for (int lesser = -1; lesser < had; ++lesser) {
         choose(i, lesser);
-        if (room_.slots() >= need_) break;
+        if (room_.enough()) break;
         choose(i, had);
       }
     }
@@ -205,15 +241,29 @@ class Search {
 
   // Everything that shrinks, then stops in the order of the candidates, until the gang fits.
   bool seed_by_cost() {
-    for (size_t i = 0; i < candidates_.size() && room_.slots() < need_; ++i) {
+    for (size_t i = 0; i < candidates_.size() && !room_.enough(); ++i) {
       const int options = static_cast<int>(candidates_[i].options.size());
       if (options > 1) choose(i, options - 2);
     }
-    for (size_t i = 0; i < candidates_.size() && room_.slots() < need_; ++i)
+    for (size_t i = 0; i < candidates_.size() && !room_.enough(); ++i)
       choose(i, static_cast<int>(candidates_[i].options.size()) - 1);
-    const bool enough = room_.slots() >= need_;
+    const bool enough = room_.enough();
     if (enough) settle();
     return enough;
+  }
+
+  void seed_by(const std::vector<Victim>& known) {
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      const int job = candidates_[i].job;
+      const auto victim = std::lower_bound(known.begin(), known.end(), job,
+                                           [](const Victim& one, int wanted) { return one.job < wanted; });
+      if (victim == known.end() || victim->job != job) continue;
+      const std::vector<Option>& options = candidates_[i].options;
+      for (size_t option = 0; option < options.size(); ++option)
+        if (options[option].learners_left == victim->learners_left) choose(i, static_cast<int>(option));
+    }
+    if (room_.enough()) settle();
+    for (size_t i = 0; i < chosen_.size(); ++i) choose(i, -1);
   }
 
   // Node after node, each time the one that gives a place for the least: gangs need whole nodes, and the cheapest jobs
@@ -227,8 +277,8 @@ class Search {
       }
     }
     // The price of one more place on each node; only that of nodes whose jobs were taken changes.
-    const auto price = [&](size_t node, std::vector<size_t>* who) {
-      int missing = room_.size() - room_.on(static_cast<int>(node)) % room_.size();
+    const auto price = [&](size_t node, int size, std::vector<size_t>* who) {
+      int missing = size - room_.on(static_cast<int>(node)) % size;
       int64_t lost = 0;
       who->clear();
       for (const size_t i : on_node[node]) {
@@ -242,40 +292,59 @@ class Search {
       }
       return missing <= 0 ? lost : int64_t{-1};
     };
+    std::set<std::pair<int64_t, size_t>> prices;  // the cheapest node first
+    std::vector<int64_t> price_of(on_node.size(), -1);
     std::vector<size_t> who;
-    std::vector<size_t> best_who;
-    while (room_.slots() < need_) {
-      int64_t best = -1;
-      for (size_t node = 0; node < on_node.size(); ++node) {
-        if (on_node[node].empty()) continue;
-        const int64_t lost = price(node, &who);
-        if (lost >= 0 && (best < 0 || lost < best)) {
-          best = lost;
-          best_who = who;
-        }
-      }
-      if (best < 0) break;
-      for (const size_t i : best_who) choose(i, static_cast<int>(candidates_[i].options.size()) - 1);
+    const auto reprice = [&](size_t node, int size) {
+      if (price_of[node] >= 0) prices.erase({price_of[node], node});
+      price_of[node] = on_node[node].empty() ? -1 : price(node, size, &who);
+      if (price_of[node] >= 0) prices.insert({price_of[node], node});
+    };
+    int priced = 0;  // the size that the prices are for
+    while (const int size = room_.size_missing()) {
+      for (size_t node = 0; priced != size && node < on_node.size(); ++node) reprice(node, size);
+      priced = size;
+      if (prices.empty()) break;
+      price(prices.begin()->second, size, &who);
+      const std::vector<size_t> taken = who;
+      for (const size_t i : taken) choose(i, static_cast<int>(candidates_[i].options.size()) - 1);
+      for (const size_t i : taken)
+        for (const Freed& freed : candidates_[i].options.back().freed) reprice(static_cast<size_t>(freed.node), size);
     }
-    if (room_.slots() >= need_) settle();
+    if (room_.enough()) settle();
     for (size_t i = 0; i < chosen_.size(); ++i) choose(i, -1);
   }
 
   void prepare_bounds() {
-    most_from_.assign(candidates_.size() + 1, 0);
-    for (size_t i = candidates_.size(); i-- > 0;)
-      most_from_[i] = most_from_[i + 1] + candidates_[i].options.back().most_slots;
+    const std::vector<Places>& places = room_.places();
+    most_from_.assign(places.size(), std::vector<int>(candidates_.size() + 1));
+    for (size_t p = 0; p < places.size(); ++p) {
+      std::vector<int>& most = most_from_[p];
+      for (size_t i = candidates_.size(); i-- > 0;) {
+        most[i] = most[i + 1];
+        for (const Freed& freed : candidates_[i].options.back().freed)
+          most[i] += (freed.gpus + places[p].size - 1) / places[p].size;
+      }
+    }
+  }
+
+  // Are even all candidates from this one on together not enough?
+  bool hopeless_from(size_t i) const {
+    const std::vector<Places>& places = room_.places();
+    for (size_t p = 0; p < places.size(); ++p)
+      if (places[p].slots + most_from_[p][i] < places[p].needed) return true;
+    return false;
   }
 
   void descend(size_t i, const Cost& cost) {
-    if (room_.slots() >= need_) {
+    if (room_.enough()) {
       if (cost < best_cost_) {
         best_ = chosen_;
         best_cost_ = cost;
       }
       return;
     }
-    if (budget_ <= 0 || i == candidates_.size() || room_.slots() + most_from_[i] < need_) return;
+    if (budget_ <= 0 || i == candidates_.size() || hopeless_from(i)) return;
     --budget_;
     const std::vector<Option>& options = candidates_[i].options;
     for (int option = 0; option < static_cast<int>(options.size()); ++option) {
@@ -289,13 +358,12 @@ class Search {
   }
 
   Room room_;
-  int need_;
   int& budget_;
   std::vector<Candidate> candidates_;
   std::vector<int> chosen_;  // option of each candidate, -1: left alone
   std::vector<int> best_;
   Cost best_cost_;
-  std::vector<int> most_from_;
+  std::vector<std::vector<int>> most_from_;  // places of each size that the candidates from one on add at most
 };
 
 }  // namespace
@@ -334,7 +402,13 @@ std::vector<Part> parts_after_shrink(const std::vector<Part>& parts, int learner
 std::optional<VictimSet> find_victims(const ClusterState& state, const FreeGpus& free, int type, int gpus_per_learner,
                                       int learners, const std::vector<int>& candidates, int* budget, bool may_shrink,
                                       const SoFar* so_far) {
-  return Search(state, free, type, gpus_per_learner, learners, candidates, budget, may_shrink, so_far).run();
+  return Search(state, free, type, {Need{gpus_per_learner, learners}}, candidates, budget, may_shrink, so_far).run();
+}
+
+std::optional<VictimSet> find_joint_victims(const ClusterState& state, const FreeGpus& free, int type,
+                                            const std::vector<Need>& needs, const std::vector<int>& candidates,
+                                            int* budget, const SoFar& so_far, const std::vector<Victim>& known) {
+  return Search(state, free, type, needs, candidates, budget, true, &so_far).run(known);
 }
 
 }  // namespace dl::policy

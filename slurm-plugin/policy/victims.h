@@ -56,4 +56,16 @@ std::optional<VictimSet> find_victims(const ClusterState& state, const FreeGpus&
                                       int learners, const std::vector<int>& candidates, int* budget,
                                       bool may_shrink = true, const SoFar* so_far = nullptr);
 
+// Learners of one size.
+struct Need {
+  int gpus_per_learner;
+  int learners;
+};
+
+// The same for several gangs that have to fit at once. Of their sizes each must be a multiple of the next smaller one.
+// `known`, by job: a set that is enough; what is found is no greater loss.
+std::optional<VictimSet> find_joint_victims(const ClusterState& state, const FreeGpus& free, int type,
+                                            const std::vector<Need>& needs, const std::vector<int>& candidates,
+                                            int* budget, const SoFar& so_far, const std::vector<Victim>& known);
+
 }  // namespace dl::policy

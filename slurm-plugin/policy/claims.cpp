@@ -327,6 +327,7 @@ class Claims {
       list.insert(std::lower_bound(list.begin(), list.end(), index), index);
     }
     for (auto& jobs_without_hope : hopeless_) jobs_without_hope.clear();
+    no_set_.clear();
     ranked_.clear();
   }
 
@@ -396,6 +397,16 @@ class Claims {
   // Among few the search tries them all. Among thousands it would take as long for each of thousands of claims: there
   // it looks at the cheapest, and at more of them as long as these are not enough.
   std::optional<VictimSet> among_borrowers(int index, int type, Space::When when) {
+    const Job& job = round_.state.jobs[index];
+    // Borrowers are the same for all tenants.
+    int& none = no_set_[{type, job.gpus_per_learner, when == Space::When::kLast ? 1 : 0}];
+    if (none != 0 && none <= job.min_learners) return std::nullopt;
+    auto found = search_borrowers(index, type, when);
+    if (!found) none = none == 0 ? job.min_learners : std::min(none, job.min_learners);
+    return found;
+  }
+
+  std::optional<VictimSet> search_borrowers(int index, int type, Space::When when) {
     const Job& job = round_.state.jobs[index];
     const auto search = [&](const std::vector<int>& jobs) {
       return find_victims(round_.state, space_.at(when), type, job.gpus_per_learner, job.min_learners, jobs, &budget_,
@@ -606,6 +617,9 @@ class Claims {
   std::set<int64_t> leaving_for_;  // and have not gone yet
   // Claims that no set of victims could help, by whose they are: the fewest learners.
   std::map<std::array<int, 3>, int> hopeless_[2];
+  // Learners that no set of borrowers makes room for, the fewest: by type, size, and whether protected ones are among
+  // them.
+  std::map<std::array<int, 3>, int> no_set_;
   std::map<std::array<int, 3>, Ranked>
       ranked_;  // by type, size of a learner, and whether protected ones are among them
   Displaced displaced_;

@@ -11,14 +11,18 @@ int sum(const std::vector<int>& values) {
   return std::accumulate(values.begin(), values.end(), 0);
 }
 
+int sum_of(const std::vector<int>& values, size_t first, size_t count) {
+  const auto begin = values.begin() + static_cast<std::ptrdiff_t>(first);
+  return std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(count), 0);
+}
+
 }  // namespace
 
 Ledger::Ledger(const ClusterState& state)
-    : state_(&state), lines_(state.tenants.size()), capacity_(state.types.size()) {
-  for (Line& line : lines_) {
-    line.own.resize(state.types.size());
-    line.borrowed.resize(state.types.size());
-  }
+    : state_(&state),
+      own_(state.tenants.size() * state.types.size()),
+      borrowed_(state.tenants.size() * state.types.size()),
+      capacity_(state.types.size()) {
   int groups = 0;
   for (const Tenant& tenant : state.tenants) groups = std::max(groups, tenant.group + 1);
   group_idle_.resize(static_cast<size_t>(groups));
@@ -26,14 +30,18 @@ Ledger::Ledger(const ClusterState& state)
     if (tenant.group >= 0) group_idle_[tenant.group] += tenant.quota.total();
   }
   for (const Node& node : state.nodes) capacity_[node.type] += node.gpus;
+  spare_ = capacity_;
+  spare_in_all_ = sum(capacity_);
+  for (size_t i = 0; i < state.tenants.size(); ++i) count(static_cast<int>(i), -1);
   for (const Job& job : state.jobs) {
     if (job.running) add(job.tenant, state.type_held(job), job.gpus(), job.charge);
   }
 }
 
 void Ledger::add(int tenant, int type, int gpus, Charge charge) {
-  Line& line = lines_[tenant];
-  (charge == Charge::kOwn ? line.own : line.borrowed)[type] += gpus;
+  count(tenant, +1);
+  (charge == Charge::kOwn ? own_ : borrowed_)[at(tenant, type)] += gpus;
+  count(tenant, -1);
   const int group = state_->tenants[tenant].group;
   if (group >= 0) group_idle_[group] -= gpus;
 }
@@ -41,14 +49,14 @@ void Ledger::add(int tenant, int type, int gpus, Charge charge) {
 int Ledger::own_beyond_typed(int tenant) const {
   int beyond = 0;
   for (int type = 0; type < state_->type_count(); ++type)
-    beyond += std::max(0, lines_[tenant].own[type] - state_->tenants[tenant].quota.of(type));
+    beyond += std::max(0, own(tenant, type) - state_->tenants[tenant].quota.of(type));
   return beyond;
 }
 
 int Ledger::own_left(int tenant, int type) const {
   const GpuCounts& quota = state_->tenants[tenant].quota;
   const int any = quota.any - own_beyond_typed(tenant);
-  return std::max(0, quota.of(type) - lines_[tenant].own[type]) + any;
+  return std::max(0, quota.of(type) - own(tenant, type)) + any;
 }
 
 bool Ledger::fits_own(int tenant, int type, int gpus) const {
@@ -63,7 +71,7 @@ bool Ledger::within_borrow_limit(int tenant, int gpus) const {
 int Ledger::kept_of_type(int tenant, int type) const {
   const Tenant& who = state_->tenants[tenant];
   if (!who.lend) return 0;
-  return std::max(0, who.quota.of(type) - who.lend->of(type) - lines_[tenant].own[type]);
+  return std::max(0, who.quota.of(type) - who.lend->of(type) - own(tenant, type));
 }
 
 int Ledger::kept_any(int tenant) const {
@@ -72,32 +80,36 @@ int Ledger::kept_any(int tenant) const {
   return std::max(0, who.quota.any - who.lend->any - own_beyond_typed(tenant));
 }
 
+void Ledger::count(int tenant, int sign) {
+  for (int type = 0; type < state_->type_count(); ++type) {
+    const int gpus = own(tenant, type) + borrowed(tenant, type) + kept_of_type(tenant, type);
+    spare_[type] += sign * gpus;
+    spare_in_all_ += sign * gpus;
+  }
+  spare_in_all_ += sign * kept_any(tenant);
+}
+
 bool Ledger::lendable_beside(int tenant, int type, int gpus) const {
-  int of_type = capacity_[type];
-  int all = sum(capacity_);
-  for (size_t i = 0; i < lines_.size(); ++i) {
-    const int who = static_cast<int>(i);
-    of_type -= lines_[i].own[type] + lines_[i].borrowed[type];
-    all -= sum(lines_[i].own) + sum(lines_[i].borrowed);
-    if (who == tenant) continue;
-    of_type -= kept_of_type(who, type);
-    all -= kept_any(who);
-    for (int t = 0; t < state_->type_count(); ++t) all -= kept_of_type(who, t);
+  int of_type = spare_[type];
+  int all = spare_in_all_;
+  if (tenant != kNobody) {
+    of_type += kept_of_type(tenant, type);
+    all += kept_any(tenant);
+    for (int t = 0; t < state_->type_count(); ++t) all += kept_of_type(tenant, t);
   }
   return gpus <= of_type && gpus <= all;
 }
 
 int Ledger::own(int tenant) const {
-  return sum(lines_[tenant].own);
+  return sum_of(own_, at(tenant, 0), capacity_.size());
 }
 int Ledger::borrowed(int tenant) const {
-  return sum(lines_[tenant].borrowed);
+  return sum_of(borrowed_, at(tenant, 0), capacity_.size());
 }
 
 double Ledger::borrowed_weighted(int tenant) const {
   double held = 0;
-  for (int type = 0; type < state_->type_count(); ++type)
-    held += lines_[tenant].borrowed[type] * state_->weight_of_type(type);
+  for (int type = 0; type < state_->type_count(); ++type) held += borrowed(tenant, type) * state_->weight_of_type(type);
   return held;
 }
 

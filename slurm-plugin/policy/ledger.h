@@ -32,9 +32,9 @@ class Ledger {
   void add(int tenant, int type, int gpus, Charge charge);  // negative: gives back
 
   int own(int tenant) const;
-  int own(int tenant, int type) const { return lines_[tenant].own[type]; }
+  int own(int tenant, int type) const { return own_[at(tenant, type)]; }
   int borrowed(int tenant) const;
-  int borrowed(int tenant, int type) const { return lines_[tenant].borrowed[type]; }
+  int borrowed(int tenant, int type) const { return borrowed_[at(tenant, type)]; }
   double borrowed_weighted(int tenant) const;
   // GPUs of its quota that a tenant does not use.
   int idle_quota(int tenant) const;
@@ -42,21 +42,23 @@ class Ledger {
   int idle_in_group(int tenant) const;
 
  private:
-  struct Line {
-    std::vector<int> own;
-    std::vector<int> borrowed;
-  };
-  struct Kept {
-    int of_type;
-    int any;
-  };
+  size_t at(int tenant, int type) const {
+    return static_cast<size_t>(tenant) * capacity_.size() + static_cast<size_t>(type);
+  }
+  // Counts what a tenant holds and keeps into spare_ (-1) or out of it (+1).
+  void count(int tenant, int sign);
   int kept_of_type(int tenant, int type) const;
   int kept_any(int tenant) const;
   int own_beyond_typed(int tenant) const;
 
   const ClusterState* state_;
-  std::vector<Line> lines_;
+  std::vector<int> own_;       // by tenant and type
+  std::vector<int> borrowed_;  // likewise
   std::vector<int> capacity_;
+  // What nobody holds or keeps from being lent: of each type, and in all. There may be ten thousand questions about it
+  // in one decision, of hundreds of tenants.
+  std::vector<int> spare_;
+  int spare_in_all_ = 0;
   std::vector<int> group_idle_;  // by tenant's group
 };
 

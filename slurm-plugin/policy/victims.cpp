@@ -26,7 +26,7 @@ struct Cost {
 };
 
 struct Freed {
-  int node;
+  int node;  // its place among those that the search looks at
   int gpus;
 };
 
@@ -70,12 +70,10 @@ std::vector<Places> places_for(const FreeGpus& free, int type, std::vector<Need>
 // Room for the gangs, as options are taken and given back.
 class Room {
  public:
-  Room(const FreeGpus& free, int type, std::vector<Need> needs) : places_(places_for(free, type, std::move(needs))) {
-    free_.reserve(1024);
-    for (const int node : free.nodes_of(type)) {
-      if (node >= static_cast<int>(free_.size())) free_.resize(static_cast<size_t>(node) + 1);
-      free_[node] = free.on(node);
-    }
+  Room(const FreeGpus& free, int type, std::vector<Need> needs) : places_(places_for(free, type, std::move(needs))) {}
+  // The nodes that options may change; they name them by their places in this list.
+  void look_at(const FreeGpus& free, const std::vector<int>& nodes) {
+    for (const int node : nodes) free_.push_back(free.on(node));
   }
   const std::vector<Places>& places() const { return places_; }
   bool enough() const {
@@ -152,6 +150,7 @@ class Search {
       candidate.options.push_back(option_of(state, free, job, has, 0, size));
       if (!candidate.options.back().freed.empty()) candidates_.push_back(std::move(candidate));
     }
+    number_nodes(free);
     // What frees much for little first; of equals the youngest, however the caller lists them.
     std::stable_sort(candidates_.begin(), candidates_.end(), [&](const Candidate& a, const Candidate& b) {
       const Option& x = a.options.back();
@@ -184,6 +183,21 @@ class Search {
   }
 
  private:
+  // Thousands of searches look at a few jobs each: what a search costs must not depend on how many nodes there are.
+  void number_nodes(const FreeGpus& free) {
+    std::vector<int> nodes;
+    for (const Candidate& candidate : candidates_)
+      for (const Freed& freed : candidate.options.back().freed) nodes.push_back(freed.node);
+    std::sort(nodes.begin(), nodes.end());
+    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    nodes_ = nodes.size();
+    room_.look_at(free, nodes);
+    for (Candidate& candidate : candidates_)
+      for (Option& option : candidate.options)
+        for (Freed& freed : option.freed)
+          freed.node = static_cast<int>(std::lower_bound(nodes.begin(), nodes.end(), freed.node) - nodes.begin());
+  }
+
   VictimSet answer() const {
     VictimSet set;
     for (size_t i = 0; i < chosen_.size(); ++i) {
@@ -269,13 +283,9 @@ class Search {
   // Node after node, each time the one that gives a place for the least: gangs need whole nodes, and the cheapest jobs
   // may be scattered over many.
   void seed_by_node() {
-    std::vector<std::vector<size_t>> on_node;
-    for (size_t i = 0; i < candidates_.size(); ++i) {
-      for (const Freed& freed : candidates_[i].options.back().freed) {
-        if (freed.node >= static_cast<int>(on_node.size())) on_node.resize(static_cast<size_t>(freed.node) + 1);
-        on_node[freed.node].push_back(i);
-      }
-    }
+    std::vector<std::vector<size_t>> on_node(nodes_);
+    for (size_t i = 0; i < candidates_.size(); ++i)
+      for (const Freed& freed : candidates_[i].options.back().freed) on_node[freed.node].push_back(i);
     // The price of one more place on each node; only that of nodes whose jobs were taken changes.
     const auto price = [&](size_t node, int size, std::vector<size_t>* who) {
       int missing = size - room_.on(static_cast<int>(node)) % size;
@@ -358,6 +368,7 @@ class Search {
   }
 
   Room room_;
+  size_t nodes_ = 0;  // that candidates are on
   int& budget_;
   std::vector<Candidate> candidates_;
   std::vector<int> chosen_;  // option of each candidate, -1: left alone

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "slurm-plugin/policy/joint.h"
 #include "slurm-plugin/policy/placement.h"
@@ -375,9 +376,10 @@ class Claims {
     std::vector<int> jobs;
     for (const int other : takeable_)
       if (also_protected || planned_[other] == 0) jobs.push_back(other);
-    if (also_protected) jobs.insert(jobs.end(), protected_.begin(), protected_.end());
-    std::sort(jobs.begin(), jobs.end());
-    return jobs;
+    if (!also_protected) return jobs;
+    std::vector<int> all;
+    std::set_union(jobs.begin(), jobs.end(), protected_.begin(), protected_.end(), std::back_inserter(all));
+    return all;
   }
 
   struct Ranked {
@@ -460,9 +462,6 @@ class Claims {
       if (so_far_.left[other] > 0 &&
           (also_protected || (planned_[other] == 0 && may_be_asked(round_.state.jobs[other]))))
         own.push_back(other);
-    std::vector<int> both;
-    const std::vector<int> others = borrowers(when);
-    std::set_union(others.begin(), others.end(), own.begin(), own.end(), std::back_inserter(both));
     const auto among = [&](const std::vector<int>& candidates, bool beside_borrowers) {
       return cheapest_of_types(job, [&](int type) -> std::optional<VictimSet> {
         if (!round_.own_tenant.could_hold(job.tenant, type, round_.asked(index))) return std::nullopt;
@@ -473,6 +472,9 @@ class Claims {
     };
     // Others give way only as far as the tenant, with this job, stays within its quota.
     if (auto found = among(own, true)) return found;
+    std::vector<int> both;
+    const std::vector<int> others = borrowers(when);
+    std::set_union(others.begin(), others.end(), own.begin(), own.end(), std::back_inserter(both));
     return among(both, false);
   }
 
@@ -490,9 +492,17 @@ class Claims {
   // With the victims gone, does the quota hold the guaranteed job, once those of its tenant that are left over are
   // charged as borrowed, if they may be?
   bool leave_quota(int index, int type, const std::vector<Victim>& victims, bool may_recharge) {
+    // For so long as it is asked; a copy would be as long as the list of jobs, for each of thousands of claims.
+    std::vector<int> had;
+    for (const Victim& victim : victims) had.push_back(std::exchange(so_far_.left[victim.job], victim.learners_left));
+    const bool leaves = quota_holds(index, type, may_recharge);
+    for (size_t i = victims.size(); i-- > 0;) so_far_.left[victims[i].job] = had[i];
+    return leaves;
+  }
+
+  bool quota_holds(int index, int type, bool may_recharge) const {
     const Job& job = round_.state.jobs[index];
-    std::vector<int> left = so_far_.left;
-    for (const Victim& victim : victims) left[victim.job] = victim.learners_left;
+    const std::vector<int>& left = so_far_.left;
     const std::vector<int> moved =
         round_.own_tenant.displaced(When::kLater, job.tenant, type, round_.asked(index), left);
     const std::vector<int> waiting = round_.own_tenant.to_be_recharged(job.tenant);
@@ -610,7 +620,7 @@ class Claims {
   SoFar so_far_;
   SoFar before_;                   // as it was before this decision
   std::vector<Taken> taken_;       // from borrowers, by claims that were promised nothing before
-  std::vector<int> takeable_;      // borrowers that may be asked to yield now
+  std::vector<int> takeable_;      // borrowers that may be asked to yield now, by job
   std::vector<int> protected_;     // borrowers that may be later
   std::vector<char> planned_;      // by job that runs: it will be asked when others are not protected any more
   std::set<int64_t> yielded_to_;   // ids of those for which jobs have been asked to yield

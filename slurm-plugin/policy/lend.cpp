@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <tuple>
 
 #include "slurm-plugin/policy/fair_share.h"
 #include "slurm-plugin/policy/placement.h"
@@ -27,22 +29,21 @@ class Lender {
         turns[job.tenant].jobs.push_back(index);
       }
     }
-    std::vector<int> active;
-    for (size_t i = 0; i < turns.size(); ++i) {
-      if (!turns[i].jobs.empty()) active.push_back(static_cast<int>(i));
-      look(static_cast<int>(i), &turns[i]);
-    }
     const auto before = [&](int a, int b) {
       const Turn& x = turns[a];
       const Turn& y = turns[b];
       if (x.in_group != y.in_group) return x.in_group;
       if (x.key != y.key) return x.key < y.key;
-      return x.submit_s != y.submit_s ? x.submit_s < y.submit_s : x.id < y.id;
+      return x.submit_s != y.submit_s ? x.submit_s < y.submit_s : std::tie(x.id, a) < std::tie(y.id, b);
     };
+    std::set<int, decltype(before)> active(before);
+    for (size_t i = 0; i < turns.size(); ++i)
+      if (look(static_cast<int>(i), &turns[i])) active.insert(static_cast<int>(i));
     while (!active.empty()) {
-      const auto best = std::min_element(active.begin(), active.end(), before);
-      const int tenant = *best;
+      const int tenant = *active.begin();
+      const int idle_in_group = round_.ledger.idle_in_group(tenant);
       Turn& turn = turns[tenant];
+      active.erase(active.begin());
       if (turn.next < turn.jobs.size()) {
         if (borrow(turn.jobs[turn.next]) && round_.state.jobs[turn.jobs[turn.next]].elastic())
           turn.growing.push_back(round_.decision.starts.size() - 1);
@@ -50,11 +51,15 @@ class Lender {
       } else {
         grow(&turn);
       }
-      if (!look(tenant, &turn)) active.erase(best);
+      if (look(tenant, &turn)) active.insert(tenant);
+      if (round_.ledger.idle_in_group(tenant) == idle_in_group) continue;
       // What a group has left to lend within changes with each of them.
-      const int group = round_.state.tenants[tenant].group;
-      for (const int other : active)
-        if (group >= 0 && round_.state.tenants[other].group == group) look(other, &turns[other]);
+      const std::vector<int> all(active.begin(), active.end());
+      active.clear();
+      for (const int other : all) {
+        if (round_.state.tenants[other].group == round_.state.tenants[tenant].group) look(other, &turns[other]);
+        active.insert(other);
+      }
     }
     // Where somebody waits, no other place becomes free by that.
     if (reserved_ || !round_.decision.waiting.empty()) return;

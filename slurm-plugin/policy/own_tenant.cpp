@@ -23,6 +23,29 @@ VictimSet set_of(const ClusterState& state, const SoFar& so_far, std::vector<Vic
   return set;
 }
 
+// The quota of one tenant alone, which can be tried out many times over.
+class QuotaOf {
+ public:
+  QuotaOf(const ClusterState& state, const Ledger& ledger, int tenant)
+      : quota_(state.tenants[tenant].quota), any_left_(quota_.any) {
+    for (int type = 0; type < state.type_count(); ++type) {
+      typed_left_.push_back(quota_.of(type));
+      add(type, ledger.own(tenant, type));
+    }
+  }
+  bool fits(int type, int gpus) const { return gpus <= std::max(0, typed_left_[type]) + any_left_; }
+  void add(int type, int gpus) {
+    any_left_ -= std::min(0, typed_left_[type]);
+    typed_left_[type] -= gpus;
+    any_left_ += std::min(0, typed_left_[type]);
+  }
+
+ private:
+  const GpuCounts& quota_;
+  int any_left_;
+  std::vector<int> typed_left_;  // below 0: what is taken of the quota for any type
+};
+
 }  // namespace
 
 OwnTenant::OwnTenant(const ClusterState& state, const ClusterState& so_far)
@@ -36,6 +59,7 @@ OwnTenant::OwnTenant(const ClusterState& state, const ClusterState& so_far)
       out_(state.jobs.size()) {
   for (size_t i = 0; i < state.jobs.size(); ++i) {
     const Job& job = state.jobs[i];
+    if (job.running) running_.emplace_back(static_cast<int>(i), job.learners());
     if (!job.running || job.tier == Tier::kGuaranteed) continue;
     now_.add(job.tenant, state.type_held(job), -job.gpus(), job.charge);
     if (job.charge == Charge::kBorrowed && so_far.jobs[i].charge == Charge::kOwn) left_quota_[job.tenant] = 1;
@@ -58,37 +82,32 @@ bool OwnTenant::could_hold(int tenant, int type, int gpus) const {
   return !(on_quota_[tenant].empty() && may_yield_[tenant].empty()) && later_.fits_own(tenant, type, gpus);
 }
 
-std::vector<int> OwnTenant::displaced(When when, int tenant, int type, int gpus, const std::vector<int>& learners) {
+std::vector<int> OwnTenant::displaced(When when, int tenant, int type, int gpus,
+                                      const std::vector<int>& learners) const {
   std::vector<int> out;
-  std::vector<int> stay;
-  Ledger& quota = when == When::kNow ? now_ : later_;
-  const auto held = [&](int index) { return learners[index] * state_.jobs[index].gpus_per_learner; };
-  quota.add(tenant, type, gpus, Charge::kOwn);
+  QuotaOf quota(state_, when == When::kNow ? now_ : later_, tenant);
+  quota.add(type, gpus);
   for (const int index : on_quota_[tenant]) {
     if (out_[index] >= (when == When::kNow ? 2 : 1)) continue;
     const int type_held = state_.type_held(state_.jobs[index]);
-    if (!quota.fits_own(tenant, type_held, held(index))) {
+    const int held = learners[index] * state_.jobs[index].gpus_per_learner;
+    if (quota.fits(type_held, held)) {
+      quota.add(type_held, held);
+    } else {
       out.push_back(index);
-      continue;
     }
-    quota.add(tenant, type_held, held(index), Charge::kOwn);
-    stay.push_back(index);
   }
-  // As it was.
-  for (const int index : stay) quota.add(tenant, state_.type_held(state_.jobs[index]), -held(index), Charge::kOwn);
-  quota.add(tenant, type, -gpus, Charge::kOwn);
   return out;
 }
 
 bool OwnTenant::lent_beside(Ledger ledger, const Job& job, int type, const std::vector<int>& moved,
                             const std::vector<int>& learners) const {
   ledger.add(job.tenant, type, job.min_learners * job.gpus_per_learner, Charge::kOwn);
-  for (size_t i = 0; i < state_.jobs.size(); ++i) {
-    const Job& other = state_.jobs[i];
-    if (!other.running || learners[i] == other.learners()) continue;
-    const Charge charge = out_[i] == 2 ? Charge::kBorrowed : other.charge;
-    ledger.add(other.tenant, state_.type_held(other), (learners[i] - other.learners()) * other.gpus_per_learner,
-               charge);
+  for (const auto& [index, has] : running_) {
+    if (learners[index] == has) continue;
+    const Job& other = state_.jobs[index];
+    const Charge charge = out_[index] == 2 ? Charge::kBorrowed : other.charge;
+    ledger.add(other.tenant, state_.type_held(other), (learners[index] - has) * other.gpus_per_learner, charge);
   }
   for (const int index : moved) {
     const Job& other = state_.jobs[index];

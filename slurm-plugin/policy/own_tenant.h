@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "slurm-plugin/policy/ledger.h"
@@ -27,7 +28,7 @@ class OwnTenant {
   // stays the same once it is carried out. kNow: beside the guaranteed jobs that run or start, without those that were
   // recharged; kLater: beside those that wait for victims too, without those that were displaced for them.
   enum class When { kNow, kLater };
-  std::vector<int> displaced(When when, int tenant, int type, int gpus, const std::vector<int>& learners);
+  std::vector<int> displaced(When when, int tenant, int type, int gpus, const std::vector<int>& learners) const;
 
   // Would what other tenants keep stay theirs, if the guaranteed job ran on GPUs of that type, `moved` were charged as
   // borrowed, and all jobs had so many learners? `ledger`: of the running jobs, and what was decided before.
@@ -52,8 +53,9 @@ class OwnTenant {
   Ledger later_;                            // and those that wait for victims
   std::vector<std::vector<int>> on_quota_;  // by tenant: jobs that may borrow and are own, in the order they stay
   std::vector<std::vector<int>> may_yield_;
-  std::vector<char> left_quota_;  // by tenant: charge() has just moved one of its jobs out of the quota
-  std::vector<char> out_;         // by job: 0 stays, 1 will be charged as borrowed, 2 is
+  std::vector<std::pair<int, int>> running_;  // jobs, and how many learners they have
+  std::vector<char> left_quota_;              // by tenant: charge() has just moved one of its jobs out of the quota
+  std::vector<char> out_;                     // by job: 0 stays, 1 will be charged as borrowed, 2 is
 };
 
 // Those of `queue` (pending jobs, oldest first) that may have quota, in this order; but those of a tenant that may

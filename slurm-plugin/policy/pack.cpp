@@ -4,6 +4,7 @@
 // The fewest nodes are found by taking those with the most room. Any set of switches whose roomiest nodes hold the job
 // with that number of nodes will do; sets are tried by size, all of a size as long as they are not too many to try.
 #include <algorithm>
+#include <cstdint>
 #include <map>
 
 #include "slurm-plugin/policy/placement.h"
@@ -108,13 +109,16 @@ std::optional<std::vector<Part>> place_pack(const FreeGpus& free, int type, int 
   std::vector<Room> rooms;
   const Room* one = nullptr;
   Room tightest{};
+  const int64_t whole = int64_t{learners} * gpus_per_learner;
   for (const int node : free.nodes_of(type)) {
-    const int slots = free.on(node) / gpus_per_learner;
-    if (slots >= learners && (!one || free.on(node) < tightest.free)) {
-      tightest = Room{node, learners, free.on(node)};
+    const int here = free.on(node);
+    if (here >= whole && (!one || here < tightest.free)) {
+      tightest = Room{node, learners, here};
       one = &tightest;
+      if (here == whole) break;  // no other fits better
     }
-    if (!one && slots > 0) rooms.push_back(Room{node, std::min(slots, learners), free.on(node)});
+    if (!one && here >= gpus_per_learner)
+      rooms.push_back(Room{node, std::min(here / gpus_per_learner, learners), here});
   }
   if (one) return std::vector<Part>{Part{one->node, learners}};
   std::sort(rooms.begin(), rooms.end(), roomier);

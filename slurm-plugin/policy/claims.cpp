@@ -569,11 +569,14 @@ class Claims {
     reclaims.erase(std::remove_if(reclaims.begin(), reclaims.end(),
                                   [&](const Reclaim& reclaim) { return claimants.count(reclaim.claimant) != 0; }),
                    reclaims.end());
+    const size_t starts = round_.decision.starts.size();
     for (const Taken& claim : *found) {
       for (const Victim& victim : claim.set.victims) ask(victim, Space::When::kLater);
-      space_.keep(Space::When::kLater, claim.kept.parts, claim.kept.gpus_per_learner);
+      if (!claim.now) space_.keep(Space::When::kLater, claim.kept.parts, claim.kept.gpus_per_learner);
+      if (claim.now) start_after_all(claim);
       if (!claim.set.victims.empty()) reclaims.push_back(Reclaim{claim.job, type, claim.kept.parts, claim.set});
     }
+    for (size_t i = starts; i < round_.decision.starts.size(); ++i) grow(&round_.decision.starts[i]);
     for (Waiting& waiting : round_.decision.waiting) {
       if (claimants.count(waiting.job) == 0) continue;
       const auto claim =
@@ -581,6 +584,19 @@ class Claims {
       waiting.parts = claim->kept.parts;
       waiting.free = round_.free.total(type);
     }
+  }
+
+  // It was to wait.
+  void start_after_all(const Taken& claim) {
+    const Job& job = round_.state.jobs[claim.job];
+    std::vector<Waiting>& waiting = round_.decision.waiting;
+    waiting.erase(
+        std::find_if(waiting.begin(), waiting.end(), [&](const Waiting& one) { return one.job == claim.job; }));
+    const int asked = round_.asked(claim.job);
+    round_.users.hold(job, -asked);
+    round_.ledger.add(job.tenant, claim.type, -asked, Charge::kOwn);
+    round_.own_tenant.hold(round_.is_guaranteed(claim.job) ? When::kLater : When::kNow, job.tenant, claim.type, -asked);
+    start(claim.job, claim.type, claim.kept.parts);
   }
 
   void ask(const Victim& victim, Space::When when) {

@@ -48,9 +48,13 @@ void give_up(const ClusterState& state, int index, int had, int left, FreeGpus* 
   free->take(parts_after_shrink(job.parts, left), job.gpus_per_learner);
 }
 
-// What is free later, without what these claims have done. Nothing where others count on that.
-std::optional<FreeGpus> room_without(const ClusterState& state, const Space& space, const std::vector<Taken>& claims,
-                                     const VictimSet& victims, const SoFar& before) {
+struct RoomWithout {
+  FreeGpus now, later;
+};
+
+// What is free without what these claims have done. Nothing where others count on that.
+std::optional<RoomWithout> room_without(const ClusterState& state, const Space& space, const std::vector<Taken>& claims,
+                                        const VictimSet& victims, const SoFar& before) {
   FreeGpus now = space.at(Space::When::kNow);
   FreeGpus later = space.at(Space::When::kLater);
   for (const Taken& claim : claims) {
@@ -63,14 +67,14 @@ std::optional<FreeGpus> room_without(const ClusterState& state, const Space& spa
     give_up(state, victim.job, victim.learners_left, before.left[victim.job], &later);
   for (const int node : later.nodes_of(claims.front().type))
     if (later.on(node) < now.on(node) || now.on(node) < 0) return std::nullopt;
-  return later;
+  return RoomWithout{std::move(now), std::move(later)};
 }
 
 // Says of all victims together which claim each is for, and where the claims will run.
 class Sharing {
  public:
-  Sharing(const ClusterState& state, FreeGpus room, const VictimSet& victims, const SoFar& before)
-      : state_(state), room_(std::move(room)) {
+  Sharing(const ClusterState& state, RoomWithout room, const VictimSet& victims, const SoFar& before)
+      : state_(state), now_(std::move(room.now)), room_(std::move(room.later)) {
     for (const Victim& victim : victims.victims)
       pool_.push_back(Left{victim.job, before.left[victim.job], victim.learners_left});
     // Node after node: so a claim finds what it needs without looking at all of them.
@@ -103,9 +107,17 @@ class Sharing {
     std::sort(claim->set.victims.begin(), claim->set.victims.end(),
               [](const Victim& a, const Victim& b) { return a.job < b.job; });
     while (first_ < pool_.size() && pool_[first_].has == pool_[first_].target) ++first_;
-    auto parts = place(job.placement, room_, claim->type, job.gpus_per_learner, job.min_learners);
+    auto parts = place(job.placement, now_, claim->type, job.gpus_per_learner, job.min_learners);
+    claim->now = parts.has_value();
+    if (!parts) parts = place(job.placement, room_, claim->type, job.gpus_per_learner, job.min_learners);
     if (!parts) return false;
-    room_.take(*parts, job.gpus_per_learner);
+    // What becomes free last is used first, as Space::keep() does.
+    for (const Part& part : *parts) {
+      const int wanted = part.learners * job.gpus_per_learner;
+      const int later = claim->now ? 0 : std::min(wanted, room_.on(part.node) - now_.on(part.node));
+      now_.add(part.node, later - wanted);
+      room_.add(part.node, -wanted);
+    }
     claim->kept = Space::Kept{std::move(*parts), job.gpus_per_learner, {}, {}};
     return true;
   }
@@ -124,6 +136,7 @@ class Sharing {
   }
 
   const ClusterState& state_;
+  FreeGpus now_;
   FreeGpus room_;
   std::vector<Left> pool_;
   size_t first_ = 0;  // those before it are all given to claims
@@ -149,11 +162,11 @@ std::optional<std::vector<Taken>> take_jointly(const ClusterState& state, const 
   for (const Taken& claim : claims)
     needs.push_back(Need{state.jobs[claim.job].gpus_per_learner, state.jobs[claim.job].min_learners});
   if (!multiples(needs)) return std::nullopt;
-  std::optional<FreeGpus> room = room_without(state, space, claims, one_by_one, before);
+  std::optional<RoomWithout> room = room_without(state, space, claims, one_by_one, before);
   if (!room) return std::nullopt;
   int steps = candidates.size() <= kFewTogether ? budget : 0;
-  const auto found =
-      find_joint_victims(state, *room, claims.front().type, needs, candidates, &steps, before, one_by_one.victims);
+  const auto found = find_joint_victims(state, room->later, claims.front().type, needs, candidates, &steps, before,
+                                        one_by_one.victims);
   if (!found) return std::nullopt;
   Sharing sharing(state, std::move(*room), *found, before);
   for (Taken& claim : claims) {

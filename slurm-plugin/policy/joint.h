@@ -18,10 +18,12 @@ struct Taken {
   int type = 0;
   Space::Kept kept;  // its place
   VictimSet set;
+  bool now = false;  // found by take_jointly(): the place is free already, and the claim starts
 };
 
 // What is found for all of them: the claims with the largest learners first, otherwise as they were; each with the
-// victims that it needs beside those of the claims before it, and its place. Nothing if that is no less a loss, or if
+// victims that it needs beside those of the claims before it, and its place: one that is free already where there is
+// one, since others may be served by a victim of which more is left over. Nothing if that is no less a loss, or if
 // their sizes are not multiples of one another. `space`: with the places and victims that the claims have now.
 // `before`: what was asked of jobs before any of these claims. `candidates`: borrowers that may be asked.
 //

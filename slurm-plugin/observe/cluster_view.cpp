@@ -13,6 +13,7 @@
 #include "slurm-plugin/observe/gres.h"
 #include "slurm-plugin/policy/job_id.h"
 #include "slurm-plugin/policy/site_state.h"
+#include "slurm-plugin/policy/wanted.h"
 
 namespace dl::observe {
 namespace {
@@ -179,7 +180,11 @@ class Viewer {
     job.pausable = label.pausable && record.requeueable;
     job.limit_s = std::clamp<int64_t>(record.limit_s, 0, policy::kLongestS);
     job.charge = label.charge;
-    job.promised = record.phase == JobPhase::kPending && record.site_factor == kPromisedFactor;
+    // No user can set this rank: by it the next daemon knows whom a place was promised.
+    job.promised = record.phase == JobPhase::kPending && record.site_factor == policy::kPromisedRank;
+    // Slurm adds the site factor at once; should it not have done so yet, what it says has no rank in it.
+    job.priority = record.priority < record.site_factor ? record.priority : record.priority - record.site_factor;
+    job.with_siblings = !record.elements.empty();
     return job;
   }
 

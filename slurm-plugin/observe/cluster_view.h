@@ -30,10 +30,6 @@ struct ClusterView {
   int foreign_gpus = 0;        // held by jobs that are not ours: the nodes count as so much smaller
 };
 
-// dlpolicyd's rank, as a site factor, of a claim for which others were asked to yield. No user can set it: by it the
-// next daemon knows whom a place was promised.
-constexpr int64_t kPromisedFactor = 300'000;
-
 struct ViewOptions {
   int64_t min_run_s = 600;
   int64_t grace_s = 120;

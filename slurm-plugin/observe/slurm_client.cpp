@@ -134,6 +134,7 @@ JobRecord copy_job(const slurm_job_info_t& job) {
   record.start_s = job.start_time;
   if (job.time_limit != NO_VAL && job.time_limit != INFINITE) record.limit_s = int64_t{job.time_limit} * 60;
   if (number(job.site_factor) != 0) record.site_factor = int64_t{job.site_factor} - int64_t{NICE_OFFSET};
+  record.priority = number(job.priority);
   record.max_nodes = number(job.max_nodes);
   record.node_gpus = total(parse_gpus(text_of(job.tres_per_node)));
   record.nodes = text_of(job.nodes);

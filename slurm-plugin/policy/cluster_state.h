@@ -92,6 +92,10 @@ struct Job {
   bool promised = false;
   std::vector<Part> promised_parts;  // Waiting::parts of that decision; empty: whoever observes does not know
 
+  // For what a scheduler of its own does with it (wanted.h); no decision depends on these.
+  int64_t priority = 0;        // in that scheduler's queue, without a rank of ours
+  bool with_siblings = false;  // an element of a job array that has not begun: all of them have one begin time
+
   // Of a running job.
   bool running = false;
   Charge charge = Charge::kOwn;

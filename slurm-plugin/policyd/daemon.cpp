@@ -24,15 +24,9 @@ constexpr int64_t kHistoryEveryS = 300;
 // Of waiting jobs, in a round: each is a message to slurmctld, and the first look at a long queue would delay a claim
 // by all of them. The next round goes on.
 constexpr int kOrdersPerRound = 200;
-// Gates are renewed twice a lease; with many of them the lease of most grows, so that there are at most so many
-// renewals in a second, up to the longest lease.
-constexpr int64_t kRenewalsPerS = 10;
-constexpr int64_t kLeaseS = 60;
-constexpr int64_t kLongestLeaseS = 900;
-
 int64_t lease_for(const observe::ClusterView& view) {
   const auto gated = std::count_if(view.jobs.begin(), view.jobs.end(), [](const auto& job) { return job.gated; });
-  return std::clamp<int64_t>(2 * gated / kRenewalsPerS, kLeaseS, kLongestLeaseS);
+  return policy::far_lease(gated);
 }
 
 // SIGHUP is taken here and nowhere else. True if it came.
@@ -55,7 +49,7 @@ Status carry_out(const Action& action) {
 
 // What an earlier daemon may have set is not known.
 Daemon::Daemon(DaemonOptions options)
-    : options_(std::move(options)), lease_s_(kLongestLeaseS), leased_s_(std::time(nullptr)) {}
+    : options_(std::move(options)), lease_s_(policy::kLongestLeaseS), leased_s_(std::time(nullptr)) {}
 
 Status Daemon::configure() {
   auto text = read_small_file(options_.config, kMaxConfig);
@@ -128,7 +122,6 @@ Status Daemon::round() {
   stuck_.update(view, decision);
   PlanOptions plan_options;
   plan_options.grace_s = view_options.grace_s;
-  plan_options.lease_s = kLeaseS;
   plan_options.far_lease_s = lease_for(view);
   // What was set with a longer lease stands for a while when fewer wait.
   lease_s_ = std::max(plan_options.far_lease_s, lease_s_ - std::max<int64_t>(0, records->now_s - leased_s_));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a decision to what must be changed in Slurm for it. Pure: the same view and decision give the same actions, and
-// once they are carried out there is nothing left to do. All that was done before is read from the jobs themselves
-// (labels, licences, begin times), so a daemon that starts anew goes on where the last one stopped.
+// From a decision to what must be changed in Slurm for it: what each job should be (policy/wanted.h) beside what it is
+// (diff.h). Pure: the same view and decision give the same actions, and once they are carried out there is nothing left
+// to do. All that was done before is read from the jobs themselves (labels, licences, begin times), so a daemon that
+// starts anew goes on where the last one stopped.
 //
 // What waits and how it is kept waiting:
 //   claims and jobs that may yet become claims   hold own tokens as licences: slurmctld lets them wait for those
@@ -18,6 +19,7 @@
 #include "slurm-plugin/observe/cluster_view.h"
 #include "slurm-plugin/observe/slurm_client.h"
 #include "slurm-plugin/policy/decide.h"
+#include "slurm-plugin/policy/wanted.h"
 
 namespace dl::policyd {
 
@@ -41,13 +43,11 @@ struct Action {
 };
 
 struct PlanOptions {
-  int64_t grace_s = 120;  // from asking a victim to Slurm's requeue
-  int64_t lease_s = 60;   // of a gate
-  // Of the gates of all jobs but the first kNearGates: a queue of thousands does not start within a minute if the
-  // daemon dies, and each renewal is a message to slurmctld.
-  int64_t far_lease_s = 60;
+  int64_t grace_s = 120;              // from asking a victim to Slurm's requeue
+  int64_t lease_s = policy::kLeaseS;  // of a gate
+  // Of the gates of all jobs but the first: a queue of thousands does not start within a minute if the daemon dies.
+  int64_t far_lease_s = policy::kLeaseS;
 };
-constexpr int kNearGates = 100;
 
 // `decision` is decide(view.state). The order of the actions is the order to carry them out in: what makes room comes
 // first, then what starts jobs, last what keeps them waiting.

@@ -111,16 +111,16 @@ TEST(PlannerTest, GatesOwnJobsBeyondWhatOneUserMayHold) {
 TEST(PlannerTest, RenewsTheGatesFarBackLessOften) {
   Records records = cluster(1, 2);
   add_running(&records, 1, label("nlp", 2, Charge::kOwn), "n1", {2});
-  for (int64_t id = 2; id < 2 + 2 * kNearGates; ++id)
+  for (int64_t id = 2; id < 2 + 2 * policy::kNearGates; ++id)
     add_pending(&records, id, label("vision", 3, Charge::kBorrowed)).begin_s = kNow - 1;
   const auto view = observe::view_cluster(site(), records, view_options());
   PlanOptions options;
   options.far_lease_s = 600;
   const auto actions = plan(view, records, policy::decide(view.state), options);
-  ASSERT_EQ(actions.size(), 2U * kNearGates) << as_text(actions);
+  ASSERT_EQ(actions.size(), 2U * policy::kNearGates) << as_text(actions);
   EXPECT_EQ(action_of(actions, 2)->update.begin_s, kNow + options.lease_s);
-  EXPECT_EQ(action_of(actions, 1 + kNearGates)->update.begin_s, kNow + options.lease_s);
-  EXPECT_EQ(action_of(actions, 2 + kNearGates)->update.begin_s, kNow + 600);
+  EXPECT_EQ(action_of(actions, 1 + policy::kNearGates)->update.begin_s, kNow + options.lease_s);
+  EXPECT_EQ(action_of(actions, 2 + policy::kNearGates)->update.begin_s, kNow + 600);
 }
 
 TEST(PlannerTest, AsksABorrowerToYieldAndThenWaits) {

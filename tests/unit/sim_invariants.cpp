@@ -78,7 +78,7 @@ TEST(SimInvariants, hold_after_every_decision_of_generated_traces) {
         }
       }
     };
-    for (const char* policy : {"lend", "lend-spread", "static"}) {
+    for (const char* policy : {"lend", "lend-slurm", "lend-spread", "static"}) {
       const Outcome outcome = testing::replayed(trace, policy, scenario, hooks);
       if (HasFatalFailure()) FAIL() << "seed " << seed << ", policy " << policy;
       // Every claim is served in the end, and everything that was admitted completes.
@@ -163,10 +163,14 @@ TEST(SimInvariants, claims_of_one_learner_wait_for_the_minimum_run_time_at_most)
     }
     within_since = std::move(now);
   };
-  const Outcome outcome = testing::replayed(trace, "lend", scenario, hooks);
-  EXPECT_GT(outcome.stops, 10);
-  EXPECT_GT(longest, 0);
-  EXPECT_LE(longest, scenario.min_run_s + scenario.yield_s);
+  for (const char* policy : {"lend", "lend-slurm"}) {
+    within_since.clear();
+    longest = 0;
+    const Outcome outcome = testing::replayed(trace, policy, scenario, hooks);
+    EXPECT_GT(outcome.stops, 10) << policy;
+    EXPECT_GT(longest, 0) << policy;
+    EXPECT_LE(longest, scenario.min_run_s + scenario.yield_s) << policy;
+  }
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "common/base/parse.h"
 #include "slurm-plugin/policy/placement.h"
+#include "slurm-plugin/policy/wanted.h"
 
 namespace dl::sim {
 
@@ -22,7 +23,14 @@ const std::vector<SimPolicy>& sim_policies() {
        false,
        true,
        {}},
-      {"lend-spread", "the same, every job spread over nodes", plan_quotas, true, false, true, Placement::kSpread},
+      {"lend-slurm",
+       "the same, where Slurm chooses the nodes: nobody borrows beside GPUs that are being made free",
+       plan_as_dlpolicyd,
+       true,
+       false,
+       true,
+       {}},
+      {"lend-spread", "as lend, every job spread over nodes", plan_quotas, true, false, true, Placement::kSpread},
       {"static", "quotas that nobody lends", plan_quotas, true, true, true, {}},
       {"fifo", "no quotas, strictly in the order of submission", plan_fifo, false, false, true, {}},
       {"backfill", "no quotas, in order, with EASY backfill", plan_backfill, false, false, true, {}},
@@ -66,6 +74,15 @@ int64_t View::limit_of(int job, int learners) const {
 
 Plan plan_quotas(const View& view, Dice* /*dice*/) {
   return Plan{policy::decide(view.state), {}};
+}
+
+// Slurm cannot be told which GPUs to leave alone, so that dlpolicyd lets some jobs wait that the decision would start.
+Plan plan_as_dlpolicyd(const View& view, Dice* /*dice*/) {
+  policy::Decision decision = policy::decide(view.state);
+  const std::vector<policy::Wanted> wanted = policy::wanted(view.state, decision);
+  const auto waits = [&](const policy::Start& start) { return !wanted[start.job].turn; };
+  decision.starts.erase(std::remove_if(decision.starts.begin(), decision.starts.end(), waits), decision.starts.end());
+  return Plan{std::move(decision), {}};
 }
 
 std::vector<int> queue_of(const policy::ClusterState& state) {

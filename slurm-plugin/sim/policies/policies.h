@@ -51,6 +51,7 @@ const SimPolicy* find_sim_policy(std::string_view name);
 Result<std::vector<const SimPolicy*>> parse_sim_policies(std::string_view text);
 
 Plan plan_quotas(const View& view, Dice* dice);             // policy::decide()
+Plan plan_as_dlpolicyd(const View& view, Dice* dice);       // the same, as far as Slurm lets it be carried out
 Plan plan_fifo(const View& view, Dice* dice);               // the oldest job blocks all others
 Plan plan_backfill(const View& view, Dice* dice);           // EASY: others may pass it if they do not delay it
 Plan plan_learners(const View& view, Dice* dice);           // learner by learner, those of the oldest job first

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/policy/wanted.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "slurm-plugin/policy/job_id.h"
+#include "slurm-plugin/policy/tokens.h"
+#include "slurm-plugin/policy/user_limits.h"
+
+namespace dl::policy {
+namespace {
+
+// dlrun keeps the deadline itself, to the second; Slurm's requeue comes when it has not.
+constexpr int64_t kSlackS = 3;
+// So many renewals of gates in a second, and each gate is renewed when half of its time is over.
+constexpr int64_t kRenewalsPerS = 10;
+
+bool is_promised(const Waiting& waiting) {
+  return waiting.reason == Reason::kVictimsLeaving || waiting.reason == Reason::kVictimsProtected;
+}
+
+// A job that may become a claim waits for own tokens; one that can never be one waits behind the gate.
+Charge charge_of_waiting(const ClusterState& state, const Job& job) {
+  if (job.tier == Tier::kBorrow) return Charge::kBorrowed;
+  return job.tier == Tier::kGuaranteed || could_be_own(state, job) ? Charge::kOwn : Charge::kBorrowed;
+}
+
+class Wishes {
+ public:
+  Wishes(const ClusterState& state, const Decision& decision)
+      : state_(state), decision_(decision), wanted_(state.jobs.size()) {}
+
+  std::vector<Wanted> wishes() {
+    for (size_t i = 0; i < wanted_.size(); ++i) wanted_[i].charge = state_.jobs[i].charge;
+    for (const Move& move : decision_.moves) wanted_[move.job].charge = move.to;
+    for (const Reclaim& reclaim : decision_.reclaims)
+      for (const Victim& victim : reclaim.set.victims) ask(victim, state_.jobs[reclaim.claimant].id);
+    give_turns();
+    find_claims();
+    for (size_t i = 0; i < wanted_.size(); ++i)
+      if (!state_.jobs[i].running) charge_pending(static_cast<int>(i));
+    set_gates();
+    find_soon();
+    for (size_t i = 0; i < wanted_.size(); ++i)
+      if (!state_.jobs[i].running) rank(static_cast<int>(i));
+    return std::move(wanted_);
+  }
+
+ private:
+  // For several claims: it is the first one's victim, pauses once, and keeps what the last of them leaves it.
+  void ask(const Victim& victim, int64_t claimant) {
+    std::optional<Asked>& asked = wanted_[victim.job].asked;
+    if (!asked) asked = Asked{claimant, 0, 0};
+    asked->learners_left = victim.learners_left;
+    asked->lost_gpu_s += victim.lost_gpu_s;
+  }
+
+  // Slurm chooses the nodes. While a claim's place is being made free, a borrower might be given just that; so none
+  // starts on GPUs of its type.
+  void give_turns() {
+    std::set<int> kept_types;
+    for (const Waiting& waiting : decision_.waiting)
+      if (is_promised(waiting)) kept_types.insert(state_.jobs[waiting.job].type);
+    const bool all_kept = kept_types.count(kAnyType) != 0;
+    for (size_t i = 0; i < decision_.starts.size(); ++i) {
+      const Start& start = decision_.starts[i];
+      wanted_[start.job].start = static_cast<int>(i);
+      wanted_[start.job].turn = start.charge == Charge::kOwn || !(all_kept || kept_types.count(start.type) != 0);
+      const int64_t id = state_.jobs[start.job].id;
+      if (is_element(id)) (start.charge == Charge::kOwn ? arrays_with_own_ : arrays_lent_to_).insert(array_of(id));
+    }
+  }
+
+  // Who waits for victims, and how many claims do so or start, by the type that they ask for.
+  void find_claims() {
+    std::map<int, int> of_type;
+    int all = 0;
+    const auto note = [&](int index) {
+      ++of_type[state_.jobs[index].type];
+      ++all;
+    };
+    for (const Job& job : state_.jobs) promised_.insert(job.yields_to);
+    for (const Waiting& waiting : decision_.waiting) {
+      if (!is_promised(waiting)) continue;
+      note(waiting.job);
+      wanted_[waiting.job].waits_for_victims = true;
+      if (waiting.reason == Reason::kVictimsLeaving) promised_.insert(state_.jobs[waiting.job].id);
+    }
+    for (const Start& start : decision_.starts)
+      if (start.charge == Charge::kOwn) note(start.job);
+    for (size_t i = 0; i < wanted_.size(); ++i) {
+      const Job& job = state_.jobs[i];
+      if (!job.elastic() || !wanted_[i].waits_for_victims) continue;
+      wanted_[i].smallest = (job.type == kAnyType ? all : of_type[job.type] + of_type[kAnyType]) > 1;
+    }
+  }
+
+  void charge_pending(int index) {
+    Wanted& its = wanted_[index];
+    its.charge = its.turn ? decision_.starts[its.start].charge : charge_of_waiting(state_, state_.jobs[index]);
+    its.open = its.turn || its.charge == Charge::kOwn;
+  }
+
+  // Own jobs wait for tokens, and slurmctld starts them as those come free, without asking here: of one user's, only so
+  // many are left without a gate as he may hold together. Of a job array all elements wait whose turn it is not: they
+  // have one begin time.
+  void set_gates() {
+    UserLimits open(state_);
+    for (const Start& start : decision_.starts) open.hold(state_.jobs[start.job], gpus_of(state_, start));
+    for (const bool promised : {true, false}) {
+      for (const Waiting& waiting : decision_.waiting) {
+        const Job& job = state_.jobs[waiting.job];
+        Wanted& its = wanted_[waiting.job];
+        if (is_promised(waiting) != promised || !open.concerns(job) || its.charge != Charge::kOwn) continue;
+        if (!job.with_siblings && open.most_learners(job) == job.max_learners) {
+          open.hold(job, job.max_learners * job.gpus_per_learner);
+        } else {
+          its.open = false;
+        }
+      }
+    }
+    int closed = 0;
+    for (size_t i = 0; i < wanted_.size(); ++i)
+      if (!state_.jobs[i].running && !wanted_[i].open) wanted_[i].far = closed++ >= kNearGates;
+  }
+
+  // Own jobs that Slurm could start before the next decision, if the whole quota of their tenant came free: its next
+  // ones in Slurm's own order. Only among those does it matter that they come before borrowers.
+  void find_soon() {
+    std::vector<std::vector<int>> queues(state_.tenants.size());
+    for (size_t i = 0; i < wanted_.size(); ++i)
+      if (!state_.jobs[i].running && wanted_[i].charge == Charge::kOwn)
+        queues[state_.jobs[i].tenant].push_back(static_cast<int>(i));
+    soon_.assign(wanted_.size(), 0);
+    for (size_t tenant = 0; tenant < queues.size(); ++tenant) {
+      std::vector<int>& queue = queues[tenant];
+      std::sort(queue.begin(), queue.end(), [&](int a, int b) {
+        const Job& x = state_.jobs[a];
+        const Job& y = state_.jobs[b];
+        const bool x_first = x.tier == Tier::kGuaranteed;
+        const bool y_first = y.tier == Tier::kGuaranteed;
+        return std::tuple(!x_first, -x.priority, x.submit_s, x.id) <
+               std::tuple(!y_first, -y.priority, y.submit_s, y.id);
+      });
+      int64_t gpus = state_.tenants[tenant].quota.total();
+      for (const int index : queue) {
+        if (gpus <= 0) break;
+        soon_[index] = 1;
+        gpus -= int64_t{state_.jobs[index].min_learners} * state_.jobs[index].gpus_per_learner;
+      }
+    }
+  }
+
+  void rank(int index) {
+    const Job& job = state_.jobs[index];
+    Wanted& its = wanted_[index];
+    if (!its.turn && its.charge != Charge::kOwn) return;
+    its.rank = its.charge == Charge::kOwn ? kClaimRank : kBorrowRank - its.start;
+    its.unranked_will_do = !its.turn && !soon_[index];
+    if (job.tier == Tier::kGuaranteed) its.rank = kGuaranteedRank;
+    // Until Slurm has started it: else it and the one behind it would change places each time.
+    if (promised_.count(job.id) != 0 || (its.turn && job.promised)) {
+      its.rank = kPromisedRank;
+      its.unranked_will_do = false;
+    }
+    if (its.turn || !is_element(job.id)) return;
+    const int64_t array = array_of(job.id);
+    if (arrays_lent_to_.count(array) != 0 && arrays_with_own_.count(array) == 0) its.rank = kSiblingRank;
+  }
+
+  const ClusterState& state_;
+  const Decision& decision_;
+  std::vector<Wanted> wanted_;
+  std::set<int64_t> promised_;         // claims for which jobs have yielded or are to
+  std::set<int64_t> arrays_with_own_;  // of which an element starts on own GPUs
+  std::set<int64_t> arrays_lent_to_;
+  std::vector<char> soon_;  // by job
+};
+
+}  // namespace
+
+std::vector<Wanted> wanted(const ClusterState& state, const Decision& decision) {
+  return Wishes(state, decision).wishes();
+}
+
+int gpus_of(const ClusterState& state, const Start& start) {
+  int learners = 0;
+  for (const Part& part : start.parts) learners += part.learners;
+  return learners * state.jobs[start.job].gpus_per_learner;
+}
+
+int64_t far_lease(int64_t gates) {
+  return std::clamp<int64_t>(2 * gates / kRenewalsPerS, kLeaseS, kLongestLeaseS);
+}
+
+YieldOrder yield_order(const ClusterState& state, const Job& job, const std::optional<Yield>& told,
+                       const std::optional<Asked>& asked, int64_t grace_s) {
+  if (job.yields_to != kNobody && told) {
+    if (state.now_s - told->deadline_s >= kSlackS) return {YieldStep::kRequeue, told};
+    if (!asked) return {YieldStep::kNothing, told};
+    Yield more = *told;
+    more.learners = asked->learners_left;
+    return {YieldStep::kAskMore, more};
+  }
+  if (!asked) return told ? YieldOrder{YieldStep::kWithdraw, std::nullopt} : YieldOrder{};
+  // Asked anew, for another claim: its time has begun already.
+  int64_t deadline = state.now_s + grace_s;
+  if (told && job.start_s <= told->deadline_s - grace_s) deadline = std::min(deadline, told->deadline_s);
+  return {YieldStep::kAsk, Yield{asked->claimant, deadline, asked->learners_left}};
+}
+
+}  // namespace dl::policy

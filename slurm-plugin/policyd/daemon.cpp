@@ -21,9 +21,10 @@ namespace {
 constexpr size_t kMaxConfig = 1 << 20;  // as much as is read of dl.toml
 constexpr int64_t kSaveEveryS = 60;
 constexpr int64_t kHistoryEveryS = 300;
-// Of waiting jobs, in a round: each is a message to slurmctld, and the first look at a long queue would delay a claim
-// by all of them. The next round goes on.
-constexpr int kOrdersPerRound = 200;
+// For waiting jobs, in a round: each change is a message to slurmctld, and the first look at a long queue would delay a
+// claim by all of them. The next round follows at once and goes on.
+constexpr std::chrono::milliseconds kOrdersWithin{800};
+
 int64_t lease_for(const observe::ClusterView& view) {
   const auto gated = std::count_if(view.jobs.begin(), view.jobs.end(), [](const auto& job) { return job.gated; });
   return policy::far_lease(gated);
@@ -89,7 +90,7 @@ Status Daemon::run() {
       unreachable_.say(Level::kWarning, done.error().text + "; trying again", std::time(nullptr));
     }
     totals_.round_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-    if (!hangup_within(options_.interval)) continue;
+    if (!hangup_within(orders_left_ ? std::chrono::milliseconds(0) : options_.interval)) continue;
     if (Status configured = configure(); !configured) {
       log(Level::kError, fmt::format("the old configuration is kept: {}", configured.error().text));
     } else {
@@ -99,6 +100,7 @@ Status Daemon::run() {
 }
 
 Status Daemon::round() {
+  orders_left_ = false;
   if (!checked_) DL_TRY(observe::check_controller());
   checked_ = true;
   DL_TRY_ASSIGN(const observe::Records* records, observer_.load());
@@ -140,9 +142,11 @@ Status Daemon::round() {
 
 void Daemon::act(const std::vector<Action>& actions, int64_t now_s) {
   std::map<int64_t, Complaint> failed;
-  int orders = 0;
+  const auto until = std::chrono::steady_clock::now() + kOrdersWithin;
+  orders_left_ = false;
   for (const Action& action : actions) {
-    if (action.kind == ActionKind::kOrder && ++orders > kOrdersPerRound) break;
+    orders_left_ = action.kind == ActionKind::kOrder && std::chrono::steady_clock::now() > until;
+    if (orders_left_) break;
     const Status done = carry_out(action);
     if (done) {
       count_action(action.kind, &totals_);

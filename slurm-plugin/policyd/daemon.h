@@ -54,7 +54,8 @@ class Daemon {
   std::string seen_mark_;  // of the file when it was compared with text_
   bool seen_same_ = true;
   bool configured_ = false;
-  bool checked_ = false;  // that slurmctld is of the Slurm this was built for
+  bool orders_left_ = false;  // the last round had more changes to waiting jobs than there was time for
+  bool checked_ = false;      // that slurmctld is of the Slurm this was built for
   observe::Observer observer_;
   RecentUse use_;
   CheckpointTimes checkpoints_;

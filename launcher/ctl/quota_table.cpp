@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "common/base/parse.h"
 #include "common/json/json.h"
@@ -23,6 +24,21 @@ std::string bar(const QuotaRow& row, int scale, int width) {
   text.append(length(row.lent), '+');
   text.resize(quota, '.');
   return "[" + text + "]" + std::string(length(row.borrowed), '>');
+}
+
+struct UnchargedSum {
+  int running = 0;
+  int gpus = 0;
+  int waiting = 0;
+};
+std::map<std::string, UnchargedSum> by_tenant(const std::vector<observe::Uncharged>& uncharged) {
+  std::map<std::string, UnchargedSum> sums;
+  for (const observe::Uncharged& job : uncharged) {
+    UnchargedSum& sum = sums[job.label.tenant];
+    sum.gpus += job.gpus;
+    ++(job.gpus > 0 ? sum.running : sum.waiting);
+  }
+  return sums;
 }
 
 }  // namespace
@@ -63,6 +79,17 @@ std::string unused_text(const policy::ClusterState& state, const policy::Job& jo
                      job.idle && job.charge == policy::Charge::kBorrowed ? ": they count as lent" : "");
 }
 
+std::string uncharged_text(const std::vector<observe::Uncharged>& uncharged) {
+  std::string text;
+  for (const auto& [tenant, sum] : by_tenant(uncharged))
+    text += fmt::format(
+        "{}: not in dl.toml any more; {} GPUs of {} running job{} are charged to nobody, {} job{} wait{} "
+        "and {} held by dlpolicyd until it is declared again\n",
+        printable(tenant), sum.gpus, sum.running, sum.running == 1 ? "" : "s", sum.waiting, sum.waiting == 1 ? "" : "s",
+        sum.waiting == 1 ? "s" : "", sum.waiting == 1 ? "is" : "are");
+  return text;
+}
+
 std::string free_text(const policy::ClusterState& state) {
   std::string text;
   for (const policy::FreeOfType& of : policy::free_by_type(state)) {
@@ -76,7 +103,8 @@ std::string free_text(const policy::ClusterState& state) {
   return text;
 }
 
-std::string quota_json(const std::vector<QuotaRow>& rows, const policy::ClusterState& state) {
+std::string quota_json(const std::vector<QuotaRow>& rows, const policy::ClusterState& state,
+                       const std::vector<observe::Uncharged>& uncharged) {
   auto list = Json::array();
   for (const QuotaRow& row : rows) {
     Json item = {
@@ -97,7 +125,10 @@ std::string quota_json(const std::vector<QuotaRow>& rows, const policy::ClusterS
                     {"fragmentation", of.fragmentation()},
                     {"fragmentation_by_learner_gpus", std::move(sizes)}});
   }
-  const Json all = {{"tenants", std::move(list)}, {"free", std::move(free)}};
+  auto gone = Json::array();
+  for (const auto& [tenant, sum] : by_tenant(uncharged))
+    gone.push_back({{"tenant", tenant}, {"gpus", sum.gpus}, {"jobs", sum.running}, {"jobs_pending", sum.waiting}});
+  const Json all = {{"tenants", std::move(list)}, {"free", std::move(free)}, {"uncharged", std::move(gone)}};
   return all.dump_sorted(2) + "\n";
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "slurm-plugin/observe/cluster_view.h"
 #include "slurm-plugin/policy/quota_rows.h"
 
 namespace dl::ctl {
@@ -17,7 +18,11 @@ std::string unused_text(const policy::ClusterState& state);
 std::string unused_text(const policy::ClusterState& state, const policy::Job& job);
 // A line for each type: what is free of it, and how torn that is.
 std::string free_text(const policy::ClusterState& state);
-// An object: "tenants", an array of the rows, and "free", one of the types.
-std::string quota_json(const std::vector<policy::QuotaRow>& rows, const policy::ClusterState& state);
+// A line for each tenant that has jobs and is not in dl.toml any more; empty if there is none.
+std::string uncharged_text(const std::vector<observe::Uncharged>& uncharged);
+// An object: "tenants", an array of the rows; "free", one of the types; "uncharged", one of tenants that are not in
+// dl.toml any more, with what their jobs hold.
+std::string quota_json(const std::vector<policy::QuotaRow>& rows, const policy::ClusterState& state,
+                       const std::vector<observe::Uncharged>& uncharged = {});
 
 }  // namespace dl::ctl

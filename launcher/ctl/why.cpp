@@ -31,6 +31,16 @@ Status not_decided(const ClusterNow& now, int64_t id) {
                                               "Slurm's: squeue --job={} says which",
                                               policy::job_name(id), policy::job_name(id))};
   }
+  for (const observe::Uncharged& job : now.view.uncharged) {
+    const observe::JobRecord& its = now.records.jobs[job.record];
+    if (its.id != id && its.array != policy::array_of(id)) continue;
+    return Error{
+        Errc::kConflict,
+        fmt::format("job {} is of tenant '{}', which is not in dl.toml any more: {}; an administrator declares "
+                    "the tenant again, or scancel {} and submit it with another --account",
+                    policy::job_name(id), printable(job.label.tenant),
+                    job.gpus > 0 ? "it runs, and nobody is charged for its GPUs" : "it is held", policy::job_name(id))};
+  }
   return Error{Errc::kNotFound,
                fmt::format("job {} is no job of a tenant's that runs or waits for GPUs: squeue --job={} may know more",
                            policy::job_name(id), policy::job_name(id))};

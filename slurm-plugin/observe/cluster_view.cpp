@@ -227,11 +227,18 @@ class Viewer {
     }
     seen.dlrun = record.comment.find("dl:") != std::string::npos;
     seen.completing = record.phase == JobPhase::kCompleting;
+    const bool uncharged = label && !policy::tenant_index(view_.state, label->tenant);
     if (record.phase == JobPhase::kPending) {
       if (job) add_waiting(record, seen, *job);
+      if (uncharged) view_.uncharged.push_back({index, *label, 0});
       return;
     }
     const std::map<int, int> gpus = held(record);
+    if (uncharged) {
+      int all = 0;
+      for (const auto& [node, count] : gpus) all += count;
+      view_.uncharged.push_back({index, *label, all});
+    }
     if (!job || !set_parts(gpus, &*job)) return add_foreign(gpus);
     job->running = true;
     job->start_s = std::min(record.start_s, records_.now_s);

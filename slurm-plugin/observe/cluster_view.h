@@ -23,11 +23,19 @@ struct SeenJob {
   bool gated = false;       // pending, and its begin time is a gate of dlpolicyd's
 };
 
+// A job of a tenant that dl.toml does not declare any more: nobody is charged for it.
+struct Uncharged {
+  size_t record = 0;  // index into Records::jobs
+  policy::JobLabel label;
+  int gpus = 0;  // that it holds; 0: it waits
+};
+
 struct ClusterView {
   policy::ClusterState state;
   std::vector<SeenJob> jobs;   // one for each of state.jobs, in the same order
   std::vector<SeenJob> aside;  // ours, pending, but nothing is to be decided about them now: held, a dependency, ...
-  int foreign_gpus = 0;        // held by jobs that are not ours: the nodes count as so much smaller
+  std::vector<Uncharged> uncharged;
+  int foreign_gpus = 0;  // held by jobs that are not ours: the nodes count as so much smaller
 };
 
 struct ViewOptions {

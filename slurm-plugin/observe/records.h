@@ -49,6 +49,7 @@ struct JobRecord {
   std::string licenses;
   JobPhase phase = JobPhase::kOver;
   Wait wait = Wait::kNothing;  // of a pending job
+  bool held = false;           // pending, with a priority of 0
   bool requeueable = false;    // a batch job that Slurm may put back
   int64_t submit_s = 0;
   int64_t begin_s = 0;                    // not to start before

@@ -128,6 +128,7 @@ JobRecord copy_job(const slurm_job_info_t& job) {
   record.licenses = text_of(job.licenses);
   record.phase = phase_of(job.job_state);
   record.wait = wait_of(job);
+  record.held = job.priority == 0 && record.phase == JobPhase::kPending;
   record.requeueable = job.batch_flag != 0 && job.requeue != 0;
   record.submit_s = job.submit_time;
   record.begin_s = job.eligible_time;  // slurmctld puts the begin time here
@@ -272,6 +273,10 @@ Status update_job(int64_t job, const JobUpdate& update) {
   if (update.site_factor) message.site_factor = static_cast<uint32_t>(int64_t{NICE_OFFSET} + *update.site_factor);
   if (update.min_nodes) message.min_nodes = *update.min_nodes;
   if (update.max_nodes) message.max_nodes = *update.max_nodes;
+  if (update.hold) {  // as scontrol hold and release do it
+    message.priority = *update.hold ? 0 : INFINITE;
+    message.alloc_sid = 0;
+  }
   std::string name = policy::job_name(job);
   int code = SLURM_SUCCESS;
   if (policy::is_element(job)) {

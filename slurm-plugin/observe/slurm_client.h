@@ -55,8 +55,11 @@ struct JobUpdate {
   std::optional<int64_t> begin_s;  // of a pending job: seconds since the epoch
   std::optional<int64_t> site_factor;
   std::optional<uint32_t> min_nodes, max_nodes;  // of a pending job
+  std::optional<bool> hold;                      // of a pending job: true holds it, false releases it
 
-  bool empty() const { return !licenses && !admin_comment && !begin_s && !site_factor && !min_nodes && !max_nodes; }
+  bool empty() const {
+    return !licenses && !admin_comment && !begin_s && !site_factor && !min_nodes && !max_nodes && !hold;
+  }
 };
 // `job`: policy/job_id.h; an element of a job array that waits gets a record, and an id, of its own by this.
 Status update_job(int64_t job, const JobUpdate& update);

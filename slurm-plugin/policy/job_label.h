@@ -42,6 +42,7 @@ struct JobLabel {
   std::optional<Yield> yields;
   std::optional<int64_t> yielded;  // of a job that has gone: the job it went for, by job_id.h, while that waits
   bool shrunk = false;             // it came back smaller from yielding: no minimum run time protects it anew
+  bool unowned = false;            // held, since its tenant is not declared any more
   std::string note;                // of somebody else
 };
 

@@ -122,9 +122,11 @@ class Wishes {
         }
       }
     }
-    int closed = 0;
+    std::vector<Wanted*> closed;
     for (size_t i = 0; i < wanted_.size(); ++i)
-      if (!state_.jobs[i].running && !wanted_[i].open) wanted_[i].far = closed++ >= kNearGates;
+      if (!state_.jobs[i].running && !wanted_[i].open) closed.push_back(&wanted_[i]);
+    const int64_t far_s = far_lease(static_cast<int64_t>(closed.size()));
+    for (size_t i = 0; i < closed.size(); ++i) closed[i]->lease_s = i < kNearGates ? kLeaseS : far_s;
   }
 
   // Own jobs that Slurm could start before the next decision, if the whole quota of their tenant came free: its next

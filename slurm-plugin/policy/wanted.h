@@ -25,8 +25,12 @@ constexpr int64_t kBorrowRank = 100'000;  // of the first borrower; the next one
 // turn it is to borrow.
 constexpr int64_t kSiblingRank = 50'000;
 
-// Of the gates that are closed, so many last only as long as it takes to renew them in time.
+// The first kNearGates gates last kLeaseS, so that Slurm goes on soon when nobody renews them any more. Those behind
+// them last longer the more there are: each is renewed twice in that time, and each renewal is a message to slurmctld.
 constexpr int kNearGates = 100;
+constexpr int64_t kLeaseS = 60;
+constexpr int64_t kLongestLeaseS = 900;
+int64_t far_lease(int64_t gates);
 
 // A running job is to give GPUs up.
 struct Asked {
@@ -40,10 +44,10 @@ struct Wanted {
   std::optional<Asked> asked;  // of a running job
 
   // Of a pending job.
-  int start = -1;     // index into the decision's starts; -1: it is not among them
-  bool turn = false;  // it may start now. Not every start may: while a claim's GPUs are being made free, none borrows
-  bool open = true;   // false: it is kept from starting by a gate
-  bool far = false;   // a gate behind the first kNearGates: it may last longer
+  int start = -1;       // index into the decision's starts; -1: it is not among them
+  bool turn = false;    // it may start now. Not every start may: while a claim's GPUs are being made free, none borrows
+  bool open = true;     // false: it is kept from starting by a gate
+  int64_t lease_s = 0;  // how long the gate lasts, if nobody renews it; 0: it is open
   std::optional<int64_t> rank;    // nothing: it is behind a gate, and any will do
   bool unranked_will_do = false;  // a rank of 0 is as good as `rank`: it cannot start before the next decision
   bool waits_for_victims = false;
@@ -56,12 +60,6 @@ struct Wanted {
 std::vector<Wanted> wanted(const ClusterState& state, const Decision& decision);
 
 int gpus_of(const ClusterState& state, const Start& start);
-
-// How long a gate behind the first kNearGates lasts where there are so many: each is renewed twice in that time, and
-// each renewal is a message to slurmctld.
-int64_t far_lease(int64_t gates);
-constexpr int64_t kLeaseS = 60;  // of the others
-constexpr int64_t kLongestLeaseS = 900;
 
 // What to say to a running job.
 enum class YieldStep {

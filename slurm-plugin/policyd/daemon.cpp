@@ -25,9 +25,11 @@ constexpr int64_t kHistoryEveryS = 300;
 // claim by all of them. The next round follows at once and goes on.
 constexpr std::chrono::milliseconds kOrdersWithin{800};
 
-int64_t lease_for(const observe::ClusterView& view) {
-  const auto gated = std::count_if(view.jobs.begin(), view.jobs.end(), [](const auto& job) { return job.gated; });
-  return policy::far_lease(gated);
+// The longest of the gates that are set or renewed now.
+int64_t longest_lease(const std::vector<Action>& actions, int64_t now_s) {
+  int64_t lease_s = policy::kLeaseS;
+  for (const Action& action : actions) lease_s = std::max(lease_s, action.update.begin_s.value_or(0) - now_s);
+  return std::min(lease_s, policy::kLongestLeaseS);
 }
 
 // SIGHUP is taken here and nowhere else. True if it came.
@@ -124,17 +126,18 @@ Status Daemon::round() {
   stuck_.update(view, decision);
   PlanOptions plan_options;
   plan_options.grace_s = view_options.grace_s;
-  plan_options.far_lease_s = lease_for(view);
-  // What was set with a longer lease stands for a while when fewer wait.
-  lease_s_ = std::max(plan_options.far_lease_s, lease_s_ - std::max<int64_t>(0, records->now_s - leased_s_));
-  leased_s_ = records->now_s;
   const std::vector<Action> actions = plan(view, *records, decision, plan_options);
+  // What was set with a longer lease stands for a while when fewer wait.
+  lease_s_ =
+      std::max(longest_lease(actions, records->now_s), lease_s_ - std::max<int64_t>(0, records->now_s - leased_s_));
+  leased_s_ = records->now_s;
   if (options_.dry_run) {
     if (options_.once || !actions.empty())
       std::fputs((options_.json ? as_json(actions) : as_text(actions)).c_str(), stdout);
     std::fflush(stdout);
     return {};
   }
+  tell_uncharged(view, *records);
   act(actions, records->now_s);
   after_round(view, decision);
   return {};
@@ -143,7 +146,7 @@ Status Daemon::round() {
 void Daemon::act(const std::vector<Action>& actions, int64_t now_s) {
   std::map<int64_t, Complaint> failed;
   const auto until = std::chrono::steady_clock::now() + kOrdersWithin;
-  orders_left_ = false;
+  bool all_made = true;
   for (const Action& action : actions) {
     orders_left_ = action.kind == ActionKind::kOrder && std::chrono::steady_clock::now() > until;
     if (orders_left_) break;
@@ -159,9 +162,26 @@ void Daemon::act(const std::vector<Action>& actions, int64_t now_s) {
     const bool passed = done.error().code == Errc::kConflict || done.error().code == Errc::kNotFound;
     complaint.say(passed ? Level::kDebug : Level::kWarning,
                   fmt::format("{}: failed: {}", describe(action), done.error().text), now_s);
+    all_made = all_made && passed;
     if (done.error().code == Errc::kBusy) break;
   }
+  // What slurmctld does not make is not tried again without a pause.
+  orders_left_ = orders_left_ && all_made;
   failed_ = std::move(failed);
+}
+
+// Of each running job once.
+void Daemon::tell_uncharged(const observe::ClusterView& view, const observe::Records& records) {
+  std::set<int64_t> now;
+  for (const observe::Uncharged& job : view.uncharged) {
+    const int64_t id = records.jobs[job.record].id;
+    if (job.gpus == 0 || !now.insert(id).second || uncharged_.count(id) != 0) continue;
+    log(Level::kWarning,
+        fmt::format("job {} holds {} GPUs that nobody is charged for: its tenant '{}' is not in {} any "
+                    "more; it runs on until it ends or is cancelled",
+                    id, job.gpus, job.label.tenant, options_.config));
+  }
+  uncharged_ = std::move(now);
 }
 
 void Daemon::after_round(const observe::ClusterView& view, const policy::Decision& decision) {

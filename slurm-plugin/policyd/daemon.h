@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <map>
+#include <set>
 #include <string>
 
 #include "common/base/result.h"
@@ -44,6 +45,7 @@ class Daemon {
   Status round();
   void act(const std::vector<Action>& actions, int64_t now_s);
   void after_round(const observe::ClusterView& view, const policy::Decision& decision);
+  void tell_uncharged(const observe::ClusterView& view, const observe::Records& records);
   bool config_in_force();
   void keep_history(const policy::ClusterState& state);
 
@@ -67,6 +69,7 @@ class Daemon {
   int64_t leased_s_;  // ...then
   Totals totals_;
   Complaint unreachable_, unsound_, no_metrics_, no_state_, no_history_;
+  std::set<int64_t> uncharged_;          // jobs that were told of
   std::map<int64_t, Complaint> failed_;  // by job
 };
 

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <map>
 #include <set>
 
 #include "slurm-plugin/policy/fair_share.h"
@@ -112,6 +113,24 @@ void idle(const ClusterState& state, std::string* text) {
     *text += fmt::format("dl_tenant_idle_gpus{{tenant={}}} {}\n", quoted(state.tenants[i].name), of_tenant[i]);
 }
 
+void uncharged(const observe::ClusterView& view, std::string* text) {
+  struct Sum {
+    int gpus = 0;
+    int waiting = 0;
+  };
+  std::map<std::string, Sum> by_tenant;
+  for (const observe::Uncharged& job : view.uncharged) {
+    by_tenant[job.label.tenant].gpus += job.gpus;
+    by_tenant[job.label.tenant].waiting += job.gpus == 0 ? 1 : 0;
+  }
+  head(text, "dl_uncharged_gpus", "gauge", "GPUs held by jobs of a tenant that dl.toml does not declare any more.");
+  for (const auto& [tenant, sum] : by_tenant)
+    *text += fmt::format("dl_uncharged_gpus{{tenant={}}} {}\n", quoted(tenant), sum.gpus);
+  head(text, "dl_uncharged_waiting_jobs", "gauge", "Jobs of such a tenant that wait; they are held.");
+  for (const auto& [tenant, sum] : by_tenant)
+    *text += fmt::format("dl_uncharged_waiting_jobs{{tenant={}}} {}\n", quoted(tenant), sum.waiting);
+}
+
 void reasons(const policy::Decision& decision, std::string* text) {
   int claims = 0;
   for (const policy::Waiting& waiting : decision.waiting)
@@ -146,6 +165,7 @@ std::string metrics_text(const observe::ClusterView& view, const policy::Decisio
   tenants(view.state, &text);
   cluster(view.state, &text);
   idle(view.state, &text);
+  uncharged(view, &text);
   reasons(decision, &text);
   const std::pair<const char*, int64_t> counters[] = {{"asked", totals.asked},
                                                       {"requeued", totals.requeued},

@@ -7,6 +7,8 @@
 #include <set>
 
 #include "slurm-plugin/policy/job_id.h"
+#include "slurm-plugin/policy/site_state.h"
+#include "slurm-plugin/policy/tokens.h"
 #include "slurm-plugin/policy/wanted.h"
 #include "slurm-plugin/policyd/diff.h"
 #include "slurm-plugin/policyd/job_tokens.h"
@@ -51,10 +53,12 @@ class Planner {
     for (const int index : order) running(index);
     for (size_t i = 0; i < view_.jobs.size(); ++i)
       if (!state_.jobs[i].running) pending(static_cast<int>(i));
-    for (const SeenJob& seen : view_.aside) returned_aside(seen);
+    for (const SeenJob& seen : view_.aside) aside(seen);
+    for (const observe::Uncharged& job : view_.uncharged) hold(job);
     std::stable_sort(actions_.begin(), actions_.end(), [](const Action& a, const Action& b) {
       // What starts jobs before what only keeps them waiting: a round carries out no more than so many.
       const auto rank = [](const Action& action) {
+        if (action.kind == ActionKind::kHold) return 1;
         if (action.kind != ActionKind::kOrder) return 0;
         return action.update.site_factor || action.update.licenses ? 1 : 2;
       };
@@ -160,7 +164,7 @@ class Planner {
     target.site_factor = wants.rank;
     target.unranked_will_do = wants.unranked_will_do;
     target.begin = wants.open ? Begin::kOpen : Begin::kGated;
-    target.lease_s = wants.far ? options_.far_lease_s : options_.lease_s;
+    target.lease_s = wants.lease_s;
     // Its siblings stay behind the gate: their user may not hold more.
     if (wants.turn && job.user != policy::kNobody && job.with_siblings) target.begin = Begin::kOpenNow;
     if (action.why.empty()) action.why = why_pending(job, start, wants);
@@ -203,13 +207,45 @@ class Planner {
     label->yields.reset();
     return true;
   }
-  void returned_aside(const SeenJob& seen) {
+  void aside(const SeenJob& seen) {
     Action action;
     action.job = seen.id;
     Target target;
     target.label = seen.label;
     target.returned = comes_back(&target.label, &action);
-    if (target.returned) add(seen, target, std::move(action));
+    if (record(seen).held && seen.label.unowned) release(seen, &target, &action);
+    if (target.returned || action.kind == ActionKind::kRelease) add(seen, target, std::move(action));
+  }
+
+  // Slurm drops licences that slurm.conf does not declare any more: such a job would run and be charged to nobody.
+  void hold(const observe::Uncharged& job) {
+    const JobRecord& its = records_.jobs[job.record];
+    if (its.phase != observe::JobPhase::kPending || its.held) return;
+    Action action;
+    action.kind = ActionKind::kHold;
+    action.job = its.id;
+    action.why = fmt::format("its tenant '{}' is not in dl.toml any more: it is held until that is declared again",
+                             job.label.tenant);
+    JobLabel label = job.label;
+    label.unowned = true;
+    if (!job.label.unowned) action.update.admin_comment = policy::format_label(label);
+    action.update.hold = true;
+    actions_.push_back(std::move(action));
+  }
+  // With the licences that it was submitted with; slurmctld refuses as long as slurm.conf does not have them again.
+  void release(const SeenJob& seen, Target* target, Action* action) const {
+    const JobLabel& label = seen.label;
+    const auto tenant = policy::tenant_index(state_, label.tenant);
+    const auto type = policy::type_index(state_, label.type);
+    if (!tenant || !type) return;
+    const auto tokens = policy::tokens_for(state_, *tenant, *type, label.learners.min * label.gpus, label.charge);
+    if (!tokens) return;
+    action->kind = ActionKind::kRelease;
+    action->why = fmt::format("its tenant '{}' is in dl.toml again", label.tenant);
+    action->update.hold = false;
+    target->licenses =
+        policy::with_tokens(policy::without_tokens(record(seen).licenses), policy::format_licences(*tokens));
+    target->label.unowned = false;
   }
 
   std::string why_pending(const policy::Job& job, const policy::Start* start, const Wanted& wants) const {
@@ -226,7 +262,9 @@ class Planner {
     return diff(present_of(record(seen), seen.label, seen.gated), target, state_.now_s);
   }
   void add(const SeenJob& seen, const Target& target, Action action) {
+    const std::optional<bool> hold = action.update.hold;
     action.update = change(seen, target);
+    action.update.hold = hold;
     if (action.update.empty() && !action.signal && !action.requeue) return;
     actions_.push_back(std::move(action));
   }
@@ -258,6 +296,10 @@ const char* action_name(ActionKind kind) {
       return "requeue";
     case ActionKind::kReturn:
       return "return";
+    case ActionKind::kHold:
+      return "hold";
+    case ActionKind::kRelease:
+      return "release";
   }
   return "?";
 }

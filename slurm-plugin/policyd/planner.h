@@ -30,6 +30,8 @@ enum class ActionKind {
   kWithdraw,  // a victim need not any more
   kRequeue,   // a victim did not go by the deadline
   kReturn,    // a victim has gone and is in the queue again
+  kHold,      // a pending job's tenant is not declared any more
+  kRelease,   // it is declared again
 };
 const char* action_name(ActionKind kind);  // "charge", "order", ...; static
 
@@ -43,10 +45,7 @@ struct Action {
 };
 
 struct PlanOptions {
-  int64_t grace_s = 120;              // from asking a victim to Slurm's requeue
-  int64_t lease_s = policy::kLeaseS;  // of a gate
-  // Of the gates of all jobs but the first: a queue of thousands does not start within a minute if the daemon dies.
-  int64_t far_lease_s = policy::kLeaseS;
+  int64_t grace_s = 120;  // from asking a victim to Slurm's requeue
 };
 
 // `decision` is decide(view.state). The order of the actions is the order to carry them out in: what makes room comes

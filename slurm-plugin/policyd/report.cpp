@@ -18,6 +18,7 @@ std::string describe(const Action& action) {
   if (update.min_nodes) changes.push_back(fmt::format("at least {} nodes", *update.min_nodes));
   if (update.max_nodes) changes.push_back(fmt::format("at most {} nodes", *update.max_nodes));
   if (update.admin_comment) changes.push_back(fmt::format("label '{}'", *update.admin_comment));
+  if (update.hold) changes.emplace_back(*update.hold ? "hold" : "release");
   if (action.signal) changes.emplace_back("signal");
   if (action.requeue) changes.emplace_back("requeue");
   return fmt::format("job {}: {}: {} ({})", policy::job_name(action.job), action_name(action.kind), action.why,
@@ -43,6 +44,7 @@ std::string as_json(const std::vector<Action>& actions) {
     if (update.site_factor) item["site_factor"] = *update.site_factor;
     if (update.min_nodes) item["min_nodes"] = *update.min_nodes;
     if (update.max_nodes) item["max_nodes"] = *update.max_nodes;
+    if (update.hold) item["hold"] = *update.hold;
     if (action.signal) item["signal"] = true;
     if (action.requeue) item["requeue"] = true;
     list.push_back(std::move(item));

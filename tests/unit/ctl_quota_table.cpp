@@ -78,5 +78,21 @@ TEST(QuotaTableTest, BarsShowTheQuotaInBracketsAndWhatIsBorrowedBehindThem) {
   EXPECT_GE(json["free"][0]["fragmentation"], 0);
 }
 
+TEST(QuotaTableTest, NamesTenantsThatAreNotDeclaredAnyMore) {
+  observe::Uncharged runs;
+  runs.label.tenant = "gone";
+  runs.gpus = 4;
+  observe::Uncharged waits = runs;
+  waits.gpus = 0;
+  EXPECT_EQ(uncharged_text({}), "");
+  EXPECT_EQ(uncharged_text({runs, waits}),
+            "gone: not in dl.toml any more; 4 GPUs of 1 running job are charged to nobody, 1 job waits and is held by "
+            "dlpolicyd until it is declared again\n");
+  const policy::ClusterState state = lending();
+  const auto json = nlohmann::json::parse(quota_json(quota_rows(state), state, {runs, waits}));
+  EXPECT_EQ(json["uncharged"][0]["tenant"], "gone");
+  EXPECT_EQ(json["uncharged"][0]["gpus"], 4);
+}
+
 }  // namespace
 }  // namespace dl::ctl

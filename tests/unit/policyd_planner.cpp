@@ -22,7 +22,7 @@ using testing::site;
 
 observe::ViewOptions view_options() {
   observe::ViewOptions options;
-  options.lease_s = PlanOptions().lease_s;
+  options.lease_s = policy::kLeaseS;
   return options;
 }
 
@@ -81,7 +81,7 @@ TEST(PlannerTest, GatesOwnJobsBeyondWhatOneUserMayHold) {
     EXPECT_EQ(action_of(actions, id)->update.begin_s, kNow);
   }
   ASSERT_NE(action_of(actions, 3), nullptr) << as_text(actions);
-  EXPECT_EQ(action_of(actions, 3)->update.begin_s, kNow + PlanOptions().lease_s);
+  EXPECT_EQ(action_of(actions, 3)->update.begin_s, kNow + policy::kLeaseS);
   carry_out(actions, &records);
   EXPECT_TRUE(plan_for(records, state).empty()) << as_text(plan_for(records, state));
   // Where none can start, as many stay open as could together.
@@ -95,8 +95,8 @@ TEST(PlannerTest, GatesOwnJobsBeyondWhatOneUserMayHold) {
   array.user = "alice";
   actions = plan_for(records, state);
   ASSERT_NE(action_of(actions, 7), nullptr) << as_text(actions);
-  EXPECT_EQ(action_of(actions, 7)->update.begin_s, kNow + PlanOptions().lease_s);
-  array.begin_s = kNow + PlanOptions().lease_s;
+  EXPECT_EQ(action_of(actions, 7)->update.begin_s, kNow + policy::kLeaseS);
+  array.begin_s = kNow + policy::kLeaseS;
   array.wait = observe::Wait::kTime;
   array.site_factor = 200'000;
   actions = plan_for(records, state);
@@ -111,15 +111,13 @@ TEST(PlannerTest, GatesOwnJobsBeyondWhatOneUserMayHold) {
 TEST(PlannerTest, RenewsTheGatesFarBackLessOften) {
   Records records = cluster(1, 2);
   add_running(&records, 1, label("nlp", 2, Charge::kOwn), "n1", {2});
-  for (int64_t id = 2; id < 2 + 2 * policy::kNearGates; ++id)
+  for (int64_t id = 2; id < 2 + 3000; ++id)
     add_pending(&records, id, label("vision", 3, Charge::kBorrowed)).begin_s = kNow - 1;
   const auto view = observe::view_cluster(site(), records, view_options());
-  PlanOptions options;
-  options.far_lease_s = 600;
-  const auto actions = plan(view, records, policy::decide(view.state), options);
-  ASSERT_EQ(actions.size(), 2U * policy::kNearGates) << as_text(actions);
-  EXPECT_EQ(action_of(actions, 2)->update.begin_s, kNow + options.lease_s);
-  EXPECT_EQ(action_of(actions, 1 + policy::kNearGates)->update.begin_s, kNow + options.lease_s);
+  const auto actions = plan(view, records, policy::decide(view.state), {});
+  ASSERT_EQ(actions.size(), 3000U) << as_text(actions);
+  EXPECT_EQ(action_of(actions, 2)->update.begin_s, kNow + policy::kLeaseS);
+  EXPECT_EQ(action_of(actions, 1 + policy::kNearGates)->update.begin_s, kNow + policy::kLeaseS);
   EXPECT_EQ(action_of(actions, 2 + policy::kNearGates)->update.begin_s, kNow + 600);
 }
 

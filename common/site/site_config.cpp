@@ -188,6 +188,14 @@ constexpr std::array kKeys{
         [](const Node& n, Name, SiteConfig* c) { return set_time(n, Seconds(1), kMaxQuotaTime, &c->quota.half_life); }},
     Key{"quota", "patience",
         [](const Node& n, Name, SiteConfig* c) { return set_time(n, Seconds(0), kMaxQuotaTime, &c->quota.patience); }},
+    Key{"quota", "most_unsaved",
+        [](const Node& n, Name, SiteConfig* c) {
+          return set_time(n, Seconds(0), kMaxQuotaTime, &c->quota.most_unsaved);
+        }},
+    Key{"quota", "most_restart",
+        [](const Node& n, Name, SiteConfig* c) {
+          return set_time(n, Seconds(0), kMaxQuotaTime, &c->quota.most_restart);
+        }},
     Key{"quota", "require_pausable",
         [](const Node& n, Name, SiteConfig* c) { return set_bool(n, &c->quota.require_pausable); }},
     Key{"quota", "operators",

@@ -45,11 +45,13 @@ struct SiteTenant {
 
 // [quota]
 struct SiteQuota {
-  std::chrono::seconds min_run{600};           // a borrowing job is not taken from before it has run for so long
-  std::chrono::seconds grace{120};             // to save and yield, before Slurm's own requeue
-  std::chrono::seconds half_life{7 * 86400};   // of past use in the fair share
-  std::chrono::seconds patience{3600};         // a job that waits longer gets free GPUs kept for it; 0: never
-  bool require_pausable = false;               // borrowing needs --dl-checkpoint
+  std::chrono::seconds min_run{600};            // a borrowing job is not taken from before it has run for so long
+  std::chrono::seconds grace{120};              // to save and yield, before Slurm's own requeue
+  std::chrono::seconds half_life{7 * 86400};    // of past use in the fair share
+  std::chrono::seconds patience{3600};          // a job that waits longer gets free GPUs kept for it; 0: never
+  std::chrono::seconds most_unsaved{4 * 3600};  // work since its last checkpoint counts up to this for a victim...
+  std::chrono::seconds most_restart{600};       // ...and what a restart takes, by its own word, up to this
+  bool require_pausable = false;                // borrowing needs --dl-checkpoint
   std::vector<std::string> operators;          // users besides root and SlurmUser who may change jobs; names or numbers
   std::vector<std::string> cpu_partitions;     // without GPUs: an exclusive job there holds none
   std::map<std::string, double> type_weights;  // of a GPU-second in the fair share; 1 if not named

@@ -87,6 +87,8 @@ ClusterState state_of(const SiteConfig& site) {
   }
   state.half_life_s = site.quota.half_life.count();
   state.patience_s = site.quota.patience.count();
+  state.most_unsaved_s = site.quota.most_unsaved.count();
+  state.most_restart_s = site.quota.most_restart.count();
   add_nodes(site, &state);
   add_tenants(site, &state);
   return state;

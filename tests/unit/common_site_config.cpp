@@ -168,6 +168,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"[quota]\nmin_run = \"soon\"", "dl.toml:2: quota.min_run: 'soon'", "\"10m\""},
         BadConfig{"[quota]\ngrace = \"2h\"", "dl.toml:2: quota.grace: '2h'", "from 0s to 1h"},
         BadConfig{"[quota]\nhalf_life = 0", "dl.toml:2: quota.half_life: 0", "from 1s"},
+        BadConfig{"[quota]\nmost_unsaved = \"400d\"", "dl.toml:2: quota.most_unsaved: ", "365d"},
+        BadConfig{"[quota]\nmost_restart = -1", "dl.toml:2: quota.most_restart: -1", "0s"},
         BadConfig{"[quota]\npatience = -1", "dl.toml:2: quota.patience: -1", "0s"},
         BadConfig{"[quota]\nrequire_pausable = \"yes\"", "dl.toml:2: quota.require_pausable: 'yes'", "true, false"},
         BadConfig{"[quota]\noperators = \"root\"", "dl.toml:2: quota.operators: 'root'", "array"},
@@ -250,6 +252,8 @@ TEST(SiteConfig, reads_tenants_by_name_and_what_quotas_mean) {
     grace = 30
     half_life = "1d"
     patience = 0
+    most_unsaved = "30m"
+    most_restart = "2m"
     require_pausable = true
     operators = ["dlpolicy", "4711"]
     cpu_partitions = ["cpu"]
@@ -276,6 +280,8 @@ TEST(SiteConfig, reads_tenants_by_name_and_what_quotas_mean) {
   EXPECT_EQ(got->quota.grace.count(), 30);
   EXPECT_EQ(got->quota.half_life.count(), 86400);
   EXPECT_EQ(got->quota.patience.count(), 0);
+  EXPECT_EQ(got->quota.most_unsaved.count(), 1800);
+  EXPECT_EQ(got->quota.most_restart.count(), 120);
   EXPECT_TRUE(got->quota.require_pausable);
   EXPECT_EQ(got->quota.operators, (std::vector<std::string>{"dlpolicy", "4711"}));
   EXPECT_EQ(got->quota.cpu_partitions, (std::vector<std::string>{"cpu"}));

@@ -186,13 +186,15 @@ class SimSite : public ::testing::Test {
 };
 
 TEST_F(SimSite, the_configuration_tells_nodes_tenants_and_times) {
-  const auto site = read_site(
-      write("[nodes.types]\na100 = 8\n[nodes.counts]\na100 = 3\n[quota]\nmin_run = \"5m\"\npatience = \"2h\"\n"
-            "[tenants.vision]\nquota = 16\n[tenants.nlp]\nquota = { a100 = 4 }\nborrow_limit = 8\n"));
+  const auto site =
+      read_site(write("[nodes.types]\na100 = 8\n[nodes.counts]\na100 = 3\n[quota]\nmin_run = \"5m\"\npatience = "
+                      "\"2h\"\nmost_unsaved = \"1h\"\n"
+                      "[tenants.vision]\nquota = 16\n[tenants.nlp]\nquota = { a100 = 4 }\nborrow_limit = 8\n"));
   ASSERT_TRUE(site) << site.error().text;
   EXPECT_EQ(gpus_in_all(site->cluster), 24);
   EXPECT_EQ(site->cluster.tenants.size(), 2U);
   EXPECT_EQ(site->cluster.patience_s, 7200);
+  EXPECT_EQ(site->cluster.most_unsaved_s, 3600);
   EXPECT_EQ(site->min_run_s, 300);
   // Other nodes for the same tenants.
   policy::ClusterState more = site->cluster;

@@ -22,6 +22,12 @@ bool on_the_clock(int64_t at_s) {
   return -kFarthestS <= at_s && at_s <= kFarthestS;
 }
 
+// A moment or a time span of a job's, as messages name it.
+struct NamedTime {
+  const char* name;
+  int64_t s;
+};
+
 Status check_counts(const std::string& tenant, const char* what, const GpuCounts& counts, int types) {
   if (static_cast<int>(counts.by_type.size()) > types)
     return invalid(fmt::format("tenant '{}': {} names {} GPU types; the cluster has {}", tenant, what,
@@ -30,7 +36,8 @@ Status check_counts(const std::string& tenant, const char* what, const GpuCounts
     return invalid(fmt::format("tenant '{}': {} is negative; allowed: 0 or more GPUs", tenant, what));
   if (counts.any > kMostGpus ||
       std::any_of(counts.by_type.begin(), counts.by_type.end(), [](int n) { return n > kMostGpus; }))
-    return invalid(fmt::format("tenant '{}': {} is more than {} GPUs", tenant, what, kMostGpus));
+    return invalid(fmt::format("tenant '{}': {} is more than {} GPUs, which is the most that is allowed", tenant, what,
+                               kMostGpus));
   return {};
 }
 
@@ -40,9 +47,13 @@ Status check_tenant(const Tenant& tenant, int types) {
   if (!(tenant.weight >= 0 && tenant.weight <= 1e6))
     return invalid(fmt::format("tenant '{}': weight {} is not from 0 to 1000000", tenant.name, tenant.weight));
   if (!(tenant.recent_gpu_s >= 0))
-    return invalid(fmt::format("tenant '{}': recent use {} is negative", tenant.name, tenant.recent_gpu_s));
+    return invalid(fmt::format("tenant '{}': its recent use is {} GPU-seconds; allowed: 0 or more", tenant.name,
+                               tenant.recent_gpu_s));
   if (tenant.borrow_limit < kNoLimit || tenant.max_job_gpus < kNoLimit || tenant.max_user_gpus < kNoLimit)
-    return invalid(fmt::format("tenant '{}': a limit is below -1 (which means none)", tenant.name));
+    return invalid(
+        fmt::format("tenant '{}': borrow_limit {}, max_job_gpus {}, max_user_gpus {}; allowed: 0 or more, or -1 "
+                    "for none",
+                    tenant.name, tenant.borrow_limit, tenant.max_job_gpus, tenant.max_user_gpus));
   return {};
 }
 
@@ -59,13 +70,21 @@ Status check_request(const ClusterState& state, const Job& job) {
   if (!at_most(job.gpus_per_learner, job.max_learners, kMostJobGpus))
     return invalid(fmt::format("job {}: {} learners of {} GPUs each are more than {} GPUs", job.id, job.max_learners,
                                job.gpus_per_learner, kMostJobGpus));
-  if (job.restart_s < 0 || job.min_run_s < 0 || job.limit_s < 0)
-    return invalid(fmt::format("job {}: a time is negative", job.id));
-  if (job.restart_s > kLongestS || job.min_run_s > kLongestS || job.limit_s > kLongestS)
-    return invalid(fmt::format("job {}: a time is longer than {} s", job.id, kLongestS));
-  if (!on_the_clock(job.submit_s) || !on_the_clock(job.start_s) || !on_the_clock(job.checkpoint_s) ||
-      !on_the_clock(job.idle_since_s))
-    return invalid(fmt::format("job {}: a time is not on the clock", job.id));
+  for (const NamedTime& time : {NamedTime{"its restart", job.restart_s},
+                                {"its minimum run time", job.min_run_s},
+                                {"its time limit", job.limit_s}}) {
+    if (time.s < 0 || time.s > kLongestS)
+      return invalid(fmt::format("job {}: {} takes {} s; allowed: 0 to {} s", job.id, time.name, time.s, kLongestS));
+  }
+  for (const NamedTime& time : {NamedTime{"its submission", job.submit_s},
+                                {"its start", job.start_s},
+                                {"its last checkpoint", job.checkpoint_s},
+                                {"its idleness", job.idle_since_s}}) {
+    if (!on_the_clock(time.s))
+      return invalid(
+          fmt::format("job {}: {} was at {} s; allowed: {} to {} s since the epoch, or the trace's beginning", job.id,
+                      time.name, time.s, -kFarthestS, kFarthestS));
+  }
   return {};
 }
 
@@ -130,17 +149,24 @@ double ClusterState::weight_of_type(int type) const {
 }
 
 Status check(const ClusterState& state) {
-  if (!on_the_clock(state.now_s)) return invalid("the time is not on the clock");
-  if (state.most_unsaved_s < 0 || state.most_unsaved_s > kLongestS || state.most_restart_s < 0 ||
-      state.most_restart_s > kLongestS || state.patience_s < 0 || state.patience_s > kLongestS)
-    return invalid(fmt::format("a time of the cluster's is not from 0 to {} s", kLongestS));
+  if (!on_the_clock(state.now_s))
+    return invalid(fmt::format("it is {} s; allowed: {} to {} s since the epoch, or the trace's beginning", state.now_s,
+                               -kFarthestS, kFarthestS));
+  for (const NamedTime& time : {NamedTime{"most_unsaved", state.most_unsaved_s},
+                                {"most_restart", state.most_restart_s},
+                                {"patience", state.patience_s}}) {
+    if (time.s < 0 || time.s > kLongestS)
+      return invalid(fmt::format("[quota] {} is {} s; allowed: 0 to {} s", time.name, time.s, kLongestS));
+  }
   int64_t all = 0;
   for (const Node& node : state.nodes) {
     if (node.type < 0 || node.type >= state.type_count() || node.gpus < 0 || node.gpus > kMostGpus)
-      return invalid(fmt::format("node '{}': {} GPUs of type {}", node.name, node.gpus, node.type));
+      return invalid(fmt::format("node '{}': {} GPUs of type {}; allowed: 0 to {} GPUs of one of {} types", node.name,
+                                 node.gpus, node.type, kMostGpus, state.type_count()));
     all += node.gpus;
   }
-  if (all > kMostGpusInAll) return invalid(fmt::format("the nodes have {} GPUs; allowed: {}", all, kMostGpusInAll));
+  if (all > kMostGpusInAll)
+    return invalid(fmt::format("the nodes have {} GPUs; allowed: up to {}", all, kMostGpusInAll));
   for (const Tenant& tenant : state.tenants) DL_TRY(check_tenant(tenant, state.type_count()));
   std::vector<int> held(state.nodes.size());
   for (const Job& job : state.jobs) {

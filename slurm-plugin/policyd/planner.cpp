@@ -253,9 +253,15 @@ class Planner {
     if (wants.turn && wants.charge == Charge::kBorrowed)
       return fmt::format("may borrow {} GPUs now: it is the turn of '{}'", policy::gpus_of(state_, *start), tenant);
     if (wants.turn) return fmt::format("fits the quota of '{}' and free GPUs", tenant);
-    if (start != nullptr) return "waits: a claim's GPUs are being made free";
-    if (wants.charge == Charge::kOwn) return fmt::format("waits for the quota of '{}', or to be lent GPUs", tenant);
-    return "waits to be lent GPUs";
+    const int fewest = job.min_learners * job.gpus_per_learner;
+    if (start != nullptr)
+      return fmt::format(
+          "waits, though {} GPUs are free: Slurm chooses the nodes, and could choose those that jobs are "
+          "leaving for a job within its quota",
+          policy::gpus_of(state_, *start));
+    if (wants.charge == Charge::kOwn)
+      return fmt::format("waits until {} GPUs of the quota of '{}', or of what others lend, are free", fewest, tenant);
+    return fmt::format("waits until it is the turn of '{}' to borrow {} GPUs", tenant, fewest);
   }
 
   observe::JobUpdate change(const SeenJob& seen, const Target& target) const {

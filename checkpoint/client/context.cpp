@@ -11,7 +11,6 @@
 #include "checkpoint/store/file.h"
 #include "checkpoint/store/verify.h"
 #include "common/base/parse.h"
-#include "common/contract/checkpoint_interval.h"
 #include "common/contract/request_values.h"
 
 namespace dl::ckpt {
@@ -30,8 +29,9 @@ double seconds(std::chrono::steady_clock::duration duration) {
 Context::Context(Settings settings, Io& io)
     : settings_(std::move(settings)),
       io_(io),
-      last_save_(Clock::now()),
       last_renewal_(Clock::now()),
+      pacer_({settings_.every_s, settings_.every_steps, settings_.every_auto},
+             [] { return seconds(Clock::now().time_since_epoch()); }),
       engine_(io, EngineSettings{settings_.memory_bytes, settings_.write_threads, settings_.reuse,
                                  static_cast<uint32_t>(settings_.rank)}) {}
 
@@ -54,8 +54,8 @@ Result<std::unique_ptr<Context>> Context::open(Settings settings, Io& io) {
   if (!s.progress_page.empty()) {
     DL_TRY_ASSIGN(std::optional<ProgressLink> page, ProgressLink::attach(s.progress_page));
     if (page) context->page_.emplace(*std::move(page));
-    context->tell_predictions();
   }
+  context->pacer_.set_prediction(context->tell_prediction());
   context->group_ =
       s.world_size == 1 ? make_single_group() : make_file_group(io, s.dir, s.run_id, s.rank, s.world_size, s.timeout_s);
   if (!s.local_dir.empty()) {
@@ -63,15 +63,8 @@ Result<std::unique_ptr<Context>> Context::open(Settings settings, Io& io) {
         std::make_unique<Levels>(io, LevelSettings{s.dir, s.local_dir, s.node, s.partner, s.rank, s.timeout_s});
     DL_TRY(context->levels_->open());
   }
-  if (s.world_size > 1 && !context->page_ && (s.every_auto || s.every_s > 0)) {
-    context->pace_.emplace(make_file_group(io, s.dir, s.run_id + "\npace", s.rank, s.world_size, s.timeout_s),
-                           [c = context.get()] {
-                             const auto now = Clock::now();
-                             const double interval_s = c->interval_s();
-                             return AgreedPace::Clock{seconds(now.time_since_epoch()),
-                                                      interval_s - seconds(now - c->last_save_), interval_s};
-                           });
-  }
+  if (s.world_size > 1 && !context->page_ && context->pacer_.by_time())
+    context->pacer_.agree_through(make_file_group(io, s.dir, s.run_id + "\npace", s.rank, s.world_size, s.timeout_s));
   context->restorer_ = std::make_unique<Restorer>(io, context->settings_, *context->group_, context->registry_);
   return context;
 }
@@ -115,70 +108,31 @@ void Context::keep_lease() {
   ignore(lease_->renew(), "a lease that was lost is noticed at the commit");
 }
 
-// Of time-driven saves without dlrun; 0: none. Nobody has counted interruptions then.
-double Context::interval_s() const {
-  if (!settings_.every_auto) return settings_.every_s;
-  return choose_interval_s({auto_cost_s_, auto_durable_s_}, mean_time_to_interruption_s(0, 0));
-}
-
-// Without dlrun.
-bool Context::due_by_time(int64_t step) {
-  if (pace_) return pace_->due(step);
-  const double every_s = interval_s();
-  return every_s > 0 && step != asked_step_ && seconds(Clock::now() - last_save_) >= every_s;
-}
-
 int Context::want(int64_t step) {
   keep_lease();
-  if (!settings_.every_auto) return decide_want(step);
-  // What passes in here (ranks may wait for one another) is no part of a train step.
-  step_times_.end(seconds(Clock::now().time_since_epoch()), step);
-  const bool saving = background_.busy();
+  pacer_.arrive(step);
+  const bool saving = pacer_.measures() && background_.busy();
   if (!saving) note_slowdown();
-  const int answer = decide_want(step);
-  step_times_.begin(seconds(Clock::now().time_since_epoch()), step, saving);
+  const int answer = pacer_.decide(step, ask_dlrun(step));
+  pacer_.depart(step, saving);
   return answer;
+}
+
+std::optional<ProgressPage::Request> Context::ask_dlrun(int64_t step) {
+  if (!page_) return std::nullopt;
+  if (page_->state() == ProgressPage::kNotAttached) page_->set_state(ProgressPage::kTraining);
+  const ProgressPage::Request asked = page_->announce(step, settings_.timeout_s);
+  if (asked == ProgressPage::kExitWithoutSave) page_->set_state(ProgressPage::kStopped);
+  return asked;
 }
 
 void Context::note_slowdown() {
-  if (!in_flight_ || in_flight_->slowdown_known) return;
+  if (!pacer_.measures() || !in_flight_ || in_flight_->slowdown_known) return;
   in_flight_->slowdown_known = true;
-  const auto slowdown_s = step_times_.take_slowdown();
-  if (!slowdown_s || !in_flight_->outcome) return;
-  history_.set_slowdown(in_flight_->step, *slowdown_s);  // on disk with the next save's row
-  tell_predictions();
-}
-
-int Context::decide_want(int64_t step) {
-  int answer = 0;
-  if (page_) {
-    if (page_->state() == ProgressPage::kNotAttached) page_->set_state(ProgressPage::kTraining);
-    const ProgressPage::Request asked = page_->announce(step, settings_.timeout_s);
-    switch (asked) {
-      case ProgressPage::kNone:
-        break;
-      case ProgressPage::kSave:
-        answer = DLCKPT_WANT_SAVE;
-        break;
-      case ProgressPage::kSaveAndExit:
-      case ProgressPage::kSaveLocalAndExit:
-        exit_local_ = asked == ProgressPage::kSaveLocalAndExit;
-        answer = DLCKPT_WANT_SAVE | DLCKPT_WANT_EXIT;
-        break;
-      case ProgressPage::kExitWithoutSave:
-        answer = DLCKPT_WANT_EXIT;
-        page_->set_state(ProgressPage::kStopped);
-        break;
-    }
-    if ((answer & DLCKPT_WANT_SAVE) && asked_step_ == step && !(answer & DLCKPT_WANT_EXIT)) answer = 0;
-  } else if (due_by_time(step)) {
-    answer = DLCKPT_WANT_SAVE;
-  }
-  // Every rank comes to the same answer by itself, as long as the last save had the same outcome on all.
-  if (answer == 0 && settings_.every_steps > 0 && step > 0 && step % settings_.every_steps == 0 && step != asked_step_)
-    answer = DLCKPT_WANT_SAVE;
-  if (answer & DLCKPT_WANT_EXIT) exit_step_ = step;
-  return answer;
+  const auto slowdown_s = pacer_.take_slowdown();
+  if (slowdown_s && in_flight_->outcome)
+    history_.set_slowdown(in_flight_->step, *slowdown_s);  // on disk with the next save's row
+  pacer_.set_prediction(tell_prediction());
 }
 
 Status Context::set_metric(const char* name, double value) {
@@ -195,10 +149,10 @@ Status Context::set_metric(const char* name, double value) {
   return {};
 }
 
-void Context::tell_predictions() {
-  auto_cost_s_ = history_.cost_s();
-  auto_durable_s_ = history_.durable_s();
-  if (page_) page_->set_predictions(history_.durable_s(), history_.local_s(), history_.cost_s());
+SavePrediction Context::tell_prediction() {
+  const SavePrediction prediction{history_.durable_s(), history_.local_s(), history_.cost_s()};
+  if (page_) page_->set_predictions(prediction.durable_s, prediction.local_s, prediction.cost_s);
+  return prediction;
 }
 
 int64_t Context::latest() {
@@ -211,7 +165,7 @@ int64_t Context::latest() {
 }
 
 int Context::exit_code() const {
-  return exit_step_ >= 0 && good_step_ == exit_step_ ? 75 : 76;
+  return pacer_.exit_step() >= 0 && good_step_ == pacer_.exit_step() ? 75 : 76;
 }
 
 void Context::finished() {

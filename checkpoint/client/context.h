@@ -9,16 +9,15 @@
 #include <optional>
 #include <string>
 
-#include "checkpoint/client/agreed_pace.h"
 #include "checkpoint/client/announcer.h"
 #include "checkpoint/client/fork_mark.h"
 #include "checkpoint/client/holders.h"
+#include "checkpoint/client/pacer.h"
 #include "checkpoint/client/progress_link.h"
 #include "checkpoint/client/registry.h"
 #include "checkpoint/client/restorer.h"
 #include "checkpoint/client/save_plan.h"
 #include "checkpoint/client/settings.h"
-#include "checkpoint/client/step_times.h"
 #include "checkpoint/engine/engine.h"
 #include "checkpoint/format/manifest.h"
 #include "checkpoint/group/group.h"
@@ -27,7 +26,6 @@
 #include "checkpoint/store/io.h"
 #include "checkpoint/store/lease.h"
 #include "checkpoint/store/retire.h"
-#include "common/contract/checkpoint_interval.h"
 
 namespace dl::ckpt {
 
@@ -83,13 +81,12 @@ class Context {
   Status take_lease();
   Status make_directory();
   void keep_lease();
-  double interval_s() const;
-  bool due_by_time(int64_t step);
-  int decide_want(int64_t step);
+  // What dlrun asks for before train step `step`; nullopt without dlrun.
+  std::optional<ProgressPage::Request> ask_dlrun(int64_t step);
   // The save that is over was measured in full: into the history.
   void note_slowdown();
-  // What the history predicts, to dlrun and for every=auto.
-  void tell_predictions();
+  // What the history predicts, to dlrun.
+  SavePrediction tell_prediction();
   bool is_leader() const { return settings_.rank == 0; }
 
   // save.cpp: the training thread's part.
@@ -144,16 +141,11 @@ class Context {
   std::unique_ptr<Restorer> restorer_;           // after what it borrows
 
   using Clock = std::chrono::steady_clock;
-  Clock::time_point last_save_, last_renewal_;
-  int64_t asked_step_ = -1;             // train step last restored, or saved as far as the training thread knows
-  int64_t exit_step_ = -1;              // train step at which we said DLCKPT_WANT_EXIT
+  Clock::time_point last_renewal_;
+  Pacer pacer_;
   std::atomic<int64_t> good_step_{-1};  // background: train step last committed or restored by this run
 
-  bool exit_local_ = false;                                 // that save is for the node-local level alone
-  SaveHistory history_;                                     // background: what saves took
-  std::atomic<double> auto_cost_s_{0}, auto_durable_s_{0};  // of it, for every=auto
-  StepTimes step_times_;                                    // for every=auto
-  std::optional<AgreedPace> pace_;                          // saves by time, of several ranks without dlrun
+  SaveHistory history_;  // background: what saves took
 
   std::unique_ptr<SaveInFlight> in_flight_;  // the last one, until the next begins
   std::optional<Announcer> skipping_;        // where ranks agree on skipping, beside a save in flight

@@ -36,11 +36,8 @@ Result<int64_t> Context::restore(int64_t step, std::string* note) {
   }
   remember_files();
   *note = std::move(restored.note);
-  good_step_ = asked_step_ = restored.name.step;
-  exit_step_ = -1;
-  last_save_ = Clock::now();
-  step_times_.drop();
-  if (pace_) pace_->restart();
+  good_step_ = restored.name.step;
+  pacer_.restored(restored.name.step);
   if (page_) page_->set_saved_step(restored.name.step);
   return restored.name.step;
 }

@@ -20,7 +20,7 @@ Status Context::save(int64_t step, unsigned flags, std::string* note) {
     return Error{Errc::kInvalid, "train step " + std::to_string(step) + "; allowed: 0 to " + std::to_string(kMaxStep)};
   if ((flags & ~kSaveFlags) != 0) return Error{Errc::kInvalid, "unknown flags " + std::to_string(flags)};
   const auto begin = Clock::now();
-  const bool stopping = exit_step_ == step;
+  const bool stopping = pacer_.exits_at(step);
   const bool sync = stopping || (flags & DLCKPT_SYNC) || settings_.mode == Settings::kSync;
   const bool lazy = !sync && ((flags & DLCKPT_LAZY) || settings_.mode == Settings::kLazy);
   if ((flags & DLCKPT_SKIP_IF_BUSY) && !stopping) {
@@ -28,7 +28,7 @@ Status Context::save(int64_t step, unsigned flags, std::string* note) {
     if (busy) return Error{Errc::kBusy, "a save is still in flight; this one was skipped, as asked", EALREADY};
   }
   auto former = finish_save_in_flight();
-  if (settings_.every_auto) note_slowdown();
+  note_slowdown();
   if (!former && note && !in_flight_->told)
     *note = "the save of train step " + std::to_string(in_flight_->step) + " failed: " + former.error().text;
 
@@ -44,13 +44,11 @@ Status Context::save(int64_t step, unsigned flags, std::string* note) {
       outcome = finish_save_in_flight();
       in_flight_->told = true;
     }
-    last_save_ = Clock::now();
-    in_flight_->blocked_s = std::chrono::duration<double>(last_save_ - begin).count();
+    in_flight_->blocked_s = std::chrono::duration<double>(Clock::now() - begin).count();
     stats_.total_blocked_s += in_flight_->blocked_s;
-    if (settings_.every_auto)
-      step_times_.begin(std::chrono::duration<double>(last_save_.time_since_epoch()).count(), step, background_.busy());
+    pacer_.saved(step, background_.busy());
   }
-  if (outcome) asked_step_ = step;
+  if (outcome) pacer_.settle(step);
   if (attached) page_->set_state(stopping ? ProgressPage::kStopped : ProgressPage::kTraining);
   return outcome;
 }
@@ -73,7 +71,7 @@ Status Context::begin_save_in_flight(int64_t step, bool lazy) {
   save->step = step;
   save->begin = Clock::now();
   save->metrics = metrics_;
-  save->local_only = levels_ && exit_local_ && exit_step_ == step;
+  save->local_only = levels_ && pacer_.local_save_at(step);
   if (settings_.world_size > 1 && registry_.needs_holders())
     save->prepared = or_out_of_memory([&] { return holders_.learn(*group_, registry_); });
   if (save->prepared) save->prepared = or_out_of_memory([&] { return prepare(save); });

@@ -75,7 +75,7 @@ void Context::remember_times(const SaveInFlight& save) {
   row.durable_s = save.local_only ? 0 : save.durable_s;
   history_.add(row);
   if (is_leader()) history_.store(io_, settings_.dir);
-  tell_predictions();
+  tell_prediction();
 }
 
 }  // namespace dl::ckpt

@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a save that runs in the background: rank 0 opens an attempt, every rank writes its files and tells rank
-// 0, rank 0 commits and tells all.
 #include <cerrno>
 #include <exception>
 
-#include "checkpoint/client/context.h"
-#include "checkpoint/client/save_in_flight.h"
+#include "checkpoint/client/committer.h"
 #include "checkpoint/engine/slot.h"
 #include "checkpoint/group/messages.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/file.h"
+#include "checkpoint/store/lease.h"
+#include "checkpoint/store/out_of_memory.h"
 #include "checkpoint/store/retire.h"
 #include "common/base/parse.h"
 
 namespace dl::ckpt {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 int64_t wall_clock_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
@@ -23,28 +28,74 @@ int64_t wall_clock_ms() {
 
 }  // namespace
 
-void Context::run_save(SaveInFlight* save) noexcept {
+Committer::Committer(const Settings& settings, Io& io, Parts parts)
+    : settings_(settings),
+      io_(io),
+      lease_token_(std::move(parts.lease_token)),
+      page_(std::move(parts.page)),
+      peers_(std::move(parts.group), settings.timeout_s),
+      levels_(std::move(parts.levels)),
+      engine_(io, EngineSettings{settings.memory_bytes, settings.write_threads, settings.reuse,
+                                 static_cast<uint32_t>(settings.rank)}) {
+  history_.load(io, settings.dir);
+}
+
+const std::string& Committer::files_directory() const {
+  return levels_ ? levels_->own_directory() : settings_.dir;
+}
+
+SavePrediction Committer::predict() const {
+  const SavePrediction prediction{history_.durable_s(), history_.local_s(), history_.cost_s()};
+  if (page_) page_->set_predictions(prediction.durable_s, prediction.local_s, prediction.cost_s);
+  return prediction;
+}
+
+void Committer::leave() {
+  if (is_leader() && settings_.recycle && check_lease(io_, settings_.dir, lease_token_))
+    remove_slots(io_, settings_.dir);
+}
+
+SaveOutcome Committer::run(SaveRequest* request, std::vector<std::string>* retired) noexcept {
+  Save save{*request, {}, {}, {}, false, 0, {}, {}};
+  Status& status = save.outcome.status;
   try {
-    save->outcome = or_out_of_memory([&] { return save_together(save); });
+    status = or_out_of_memory([&] { return save_together(&save); });
   } catch (const std::exception& e) {
-    save->outcome = Error{Errc::kInternal, e.what()};
+    status = Error{Errc::kInternal, e.what()};
   }
-  if (save->job && !save->written) save->job->abandon();
-  if (!save->outcome) return;
-  if (save->job)
+  *retired = std::move(save.retired);
+  if (request->job && !save.written) request->job->abandon();
+  if (!status) return std::move(save.outcome);
+  if (request->job)
     ignore(or_out_of_memory([&]() -> Status {
-             engine_.committed(*save->job, save->name, checkpoint_path(files_directory(), save->name));
+             engine_.committed(*request->job, save.name, checkpoint_path(files_directory(), save.name));
              return {};
            }),
            "the next save stores again what did not change");
-  good_step_ = save->step;
-  save->durable_s = std::chrono::duration<double>(Clock::now() - save->begin).count();
-  remember_times(*save);
-  if (page_) page_->set_saved_step(save->step);
+  save.outcome.durable_s = seconds_since(request->begin);
+  remember_times(save);
+  save.outcome.prediction = predict();
+  if (page_) page_->set_saved_step(request->step);
+  return std::move(save.outcome);
+}
+
+// For the prediction of the next; rank 0 keeps it for later runs.
+void Committer::remember_times(const Save& save) {
+  const SaveRequest& request = save.request;
+  const double blocked_s = *request.blocked_s;
+  SaveTimesRow row;
+  row.step = request.step;
+  row.bytes = request.state_bytes;
+  // The training loop may not have gone on yet.
+  row.blocked_s = blocked_s > 0 ? blocked_s : save.outcome.durable_s;
+  row.local_s = save.local_s;
+  row.durable_s = request.local_only ? 0 : save.outcome.durable_s;
+  history_.add(row);
+  if (is_leader()) history_.store(io_, settings_.dir);
 }
 
 // Rank 0 alone.
-Result<CheckpointName> Context::begin_save(int64_t step) {
+Result<CheckpointName> Committer::begin_save(int64_t step) {
   DL_TRY(check_lease(io_, settings_.dir, lease_token_));
   DL_TRY_ASSIGN(const CheckpointName name, next_checkpoint_name(io_, settings_.dir, step));
   const std::string attempt = attempt_path(settings_.dir, name);
@@ -53,15 +104,15 @@ Result<CheckpointName> Context::begin_save(int64_t step) {
   return name;
 }
 
-Result<CheckpointName> Context::agree_on_name(SaveInFlight* save) {
-  const int64_t step = save->step;
+Result<CheckpointName> Committer::agree_on_name(Save* save) {
+  const int64_t step = save->request.step;
   std::string begun;
   if (is_leader()) {
     auto name = or_out_of_memory([&] { return begin_save(step); });
     const std::string slot = name && settings_.recycle && !levels_ ? find_slot(io_, settings_.dir) : std::string();
     begun = name ? say_ok(format_checkpoint_name(*name) + slot) : say_error(name.error());
   }
-  DL_TRY_ASSIGN(const std::string message, group_->broadcast(begun, 1));
+  DL_TRY_ASSIGN(const std::string message, peers_.group().broadcast(begun, 1));
   DL_TRY_ASSIGN(const std::string text, hear(message));
   const size_t length = format_checkpoint_name(CheckpointName{}).size();
   const auto name = parse_checkpoint_name(std::string_view(text).substr(0, length));
@@ -74,83 +125,74 @@ Result<CheckpointName> Context::agree_on_name(SaveInFlight* save) {
   return *name;
 }
 
-Status Context::save_together(SaveInFlight* save) {
-  DL_TRY_ASSIGN(const CheckpointName name, agree_on_name(save));
-  save->name = name;
-  auto part = or_out_of_memory([&] { return write_part(save, name); });
+Status Committer::save_together(Save* save) {
+  DL_TRY_ASSIGN(save->name, agree_on_name(save));
+  const CheckpointName& name = save->name;
+  auto part = or_out_of_memory([&] { return write_part(save); });
   const auto begin = Clock::now();
-  auto messages = group_->gather(part ? say_ok(*part) : say_error(part.error()));
-  if (levels_) return commit_by_levels(save, name, messages);
+  auto messages = peers_.group().gather(part ? say_ok(*part) : say_error(part.error()));
+  if (levels_) return commit_by_levels(save, messages);
   if (!is_leader()) {
     if (!messages) return std::move(messages).error();
-    DL_TRY_ASSIGN(const std::string verdict, group_->broadcast("", 4));
+    DL_TRY_ASSIGN(const std::string verdict, peers_.group().broadcast("", 4));
     auto heard = hear(verdict);
     if (!heard) return std::move(heard).error();
-    save->commit_s = std::chrono::duration<double>(Clock::now() - begin).count();
+    save->outcome.commit_s = seconds_since(begin);
     return {};
   }
   Status outcome =
-      messages ? or_out_of_memory([&] { return commit(save, name, *messages); }) : Status(std::move(messages).error());
-  save->commit_s = std::chrono::duration<double>(Clock::now() - begin).count();
+      messages ? or_out_of_memory([&] { return commit(save, *messages); }) : Status(std::move(messages).error());
+  save->outcome.commit_s = seconds_since(begin);
   if (!outcome) ignore(discard_attempt(io_, settings_.dir, name), "the next run removes what is left");
-  auto told = group_->broadcast(outcome ? say_ok() : say_error(outcome.error()), 1);
+  auto told = peers_.group().broadcast(outcome ? say_ok() : say_error(outcome.error()), 1);
   if (outcome) {
+    // What cannot be renamed away now is tried again after the next save.
     const auto policy = settings_.retention();
-    note_retired(settings_.recycle ? retire_into_slot(io_, settings_.dir, policy, name, &survey_memory_)
-                                   : retire(io_, settings_.dir, policy, name, &survey_memory_));
+    auto retired = settings_.recycle ? retire_into_slot(io_, settings_.dir, policy, name, &survey_memory_)
+                                     : retire(io_, settings_.dir, policy, name, &survey_memory_);
+    if (retired) save->retired = *std::move(retired);
   }
   if (!told && outcome) return std::move(told).error();
   return outcome;
 }
 
-// What cannot be renamed away now is tried again after the next save.
-void Context::note_retired(Result<std::vector<std::string>> folders) {
-  if (folders) retired_ = *std::move(folders);
-}
-
-// Giving back the space of a gigabyte took the file system a quarter of a second (ext4 with discard): the checkpoint is
-// durable before that, and whoever waits for it goes on.
-void Context::remove_retired() noexcept {
-  for (const std::string& folder : retired_)
-    ignore(or_out_of_memory([&] { return remove_tree(io_, folder); }), "the next run removes it");
-  retired_.clear();
-}
-
-Result<std::string> Context::write_part(SaveInFlight* save, const CheckpointName& name) {
-  if (!save->prepared) return save->prepared.error();
-  DL_TRY_ASSIGN(const std::string directory, attempt_directory(name));
-  DL_TRY_ASSIGN(std::vector<MemberRecord> members, write_members(io_, directory, settings_.rank, &save->members));
-  if (!save->job) {
-    Part part = save->plan.part(nullptr);
+Result<std::string> Committer::write_part(Save* save) {
+  if (!save->request.prepared) return save->request.prepared.error();
+  DL_TRY_ASSIGN(const std::string directory, attempt_directory(save->name));
+  DL_TRY_ASSIGN(std::vector<MemberRecord> members,
+                write_members(io_, directory, settings_.rank, &save->request.members));
+  if (!save->request.job) {
+    Part part = save->request.plan.part(nullptr);
     part.members = std::move(members);
     return tell_part(save, std::move(part));
   }
   save->written = true;
-  const FileIdentity identity{name, static_cast<uint32_t>(settings_.rank), static_cast<uint32_t>(settings_.world_size)};
-  DL_TRY(save->job->write(io_, engine_.queue(), directory, identity, save->slot));
-  Part part = save->plan.part(&save->job->places());
+  const FileIdentity identity{save->name, static_cast<uint32_t>(settings_.rank),
+                              static_cast<uint32_t>(settings_.world_size)};
+  DL_TRY(save->request.job->write(io_, engine_.queue(), directory, identity, save->slot));
+  Part part = save->request.plan.part(&save->request.job->places());
   part.members = std::move(members);
-  part.files = save->job->records();
+  part.files = save->request.job->records();
   return tell_part(save, std::move(part));
 }
 
-Result<std::string> Context::tell_part(SaveInFlight* save, Part part) {
+Result<std::string> Committer::tell_part(Save* save, Part part) {
   if (!is_leader()) return format_part(part);
   save->own = std::move(part);
   return std::string();
 }
 
 // Rank 0 alone.
-Status Context::commit(SaveInFlight* save, const CheckpointName& name, const std::vector<std::string>& messages) {
-  DL_TRY_ASSIGN(const std::string text, assemble(save, name, messages));
+Status Committer::commit(Save* save, const std::vector<std::string>& messages) {
+  DL_TRY_ASSIGN(const std::string text, assemble(save, messages));
   // Last look: whoever lost the lease must not publish.
   DL_TRY(check_lease(io_, settings_.dir, lease_token_));
-  return publish(io_, settings_.dir, name, text);
+  return publish(io_, settings_.dir, save->name, text);
 }
 
 // The manifest.
-Result<std::string> Context::assemble(SaveInFlight* save, const CheckpointName& name,
-                                      const std::vector<std::string>& messages) {
+Result<std::string> Committer::assemble(Save* save, const std::vector<std::string>& messages) {
+  const CheckpointName& name = save->name;
   DL_TRY_ASSIGN(const std::vector<std::string> texts, hear_all(messages));
   std::vector<Part> parts;
   parts.push_back(std::move(save->own));
@@ -165,7 +207,7 @@ Result<std::string> Context::assemble(SaveInFlight* save, const CheckpointName& 
   manifest.created_ms = wall_clock_ms();
   manifest.writer = std::string("libdlckpt ") + dlckpt_version();
   manifest.run_id = settings_.run_id;
-  manifest.metrics = save->metrics;
+  manifest.metrics = save->request.metrics;
   DL_TRY(merge_parts(std::move(parts), &manifest));
   std::string text = format_manifest(manifest);
   if (text.size() > kMaxManifestBytes) return Error{Errc::kInvalid, "the manifest would be larger than 256 MiB"};

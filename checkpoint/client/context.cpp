@@ -4,9 +4,6 @@
 #include <cerrno>
 #include <cmath>
 
-#include "checkpoint/client/save_in_flight.h"
-#include "checkpoint/engine/slot.h"
-#include "checkpoint/group/messages.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/file.h"
 #include "checkpoint/store/verify.h"
@@ -29,16 +26,15 @@ double seconds(std::chrono::steady_clock::duration duration) {
 Context::Context(Settings settings, Io& io)
     : settings_(std::move(settings)),
       io_(io),
+      restorer_(io, settings_, registry_),
       last_renewal_(Clock::now()),
       pacer_({settings_.every_s, settings_.every_steps, settings_.every_auto},
-             [] { return seconds(Clock::now().time_since_epoch()); }),
-      engine_(io, EngineSettings{settings_.memory_bytes, settings_.write_threads, settings_.reuse,
-                                 static_cast<uint32_t>(settings_.rank)}) {}
+             [] { return seconds(Clock::now().time_since_epoch()); }) {}
 
 Context::~Context() {
+  if (!commits_) return;  // open() failed
   ignore(finish_save_in_flight(), "nobody is left to be told; dlckpt_wait comes before, where it matters");
-  if (is_leader() && settings_.recycle && check_lease(io_, settings_.dir, lease_token_))
-    remove_slots(io_, settings_.dir);
+  commits_->when_idle().leave();
 }
 
 Result<std::unique_ptr<Context>> Context::open(Settings settings, Io& io) {
@@ -46,26 +42,28 @@ Result<std::unique_ptr<Context>> Context::open(Settings settings, Io& io) {
   const Settings& s = context->settings_;
   if (s.memory_bytes > 0) DL_TRY(check_memory_wish(s.memory_bytes));
   DL_TRY(context->make_directory());
-  if (context->is_leader()) {
-    DL_TRY(context->take_lease());
+  Committer::Parts parts;
+  if (s.rank == 0) {
+    DL_TRY_ASSIGN(parts.lease_token, context->take_lease());
     DL_TRY(collect_garbage(io, s.dir, s.world_size > 1 ? run_folder(s.run_id) : std::string()));
   }
-  context->history_.load(io, s.dir);
   if (!s.progress_page.empty()) {
     DL_TRY_ASSIGN(std::optional<ProgressLink> page, ProgressLink::attach(s.progress_page));
-    if (page) context->page_.emplace(*std::move(page));
+    if (page) context->page_ = std::make_shared<ProgressLink>(*std::move(page));
   }
-  context->pacer_.set_prediction(context->tell_prediction());
-  context->group_ =
+  parts.page = context->page_;
+  parts.group =
       s.world_size == 1 ? make_single_group() : make_file_group(io, s.dir, s.run_id, s.rank, s.world_size, s.timeout_s);
   if (!s.local_dir.empty()) {
-    context->levels_ =
+    parts.levels =
         std::make_unique<Levels>(io, LevelSettings{s.dir, s.local_dir, s.node, s.partner, s.rank, s.timeout_s});
-    DL_TRY(context->levels_->open());
+    DL_TRY(parts.levels->open());
   }
+  auto committer = std::make_unique<Committer>(s, io, std::move(parts));
+  context->pacer_.set_prediction(committer->predict());
   if (s.world_size > 1 && !context->page_ && context->pacer_.by_time())
     context->pacer_.agree_through(make_file_group(io, s.dir, s.run_id + "\npace", s.rank, s.world_size, s.timeout_s));
-  context->restorer_ = std::make_unique<Restorer>(io, context->settings_, *context->group_, context->registry_);
+  context->commits_.emplace(io, std::move(committer));
   return context;
 }
 
@@ -89,15 +87,13 @@ Status Context::make_directory() {
   return {};
 }
 
-Status Context::take_lease() {
-  if (!settings_.lease_token.empty() && check_lease(io_, settings_.dir, settings_.lease_token)) {
-    lease_token_ = settings_.lease_token;  // dlrun holds it for us, and renews it
-    return {};
-  }
+// The token of whichever lease protects us.
+Result<std::string> Context::take_lease() {
+  if (!settings_.lease_token.empty() && check_lease(io_, settings_.dir, settings_.lease_token))
+    return settings_.lease_token;  // dlrun holds it for us, and renews it
   DL_TRY_ASSIGN(Lease lease, Lease::acquire(io_, settings_.dir, settings_.owner, settings_.job_id, kOwnLeaseExpiry_s));
-  lease_token_ = lease.token();
   lease_.emplace(std::move(lease));
-  return {};
+  return lease_->token();
 }
 
 void Context::keep_lease() {
@@ -111,7 +107,7 @@ void Context::keep_lease() {
 int Context::want(int64_t step) {
   keep_lease();
   pacer_.arrive(step);
-  const bool saving = pacer_.measures() && background_.busy();
+  const bool saving = pacer_.measures() && commits_->busy();
   if (!saving) note_slowdown();
   const int answer = pacer_.decide(step, ask_dlrun(step));
   pacer_.depart(step, saving);
@@ -126,13 +122,16 @@ std::optional<ProgressPage::Request> Context::ask_dlrun(int64_t step) {
   return asked;
 }
 
+// The save that is over was measured in full: into the history.
 void Context::note_slowdown() {
   if (!pacer_.measures() || !in_flight_ || in_flight_->slowdown_known) return;
+  const Status outcome = finish_save_in_flight();
   in_flight_->slowdown_known = true;
   const auto slowdown_s = pacer_.take_slowdown();
-  if (slowdown_s && in_flight_->outcome)
-    history_.set_slowdown(in_flight_->step, *slowdown_s);  // on disk with the next save's row
-  pacer_.set_prediction(tell_prediction());
+  if (!slowdown_s || !outcome) return;
+  Committer& committer = commits_->when_idle();
+  committer.note_slowdown(in_flight_->step, *slowdown_s);
+  pacer_.set_prediction(committer.predict());
 }
 
 Status Context::set_metric(const char* name, double value) {
@@ -149,14 +148,8 @@ Status Context::set_metric(const char* name, double value) {
   return {};
 }
 
-SavePrediction Context::tell_prediction() {
-  const SavePrediction prediction{history_.durable_s(), history_.local_s(), history_.cost_s()};
-  if (page_) page_->set_predictions(prediction.durable_s, prediction.local_s, prediction.cost_s);
-  return prediction;
-}
-
 int64_t Context::latest() {
-  background_.wait();
+  commits_->wait();
   auto names = scan_checkpoints(io_, settings_.dir);
   if (!names) return -1;
   for (const CheckpointName& name : *names)
@@ -164,7 +157,8 @@ int64_t Context::latest() {
   return -1;
 }
 
-int Context::exit_code() const {
+int Context::exit_code() {
+  if (!commits_->busy()) ignore(finish_save_in_flight(), "dlckpt_wait tells");
   return pacer_.exit_step() >= 0 && good_step_ == pacer_.exit_step() ? 75 : 76;
 }
 

@@ -4,12 +4,14 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "checkpoint/client/announcer.h"
+#include "checkpoint/client/commit_thread.h"
 #include "checkpoint/client/fork_mark.h"
 #include "checkpoint/client/holders.h"
 #include "checkpoint/client/pacer.h"
@@ -17,15 +19,11 @@
 #include "checkpoint/client/registry.h"
 #include "checkpoint/client/restorer.h"
 #include "checkpoint/client/save_plan.h"
+#include "checkpoint/client/save_request.h"
 #include "checkpoint/client/settings.h"
-#include "checkpoint/engine/engine.h"
-#include "checkpoint/format/manifest.h"
-#include "checkpoint/group/group.h"
-#include "checkpoint/levels/levels.h"
-#include "checkpoint/levels/save_history.h"
+#include "checkpoint/engine/worker.h"
 #include "checkpoint/store/io.h"
 #include "checkpoint/store/lease.h"
-#include "checkpoint/store/retire.h"
 
 namespace dl::ckpt {
 
@@ -40,9 +38,8 @@ struct SaveStats {
   double total_blocked_s = 0;
 };
 
-// Threads: all functions are called by one thread (the *training thread*). A save that runs on in the background works
-// on what it took with it, on io_, group_ and the members marked "background"; the training thread leaves these alone
-// until finish_save_in_flight().
+// Threads: all functions are called by one thread (the *training thread*), and all that is here is its own. What a save
+// in flight works with belongs to the Committer; the only way to it is commits_, which waits until it is idle.
 class Context {
  public:
   // io is borrowed and must outlive the context.
@@ -68,91 +65,75 @@ class Context {
   Result<int64_t> restore(int64_t step, std::string* note);
   // The blobs alone; the next restore of this train step takes the same checkpoint.
   Result<int64_t> peek(int64_t step, std::string* note);
-  const RestoreStats& restore_stats() const { return restorer_->stats(); }
+  const RestoreStats& restore_stats() const { return restorer_.stats(); }
   int want(int64_t step);
   int64_t latest();
-  int exit_code() const;
+  int exit_code();
   void finished();
   // nullptr if there is none.
   const std::string* restored_blob(const std::string& path) const;
 
  private:
+  using Clock = std::chrono::steady_clock;
+  // The last save, until the next begins.
+  struct SaveInFlight {
+    int64_t step = 0;
+    std::deque<std::string> blobs;  // what the job copies; the registry's may change meanwhile
+    std::shared_ptr<SaveJob> job;   // its copying side; nullptr: there is none, or it is over
+    bool local_only = false;
+    uint64_t state_bytes = 0;
+    std::shared_ptr<std::atomic<double>> blocked_s = std::make_shared<std::atomic<double>>(0.0);
+    std::optional<SaveOutcome> outcome;  // once it is over and counted
+    bool told = false;                   // the program knows the outcome
+    bool slowdown_known = false;
+  };
+
   Context(Settings settings, Io& io);
-  Status take_lease();
+  Result<std::string> take_lease();
   Status make_directory();
   void keep_lease();
   // What dlrun asks for before train step `step`; nullopt without dlrun.
   std::optional<ProgressPage::Request> ask_dlrun(int64_t step);
-  // The save that is over was measured in full: into the history.
   void note_slowdown();
-  // What the history predicts, to dlrun.
-  SavePrediction tell_prediction();
-  bool is_leader() const { return settings_.rank == 0; }
 
-  // save.cpp: the training thread's part.
-  struct SaveInFlight;
+  // save.cpp
   Result<bool> busy_anywhere();
   // Waits for the save in flight. Its outcome, or success if there is none.
   Status finish_save_in_flight();
   Status begin_save_in_flight(int64_t step, bool lazy);
-  Status prepare(SaveInFlight* save);
+  Status prepare(Engine& engine, SaveRequest* request);
   std::shared_ptr<const WorkList> planned_tensors();
-  const std::string& files_directory() const;
   void count_save();
   void warm_up();
-  // commit.cpp: the background thread's part.
-  void run_save(SaveInFlight* save) noexcept;
-  Status save_together(SaveInFlight* save);
-  Result<CheckpointName> begin_save(int64_t step);
-  Result<CheckpointName> agree_on_name(SaveInFlight* save);
-  Result<std::string> write_part(SaveInFlight* save, const CheckpointName& name);
-  Result<std::string> tell_part(SaveInFlight* save, Part part);
-  Result<std::string> assemble(SaveInFlight* save, const CheckpointName& name,
-                               const std::vector<std::string>& messages);
-  Status commit(SaveInFlight* save, const CheckpointName& name, const std::vector<std::string>& messages);
-  // save_levels.cpp: the same where there is a node-local level.
-  Result<std::string> attempt_directory(const CheckpointName& name);
-  Status commit_by_levels(SaveInFlight* save, const CheckpointName& name,
-                          const Result<std::vector<std::string>>& messages);
-  void remember_times(const SaveInFlight& save);
-  void note_retired(Result<std::vector<std::string>> folders);
-  void remove_retired() noexcept;
   // restore.cpp
   Result<Restored> restore_from_levels(int64_t step, bool blobs_only, bool* healed_already);
   Status restore_members(const CheckpointName& name);
   void remember_files();
 
-  Settings settings_;
+  const Settings settings_;
   Io& io_;
   ForkMark fork_mark_;
-  std::optional<Lease> lease_;  // rank 0, unless dlrun holds it
-  std::string lease_token_;     // rank 0: of whichever lease protects us
-  std::unique_ptr<Group> group_;
-  std::optional<ProgressLink> page_;
+  // nullptr without dlrun. All of it is atomic: the background tells dlrun of saves there.
+  std::shared_ptr<ProgressLink> page_;
   Registry registry_;
   Holders holders_;                              // of what the last save wrote
   std::shared_ptr<const WorkList> tensor_plan_;  // of the last save
   std::shared_ptr<const WorkList> laid_out_;     // the tensors that the engine has prepared last, if it could
   uint64_t planned_version_ = 0;                 // of the registered tensors
-  SurveyMemory survey_memory_;                   // rank 0
-  std::vector<std::string> retired_;             // background, rank 0: to be removed when nobody waits for it
   std::map<std::string, double> metrics_;        // for the next save
-  std::unique_ptr<Levels> levels_;               // nullptr: there is no node-local level
-  std::unique_ptr<Restorer> restorer_;           // after what it borrows
+  Restorer restorer_;                            // after what it borrows
 
-  using Clock = std::chrono::steady_clock;
+  std::optional<Lease> lease_;  // rank 0, unless dlrun holds it
   Clock::time_point last_renewal_;
   Pacer pacer_;
-  std::atomic<int64_t> good_step_{-1};  // background: train step last committed or restored by this run
+  std::optional<Announcer> skipping_;  // where ranks agree on skipping, beside a save in flight
 
-  SaveHistory history_;  // background: what saves took
-
-  std::unique_ptr<SaveInFlight> in_flight_;  // the last one, until the next begins
-  std::optional<Announcer> skipping_;        // where ranks agree on skipping, beside a save in flight
-  std::atomic<bool> copying_{false};         // a lazy save reads registered memory
+  int64_t good_step_ = -1;  // train step last committed or restored by this run, as far as this thread knows
   SaveStats stats_;
-  Engine engine_;
-  Worker copier_, background_;  // last: they end first
+  std::optional<SaveInFlight> in_flight_;
+  std::atomic<bool> copying_{false};     // a lazy save reads registered memory
+  std::optional<CommitThread> commits_;  // nullopt only within open()
+  Worker copier_;                        // last: it ends first, then the background
 };
 
 }  // namespace dl::ckpt

@@ -32,7 +32,7 @@ Result<int64_t> Context::restore(int64_t step, std::string* note) {
     if (members) break;
     // A file of the program's that is damaged is damage as any other: the next older checkpoint, all of it.
     if (step != DLCKPT_LATEST || members.error().code != Errc::kCorrupt) return std::move(members).error();
-    restorer_->remember_damage(restored.name, members.error());
+    restorer_.remember_damage(restored.name, members.error());
   }
   remember_files();
   *note = std::move(restored.note);
@@ -44,24 +44,29 @@ Result<int64_t> Context::restore(int64_t step, std::string* note) {
 
 // The next save need not write what is there.
 void Context::remember_files() {
-  const std::optional<Manifest> manifest = restorer_->take_manifest();
-  if (manifest) engine_.restored(*manifest, checkpoint_path(files_directory(), manifest->name));
+  const std::optional<Manifest> manifest = restorer_.take_manifest();
+  if (!manifest) return;
+  Committer& committer = commits_->when_idle();
+  committer.engine().restored(*manifest, checkpoint_path(committer.files_directory(), manifest->name));
 }
 
 // What only the nodes have is brought first; and where something damaged was passed over, the nodes may have it whole,
 // which is tried once.
 Result<Restored> Context::restore_from_levels(int64_t step, bool blobs_only, bool* healed_already) {
-  const auto load = [&] { return blobs_only ? restorer_->peek(step) : restorer_->restore(step); };
-  group_->start();
-  if (!levels_) return load();
+  Committer& committer = commits_->when_idle();
+  Peers& peers = committer.peers();
+  Levels* const levels = committer.levels();
+  const auto load = [&] { return blobs_only ? restorer_.peek(peers, step) : restorer_.restore(peers, step); };
+  peers.group().start();
+  if (!levels) return load();
   std::string brought, healed;
-  DL_TRY(levels_->recover(*group_, /*heal=*/false, &brought));
+  DL_TRY(levels->recover(peers.group(), /*heal=*/false, &brought));
   auto restored = load();
   const bool passed_over = restored ? !restored->note.empty() : restored.error().code == Errc::kCorrupt;
   if (passed_over && !std::exchange(*healed_already, true)) {
-    group_->start();
-    DL_TRY(levels_->recover(*group_, /*heal=*/true, &healed));
-    restorer_->forget_damage();
+    peers.group().start();
+    DL_TRY(levels->recover(peers.group(), /*heal=*/true, &healed));
+    restorer_.forget_damage();
     restored = load();
   }
   // Rank 0 knows, and is the one that people listen to.
@@ -85,12 +90,13 @@ Status Context::restore_members(const CheckpointName& name) {
                   stage_members(io_, checkpoint_path(settings_.dir, name), manifest, registry_, settings_.rank));
     return {};
   };
-  auto all = agree_all(*group_, or_out_of_memory(stage));
+  Group& group = commits_->when_idle().peers().group();
+  auto all = agree_all(group, or_out_of_memory(stage));
   if (!all) {
     drop_members(io_, staged);
     return all;
   }
-  return agree_all(*group_, install_members(io_, staged));
+  return agree_all(group, install_members(io_, staged));
 }
 
 Result<int64_t> Context::peek(int64_t step, std::string* note) {
@@ -105,8 +111,8 @@ Result<int64_t> Context::peek(int64_t step, std::string* note) {
 }
 
 const std::string* Context::restored_blob(const std::string& path) const {
-  const auto found = restorer_->blobs().find(path);
-  return found == restorer_->blobs().end() ? nullptr : &found->second;
+  const auto found = restorer_.blobs().find(path);
+  return found == restorer_.blobs().end() ? nullptr : &found->second;
 }
 
 }  // namespace dl::ckpt

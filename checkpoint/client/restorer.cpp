@@ -45,24 +45,16 @@ LoadOutcome outcome_of(const Error& error, LoadEnd otherwise) {
 
 }  // namespace
 
-Result<Exchange*> Restorer::exchange() {
-  if (!met_) {
-    DL_TRY_ASSIGN(exchange_, make_exchange(group_, settings_.timeout_s));
-    met_ = true;
-  }
-  return exchange_.get();
-}
-
-Result<Restored> Restorer::run(int64_t step, bool blobs_only) {
+Result<Restored> Restorer::run(Peers& peers, int64_t step, bool blobs_only) {
   const auto begin = std::chrono::steady_clock::now();
   proposal_ = Proposal();
   Restored restored;
   bool touched = false, alone = false, again = false;
   for (;;) {
     if (!again) {
-      DL_TRY_ASSIGN(restored.name, agree(step, touched));
+      DL_TRY_ASSIGN(restored.name, agree(peers, step, touched));
     }
-    DL_TRY_ASSIGN(const Next next, load_together(restored.name, blobs_only, alone, &touched, &restored.note));
+    DL_TRY_ASSIGN(const Next next, load_together(peers, restored.name, blobs_only, alone, &touched, &restored.note));
     if (next == Next::kDone) break;
     again = next == Next::kAlone;
     alone = alone || again;
@@ -74,13 +66,13 @@ Result<Restored> Restorer::run(int64_t step, bool blobs_only) {
   return restored;
 }
 
-Result<CheckpointName> Restorer::agree(int64_t step, bool touched) {
+Result<CheckpointName> Restorer::agree(Peers& peers, int64_t step, bool touched) {
   std::string said;
-  if (group_.rank() == 0) {
+  if (peers.group().rank() == 0) {
     auto name = or_out_of_memory([&] { return propose(step, touched); });
     said = name ? say_ok(format_checkpoint_name(*name)) : say_error(name.error());
   }
-  DL_TRY_ASSIGN(const std::string message, group_.broadcast(said, 4));
+  DL_TRY_ASSIGN(const std::string message, peers.group().broadcast(said, 4));
   DL_TRY_ASSIGN(const std::string text, hear(message));
   const auto name = parse_checkpoint_name(text);
   if (!name) return Error{Errc::kInternal, "rank 0 chose the checkpoint '" + printable(text) + "'"};
@@ -148,11 +140,12 @@ void Restorer::pass_over(const CheckpointName& name, const Error& why) {
 }
 
 // All say how it went with them, and hear what follows. answer: on kDone what rank 0 made of all texts.
-Result<LoadEnd> Restorer::vote(const CheckpointName& name, const LoadOutcome& mine, const std::string& text,
-                               const Compose& compose, std::string* answer) {
-  auto all = group_.gather(static_cast<char>(mine.end) + (mine.end == LoadEnd::kDone ? text : say_error(mine.error)));
+Result<LoadEnd> Restorer::vote(Peers& peers, const CheckpointName& name, const LoadOutcome& mine,
+                               const std::string& text, const Compose& compose, std::string* answer) {
+  auto all =
+      peers.group().gather(static_cast<char>(mine.end) + (mine.end == LoadEnd::kDone ? text : say_error(mine.error)));
   std::string said;
-  if (group_.rank() == 0) {
+  if (peers.group().rank() == 0) {
     if (!all) {
       said = static_cast<char>(LoadEnd::kFailed) + say_error(all.error());
     } else {
@@ -178,7 +171,7 @@ Result<LoadEnd> Restorer::vote(const CheckpointName& name, const LoadOutcome& mi
   } else if (!all) {
     return std::move(all).error();
   }
-  DL_TRY_ASSIGN(const std::string verdict, group_.broadcast(std::move(said), 4));
+  DL_TRY_ASSIGN(const std::string verdict, peers.group().broadcast(std::move(said), 4));
   if (verdict.empty() || weight(verdict[0]) > weight(static_cast<char>(LoadEnd::kFailed)))
     return Error{Errc::kInternal, "rank 0 said something that cannot be read"};
   const auto end = static_cast<LoadEnd>(verdict[0]);
@@ -188,11 +181,11 @@ Result<LoadEnd> Restorer::vote(const CheckpointName& name, const LoadOutcome& mi
   return heard ? Error{Errc::kInternal, "rank 0 said something that cannot be read"} : std::move(heard).error();
 }
 
-Result<Restorer::Next> Restorer::load_together(const CheckpointName& name, bool blobs_only, bool alone, bool* touched,
-                                               std::string* note) {
+Result<Restorer::Next> Restorer::load_together(Peers& peers, const CheckpointName& name, bool blobs_only, bool alone,
+                                               bool* touched, std::string* note) {
   Exchange* link = nullptr;
   if (!alone) {
-    DL_TRY_ASSIGN(link, exchange());
+    DL_TRY_ASSIGN(link, peers.exchange());
   }
   // What does everybody want, and does it fit?
   LoadOutcome mine;
@@ -210,7 +203,7 @@ Result<Restorer::Next> Restorer::load_together(const CheckpointName& name, bool 
   }
   std::string answer;
   DL_TRY_ASSIGN(LoadEnd end, vote(
-                                 name, mine, wants,
+                                 peers, name, mine, wants,
                                  [&](const std::vector<std::string>& all) {
                                    return std::to_string(++loads_) + "\n" + join_texts(all);
                                  },
@@ -222,9 +215,10 @@ Result<Restorer::Next> Restorer::load_together(const CheckpointName& name, bool 
   std::map<std::string, std::string> blobs;
   if (blobs_known) blobs = blobs_;
   *touched = *touched || !blobs_only;
-  mine = load_mine(name, *manifest, answer, link, !blobs_known, &blobs);
-  DL_TRY_ASSIGN(end, vote(
-                         name, mine, std::string(), [&](const auto&) { return proposal_.passed_over; }, &answer));
+  mine = load_mine(peers, name, *manifest, answer, link, !blobs_known, &blobs);
+  DL_TRY_ASSIGN(end,
+                vote(
+                    peers, name, mine, std::string(), [&](const auto&) { return proposal_.passed_over; }, &answer));
   if (end == LoadEnd::kBad) return Next::kOlder;
   if (end == LoadEnd::kPeers) {
     if (!link) return Error{Errc::kInternal, "ranks that read alone failed together"};
@@ -237,14 +231,15 @@ Result<Restorer::Next> Restorer::load_together(const CheckpointName& name, bool 
 }
 
 // answer: number of the load, new line, what all ranks want.
-LoadOutcome Restorer::load_mine(const CheckpointName& name, const Manifest& manifest, const std::string& answer,
-                                Exchange* link, bool with_blobs, std::map<std::string, std::string>* blobs) {
+LoadOutcome Restorer::load_mine(Peers& peers, const CheckpointName& name, const Manifest& manifest,
+                                const std::string& answer, Exchange* link, bool with_blobs,
+                                std::map<std::string, std::string>* blobs) {
   LoadCounts counts;
   auto loaded = or_out_of_memory([&]() -> Result<LoadOutcome> {
     const size_t line = answer.find('\n');
     DL_TRY_ASSIGN(const int64_t number, parse_int(std::string_view(answer).substr(0, line), 1, INT64_MAX));
     DL_TRY_ASSIGN(const std::vector<std::string> texts, split_texts(std::string_view(answer).substr(line + 1)));
-    if (texts.size() != static_cast<size_t>(group_.size()))
+    if (texts.size() != static_cast<size_t>(peers.group().size()))
       return Error{Errc::kInternal, "rank 0 told of " + std::to_string(texts.size()) + " ranks"};
     std::vector<Wants> wants;
     for (const std::string& text : texts) {
@@ -253,12 +248,12 @@ LoadOutcome Restorer::load_mine(const CheckpointName& name, const Manifest& mani
     }
     LoadOptions options;
     options.with_blobs = with_blobs;
-    if (!link && group_.size() > 1) options.alone = group_.rank();
+    if (!link && peers.group().size() > 1) options.alone = peers.group().rank();
     const LoadPlan plan = plan_load(manifest, wants, options);
     // Blobs without bytes are in no block.
     if (with_blobs)
       for (const BlobRecord& blob : manifest.blobs)
-        if (blob.rank == -1 || blob.rank == group_.rank()) (*blobs)[blob.path] = std::string();
+        if (blob.rank == -1 || blob.rank == peers.group().rank()) (*blobs)[blob.path] = std::string();
     stats_.needed_bytes = plan.bytes;
     stats_.exchange = link != nullptr;
     LoadJob job;
@@ -267,10 +262,10 @@ LoadOutcome Restorer::load_mine(const CheckpointName& name, const Manifest& mani
     job.manifest = &manifest;
     job.plan = &plan;
     job.registry = &registry_;
-    job.rank = group_.rank();
+    job.rank = peers.group().rank();
     job.exchange = link;
     job.channel = make_channel(ChannelKind::kRestore, static_cast<uint64_t>(number));
-    job.threads = read_threads(group_.size());
+    job.threads = read_threads(peers.group().size());
     job.timeout_s = settings_.timeout_s;
     job.blobs = blobs;
     job.counts = &counts;

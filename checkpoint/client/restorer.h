@@ -7,18 +7,16 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "checkpoint/client/loader.h"
+#include "checkpoint/client/peers.h"
 #include "checkpoint/client/registry.h"
 #include "checkpoint/client/settings.h"
-#include "checkpoint/group/group.h"
 #include "checkpoint/store/io.h"
-#include "checkpoint/transport/exchange.h"
 
 namespace dl::ckpt {
 
@@ -40,13 +38,13 @@ struct RestoreStats {
 class Restorer {
  public:
   // All borrowed; they outlive this.
-  Restorer(Io& io, const Settings& settings, Group& group, const Registry& registry)
-      : io_(io), settings_(settings), group_(group), registry_(registry) {}
+  Restorer(Io& io, const Settings& settings, const Registry& registry)
+      : io_(io), settings_(settings), registry_(registry) {}
 
-  // Collective; group.start() was called. See dlckpt_restore and dlckpt_peek. kNotFound, kCorrupt, kConflict, kIo,
-  // kTimeout, kInternal with ENOMEM.
-  Result<Restored> restore(int64_t step) { return run(step, false); }
-  Result<Restored> peek(int64_t step) { return run(step, true); }
+  // Collective; peers.group().start() was called. See dlckpt_restore and dlckpt_peek. kNotFound, kCorrupt, kConflict,
+  // kIo, kTimeout, kInternal with ENOMEM.
+  Result<Restored> restore(Peers& peers, int64_t step) { return run(peers, step, false); }
+  Result<Restored> peek(Peers& peers, int64_t step) { return run(peers, step, true); }
 
   // A file of this one that the load does not look at was found damaged: passed over by DLCKPT_LATEST from now on.
   void remember_damage(const CheckpointName& name, const Error& how) { bad_[name.save_id] = how.text; }
@@ -57,8 +55,6 @@ class Restorer {
   const RestoreStats& stats() const { return stats_; }
   // Of what the last restore() restored; once.
   std::optional<Manifest> take_manifest() { return std::exchange(manifest_, std::nullopt); }
-  // Collective the first time. nullptr where there is none.
-  Result<Exchange*> exchange();
 
  private:
   struct Proposal {                    // rank 0
@@ -70,24 +66,22 @@ class Restorer {
   };
   enum class Next { kDone, kOlder, kAlone };
 
-  Result<Restored> run(int64_t step, bool blobs_only);
-  Result<CheckpointName> agree(int64_t step, bool touched);
+  Result<Restored> run(Peers& peers, int64_t step, bool blobs_only);
+  Result<CheckpointName> agree(Peers& peers, int64_t step, bool touched);
   Result<CheckpointName> propose(int64_t step, bool touched);
   Result<Manifest> manifest_of(const CheckpointName& name);
   void pass_over(const CheckpointName& name, const Error& why);
-  Result<Next> load_together(const CheckpointName& name, bool blobs_only, bool alone, bool* touched, std::string* note);
+  Result<Next> load_together(Peers& peers, const CheckpointName& name, bool blobs_only, bool alone, bool* touched,
+                             std::string* note);
   using Compose = std::function<std::string(const std::vector<std::string>&)>;
-  Result<LoadEnd> vote(const CheckpointName& name, const LoadOutcome& mine, const std::string& text,
+  Result<LoadEnd> vote(Peers& peers, const CheckpointName& name, const LoadOutcome& mine, const std::string& text,
                        const Compose& compose, std::string* answer);
-  LoadOutcome load_mine(const CheckpointName& name, const Manifest& manifest, const std::string& answer, Exchange* link,
-                        bool with_blobs, std::map<std::string, std::string>* blobs);
+  LoadOutcome load_mine(Peers& peers, const CheckpointName& name, const Manifest& manifest, const std::string& answer,
+                        Exchange* link, bool with_blobs, std::map<std::string, std::string>* blobs);
 
   Io& io_;
   const Settings& settings_;
-  Group& group_;
   const Registry& registry_;
-  bool met_ = false;
-  std::unique_ptr<Exchange> exchange_;
   uint64_t loads_ = 0;
   Proposal proposal_;
   std::map<uint64_t, std::string> bad_;  // rank 0: save ids that were found damaged, and how

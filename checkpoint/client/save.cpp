@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Context::save: the part of a save that the training loop waits for. What is registered is planned and laid out, the
-// background thread is sent off (commit.cpp), and the state is copied to staging memory.
+// background is sent off (commit_thread.h), and the state is copied to staging memory.
 #include <cerrno>
 
 #include "checkpoint/client/context.h"
-#include "checkpoint/client/save_in_flight.h"
 #include "checkpoint/group/messages.h"
 #include "checkpoint/store/directory.h"
 
@@ -34,7 +33,10 @@ Status Context::save(int64_t step, unsigned flags, std::string* note) {
 
   const bool attached = page_ && page_->state() != ProgressPage::kNotAttached;
   Status outcome;
-  group_->start();  // also where nothing is done, so that ranks whose last save ended differently stay in step
+  commits_->when_idle()
+      .peers()
+      .group()
+      .start();  // also where nothing is done, so that ranks whose last save ended differently stay in step
   if (good_step_ != step) {
     keep_lease();
     if (attached) page_->set_state(ProgressPage::kSaving);
@@ -44,9 +46,10 @@ Status Context::save(int64_t step, unsigned flags, std::string* note) {
       outcome = finish_save_in_flight();
       in_flight_->told = true;
     }
-    in_flight_->blocked_s = std::chrono::duration<double>(Clock::now() - begin).count();
-    stats_.total_blocked_s += in_flight_->blocked_s;
-    pacer_.saved(step, background_.busy());
+    const double blocked_s = std::chrono::duration<double>(Clock::now() - begin).count();
+    *in_flight_->blocked_s = blocked_s;
+    stats_.total_blocked_s += blocked_s;
+    pacer_.saved(step, commits_->busy());
   }
   if (outcome) pacer_.settle(step);
   if (attached) page_->set_state(stopping ? ProgressPage::kStopped : ProgressPage::kTraining);
@@ -55,42 +58,43 @@ Status Context::save(int64_t step, unsigned flags, std::string* note) {
 
 // Rank 0 knows last that a save has ended; the others then wait for theirs, which takes no time.
 Result<bool> Context::busy_anywhere() {
-  if (settings_.world_size == 1) return background_.busy();
+  if (settings_.world_size == 1) return commits_->busy();
   if (!skipping_)
     skipping_.emplace(make_file_group(io_, settings_.dir, settings_.run_id + "\nskip", settings_.rank,
                                       settings_.world_size, settings_.timeout_s));
-  DL_TRY_ASSIGN(const std::string answer, skipping_->tell(background_.busy() ? "busy" : "idle"));
+  DL_TRY_ASSIGN(const std::string answer, skipping_->tell(commits_->busy() ? "busy" : "idle"));
   return answer == "busy";
 }
 
 Status Context::begin_save_in_flight(int64_t step, bool lazy) {
-  // What the former one holds of many tensors takes milliseconds to free: the background's work.
-  std::shared_ptr<SaveInFlight> former = std::move(in_flight_);
-  in_flight_ = std::make_unique<SaveInFlight>();
-  SaveInFlight* save = in_flight_.get();
+  Committer& committer = commits_->when_idle();
+  in_flight_.emplace();
+  SaveInFlight* const save = &*in_flight_;
   save->step = step;
-  save->begin = Clock::now();
-  save->metrics = metrics_;
-  save->local_only = levels_ && pacer_.local_save_at(step);
+  SaveRequest request;
+  request.step = step;
+  request.begin = Clock::now();
+  request.metrics = metrics_;
+  request.local_only = save->local_only = committer.levels() && pacer_.local_save_at(step);
+  request.blocked_s = save->blocked_s;
   if (settings_.world_size > 1 && registry_.needs_holders())
-    save->prepared = or_out_of_memory([&] { return holders_.learn(*group_, registry_); });
-  if (save->prepared) save->prepared = or_out_of_memory([&] { return prepare(save); });
-  CopyPool& pool = engine_.pool();
-  auto running = background_.run(
-      [this, save, former = std::move(former)]() mutable {
-        former.reset();
-        run_save(save);
-      },
-      [this] { remove_retired(); });
+    request.prepared = or_out_of_memory([&] { return holders_.learn(committer.peers().group(), registry_); });
+  if (request.prepared) request.prepared = or_out_of_memory([&] { return prepare(committer.engine(), &request); });
+  save->job = request.job;
+  save->state_bytes = request.state_bytes;
+  CopyPool& pool = committer.engine().pool();
+  auto running = commits_->begin(std::move(request));
   if (!running) {
-    save->outcome = std::move(running);
-    return save->outcome;
+    save->outcome = SaveOutcome();
+    save->outcome->status = running;
+    count_save();
+    return running;
   }
   if (!save->job) return {};
   if (lazy) {
     copying_.store(true, std::memory_order_relaxed);
-    const auto copying = copier_.run([this, save, &pool] {
-      save->job->copy(pool);
+    const auto copying = copier_.run([this, job = save->job.get(), &pool] {
+      job->copy(pool);
       copying_.store(false, std::memory_order_release);
     });
     if (copying) return {};
@@ -100,21 +104,22 @@ Status Context::begin_save_in_flight(int64_t step, bool lazy) {
   return {};
 }
 
-Status Context::prepare(SaveInFlight* save) {
-  DL_TRY_ASSIGN(save->members, open_members(io_, registry_, settings_.rank));
-  save->plan.tensors = planned_tensors();
-  save->plan.blobs = plan_blobs(registry_, settings_.rank);
-  if (save->plan.empty() && !is_leader()) return {};  // no file
-  for (WriteItem& item : save->plan.blobs.items) {
-    save->blobs.emplace_back(static_cast<const char*>(item.data), item.bytes());
-    item.data = save->blobs.back().data();
+Status Context::prepare(Engine& engine, SaveRequest* request) {
+  DL_TRY_ASSIGN(request->members, open_members(io_, registry_, settings_.rank));
+  SavePlan& plan = request->plan;
+  plan.tensors = planned_tensors();
+  plan.blobs = plan_blobs(registry_, settings_.rank);
+  if (plan.empty() && settings_.rank != 0) return {};  // no file
+  for (WriteItem& item : plan.blobs.items) {
+    in_flight_->blobs.emplace_back(static_cast<const char*>(item.data), item.bytes());
+    item.data = in_flight_->blobs.back().data();
   }
-  std::vector<WriteItem> items = save->plan.items();
-  for (const WriteItem& item : items) save->state_bytes += item.bytes();
-  const bool same_tensors = laid_out_ && laid_out_ == save->plan.tensors;
+  std::vector<WriteItem> items = plan.items();
+  for (const WriteItem& item : items) request->state_bytes += item.bytes();
+  const bool same_tensors = laid_out_ && laid_out_ == plan.tensors;
   laid_out_.reset();
-  DL_TRY_ASSIGN(save->job, engine_.prepare(std::move(items), same_tensors));
-  laid_out_ = save->plan.tensors;
+  DL_TRY_ASSIGN(request->job, engine.prepare(std::move(items), same_tensors));
+  laid_out_ = plan.tensors;
   return {};
 }
 
@@ -140,28 +145,30 @@ void Context::warm_up() {
     for (const RegisteredPart& part : tensor.parts)
       if (!part.place.on_host()) place = part.place;
   }
-  if (bytes >= kWorthIt && settings_.mode != Settings::kSync) engine_.warm(bytes, place);
+  if (bytes >= kWorthIt && settings_.mode != Settings::kSync) commits_->when_idle().engine().warm(bytes, place);
 }
 
 Status Context::finish_save_in_flight() {
   copier_.wait();
-  background_.wait();
+  commits_->wait();
   if (!in_flight_) return {};
-  if (!in_flight_->counted) count_save();
-  return in_flight_->outcome;
+  if (!in_flight_->outcome) {
+    in_flight_->outcome = commits_->take_outcome();
+    if (!in_flight_->outcome) {  // an exception came before it could begin
+      in_flight_->outcome.emplace();
+      in_flight_->outcome->status = Error{Errc::kInternal, "out of memory", ENOMEM};
+    }
+    count_save();
+  }
+  return in_flight_->outcome->status;
 }
 
-// Where this rank's files are put first.
-const std::string& Context::files_directory() const {
-  return levels_ ? levels_->own_directory() : settings_.dir;
-}
-
-// Into the statistics.
+// Its outcome into what this thread knows, and into the statistics.
 void Context::count_save() {
   SaveInFlight& save = *in_flight_;
-  save.counted = true;
+  const SaveOutcome& outcome = *save.outcome;
   stats_.step = save.step;
-  stats_.outcome = save.outcome;
+  stats_.outcome = outcome.status;
   stats_.bytes = save.state_bytes;
   stats_.written_bytes = stats_.reused_bytes = 0;
   stats_.copy_s = stats_.write_s = stats_.fsync_s = 0;
@@ -170,16 +177,20 @@ void Context::count_save() {
     stats_.copy_s = times.copy_s;
     stats_.write_s = times.write_s;
     stats_.fsync_s = times.fsync_s;
-    if (save.outcome) {
+    if (outcome.status) {
       stats_.written_bytes = save.job->file_bytes();
       stats_.reused_bytes = save.job->reused_bytes();
     }
   }
-  stats_.commit_s = save.commit_s;
-  stats_.level = save.outcome && save.local_only ? 1 : 0;
-  stats_.durable_s = save.durable_s;
+  stats_.commit_s = outcome.commit_s;
+  stats_.level = outcome.status && save.local_only ? 1 : 0;
+  stats_.durable_s = outcome.durable_s;
   stats_.total_written_bytes += stats_.written_bytes;
-  ++(save.outcome ? stats_.saves : stats_.failed_saves);
+  ++(outcome.status ? stats_.saves : stats_.failed_saves);
+  if (outcome.status) {
+    good_step_ = save.step;
+    pacer_.set_prediction(outcome.prediction);
+  }
   save.job.reset();
   save.blobs.clear();
 }
@@ -189,7 +200,7 @@ void Context::before_mutation() {
 }
 
 Status Context::wait(double timeout_s, int64_t* durable_step) {
-  const bool idle = timeout_s < 0 ? (background_.wait(), true) : background_.wait_for(std::min(timeout_s, 1e8));
+  const bool idle = timeout_s < 0 ? (commits_->wait(), true) : commits_->wait_for(std::min(timeout_s, 1e8));
   Status outcome;
   if (idle) {
     outcome = finish_save_in_flight();
@@ -203,9 +214,9 @@ Status Context::wait(double timeout_s, int64_t* durable_step) {
 }
 
 SaveStats Context::stats() {
-  if (!background_.busy()) ignore(finish_save_in_flight(), "told in the statistics");
+  if (!commits_->busy()) ignore(finish_save_in_flight(), "told in the statistics");
   SaveStats now = stats_;
-  if (in_flight_ && in_flight_->counted) now.blocked_s = in_flight_->blocked_s;
+  if (in_flight_ && in_flight_->outcome) now.blocked_s = *in_flight_->blocked_s;
   return now;
 }
 

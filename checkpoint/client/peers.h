@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranks of the run: what they tell one another in saves and restores, and the bytes that they pass.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "checkpoint/group/group.h"
+#include "checkpoint/transport/exchange.h"
+
+namespace dl::ckpt {
+
+class Peers {
+ public:
+  Peers(std::unique_ptr<Group> group, double timeout_s) : group_(std::move(group)), timeout_s_(timeout_s) {}
+
+  Group& group() { return *group_; }
+  // Collective the first time. nullptr where there is none.
+  Result<Exchange*> exchange() {
+    if (!met_) {
+      DL_TRY_ASSIGN(exchange_, make_exchange(*group_, timeout_s_));
+      met_ = true;
+    }
+    return exchange_.get();
+  }
+
+ private:
+  std::unique_ptr<Group> group_;
+  double timeout_s_;
+  bool met_ = false;
+  std::unique_ptr<Exchange> exchange_;
+};
+
+}  // namespace dl::ckpt

@@ -60,6 +60,29 @@ int restore_or_peek(dlckpt_ctx* ctx, int64_t step, int64_t* found,
 
 extern "C" {
 
+int dlckpt_resolve(const dlckpt_options* options, dlckpt_settings* out) {
+  return run(open_message(), [&]() -> Status {
+    dlckpt_settings all{};
+    if (!out || out->struct_size < offsetof(dlckpt_settings, every_s) || out->struct_size > sizeof all)
+      return Error{Errc::kInvalid, "out->struct_size must be sizeof(dlckpt_settings)"};
+    DL_TRY_ASSIGN(dl::ckpt::Resolved resolved, dl::ckpt::resolve(options));
+    thread_local std::string dir;
+    const dl::ckpt::Settings& settings = resolved.settings;
+    dir = settings.dir;
+    all.struct_size = out->struct_size;
+    all.from_environment = resolved.from_environment;
+    all.dir = dir.empty() ? nullptr : dir.c_str();
+    all.every_s = settings.every_auto ? DLCKPT_EVERY_AUTO : settings.every_s;
+    all.every_steps = settings.every_steps;
+    all.keep = settings.keep;
+    all.mode = settings.mode == dl::ckpt::Settings::kAsync  ? DLCKPT_MODE_ASYNC
+               : settings.mode == dl::ckpt::Settings::kSync ? DLCKPT_MODE_SYNC
+                                                            : DLCKPT_MODE_LAZY;
+    std::memcpy(out, &all, out->struct_size);
+    return {};
+  });
+}
+
 int dlckpt_open(const dlckpt_options* options, dlckpt_ctx** out) {
   if (!out) return DLCKPT_E_INVALID;
   *out = nullptr;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/client/settings.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -18,6 +19,9 @@
 
 namespace dl::ckpt {
 namespace {
+
+constexpr const char* kModeVariable = "DL_CHECKPOINT_MODE";
+constexpr int kMaxKeep = 1000000;
 
 // An unset and an empty variable mean the same.
 std::optional<std::string> variable(const char* name) {
@@ -80,6 +84,42 @@ Status resolve_run_id(Settings* settings) {
   return {};
 }
 
+// Whether DL_CHECKPOINT says something about `word` itself ("every="), after its path.
+bool request_names(const std::string& word) {
+  return variable(env::kCheckpoint).value_or("").find("," + word) != std::string::npos;
+}
+
+// options.environment_first: what the environment says is struck from the options, so that nobody else's word is left.
+void strike_what_the_environment_says(dlckpt_options* options) {
+  if (variable(env::kCheckpointDir) || variable(env::kCheckpoint)) options->dir = nullptr;
+  if (request_names("every=")) {
+    options->every_s = 0;
+    options->every_steps = 0;
+  }
+  if (request_names("keep=")) options->keep = 0;
+  if (variable(kModeVariable)) options->mode = 0;
+}
+
+// What the environment has a say in, and the options (stricken where need be) say nothing about.
+unsigned left_to_the_environment(const dlckpt_options& options) {
+  unsigned left = 0;
+  if (!options.dir || !*options.dir) left |= DLCKPT_SETTING_DIR;
+  if (options.every_s == 0 && options.every_steps == 0 && request_names("every=")) left |= DLCKPT_SETTING_EVERY;
+  if (options.keep == 0 && request_names("keep=")) left |= DLCKPT_SETTING_KEEP;
+  if (options.mode == 0 && variable(kModeVariable)) left |= DLCKPT_SETTING_MODE;
+  return left;
+}
+
+// What is wrong whoever counts in the end.
+Status check_given(const dlckpt_options& options) {
+  if (options.mode < 0 || options.mode > DLCKPT_MODE_LAZY)
+    return Error{Errc::kInvalid, "options.mode is " + std::to_string(options.mode) + "; allowed: 0 to 3"};
+  if (options.keep < 0 || options.keep > kMaxKeep)
+    return Error{Errc::kInvalid,
+                 "keep is " + std::to_string(options.keep) + "; allowed: 1 to " + std::to_string(kMaxKeep)};
+  return {};
+}
+
 // DL_CHECKPOINT=PATH[,every=..][,keep=..] fills what is still open.
 Status resolve_request(Settings* settings, bool interval_given, bool keep_given) {
   const auto text = variable(env::kCheckpoint);
@@ -110,10 +150,8 @@ Result<bool> resolve_switch(const char* option, int value, const char* name) {
 
 Status resolve_engine(const dlckpt_options& options, Settings* settings) {
   settings->mode = Settings::kAsync;
-  const std::string mode = variable("DL_CHECKPOINT_MODE").value_or("async");
+  const std::string mode = variable(kModeVariable).value_or("async");
   if (options.mode != 0) {
-    if (options.mode < DLCKPT_MODE_ASYNC || options.mode > DLCKPT_MODE_LAZY)
-      return Error{Errc::kInvalid, "options.mode is " + std::to_string(options.mode) + "; allowed: 0 to 3"};
     settings->mode = options.mode == DLCKPT_MODE_ASYNC  ? Settings::kAsync
                      : options.mode == DLCKPT_MODE_SYNC ? Settings::kSync
                                                         : Settings::kLazy;
@@ -156,8 +194,6 @@ void resolve_owner(Settings* settings) {
 }
 
 Status check(const Settings& settings) {
-  if (settings.dir.empty())
-    return Error{Errc::kInvalid, "no checkpoint directory: set options.dir, DL_CHECKPOINT_DIR or CHECKPOINT_DIR"};
   if (settings.dir.size() > 3500 || settings.dir.find('\0') != std::string::npos)
     return Error{Errc::kInvalid, "the checkpoint directory's path is too long"};
   if (settings.world_size < 1 || settings.world_size > kMaxRanks || settings.rank < 0 ||
@@ -166,23 +202,26 @@ Status check(const Settings& settings) {
                                      std::to_string(settings.world_size) + "; allowed: world size 1 to " +
                                      std::to_string(kMaxRanks) + ", rank below it"};
   if (!std::isfinite(settings.every_s) || settings.every_s < 0)
-    return Error{Errc::kInvalid, "every_s must be 0, a positive number of seconds or DLCKPT_EVERY_AUTO"};
-  if (settings.every_steps < 0) return Error{Errc::kInvalid, "every_steps must be 0 or positive"};
-  if (settings.keep < 1 || settings.keep > 1000000) return Error{Errc::kInvalid, "keep must be 1 or more"};
-  if (settings.keep_every < 0) return Error{Errc::kInvalid, "keep_every must be 0 or positive"};
+    return Error{Errc::kInvalid, "every_s is " + fmt::format("{}", settings.every_s) +
+                                     "; allowed: 0, a positive number of seconds, DLCKPT_EVERY_AUTO"};
+  if (settings.every_steps < 0)
+    return Error{Errc::kInvalid, "every_steps is " + std::to_string(settings.every_steps) + "; allowed: 0 and more"};
+  if (settings.keep_every < 0)
+    return Error{Errc::kInvalid, "keep_every is " + std::to_string(settings.keep_every) + "; allowed: 0 and more"};
   if (!settings.local_dir.empty() && (settings.local_dir.front() != '/' || settings.local_dir.size() > 1024))
     return Error{Errc::kInvalid, "the node-local directory '" + printable(settings.local_dir) +
                                      "'; allowed: an absolute path of at most 1024 bytes"};
   if (settings.partner && settings.local_dir.empty())
     return Error{Errc::kInvalid, "partner copies what is at the node-local level: it needs local_dir"};
   if (!std::isfinite(settings.timeout_s) || settings.timeout_s <= 0)
-    return Error{Errc::kInvalid, "timeout_s must be a positive number of seconds"};
+    return Error{Errc::kInvalid, "timeout_s is " + fmt::format("{}", settings.timeout_s) +
+                                     "; allowed: 0 (600 seconds), or more seconds"};
   return {};
 }
 
 }  // namespace
 
-Result<Settings> resolve_settings(const dlckpt_options* given) {
+Result<Resolved> resolve(const dlckpt_options* given) {
   dlckpt_options options{};
   if (given) {
     // An older program's struct is shorter; one longer than ours may hold wishes we do not know.
@@ -190,6 +229,8 @@ Result<Settings> resolve_settings(const dlckpt_options* given) {
       return Error{Errc::kInvalid, "options.struct_size must be sizeof(dlckpt_options)"};
     std::memcpy(&options, given, given->struct_size);
   }
+  DL_TRY(check_given(options));
+  if (options.environment_first != 0) strike_what_the_environment_says(&options);
   Settings settings;
   if (options.dir) settings.dir = options.dir;
   if (settings.dir.empty()) settings.dir = variable(env::kCheckpointDir).value_or("");
@@ -236,7 +277,16 @@ Result<Settings> resolve_settings(const dlckpt_options* given) {
   settings.node = this_node();
   resolve_owner(&settings);
   DL_TRY(check(settings));
-  return settings;
+  unsigned from_environment = left_to_the_environment(options);
+  if (settings.dir.empty()) from_environment &= ~unsigned{DLCKPT_SETTING_DIR};
+  return Resolved{std::move(settings), from_environment};
+}
+
+Result<Settings> resolve_settings(const dlckpt_options* given) {
+  DL_TRY_ASSIGN(Resolved resolved, resolve(given));
+  if (resolved.settings.dir.empty())
+    return Error{Errc::kInvalid, "no checkpoint directory: set options.dir, DL_CHECKPOINT_DIR or CHECKPOINT_DIR"};
+  return std::move(resolved.settings);
 }
 
 }  // namespace dl::ckpt

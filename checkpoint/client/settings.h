@@ -43,7 +43,17 @@ struct Settings {
   RetentionPolicy retention() const { return RetentionPolicy{keep, keep_every, best}; }
 };
 
-// Reads the environment; no other side effect. options may be nullptr. kInvalid.
+// Who says what, in this order (dlckpt.h promises it): the options, then the environment, then the default; with
+// options.environment_first the environment before the options, for some of them.
+struct Resolved {
+  Settings settings;
+  unsigned from_environment = 0;  // DLCKPT_SETTING_ bits
+};
+
+// Reads the environment; no other side effect. options may be nullptr. Where nobody names a directory, settings.dir is
+// empty. kInvalid.
+Result<Resolved> resolve(const dlckpt_options* options);
+// The same for who needs a directory: kInvalid without one.
 Result<Settings> resolve_settings(const dlckpt_options* options);
 
 }  // namespace dl::ckpt

@@ -65,7 +65,7 @@
 extern "C" {
 #endif
 
-#define DLCKPT_API_VERSION 2
+#define DLCKPT_API_VERSION 3
 
 typedef struct dlckpt_ctx dlckpt_ctx; /* opaque; owned by the caller between open and close */
 
@@ -173,7 +173,30 @@ typedef struct dlckpt_options {
   int reuse;   /* 1: tensors (of 64 KiB and more) that do not change from save to save are stored once: in a file of
                   their own, which later checkpoints share by hard links; 2: every checkpoint has its own copy. Else
                   DL_CHECKPOINT_REUSE (1 or 0), else 1 */
+  /* Since API version 3. */
+  int environment_first; /* 0: as said above, what is given here counts and the environment where nothing is. Not 0: the
+                            other way round for dir (DL_CHECKPOINT_DIR, DL_CHECKPOINT), every_s with every_steps (every=
+                            of DL_CHECKPOINT), keep (its keep=) and mode (DL_CHECKPOINT_MODE). So what was asked for at
+                            submission counts, and one program runs unchanged on a laptop and in a job: the Python
+                            module's attach() does this. CHECKPOINT_DIR never counts more than dir. */
 } dlckpt_options;
+
+/* What dlckpt_open would work with: the options after the environment was asked. */
+typedef struct dlckpt_settings {
+  size_t struct_size;        /* set it to sizeof(dlckpt_settings) before the call */
+  unsigned from_environment; /* DLCKPT_SETTING_ bits: what the environment has said, and not the options */
+  const char* dir;           /* NULL: nobody names one, and dlckpt_open would refuse that. Valid until the calling
+                                thread's next dlckpt_resolve */
+  double every_s;            /* 0: not by time; DLCKPT_EVERY_AUTO */
+  int64_t every_steps;       /* 0: not by train steps */
+  int keep;
+  int mode; /* a DLCKPT_MODE_ */
+} dlckpt_settings;
+enum { DLCKPT_SETTING_DIR = 1, DLCKPT_SETTING_EVERY = 2, DLCKPT_SETTING_KEEP = 4, DLCKPT_SETTING_MODE = 8 };
+
+/* Tells that without opening anything; options may be NULL. Local. Errors: INVALID, as of dlckpt_open; the sentence is
+ * dlckpt_open_error()'s. */
+int dlckpt_resolve(const dlckpt_options* options, dlckpt_settings* out);
 
 /* Opens a checkpoint directory for this rank. options may be NULL. On success *out is a context to be closed by
  * dlckpt_close. Rank 0 takes the directory's lease (or uses the one in DL_CHECKPOINT_LEASE): DLCKPT_E_BUSY if another

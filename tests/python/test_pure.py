@@ -2,7 +2,9 @@
 """State as JSON and arrays, the sample order, and what the environment says: nothing is saved here."""
 import json
 import math
+import os
 import sys
+import tempfile
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 
 import support  # first: it sets the path
@@ -205,18 +207,38 @@ class World(support.Case):
             with self.assertRaises(InvalidError):
                 parse_every(bad)
 
-    def test_what_was_asked_for_at_submission_wins_over_the_program(self):
+    def test_who_counts_of_an_argument_and_the_environment(self):
+        """The table of tests/unit/checkpoint_c_api.cpp, where attach() has the environment come first in what it names."""
         from dlckpt.settings import find_settings
-        self.assertEqual(find_settings("here", "5m", 2)[:3], ("here", (300.0, 0), 2))
-        with support.environment(CHECKPOINT_DIR="/c"):
-            self.assertEqual(find_settings(None, None, 0).dir, "/c")
-            self.assertEqual(find_settings("here", None, 0).dir, "here")
-        with support.environment(DL_CHECKPOINT="/d,every=1m,keep=7"):
-            found = find_settings("here", "5m", 2)
-            self.assertEqual(found[:3], ("/d", (0.0, 0), 0))
-            self.assertIn("/d", found.remark)
-        with support.environment(DL_CHECKPOINT="/d"):
-            self.assertEqual(find_settings(None, "5m", 2)[:3], ("/d", (300.0, 0), 2))
+        mine = {"dir": "/mine", "every": "1m", "keep": 5, "mode": "lazy"}
+        asked = {"DL_CHECKPOINT": "/asked,every=10m,keep=7", "DL_CHECKPOINT_MODE": "sync"}
+        table = [({}, {}, (None, (0, 0), 3, "async", False)), (mine, {}, ("/mine", (60, 0), 5, "lazy", False)),
+                 ({}, asked, ("/asked", (600, 0), 7, "sync", True)), (mine, asked, ("/asked", (600, 0), 7, "sync", True)),
+                 (mine, {"CHECKPOINT_DIR": "/c"}, ("/mine", (60, 0), 5, "lazy", False)),
+                 ({}, {"CHECKPOINT_DIR": "/c"}, ("/c", (0, 0), 3, "async", False)),
+                 (mine, {"DL_CHECKPOINT": "/asked"}, ("/asked", (60, 0), 5, "lazy", False)),
+                 (mine, {"DL_CHECKPOINT": "/asked", "DL_CHECKPOINT_DIR": "/there"}, ("/there", (60, 0), 5, "lazy", False))]
+        for given, said, expected in table:
+            with support.environment(**said):
+                found = find_settings(given.get("dir"), given.get("every"), given.get("keep", 0), given.get("mode"))
+            self.assertEqual(found[:5], expected, (given, said))
+            self.assertEqual(found.remark != "", bool(given) and found.dir != "/mine", found.remark)
+
+    def test_a_context_of_its_own_takes_its_arguments_before_the_environment(self):
+        with tempfile.TemporaryDirectory() as folder:
+            mine, asked = os.path.join(folder, "mine"), os.path.join(folder, "asked")
+            with support.environment(DL_CHECKPOINT_DIR=asked), dlckpt.Context(mine):
+                self.assertEqual(os.listdir(folder), ["mine"])
+
+    def test_wrong_settings_are_refused_with_the_value_and_what_is_allowed(self):
+        from dlckpt.settings import find_settings
+        with self.assertRaisesRegex(InvalidError, "keep is -1; allowed: 1 to"):
+            find_settings("/c", None, -1)
+        with self.assertRaisesRegex(InvalidError, "mode='quick'; allowed: async, sync, lazy"):
+            find_settings("/c", mode="quick")
+        with support.environment(DL_CHECKPOINT_MODE="quick"):
+            with self.assertRaisesRegex(InvalidError, "DL_CHECKPOINT_MODE is 'quick'; allowed: async, sync, lazy"):
+                find_settings("/c")
 
 
 if __name__ == "__main__":

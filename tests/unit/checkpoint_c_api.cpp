@@ -39,7 +39,8 @@ class Environment {
                              "TORCHELASTIC_RUN_ID",  "MASTER_ADDR",
                              "MASTER_PORT",          "SLURM_JOB_ID",
                              "SLURM_STEP_ID",        "SLURM_RESTART_COUNT",
-                             "DL_PROGRESS",          "DL_CHECKPOINT_LEASE"})
+                             "DL_PROGRESS",          "DL_CHECKPOINT_LEASE",
+                             "DL_CHECKPOINT_MODE"})
       unsetenv(name);
   }
 };
@@ -110,6 +111,92 @@ TEST(CheckpointSettings, TheFirstSourceThatSpeaksCounts) {
     EXPECT_EQ(s.rank, 1);
     EXPECT_EQ(s.world_size, 2);
     EXPECT_EQ(s.run_id, "slurm-12.0-0");
+  }
+}
+
+// Whether an argument is given, whether the environment speaks, and who counts. The same table in both languages:
+// tests/python/test_pure.py has it for attach().
+TEST(CheckpointSettings, WhoCountsOfAnArgumentAndTheEnvironment) {
+  struct Row {
+    bool given, said, first;  // options.environment_first
+    const char* dir;
+    double every_s;
+    int keep, mode;
+    unsigned from_environment;
+  };
+  constexpr unsigned kAll = DLCKPT_SETTING_DIR | DLCKPT_SETTING_EVERY | DLCKPT_SETTING_KEEP | DLCKPT_SETTING_MODE;
+  constexpr Row kTable[] = {
+      {false, false, false, nullptr, 0, 3, DLCKPT_MODE_ASYNC, 0},
+      {true, false, false, "/mine", 60, 5, DLCKPT_MODE_LAZY, 0},
+      {false, true, false, "/asked", 600, 7, DLCKPT_MODE_SYNC, kAll},
+      {true, true, false, "/mine", 60, 5, DLCKPT_MODE_LAZY, 0},
+      {false, false, true, nullptr, 0, 3, DLCKPT_MODE_ASYNC, 0},
+      {true, false, true, "/mine", 60, 5, DLCKPT_MODE_LAZY, 0},
+      {false, true, true, "/asked", 600, 7, DLCKPT_MODE_SYNC, kAll},
+      {true, true, true, "/asked", 600, 7, DLCKPT_MODE_SYNC, kAll},
+  };
+  for (const Row& row : kTable) {
+    SCOPED_TRACE(testing::Message() << "given " << row.given << ", said " << row.said << ", first " << row.first);
+    const Environment env({});
+    if (row.said) {
+      setenv("DL_CHECKPOINT", "/asked,every=10m,keep=7", 1);
+      setenv("DL_CHECKPOINT_MODE", "sync", 1);
+    }
+    dlckpt_options options{};
+    options.struct_size = sizeof options;
+    options.environment_first = row.first ? 1 : 0;
+    if (row.given) {
+      options.dir = "/mine";
+      options.every_s = 60;
+      options.keep = 5;
+      options.mode = DLCKPT_MODE_LAZY;
+    }
+    dlckpt_settings found{};
+    found.struct_size = sizeof found;
+    ASSERT_EQ(dlckpt_resolve(&options, &found), DLCKPT_OK) << dlckpt_open_error();
+    EXPECT_STREQ(found.dir, row.dir);
+    EXPECT_EQ(found.every_s, row.every_s);
+    EXPECT_EQ(found.every_steps, 0);
+    EXPECT_EQ(found.keep, row.keep);
+    EXPECT_EQ(found.mode, row.mode);
+    EXPECT_EQ(found.from_environment, row.from_environment);
+  }
+}
+
+TEST(CheckpointSettings, TheEnvironmentComesFirstOnlyInWhatItNames) {
+  dlckpt_options options{};
+  options.struct_size = sizeof options;
+  options.environment_first = 1;
+  options.dir = "/mine";
+  options.every_steps = 50;
+  options.keep = 5;
+  dlckpt_settings found{};
+  found.struct_size = sizeof found;
+  {
+    const Environment env({{"CHECKPOINT_DIR", "/c"}});
+    ASSERT_EQ(dlckpt_resolve(&options, &found), DLCKPT_OK);
+    EXPECT_STREQ(found.dir, "/mine") << "CHECKPOINT_DIR is what is left if nobody says anything";
+  }
+  {
+    const Environment env({{"DL_CHECKPOINT", "/asked,keep=7"}, {"DL_CHECKPOINT_DIR", "/there"}});
+    ASSERT_EQ(dlckpt_resolve(&options, &found), DLCKPT_OK);
+    EXPECT_STREQ(found.dir, "/there");
+    EXPECT_EQ(found.every_steps, 50);
+    EXPECT_EQ(found.keep, 7);
+    EXPECT_EQ(found.from_environment, unsigned{DLCKPT_SETTING_DIR} | unsigned{DLCKPT_SETTING_KEEP});
+  }
+  {
+    const Environment env({{"DL_CHECKPOINT", "/asked,every=10m"}});
+    ASSERT_EQ(dlckpt_resolve(&options, &found), DLCKPT_OK);
+    EXPECT_EQ(found.every_steps, 0) << "every= by time stands instead of train steps, not beside them";
+    EXPECT_EQ(found.every_s, 600);
+    EXPECT_EQ(found.keep, 5);
+    options.keep = -1;
+    EXPECT_EQ(dlckpt_resolve(&options, &found), DLCKPT_E_INVALID);
+    EXPECT_NE(std::string(dlckpt_open_error()).find("keep is -1; allowed: 1 to"), std::string::npos);
+    found.struct_size = 4;
+    EXPECT_EQ(dlckpt_resolve(nullptr, &found), DLCKPT_E_INVALID);
+    EXPECT_EQ(dlckpt_resolve(nullptr, nullptr), DLCKPT_E_INVALID);
   }
 }
 

@@ -60,7 +60,8 @@ class Context:
         self._pid = os.getpid()
         self._memory: Dict[str, object] = {}
         self._saved = SaveStats()
-        options = library.Options(ctypes.sizeof(library.Options), _encode(dir), rank, world_size, _encode(run_id), every_s,
+        # Only as much of the struct as is used here, so that an older library understands it.
+        options = library.Options(library.Options.mode.offset, _encode(dir), rank, world_size, _encode(run_id), every_s,
                                   every_steps, keep, timeout_s, keep_every, _encode(best))
         code = self._lib.dlckpt_open(ctypes.byref(options), ctypes.byref(self._handle))
         if code != library.OK:

@@ -81,7 +81,7 @@ class Writer(StorageWriter):
     """
 
     def __init__(self, dir: Optional[Path] = None, *, step: Optional[int] = None, keep: int = 0, timeout: float = 0.0) -> None:
-        settings = find_settings(None if dir is None else os.fspath(dir), None, keep)
+        settings = find_settings(dir, keep=keep)
         self.dir = settings.dir
         self.step = step
         self.saved_step: Optional[int] = None
@@ -181,7 +181,7 @@ class Reader(StorageReader):
     """
 
     def __init__(self, dir: Optional[Path] = None, *, step: Optional[int] = None, timeout: float = 0.0) -> None:
-        self.dir = find_settings(None if dir is None else os.fspath(dir), None, 0).dir
+        self.dir = find_settings(dir).dir
         self.step = step
         self.loaded_step: Optional[int] = None
         self._timeout = timeout

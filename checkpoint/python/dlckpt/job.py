@@ -13,7 +13,7 @@ from .entries import Entry
 from .errors import Error, InternalError, InvalidError, MismatchError, StateError, error_for
 from .objects import DefaultRandomEntry, OptimizerEntry, RandomEntry, entry
 from .run_id import find_run_id
-from .settings import Every, find_mode, find_settings
+from .settings import Every, find_settings
 from .signals import StopSignals
 from .store import Peeked, Store, peek
 from .world import World, find_world
@@ -100,8 +100,8 @@ def attach(*, dir: Optional[str] = None, every: Every = None, keep: int = 0, rng
 def open_job(world: World, *, dir: Optional[str], every: Every, keep: int, final_save: bool, run_id: Optional[str],
              timeout: float, mode: Optional[str] = None, keep_every: int = 0, best: Optional[str] = None) -> "Job":
     """A job whose directory is open and which knows no objects yet; for attach() and for the adapters of frameworks."""
-    settings = find_settings(dir, every, keep)
-    job = Job(world, final_save, find_mode(mode))
+    settings = find_settings(dir, every, keep, mode)
+    job = Job(world, final_save, settings.mode)
     if settings.dir is None:
         job._say("no checkpoint directory (--dl-checkpoint, DL_CHECKPOINT_DIR or attach(dir=...)): training without saving")
         return job
@@ -111,7 +111,7 @@ def open_job(world: World, *, dir: Optional[str], every: Every, keep: int, final
     job._context = Context(settings.dir, rank=world.rank, world_size=world.size, run_id=run_id or find_run_id(world),
                            every_s=settings.interval.seconds, every_steps=settings.interval.steps, keep=settings.keep,
                            timeout_s=timeout, keep_every=keep_every, best=best)
-    if settings.interval.seconds and os.environ.get("DL_PROGRESS"):
+    if settings.interval.seconds and not settings.every_asked and os.environ.get("DL_PROGRESS"):
         job._say("every= by time is for dlrun to do, so that all learners save at the same train step: ask for it at submission "
                  "(--dl-checkpoint=PATH,every=10m), or use train steps (every='50steps')")
     return job

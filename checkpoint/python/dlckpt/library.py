@@ -29,6 +29,8 @@ LEASE_EXPIRY_S = 60
 
 
 SYNC, LAZY, SKIP_IF_BUSY = 1, 2, 4
+MODES = {"async": 1, "sync": 2, "lazy": 3}
+SETTING_DIR, SETTING_EVERY, SETTING_KEEP, SETTING_MODE = 1, 2, 4, 8
 ON_HOST, MANAGED, ON_DEVICE = 0, 1, 2
 
 
@@ -71,6 +73,28 @@ class Options(ctypes.Structure):
         ("timeout_s", c_double),
         ("keep_every", c_int64),
         ("best", c_char_p),
+        ("mode", c_int),
+        ("memory_bytes", c_uint64),
+        ("write_threads", c_int),
+        ("recycle", c_int),
+        ("local_dir", c_char_p),
+        ("partner", c_int),
+        ("reuse", c_int),
+        ("environment_first", c_int),
+    ]
+
+
+class Settings(ctypes.Structure):
+    """struct dlckpt_settings."""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("from_environment", c_uint),
+        ("dir", c_char_p),
+        ("every_s", c_double),
+        ("every_steps", c_int64),
+        ("keep", c_int),
+        ("mode", c_int),
     ]
 
 
@@ -91,6 +115,7 @@ _INT64S = POINTER(c_int64)
 
 # name: (result type, argument types), in the order of the header.
 _FUNCTIONS = {
+    "dlckpt_resolve": (c_int, [POINTER(Options), POINTER(Settings)]),
     "dlckpt_open": (c_int, [POINTER(Options), POINTER(c_void_p)]),
     "dlckpt_open_error": (c_char_p, []),
     "dlckpt_close": (None, [c_void_p]),

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where to save and how often: the arguments of attach() and the environment that dlrun or the user has set.
+"""Where to save, how often and how: the arguments of attach() as libdlckpt takes them, and what it makes of them.
 
-What was asked for at submission (--dl-checkpoint, which arrives as DL_CHECKPOINT and DL_CHECKPOINT_DIR) wins over the
-arguments in the program, so that one script runs unchanged on a laptop and in a job.
+Who counts, the argument or the environment, is decided by the library alone (options.environment_first in dlckpt.h).
 """
 from __future__ import annotations
 
+import ctypes
 import datetime
 import os
 import re
 from typing import NamedTuple, Optional, Union
 
 from . import library
-from .errors import InvalidError
+from .errors import InvalidError, LibraryError, error_for
 
 Every = Union[None, int, float, str, datetime.timedelta]
 
@@ -58,34 +58,40 @@ class Settings(NamedTuple):
     dir: Optional[str]
     interval: Interval
     keep: int
+    mode: str
+    every_asked: bool  # the interval was asked for at submission
     remark: str
 
 
-def find_settings(dir: Optional[str], every: Every, keep: int) -> Settings:
-    """The rules of this module's text. Values of 0 and None leave it to libdlckpt, which reads DL_CHECKPOINT itself."""
+# Where any of these or the argument is set, there is a directory, and a program without libdlckpt would lose its checkpoints.
+_NAME_A_DIRECTORY = ("DL_CHECKPOINT_DIR", "DL_CHECKPOINT", "CHECKPOINT_DIR")
+
+
+def find_settings(dir: Union[None, str, "os.PathLike[str]"], every: Every = None, keep: int = 0,
+                  mode: Optional[str] = None) -> Settings:
+    """What dlckpt_resolve() makes of the arguments and the environment, which comes first in what it names. InvalidError, and
+    LibraryError if there is a directory but no library."""
     interval = parse_every(every)
-    if keep < 0:
-        raise InvalidError("keep=%d; allowed: 1 to 1000" % keep)
-    asked = os.environ.get("DL_CHECKPOINT_DIR") or os.environ.get("DL_CHECKPOINT", "").split(",")[0]
-    if not asked:
-        return Settings(os.fspath(dir) if dir is not None else os.environ.get("CHECKPOINT_DIR") or None, interval, keep, "")
+    if mode is not None and mode not in library.MODES:
+        raise InvalidError("mode='%s'; allowed: %s" % (mode, ", ".join(library.MODES)))
+    given = os.fspath(dir) if dir is not None else None
+    try:
+        lib = library.load()
+    except LibraryError:
+        if given is not None or any(os.environ.get(name) for name in _NAME_A_DIRECTORY):
+            raise
+        return Settings(None, interval, keep, mode or "async", False, "")
+    options = library.Options(struct_size=ctypes.sizeof(library.Options), dir=given.encode() if given else None, world_size=1,
+                              every_s=interval.seconds, every_steps=interval.steps, keep=keep,
+                              mode=library.MODES[mode] if mode else 0, environment_first=1)
+    found = library.Settings(struct_size=ctypes.sizeof(library.Settings))
+    code = lib.dlckpt_resolve(ctypes.byref(options), ctypes.byref(found))
+    if code != library.OK:
+        raise error_for(code, (lib.dlckpt_open_error() or b"").decode("utf-8", "replace"))
+    where = found.dir.decode() if found.dir else None
     remark = ""
-    if dir is not None and os.path.abspath(os.fspath(dir)) != os.path.abspath(asked):
-        remark = "using %s, as asked for at submission, instead of %s" % (asked, os.fspath(dir))
-    options = os.environ.get("DL_CHECKPOINT", "").split(",")[1:]
-    if any(option.startswith("every=") for option in options):
-        interval = Interval()
-    if any(option.startswith("keep=") for option in options):
-        keep = 0
-    return Settings(asked, interval, keep, remark)
-
-
-MODES = ("async", "sync", "lazy")
-
-
-def find_mode(mode: Optional[str]) -> str:
-    """DL_CHECKPOINT_MODE, else what was given, else async. InvalidError for a word that is none of MODES."""
-    found = os.environ.get("DL_CHECKPOINT_MODE") or mode or "async"
-    if found not in MODES:
-        raise InvalidError("the way of saving is '%s'; allowed: %s" % (found, ", ".join(MODES)))
-    return found
+    if given and where and found.from_environment & library.SETTING_DIR and os.path.abspath(given) != os.path.abspath(where):
+        remark = "using %s, as asked for at submission, instead of %s" % (where, given)
+    return Settings(where, Interval(found.every_s, found.every_steps), found.keep,
+                    next(name for name, number in library.MODES.items() if number == found.mode),
+                    bool(found.from_environment & library.SETTING_EVERY), remark)

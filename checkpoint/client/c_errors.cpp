@@ -6,7 +6,7 @@
 namespace dl::ckpt {
 namespace {
 
-int code_of(Errc code) {
+dlckpt_error code_of(Errc code) {
   switch (code) {
     case Errc::kInvalid:
       return DLCKPT_E_INVALID;
@@ -38,7 +38,7 @@ int code_of(Errc code) {
 
 }  // namespace
 
-int to_c(const Error& error) {
+dlckpt_error to_c(const Error& error) {
   if (error.sys_errno == ENOMEM) return DLCKPT_E_MEMORY;
   if (error.code == Errc::kBusy && error.sys_errno == EALREADY) return DLCKPT_E_IN_FLIGHT;
   return code_of(error.code);

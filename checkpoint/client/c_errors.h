@@ -13,7 +13,7 @@
 namespace dl::ckpt {
 
 // A DLCKPT_E_... for each error.
-int to_c(const Error& error);
+dlckpt_error to_c(const Error& error);
 
 // The calling thread's sentence for dlckpt_open_error().
 std::string* open_message() noexcept;
@@ -24,10 +24,10 @@ void tell(std::string* where, const char* text) noexcept;
 // Runs body() -> Status: DLCKPT_OK and an empty *message, or the error and its sentence; bad_alloc gives MEMORY, any
 // other exception INTERNAL.
 template <typename Body>
-int run(std::string* message, Body&& body) noexcept {
+dlckpt_error run(std::string* message, Body&& body) noexcept {
   return guard(
-      static_cast<int>(DLCKPT_E_INTERNAL), [&](const char* what) { tell(message, what); },
-      [&]() -> int {
+      DLCKPT_E_INTERNAL, [&](const char* what) { tell(message, what); },
+      [&]() -> dlckpt_error {
         message->clear();
         try {
           const Status status = std::forward<Body>(body)();

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cmath>
 
+#include "checkpoint/include/dlckpt_lease.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/file.h"
 #include "checkpoint/store/verify.h"

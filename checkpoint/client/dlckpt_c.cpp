@@ -37,17 +37,17 @@ bool refused_in_child(dlckpt_ctx* ctx) noexcept {
 }
 
 template <typename Body>
-int run(dlckpt_ctx* ctx, Body&& body) noexcept {
+dlckpt_error run(dlckpt_ctx* ctx, Body&& body) noexcept {
   if (!ctx || refused_in_child(ctx)) return DLCKPT_E_INVALID;
   return run(&ctx->message, [&] { return body(*ctx->context); });
 }
 
 // What is passed over is told in the message although the call succeeds.
-int restore_or_peek(dlckpt_ctx* ctx, int64_t step, int64_t* found,
-                    dl::Result<int64_t> (dl::ckpt::Context::*call)(int64_t, std::string*)) noexcept {
+dlckpt_error restore_or_peek(dlckpt_ctx* ctx, int64_t step, int64_t* found,
+                             dl::Result<int64_t> (dl::ckpt::Context::*call)(int64_t, std::string*)) noexcept {
   if (!ctx) return DLCKPT_E_INVALID;
   std::string note;
-  const int rc = run(ctx, [&](dl::ckpt::Context& c) -> Status {
+  const dlckpt_error rc = run(ctx, [&](dl::ckpt::Context& c) -> Status {
     DL_TRY_ASSIGN(const int64_t restored, (c.*call)(step, &note));
     if (found) *found = restored;
     return {};
@@ -60,7 +60,7 @@ int restore_or_peek(dlckpt_ctx* ctx, int64_t step, int64_t* found,
 
 extern "C" {
 
-int dlckpt_resolve(const dlckpt_options* options, dlckpt_settings* out) {
+dlckpt_error dlckpt_resolve(const dlckpt_options* options, dlckpt_settings* out) {
   return run(open_message(), [&]() -> Status {
     dlckpt_settings all{};
     if (!out || out->struct_size < offsetof(dlckpt_settings, every_s) || out->struct_size > sizeof all)
@@ -83,7 +83,7 @@ int dlckpt_resolve(const dlckpt_options* options, dlckpt_settings* out) {
   });
 }
 
-int dlckpt_open(const dlckpt_options* options, dlckpt_ctx** out) {
+dlckpt_error dlckpt_open(const dlckpt_options* options, dlckpt_ctx** out) {
   if (!out) return DLCKPT_E_INVALID;
   *out = nullptr;
   return run(open_message(), [&]() -> Status {
@@ -104,16 +104,16 @@ void dlckpt_close(dlckpt_ctx* ctx) {
       });
 }
 
-int dlckpt_tensor(dlckpt_ctx* ctx, const char* path, dlckpt_dtype dtype, int ndim, const int64_t* shape,
-                  const int64_t* offset, const int64_t* extent, void* data, unsigned flags) {
+dlckpt_error dlckpt_tensor(dlckpt_ctx* ctx, const char* path, dlckpt_dtype dtype, int ndim, const int64_t* shape,
+                           const int64_t* offset, const int64_t* extent, void* data, unsigned flags) {
   return run(ctx, [&](dl::ckpt::Context& c) {
     return c.registry().add_tensor(path, dtype, ndim, shape, offset, extent, data, flags);
   });
 }
 
-int dlckpt_tensor_strided(dlckpt_ctx* ctx, const char* path, dlckpt_dtype dtype, int ndim, const int64_t* shape,
-                          const int64_t* offset, const int64_t* extent, const int64_t* stride_bytes, void* data,
-                          unsigned flags) {
+dlckpt_error dlckpt_tensor_strided(dlckpt_ctx* ctx, const char* path, dlckpt_dtype dtype, int ndim,
+                                   const int64_t* shape, const int64_t* offset, const int64_t* extent,
+                                   const int64_t* stride_bytes, void* data, unsigned flags) {
   return run(ctx, [&](dl::ckpt::Context& c) {
     return c.registry().add_tensor(path, dtype, ndim, shape, offset, extent, data, flags, stride_bytes);
   });
@@ -137,11 +137,11 @@ int dlckpt_where(const void* data) {
       });
 }
 
-int dlckpt_blob(dlckpt_ctx* ctx, const char* path, const void* data, size_t size, int per_rank) {
+dlckpt_error dlckpt_blob(dlckpt_ctx* ctx, const char* path, const void* data, size_t size, int per_rank) {
   return run(ctx, [&](dl::ckpt::Context& c) { return c.registry().add_blob(path, data, size, per_rank != 0); });
 }
 
-int dlckpt_get_blob(dlckpt_ctx* ctx, const char* path, const void** data, size_t* size) {
+dlckpt_error dlckpt_get_blob(dlckpt_ctx* ctx, const char* path, const void** data, size_t* size) {
   return run(ctx, [&](dl::ckpt::Context& c) -> Status {
     if (!path || !data || !size) return Error{Errc::kInvalid, "path, data and size must not be NULL"};
     const std::string* bytes = c.restored_blob(path);
@@ -152,15 +152,15 @@ int dlckpt_get_blob(dlckpt_ctx* ctx, const char* path, const void** data, size_t
   });
 }
 
-int dlckpt_member(dlckpt_ctx* ctx, const char* name, const char* path, int per_rank) {
+dlckpt_error dlckpt_member(dlckpt_ctx* ctx, const char* name, const char* path, int per_rank) {
   return run(ctx, [&](dl::ckpt::Context& c) { return c.registry().add_member(name, path, per_rank != 0); });
 }
 
-int dlckpt_forget(dlckpt_ctx* ctx, const char* path) {
+dlckpt_error dlckpt_forget(dlckpt_ctx* ctx, const char* path) {
   return run(ctx, [&](dl::ckpt::Context& c) { return c.registry().remove(path); });
 }
 
-int dlckpt_metric(dlckpt_ctx* ctx, const char* name, double value) {
+dlckpt_error dlckpt_metric(dlckpt_ctx* ctx, const char* name, double value) {
   return run(ctx, [&](dl::ckpt::Context& c) { return c.set_metric(name, value); });
 }
 
@@ -170,36 +170,36 @@ int dlckpt_want(dlckpt_ctx* ctx, int64_t step) {
       0, [&](const char* what) { tell(&ctx->message, what); }, [&] { return ctx->context->want(step); });
 }
 
-int dlckpt_save(dlckpt_ctx* ctx, int64_t step) {
+dlckpt_error dlckpt_save(dlckpt_ctx* ctx, int64_t step) {
   return dlckpt_save_flags(ctx, step, 0);
 }
 
-int dlckpt_save_flags(dlckpt_ctx* ctx, int64_t step, unsigned flags) {
+dlckpt_error dlckpt_save_flags(dlckpt_ctx* ctx, int64_t step, unsigned flags) {
   if (!ctx) return DLCKPT_E_INVALID;
   std::string note;
-  const int rc = run(ctx, [&](dl::ckpt::Context& c) { return c.save(step, flags, &note); });
+  const dlckpt_error rc = run(ctx, [&](dl::ckpt::Context& c) { return c.save(step, flags, &note); });
   if (rc == DLCKPT_OK) ctx->message.swap(note);
   return rc;
 }
 
-int dlckpt_before_mutation(dlckpt_ctx* ctx) {
+dlckpt_error dlckpt_before_mutation(dlckpt_ctx* ctx) {
   if (!ctx || refused_in_child(ctx)) return DLCKPT_E_INVALID;
   return dl::guard(
-      static_cast<int>(DLCKPT_E_INTERNAL), [&](const char* what) { tell(&ctx->message, what); },
-      [&]() -> int {
+      DLCKPT_E_INTERNAL, [&](const char* what) { tell(&ctx->message, what); },
+      [&]() -> dlckpt_error {
         ctx->context->before_mutation();
         return DLCKPT_OK;
       });
 }
 
-int dlckpt_wait(dlckpt_ctx* ctx, double timeout_s, int64_t* durable_step) {
+dlckpt_error dlckpt_wait(dlckpt_ctx* ctx, double timeout_s, int64_t* durable_step) {
   return run(ctx, [&](dl::ckpt::Context& c) -> Status {
     if (std::isnan(timeout_s)) return Error{Errc::kInvalid, "timeout_s is not a number"};
     return c.wait(timeout_s, durable_step);
   });
 }
 
-int dlckpt_stats(dlckpt_ctx* ctx, dlckpt_save_stats* out) {
+dlckpt_error dlckpt_stats(dlckpt_ctx* ctx, dlckpt_save_stats* out) {
   return run(ctx, [&](dl::ckpt::Context& c) -> Status {
     dlckpt_save_stats all{};
     if (!out || out->struct_size < offsetof(dlckpt_save_stats, step) || out->struct_size > sizeof all)
@@ -227,15 +227,15 @@ int dlckpt_stats(dlckpt_ctx* ctx, dlckpt_save_stats* out) {
   });
 }
 
-int dlckpt_restore(dlckpt_ctx* ctx, int64_t step, int64_t* restored_step) {
+dlckpt_error dlckpt_restore(dlckpt_ctx* ctx, int64_t step, int64_t* restored_step) {
   return restore_or_peek(ctx, step, restored_step, &dl::ckpt::Context::restore);
 }
 
-int dlckpt_peek(dlckpt_ctx* ctx, int64_t step, int64_t* found_step) {
+dlckpt_error dlckpt_peek(dlckpt_ctx* ctx, int64_t step, int64_t* found_step) {
   return restore_or_peek(ctx, step, found_step, &dl::ckpt::Context::peek);
 }
 
-int dlckpt_restore_stats(dlckpt_ctx* ctx, dlckpt_load_stats* out) {
+dlckpt_error dlckpt_restore_stats(dlckpt_ctx* ctx, dlckpt_load_stats* out) {
   return run(ctx, [&](dl::ckpt::Context& c) -> Status {
     if (!out || out->struct_size < offsetof(dlckpt_load_stats, step) || out->struct_size > sizeof *out)
       return Error{Errc::kInvalid, "stats.struct_size must be sizeof(dlckpt_load_stats)"};

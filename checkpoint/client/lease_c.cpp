@@ -2,7 +2,7 @@
 // The lease of dlckpt.h. Needs no libhdf5: dlrun links it alone, since loading HDF5 and what that needs took 8 ms of
 // each start.
 #include "checkpoint/client/c_errors.h"
-#include "checkpoint/include/dlckpt.h"
+#include "checkpoint/include/dlckpt_lease.h"
 #include "checkpoint/store/lease.h"
 
 struct dlckpt_lease {
@@ -11,7 +11,7 @@ struct dlckpt_lease {
 
 extern "C" {
 
-int dlckpt_lease_acquire(const char* dir, const char* owner, const char* job_id, dlckpt_lease** out) {
+dlckpt_error dlckpt_lease_acquire(const char* dir, const char* owner, const char* job_id, dlckpt_lease** out) {
   if (!out) return DLCKPT_E_INVALID;
   *out = nullptr;
   return dl::ckpt::run(dl::ckpt::open_message(), [&]() -> dl::Status {
@@ -27,7 +27,7 @@ const char* dlckpt_lease_token(const dlckpt_lease* lease) {
   return lease ? lease->lease.token().c_str() : "";
 }
 
-int dlckpt_lease_renew(dlckpt_lease* lease) {
+dlckpt_error dlckpt_lease_renew(dlckpt_lease* lease) {
   if (!lease) return DLCKPT_E_INVALID;
   return dl::ckpt::run(dl::ckpt::open_message(), [&] { return lease->lease.renew(); });
 }

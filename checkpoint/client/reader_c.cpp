@@ -23,7 +23,7 @@ using dl::ckpt::Dims;
 using dl::ckpt::TensorRecord;
 
 template <typename Body>
-int run(dlckpt_reader* reader, Body&& body) noexcept {
+dlckpt_error run(dlckpt_reader* reader, Body&& body) noexcept {
   if (!reader) return DLCKPT_E_INVALID;
   return dl::ckpt::run(&reader->message, [&] { return body(*reader); });
 }
@@ -68,7 +68,7 @@ Status load(dlckpt_reader& reader, const char* path, const int64_t* offset, cons
 
 extern "C" {
 
-int dlckpt_reader_open(const char* dir, int64_t step, dlckpt_reader** out) {
+dlckpt_error dlckpt_reader_open(const char* dir, int64_t step, dlckpt_reader** out) {
   if (!out) return DLCKPT_E_INVALID;
   *out = nullptr;
   return dl::ckpt::run(dl::ckpt::open_message(), [&]() -> Status {
@@ -98,8 +98,8 @@ int64_t dlckpt_reader_step(const dlckpt_reader* reader) {
   return reader ? reader->reader.name().step : -1;
 }
 
-int dlckpt_reader_older(dlckpt_reader* reader) {
-  const int rc = run(reader, [](dlckpt_reader& r) { return r.reader.older(); });
+dlckpt_error dlckpt_reader_older(dlckpt_reader* reader) {
+  const dlckpt_error rc = run(reader, [](dlckpt_reader& r) { return r.reader.older(); });
   if (rc == DLCKPT_OK)
     dl::ckpt::run(&reader->message, [&]() -> Status {
       reader->message = dl::join(reader->reader.passed_over(), "; ");
@@ -108,7 +108,7 @@ int dlckpt_reader_older(dlckpt_reader* reader) {
   return rc;
 }
 
-int dlckpt_reader_steps(dlckpt_reader* reader, int64_t* steps, size_t capacity, size_t* count) {
+dlckpt_error dlckpt_reader_steps(dlckpt_reader* reader, int64_t* steps, size_t capacity, size_t* count) {
   return run(reader, [&](dlckpt_reader& r) -> Status {
     if (!count || (!steps && capacity > 0)) return Error{Errc::kInvalid, "steps and count must be given"};
     DL_TRY_ASSIGN(const auto names, dl::ckpt::scan_checkpoints(dl::ckpt::posix_io(), r.dir));
@@ -122,7 +122,7 @@ size_t dlckpt_reader_count(const dlckpt_reader* reader) {
   return reader ? reader->reader.manifest().tensors.size() : 0;
 }
 
-int dlckpt_reader_tensor(dlckpt_reader* reader, size_t index, dlckpt_tensor_info* out) {
+dlckpt_error dlckpt_reader_tensor(dlckpt_reader* reader, size_t index, dlckpt_tensor_info* out) {
   return run(reader, [&](dlckpt_reader& r) -> Status {
     const auto& tensors = r.reader.manifest().tensors;
     if (index < tensors.size()) return fill(tensors[index], out);
@@ -131,7 +131,7 @@ int dlckpt_reader_tensor(dlckpt_reader* reader, size_t index, dlckpt_tensor_info
   });
 }
 
-int dlckpt_reader_find(dlckpt_reader* reader, const char* path, dlckpt_tensor_info* out) {
+dlckpt_error dlckpt_reader_find(dlckpt_reader* reader, const char* path, dlckpt_tensor_info* out) {
   return run(reader, [&](dlckpt_reader& r) -> Status {
     const TensorRecord* tensor = path ? r.reader.manifest().find_tensor(path) : nullptr;
     if (!tensor) return no_tensor(r, path ? path : "");
@@ -139,12 +139,12 @@ int dlckpt_reader_find(dlckpt_reader* reader, const char* path, dlckpt_tensor_in
   });
 }
 
-int dlckpt_reader_load(dlckpt_reader* reader, const char* path, const int64_t* offset, const int64_t* extent,
-                       void* data, size_t size) {
+dlckpt_error dlckpt_reader_load(dlckpt_reader* reader, const char* path, const int64_t* offset, const int64_t* extent,
+                                void* data, size_t size) {
   return run(reader, [&](dlckpt_reader& r) { return load(r, path, offset, extent, data, size); });
 }
 
-int dlckpt_reader_blob(dlckpt_reader* reader, const char* path, int rank, const void** data, size_t* size) {
+dlckpt_error dlckpt_reader_blob(dlckpt_reader* reader, const char* path, int rank, const void** data, size_t* size) {
   return run(reader, [&](dlckpt_reader& r) -> Status {
     if (!path || !data || !size) return Error{Errc::kInvalid, "path, data and size must be given"};
     for (const dl::ckpt::BlobRecord& blob : r.reader.manifest().blobs) {

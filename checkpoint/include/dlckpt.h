@@ -51,8 +51,8 @@
  * (DLCKPT_E_MEMORY if the device has no memory left) of that save or restore, with the call's name in the message. A
  * child of fork() cannot use its parent's device memory, as everywhere in CUDA: it must not register it.
  *
- * Errors: functions return DLCKPT_OK (0) or an error of enum dlckpt_error, all within 1..255 so that they may be used
- * as exit codes; dlckpt_errmsg(ctx) then holds one sentence for the user, valid until the next call on that context.
+ * Errors: functions return DLCKPT_OK (0) or another dlckpt_error, all within 1..255 so that they may be used as exit
+ * codes; dlckpt_errmsg(ctx) then holds one sentence for the user, valid until the next call on that context.
  * After any error the context can still be used and closed, and every committed checkpoint is untouched.
  */
 #ifndef DLCKPT_H
@@ -69,7 +69,7 @@ extern "C" {
 
 typedef struct dlckpt_ctx dlckpt_ctx; /* opaque; owned by the caller between open and close */
 
-enum dlckpt_error {
+typedef enum dlckpt_error {
   DLCKPT_OK = 0,
   DLCKPT_E_INVALID = 1,   /* an argument is malformed or out of range; nothing was done */
   DLCKPT_E_NOT_FOUND = 2, /* no checkpoint (or no such train step, tensor or blob) */
@@ -83,7 +83,7 @@ enum dlckpt_error {
   DLCKPT_E_MEMORY = 10,  /* out of memory */
   DLCKPT_E_INTERNAL = 11, /* a fault of the library */
   DLCKPT_E_IN_FLIGHT = 12 /* DLCKPT_SKIP_IF_BUSY: an earlier save is not durable yet; nothing was done */
-};
+} dlckpt_error;
 
 /* Element types; sizes in bytes in parentheses. Stored little-endian, bit for bit. Values are part of the ABI. */
 typedef enum dlckpt_dtype {
@@ -181,7 +181,7 @@ typedef struct dlckpt_options {
                             module's attach() does this. CHECKPOINT_DIR never counts more than dir. */
 } dlckpt_options;
 
-/* What dlckpt_open would work with: the options after the environment was asked. */
+/* What dlckpt_resolve tells: the options after the environment was asked. */
 typedef struct dlckpt_settings {
   size_t struct_size;        /* set it to sizeof(dlckpt_settings) before the call */
   unsigned from_environment; /* DLCKPT_SETTING_ bits: what the environment has said, and not the options */
@@ -194,119 +194,175 @@ typedef struct dlckpt_settings {
 } dlckpt_settings;
 enum { DLCKPT_SETTING_DIR = 1, DLCKPT_SETTING_EVERY = 2, DLCKPT_SETTING_KEEP = 4, DLCKPT_SETTING_MODE = 8 };
 
-/* Tells that without opening anything; options may be NULL. Local. Errors: INVALID, as of dlckpt_open; the sentence is
- * dlckpt_open_error()'s. */
-int dlckpt_resolve(const dlckpt_options* options, dlckpt_settings* out);
+/* dlckpt_open: opens a checkpoint directory for this rank, and removes what is left there of attempts that can no
+ * longer commit. Rank 0 takes the directory's lease, or uses the one in DL_CHECKPOINT_LEASE.
+ *   options  NULL: all from the environment. Copied
+ *   out      on success a context, to be closed by dlckpt_close; on error NULL
+ *   Errors   BUSY (another job holds the directory), NOT_FOUND (the parent of dir), INVALID, DENIED, NO_SPACE, IO,
+ *            MEMORY; the sentence: dlckpt_open_error
+ *   Ranks    each by itself, in any order
+ */
+dlckpt_error dlckpt_open(const dlckpt_options* options, dlckpt_ctx** out);
 
-/* Opens a checkpoint directory for this rank. options may be NULL. On success *out is a context to be closed by
- * dlckpt_close. Rank 0 takes the directory's lease (or uses the one in DL_CHECKPOINT_LEASE): DLCKPT_E_BUSY if another
- * job holds it. Also NOT_FOUND (the parent of dir), DENIED, NO_SPACE, INVALID, IO, MEMORY. On error *out is NULL and
- * dlckpt_open_error() has the sentence. Removes leftovers (.tmp-*) of attempts that can no longer commit (rank 0 only,
- * holding the lease). */
-int dlckpt_open(const dlckpt_options* options, dlckpt_ctx** out);
-/* The sentence of the calling thread's last failed dlckpt_open or dlckpt_lease_acquire; never NULL; valid until its
- * next. */
+/* dlckpt_resolve: tells what dlckpt_open would work with, without opening anything.
+ *   options  NULL: all from the environment
+ *   out      filled in; struct_size is to be set before
+ *   Errors   INVALID, as of dlckpt_open; the sentence: dlckpt_open_error
+ */
+dlckpt_error dlckpt_resolve(const dlckpt_options* options, dlckpt_settings* out);
+
+/* dlckpt_open_error: why dlckpt_open, dlckpt_resolve or dlckpt_reader_open failed last in the calling thread.
+ *   Returns  one sentence, never NULL; valid until the thread's next such call
+ */
 const char* dlckpt_open_error(void);
-/* Waits for the save in flight (dlckpt_wait tells its outcome), then releases everything, the lease included. NULL is
- * allowed. Never fails. */
+
+/* dlckpt_close: waits for the save in flight (dlckpt_wait tells its outcome), then releases everything, the lease
+ * included. Never fails.
+ *   ctx      may be NULL
+ */
 void dlckpt_close(dlckpt_ctx* ctx);
 
-/* Registers memory to be saved and restored. Registering a path again replaces it.
- *   path      1..512 bytes UTF-8 like "model/layers.0.weight"; '/' makes groups; no empty part, no control character
- *   shape     ndim global sizes, each >= 0; ndim 0..32; 0 = scalar (shape may be NULL then)
- *   offset,   this rank's box within shape, or NULL, NULL for the whole. Boxes of different ranks must not overlap and
- *   extent    must together cover the whole at save; at restore any box is allowed (so N ranks may load what M saved)
- *   data      memory of the box, on the host or a GPU, in C (row-major) order without gaps; borrowed: it must stay
- * valid until the path is registered again, dlckpt_forget or dlckpt_close. May be NULL if the box is empty. Errors:
- * INVALID (also device memory under a driver older than CUDA 11), MEMORY, IO (the driver cannot tell where it lies).
- * Local (not collective), but all ranks must register the same paths before save and restore. */
-int dlckpt_tensor(dlckpt_ctx* ctx, const char* path, dlckpt_dtype dtype, int ndim, const int64_t* shape,
-                  const int64_t* offset, const int64_t* extent, void* data, unsigned flags);
+/* dlckpt_tensor: registers memory to be saved and restored. A path that is registered already is replaced.
+ *   path     1..512 bytes UTF-8 like "model/layers.0.weight"; '/' makes groups; no empty part, no control character
+ *   ndim     0..DLCKPT_MAX_DIMS; 0: a scalar
+ *   shape    ndim global sizes, each >= 0; may be NULL for a scalar
+ *   offset,  this rank's box within shape, or NULL, NULL for the whole. Boxes of different ranks must not overlap and
+ *   extent   must together cover the whole at save; at restore any box is allowed (so N ranks may load what M saved)
+ *   data     memory of the box, on the host or a GPU, in C (row-major) order without gaps. Borrowed until the path is
+ *            registered again, dlckpt_forget or dlckpt_close. May be NULL if the box is empty
+ *   flags    DLCKPT_REPLICATED and so on
+ *   Errors   INVALID (also device memory under a driver older than CUDA 11), MEMORY, IO (the driver cannot tell where
+ *            data lies)
+ *   Ranks    each by itself; but all must have registered the same paths before they save or restore
+ */
+dlckpt_error dlckpt_tensor(dlckpt_ctx* ctx, const char* path, dlckpt_dtype dtype, int ndim, const int64_t* shape,
+                           const int64_t* offset, const int64_t* extent, void* data, unsigned flags);
 
-/* The same for memory with gaps or in another order: stride_bytes[d] is the distance in bytes from one element of the
- * box to the next in dimension d; it may be negative, or 0 (restore then leaves the last value there). data is the
- * box's first element. Stored in C order like all others; restore puts each element back in its place and touches
- * nothing between. stride_bytes NULL: C order without gaps. On a GPU rows at even distances are copied in one piece,
- * but where the last dimension has gaps or is not the fastest in memory, each element is a row: slow; better make a
- * dense copy there. */
-int dlckpt_tensor_strided(dlckpt_ctx* ctx, const char* path, dlckpt_dtype dtype, int ndim, const int64_t* shape,
-                          const int64_t* offset, const int64_t* extent, const int64_t* stride_bytes, void* data,
-                          unsigned flags);
+/* dlckpt_tensor_strided: the same for memory with gaps or in another order. Stored in C order like all others; restore
+ * puts each element back in its place and touches nothing between.
+ *   stride_bytes  of each dimension, the distance from one element of the box to the next; may be negative, or 0
+ *                 (restore then leaves the last value there). NULL: C order without gaps
+ *   data          the box's first element
+ *   Errors, ranks as dlckpt_tensor
+ * On a GPU rows at even distances are copied in one piece, but where the last dimension has gaps or is not the fastest
+ * in memory, each element is a row: slow; better make a dense copy there.
+ */
+dlckpt_error dlckpt_tensor_strided(dlckpt_ctx* ctx, const char* path, dlckpt_dtype dtype, int ndim,
+                                   const int64_t* shape, const int64_t* offset, const int64_t* extent,
+                                   const int64_t* stride_bytes, void* data, unsigned flags);
 
-/* Where memory lies, as dlckpt_tensor finds it: DLCKPT_ON_HOST also for what the CUDA driver has pinned, and for all in
- * a process without that driver. -1: the driver cannot tell. */
 enum { DLCKPT_ON_HOST = 0, DLCKPT_MANAGED = 1, DLCKPT_ON_DEVICE = 2 };
+
+/* dlckpt_where: tells where memory lies, as dlckpt_tensor finds it.
+ *   Returns  DLCKPT_ON_HOST (also for what the CUDA driver has pinned, and for all in a process without that driver),
+ *            DLCKPT_MANAGED or DLCKPT_ON_DEVICE; -1: the driver cannot tell
+ *   Threads  any
+ */
 int dlckpt_where(const void* data);
 
-/* Registers bytes of one rank: random states, data cursors, JSON. Copied at once; set again before each save.
- * per_rank = 0: rank 0's copy counts, and every rank finds it after restore. per_rank = 1: each rank saves its own;
- * after restore on another world size, ranks beyond the old one find none. At most 1 GiB, in host memory. Errors:
- * INVALID, MEMORY. */
-int dlckpt_blob(dlckpt_ctx* ctx, const char* path, const void* data, size_t size, int per_rank);
-/* After restore or peek: the bytes of a blob; *data is owned by the context and valid until the next restore, peek or
- * close. Errors: NOT_FOUND, INVALID. Local. */
-int dlckpt_get_blob(dlckpt_ctx* ctx, const char* path, const void** data, size_t* size);
-/* File mode: registers a file that the program writes itself. Each save copies it, as it then is, into the checkpoint
- * with checksums, committed with all the rest; restore puts it back at `path` (under another name first, then renamed;
- * its directory must exist). `name` is as for tensors and shares their name space; `path` may differ at the next start.
- *   per_rank = 0: the file of rank 0 is saved, and each rank that registered the member finds it restored (so where all
- *                 see one file system, register it on rank 0 alone)
- *   per_rank = 1: each rank saves and finds its own; after restore on another world size, ranks beyond the old one find
- *                 none
- * From the beginning of a save until it is durable (dlckpt_wait), the file may be replaced by another (rename), but not
- * be written to; if it was, the save fails with DLCKPT_E_IO. A member that the checkpoint lacks is DLCKPT_E_MISMATCH at
- * restore, a file that is missing at save DLCKPT_E_NOT_FOUND there. At most 10,000 for a rank. Errors: INVALID. Local.
+/* dlckpt_blob: registers bytes: random states, data cursors, JSON. Set again before each save.
+ *   path      as of dlckpt_tensor
+ *   data      at most 1 GiB, in host memory. Copied at once
+ *   per_rank  0: rank 0's bytes count, and every rank finds them after restore. Not 0: each rank saves its own; after
+ *             restore on another world size, ranks beyond the old one find none
+ *   Errors    INVALID, MEMORY
+ *   Ranks     as dlckpt_tensor
  */
-int dlckpt_member(dlckpt_ctx* ctx, const char* name, const char* path, int per_rank);
-/* Unregisters a tensor, blob or member. Errors: NOT_FOUND. */
-int dlckpt_forget(dlckpt_ctx* ctx, const char* path);
+dlckpt_error dlckpt_blob(dlckpt_ctx* ctx, const char* path, const void* data, size_t size, int per_rank);
 
-/* A number of the training, such as a validation loss, for the manifest of the next save; kept with that checkpoint,
- * and what options.best goes by. name: 1..64 letters, digits and . _ + - /, beginning with a letter or digit. Setting
- * it again replaces the value; after the next save none is set. Rank 0's values count, those of others are ignored.
- * Errors: INVALID (also where value is not finite: then the checkpoint has no such metric). */
-int dlckpt_metric(dlckpt_ctx* ctx, const char* name, double value);
+/* dlckpt_get_blob: gives the bytes of a blob that dlckpt_restore or dlckpt_peek has loaded.
+ *   data, size  filled in. The bytes are the context's, and valid until its next restore, peek or close
+ *   Errors      NOT_FOUND (the checkpoint has none of this path for this rank), INVALID
+ *   Ranks       each by itself
+ */
+dlckpt_error dlckpt_get_blob(dlckpt_ctx* ctx, const char* path, const void** data, size_t* size);
 
-/* What is due before train step `step` is run: a set of DLCKPT_WANT_ bits, 0 most of the time (then its cost is a store
- * and a load of shared memory, and with every=auto a look at the clock). All ranks call it, with the same train steps,
- * and all get the same answer. Under dlrun it may wait for one round trip until all ranks know the train step agreed
- * on (common/contract/progress_page.h). Without dlrun, several ranks that save by time follow the clock of rank 0: at a
- * few train steps, agreed on beforehand, the others wait here for its word, at most the timeout, and read a small file;
- * then it is rank 0 that says when it is due, to within half a train step unless train steps grow longer. Not an error
- * code; never negative. Steps must not decrease between calls, except after restore. */
+/* dlckpt_member: registers a file that the program writes itself (file mode). Each save copies it, as it then is, into
+ * the checkpoint with checksums, committed with all the rest; restore puts it back (under another name first, then
+ * renamed). From the beginning of a save until it is durable (dlckpt_wait), the file may be replaced by another
+ * (rename), but not be written to: the save fails with DLCKPT_E_IO otherwise.
+ *   name      as the path of dlckpt_tensor, in the same name space
+ *   path      of the file; its directory must exist at restore. May differ at the next start
+ *   per_rank  0: rank 0's file is saved, and each rank that registered the member finds it restored (so where all see
+ *             one file system, register it on rank 0 alone). Not 0: each rank saves and finds its own; after restore on
+ *             another world size, ranks beyond the old one find none
+ *   Errors    INVALID (also more than 10,000 of a rank). A file that is missing is DLCKPT_E_NOT_FOUND of the save, a
+ *             member that the checkpoint lacks DLCKPT_E_MISMATCH of the restore
+ *   Ranks     as dlckpt_tensor
+ */
+dlckpt_error dlckpt_member(dlckpt_ctx* ctx, const char* name, const char* path, int per_rank);
+
+/* dlckpt_forget: unregisters a tensor, blob or member.
+ *   Errors   NOT_FOUND, INVALID
+ *   Ranks    as dlckpt_tensor
+ */
+dlckpt_error dlckpt_forget(dlckpt_ctx* ctx, const char* path);
+
+/* dlckpt_metric: puts a number of the training, such as a validation loss, into the manifest of the next save; it stays
+ * with that checkpoint, and options.best goes by it. Setting it again replaces the value; after the next save none is
+ * set.
+ *   name     1..64 letters, digits and . _ + - /, beginning with a letter or digit
+ *   value    finite
+ *   Errors   INVALID (also a value that is not finite: then the checkpoint has no such metric)
+ *   Ranks    rank 0's values count, those of others are ignored
+ */
+dlckpt_error dlckpt_metric(dlckpt_ctx* ctx, const char* name, double value);
+
+/* dlckpt_want: tells what is due before train step `step` is run. Mostly nothing: then it costs a store and a load of
+ * shared memory, and with every=auto a look at the clock.
+ *   step     must not decrease from call to call, except after a restore
+ *   Returns  a set of DLCKPT_WANT_ bits, the same on all ranks; never an error
+ *   Ranks    collective. Under dlrun it may wait for one round trip, until all ranks know the train step agreed on.
+ *            Without dlrun, several ranks that save by time follow the clock of rank 0: at a few train steps, agreed on
+ *            beforehand, the others wait here for its word, at most the timeout, and read a small file; then it is rank
+ *            0 that says when it is due, to within half a train step unless train steps grow longer
+ */
 int dlckpt_want(dlckpt_ctx* ctx, int64_t step);
 
-/* Collective. Saves everything registered as the checkpoint of train step `step` >= 0. Asynchronous unless asked
- * otherwise: returns when the registered memory may change again, which takes about as long as one memcpy of it;
- * threads of ours then write it, and the ranks commit it (file fsync, manifest last, rename, directory fsync) and
- * retire the oldest beyond `keep`, never the one just written; the space of those is given back in the background. It
- * may be relied on when dlckpt_wait says that it is durable. One save is in flight at a time: a second call waits for
- * the first; did that fail, the second goes on all the same, dlckpt_errmsg(ctx) says so although DLCKPT_OK is returned,
- * and dlckpt_stats counts it. Returns only when the checkpoint is durable at the train step for which dlckpt_want
- * answered DLCKPT_WANT_EXIT, with DLCKPT_SYNC, and with options.mode = DLCKPT_MODE_SYNC. If a committed checkpoint of
- * this step exists already and was written or restored by this run, does nothing. Errors of a synchronous save:
- * NO_SPACE, IO, DENIED, TIMEOUT, INVALID (boxes overlap or leave a hole), NOT_FOUND (the file of a member, or the
- * checkpoint directory: somebody removed or renamed it), BUSY (the lease was lost to another job), MEMORY: nothing is
- * committed. An asynchronous one only knows INVALID (step, flags), IN_FLIGHT (or, where that is asked of the other
- * ranks, TIMEOUT) and IO (no thread can be started); the rest is dlckpt_wait's. All ranks must give the same step and
- * flags. dlckpt_save(ctx, step) is dlckpt_save_flags(ctx, step, 0). */
-int dlckpt_save(dlckpt_ctx* ctx, int64_t step);
-int dlckpt_save_flags(dlckpt_ctx* ctx, int64_t step, unsigned flags);
-/* To be called before registered memory is changed where saves are lazy (before the optimizer's step): waits until a
- * lazy save has copied it. Costs one load otherwise. Errors: INVALID (ctx is NULL). Local. */
-int dlckpt_before_mutation(dlckpt_ctx* ctx);
-/* Waits until no save is in flight, at most timeout_s seconds (negative: as long as it takes), and returns the outcome
- * of the last one, as a synchronous save would have. TIMEOUT: it is still in flight (or timed out itself, as the
- * message tells). INVALID: timeout_s is not a number. *durable_step (may be NULL) is set in all other cases: the newest
- * train step that this run knows to be committed, -1 if none. Local. */
-int dlckpt_wait(dlckpt_ctx* ctx, double timeout_s, int64_t* durable_step);
+/* dlckpt_save: saves everything registered as the checkpoint of train step `step`; it is
+ * dlckpt_save_flags(ctx, step, 0).
+ * dlckpt_save_flags: asynchronous unless asked otherwise: returns when the registered memory may change again, which
+ * takes about as long as one memcpy of it. Threads of ours then write it, and the ranks commit it (file fsync, manifest
+ * last, rename, directory fsync) and retire the oldest beyond `keep`, never the one just written; the space of those is
+ * given back in the background. The checkpoint may be relied on when dlckpt_wait says that it is durable.
+ *   step     >= 0. If this run has written or restored a committed checkpoint of it already, nothing is done
+ *   flags    DLCKPT_SYNC and so on
+ *   Synchronous, that is durable on return: with DLCKPT_SYNC, with DLCKPT_MODE_SYNC, and at the train step for which
+ *            dlckpt_want answered DLCKPT_WANT_EXIT
+ *   In flight is one save at a time: a second call waits for the first. Did that fail, the second goes on all the same;
+ *            dlckpt_errmsg says so although DLCKPT_OK is returned, and dlckpt_stats counts it
+ *   Errors   of a synchronous save: NO_SPACE, IO, DENIED, TIMEOUT, INVALID (boxes overlap or leave a hole), NOT_FOUND
+ *            (the file of a member, or the checkpoint directory: somebody removed or renamed it), BUSY (the lease was
+ *            lost to another job), MEMORY: nothing is committed. Of an asynchronous one: INVALID (step, flags),
+ *            IN_FLIGHT (or, where that is asked of the other ranks, TIMEOUT) and IO (no thread can be started); the
+ *            rest is dlckpt_wait's
+ *   Ranks    collective, with the same step and flags
+ */
+dlckpt_error dlckpt_save(dlckpt_ctx* ctx, int64_t step);
+dlckpt_error dlckpt_save_flags(dlckpt_ctx* ctx, int64_t step, unsigned flags);
 
-/* The last finished save as this rank saw it, and totals since dlckpt_open. A save in flight does not count yet. Set
- * struct_size before the call. Times are in seconds. */
+/* dlckpt_before_mutation: waits until a lazy save has copied the registered memory; to be called before that is changed
+ * (before the optimizer's step). Costs one load otherwise.
+ *   Errors   INVALID (ctx is NULL)
+ *   Ranks    each by itself
+ */
+dlckpt_error dlckpt_before_mutation(dlckpt_ctx* ctx);
+
+/* dlckpt_wait: waits until no save is in flight.
+ *   timeout_s     in seconds; negative: as long as it takes
+ *   durable_step  may be NULL. Set but for INVALID: the newest train step that this run knows to be committed, -1: none
+ *   Returns       the outcome of the last save, as a synchronous one would have
+ *   Errors        TIMEOUT (it is still in flight, or timed out itself, as the message tells), INVALID (timeout_s is not
+ *                 a number), and those of dlckpt_save
+ *   Ranks         each by itself
+ */
+dlckpt_error dlckpt_wait(dlckpt_ctx* ctx, double timeout_s, int64_t* durable_step);
+
+/* The last finished save as this rank saw it, and totals since dlckpt_open. Times are in seconds. */
 typedef struct dlckpt_save_stats {
-  size_t struct_size;
+  size_t struct_size;     /* set it to sizeof(dlckpt_save_stats) before the call */
   int64_t step;           /* -1: none yet */
-  int outcome;            /* enum dlckpt_error */
+  int outcome;            /* a dlckpt_error */
   int level;              /* 0: the checkpoint directory; 1: the nodes alone (local_dir) */
   uint64_t bytes;         /* state that this rank had to store */
   uint64_t written_bytes; /* of data files */
@@ -320,29 +376,41 @@ typedef struct dlckpt_save_stats {
   uint64_t saves, failed_saves, total_written_bytes;
   double total_blocked_s;
 } dlckpt_save_stats;
-/* Errors: INVALID (out or its struct_size). Local. */
-int dlckpt_stats(dlckpt_ctx* ctx, dlckpt_save_stats* out);
 
-/* Collective. Loads the checkpoint of train step `step`, or with DLCKPT_LATEST the newest that verifies; every block's
- * checksum is verified before bytes of it reach registered memory. All ranks together read each stored block that any
- * of them needs exactly once, whatever world size wrote it, and pass parts to one another over TCP (dlckpt-format(5)
- * and libdlckpt(3) say how; where TCP cannot be had, each rank reads what it needs itself). It is one pass: if a block
- * does not verify while others are in memory already, all ranks go on to the next older checkpoint and load that
- * completely, so that the outcome is never a mixture; dlckpt_errmsg(ctx) then says which were passed over although
- * DLCKPT_OK is returned (it is "" otherwise). Blocks of tensors that nobody registered are not read. *restored_step
- * (may be NULL) is set on success only. Errors: NOT_FOUND (none there), MISMATCH (the checkpoint does not fit what is
- * registered): registered memory is unchanged, unless a newer checkpoint was passed over while it was loaded. CORRUPT
- * (none verifies), IO, TIMEOUT, MEMORY, and NO_SPACE or DENIED (where a member is put back): its content is undefined;
- * load another checkpoint, or start anew. INVALID: no such train step can be. Waits for the save in flight. Tensors of
- * the checkpoint that are not registered are left alone. */
-int dlckpt_restore(dlckpt_ctx* ctx, int64_t step, int64_t* restored_step);
+/* dlckpt_stats: tells what saves took. A save in flight does not count yet.
+ *   out      filled in; struct_size is to be set before
+ *   Errors   INVALID (out or its struct_size)
+ *   Ranks    each by itself
+ */
+dlckpt_error dlckpt_stats(dlckpt_ctx* ctx, dlckpt_save_stats* out);
 
-/* Collective. Chooses as dlckpt_restore does, but loads the blobs alone (dlckpt_get_blob), for programs that learn from
- * them what to register. The next dlckpt_restore of the train step *found_step (may be NULL) takes the same checkpoint,
- * and does not read the blobs again. A checkpoint that a restore found damaged is passed over by DLCKPT_LATEST from
- * then on: after DLCKPT_E_CORRUPT, peek and restore again. What is newer on the nodes (options.local_dir) is brought
- * first, as by dlckpt_restore. Errors as dlckpt_restore, but registered memory is never touched. */
-int dlckpt_peek(dlckpt_ctx* ctx, int64_t step, int64_t* found_step);
+/* dlckpt_restore: loads a checkpoint into what is registered. Every block's checksum is verified before bytes of it
+ * reach registered memory. All ranks together read each stored block that any of them needs exactly once, whatever
+ * world size wrote it, and pass parts to one another over TCP (dlckpt-format(5) and libdlckpt(3) say how; where TCP
+ * cannot be had, each rank reads what it needs itself). Tensors of the checkpoint that are not registered are neither
+ * read nor touched. Waits for the save in flight.
+ *   step           of a train step, or DLCKPT_LATEST: the newest that verifies. It is one pass: if a block does not
+ *                  verify while others are in memory already, all ranks go on to the next older checkpoint and load
+ *                  that completely, so that the outcome is never a mixture; dlckpt_errmsg then says which were passed
+ *                  over although DLCKPT_OK is returned (it is "" otherwise)
+ *   restored_step  may be NULL. Set on success only
+ *   Errors         registered memory is unchanged (unless a newer checkpoint was passed over while it was loaded) after
+ *                  INVALID (no such train step can be), NOT_FOUND (none there) and MISMATCH (the checkpoint does not
+ *                  fit what is registered). Its content is undefined after CORRUPT (none verifies), IO, TIMEOUT,
+ *                  MEMORY, and NO_SPACE or DENIED (where a member is put back): load another checkpoint, or start anew
+ *   Ranks          collective
+ */
+dlckpt_error dlckpt_restore(dlckpt_ctx* ctx, int64_t step, int64_t* restored_step);
+
+/* dlckpt_peek: chooses as dlckpt_restore does, but loads the blobs alone (dlckpt_get_blob), for programs that learn
+ * from them what to register. The next dlckpt_restore of that train step takes the same checkpoint, and does not read
+ * the blobs again. A checkpoint that a restore found damaged is passed over by DLCKPT_LATEST from then on: after
+ * DLCKPT_E_CORRUPT, peek and restore again. What is newer on the nodes (options.local_dir) is brought first.
+ *   found_step  may be NULL. Set on success only
+ *   Errors      as dlckpt_restore, but registered memory is never touched
+ *   Ranks       collective
+ */
+dlckpt_error dlckpt_peek(dlckpt_ctx* ctx, int64_t step, int64_t* found_step);
 
 /* What the last dlckpt_restore or dlckpt_peek on this rank read. */
 typedef struct dlckpt_load_stats {
@@ -356,52 +424,50 @@ typedef struct dlckpt_load_stats {
   double seconds;          /* the whole call */
   int exchange;            /* 1: bytes could go from rank to rank */
 } dlckpt_load_stats;
-/* Errors: INVALID. */
-int dlckpt_restore_stats(dlckpt_ctx* ctx, dlckpt_load_stats* out);
 
-/* Train step of the newest committed checkpoint in the directory (manifests verified, data not), or -1 if there is none
- * or the directory cannot be read. Waits for the save in flight, if there is one. Local. Newest means
- * committed last, which is not the highest train step after somebody went back to an older one on purpose. */
+/* dlckpt_restore_stats: tells it.
+ *   out      filled in; struct_size is to be set before
+ *   Errors   INVALID (out or its struct_size)
+ *   Ranks    each by itself
+ */
+dlckpt_error dlckpt_restore_stats(dlckpt_ctx* ctx, dlckpt_load_stats* out);
+
+/* dlckpt_latest: looks for the newest committed checkpoint in the directory (manifests verified, data not). Newest
+ * means committed last, which is not the highest train step after somebody went back to an older one on purpose. Waits
+ * for the save in flight.
+ *   Returns  its train step; -1: there is none, or the directory cannot be read
+ *   Ranks    each by itself
+ */
 int64_t dlckpt_latest(dlckpt_ctx* ctx);
 
-/* What a learner should exit with after DLCKPT_WANT_EXIT: 75 (EX_TEMPFAIL) if the state of that train step is
- * committed, 76 if it was not saved (the last periodic checkpoint counts). */
+/* dlckpt_exit_code: tells what a learner should exit with after DLCKPT_WANT_EXIT.
+ *   Returns  75 (EX_TEMPFAIL): the state of that train step is committed; 76: it was not saved (the last periodic
+ *            checkpoint counts)
+ */
 int dlckpt_exit_code(const dlckpt_ctx* ctx);
-/* Tells dlrun that training has come to its end, so that a stop asked for now lets the program finish. Does nothing
- * without dlrun. Local. */
+
+/* dlckpt_finished: tells dlrun that training has come to its end, so that a stop asked for now lets the program finish.
+ * Does nothing without dlrun.
+ *   Ranks    each by itself
+ */
 void dlckpt_finished(dlckpt_ctx* ctx);
 
-/* The sentence of the last call on ctx; "" after success (but see dlckpt_restore). Never NULL. */
+/* dlckpt_errmsg: the sentence of the last call on ctx.
+ *   Returns  never NULL; "" after success (but see dlckpt_save_flags and dlckpt_restore). Valid until the next call
+ */
 const char* dlckpt_errmsg(const dlckpt_ctx* ctx);
-/* "DLCKPT_E_NO_SPACE" and so on; static. */
-const char* dlckpt_error_name(int error);
-/* Bytes of one element, 0 for an unknown dtype; and "float32", "bfloat16", ... (NumPy's names), static, NULL if
- * unknown. */
-size_t dlckpt_dtype_size(dlckpt_dtype dtype);
-const char* dlckpt_dtype_name(dlckpt_dtype dtype);
-/* "0.1.0"; static. */
-const char* dlckpt_version(void);
 
-/* The lease on a checkpoint directory: at most one job at a time may write there. A file LEASE (JSON: owner, token,
- * host, boot id, pid, job id, renewed_ms) created exclusively; it is given up by release, or taken over when its holder
- * is surely gone (same Slurm job id in a later start; same host and boot, and no such process) or has not renewed it
- * for as long as it promised: DLCKPT_LEASE_EXPIRY_S, or one hour where dlckpt_open took it without dlrun, because it is
- * renewed only by calls then (want, save, restore). dlrun takes it before the learners start and passes the token in
- * DL_CHECKPOINT_LEASE. */
-#define DLCKPT_LEASE_EXPIRY_S 60
-typedef struct dlckpt_lease dlckpt_lease;
-/* owner: "job 12" and the like, shown to whoever is refused; job_id may be NULL outside Slurm. On success *out is to be
- * released, and for one thread at a time. Errors: BUSY (dlckpt_open_error() names holder and age), NOT_FOUND (dir),
- * DENIED, NO_SPACE, IO, INVALID, MEMORY; *out is NULL then. */
-int dlckpt_lease_acquire(const char* dir, const char* owner, const char* job_id, dlckpt_lease** out);
-/* For DL_CHECKPOINT_LEASE. Owned by the lease, until its release; "" if it is NULL. */
-const char* dlckpt_lease_token(const dlckpt_lease* lease);
-/* Call at least every DLCKPT_LEASE_EXPIRY_S / 4. Errors: BUSY (it was lost to another; stop writing), DENIED, NO_SPACE,
- * IO (not renewed, still held as far as known; try again), NOT_FOUND (the directory is gone), INVALID (NULL, or a child
- * of fork()). The sentence: dlckpt_open_error(). */
-int dlckpt_lease_renew(dlckpt_lease* lease);
-/* Gives it up, unless it was lost, and frees it. NULL is allowed. Never fails. */
-void dlckpt_lease_release(dlckpt_lease* lease);
+/* dlckpt_error_name: "DLCKPT_E_NO_SPACE" and so on; static. Any number may be given. */
+const char* dlckpt_error_name(int error);
+
+/* dlckpt_dtype_size: bytes of one element; 0 for an unknown dtype. */
+size_t dlckpt_dtype_size(dlckpt_dtype dtype);
+
+/* dlckpt_dtype_name: NumPy's name, "float32", "bfloat16", ...; static; NULL for an unknown dtype. */
+const char* dlckpt_dtype_name(dlckpt_dtype dtype);
+
+/* dlckpt_version: "0.1.0"; static. */
+const char* dlckpt_version(void);
 
 #ifdef __cplusplus
 }

@@ -20,7 +20,7 @@
  * DLCKPT_E_NOT_FOUND, and another can be taken; `dlckpt pin` (dlckpt(1)) has one kept.
  *
  * Threads: a reader may be used by one thread at a time; loading large tensors starts threads that end before the call
- * returns. Different readers are independent. Errors: DLCKPT_OK or an error of enum dlckpt_error; the sentence is in
+ * returns. Different readers are independent. Errors: DLCKPT_OK or another dlckpt_error; the sentence is in
  * dlckpt_reader_errmsg(), or in dlckpt_open_error() where there is no reader yet. After any error the reader can still
  * be used and closed. A reader works in a child of fork() as in its parent; both may close theirs.
  */
@@ -44,42 +44,69 @@ typedef struct dlckpt_tensor_info {
   uint64_t bytes;       /* of the whole tensor */
 } dlckpt_tensor_info;
 
-/* The newest checkpoint of `dir` that looks whole (its manifest verifies, and all its files have their size), with
- * step = DLCKPT_LATEST, or the newest one of a train step. On success *out is to be closed. Errors: NOT_FOUND (no such
- * directory or checkpoint; the sentence names those there are), CORRUPT (none of them is whole), DENIED, IO, INVALID,
- * MEMORY; *out is NULL then. */
-int dlckpt_reader_open(const char* dir, int64_t step, dlckpt_reader** out);
-/* NULL is allowed. */
+/* dlckpt_reader_open: opens the newest checkpoint of a directory that looks whole: its manifest verifies, and all its
+ * files have their size.
+ *   step     DLCKPT_LATEST: of any train step; else of this one
+ *   out      on success a reader, to be closed; on error NULL
+ *   Errors   NOT_FOUND (no such directory or checkpoint; the sentence names those there are), CORRUPT (none of them is
+ *            whole), DENIED, IO, INVALID, MEMORY; the sentence: dlckpt_open_error
+ */
+dlckpt_error dlckpt_reader_open(const char* dir, int64_t step, dlckpt_reader** out);
+
+/* dlckpt_reader_close: frees the reader. Never fails.
+ *   reader   may be NULL
+ */
 void dlckpt_reader_close(dlckpt_reader* reader);
 
-/* The train step of the checkpoint that is read; -1 if reader is NULL. */
+/* dlckpt_reader_step: the train step of the checkpoint that is read; -1 if reader is NULL. */
 int64_t dlckpt_reader_step(const dlckpt_reader* reader);
-/* Rejects it and takes the next older one that looks whole. Errors: NOT_FOUND (none is older), and as of open; the
- * reader stays where it was then. */
-int dlckpt_reader_older(dlckpt_reader* reader);
-/* Train steps of all that are committed in the directory now, newest first (committed last; not always the highest
- * train step). At most `capacity` of them are written to steps[]; *count is how many there are. Errors: IO, DENIED,
- * INVALID. */
-int dlckpt_reader_steps(dlckpt_reader* reader, int64_t* steps, size_t capacity, size_t* count);
 
-/* How many tensors the checkpoint holds; they are in the order of their paths (bytewise). */
+/* dlckpt_reader_older: rejects the checkpoint and takes the next older one that looks whole.
+ *   Errors   NOT_FOUND (none is older), and those of dlckpt_reader_open; the reader then stays where it was
+ */
+dlckpt_error dlckpt_reader_older(dlckpt_reader* reader);
+
+/* dlckpt_reader_steps: the train steps of all that are committed in the directory now, newest first (committed last;
+ * not always the highest train step).
+ *   steps    at most `capacity` of them are written there
+ *   count    set to how many there are
+ *   Errors   IO, DENIED, INVALID
+ */
+dlckpt_error dlckpt_reader_steps(dlckpt_reader* reader, int64_t* steps, size_t capacity, size_t* count);
+
+/* dlckpt_reader_count: how many tensors the checkpoint holds. They are in the order of their paths (bytewise). */
 size_t dlckpt_reader_count(const dlckpt_reader* reader);
-/* The tensor at `index`, or of a path. Errors: NOT_FOUND, INVALID (reader, out or its struct_size). */
-int dlckpt_reader_tensor(dlckpt_reader* reader, size_t index, dlckpt_tensor_info* out);
-int dlckpt_reader_find(dlckpt_reader* reader, const char* path, dlckpt_tensor_info* out);
 
-/* Loads a tensor, or with offset and extent (both of its ndim numbers) the elements [offset, offset + extent) of it,
- * into host memory, in C order without gaps; `size` is that memory's bytes and must be what the elements take. Errors:
- * NOT_FOUND (no such tensor; the checkpoint was removed meanwhile), INVALID (the box does not lie in the tensor; size),
- * CORRUPT (file and block are named), IO, MEMORY; the content of `data` is undefined after an error. */
-int dlckpt_reader_load(dlckpt_reader* reader, const char* path, const int64_t* offset, const int64_t* extent,
-                       void* data, size_t size);
-/* A blob: the one of all ranks with rank -1, or a rank's own. *data is owned by the reader, until the next call of this
- * function or close. Errors: NOT_FOUND, CORRUPT, IO, MEMORY, INVALID. */
-int dlckpt_reader_blob(dlckpt_reader* reader, const char* path, int rank, const void** data, size_t* size);
+/* dlckpt_reader_tensor, dlckpt_reader_find: tell of the tensor at an index, or of a path.
+ *   index    from 0 to dlckpt_reader_count - 1
+ *   out      filled in; struct_size is to be set before
+ *   Errors   NOT_FOUND, INVALID (reader, out or its struct_size)
+ */
+dlckpt_error dlckpt_reader_tensor(dlckpt_reader* reader, size_t index, dlckpt_tensor_info* out);
+dlckpt_error dlckpt_reader_find(dlckpt_reader* reader, const char* path, dlckpt_tensor_info* out);
 
-/* The sentence of the last call on the reader; "" after success, but which newer checkpoints were passed over and why
- * after open and older. Never NULL; valid until the next call on it. */
+/* dlckpt_reader_load: loads a tensor, or a box of it.
+ *   offset,  NULL, NULL for the whole; else the elements [offset, offset + extent), both with as many numbers as the
+ *   extent   tensor has dimensions
+ *   data     host memory; filled in C order without gaps. Its content is undefined after an error
+ *   size     its bytes, which must be what the elements take
+ *   Errors   NOT_FOUND (no such tensor; the checkpoint was removed meanwhile), INVALID (the box does not lie in the
+ *            tensor; size), CORRUPT (the sentence names file and block), IO, MEMORY
+ */
+dlckpt_error dlckpt_reader_load(dlckpt_reader* reader, const char* path, const int64_t* offset, const int64_t* extent,
+                                void* data, size_t size);
+
+/* dlckpt_reader_blob: gives the bytes of a blob.
+ *   rank        whose; -1: the one of all ranks
+ *   data, size  filled in. The bytes are the reader's, and valid until the next call of this function or close
+ *   Errors      NOT_FOUND, CORRUPT, IO, MEMORY, INVALID
+ */
+dlckpt_error dlckpt_reader_blob(dlckpt_reader* reader, const char* path, int rank, const void** data, size_t* size);
+
+/* dlckpt_reader_errmsg: the sentence of the last call on the reader.
+ *   Returns  never NULL; "" after success, but which newer checkpoints were passed over and why after open and older.
+ *            Valid until the next call on the reader
+ */
 const char* dlckpt_reader_errmsg(const dlckpt_reader* reader);
 
 #ifdef __cplusplus

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "checkpoint/include/dlckpt_lease.h"
 #include "checkpoint/levels/verified_copy.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/lease.h"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "checkpoint/include/dlckpt_lease.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/lease.h"
 #include "checkpoint/store/retire.h"

@@ -7,7 +7,7 @@
 
 #include <cerrno>
 
-#include "checkpoint/include/dlckpt.h"
+#include "checkpoint/include/dlckpt_lease.h"
 #include "common/base/atomic_file.h"
 #include "common/base/unique_fd.h"
 

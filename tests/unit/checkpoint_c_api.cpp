@@ -11,6 +11,7 @@
 #include <map>
 
 #include "checkpoint/include/dlckpt.h"
+#include "checkpoint/include/dlckpt_lease.h"
 #include "tests/unit/checkpoint_support.h"
 
 namespace dl::ckpt::test {

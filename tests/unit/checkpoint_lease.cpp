@@ -12,6 +12,7 @@
 #include <atomic>
 
 #include "checkpoint/include/dlckpt.h"
+#include "checkpoint/include/dlckpt_lease.h"
 #include "tests/unit/checkpoint_support.h"
 
 namespace dl::ckpt::test {

@@ -144,7 +144,8 @@ Status Context::set_metric(const char* name, double value) {
   if (!std::isfinite(value))
     return Error{Errc::kInvalid, std::string("the metric '") + name + "' is not a finite number; it is left out"};
   if (metrics_.size() >= kMaxMetrics)
-    return Error{Errc::kInvalid, "more than " + std::to_string(kMaxMetrics) + " metrics"};
+    return Error{Errc::kInvalid, "the metric '" + std::string(name) + "' is one too many: allowed are " +
+                                     std::to_string(kMaxMetrics) + " for a save"};
   metrics_[name] = value;
   return {};
 }

@@ -39,7 +39,7 @@ uint64_t RegisteredTensor::bytes() const {
 
 Status Registry::add_tensor(const char* path_text, int dtype, int ndim, const int64_t* shape, const int64_t* offset,
                             const int64_t* extent, void* data, unsigned flags, const int64_t* stride_bytes) {
-  if (!path_text) return Error{Errc::kInvalid, "the tensor's name is NULL"};
+  if (!path_text) return Error{Errc::kInvalid, "the tensor's path is NULL; allowed: a text like model/layers.0.weight"};
   const std::string path = path_text;
   DL_TRY(check_path(path));
   RegisteredTensor tensor;
@@ -113,7 +113,7 @@ Status Registry::add_part(const std::string& path, RegisteredTensor tensor, Regi
 }
 
 Status Registry::add_blob(const char* path_text, const void* data, size_t size, bool per_rank) {
-  if (!path_text) return Error{Errc::kInvalid, "the blob's name is NULL"};
+  if (!path_text) return Error{Errc::kInvalid, "the blob's path is NULL; allowed: a text like data/cursor"};
   const std::string path = path_text;
   DL_TRY(check_path(path));
   if (size > kMaxBlobBytes)
@@ -135,13 +135,14 @@ Status Registry::add_blob(const char* path_text, const void* data, size_t size, 
 }
 
 Status Registry::add_member(const char* name_text, const char* path, bool per_rank) {
-  if (!name_text) return Error{Errc::kInvalid, "the member's name is NULL"};
+  if (!name_text) return Error{Errc::kInvalid, "the member's name is NULL; allowed: a text like optimizer/state"};
   const std::string name = name_text;
   DL_TRY(check_path(name));
   if (!path || !*path || std::string_view(path).size() > 3500)
     return Error{Errc::kInvalid, "member '" + printable(name) + "': the path of its file is missing or too long"};
   if (members_.size() >= kMaxMembers && members_.count(name) == 0)
-    return Error{Errc::kInvalid, "more than " + std::to_string(kMaxMembers) + " members"};
+    return Error{Errc::kInvalid,
+                 "this rank has registered " + std::to_string(kMaxMembers) + " members, which is the most"};
   forget_tensor(name);
   blobs_.erase(name);
   members_[name] = RegisteredMember{path, per_rank};

@@ -17,7 +17,9 @@ constexpr unsigned kSaveFlags = DLCKPT_SYNC | DLCKPT_LAZY | DLCKPT_SKIP_IF_BUSY;
 Status Context::save(int64_t step, unsigned flags, std::string* note) {
   if (step < 0 || step > kMaxStep)
     return Error{Errc::kInvalid, "train step " + std::to_string(step) + "; allowed: 0 to " + std::to_string(kMaxStep)};
-  if ((flags & ~kSaveFlags) != 0) return Error{Errc::kInvalid, "unknown flags " + std::to_string(flags)};
+  if ((flags & ~kSaveFlags) != 0)
+    return Error{Errc::kInvalid, "the flags of the save are " + std::to_string(flags) +
+                                     "; allowed: a set of DLCKPT_SYNC, DLCKPT_LAZY, DLCKPT_SKIP_IF_BUSY"};
   const auto begin = Clock::now();
   const bool stopping = pacer_.exits_at(step);
   const bool sync = stopping || (flags & DLCKPT_SYNC) || settings_.mode == Settings::kSync;

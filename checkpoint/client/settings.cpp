@@ -80,7 +80,9 @@ Status resolve_run_id(Settings* settings) {
                  "no run id: with more than one rank set DL_RUN_ID (or options.run_id) to the same text "
                  "on all ranks, another for each start"};
   }
-  if (settings->run_id.size() > 256) return Error{Errc::kInvalid, "the run id is longer than 256 bytes"};
+  if (settings->run_id.size() > 256)
+    return Error{Errc::kInvalid, "the run id (options.run_id or DL_RUN_ID) has " +
+                                     std::to_string(settings->run_id.size()) + " bytes; allowed: at most 256"};
   return {};
 }
 
@@ -195,7 +197,8 @@ void resolve_owner(Settings* settings) {
 
 Status check(const Settings& settings) {
   if (settings.dir.size() > 3500 || settings.dir.find('\0') != std::string::npos)
-    return Error{Errc::kInvalid, "the checkpoint directory's path is too long"};
+    return Error{Errc::kInvalid, "the checkpoint directory's path has " + std::to_string(settings.dir.size()) +
+                                     " bytes; allowed: at most 3500"};
   if (settings.world_size < 1 || settings.world_size > kMaxRanks || settings.rank < 0 ||
       settings.rank >= settings.world_size)
     return Error{Errc::kInvalid, "rank " + std::to_string(settings.rank) + " of world size " +
@@ -212,7 +215,9 @@ Status check(const Settings& settings) {
     return Error{Errc::kInvalid, "the node-local directory '" + printable(settings.local_dir) +
                                      "'; allowed: an absolute path of at most 1024 bytes"};
   if (settings.partner && settings.local_dir.empty())
-    return Error{Errc::kInvalid, "partner copies what is at the node-local level: it needs local_dir"};
+    return Error{Errc::kInvalid,
+                 "partner is given without a node-local directory, whose files it copies; give local_dir (local= or "
+                 "DL_CHECKPOINT_LOCAL), too"};
   if (!std::isfinite(settings.timeout_s) || settings.timeout_s <= 0)
     return Error{Errc::kInvalid, "timeout_s is " + fmt::format("{}", settings.timeout_s) +
                                      "; allowed: 0 (600 seconds), or more seconds"};
@@ -226,7 +231,9 @@ Result<Resolved> resolve(const dlckpt_options* given) {
   if (given) {
     // An older program's struct is shorter; one longer than ours may hold wishes we do not know.
     if (given->struct_size < offsetof(dlckpt_options, dir) + sizeof options.dir || given->struct_size > sizeof options)
-      return Error{Errc::kInvalid, "options.struct_size must be sizeof(dlckpt_options)"};
+      return Error{Errc::kInvalid, "options.struct_size is " + std::to_string(given->struct_size) +
+                                       "; allowed: sizeof(dlckpt_options), " + std::to_string(sizeof options) +
+                                       " or less where the program is older than this library"};
     std::memcpy(&options, given, given->struct_size);
   }
   DL_TRY(check_given(options));

@@ -92,7 +92,8 @@ Status Levels::open() {
   // not be restored.
   struct stat info {};
   if (::lstat(root.c_str(), &info) == 0 && (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid()))
-    return Error{Errc::kDenied, root + " belongs to another user"};
+    return Error{Errc::kDenied,
+                 root + " belongs to another user; the node-local directory must be yours: choose another for local="};
   for (const std::string& path : {node_dir_, own_}) DL_TRY(make_directory(io_, path));
   return {};
 }

@@ -146,7 +146,10 @@ class Acquisition {
       DL_TRY_ASSIGN(const bool won, take_over());
       if (won) return {};
     }
-    return Error{Errc::kBusy, dir_ + " is fought over by several jobs"};
+    return Error{Errc::kBusy, "the lease on " + dir_ + " could not be had: other jobs took it each of " +
+                                  std::to_string(kTries) +
+                                  " times; only one job at a time may write there: end the others, or choose another "
+                                  "directory"};
   }
 
   // Makes `path` with our text if nothing is there. Where hard links do not exist, by exclusive creation.

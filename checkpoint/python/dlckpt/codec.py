@@ -55,7 +55,8 @@ def encode(value: Any, path: str, sink: Optional[Sink], depth: int = 0) -> Any:
     if kind is float:
         return value if math.isfinite(value) else {"$": "float", "v": repr(value)}
     if depth > MAX_DEPTH:
-        raise StateError("%s: nested deeper than %d levels" % (path, MAX_DEPTH))
+        raise StateError("%s: nested deeper than the %d levels that are allowed; flatten it, or see whether it contains itself" %
+                         (path, MAX_DEPTH))
     if kind is complex:
         return {"$": "complex", "v": [encode(value.real, path, sink), encode(value.imag, path, sink)]}
     if kind is bytes:
@@ -111,8 +112,9 @@ def _encode_key(key: Any, path: str, depth: int) -> Any:
     """A key of a dict or an item of a set. An array there is found again by what it is, not by its values: one that is read back
     is another."""
     if arrays.is_array(key):
-        raise StateError("%s: an array or tensor as a key of a dict, or in a set, cannot be stored: the restored one would be another" %
-                         path)
+        raise StateError("%s: a %s is the key of a dict or an item of a set; it cannot be stored, since the restored one would be "
+                         "another object and not be found. Use texts, numbers or tuples of them there, and put arrays among the "
+                         "values" % (path, type(key).__name__))
     return encode(key, path, None, depth + 1)
 
 
@@ -141,7 +143,8 @@ def _encode_array(value: Any, path: str, sink: Optional[Sink]) -> Dict[str, Any]
         out["path"] = taken if isinstance(taken, str) else path
         return out
     if info.offset is not None:
-        raise StateError("%s: a Shard cannot be part of the state of one learner" % path)
+        raise StateError("%s: a Shard is divided over all learners, and cannot be part of the state of one learner; give the part "
+                         "itself, or put the Shard into the state that all share" % path)
     del out["path"]
     out["$"], out["v"] = "array", base64.b64encode(arrays.to_bytes(value)).decode()
     return out

@@ -81,7 +81,7 @@ def attach(*, dir: Optional[str] = None, every: Every = None, keep: int = 0, rng
     """
     if arrays is not None:
         if "arrays" in objects or not isinstance(arrays, dict):
-            raise InvalidError("attach(arrays=...) takes a dict of arrays")
+            raise InvalidError("attach(arrays=...) was given a %s; allowed: a dict of arrays" % type(arrays).__name__)
         objects["arrays"] = arrays
     for name in ("state",):
         if name in objects:
@@ -112,8 +112,8 @@ def open_job(world: World, *, dir: Optional[str], every: Every, keep: int, final
                            every_s=settings.interval.seconds, every_steps=settings.interval.steps, keep=settings.keep,
                            timeout_s=timeout, keep_every=keep_every, best=best)
     if settings.interval.seconds and not settings.every_asked and os.environ.get("DL_PROGRESS"):
-        job._say("every= by time is for dlrun to do, so that all learners save at the same train step: ask for it at submission "
-                 "(--dl-checkpoint=PATH,every=10m), or use train steps (every='50steps')")
+        job._say("every=%r has no effect here: dlrun alone saves by time, so that all learners save at the same train step. "
+                 "Ask for it at submission (--dl-checkpoint=PATH,every=10m), or give train steps (every='50steps')" % (every,))
     return job
 
 
@@ -230,7 +230,8 @@ class Job:
         for an object of another kind, which is changed in place instead."""
         found = self._entry(name)
         if type(found).__name__ != "TreeEntry":
-            raise InvalidError("job['%s'] cannot be replaced: change the object in place" % name)
+            raise InvalidError("job['%s'] cannot be replaced, since attach() saves the object that it was given: change that one in "
+                               "place" % name)
         found.value = value
 
     def _entry(self, name: str) -> Entry:

@@ -80,7 +80,8 @@ class _Trees(NamedTuple):
 
 def _changed(error: Exception) -> Error:
     """What came in the middle of a restore, with what that means."""
-    meaning = "what was attached has been changed in part, and is a mixture of states: make it anew before it is used"
+    meaning = ("what was attached has been changed in part, holds values of two states and must not be trained with; make the objects "
+               "anew and attach them again, or start the program again")
     if not isinstance(error, Error):
         return IoError("the checkpoint could not be given back: %s: %s; %s" % (type(error).__name__, error, meaning))
     return error_for(error.code, "%s; %s" % (error.sentence, meaning))
@@ -113,7 +114,8 @@ class Store:
         def sink_for(entry: Optional[Entry]) -> codec.Sink:
             def sink(path: str, value: Any) -> Union[bool, str]:
                 if path in found:
-                    raise StateError("%s: two values of the state have this path" % path)
+                    raise StateError("%s: two values of the state have this path; rename one of them, in the dict or in attach()" %
+                                     path)
                 value = arrays.divided(value)
                 unfit = arrays.why_not_filled(value) if entry is not None and entry.in_place else ""
                 if unfit:
@@ -348,7 +350,7 @@ class Store:
                            if own is not None and e.name in own["objects"]]
             state = codec.decode(shared["state"], source)
             if type(state) is not dict:
-                raise MismatchError("job.state is no dict in the checkpoint")
+                raise MismatchError("job.state is not a dict in the checkpoint, so that it cannot be given back")
             return _Trees(objects, state, own_objects)
         except Error as error:
             raise MismatchError("nothing was loaded: %s" % error) from error

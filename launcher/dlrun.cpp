@@ -50,8 +50,8 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
     std::fprintf(stderr, "dlrun: %s\n", (gathered ? plan.error() : gathered.error()).text.c_str());
     return dl::supervise::kExitUsage;
   }
-  const dl::plan::RunFacts facts;
   if (run.dry_run) {
+    const dl::plan::RunFacts facts;
     const auto& inherited = gathered->input.environment;
     std::string text = run.json ? plan_json(*plan, facts, inherited) : plan_text(*plan, facts, inherited);
     std::fputs(text.c_str(), stdout);
@@ -82,12 +82,11 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
   options.predecessor = predecessor;
   options.guard = link;
   options.agent_path = gathered->input.agent_path;
-  options.plan_json = plan_json(*plan, facts, gathered->input.environment);
-  options.without = [&input = gathered->input](const auto& lost,
-                                               const auto& now) -> dl::Result<dl::supervise::NewPlan> {
-    DL_TRY_ASSIGN(dl::plan::LaunchPlan rest, dl::plan::make_plan_without(lost, now, &input));
-    std::string json = plan_json(rest, dl::plan::RunFacts{}, input.environment);
-    return dl::supervise::NewPlan{std::move(rest), std::move(json)};
+  options.plan_json = [&input = gathered->input](const auto& of, const auto& attempt) {
+    return plan_json(of, attempt, input.environment);
+  };
+  options.without = [&input = gathered->input](const auto& lost, const auto& now) {
+    return dl::plan::make_plan_without(lost, now, &input);
   };
   if (gathered->input.request.preflight != dl::PreflightMode::kOff) {
     // A copy: it is used on another thread.

@@ -47,21 +47,16 @@
 
 namespace dl::supervise {
 
-// A plan, and what is written of it to plan.json.
-struct NewPlan {
-  plan::LaunchPlan plan;
-  std::string json;
-};
-
 struct RunOptions {
   int64_t hang_ms = 0;                    // no progress for so long is a failure; 0: never
   bool quiet = false;                     // learners' output to their logs alone, and no lines of our own but errors
   std::string agent_path;                 // for the sweep after a lost agent
-  std::string plan_json;                  // written to plan.json
   std::optional<slurm_cli::JobInfo> job;  // what Slurm said of the job a moment ago; none: it is asked
+  // The text of plan.json for an attempt. Empty: none is written.
+  std::function<std::string(const plan::LaunchPlan& plan, const plan::RunFacts& attempt)> plan_json;
   // A plan for what is left when these nodes are lost, for good; fails where that does not hold the learners. Called on
   // the loop's thread. Empty: there is none.
-  std::function<Result<NewPlan>(const std::vector<std::string>& lost, const plan::LaunchPlan& now)> without;
+  std::function<Result<plan::LaunchPlan>(const std::vector<std::string>& lost, const plan::LaunchPlan& now)> without;
   guard::Predecessor predecessor;  // the dlrun whose place this one takes, if any
   guard::Link* guard = nullptr;    // not owned; nullptr: nobody would take this one's place
   // Checks the nodes of the next attempt after a failure that one of them may be to blame for; suspects: those on which
@@ -297,10 +292,10 @@ class Supervisor {
   bool woken_ = false;  // the agents of the attempt before were asked to begin anew
   std::unique_ptr<Rendezvous> rendezvous_;
   PmixJob pmix_;
-  bool pmix_said_ = false;               // which PMIx it is
-  std::set<std::string> bad_nodes_;      // a check has said so
-  std::optional<NewPlan> without_lost_;  // while it is decided what comes after an attempt
-  int64_t fence_until_ms_ = 0;           // no learner starts before, others may still run on a lost node
+  bool pmix_said_ = false;                        // which PMIx it is
+  std::set<std::string> bad_nodes_;               // a check has said so
+  std::optional<plan::LaunchPlan> without_lost_;  // while it is decided what comes after an attempt
+  int64_t fence_until_ms_ = 0;                    // no learner starts before, others may still run on a lost node
   // What is counted in dlrun is awake time (awake_ms()), but where a name says unix or renew.
   int64_t launcher_gone_ms_ = 0;
   std::optional<int> launcher_status_;

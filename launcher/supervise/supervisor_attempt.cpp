@@ -45,7 +45,12 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
   journal_->begin_attempt(attempts_, memory_.restarts);
   journal_->job(JobState::kDeploy, why, {}, code);
   Status ready = dir_.prepare(attempts_);
-  if (ready && !options_.plan_json.empty()) ready = replace_file(dir_.plan(), options_.plan_json);
+  if (ready && options_.plan_json) {
+    plan::RunFacts known;  // plan.json is for everybody's eyes, and the run's id has a part of the secret in it
+    known.attempt = attempt_.facts.attempt;
+    known.restarts = attempt_.facts.restarts;
+    ready = replace_file(dir_.plan(), options_.plan_json(plan_, known));
+  }
   if (ready) {
     if (memory_.restarts + memory_.moved == 0)
       say(fmt::format("{} learner{} of {} on {}; logs in {}/logs/latest", plan_.world_size(),

@@ -36,8 +36,7 @@ void Supervisor::take_memory() {
   if (memory_.left_out.empty() || !options_.without) return;
   auto rest = options_.without(memory_.left_out, plan_);
   if (!rest) return;  // then none of them was lost, or nothing could be planned before either
-  plan_ = std::move(rest->plan);
-  options_.plan_json = std::move(rest->json);
+  plan_ = *std::move(rest);
 }
 
 void Supervisor::answer_death() {

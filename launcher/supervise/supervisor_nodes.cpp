@@ -37,7 +37,7 @@ bool Supervisor::plan_without_lost() {
   std::set<std::string> names = attempt_.lost_nodes;
   names.insert(bad_nodes_.begin(), bad_nodes_.end());
   auto made = options_.without({names.begin(), names.end()}, plan_);
-  if (!made || (made->plan.overcommit && !plan_.overcommit)) return false;
+  if (!made || (made->overcommit && !plan_.overcommit)) return false;
   without_lost_ = *std::move(made);
   return true;
 }
@@ -52,8 +52,7 @@ void Supervisor::go_on_without_lost(const std::string& reason) {
     ++memory->moved;
     memory->left_out.insert(memory->left_out.end(), names.begin(), names.end());
   });
-  plan_ = std::move(without_lost_->plan);
-  options_.plan_json = std::move(without_lost_->json);
+  plan_ = *std::move(without_lost_);
   without_lost_.reset();
   const std::string text = plan::describe_without(names, plan_);
   say(reason + "; " + text);
@@ -64,7 +63,7 @@ void Supervisor::go_on_without_lost(const std::string& reason) {
 
 // Before the next attempt, where the failure may be a node's.
 void Supervisor::perform(const CheckNodes& /*check*/) {
-  const plan::LaunchPlan& next = decision_.without_lost ? without_lost_->plan : plan_;
+  const plan::LaunchPlan& next = decision_.without_lost ? *without_lost_ : plan_;
   std::set<std::string> suspects;
   for (const Failure& failure : attempt_.failures) {
     if (failure.asked || failure.rank < 0) continue;

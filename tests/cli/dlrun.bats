@@ -63,6 +63,9 @@ setup() {
   run "$dlrun" -n 2 -r 2 --job-dir job -- sh -c 'echo "attempt $DL_ATTEMPT"; [ $DL_ATTEMPT = 3 ] || exit 9'
   [ "$status" -eq 0 ]
   contains "$output" 'exited with code 9; restart 2 of 2'
+  # plan.json is the newest attempt's.
+  [ "$(jq -r '.attempt, .log_dir, .learners[0].log' job/plan.json | xargs)" = \
+    "3 $PWD/job/logs/attempt-3 $PWD/job/logs/attempt-3/learner-0.log" ]
   contains "$(cat job/logs/attempt-2/learner-?.log)" 'attempt 2'
   run "$dlrun" -r 1 -- sh -c 'exit 9'
   [ "$status" -eq 9 ]

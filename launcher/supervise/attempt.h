@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -96,7 +95,6 @@ class Attempt {
   Hang hang;
   std::vector<Failure> failures;
   bool agent_lost = false, agent_silent = false;
-  std::set<std::string> lost_nodes;
   int64_t serving_until_ms = 0;  // when those that serve are ended; 0: others still run
   bool serving_over = false;
 

@@ -27,16 +27,16 @@ constexpr int64_t kWakeLimitMs = 5000;  // for agents that are kept to say hello
 
 }  // namespace
 
-Supervisor::Supervisor(plan::LaunchPlan plan, SiteConfig site, RunOptions options)
-    : plan_(std::move(plan)),
+Supervisor::Supervisor(plan::LaunchPlan first_plan, SiteConfig site, RunOptions options)
+    : nodes_(std::move(first_plan), std::move(options.without)),
       site_(std::move(site)),
       options_(std::move(options)),
-      dir_(plan_.job_dir),
-      launcher_(plan_) {
-  state_.rules.under_slurm = plan_.under_slurm;
-  state_.rules.grace_ms = std::chrono::duration_cast<std::chrono::milliseconds>(plan_.grace).count();
+      dir_(plan().job_dir),
+      launcher_(plan()) {
+  state_.rules.under_slurm = plan().under_slurm;
+  state_.rules.grace_ms = std::chrono::duration_cast<std::chrono::milliseconds>(plan().grace).count();
   state_.rules.signal_lead_s = site_.signal_lead.count();
-  state_.rules.restart_count = plan_.slurm_restart_count;
+  state_.rules.restart_count = plan().slurm_restart_count;
 }
 
 Supervisor::~Supervisor() {
@@ -63,7 +63,7 @@ Status Supervisor::set_up() {
   uv_timer_init(&loop_, &timer_);
   timer_.data = this;
   open_rendezvous();
-  const std::string slurm_id = plan_.under_slurm ? plan_.job_id : std::string();
+  const std::string slurm_id = plan().under_slurm ? plan().job_id : std::string();
   slurm_ = std::make_unique<SlurmJob>(&loop_, slurm_id, [this](const slurm_cli::JobInfo& job) {
     // A job that runs and has a time of preemption was given a grace time.
     if (job.preempt_time && job.state == "RUNNING") journal_->preempted();
@@ -73,13 +73,13 @@ Status Supervisor::set_up() {
   checker_ = std::make_unique<Worker>(&loop_);
   journal_ = std::make_unique<Journal>(dir_, slurm_id, slurm_->worker());
   run_started_ms_ = unix_ms();
-  if (plan_.end_time_s) end_time_ms_ = *plan_.end_time_s * 1000;
+  if (plan().end_time_s) end_time_ms_ = *plan().end_time_s * 1000;
   DL_TRY(make_directories(dir_.root()));
   DL_TRY(journal_->open());
   attempts_ = record::summarise(journal_->events()).attempts;
-  if (plan_.checkpoint) {
-    std::string owner = plan_.under_slurm ? "job " + plan_.job_id : "dlrun " + plan_.job_id;
-    Status leased = lease_->acquire(plan_.checkpoint->path, owner, slurm_id, monotonic_ms());
+  if (plan().checkpoint) {
+    std::string owner = plan().under_slurm ? "job " + plan().job_id : "dlrun " + plan().job_id;
+    Status leased = lease_->acquire(plan().checkpoint->path, owner, slurm_id, monotonic_ms());
     if (!leased) {
       journal_->begin_attempt(attempts_ + 1, 0);
       journal_->job(JobState::kDeploy, "");
@@ -105,15 +105,15 @@ Status Supervisor::open_control() {
   DL_TRY(server_->listen());
   // The interface that leads to the other nodes; where all is on this one, the loopback.
   std::string host = "127.0.0.1", own = node_name();
-  if (plan_.under_slurm) {
-    auto other = std::find_if(plan_.nodes.begin(), plan_.nodes.end(), [&](const auto& n) { return n.name != own; });
-    if (other != plan_.nodes.end()) {
+  if (plan().under_slurm) {
+    auto other = std::find_if(plan().nodes.begin(), plan().nodes.end(), [&](const auto& n) { return n.name != own; });
+    if (other != plan().nodes.end()) {
       DL_TRY_ASSIGN(host, address_towards(other->name));
     }
   }
   endpoint_ = format_endpoint(host, server_->port());
   record::ControlInfo info{host, server_->port(), secret_, own, ::getpid()};
-  if (host == "127.0.0.1" && plan_.under_slurm) {
+  if (host == "127.0.0.1" && plan().under_slurm) {
     // dlctl runs elsewhere: by the node's own name it finds us.
     info.host = own;
   }
@@ -149,8 +149,8 @@ int Supervisor::run() {
   if (Status ready = set_up(); !ready) {
     std::fprintf(stderr, "dlrun: %s\n", ready.error().text.c_str());
     // The comment tells why even when the job is gone.
-    if (plan_.under_slurm && journal_) {
-      if (auto job = slurm_cli::show_job(plan_.job_id)) journal_->set_user_comment(job->comment);
+    if (plan().under_slurm && journal_) {
+      if (auto job = slurm_cli::show_job(plan().job_id)) journal_->set_user_comment(job->comment);
       uv_run(&loop_, UV_RUN_DEFAULT);
     }
     lease_->release();
@@ -164,7 +164,7 @@ int Supervisor::run() {
   if (options_.job) {
     slurm_->learn(*std::move(options_.job));
     learn(slurm_->info());
-  } else if (plan_.under_slurm) {
+  } else if (plan().under_slurm) {
     slurm_->ask(learn);
   }
   if (options_.predecessor.death.empty()) {
@@ -203,7 +203,7 @@ void Supervisor::tick() {
     if (launcher_died) {
       Failure failure;
       failure.kind = all_hello ? Failure::Kind::kAgentLost : Failure::Kind::kNotStarted;
-      failure.text = launcher_name(plan_) +
+      failure.text = launcher_name(plan()) +
                      (all_hello ? " ended while learners were running" : " ended before it had started the learners");
       attempt_.agent_lost = true;
       return give_up_learners(failure, /*only_silent=*/false);
@@ -230,12 +230,12 @@ void Supervisor::tick() {
 
 JobStatus Supervisor::status() const {
   JobStatus status;
-  status.job = plan_.job_id;
+  status.job = plan().job_id;
   status.state = record::state_name(journal_->state());
   status.reason = journal_->reason();
   status.attempt = attempts_;
   status.restarts = memory_.restarts;
-  status.max_restarts = plan_.restarts;
+  status.max_restarts = plan().restarts;
   status.started_ms = attempt_.started_unix_ms;
   if (state_.stop) status.stopping = state_.stop->who;
   for (size_t i = 0; i < attempt_.learners.size(); ++i) {

@@ -37,6 +37,7 @@
 #include "launcher/supervise/control_server.h"
 #include "launcher/supervise/journal.h"
 #include "launcher/supervise/lease_keeper.h"
+#include "launcher/supervise/node_pool.h"
 #include "launcher/supervise/notice.h"
 #include "launcher/supervise/recheck.h"
 #include "launcher/supervise/rendezvous.h"
@@ -54,9 +55,7 @@ struct RunOptions {
   std::optional<slurm_cli::JobInfo> job;  // what Slurm said of the job a moment ago; none: it is asked
   // The text of plan.json for an attempt. Empty: none is written.
   std::function<std::string(const plan::LaunchPlan& plan, const plan::RunFacts& attempt)> plan_json;
-  // A plan for what is left when these nodes are lost, for good; fails where that does not hold the learners. Called on
-  // the loop's thread. Empty: there is none.
-  std::function<Result<plan::LaunchPlan>(const std::vector<std::string>& lost, const plan::LaunchPlan& now)> without;
+  NodePool::Without without;       // called on the loop's thread
   guard::Predecessor predecessor;  // the dlrun whose place this one takes, if any
   guard::Link* guard = nullptr;    // not owned; nullptr: nobody would take this one's place
   // Checks the nodes of the next attempt after a failure that one of them may be to blame for; suspects: those on which
@@ -139,7 +138,7 @@ class Supervisor {
   bool learners_under_way() const { return state_.alive() && state_.learners_started; }
   // Also where no restart can follow: the agent of a node's first learner holds its PMIx server.
   bool may_keep_agents() const {
-    return !attempt_.agents_have_pmi && (memory_.restarts < plan_.restarts || !plan_.pmix_server.empty());
+    return !attempt_.agents_have_pmi && (memory_.restarts < plan().restarts || !plan().pmix_server.empty());
   }
 
   // supervisor_store.cpp
@@ -214,9 +213,7 @@ class Supervisor {
   void lose_agent(int rank, Verdict verdict, const std::string& why);
 
   // supervisor_nodes.cpp
-  void node_lost(int rank, int64_t fence_until_ms);
   void raise_fence(int64_t until_ms);
-  bool plan_without_lost();
   void go_on_without_lost(const std::string& reason);
   void perform(const CheckNodes& check);
   void nodes_checked(const CheckedNodes& found);
@@ -255,7 +252,9 @@ class Supervisor {
   void perform(const KeepStartTime& keep);
   void when_launchers_are_gone(int64_t limit_ms, std::function<void()> then);
 
-  plan::LaunchPlan plan_;
+  const plan::LaunchPlan& plan() const { return nodes_.plan(); }
+
+  NodePool nodes_;
   SiteConfig site_;
   RunOptions options_;
   record::JobDir dir_;
@@ -292,10 +291,7 @@ class Supervisor {
   bool woken_ = false;  // the agents of the attempt before were asked to begin anew
   std::unique_ptr<Rendezvous> rendezvous_;
   PmixJob pmix_;
-  bool pmix_said_ = false;                        // which PMIx it is
-  std::set<std::string> bad_nodes_;               // a check has said so
-  std::optional<plan::LaunchPlan> without_lost_;  // while it is decided what comes after an attempt
-  int64_t fence_until_ms_ = 0;                    // no learner starts before, others may still run on a lost node
+  bool pmix_said_ = false;  // which PMIx it is
   // What is counted in dlrun is awake time (awake_ms()), but where a name says unix or renew.
   int64_t launcher_gone_ms_ = 0;
   std::optional<int> launcher_status_;

@@ -33,12 +33,13 @@ std::string first_port(const std::string& address, const std::vector<int>& ports
 void Supervisor::start_attempt(const std::string& why, const std::string& code) {
   ++attempts_;
   woken_ = wake_agents();
-  attempt_ = Attempt(plan_, site_.idle, awake_ms(), unix_ms());
+  nodes_.begin_attempt();
+  attempt_ = Attempt(plan(), site_.idle, awake_ms(), unix_ms());
   open_pmix();
   launcher_status_.reset();
   attempt_.facts.attempt = attempts_;
   attempt_.facts.restarts = memory_.restarts + memory_.moved;
-  attempt_.facts.run_id = fmt::format("{}-{}-{}", plan_.job_id, attempts_, secret_.substr(0, 6));
+  attempt_.facts.run_id = fmt::format("{}-{}-{}", plan().job_id, attempts_, secret_.substr(0, 6));
   if (attempt_.facts.run_id.size() > 64)
     attempt_.facts.run_id = attempt_.facts.run_id.substr(attempt_.facts.run_id.size() - 64);
   if (options_.guard != nullptr) options_.guard->run_id(attempt_.facts.run_id);
@@ -49,13 +50,13 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
     plan::RunFacts known;  // plan.json is for everybody's eyes, and the run's id has a part of the secret in it
     known.attempt = attempt_.facts.attempt;
     known.restarts = attempt_.facts.restarts;
-    ready = replace_file(dir_.plan(), options_.plan_json(plan_, known));
+    ready = replace_file(dir_.plan(), options_.plan_json(plan(), known));
   }
   if (ready) {
     if (memory_.restarts + memory_.moved == 0)
-      say(fmt::format("{} learner{} of {} on {}; logs in {}/logs/latest", plan_.world_size(),
-                      plan_.world_size() == 1 ? "" : "s", plan_.framework,
-                      plan_.nodes.size() == 1 ? plan_.nodes[0].name : fmt::format("{} nodes", plan_.nodes.size()),
+      say(fmt::format("{} learner{} of {} on {}; logs in {}/logs/latest", plan().world_size(),
+                      plan().world_size() == 1 ? "" : "s", plan().framework,
+                      plan().nodes.size() == 1 ? plan().nodes[0].name : fmt::format("{} nodes", plan().nodes.size()),
                       dir_.root()));
     if (!woken_) ready = start_agents();
   }
@@ -103,7 +104,8 @@ void Supervisor::start_cold() {
   for (const Learner& learner : attempt_.learners)
     if (learner.connection != 0) server_->close(learner.connection);
   plan::RunFacts facts = std::move(attempt_.facts);
-  attempt_ = Attempt(plan_, site_.idle, awake_ms(), unix_ms());
+  nodes_.begin_attempt();
+  attempt_ = Attempt(plan(), site_.idle, awake_ms(), unix_ms());
   attempt_.facts = std::move(facts);
   open_pmix();
   launcher_.kill_all(SIGTERM);
@@ -113,7 +115,7 @@ void Supervisor::start_cold() {
 void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
   if (hello.role == "ctl") return;
   if (hello.role == "pmix") return on_pmix_hello(id, hello);
-  bool valid = hello.role == "agent" && hello.rank >= 0 && hello.rank < plan_.world_size() && state_.may_greet() &&
+  bool valid = hello.role == "agent" && hello.rank >= 0 && hello.rank < plan().world_size() && state_.may_greet() &&
                !attempt_.learners[static_cast<size_t>(hello.rank)].said_hello;
   if (!valid || hello.version != kProtocolVersion) {
     if (hello.role == "agent" && hello.version != kProtocolVersion)
@@ -142,8 +144,8 @@ void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
 }
 
 void Supervisor::look_whether_ready() {
-  if (state_.phase == Phase::kStarting && attempt_.all_said_hello() && pmix_ready() && awake_ms() >= fence_until_ms_)
-    handle(AgentsReady{plan_.deciding()});
+  if (state_.phase == Phase::kStarting && attempt_.all_said_hello() && pmix_ready() && !nodes_.fenced(awake_ms()))
+    handle(AgentsReady{plan().deciding()});
 }
 
 void Supervisor::perform(const StartLearners& /*start*/) {
@@ -153,27 +155,27 @@ void Supervisor::perform(const StartLearners& /*start*/) {
   attempt_.facts.master_addr = plain_address(attempt_.facts.master_addr);
   attempt_.facts.coordinator_port = attempt_.learners[0].coordinator_port;
   attempt_.facts.ras_port = attempt_.learners[0].ras_port;
-  if (plan_.peers)
+  if (plan().peers)
     for (const Learner& learner : attempt_.learners)
       attempt_.facts.peers.push_back(first_port(learner.address, learner.ports));
-  for (int rank = 0; rank < plan_.world_size(); ++rank) {
+  for (int rank = 0; rank < plan().world_size(); ++rank) {
     Start start;
-    start.context = plan::learner_context(plan_, rank, attempt_.facts);
+    start.context = plan::learner_context(plan(), rank, attempt_.facts);
     start.context.ports = attempt_.learners[static_cast<size_t>(rank)].ports;
-    start.families = plan_.families;
-    start.environment = plan_.framework_environment;
-    start.activate = plan_.activate;
-    start.command = plan_.command;
-    start.container = plan_.container;
-    if (plan_.bind != bind::BindMode::kNone) start.bind = bind::bind_name(plan_.bind);
+    start.families = plan().families;
+    start.environment = plan().framework_environment;
+    start.activate = plan().activate;
+    start.command = plan().command;
+    start.container = plan().container;
+    if (plan().bind != bind::BindMode::kNone) start.bind = bind::bind_name(plan().bind);
     start.log = dir_.learner_log(attempts_, rank);
-    start.free_ports = !plan_.hold_ports;
-    start.prefix = plan_.world_size() > 1;
+    start.free_ports = !plan().hold_ports;
+    start.prefix = plan().world_size() > 1;
     start.quiet = options_.quiet;
-    start.serves = plan_.serves(rank);
+    start.serves = plan().serves(rank);
     start.gpu_look_ms = gpu_look_ms();
-    start.hang_ms = plan_.serves(rank) ? 0 : options_.hang_ms;  // waiting is its work
-    if (plan_.checkpoint) start.forced[env::kCheckpoint] = format_checkpoint(*plan_.checkpoint);
+    start.hang_ms = plan().serves(rank) ? 0 : options_.hang_ms;  // waiting is its work
+    if (plan().checkpoint) start.forced[env::kCheckpoint] = format_checkpoint(*plan().checkpoint);
     if (std::string token = lease_->token(); !token.empty()) start.forced[env::kLease] = token;
     add_pmix_environment(rank, &start);
     server_->send(attempt_.learners[static_cast<size_t>(rank)].connection, start);
@@ -222,7 +224,7 @@ void Supervisor::on_started(int rank, const Started& started) {
   if (!attempt_.all_started()) return;
   handle(AllStarted{});
   if (!attempt_.all_run(awake_ms())) return;
-  journal_->job(JobState::kProcessing, plan_.world_size() == 1 ? "the learner runs" : "all learners run");
+  journal_->job(JobState::kProcessing, plan().world_size() == 1 ? "the learner runs" : "all learners run");
   ask_kill_wait();
 }
 
@@ -247,7 +249,7 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
     return check_attempt_over();
   }
   bool stopped = state_.stop && (exited.exit == kExitSaved || exited.exit == kExitNotSaved);
-  if (attempt_.serving_over && plan_.serves(rank) && exited.asked && exited.error.empty()) learner.exit = 0;
+  if (attempt_.serving_over && plan().serves(rank) && exited.asked && exited.error.empty()) learner.exit = 0;
   bool failed = !exited.error.empty() || (learner.exit != 0 && !stopped) || pmix_.aborts.count(rank) != 0;
   if (exited.stragglers > 0 && !state_.ending())
     say(fmt::format("learner {} left processes behind ({}), which were killed", rank, exited.stragglers));
@@ -257,7 +259,7 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
     tell_of_end(rank, false);
     int alive = 0, attached = 0;
     for (const Learner& other : attempt_.learners) {
-      if (plan_.serves(static_cast<int>(&other - attempt_.learners.data()))) continue;
+      if (plan().serves(static_cast<int>(&other - attempt_.learners.data()))) continue;
       alive += other.ended ? 0 : 1;
       attached += !other.ended && other.ever_attached ? 1 : 0;
     }
@@ -292,7 +294,7 @@ void Supervisor::tick_serving(int64_t now_ms) {
 void Supervisor::learner_failed(int rank, Failure failure) {
   Learner& learner = attempt_.learners[static_cast<size_t>(rank)];
   failure.rank = rank;
-  failure.host = plan_.nodes.size() > 1 ? learner.host : "";
+  failure.host = plan().nodes.size() > 1 ? learner.host : "";
   failure.at_ms = awake_ms();
   failure.step = learner.step;
   learner.state = failure.asked ? JobState::kHalted : JobState::kFailed;

@@ -3,16 +3,9 @@
 // answer.
 #include <fmt/core.h>
 
-#include <algorithm>
-
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
-namespace {
-
-constexpr int64_t kMostFenceMs = 5000;  // longer than any that is set: clocks of two boots, or of somebody who sets one
-
-}  // namespace
 
 // What Slurm says of the job is needed for the answer; and what the dead one may have left is ended first.
 void Supervisor::take_over() {
@@ -31,12 +24,7 @@ void Supervisor::take_over() {
 void Supervisor::take_memory() {
   memory_ = record::remembered(journal_->events());
   journal_->remember(memory_);
-  const int64_t fence_ms = std::clamp<int64_t>(memory_.fence_unix_ms - unix_ms(), 0, kMostFenceMs);
-  fence_until_ms_ = awake_ms() + fence_ms;
-  if (memory_.left_out.empty() || !options_.without) return;
-  auto rest = options_.without(memory_.left_out, plan_);
-  if (!rest) return;  // then none of them was lost, or nothing could be planned before either
-  plan_ = *std::move(rest);
+  nodes_.resume(memory_, awake_ms(), unix_ms());
 }
 
 void Supervisor::answer_death() {
@@ -47,10 +35,10 @@ void Supervisor::answer_death() {
   death.exit = before.exit_status;
   death.at_ms = awake_ms();
   RestartLimits limits;
-  limits.restarts_max = plan_.restarts;
+  limits.restarts_max = plan().restarts;
   limits.loop_guard = site_.loop_guard;
   limits.without_progress = attempts_without_progress(journal_->events());
-  limits.measurable = plan_.checkpoint.has_value();
+  limits.measurable = plan().checkpoint.has_value();
   limits.can_requeue = slurm_->can_requeue();
   const EndDecision decision = decide_after_death(death, before.last, limits);
   journal_->begin_attempt(attempts_, memory_.restarts);

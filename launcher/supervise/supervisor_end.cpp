@@ -60,7 +60,7 @@ AttemptEnd Supervisor::attempt_end() const {
 // Whether Slurm has to be asked before it is decided: whether it may put the job back is not known yet; or a SIGTERM of
 // Slurm's (some set-ups send it to every process of a step) ended the learners before its notice was looked up.
 bool Supervisor::must_ask_why() const {
-  if (!plan_.under_slurm || (state_.stop && slurm_->info())) return false;
+  if (!plan().under_slurm || (state_.stop && slurm_->info())) return false;
   return !slurm_->info() || state_.question.open || by_sigterm(first_cause(attempt_.failures));
 }
 
@@ -85,10 +85,10 @@ void Supervisor::perform(const AskWhy& /*ask*/) {
 RestartLimits Supervisor::restart_limits() const {
   RestartLimits limits;
   limits.restarts_done = memory_.restarts;
-  limits.restarts_max = plan_.restarts;
+  limits.restarts_max = plan().restarts;
   limits.loop_guard = site_.loop_guard;
   limits.without_progress = attempts_without_progress(journal_->events());
-  limits.measurable = plan_.checkpoint.has_value() || attempt_.newest_saved_step() >= 0;
+  limits.measurable = plan().checkpoint.has_value() || attempt_.newest_saved_step() >= 0;
   limits.can_requeue = slurm_->can_requeue();
   return limits;
 }
@@ -96,8 +96,8 @@ RestartLimits Supervisor::restart_limits() const {
 void Supervisor::perform(const JudgeEnd& /*judge*/) {
   const AttemptEnd end = attempt_end();
   RestartLimits limits = restart_limits();
-  limits.node_lost = !attempt_.lost_nodes.empty();
-  limits.rest_suffices = limits.node_lost && plan_without_lost();
+  limits.node_lost = nodes_.any_lost();
+  limits.rest_suffices = limits.node_lost && nodes_.rest_suffices();
   if (end.failure) {
     auto done = memory_.class_restarts.find(end.failure_class.name);
     limits.class_restarts = done != memory_.class_restarts.end() ? done->second : 0;
@@ -122,7 +122,7 @@ void Supervisor::perform(const JudgeStopped& /*judge*/) {
 void Supervisor::decide(EndDecision decision, Decided decided) {
   decision_ = std::move(decision);
   decided.what = decision_.action;
-  decided.check = decision_.action == EndDecision::Action::kRestart && options_.check && plan_.under_slurm &&
+  decided.check = decision_.action == EndDecision::Action::kRestart && options_.check && plan().under_slurm &&
                   blames_nodes(class_of_end());
   decided.ask_version = is_put_back_once_more() && !slurm_->version();
   handle(decided);
@@ -153,14 +153,13 @@ void Supervisor::perform(const Sweep& /*sweep*/) {
 // What is left anywhere of an attempt whose agents cannot be trusted to have ended.
 void Supervisor::sweep(const std::string& run_id, std::function<void()> done) {
   std::string mark = std::string(env::kRunId) + "=" + run_id;
-  if (!plan_.under_slurm) {
+  if (!plan().under_slurm) {
     agent::sweep_marked(mark);
     agent::remove_orphaned_pages();
     return done();
   }
-  if (!attempt_.lost_nodes.empty()) return done();
-  std::vector<std::string> names;
-  for (const plan::PlannedNode& node : plan_.nodes) names.push_back(node.name);
+  if (nodes_.any_lost()) return done();
+  const std::vector<std::string> names = nodes_.names();
   std::string count = std::to_string(names.size());
   std::vector<std::string> argv = {"srun",
                                    "--mpi=none",
@@ -198,7 +197,7 @@ void Supervisor::perform(const AskVersion& /*ask*/) {
 void Supervisor::perform(const End& /*end*/) {
   using Action = EndDecision::Action;
   if (is_put_back_once_more() && slurm_->version() && puts_back_once_more(*slurm_->version())) {
-    journal_->once_more(plan_.slurm_restart_count + 1, command_text(plan_.command));
+    journal_->once_more(plan().slurm_restart_count + 1, command_text(plan().command));
     say("Slurm puts a job that was preempted back once more after its end; that start will run nothing");
   }
   const int64_t step = attempt_.newest_saved_step();
@@ -212,7 +211,7 @@ void Supervisor::perform(const End& /*end*/) {
     journal_->job(JobState::kHalted, decision_.reason, step, "", status);
     say(decision_.reason);
     // A local Ctrl-C that could not save ends as the shell expects.
-    if (status == kExitNotSaved && !plan_.under_slurm && state_.stop && state_.stop->signal != 0)
+    if (status == kExitNotSaved && !plan().under_slurm && state_.stop && state_.stop->signal != 0)
       status = 128 + state_.stop->signal;
   } else {
     journal_->job(JobState::kFailed, decision_.reason, step, class_code(), status);
@@ -233,9 +232,9 @@ void Supervisor::restart() {
     ++memory->restarts;
     ++memory->class_restarts[class_of_end().name];
   });
-  say(fmt::format("{}; restart {} of {}", decision_.reason, memory_.restarts, plan_.restarts));
+  say(fmt::format("{}; restart {} of {}", decision_.reason, memory_.restarts, plan().restarts));
   if (attempt_.agent_silent) forget_old_step();
-  start_attempt(fmt::format("restart {} of {}: {}", memory_.restarts, plan_.restarts, decision_.reason));
+  start_attempt(fmt::format("restart {} of {}: {}", memory_.restarts, plan().restarts, decision_.reason));
 }
 
 // What dlrun says last of a job that failed: the cause, its class where that says more, where its log is, and the log's
@@ -247,7 +246,7 @@ std::string Supervisor::failure_text(const std::string& reason, const std::optio
   if (its.code != kPlainCode) text += "; class " + format_class(its);
   if (cause->kind == Failure::Kind::kNoAgent || cause->kind == Failure::Kind::kLauncher) return text + "\n";
   text += fmt::format("; its output: {}\n", dir_.learner_log(attempts_, cause->rank));
-  if (plan_.world_size() == 1 && !options_.quiet) return text;
+  if (plan().world_size() == 1 && !options_.quiet) return text;
   const auto& lines = cause->last_lines;
   for (size_t i = lines.size() - std::min(lines.size(), kShownLines); i < lines.size(); ++i)
     text += fmt::format("dlrun:   | {}\n", lines[i]);
@@ -279,7 +278,7 @@ void Supervisor::perform(const Finish& /*finish*/) {
   if (control_written_) ::unlink(dir_.control().c_str());
   ::unlink(dir_.request().c_str());
   // What an agent that was killed has left: without Slurm it has come to us.
-  if (!plan_.under_slurm) agent::kill_descendants(std::chrono::seconds(3));
+  if (!plan().under_slurm) agent::kill_descendants(std::chrono::seconds(3));
   uv_stop(&loop_);
 }
 

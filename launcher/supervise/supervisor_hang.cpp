@@ -53,7 +53,7 @@ void Supervisor::settle_hang() {
   }
   attempt_.hang.standing_still.erase(
       std::remove_if(attempt_.hang.standing_still.begin(), attempt_.hang.standing_still.end(),
-                     [this](const StandStill& each) { return plan_.serves(each.rank); }),
+                     [this](const StandStill& each) { return plan().serves(each.rank); }),
       attempt_.hang.standing_still.end());
   const auto behind = who_is_behind(attempt_.hang.standing_still);
   if (!behind) return;

@@ -31,17 +31,17 @@ bool speaks_of_pmix(const std::vector<std::string>& lines) {
 void Supervisor::open_pmix() {
   close_pmix();
   pmix_ = PmixJob{};
-  if (plan_.pmix_server.empty()) return;
-  std::vector<std::vector<int>> ranks(plan_.nodes.size());
-  for (const plan::PlannedLearner& learner : plan_.learners)
+  if (plan().pmix_server.empty()) return;
+  std::vector<std::vector<int>> ranks(plan().nodes.size());
+  for (const plan::PlannedLearner& learner : plan().learners)
     ranks[static_cast<size_t>(learner.node)].push_back(learner.rank);
-  pmix_.servers.resize(plan_.nodes.size());
+  pmix_.servers.resize(plan().nodes.size());
   pmix_.exchange = pmix::Exchange(ranks);
   pmix_.came.assign(attempt_.learners.size(), false);
   auto random = make_secret();
-  pmix_.job.space = fmt::format("dl.{}.{}.{}", plan_.job_id.substr(0, 64), attempts_, random ? *random : secret_);
+  pmix_.job.space = fmt::format("dl.{}.{}.{}", plan().job_id.substr(0, 64), attempts_, random ? *random : secret_);
   pmix_.job.ranks = std::move(ranks);
-  for (const plan::PlannedNode& node : plan_.nodes) pmix_.job.nodes.push_back(node.name);
+  for (const plan::PlannedNode& node : plan().nodes) pmix_.job.nodes.push_back(node.name);
 }
 
 void Supervisor::close_pmix() {
@@ -53,8 +53,8 @@ void Supervisor::close_pmix() {
 }
 
 void Supervisor::on_pmix_hello(ConnectionId id, const Hello& hello) {
-  const bool known = state_.may_greet() && hello.rank >= 0 && hello.rank < plan_.world_size();
-  const int node = known ? plan_.learners[static_cast<size_t>(hello.rank)].node : -1;
+  const bool known = state_.may_greet() && hello.rank >= 0 && hello.rank < plan().world_size();
+  const int node = known ? plan().learners[static_cast<size_t>(hello.rank)].node : -1;
   if (pmix_.servers.empty() || node < 0 || pmix_.servers[static_cast<size_t>(node)].connection != 0 ||
       hello.version != kProtocolVersion)
     return server_->close(id);
@@ -72,7 +72,7 @@ bool Supervisor::pmix_ready() const {
 
 void Supervisor::add_pmix_environment(int rank, Start* start) const {
   if (pmix_.servers.empty()) return;
-  const plan::PlannedLearner& learner = plan_.learners[static_cast<size_t>(rank)];
+  const plan::PlannedLearner& learner = plan().learners[static_cast<size_t>(rank)];
   const PmixServer& server = pmix_.servers[static_cast<size_t>(learner.node)];
   if (static_cast<size_t>(learner.local_rank) < server.learners.size())
     for (const auto& [name, value] : server.learners[static_cast<size_t>(learner.local_rank)])

@@ -21,7 +21,7 @@ void Supervisor::perform(const PutBack& back) {
   journal_->job(back.hold ? JobState::kHalted : JobState::kPending, decision_.reason, attempt_.newest_saved_step(),
                 class_code(), decision_.exit_status);
   if (back.hold)
-    say(decision_.reason + "; the job is held: dlctl resume " + plan_.job_id);
+    say(decision_.reason + "; the job is held: dlctl resume " + plan().job_id);
   else
     say(fmt::format("{}; the job goes back into the queue{}", decision_.reason,
                     memory_.excluded.empty() ? "" : ", without node " + memory_.excluded));

@@ -16,7 +16,7 @@ namespace dl::supervise {
 // An agent was sent this signal.
 void Supervisor::on_notice(int signal) {
   if (signal != SIGTERM && signal != SIGUSR2) return;
-  if (plan_.under_slurm) return handle(Signalled{signal});
+  if (plan().under_slurm) return handle(Signalled{signal});
   if (signal == SIGTERM) ask_to_stop(StopCause::kInterrupt, {}, signal, "a signal");
 }
 
@@ -51,7 +51,7 @@ void Supervisor::ask_kill_wait() {
 }
 
 void Supervisor::perform(const SendRequest& request) {
-  for (size_t i = 0; i < static_cast<size_t>(plan_.deciding()); ++i)
+  for (size_t i = 0; i < static_cast<size_t>(plan().deciding()); ++i)
     if (!attempt_.learners[i].ended)
       server_->send(attempt_.learners[i].connection, Request{request.request, request.kind});
 }
@@ -83,7 +83,7 @@ void Supervisor::on_step_report(int rank, const StepReport& report) {
 }
 
 void Supervisor::tick_time_limit(int64_t now_ms) {
-  if (!end_time_ms_ || state_.stop || limit_check_open_ || !plan_.under_slurm) return;
+  if (!end_time_ms_ || state_.stop || limit_check_open_ || !plan().under_slurm) return;
   auto lead = [this] {
     int64_t limit = *end_time_ms_ - run_started_ms_;
     return time_limit_lead_ms(attempt_.save_times(), site_.signal_lead.count() * 1000, limit);
@@ -113,12 +113,12 @@ int64_t Supervisor::chosen_interval_ms() const {
 }
 
 void Supervisor::tick_periodic_save() {
-  if (!plan_.checkpoint || state_.phase != Phase::kRunning || state_.agreement.open()) return;
+  if (!plan().checkpoint || state_.phase != Phase::kRunning || state_.agreement.open()) return;
   int64_t every = 0;
-  if (plan_.checkpoint->every_auto) {
+  if (plan().checkpoint->every_auto) {
     every = chosen_interval_ms();
-  } else if (plan_.checkpoint->every) {
-    every = std::chrono::duration_cast<std::chrono::milliseconds>(*plan_.checkpoint->every).count();
+  } else if (plan().checkpoint->every) {
+    every = std::chrono::duration_cast<std::chrono::milliseconds>(*plan().checkpoint->every).count();
   } else {
     return;
   }

@@ -24,24 +24,23 @@ void Supervisor::open_rendezvous() {
 
 // Without Horovod's nobody may start: each would take itself for the only one.
 Status Supervisor::open_stores() {
-  if (plan_.launcher_store) {
+  if (plan().launcher_store) {
     if (Status opened = rendezvous_->open_store(endpoint_, &attempt_.facts); !opened) {
       say(fmt::format("learner 0 hosts the store: {}", opened.error().text));
-      plan_.launcher_store = false;
+      nodes_.drop_launcher_store();
     }
   }
-  return plan_.http_store ? rendezvous_->open_http_store(endpoint_, &attempt_.facts) : Status{};
+  return plan().http_store ? rendezvous_->open_http_store(endpoint_, &attempt_.facts) : Status{};
 }
 
 // Debian 13's PyTorch, for one. Its learners have only just started: the attempt is begun anew, and no restart is
 // counted.
 bool Supervisor::needs_other_store(const FailureClass& its) const {
-  return its.name == kNoLibuv && plan_.launcher_store;
+  return its.name == kNoLibuv && plan().launcher_store;
 }
 
 void Supervisor::start_without_store() {
-  plan_.launcher_store = false;
-  plan_.framework_environment["USE_LIBUV"] = "0";
+  nodes_.use_store_without_libuv();
   const std::string why = "this PyTorch has no libuv: learner 0 hosts the store";
   say(why + " (with USE_LIBUV=0 in the job's environment this second start is not needed)");
   start_attempt(why);

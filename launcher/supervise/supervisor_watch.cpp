@@ -32,7 +32,7 @@ void Supervisor::look_for_silent_agents(int64_t now_ms) {
       silent.push_back(static_cast<int>(i));
   }
   if (silent.empty()) return;
-  if (!plan_.under_slurm) return agents_silent(silent);
+  if (!plan().under_slurm) return agents_silent(silent);
   silence_open_ = true;
   slurm_->ask([this, silent, attempt = attempts_](const SlurmJob::Answer& job) {
     silence_open_ = false;
@@ -86,7 +86,7 @@ void Supervisor::look_for_idle_gpus() {
   const int64_t now = awake_ms();
   const IdleGpus::News news = attempt_.idle.look(now);
   if (news.idle.empty() && news.used_again.empty() && news.unknown.empty()) return;
-  const int each = plan_.gpus_per_learner;
+  const int each = plan().gpus_per_learner;
   std::string text;
   if (!news.unknown.empty()) text = unknown_text(news.unknown, each);
   if (!news.used_again.empty()) text = used_again_text(news.used_again, each);
@@ -104,7 +104,7 @@ std::string Supervisor::note_of(size_t rank) const {
   std::string note = attempt_.slow.note(rank);
   if (attempt_.idle.is_idle(number))
     note += (note.empty() ? "" : "; ") +
-            unused_text({number}, plan_.gpus_per_learner, attempt_.idle.unused_ms({number}, awake_ms()));
+            unused_text({number}, plan().gpus_per_learner, attempt_.idle.unused_ms({number}, awake_ms()));
   return note;
 }
 

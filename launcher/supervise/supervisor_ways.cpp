@@ -148,7 +148,10 @@ void Supervisor::lose_agent(int rank, Verdict verdict, const std::string& why) {
   if (verdict == Verdict::kWayBroken)
     failure.text = fmt::format("its agent on {} answers, but could not connect again within {} ({})", learner.host,
                                format_duration(std::chrono::seconds(kWayLimitMs / 1000)), why);
-  if (verdict != Verdict::kAgentKilled) node_lost(rank, fence_until_ms(now, answered));
+  if (verdict != Verdict::kAgentKilled) {
+    nodes_.lose(rank);
+    raise_fence(fence_until_ms(now, answered));
+  }
   // It may live, cut off from us by now, so that the sweep does not reach it either.
   if (unsure) raise_fence(fence_until_ms(now, answered));
   learner_failed(rank, failure);

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/node_pool.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "launcher/supervise/attempt.h"
+
+namespace dl::supervise {
+namespace {
+
+constexpr int64_t kMostFenceMs = 5000;  // longer than any that is set: clocks of two boots, or of somebody who sets one
+
+}  // namespace
+
+std::vector<std::string> NodePool::names() const {
+  std::vector<std::string> names;
+  names.reserve(plan_.nodes.size());
+  for (const plan::PlannedNode& node : plan_.nodes) names.push_back(node.name);
+  return names;
+}
+
+const std::string& NodePool::name_of(int rank) const {
+  return plan_.nodes[static_cast<size_t>(plan_.learners[static_cast<size_t>(rank)].node)].name;
+}
+
+void NodePool::drop_launcher_store() {
+  no_launcher_store_ = true;
+  take(std::move(plan_));
+}
+
+void NodePool::use_store_without_libuv() {
+  no_libuv_ = true;
+  drop_launcher_store();
+}
+
+void NodePool::take(plan::LaunchPlan plan) {
+  plan_ = std::move(plan);
+  if (no_launcher_store_) plan_.launcher_store = false;
+  if (no_libuv_) plan_.framework_environment["USE_LIBUV"] = "0";
+}
+
+bool NodePool::raise_fence(int64_t until_ms) {
+  if (until_ms <= fence_until_ms_) return false;
+  fence_until_ms_ = until_ms;
+  return true;
+}
+
+std::vector<std::string> NodePool::missing() const {
+  std::set<std::string> names = lost_;
+  names.insert(bad_.begin(), bad_.end());
+  return {names.begin(), names.end()};
+}
+
+bool NodePool::rest_suffices() {
+  rest_.reset();
+  if (!without_ || !plan_.under_slurm) return false;
+  auto made = without_(missing(), plan_);
+  if (!made || (made->overcommit && !plan_.overcommit)) return false;
+  rest_ = *std::move(made);
+  return true;
+}
+
+NodePool::Left NodePool::go_on_without() {
+  Left left{missing(), {lost_.begin(), lost_.end()}};
+  lost_.clear();
+  bad_.clear();
+  take(*std::move(rest_));
+  rest_.reset();
+  return left;
+}
+
+std::vector<std::string> NodePool::suspects(const Attempt& attempt, bool without_lost) const {
+  const std::vector<plan::PlannedNode>& stay = next(without_lost).nodes;
+  std::set<std::string> names;
+  for (const Failure& failure : attempt.failures) {
+    if (failure.asked || failure.rank < 0) continue;
+    const std::string& host = attempt.learners[static_cast<size_t>(failure.rank)].host;
+    if (std::any_of(stay.begin(), stay.end(), [&](const plan::PlannedNode& node) { return node.name == host; }))
+      names.insert(host);
+  }
+  return {names.begin(), names.end()};
+}
+
+void NodePool::resume(const record::RunMemory& memory, int64_t now_ms, int64_t now_unix_ms) {
+  fence_until_ms_ = now_ms + std::clamp<int64_t>(memory.fence_unix_ms - now_unix_ms, 0, kMostFenceMs);
+  if (memory.left_out.empty() || !without_) return;
+  auto rest = without_(memory.left_out, plan_);
+  if (rest) take(*std::move(rest));  // else none of them was lost, or nothing could be planned before either
+}
+
+}  // namespace dl::supervise

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which nodes a run goes on with: after losses, after checks, after the death of a dlrun.
+#include "launcher/supervise/node_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "launcher/supervise/attempt.h"
+
+namespace dl::supervise {
+namespace {
+
+using Names = std::vector<std::string>;
+
+// One learner on each of these nodes.
+plan::LaunchPlan plan_on(const Names& nodes) {
+  plan::LaunchPlan plan;
+  plan.under_slurm = plan.launcher_store = true;
+  for (const std::string& name : nodes) {
+    plan::PlannedNode node;
+    node.name = name;
+    plan::PlannedLearner learner;
+    learner.rank = learner.node = static_cast<int>(plan.nodes.size());
+    plan.nodes.push_back(node);
+    plan.learners.push_back(learner);
+  }
+  return plan;
+}
+
+// An elastic job: as many learners as there are nodes left, at least two.
+class NodePoolTest : public testing::Test {
+ protected:
+  NodePool::Without without() {
+    return [this](const Names& gone, const plan::LaunchPlan& /*now*/) -> Result<plan::LaunchPlan> {
+      asked_ = gone;
+      for (const std::string& name : gone) there_.erase(std::remove(there_.begin(), there_.end(), name), there_.end());
+      if (there_.size() < 2) return Error{Errc::kConflict, "too few"};
+      plan::LaunchPlan plan = plan_on(there_);
+      plan.overcommit = overcommits_;
+      return plan;
+    };
+  }
+  Names there_ = {"n1", "n2", "n3", "n4"}, asked_;
+  bool overcommits_ = false;
+};
+
+TEST_F(NodePoolTest, ItGoesOnWithoutWhatIsLostOrBad) {
+  NodePool pool(plan_on(there_), without());
+  EXPECT_FALSE(pool.any_lost());
+  pool.lose(2);
+  pool.found_bad({"n1"});
+  EXPECT_TRUE(pool.any_lost());
+  ASSERT_TRUE(pool.rest_suffices());
+  EXPECT_EQ(asked_, (Names{"n1", "n3"}));
+  EXPECT_EQ(pool.names(), (Names{"n1", "n2", "n3", "n4"})) << "nothing is decided yet";
+  EXPECT_EQ(pool.next(true).world_size(), 2);
+  const NodePool::Left left = pool.go_on_without();
+  EXPECT_EQ(left.out, (Names{"n1", "n3"}));
+  EXPECT_EQ(left.lost, Names{"n3"}) << "Slurm keeps the bad one: it still answers";
+  EXPECT_EQ(pool.names(), (Names{"n2", "n4"}));
+  EXPECT_FALSE(pool.any_lost());
+}
+
+TEST_F(NodePoolTest, ARestThatIsTooSmallOrMoreCrowdedDoesNotDo) {
+  NodePool pool(plan_on(there_), without());
+  pool.lose(0);
+  overcommits_ = true;
+  EXPECT_FALSE(pool.rest_suffices());
+  overcommits_ = false;
+  EXPECT_TRUE(pool.rest_suffices());
+  pool.lose(1);
+  pool.lose(2);
+  EXPECT_FALSE(pool.rest_suffices());
+  NodePool fixed(plan_on(there_), {});
+  fixed.lose(0);
+  EXPECT_FALSE(fixed.rest_suffices());
+}
+
+TEST_F(NodePoolTest, AnotherAttemptHasLostNothingYet) {
+  NodePool pool(plan_on(there_), without());
+  pool.lose(1);
+  pool.begin_attempt();
+  EXPECT_FALSE(pool.any_lost());
+}
+
+TEST_F(NodePoolTest, TheFenceIsOnlyRaised) {
+  NodePool pool(plan_on(there_), without());
+  EXPECT_FALSE(pool.fenced(0));
+  EXPECT_TRUE(pool.raise_fence(5000));
+  EXPECT_FALSE(pool.raise_fence(4000));
+  EXPECT_TRUE(pool.fenced(4999));
+  EXPECT_FALSE(pool.fenced(5000));
+}
+
+TEST_F(NodePoolTest, SuspectsAreNodesOfTheNextPlanWhereLearnersFailedByThemselves) {
+  NodePool pool(plan_on(there_), without());
+  Attempt attempt(pool.plan(), {}, 0, 0);
+  for (int rank = 0; rank < 4; ++rank) {
+    Failure failure;
+    failure.rank = rank;
+    failure.asked = rank == 1;
+    attempt.failures.push_back(failure);
+  }
+  pool.lose(3);
+  ASSERT_TRUE(pool.rest_suffices());
+  EXPECT_EQ(pool.suspects(attempt, false), (Names{"n1", "n3", "n4"}));
+  EXPECT_EQ(pool.suspects(attempt, true), (Names{"n1", "n3"}));
+}
+
+TEST_F(NodePoolTest, AStoreThatCouldNotBeHadIsNotTriedAgainOnTheRest) {
+  NodePool pool(plan_on(there_), without());
+  pool.use_store_without_libuv();
+  EXPECT_FALSE(pool.plan().launcher_store);
+  pool.lose(0);
+  ASSERT_TRUE(pool.rest_suffices());
+  pool.go_on_without();
+  EXPECT_FALSE(pool.plan().launcher_store);
+  EXPECT_EQ(pool.plan().framework_environment.at("USE_LIBUV"), "0");
+}
+
+TEST_F(NodePoolTest, ASuccessorKeepsTheFenceAndLeavesOutTheSameNodes) {
+  record::RunMemory memory;
+  memory.left_out = {"n2"};
+  memory.fence_unix_ms = 1'789'000'002'000;
+  NodePool pool(plan_on(there_), without());
+  pool.resume(memory, 10'000, 1'789'000'000'500);
+  EXPECT_EQ(pool.names(), (Names{"n1", "n3", "n4"}));
+  EXPECT_TRUE(pool.fenced(11'499));
+  EXPECT_FALSE(pool.fenced(11'500));
+  // A clock that was set back holds nobody up for long.
+  NodePool other(plan_on(there_), without());
+  other.resume(memory, 10'000, 0);
+  EXPECT_FALSE(other.fenced(15'000));
+}
+
+}  // namespace
+}  // namespace dl::supervise

@@ -18,7 +18,7 @@
 #include "launcher/plan/launch_plan.h"
 #include "launcher/protocol/control_protocol.h"
 #include "launcher/record/job_state.h"
-#include "launcher/supervise/control_server.h"
+#include "launcher/supervise/connections.h"
 #include "launcher/supervise/first_cause.h"
 #include "launcher/supervise/grace_budget.h"
 #include "launcher/supervise/hang.h"

@@ -18,15 +18,13 @@
 
 #include "common/base/awake_clock.h"
 #include "common/base/result.h"
-#include "launcher/protocol/control_protocol.h"
 #include "launcher/supervise/agent_session.h"
 #include "launcher/supervise/beat_socket.h"
+#include "launcher/supervise/connections.h"
 
 namespace dl::supervise {
 
-using ConnectionId = uint64_t;  // never used twice
-
-class ControlServer {
+class ControlServer final : public Connections {
  public:
   struct Handlers {
     std::function<void(ConnectionId, const Hello&)> on_hello;             // the secret was right
@@ -39,42 +37,29 @@ class ControlServer {
   };
 
   ControlServer(uv_loop_t* loop, std::string secret, Handlers handlers);
-  ControlServer(const ControlServer&) = delete;
-  ControlServer& operator=(const ControlServer&) = delete;
   // The loop must be run once more after close_all() before this is destroyed.
-  ~ControlServer();
+  ~ControlServer() override;
 
   // Listens on any address, a free port (IPv6 included where the machine has it).
   Status listen();
   int port() const { return port_; }
 
-  // Unknown ids are ignored: the connection has just been closed.
-  void send(ConnectionId id, const Message& message) { send_line(id, encode(message)); }
-  // The same for what encode() gave, where many are told the same.
-  void send_line(ConnectionId id, const std::string& line);
-  // Keeps data under way, and acknowledges what has come.
-  void ping(ConnectionId id);
-  // Closes after what was sent has gone out, and ends the session; on_closed is not called.
-  void close(ConnectionId id);
   // Closes everything, the port included.
   void close_all();
 
-  // Sessions (control_sessions.cpp). To be opened in on_hello, before anything is sent; without random numbers there is
-  // none, and all goes on without. Of ids without a session the rest is not to be asked.
-  void open_session(ConnectionId id);
-  bool has_session(ConnectionId id) const { return sessions_.count(id) > 0; }
-  // Whether there is a connection, and no session that waits for one.
-  bool connected(ConnectionId id) const { return connections_.count(id) > 0; }
-  // Whether the other side's kernel has not acknowledged all that was sent.
-  bool unacknowledged(ConnectionId id) const;
-  // Asks by a datagram whether the agent is there.
-  void probe(ConnectionId id);
-  // Reads what has come by datagrams: before a verdict, where this process may have stood still meanwhile.
-  void read_beats() { beats_.read(); }
-  Verdict verdict(ConnectionId id) const;
-  Udp udp(ConnectionId id) const;
-  // When its agent was last heard by a datagram, monotonic; -1: never.
-  int64_t answered_ms(ConnectionId id) const;
+  void send_line(ConnectionId id, const std::string& line) override;
+  void ping(ConnectionId id) override;
+  void close(ConnectionId id) override;  // on_closed is not called
+  // control_sessions.cpp
+  void open_session(ConnectionId id) override;
+  bool has_session(ConnectionId id) const override { return sessions_.count(id) > 0; }
+  bool connected(ConnectionId id) const override { return connections_.count(id) > 0; }
+  bool unacknowledged(ConnectionId id) const override;
+  void probe(ConnectionId id) override;
+  void read_beats() override { beats_.read(); }
+  Verdict verdict(ConnectionId id) const override;
+  Udp udp(ConnectionId id) const override;
+  int64_t answered_ms(ConnectionId id) const override;
 
   struct Connection;
 

@@ -102,6 +102,7 @@ Status Supervisor::open_control() {
     if (auto found = attempt_.rank_of.find(id); found != attempt_.rank_of.end()) look_at_way(found->second);
   };
   server_ = std::make_unique<ControlServer>(&loop_, secret_, std::move(handlers));
+  pmix_ = std::make_unique<PmixServers>(server_.get());
   DL_TRY(server_->listen());
   // The interface that leads to the other nodes; where all is on this one, the loopback.
   std::string host = "127.0.0.1", own = node_name();
@@ -210,7 +211,7 @@ void Supervisor::tick() {
     }
     if (attempt_.hang.open && now > attempt_.hang.deadline_ms) settle_hang();
     tick_serving(now);
-    tick_pmix(now);
+    follow(pmix_->tick(now_for_pmix(), all_hello));
   }
   handle(Tick{});
   if (now - last_second_ms_ >= 1000) {

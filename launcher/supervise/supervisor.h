@@ -4,7 +4,7 @@
 // answers, supervisor_run.cpp speaks with the states, supervisor_attempt.cpp runs an attempt, supervisor_stop.cpp hears
 // of stops, supervisor_end.cpp and supervisor_queue.cpp carry out what comes after, supervisor_ways.cpp judges agents
 // that are not heard, supervisor_nodes.cpp goes on where nodes were lost, supervisor_store.cpp hosts rendezvous,
-// supervisor_pmix.cpp speaks with the PMIx servers.
+// supervisor_pmix.cpp follows the news of the PMIx servers.
 //
 //   an event -> handle() -> next() -> perform() each action -> the events that come of it
 #pragma once
@@ -29,7 +29,6 @@
 #include "common/site/site_config.h"
 #include "launcher/guard/guard.h"
 #include "launcher/plan/launch_plan.h"
-#include "launcher/pmix/exchange.h"
 #include "launcher/record/job_dir.h"
 #include "launcher/slurm_cli/slurm_cli.h"
 #include "launcher/supervise/agent_launcher.h"
@@ -39,6 +38,7 @@
 #include "launcher/supervise/lease_keeper.h"
 #include "launcher/supervise/node_pool.h"
 #include "launcher/supervise/notice.h"
+#include "launcher/supervise/pmix_servers.h"
 #include "launcher/supervise/recheck.h"
 #include "launcher/supervise/rendezvous.h"
 #include "launcher/supervise/restart_policy.h"
@@ -74,28 +74,6 @@ class Supervisor {
   int run();
 
  private:
-  struct PmixServer {
-    ConnectionId connection = 0;  // 0: none (yet, or any more)
-    bool ready = false;
-    std::string broken;                                        // why its connection is waited for; empty: it is there
-    std::vector<std::map<std::string, std::string>> learners;  // environment of each of the node's
-  };
-  struct PmixAbort {
-    int status = 0;
-    int64_t at_ms = 0;  // monotonic
-  };
-  struct PmixJob {  // of an attempt; no servers: the plan has none
-    pmix::Job job;
-    std::vector<PmixServer> servers;                // by node
-    std::unordered_map<ConnectionId, int> node_of;  // of the servers' connections
-    pmix::Exchange exchange;
-    std::string version;
-    std::vector<bool> came;  // by rank: it has connected to its server
-    std::map<int, PmixAbort> aborts;
-    int64_t waiting_since_ms = 0, kill_at_ms = 0;
-    int kill_grace_ms = 0;
-  };
-
   // supervisor.cpp
   Status set_up();
   Status open_control();
@@ -149,17 +127,8 @@ class Supervisor {
 
   // supervisor_pmix.cpp
   void open_pmix();
-  void close_pmix();
-  void on_pmix_hello(ConnectionId id, const Hello& hello);
-  void on_pmix(int node, const std::string& body);
-  bool pmix_ready() const;
-  void add_pmix_environment(int rank, Start* start) const;
-  void answer_pmix(const pmix::Exchange::Answers& answers);
-  void pmix_lost(int node, const std::string& why);
-  bool tell_of_end(int rank, bool failed);
-  void kill_after_notice(int grace_ms);
-  void tick_pmix(int64_t now_ms);
-  void add_abort(int rank, Failure* failure);
+  PmixServers::Now now_for_pmix() const;
+  void follow(const PmixServers::News& news);
 
   // supervisor_run.cpp
   void handle(RunEvent event);
@@ -204,8 +173,6 @@ class Supervisor {
 
   // supervisor_ways.cpp
   void on_broken(ConnectionId id, const std::string& why);
-  void on_pmix_broken(int node, const std::string& why);
-  void look_at_pmix_ways();
   void on_resumed(ConnectionId id);
   void look_at_way(int rank);
   void look_at_ways(int64_t now_ms);
@@ -290,8 +257,7 @@ class Supervisor {
   Attempt attempt_;
   bool woken_ = false;  // the agents of the attempt before were asked to begin anew
   std::unique_ptr<Rendezvous> rendezvous_;
-  PmixJob pmix_;
-  bool pmix_said_ = false;  // which PMIx it is
+  std::unique_ptr<PmixServers> pmix_;
   // What is counted in dlrun is awake time (awake_ms()), but where a name says unix or renew.
   int64_t launcher_gone_ms_ = 0;
   std::optional<int> launcher_status_;

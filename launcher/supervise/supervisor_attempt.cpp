@@ -114,7 +114,11 @@ void Supervisor::start_cold() {
 
 void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
   if (hello.role == "ctl") return;
-  if (hello.role == "pmix") return on_pmix_hello(id, hello);
+  if (hello.role == "pmix") {
+    const bool expected = state_.may_greet() && hello.version == kProtocolVersion;
+    if (!expected || !pmix_->greet(id, hello.rank, hello.sessions)) server_->close(id);
+    return;
+  }
   bool valid = hello.role == "agent" && hello.rank >= 0 && hello.rank < plan().world_size() && state_.may_greet() &&
                !attempt_.learners[static_cast<size_t>(hello.rank)].said_hello;
   if (!valid || hello.version != kProtocolVersion) {
@@ -144,7 +148,7 @@ void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
 }
 
 void Supervisor::look_whether_ready() {
-  if (state_.phase == Phase::kStarting && attempt_.all_said_hello() && pmix_ready() && !nodes_.fenced(awake_ms()))
+  if (state_.phase == Phase::kStarting && attempt_.all_said_hello() && pmix_->ready() && !nodes_.fenced(awake_ms()))
     handle(AgentsReady{plan().deciding()});
 }
 
@@ -177,7 +181,7 @@ void Supervisor::perform(const StartLearners& /*start*/) {
     start.hang_ms = plan().serves(rank) ? 0 : options_.hang_ms;  // waiting is its work
     if (plan().checkpoint) start.forced[env::kCheckpoint] = format_checkpoint(*plan().checkpoint);
     if (std::string token = lease_->token(); !token.empty()) start.forced[env::kLease] = token;
-    add_pmix_environment(rank, &start);
+    pmix_->add_environment(rank, &start);
     server_->send(attempt_.learners[static_cast<size_t>(rank)].connection, start);
   }
 }
@@ -208,8 +212,8 @@ void Supervisor::on_message(ConnectionId id, const Message& message) {
       on_standing_still(rank, *still);
     return;
   }
-  if (const auto found = pmix_.node_of.find(id); found != pmix_.node_of.end()) {
-    if (const auto* pmix = std::get_if<Pmix>(&message)) on_pmix(found->second, pmix->body);
+  if (pmix_->knows(id)) {
+    if (const auto* pmix = std::get_if<Pmix>(&message)) follow(pmix_->heard(id, pmix->body, now_for_pmix()));
     return;
   }
   answer_ctl(id, message);
@@ -250,13 +254,13 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
   }
   bool stopped = state_.stop && (exited.exit == kExitSaved || exited.exit == kExitNotSaved);
   if (attempt_.serving_over && plan().serves(rank) && exited.asked && exited.error.empty()) learner.exit = 0;
-  bool failed = !exited.error.empty() || (learner.exit != 0 && !stopped) || pmix_.aborts.count(rank) != 0;
+  bool failed = !exited.error.empty() || (learner.exit != 0 && !stopped) || pmix_->has_aborted(rank);
   if (exited.stragglers > 0 && !state_.ending())
     say(fmt::format("learner {} left processes behind ({}), which were killed", rank, exited.stragglers));
   if (!failed) {
     learner.state = stopped ? JobState::kHalted : JobState::kCompleted;
     journal_->learner(rank, learner.state, learner.host, "", "", learner.exit);
-    tell_of_end(rank, false);
+    pmix_->tell_of_end(rank, false, learner.exit);
     int alive = 0, attached = 0;
     for (const Learner& other : attempt_.learners) {
       if (plan().serves(static_cast<int>(&other - attempt_.learners.data()))) continue;
@@ -278,7 +282,7 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
     failure.memory = exited.memory;
     failure.exception = exited.exception;
     failure.last_lines = exited.last_lines;
-    add_abort(rank, &failure);
+    if (const std::string line = pmix_->explain(rank, &failure); !line.empty()) say(line);
     learner_failed(rank, failure);
   }
   check_attempt_over();
@@ -305,10 +309,12 @@ void Supervisor::learner_failed(int rank, Failure failure) {
     const FailureClass its = classify(failure, site_.failures);
     journal_->learner_failed(rank, learner.host, describe(failure), its, failure_signature(failure, its), learner.exit);
   }
+  const int exit = learner.exit;
   attempt_.failures.push_back(std::move(failure));
   handle(Gone{rank});
-  if (tell_of_end(rank, true)) return kill_after_notice(kFailureGraceMs);
-  handle(EndLearners{kFailureGraceMs});
+  const bool told = pmix_->tell_of_end(rank, true, exit);
+  if (!told) return handle(EndLearners{kFailureGraceMs});
+  if (!state_.ending()) pmix_->end_after_notice(kFailureGraceMs, awake_ms());
 }
 
 // The attempt is over for all that have not ended, by this failure; agents end when their connection is closed.
@@ -334,7 +340,7 @@ void Supervisor::check_attempt_over() {
   if (!state_.alive() || attempt_.over_told || !attempt_.all_ended()) return;
   attempt_.over_told = true;
   rendezvous_->close();
-  close_pmix();
+  pmix_->close();
   handle(AttemptOver{must_ask_why()});
 }
 

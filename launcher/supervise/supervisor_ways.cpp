@@ -17,16 +17,11 @@ constexpr int64_t kProbeMs = 100;        // how often those are asked whose conn
 constexpr int kQuickProbes = 4;          // before that: an agent's kernel may not be done with its end yet
 constexpr uint64_t kQuickProbeMs = 4;
 
-bool is_silence(const std::string& why) {
-  return why.find("timed out") != std::string::npos || why.find("unreachable") != std::string::npos;
-}
-
 }  // namespace
 
 // A connection is gone, whether or not it may come again.
 void Supervisor::on_broken(ConnectionId id, const std::string& why) {
-  if (const auto server = pmix_.node_of.find(id); server != pmix_.node_of.end())
-    return on_pmix_broken(server->second, why);
+  if (pmix_->knows(id)) return follow(pmix_->broken(id, why, now_for_pmix()));
   const auto found = attempt_.rank_of.find(id);
   if (found == attempt_.rank_of.end()) return;
   const int rank = found->second;
@@ -91,31 +86,8 @@ void Supervisor::look_at_ways(int64_t now_ms) {
       server_->probe(learner.connection);
 }
 
-// The same for the PMIx server of a node.
-void Supervisor::on_pmix_broken(int node, const std::string& why) {
-  PmixServer& server = pmix_.servers[static_cast<size_t>(node)];
-  if (!server_->has_session(server.connection))
-    return pmix_lost(node, is_silence(why) ? "does not answer" : "was killed");
-  server.broken = why;
-  server_->probe(server.connection);
-}
-
-void Supervisor::look_at_pmix_ways() {
-  for (size_t node = 0; node < pmix_.servers.size(); ++node) {
-    const PmixServer& server = pmix_.servers[node];
-    if (server.broken.empty()) continue;
-    server_->read_beats();
-    server_->probe(server.connection);
-    const Verdict verdict = server_->verdict(server.connection);
-    if (verdict == Verdict::kWait || verdict == Verdict::kWell) continue;
-    // Its loss may begin another attempt, with servers of its own.
-    return pmix_lost(static_cast<int>(node), verdict == Verdict::kAgentKilled ? "was killed" : "does not answer");
-  }
-}
-
 void Supervisor::on_resumed(ConnectionId id) {
-  if (const auto server = pmix_.node_of.find(id); server != pmix_.node_of.end())
-    return pmix_.servers[static_cast<size_t>(server->second)].broken.clear();
+  pmix_->resumed(id);
   const auto found = attempt_.rank_of.find(id);
   if (found == attempt_.rank_of.end()) return;
   const int rank = found->second;

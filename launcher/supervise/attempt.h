@@ -9,7 +9,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "common/contract/checkpoint_interval.h"
@@ -18,7 +17,6 @@
 #include "launcher/plan/launch_plan.h"
 #include "launcher/protocol/control_protocol.h"
 #include "launcher/record/job_state.h"
-#include "launcher/supervise/connections.h"
 #include "launcher/supervise/first_cause.h"
 #include "launcher/supervise/grace_budget.h"
 #include "launcher/supervise/hang.h"
@@ -28,7 +26,6 @@
 namespace dl::supervise {
 
 struct Learner {
-  ConnectionId connection = 0;  // 0: none (yet, or any more)
   bool said_hello = false, started = false, ended = false, ever_attached = false;
   std::string host, address;
   int port = 0, coordinator_port = 0, ras_port = 0, pid = 0;
@@ -39,8 +36,7 @@ struct Learner {
   uint64_t save_ms = 0, local_ms = 0, cost_ms = 0;  // as on the progress page
   int64_t step_seen_ms = 0;                         // when `step` was reported
   int exit = 0;
-  int64_t heard_ms = 0;  // the last word of its agent, pings included
-  bool hung = false;     // named as the cause of a stand-still: how it ends says nothing
+  bool hung = false;  // named as the cause of a stand-still: how it ends says nothing
   StepTimes times;
 };
 
@@ -50,11 +46,6 @@ struct Hang {
   int64_t deadline_ms = 0;
   std::vector<StandStill> standing_still;
   std::map<int, std::vector<std::string>> lines;
-};
-
-struct BrokenWay {
-  int64_t since_ms = 0;
-  std::string why;
 };
 
 class Attempt {
@@ -83,9 +74,7 @@ class Attempt {
   SaveCosts save_costs() const;
   int64_t newest_saved_step() const;
 
-  std::vector<Learner> learners;                  // by rank
-  std::unordered_map<ConnectionId, int> rank_of;  // of the agents' connections
-  std::map<int, BrokenWay> broken;                // by rank: connections that wait to be taken up again
+  std::vector<Learner> learners;  // by rank
   plan::RunFacts facts;
   int64_t started_ms = 0, started_unix_ms = 0;
   bool agents_have_pmi = false;  // Hello::pmi of any

@@ -22,8 +22,6 @@ namespace {
 using record::JobState;
 
 constexpr int64_t kTickMs = 50;
-constexpr int64_t kPingMs = 500;
-constexpr int64_t kWakeLimitMs = 5000;  // for agents that are kept to say hello again; then new ones are started
 
 }  // namespace
 
@@ -31,8 +29,7 @@ Supervisor::Supervisor(plan::LaunchPlan first_plan, SiteConfig site, RunOptions 
     : nodes_(std::move(first_plan), std::move(options.without)),
       site_(std::move(site)),
       options_(std::move(options)),
-      dir_(plan().job_dir),
-      launcher_(plan()) {
+      dir_(plan().job_dir) {
   state_.rules.under_slurm = plan().under_slurm;
   state_.rules.grace_ms = std::chrono::duration_cast<std::chrono::milliseconds>(plan().grace).count();
   state_.rules.signal_lead_s = site_.signal_lead.count();
@@ -99,9 +96,10 @@ Status Supervisor::open_control() {
   handlers.on_closed = handlers.on_broken = [this](ConnectionId id, const std::string& why) { on_broken(id, why); };
   handlers.on_resumed = [this](ConnectionId id) { on_resumed(id); };
   handlers.on_refused = [this](ConnectionId id) {
-    if (auto found = attempt_.rank_of.find(id); found != attempt_.rank_of.end()) look_at_way(found->second);
+    if (const auto rank = agents_->rank_of(id)) follow(agents_->judge(*rank, state_.ending(), awake_ms()));
   };
   server_ = std::make_unique<ControlServer>(&loop_, secret_, std::move(handlers));
+  agents_ = std::make_unique<AgentFleet>(server_.get(), plan());
   pmix_ = std::make_unique<PmixServers>(server_.get());
   DL_TRY(server_->listen());
   // The interface that leads to the other nodes; where all is on this one, the loopback.
@@ -134,7 +132,7 @@ void Supervisor::watch_signals() {
         [](uv_signal_t* h, int signal) {
           auto* self = static_cast<Supervisor*>(h->data);
           if (signal == SIGCHLD) {
-            self->reap_launchers();
+            self->agents_->reap(awake_ms());
           } else {
             self->handle(Signalled{signal});
           }
@@ -177,31 +175,19 @@ int Supervisor::run() {
   return exit_status_;
 }
 
-void Supervisor::reap_launchers() {
-  for (const AgentLauncher::Ended& ended : launcher_.reap()) launcher_status_ = ended.wait_status;
-  if (!launcher_.running() && launcher_gone_ms_ == 0) launcher_gone_ms_ = awake_ms();
-  if (!state_.alive()) return;
-  if (launcher_.running()) launcher_gone_ms_ = 0;
-}
-
 void Supervisor::tick() {
   int64_t now = awake_ms();
-  reap_launchers();
+  agents_->reap(now);
   rendezvous_->tick(now);
-  if (now - last_ping_ms_ >= kPingMs) {
-    last_ping_ms_ = now;
-    for (const Learner& learner : attempt_.learners)
-      if (learner.connection != 0) server_->ping(learner.connection);
-  }
-  look_at_ways(now);
+  agents_->tick(now, attempt_.learners);
+  for (const int rank : agents_->look_at_broken(now)) follow(agents_->judge(rank, state_.ending(), now));
   if (state_.alive()) {
     const bool all_hello = attempt_.all_said_hello();
-    if (woken_ && all_hello) woken_ = false;
+    if (all_hello) agents_->all_came();
     look_whether_ready();
-    if (woken_ && (!launcher_.running() || now - attempt_.started_ms > kWakeLimitMs)) return start_cold();
-    bool launcher_died = !launcher_.running() && launcher_gone_ms_ != 0 && now - launcher_gone_ms_ > 1000;
+    if (agents_->waits_in_vain(now, attempt_.started_ms)) return start_cold();
     if (state_.may_greet() && now - attempt_.started_ms > 1000 * site_.agent_timeout.count()) return agents_missing();
-    if (launcher_died) {
+    if (agents_->launcher_is_gone(now)) {
       Failure failure;
       failure.kind = all_hello ? Failure::Kind::kAgentLost : Failure::Kind::kNotStarted;
       failure.text = launcher_name(plan()) +

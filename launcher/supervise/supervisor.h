@@ -2,8 +2,8 @@
 // dlrun at work. One event loop: agents report, the states of the run (run_state.h) and the pure decisions beside this
 // file decide (first_cause, notice, restart_policy), and this acts. supervisor.cpp holds the loop, its clock and its
 // answers, supervisor_run.cpp speaks with the states, supervisor_attempt.cpp runs an attempt, supervisor_stop.cpp hears
-// of stops, supervisor_end.cpp and supervisor_queue.cpp carry out what comes after, supervisor_ways.cpp judges agents
-// that are not heard, supervisor_nodes.cpp goes on where nodes were lost, supervisor_store.cpp hosts rendezvous,
+// of stops, supervisor_end.cpp and supervisor_queue.cpp carry out what comes after, supervisor_ways.cpp answers
+// for agents that are lost, supervisor_nodes.cpp goes on where nodes were lost, supervisor_store.cpp hosts rendezvous,
 // supervisor_pmix.cpp follows the news of the PMIx servers.
 //
 //   an event -> handle() -> next() -> perform() each action -> the events that come of it
@@ -15,23 +15,19 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "common/base/awake_clock.h"
-#include "common/base/more_descriptors.h"
 #include "common/base/result.h"
 #include "common/site/site_config.h"
 #include "launcher/guard/guard.h"
 #include "launcher/plan/launch_plan.h"
 #include "launcher/record/job_dir.h"
 #include "launcher/slurm_cli/slurm_cli.h"
-#include "launcher/supervise/agent_launcher.h"
+#include "launcher/supervise/agent_fleet.h"
 #include "launcher/supervise/attempt.h"
 #include "launcher/supervise/control_server.h"
 #include "launcher/supervise/journal.h"
@@ -78,7 +74,6 @@ class Supervisor {
   Status set_up();
   Status open_control();
   void watch_signals();
-  void reap_launchers();
   void tick();
   void answer_ctl(ConnectionId id, const Message& message);
   JobStatus status() const;
@@ -97,8 +92,6 @@ class Supervisor {
 
   // supervisor_attempt.cpp
   void start_attempt(const std::string& why, const std::string& code = {});
-  Status start_agents();
-  bool wake_agents();
   void start_cold();
   void agents_not_started(const std::string& why);
   void on_hello(ConnectionId id, const Hello& hello);
@@ -149,7 +142,6 @@ class Supervisor {
   void perform(const SendWithdraw& withdraw);
   void perform(const SignalLearners& signal);
   void perform(const KillLearners& kill);
-  void tell_learners(const std::string& line);
   void ask_kill_wait();
   void on_step_report(int rank, const StepReport& report);
   void tick_time_limit(int64_t now_ms);
@@ -169,15 +161,14 @@ class Supervisor {
   std::string note_of(size_t rank) const;
   void agents_missing();
   void look_for_silent_agents(int64_t now_ms);
-  void agents_silent(const std::vector<int>& ranks);
+  void agents_silent();
+  int64_t silence_limit_ms() const { return 1000 * site_.agent_timeout.count(); }
 
   // supervisor_ways.cpp
   void on_broken(ConnectionId id, const std::string& why);
   void on_resumed(ConnectionId id);
-  void look_at_way(int rank);
-  void look_at_ways(int64_t now_ms);
-  void probe_quickly(int rank, ConnectionId id);
-  void lose_agent(int rank, Verdict verdict, const std::string& why);
+  void ask_quickly(ConnectionId id);
+  void follow(const std::optional<AgentLoss>& loss);
 
   // supervisor_nodes.cpp
   void raise_fence(int64_t until_ms);
@@ -234,8 +225,6 @@ class Supervisor {
   std::unique_ptr<LeaseKeeper> lease_;
   std::unique_ptr<Worker> checker_;  // nodes before a restart
   std::unique_ptr<Journal> journal_;
-  AgentLauncher launcher_;
-  std::optional<MoreDescriptors> descriptors_;  // not while agents are started
 
   // The job
   std::string secret_, endpoint_;
@@ -255,15 +244,10 @@ class Supervisor {
   enum class NextStart { kFirst, kTakeOver, kRestart } next_start_ = NextStart::kFirst;
 
   Attempt attempt_;
-  bool woken_ = false;  // the agents of the attempt before were asked to begin anew
   std::unique_ptr<Rendezvous> rendezvous_;
+  std::unique_ptr<AgentFleet> agents_;
   std::unique_ptr<PmixServers> pmix_;
-  // What is counted in dlrun is awake time (awake_ms()), but where a name says unix or renew.
-  int64_t launcher_gone_ms_ = 0;
-  std::optional<int> launcher_status_;
-  int64_t last_ping_ms_ = 0, last_second_ms_ = 0;
-  int64_t last_suspicion_ms_ = 0, last_probe_ms_ = 0;
-  bool silence_open_ = false;  // Slurm is asked about it
+  int64_t last_second_ms_ = 0;  // awake time, as all that is counted here but where a name says unix
   bool limit_check_open_ = false;
 };
 

@@ -32,11 +32,11 @@ std::string first_port(const std::string& address, const std::vector<int>& ports
 
 void Supervisor::start_attempt(const std::string& why, const std::string& code) {
   ++attempts_;
-  woken_ = wake_agents();
+  const bool woken =
+      agents_->begin(static_cast<size_t>(plan().world_size()), !attempt_.agents_have_pmi && !attempt_.agent_lost);
   nodes_.begin_attempt();
   attempt_ = Attempt(plan(), site_.idle, awake_ms(), unix_ms());
   open_pmix();
-  launcher_status_.reset();
   attempt_.facts.attempt = attempts_;
   attempt_.facts.restarts = memory_.restarts + memory_.moved;
   attempt_.facts.run_id = fmt::format("{}-{}-{}", plan().job_id, attempts_, secret_.substr(0, 6));
@@ -58,7 +58,7 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
                       plan().world_size() == 1 ? "" : "s", plan().framework,
                       plan().nodes.size() == 1 ? plan().nodes[0].name : fmt::format("{} nodes", plan().nodes.size()),
                       dir_.root()));
-    if (!woken_) ready = start_agents();
+    if (!woken) ready = agents_->start(endpoint_, secret_);
   }
   if (!ready) agents_not_started(ready.error().text);
 }
@@ -70,46 +70,20 @@ void Supervisor::agents_not_started(const std::string& why) {
   failure.exit = kExitCannotStart;
   attempt_.failures.push_back(failure);
   for (Learner& learner : attempt_.learners) learner.ended = !learner.said_hello;
-  launcher_.kill_all(SIGKILL);
+  agents_->kill_all(SIGKILL);
   check_attempt_over();
-}
-
-Status Supervisor::start_agents() {
-  launcher_status_.reset();
-  launcher_gone_ms_ = 0;
-  descriptors_.reset();
-  Status started = launcher_.start(endpoint_, secret_);
-  descriptors_.emplace();
-  return started;
-}
-
-// The agents of the attempt that has just ended have waited: they begin anew, which takes milliseconds where a new step
-// takes a good part of a second. False if any of them is gone; then all of them go.
-bool Supervisor::wake_agents() {
-  const bool all_rest =
-      !attempt_.agents_have_pmi && launcher_.running() && !attempt_.learners.empty() && !attempt_.agent_lost &&
-      std::all_of(attempt_.learners.begin(), attempt_.learners.end(),
-                  [this](const Learner& l) { return l.connection != 0 && server_->connected(l.connection); });
-  for (const Learner& learner : attempt_.learners) {
-    if (learner.connection == 0) continue;
-    if (all_rest) server_->send(learner.connection, Again{});
-    server_->close(learner.connection);
-  }
-  return all_rest;
 }
 
 // Not all agents that were woken have come back: new ones for all.
 void Supervisor::start_cold() {
-  woken_ = false;
-  for (const Learner& learner : attempt_.learners)
-    if (learner.connection != 0) server_->close(learner.connection);
+  agents_->begin(attempt_.learners.size(), false);
   plan::RunFacts facts = std::move(attempt_.facts);
   nodes_.begin_attempt();
   attempt_ = Attempt(plan(), site_.idle, awake_ms(), unix_ms());
   attempt_.facts = std::move(facts);
   open_pmix();
-  launcher_.kill_all(SIGTERM);
-  if (Status started = start_agents(); !started) agents_not_started(started.error().text);
+  agents_->kill_all(SIGTERM);
+  if (Status started = agents_->start(endpoint_, secret_); !started) agents_not_started(started.error().text);
 }
 
 void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
@@ -129,11 +103,8 @@ void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
     return server_->close(id);
   }
   Learner& learner = attempt_.learners[static_cast<size_t>(hello.rank)];
-  learner.connection = id;
-  if (hello.sessions) server_->open_session(id);
-  attempt_.rank_of[id] = hello.rank;
+  agents_->greet(id, hello.rank, hello.sessions, awake_ms());
   learner.said_hello = true;
-  learner.heard_ms = awake_ms();
   learner.host = hello.host;
   learner.address = hello.address;
   learner.port = hello.port;
@@ -182,14 +153,14 @@ void Supervisor::perform(const StartLearners& /*start*/) {
     if (plan().checkpoint) start.forced[env::kCheckpoint] = format_checkpoint(*plan().checkpoint);
     if (std::string token = lease_->token(); !token.empty()) start.forced[env::kLease] = token;
     pmix_->add_environment(rank, &start);
-    server_->send(attempt_.learners[static_cast<size_t>(rank)].connection, start);
+    agents_->tell(rank, start);
   }
 }
 
 void Supervisor::on_message(ConnectionId id, const Message& message) {
-  if (const auto found = attempt_.rank_of.find(id); found != attempt_.rank_of.end()) {
-    const int rank = found->second;
-    attempt_.learners[static_cast<size_t>(rank)].heard_ms = awake_ms();
+  if (const auto known = agents_->rank_of(id)) {
+    const int rank = *known;
+    agents_->heard(rank, awake_ms());
     // Of one that waits for the next attempt nothing more is to be heard.
     if (attempt_.learners[static_cast<size_t>(rank)].ended) return;
     if (const auto* started = std::get_if<Started>(&message))
@@ -243,10 +214,7 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
   if (learner.ended) return;
   learner.ended = true;
   learner.exit = exited.signal > 0 ? 128 + exited.signal : exited.exit;
-  if (!may_keep_agents()) {
-    server_->close(learner.connection);
-    learner.connection = 0;
-  }
+  if (!may_keep_agents()) agents_->let_go(rank);
   if (learner.hung) {
     learner.exit = kExitHang;
     handle(Gone{rank});
@@ -325,14 +293,13 @@ void Supervisor::give_up_learners(const Failure& failure, bool only_silent) {
     Learner& learner = attempt_.learners[i];
     if (learner.ended) continue;
     learner.ended = true;
-    server_->close(learner.connection);
-    learner.connection = 0;
+    agents_->let_go(static_cast<int>(i));
     Failure its = failure;
     its.asked = were_to_end || (only_silent && learner.said_hello);
     its.exit = kExitCannotStart;
     learner_failed(static_cast<int>(i), std::move(its));
   }
-  launcher_.kill_all(SIGKILL);
+  agents_->kill_all(SIGKILL);
   check_attempt_over();
 }
 

@@ -258,10 +258,10 @@ void Supervisor::settle(int exit_status) {
   // Agents exit when their connection is closed; what starts them follows.
   server_->close_all();
   poll(5, [this, since = awake_ms()] {
-    reap_launchers();
+    agents_->reap(awake_ms());
     int64_t waited = awake_ms() - since;
-    if (launcher_.any_running() && waited < 15000) {
-      if (waited > 5000) launcher_.kill_all(waited > 10000 ? SIGKILL : SIGTERM);
+    if (agents_->any_running() && waited < 15000) {
+      if (waited > 5000) agents_->kill_all(waited > 10000 ? SIGKILL : SIGTERM);
       return false;
     }
     bool settled = journal_->comment_settled() && slurm_->idle() && lease_->idle();

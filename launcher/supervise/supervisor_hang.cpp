@@ -24,9 +24,9 @@ void Supervisor::on_stalled(int rank, const Stalled& stalled) {
   say(fmt::format("learner {} has made no progress for {} s; writing stack traces to {}", rank,
                   stalled.silent_ms / 1000, dir_.attempt_logs(attempts_)));
   for (size_t i = 0; i < attempt_.learners.size(); ++i) {
-    if (attempt_.learners[i].ended || attempt_.learners[i].connection == 0) continue;
-    server_->send(attempt_.learners[i].connection,
-                  Stacks{fmt::format("{}/learner-{}.stacks.txt", dir_.attempt_logs(attempts_), i)});
+    const int each = static_cast<int>(i);
+    if (attempt_.learners[i].ended || !agents_->has(each)) continue;
+    agents_->tell(each, Stacks{fmt::format("{}/learner-{}.stacks.txt", dir_.attempt_logs(attempts_), i)});
   }
 }
 
@@ -35,8 +35,9 @@ void Supervisor::on_standing_still(int rank, const StandingStill& still) {
   attempt_.hang.standing_still.push_back(
       {rank, still.step, still.state.empty() ? '?' : still.state[0], still.silent_ms});
   attempt_.hang.lines[rank] = still.last_lines;
-  const auto alive = std::count_if(attempt_.learners.begin(), attempt_.learners.end(),
-                                   [](const Learner& l) { return !l.ended && l.connection != 0; });
+  int64_t alive = 0;
+  for (size_t i = 0; i < attempt_.learners.size(); ++i)
+    alive += !attempt_.learners[i].ended && agents_->has(static_cast<int>(i)) ? 1 : 0;
   if (static_cast<int64_t>(attempt_.hang.standing_still.size()) >= alive) settle_hang();
 }
 

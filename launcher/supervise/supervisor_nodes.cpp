@@ -65,7 +65,7 @@ void Supervisor::nodes_checked(const CheckedNodes& found) {
 void Supervisor::forget_old_step() {
   poll(500, [this, since = awake_ms()] {
     if (awake_ms() - since < kLastWordsMs && !state_.finished()) return false;
-    launcher_.kill_older(SIGKILL);
+    agents_->kill_older(SIGKILL);
     return true;
   });
 }

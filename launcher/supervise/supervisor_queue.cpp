@@ -59,8 +59,8 @@ void Supervisor::perform(const AlreadyBack& /*back*/) {
 
 void Supervisor::when_launchers_are_gone(int64_t limit_ms, std::function<void()> then) {
   poll(5, [this, limit_ms, then, since = awake_ms()] {
-    reap_launchers();
-    if (launcher_.any_running() && awake_ms() - since < limit_ms) return false;
+    agents_->reap(awake_ms());
+    if (agents_->any_running() && awake_ms() - since < limit_ms) return false;
     then();
     return true;
   });

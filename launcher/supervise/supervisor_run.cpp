@@ -46,7 +46,7 @@ void Supervisor::perform(const StartAttempt& start) {
 }
 
 void Supervisor::perform(const GiveUpUnheard& /*give_up*/) {
-  launcher_.kill_all(SIGTERM);
+  agents_->kill_all(SIGTERM);
   for (Learner& learner : attempt_.learners) learner.ended = learner.ended || !learner.said_hello;
   check_attempt_over();
 }

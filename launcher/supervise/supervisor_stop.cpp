@@ -51,30 +51,25 @@ void Supervisor::ask_kill_wait() {
 }
 
 void Supervisor::perform(const SendRequest& request) {
-  for (size_t i = 0; i < static_cast<size_t>(plan().deciding()); ++i)
-    if (!attempt_.learners[i].ended)
-      server_->send(attempt_.learners[i].connection, Request{request.request, request.kind});
+  for (int rank = 0; rank < plan().deciding(); ++rank)
+    if (!attempt_.learners[static_cast<size_t>(rank)].ended)
+      agents_->tell(rank, Request{request.request, request.kind});
 }
 
 void Supervisor::perform(const SendDecide& decide) {
-  tell_learners(encode(Decide{decide.request, decide.kind, decide.step}));
+  agents_->tell_all(encode(Decide{decide.request, decide.kind, decide.step}), attempt_.learners);
 }
 
 void Supervisor::perform(const SendWithdraw& withdraw) {
-  tell_learners(encode(Withdraw{withdraw.request}));
+  agents_->tell_all(encode(Withdraw{withdraw.request}), attempt_.learners);
 }
 
 void Supervisor::perform(const SignalLearners& signal) {
-  tell_learners(encode(Signal{signal.signal}));
+  agents_->tell_all(encode(Signal{signal.signal}), attempt_.learners);
 }
 
 void Supervisor::perform(const KillLearners& kill) {
-  tell_learners(encode(Kill{kill.grace_ms}));
-}
-
-void Supervisor::tell_learners(const std::string& line) {
-  for (const Learner& learner : attempt_.learners)
-    if (!learner.ended && learner.connection != 0) server_->send_line(learner.connection, line);
+  agents_->tell_all(encode(Kill{kill.grace_ms}), attempt_.learners);
 }
 
 void Supervisor::on_step_report(int rank, const StepReport& report) {

@@ -14,9 +14,9 @@ void Supervisor::open_rendezvous() {
     std::set<std::string> asked;
     const std::string line =
         encode(WhoConnects{query, connection.client, connection.client_port, connection.server_port});
-    for (const Learner& learner : attempt_.learners) {
-      if (learner.connection == 0 || !asked.insert(learner.host).second) continue;
-      server_->send_line(learner.connection, line);
+    for (size_t i = 0; i < attempt_.learners.size(); ++i) {
+      const int rank = static_cast<int>(i);
+      if (agents_->has(rank) && asked.insert(attempt_.learners[i].host).second) agents_->tell_line(rank, line);
     }
     return static_cast<int>(asked.size());
   });

@@ -24,32 +24,24 @@ void Supervisor::agents_missing() {
 // which can then tell neither of its learner's end nor of a hang. So its own words are waited for too: pings come each
 // half second. Not where the job is suspended, whose nodes go on one after the other.
 void Supervisor::look_for_silent_agents(int64_t now_ms) {
-  if (silence_open_ || !learners_under_way()) return;
-  std::vector<int> silent;
-  for (size_t i = 0; i < attempt_.learners.size(); ++i) {
-    Learner& learner = attempt_.learners[i];
-    if (!learner.ended && learner.connection != 0 && now_ms - learner.heard_ms > 1000 * site_.agent_timeout.count())
-      silent.push_back(static_cast<int>(i));
-  }
+  if (!learners_under_way()) return;
+  const std::vector<int> silent = agents_->silent(now_ms, silence_limit_ms(), attempt_.learners);
   if (silent.empty()) return;
-  if (!plan().under_slurm) return agents_silent(silent);
-  silence_open_ = true;
-  slurm_->ask([this, silent, attempt = attempts_](const SlurmJob::Answer& job) {
-    silence_open_ = false;
-    if (attempt != attempts_ || !learners_under_way()) return;
-    const bool suspended = job && job->state == "SUSPENDED";
-    if (!suspended) return agents_silent(silent);
-    for (Learner& learner : attempt_.learners) learner.heard_ms = awake_ms();
+  if (!plan().under_slurm) return agents_silent();
+  agents_->silence_is_asked_about();
+  slurm_->ask([this, attempt = attempts_](const SlurmJob::Answer& job) {
+    const bool of_this = attempt == attempts_ && learners_under_way();
+    agents_->silence_is_known(of_this && job && job->state == "SUSPENDED", awake_ms());
+    if (of_this) agents_silent();
   });
 }
 
-void Supervisor::agents_silent(const std::vector<int>& ranks) {
-  for (const int rank : ranks) {
+void Supervisor::agents_silent() {
+  for (const int rank : agents_->silent(awake_ms(), silence_limit_ms(), attempt_.learners)) {
     Learner& learner = attempt_.learners[static_cast<size_t>(rank)];
-    if (learner.ended || awake_ms() - learner.heard_ms <= 1000 * site_.agent_timeout.count()) continue;
+    if (learner.ended) continue;
     learner.ended = attempt_.agent_lost = attempt_.agent_silent = true;
-    server_->close(learner.connection);
-    learner.connection = 0;
+    agents_->let_go(rank);
     Failure failure;
     failure.kind = Failure::Kind::kAgentLost;
     failure.asked = state_.ending();

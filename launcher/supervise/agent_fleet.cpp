@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervise/agent_fleet.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "common/base/parse.h"
+
+namespace dl::supervise {
+namespace {
+
+constexpr int64_t kPingMs = 500;
+constexpr int64_t kSuspiciousMs = 1000;        // pings come each half second
+constexpr int64_t kLookMs = 200;               // how often suspects are looked for, and asked
+constexpr int64_t kProbeMs = 100;              // how often those are asked whose connection is broken
+constexpr int64_t kWakeLimitMs = 5000;         // for agents that are kept to say hello again; then new ones are started
+constexpr int64_t kLauncherPatienceMs = 1000;  // for what agents said before to arrive
+
+}  // namespace
+
+Failure failure_of(const AgentLoss& loss, const std::string& host) {
+  Failure failure;
+  failure.kind = Failure::Kind::kAgentLost;
+  failure.text = fmt::format("its agent (dl-agent) on {} was killed", host);
+  if (loss.verdict == Verdict::kNodeLost) failure.text = fmt::format("node {} does not answer ({})", host, loss.why);
+  if (loss.verdict == Verdict::kWayBroken)
+    failure.text = fmt::format("its agent on {} answers, but could not connect again within {} ({})", host,
+                               format_duration(std::chrono::seconds(kWayLimitMs / 1000)), loss.why);
+  return failure;
+}
+
+bool AgentFleet::begin(size_t learners, bool may_stay) {
+  woken_ = may_stay && launcher_.running() && !agents_.empty() &&
+           std::all_of(agents_.begin(), agents_.end(),
+                       [this](const Agent& a) { return a.connection != 0 && connections_->connected(a.connection); });
+  for (const Agent& agent : agents_) {
+    if (agent.connection == 0) continue;
+    if (woken_) connections_->send(agent.connection, Again{});
+    connections_->close(agent.connection);
+  }
+  agents_.assign(learners, {});
+  rank_of_.clear();
+  broken_.clear();
+  return woken_;
+}
+
+bool AgentFleet::waits_in_vain(int64_t now_ms, int64_t since_ms) const {
+  return woken_ && (!launcher_.running() || now_ms - since_ms > kWakeLimitMs);
+}
+
+Status AgentFleet::start(const std::string& endpoint, const std::string& secret) {
+  launcher_gone_ms_ = 0;
+  descriptors_.reset();
+  Status started = launcher_.start(endpoint, secret);
+  descriptors_.emplace();
+  return started;
+}
+
+void AgentFleet::reap(int64_t now_ms) {
+  launcher_.reap();
+  if (launcher_.running())
+    launcher_gone_ms_ = 0;
+  else if (launcher_gone_ms_ == 0)
+    launcher_gone_ms_ = now_ms;
+}
+
+bool AgentFleet::launcher_is_gone(int64_t now_ms) const {
+  return !launcher_.running() && launcher_gone_ms_ != 0 && now_ms - launcher_gone_ms_ > kLauncherPatienceMs;
+}
+
+void AgentFleet::greet(ConnectionId id, int rank, bool sessions, int64_t now_ms) {
+  agent(rank) = {id, now_ms};
+  rank_of_[id] = rank;
+  if (sessions) connections_->open_session(id);
+}
+
+std::optional<int> AgentFleet::rank_of(ConnectionId id) const {
+  const auto found = rank_of_.find(id);
+  if (found == rank_of_.end()) return std::nullopt;
+  return found->second;
+}
+
+void AgentFleet::tell_all(const std::string& line, const Learners& learners) {
+  for (size_t rank = 0; rank < agents_.size(); ++rank)
+    if (!learners[rank].ended && agents_[rank].connection != 0) connections_->send_line(agents_[rank].connection, line);
+}
+
+void AgentFleet::let_go(int rank) {
+  Agent& its = agent(rank);
+  if (its.connection == 0) return;
+  connections_->close(its.connection);
+  rank_of_.erase(its.connection);
+  broken_.erase(rank);
+  its.connection = 0;
+}
+
+void AgentFleet::tick(int64_t now_ms, const Learners& learners) {
+  if (now_ms - last_ping_ms_ >= kPingMs) {
+    last_ping_ms_ = now_ms;
+    for (const Agent& agent : agents_)
+      if (agent.connection != 0) connections_->ping(agent.connection);
+  }
+  if (now_ms - last_suspicion_ms_ < kLookMs) return;
+  last_suspicion_ms_ = now_ms;
+  for (size_t rank = 0; rank < agents_.size(); ++rank) {
+    const Agent& agent = agents_[rank];
+    if (agent.connection != 0 && !learners[rank].ended && now_ms - agent.heard_ms > kSuspiciousMs &&
+        connections_->has_session(agent.connection) && connections_->connected(agent.connection) &&
+        connections_->unacknowledged(agent.connection))
+      connections_->probe(agent.connection);
+  }
+}
+
+std::optional<AgentLoss> AgentFleet::broken(ConnectionId id, const std::string& why, bool ending, int64_t now_ms,
+                                            const Learners& learners) {
+  const auto rank = rank_of(id);
+  if (!rank) return std::nullopt;
+  if (learners[static_cast<size_t>(*rank)].ended) {
+    let_go(*rank);
+    return std::nullopt;
+  }
+  // One way only. The kernel of a killed agent closes its connection; a lost node says nothing at all.
+  if (!connections_->has_session(id))
+    return lose(*rank, is_silence(why) ? Verdict::kNodeLost : Verdict::kAgentKilled, why, ending, now_ms);
+  broken_[*rank] = {now_ms, why};
+  connections_->probe(id);
+  return judge(*rank, ending, now_ms);
+}
+
+std::optional<AgentLoss> AgentFleet::judge(int rank, bool ending, int64_t now_ms) {
+  const auto found = broken_.find(rank);
+  if (found == broken_.end()) return std::nullopt;
+  Verdict verdict = connections_->verdict(agent(rank).connection);
+  // Nobody waits for one that is to end: if it lives, it ends its learner when it finds itself given up.
+  if (ending && verdict == Verdict::kWait) verdict = Verdict::kAgentKilled;
+  if (verdict == Verdict::kWait || verdict == Verdict::kWell) return std::nullopt;
+  return lose(rank, verdict, found->second.why, ending, now_ms);
+}
+
+AgentLoss AgentFleet::lose(int rank, Verdict verdict, const std::string& why, bool ending, int64_t now_ms) {
+  const ConnectionId id = agent(rank).connection;
+  AgentLoss loss{rank, verdict, why, {}};
+  const bool unsure = !ending && connections_->udp(id) == Udp::kSilent;
+  if (loss.takes_node() || unsure) loss.fence_until_ms = fence_until_ms(now_ms, connections_->answered_ms(id));
+  let_go(rank);
+  return loss;
+}
+
+std::vector<int> AgentFleet::look_at_broken(int64_t now_ms) {
+  if (broken_.empty()) return {};
+  connections_->read_beats();
+  const bool ask = now_ms - last_probe_ms_ >= kProbeMs;
+  if (ask) last_probe_ms_ = now_ms;
+  std::vector<int> ranks;
+  for (const auto& [rank, unused] : broken_) {
+    ranks.push_back(rank);
+    if (ask) connections_->probe(agent(rank).connection);
+  }
+  return ranks;
+}
+
+bool AgentFleet::ask_again(ConnectionId id) {
+  const auto rank = rank_of(id);
+  if (!rank || broken_.count(*rank) == 0) return false;
+  connections_->probe(id);
+  return true;
+}
+
+std::optional<AgentFleet::Resumed> AgentFleet::resumed(ConnectionId id, int64_t now_ms) {
+  const auto rank = rank_of(id);
+  if (!rank) return std::nullopt;
+  Broken before{now_ms, "reset on its side"};
+  if (auto known = broken_.find(*rank); known != broken_.end()) before = known->second;
+  broken_.erase(*rank);
+  agent(*rank).heard_ms = now_ms;
+  return Resumed{*rank, fmt::format("the connection to its agent was broken ({}) and taken up again after {} ms",
+                                    before.why, now_ms - before.since_ms)};
+}
+
+std::vector<int> AgentFleet::silent(int64_t now_ms, int64_t limit_ms, const Learners& learners) const {
+  std::vector<int> ranks;
+  if (silence_open_) return ranks;
+  for (size_t rank = 0; rank < agents_.size(); ++rank)
+    if (!learners[rank].ended && agents_[rank].connection != 0 && now_ms - agents_[rank].heard_ms > limit_ms)
+      ranks.push_back(static_cast<int>(rank));
+  return ranks;
+}
+
+void AgentFleet::silence_is_known(bool suspended, int64_t now_ms) {
+  silence_open_ = false;
+  if (!suspended) return;
+  for (Agent& agent : agents_) agent.heard_ms = now_ms;
+}
+
+}  // namespace dl::supervise

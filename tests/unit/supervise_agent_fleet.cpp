@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agents of a run: who may stay for the next attempt, and when one is not waited for any more.
+#include "launcher/supervise/agent_fleet.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tests/unit/supervise_fake_connections.h"
+
+namespace dl::supervise {
+namespace {
+
+// Two agents: learner 0 by connection 20, learner 1 by connection 21. What "starts" them is a sleep.
+class AgentFleetTest : public testing::Test {
+ protected:
+  AgentFleetTest() {
+    plan_.method = plan::LaunchMethod::kSrun;
+    plan_.argv = {"sleep", "60"};
+    learners_.resize(2);
+  }
+  ~AgentFleetTest() override {
+    fleet_.kill_all(SIGKILL);
+    while (fleet_.any_running()) fleet_.reap(ms_);
+  }
+  void come(bool sessions = true) {
+    fleet_.greet(20, 0, sessions, ms_);
+    fleet_.greet(21, 1, sessions, ms_);
+  }
+  void begin() {
+    ASSERT_FALSE(fleet_.begin(2, true)) << "there is none that could stay";
+    ASSERT_TRUE(fleet_.start("127.0.0.1:1", "secret"));
+    come();
+  }
+
+  plan::LaunchPlan plan_;
+  FakeConnections connections_;
+  AgentFleet fleet_{&connections_, plan_};
+  std::vector<Learner> learners_;
+  int64_t ms_ = 100'000;
+};
+
+TEST_F(AgentFleetTest, ThoseThatWaitAreToldToBeginAnew) {
+  begin();
+  EXPECT_EQ(fleet_.rank_of(21), 1);
+  ASSERT_TRUE(fleet_.begin(3, true));
+  EXPECT_TRUE(connections_.last_was(20, Again{}));
+  EXPECT_EQ(connections_.closed, (std::set<ConnectionId>{20, 21})) << "they connect anew";
+  EXPECT_FALSE(fleet_.rank_of(21));
+  EXPECT_FALSE(fleet_.has(2));
+  EXPECT_FALSE(fleet_.waits_in_vain(ms_ + 5000, ms_));
+  EXPECT_TRUE(fleet_.waits_in_vain(ms_ + 5001, ms_));
+  fleet_.all_came();
+  EXPECT_FALSE(fleet_.waits_in_vain(ms_ + 5001, ms_));
+}
+
+TEST_F(AgentFleetTest, IfOneCannotStayAllGo) {
+  begin();
+  EXPECT_FALSE(fleet_.begin(2, false));
+  EXPECT_FALSE(connections_.last_was(20, Again{}));
+  EXPECT_EQ(connections_.closed, (std::set<ConnectionId>{20, 21}));
+  connections_.closed.clear();
+  come();
+  connections_.cut.insert(21);
+  EXPECT_FALSE(fleet_.begin(2, true)) << "its connection is broken";
+  come();
+  fleet_.let_go(1);
+  EXPECT_FALSE(fleet_.begin(2, true));
+}
+
+TEST_F(AgentFleetTest, ALauncherThatEndedIsGivenTimeForWhatItsAgentsSaid) {
+  begin();
+  fleet_.reap(ms_);
+  EXPECT_FALSE(fleet_.launcher_is_gone(ms_ + 60'000));
+  fleet_.kill_all(SIGKILL);
+  while (fleet_.any_running()) fleet_.reap(ms_);
+  fleet_.reap(ms_ + 500);
+  EXPECT_FALSE(fleet_.launcher_is_gone(ms_ + 1000));
+  EXPECT_TRUE(fleet_.launcher_is_gone(ms_ + 1001));
+  EXPECT_FALSE(fleet_.begin(2, true)) << "nothing holds the agents any more";
+}
+
+TEST_F(AgentFleetTest, WithoutASessionALostConnectionIsALostAgent) {
+  fleet_.begin(2, true);
+  come(/*sessions=*/false);
+  const auto closed = fleet_.broken(20, "connection closed", false, ms_, learners_);
+  ASSERT_TRUE(closed);
+  EXPECT_EQ(closed->verdict, Verdict::kAgentKilled);
+  EXPECT_FALSE(closed->takes_node() || closed->fence_until_ms) << "its kernel has ended the learner";
+  EXPECT_EQ(failure_of(*closed, "n1").text, "its agent (dl-agent) on n1 was killed");
+  EXPECT_FALSE(fleet_.has(0));
+  const auto silent = fleet_.broken(21, "connection timed out", false, ms_, learners_);
+  ASSERT_TRUE(silent);
+  EXPECT_TRUE(silent->takes_node());
+  EXPECT_EQ(silent->fence_until_ms, fence_until_ms(ms_, -1));
+  EXPECT_EQ(failure_of(*silent, "n2").text, "node n2 does not answer (connection timed out)");
+  EXPECT_FALSE(fleet_.broken(99, "connection closed", false, ms_, learners_)) << "nobody's";
+}
+
+TEST_F(AgentFleetTest, WithASessionItIsWaitedForUntilBothWaysTellMore) {
+  begin();
+  EXPECT_FALSE(fleet_.broken(20, "connection reset", false, ms_, learners_));
+  EXPECT_EQ(connections_.probes[20], 1);
+  EXPECT_TRUE(fleet_.ask_again(20));
+  EXPECT_FALSE(fleet_.ask_again(21));
+  EXPECT_EQ(fleet_.look_at_broken(ms_), std::vector<int>{0});
+  EXPECT_EQ(connections_.probes[20], 3);
+  fleet_.look_at_broken(ms_ + 50);
+  EXPECT_EQ(connections_.probes[20], 3) << "not each time";
+  EXPECT_FALSE(fleet_.judge(0, false, ms_));
+  const auto resumed = fleet_.resumed(20, ms_ + 300);
+  ASSERT_TRUE(resumed);
+  EXPECT_EQ(resumed->text, "the connection to its agent was broken (connection reset) and taken up again after 300 ms");
+  EXPECT_TRUE(fleet_.look_at_broken(ms_ + 400).empty());
+
+  EXPECT_FALSE(fleet_.broken(20, "connection reset", false, ms_, learners_));
+  connections_.verdicts[20] = Verdict::kWayBroken;
+  const auto loss = fleet_.judge(0, false, ms_);
+  ASSERT_TRUE(loss);
+  EXPECT_TRUE(loss->takes_node());
+  EXPECT_EQ(connections_.closed.count(20), 1U) << "from now on it is not taken up again";
+  EXPECT_FALSE(fleet_.judge(0, false, ms_)) << "told once";
+  EXPECT_FALSE(fleet_.resumed(20, ms_));
+}
+
+TEST_F(AgentFleetTest, NobodyWaitsForOneThatIsToEnd) {
+  begin();
+  const auto loss = fleet_.broken(20, "connection reset", /*ending=*/true, ms_, learners_);
+  ASSERT_TRUE(loss);
+  EXPECT_EQ(loss->verdict, Verdict::kAgentKilled);
+  learners_[1].ended = true;
+  EXPECT_FALSE(fleet_.broken(21, "connection reset", false, ms_, learners_));
+  EXPECT_FALSE(fleet_.has(1));
+}
+
+TEST_F(AgentFleetTest, AKilledAgentThatMayLiveCutOffFencesToo) {
+  begin();
+  connections_.udp_way = Udp::kSilent;
+  connections_.answered = ms_ - 100;
+  connections_.verdicts[20] = Verdict::kAgentKilled;
+  const auto loss = fleet_.broken(20, "connection closed", false, ms_, learners_);
+  ASSERT_TRUE(loss);
+  EXPECT_FALSE(loss->takes_node());
+  EXPECT_EQ(loss->fence_until_ms, fence_until_ms(ms_, ms_ - 100));
+}
+
+TEST_F(AgentFleetTest, PingsGoToAllAndQuestionsToThoseThatDoNotAcknowledge) {
+  begin();
+  fleet_.tick(ms_ + 500, learners_);
+  fleet_.tick(ms_ + 700, learners_);
+  EXPECT_EQ(connections_.pings[20], 1);
+  connections_.behind = {20, 21};
+  fleet_.heard(1, ms_ + 1100);
+  fleet_.tick(ms_ + 1200, learners_);
+  EXPECT_EQ(connections_.probes[20], 1);
+  EXPECT_EQ(connections_.probes.count(21), 0U) << "heard a moment ago";
+}
+
+TEST_F(AgentFleetTest, SilenceIsAskedAboutBeforeItCounts) {
+  begin();
+  fleet_.heard(1, ms_ + 250'000);
+  EXPECT_TRUE(fleet_.silent(ms_ + 300'000, 300'000, learners_).empty());
+  EXPECT_EQ(fleet_.silent(ms_ + 300'001, 300'000, learners_), std::vector<int>{0});
+  fleet_.silence_is_asked_about();
+  EXPECT_TRUE(fleet_.silent(ms_ + 300'001, 300'000, learners_).empty());
+  fleet_.silence_is_known(/*suspended=*/true, ms_ + 301'000);
+  EXPECT_TRUE(fleet_.silent(ms_ + 600'000, 300'000, learners_).empty());
+  EXPECT_EQ(fleet_.silent(ms_ + 601'001, 300'000, learners_), (std::vector<int>{0, 1}));
+  learners_[0].ended = true;
+  EXPECT_EQ(fleet_.silent(ms_ + 601'001, 300'000, learners_), std::vector<int>{1});
+}
+
+TEST_F(AgentFleetTest, WhatAllAreToldGoesToNoneThatHasEnded) {
+  begin();
+  learners_[0].ended = true;
+  fleet_.tell_all(encode(Kill{500}), learners_);
+  EXPECT_TRUE(connections_.last_was(21, Kill{500}));
+  EXPECT_TRUE(connections_.said[20].empty());
+}
+
+}  // namespace
+}  // namespace dl::supervise

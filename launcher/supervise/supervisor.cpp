@@ -29,7 +29,8 @@ Supervisor::Supervisor(plan::LaunchPlan first_plan, SiteConfig site, RunOptions 
     : nodes_(std::move(first_plan), std::move(options.without)),
       site_(std::move(site)),
       options_(std::move(options)),
-      dir_(plan().job_dir) {
+      dir_(plan().job_dir),
+      stops_(plan(), site_.signal_lead.count() * 1000) {
   state_.rules.under_slurm = plan().under_slurm;
   state_.rules.grace_ms = std::chrono::duration_cast<std::chrono::milliseconds>(plan().grace).count();
   state_.rules.signal_lead_s = site_.signal_lead.count();
@@ -69,8 +70,7 @@ Status Supervisor::set_up() {
       &loop_, [this] { ask_to_stop(StopCause::kLeaseLost, {}, 0, "another job took the checkpoint directory"); });
   checker_ = std::make_unique<Worker>(&loop_);
   journal_ = std::make_unique<Journal>(dir_, slurm_id, slurm_->worker());
-  run_started_ms_ = unix_ms();
-  if (plan().end_time_s) end_time_ms_ = *plan().end_time_s * 1000;
+  stops_.run_begins(unix_ms());
   DL_TRY(make_directories(dir_.root()));
   DL_TRY(journal_->open());
   attempts_ = record::summarise(journal_->events()).attempts;
@@ -157,7 +157,7 @@ int Supervisor::run() {
   }
   watch_signals();
   const auto learn = [this](const SlurmJob::Answer& job) {
-    if (job && job->end_time) end_time_ms_ = *job->end_time * 1000;
+    if (job && job->end_time) stops_.limit_is(*job->end_time * 1000);
     journal_->set_user_comment(job ? job->comment : std::string());
   };
   if (options_.job) {
@@ -206,8 +206,9 @@ void Supervisor::tick() {
     look_for_silent_agents(now);
     if (!state_.finished()) look_for_request_file();
     if (learners_under_way()) {
-      tick_time_limit(unix_ms());
-      tick_periodic_save();
+      look_at_time_limit();
+      const bool may_save = state_.phase == Phase::kRunning && !state_.agreement.open();
+      if (may_save && stops_.save_due(&attempt_, journal_->events(), now)) handle(SaveDue{});
       look_for_stragglers();
       look_for_idle_gpus();
     }

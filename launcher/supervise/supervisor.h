@@ -40,6 +40,7 @@
 #include "launcher/supervise/restart_policy.h"
 #include "launcher/supervise/run_state.h"
 #include "launcher/supervise/slurm_job.h"
+#include "launcher/supervise/stop_controller.h"
 #include "launcher/supervise/worker.h"
 
 namespace dl::supervise {
@@ -144,10 +145,8 @@ class Supervisor {
   void perform(const KillLearners& kill);
   void ask_kill_wait();
   void on_step_report(int rank, const StepReport& report);
-  void tick_time_limit(int64_t now_ms);
-  void tick_periodic_save();
+  void look_at_time_limit();
   void look_for_request_file();
-  int64_t chosen_interval_ms() const;
 
   // supervisor_hang.cpp
   void on_stalled(int rank, const Stalled& stalled);
@@ -229,15 +228,14 @@ class Supervisor {
   // The job
   std::string secret_, endpoint_;
   int attempts_ = 0;
-  record::RunMemory memory_;            // changed by remember() alone
-  std::optional<int64_t> end_time_ms_;  // Unix time of the time limit
-  int64_t run_started_ms_ = 0;          // Unix time
+  record::RunMemory memory_;  // changed by remember() alone
   int exit_status_ = 0;
   bool control_written_ = false;
   std::string put_back_error_;
 
   // The states of the run (run_state.h), and what waits to be told to them
   RunState state_;
+  StopController stops_;
   std::deque<RunEvent> events_;
   bool handling_ = false;
   EndDecision decision_;  // about the newest attempt that has ended
@@ -248,7 +246,6 @@ class Supervisor {
   std::unique_ptr<AgentFleet> agents_;
   std::unique_ptr<PmixServers> pmix_;
   int64_t last_second_ms_ = 0;  // awake time, as all that is counted here but where a name says unix
-  bool limit_check_open_ = false;
 };
 
 }  // namespace dl::supervise

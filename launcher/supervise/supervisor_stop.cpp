@@ -8,7 +8,6 @@
 #include <csignal>
 #include <cstdio>
 
-#include "common/contract/checkpoint_interval.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
@@ -27,13 +26,7 @@ void Supervisor::ask_to_stop(StopCause cause, std::optional<int64_t> deadline_ms
 
 void Supervisor::perform(const StopAnswer& answer) {
   if (answer.asker == 0) return;
-  using Kind = StopAnswer::Kind;
-  const bool taken = answer.kind == Kind::kTaken || answer.kind == Kind::kLater;
-  std::string text = "the learners save at the next train step they agree on, then the job is held";
-  if (answer.kind == Kind::kLater) text = "no learner trains at this moment: the job is held before the next attempt";
-  if (answer.kind == Kind::kAlready) text = "the job is being stopped already";
-  if (answer.kind == Kind::kTooLate) text = "the job is ending already";
-  server_->send(answer.asker, Reply{taken, text});
+  server_->send(answer.asker, reply_to(answer.kind));
 }
 
 void Supervisor::perform(const AskSlurm& /*ask*/) {
@@ -41,8 +34,8 @@ void Supervisor::perform(const AskSlurm& /*ask*/) {
 }
 
 void Supervisor::perform(const WatchTimeLimit& watch) {
-  end_time_ms_ = watch.end_ms;
-  tick_time_limit(unix_ms());
+  stops_.limit_is(watch.end_ms);
+  look_at_time_limit();
 }
 
 // Before it matters: when it does, slurmctld may be slow to answer.
@@ -77,62 +70,18 @@ void Supervisor::on_step_report(int rank, const StepReport& report) {
   handle(Reported{rank, report.request, {report.attached, report.state, report.step}});
 }
 
-void Supervisor::tick_time_limit(int64_t now_ms) {
-  if (!end_time_ms_ || state_.stop || limit_check_open_ || !plan().under_slurm) return;
-  auto lead = [this] {
-    int64_t limit = *end_time_ms_ - run_started_ms_;
-    return time_limit_lead_ms(attempt_.save_times(), site_.signal_lead.count() * 1000, limit);
-  };
-  if (now_ms < *end_time_ms_ - lead()) return;
-  // The limit may have been raised since: ask before stopping.
-  limit_check_open_ = true;
-  slurm_->ask([this, lead](const SlurmJob::Answer& job) {
-    limit_check_open_ = false;
-    if (job) {
-      if (job->end_time) end_time_ms_ = *job->end_time * 1000;
-      if (!job->end_time) end_time_ms_.reset();
-    }
-    if (!end_time_ms_ || unix_ms() < *end_time_ms_ - lead()) return;
-    const bool preempted = slurm_->info() && slurm_->info()->preempt_time;
-    ask_to_stop(preempted ? StopCause::kPreemption : StopCause::kTimeLimit, *end_time_ms_, 0,
-                preempted ? "preempted" : "time limit near");
+void Supervisor::look_at_time_limit() {
+  if (state_.stop || !stops_.must_ask_about_limit(unix_ms(), attempt_.save_times())) return;
+  slurm_->ask([this](const SlurmJob::Answer& job) {
+    const auto stop = stops_.limit_known(job, slurm_->info(), unix_ms(), attempt_.save_times());
+    if (stop) handle(*stop);
   });
 }
 
-// every=auto, computed anew each time: measurements come in with each save.
-int64_t Supervisor::chosen_interval_ms() const {
-  const record::Interruptions past = record::count_interruptions(journal_->events());
-  const double running_s = past.running_s + attempt_.running_s(awake_ms());
-  const double between_s = mean_time_to_interruption_s(running_s, past.unannounced);
-  return static_cast<int64_t>(choose_interval_s(attempt_.save_costs(), between_s) * 1000);
-}
-
-void Supervisor::tick_periodic_save() {
-  if (!plan().checkpoint || state_.phase != Phase::kRunning || state_.agreement.open()) return;
-  int64_t every = 0;
-  if (plan().checkpoint->every_auto) {
-    every = chosen_interval_ms();
-  } else if (plan().checkpoint->every) {
-    every = std::chrono::duration_cast<std::chrono::milliseconds>(*plan().checkpoint->every).count();
-  } else {
-    return;
-  }
-  if (!attempt_.save_due(awake_ms(), every)) return;
-  attempt_.save_tried(awake_ms());  // the next try, should this one be withdrawn
-  handle(SaveDue{});
-}
-
 void Supervisor::look_for_request_file() {
-  if (::access(dir_.request().c_str(), F_OK) != 0) return;
-  auto request = record::read_request(dir_.request());
-  ::unlink(dir_.request().c_str());
-  if (!request) {
-    std::fprintf(stderr, "dlrun: %s\n", request.error().text.c_str());
-  } else if (request->action == "pause") {
-    ask_to_stop(StopCause::kPause, {}, 0, request->reason.empty() ? "dlctl pause" : request->reason);
-  } else {
-    std::fprintf(stderr, "dlrun: request.json asks for something unknown\n");
-  }
+  const auto stop = stops_.take_request(dir_.request());
+  if (!stop) std::fprintf(stderr, "dlrun: %s\n", stop.error().text.c_str());
+  if (stop && *stop) handle(**stop);
 }
 
 }  // namespace dl::supervise

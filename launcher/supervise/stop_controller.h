@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a run's own wishes to stop or to save come from: the time limit, the interval of periodic saves, request.json.
+// What is made of a wish, and the agreement of the learners on a train step, stand in run_state.h. No clock and no
+// socket: times are given, Unix time where a name says so, else of the awake clock.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "launcher/plan/launch_plan.h"
+#include "launcher/protocol/control_protocol.h"
+#include "launcher/record/event_log.h"
+#include "launcher/supervise/attempt.h"
+#include "launcher/supervise/run_state.h"
+
+namespace dl::supervise {
+
+// What whoever asked for a stop is told. Pure.
+Reply reply_to(StopAnswer::Kind kind);
+
+class StopController {
+ public:
+  // signal_lead_ms: how long before its time limit the job asked to be told.
+  StopController(const plan::LaunchPlan& plan, int64_t signal_lead_ms);
+
+  // ---- the time limit
+  void run_begins(int64_t unix_ms) { started_unix_ms_ = unix_ms; }
+  // When Slurm ends the job, as Slurm says; none: never.
+  void limit_is(std::optional<int64_t> end_unix_ms) { end_unix_ms_ = end_unix_ms; }
+  // It is so near that a save has to begin. It may have been raised since, so Slurm is asked first, and then
+  // limit_known() told; no other question is due before that.
+  bool must_ask_about_limit(int64_t unix_ms, const SaveTimes& times);
+  // answer: none where Slurm does not answer. last: what it said last of the job.
+  std::optional<StopAsked> limit_known(const std::optional<slurm_cli::JobInfo>& answer,
+                                       const std::optional<slurm_cli::JobInfo>& last, int64_t unix_ms,
+                                       const SaveTimes& times);
+
+  // ---- periodic saves
+  // Whether one is due; it then counts as tried. every=auto is computed anew each time: measurements come in with each
+  // save. events: the job's history.
+  bool save_due(Attempt* attempt, const std::vector<record::Event>& events, int64_t now_ms) const;
+
+  // ---- request.json
+  // What it asks for; none: there is none. The file is removed. Fails where it is no request.
+  Result<std::optional<StopAsked>> take_request(const std::string& path) const;
+
+ private:
+  bool is_near(int64_t unix_ms, const SaveTimes& times) const;
+
+  bool under_slurm_;
+  std::optional<CheckpointSpec> checkpoint_;
+  int64_t signal_lead_ms_;
+  int64_t started_unix_ms_ = 0;
+  std::optional<int64_t> end_unix_ms_;
+  bool asking_ = false;
+};
+
+}  // namespace dl::supervise

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run's own wishes to stop or to save: before the time limit, each interval, and by request.json.
+#include "launcher/supervise/stop_controller.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "common/base/atomic_file.h"
+
+namespace dl::supervise {
+namespace {
+
+constexpr int64_t kBegin = 1'789'000'000'000;  // Unix time
+constexpr int64_t kHour = 3'600'000;
+
+plan::LaunchPlan plan_of_an_hour() {
+  plan::LaunchPlan plan;
+  plan.under_slurm = true;
+  plan.end_time_s = (kBegin + kHour) / 1000;
+  plan.learners.resize(1);
+  plan.nodes.resize(1);
+  return plan;
+}
+
+slurm_cli::JobInfo ends_at(int64_t unix_ms) {
+  slurm_cli::JobInfo job;
+  job.end_time = unix_ms / 1000;
+  return job;
+}
+
+TEST(StopControllerTest, BeforeTheTimeLimitSlurmIsAskedWhetherItHolds) {
+  StopController stops(plan_of_an_hour(), 120'000);
+  stops.run_begins(kBegin);
+  EXPECT_FALSE(stops.must_ask_about_limit(kBegin + kHour - 120'001, {}));
+  ASSERT_TRUE(stops.must_ask_about_limit(kBegin + kHour - 120'000, {}));
+  EXPECT_FALSE(stops.must_ask_about_limit(kBegin + kHour - 119'000, {})) << "one question at a time";
+  // It was raised.
+  const auto raised = ends_at(kBegin + 2 * kHour);
+  EXPECT_FALSE(stops.limit_known(raised, raised, kBegin + kHour - 118'000, {}));
+  EXPECT_FALSE(stops.must_ask_about_limit(kBegin + kHour, {}));
+  ASSERT_TRUE(stops.must_ask_about_limit(kBegin + 2 * kHour - 120'000, {}));
+  // Slurm does not answer: what it said before holds.
+  const auto stop = stops.limit_known({}, raised, kBegin + 2 * kHour - 115'000, {});
+  ASSERT_TRUE(stop);
+  EXPECT_EQ(stop->cause, StopCause::kTimeLimit);
+  EXPECT_EQ(stop->deadline_ms, kBegin + 2 * kHour);
+}
+
+TEST(StopControllerTest, TheEndOfAPreemptedJobIsNoTimeLimit) {
+  StopController stops(plan_of_an_hour(), 120'000);
+  stops.run_begins(kBegin);
+  ASSERT_TRUE(stops.must_ask_about_limit(kBegin + kHour, {}));
+  auto job = ends_at(kBegin + kHour);
+  job.preempt_time = kBegin / 1000;
+  const auto stop = stops.limit_known(job, job, kBegin + kHour, {});
+  ASSERT_TRUE(stop);
+  EXPECT_EQ(stop->cause, StopCause::kPreemption);
+}
+
+TEST(StopControllerTest, WithoutALimitOrWithoutSlurmNobodyIsAsked) {
+  plan::LaunchPlan plan = plan_of_an_hour();
+  StopController unlimited(plan, 120'000);
+  unlimited.limit_is({});
+  EXPECT_FALSE(unlimited.must_ask_about_limit(kBegin + 9 * kHour, {}));
+  plan.under_slurm = false;
+  StopController local(plan, 120'000);
+  EXPECT_FALSE(local.must_ask_about_limit(kBegin + 9 * kHour, {}));
+  // The limit was taken away while it was near.
+  StopController stops(plan_of_an_hour(), 120'000);
+  ASSERT_TRUE(stops.must_ask_about_limit(kBegin + kHour, {}));
+  EXPECT_FALSE(stops.limit_known(slurm_cli::JobInfo{}, {}, kBegin + kHour, {}));
+}
+
+TEST(StopControllerTest, ASaveIsDueEachIntervalWhateverCameOfTheLast) {
+  plan::LaunchPlan plan = plan_of_an_hour();
+  Attempt attempt(plan, {}, 1000, kBegin);
+  attempt.all_run(1000);
+  EXPECT_FALSE(StopController(plan, 0).save_due(&attempt, {}, 90'000'000)) << "it has no checkpoint directory";
+  plan.checkpoint.emplace();
+  EXPECT_FALSE(StopController(plan, 0).save_due(&attempt, {}, 90'000'000)) << "it was not asked for";
+  plan.checkpoint->every = std::chrono::seconds(10);
+  const StopController stops(plan, 0);
+  EXPECT_FALSE(stops.save_due(&attempt, {}, 10'999));
+  EXPECT_TRUE(stops.save_due(&attempt, {}, 11'000));
+  EXPECT_FALSE(stops.save_due(&attempt, {}, 20'999));
+  EXPECT_TRUE(stops.save_due(&attempt, {}, 21'000));
+}
+
+TEST(StopControllerTest, EveryAnswerIsOne) {
+  using Kind = StopAnswer::Kind;
+  EXPECT_TRUE(reply_to(Kind::kTaken).ok && reply_to(Kind::kLater).ok);
+  EXPECT_EQ(reply_to(Kind::kAlready).text, "the job is being stopped already");
+  EXPECT_EQ(reply_to(Kind::kTooLate).text, "the job is ending already");
+}
+
+class RequestFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/dl-request-XXXXXX";
+    ASSERT_NE(::mkdtemp(name), nullptr);
+    root_ = name;
+    path_ = root_ + "/request.json";
+  }
+  void TearDown() override { ASSERT_EQ(std::system(("rm -rf '" + root_ + "'").c_str()), 0); }
+  bool is_there() const { return ::access(path_.c_str(), F_OK) == 0; }
+  std::string root_, path_;
+  StopController stops_{plan_of_an_hour(), 0};
+};
+
+TEST_F(RequestFileTest, APauseIsTakenOnce) {
+  EXPECT_FALSE(*stops_.take_request(path_));
+  ASSERT_TRUE(replace_file(path_, R"({"action":"pause","reason":"demo"})"));
+  const auto taken = stops_.take_request(path_);
+  ASSERT_TRUE(taken && *taken);
+  EXPECT_EQ((*taken)->cause, StopCause::kPause);
+  EXPECT_EQ((*taken)->who, "demo");
+  EXPECT_FALSE(is_there());
+}
+
+TEST_F(RequestFileTest, WhatIsNoRequestIsRefusedAndRemoved) {
+  for (const char* text : {"pause", R"({"action":"save"})", "{}"}) {
+    ASSERT_TRUE(replace_file(path_, text));
+    EXPECT_FALSE(stops_.take_request(path_)) << text;
+    EXPECT_FALSE(is_there());
+  }
+}
+
+}  // namespace
+}  // namespace dl::supervise

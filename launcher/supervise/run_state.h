@@ -180,6 +180,10 @@ struct RunRules {
   int restart_count = 0;  // how often Slurm had put the job back when it started
 };
 
+// What Slurm means by a signal that came at signal_ms (Unix time). job: as it says now; none: it does not answer.
+NoticeReading read_signal(const RunRules& rules, int signal, int64_t signal_ms,
+                          const std::optional<slurm_cli::JobInfo>& job, int64_t now_unix_ms);
+
 struct Stop {
   StopCause cause = StopCause::kPause;
   std::string who;                     // text for people

@@ -62,7 +62,6 @@ class RunStep {
   void interrupted(int signal);
   void asked_by_slurm(int signal);
   void ask_slurm(int signal, int64_t signal_ms);
-  NoticeReading read(const std::optional<slurm_cli::JobInfo>& job) const;
   void correct(const NoticeReading& reading);
   void presume();
   void keep_deadline();

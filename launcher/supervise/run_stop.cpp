@@ -198,15 +198,16 @@ void RunStep::ask_slurm(int signal, int64_t signal_ms) {
   act(AskSlurm{});
 }
 
-NoticeReading RunStep::read(const std::optional<slurm_cli::JobInfo>& job) const {
+NoticeReading read_signal(const RunRules& rules, int signal, int64_t signal_ms,
+                          const std::optional<slurm_cli::JobInfo>& job, int64_t now_unix_ms) {
   NoticeInput input;
-  input.signal = s_.question.signal;
+  input.signal = signal;
   input.job = job;
-  input.now_ms = now_.unix_ms;
-  input.signal_ms = s_.question.signal_ms;
-  input.signal_lead_s = s_.rules.signal_lead_s;
-  input.kill_wait_s = s_.rules.kill_wait_s;
-  input.restart_count = s_.rules.restart_count;
+  input.now_ms = now_unix_ms;
+  input.signal_ms = signal_ms;
+  input.signal_lead_s = rules.signal_lead_s;
+  input.kill_wait_s = rules.kill_wait_s;
+  input.restart_count = rules.restart_count;
   return read_notice(input);
 }
 
@@ -232,7 +233,7 @@ void RunStep::presume() {
 void RunStep::on(const SlurmSaid& said) {
   Question& question = s_.question;
   if (!question.open || s_.finished()) return;
-  const NoticeReading reading = read(said.job);
+  const NoticeReading reading = read_signal(s_.rules, question.signal, question.signal_ms, said.job, now_.unix_ms);
   const int64_t term_ms = question.term_ms;
   question.open = false;
   question.answered_ms = now_.awake_ms;

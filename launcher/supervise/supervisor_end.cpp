@@ -66,18 +66,11 @@ bool Supervisor::must_ask_why() const {
 
 void Supervisor::perform(const AskWhy& /*ask*/) {
   slurm_->ask([this, signal_ms = unix_ms()](const SlurmJob::Answer& /*job*/) {
-    NoticeInput input;
-    input.signal = SIGTERM;
-    input.job = slurm_->info();
-    input.now_ms = unix_ms();
-    input.signal_ms = signal_ms;
-    input.signal_lead_s = state_.rules.signal_lead_s;
-    input.kill_wait_s = state_.rules.kill_wait_s;
-    input.restart_count = state_.rules.restart_count;
-    const NoticeReading reading = read_notice(input);
+    const std::optional<slurm_cli::JobInfo>& known = slurm_->info();
+    const NoticeReading reading = read_signal(state_.rules, SIGTERM, signal_ms, known, unix_ms());
     const bool slurms = reading.kind != NoticeReading::Kind::kStop || reading.cause != StopCause::kInterrupt;
     WhyKnown why;
-    if (input.job && by_sigterm(first_cause(attempt_.failures)) && slurms) why.by_slurm = reading.cause;
+    if (known && by_sigterm(first_cause(attempt_.failures)) && slurms) why.by_slurm = reading.cause;
     handle(why);
   });
 }

@@ -93,6 +93,23 @@ TEST_F(RunStopTest, ASaveIsBegunThoughSlurmHangsAndTheDeadlineCountsFromTheSigna
   ASSERT_TRUE(did<KillLearners>()) << "a second before the deadline";
 }
 
+TEST(ReadSignalTest, TheRulesOfTheRunHoldForEverySignalThatIsRead) {
+  RunRules rules;
+  rules.kill_wait_s = 90;
+  rules.signal_lead_s = 60;
+  rules.restart_count = 2;
+  EXPECT_EQ(read_signal(rules, SIGTERM, kSignal, {}, kSignal + 500).deadline_ms, kSignal + 90'000);
+  slurm_cli::JobInfo job;
+  job.state = "RUNNING";
+  job.restarts = 2;
+  job.end_time = kSignal / 1000 + 3600;
+  EXPECT_EQ(read_signal(rules, SIGUSR2, kSignal, job, kSignal).kind, NoticeReading::Kind::kSaveNow);
+  job.end_time = kSignal / 1000 + 30;
+  EXPECT_EQ(read_signal(rules, SIGUSR2, kSignal, job, kSignal).kind, NoticeReading::Kind::kWatchTimeLimit);
+  job.restarts = 3;
+  EXPECT_EQ(read_signal(rules, SIGTERM, kSignal, job, kSignal).cause, StopCause::kSlurmRequeue);
+}
+
 TEST_F(RunStopTest, WhatSlurmSaysLateCorrectsWhatWasPresumed) {
   run();
   give(Signalled{SIGTERM});

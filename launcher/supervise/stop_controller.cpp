@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/stop_controller.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "common/contract/checkpoint_interval.h"
 #include "launcher/record/job_dir.h"
 
 namespace dl::supervise {
+namespace {
+
+constexpr int64_t kClocksMs = 2000;  // by which the clocks of file server, login node and this one may differ
+
+}  // namespace
 
 Reply reply_to(StopAnswer::Kind kind) {
   using Kind = StopAnswer::Kind;
@@ -28,6 +35,19 @@ Reply reply_to(StopAnswer::Kind kind) {
 StopController::StopController(const plan::LaunchPlan& plan, int64_t signal_lead_ms)
     : under_slurm_(plan.under_slurm), checkpoint_(plan.checkpoint), signal_lead_ms_(signal_lead_ms) {
   if (plan.end_time_s) end_unix_ms_ = *plan.end_time_s * 1000;
+}
+
+void StopController::run_begins(int64_t unix_ms, bool takes_over) {
+  started_unix_ms_ = unix_ms;
+  requests_since_ms_ = takes_over ? 0 : unix_ms;
+  job_known_ = !under_slurm_;
+}
+
+void StopController::job_is_known(const std::optional<slurm_cli::JobInfo>& job) {
+  job_known_ = true;
+  if (!job) return;
+  if (job->end_time) limit_is(*job->end_time * 1000);
+  if (job->start_time) requests_since_ms_ = std::min(requests_since_ms_, *job->start_time * 1000);
 }
 
 bool StopController::is_near(int64_t unix_ms, const SaveTimes& times) const {
@@ -77,7 +97,14 @@ bool StopController::save_due(Attempt* attempt, const std::vector<record::Event>
 }
 
 Result<std::optional<StopAsked>> StopController::take_request(const std::string& path) const {
-  if (::access(path.c_str(), F_OK) != 0) return std::optional<StopAsked>();
+  struct stat file {};
+  if (::stat(path.c_str(), &file) != 0) return std::optional<StopAsked>();
+  const int64_t written_ms = static_cast<int64_t>(file.st_mtim.tv_sec) * 1000 + file.st_mtim.tv_nsec / 1'000'000;
+  if (written_ms + kClocksMs < requests_since_ms_) {
+    if (!job_known_) return std::optional<StopAsked>();
+    ::unlink(path.c_str());
+    return Error{Errc::kInvalid, "request.json is older than this run of the job and was removed, not obeyed"};
+  }
   auto request = record::read_request(path);
   ::unlink(path.c_str());
   if (!request) return std::move(request).error();

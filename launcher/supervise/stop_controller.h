@@ -26,8 +26,12 @@ class StopController {
   // signal_lead_ms: how long before its time limit the job asked to be told.
   StopController(const plan::LaunchPlan& plan, int64_t signal_lead_ms);
 
+  // takes_over: in the place of a dlrun that died, whose requests are this one's.
+  void run_begins(int64_t unix_ms, bool takes_over);
+  // What Slurm has said of the job first; none: it did not answer.
+  void job_is_known(const std::optional<slurm_cli::JobInfo>& job);
+
   // ---- the time limit
-  void run_begins(int64_t unix_ms) { started_unix_ms_ = unix_ms; }
   // When Slurm ends the job, as Slurm says; none: never.
   void limit_is(std::optional<int64_t> end_unix_ms) { end_unix_ms_ = end_unix_ms; }
   // It is so near that a save has to begin. It may have been raised since, so Slurm is asked first, and then
@@ -44,7 +48,9 @@ class StopController {
   bool save_due(Attempt* attempt, const std::vector<record::Event>& events, int64_t now_ms) const;
 
   // ---- request.json
-  // What it asks for; none: there is none. The file is removed. Fails where it is no request.
+  // What it asks for; none: there is none. The file is removed. Fails where it is no request, or was written before
+  // this run of the job began: an earlier one has left it behind. Under Slurm a run begins with the job's start, so
+  // that dlctl may ask before dlrun is there; what is older than dlrun is not touched before that start is known.
   Result<std::optional<StopAsked>> take_request(const std::string& path) const;
 
  private:
@@ -56,6 +62,8 @@ class StopController {
   int64_t started_unix_ms_ = 0;
   std::optional<int64_t> end_unix_ms_;
   bool asking_ = false;
+  int64_t requests_since_ms_ = 0;  // Unix time
+  bool job_known_ = false;
 };
 
 }  // namespace dl::supervise

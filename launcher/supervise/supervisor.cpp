@@ -70,7 +70,7 @@ Status Supervisor::set_up() {
       &loop_, [this] { ask_to_stop(StopCause::kLeaseLost, {}, 0, "another job took the checkpoint directory"); });
   checker_ = std::make_unique<Worker>(&loop_);
   journal_ = std::make_unique<Journal>(dir_, slurm_id, slurm_->worker());
-  stops_.run_begins(unix_ms());
+  stops_.run_begins(unix_ms(), !options_.predecessor.death.empty());
   DL_TRY(make_directories(dir_.root()));
   DL_TRY(journal_->open());
   attempts_ = record::summarise(journal_->events()).attempts;
@@ -157,7 +157,7 @@ int Supervisor::run() {
   }
   watch_signals();
   const auto learn = [this](const SlurmJob::Answer& job) {
-    if (job && job->end_time) stops_.limit_is(*job->end_time * 1000);
+    stops_.job_is_known(job);
     journal_->set_user_comment(job ? job->comment : std::string());
   };
   if (options_.job) {

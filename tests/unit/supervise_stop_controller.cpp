@@ -2,7 +2,9 @@
 // A run's own wishes to stop or to save: before the time limit, each interval, and by request.json.
 #include "launcher/supervise/stop_controller.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -32,7 +34,7 @@ slurm_cli::JobInfo ends_at(int64_t unix_ms) {
 
 TEST(StopControllerTest, BeforeTheTimeLimitSlurmIsAskedWhetherItHolds) {
   StopController stops(plan_of_an_hour(), 120'000);
-  stops.run_begins(kBegin);
+  stops.run_begins(kBegin, false);
   EXPECT_FALSE(stops.must_ask_about_limit(kBegin + kHour - 120'001, {}));
   ASSERT_TRUE(stops.must_ask_about_limit(kBegin + kHour - 120'000, {}));
   EXPECT_FALSE(stops.must_ask_about_limit(kBegin + kHour - 119'000, {})) << "one question at a time";
@@ -50,7 +52,7 @@ TEST(StopControllerTest, BeforeTheTimeLimitSlurmIsAskedWhetherItHolds) {
 
 TEST(StopControllerTest, TheEndOfAPreemptedJobIsNoTimeLimit) {
   StopController stops(plan_of_an_hour(), 120'000);
-  stops.run_begins(kBegin);
+  stops.run_begins(kBegin, false);
   ASSERT_TRUE(stops.must_ask_about_limit(kBegin + kHour, {}));
   auto job = ends_at(kBegin + kHour);
   job.preempt_time = kBegin / 1000;
@@ -125,6 +127,61 @@ TEST_F(RequestFileTest, WhatIsNoRequestIsRefusedAndRemoved) {
     EXPECT_FALSE(stops_.take_request(path_)) << text;
     EXPECT_FALSE(is_there());
   }
+}
+
+class OldRequestTest : public RequestFileTest {
+ protected:
+  void write_at(int64_t unix_ms) {
+    ASSERT_TRUE(replace_file(path_, R"({"action":"pause"})"));
+    const timespec at{static_cast<time_t>(unix_ms / 1000), 0};
+    const timespec times[] = {at, at};
+    ASSERT_EQ(::utimensat(AT_FDCWD, path_.c_str(), times, 0), 0);
+  }
+  bool obeys(StopController* stops) {
+    const auto taken = stops->take_request(path_);
+    return taken && *taken;
+  }
+};
+
+TEST_F(OldRequestTest, OneOfAnEarlierRunIsRemovedAndNotObeyed) {
+  plan::LaunchPlan plan = plan_of_an_hour();
+  plan.under_slurm = false;
+  StopController stops(plan, 0);
+  stops.run_begins(kBegin, false);
+  write_at(kBegin - 10'000);
+  const auto taken = stops.take_request(path_);
+  ASSERT_FALSE(taken);
+  EXPECT_NE(taken.error().text.find("older than this run"), std::string::npos);
+  EXPECT_FALSE(is_there());
+  write_at(kBegin);
+  EXPECT_TRUE(obeys(&stops));
+}
+
+TEST_F(OldRequestTest, UnderSlurmARunBeginsWithTheJobsStart) {
+  StopController stops(plan_of_an_hour(), 0);
+  stops.run_begins(kBegin, false);
+  write_at(kBegin - 60'000);
+  const auto unknown = stops.take_request(path_);
+  EXPECT_TRUE(unknown && !*unknown && is_there()) << "nothing is known of the job's start yet";
+  slurm_cli::JobInfo job;
+  job.start_time = kBegin / 1000 - 120;
+  stops.job_is_known(job);
+  EXPECT_TRUE(obeys(&stops)) << "dlrun came two minutes after the job, and dlctl in between";
+  write_at(kBegin - 130'000);
+  EXPECT_FALSE(obeys(&stops));
+  EXPECT_FALSE(is_there());
+  StopController unanswered(plan_of_an_hour(), 0);
+  unanswered.run_begins(kBegin, false);
+  unanswered.job_is_known({});
+  write_at(kBegin - 10'000);
+  EXPECT_FALSE(obeys(&unanswered));
+}
+
+TEST_F(OldRequestTest, WhatADlrunThatDiedWasAskedItsSuccessorDoes) {
+  StopController stops(plan_of_an_hour(), 0);
+  stops.run_begins(kBegin, /*takes_over=*/true);
+  write_at(kBegin - 60'000);
+  EXPECT_TRUE(obeys(&stops));
 }
 
 }  // namespace

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlrun: parse, plan, then print or run. See dlrun(1).
+#include <unistd.h>
+
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <optional>
 
+#include "common/base/this_process.h"
 #include "common/contract/exit_codes.h"
 #include "launcher/guard/guard.h"
 #include "launcher/options/run_input.h"
@@ -12,6 +16,7 @@
 #include "launcher/preflight/replan.h"
 #include "launcher/record/event_log.h"
 #include "launcher/record/job_dir.h"
+#include "launcher/record/job_lock.h"
 #include "launcher/submit/submit_command.h"
 #include "launcher/supervise/once_more.h"
 #include "launcher/supervise/supervisor.h"
@@ -31,6 +36,17 @@ std::optional<int> status_of_ended(const dl::plan::LaunchPlan& plan) {
                "preempted before, and nothing is run again\n",
                end->attempt, dl::record::state_name(end->state), end->reason.c_str());
   return end->exit.value_or(0);
+}
+
+// Another dlrun that holds it may be dying: the job was put back, or the user begins again at once.
+dl::Result<dl::record::JobLock> lock_directory(const dl::plan::LaunchPlan& plan) {
+  constexpr std::chrono::seconds kPatience{5};
+  dl::record::DirHolder self;
+  self.job_id = plan.job_id;
+  if (plan.under_slurm) self.slurm_restarts = plan.slurm_restart_count;
+  self.node = dl::node_name();
+  self.pid = ::getpid();
+  return dl::record::JobLock::take(plan.job_dir, self, kPatience);
 }
 
 // `link`: to its guard; nullptr for a dry run.
@@ -58,6 +74,11 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
     return 0;
   }
   if (const auto status = status_of_ended(*plan)) return *status;
+  const auto lock = lock_directory(*plan);  // before anything is written there
+  if (!lock) {
+    std::fprintf(stderr, "dlrun: %s\n", lock.error().text.c_str());
+    return dl::supervise::kExitNoDirectory;
+  }
   if (!run.quiet)
     for (const auto* lines : {&gathered->notes, &plan->warnings})
       for (const std::string& line : *lines) std::fprintf(stderr, "dlrun: %s\n", line.c_str());

@@ -7,6 +7,7 @@
 //   site.toml                 dl.toml as the job began with it, for when the site's has a fault
 //   control.json (mode 0600)  where dlrun listens, and the secret; present only while it runs
 //   request.json              what dlctl asks where it cannot connect: {"action":"pause"}; dlrun removes it when taken
+//   dlrun.lock                who works here (job_lock.h)
 //   logs/attempt-A/learner-R.log, logs/latest -> attempt-A
 //   results/                  RESULT_DIR of the learners
 #pragma once
@@ -31,6 +32,7 @@ class JobDir {
   std::string site() const { return root_ + "/site.toml"; }
   std::string control() const { return root_ + "/control.json"; }
   std::string request() const { return root_ + "/request.json"; }
+  std::string lock() const { return root_ + "/dlrun.lock"; }
   std::string results() const { return root_ + "/results"; }
   std::string logs() const { return root_ + "/logs"; }
   std::string attempt_logs(int attempt) const { return logs() + "/attempt-" + std::to_string(attempt); }

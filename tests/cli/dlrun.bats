@@ -212,3 +212,36 @@ d.init_process_group("gloo"); t = torch.ones(1) * d.get_rank(); d.all_reduce(t);
   [ "$status" -eq 0 ]
   contains "$output" '^\[1\] sum 1.0'
 }
+
+@test "a request that an earlier run left behind stops nothing, and is removed; a fresh one is obeyed" {
+  mkdir job
+  echo '{"action":"pause","reason":"left behind"}' >job/request.json
+  touch -d '1 hour ago' job/request.json
+  run "$dlrun" --job-dir job -- sleep 2
+  [ "$status" -eq 0 ]
+  contains "$output" 'request.json is older than this run'
+  [ ! -e job/request.json ]
+  "$dlrun" --job-dir job -- sleep 100 >out 2>&1 3>&- &
+  pid=$!
+  wait_grep '"attempt":2,.*PROCESSING' job/events.jsonl
+  echo '{"action":"pause","reason":"by file"}' >job/request.json
+  wait_grep 'by file' out
+  wait "$pid" || [ $? -eq 76 ]
+  [ ! -e job/request.json ]
+}
+
+@test "a job directory has one dlrun at a time: another is refused with its name, and takes over when it is gone" {
+  "$dlrun" --job-dir job -- sleep 100 >out 2>&1 3>&- &
+  pid=$!
+  wait_grep PROCESSING job/events.jsonl
+  before=$(wc -l <job/events.jsonl)
+  run "$dlrun" --job-dir job -- true
+  [ "$status" -eq 73 ]
+  [ "$(wc -l <<<"$output")" -eq 1 ]
+  contains "$output" "^dlrun: .*/job is in use by dlrun of job local-[0-9-]+ on [^ ]+ \(process [0-9]+\)"
+  [ "$(wc -l <job/events.jsonl)" -eq "$before" ]
+  # While the other one dies it is waited for.
+  (sleep 1; pkill -KILL -P "$pid"; kill -KILL "$pid") 3>&- &
+  run "$dlrun" --job-dir job -- true
+  [ "$status" -eq 0 ]
+}

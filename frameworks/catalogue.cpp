@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <string_view>
 
 #include "common/base/parse.h"
 #include "common/base/unique_fd.h"
@@ -73,6 +74,12 @@ Result<std::vector<std::string>> list_entry_files(const std::string& folder) {
   return names;
 }
 
+Result<FrameworkEntry> read_entry(const std::string& folder, const std::string& name) {
+  const std::string path = folder + "/" + name;
+  DL_TRY_ASSIGN(const std::string text, read_entry_file(path));
+  return Catalogue::parse_entry(text, path);
+}
+
 }  // namespace
 
 Result<Catalogue> Catalogue::load(const std::vector<std::string>& folders) {
@@ -80,11 +87,29 @@ Result<Catalogue> Catalogue::load(const std::vector<std::string>& folders) {
   for (const std::string& folder : folders) {
     DL_TRY_ASSIGN(const std::vector<std::string> names, list_entry_files(folder));
     for (const std::string& name : names) {
-      std::string path = folder;
-      path.append("/").append(name);
-      DL_TRY_ASSIGN(const std::string text, read_entry_file(path));
-      DL_TRY_ASSIGN(FrameworkEntry entry, parse_entry(text, path));
+      DL_TRY_ASSIGN(FrameworkEntry entry, read_entry(folder, name));
       catalogue.entries_[entry.name] = std::move(entry);
+    }
+  }
+  return catalogue;
+}
+
+Catalogue Catalogue::load_sound(const std::vector<std::string>& folders, std::vector<std::string>* faults) {
+  Catalogue catalogue;
+  for (const std::string& folder : folders) {
+    auto names = list_entry_files(folder);
+    if (!names) {
+      faults->push_back(names.error().text);
+      continue;
+    }
+    for (const std::string& name : *names) {
+      const std::string framework = name.substr(0, name.size() - std::string_view(kSuffix).size());
+      if (auto entry = read_entry(folder, name)) {
+        catalogue.entries_[framework] = *std::move(entry);
+      } else {
+        faults->push_back(entry.error().text);
+        catalogue.entries_.erase(framework);
+      }
     }
   }
   return catalogue;

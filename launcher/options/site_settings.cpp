@@ -32,6 +32,40 @@ Result<SiteSettings> with_catalogue(Result<SiteConfig> site, const std::string& 
   return settings;
 }
 
+std::string framework_of(const RunCommand& run, const SiteConfig& site) {
+  const std::string given = run.request.framework.value_or(environment_value(env::kFramework));
+  const auto ref = parse_framework_ref(given);
+  return given.empty() || !ref ? site.framework : ref->name;
+}
+
+// With the entries of the catalogue that have no fault. Nothing if the job's framework is not among them.
+std::optional<SiteSettings> with_sound_entries(const SiteConfig& site, const std::string& path, const RunCommand& run) {
+  SiteSettings settings;
+  std::vector<std::string> faults;
+  settings.catalogue = Catalogue::load_sound(site.catalogue, &faults);
+  if (settings.catalogue.find(framework_of(run, site)) == nullptr) return std::nullopt;
+  settings.site = site;
+  settings.path = path;
+  if (!faults.empty()) settings.fault = faults.front();
+  for (const std::string& fault : faults)
+    settings.notes.push_back(fault + "; the job goes on without that entry of the catalogue");
+  return settings;
+}
+
+// The job may not be put back, and the entry of its framework has a fault.
+std::optional<SiteSettings> wait_for_entry(const std::string& path, const RunCommand& run, const std::string& fault) {
+  constexpr std::chrono::seconds kEach{5};
+  std::fprintf(stderr, "dlrun: %s; the job waits up to %d minutes for the file to be mended\n", fault.c_str(),
+               static_cast<int>(kCatalogueWait.count()));
+  for (auto waited = std::chrono::seconds(0); waited < kCatalogueWait; waited += kEach) {
+    std::this_thread::sleep_for(kEach);
+    const auto site = load_site_config(path);
+    if (!site) continue;
+    if (auto settings = with_sound_entries(*site, path, run)) return settings;
+  }
+  return std::nullopt;
+}
+
 // DL_CONFIG names the site's file, too, where plugstack.conf does (spank_dl.so sets it); a file of the user's own is
 // his. root is nobody's user.
 bool is_own_file(const std::string& path) {
@@ -53,12 +87,14 @@ std::vector<std::string> possible_folders(const RunCommand& run, const std::stri
 }
 
 // Relative paths and the site's own catalogue are those of the file, so the text is read under the file's name.
-std::optional<SiteSettings> recorded(const std::vector<std::string>& folders, const std::string& path) {
+std::optional<SiteSettings> recorded(const std::vector<std::string>& folders, const std::string& path,
+                                     const RunCommand& run) {
   for (const std::string& folder : folders) {
     const auto text = read_small_file(record::JobDir(folder).site(), kMaxRecord);
     if (!text) continue;
-    auto settings = with_catalogue(parse_site_config(*text, path), path);
-    if (settings) return *std::move(settings);
+    const auto site = parse_site_config(*text, path);
+    if (!site) continue;
+    if (auto settings = with_sound_entries(*site, path, run)) return settings;
   }
   return std::nullopt;
 }
@@ -90,14 +126,17 @@ Status put_back(const slurm_cli::JobInfo& job, bool hold, const std::string& fau
 
 Result<SiteSettings> read_site_settings(const RunCommand& run) {
   const std::string path = default_site_config_path(true);
-  auto settings = with_catalogue(load_site_config(path), path);
+  const auto site = load_site_config(path);
+  auto settings = with_catalogue(site, path);
   if (settings || run.dry_run) return settings;
   const std::string fault = settings.error().text, id = environment_value("SLURM_JOB_ID");
   if (id.empty() || is_own_file(path)) return settings;
   std::optional<slurm_cli::JobInfo> job;
   if (auto shown = slurm_cli::show_job(id)) job = *std::move(shown);
   if (job && !job->batch) return settings;
-  if (auto former = recorded(possible_folders(run, job ? job->job_id : id, job), path)) {
+  if (site) {
+    if (auto sound = with_sound_entries(*site, path, run)) return *std::move(sound);
+  } else if (auto former = recorded(possible_folders(run, job ? job->job_id : id, job), path, run)) {
     former->fault = fault;
     former->notes.push_back(fmt::format("{}; the job goes on with the settings that it ran with before", fault));
     return *std::move(former);
@@ -109,11 +148,16 @@ Result<SiteSettings> read_site_settings(const RunCommand& run) {
     if (done) return settings;
     why = "the job could not be put back into the queue: " + done.error().text;
   }
-  auto built_in = with_catalogue(parse_site_config("", path), path);
+  if (site) {
+    if (auto mended = wait_for_entry(path, run, fmt::format("{}; {}", fault, why))) return *std::move(mended);
+    return settings;
+  }
+  const auto defaults = parse_site_config("", path);
+  auto built_in = defaults ? with_sound_entries(*defaults, path, run) : std::nullopt;
   if (!built_in) return settings;
   built_in->fault = fault;
   built_in->notes.push_back(fmt::format("{}; {}, and goes on with the built-in settings", fault, why));
-  return built_in;
+  return *std::move(built_in);
 }
 
 Status record_settings(const SiteSettings& settings, const std::string& job_dir) {

@@ -27,10 +27,13 @@ struct SiteSettings {
 // does not come here.
 constexpr std::chrono::minutes kMendDelay{5};
 constexpr int kMostPutBack = 12;
+// For how long one that may not be put back waits for the entry of its framework to be mended.
+constexpr std::chrono::minutes kCatalogueWait{10};
 
-// Reads dl.toml and the catalogue. Where they have a fault, a batch job goes on by what record_settings() wrote; else
-// it is put back, which ends this process with the job; else it gets the built-in settings. The error is for who is
-// not in a batch job, or named the file himself, and for a dry run. Blocks, and prints what it puts back.
+// Reads dl.toml and the catalogue. Where they have a fault, a batch job goes on without the entries that have it, if
+// its framework is another; else by what record_settings() wrote; else it is put back, which ends this process with the
+// job; else it waits for the entry of its framework, and gets the built-in settings in place of a dl.toml. The error is
+// for who is not in a batch job, or named the file himself, and for a dry run. Blocks, and prints what it puts back.
 Result<SiteSettings> read_site_settings(const RunCommand& run);
 
 // Keeps the settings that a job runs with in its directory, for the day on which the file has a fault. Nothing happens

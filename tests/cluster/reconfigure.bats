@@ -165,3 +165,29 @@ waits_for_the_mend() { [[ $(job_field "$1" Comment) == *'reason='*'dl.toml:'*"$2
   wait_state "$job" COMPLETED 60
   assert_contains "$(cat held)" '^done$'
 }
+
+# own_folder: the site's own folder, which it names in dl.toml.
+own_folder() {
+  mkdir entries
+  printf 'summary = "of the site"\n' >entries/ours.toml
+  printf 'summary = "of the site"\n' >entries/other.toml
+  sed "s|^catalogue = \[\(.*\)\]|catalogue = [\1, \"$PWD/entries\"]|" <<<"$kept_toml" >"$toml"
+  grep -q "$PWD/entries" "$toml"
+}
+
+@test "a broken entry of the catalogue fails no job: others go on, its own waits until it is mended" {
+  own_folder
+  dlrun_script
+  sleep 1.1
+  theirs=$(submit -H --no-requeue --output=theirs --dl-framework=other --dl-learners=1 go.sh 'echo done')
+  mine=$(submit -H --no-requeue --output=mine --dl-framework=ours --dl-learners=1 go.sh 'echo done')
+  printf 'sumary = "a slip"\n' >entries/ours.toml
+  on_login scontrol release "$theirs" "$mine"
+  wait_state "$theirs" COMPLETED 60
+  assert_contains "$(cat theirs)" 'dlrun: .*ours.toml:1: sumary: .*; the job goes on without that entry of the catalogue'
+  wait_for 30 "it waits" eval '[[ $(cat mine) == *"waits up to 10 minutes for the file to be mended"* ]]'
+  assert_contains "$(cat mine)" 'ours.toml:1: sumary: .*may not be put back into the queue \(--no-requeue\)'
+  printf 'summary = "of the site"\n' >entries/ours.toml
+  wait_state "$mine" COMPLETED 60
+  assert_contains "$(cat mine)" '^done$'
+}

@@ -89,6 +89,23 @@ TEST(Catalogue, LaterFolderReplacesAnEntry) {
   EXPECT_EQ(catalogue->entries().size(), shipped().size());
 }
 
+// A slip in one entry concerns nobody who runs another framework; an earlier folder's entry is not what the site means.
+TEST(Catalogue, TheSoundEntriesCanBeHadWithoutTheOthers) {
+  const Folder first;
+  const Folder second;
+  first.write("a.toml", "summary = \"A\"\n");
+  first.write("b.toml", "summary = \"B\"\n");
+  second.write("b.toml", "sumary = \"B\"\n");
+  second.write("c.toml", "summary = \"C\"\n");
+  std::vector<std::string> faults;
+  const Catalogue catalogue = Catalogue::load_sound({first.path(), second.path()}, &faults);
+  EXPECT_NE(catalogue.find("a"), nullptr);
+  EXPECT_EQ(catalogue.find("b"), nullptr);
+  EXPECT_NE(catalogue.find("c"), nullptr);
+  ASSERT_EQ(faults.size(), 1U);
+  EXPECT_NE(faults[0].find(second.path() + "/b.toml:1: sumary"), std::string::npos) << faults[0];
+}
+
 TEST(Catalogue, FifoAndBigFileDoNotHangOrPass) {
   const Folder folder;
   ASSERT_EQ(::mkfifo((folder.path() + "/a.toml").c_str(), 0600), 0);

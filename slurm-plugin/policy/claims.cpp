@@ -9,9 +9,9 @@
 #include <set>
 #include <utility>
 
+#include "slurm-plugin/policy/borrower_search.h"
 #include "slurm-plugin/policy/joint.h"
 #include "slurm-plugin/policy/placement.h"
-#include "slurm-plugin/policy/rank_borrowers.h"
 #include "slurm-plugin/policy/space.h"
 
 namespace dl::policy {
@@ -23,10 +23,6 @@ bool takes_back_from(const Job& job) {
          (job.yields_to == kNobody || job.yields_until_learners > 0);
 }
 
-// Of the borrowers of one type.
-constexpr size_t kFewBorrowers = 512;
-constexpr size_t kFirstLook = 16;
-
 class Claims {
  public:
   explicit Claims(Round* round)
@@ -35,7 +31,8 @@ class Claims {
         so_far_{round->learners},
         before_{round->learners},
         planned_(round->state.jobs.size()),
-        budget_(round->state.search_budget) {
+        budget_(round->state.search_budget),
+        borrowers_(round->state, space_, so_far_, planned_, takeable_, protected_, &budget_) {
     for (size_t i = 0; i < so_far_.left.size(); ++i) {
       const Job& job = round_.state.jobs[i];
       if (job.yields_to != kNobody) yielded_to_.insert(job.yields_to);
@@ -328,8 +325,7 @@ class Claims {
       list.insert(std::lower_bound(list.begin(), list.end(), index), index);
     }
     for (auto& jobs_without_hope : hopeless_) jobs_without_hope.clear();
-    no_set_.clear();
-    ranked_.clear();
+    borrowers_.changed();
   }
 
   // The claim finds no free place: it takes back, or waits for those it may take from later. False if no set of victims
@@ -371,82 +367,6 @@ class Claims {
     VictimSet set;
   };
 
-  std::vector<int> borrowers(Space::When when) const {
-    const bool also_protected = when == Space::When::kLast;
-    std::vector<int> jobs;
-    for (const int other : takeable_)
-      if (also_protected || planned_[other] == 0) jobs.push_back(other);
-    if (!also_protected) return jobs;
-    std::vector<int> all;
-    std::set_union(jobs.begin(), jobs.end(), protected_.begin(), protected_.end(), std::back_inserter(all));
-    return all;
-  }
-
-  struct Ranked {
-    bool known = false;
-    std::vector<int> jobs;
-  };
-
-  // Sorted once; who has nothing left to give is dropped.
-  Ranked& ranked(int type, int size, Space::When when) {
-    Ranked& ranked = ranked_[{type, size, when == Space::When::kLast ? 1 : 0}];
-    if (ranked.known) return ranked;
-    ranked.known = true;
-    ranked.jobs = rank_borrowers(round_.state, space_.at(when), type, size, borrowers(when));
-    return ranked;
-  }
-
-  // Among few the search tries them all. Among thousands it would take as long for each of thousands of claims: there
-  // it looks at the cheapest, and at more of them as long as these are not enough.
-  std::optional<VictimSet> among_borrowers(int index, int type, Space::When when) {
-    const Job& job = round_.state.jobs[index];
-    // Borrowers are the same for all tenants.
-    int& none = no_set_[{type, job.gpus_per_learner, when == Space::When::kLast ? 1 : 0}];
-    if (none != 0 && none <= job.min_learners) return std::nullopt;
-    auto found = search_borrowers(index, type, when);
-    if (!found) none = none == 0 ? job.min_learners : std::min(none, job.min_learners);
-    return found;
-  }
-
-  std::optional<VictimSet> search_borrowers(int index, int type, Space::When when) {
-    const Job& job = round_.state.jobs[index];
-    const auto search = [&](const std::vector<int>& jobs) {
-      return find_victims(round_.state, space_.at(when), type, job.gpus_per_learner, job.min_learners, jobs, &budget_,
-                          true, &so_far_);
-    };
-    Ranked& known = ranked(type, job.gpus_per_learner, when);
-    const std::vector<int>& all = known.jobs;
-    if (all.size() <= kFewBorrowers && budget_ > 0) {
-      budget_ -= static_cast<int>(all.size());
-      std::vector<int> jobs;
-      for (const int other : all)
-        if (when == Space::When::kLast || planned_[other] == 0) jobs.push_back(other);
-      std::sort(jobs.begin(), jobs.end());
-      return search(jobs);
-    }
-    const size_t first = 2 * static_cast<size_t>(round_.asked(index));
-    for (size_t most = std::max(kFirstLook, first);; most *= 8) {
-      std::vector<int> some;
-      size_t seen = 0;
-      size_t gone = 0;
-      for (; seen < all.size() && some.size() < most; ++seen) {
-        const int other = all[seen];
-        gone += so_far_.left[other] == 0 ? 1 : 0;
-        if (so_far_.left[other] > 0 && (when == Space::When::kLast || planned_[other] == 0)) some.push_back(other);
-      }
-      const bool whole = seen == all.size();
-      auto found = search(some);
-      if (gone > kFirstLook) drop_gone(&known.jobs);
-      if (found) found->exact = found->exact && whole;
-      if (found || whole) return found;
-    }
-  }
-
-  void drop_gone(std::vector<int>* jobs) const {
-    jobs->erase(std::remove_if(jobs->begin(), jobs->end(), [&](int other) { return so_far_.left[other] == 0; }),
-                jobs->end());
-  }
-
   std::optional<Found> cheapest(int index, Space::When when, From from) {
     const FreeGpus& room = space_.at(when);
     const bool also_protected = when == Space::When::kLast;
@@ -454,7 +374,7 @@ class Claims {
     if (from == From::kBorrowers) {
       return cheapest_of_types(job, [&](int type) -> std::optional<VictimSet> {
         if (learners_for(job, round_.ledger.own_left(job.tenant, type)) == 0) return std::nullopt;
-        return among_borrowers(index, type, when);
+        return borrowers_.find(round_.state.jobs[index], type, when);
       });
     }
     std::vector<int> own;
@@ -473,7 +393,7 @@ class Claims {
     // Others give way only as far as the tenant, with this job, stays within its quota.
     if (auto found = among(own, true)) return found;
     std::vector<int> both;
-    const std::vector<int> others = borrowers(when);
+    const std::vector<int> others = borrowers_.all(when);
     std::set_union(others.begin(), others.end(), own.begin(), own.end(), std::back_inserter(both));
     return among(both, false);
   }
@@ -558,7 +478,7 @@ class Claims {
     for (const Reclaim& reclaim : reclaims)
       if (reclaim.type == type && claimants.count(reclaim.claimant) == 0) return;
     std::vector<int> candidates;
-    for (const int other : borrowers(Space::When::kLater))
+    for (const int other : borrowers_.all(Space::When::kLater))
       if (round_.state.type_held(round_.state.jobs[other]) == type) candidates.push_back(other);
     const auto found = take_jointly(round_.state, space_, claims, candidates, before_, round_.state.search_budget);
     if (!found) return;
@@ -643,15 +563,11 @@ class Claims {
   std::set<int64_t> leaving_for_;  // and have not gone yet
   // Claims that no set of victims could help, by whose they are: the fewest learners.
   std::map<std::array<int, 3>, int> hopeless_[2];
-  // Learners that no set of borrowers makes room for, the fewest: by type, size, and whether protected ones are among
-  // them.
-  std::map<std::array<int, 3>, int> no_set_;
-  std::map<std::array<int, 3>, Ranked>
-      ranked_;  // by type, size of a learner, and whether protected ones are among them
   Displaced displaced_;
   bool smallest_ = false;          // the promised claims are served: elastic ones start at their smallest size
   std::vector<size_t> cut_short_;  // those of the decision's starts, to grow once all of these are served
   int budget_;
+  BorrowerSearch borrowers_;
 };
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace dl::record {
 namespace {
 
 auto all_of(const RunMemory& m) {
-  return std::tie(m.restarts, m.class_restarts, m.moved, m.left_out, m.excluded, m.fence_unix_ms);
+  return std::tie(m.restarts, m.class_restarts, m.moved, m.left_out, m.lost, m.excluded, m.fence_unix_ms);
 }
 
 Error bad(const char* member) {
@@ -26,6 +26,15 @@ Status take_number(const Json& json, const char* name, Number* out) {
   return {};
 }
 
+Status take_names(const Json& json, const char* name, std::vector<std::string>* out) {
+  const Json* names = json.find(name);
+  if (names == nullptr) return {};
+  const auto is_text = [](const Json& each) { return each.is_string(); };
+  if (!names->is_array() || !std::all_of(names->begin(), names->end(), is_text)) return bad(name);
+  for (const Json& each : *names) out->push_back(each.text());
+  return {};
+}
+
 }  // namespace
 
 bool operator==(const RunMemory& a, const RunMemory& b) {
@@ -38,6 +47,7 @@ Json to_json(const RunMemory& memory) {
   if (!memory.class_restarts.empty()) json["class_restarts"] = memory.class_restarts;
   if (memory.moved != 0) json["moved"] = memory.moved;
   if (!memory.left_out.empty()) json["left_out"] = memory.left_out;
+  if (!memory.lost.empty()) json["lost"] = memory.lost;
   if (!memory.excluded.empty()) json["excluded"] = memory.excluded;
   if (memory.fence_unix_ms != 0) json["fence_ms"] = memory.fence_unix_ms;
   return json;
@@ -56,11 +66,8 @@ Result<RunMemory> memory_from(const Json& json) {
       memory.class_restarts[member.name] = member.value.get<int>();
     }
   }
-  if (const Json* nodes = json.find("left_out"); nodes != nullptr) {
-    const auto is_text = [](const Json& node) { return node.is_string(); };
-    if (!nodes->is_array() || !std::all_of(nodes->begin(), nodes->end(), is_text)) return bad("left_out");
-    for (const Json& node : *nodes) memory.left_out.push_back(node.text());
-  }
+  DL_TRY(take_names(json, "left_out", &memory.left_out));
+  DL_TRY(take_names(json, "lost", &memory.lost));
   if (const Json* excluded = json.find("excluded"); excluded != nullptr) {
     if (!excluded->is_string()) return bad("excluded");
     memory.excluded = excluded->text();

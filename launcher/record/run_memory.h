@@ -21,6 +21,7 @@ struct RunMemory {
   std::map<std::string, int> class_restarts;  // of these by class of failure
   int moved = 0;                              // attempts begun anew on the rest of the allocation
   std::vector<std::string> left_out;          // nodes of the allocation that its plans do without
+  std::vector<std::string> lost;              // nodes that the newest attempt has lost, and no plan leaves out yet
   std::string excluded;                       // nodes that the job shall not get again, with commas between, or empty
   int64_t fence_unix_ms = 0;                  // no learner starts before: others may still run on a lost node
 };

@@ -82,11 +82,17 @@ std::vector<std::string> NodePool::suspects(const Attempt& attempt, bool without
   return {names.begin(), names.end()};
 }
 
-void NodePool::resume(const record::RunMemory& memory, int64_t now_ms, int64_t now_unix_ms) {
+std::vector<std::string> NodePool::resume(const record::RunMemory& memory, int64_t now_ms, int64_t now_unix_ms) {
   fence_until_ms_ = now_ms + std::clamp<int64_t>(memory.fence_unix_ms - now_unix_ms, 0, kMostFenceMs);
-  if (memory.left_out.empty() || !without_) return;
-  auto rest = without_(memory.left_out, plan_);
-  if (rest) take(*std::move(rest));  // else none of them was lost, or nothing could be planned before either
+  if (!memory.left_out.empty() && without_) {
+    auto rest = without_(memory.left_out, plan_);
+    if (rest) take(*std::move(rest));  // else none of them was lost, or nothing could be planned before either
+  }
+  const std::vector<std::string> planned = names();
+  for (const std::string& name : memory.lost)
+    if (std::find(planned.begin(), planned.end(), name) != planned.end()) lost_.insert(name);
+  if (lost_.empty() || !rest_suffices()) return {};
+  return go_on_without().lost;
 }
 
 }  // namespace dl::supervise

@@ -61,8 +61,9 @@ class NodePool {
   // Nodes of the next plan on which learners failed by themselves; sorted.
   std::vector<std::string> suspects(const Attempt& attempt, bool without_lost) const;
 
-  // In place of a dlrun that died: what it had learned holds on.
-  void resume(const record::RunMemory& memory, int64_t now_ms, int64_t now_unix_ms);
+  // In place of a dlrun that died: what it had learned holds on. Nodes that it had just lost, if any, are left out
+  // where the rest suffices: Slurm is to get them back. Else they count as lost.
+  std::vector<std::string> resume(const record::RunMemory& memory, int64_t now_ms, int64_t now_unix_ms);
 
  private:
   std::vector<std::string> missing() const;  // lost or bad

@@ -97,6 +97,8 @@ EndDecision decide_after_death(const Failure& death, bool last, const RestartLim
   } else if (guard_trips(limits)) {
     decision.action = limits.can_requeue ? Action::kHold : Action::kFail;
     decision.reason = guard_reason(limits, decision.reason);
+  } else if (limits.node_lost && limits.can_requeue && limits.measurable) {
+    decision.action = Action::kRequeue;
   } else if (limits.measurable || limits.restarts_max > 0) {
     decision.action = Action::kRestart;
   }

@@ -57,7 +57,8 @@ struct EndDecision {
 EndDecision decide_end(const AttemptEnd& end, const RestartLimits& limits);
 
 // After a dlrun that died (Failure::Kind::kLauncher). A job without checkpoints begins again from its start, which it
-// must have allowed. This is no restart in the sense of limits.restarts_max. last: no more of them.
+// must have allowed. This is no restart in the sense of limits.restarts_max. last: no more of them. limits.node_lost:
+// of the nodes that it starts with one was lost, and the others do not suffice.
 EndDecision decide_after_death(const Failure& death, bool last, const RestartLimits& limits);
 
 }  // namespace dl::supervise

@@ -232,6 +232,7 @@ class Supervisor {
   int exit_status_ = 0;
   bool control_written_ = false;
   std::string put_back_error_;
+  std::vector<std::string> just_lost_;  // nodes that a dlrun that died had not given back to Slurm yet
 
   // The states of the run (run_state.h), and what waits to be told to them
   RunState state_;

@@ -35,6 +35,7 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
   const bool woken =
       agents_->begin(static_cast<size_t>(plan().world_size()), !attempt_.agents_have_pmi && !attempt_.agent_lost);
   nodes_.begin_attempt();
+  remember([](record::RunMemory* memory) { memory->lost.clear(); });
   attempt_ = Attempt(plan(), site_.idle, awake_ms(), unix_ms());
   open_pmix();
   attempt_.facts.attempt = attempts_;

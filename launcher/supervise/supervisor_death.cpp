@@ -24,7 +24,13 @@ void Supervisor::take_over() {
 void Supervisor::take_memory() {
   memory_ = record::remembered(journal_->events());
   journal_->remember(memory_);
-  nodes_.resume(memory_, awake_ms(), unix_ms());
+  just_lost_ = nodes_.resume(memory_, awake_ms(), unix_ms());
+  if (just_lost_.empty()) return;
+  remember([&](record::RunMemory* memory) {
+    ++memory->moved;
+    memory->lost.clear();
+    memory->left_out.insert(memory->left_out.end(), just_lost_.begin(), just_lost_.end());
+  });
 }
 
 void Supervisor::answer_death() {
@@ -40,6 +46,7 @@ void Supervisor::answer_death() {
   limits.without_progress = attempts_without_progress(journal_->events());
   limits.measurable = plan().checkpoint.has_value();
   limits.can_requeue = slurm_->can_requeue();
+  limits.node_lost = nodes_.any_lost();  // and the rest of the allocation does not suffice
   const EndDecision decision = decide_after_death(death, before.last, limits);
   journal_->begin_attempt(attempts_, memory_.restarts);
   attempt_.failures = {death};
@@ -52,6 +59,7 @@ void Supervisor::start_in_place_of_dead() {
   const std::string code = class_code();
   say(decision_.reason + "; another has taken its place");
   start_attempt("restart of dlrun: " + decision_.reason, code);
+  if (!just_lost_.empty()) release_lost(just_lost_);
 }
 
 }  // namespace dl::supervise

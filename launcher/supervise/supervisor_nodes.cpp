@@ -27,6 +27,7 @@ void Supervisor::go_on_without_lost(const std::string& reason) {
   const NodePool::Left left = nodes_.go_on_without();
   remember([&](record::RunMemory* memory) {
     ++memory->moved;
+    memory->lost.clear();
     memory->left_out.insert(memory->left_out.end(), left.out.begin(), left.out.end());
   });
   const std::string text = plan::describe_without(left.out, plan());

@@ -42,7 +42,10 @@ void Supervisor::follow(const std::optional<AgentLoss>& loss) {
   Learner& learner = attempt_.learners[static_cast<size_t>(loss->rank)];
   learner.ended = true;
   attempt_.agent_lost = true;
-  if (loss->takes_node()) nodes_.lose(loss->rank);
+  if (loss->takes_node()) {
+    nodes_.lose(loss->rank);
+    remember([&](record::RunMemory* memory) { memory->lost.push_back(nodes_.name_of(loss->rank)); });
+  }
   if (loss->fence_until_ms) raise_fence(*loss->fence_until_ms);
   Failure failure = failure_of(*loss, learner.host);
   failure.asked = state_.ending();

@@ -104,6 +104,15 @@ TEST(GuardDeath, TheAnswerOfItsSuccessor) {
   }
 }
 
+TEST(GuardDeath, ASuccessorWithTooFewNodesLeftHasTheJobPutBack) {
+  using Action = supervise::EndDecision::Action;
+  supervise::RestartLimits limits;
+  limits.measurable = limits.can_requeue = limits.node_lost = true;
+  EXPECT_EQ(supervise::decide_after_death(death(), false, limits).action, Action::kRequeue);
+  limits.can_requeue = false;
+  EXPECT_EQ(supervise::decide_after_death(death(), false, limits).action, Action::kRestart);
+}
+
 TEST(GuardDeath, ItsClassIsOurs) {
   const supervise::FailureClass its = supervise::classify(death(), {});
   EXPECT_EQ(supervise::format_class(its), "launcher (S105, ours)");

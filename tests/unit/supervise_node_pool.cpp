@@ -134,5 +134,22 @@ TEST_F(NodePoolTest, ASuccessorKeepsTheFenceAndLeavesOutTheSameNodes) {
   EXPECT_FALSE(other.fenced(15'000));
 }
 
+TEST_F(NodePoolTest, ASuccessorDoesWithoutANodeThatWasLostBeforeAnythingWasDecided) {
+  record::RunMemory memory;
+  memory.left_out = {"n2"};
+  memory.lost = {"n4", "n9"};
+  NodePool pool(plan_on(there_), without());
+  EXPECT_EQ(pool.resume(memory, 0, 0), Names{"n4"}) << "Slurm has n9 back already";
+  EXPECT_EQ(pool.names(), (Names{"n1", "n3"}));
+  EXPECT_FALSE(pool.any_lost());
+  // The rest is too small.
+  memory.left_out = {};
+  memory.lost = {"n1"};
+  there_ = {"n1", "n2"};
+  NodePool small(plan_on(there_), without());
+  EXPECT_TRUE(small.resume(memory, 0, 0).empty());
+  EXPECT_TRUE(small.any_lost());
+}
+
 }  // namespace
 }  // namespace dl::supervise

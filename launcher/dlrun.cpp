@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlrun: parse, plan, then print or run. See dlrun(1).
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdio>
 #include <exception>
 #include <optional>
 
-#include "common/base/this_process.h"
 #include "common/contract/exit_codes.h"
 #include "launcher/guard/guard.h"
 #include "launcher/options/run_input.h"
@@ -41,11 +38,7 @@ std::optional<int> status_of_ended(const dl::plan::LaunchPlan& plan) {
 // Another dlrun that holds it may be dying: the job was put back, or the user begins again at once.
 dl::Result<dl::record::JobLock> lock_directory(const dl::plan::LaunchPlan& plan) {
   constexpr std::chrono::seconds kPatience{5};
-  dl::record::DirHolder self;
-  self.job_id = plan.job_id;
-  if (plan.under_slurm) self.slurm_restarts = plan.slurm_restart_count;
-  self.node = dl::node_name();
-  self.pid = ::getpid();
+  const auto self = dl::record::this_process(plan.job_id, plan.under_slurm ? plan.slurm_restart_count : -1);
   return dl::record::JobLock::take(plan.job_dir, self, kPatience);
 }
 

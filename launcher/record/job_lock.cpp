@@ -11,6 +11,7 @@
 
 #include "common/base/atomic_file.h"
 #include "common/base/parse.h"
+#include "common/base/this_process.h"
 #include "common/json/json.h"
 #include "launcher/record/job_dir.h"
 
@@ -40,6 +41,10 @@ Error busy(const std::string& root, const Result<DirHolder>& holder) {
 }
 
 }  // namespace
+
+DirHolder this_process(const std::string& job_id, int slurm_restarts) {
+  return {job_id, slurm_restarts, node_name(), ::getpid()};
+}
 
 std::string format_holder(const DirHolder& holder) {
   const Json object = {

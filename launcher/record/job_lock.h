@@ -19,6 +19,7 @@ struct DirHolder {
   std::string node;         // host name
   pid_t pid = 0;
 };
+DirHolder this_process(const std::string& job_id, int slurm_restarts);
 std::string format_holder(const DirHolder& holder);
 // kInvalid for anything else.
 Result<DirHolder> parse_holder(const std::string& text);

@@ -55,7 +55,7 @@ typedef struct dllearner_request dllearner_request; /* an operation that was sta
 typedef struct dllearner_buckets dllearner_buckets; /* gradients that are averaged while others are computed */
 typedef struct dllearner_ps dllearner_ps;           /* a learner's end of a parameter server */
 
-enum dllearner_result {
+typedef enum dllearner_result {
   DLLEARNER_OK = 0,
   DLLEARNER_E_INVALID = 1,     /* an argument is malformed or out of range; nothing was done */
   DLLEARNER_E_UNSUPPORTED = 2, /* not in this build (MPI, NCCL), or not for this dtype */
@@ -65,7 +65,7 @@ enum dllearner_result {
   DLLEARNER_E_MEMORY = 6,      /* out of memory */
   DLLEARNER_E_STATE = 7,       /* not now, or not by this rank: see the function */
   DLLEARNER_E_INTERNAL = 8     /* a fault of the library */
-};
+} dllearner_result;
 
 /* Element types; sizes in bytes in parentheses. Values are part of the ABI. */
 typedef enum dllearner_dtype {
@@ -96,45 +96,72 @@ typedef struct dllearner_options {
                          launcher notices it (dlrun and mpirun do) */
 } dllearner_options;
 
-/* Collective over all ranks of the job, servers too. Rank and size are DL_RANK and DL_WORLD_SIZE (dlrun), and must be
- * what MPI says; without them they are MPI's; a program that nothing launched is a world of one, which needs no MPI.
- * options may be NULL. Starts MPI if the program has not. On success *out is to be closed by dllearner_close; on error
- * it is NULL. Errors: INVALID, UNSUPPORTED (more than one rank, without MPI in this build), WORLD, PEER, MEMORY, STATE
- * (MPI was already finalised in this process). */
+/* dllearner_open: joins the ranks of the job. Rank and size are DL_RANK and DL_WORLD_SIZE (dlrun), and must be what MPI
+ * says; without them they are MPI's; a program that nothing launched is a world of one, which needs no MPI. Starts MPI
+ * if the program has not.
+ *   options  may be NULL: all from the environment
+ *   out      on success a context, to be closed by dllearner_close; on error NULL
+ *   Errors   INVALID, UNSUPPORTED (more than one rank, without MPI in this build), WORLD, PEER, MEMORY, STATE (MPI was
+ *            already finalised in this process)
+ *   Ranks    collective over all of the job, servers too
+ */
 int dllearner_open(const dllearner_options* options, dllearner_ctx** out);
-/* Collective. Frees ctx; buckets and servers' ends are to be destroyed, and operations waited for, before. Finalises
- * MPI if the library started it and this was its last context: none can be opened after. Where a call has failed with
- * PEER or TIMEOUT it waits for nobody and leaves MPI as it is: exit then. NULL is allowed. */
+
+/* dllearner_close: frees the context; buckets and servers' ends are to be destroyed, and operations waited for, before.
+ * Finalises MPI if the library started it and this was its last context: none can be opened after. Where a call has
+ * failed with PEER or TIMEOUT it waits for nobody and leaves MPI as it is: exit then. Never fails.
+ *   ctx      may be NULL
+ *   Ranks    collective
+ */
 void dllearner_close(dllearner_ctx* ctx);
 
-/* Rank among the learners (a server: among the servers), from 0; how many learners; how many servers; what this process
- * is. -1 (role: 0) if ctx is NULL. */
+/* dllearner_rank: the rank among the learners (a server: among the servers), from 0.
+ * dllearner_size: how many learners.
+ * dllearner_servers: how many servers.
+ * dllearner_role_of: what this process is, a dllearner_role.
+ *   Returns  -1 (role: 0) if ctx is NULL
+ *   Ranks    each by itself
+ */
 int dllearner_rank(const dllearner_ctx* ctx);
 int dllearner_size(const dllearner_ctx* ctx);
 int dllearner_servers(const dllearner_ctx* ctx);
 int dllearner_role_of(const dllearner_ctx* ctx);
 
-/* Collective operations of the learners (STATE on a server). count is in elements, 0 to DLLEARNER_MAX_COUNT. Errors:
- * INVALID, UNSUPPORTED (GPU memory, without NCCL), PEER, TIMEOUT, MEMORY, STATE.
+/* Operations of the learners. Of each:
+ *   count    in elements, 0 to DLLEARNER_MAX_COUNT
+ *   Errors   INVALID, UNSUPPORTED (GPU memory, without NCCL), PEER, TIMEOUT, MEMORY, STATE (on a server)
+ *   Ranks    collective over the learners
  *
- * all_reduce: recv[i] = op over all ranks of send[i]. send == recv is allowed and saves a copy; else they must not
- * overlap. */
+ * dllearner_all_reduce: recv[i] = op over all ranks of send[i].
+ *   send     may be recv, which saves a copy; else they must not overlap
+ */
 int dllearner_all_reduce(dllearner_ctx* ctx, const void* send, void* recv, size_t count, dllearner_dtype dtype,
                          dllearner_op op);
-/* data of rank root goes to all. */
+
+/* dllearner_broadcast: data of rank root goes to all. */
 int dllearner_broadcast(dllearner_ctx* ctx, void* data, size_t count, dllearner_dtype dtype, int root);
-/* send has size * count elements, recv count: rank r gets op over all ranks of send[r * count + i]. No overlap. */
+
+/* dllearner_reduce_scatter: rank r gets op over all ranks of send[r * count + i].
+ *   send     size * count elements; must not overlap recv
+ *   recv     count elements
+ */
 int dllearner_reduce_scatter(dllearner_ctx* ctx, const void* send, void* recv, size_t count, dllearner_dtype dtype,
                              dllearner_op op);
-/* send has count elements, recv size * count: recv[r * count + i] is rank r's send[i]. send may be this rank's place in
- * recv, which saves a copy. */
+
+/* dllearner_all_gather: recv[r * count + i] is rank r's send[i].
+ *   send     count elements; may be this rank's place in recv, which saves a copy
+ *   recv     size * count elements
+ */
 int dllearner_all_gather(dllearner_ctx* ctx, const void* send, void* recv, size_t count, dllearner_dtype dtype);
-/* Returns when all learners have called it. */
+
+/* dllearner_barrier: returns when all learners have called it. */
 int dllearner_barrier(dllearner_ctx* ctx);
 
-/* The same, started: they return at once with *out, to be given to dllearner_wait or dllearner_test until it is done.
- * The buffers belong to the operation until then: recv must not be touched, send not be changed. Operations advance
- * within calls of this library only. */
+/* The same, started: each returns at once. Operations advance within calls of this library only.
+ *   out      on success the operation, to be given to dllearner_wait or dllearner_test until it is done. The buffers
+ *            belong to it until then: recv must not be touched, send not be changed
+ *   Errors, ranks as above
+ */
 int dllearner_all_reduce_start(dllearner_ctx* ctx, const void* send, void* recv, size_t count, dllearner_dtype dtype,
                                dllearner_op op, dllearner_request** out);
 int dllearner_broadcast_start(dllearner_ctx* ctx, void* data, size_t count, dllearner_dtype dtype, int root,
@@ -144,31 +171,55 @@ int dllearner_reduce_scatter_start(dllearner_ctx* ctx, const void* send, void* r
 int dllearner_all_gather_start(dllearner_ctx* ctx, const void* send, void* recv, size_t count, dllearner_dtype dtype,
                                dllearner_request** out);
 int dllearner_barrier_start(dllearner_ctx* ctx, dllearner_request** out);
-/* Waits until it is done, frees it and sets *request to NULL, also on error. A *request that is NULL is done. */
+
+/* dllearner_wait: waits until an operation is done, and frees it.
+ *   request  *request is set to NULL, also on error; one that is NULL is done
+ *   Errors   those of the operation
+ */
 int dllearner_wait(dllearner_request** request);
-/* *done = 1 if it is done (then as dllearner_wait), else 0. */
+
+/* dllearner_test: looks whether an operation is done.
+ *   done     set to 1 if it is (then as dllearner_wait), else to 0
+ *   Errors   those of the operation
+ */
 int dllearner_test(dllearner_request** request, int* done);
 
-/* Buckets: gradients are averaged in pieces of about bucket_bytes while the rest of backward runs. Parameters are
- * numbered in the order of forward; the last bucket of parameters is the first to go, and all ranks start the buckets
- * in the same order, whichever gradients appear first. A bucket whose gradients lie one behind the other in memory, in
- * the order of their numbers, is averaged in place; others are copied together and back, or on a GPU averaged one by
- * one in a single launch. All gradients lie in the same kind of memory, on all ranks.
+/* dllearner_buckets_create: gradients are averaged in pieces of about bucket_bytes while the rest of backward runs.
+ * Parameters are numbered in the order of forward; the last bucket of parameters is the first to go, and all ranks
+ * start the buckets in the same order, whichever gradients appear first. A bucket whose gradients lie one behind the
+ * other in memory, in the order of their numbers, is averaged in place; others are copied together and back, or on a
+ * GPU averaged one by one in a single launch. All gradients lie in the same kind of memory, on all ranks.
+ *   dtype         F32, F64, F16 or BF16
+ *   parameters    how many there are
  *   counts        elements of each parameter, each >= 1; copied
  *   bucket_bytes  0: 25 MiB. A larger parameter has a bucket of its own
- * Collective. dtype is F32, F64, F16 or BF16. Errors: INVALID, PEER, TIMEOUT, MEMORY, STATE. */
+ *   out           on success the buckets, to be destroyed by dllearner_buckets_destroy
+ *   Errors        INVALID, PEER, TIMEOUT, MEMORY, STATE
+ *   Ranks         collective
+ */
 int dllearner_buckets_create(dllearner_ctx* ctx, dllearner_dtype dtype, size_t parameters, const size_t* counts,
                              size_t bucket_bytes, dllearner_buckets** out);
-/* Gradient `parameter` is complete at `gradient` (on a GPU: in the order of its default stream), and not touched by the
- * program until finish returns. INVALID where others lie in another kind of memory.
- * Each parameter once between two calls of finish, in any order (STATE otherwise). */
+
+/* dllearner_buckets_ready: says that a gradient is complete. To be called for each parameter once between two calls of
+ * finish, in any order.
+ *   gradient  on a GPU: complete in the order of its default stream. Not touched by the program until finish returns
+ *   Errors    INVALID (also where others lie in another kind of memory), STATE (a second time), and those of an
+ *             all_reduce that it starts
+ */
 int dllearner_buckets_ready(dllearner_buckets* buckets, size_t parameter, void* gradient);
-/* Waits until all are averaged over the learners, in place. STATE if a parameter was not ready: nothing is waited for
- * then, and it may be called again. */
+
+/* dllearner_buckets_finish: waits until all are averaged over the learners, in place.
+ *   Errors   STATE (a parameter was not ready: nothing is waited for then, and it may be called again), and those of an
+ *            all_reduce
+ */
 int dllearner_buckets_finish(dllearner_buckets* buckets);
-/* How many buckets there are, and how many of them were copied together in the last round. */
+
+/* dllearner_buckets_count: tells how many buckets there are, and how many were copied together in the last round. */
 int dllearner_buckets_count(const dllearner_buckets* buckets, size_t* buckets_total, size_t* buckets_copied);
-/* NULL is allowed. */
+
+/* dllearner_buckets_destroy: frees them. Never fails.
+ *   buckets  may be NULL
+ */
 void dllearner_buckets_destroy(dllearner_buckets* buckets);
 
 /* A parameter server: weights and their optimiser live on the servers (options.servers), which take no GPU; learners
@@ -195,37 +246,68 @@ typedef struct dllearner_ps_options {
   double learning_rate, momentum; /* v = momentum * v + gradient; weights -= learning_rate * v. Finite, >= 0 */
 } dllearner_ps_options;
 
-/* In place of SGD with momentum, on a server: changes weights[0..count), which are the elements first to first + count
- * - 1 of all. update counts from 0. What it keeps for itself is its own (user). */
+/* dllearner_update_fn: in place of SGD with momentum, on a server. What it keeps for itself is its own (user).
+ *   weights  changed in place: the elements first to first + count - 1 of all
+ *   update   counts from 0
+ */
 typedef void (*dllearner_update_fn)(void* user, float* weights, const float* gradient, size_t count, size_t first,
                                     int64_t update);
-/* Called by every server; serves one parameter server, from create to the last learner's destroy, then returns. update
- * NULL: SGD with momentum. Errors: STATE (a learner, or what a learner did is out of order), WORLD (learners do not
- * agree on options), PEER, TIMEOUT (no message for timeout_s), MEMORY. */
+
+/* dllearner_serve: serves one parameter server, from create to the last learner's destroy, then returns.
+ *   update   NULL: SGD with momentum
+ *   user     given to update
+ *   Errors   STATE (called by a learner, or what a learner did is out of order), WORLD (learners do not agree on
+ *            options), PEER, TIMEOUT (no message for timeout_s), MEMORY
+ *   Ranks    called by every server
+ */
 int dllearner_serve(dllearner_ctx* ctx, dllearner_update_fn update, void* user);
 
-/* Collective over the learners, while all servers serve. Learner 0's weights are the initial ones. count 1 to
- * servers * DLLEARNER_MAX_COUNT, the same on all. Errors: INVALID, WORLD (learners do not agree), STATE (no servers, or
- * called by one), PEER, TIMEOUT, MEMORY. */
+/* dllearner_ps_create: opens a learner's end of the parameter server.
+ *   weights  learner 0's are the initial ones
+ *   count    1 to servers * DLLEARNER_MAX_COUNT, the same on all
+ *   out      on success the end, to be destroyed by dllearner_ps_destroy
+ *   Errors   INVALID, WORLD (learners do not agree), STATE (no servers, or called by one), PEER, TIMEOUT, MEMORY
+ *   Ranks    collective over the learners, while all servers serve
+ */
 int dllearner_ps_create(dllearner_ctx* ctx, const dllearner_ps_options* options, const float* weights, size_t count,
                         dllearner_ps** out);
-/* The newest weights that the mode allows, own gradients included. Errors: PEER, TIMEOUT, STATE. */
+
+/* dllearner_ps_pull: gets the newest weights that the mode allows, own gradients included.
+ *   Errors   PEER, TIMEOUT, STATE
+ *   Ranks    each learner by itself
+ */
 int dllearner_ps_pull(dllearner_ps* ps, float* weights);
-/* A gradient of all count elements, once after each pull (else STATE). Returns when the memory may be used again. */
+
+/* dllearner_ps_push: gives a gradient of all count elements. Returns when the memory may be used again.
+ *   Errors   PEER, TIMEOUT, STATE (not once after each pull)
+ *   Ranks    each learner by itself
+ */
 int dllearner_ps_push(dllearner_ps* ps, const float* gradient);
-/* This learner leaves: it is waited for no more. Not collective. NULL is allowed. */
+
+/* dllearner_ps_destroy: this learner leaves, and is waited for no more. Never fails.
+ *   ps       may be NULL
+ *   Ranks    each learner by itself
+ */
 void dllearner_ps_destroy(dllearner_ps* ps);
 
-/* The sentence of the calling thread's last failed call; never NULL; valid until its next failure. */
+/* dllearner_error: why the calling thread's last call failed.
+ *   Returns  one sentence, never NULL; valid until its next failure
+ */
 const char* dllearner_error(void);
-/* "DLLEARNER_E_PEER" and so on; static. */
+
+/* dllearner_result_name: "DLLEARNER_E_PEER" and so on; static. Any number may be given. */
 const char* dllearner_result_name(int result);
-/* Bytes of one element, 0 for an unknown dtype. */
+
+/* dllearner_dtype_size: bytes of one element; 0 for an unknown dtype. */
 size_t dllearner_dtype_size(dllearner_dtype dtype);
-/* "Open MPI v4.1.4, ..." or "none"; and 1 if this build has a part for NCCL. Static. */
+
+/* dllearner_mpi_version: "Open MPI v4.1.4, ..." or "none"; static. */
 const char* dllearner_mpi_version(void);
+
+/* dllearner_has_nccl: 1 if this build has a part for NCCL, else 0. */
 int dllearner_has_nccl(void);
-/* "0.1.0"; static. */
+
+/* dllearner_version: "0.1.0"; static. */
 const char* dllearner_version(void);
 
 #ifdef __cplusplus

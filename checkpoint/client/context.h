@@ -38,6 +38,19 @@ struct SaveStats {
   double total_blocked_s = 0;
 };
 
+// What the training thread keeps of its last save, until the next begins.
+struct SaveInFlight {
+  int64_t step = 0;
+  std::deque<std::string> blobs;  // what the job copies; the registry's may change meanwhile
+  std::shared_ptr<SaveJob> job;   // its copying side; nullptr: there is none, or it is over
+  bool local_only = false;
+  uint64_t state_bytes = 0;
+  std::shared_ptr<std::atomic<double>> blocked_s = std::make_shared<std::atomic<double>>(0.0);
+  std::optional<SaveOutcome> outcome;  // once it is over and counted
+  bool told = false;                   // the program knows the outcome
+  bool slowdown_known = false;
+};
+
 // Threads: all functions are called by one thread (the *training thread*), and all that is here is its own. What a save
 // in flight works with belongs to the Committer; the only way to it is commits_, which waits until it is idle.
 class Context {
@@ -75,18 +88,6 @@ class Context {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // The last save, until the next begins.
-  struct SaveInFlight {
-    int64_t step = 0;
-    std::deque<std::string> blobs;  // what the job copies; the registry's may change meanwhile
-    std::shared_ptr<SaveJob> job;   // its copying side; nullptr: there is none, or it is over
-    bool local_only = false;
-    uint64_t state_bytes = 0;
-    std::shared_ptr<std::atomic<double>> blocked_s = std::make_shared<std::atomic<double>>(0.0);
-    std::optional<SaveOutcome> outcome;  // once it is over and counted
-    bool told = false;                   // the program knows the outcome
-    bool slowdown_known = false;
-  };
 
   Context(Settings settings, Io& io);
   Result<std::string> take_lease();

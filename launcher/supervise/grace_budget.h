@@ -26,7 +26,8 @@ int64_t local_time_needed_ms(const SaveTimes& times);
 
 struct GraceDecision {
   bool save = true;
-  std::string text;    // if not: "not saved: a save takes 41 s, and 12 s are left"; if local: "saving on the nodes alone: ..."
+  std::string
+      text;  // if not: "not saved: a save takes 41 s, and 12 s are left"; if local: "saving on the nodes alone: ..."
   bool local = false;  // at the node-local level alone
 };
 // Saves where the prediction fits: in the checkpoint directory, else at the node-local level, else nowhere, and the

@@ -171,7 +171,7 @@ own_folder() {
   mkdir entries
   printf 'summary = "of the site"\n' >entries/ours.toml
   printf 'summary = "of the site"\n' >entries/other.toml
-  sed "s|^catalogue = \[\(.*\)\]|catalogue = [\1, \"$PWD/entries\"]|" <<<"$kept_toml" >"$toml"
+  printf '%s' "$kept_toml" | sed "s|^catalogue = \[\(.*\)\]|catalogue = [\1, \"$PWD/entries\"]|" >"$toml"
   grep -q "$PWD/entries" "$toml"
 }
 

@@ -95,7 +95,7 @@ class Refused(support.Case):
         self.refused("bits", s=Stateful({"n": 1 << 20000}))
         self.refused("bytes long", s=Stateful({"x" * 600: torch.zeros(2)}))
         self.refused("33", x=np.zeros((1,) * 33) if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else torch.zeros((1,) * 33))
-        self.refused("key of a dict", s=Stateful({torch.zeros(1): 1}))
+        self.refused("is the key of a dict", s=Stateful({torch.zeros(1): 1}))
         self.refused("nested", x=torch.nested_tensor([torch.ones(2), torch.ones(3)]) if hasattr(torch, "nested_tensor") else
                      torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]))
         self.refused("no shape yet", model=nn.LazyLinear(3))

@@ -63,8 +63,10 @@ TEST(Stragglers, StandOutOfAllLearners) {
 }
 
 TEST(Stragglers, AreDescribed) {
-  EXPECT_EQ(describe(Straggler{3, 180.4, 100, 8}), "slow: its train step takes 180 ms, the median of 8 learners is 100 ms");
-  EXPECT_EQ(describe(Straggler{3, 12500, 1000, 3}), "slow: its train step takes 12.5 s, the median of 3 learners is 1 s");
+  EXPECT_EQ(describe(Straggler{3, 180.4, 100, 8}),
+            "slow: its train step takes 180 ms, the median of 8 learners is 100 ms");
+  EXPECT_EQ(describe(Straggler{3, 12500, 1000, 3}),
+            "slow: its train step takes 12.5 s, the median of 3 learners is 1 s");
 }
 
 TEST(SlowLearners, AreToldOnceAndOnlyIfItLasts) {

@@ -4,47 +4,14 @@
 
 #include <algorithm>
 #include <set>
-#include <type_traits>
 #include <utility>
 
 #include "common/base/parse.h"
 #include "common/contract/env_names.h"
-#include "frameworks/placeholders.h"
+#include "frameworks/family_table.h"
 
 namespace dl {
 namespace {
-
-// kDefault: what the user set stays. kIdentity: differs from learner to learner, so that no value inherited from a
-// shell (of another launcher, or of a notebook) can be right; replaced. kKnown: as kIdentity where our value is known,
-// else what is there stays (it is Slurm's own).
-enum class Kind { kDefault, kIdentity, kKnown };
-
-// Empty: left unset (a framework that tests whether a variable exists must not find an empty one). A value that has to
-// be empty is not possible, and so far not needed.
-using OfJob = std::string (*)(const JobContext&);
-using OfLearner = std::string (*)(const LearnerContext&);
-
-// A value of the job's context cannot differ between its learners: with 10,000 of them it is made once.
-struct Variable {
-  template <typename Function>
-  constexpr Variable(const char* its_name, Kind its_kind, Function function, const char* left_alone_with = nullptr)
-      : name(its_name), kind(its_kind), unless(left_alone_with) {
-    if constexpr (std::is_convertible_v<Function, OfJob>) {
-      of_job = function;
-    } else {
-      of_learner = function;
-    }
-  }
-  std::string value(const LearnerContext& context) const {
-    return of_job != nullptr ? of_job(context) : of_learner(context);
-  }
-
-  const char* name;
-  Kind kind;
-  OfJob of_job = nullptr;
-  OfLearner of_learner = nullptr;
-  const char* unless;  // left alone where the user has set this one
-};
 
 std::string num(int value) {
   return std::to_string(value);
@@ -395,6 +362,8 @@ const Family* find_family(const std::string& name) {
   return nullptr;
 }
 
+}  // namespace
+
 void add_variable(const Variable& variable, const LearnerContext& context, Environment* env) {
   auto found = env->find(variable.name);
   if (found != env->end() && variable.kind == Kind::kDefault) return;
@@ -406,10 +375,8 @@ void add_variable(const Variable& variable, const LearnerContext& context, Envir
   }
 }
 
-// The variables of a family that are to be added to env, all of them chosen before the first is added: the one named by
-// `unless` may be of the same family.
-Result<std::vector<const Variable*>> choose(const std::string& name, const JobContext& context,
-                                            const Environment& env) {
+Result<std::vector<const Variable*>> choose_variables(const std::string& name, const JobContext& context,
+                                                      const Environment& env) {
   const Family* family = find_family(name);
   if (family == nullptr) {
     std::string known;
@@ -434,7 +401,6 @@ bool has_users_store(const Environment& env) {
   return env.count("MASTER_ADDR") != 0 || env.count("MASTER_PORT") != 0 || without_libuv;
 }
 
-// Some family has a value of its own for each learner.
 bool may_differ(const std::string& name) {
   static const std::set<std::string> kNames = [] {
     std::set<std::string> names;
@@ -446,101 +412,12 @@ bool may_differ(const std::string& name) {
   return kNames.count(name) != 0;
 }
 
-}  // namespace
-
 Status add_family(const std::string& name, const LearnerContext& context, Environment* env) {
-  DL_TRY_ASSIGN(const std::vector<const Variable*> wanted, choose(name, context, *env));
+  DL_TRY_ASSIGN(const std::vector<const Variable*> wanted, choose_variables(name, context, *env));
   LearnerContext seen = context;
   if (has_users_store(*env)) seen.launcher_store = false;
   for (const Variable* variable : wanted) add_variable(*variable, seen, env);
   return {};
-}
-
-// One of the values that are put into a name, one after the other.
-struct JobEnvironment::Step {
-  const Variable* variable = nullptr;  // nullptr: `text`
-  Kind kind = Kind::kDefault;
-  bool users_store = false;
-  std::string text;
-  bool fill = false;  // the placeholders in the text, for each learner
-};
-struct JobEnvironment::Name {
-  std::optional<std::string> inherited;
-  std::vector<Step> steps;
-};
-
-JobEnvironment::JobEnvironment(const LearnerContext& first, Environment inherited)
-    : context_(&first), first_(std::move(inherited)) {}
-JobEnvironment::~JobEnvironment() = default;
-
-Status JobEnvironment::add(const std::string& family) {
-  DL_TRY_ASSIGN(const std::vector<const Variable*> wanted, choose(family, *context_, first_));
-  LearnerContext seen = *context_;
-  const bool users_store = has_users_store(first_);
-  if (users_store) seen.launcher_store = false;
-  for (const Variable* variable : wanted) {
-    if (may_differ(variable->name)) note(variable->name, Step{variable, variable->kind, users_store, {}});
-    add_variable(*variable, seen, &first_);
-  }
-  return {};
-}
-
-void JobEnvironment::add_default(const std::string& name, const std::string& value) {
-  if (may_differ(name)) note(name, Step{nullptr, Kind::kDefault, false, value});
-  first_.emplace(name, value);
-}
-
-void JobEnvironment::add_filled(const std::string& name, const std::string& text) {
-  if (!has_placeholders(text)) return add_default(name, text);
-  const bool differs = placeholders_differ(text);
-  if (!differs && first_.count(name) != 0) return;
-  const std::string value = fill_placeholders(text, *context_);
-  if (differs) {
-    note(name, Step{nullptr, Kind::kIdentity, false, text, true});
-    first_.erase(name);
-  } else if (may_differ(name) && !value.empty()) {
-    note(name, Step{nullptr, Kind::kDefault, false, value});
-  }
-  if (!value.empty()) first_.emplace(name, value);
-}
-
-void JobEnvironment::set(const std::string& name, const std::string& value) {
-  if (may_differ(name)) note(name, Step{nullptr, Kind::kIdentity, false, value});
-  first_[name] = value;
-}
-
-// Before the step is taken for the first learner.
-void JobEnvironment::note(const std::string& name, Step step) {
-  const auto place = std::lower_bound(names_.begin(), names_.end(), name) - names_.begin();
-  const auto at = static_cast<size_t>(place);
-  if (at == names_.size() || names_[at] != name) {
-    Name its;
-    if (const auto found = first_.find(name); found != first_.end()) its.inherited = found->second;
-    names_.insert(names_.begin() + place, name);
-    its_.insert(its_.begin() + place, std::move(its));
-  }
-  its_[at].steps.push_back(std::move(step));
-}
-
-std::optional<std::string> JobEnvironment::value_of(size_t name, const LearnerContext& other) const {
-  std::optional<std::string> value = its_[name].inherited;
-  for (const Step& step : its_[name].steps) {
-    if (value && step.kind == Kind::kDefault) continue;
-    std::string next = step.fill ? fill_placeholders(step.text, other) : step.text;
-    if (step.variable != nullptr && step.users_store && other.launcher_store) {
-      LearnerContext seen = other;
-      seen.launcher_store = false;
-      next = step.variable->value(seen);
-    } else if (step.variable != nullptr) {
-      next = step.variable->value(other);
-    }
-    if (!next.empty() || (step.variable == nullptr && !step.fill)) {
-      value = std::move(next);
-    } else if (step.kind == Kind::kIdentity) {
-      value.reset();
-    }
-  }
-  return value;
 }
 
 std::vector<std::string> family_names() {

@@ -45,6 +45,10 @@ for room in launcher common launcher/bind launcher/collectives slurm-plugin slur
   check "$room has a short README" "$findings"
 done
 
+# A file has one responsibility: what is longer than this has two. A public header's contracts take room.
+long=$(project_files | grep -E '\.(h|c|cpp|py)$' | grep -vE '^tests/|^checkpoint/include/' | xargs wc -l | awk '$2 != "total" && $1 > 470 { print $2 " has " $1 " lines" }')
+check "no file of code is longer than 470 lines" "$long"
+
 # Tests that nobody runs.
 listed=$(MAKEFLAGS='' make -s -C "$top_builddir" print-tests)
 findings=$(project_files | grep -E '^tests/(cli|cluster|plugin|plan|lint|python|checkpoint)/[^/]+\.(bats|sh)$' |

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// What families.cpp (the tables) and job_environment.cpp (all learners of a job at once) share. For these alone.
+#pragma once
+
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "common/base/result.h"
+#include "frameworks/families.h"
+
+namespace dl {
+
+// kDefault: what the user set stays. kIdentity: differs from learner to learner, so that no value inherited from a
+// shell (of another launcher, or of a notebook) can be right; replaced. kKnown: as kIdentity where our value is known,
+// else what is there stays (it is Slurm's own).
+enum class Kind { kDefault, kIdentity, kKnown };
+
+// Empty: left unset (a framework that tests whether a variable exists must not find an empty one). A value that has to
+// be empty is not possible, and so far not needed.
+using OfJob = std::string (*)(const JobContext&);
+using OfLearner = std::string (*)(const LearnerContext&);
+
+// A value of the job's context cannot differ between its learners: with 10,000 of them it is made once.
+struct Variable {
+  template <typename Function>
+  constexpr Variable(const char* its_name, Kind its_kind, Function function, const char* left_alone_with = nullptr)
+      : name(its_name), kind(its_kind), unless(left_alone_with) {
+    if constexpr (std::is_convertible_v<Function, OfJob>) {
+      of_job = function;
+    } else {
+      of_learner = function;
+    }
+  }
+  std::string value(const LearnerContext& context) const {
+    return of_job != nullptr ? of_job(context) : of_learner(context);
+  }
+
+  const char* name;
+  Kind kind;
+  OfJob of_job = nullptr;
+  OfLearner of_learner = nullptr;
+  const char* unless;  // left alone where the user has set this one
+};
+
+void add_variable(const Variable& variable, const LearnerContext& context, Environment* env);
+
+// The variables of a family that are to be added to env, all of them chosen before the first is added: the one named by
+// `unless` may be of the same family. kNotFound: there is no such family.
+Result<std::vector<const Variable*>> choose_variables(const std::string& family, const JobContext& context,
+                                                      const Environment& env);
+
+// A store of the user's own, whatever the entry says.
+bool has_users_store(const Environment& env);
+
+// Some family has a value of its own for each learner.
+bool may_differ(const std::string& name);
+
+}  // namespace dl

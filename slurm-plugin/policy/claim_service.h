@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// The claims of one decision, served one after another, and what that needs to remember. claims.cpp has their order and
+// what was promised before, claim_starts.cpp who starts on GPUs that are free, take_back.cpp whom GPUs are taken from.
+// For these files alone; others call serve_claims().
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "slurm-plugin/policy/borrower_search.h"
+#include "slurm-plugin/policy/claims.h"
+#include "slurm-plugin/policy/joint.h"
+#include "slurm-plugin/policy/space.h"
+
+namespace dl::policy {
+
+class ClaimService {
+ public:
+  explicit ClaimService(Round* round);
+
+  void serve();
+  const Displaced& displaced() const { return displaced_; }
+
+ private:
+  using When = OwnTenant::When;
+  enum class From { kBorrowers, kOwnTenant };  // whom a claim takes back from
+  // What a claim was promised, and nobody else gets until its turn.
+  struct Aside {
+    int index;
+    int type;
+    Space::Kept kept;
+  };
+  struct Found {
+    int type;
+    VictimSet set;
+  };
+  using Allowed = std::function<bool(int type)>;
+
+  // claims.cpp
+  bool is_promised(int index) const;
+  // Who pauses already is not protected from giving up more.
+  bool may_be_asked(const Job& job) const { return job.yields_to != kNobody || round_.old_enough(job); }
+  void serve_promised(const std::vector<int>& order, std::vector<char>* done);
+  Ledger without_leaving() const;
+  void set_aside(int index, Ledger* later, std::vector<Aside>* asides);
+  Space::Kept keep(const Aside& aside);
+  bool start_where_promised(const Aside& aside, Ledger* later);
+  bool start_promised(const Aside& aside, Ledger* later);
+  void wait_promised(const Aside& aside);
+  void hold_for(int index, int type, int sign);
+  void hold_quota(int index, int type);
+  bool fits_quota(const Job& job) const;
+
+  // claim_starts.cpp
+  bool start_on_free(int index, const Allowed& allowed);
+  bool claim(int index);
+  void start(int index, int type, std::vector<Part> parts);
+  void grow(Start* start);
+  bool could_hold(const Job& job) const;
+  bool start_beside_own_tenant(int index, const Allowed& allowed);
+  void keep_out(const std::vector<int>& jobs);
+  void recharge(const std::vector<int>& jobs);
+
+  // take_back.cpp
+  bool take_back(int index, From from);
+  // Tenant, type, size of a learner.
+  static std::array<int, 3> kind_of(const Job& job) { return {job.tenant, job.type, job.gpus_per_learner}; }
+  bool known_hopeless(const Job& job, From from) const;
+  std::optional<Found> cheapest(int index, Space::When when, From from);
+  template <typename Search>
+  std::optional<Found> cheapest_of_types(const Job& job, Search search) const;
+  bool leave_quota(int index, int type, const std::vector<Victim>& victims, bool may_recharge);
+  bool quota_holds(int index, int type, bool may_recharge) const;
+  Space::Kept commit(int index, const Found& found, Space::When when);
+  void take_together(int type);
+  void start_after_all(const Taken& claim);
+  void ask(const Victim& victim, Space::When when);
+  void take_up(int index);
+  bool wait_for_protected(int index, From from);
+
+  Round& round_;
+  Space space_;
+  SoFar so_far_;
+  SoFar before_;                   // as it was before this decision
+  std::vector<Taken> taken_;       // from borrowers, by claims that were promised nothing before
+  std::vector<int> takeable_;      // borrowers that may be asked to yield now, by job
+  std::vector<int> protected_;     // borrowers that may be later
+  std::vector<char> planned_;      // by job that runs: it will be asked when others are not protected any more
+  std::set<int64_t> yielded_to_;   // ids of those for which jobs have been asked to yield
+  std::set<int64_t> leaving_for_;  // and have not gone yet
+  // Claims that no set of victims could help, by whose they are: the fewest learners.
+  std::map<std::array<int, 3>, int> hopeless_[2];
+  Displaced displaced_;
+  bool smallest_ = false;          // the promised claims are served: elastic ones start at their smallest size
+  std::vector<size_t> cut_short_;  // those of the decision's starts, to grow once all of these are served
+  int budget_;
+  BorrowerSearch borrowers_;
+};
+
+}  // namespace dl::policy

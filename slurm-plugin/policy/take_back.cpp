@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// Claims that find no free place: from whom they take GPUs back, and whom they wait for.
+#include "slurm-plugin/policy/claim_service.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "slurm-plugin/policy/placement.h"
+
+namespace dl::policy {
+
+// The claim finds no free place: it takes back, or waits for those it may take from later. False if no set of victims
+// would help: then it may be lent to like anybody else, should a place turn up.
+bool ClaimService::take_back(int index, From from) {
+  const Job& job = round_.state.jobs[index];
+  if (known_hopeless(job, from)) return false;
+  if (std::optional<Found> found = cheapest(index, Space::When::kLater, from)) {
+    Waiting& waiting = round_.wait(index, Reason::kVictimsLeaving);
+    Space::Kept kept = commit(index, *found, Space::When::kLater);
+    waiting.parts = kept.parts;
+    waiting.kept_for = true;
+    waiting.free = round_.free.total(found->type);
+    waiting.within_tenant = from == From::kOwnTenant;
+    if (from == From::kBorrowers && !is_promised(index))
+      taken_.push_back(Taken{index, found->type, std::move(kept), found->set});
+    if (!found->set.victims.empty())
+      round_.decision.reclaims.push_back(Reclaim{index, found->type, waiting.parts, std::move(found->set)});
+    return true;
+  }
+  if (wait_for_protected(index, from)) return true;
+  int& least = hopeless_[static_cast<size_t>(from)][kind_of(job)];
+  least = least == 0 ? job.min_learners : std::min(least, job.min_learners);
+  return false;
+}
+
+// Free GPUs and borrowers only become fewer in one decision: what found no place is not tried again for a like job.
+bool ClaimService::known_hopeless(const Job& job, From from) const {
+  const auto& hopeless = hopeless_[static_cast<size_t>(from)];
+  const auto found = hopeless.find(kind_of(job));
+  return found != hopeless.end() && found->second <= job.min_learners;
+}
+
+std::optional<ClaimService::Found> ClaimService::cheapest(int index, Space::When when, From from) {
+  const FreeGpus& room = space_.at(when);
+  const bool also_protected = when == Space::When::kLast;
+  const Job& job = round_.state.jobs[index];
+  if (from == From::kBorrowers) {
+    return cheapest_of_types(job, [&](int type) -> std::optional<VictimSet> {
+      if (learners_for(job, round_.ledger.own_left(job.tenant, type)) == 0) return std::nullopt;
+      return borrowers_.find(round_.state.jobs[index], type, when);
+    });
+  }
+  std::vector<int> own;
+  for (const int other : round_.own_tenant.may_yield(job.tenant))
+    if (so_far_.left[other] > 0 && (also_protected || (planned_[other] == 0 && may_be_asked(round_.state.jobs[other]))))
+      own.push_back(other);
+  const auto among = [&](const std::vector<int>& candidates, bool beside_borrowers) {
+    return cheapest_of_types(job, [&](int type) -> std::optional<VictimSet> {
+      if (!round_.own_tenant.could_hold(job.tenant, type, round_.asked(index))) return std::nullopt;
+      return find_allowed_victims(
+          round_.state, room, type, job.gpus_per_learner, job.min_learners, candidates, own, &budget_, so_far_,
+          [&](const auto& victims) { return leave_quota(index, type, victims, beside_borrowers); });
+    });
+  };
+  // Others give way only as far as the tenant, with this job, stays within its quota.
+  if (auto found = among(own, true)) return found;
+  std::vector<int> both;
+  const std::vector<int> others = borrowers_.all(when);
+  std::set_union(others.begin(), others.end(), own.begin(), own.end(), std::back_inserter(both));
+  return among(both, false);
+}
+
+template <typename Search>
+std::optional<ClaimService::Found> ClaimService::cheapest_of_types(const Job& job, Search search) const {
+  std::optional<Found> best;
+  for (int type = 0; type < round_.state.type_count(); ++type) {
+    if (!may_use(job, type)) continue;
+    auto set = search(type);
+    if (set && (!best || less_loss(*set, best->set))) best = Found{type, std::move(*set)};
+  }
+  return best;
+}
+
+// With the victims gone, does the quota hold the guaranteed job, once those of its tenant that are left over are
+// charged as borrowed, if they may be?
+bool ClaimService::leave_quota(int index, int type, const std::vector<Victim>& victims, bool may_recharge) {
+  // For so long as it is asked; a copy would be as long as the list of jobs, for each of thousands of claims.
+  std::vector<int> had;
+  for (const Victim& victim : victims) had.push_back(std::exchange(so_far_.left[victim.job], victim.learners_left));
+  const bool leaves = quota_holds(index, type, may_recharge);
+  for (size_t i = victims.size(); i-- > 0;) so_far_.left[victims[i].job] = had[i];
+  return leaves;
+}
+
+bool ClaimService::quota_holds(int index, int type, bool may_recharge) const {
+  const Job& job = round_.state.jobs[index];
+  const std::vector<int>& left = so_far_.left;
+  const std::vector<int> moved = round_.own_tenant.displaced(When::kLater, job.tenant, type, round_.asked(index), left);
+  const std::vector<int> waiting = round_.own_tenant.to_be_recharged(job.tenant);
+  if (moved.empty() && waiting.empty()) return true;
+  if (!may_recharge) return false;
+  if (round_.own_tenant.all_borrowed_so_far(moved) && round_.own_tenant.all_borrowed_so_far(waiting)) return true;
+  const int limit = round_.state.tenants[job.tenant].borrow_limit;
+  if (limit != kNoLimit) {
+    int borrowed = round_.own_tenant.gpus_of(moved, left) + round_.own_tenant.gpus_of(waiting, left);
+    for (size_t i = 0; i < round_.state.jobs.size(); ++i) {
+      const Job& other = round_.state.jobs[i];
+      if (!other.running || other.tenant != job.tenant) continue;
+      if (other.charge == Charge::kBorrowed || round_.own_tenant.recharged(static_cast<int>(i)))
+        borrowed += left[i] * other.gpus_per_learner;
+    }
+    if (borrowed > limit) return false;
+  }
+  // What was promised while it could be lent stays so.
+  return job.promised || round_.own_tenant.lent_beside(round_.ledger, job, type, moved, left);
+}
+
+// The claim's place is decided, and kept. The victims stay in the ledger until they have gone, so that their tenant
+// does not borrow more than it may meanwhile. Who was promised a place stays there, if it holds still.
+Space::Kept ClaimService::commit(int index, const Found& found, Space::When when) {
+  const Job& job = round_.state.jobs[index];
+  for (const Victim& victim : found.set.victims) {
+    ask(victim, when);
+    if (when == Space::When::kLast) planned_[victim.job] = 1;
+  }
+  hold_quota(index, found.type);
+  const std::vector<Part>& promised = job.promised_parts;
+  const bool stays = !promised.empty() && round_.state.nodes[promised.front().node].type == found.type &&
+                     space_.holds(when, promised, job.gpus_per_learner);
+  auto parts = stays ? std::optional(promised)
+                     : place(job.placement, space_.at(when), found.type, job.gpus_per_learner, job.min_learners);
+  if (!parts) return {};  // cannot be: the victims were chosen so that it fits
+  return space_.keep(when, std::move(*parts), job.gpus_per_learner);
+}
+
+// The claims of one type that take back from borrowers now, all of them together (joint.h). Left as they are where
+// other claims have victims too, which were chosen beside theirs.
+void ClaimService::take_together(int type) {
+  std::vector<Taken> claims;
+  std::set<int> claimants;
+  for (const Taken& claim : taken_) {
+    if (claim.type != type) continue;
+    claims.push_back(claim);
+    claimants.insert(claim.job);
+    for (const Victim& victim : claim.set.victims)
+      if (planned_[victim.job] != 0) return;
+  }
+  std::vector<Reclaim>& reclaims = round_.decision.reclaims;
+  for (const Reclaim& reclaim : reclaims)
+    if (reclaim.type == type && claimants.count(reclaim.claimant) == 0) return;
+  std::vector<int> candidates;
+  for (const int other : borrowers_.all(Space::When::kLater))
+    if (round_.state.type_held(round_.state.jobs[other]) == type) candidates.push_back(other);
+  const auto found = take_jointly(round_.state, space_, claims, candidates, before_, round_.state.search_budget);
+  if (!found) return;
+  for (const Taken& claim : claims) {
+    space_.release(claim.kept);
+    for (const Victim& victim : claim.set.victims) take_up(victim.job);
+  }
+  reclaims.erase(std::remove_if(reclaims.begin(), reclaims.end(),
+                                [&](const Reclaim& reclaim) { return claimants.count(reclaim.claimant) != 0; }),
+                 reclaims.end());
+  const size_t starts = round_.decision.starts.size();
+  for (const Taken& claim : *found) {
+    for (const Victim& victim : claim.set.victims) ask(victim, Space::When::kLater);
+    if (!claim.now) space_.keep(Space::When::kLater, claim.kept.parts, claim.kept.gpus_per_learner);
+    if (claim.now) start_after_all(claim);
+    if (!claim.set.victims.empty()) reclaims.push_back(Reclaim{claim.job, type, claim.kept.parts, claim.set});
+  }
+  for (size_t i = starts; i < round_.decision.starts.size(); ++i) grow(&round_.decision.starts[i]);
+  for (Waiting& waiting : round_.decision.waiting) {
+    if (claimants.count(waiting.job) == 0) continue;
+    const auto claim =
+        std::find_if(found->begin(), found->end(), [&](const Taken& one) { return one.job == waiting.job; });
+    waiting.parts = claim->kept.parts;
+    waiting.free = round_.free.total(type);
+  }
+}
+
+// It was to wait.
+void ClaimService::start_after_all(const Taken& claim) {
+  const Job& job = round_.state.jobs[claim.job];
+  std::vector<Waiting>& waiting = round_.decision.waiting;
+  waiting.erase(std::find_if(waiting.begin(), waiting.end(), [&](const Waiting& one) { return one.job == claim.job; }));
+  const int asked = round_.asked(claim.job);
+  round_.users.hold(job, -asked);
+  round_.ledger.add(job.tenant, claim.type, -asked, Charge::kOwn);
+  round_.own_tenant.hold(round_.is_guaranteed(claim.job) ? When::kLater : When::kNow, job.tenant, claim.type, -asked);
+  start(claim.job, claim.type, claim.kept.parts);
+}
+
+void ClaimService::ask(const Victim& victim, Space::When when) {
+  const Job& gone = round_.state.jobs[victim.job];
+  int& left = so_far_.left[victim.job];
+  space_.give_up(when, parts_after_shrink(gone.parts, left), victim.learners_left, gone.gpus_per_learner);
+  left = victim.learners_left;
+}
+
+// It keeps what it had before any of the claims that are looked at together.
+void ClaimService::take_up(int index) {
+  const Job& job = round_.state.jobs[index];
+  space_.ended(parts_after_shrink(job.parts, so_far_.left[index]), job.gpus_per_learner);
+  so_far_.left[index] = before_.left[index];
+  space_.started(parts_after_shrink(job.parts, so_far_.left[index]), job.gpus_per_learner);
+}
+
+bool ClaimService::wait_for_protected(int index, From from) {
+  if (protected_.empty() && from == From::kBorrowers) return false;
+  const std::optional<Found> found = cheapest(index, Space::When::kLast, from);
+  if (!found) return false;
+  int64_t seconds = 0;
+  for (const Victim& victim : found->set.victims) {
+    const Job& other = round_.state.jobs[victim.job];
+    seconds = std::max(seconds, other.start_s + other.min_run_s - round_.state.now_s);
+  }
+  Waiting& waiting = round_.wait(index, Reason::kVictimsProtected);
+  waiting.parts = commit(index, *found, Space::When::kLast).parts;
+  waiting.seconds = seconds;
+  waiting.kept_for = true;
+  waiting.within_tenant = from == From::kOwnTenant;
+  waiting.free = round_.free.total(found->type);
+  return true;
+}
+
+}  // namespace dl::policy

@@ -184,7 +184,7 @@ class InTheMiddle(support.Case):
         flip_a_byte_of(self.dir, values.tobytes()[-4096:])
         with self.assertRaises(dlckpt.CorruptError) as caught:
             dlckpt.attach(arrays={"a": np.zeros(3), "b": np.zeros_like(values)}, dir=self.dir)
-        self.assertIn("make it anew", str(caught.exception))
+        self.assertIn("make the objects anew", str(caught.exception))
 
     def test_a_load_state_dict_that_raises_is_named_and_what_it_means_is_said(self):
         class Picky(Stateful):
@@ -197,7 +197,7 @@ class InTheMiddle(support.Case):
         job = open_job(dlckpt.World(0, 1), dir=self.dir, every=None, keep=0, final_save=True, run_id=None, timeout=0.0)
         with self.assertRaises(dlckpt.MismatchError) as caught:
             job._start([entry("a", np.zeros(3)), entry("picky", Picky({"n": 1}))], True)
-        for word in ("picky", "not this one", "make it anew"):
+        for word in ("picky", "not this one", "make the objects anew"):
             self.assertIn(word, str(caught.exception))
         for call in (job.save, job.check, job.finish, lambda: next(job.steps(3))):
             with self.assertRaises(dlckpt.InvalidError):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The two ways between dlrun and its agents (launcher/supervise/README.md), between two nodes of a real Slurm: each is cut
+# The two ways between dlrun and its agents (launcher/supervise/lost_nodes.md), between two nodes of a real Slurm: each is cut
 # by a packet filter, or reset, and the job trains on as long as one of them works.
 # shellcheck source=tests/cluster/lib.bash
 source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"

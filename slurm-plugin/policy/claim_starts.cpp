@@ -3,7 +3,6 @@
 #include "slurm-plugin/policy/claim_service.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "slurm-plugin/policy/placement.h"

@@ -2,10 +2,7 @@
 #include "slurm-plugin/policy/claim_service.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
-
-#include "slurm-plugin/policy/placement.h"
 
 namespace dl::policy {
 namespace {

@@ -94,8 +94,11 @@ Status NodeSide::find_framework() {
     site = parse_site_config("", path);
   }
   if (!site) return std::move(site).error();
-  DL_TRY_ASSIGN(const Catalogue catalogue, Catalogue::load(site->catalogue));
+  // Nor must an entry of another framework; slurmctld has refused what it could not find.
+  std::vector<std::string> faults;
+  const Catalogue catalogue = Catalogue::load_sound(site->catalogue, &faults);
   auto choice = catalogue.choose(*request_.framework);
+  if (!choice && !faults.empty()) return Error{Errc::kInvalid, faults.front()}.with_context("--dl-framework");
   if (!choice) return std::move(choice).error().with_context("--dl-framework");
   framework_ = *choice->entry;
   version_environment_ = choice->environment();

@@ -384,6 +384,21 @@ TEST_F(Spank, fails_no_task_for_a_fault_in_dl_toml) {
   EXPECT_NE(errors().find("; the catalogue is looked for where it is by default"), std::string::npos) << errors();
 }
 
+TEST_F(Spank, fails_no_task_for_a_fault_in_the_entry_of_another_framework) {
+  const std::string entries = folder_ + "/entries";
+  std::filesystem::create_directory(entries);
+  std::ofstream(entries + "/faulty.toml") << "sumary = \"typo\"\n";
+  std::ofstream(entries + "/ours.toml") << "families = [\"torch\"]\n[environment]\nOURS_ID = \"%{rank}\"\n";
+  std::ofstream(folder_ + "/own.toml") << "[frameworks]\ncatalogue = [\"" << entries << "\"]\n";
+  handle.job_environment = {{"SLURM_STEP_NODELIST", "n1"}, {"SLURM_PROCID", "0"}};
+  ASSERT_EQ(start(S_CTX_REMOTE, {"config=" + folder_ + "/own.toml"}, 5), 0);
+  option("dl-framework", "ours", true);
+  ASSERT_EQ(post_opt(), 0);
+  ASSERT_EQ(task(3, 1, 1), 0) << errors();
+  EXPECT_EQ(in_job("WORLD_SIZE"), "4");
+  EXPECT_EQ(in_job("OURS_ID"), "3");
+}
+
 TEST_F(Spank, leaves_the_environment_of_learners_to_dlruns_agents) {
   handle.job_environment = {{"DL_CONTROL", "n1:1234"}, {"SLURM_STEP_NODELIST", "n1"}};
   ASSERT_EQ(start(S_CTX_REMOTE, {}, 5), 0);

@@ -5,16 +5,19 @@
 
 #include <algorithm>
 #include <atomic>
+#include <thread>
 
 #include "common/base/atomic_file.h"
 #include "common/base/hostlist.h"
 #include "common/base/parse.h"
 #include "common/process/child_process.h"
+#include "launcher/slurm_cli/refused_step.h"
 
 namespace dl::preflight {
 namespace {
 
 constexpr size_t kMaxOutput = 16 << 20;
+constexpr char kRefused[] = "Unable to create step";  // of srun
 
 // srun of one task on each node, with its output in a file, where it is found also when a node never answers.
 std::vector<std::string> srun_line(const RunInput& input, const std::vector<plan::Node>& nodes, const std::string& mpi,
@@ -61,18 +64,25 @@ Result<std::string> run_on_nodes(const RunInput& input, const std::vector<plan::
   }
   static std::atomic<int> next{0};
   const std::string output = input.job_dir + "/preflight-" + std::to_string(next++) + ".out";
-  ::unlink(output.c_str());
   std::vector<std::string> argv = srun_line(input, nodes, mpi, output);
   argv.insert(argv.end(), program.begin(), program.end());
-  const auto result = run_command(argv, options);
-  auto text = read_small_file(output, kMaxOutput);
-  ::unlink(output.c_str());
-  // Where one node said nothing, the others' words tell which.
-  if (text && !text->empty()) return text;
-  if (!result) return result.error();
-  if (!result->ok() && !result->err.empty())
-    return Error{Errc::kIo, printable(trim(result->err.substr(0, result->err.find('\n'))), 300)};
-  return text;
+  for (int refused = 1;; ++refused) {
+    ::unlink(output.c_str());
+    const auto result = run_command(argv, options);
+    auto text = read_small_file(output, kMaxOutput);
+    ::unlink(output.c_str());
+    // Where one node said nothing, the others' words tell which.
+    if (text && !text->empty()) return text;
+    if (!result) return result.error();
+    const auto pause = slurm_cli::pause_after_refusal(refused);
+    if (slurm_cli::may_be_refused(result->exit_code) && result->err.find(kRefused) != std::string::npos && pause) {
+      std::this_thread::sleep_for(*pause);
+      continue;
+    }
+    if (!result->ok() && !result->err.empty())
+      return Error{Errc::kIo, printable(trim(result->err.substr(0, result->err.find('\n'))), 300)};
+    return text;
+  }
 }
 
 }  // namespace dl::preflight

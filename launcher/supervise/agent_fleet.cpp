@@ -59,7 +59,7 @@ Status AgentFleet::start(const std::string& endpoint, const std::string& secret)
 }
 
 void AgentFleet::reap(int64_t now_ms) {
-  launcher_.reap();
+  for (const AgentLauncher::Ended& ended : launcher_.reap()) launcher_status_ = ended.wait_status;
   if (launcher_.running())
     launcher_gone_ms_ = 0;
   else if (launcher_gone_ms_ == 0)

@@ -56,6 +56,7 @@ class AgentFleet {
   bool any_running() const { return launcher_.any_running(); }
   // It ended a while ago: those it had started have ended, or were never started.
   bool launcher_is_gone(int64_t now_ms) const;
+  int launcher_status() const { return launcher_status_; }  // as of waitpid(), of the last one that ended
   void kill_all(int signal) { launcher_.kill_all(signal); }
   void kill_older(int signal) { launcher_.kill_older(signal); }
 
@@ -112,6 +113,7 @@ class AgentFleet {
   AgentLauncher launcher_;
   std::optional<MoreDescriptors> descriptors_;  // not while agents are started
   int64_t launcher_gone_ms_ = 0;
+  int launcher_status_ = 0;
   bool woken_ = false;
 
   std::vector<Agent> agents_;  // by rank

@@ -77,6 +77,8 @@ class Attempt {
   std::vector<Learner> learners;  // by rank
   plan::RunFacts facts;
   int64_t started_ms = 0, started_unix_ms = 0;
+  int refused_starts = 0;        // of its agents, by Slurm (refused_step.h)
+  int64_t start_again_ms = 0;    // when the next one is due; 0: none is
   bool agents_have_pmi = false;  // Hello::pmi of any
   bool over_told = false;        // that all its learners have ended
   SlowLearners slow;

@@ -187,14 +187,7 @@ void Supervisor::tick() {
     look_whether_ready();
     if (agents_->waits_in_vain(now, attempt_.started_ms)) return start_cold();
     if (state_.may_greet() && now - attempt_.started_ms > 1000 * site_.agent_timeout.count()) return agents_missing();
-    if (agents_->launcher_is_gone(now)) {
-      Failure failure;
-      failure.kind = all_hello ? Failure::Kind::kAgentLost : Failure::Kind::kNotStarted;
-      failure.text = launcher_name(plan()) +
-                     (all_hello ? " ended while learners were running" : " ended before it had started the learners");
-      attempt_.agent_lost = true;
-      return give_up_learners(failure, /*only_silent=*/false);
-    }
+    if (agents_->launcher_is_gone(now)) return launcher_gone(now, all_hello);
     if (attempt_.hang.open && now > attempt_.hang.deadline_ms) settle_hang();
     tick_serving(now);
     follow(pmix_->tick(now_for_pmix(), all_hello));

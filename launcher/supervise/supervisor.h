@@ -159,6 +159,8 @@ class Supervisor {
   int64_t gpu_look_ms() const;
   std::string note_of(size_t rank) const;
   void agents_missing();
+  void launcher_gone(int64_t now_ms, bool all_hello);
+  bool starts_again(int64_t now_ms);
   void look_for_silent_agents(int64_t now_ms);
   void agents_silent();
   int64_t silence_limit_ms() const { return 1000 * site_.agent_timeout.count(); }

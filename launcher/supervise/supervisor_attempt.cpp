@@ -75,13 +75,15 @@ void Supervisor::agents_not_started(const std::string& why) {
   check_attempt_over();
 }
 
-// Not all agents that were woken have come back: new ones for all.
+// Not all agents that were woken have come back, or none could be started: new ones for all.
 void Supervisor::start_cold() {
   agents_->begin(attempt_.learners.size(), false);
   plan::RunFacts facts = std::move(attempt_.facts);
+  const int refused = attempt_.refused_starts;
   nodes_.begin_attempt();
   attempt_ = Attempt(plan(), site_.idle, awake_ms(), unix_ms());
   attempt_.facts = std::move(facts);
+  attempt_.refused_starts = refused;
   open_pmix();
   agents_->kill_all(SIGTERM);
   if (Status started = agents_->start(endpoint_, secret_); !started) agents_not_started(started.error().text);

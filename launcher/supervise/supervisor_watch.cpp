@@ -2,12 +2,14 @@
 // What is looked at from time to time: agents that do not come or say nothing any more, learners that are slower than
 // the others, GPUs that nobody uses.
 #include <fmt/core.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <csignal>
 
 #include "common/base/parse.h"
 #include "common/contract/exit_codes.h"
+#include "launcher/slurm_cli/refused_step.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
@@ -18,6 +20,35 @@ void Supervisor::agents_missing() {
   failure.kind = Failure::Kind::kNoAgent;
   failure.text = fmt::format("its agent has not connected within {}", format_duration(site_.agent_timeout));
   give_up_learners(failure, /*only_silent=*/true);
+}
+
+void Supervisor::launcher_gone(int64_t now_ms, bool all_hello) {
+  if (starts_again(now_ms)) return;
+  Failure failure;
+  failure.kind = all_hello ? Failure::Kind::kAgentLost : Failure::Kind::kNotStarted;
+  failure.text = launcher_name(plan()) +
+                 (all_hello ? " ended while learners were running" : " ended before it had started the learners");
+  attempt_.agent_lost = true;
+  give_up_learners(failure, /*only_silent=*/false);
+}
+
+// Slurm refused to start the agents, as it does for a moment after a reconfigure.
+bool Supervisor::starts_again(int64_t now_ms) {
+  const auto& learners = attempt_.learners;
+  const bool none_came = std::none_of(learners.begin(), learners.end(), [](const Learner& l) { return l.said_hello; });
+  if (!none_came || state_.phase != Phase::kStarting || plan().method != plan::LaunchMethod::kSrun) return false;
+  const int status = agents_->launcher_status();
+  if (!WIFEXITED(status) || !slurm_cli::may_be_refused(WEXITSTATUS(status))) return false;
+  if (attempt_.start_again_ms == 0) {
+    const auto pause = slurm_cli::pause_after_refusal(++attempt_.refused_starts);
+    if (!pause) return false;
+    attempt_.start_again_ms = now_ms + 1000 * pause->count();
+    say(fmt::format("{} could not start the agents (see its error above); trying again in {} (try {} of {})",
+                    launcher_name(plan()), format_duration(*pause), attempt_.refused_starts,
+                    slurm_cli::max_tries_again()));
+  }
+  if (now_ms >= attempt_.start_again_ms) start_cold();
+  return true;
 }
 
 // The kernel of a node answers for its connections also while an agent there stands still (stopped, frozen, starved),

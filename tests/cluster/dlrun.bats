@@ -102,6 +102,50 @@ restarts_of() { job_field "$1" Restarts; }
   [ "$status" -eq 0 ] && [ -z "$output" ]
 }
 
+# As after a reconfigure, when slurmctld does not know yet that a node is up.
+refusing_srun() {
+  mkdir bin
+  cat >bin/srun <<EOF
+#!/bin/bash
+n=\$(cat "$PWD/refused" 2>/dev/null || echo 0)
+if ((n < $1)); then
+  echo \$((n + 1)) >"$PWD/refused"
+  echo "srun: error: Unable to create step for job \$SLURM_JOB_ID: Memory required by task is not available" >&2
+  exit 1
+fi
+exec $(command -v srun) "\$@"
+EOF
+  chmod +x bin/srun
+  printf '#!/bin/bash\nPATH=%s:$PATH\ndlrun -- "$@"\necho "dlrun ended with $?"\n' "$PWD/bin" >refused.sh
+}
+
+@test "a step that Slurm refuses for a moment is tried again, and the job goes on" {
+  refusing_srun 2
+  job=$(submit -N2 --dl-framework=generic --dl-learners=2 refused.sh echo started)
+  wait_state "$job" COMPLETED,FAILED 40
+  [ "$(cat refused)" -eq 2 ]
+  assert_contains "$(output "$job")" 'srun could not start the agents .* trying again in 2s \(try 2 of 5\)'
+  [ "$(grep -c '^\[[01]\] started' <<<"$(output "$job")")" -eq 2 ]
+  assert_contains "$(output "$job")" 'dlrun ended with 0'
+  # No restart is counted for it.
+  [ "$(jq -s 'map(.attempt // 0) | max' "dl-$job/events.jsonl")" -eq 1 ]
+}
+
+@test "a job whose start is refused is stopped at once when it is cancelled, and ends by itself in the end" {
+  refusing_srun 1000
+  job=$(submit --dl-framework=generic --dl-learners=2 refused.sh true)
+  wait_for 20 "a start was refused" grep -qs 'trying again' "slurm-$job.out"
+  on_login scancel --batch --signal=TERM "$job"
+  wait_state "$job" COMPLETED,FAILED,CANCELLED 10
+  rm refused
+  job=$(submit --dl-framework=generic --dl-learners=2 refused.sh true)
+  wait_state "$job" COMPLETED,FAILED 60
+  [ "$(grep -c '^srun: error: Unable to create step' "slurm-$job.out")" -eq 6 ]
+  assert_contains "$(output "$job")" 'trying again in 15s \(try 5 of 5\)'
+  assert_contains "$(output "$job")" 'could not be started: srun ended before it had started the learners'
+  assert_contains "$(output "$job")" 'dlrun ended with 71'
+}
+
 @test "an agent that does not connect in time: its learner and node are named" {
   cp "$DL_SANDBOX_DIR/etc/dl.toml" slow.toml && printf '[launcher]\nagent_timeout = "3s"\n' >>slow.toml
   # The slurmd of n2 answers nothing, as on a node that swaps.

@@ -8,6 +8,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "common/base/nearest.h"
 #include "common/base/parse.h"
 
 namespace dl {
@@ -301,10 +302,14 @@ Result<size_t> CommandLine::take_letters(const Words& words, size_t at) {
 Status CommandLine::take_argument(const std::string& word) {
   for (const auto& row : arguments_)
     if (!row->given_ || row->is_list()) return set(row.get(), word);
+  std::vector<std::string> names;
+  for (const auto& sub : subcommands_) names.push_back(sub->name_);
+  const std::string guess = did_you_mean(word, names);
   if (!subcommands_.empty())
-    return Error{Errc::kInvalid,
-                 fmt::format("{} is no subcommand of {}; {}: {}", quoted(word), full_name(),
-                             needs_subcommand_ ? "a subcommand is required" : "allowed", subcommand_names())};
+    return Error{
+        Errc::kInvalid,
+        fmt::format("{} is no subcommand of {}{} {}: {}", quoted(word), full_name(), guess.empty() ? ";" : guess,
+                    needs_subcommand_ ? "a subcommand is required" : "allowed", subcommand_names())};
   return Error{Errc::kInvalid, fmt::format("{} is one argument too many", quoted(word))};
 }
 
@@ -367,7 +372,12 @@ std::string CommandLine::full_name() const {
 }
 
 Error CommandLine::unknown(const std::string& word) const {
+  std::vector<std::string> names;
+  for (const auto& row : options_)
+    for (const std::string& name : row->names_) names.push_back(name);
   std::string text = fmt::format("{} is no option of {}", quoted(word), full_name());
+  const std::string guess = did_you_mean(std::string_view(word).substr(0, word.find('=')), names);
+  if (!guess.empty()) return Error{Errc::kInvalid, text + guess};
   if (!arguments_.empty() && arguments_.front()->takes_rest_) text += "; a command of that name follows --";
   return Error{Errc::kInvalid, std::move(text)};
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/base/parse.h"
+#include "common/contract/path_pattern.h"
 
 namespace dl {
 namespace {
@@ -51,6 +52,31 @@ Result<std::string> parse_checkpoint_path(std::string_view path, std::string_vie
                   std::string(kCheckpointForm) + " (a folder of this name: ./" + printable(path) + ")");
   }
   return std::string(path);
+}
+
+// A path in quotes, from the front of *rest, which keeps what follows it: nothing, or a comma and the options.
+Result<std::string> take_quoted(std::string_view* rest, std::string_view text) {
+  std::string path;
+  for (size_t i = 1; i < rest->size(); ++i) {
+    const char c = (*rest)[i];
+    if (c == '"') {
+      *rest = rest->substr(i + 1);
+      if (!rest->empty() && rest->front() != ',') return refuse(text, "goes on behind the quotes", kCheckpointForm);
+      return path;
+    }
+    if (c == '\\' && i + 1 < rest->size()) ++i;
+    path += (*rest)[i];
+  }
+  return refuse(text, "has no closing quote", kCheckpointForm);
+}
+
+std::string quoted_path(const std::string& path) {
+  std::string out = "\"";
+  for (const char c : path) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + '"';
 }
 
 Status parse_every(std::string_view value, CheckpointSpec* spec) {
@@ -113,7 +139,7 @@ Status parse_checkpoint_option(std::string_view field, CheckpointSpec* spec) {
   }
   if (key == "local") return parse_local(value, spec);
   return refuse(field, "is not an option of a checkpoint",
-                std::string(kCheckpointForm) + "; a comma cannot be part of PATH");
+                std::string(kCheckpointForm) + "; a PATH that holds a comma stands in double quotes");
 }
 
 }  // namespace
@@ -197,8 +223,17 @@ std::string format_best(const BestMetric& best) {
 Result<CheckpointSpec> parse_checkpoint(std::string_view text) {
   DL_TRY(check_length(text, kCheckpointForm));
   CheckpointSpec spec;
-  const std::vector<std::string> fields = split(text, ',');
-  DL_TRY_ASSIGN(spec.path, parse_checkpoint_path(fields.front(), text));
+  std::string_view rest = text;
+  if (text.front() == '"') {
+    DL_TRY_ASSIGN(const std::string quoted, take_quoted(&rest, text));
+    DL_TRY_ASSIGN(spec.path, parse_checkpoint_path(quoted, text));
+    spec.literal = true;
+  }
+  const std::vector<std::string> fields = split(rest, ',');
+  if (!spec.literal) {
+    DL_TRY_ASSIGN(spec.path, parse_checkpoint_path(fields.front(), text));
+    DL_TRY(check_path_pattern(spec.path));
+  }
   std::vector<std::string> seen;
   for (size_t i = 1; i < fields.size(); ++i) {
     const std::string key = fields[i].substr(0, fields[i].find('='));
@@ -214,7 +249,8 @@ Result<CheckpointSpec> parse_checkpoint(std::string_view text) {
 }
 
 std::string format_checkpoint(const CheckpointSpec& spec) {
-  std::string out = spec.path;
+  const bool plain = spec.path.find_first_of(",%$\"\\") == std::string::npos && spec.path.rfind('~', 0) != 0;
+  std::string out = spec.literal && !plain ? quoted_path(spec.path) : spec.path;
   if (spec.every_auto)
     out += ",every=auto";
   else if (spec.every_steps)

@@ -58,8 +58,9 @@ Result<BestMetric> parse_best(std::string_view text);
 std::string format_best(const BestMetric& best);
 
 // --dl-checkpoint=PATH[,every=10m|50steps|auto][,keep=3][,keep-every=1000][,best=loss:min:2][,local=DIR][,partner].
-// PATH is absolute or relative to the working directory of the job, at most 1024 bytes, without control characters; a
-// comma in it is not possible. every: a time (1s..30d), a number of train steps ("50steps"), or "auto": found from
+// PATH is absolute or relative to the working directory of the job, at most 1024 bytes, without control characters, and
+// may hold patterns (path_pattern.h). In double quotes, with \ before " and \, it is taken as it is: with commas, and
+// without patterns. every: a time (1s..30d), a number of train steps ("50steps"), or "auto": found from
 // measurements; keep: 1..1000; keep-every: checkpoints of train steps divisible by it are kept as well; best: see
 // BestMetric; local: an absolute path on each node, written first; partner (needs local): a copy on the next node. The
 // order of the options is free; each at most once; other keys are refused.
@@ -73,6 +74,7 @@ struct CheckpointSpec {
   std::optional<BestMetric> best = {};
   std::string local = {};  // empty: none
   bool partner = false;
+  bool literal = false;  // the path was in quotes, or is expanded already: nothing in it is a pattern
 };
 Result<CheckpointSpec> parse_checkpoint(std::string_view text);
 // The canonical text, which parse_checkpoint() reads back to the same value.

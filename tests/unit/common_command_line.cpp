@@ -84,7 +84,7 @@ TEST(CommandLine, ValuesMayBeEmptyOrLookLikeOptions) {
 
 TEST(CommandLine, EachMistakeIsNamed) {
   EXPECT_EQ(said({}), "! JOB is required");
-  EXPECT_EQ(said({"7", "--jso"}), "! '--jso' is no option of tool");
+  EXPECT_EQ(said({"7", "--jso"}), "! '--jso' is no option of tool; did you mean '--json'?");
   EXPECT_EQ(said({"7", "-x"}), "! '-x' is no option of tool");
   EXPECT_EQ(said({"7", "-jx"}), "! '-x' is no option of tool");
   EXPECT_EQ(said({"7", "--dir"}), "! --dir needs a value: --dir DIR");
@@ -171,7 +171,8 @@ TEST(CommandLine, SubcommandsHaveOptionsOfTheirOwn) {
   EXPECT_EQ(ran, 1);
   EXPECT_EQ(parse({}, &json, &ran), "tool: a subcommand is required: pause, export\nTry 'tool --help'.\n");
   EXPECT_EQ(parse({"paus"}, &json, &ran),
-            "tool: 'paus' is no subcommand of tool; a subcommand is required: pause, export\nTry 'tool --help'.\n");
+            "tool: 'paus' is no subcommand of tool; did you mean 'pause'? a subcommand is required: pause, export\nTry "
+            "'tool --help'.\n");
   EXPECT_EQ(parse({"pause", "7"}, &json, &ran), "tool pause: '7' is one argument too many\nTry 'tool pause --help'.\n");
   const std::string help = parse({"export", "--help"}, &json, &ran);
   EXPECT_NE(help.find("\nOne of --a, --b is required.\n"), std::string::npos) << help;
@@ -181,7 +182,8 @@ TEST(CommandLine, SubcommandsHaveOptionsOfTheirOwn) {
   CommandLine optional("tool", "");
   optional.subcommand("pause", "stop");
   const char* words[] = {"tool", "paus"};
-  EXPECT_EQ(optional.parse(2, words).error().text, "'paus' is no subcommand of tool; allowed: pause");
+  EXPECT_EQ(optional.parse(2, words).error().text,
+            "'paus' is no subcommand of tool; did you mean 'pause'? allowed: pause");
   EXPECT_EQ(ran, 1);
 }
 

@@ -157,6 +157,14 @@ TEST(Checkpoint, of_other_forms_is_refused) {
                           "a,b",
                           "c\nk",
                           "c\x7fk",
+                          "ck-%q",
+                          "ck-%",
+                          "ck-%99j",
+                          "$HOME/ck",
+                          "~ada/ck",
+                          "\"ck",
+                          "\"\",keep=2",
+                          "\"ck\"x",
                           "ck,every=-5steps"})
     expect_refused(parse_checkpoint(bad), bad);
   expect_refused(parse_checkpoint(""), "");
@@ -168,7 +176,8 @@ TEST(Checkpoint, of_other_forms_is_refused) {
 
 TEST(Checkpoint, survives_writing_and_reading) {
   for (const char* text : {"/a", "ck,every=10m", "ck,every=1h30m,keep=7", "a b,every=50steps,keep=1000",
-                           "ck,every=auto,keep-every=7,best=acc:max:3,local=/dev/shm,partner", "ck,local=/tmp/x y"}) {
+                           "ck,every=auto,keep-every=7,best=acc:max:3,local=/dev/shm,partner", "ck,local=/tmp/x y",
+                           "~/ck-%j,keep=2", "\"/lr=0.1,bs=32/$x/%q \\\" \\\\\",every=5m", "\"~x\""}) {
     auto first = parse_checkpoint(text);
     ASSERT_TRUE(first) << text;
     auto second = parse_checkpoint(format_checkpoint(*first));

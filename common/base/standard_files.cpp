@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/base/standard_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace dl {
+
+void open_closed_standard_files() {
+  int fd = 0;
+  // open() takes the lowest number that is free. The three stay open through exec: children inherit them.
+  do {
+    fd = ::open("/dev/null", O_RDWR);  // NOLINT(android-cloexec-open)
+  } while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd > STDERR_FILENO) ::close(fd);
+}
+
+bool standard_input_is_given() {
+  struct stat facts {};
+  if (::fstat(STDIN_FILENO, &facts) != 0) return false;
+  return S_ISREG(facts.st_mode) || S_ISFIFO(facts.st_mode) || S_ISSOCK(facts.st_mode);
+}
+
+}  // namespace dl

@@ -2,6 +2,7 @@
 #include "checkpoint/device/cuda_driver.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <atomic>
 #include <cerrno>
@@ -9,14 +10,37 @@
 
 namespace dl::ckpt {
 
+namespace {
+
+// How many libraries this process has loaded so far.
+uint64_t libraries_loaded() {
+  uint64_t count = 0;
+  const auto take = [](dl_phdr_info* info, size_t /*size*/, void* out) {
+    *static_cast<uint64_t*>(out) = info->dlpi_adds;  // the same for each of them
+    return 1;
+  };
+  ::dl_iterate_phdr(take, &count);
+  return count;
+}
+
+}  // namespace
+
 const CudaDriver* CudaDriver::find() {
   static std::atomic<const CudaDriver*> found{nullptr};
   if (const CudaDriver* driver = found.load(std::memory_order_acquire)) return driver;
   static std::mutex mutex;
   const std::lock_guard<std::mutex> lock(mutex);
   if (const CudaDriver* driver = found.load(std::memory_order_acquire)) return driver;
+  // Where it is not loaded, dlopen() looks for it in files: too slow to be done for each of a million tensors. The
+  // count is taken before: what another thread is loading meanwhile, dlopen() waits for.
+  static uint64_t missed_at = UINT64_MAX;
+  const uint64_t loaded = libraries_loaded();
+  if (loaded == missed_at) return nullptr;
   void* library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-  if (!library) return nullptr;
+  if (!library) {
+    missed_at = loaded;
+    return nullptr;
+  }
   // Never freed, as the library is never closed: a thread may need it while the process ends.
   auto* driver = new CudaDriver;
   const auto load = [&](auto* function, const char* symbol) {

@@ -191,58 +191,140 @@ std::string format_manifest(const Manifest& manifest) {
   return text;
 }
 
-Result<Manifest> parse_manifest(std::string_view text) {
+namespace {
+
+Status check_text(std::string_view text) {
   if (text.size() > kMaxManifestBytes) return corrupt("it is larger than any manifest");
   const size_t at = checksum_at(text);
   if (at == std::string_view::npos) return corrupt("it does not end with its checksum: cut off, or not a manifest");
-  std::string zeroed(text);
-  zeroed.replace(at, kHashHexDigits, std::string(kHashHexDigits, '0'));
-  if (text.substr(at, kHashHexDigits) != to_hex(hash_bytes(zeroed.data(), zeroed.size())))
-    return corrupt("its checksum is wrong");
-  const auto json = parse_json(text);
-  if (!json) return corrupt("it is not JSON");
+  const std::string zeros(kHashHexDigits, '0');
+  const std::string_view rest = text.substr(at + kHashHexDigits);
+  Hasher hasher;
+  hasher.update(text.data(), at);
+  hasher.update(zeros.data(), zeros.size());
+  hasher.update(rest.data(), rest.size());
+  if (text.substr(at, kHashHexDigits) != to_hex(hasher.digest())) return corrupt("its checksum is wrong");
+  return {};
+}
 
-  DL_TRY_ASSIGN(const int64_t schema, int_member(*json, "schema", 1, INT32_MAX));
+// What stands where a list was cut out; no list holds it, since the items of all are objects.
+constexpr std::string_view kCut = "cut";
+
+bool is_cut(const Json* list) {
+  return list && list->is_array() && list->size() == 1 && (*list)[0].is_string() && (*list)[0].text() == kCut;
+}
+
+// Takes a list out of the text, where it is laid out as format_manifest() does it: `list` gets the lines of its items,
+// and the rest is returned, with kCut in its place. A forger may have put the same characters elsewhere: see is_cut().
+std::optional<std::string> cut_list(std::string_view text, const char* name, std::string_view* list) {
+  const std::string head = std::string("\n\"") + name + "\": [";
+  const size_t at = text.find(head);
+  if (at == std::string_view::npos) return std::nullopt;
+  const size_t begin = at + head.size();
+  const size_t end = text.find("\n],\n", begin);
+  if (end == std::string_view::npos) return std::nullopt;
+  *list = text.substr(begin, end - begin);
+  return std::string(text.substr(0, begin)) + '"' + std::string(kCut) + '"' + std::string(text.substr(end));
+}
+
+// One value on each line, as cut_list() gives them: a million of them as one JSON value would take gigabytes. Nothing
+// if it is anything else.
+std::optional<std::vector<TensorRecord>> tensors_of_lines(std::string_view list) {
+  std::vector<TensorRecord> tensors;
+  while (!list.empty()) {
+    if (list.front() != '\n') return std::nullopt;
+    const size_t end = std::min(list.find('\n', 1), list.size());
+    std::string_view line = list.substr(1, end - 1);
+    list.remove_prefix(end);
+    if (!list.empty()) {
+      if (line.empty() || line.back() != ',') return std::nullopt;
+      line.remove_suffix(1);
+    }
+    const auto json = parse_json(line);
+    if (!json) return std::nullopt;
+    auto tensor = tensor_from_json(*json);
+    if (!tensor) return std::nullopt;
+    tensors.push_back(*std::move(tensor));
+  }
+  return tensors;
+}
+
+enum class Lists { kAll, kNoTensors, kNeither };  // tensors and blobs that are to be read from the value
+
+Result<Manifest> manifest_from_json(const Json& json, Lists lists, std::vector<TensorRecord> tensors_read = {}) {
+  DL_TRY_ASSIGN(const int64_t schema, int_member(json, "schema", 1, INT32_MAX));
   if (schema > kManifestSchema)
     return Error{Errc::kUnsupported, "it has schema version " + std::to_string(schema) +
                                          "; this program reads versions up to " + std::to_string(kManifestSchema)};
   Manifest manifest;
-  DL_TRY_ASSIGN(const std::string save_id, string_member(*json, "save_id", 16));
+  DL_TRY_ASSIGN(const std::string save_id, string_member(json, "save_id", 16));
   const auto id = parse_save_id(save_id);
   if (!id) return corrupt("save_id is not 16 hex digits");
   manifest.name.save_id = *id;
-  DL_TRY_ASSIGN(manifest.name.step, int_member(*json, "step", 0, kMaxStep));
-  DL_TRY_ASSIGN(const int64_t world_size, int_member(*json, "world_size", 1, kMaxRanks));
+  DL_TRY_ASSIGN(manifest.name.step, int_member(json, "step", 0, kMaxStep));
+  DL_TRY_ASSIGN(const int64_t world_size, int_member(json, "world_size", 1, kMaxRanks));
   manifest.world_size = static_cast<int>(world_size);
-  DL_TRY_ASSIGN(manifest.created_ms, int_member(*json, "created_ms", 0, INT64_MAX));
-  DL_TRY_ASSIGN(manifest.writer, string_member(*json, "writer", 256));
-  DL_TRY_ASSIGN(manifest.run_id, string_member(*json, "run_id", 256));
-  DL_TRY_ASSIGN(const Json* files, array_member(*json, "files"));
-  DL_TRY_ASSIGN(const Json* tensors, array_member(*json, "tensors"));
-  DL_TRY_ASSIGN(const Json* blobs, array_member(*json, "blobs"));
+  DL_TRY_ASSIGN(manifest.created_ms, int_member(json, "created_ms", 0, INT64_MAX));
+  DL_TRY_ASSIGN(manifest.writer, string_member(json, "writer", 256));
+  DL_TRY_ASSIGN(manifest.run_id, string_member(json, "run_id", 256));
+  DL_TRY_ASSIGN(const Json* files, array_member(json, "files"));
+  DL_TRY_ASSIGN(const Json* tensors, array_member(json, "tensors"));
+  DL_TRY_ASSIGN(const Json* blobs, array_member(json, "blobs"));
   for (const Json& item : *files) {
     DL_TRY_ASSIGN(FileRecord file, file_from_json(item));
     manifest.files.push_back(std::move(file));
   }
-  for (const Json& item : *tensors) {
-    DL_TRY_ASSIGN(TensorRecord tensor, tensor_from_json(item));
-    manifest.tensors.push_back(std::move(tensor));
-  }
-  for (const Json& item : *blobs) {
-    DL_TRY_ASSIGN(BlobRecord blob, blob_from_json(item));
-    manifest.blobs.push_back(std::move(blob));
-  }
-  if (schema >= 2 && json->contains("members")) {
-    DL_TRY_ASSIGN(const Json* members, array_member(*json, "members"));
+  manifest.tensors = std::move(tensors_read);
+  if (lists == Lists::kAll)
+    for (const Json& item : *tensors) {
+      DL_TRY_ASSIGN(TensorRecord tensor, tensor_from_json(item));
+      manifest.tensors.push_back(std::move(tensor));
+    }
+  if (lists != Lists::kNeither)
+    for (const Json& item : *blobs) {
+      DL_TRY_ASSIGN(BlobRecord blob, blob_from_json(item));
+      manifest.blobs.push_back(std::move(blob));
+    }
+  if (schema >= 2 && json.contains("members")) {
+    DL_TRY_ASSIGN(const Json* members, array_member(json, "members"));
     for (const Json& item : *members) {
       DL_TRY_ASSIGN(MemberRecord member, member_from_json(item));
       manifest.members.push_back(std::move(member));
     }
-    DL_TRY_ASSIGN(manifest.metrics, metrics_member(*json, "metrics"));
+    DL_TRY_ASSIGN(manifest.metrics, metrics_member(json, "metrics"));
   }
   auto checked = check_manifest(manifest);
   if (!checked) return corrupt(checked.error().text);
   return manifest;
+}
+
+}  // namespace
+
+Result<Manifest> parse_manifest(std::string_view text) {
+  DL_TRY(check_text(text));
+  std::string_view list;
+  if (const auto rest = cut_list(text, "tensors", &list)) {
+    const auto json = parse_json(*rest);
+    if (json && is_cut(json->find("tensors")))
+      if (auto tensors = tensors_of_lines(list))
+        return manifest_from_json(*json, Lists::kNoTensors, *std::move(tensors));
+  }
+  const auto json = parse_json(text);
+  if (!json) return corrupt("it is not JSON");
+  return manifest_from_json(*json, Lists::kAll);
+}
+
+Result<Manifest> parse_manifest_outline(std::string_view text) {
+  DL_TRY(check_text(text));
+  std::string_view list;
+  if (const auto rest = cut_list(text, "tensors", &list)) {
+    const auto json = parse_json(*rest);
+    if (json && is_cut(json->find("tensors")))
+      if (auto manifest = manifest_from_json(*json, Lists::kNeither)) return manifest;
+  }
+  const auto json = parse_json(text);
+  if (!json) return corrupt("it is not JSON");
+  return manifest_from_json(*json, Lists::kNeither);
 }
 
 Status check_manifest(const Manifest& manifest) {

@@ -61,17 +61,26 @@ Status check_stored_table(File* file, const FileRecord& record) {
   return {};
 }
 
-}  // namespace
-
-Result<Manifest> load_manifest(Io& io, const std::string& dir, const CheckpointName& name) {
+Result<Manifest> load(Io& io, const std::string& dir, const CheckpointName& name,
+                      Result<Manifest> (*parse)(std::string_view)) {
   const std::string path = checkpoint_path(dir, name) + "/" + kManifestName;
   auto text = read_small_file(io, path, kMaxManifestBytes);
   if (!text) return missing_is_corrupt(std::move(text).error());
-  auto manifest = parse_manifest(*text);
+  auto manifest = parse(*text);
   if (!manifest) return std::move(manifest).error().with_context(path);
   if (manifest->name.save_id != name.save_id || manifest->name.step != name.step)
     return corrupt(path + ": it belongs to another save: " + format_checkpoint_name(manifest->name));
   return manifest;
+}
+
+}  // namespace
+
+Result<Manifest> load_manifest(Io& io, const std::string& dir, const CheckpointName& name) {
+  return load(io, dir, name, parse_manifest);
+}
+
+Result<Manifest> load_outline(Io& io, const std::string& dir, const CheckpointName& name) {
+  return load(io, dir, name, parse_manifest_outline);
 }
 
 namespace {

@@ -16,6 +16,9 @@ namespace dl::ckpt {
 // name. kCorrupt, kUnsupported, kNotFound, kDenied, kIo.
 Result<Manifest> load_manifest(Io& io, const std::string& dir, const CheckpointName& name);
 
+// The same by parse_manifest_outline(): without tensors and blobs.
+Result<Manifest> load_outline(Io& io, const std::string& dir, const CheckpointName& name);
+
 // Whether all data files and members are there and have their size. Reads nothing of them. kCorrupt, kDenied, kIo.
 Status check_files(Io& io, const std::string& checkpoint, const Manifest& manifest);
 

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 
+#include "checkpoint/device/cuda_driver.h"
 #include "tests/lib/cuda_double/cuda_double.h"
 #include "tests/unit/checkpoint_support.h"
 
@@ -12,6 +13,8 @@ namespace dl::ckpt::test {
 // Loads the double as a program loads the driver: before that the process has none.
 inline const CudaDouble& gpu() {
   static const CudaDouble* const loaded = [] {
+    EXPECT_EQ(CudaDriver::find(), nullptr);  // and it is found once it is there, although it was looked for before
+    EXPECT_EQ(CudaDriver::find(), nullptr);
     void* library = ::dlopen(DL_TEST_CUDA_DOUBLE, RTLD_NOW | RTLD_GLOBAL);
     if (!library) {
       std::fprintf(stderr, "%s\n", ::dlerror());
@@ -19,6 +22,7 @@ inline const CudaDouble& gpu() {
     }
     auto* found = reinterpret_cast<const CudaDouble* (*)()>(::dlsym(library, "cuda_double"))();
     found->init();
+    EXPECT_NE(CudaDriver::find(), nullptr);
     return found;
   }();
   return *loaded;

@@ -40,6 +40,11 @@ class Scale:
         return [self.state("10m", 100, 10 * MIB), self.state("1g-large", 16, GIB), self.state("1g-small", 10000, GIB),
                 self.state("4g-large", 64, 4 * GIB), self.state("1g-4ranks", 16, GIB, 4)]
 
+    def many(self, name: str, tensors: int) -> State:
+        """Tensors of four bytes."""
+        few = tensors // self.thin
+        return State(name, "%s tensors of 4 bytes" % format(few, ","), few, 4 * few)
+
 
 def readable(size: int) -> str:
     for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (1 << 10, "KiB")):

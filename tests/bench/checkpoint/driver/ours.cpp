@@ -1,12 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/bench/checkpoint/driver/ours.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
+#include <fstream>
 #include <stdexcept>
 
 #include "tests/bench/checkpoint/driver/clock.h"
 
 namespace bench {
+namespace {
+
+// Memory of this process that is in RAM now.
+uint64_t resident_bytes() {
+  std::ifstream sizes("/proc/self/statm");
+  uint64_t pages = 0;
+  sizes >> pages >> pages;
+  return pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
 
 Ours::~Ours() {
   for (auto& [id, context] : contexts_) dlckpt_close(context);
@@ -44,6 +58,8 @@ Json Ours::open(const Json& order) {
   for (const auto& [name, value] : environment) unsetenv(name.c_str());
   if (code != DLCKPT_OK) throw std::runtime_error(std::string("open: ") + dlckpt_open_error());
   contexts_[id] = context;
+  const uint64_t before = resident_bytes();
+  const auto begin = Clock::now();
   for (Tensor& tensor : state_.tensors()) {
     const bool whole = state_.replicated();
     check(context,
@@ -53,7 +69,9 @@ Json Ours::open(const Json& order) {
                         whole ? unsigned{DLCKPT_REPLICATED} : 0U),
           "register");
   }
-  return Json::object();
+  const double seconds = seconds_since(begin);
+  const uint64_t after = resident_bytes();
+  return {{"register_s", seconds}, {"registered_bytes", after > before ? after - before : 0}};
 }
 
 Json Ours::save(const Json& order) {

@@ -14,6 +14,7 @@ from .base import Group
 from .blocked import Blocked
 from .durable import Durable
 from .elastic import Elastic
+from .many import Many
 from .training import TrainingLoop
 from .unchanged import Unchanged
 from .verify import Verify
@@ -33,4 +34,6 @@ def all_groups(scale: Scale) -> List[Group]:
         Verify(large),
         Elastic(ranks),
         TrainingLoop(),
+        Many(scale.many("100k", 100000), runs=3),
+        Many(scale.many("1m", 1000000), runs=1),
     ]

@@ -104,7 +104,7 @@ class Ours:
         self.team, self.name = team, name
         self.folder = session.folder("ckpt-" + name)
         self.step = 0
-        team.ask("open", id=name, dir=self.folder, run_id=session.run_id(), keep=2, environment=environment or {})
+        self.opened = team.ask("open", id=name, dir=self.folder, run_id=session.run_id(), keep=2, environment=environment or {})
 
     def save(self) -> List[Dict[str, Any]]:
         self.team.ask("touch")

@@ -66,8 +66,10 @@ std::string format_time(int64_t unix_ms) {
   return format_local_time(unix_ms / 1000, "%Y-%m-%d %H:%M:%S");
 }
 
-Result<Manifest> inspect(const std::string& dir, const CheckpointName& name) {
-  DL_TRY_ASSIGN(Manifest manifest, load_manifest(posix_io(), dir, name));
+namespace {
+
+Result<Manifest> with_files(const std::string& dir, const CheckpointName& name, Result<Manifest> loaded) {
+  DL_TRY_ASSIGN(Manifest manifest, std::move(loaded));
   const std::string checkpoint = checkpoint_path(dir, name);
   DL_TRY(check_files(posix_io(), checkpoint, manifest));
   for (size_t i = 0; i < manifest.files.size(); ++i) {
@@ -75,6 +77,16 @@ Result<Manifest> inspect(const std::string& dir, const CheckpointName& name) {
     if (!file) return std::move(file).error();
   }
   return manifest;
+}
+
+}  // namespace
+
+Result<Manifest> inspect(const std::string& dir, const CheckpointName& name) {
+  return with_files(dir, name, load_manifest(posix_io(), dir, name));
+}
+
+Result<Manifest> inspect_outline(const std::string& dir, const CheckpointName& name) {
+  return with_files(dir, name, load_outline(posix_io(), dir, name));
 }
 
 void ProgressBar::update(uint64_t done, uint64_t total) {

@@ -49,6 +49,8 @@ std::string format_time(int64_t unix_ms);
 
 // Manifest, sizes, user blocks and block tables: everything but the data.
 Result<Manifest> inspect(const std::string& dir, const CheckpointName& name);
+// The same checks but those of tensors and blobs, which the result lacks.
+Result<Manifest> inspect_outline(const std::string& dir, const CheckpointName& name);
 
 // The bar of work on bytes.
 class ProgressBar {

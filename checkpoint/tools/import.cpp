@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlckpt import: a checkpoint from the tensors of safetensors or torch files, written by libdlckpt as any other.
+// dlckpt import: a checkpoint from the tensors of other formats, written by libdlckpt as any other.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/mman.h>
@@ -7,12 +7,16 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <map>
+#include <mutex>
 #include <set>
 
 #include "checkpoint/convert/output_file.h"
 #include "checkpoint/convert/safetensors.h"
 #include "checkpoint/store/directory.h"
+#include "checkpoint/store/quiet_thread.h"
 #include "checkpoint/tools/command.h"
 #include "checkpoint/tools/engine_library.h"
 #include "checkpoint/tools/selection.h"
@@ -26,7 +30,7 @@ namespace {
 constexpr int kKeepAll = 1000000;  // the most that libdlckpt takes: importing retires nothing
 
 struct Options {
-  std::string safetensors, torch, dir, prefix, python = "python3";
+  std::string safetensors, torch, dcp, hdf5, dir, prefix, python = "python3";
   int64_t step = 0;
   Selection selection;
   bool json = false;
@@ -120,8 +124,16 @@ Status add_indexed(const std::string& path, Source* source) {
   return {};
 }
 
-Status add_torch(const Options& options, Source* source) {
-  if (::access(options.torch.c_str(), R_OK) != 0) return errno_error("open " + options.torch, errno);
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+Status add_with_python(const PythonReader& reader, const std::string& path, const Options& options, Source* source) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0 || ::access(path.c_str(), R_OK) != 0) return errno_error("open " + path, errno);
+  const bool wants_folder = &reader == &kDcpReader;
+  if (wants_folder ? !S_ISDIR(info.st_mode) : !S_ISREG(info.st_mode))
+    return Error{Errc::kInvalid, path + " is not a " + (wants_folder ? "directory" : "regular file")};
   // Converted into a file without a name: nothing can be left behind.
   UniqueFd fd(::open(options.dir.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (!fd) {
@@ -130,9 +142,18 @@ Status add_torch(const Options& options, Source* source) {
     if (!fd) return errno_error("make a temporary file in " + options.dir, errno);
     ::unlink(name.c_str());
   }
-  DL_TRY_ASSIGN(source->left_out, read_torch_file(options.python, options.torch, fd.get()));
+  DL_TRY_ASSIGN(source->left_out, read_with_python(reader, options.python, path, fd.get()));
   std::set<std::string> names;
-  return add_file(fd.get(), options.torch, true, source, &names);
+  return add_file(fd.get(), path, true, source, &names);
+}
+
+Status add_source(const Options& options, Source* source) {
+  if (!options.torch.empty()) return add_with_python(kTorchReader, options.torch, options, source);
+  if (!options.dcp.empty()) return add_with_python(kDcpReader, options.dcp, options, source);
+  if (!options.hdf5.empty()) return add_with_python(kHdf5Reader, options.hdf5, options, source);
+  if (ends_with(options.safetensors, ".json")) return add_indexed(options.safetensors, source);
+  std::set<std::string> names;
+  return add_path(options.safetensors, source, &names);
 }
 
 // Leaves the selected ones, with their names in the checkpoint.
@@ -159,18 +180,54 @@ Status refuse_second(const Options& options) {
   return {};
 }
 
+// Keeps the mapped files from filling memory while a save reads them from their begin to their end: every few
+// milliseconds all of their pages are let go. None was changed, so those that are still needed are mapped again from
+// the page cache, or read again.
+class LettingGo {
+ public:
+  explicit LettingGo(const std::vector<Mapping>& files) {
+    auto thread = QuietThread::start([this, &files] {
+      std::unique_lock<std::mutex> lock(mutex_);
+      while (!ended_.wait_for(lock, std::chrono::milliseconds(5), [this] { return over_; }))
+        for (const Mapping& file : files)
+          if (file.size()) ::madvise(file.data(), file.size(), MADV_DONTNEED);
+    });
+    if (thread) thread_ = std::move(*thread);  // else it is more memory, and nothing worse
+  }
+  LettingGo(const LettingGo&) = delete;
+  LettingGo& operator=(const LettingGo&) = delete;
+  ~LettingGo() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      over_ = true;
+    }
+    ended_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool over_ = false;
+  QuietThread thread_;
+};
+
 Result<CheckpointName> save(const Options& options, const Source& source) {
   DL_TRY_ASSIGN(const Engine engine, load_engine());
   leave_job_environment(/*keep_tuning=*/false);
   // Written at once, without staging memory for all of it.
   ::setenv("DL_CHECKPOINT_MODE", "sync", 1);
+  ::setenv("DL_CHECKPOINT_MEMORY", "64M", 1);
   DL_TRY_ASSIGN(dlckpt_ctx * ctx, open_single(engine, options.dir, "import-" + format_save_id(random_u64()), kKeepAll));
   EngineContext context(engine, ctx);
   for (const SourceTensor& tensor : source.tensors)
     DL_TRY(
         context.check(engine.tensor(ctx, tensor.name.c_str(), tensor.dtype->id, static_cast<int>(tensor.shape.size()),
                                     tensor.shape.data(), nullptr, nullptr, tensor.data, DLCKPT_REPLICATED)));
-  DL_TRY(context.check(engine.save(ctx, options.step)));
+  {
+    const LettingGo letting_go(source.files);
+    DL_TRY(context.check(engine.save(ctx, options.step)));
+  }
   context.close();
   DL_TRY_ASSIGN(const std::vector<CheckpointName> names, scan_checkpoints(posix_io(), options.dir));
   for (const CheckpointName& name : names)
@@ -178,17 +235,10 @@ Result<CheckpointName> save(const Options& options, const Source& source) {
   return Error{Errc::kInternal, "the checkpoint is not there after its save"};
 }
 
-bool ends_with(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 Result<CheckpointName> import(const Options& options, Source* source) {
   if (::mkdir(options.dir.c_str(), 0777) != 0 && errno != EEXIST) return errno_error("make " + options.dir, errno);
   DL_TRY(refuse_second(options));
-  std::set<std::string> names;
-  DL_TRY(!options.torch.empty()                    ? add_torch(options, source)
-         : ends_with(options.safetensors, ".json") ? add_indexed(options.safetensors, source)
-                                                   : add_path(options.safetensors, source, &names));
+  DL_TRY(add_source(options, source));
   DL_TRY(rename_and_select(options, source));
   return save(options, *source);
 }
@@ -220,17 +270,20 @@ int run(const Options& options) {
 }  // namespace
 
 void add_import(CommandLine* line, int* exit_code) {
-  auto* command = line->subcommand("import", "Make a checkpoint from safetensors or torch files");
+  auto* command = line->subcommand("import", "Make a checkpoint from tensors of another format");
   auto options = std::make_shared<Options>();
   command->option("--safetensors", &options->safetensors, "A safetensors file, or model.safetensors.index.json");
   command->option("--torch", &options->torch, "A file written by torch.save; only tensors are taken, no code is run");
+  command->option("--dcp", &options->dcp,
+                  "A directory of torch.distributed.checkpoint; only tensors are taken, no code is run");
+  command->option("--hdf5", &options->hdf5, "An HDF5 file of any program; datasets of numbers are taken");
   command->argument("DIR", &options->dir, "Checkpoint directory; made if it does not exist").required();
   command->option("--step", &options->step, "Train step of the checkpoint").required().between(0, kMaxStep);
   add_selection(command, &options->selection);
   command->option("--prefix", &options->prefix, "Put this in front of every name ('model/')");
-  command->option("--python", &options->python, "torch: the Python to run").shows_default();
+  command->option("--python", &options->python, "torch, dcp, hdf5: the Python to run").shows_default();
   command->flag("--json", &options->json, "Print one object");
-  command->exactly_one_of({"--safetensors", "--torch"});
+  command->exactly_one_of({"--safetensors", "--torch", "--dcp", "--hdf5"});
   command->action([=] { *exit_code = run(*options); });
 }
 

@@ -78,7 +78,7 @@ int run(const std::string& path, bool json) {
     if (target.only && name.save_id != target.only->save_id) continue;
     Row row{format_checkpoint_name(name),           "committed", "", name.step, std::nullopt,
             is_pinned(posix_io(), target.dir, name)};
-    auto manifest = inspect(target.dir, name);
+    auto manifest = inspect_outline(target.dir, name);
     if (manifest) {
       row.manifest = *std::move(manifest);
     } else {

@@ -17,8 +17,8 @@ bool matches_any(const std::vector<std::string>& patterns, const std::string& pa
                      [&](const std::string& pattern) { return ::fnmatch(pattern.c_str(), path.c_str(), 0) == 0; });
 }
 
-// dlckpt.attach() writes what a name may not contain as %XX ('/' is %2F, '%' is %25). What is not of that form stays,
-// and so does the %2E of "." and "..", which no HDF5 file could hold as names.
+// dlckpt.attach() and dlckpt.dcp write what a name may not contain as %XX ('/' is %2F, '%' is %25). What is not of that
+// form stays, and so does the %2E of "." and "..", which no HDF5 file could hold as names.
 std::string unescaped(const std::string& path) {
   const auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; };
   std::string name;
@@ -35,8 +35,9 @@ std::string unescaped(const std::string& path) {
 
 // Programs in other languages name their tensors themselves, and "%2F" is what they mean.
 bool is_of_python(const Manifest& manifest) {
-  return std::any_of(manifest.blobs.begin(), manifest.blobs.end(),
-                     [](const BlobRecord& blob) { return blob.path == "dlckpt.python/state.json"; });
+  return std::any_of(manifest.blobs.begin(), manifest.blobs.end(), [](const BlobRecord& blob) {
+    return blob.path == "dlckpt.python/state.json" || blob.path == "dlckpt.dcp/metadata.json";
+  });
 }
 
 }  // namespace

@@ -9,28 +9,13 @@
 #include <csignal>
 #include <string_view>
 
+#include "checkpoint/tools/python_readers.h"
 #include "common/base/parse.h"
 #include "common/base/unique_fd.h"
 #include "common/process/child_process.h"
 
 namespace dl::ckpt::tool {
 namespace {
-
-// What both programs begin with.
-constexpr const char* kCommon = R"(
-import json, struct, sys
-def fail(text):
-    sys.stderr.write(str(text).strip().replace("\n", " ") + "\n")
-    sys.exit(1)
-try:
-    import torch
-except Exception as error:
-    sys.stderr.write("no torch: %s\n" % error)
-    sys.exit(77)
-NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn",
-         "F8_E5M2": "float8_e5m2", "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8", "U64": "uint64",
-         "U32": "uint32", "U16": "uint16", "U8": "uint8", "BOOL": "bool", "C64": "complex64", "C128": "complex128"}
-)";
 
 constexpr const char* kWrite = R"(
 source = sys.stdin.buffer
@@ -65,89 +50,26 @@ except Exception as error:
     fail(error)
 )";
 
-constexpr const char* kRead = R"(
-import inspect
-arguments = {"map_location": "cpu", "weights_only": True}
-parameters = inspect.signature(torch.load).parameters
-if "weights_only" not in parameters:
-    fail("torch %s cannot load safely (weights_only); 1.13 or later is needed" % torch.__version__)
-def load():
-    if "mmap" in parameters:
-        try:
-            return torch.load(sys.argv[1], mmap=True, **arguments)
-        except RuntimeError:
-            pass  # the older file format
-    return torch.load(sys.argv[1], **arguments)
-try:
-    loaded = load()
-except Exception as error:
-    fail("torch cannot load it: %s" % str(error).split("\n")[0])
-tensors, left = {}, 0
-def walk(name, value):
-    global left
-    if isinstance(value, torch.Tensor):
-        if value.layout != torch.strided or value.is_quantized:
-            fail("tensor '%s' is sparse or quantized" % name)
-        if not name or name in tensors:
-            fail("two tensors would have the name '%s'" % name)
-        tensors[name] = value.detach()
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            walk("%s/%s" % (name, key) if name else str(key), item)
-    elif isinstance(value, (list, tuple)):
-        for index, item in enumerate(value):
-            walk("%s/%d" % (name, index) if name else str(index), item)
-    else:
-        left += 1
-walk("", loaded)
-names = {getattr(torch, ours): theirs for theirs, ours in NAMES.items() if hasattr(torch, ours)}
-header, at = {}, 0
-for name, tensor in tensors.items():
-    if tensor.dtype not in names:
-        fail("tensor '%s' has dtype %s, which checkpoints do not have" % (name, tensor.dtype))
-    size = tensor.numel() * tensor.element_size()
-    header[name] = {"dtype": names[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [at, at + size]}
-    at += size
-text = json.dumps(header).encode()
-text += b" " * (-len(text) % 8)
-out = sys.stdout.buffer
-try:
-    out.write(struct.pack("<Q", len(text)) + text)
-    for tensor in tensors.values():
-        if tensor.is_conj():
-            tensor = tensor.resolve_conj()
-        if tensor.is_neg():
-            tensor = tensor.resolve_neg()
-        flat = tensor.contiguous().reshape(-1)
-        if flat.is_complex():
-            flat = torch.view_as_real(flat).reshape(-1)
-        for begin in range(0, flat.numel(), 1 << 24):
-            out.write(memoryview(flat[begin:begin + (1 << 24)].view(torch.uint8).numpy()))
-    out.flush()
-except Exception as error:
-    fail(error)
-if left:
-    sys.stderr.write("%d value%s that are not tensors\n" % (left, "" if left == 1 else "s"))
-)";
-
 // A child whose complaints go to an unlinked file.
 class Python {
  public:
-  Status start(const std::string& python, const char* program, const std::string& path, int stdin_fd, int stdout_fd) {
+  // `needs`: the module that the program imports first, for messages.
+  explicit Python(std::string needs) : needs_(std::move(needs)) {}
+
+  Status start(const std::string& python, const std::string& program, const std::string& path, int stdin_fd,
+               int stdout_fd) {
     char name[] = "/tmp/dlckpt-XXXXXX";
     errors_.reset(::mkostemp(name, O_CLOEXEC));
     if (!errors_) return errno_error("open a temporary file in /tmp", errno);
     ::unlink(name);
     SpawnOptions options;
-    options.argv = {python, "-c", std::string(kCommon) + program, path};
+    options.argv = {python, "-c", program, path};
     options.stdin_fd = stdin_fd;
     options.stdout_fd = stdout_fd;
     options.stderr_fd = errors_.get();
     options.parent_death_signal = SIGKILL;
     auto pid = spawn_process(options);
-    if (!pid)
-      return Error{Errc::kUnsupported,
-                   "torch files need a Python with torch: " + pid.error().text + "; --python names one"};
+    if (!pid) return Error{Errc::kUnsupported, what_is_needed() + ": " + pid.error().text + "; --python names one"};
     pid_ = *pid;
     return {};
   }
@@ -159,8 +81,8 @@ class Python {
     const std::string said = last_line();
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return said;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-      return Error{Errc::kUnsupported, "torch files need a Python with torch, and '" + python + "' has none (" + said +
-                                           "); --python names another"};
+      return Error{Errc::kUnsupported,
+                   what_is_needed() + ", and '" + python + "' has none (" + said + "); --python names another"};
     if (!said.empty()) return Error{Errc::kInvalid, said};
     return Error{Errc::kIo, "'" + python + "' ended with status " + std::to_string(shell_exit_code(status))};
   }
@@ -176,6 +98,9 @@ class Python {
     return printable(trimmed.substr(trimmed.rfind('\n') + 1), 300);
   }
 
+  std::string what_is_needed() const { return needs_ + " files need a Python with " + needs_; }
+
+  std::string needs_;
   UniqueFd errors_;
   pid_t pid_ = -1;
 };
@@ -186,8 +111,8 @@ Status write_torch_file(const std::string& python, const std::string& path, cons
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return errno_error("make a pipe", errno);
   UniqueFd reader(ends[0]), writer(ends[1]);
-  Python child;
-  DL_TRY(child.start(python, kWrite, path, reader.get(), STDERR_FILENO));
+  Python child("torch");
+  DL_TRY(child.start(python, std::string(kTorchNames) + kWrite, path, reader.get(), STDERR_FILENO));
   reader.reset();
   // A child that ends early shows as EPIPE, and then says why.
   ::signal(SIGPIPE, SIG_IGN);
@@ -200,9 +125,10 @@ Status write_torch_file(const std::string& python, const std::string& path, cons
   return fed;
 }
 
-Result<std::string> read_torch_file(const std::string& python, const std::string& path, int out_fd) {
-  Python child;
-  DL_TRY(child.start(python, kRead, path, -1, out_fd));
+Result<std::string> read_with_python(const PythonReader& reader, const std::string& python, const std::string& path,
+                                     int out_fd) {
+  Python child(reader.needs);
+  DL_TRY(child.start(python, python_program(reader), path, -1, out_fd));
   return child.finish(python);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// To and from files of torch.save, by a python3 that has torch. Tensors pass as a safetensors stream, so that nothing
-// but torch is needed there, and pickles are opened by torch with weights_only=True alone: they cannot run code.
+// To and from files of Python's frameworks, by a python3 that has them. Tensors pass as a safetensors stream, so that
+// nothing but torch (or h5py) is needed there.
 #pragma once
 
 #include <sys/types.h>
@@ -8,6 +8,7 @@
 #include <functional>
 #include <string>
 
+#include "checkpoint/tools/python_readers.h"
 #include "common/base/result.h"
 
 namespace dl::ckpt::tool {
@@ -16,8 +17,9 @@ namespace dl::ckpt::tool {
 // descriptor it is given. Errors: what Python said last; kUnsupported if there is no Python with torch.
 Status write_torch_file(const std::string& python, const std::string& path, const std::function<Status(int)>& feed);
 
-// Has `python` load the tensors of a torch file, of nested dictionaries and lists as "a/b/0", and write them as
-// safetensors (with all dtypes) to the descriptor, a file. Returns what it left out: "" or a sentence.
-Result<std::string> read_torch_file(const std::string& python, const std::string& path, int out_fd);
+// Has `python` write the tensors of a file in another format as safetensors (with all dtypes) to the descriptor, a
+// file. Returns what it left out: "" or a sentence.
+Result<std::string> read_with_python(const PythonReader& reader, const std::string& python, const std::string& path,
+                                     int out_fd);
 
 }  // namespace dl::ckpt::tool

@@ -3,24 +3,40 @@
 # shellcheck source=tests/lib/tap.sh
 . "$(dirname "$0")/../lib/tap.sh"
 cd "$top_srcdir" || exit 1
-files=$(project_files | grep -E '\.(h|c|cpp)$' | grep -v '^build')
+files=$(project_files | grep -E '\.(h|hpp|c|cpp)$' | grep -v '^build')
 if command -v clang-format >/dev/null; then
   findings=$(for f in $files; do clang-format --dry-run -Werror "$f" >/dev/null 2>&1 || echo "$f: run clang-format -i on it"; done)
   check "C and C++ files are formatted with .clang-format" "$findings"
 else
   skip "C and C++ files are formatted with .clang-format" "clang-format is not installed"
 fi
-findings=$(for f in $(project_files | grep -E '\.(h|c|cpp)$'); do head -n 3 "$f" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$f"; done)
+findings=$(for f in $(project_files | grep -E '\.(h|hpp|c|cpp)$'); do head -n 3 "$f" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$f"; done)
 check "every C and C++ file names its licence" "$findings"
 for header in checkpoint/include/dlckpt.h launcher/collectives/include/dllearner.h; do
   check "$header compiles alone as C99" "$(gcc -std=c99 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c "$header" 2>&1)"
   check "$header compiles alone as C++" "$(g++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c++ "$header" 2>&1)"
 done
+for header in checkpoint/include/dlckpt.hpp checkpoint/include/dlckpt_read.hpp; do
+  findings=$(for standard in c++17 c++20; do
+    g++ -std=$standard -Wall -Wextra -Wpedantic -Wshadow -Werror -fno-exceptions -fno-rtti -fsyntax-only -x c++ "$header" 2>&1
+  done)
+  check "$header compiles alone as C++17 and C++20, also without exceptions" "$findings"
+done
+findings=$(grep -ohE '\bdlckpt_[a-z_]+\(' checkpoint/include/dlckpt.h checkpoint/include/dlckpt_read.h | tr -d '(' | sort -u |
+  while read -r name; do
+    grep -qF -- "$name" checkpoint/include/dlckpt.hpp checkpoint/include/dlckpt_read.hpp || echo "$name is in neither"
+  done)
+check "dlckpt.hpp and dlckpt_read.hpp reach each function of the C headers" "$findings"
+findings=$(gcc -E -P -x c checkpoint/include/dlckpt.h | sed -n '/^typedef struct dlckpt_options {/,/^}/p' | sed '$d' |
+  grep -oE '[a-z_]+[,;]' | tr -d ',;' | while read -r option; do
+  grep -q "o\.$option = " checkpoint/include/dlckpt.hpp || echo "Options of dlckpt.hpp has no $option"
+done)
+check "Options of dlckpt.hpp has each option of dlckpt.h" "$findings"
 findings=$(for f in $(project_files | grep -E '^(common|frameworks)/.*\.h$'); do
   printf '#include "%s"\n' "$f" | g++ -std=c++17 -I. -fsyntax-only -x c++ - 2>&1
 done)
 check "headers of the base rooms compile alone" "$findings"
-long=$(project_files | grep -E '\.(h|c|cpp|py|sh|bash)$' | while read -r f; do
+long=$(project_files | grep -E '\.(h|hpp|c|cpp|py|sh|bash)$' | while read -r f; do
   n=$(wc -l <"$f")
   [ "$n" -le 600 ] || echo "$f has $n lines"
 done)

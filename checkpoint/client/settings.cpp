@@ -15,6 +15,7 @@
 #include "checkpoint/store/directory.h"
 #include "common/base/parse.h"
 #include "common/contract/env_names.h"
+#include "common/contract/path_pattern.h"
 #include "common/contract/request_values.h"
 
 namespace dl::ckpt {
@@ -88,7 +89,9 @@ Status resolve_run_id(Settings* settings) {
 
 // Whether DL_CHECKPOINT says something about `word` itself ("every="), after its path.
 bool request_names(const std::string& word) {
-  return variable(env::kCheckpoint).value_or("").find("," + word) != std::string::npos;
+  const std::string text = variable(env::kCheckpoint).value_or("");
+  const size_t path_end = text.rfind('"');  // of a path in quotes, which may hold anything
+  return text.find("," + word, path_end == std::string::npos ? 0 : path_end) != std::string::npos;
 }
 
 // options.environment_first: what the environment says is struck from the options, so that nobody else's word is left.
@@ -128,6 +131,13 @@ Status resolve_request(Settings* settings, bool interval_given, bool keep_given)
   if (!text) return {};
   auto spec = parse_checkpoint(*text);
   if (!spec) return std::move(spec).error().with_context(env::kCheckpoint);
+  if (settings->dir.empty() && !spec->literal) {
+    // Without dlrun, which expands it for its learners.
+    auto path =
+        expand_path(spec->path, names_in_environment([](const char* name) { return variable(name).value_or(""); }));
+    if (!path) return std::move(path).error().with_context(env::kCheckpoint);
+    spec->path = *std::move(path);
+  }
   if (settings->dir.empty()) settings->dir = spec->path;
   if (settings->keep_every == 0) settings->keep_every = spec->keep_every;
   if (!settings->best) settings->best = spec->best;

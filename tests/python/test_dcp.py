@@ -114,8 +114,8 @@ class OneProcess(support.Case):
         reader = dlckpt.dcp.Reader(self.dir)
         with self.assertRaisesRegex(BaseException, "no checkpoint in"):
             dcp.load({"w": torch.zeros(4)}, storage_reader=reader)
-        with dlckpt.attach(dir=self.dir, arrays={"w": torch.zeros(4)}) as job:
-            job.save()
+        with dlckpt.Context(self.dir) as context:
+            context.save(1)
         with self.assertRaisesRegex(BaseException, "was not written by dlckpt.dcp"):
             dcp.load({"w": torch.zeros(4)}, storage_reader=reader)
         other = os.path.join(self.folder, "other")

@@ -95,6 +95,45 @@ class HuggingFace(support.Case):
         again = self.run_trainer(dlckpt.huggingface.DlckptCallback(self.dir))
         self.assertEqual(again.state.global_step, 17)
 
+    def test_tied_weights_of_a_language_model_are_stored_once_and_stay_tied_while_gradients_are_accumulated(self):
+        import torch
+        import dlckpt.huggingface
+        from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
+
+        class Leave(TrainerCallback):
+            asked = False
+
+            def on_substep_end(self, args, state, control, **kwargs):
+                if state.global_step == 3 and not self.asked:  # a third of the train step's gradients is there
+                    self.asked = True
+                    os.kill(os.getpid(), signal.SIGTERM)
+
+        def train(dir, *others):
+            torch.manual_seed(1)
+            model = GPT2LMHeadModel(GPT2Config(n_layer=1, n_head=2, n_embd=16, vocab_size=31, n_positions=8))
+            data = [{"input_ids": torch.arange(i, i + 8) % 31, "labels": torch.arange(i, i + 8) % 31} for i in range(26)]
+            args = TrainingArguments(output_dir=os.path.join(self.folder, "out"), max_steps=9, per_device_train_batch_size=2,
+                                     gradient_accumulation_steps=3, save_strategy="no", report_to=[], disable_tqdm=True, use_cpu=True,
+                                     logging_strategy="no", learning_rate=0.01)
+            checkpoints = dlckpt.huggingface.DlckptCallback(dir)
+            trainer = Trainer(model=model, args=args, train_dataset=data, callbacks=[checkpoints, *others])
+            trainer.train(resume_from_checkpoint=checkpoints.resume(trainer))
+            return trainer.model
+
+        whole = train(self.dir + "-whole")
+        with self.assertRaises(SystemExit) as stopped:
+            train(self.dir, Leave())
+        self.assertEqual(stopped.exception.code, 75)
+        with dlckpt.open(self.dir) as checkpoint:
+            self.assertEqual(checkpoint.step, 4)
+            table = [path for path in checkpoint if path.startswith("model/") and checkpoint.info(path).shape == (31, 16)]
+            self.assertEqual(len(table), 1)
+        resumed = train(self.dir)
+        self.saying("resumed at train step 4")
+        self.assertIs(resumed.lm_head.weight, resumed.transformer.wte.weight)
+        for name, value in whole.state_dict().items():
+            self.assertTrue(torch.equal(resumed.state_dict()[name], value), name)
+
     def test_a_forgotten_resume_and_a_checkpoint_of_something_else_are_refused(self):
         import dlckpt
         import dlckpt.huggingface

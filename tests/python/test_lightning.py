@@ -80,6 +80,55 @@ class Lightning(support.Case):
             self.dir = os.path.join(self.folder, "stopped-%d" % when)
             self.assertEqual(self.interrupted(when), whole, "stopped at %d" % when)
 
+    def test_tied_weights_are_stored_once_and_stay_tied_while_gradients_are_accumulated(self):
+        import lightning
+        import torch
+        from torch import nn
+        import dlckpt
+        import dlckpt.lightning
+
+        class Tied(lightning.LightningModule):
+            def __init__(self):
+                super().__init__()
+                self.embed, self.head = nn.Embedding(12, 8), nn.Linear(8, 12, bias=False)
+                self.head.weight = self.embed.weight
+
+            def training_step(self, batch, _index):
+                return nn.functional.cross_entropy(self.head(nn.functional.dropout(self.embed(batch[0]), 0.2)), batch[0])
+
+            def configure_optimizers(self):
+                return torch.optim.Adam(self.parameters(), lr=0.01)
+
+        class Leave(lightning.Callback):
+            def on_train_batch_end(self, trainer, _module, _outputs, _batch, index):
+                if trainer.global_step == 2 and index == 7:  # a batch after the second train step
+                    os.kill(os.getpid(), signal.SIGTERM)
+
+        def train(dir, *others):
+            torch.manual_seed(1)
+            model, checkpoints = Tied(), dlckpt.lightning.DlckptCallback(dir)
+            data = torch.utils.data.TensorDataset(torch.arange(40) % 12)
+            loader = dlckpt.lightning.Loader(data, dlckpt.GlobalBatches(40, 4, seed=4, batches_per_step=1))
+            trainer = lightning.Trainer(max_steps=7, callbacks=[*others, checkpoints], accelerator="cpu", logger=False,
+                                        accumulate_grad_batches=3, enable_checkpointing=False, enable_progress_bar=False,
+                                        enable_model_summary=False, default_root_dir=self.folder)
+            trainer.fit(model, loader, ckpt_path=checkpoints.resume())
+            return model, loader.batches.cursor
+
+        whole, cursor = train(self.dir + "-whole")
+        with self.assertRaises(SystemExit) as stopped:
+            train(self.dir, Leave())
+        self.assertEqual(stopped.exception.code, 75)
+        self.saying("stopping at train step 3")
+        with dlckpt.open(self.dir) as checkpoint:
+            table = [path for path in checkpoint if "/state_dict/" in path and checkpoint.info(path).shape == (12, 8)]
+            self.assertEqual(len(table), 1)
+        resumed, again = train(self.dir)
+        self.saying("resumed at train step 3")
+        self.assertIs(resumed.head.weight, resumed.embed.weight)
+        self.assertTrue(torch.equal(resumed.embed.weight, whole.embed.weight))
+        self.assertEqual(again, cursor)
+
     def test_a_crash_goes_back_to_the_last_periodic_checkpoint_and_a_finished_training_is_not_run_again(self):
         import lightning
         import dlckpt.lightning

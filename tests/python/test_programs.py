@@ -103,6 +103,46 @@ class Programs(support.Case):
         self.assertEqual(list(steps), [2, 3])
         self.assertEqual(job.restored, False)
 
+    def test_accumulated_gradients_of_tied_weights_go_on_bit_for_bit_and_each_sample_is_trained_once(self):
+        class Tied(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.embed, self.head = nn.Embedding(48, 8), nn.Linear(8, 48, bias=False)
+                self.head.weight = self.embed.weight
+
+            def forward(self, x):
+                return self.head(nn.functional.dropout(self.embed(x), 0.3))
+
+        def run(dir, leave_at=-1):
+            torch.manual_seed(5)
+            model = Tied()
+            opt = torch.optim.Adam(model.parameters(), lr=0.01)
+            batches = dlckpt.GlobalBatches(48, 4, seed=2, batches_per_step=3)
+            loader = torch.utils.data.DataLoader(range(48), batch_sampler=batches)
+            job = dlckpt.attach(model=model, opt=opt, batches=batches, dir=dir)
+            draws, taken = iter(loader), []
+            for step in job.steps(8):
+                if step == leave_at:
+                    job.save()
+                    job.close()
+                    break
+                opt.zero_grad()
+                for _ in range(3):
+                    x = next(draws, None)
+                    if x is None:  # the data epoch is over
+                        draws = iter(loader)
+                        x = next(draws)
+                    taken += x.tolist()
+                    (nn.functional.cross_entropy(model(x), x) / 3).backward()
+                opt.step()
+            return weights(model), taken, model.head.weight is model.embed.weight
+
+        whole = run(os.path.join(self.folder, "whole"))
+        first, resumed = run(self.dir, leave_at=5), run(self.dir)
+        self.assertEqual((resumed[0], first[1] + resumed[1], resumed[2]), (whole[0], whole[1], True))
+        for epoch in range(2):
+            self.assertEqual(sorted(whole[1][epoch * 48:(epoch + 1) * 48]), list(range(48)))
+
     def test_a_loop_of_ones_own_with_check_goes_on_bit_for_bit(self):
         def run(dir, leave_at=-1):
             a = np.zeros(4)

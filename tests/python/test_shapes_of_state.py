@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -112,6 +113,30 @@ class Shapes(support.Case):
                 self.assertEqual((inside["big"].dtype.str, inside["big"].tolist()), (">i4", [0, 1, 2]))
                 self.assertEqual((inside["scalar"].dtype.str, inside["scalar"].item()), (">f8", 7.0))
             self.assertEqual((job.state["big"].dtype.str, job.state["big"].tolist()), (">f4", [0, 1, 2, 3]))
+
+    def test_readers_and_partial_loads_keep_the_byte_order_of_the_program(self):
+        with dlckpt.attach(net={"w": np.arange(6, dtype=">f8").reshape(2, 3)}, dir=self.dir) as job:
+            job.save()
+        with dlckpt.open(self.dir) as checkpoint:
+            self.assertEqual(checkpoint.state("net")["w"].dtype.str, ">f8")
+            self.assertEqual(checkpoint["net/w"].tolist(), [[0, 1, 2], [3, 4, 5]])
+            target = {"w": np.zeros((2, 3), dtype=">f8")}
+            checkpoint.load_into(target, name="net")
+        self.assertEqual((target["w"].dtype.str, target["w"].tolist()), (">f8", [[0, 1, 2], [3, 4, 5]]))
+
+    def test_a_lost_node_s_part_comes_back_from_its_partner(self):
+        def run(steps):
+            return [(code, out.split(), err) for code, out, err in
+                    support.learners(2, "local_learner.py", self.dir, self.folder, str(steps))]
+        for code, out, err in run(3):
+            self.assertEqual((code, out), (0, ["from", "0", "0.0", "0.0"]), err)
+        shared = glob.glob(os.path.join(self.dir, "step-*"))
+        self.assertEqual(len(shared), 1)
+        for lost in shared + [os.path.join(self.folder, "node1")]:  # the directory's copy, and a node with its disk
+            shutil.rmtree(lost)
+        for rank, (code, out, err) in enumerate(run(3)):
+            value = str(3.0 * (rank + 1))
+            self.assertEqual((code, out), (0, ["from", "3", value, value]), err)
 
     def test_the_adapters_are_there_after_a_plain_import(self):
         script = "import dlckpt; print(dlckpt.dcp.Writer.__name__)"

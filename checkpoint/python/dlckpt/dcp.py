@@ -30,6 +30,7 @@ from . import arrays, committed, library, torch_adapter
 from .context import Context
 from .errors import CorruptError, InvalidError, LibraryError, MismatchError, NotFoundError
 from .settings import find_settings
+from .store import STATE_BLOB
 
 try:
     import torch
@@ -38,7 +39,7 @@ try:
                                                       WriteItem, WriteItemType)
     from torch.distributed.checkpoint.storage import StorageReader, StorageWriter, WriteResult
     from torch.futures import Future
-    from . import dcp_records
+    from . import dcp_attached, dcp_records
 except ImportError as missing:
     raise LibraryError("dlckpt.dcp needs a PyTorch with torch.distributed.checkpoint, 2.1 or newer: %s" % missing) from missing
 if not hasattr(StorageWriter, "reset"):
@@ -171,7 +172,8 @@ class Writer(StorageWriter):
 
 
 class Reader(StorageReader):
-    """A StorageReader of a checkpoint that dlckpt.dcp.Writer made, at any number of learners.
+    """A StorageReader of a checkpoint that dlckpt.dcp.Writer or dlckpt.attach() made, at any number of learners. What was attached is
+    found under the names it had in attach(): dcp.load({"model": model.state_dict()}, storage_reader=...).
 
     dir      the directory, as for Writer
     step     train step to load; None: the newest
@@ -197,11 +199,7 @@ class Reader(StorageReader):
         if self.dir is None:
             raise InvalidError("dlckpt.dcp.Reader has no directory: give it one, or a checkpoint_id to dcp.load()")
         self._found = committed.find(self.dir, self.step)
-        try:
-            text = committed.read_blob(self._found, dcp_records.METADATA_BLOB)
-        except NotFoundError as error:
-            raise MismatchError("%s was not written by dlckpt.dcp: %s" % (self._found.path, error)) from error
-        self._contents = dcp_records.from_json(text, self._found.path)
+        self._contents = _contents(self._found)
         return dcp_records.to_metadata(self._contents)
 
     def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
@@ -212,8 +210,9 @@ class Reader(StorageReader):
         return plan
 
     def prepare_global_plan(self, plans: List[LoadPlan]) -> List[LoadPlan]:
-        assert self._found is not None
-        wanted = tuple(sorted({item.storage_index.fqn for plan in plans for item in plan.items if _is_tensor(item)}))
+        assert self._found is not None and self._contents is not None
+        wanted = tuple(sorted({item.storage_index.fqn for plan in plans for item in plan.items if _is_tensor(item)} -
+                              set(self._contents.inline)))
         run_id = "dcp-" + uuid.uuid4().hex
         return [dataclasses.replace(plan, storage_data=_LoadTicket(self._found.step, run_id, rank, len(plans), wanted))
                 for rank, plan in enumerate(plans)]
@@ -223,7 +222,9 @@ class Reader(StorageReader):
         ticket: _LoadTicket = plan.storage_data
         by_tensor: Dict[str, List[ReadItem]] = {fqn: [] for fqn in ticket.wanted}
         for item in plan.items:
-            if _is_tensor(item):
+            if item.storage_index.fqn in self._contents.inline:
+                self._give_inline(item, planner)
+            elif _is_tensor(item):
                 by_tensor[item.storage_index.fqn].append(item)
         with Context(self.dir, rank=ticket.rank, world_size=ticket.world_size, run_id=ticket.run_id,
                      timeout_s=self._timeout) as context:
@@ -237,15 +238,28 @@ class Reader(StorageReader):
         done.set_result(None)
         return done
 
+    def _give_inline(self, item: ReadItem, planner: LoadPlanner) -> None:
+        assert self._contents is not None
+        start, stop = _place(item)
+        target = planner.resolve_tensor(item)
+        target.detach().copy_(self._contents.inline[item.storage_index.fqn][tuple(slice(a, b) for a, b in zip(start, stop))])
+        planner.commit_tensor(item, target)
+
     def _give_values(self, context: Context, items: List[ReadItem], planner: LoadPlanner) -> None:
         if not items:
             return
+        assert self._contents is not None
         stored = _values(context, dcp_records.VALUES_BLOB)
         stored.update(_values(context, dcp_records.RANK_VALUES_BLOB))
         for item in items:
             fqn = item.storage_index.fqn
+            if fqn in self._contents.given:
+                content = io.BytesIO()
+                torch.save(self._contents.given[fqn], content)
+                content.seek(0)
+                planner.load_bytes(item, content)
+                continue
             if fqn not in stored:
-                assert self._contents is not None
                 raise NotFoundError("%s was saved by learner %s alone, and only that learner can load it" %
                                     (fqn, self._contents.values.get(fqn)))
             planner.load_bytes(item, io.BytesIO(base64.b64decode(stored[fqn])))
@@ -255,13 +269,29 @@ class Reader(StorageReader):
         return bool(committed.checkpoints(os.fspath(checkpoint_id)))
 
 
+def _contents(found: committed.Committed) -> dcp_records.Contents:
+    try:
+        return dcp_records.from_json(committed.read_blob(found, dcp_records.METADATA_BLOB), found.path)
+    except NotFoundError:
+        pass
+    try:
+        return dcp_attached.contents(committed.read_blob(found, STATE_BLOB), found.path)
+    except NotFoundError as error:
+        raise MismatchError("%s was not written by dlckpt.dcp or dlckpt.attach(): %s" % (found.path, error)) from error
+
+
 class _Target:
     """Memory for what one learner reads of one tensor: the box around all of its pieces."""
 
     def __init__(self, context: Context, entry: dcp_records.TensorEntry, items: List[ReadItem], planner: LoadPlanner) -> None:
         self._pieces = [(item, _place(item), planner.resolve_tensor(item)) for item in items]
         self._memory: Optional[torch.Tensor] = None
+        self._start: Tuple[int, ...] = ()
         zeros = (0,) * len(entry.stored_size)
+        if entry.plain and not entry.size:  # a scalar has no parts: each learner reads it
+            self._memory = torch.empty((), dtype=torch_adapter.dtype_of(entry.dtype))
+            context.tensor(entry.path, entry.dtype, (), self._memory.data_ptr(), flags=library.REPLICATED, owner=self._memory)
+            return
         if not items:
             context.tensor(entry.path, entry.dtype, entry.stored_size, 0, offset=zeros, extent=zeros)
             return

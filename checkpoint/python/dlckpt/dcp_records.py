@@ -21,26 +21,30 @@ SCHEMA = 1
 
 
 class TensorEntry(NamedTuple):
-    """One tensor of a checkpoint. A scalar is stored as one element of one dimension: HDF5 has no part of a scalar, and only
-    one of the learners writes it."""
+    """One tensor of a checkpoint. dlckpt.dcp stores a scalar as one element of one dimension: HDF5 has no part of a scalar, and
+    only one of the learners writes it. attach() stores it as one (``plain``)."""
 
     path: str
     dtype: str
     size: Tuple[int, ...]
+    plain: bool = False
 
     @property
     def stored_size(self) -> Tuple[int, ...]:
-        return self.size or (1,)
+        return self.size or (() if self.plain else (1,))
 
 
 class Contents(NamedTuple):
     """All of a checkpoint. ``parts`` are the boxes (offsets, sizes) of each tensor as they were saved; ``values`` names the
-    learner that wrote each value that is no tensor; ``keys`` is how a flat name was put together from nested keys."""
+    learner that wrote each value that is no tensor; ``keys`` is how a flat name was put together from nested keys. ``inline`` and
+    ``given``: tensors and values that are known already, where attach() saved them in its record."""
 
     tensors: Dict[str, TensorEntry]
     parts: Dict[str, List[Tuple[Tuple[int, ...], Tuple[int, ...]]]]
     values: Dict[str, int]
     keys: Optional[Dict[str, Tuple[Any, ...]]]
+    inline: Dict[str, Any]
+    given: Dict[str, Any]
 
 
 def contents(plans: List[SavePlan]) -> Contents:
@@ -50,7 +54,7 @@ def contents(plans: List[SavePlan]) -> Contents:
     for plan in reversed(plans):  # the first learner's word counts, as in DefaultSavePlanner
         if isinstance(plan.planner_data, dict):
             keys = {**(keys or {}), **{name: tuple(path) for name, path in plan.planner_data.items()}}
-    found = Contents({}, {}, {}, keys)
+    found = Contents({}, {}, {}, keys, {}, {})
     for rank, plan in enumerate(plans):
         for item in plan.items:
             if item.type == WriteItemType.BYTE_IO:
@@ -113,7 +117,7 @@ def from_json(text: bytes, where: str) -> Contents:
         if record["schema"] != SCHEMA:
             raise MismatchError("%s has schema %s of dlckpt.dcp; this version reads %d" % (where, record["schema"], SCHEMA))
         found = Contents({}, {}, {str(fqn): int(rank) for fqn, rank in record["values"].items()},
-                         None if record["keys"] is None else {fqn: tuple(path) for fqn, path in record["keys"].items()})
+                         None if record["keys"] is None else {fqn: tuple(path) for fqn, path in record["keys"].items()}, {}, {})
         for fqn, e in record["tensors"].items():
             found.tensors[fqn] = TensorEntry(str(e["path"]), str(e["dtype"]), tuple(int(n) for n in e["size"]))
             found.parts[fqn] = [(tuple(offsets), tuple(sizes)) for offsets, sizes in e["parts"]]
@@ -124,9 +128,12 @@ def from_json(text: bytes, where: str) -> Contents:
 
 def to_metadata(found: Contents) -> Metadata:
     """As PyTorch wants it."""
-    described: Dict[str, Any] = {fqn: BytesStorageMetadata() for fqn in found.values}
+    described: Dict[str, Any] = {fqn: BytesStorageMetadata() for fqn in [*found.values, *found.given]}
     for fqn, entry in found.tensors.items():
         chunks = [ChunkStorageMetadata(torch.Size(offsets), torch.Size(sizes)) for offsets, sizes in found.parts[fqn]]
         described[fqn] = TensorStorageMetadata(TensorProperties(dtype=torch_adapter.dtype_of(entry.dtype)),
                                                torch.Size(entry.size), chunks)
+    for fqn, tensor in found.inline.items():
+        described[fqn] = TensorStorageMetadata(TensorProperties(dtype=tensor.dtype), tensor.size(), [
+            ChunkStorageMetadata(torch.Size([0] * tensor.dim()), tensor.size())])
     return Metadata(state_dict_metadata=described, planner_data=found.keys)

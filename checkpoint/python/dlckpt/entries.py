@@ -12,6 +12,7 @@ class Entry:
     """One object. ``per_rank`` entries are saved by each learner."""
 
     per_rank = False
+    takes_tensors = False  # whether tensors alone, as other programs write them, are all of its state
     in_place = False  # whether a restore writes into its arrays themselves, whatever there is
 
     def __init__(self, name: str, value: Any) -> None:
@@ -51,9 +52,9 @@ def compare_arrays(name: str, saved: Dict[str, Any], live: Dict[str, Any]) -> Li
     lacking = [key for key in live if key not in saved]
     unknown = [key for key in saved if key not in live]
     if lacking:
-        problems.append("%s: the checkpoint lacks %s" % (name, _some(lacking)))
+        problems.append("%s: the checkpoint lacks %s" % (name, some(lacking)))
     if unknown:
-        problems.append("%s: the program lacks %s" % (name, _some(unknown)))
+        problems.append("%s: the program lacks %s" % (name, some(unknown)))
     differing = []
     for key, value in live.items():
         if key not in saved:
@@ -69,11 +70,12 @@ def compare_arrays(name: str, saved: Dict[str, Any], live: Dict[str, Any]) -> Li
         if ours != theirs:
             differing.append("%s (%s in the checkpoint, %s in the program)" % (key or name, theirs, ours))
     if differing:
-        problems.append("%s: another dtype or shape of %s" % (name, _some(differing)))
+        problems.append("%s: another dtype or shape of %s" % (name, some(differing)))
     return problems
 
 
-def _some(names: List[str]) -> str:
+def some(names: List[str]) -> str:
+    """The first few, and how many more there are."""
     shown = ", ".join(str(name) for name in names[:4])
     return shown if len(names) <= 4 else "%s and %d more" % (shown, len(names) - 4)
 

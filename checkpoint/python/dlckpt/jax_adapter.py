@@ -27,6 +27,8 @@ class TreeEntry(Entry):
     """A pytree. Its structure comes from the program; the checkpoint holds its leaves by their names. With jax.distributed each
     process saves the parts that it holds; without, every learner has the whole."""
 
+    takes_tensors = True
+
     def same_everywhere(self, path: str) -> bool:
         return True
 

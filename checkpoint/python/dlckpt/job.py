@@ -334,7 +334,7 @@ class Job:
         self._strict = strict
         if self._context is None:
             return
-        store = Store(self._context, self.world, entries, self.state, strict)
+        store = Store(self._context, self._dir, self.world, entries, self.state, strict)
         try:
             store.prove()
             restored = store.restore()

@@ -41,6 +41,8 @@ def variables_of(value: Any) -> Optional[Dict[str, Any]]:
 class VariablesEntry(Entry):
     """Variables, restored by assign()."""
 
+    takes_tensors = True
+
     def same_everywhere(self, path: str) -> bool:
         return True
 

@@ -43,6 +43,7 @@ class ModuleEntry(StatefulEntry):
     """torch.nn.Module, without the wrappers of data parallelism."""
 
     in_place = True
+    takes_tensors = True
 
     def __init__(self, name: str, value: Any) -> None:
         from . import torch_adapter
@@ -112,6 +113,7 @@ class ArraysEntry(Entry):
     """An array, tensor or Shard, or dicts and lists of them, nested as you like: restored in place."""
 
     in_place = True
+    takes_tensors = True
 
     def same_everywhere(self, path: str) -> bool:
         return True

@@ -107,8 +107,12 @@ class Checkpoint(Mapping[str, Any]):
         """A tensor as a new array, or of it the elements [offset, offset + extent). ``kind``: "numpy" or "torch"; None: as the
         program that saved it had it, else NumPy's. NotFoundError, InvalidError (a box outside), CorruptError, IoError."""
         info = self.info(path)
+        return self._new(info, kind or self._kind(path), offset, extent)
+
+    def _new(self, info: TensorInfo, kind: str, offset: Optional[Sequence[int]], extent: Optional[Sequence[int]],
+             big_endian: bool = False) -> Any:
         shape = info.shape if extent is None else tuple(int(n) for n in extent)
-        value = arrays.empty(kind or self._kind(path), info.dtype, shape)
+        value = arrays.empty(kind, info.dtype, shape, big_endian)
         self._fill(value, info, offset, extent)
         return value
 
@@ -129,7 +133,7 @@ class Checkpoint(Mapping[str, Any]):
         def source(reference: Dict[str, Any]) -> Any:
             path = reference["path"]
             if path not in loaded:  # tied weights come back tied
-                loaded[path] = self.load(path, kind=reference["kind"])
+                loaded[path] = self._new(self.info(path), reference["kind"], None, None, reference.get("order") == "big")
             return loaded[path]
 
         return codec.decode(record["objects"][name], source)

@@ -7,9 +7,9 @@ the trees of all objects and of job.state, and RANK, each learner's own, with ra
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple, Union
 
-from . import arrays, codec, library
+from . import arrays, codec, foreign, library
 from .context import Context
 from .entries import Entry, apply_error
 from .errors import CorruptError, Error, IoError, MismatchError, NotFoundError, StateError, error_for
@@ -41,7 +41,8 @@ class Peeked(NamedTuple):
     note: str
 
 
-def peek(context: Context, remarks: Optional[List[str]] = None) -> Optional[Peeked]:
+def peek(context: Context, remarks: Optional[List[str]] = None,
+         otherwise: Optional[Callable[[int], Dict[str, Any]]] = None) -> Optional[Peeked]:
     """Collective. The two records of the newest checkpoint that verifies, with nothing restored; None if there is none. Then what
     nodes still hold of one, which is not enough, is put among the remarks."""
     try:
@@ -50,13 +51,16 @@ def peek(context: Context, remarks: Optional[List[str]] = None) -> Optional[Peek
         if remarks is not None and " on the nodes: " in error.sentence:
             remarks.append(error.sentence)
         return None
-    return _read_blobs(context, step, note)
+    return _read_blobs(context, step, note, otherwise)
 
 
-def _read_blobs(context: Context, step: int, note: str) -> Peeked:
+def _read_blobs(context: Context, step: int, note: str, otherwise: Optional[Callable[[int], Dict[str, Any]]] = None) -> Peeked:
+    """``otherwise``: makes the STATE of a checkpoint that attach() did not write."""
     try:
         shared = json.loads(context.get_blob(STATE_BLOB))
     except NotFoundError:
+        if otherwise is not None:
+            return Peeked(step, otherwise(step), None, note)
         raise MismatchError("the checkpoint of train step %d was not written through dlckpt.attach(): it holds no state of "
                             "Python objects" % step) from None
     try:
@@ -88,10 +92,11 @@ def _changed(error: Exception) -> Error:
 
 
 class Store:
-    """Saves and restores a fixed set of entries through one context. ``state`` is job.state, the user's dict."""
+    """Saves and restores a fixed set of entries through one context, which is open on ``dir``. ``state`` is job.state, the user's dict."""
 
-    def __init__(self, context: Context, world: World, entries: List[Entry], state: Dict[str, Any], strict: bool) -> None:
+    def __init__(self, context: Context, dir: str, world: World, entries: List[Entry], state: Dict[str, Any], strict: bool) -> None:
         self._context = context
+        self._dir = dir
         self._world = world
         self._shared = [e for e in entries if not e.per_rank]
         self._own = [e for e in entries if e.per_rank]
@@ -234,7 +239,7 @@ class Store:
         Twice through libdlckpt: which tensors there are (an optimizer has none before its first step) is known only from
         STATE, which the first pass, without any tensor registered, brings."""
         self._forget_all()
-        peeked = peek(self._context, self.remarks)
+        peeked = peek(self._context, self.remarks, self._foreign)
         if peeked is None:
             return None
         notes: List[str] = []
@@ -252,11 +257,11 @@ class Store:
                     found, note = self._context.restore(step)
                     if found == step and not note:
                         break
-                    peeked = _read_blobs(self._context, found, note)
+                    peeked = _read_blobs(self._context, found, note, self._foreign)
                 except CorruptError as error:  # seen while it was being loaded: on to the one before, which may hold other arrays
                     self._forget_all()
                     notes.append(str(error))
-                    peeked = peek(self._context)
+                    peeked = peek(self._context, None, self._foreign)
                     if peeked is None:
                         raise
             for finish in finishers:
@@ -274,6 +279,12 @@ class Store:
         self._forget_all()
         self._context.restore(step)
 
+    def _foreign(self, step: int) -> Dict[str, Any]:
+        """STATE of a checkpoint that another program wrote: what is not in it stays as the program made it."""
+        found = foreign.find(self._dir, step, self._shared)
+        return {"schema": SCHEMA, "train_step": step, "world_size": self._world.size, "objects": found.objects,
+                "state": codec.encode(self._state, "state", None), "foreign": found.note}
+
     def _check(self, step: int, shared: Dict[str, Any], own: Optional[Dict[str, Any]], notes: List[str]) -> Set[str]:
         """Raises MismatchError with all that does not fit; returns the names of entries without a saved state."""
         saved = shared["objects"]
@@ -284,7 +295,10 @@ class Store:
             problems.append("attach() was given %s, of which the checkpoint has nothing" % ", ".join(missing))
         if unknown:
             problems.append("the checkpoint has the state of %s, which attach() was not given" % ", ".join(unknown))
-        if problems and not self._strict:
+        if shared.get("foreign"):
+            notes.append(str(shared["foreign"]))
+            problems = []
+        elif problems and not self._strict:
             notes += [problem + "; going on without (strict=False)" for problem in problems]
             problems = []
         for e in self._shared:

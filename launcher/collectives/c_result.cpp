@@ -6,10 +6,13 @@
 namespace dl::learner {
 namespace {
 
+// Programs compiled when functions returned int read the same register.
+static_assert(sizeof(dllearner_result) == sizeof(int));
+
 thread_local std::string sentence;
 thread_local bool lost = false;  // no memory for the sentence
 
-int code_of(Errc code) {
+dllearner_result code_of(Errc code) {
   switch (code) {
     case Errc::kInvalid:
       return DLLEARNER_E_INVALID;
@@ -30,11 +33,11 @@ int code_of(Errc code) {
 
 }  // namespace
 
-int keep_error(const Error& error) noexcept {
+dllearner_result keep_error(const Error& error) noexcept {
   return keep_error(code_of(error.code), error.text.c_str());
 }
 
-int keep_error(int code, const char* text) noexcept {
+dllearner_result keep_error(dllearner_result code, const char* text) noexcept {
   try {
     sentence = text;
     lost = false;

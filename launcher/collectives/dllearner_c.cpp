@@ -42,14 +42,14 @@ Operation make(Kind kind, const void* in, void* out, size_t count, int dtype, in
   return operation;
 }
 
-int run(dllearner_ctx* ctx, const Operation& operation) noexcept {
+dllearner_result run(dllearner_ctx* ctx, const Operation& operation) noexcept {
   return answer([&]() -> Status {
     if (ctx == nullptr) return is_null("ctx");
     return ctx->context->run(operation);
   });
 }
 
-int start(dllearner_ctx* ctx, const Operation& operation, dllearner_request** out) noexcept {
+dllearner_result start(dllearner_ctx* ctx, const Operation& operation, dllearner_request** out) noexcept {
   if (out != nullptr) *out = nullptr;
   return answer([&]() -> Status {
     if (ctx == nullptr) return is_null("ctx");
@@ -70,7 +70,7 @@ Status noted(Context* context, Status status) {
 
 extern "C" {
 
-int dllearner_open(const dllearner_options* options, dllearner_ctx** out) {
+dllearner_result dllearner_open(const dllearner_options* options, dllearner_ctx** out) {
   if (out != nullptr) *out = nullptr;
   return answer([&]() -> Status {
     if (out == nullptr) return is_null("out");
@@ -101,45 +101,46 @@ int dllearner_role_of(const dllearner_ctx* ctx) {
   return ctx->context->is_server() ? DLLEARNER_SERVER : DLLEARNER_LEARNER;
 }
 
-int dllearner_all_reduce(dllearner_ctx* ctx, const void* send, void* recv, size_t count, dllearner_dtype dtype,
-                         dllearner_op op) {
+dllearner_result dllearner_all_reduce(dllearner_ctx* ctx, const void* send, void* recv, size_t count,
+                                      dllearner_dtype dtype, dllearner_op op) {
   return run(ctx, make(Kind::kAllReduce, send, recv, count, dtype, op));
 }
-int dllearner_broadcast(dllearner_ctx* ctx, void* data, size_t count, dllearner_dtype dtype, int root) {
+dllearner_result dllearner_broadcast(dllearner_ctx* ctx, void* data, size_t count, dllearner_dtype dtype, int root) {
   return run(ctx, make(Kind::kBroadcast, nullptr, data, count, dtype, DLLEARNER_SUM, root));
 }
-int dllearner_reduce_scatter(dllearner_ctx* ctx, const void* send, void* recv, size_t count, dllearner_dtype dtype,
-                             dllearner_op op) {
+dllearner_result dllearner_reduce_scatter(dllearner_ctx* ctx, const void* send, void* recv, size_t count,
+                                          dllearner_dtype dtype, dllearner_op op) {
   return run(ctx, make(Kind::kReduceScatter, send, recv, count, dtype, op));
 }
-int dllearner_all_gather(dllearner_ctx* ctx, const void* send, void* recv, size_t count, dllearner_dtype dtype) {
+dllearner_result dllearner_all_gather(dllearner_ctx* ctx, const void* send, void* recv, size_t count,
+                                      dllearner_dtype dtype) {
   return run(ctx, make(Kind::kAllGather, send, recv, count, dtype));
 }
-int dllearner_barrier(dllearner_ctx* ctx) {
+dllearner_result dllearner_barrier(dllearner_ctx* ctx) {
   return run(ctx, Operation{});
 }
 
-int dllearner_all_reduce_start(dllearner_ctx* ctx, const void* send, void* recv, size_t count, dllearner_dtype dtype,
-                               dllearner_op op, dllearner_request** out) {
+dllearner_result dllearner_all_reduce_start(dllearner_ctx* ctx, const void* send, void* recv, size_t count,
+                                            dllearner_dtype dtype, dllearner_op op, dllearner_request** out) {
   return start(ctx, make(Kind::kAllReduce, send, recv, count, dtype, op), out);
 }
-int dllearner_broadcast_start(dllearner_ctx* ctx, void* data, size_t count, dllearner_dtype dtype, int root,
-                              dllearner_request** out) {
+dllearner_result dllearner_broadcast_start(dllearner_ctx* ctx, void* data, size_t count, dllearner_dtype dtype,
+                                           int root, dllearner_request** out) {
   return start(ctx, make(Kind::kBroadcast, nullptr, data, count, dtype, DLLEARNER_SUM, root), out);
 }
-int dllearner_reduce_scatter_start(dllearner_ctx* ctx, const void* send, void* recv, size_t count,
-                                   dllearner_dtype dtype, dllearner_op op, dllearner_request** out) {
+dllearner_result dllearner_reduce_scatter_start(dllearner_ctx* ctx, const void* send, void* recv, size_t count,
+                                                dllearner_dtype dtype, dllearner_op op, dllearner_request** out) {
   return start(ctx, make(Kind::kReduceScatter, send, recv, count, dtype, op), out);
 }
-int dllearner_all_gather_start(dllearner_ctx* ctx, const void* send, void* recv, size_t count, dllearner_dtype dtype,
-                               dllearner_request** out) {
+dllearner_result dllearner_all_gather_start(dllearner_ctx* ctx, const void* send, void* recv, size_t count,
+                                            dllearner_dtype dtype, dllearner_request** out) {
   return start(ctx, make(Kind::kAllGather, send, recv, count, dtype), out);
 }
-int dllearner_barrier_start(dllearner_ctx* ctx, dllearner_request** out) {
+dllearner_result dllearner_barrier_start(dllearner_ctx* ctx, dllearner_request** out) {
   return start(ctx, Operation{}, out);
 }
 
-int dllearner_wait(dllearner_request** request) {
+dllearner_result dllearner_wait(dllearner_request** request) {
   return answer([&]() -> Status {
     if (request == nullptr) return is_null("request");
     const std::unique_ptr<dllearner_request> handle(std::exchange(*request, nullptr));
@@ -148,7 +149,7 @@ int dllearner_wait(dllearner_request** request) {
   });
 }
 
-int dllearner_test(dllearner_request** request, int* done) {
+dllearner_result dllearner_test(dllearner_request** request, int* done) {
   if (done != nullptr) *done = 0;
   return answer([&]() -> Status {
     if (request == nullptr) return is_null("request");
@@ -166,8 +167,8 @@ int dllearner_test(dllearner_request** request, int* done) {
   });
 }
 
-int dllearner_buckets_create(dllearner_ctx* ctx, dllearner_dtype dtype, size_t parameters, const size_t* counts,
-                             size_t bucket_bytes, dllearner_buckets** out) {
+dllearner_result dllearner_buckets_create(dllearner_ctx* ctx, dllearner_dtype dtype, size_t parameters,
+                                          const size_t* counts, size_t bucket_bytes, dllearner_buckets** out) {
   if (out != nullptr) *out = nullptr;
   return answer([&]() -> Status {
     if (ctx == nullptr) return is_null("ctx");
@@ -187,7 +188,7 @@ int dllearner_buckets_create(dllearner_ctx* ctx, dllearner_dtype dtype, size_t p
   });
 }
 
-int dllearner_buckets_ready(dllearner_buckets* buckets, size_t parameter, void* gradient) {
+dllearner_result dllearner_buckets_ready(dllearner_buckets* buckets, size_t parameter, void* gradient) {
   return answer([&]() -> Status {
     if (buckets == nullptr) return is_null("buckets");
     DL_TRY(buckets->context->usable(true));
@@ -195,7 +196,7 @@ int dllearner_buckets_ready(dllearner_buckets* buckets, size_t parameter, void* 
   });
 }
 
-int dllearner_buckets_finish(dllearner_buckets* buckets) {
+dllearner_result dllearner_buckets_finish(dllearner_buckets* buckets) {
   return answer([&]() -> Status {
     if (buckets == nullptr) return is_null("buckets");
     DL_TRY(buckets->context->usable(true));
@@ -203,7 +204,8 @@ int dllearner_buckets_finish(dllearner_buckets* buckets) {
   });
 }
 
-int dllearner_buckets_count(const dllearner_buckets* buckets, size_t* buckets_total, size_t* buckets_copied) {
+dllearner_result dllearner_buckets_count(const dllearner_buckets* buckets, size_t* buckets_total,
+                                         size_t* buckets_copied) {
   return answer([&]() -> Status {
     if (buckets == nullptr) return is_null("buckets");
     if (buckets_total != nullptr) *buckets_total = buckets->buckets->total();

@@ -65,7 +65,7 @@ Status check_buffer(const void* data, const char* name) {
 
 extern "C" {
 
-int dllearner_serve(dllearner_ctx* ctx, dllearner_update_fn update, void* user) {
+dllearner_result dllearner_serve(dllearner_ctx* ctx, dllearner_update_fn update, void* user) {
   return answer([&]() -> Status {
     if (ctx == nullptr) return invalid("ctx: it is NULL");
     Context* context = ctx->context.get();
@@ -76,8 +76,8 @@ int dllearner_serve(dllearner_ctx* ctx, dllearner_update_fn update, void* user) 
   });
 }
 
-int dllearner_ps_create(dllearner_ctx* ctx, const dllearner_ps_options* options, const float* weights, size_t count,
-                        dllearner_ps** out) {
+dllearner_result dllearner_ps_create(dllearner_ctx* ctx, const dllearner_ps_options* options, const float* weights,
+                                     size_t count, dllearner_ps** out) {
   if (out != nullptr) *out = nullptr;
   return answer([&]() -> Status {
     if (ctx == nullptr) return invalid("ctx: it is NULL");
@@ -98,7 +98,7 @@ int dllearner_ps_create(dllearner_ctx* ctx, const dllearner_ps_options* options,
   });
 }
 
-int dllearner_ps_pull(dllearner_ps* ps, float* weights) {
+dllearner_result dllearner_ps_pull(dllearner_ps* ps, float* weights) {
   return answer([&]() -> Status {
     if (ps == nullptr) return invalid("ps: it is NULL");
     DL_TRY(ps->context->usable(true));
@@ -107,7 +107,7 @@ int dllearner_ps_pull(dllearner_ps* ps, float* weights) {
   });
 }
 
-int dllearner_ps_push(dllearner_ps* ps, const float* gradient) {
+dllearner_result dllearner_ps_push(dllearner_ps* ps, const float* gradient) {
   return answer([&]() -> Status {
     if (ps == nullptr) return invalid("ps: it is NULL");
     DL_TRY(ps->context->usable(true));

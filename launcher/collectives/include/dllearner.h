@@ -31,12 +31,14 @@
  * Results: every rank gets the same bits. Runs with another number of ranks add in another order, so floating-point
  * sums then differ in the last bits. DLLEARNER_F16 and _BF16 are added in 32 bits, pair by pair, each sum rounded.
  *
- * Threads: all calls of a process are made by one thread at a time. If the library starts MPI, that may be any thread
- * (MPI_THREAD_SERIALIZED is asked for); if the program started MPI with less, its rules hold.
+ * Threads: a process may call the library from any thread, but from one at a time (the library starts MPI with
+ * MPI_THREAD_SERIALIZED). A program that started MPI itself with a lower level keeps to the rules of that level.
+ * Functions whose block says "Threads  any" may be called by several threads at once.
  *
- * Errors: functions return DLLEARNER_OK (0) or an error of enum dllearner_result; dllearner_error() then has one
- * sentence. The library prints nothing, and never exits or aborts (Open MPI itself does: dllearner(3), DEAD PEERS).
- * After TIMEOUT or PEER the context can only be closed.
+ * Errors: functions that can fail return a dllearner_result: DLLEARNER_OK (0), or the error. Each block names the
+ * errors that it can give, without their prefix DLLEARNER_E_; INTERNAL is possible everywhere. dllearner_error() then
+ * has one sentence for the user. The library prints nothing, and never exits or aborts (Open MPI itself does:
+ * dllearner(3), DEAD PEERS). After TIMEOUT or PEER the context can only be closed.
  */
 #ifndef DLLEARNER_H
 #define DLLEARNER_H
@@ -48,13 +50,14 @@
 extern "C" {
 #endif
 
-#define DLLEARNER_API_VERSION 1
+#define DLLEARNER_API_VERSION 2 /* 2: functions return dllearner_result; the ABI is that of 1 */
 
 typedef struct dllearner_ctx dllearner_ctx;         /* opaque; owned by the caller between open and close */
 typedef struct dllearner_request dllearner_request; /* an operation that was started */
 typedef struct dllearner_buckets dllearner_buckets; /* gradients that are averaged while others are computed */
 typedef struct dllearner_ps dllearner_ps;           /* a learner's end of a parameter server */
 
+/* What a function returns. The enum has the size of an int; values are part of the ABI, and fit an exit status. */
 typedef enum dllearner_result {
   DLLEARNER_OK = 0,
   DLLEARNER_E_INVALID = 1,     /* an argument is malformed or out of range; nothing was done */
@@ -105,7 +108,7 @@ typedef struct dllearner_options {
  *            already finalised in this process)
  *   Ranks    collective over all of the job, servers too
  */
-int dllearner_open(const dllearner_options* options, dllearner_ctx** out);
+dllearner_result dllearner_open(const dllearner_options* options, dllearner_ctx** out);
 
 /* dllearner_close: frees the context; buckets and servers' ends are to be destroyed, and operations waited for, before.
  * Finalises MPI if the library started it and this was its last context: none can be opened after. Where a call has
@@ -115,116 +118,151 @@ int dllearner_open(const dllearner_options* options, dllearner_ctx** out);
  */
 void dllearner_close(dllearner_ctx* ctx);
 
-/* dllearner_rank: the rank among the learners (a server: among the servers), from 0.
- * dllearner_size: how many learners.
- * dllearner_servers: how many servers.
- * dllearner_role_of: what this process is, a dllearner_role.
- *   Returns  -1 (role: 0) if ctx is NULL
- *   Ranks    each by itself
+/* dllearner_rank: tells the rank of this process among the learners (of a server: among the servers), from 0.
+ *   Returns  -1 if ctx is NULL
+ *   Threads  any
  */
 int dllearner_rank(const dllearner_ctx* ctx);
+
+/* dllearner_size: tells how many learners there are.
+ *   Returns  -1 if ctx is NULL
+ *   Threads  any
+ */
 int dllearner_size(const dllearner_ctx* ctx);
+
+/* dllearner_servers: tells how many servers there are.
+ *   Returns  -1 if ctx is NULL
+ *   Threads  any
+ */
 int dllearner_servers(const dllearner_ctx* ctx);
+
+/* dllearner_role_of: tells what this process is.
+ *   Returns  a dllearner_role; 0 if ctx is NULL
+ *   Threads  any
+ */
 int dllearner_role_of(const dllearner_ctx* ctx);
 
-/* Operations of the learners. Of each:
+/* Operations of the learners. This holds for each:
  *   count    in elements, 0 to DLLEARNER_MAX_COUNT
- *   Errors   INVALID, UNSUPPORTED (GPU memory, without NCCL), PEER, TIMEOUT, MEMORY, STATE (on a server)
+ *   Errors   INVALID, UNSUPPORTED (GPU memory, without NCCL), PEER, TIMEOUT, MEMORY, STATE (called by a server)
  *   Ranks    collective over the learners
- *
- * dllearner_all_reduce: recv[i] = op over all ranks of send[i].
- *   send     may be recv, which saves a copy; else they must not overlap
  */
-int dllearner_all_reduce(dllearner_ctx* ctx, const void* send, void* recv, size_t count, dllearner_dtype dtype,
-                         dllearner_op op);
 
-/* dllearner_broadcast: data of rank root goes to all. */
-int dllearner_broadcast(dllearner_ctx* ctx, void* data, size_t count, dllearner_dtype dtype, int root);
+/* dllearner_all_reduce: recv[i] becomes op over all ranks of send[i].
+ *   send     may be recv, which saves a copy; otherwise they must not overlap
+ */
+dllearner_result dllearner_all_reduce(dllearner_ctx* ctx, const void* send, void* recv, size_t count,
+                                      dllearner_dtype dtype, dllearner_op op);
 
-/* dllearner_reduce_scatter: rank r gets op over all ranks of send[r * count + i].
+/* dllearner_broadcast: copies data of rank root into data of all others.
+ *   root     0 to dllearner_size() - 1
+ */
+dllearner_result dllearner_broadcast(dllearner_ctx* ctx, void* data, size_t count, dllearner_dtype dtype, int root);
+
+/* dllearner_reduce_scatter: recv[i] of rank r becomes op over all ranks of send[r * count + i].
  *   send     size * count elements; must not overlap recv
  *   recv     count elements
  */
-int dllearner_reduce_scatter(dllearner_ctx* ctx, const void* send, void* recv, size_t count, dllearner_dtype dtype,
-                             dllearner_op op);
+dllearner_result dllearner_reduce_scatter(dllearner_ctx* ctx, const void* send, void* recv, size_t count,
+                                          dllearner_dtype dtype, dllearner_op op);
 
-/* dllearner_all_gather: recv[r * count + i] is rank r's send[i].
+/* dllearner_all_gather: recv[r * count + i] becomes send[i] of rank r.
  *   send     count elements; may be this rank's place in recv, which saves a copy
  *   recv     size * count elements
  */
-int dllearner_all_gather(dllearner_ctx* ctx, const void* send, void* recv, size_t count, dllearner_dtype dtype);
+dllearner_result dllearner_all_gather(dllearner_ctx* ctx, const void* send, void* recv, size_t count,
+                                      dllearner_dtype dtype);
 
 /* dllearner_barrier: returns when all learners have called it. */
-int dllearner_barrier(dllearner_ctx* ctx);
+dllearner_result dllearner_barrier(dllearner_ctx* ctx);
 
-/* The same, started: each returns at once. Operations advance within calls of this library only.
- *   out      on success the operation, to be given to dllearner_wait or dllearner_test until it is done. The buffers
- *            belong to it until then: recv must not be touched, send not be changed
- *   Errors, ranks as above
+/* The same operations, started: each function returns at once. Started operations advance only while the program is
+ * inside a call of this library. This holds for each: out      on success the operation, to be given to dllearner_wait
+ * or dllearner_test until it is done. Until then its buffers are borrowed: the program must not change send, nor read
+ * or change recv (of a broadcast: data) Errors   those of the operation Ranks    collective over the learners
  */
-int dllearner_all_reduce_start(dllearner_ctx* ctx, const void* send, void* recv, size_t count, dllearner_dtype dtype,
-                               dllearner_op op, dllearner_request** out);
-int dllearner_broadcast_start(dllearner_ctx* ctx, void* data, size_t count, dllearner_dtype dtype, int root,
-                              dllearner_request** out);
-int dllearner_reduce_scatter_start(dllearner_ctx* ctx, const void* send, void* recv, size_t count,
-                                   dllearner_dtype dtype, dllearner_op op, dllearner_request** out);
-int dllearner_all_gather_start(dllearner_ctx* ctx, const void* send, void* recv, size_t count, dllearner_dtype dtype,
-                               dllearner_request** out);
-int dllearner_barrier_start(dllearner_ctx* ctx, dllearner_request** out);
+
+/* dllearner_all_reduce_start: starts dllearner_all_reduce. */
+dllearner_result dllearner_all_reduce_start(dllearner_ctx* ctx, const void* send, void* recv, size_t count,
+                                            dllearner_dtype dtype, dllearner_op op, dllearner_request** out);
+
+/* dllearner_broadcast_start: starts dllearner_broadcast. */
+dllearner_result dllearner_broadcast_start(dllearner_ctx* ctx, void* data, size_t count, dllearner_dtype dtype,
+                                           int root, dllearner_request** out);
+
+/* dllearner_reduce_scatter_start: starts dllearner_reduce_scatter. */
+dllearner_result dllearner_reduce_scatter_start(dllearner_ctx* ctx, const void* send, void* recv, size_t count,
+                                                dllearner_dtype dtype, dllearner_op op, dllearner_request** out);
+
+/* dllearner_all_gather_start: starts dllearner_all_gather. */
+dllearner_result dllearner_all_gather_start(dllearner_ctx* ctx, const void* send, void* recv, size_t count,
+                                            dllearner_dtype dtype, dllearner_request** out);
+
+/* dllearner_barrier_start: starts dllearner_barrier. */
+dllearner_result dllearner_barrier_start(dllearner_ctx* ctx, dllearner_request** out);
 
 /* dllearner_wait: waits until an operation is done, and frees it.
- *   request  *request is set to NULL, also on error; one that is NULL is done
+ *   request  *request becomes NULL, also on error. If it is NULL already, nothing is waited for
  *   Errors   those of the operation
+ *   Ranks    each by itself
  */
-int dllearner_wait(dllearner_request** request);
+dllearner_result dllearner_wait(dllearner_request** request);
 
-/* dllearner_test: looks whether an operation is done.
- *   done     set to 1 if it is (then as dllearner_wait), else to 0
+/* dllearner_test: tells without waiting whether an operation is done; if so, frees it.
+ *   request  *request becomes NULL once the operation is done or has failed
+ *   done     becomes 1 if the operation is done (or *request was NULL), else 0
  *   Errors   those of the operation
+ *   Ranks    each by itself
  */
-int dllearner_test(dllearner_request** request, int* done);
+dllearner_result dllearner_test(dllearner_request** request, int* done);
 
-/* dllearner_buckets_create: gradients are averaged in pieces of about bucket_bytes while the rest of backward runs.
- * Parameters are numbered in the order of forward; the last bucket of parameters is the first to go, and all ranks
- * start the buckets in the same order, whichever gradients appear first. A bucket whose gradients lie one behind the
- * other in memory, in the order of their numbers, is averaged in place; others are copied together and back, or on a
- * GPU averaged one by one in a single launch. All gradients lie in the same kind of memory, on all ranks.
- *   dtype         F32, F64, F16 or BF16
- *   parameters    how many there are
- *   counts        elements of each parameter, each >= 1; copied
- *   bucket_bytes  0: 25 MiB. A larger parameter has a bucket of its own
- *   out           on success the buckets, to be destroyed by dllearner_buckets_destroy
+/* dllearner_buckets_create: prepares the averaging of gradients in pieces ("buckets") of about bucket_bytes, while the
+ * rest of the backward pass is still computed. Parameters are numbered in the order of the forward pass. The bucket of
+ * the last parameters is started first, and all ranks start the buckets in the same order, whichever gradients are
+ * ready first. A bucket whose gradients lie one behind the other in memory, in the order of their numbers, is averaged
+ * in place. The gradients of others are copied together and back; on a GPU they are averaged one by one in a single
+ * launch. All gradients lie in the same kind of memory, on all ranks. dtype         F32, F64, F16 or BF16 parameters
+ * how many there are counts        elements of each parameter, each >= 1; copied bucket_bytes  0: 25 MiB. A larger
+ * parameter has a bucket of its own out           on success the buckets, to be destroyed by dllearner_buckets_destroy
  *   Errors        INVALID, PEER, TIMEOUT, MEMORY, STATE
  *   Ranks         collective
  */
-int dllearner_buckets_create(dllearner_ctx* ctx, dllearner_dtype dtype, size_t parameters, const size_t* counts,
-                             size_t bucket_bytes, dllearner_buckets** out);
+dllearner_result dllearner_buckets_create(dllearner_ctx* ctx, dllearner_dtype dtype, size_t parameters,
+                                          const size_t* counts, size_t bucket_bytes, dllearner_buckets** out);
 
-/* dllearner_buckets_ready: says that a gradient is complete. To be called for each parameter once between two calls of
- * finish, in any order.
- *   gradient  on a GPU: complete in the order of its default stream. Not touched by the program until finish returns
- *   Errors    INVALID (also where others lie in another kind of memory), STATE (a second time), and those of an
- *             all_reduce that it starts
+/* dllearner_buckets_ready: says that the gradient of a parameter is complete, and starts its bucket if that is full
+ * now. Call it once for each parameter between two calls of dllearner_buckets_finish, in any order. gradient  borrowed
+ * until finish returns. On a GPU: work on it that is queued on the default stream is waited for Errors    INVALID (also
+ * if gradients before it lie in another kind of memory), STATE (a second call for this parameter), and those of
+ * dllearner_all_reduce Ranks     each by itself
  */
-int dllearner_buckets_ready(dllearner_buckets* buckets, size_t parameter, void* gradient);
+dllearner_result dllearner_buckets_ready(dllearner_buckets* buckets, size_t parameter, void* gradient);
 
-/* dllearner_buckets_finish: waits until all are averaged over the learners, in place.
- *   Errors   STATE (a parameter was not ready: nothing is waited for then, and it may be called again), and those of an
- *            all_reduce
+/* dllearner_buckets_finish: waits until all gradients are averaged over the learners; the means replace the gradients.
+ *   Errors   STATE (a gradient is not ready: this call waited for nothing; call dllearner_buckets_ready for that one,
+ *            then finish again), and those of dllearner_all_reduce
+ *   Ranks    collective over the learners
  */
-int dllearner_buckets_finish(dllearner_buckets* buckets);
+dllearner_result dllearner_buckets_finish(dllearner_buckets* buckets);
 
-/* dllearner_buckets_count: tells how many buckets there are, and how many were copied together in the last round. */
-int dllearner_buckets_count(const dllearner_buckets* buckets, size_t* buckets_total, size_t* buckets_copied);
+/* dllearner_buckets_count: tells how many buckets there are.
+ *   buckets_total   may be NULL. All buckets
+ *   buckets_copied  may be NULL. Those whose gradients the last finish had to copy together and back
+ *   Errors          INVALID
+ *   Ranks           each by itself
+ */
+dllearner_result dllearner_buckets_count(const dllearner_buckets* buckets, size_t* buckets_total,
+                                         size_t* buckets_copied);
 
-/* dllearner_buckets_destroy: frees them. Never fails.
+/* dllearner_buckets_destroy: frees the buckets. Never fails.
  *   buckets  may be NULL
+ *   Ranks    collective over the learners
  */
 void dllearner_buckets_destroy(dllearner_buckets* buckets);
 
-/* A parameter server: weights and their optimiser live on the servers (options.servers), which take no GPU; learners
- * push gradients and pull weights. float32, host memory. The weights are divided evenly over the servers. Each train
- * step of a learner is: pull, compute, push. One parameter server at a time.
+/* A parameter server keeps the weights and their optimiser on the servers (options.servers), which take no GPU;
+ * learners push gradients and pull weights, both float32 in host memory. The weights are divided evenly over the
+ * servers. Each train step of a learner is: pull, compute, push. A job has one parameter server at a time.
  *
  *     if (dllearner_role_of(c) == DLLEARNER_SERVER) { rc = dllearner_serve(c, NULL, NULL); dllearner_close(c); ... }
  *     dllearner_ps_create(c, &options, weights, n, &ps);
@@ -232,11 +270,12 @@ void dllearner_buckets_destroy(dllearner_buckets* buckets);
  *     dllearner_ps_destroy(ps);
  */
 typedef enum dllearner_ps_mode {
-  DLLEARNER_PS_SYNC = 1,   /* the mean of all learners' gradients of a train step is applied, added in the order of
-                              ranks; a pull waits for it. The same bits in each run */
-  DLLEARNER_PS_ASYNC = 2,  /* each gradient, divided by the number of learners, is applied as it comes */
-  DLLEARNER_PS_BOUNDED = 3 /* the same, but a pull waits while this learner has pushed more than `staleness` gradients
-                              more than the slowest */
+  DLLEARNER_PS_SYNC = 1,   /* once all learners have pushed for a train step, the mean of their gradients is applied; a
+                              pull waits for that. Gradients are added in the order of ranks: each run has the same
+                              bits */
+  DLLEARNER_PS_ASYNC = 2,  /* each gradient, divided by the number of learners, is applied as soon as it arrives */
+  DLLEARNER_PS_BOUNDED = 3 /* as ASYNC, but a pull waits while this learner is more than `staleness` pushes ahead of
+                              the slowest */
 } dllearner_ps_mode;
 
 typedef struct dllearner_ps_options {
@@ -246,68 +285,87 @@ typedef struct dllearner_ps_options {
   double learning_rate, momentum; /* v = momentum * v + gradient; weights -= learning_rate * v. Finite, >= 0 */
 } dllearner_ps_options;
 
-/* dllearner_update_fn: in place of SGD with momentum, on a server. What it keeps for itself is its own (user).
- *   weights  changed in place: the elements first to first + count - 1 of all
- *   update   counts from 0
+/* dllearner_update_fn: a function of the program that a server calls in place of SGD with momentum.
+ *   user     what dllearner_serve was given; the function keeps its own state there
+ *   weights  to be changed in place: `count` of all weights, beginning with number `first`
+ *   update   number of the call, from 0
  */
 typedef void (*dllearner_update_fn)(void* user, float* weights, const float* gradient, size_t count, size_t first,
                                     int64_t update);
 
-/* dllearner_serve: serves one parameter server, from create to the last learner's destroy, then returns.
- *   update   NULL: SGD with momentum
- *   user     given to update
- *   Errors   STATE (called by a learner, or what a learner did is out of order), WORLD (learners do not agree on
- *            options), PEER, TIMEOUT (no message for timeout_s), MEMORY
- *   Ranks    called by every server
+/* dllearner_serve: serves one parameter server, from the learners' dllearner_ps_create until the last of them has
+ * called dllearner_ps_destroy; then returns. update   NULL: SGD with momentum user     passed to update Errors   STATE
+ * (called by a learner, or what a learner did is out of order), WORLD (learners do not agree on options), PEER, TIMEOUT
+ * (no message for timeout_s), MEMORY Ranks    called by every server
  */
-int dllearner_serve(dllearner_ctx* ctx, dllearner_update_fn update, void* user);
+dllearner_result dllearner_serve(dllearner_ctx* ctx, dllearner_update_fn update, void* user);
 
-/* dllearner_ps_create: opens a learner's end of the parameter server.
- *   weights  learner 0's are the initial ones
- *   count    1 to servers * DLLEARNER_MAX_COUNT, the same on all
- *   out      on success the end, to be destroyed by dllearner_ps_destroy
+/* dllearner_ps_create: connects a learner with the parameter server.
+ *   options  the same on all learners
+ *   weights  those of learner 0 are the initial weights
+ *   count    1 to servers * DLLEARNER_MAX_COUNT, the same on all learners
+ *   out      on success the learner's end of the connection, to be destroyed by dllearner_ps_destroy
  *   Errors   INVALID, WORLD (learners do not agree), STATE (no servers, or called by one), PEER, TIMEOUT, MEMORY
  *   Ranks    collective over the learners, while all servers serve
  */
-int dllearner_ps_create(dllearner_ctx* ctx, const dllearner_ps_options* options, const float* weights, size_t count,
-                        dllearner_ps** out);
+dllearner_result dllearner_ps_create(dllearner_ctx* ctx, const dllearner_ps_options* options, const float* weights,
+                                     size_t count, dllearner_ps** out);
 
-/* dllearner_ps_pull: gets the newest weights that the mode allows, own gradients included.
- *   Errors   PEER, TIMEOUT, STATE
+/* dllearner_ps_pull: gets the newest weights that the mode allows. They include what this learner has pushed.
+ *   weights  filled in: all count elements, in host memory
+ *   Errors   INVALID, UNSUPPORTED (GPU memory), PEER, TIMEOUT, STATE
  *   Ranks    each learner by itself
  */
-int dllearner_ps_pull(dllearner_ps* ps, float* weights);
+dllearner_result dllearner_ps_pull(dllearner_ps* ps, float* weights);
 
-/* dllearner_ps_push: gives a gradient of all count elements. Returns when the memory may be used again.
- *   Errors   PEER, TIMEOUT, STATE (not once after each pull)
- *   Ranks    each learner by itself
+/* dllearner_ps_push: sends a gradient. Returns when its memory may be used again.
+ *   gradient  all count elements, in host memory
+ *   Errors    INVALID, UNSUPPORTED (GPU memory), PEER, TIMEOUT, STATE (no pull since the last push)
+ *   Ranks     each learner by itself
  */
-int dllearner_ps_push(dllearner_ps* ps, const float* gradient);
+dllearner_result dllearner_ps_push(dllearner_ps* ps, const float* gradient);
 
-/* dllearner_ps_destroy: this learner leaves, and is waited for no more. Never fails.
+/* dllearner_ps_destroy: ends the connection; nobody waits for this learner's gradients any more. Never fails.
  *   ps       may be NULL
  *   Ranks    each learner by itself
  */
 void dllearner_ps_destroy(dllearner_ps* ps);
 
-/* dllearner_error: why the calling thread's last call failed.
- *   Returns  one sentence, never NULL; valid until its next failure
+/* dllearner_error: tells why the last call of this thread that failed did so.
+ *   Returns  one sentence, never NULL; valid until the next call of this thread fails
+ *   Threads  any; each has its own sentence
  */
 const char* dllearner_error(void);
 
-/* dllearner_result_name: "DLLEARNER_E_PEER" and so on; static. Any number may be given. */
+/* dllearner_result_name: gives the name of a result.
+ *   result   any number
+ *   Returns  "DLLEARNER_E_PEER" and so on, "unknown" for others; static
+ *   Threads  any
+ */
 const char* dllearner_result_name(int result);
 
-/* dllearner_dtype_size: bytes of one element; 0 for an unknown dtype. */
+/* dllearner_dtype_size: gives the size of one element.
+ *   Returns  bytes; 0 for an unknown dtype
+ *   Threads  any
+ */
 size_t dllearner_dtype_size(dllearner_dtype dtype);
 
-/* dllearner_mpi_version: "Open MPI v4.1.4, ..." or "none"; static. */
+/* dllearner_mpi_version: tells which MPI the library uses.
+ *   Returns  "Open MPI v4.1.4, ...", or "none" in a build without MPI; static
+ *   Threads  any
+ */
 const char* dllearner_mpi_version(void);
 
-/* dllearner_has_nccl: 1 if this build has a part for NCCL, else 0. */
+/* dllearner_has_nccl: tells whether this build can work on memory of a GPU.
+ *   Returns  1 if it has a part for NCCL, else 0
+ *   Threads  any
+ */
 int dllearner_has_nccl(void);
 
-/* dllearner_version: "0.1.0"; static. */
+/* dllearner_version: gives the version of the library.
+ *   Returns  "0.1.0"; static
+ *   Threads  any
+ */
 const char* dllearner_version(void);
 
 #ifdef __cplusplus

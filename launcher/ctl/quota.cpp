@@ -45,6 +45,12 @@ const policy::Reclaim* reclaim_for(const ClusterNow& now, int job) {
   return nullptr;
 }
 
+std::string runs_on(const policy::Job& job) {
+  if (job.charge == policy::Charge::kOwn) return "its tenant's own";
+  const int own = job.own_of(job.gpus());
+  return own == 0 ? "borrowed" : fmt::format("{} of its tenant's own and {} borrowed", own, job.gpus() - own);
+}
+
 std::string victim_text(const ClusterNow& now, const policy::Victim& victim) {
   const policy::ClusterState& state = now.view.state;
   const policy::Job& job = state.jobs[victim.job];
@@ -53,9 +59,8 @@ std::string victim_text(const ClusterNow& now, const policy::Victim& victim) {
                                : fmt::format("shrinks to {} learners and gives {} GPUs", victim.learners_left,
                                              (job.learners() - victim.learners_left) * job.gpus_per_learner);
   return fmt::format("job {} of '{}' {}: runs on {} GPUs for {} s; {:.2f} GPU-hours of work are at risk",
-                     policy::job_name(job.id), state.tenants[job.tenant].name, what,
-                     job.charge == policy::Charge::kOwn ? "its tenant's own" : "borrowed", state.now_s - job.start_s,
-                     static_cast<double>(victim.lost_gpu_s) / 3600);
+                     policy::job_name(job.id), state.tenants[job.tenant].name, what, runs_on(job),
+                     state.now_s - job.start_s, static_cast<double>(victim.lost_gpu_s) / 3600);
 }
 
 Json victim_json(const ClusterNow& now, const policy::Victim& victim) {

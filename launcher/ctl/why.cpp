@@ -23,6 +23,12 @@ struct Options {
   bool json = false;
 };
 
+std::string held_as(const policy::Job& holder) {
+  const int own = holder.own_of(holder.gpus());
+  if (own == holder.gpus()) return "its own";
+  return own == 0 ? "borrowed ones" : fmt::format("{} its own and {} borrowed ones", own, holder.gpus() - own);
+}
+
 // A job of which nothing is decided: what it waits for is Slurm's to say.
 Status not_decided(const ClusterNow& now, int64_t id) {
   for (const observe::SeenJob& seen : now.view.aside) {
@@ -66,6 +72,7 @@ Status run(const Options& options) {
       its["tenant"] = state.tenants[holder.tenant].name;
       its["gpus"] = holder.gpus();
       its["charge"] = policy::charge_name(holder.charge);
+      its["own_gpus"] = holder.own_of(holder.gpus());
       json["would_have_to_end"].push_back(std::move(its));
     }
     std::printf("%s\n", json.dump_sorted(2).c_str());
@@ -76,8 +83,7 @@ Status run(const Options& options) {
   for (const int other : why.would_have_to_end) {
     const policy::Job& holder = state.jobs[other];
     std::printf("  job %s of '%s' holds %d GPUs as %s\n", policy::job_name(holder.id).c_str(),
-                state.tenants[holder.tenant].name.c_str(), holder.gpus(),
-                holder.charge == policy::Charge::kOwn ? "its own" : "borrowed ones");
+                state.tenants[holder.tenant].name.c_str(), holder.gpus(), held_as(holder).c_str());
   }
   return {};
 }

@@ -155,7 +155,8 @@ class Rules {
                                "any type, {}; allowed: a job that names its GPU type",
                                gpus_text(job_.gpus.least), own.name, gpus_text(own.quota.any))};
     ruling_.charge = policy::Charge::kBorrowed;
-    if (own.borrow_limit != policy::kNoLimit && job_.gpus.least > own.borrow_limit)
+    if (may_be_own) within_ = own_gpus_;
+    if (own.borrow_limit != policy::kNoLimit && job_.gpus.least - within_ > own.borrow_limit)
       return Error{Errc::kNoSpace, fmt::format("{} would be borrowed, and tenant '{}' may borrow {}",
                                                gpus_text(job_.gpus.least), own.name, gpus_text(own.borrow_limit))};
     if (job_.site.quota.require_pausable && !pausable())
@@ -187,7 +188,7 @@ class Rules {
     if (own.max_user_gpus) limit = std::min<int64_t>(limit, *own.max_user_gpus);
     if (ruling_.charge == policy::Charge::kOwn) limit = std::min<int64_t>(limit, own_gpus_);
     if (ruling_.charge == policy::Charge::kBorrowed && own.borrow_limit)
-      limit = std::min<int64_t>(limit, *own.borrow_limit);
+      limit = std::min<int64_t>(limit, int64_t{*own.borrow_limit} + within_);
     if (limit >= most_) return {};
     const int64_t nodes = limit / job_.gpus.per_node;
     most_ = nodes * job_.gpus.per_node;
@@ -196,7 +197,10 @@ class Rules {
   }
 
   Status hold_tokens() {
-    const auto tokens = policy::tokens_for(job_.state, index_, type_, static_cast<int>(most_), ruling_.charge);
+    if (ruling_.charge == policy::Charge::kBorrowed)
+      own_part_ = policy::least_own_part(job_.state, index_, as_policy_.tier, static_cast<int>(most_));
+    const auto tokens =
+        policy::tokens_for(job_.state, index_, type_, static_cast<int>(most_), ruling_.charge, nullptr, own_part_);
     if (!tokens) return Error{Errc::kInternal, "no tokens for a job that was admitted"};
     ruling_.licences = policy::with_tokens(job_.given.licences, policy::format_licences(*tokens));
     if (ruling_.licences.size() > 1000)
@@ -229,6 +233,7 @@ class Rules {
     label.placement = job_.given.placement;
     label.pausable = pausable();
     label.charge = ruling_.charge;
+    label.own_part = own_part_;
     label.begin_s = job_.given.begin_s;
     ruling_.label = policy::with_label(job_.given.admin_comment, std::move(label));
   }
@@ -255,7 +260,9 @@ class Rules {
   int type_ = policy::kAnyType;
   int64_t per_learner_ = 1;
   int own_gpus_ = 0;  // the most that the quota could ever give to this job
+  int within_ = 0;    // of a borrowed job: the most of it that could be within the quota
   int64_t most_ = 0;  // GPUs that it is charged
+  int own_part_ = 0;  // of these, what exceeds the borrowing limit: until dlpolicyd says more exactly
 };
 
 }  // namespace

@@ -12,20 +12,20 @@ Admission refused(Excess excess, int asked, int allowed, std::string sentence) {
   return Admission{excess, asked, allowed, std::move(sentence)};
 }
 
-// What others keep at all times and nobody can borrow: of one type, and in all.
-int never_lent(const ClusterState& state, int type) {
+// What tenants keep at all times and nobody can borrow: of one type, and in all. Without what `but` keeps.
+int never_lent(const ClusterState& state, int type, const Tenant* but) {
   int kept = 0;
   for (const Tenant& tenant : state.tenants) {
-    if (tenant.lend) kept += std::max(0, tenant.quota.of(type) - tenant.lend->of(type));
+    if (tenant.lend && &tenant != but) kept += std::max(0, tenant.quota.of(type) - tenant.lend->of(type));
   }
   return kept;
 }
 
-int never_lent_in_all(const ClusterState& state) {
+int never_lent_in_all(const ClusterState& state, const Tenant* but) {
   int kept = 0;
-  for (int type = 0; type < state.type_count(); ++type) kept += never_lent(state, type);
+  for (int type = 0; type < state.type_count(); ++type) kept += never_lent(state, type, but);
   for (const Tenant& tenant : state.tenants) {
-    if (tenant.lend) kept += std::max(0, tenant.quota.any - tenant.lend->any);
+    if (tenant.lend && &tenant != but) kept += std::max(0, tenant.quota.any - tenant.lend->any);
   }
   return kept;
 }
@@ -80,20 +80,24 @@ Admission admit_on(const ClusterState& state, const Job& job, int type) {
     return refused(Excess::kQuota, asked, own,
                    fmt::format("a guaranteed job of {} GPUs of type '{}' exceeds the quota of tenant '{}', {} GPUs",
                                asked, name, tenant.name, own));
-  // A job is counted as a whole: one that exceeds the quota is borrowed with all its GPUs.
-  if (tenant.borrow_limit != kNoLimit && asked > tenant.borrow_limit)
-    return refused(Excess::kBorrowLimit, asked, tenant.borrow_limit,
+  // Of a job that may have quota, what exceeds it is borrowed.
+  const int within = job.tier == Tier::kBorrow ? 0 : own;
+  if (tenant.borrow_limit != kNoLimit && asked - within > tenant.borrow_limit)
+    return refused(Excess::kBorrowLimit, asked, within + tenant.borrow_limit,
                    fmt::format("{} GPUs of type '{}' {}; tenant '{}' may borrow {} GPUs", asked, name,
                                job.tier == Tier::kBorrow ? "are asked for as borrowed"
                                                          : fmt::format("exceed the quota of {}", own),
                                tenant.name, tenant.borrow_limit));
   if (!state.nodes_known) return Admission{};
   const Capacity nodes = capacity_for(state, job, type);
-  const int lent = std::min(nodes.of_type - never_lent(state, type), nodes.all - never_lent_in_all(state));
-  if (asked > lent)
-    return refused(Excess::kLendable, asked, std::max(0, lent),
-                   fmt::format("{} GPUs of type '{}' would have to be borrowed; tenants lend at most {}", asked, name,
-                               std::max(0, lent)));
+  // What the tenant keeps itself is not kept from it.
+  const Tenant* itself = within > 0 ? &tenant : nullptr;
+  const int most =
+      std::min(nodes.of_type - never_lent(state, type, itself), nodes.all - never_lent_in_all(state, itself));
+  if (asked > most)
+    return refused(Excess::kLendable, asked, std::max(0, most),
+                   fmt::format("{} GPUs of type '{}' would have to be borrowed; tenants lend at most {}",
+                               asked - within, name, std::max(0, most - within)));
   return Admission{};
 }
 

@@ -24,7 +24,6 @@ class ClaimService {
   explicit ClaimService(Round* round);
 
   void serve();
-  const Displaced& displaced() const { return displaced_; }
 
  private:
   using When = OwnTenant::When;
@@ -63,8 +62,7 @@ class ClaimService {
   void grow(Start* start);
   bool could_hold(const Job& job) const;
   bool start_beside_own_tenant(int index, const Allowed& allowed);
-  void keep_out(const std::vector<int>& jobs);
-  void recharge(const std::vector<int>& jobs);
+  void recharge(const std::vector<Leaving>& jobs);
 
   // take_back.cpp
   bool take_back(int index, From from);
@@ -95,7 +93,6 @@ class ClaimService {
   std::set<int64_t> leaving_for_;  // and have not gone yet
   // Claims that no set of victims could help, by whose they are: the fewest learners.
   std::map<std::array<int, 3>, int> hopeless_[2];
-  Displaced displaced_;
   bool smallest_ = false;          // the promised claims are served: elastic ones start at their smallest size
   std::vector<size_t> cut_short_;  // those of the decision's starts, to grow once all of these are served
   int budget_;

@@ -78,20 +78,18 @@ bool ClaimService::start_beside_own_tenant(int index, const Allowed& allowed) {
     if (!may_use(job, type) || !allowed(type) || !round_.own_tenant.could_hold(job.tenant, type, round_.asked(index)))
       continue;
     if (round_.free.slots(type, job.gpus_per_learner) < job.min_learners) continue;
-    const std::vector<int> now =
+    const std::vector<Leaving> now =
         round_.own_tenant.displaced(When::kNow, job.tenant, type, round_.asked(index), round_.learners);
-    std::vector<int> moved =
+    const std::vector<Leaving> later =
         round_.own_tenant.displaced(When::kLater, job.tenant, type, round_.asked(index), round_.learners);
-    for (const int other : round_.own_tenant.to_be_recharged(job.tenant)) moved.push_back(other);
-    for (const int other : now)
-      if (std::find(moved.begin(), moved.end(), other) == moved.end()) moved.push_back(other);
+    const std::vector<Leaving> moved = all_of(all_beside(later, round_.own_tenant.to_be_recharged(job.tenant)), now);
     if (!round_.own_tenant.all_borrowed_so_far(moved) &&
         !(round_.ledger.within_borrow_limit(job.tenant, round_.own_tenant.gpus_of(moved, round_.learners)) &&
           (job.promised || round_.own_tenant.lent_beside(round_.ledger, job, type, moved, so_far_.left))))
       continue;
     auto parts = place(job.placement, round_.free, type, job.gpus_per_learner, job.min_learners);
     if (!parts) continue;
-    keep_out(moved);
+    round_.own_tenant.displace(When::kLater, later);
     recharge(now);
     start(index, type, std::move(*parts));
     return true;
@@ -99,23 +97,18 @@ bool ClaimService::start_beside_own_tenant(int index, const Allowed& allowed) {
   return false;
 }
 
-void ClaimService::keep_out(const std::vector<int>& jobs) {
-  round_.own_tenant.displace(When::kLater, jobs);
-  displaced_.kept_out.insert(displaced_.kept_out.end(), jobs.begin(), jobs.end());
-}
-
 // Own so far, and borrowed from now on: whoever may take back borrowed GPUs may take these.
-void ClaimService::recharge(const std::vector<int>& jobs) {
+void ClaimService::recharge(const std::vector<Leaving>& jobs) {
   round_.own_tenant.displace(When::kNow, jobs);
-  for (const int index : jobs) {
+  for (const auto& [index, gpus] : jobs) {
     const Job& job = round_.state.jobs[index];
-    const int type = round_.state.type_held(job);
-    round_.ledger.add(job.tenant, type, -job.gpus(), Charge::kOwn);
-    round_.ledger.add(job.tenant, type, job.gpus(), Charge::kBorrowed);
-    displaced_.now.push_back(index);
+    round_.ledger.add(job.tenant, round_.state.type_held(job), -gpus, gpus);
+    so_far_.own[index] -= gpus;
+    before_.own[index] -= gpus;
     if (!job.pausable || so_far_.left[index] == 0) continue;
     std::vector<int>& list = may_be_asked(job) ? takeable_ : protected_;
-    list.insert(std::lower_bound(list.begin(), list.end(), index), index);
+    const auto at = std::lower_bound(list.begin(), list.end(), index);
+    if (at == list.end() || *at != index) list.insert(at, index);
   }
   for (auto& jobs_without_hope : hopeless_) jobs_without_hope.clear();
   borrowers_.changed();

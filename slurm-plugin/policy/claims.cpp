@@ -7,6 +7,15 @@
 namespace dl::policy {
 namespace {
 
+std::vector<int> own_gpus(const Round& round) {
+  std::vector<int> own(round.learners.size());
+  for (size_t i = 0; i < own.size(); ++i) {
+    const Job& job = round.state.jobs[i];
+    if (job.running) own[i] = job.own_of(round.learners[i] * job.gpus_per_learner);
+  }
+  return own;
+}
+
 // Who was asked to shrink, and has not gone yet, may be asked for more: it pauses anyway.
 bool takes_back_from(const Job& job) {
   return job.running && job.charge == Charge::kBorrowed && job.pausable &&
@@ -18,8 +27,8 @@ bool takes_back_from(const Job& job) {
 ClaimService::ClaimService(Round* round)
     : round_(*round),
       space_(&round->free),
-      so_far_{round->learners},
-      before_{round->learners},
+      so_far_{round->learners, own_gpus(*round)},
+      before_{so_far_},
       planned_(round->state.jobs.size()),
       budget_(round->state.search_budget),
       borrowers_(round->state, space_, so_far_, planned_, takeable_, protected_, &budget_) {
@@ -48,7 +57,7 @@ void ClaimService::serve() {
   smallest_ = false;
   // A job that has waited too long for its tenant's quota is not passed by the tenant's smaller ones any more, but by
   // those that were promised a place.
-  std::vector<char> head_waits(round_.state.tenants.size());
+  std::vector<char>& head_waits = round_.head_waits;
   for (const int index : order) {
     const Job& job = round_.state.jobs[index];
     if (is_promised(index) || head_waits[job.tenant] || !round_.users.allows(job)) continue;
@@ -99,8 +108,7 @@ Ledger ClaimService::without_leaving() const {
   for (size_t i = 0; i < so_far_.left.size(); ++i) {
     const Job& job = round_.state.jobs[i];
     if (!job.running || job.yields_to == kNobody) continue;
-    const int gone = job.learners() - so_far_.left[i];
-    later.add(job.tenant, round_.state.type_held(job), -gone * job.gpus_per_learner, job.charge);
+    later.give_up(job, round_.state.type_held(job), job.gpus(), so_far_.left[i] * job.gpus_per_learner);
   }
   return later;
 }
@@ -177,7 +185,8 @@ void ClaimService::hold_quota(int index, int type) {
   const Job& job = round_.state.jobs[index];
   round_.ledger.add(job.tenant, type, round_.asked(index), Charge::kOwn);
   if (round_.is_guaranteed(index))
-    keep_out(round_.own_tenant.displaced(When::kLater, job.tenant, type, round_.asked(index), so_far_.left));
+    round_.own_tenant.displace(
+        When::kLater, round_.own_tenant.displaced(When::kLater, job.tenant, type, round_.asked(index), so_far_.left));
   const When when = round_.is_guaranteed(index) ? When::kLater : When::kNow;
   round_.own_tenant.hold(when, job.tenant, type, round_.asked(index));
 }
@@ -189,9 +198,9 @@ bool ClaimService::fits_quota(const Job& job) const {
 }
 
 Displaced serve_claims(Round* round) {
-  ClaimService service(round);
-  service.serve();
-  return service.displaced();
+  ClaimService(round).serve();
+  return Displaced{round->own_tenant.all_out(OwnTenant::When::kNow),
+                   round->own_tenant.all_out(OwnTenant::When::kLater)};
 }
 
 }  // namespace dl::policy

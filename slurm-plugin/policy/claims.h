@@ -9,10 +9,10 @@
 
 namespace dl::policy {
 
-// Running jobs that guaranteed ones of their tenant keep out of its quota, as indexes into the state's jobs.
+// What guaranteed jobs take of the quota that running ones of their tenant have.
 struct Displaced {
-  std::vector<int> now;       // charged as borrowed from now on
-  std::vector<int> kept_out;  // not moved into the quota, which one that waits will need
+  std::vector<Leaving> now;       // charged as borrowed from now on
+  std::vector<Leaving> kept_out;  // and these with them: not moved into the quota, which one that waits will need
 };
 
 // Decides on the claims in round->queue, and leaves there whom nothing was decided for.

@@ -120,6 +120,8 @@ Status check_parts(const ClusterState& state, const Job& job, std::vector<int>* 
   if (job.learners() < job.min_learners || job.learners() > job.max_learners)
     return invalid(fmt::format("job {} runs with {} learners; allowed: {} to {}", job.id, job.learners(),
                                job.min_learners, job.max_learners));
+  if (job.own_part < 0)
+    return invalid(fmt::format("job {} has {} GPUs of its tenant's own; allowed: 0 or more", job.id, job.own_part));
   if (job.yields_to != kNobody && (job.yields_until_learners < 0 || job.yields_until_learners >= job.learners()))
     return invalid(fmt::format("job {} yields until it has {} of its {} learners", job.id, job.yields_until_learners,
                                job.learners()));

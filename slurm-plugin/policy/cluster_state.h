@@ -64,7 +64,8 @@ struct Part {
   bool operator==(const Part& other) const { return node == other.node && learners == other.learners; }
 };
 
-// What a running job is counted as. Changing it needs no restart.
+// What a running job is counted as. A borrowed one has at least one GPU beyond its tenant's quota, and may have some
+// within it (own_part). Changing either needs no restart.
 enum class Charge { kOwn, kBorrowed };
 
 using dl::Placement;
@@ -99,6 +100,7 @@ struct Job {
   // Of a running job.
   bool running = false;
   Charge charge = Charge::kOwn;
+  int own_part = 0;          // of a borrowed job: GPUs of it that are charged to its tenant's quota; the rest is lent
   int64_t start_s = 0;       // of this attempt
   int64_t checkpoint_s = 0;  // last good checkpoint; before start_s: nothing saved in this attempt
   std::vector<Part> parts;   // every node at most once, by node
@@ -114,6 +116,9 @@ struct Job {
   bool elastic() const { return min_learners < max_learners; }
   int learners() const;
   int gpus() const { return learners() * gpus_per_learner; }
+  // Of so many GPUs that it keeps, those on its tenant's quota: what it gives up, it gives up of the borrowed ones
+  // first.
+  int own_of(int gpus) const { return charge == Charge::kOwn || own_part > gpus ? gpus : own_part; }
 };
 
 struct ClusterState {

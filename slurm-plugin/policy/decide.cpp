@@ -2,6 +2,7 @@
 #include "slurm-plugin/policy/decide.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "slurm-plugin/policy/claims.h"
@@ -14,31 +15,35 @@ namespace {
 // The state with the moves made.
 ClusterState charged(const ClusterState& state, const std::vector<Move>& moves) {
   ClusterState next = state;
-  for (const Move& move : moves) next.jobs[move.job].charge = move.to;
+  for (const Move& move : moves) carry_out(move, &next.jobs[move.job]);
   return next;
 }
 
-// charge()'s moves, but for the jobs that guaranteed ones of their tenant keep out of its quota.
-std::vector<Move> beside_guaranteed(const ClusterState& state, std::vector<Move> moves, const Displaced& displaced) {
-  const auto drop = [&](const std::vector<int>& jobs) {
-    const auto among = [&](const Move& move) { return std::find(jobs.begin(), jobs.end(), move.job) != jobs.end(); };
-    if (!jobs.empty()) moves.erase(std::remove_if(moves.begin(), moves.end(), among), moves.end());
-  };
+// charge()'s moves, but for what guaranteed jobs of their tenant keep out of its quota. `next`: with the moves made.
+std::vector<Move> beside_guaranteed(const ClusterState& state, const ClusterState& next, const std::vector<Move>& moves,
+                                    const Displaced& displaced) {
+  if (displaced.now.empty() && displaced.kept_out.empty()) return moves;
+  const auto own_so_far = [&](int index) { return state.jobs[index].own_of(state.jobs[index].gpus()); };
+  const auto own_next = [&](int index) { return next.jobs[index].own_of(next.jobs[index].gpus()); };
+  std::map<int, int> own;  // by job
+  for (const Move& move : moves) own[move.job] = own_next(move.job);
   // Where others leave the quota without a guaranteed job, what they make room for takes their place: else the tenant
   // might borrow more than it may.
   std::set<int> leave;
   for (const Move& move : moves)
-    if (move.to == Charge::kBorrowed) leave.insert(state.jobs[move.job].tenant);
-  std::vector<int> kept_out = displaced.kept_out;
-  kept_out.erase(std::remove_if(kept_out.begin(), kept_out.end(),
-                                [&](int job) { return leave.count(state.jobs[job].tenant) != 0; }),
-                 kept_out.end());
-  drop(kept_out);
-  drop(displaced.now);
-  for (const int job : displaced.now)
-    if (state.jobs[job].charge == Charge::kOwn) moves.push_back(Move{job, Charge::kBorrowed});
-  std::sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) { return a.job < b.job; });
-  return moves;
+    if (own_next(move.job) < own_so_far(move.job)) leave.insert(state.jobs[move.job].tenant);
+  for (const auto& [job, gpus] : displaced.kept_out)
+    if (leave.count(state.jobs[job].tenant) == 0)
+      own[job] = std::min(own_next(job), std::max(own_so_far(job), own_next(job) - gpus));
+  for (const auto& [job, gpus] : displaced.now) {
+    const int stays = own_next(job) - gpus;
+    const auto kept = own.find(job);
+    own[job] = kept == own.end() ? stays : std::min(stays, kept->second);
+  }
+  std::vector<Move> all;
+  for (const auto& [job, gpus] : own)
+    if (const auto move = move_to(job, state.jobs[job], gpus)) all.push_back(*move);
+  return all;
 }
 
 }  // namespace
@@ -51,7 +56,7 @@ Decision decide(const ClusterState& state) {
   const Displaced displaced = serve_claims(&round);
   lend(&round);
   Decision decision = round.take();
-  decision.moves = beside_guaranteed(state, std::move(moves), displaced);
+  decision.moves = beside_guaranteed(state, moves.empty() ? state : recharged, moves, displaced);
   return decision;
 }
 

@@ -25,6 +25,7 @@ struct Start {
   Charge charge = Charge::kOwn;
   int type = 0;
   std::vector<Part> parts;
+  int own_part = 0;  // Job::own_part
 };
 
 struct Reclaim {
@@ -51,6 +52,7 @@ struct Waiting {
   int free = 0;           // GPUs
   int used = 0;           // GPUs
   int limit = 0;          // GPUs
+  int own = 0;            // GPUs of those asked that the quota has left; the rest would be borrowed
   int64_t seconds = 0;    // until the reason may go away by itself, 0 if unknown
   bool kept_for = false;  // free GPUs are being kept for it
   // Of a job that victims make room for, or GPUs are kept for: where it will run. What is free of that is kept.

@@ -22,8 +22,9 @@ double decayed_use(double recent_gpu_s, double gpus, int64_t elapsed_s, int64_t 
 
 double use_since_start(const ClusterState& state, const Job& job) {
   if (!job.running || job.charge != Charge::kBorrowed) return 0;
-  return decayed_use(0, job.gpus() * state.weight_of_type(state.type_held(job)), state.now_s - job.start_s,
-                     state.half_life_s);
+  const int gpus = job.gpus();
+  return decayed_use(0, (gpus - job.own_of(gpus)) * state.weight_of_type(state.type_held(job)),
+                     state.now_s - job.start_s, state.half_life_s);
 }
 
 double fair_key(const ClusterState& state, const Ledger& ledger, int tenant, double more) {

@@ -99,6 +99,7 @@ constexpr std::array kKeys{
           l->charge = t == "own" ? Charge::kOwn : Charge::kBorrowed;
           return t == "own" || t == "borrowed";
         }},
+    Key{"own", false, [](Text t, Label* l) { return read_int(t, 1, kMostJobGpus, &l->own_part); }},
     Key{"begin", false, [](Text t, Label* l) { return read_int(t, 1, kMaxTime, &l->begin_s.emplace()); }},
     Key{"queued", false, [](Text t, Label* l) { return read_int(t, 1, kMaxTime, &l->queued_s.emplace()); }},
     Key{"yields", false, read_yields},
@@ -122,6 +123,7 @@ std::string format_label(const JobLabel& label) {
   if (label.min_nodes > 0 || label.max_nodes > 0) text += fmt::format(" nodes={}:{}", label.min_nodes, label.max_nodes);
   text += fmt::format(" pausable={} placement={} charge={}", label.pausable ? 1 : 0, placement_name(label.placement),
                       charge_name(label.charge));
+  if (label.own_part > 0) text += fmt::format(" own={}", label.own_part);
   if (label.begin_s) text += fmt::format(" begin={}", *label.begin_s);
   if (label.queued_s) text += fmt::format(" queued={}", *label.queued_s);
   if (label.yields)

@@ -37,6 +37,7 @@ struct JobLabel {
   bool pausable = false;  // can be asked to save and to come back
   Placement placement = Placement::kPack;
   Charge charge = Charge::kOwn;
+  int own_part = 0;                 // own=N, of a borrowed job: GPUs of it that are charged to the quota
   std::optional<int64_t> begin_s;   // the user's own --begin
   std::optional<int64_t> queued_s;  // it waits in the queue as if submitted then: taken from while it was idle
   std::optional<Yield> yields;

@@ -34,16 +34,37 @@ Ledger::Ledger(const ClusterState& state)
   spare_in_all_ = sum(capacity_);
   for (size_t i = 0; i < state.tenants.size(); ++i) count(static_cast<int>(i), -1);
   for (const Job& job : state.jobs) {
-    if (job.running) add(job.tenant, state.type_held(job), job.gpus(), job.charge);
+    if (!job.running) continue;
+    const int gpus = job.gpus();
+    const int own = job.own_of(gpus);
+    add(job.tenant, state.type_held(job), own, gpus - own);
   }
 }
 
 void Ledger::add(int tenant, int type, int gpus, Charge charge) {
+  if (charge == Charge::kOwn) {
+    add(tenant, type, gpus, 0);
+  } else {
+    add(tenant, type, 0, gpus);
+  }
+}
+
+void Ledger::add(int tenant, int type, int own, int borrowed) {
   count(tenant, +1);
-  (charge == Charge::kOwn ? own_ : borrowed_)[at(tenant, type)] += gpus;
+  own_[at(tenant, type)] += own;
+  borrowed_[at(tenant, type)] += borrowed;
   count(tenant, -1);
   const int group = state_->tenants[tenant].group;
-  if (group >= 0) group_idle_[group] -= gpus;
+  if (group >= 0) group_idle_[group] -= own + borrowed;
+}
+
+void Ledger::give_up(const Job& job, int type, int had, int left) {
+  const int own = job.own_of(left) - job.own_of(had);
+  add(job.tenant, type, own, left - had - own);
+}
+
+int Ledger::own_part(int tenant, int type, int gpus) const {
+  return std::clamp(own_left(tenant, type), 0, gpus);
 }
 
 int Ledger::own_beyond_typed(int tenant) const {
@@ -144,39 +165,53 @@ void reserve(const ClusterState& state, const Job& job, Ledger* ledger) {
   if (best != kAnyType) ledger->add(job.tenant, best, gpus, Charge::kOwn);
 }
 
-// Of the running jobs in the order in which they are charged. idle_pays: by tenant, whether its idle jobs do without
-// its quota.
-std::vector<Charge> charges(const ClusterState& state, const std::vector<int>& order,
-                            const std::vector<char>& idle_pays) {
+// A job that is charged: running, or pending and promised a place.
+struct Holder {
+  int job = 0;
+  int gpus = 0;  // 0 of a pending one
+};
+
+// GPUs of the running jobs that are own, in the order in which they are charged. idle_pays: by tenant, whether its idle
+// jobs do without its quota.
+std::vector<int> charges(const ClusterState& state, const std::vector<Holder>& order,
+                         const std::vector<char>& idle_pays) {
   // Each tenant's quota from empty: only the jobs that are charged to it so far.
   ClusterState bare;
   bare.types = state.types;
   bare.tenants = state.tenants;
   Ledger ledger(bare);
-  std::vector<Charge> all;
-  for (const int index : order) {
-    const Job& job = state.jobs[index];
+  std::vector<int> all(order.size());
+  const auto give = [&](size_t i, const Job& job, int most) {
+    const int type = state.type_held(job);
+    const int gpus = job.tier == Tier::kGuaranteed ? most : ledger.own_part(job.tenant, type, most);
+    if (gpus == 0) return;
+    all[i] += gpus;
+    ledger.add(job.tenant, type, gpus, Charge::kOwn);
+  };
+  const auto may_own = [&](const Job& job) {
+    return job.tier != Tier::kBorrow && !(job.tier == Tier::kAuto && job.idle && idle_pays[job.tenant] != 0);
+  };
+  // First to each what it has already, so that charging twice moves nothing.
+  for (size_t i = 0; i < order.size(); ++i) {
+    const Job& job = state.jobs[order[i].job];
     if (!job.running) {
       reserve(state, job, &ledger);
-      all.push_back(job.charge);
-      continue;
+    } else if (may_own(job)) {
+      give(i, job, job.tier == Tier::kGuaranteed ? order[i].gpus : job.own_of(order[i].gpus));
     }
-    const int type = state.type_held(job);
-    const bool may_own = job.tier == Tier::kAuto && !(job.idle && idle_pays[job.tenant]);
-    const bool own = job.tier == Tier::kGuaranteed || (may_own && ledger.fits_own(job.tenant, type, job.gpus()));
-    all.push_back(own ? Charge::kOwn : Charge::kBorrowed);
-    ledger.add(job.tenant, type, job.gpus(), all.back());
+  }
+  for (size_t i = 0; i < order.size(); ++i) {
+    const Job& job = state.jobs[order[i].job];
+    if (all[i] < order[i].gpus && may_own(job)) give(i, job, order[i].gpus - all[i]);
   }
   return all;
 }
 
 // By tenant: whether what it would borrow is within its limit.
-std::vector<char> within_limit(const ClusterState& state, const std::vector<int>& order,
-                               const std::vector<Charge>& charges) {
+std::vector<char> within_limit(const ClusterState& state, const std::vector<Holder>& order,
+                               const std::vector<int>& own) {
   std::vector<int> borrowed(state.tenants.size());
-  for (size_t i = 0; i < order.size(); ++i)
-    if (state.jobs[order[i]].running && charges[i] == Charge::kBorrowed)
-      borrowed[state.jobs[order[i]].tenant] += state.jobs[order[i]].gpus();
+  for (size_t i = 0; i < order.size(); ++i) borrowed[state.jobs[order[i].job].tenant] += order[i].gpus - own[i];
   std::vector<char> within;
   for (size_t i = 0; i < borrowed.size(); ++i) {
     const int limit = state.tenants[i].borrow_limit;
@@ -187,30 +222,47 @@ std::vector<char> within_limit(const ClusterState& state, const std::vector<int>
 
 }  // namespace
 
+void carry_out(const Move& move, Job* job) {
+  job->charge = move.to;
+  job->own_part = move.own_part;
+}
+
+std::optional<Move> move_to(int index, const Job& job, int own_gpus) {
+  const int gpus = job.gpus();
+  const Charge to = own_gpus == gpus ? Charge::kOwn : Charge::kBorrowed;
+  if (to == job.charge && own_gpus == job.own_of(gpus)) return std::nullopt;
+  return Move{index, to, to == Charge::kOwn ? 0 : own_gpus};
+}
+
 std::vector<Move> charge(const ClusterState& state) {
-  std::vector<int> order;
+  std::vector<Holder> order;
   for (size_t i = 0; i < state.jobs.size(); ++i) {
     const Job& job = state.jobs[i];
     const bool promised = !job.running && job.promised && job.tier != Tier::kBorrow;
-    if (job.running || promised) order.push_back(static_cast<int>(i));
+    if (job.running || promised) order.push_back(Holder{static_cast<int>(i), job.running ? job.gpus() : 0});
   }
-  const auto rank = [&](int index) {
-    const Job& job = state.jobs[index];
+  const auto rank = [&](const Job& job) {
     if (job.running && job.tier == Tier::kGuaranteed) return 0;
     if (!job.running) return 2;
-    return job.charge == Charge::kOwn ? 1 : 3;
+    if (job.charge == Charge::kOwn) return 1;
+    return job.own_part > 0 ? 3 : 4;
   };
-  std::sort(order.begin(), order.end(), [&](int a, int b) {
-    if (rank(a) != rank(b)) return rank(a) < rank(b);
-    if (state.jobs[a].start_s != state.jobs[b].start_s) return state.jobs[a].start_s < state.jobs[b].start_s;
-    return state.jobs[a].id < state.jobs[b].id;
+  std::sort(order.begin(), order.end(), [&](const Holder& a, const Holder& b) {
+    const Job& x = state.jobs[a.job];
+    const Job& y = state.jobs[b.job];
+    if (rank(x) != rank(y)) return rank(x) < rank(y);
+    return x.start_s != y.start_s ? x.start_s < y.start_s : x.id < y.id;
   });
-  std::vector<Charge> to = charges(state, order, std::vector<char>(state.tenants.size(), 1));
-  const bool idle = std::any_of(order.begin(), order.end(), [&](int index) { return state.jobs[index].idle; });
+  std::vector<int> to = charges(state, order, std::vector<char>(state.tenants.size(), 1));
+  const bool idle =
+      std::any_of(order.begin(), order.end(), [&](const Holder& holder) { return state.jobs[holder.job].idle; });
   if (idle) to = charges(state, order, within_limit(state, order, to));
   std::vector<Move> moves;
-  for (size_t i = 0; i < order.size(); ++i)
-    if (state.jobs[order[i]].running && to[i] != state.jobs[order[i]].charge) moves.push_back(Move{order[i], to[i]});
+  for (size_t i = 0; i < order.size(); ++i) {
+    const Job& job = state.jobs[order[i].job];
+    if (!job.running || (job.charge == Charge::kOwn && to[i] == order[i].gpus)) continue;
+    if (const auto move = move_to(order[i].job, job, to[i])) moves.push_back(*move);
+  }
   std::sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) { return a.job < b.job; });
   return moves;
 }

@@ -7,6 +7,7 @@
 // (keep = quota - lending limit - own, where positive), of this type and in all.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "slurm-plugin/policy/cluster_state.h"
@@ -30,6 +31,11 @@ class Ledger {
   bool lendable_beside(int tenant, int type, int gpus) const;
 
   void add(int tenant, int type, int gpus, Charge charge);  // negative: gives back
+  void add(int tenant, int type, int own, int borrowed);    // both at once
+  // A running job gives up GPUs, those that it borrows first.
+  void give_up(const Job& job, int type, int had, int left);
+  // Of so many GPUs more, those that the quota still has.
+  int own_part(int tenant, int type, int gpus) const;
 
   int own(int tenant) const;
   int own(int tenant, int type) const { return own_[at(tenant, type)]; }
@@ -69,11 +75,17 @@ bool could_be_own(const ClusterState& state, const Job& job);
 struct Move {
   int job = 0;  // index into the state's jobs
   Charge to = Charge::kOwn;
+  int own_part = 0;  // Job::own_part from now on
 };
+void carry_out(const Move& move, Job* job);
+// A job of which so many of its GPUs shall be charged to the quota. Nothing if that is so already.
+std::optional<Move> move_to(int index, const Job& job, int own_gpus);
 
 // How running jobs should be charged: each tenant's own quota to those that ask for it only, then to those that have it
-// already, then to the oldest; the rest is borrowed. Charging twice moves nothing. A job that asked to borrow stays so,
-// and one that asked not to stays own. An idle one is borrowed, unless its tenant would then borrow more than it may.
+// already, then to the oldest; the rest is borrowed. Of a job that does not fit what is left of the quota, what is left
+// is own, and the rest borrowed: so of each type at most one job of a tenant is both. Charging twice moves nothing. A
+// job that asked to borrow stays so, and one that asked not to stays own. An idle one is borrowed, unless its tenant
+// would then borrow more than it may.
 std::vector<Move> charge(const ClusterState& state);
 
 }  // namespace dl::policy

@@ -89,7 +89,8 @@ class Lender {
     const int index = pending ? turn->jobs[turn->next] : round_.decision.starts[turn->growing[turn->grows]].job;
     const Job& job = round_.state.jobs[index];
     const int asked = pending ? round_.asked(index) : job.gpus_per_learner;
-    turn->key = fair_key(round_.state, round_.ledger, tenant, asked * round_.state.weight_of_type(job.type) / 2);
+    const int lent = asked - (pending ? most_own_part(job, asked) : 0);
+    turn->key = fair_key(round_.state, round_.ledger, tenant, lent * round_.state.weight_of_type(job.type) / 2);
     turn->in_group = asked <= round_.ledger.idle_in_group(tenant);
     turn->submit_s = job.submit_s;
     turn->id = job.id;
@@ -111,7 +112,8 @@ class Lender {
     const int size = job.gpus_per_learner;
     int learners = 1;
     for (const Part& part : start->parts) learners += part.learners;
-    if (learners > job.max_learners || round_.users.room(job) < 1 || !may_borrow(job, start->type, size)) return false;
+    if (learners > job.max_learners || round_.users.room(job) < 1 || !may_borrow(job, start->type, size, 0))
+      return false;
     const int node = node_for_one(*start, size);
     if (node < 0) return false;
     std::vector<Part> parts = start->parts;
@@ -160,9 +162,33 @@ class Lender {
     borrow(index);
   }
 
-  bool may_borrow(const Job& job, int type, int gpus) const {
+  // Of so many GPUs, those that its tenant's quota has left. None of a job that would fit it as a whole: as a claim it
+  // could have had them, and what is left is kept from it.
+  int own_part(const Job& job, int type, int gpus) const {
+    if (job.tier != Tier::kAuto || round_.head_waits[job.tenant] != 0) return 0;
+    const int left = round_.ledger.own_part(job.tenant, type, gpus);
+    return left == gpus ? 0 : left;
+  }
+
+  int most_own_part(const Job& job, int gpus) const {
+    int most = 0;
+    for (int type = 0; type < round_.state.type_count(); ++type)
+      if (may_use(job, type)) most = std::max(most, own_part(job, type, gpus));
+    return most;
+  }
+
+  bool within_limit(const Job& job, int gpus) const {
     const int promised = round_.own_tenant.gpus_of(round_.own_tenant.to_be_recharged(job.tenant), round_.learners);
-    return round_.ledger.within_borrow_limit(job.tenant, gpus + promised) && round_.ledger.lendable(type, gpus);
+    return round_.ledger.within_borrow_limit(job.tenant, gpus + promised);
+  }
+
+  // `own`: of these the part on the quota, which its tenant then keeps from nobody any more.
+  bool may_borrow(const Job& job, int type, int gpus, int own) {
+    if (!within_limit(job, gpus - own)) return false;
+    if (own > 0) round_.ledger.add(job.tenant, type, own, Charge::kOwn);
+    const bool lent = round_.ledger.lendable(type, gpus - own);
+    if (own > 0) round_.ledger.add(job.tenant, type, -own, Charge::kOwn);
+    return lent;
   }
 
   // A job that may not borrow: its quota is used up, or there is no place for it.
@@ -195,9 +221,11 @@ class Lender {
     if (beyond_user_limit(index)) return false;
     const Job& job = round_.state.jobs[index];
     const int size = job.gpus_per_learner;
-    const int promised = round_.own_tenant.gpus_of(round_.own_tenant.to_be_recharged(job.tenant), round_.learners);
-    if (!round_.ledger.within_borrow_limit(job.tenant, round_.asked(index) + promised)) {
+    const int asked = round_.asked(index);
+    const int most_own = most_own_part(job, asked);
+    if (!within_limit(job, asked - most_own)) {
       Waiting& waiting = round_.wait(index, Reason::kBorrowLimit);
+      waiting.own = most_own;
       waiting.used = round_.ledger.borrowed(job.tenant);
       waiting.limit = round_.state.tenants[job.tenant].borrow_limit;
       return false;
@@ -208,7 +236,8 @@ class Lender {
       if (!may_use(job, type)) continue;
       most_free = std::max(most_free, round_.free.total(type));
       if (round_.free.slots(type, size) < job.min_learners) continue;
-      if (!may_borrow(job, type, round_.asked(index))) {
+      const int own = own_part(job, type, asked);
+      if (!may_borrow(job, type, asked, own)) {
         kept = true;
         continue;
       }
@@ -218,7 +247,7 @@ class Lender {
         reserved = true;
         continue;
       }
-      round_.start(index, Charge::kBorrowed, type, std::move(*parts));
+      round_.start(index, Charge::kBorrowed, type, std::move(*parts), own);
       return true;
     }
     if (reserved && reserved_->job() != index) {

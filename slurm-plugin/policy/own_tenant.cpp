@@ -33,7 +33,7 @@ class QuotaOf {
       add(type, ledger.own(tenant, type));
     }
   }
-  bool fits(int type, int gpus) const { return gpus <= std::max(0, typed_left_[type]) + any_left_; }
+  int left(int type) const { return std::max(0, std::max(0, typed_left_[type]) + any_left_); }
   void add(int type, int gpus) {
     any_left_ -= std::min(0, typed_left_[type]);
     typed_left_[type] -= gpus;
@@ -46,7 +46,30 @@ class QuotaOf {
   std::vector<int> typed_left_;  // below 0: what is taken of the quota for any type
 };
 
+// `both`: what to do with the numbers of a job that is in both lists.
+template <typename Both>
+std::vector<Leaving> merged(const std::vector<Leaving>& a, const std::vector<Leaving>& b, Both both) {
+  std::vector<Leaving> all = a;
+  for (const Leaving& more : b) {
+    const auto same = std::find_if(all.begin(), all.end(), [&](const Leaving& one) { return one.job == more.job; });
+    if (same == all.end()) {
+      all.push_back(more);
+    } else {
+      same->gpus = both(same->gpus, more.gpus);
+    }
+  }
+  return all;
+}
+
 }  // namespace
+
+std::vector<Leaving> all_beside(const std::vector<Leaving>& a, const std::vector<Leaving>& b) {
+  return merged(a, b, [](int x, int y) { return x + y; });
+}
+
+std::vector<Leaving> all_of(const std::vector<Leaving>& a, const std::vector<Leaving>& b) {
+  return merged(a, b, [](int x, int y) { return std::max(x, y); });
+}
 
 OwnTenant::OwnTenant(const ClusterState& state, const ClusterState& so_far)
     : state_(state),
@@ -56,14 +79,21 @@ OwnTenant::OwnTenant(const ClusterState& state, const ClusterState& so_far)
       on_quota_(state.tenants.size()),
       may_yield_(state.tenants.size()),
       left_quota_(state.tenants.size()),
-      out_(state.jobs.size()) {
+      own_(state.jobs.size()),
+      out_now_(state.jobs.size()),
+      out_later_(state.jobs.size()) {
   for (size_t i = 0; i < state.jobs.size(); ++i) {
     const Job& job = state.jobs[i];
-    if (job.running) running_.emplace_back(static_cast<int>(i), job.learners());
-    if (!job.running || job.tier == Tier::kGuaranteed) continue;
-    now_.add(job.tenant, state.type_held(job), -job.gpus(), job.charge);
-    if (job.charge == Charge::kBorrowed && so_far.jobs[i].charge == Charge::kOwn) left_quota_[job.tenant] = 1;
-    if (job.charge == Charge::kOwn) on_quota_[job.tenant].push_back(static_cast<int>(i));
+    if (!job.running) continue;
+    const int learners = job.learners();
+    const int gpus = learners * job.gpus_per_learner;
+    const int own = job.own_of(gpus);
+    running_.emplace_back(static_cast<int>(i), learners);
+    own_[i] = own;
+    if (job.tier == Tier::kGuaranteed) continue;
+    now_.add(job.tenant, state.type_held(job), -own, own - gpus);
+    if (own < so_far.jobs[i].own_of(gpus)) left_quota_[job.tenant] = 1;
+    if (own > 0) on_quota_[job.tenant].push_back(static_cast<int>(i));
     if (job.pausable && (job.yields_to == kNobody || job.yields_until_learners > 0))
       may_yield_[job.tenant].push_back(static_cast<int>(i));
   }
@@ -72,7 +102,12 @@ OwnTenant::OwnTenant(const ClusterState& state, const ClusterState& so_far)
     std::sort(jobs.begin(), jobs.end(), [&](int a, int b) {
       const Job& x = state.jobs[a];
       const Job& y = state.jobs[b];
-      if (so_far.jobs[a].charge != so_far.jobs[b].charge) return so_far.jobs[a].charge == Charge::kOwn;
+      const bool own_a = so_far.jobs[a].charge == Charge::kOwn;
+      const bool own_b = so_far.jobs[b].charge == Charge::kOwn;
+      if (own_a != own_b) return own_a;
+      const bool part_a = so_far.jobs[a].own_part > 0;
+      const bool part_b = so_far.jobs[b].own_part > 0;
+      if (!own_a && part_a != part_b) return part_a;
       return x.start_s != y.start_s ? x.start_s < y.start_s : x.id < y.id;
     });
   }
@@ -82,51 +117,59 @@ bool OwnTenant::could_hold(int tenant, int type, int gpus) const {
   return !(on_quota_[tenant].empty() && may_yield_[tenant].empty()) && later_.fits_own(tenant, type, gpus);
 }
 
-std::vector<int> OwnTenant::displaced(When when, int tenant, int type, int gpus,
-                                      const std::vector<int>& learners) const {
-  std::vector<int> out;
+int OwnTenant::own(int job, int learners) const {
+  return std::min(own_[job], learners * state_.jobs[job].gpus_per_learner);
+}
+
+int OwnTenant::borrowed(int job, int learners) const {
+  return learners * state_.jobs[job].gpus_per_learner - own(job, learners);
+}
+
+std::vector<Leaving> OwnTenant::displaced(When when, int tenant, int type, int gpus,
+                                          const std::vector<int>& learners) const {
+  std::vector<Leaving> out;
   QuotaOf quota(state_, when == When::kNow ? now_ : later_, tenant);
   quota.add(type, gpus);
   for (const int index : on_quota_[tenant]) {
-    if (out_[index] >= (when == When::kNow ? 2 : 1)) continue;
     const int type_held = state_.type_held(state_.jobs[index]);
-    const int held = learners[index] * state_.jobs[index].gpus_per_learner;
-    if (quota.fits(type_held, held)) {
-      quota.add(type_held, held);
-    } else {
-      out.push_back(index);
-    }
+    const int leaves = when == When::kNow ? 0 : out_later_[index] - out_now_[index];
+    const int held = own(index, learners[index]) - leaves;
+    if (held <= 0) continue;
+    const int stays = std::min(held, quota.left(type_held));
+    quota.add(type_held, stays);
+    if (stays < held) out.push_back(Leaving{index, held - stays});
   }
   return out;
 }
 
-bool OwnTenant::lent_beside(Ledger ledger, const Job& job, int type, const std::vector<int>& moved,
+bool OwnTenant::lent_beside(Ledger ledger, const Job& job, int type, const std::vector<Leaving>& moved,
                             const std::vector<int>& learners) const {
   ledger.add(job.tenant, type, job.min_learners * job.gpus_per_learner, Charge::kOwn);
   for (const auto& [index, has] : running_) {
     if (learners[index] == has) continue;
     const Job& other = state_.jobs[index];
-    const Charge charge = out_[index] == 2 ? Charge::kBorrowed : other.charge;
-    ledger.add(other.tenant, state_.type_held(other), (learners[index] - has) * other.gpus_per_learner, charge);
+    ledger.add(other.tenant, state_.type_held(other), own(index, learners[index]) - own(index, has),
+               borrowed(index, learners[index]) - borrowed(index, has));
   }
-  for (const int index : moved) {
-    const Job& other = state_.jobs[index];
-    const int gpus = learners[index] * other.gpus_per_learner;
-    ledger.add(job.tenant, state_.type_held(other), -gpus, Charge::kOwn);
-    ledger.add(job.tenant, state_.type_held(other), gpus, Charge::kBorrowed);
+  for (const auto& [index, most] : moved) {
+    const int gpus = std::min(most, own(index, learners[index]));
+    ledger.add(job.tenant, state_.type_held(state_.jobs[index]), -gpus, gpus);
   }
   return ledger.lendable_beside(job.tenant, type, 0);
 }
 
-bool OwnTenant::all_borrowed_so_far(const std::vector<int>& jobs) const {
-  return std::all_of(jobs.begin(), jobs.end(), [&](int index) {
-    return so_far_.jobs[index].charge == Charge::kBorrowed && left_quota_[state_.jobs[index].tenant] == 0;
+bool OwnTenant::all_borrowed_so_far(const std::vector<Leaving>& jobs) const {
+  return std::all_of(jobs.begin(), jobs.end(), [&](const Leaving& leaving) {
+    const Job& job = state_.jobs[leaving.job];
+    if (left_quota_[job.tenant] != 0) return false;
+    const Job& before = so_far_.jobs[leaving.job];
+    return before.charge == Charge::kBorrowed && before.own_part <= own_[leaving.job] - leaving.gpus;
   });
 }
 
-int OwnTenant::gpus_of(const std::vector<int>& jobs, const std::vector<int>& learners) const {
+int OwnTenant::gpus_of(const std::vector<Leaving>& jobs, const std::vector<int>& learners) const {
   int gpus = 0;
-  for (const int index : jobs) gpus += learners[index] * state_.jobs[index].gpus_per_learner;
+  for (const Leaving& leaving : jobs) gpus += std::min(leaving.gpus, own(leaving.job, learners[leaving.job]));
   return gpus;
 }
 
@@ -135,15 +178,27 @@ void OwnTenant::hold(When when, int tenant, int type, int gpus) {
   if (when == When::kNow) now_.add(tenant, type, gpus, Charge::kOwn);
 }
 
-void OwnTenant::displace(When when, const std::vector<int>& jobs) {
-  for (const int index : jobs) out_[index] = std::max<char>(out_[index], when == When::kNow ? 2 : 1);
+void OwnTenant::displace(When when, const std::vector<Leaving>& jobs) {
+  for (const auto& [index, gpus] : jobs) {
+    (when == When::kNow ? out_now_ : out_later_)[index] += gpus;
+    if (when == When::kNow) own_[index] -= gpus;
+    out_later_[index] = std::max(out_later_[index], out_now_[index]);
+  }
 }
 
-std::vector<int> OwnTenant::to_be_recharged(int tenant) const {
-  std::vector<int> jobs;
+std::vector<Leaving> OwnTenant::to_be_recharged(int tenant) const {
+  std::vector<Leaving> jobs;
   for (const int index : on_quota_[tenant])
-    if (out_[index] == 1) jobs.push_back(index);
+    if (out_later_[index] > out_now_[index]) jobs.push_back(Leaving{index, out_later_[index] - out_now_[index]});
   return jobs;
+}
+
+std::vector<Leaving> OwnTenant::all_out(When when) const {
+  const std::vector<int>& out = when == When::kNow ? out_now_ : out_later_;
+  std::vector<Leaving> all;
+  for (size_t i = 0; i < out.size(); ++i)
+    if (out[i] > 0) all.push_back(Leaving{static_cast<int>(i), out[i]});
+  return all;
 }
 
 std::vector<int> order_of_claims(const ClusterState& state, const std::vector<int>& queue) {

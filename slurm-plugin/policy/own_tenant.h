@@ -14,6 +14,15 @@
 namespace dl::policy {
 
 // Quotas as guaranteed jobs see them: everything that others hold of one could be theirs.
+// Of a running job, so many of its GPUs that are charged to the quota are borrowed instead, or will be.
+struct Leaving {
+  int job = 0;
+  int gpus = 0;
+};
+// By job, each once: of one that is in both lists the sum, or the greater number.
+std::vector<Leaving> all_beside(const std::vector<Leaving>& a, const std::vector<Leaving>& b);
+std::vector<Leaving> all_of(const std::vector<Leaving>& a, const std::vector<Leaving>& b);
+
 class OwnTenant {
  public:
   // `state`: with the running jobs charged by charge(); `so_far`: as they are charged until now. Both must outlive it.
@@ -23,39 +32,48 @@ class OwnTenant {
   const std::vector<int>& may_yield(int tenant) const { return may_yield_[tenant]; }
   // Would so many GPUs more fit beside the tenant's guaranteed jobs alone? False if no job of its own is in the way.
   bool could_hold(int tenant, int type, int gpus) const;
-  // Jobs on the tenant's quota that would not fit beside so many guaranteed GPUs more, each with `learners` of it
-  // running, by job of the state. First those stay that are charged as own so far, then the oldest, so that the answer
-  // stays the same once it is carried out. kNow: beside the guaranteed jobs that run or start, without those that were
-  // recharged; kLater: beside those that wait for victims too, without those that were displaced for them.
+  // What of the tenant's jobs on its quota would not fit beside so many guaranteed GPUs more, each with `learners` of
+  // it running, by job of the state. First those stay that are charged as own so far, then the oldest, so that the
+  // answer stays the same once it is carried out. kNow: beside the guaranteed jobs that run or start, without what was
+  // recharged; kLater: beside those that wait for victims too, without what was displaced for them.
   enum class When { kNow, kLater };
-  std::vector<int> displaced(When when, int tenant, int type, int gpus, const std::vector<int>& learners) const;
+  std::vector<Leaving> displaced(When when, int tenant, int type, int gpus, const std::vector<int>& learners) const;
 
   // Would what other tenants keep stay theirs, if the guaranteed job ran on GPUs of that type, `moved` were charged as
   // borrowed, and all jobs had so many learners? `ledger`: of the running jobs, and what was decided before.
-  bool lent_beside(Ledger ledger, const Job& job, int type, const std::vector<int>& moved,
+  bool lent_beside(Ledger ledger, const Job& job, int type, const std::vector<Leaving>& moved,
                    const std::vector<int>& learners) const;
   // They stay what they are, and nothing else of their tenant's becomes borrowed: nothing more is borrowed.
-  bool all_borrowed_so_far(const std::vector<int>& jobs) const;
-  int gpus_of(const std::vector<int>& jobs, const std::vector<int>& learners) const;
+  bool all_borrowed_so_far(const std::vector<Leaving>& jobs) const;
+  // What they borrow by that, each with `learners` of it running.
+  int gpus_of(const std::vector<Leaving>& jobs, const std::vector<int>& learners) const;
+  // Of a job that runs with so many learners, what is borrowed already.
+  int borrowed(int job, int learners) const;
 
   // A claim starts, or will: a guaranteed one, or one that may borrow and does not give way before it runs.
   void hold(When when, int tenant, int type, int gpus);
-  // Jobs are charged as borrowed, or will be.
-  void displace(When when, const std::vector<int>& jobs);
-  bool recharged(int job) const { return out_[job] == 2; }
+  // They are charged as borrowed, or will be.
+  void displace(When when, const std::vector<Leaving>& jobs);
   // Those that will be.
-  std::vector<int> to_be_recharged(int tenant) const;
+  std::vector<Leaving> to_be_recharged(int tenant) const;
+  // All that were displaced so far, by job; kLater: those of kNow too.
+  std::vector<Leaving> all_out(When when) const;
 
  private:
+  // Of a job that runs with so many learners: on the quota now.
+  int own(int job, int learners) const;
+
   const ClusterState& state_;
   const ClusterState& so_far_;
   Ledger now_;                              // guaranteed jobs that run or start
   Ledger later_;                            // and those that wait for victims
-  std::vector<std::vector<int>> on_quota_;  // by tenant: jobs that may borrow and are own, in the order they stay
+  std::vector<std::vector<int>> on_quota_;  // by tenant: jobs that may borrow and have quota, in the order they stay
   std::vector<std::vector<int>> may_yield_;
   std::vector<std::pair<int, int>> running_;  // jobs, and how many learners they have
   std::vector<char> left_quota_;              // by tenant: charge() has just moved one of its jobs out of the quota
-  std::vector<char> out_;                     // by job: 0 stays, 1 will be charged as borrowed, 2 is
+  std::vector<int> own_;                      // by job: GPUs on the quota now
+  std::vector<int> out_now_;                  // by job: GPUs that are charged as borrowed since this decision
+  std::vector<int> out_later_;                // and that will be, those of now among them
 };
 
 // Those of `queue` (pending jobs, oldest first) that may have quota, in this order; but those of a tenant that may

@@ -46,14 +46,20 @@ void by_node(const ClusterState& state, const FreeGpus& free, int size, std::vec
 
 std::vector<int> rank_borrowers(const ClusterState& state, const FreeGpus& free, int type, int size,
                                 const std::vector<int>& borrowers) {
-  std::vector<int> jobs;
-  for (const int job : borrowers)
-    if (state.type_held(state.jobs[job]) == type) jobs.push_back(job);
-  const auto key = [&](int index) {
+  // The loss for each GPU of those that it borrowed: stopping it wastes the rest. Of equals the youngest.
+  std::vector<std::tuple<int64_t, int64_t, int64_t, int>> keys;
+  keys.reserve(borrowers.size());
+  for (const int index : borrowers) {
     const Job& job = state.jobs[index];
-    return std::tuple(lost_if_paused(state, job) / job.gpus(), -job.start_s, -job.id);
-  };
-  std::sort(jobs.begin(), jobs.end(), [&](int a, int b) { return key(a) < key(b); });
+    if (state.type_held(job) != type) continue;
+    const int gpus = job.gpus();
+    const int lent = job.charge == Charge::kOwn ? gpus : std::max(1, gpus - job.own_of(gpus));
+    keys.emplace_back(lost_if_paused(state, job) / lent, -job.start_s, -job.id, index);
+  }
+  std::sort(keys.begin(), keys.end());
+  std::vector<int> jobs;
+  jobs.reserve(keys.size());
+  for (const auto& key : keys) jobs.push_back(std::get<3>(key));
   if (size > 1) by_node(state, free, size, &jobs);
   return jobs;
 }

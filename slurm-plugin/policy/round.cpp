@@ -11,6 +11,7 @@ Round::Round(const ClusterState& running, const ClusterState& so_far)
       ledger(running),
       own_tenant(running, so_far),
       users(running),
+      head_waits(running.tenants.size()),
       learners(running.jobs.size()) {
   for (size_t i = 0; i < state.jobs.size(); ++i) {
     if (state.jobs[i].running) {
@@ -28,8 +29,8 @@ Round::Round(const ClusterState& running, const ClusterState& so_far)
   if (!std::is_sorted(queue.begin(), queue.end(), older)) std::sort(queue.begin(), queue.end(), older);
 }
 
-void Round::start(int index, Charge charge, int type, std::vector<Part> parts) {
-  decision.starts.push_back(Start{index, charge, type, {}});
+void Round::start(int index, Charge charge, int type, std::vector<Part> parts, int own_part) {
+  decision.starts.push_back(Start{index, charge, type, {}, own_part});
   replace(&decision.starts.back(), std::move(parts));
 }
 
@@ -41,9 +42,11 @@ void Round::replace(Start* start, std::vector<Part> parts) {
   for (const Part& part : parts) more += part.learners;
   for (const Part& part : start->parts) more -= part.learners;
   const int gpus = more * job.gpus_per_learner;
-  ledger.add(job.tenant, start->type, gpus, start->charge);
+  // What it grows by later is borrowed, if any of it is.
+  const int own = start->charge == Charge::kOwn ? gpus : start->parts.empty() ? start->own_part : 0;
+  ledger.add(job.tenant, start->type, own, gpus - own);
   users.hold(job, gpus);
-  if (start->charge == Charge::kOwn) own_tenant.hold(OwnTenant::When::kNow, job.tenant, start->type, gpus);
+  if (own != 0) own_tenant.hold(OwnTenant::When::kNow, job.tenant, start->type, own);
   start->parts = std::move(parts);
 }
 

@@ -28,7 +28,8 @@ struct Round {
     return state.patience_s > 0 && state.now_s - job.submit_s >= state.patience_s;
   }
 
-  void start(int index, Charge charge, int type, std::vector<Part> parts);
+  // `own_part`: of a borrowed one
+  void start(int index, Charge charge, int type, std::vector<Part> parts, int own_part = 0);
   // One of decision.starts gets other parts, of the same type, which may overlap those that it had.
   void replace(Start* start, std::vector<Part> parts);
   // The reference is valid until the next job waits.
@@ -40,8 +41,10 @@ struct Round {
   FreeGpus free;
   Ledger ledger;
   OwnTenant own_tenant;
-  UserLimits users;           // with what claims will hold that wait for victims
-  std::vector<int> queue;     // pending jobs of which nothing is decided yet, oldest first
+  UserLimits users;        // with what claims will hold that wait for victims
+  std::vector<int> queue;  // pending jobs of which nothing is decided yet, oldest first
+  // By tenant: a job of it has waited too long for the quota, which is kept from others of the tenant.
+  std::vector<char> head_waits;
   std::vector<int> learners;  // by job that runs
   Decision decision;
 };

@@ -55,6 +55,9 @@ std::optional<ClaimService::Found> ClaimService::cheapest(int index, Space::When
   for (const int other : round_.own_tenant.may_yield(job.tenant))
     if (so_far_.left[other] > 0 && (also_protected || (planned_[other] == 0 && may_be_asked(round_.state.jobs[other]))))
       own.push_back(other);
+  // From its own tenant's jobs it may take what is on the quota, too. As in leave_quota().
+  std::vector<int> had;
+  for (const int other : own) had.push_back(std::exchange(so_far_.own[other], 0));
   const auto among = [&](const std::vector<int>& candidates, bool beside_borrowers) {
     return cheapest_of_types(job, [&](int type) -> std::optional<VictimSet> {
       if (!round_.own_tenant.could_hold(job.tenant, type, round_.asked(index))) return std::nullopt;
@@ -64,11 +67,15 @@ std::optional<ClaimService::Found> ClaimService::cheapest(int index, Space::When
     });
   };
   // Others give way only as far as the tenant, with this job, stays within its quota.
-  if (auto found = among(own, true)) return found;
-  std::vector<int> both;
-  const std::vector<int> others = borrowers_.all(when);
-  std::set_union(others.begin(), others.end(), own.begin(), own.end(), std::back_inserter(both));
-  return among(both, false);
+  auto found = among(own, true);
+  if (!found) {
+    std::vector<int> both;
+    const std::vector<int> others = borrowers_.all(when);
+    std::set_union(others.begin(), others.end(), own.begin(), own.end(), std::back_inserter(both));
+    found = among(both, false);
+  }
+  for (size_t i = 0; i < own.size(); ++i) so_far_.own[own[i]] = had[i];
+  return found;
 }
 
 template <typename Search>
@@ -96,8 +103,9 @@ bool ClaimService::leave_quota(int index, int type, const std::vector<Victim>& v
 bool ClaimService::quota_holds(int index, int type, bool may_recharge) const {
   const Job& job = round_.state.jobs[index];
   const std::vector<int>& left = so_far_.left;
-  const std::vector<int> moved = round_.own_tenant.displaced(When::kLater, job.tenant, type, round_.asked(index), left);
-  const std::vector<int> waiting = round_.own_tenant.to_be_recharged(job.tenant);
+  const std::vector<Leaving> moved =
+      round_.own_tenant.displaced(When::kLater, job.tenant, type, round_.asked(index), left);
+  const std::vector<Leaving> waiting = round_.own_tenant.to_be_recharged(job.tenant);
   if (moved.empty() && waiting.empty()) return true;
   if (!may_recharge) return false;
   if (round_.own_tenant.all_borrowed_so_far(moved) && round_.own_tenant.all_borrowed_so_far(waiting)) return true;
@@ -107,8 +115,7 @@ bool ClaimService::quota_holds(int index, int type, bool may_recharge) const {
     for (size_t i = 0; i < round_.state.jobs.size(); ++i) {
       const Job& other = round_.state.jobs[i];
       if (!other.running || other.tenant != job.tenant) continue;
-      if (other.charge == Charge::kBorrowed || round_.own_tenant.recharged(static_cast<int>(i)))
-        borrowed += left[i] * other.gpus_per_learner;
+      borrowed += round_.own_tenant.borrowed(static_cast<int>(i), left[i]);
     }
     if (borrowed > limit) return false;
   }

@@ -124,21 +124,24 @@ std::vector<Licence> token_totals(const ClusterState& state) {
 }
 
 std::optional<std::vector<Licence>> tokens_for(const ClusterState& state, int tenant, int type, int gpus, Charge charge,
-                                               const GpuCounts* left) {
+                                               const GpuCounts* left, int own_part) {
   const Tenant& owner = state.tenants[tenant];
   std::vector<Licence> held;
-  if (charge == Charge::kBorrowed) {
-    if (owner.borrow_limit == kNoLimit) return held;
-    if (gpus > owner.borrow_limit) return std::nullopt;
-    if (gpus > 0) held.push_back({borrow_token(owner.name), gpus});
-    return held;
-  }
+  const int own = charge == Charge::kOwn ? gpus : std::min(own_part, gpus);
   const GpuCounts& free = left == nullptr ? owner.quota : *left;
-  const int typed = type == kAnyType ? 0 : std::min(gpus, std::max(0, free.of(type)));
-  if (gpus - typed > free.any) return std::nullopt;
+  const int typed = type == kAnyType ? 0 : std::min(own, std::max(0, free.of(type)));
+  if (own > typed && own - typed > free.any) return std::nullopt;
   if (typed > 0) held.push_back({own_token(owner.name, state.types[type]), typed});
-  if (gpus > typed) held.push_back({own_token(owner.name), gpus - typed});
+  if (own > typed) held.push_back({own_token(owner.name), own - typed});
+  if (gpus == own || owner.borrow_limit == kNoLimit) return held;
+  if (gpus - own > owner.borrow_limit) return std::nullopt;
+  held.push_back({borrow_token(owner.name), gpus - own});
   return held;
+}
+
+int least_own_part(const ClusterState& state, int tenant, Tier tier, int gpus) {
+  const int limit = state.tenants[tenant].borrow_limit;
+  return tier == Tier::kBorrow || limit == kNoLimit ? 0 : std::max(0, gpus - limit);
 }
 
 }  // namespace dl::policy

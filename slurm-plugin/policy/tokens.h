@@ -59,9 +59,13 @@ std::vector<Licence> token_totals(const ClusterState& state);
 
 // What a job of so many GPUs holds. Own: tokens of its type first, the rest for any type. `left`, if given: what is
 // free of the tenant's own tokens (not asked for borrowed ones). Nothing if it does not fit what is left; if `left` is
-// not given, the whole quota. A type of kAnyType takes tokens for any type alone. An empty list: a borrowed job of a
-// tenant whose borrowing has no limit.
+// not given, the whole quota. A type of kAnyType takes tokens for any type alone. A borrowed job holds own ones for its
+// `own_part`, and borrow tokens for the rest; none for that if its tenant's borrowing has no limit.
 std::optional<std::vector<Licence>> tokens_for(const ClusterState& state, int tenant, int type, int gpus, Charge charge,
-                                               const GpuCounts* left = nullptr);
+                                               const GpuCounts* left = nullptr, int own_part = 0);
+
+// Of a borrowed job of so many GPUs, of which nobody has said how much is within the quota: what exceeds the borrowing
+// limit has to be. None of one that asked to borrow.
+int least_own_part(const ClusterState& state, int tenant, Tier tier, int gpus);
 
 }  // namespace dl::policy

@@ -16,12 +16,14 @@ struct Cost {
   int64_t stopped = 0;
   int64_t shrunk = 0;
   int shrunk_gpus = 0;
+  int own_gpus = 0;
   int count = 0;
 
-  auto key() const { return std::tie(stopped, shrunk, shrunk_gpus, count); }
+  auto key() const { return std::tie(stopped, shrunk, shrunk_gpus, own_gpus, count); }
   bool operator<(const Cost& other) const { return key() < other.key(); }
   Cost operator+(const Cost& other) const {
-    return {stopped + other.stopped, shrunk + other.shrunk, shrunk_gpus + other.shrunk_gpus, count + other.count};
+    return {stopped + other.stopped, shrunk + other.shrunk, shrunk_gpus + other.shrunk_gpus, own_gpus + other.own_gpus,
+            count + other.count};
   }
 };
 
@@ -143,11 +145,17 @@ class Search {
       if (has == 0) continue;
       Candidate candidate;
       candidate.job = index;
+      const int own = so_far && may_shrink ? so_far->own[index] : 0;
+      const int keeps = own / job.gpus_per_learner;
       if (may_shrink) {
-        for (int left = has - 1; left >= job.min_learners; --left)
+        for (int left = has - 1; left >= std::max(job.min_learners, keeps); --left)
           candidate.options.push_back(option_of(state, free, job, has, left, size));
       }
-      candidate.options.push_back(option_of(state, free, job, has, 0, size));
+      if (keeps < job.min_learners) {
+        candidate.options.push_back(option_of(state, free, job, has, 0, size));
+        candidate.options.back().cost.own_gpus = own;
+      }
+      if (candidate.options.empty()) continue;
       if (!candidate.options.back().freed.empty()) candidates_.push_back(std::move(candidate));
     }
     number_nodes(free);
@@ -207,6 +215,7 @@ class Search {
       set.stopped_gpu_s += option.cost.stopped;
       set.shrunk_gpu_s += option.cost.shrunk;
       set.shrunk_gpus += option.cost.shrunk_gpus;
+      set.own_gpus += option.cost.own_gpus;
     }
     std::sort(set.victims.begin(), set.victims.end(), [](const Victim& a, const Victim& b) { return a.job < b.job; });
     set.exact = budget_ > 0 || set.victims.empty();
@@ -382,8 +391,8 @@ class Search {
 bool less_loss(const VictimSet& a, const VictimSet& b) {
   const size_t count_a = a.victims.size();
   const size_t count_b = b.victims.size();
-  return std::tie(a.stopped_gpu_s, a.shrunk_gpu_s, a.shrunk_gpus, count_a) <
-         std::tie(b.stopped_gpu_s, b.shrunk_gpu_s, b.shrunk_gpus, count_b);
+  return std::tie(a.stopped_gpu_s, a.shrunk_gpu_s, a.shrunk_gpus, a.own_gpus, count_a) <
+         std::tie(b.stopped_gpu_s, b.shrunk_gpu_s, b.shrunk_gpus, b.own_gpus, count_b);
 }
 
 int64_t lost_if_paused(const ClusterState& state, const Job& job) {

@@ -5,8 +5,8 @@
 //     lost = (now - last checkpoint or start + restart_s) x its GPUs      in GPU-seconds, at least 1
 // each of the two times up to a limit of the cluster's: they are the job's own word.
 // Sets are compared by, in this order: lost work of jobs that stop; lost work of jobs that shrink; GPUs taken from jobs
-// that shrink; number of victims; of equals those go that started last. So whatever shrinking alone can do is done by
-// shrinking, and no victim of an answer can be put back.
+// that shrink; GPUs of jobs that stop although they are their tenant's own; number of victims; of equals those go that
+// started last. So whatever shrinking alone can do is done by shrinking, and no victim of an answer can be put back.
 #pragma once
 
 #include <optional>
@@ -27,12 +27,13 @@ struct VictimSet {
   int64_t stopped_gpu_s = 0;    // lost by jobs that stop
   int64_t shrunk_gpu_s = 0;     // lost by jobs that shrink
   int shrunk_gpus = 0;          // taken from jobs that shrink
+  int own_gpus = 0;             // of jobs that stop as a whole, though so many of their GPUs are not borrowed
   bool exact = true;            // false: the search was cut short, and a better set may exist
 
   int64_t lost_gpu_s() const { return stopped_gpu_s + shrunk_gpu_s; }
 };
 
-// Is `a` the lesser loss? Equal by the four numbers is not less.
+// Is `a` the lesser loss? Equal by these numbers is not less.
 bool less_loss(const VictimSet& a, const VictimSet& b);
 
 int64_t lost_if_paused(const ClusterState& state, const Job& job);
@@ -45,6 +46,9 @@ std::vector<Part> parts_after_shrink(const std::vector<Part>& parts, int learner
 // more of it costs nothing but the GPUs, and nothing is asked again of one that stops.
 struct SoFar {
   std::vector<int> left;  // learners that it has, or will have when what was asked is done
+  // GPUs that are charged to its tenant's quota. It keeps the learners that have no others, and stops only if that is
+  // less than its smallest size.
+  std::vector<int> own;
 };
 
 // Finds the victims among `candidates` (indexes of running jobs) that let `learners` of `gpus_per_learner` fit on the

@@ -34,8 +34,15 @@ class Wishes {
       : state_(state), decision_(decision), wanted_(state.jobs.size()) {}
 
   std::vector<Wanted> wishes() {
-    for (size_t i = 0; i < wanted_.size(); ++i) wanted_[i].charge = state_.jobs[i].charge;
-    for (const Move& move : decision_.moves) wanted_[move.job].charge = move.to;
+    for (size_t i = 0; i < wanted_.size(); ++i) {
+      const Job& job = state_.jobs[i];
+      wanted_[i].charge = job.charge;
+      if (job.running && job.charge == Charge::kBorrowed) wanted_[i].own_part = job.own_of(job.gpus());
+    }
+    for (const Move& move : decision_.moves) {
+      wanted_[move.job].charge = move.to;
+      wanted_[move.job].own_part = move.own_part;
+    }
     for (const Reclaim& reclaim : decision_.reclaims)
       for (const Victim& victim : reclaim.set.victims) ask(victim, state_.jobs[reclaim.claimant].id);
     give_turns();
@@ -101,6 +108,12 @@ class Wishes {
   void charge_pending(int index) {
     Wanted& its = wanted_[index];
     its.charge = its.turn ? decision_.starts[its.start].charge : charge_of_waiting(state_, state_.jobs[index]);
+    const Job& job = state_.jobs[index];
+    if (its.turn) {
+      its.own_part = decision_.starts[its.start].own_part;
+    } else if (its.charge == Charge::kBorrowed) {
+      its.own_part = least_own_part(state_, job.tenant, job.tier, job.min_learners * job.gpus_per_learner);
+    }
     its.open = its.turn || its.charge == Charge::kOwn;
   }
 

@@ -41,6 +41,7 @@ struct Asked {
 
 struct Wanted {
   Charge charge = Charge::kOwn;
+  int own_part = 0;            // of a borrowed job, as Job::own_part
   std::optional<Asked> asked;  // of a running job
 
   // Of a pending job.

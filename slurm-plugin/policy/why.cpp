@@ -80,7 +80,8 @@ std::string reason_text(const ClusterState& state, const Job& job, const Waiting
           "jobs that do not give way",
           waiting.asked, tenant, waiting.limit, waiting.used);
     case Reason::kBorrowLimit:
-      return fmt::format("it asks for {} GPUs; tenant '{}' borrows {} and may borrow {}", waiting.asked, tenant,
+      return fmt::format("it asks for {} GPUs{}; tenant '{}' borrows {} and may borrow {}", waiting.asked,
+                         waiting.own > 0 ? fmt::format(", of which {} are within its quota", waiting.own) : "", tenant,
                          waiting.used, waiting.limit);
     case Reason::kUserLimit:
       return fmt::format("it asks for {} GPUs; user {} has {} of the {} GPUs a user of tenant '{}' may have",

@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "common/base/parse.h"
+#include "common/base/standard_files.h"
 #include "common/base/unique_fd.h"
 #include "common/cli/command_line.h"
 #include "config.h"
@@ -98,6 +99,7 @@ int run(int argc, char** argv) {
 }  // namespace dl::policyd
 
 int main(int argc, char** argv) {
+  dl::open_closed_standard_files();
   try {
     return dl::policyd::run(argc, argv);
   } catch (const std::exception& error) {

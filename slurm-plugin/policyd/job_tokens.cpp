@@ -47,14 +47,15 @@ JobTokens::JobTokens(const policy::ClusterState& state) : state_(state) {
   for (const policy::Tenant& tenant : state.tenants) left_.push_back(tenant.quota);
 }
 
-std::string JobTokens::pick(const std::string& present, const policy::Job& job, Charge charge, int type, int gpus,
+std::string JobTokens::pick(const std::string& present, const policy::Job& job, const Charged& as, int type, int gpus,
                             GpuCounts* left) {
-  auto wanted = policy::tokens_for(state_, job.tenant, type, gpus, charge, left);
+  auto wanted = policy::tokens_for(state_, job.tenant, type, gpus, as.charge, left, as.own_part);
   if (!wanted) return present;
-  if (left != nullptr && charge == Charge::kOwn) {
-    const int typed = type == kAnyType ? 0 : std::min(gpus, std::max(0, left->of(type)));
+  const int own = as.charge == Charge::kOwn ? gpus : as.own_part;
+  if (left != nullptr && own > 0) {
+    const int typed = type == kAnyType ? 0 : std::min(own, std::max(0, left->of(type)));
     if (typed > 0) left->by_type[type] -= typed;
-    left->any -= gpus - typed;
+    left->any -= own - typed;
   }
   std::vector<Licence> sorted = *wanted;
   std::sort(sorted.begin(), sorted.end(), [](const Licence& a, const Licence& b) { return a.name < b.name; });
@@ -62,15 +63,15 @@ std::string JobTokens::pick(const std::string& present, const policy::Job& job, 
   return policy::with_tokens(policy::without_tokens(present), policy::format_licences(*wanted));
 }
 
-std::string JobTokens::of_running(const std::string& present, const policy::Job& job, Charge charge) {
-  return pick(present, job, charge, state_.type_held(job), job.gpus(), &left_[job.tenant]);
+std::string JobTokens::of_running(const std::string& present, const policy::Job& job, const Charged& as) {
+  return pick(present, job, as, state_.type_held(job), job.gpus(), &left_[job.tenant]);
 }
 
-std::string JobTokens::of_pending(const std::string& present, const policy::Job& job, Charge charge, int type,
+std::string JobTokens::of_pending(const std::string& present, const policy::Job& job, const Charged& as, int type,
                                   int gpus) {
-  if (gpus > 0) return pick(present, job, charge, type, gpus, &left_[job.tenant]);
-  if (charge == Charge::kBorrowed)
-    return pick(present, job, charge, type, job.min_learners * job.gpus_per_learner, nullptr);
+  if (gpus > 0) return pick(present, job, as, type, gpus, &left_[job.tenant]);
+  if (as.charge == Charge::kBorrowed)
+    return pick(present, job, as, type, job.min_learners * job.gpus_per_learner, nullptr);
   // While it only waits, any tokens of its tenant's for a size that it may have will do.
   int held = 0;
   bool own = true;
@@ -83,7 +84,7 @@ std::string JobTokens::of_pending(const std::string& present, const policy::Job&
   if (own && held % size == 0 && held >= job.min_learners * size && held <= job.max_learners * size) return present;
   const int charged = type_charged(state_, job);
   const int most = most_own(state_.tenants[job.tenant].quota, job, charged);
-  return most < job.min_learners * size ? present : pick(present, job, charge, charged, most, nullptr);
+  return most < job.min_learners * size ? present : pick(present, job, as, charged, most, nullptr);
 }
 
 }  // namespace dl::policyd

@@ -9,6 +9,12 @@
 
 namespace dl::policyd {
 
+// What a job is charged as: Job::charge and Job::own_part.
+struct Charged {
+  policy::Charge charge = policy::Charge::kOwn;
+  int own_part = 0;
+};
+
 class JobTokens {
  public:
   // All of every tenant's quota is there to be held.
@@ -17,14 +23,14 @@ class JobTokens {
   // What the job's licences should be: those of `present` that are not ours, and tokens for the GPUs it holds, which
   // are then not there for others any more. Asked for the running jobs first, the oldest first. `present` itself where
   // that says the same, or where the tokens are not there.
-  std::string of_running(const std::string& present, const policy::Job& job, policy::Charge charge);
+  std::string of_running(const std::string& present, const policy::Job& job, const Charged& as);
 
   // The same for a pending job. `gpus`, if not 0: it may start now with so many GPUs of `type`; else it only waits, and
   // asks for what it would at most be given as its own.
-  std::string of_pending(const std::string& present, const policy::Job& job, policy::Charge charge, int type, int gpus);
+  std::string of_pending(const std::string& present, const policy::Job& job, const Charged& as, int type, int gpus);
 
  private:
-  std::string pick(const std::string& present, const policy::Job& job, policy::Charge charge, int type, int gpus,
+  std::string pick(const std::string& present, const policy::Job& job, const Charged& as, int type, int gpus,
                    policy::GpuCounts* left);
 
   const policy::ClusterState& state_;

@@ -43,9 +43,7 @@ class Planner {
     for (size_t i = 0; i < view_.jobs.size(); ++i)
       if (state_.jobs[i].running && !view_.jobs[i].completing) order.push_back(static_cast<int>(i));
     std::sort(order.begin(), order.end(), [&](int a, int b) {
-      const bool own_a = wanted_[a].charge == Charge::kOwn;
-      const bool own_b = wanted_[b].charge == Charge::kOwn;
-      if (own_a != own_b) return own_b;
+      if (turn_to_hold(a) != turn_to_hold(b)) return turn_to_hold(a) < turn_to_hold(b);
       const policy::Job& x = state_.jobs[a];
       const policy::Job& y = state_.jobs[b];
       return x.start_s != y.start_s ? x.start_s < y.start_s : x.id < y.id;
@@ -70,24 +68,38 @@ class Planner {
  private:
   const JobRecord& record(const SeenJob& seen) const { return records_.jobs[seen.record]; }
 
+  // Who gives own tokens back, or has none; own jobs; those that are own in part, which have what is left.
+  int turn_to_hold(int index) const {
+    const Wanted& wants = wanted_[index];
+    if (wants.charge == Charge::kOwn) return 1;
+    const policy::Job& job = state_.jobs[index];
+    return wants.own_part > 0 && wants.own_part >= job.own_of(job.gpus()) ? 2 : 0;
+  }
+
   void running(int index) {
     const policy::Job& job = state_.jobs[index];
     const SeenJob& seen = view_.jobs[index];
     const Charge charge = wanted_[index].charge;
+    const int own_part = wanted_[index].own_part;
     Action action;
     action.job = job.id;
     action.kind = ActionKind::kCharge;
     Target target;
     target.label = seen.label;
     target.label.yielded.reset();
+    target.label.own_part = own_part;
+    if (charge == Charge::kBorrowed && own_part > 0 && own_part != job.own_of(job.gpus()))
+      action.why = fmt::format("runs on {} GPUs of its tenant's own quota and {} borrowed ones now", own_part,
+                               job.gpus() - own_part);
     if (charge != job.charge) {
       target.label.charge = charge;
-      action.why = charge == Charge::kOwn ? "runs on its tenant's own quota now" : "runs on borrowed GPUs now";
+      if (charge == Charge::kOwn) action.why = "runs on its tenant's own quota now";
+      if (action.why.empty()) action.why = "runs on borrowed GPUs now";
       if (charge == Charge::kBorrowed && job.idle)
         action.why = fmt::format("has not used its {} GPUs for {} s: they count as lent", job.gpus(),
                                  state_.now_s - job.idle_since_s);
     }
-    target.licenses = tokens_.of_running(record(seen).licenses, job, charge);
+    target.licenses = tokens_.of_running(record(seen).licenses, job, {charge, own_part});
     if (*target.licenses != record(seen).licenses && action.why.empty()) action.why = "is charged to the type it got";
     yields(index, &target.label, &action);
     add(seen, target, std::move(action));
@@ -151,10 +163,12 @@ class Planner {
     target.label.yielded.reset();
     if (job.yields_to != policy::kNobody) target.label.yielded = job.yields_to;
     target.label.charge = wants.charge;
+    target.label.own_part = wants.own_part;
     policy::Job sized = job;
     if (!wants.turn && wants.smallest) sized.max_learners = sized.min_learners;
-    target.licenses = tokens_.of_pending(its.licenses, sized, wants.charge, wants.turn ? start->type : job.type,
-                                         wants.turn ? policy::gpus_of(state_, *start) : 0);
+    target.licenses =
+        tokens_.of_pending(its.licenses, sized, {wants.charge, wants.own_part}, wants.turn ? start->type : job.type,
+                           wants.turn ? policy::gpus_of(state_, *start) : 0);
     if (wants.turn) {
       set_size(its, *start, &target);
     } else if (job.elastic() && wants.waits_for_victims && target.label.max_nodes > target.label.min_nodes) {
@@ -238,7 +252,8 @@ class Planner {
     const auto tenant = policy::tenant_index(state_, label.tenant);
     const auto type = policy::type_index(state_, label.type);
     if (!tenant || !type) return;
-    const auto tokens = policy::tokens_for(state_, *tenant, *type, label.learners.min * label.gpus, label.charge);
+    const auto tokens = policy::tokens_for(state_, *tenant, *type, label.learners.min * label.gpus, label.charge,
+                                           nullptr, label.own_part);
     if (!tokens) return;
     action->kind = ActionKind::kRelease;
     action->why = fmt::format("its tenant '{}' is in dl.toml again", label.tenant);
@@ -251,7 +266,9 @@ class Planner {
   std::string why_pending(const policy::Job& job, const policy::Start* start, const Wanted& wants) const {
     const std::string& tenant = state_.tenants[job.tenant].name;
     if (wants.turn && wants.charge == Charge::kBorrowed)
-      return fmt::format("may borrow {} GPUs now: it is the turn of '{}'", policy::gpus_of(state_, *start), tenant);
+      return fmt::format(
+          "may borrow {} GPUs now{}: it is the turn of '{}'", policy::gpus_of(state_, *start) - wants.own_part,
+          wants.own_part > 0 ? fmt::format(", beside {} of its tenant's own", wants.own_part) : "", tenant);
     if (wants.turn) return fmt::format("fits the quota of '{}' and free GPUs", tenant);
     const int fewest = job.min_learners * job.gpus_per_learner;
     if (start != nullptr)

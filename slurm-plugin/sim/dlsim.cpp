@@ -2,6 +2,7 @@
 // dlsim: what would this queue have been under another policy? This file only dispatches.
 #include <cstdio>
 
+#include "common/base/standard_files.h"
 #include "config.h"
 #include "slurm-plugin/sim/command.h"
 
@@ -49,6 +50,7 @@ int run(int argc, char** argv) {
 }  // namespace dl::sim
 
 int main(int argc, char** argv) {
+  dl::open_closed_standard_files();
   try {
     return dl::sim::run(argc, argv);
   } catch (const std::exception& error) {

@@ -51,11 +51,11 @@ teardown() { cluster_teardown; }
 -A vision --gpus=7|exceed what one job of tenant 'vision' may have, 6 GPUs
 -A vision --gres=gpu:h100:1|dl: GPU type 'h100' is not one of this cluster's; allowed: a100
 -A vision --dl-tier=guaranteed --gpus=5|a guaranteed job of 5 GPUs of type 'a100' exceeds the quota of tenant 'vision', 4 GPUs
--A nlp --gpus=4|4 GPUs of type 'a100' exceed the quota of 2; tenant 'nlp' may borrow 3 GPUs
+-A nlp --gpus=6|6 GPUs of type 'a100' exceed the quota of 2; tenant 'nlp' may borrow 3 GPUs
 -A nlp --gres=gpu:3|a learner with 3 GPUs of type 'a100' fits on no node; the largest has 2
 -A nlp --gpus=3|3 GPUs would be borrowed, which needs a job that can give them back
 -A nlp -n 3 --gres=gpu:1|3 tasks may get 1 to 3 nodes
--A nlp --exclusive -N 2|4 GPUs of type 'a100' exceed the quota of 2; tenant 'nlp' may borrow 3
+-A nlp --exclusive -N 3|6 GPUs of type 'a100' exceed the quota of 2; tenant 'nlp' may borrow 3
 -A vision --dl-framework=mpi --gpus=1|framework 'mpi' is not one of tenant 'vision'; allowed: --dl-framework with generic, pytorch
 -A nlp -L dl_vision/a100:1|names that begin with dl_ stand for GPUs of tenants
 -A nlp -n1 --gpus=1 : -n1 --gpus=1|dl: GPUs are charged to tenants, which a heterogeneous job cannot be
@@ -73,7 +73,10 @@ END
   job=$(user_submit -H -A vision --gpus=5 --dl-checkpoint=ck --wrap true)
   assert_contains "$(said)" 'dl: tenant vision: 5 GPUs borrowed'
   [ "$(job_field "$job" Partition)" = borrow ]
-  assert_contains "$(job_field "$job" AdminComment)" 'charge=borrowed'
+  # More than may be borrowed is within the quota, which slurmctld counts.
+  job=$(user_submit -H -A nlp --gpus=4 --dl-checkpoint=ck --wrap true)
+  [ "$(job_field "$job" Licenses)" = dl_nlp:1,dl_nlp/borrow:3 ]
+  assert_contains "$(job_field "$job" AdminComment)" 'charge=borrowed own=1'
   job=$(user_submit -H -A nlp --dl-learners=3 --dl-gpus=1 --dl-checkpoint=ck --wrap true)
   [ "$(job_field "$job" Licenses)" = dl_nlp/borrow:3 ]
   [ "$(job_field "$job" Partition)" = borrow ]

@@ -56,7 +56,7 @@ teardown() { cluster_teardown; }
   [ "$(job_field "$job" Licenses)" = dl_nlp:1 ]
   job=$(user_submit -H -A nlp --dl-learners=3 --dl-gpus=1 --dl-checkpoint=ck --wrap true)
   [ "$(job_field "$job" QOS)" = dl-borrow ]
-  run user_submit -A nlp --qos=dl-guaranteed --gpus=4 --wrap true
+  run user_submit -A nlp --qos=dl-guaranteed --gpus=6 --wrap true
   [ "$status" -ne 0 ]
   assert_contains "$output" "tenant 'nlp' may borrow 3 GPUs"
 }

@@ -83,6 +83,22 @@ teardown() { reclaim_teardown; }
   [ "$(restarts_of "$lent")" = 0 ]
 }
 
+@test "of a job that exceeds the quota, what the quota has left is charged as own, and only the rest as borrowed" {
+  large=$(learners=3 training --account=nlp train.sh 4000 50)
+  wait_state "$large" RUNNING 20
+  in_training "$large"
+  [ "$(job_field "$large" Licenses)" = dl_nlp:2 ]
+  assert_contains "$(job_field "$large" AdminComment)" ' charge=borrowed own=2'
+  run dlctl quota
+  assert_contains "$output" '^nlp +2 +2 +0 +1 '
+  sleep 1
+  claim=$(training --account=vision train.sh 4000 50)
+  wait_for 5 "job $large is asked to yield" asked "$large" "$claim"
+  wait_state "$claim" RUNNING 20
+  run dlctl quota
+  assert_contains "$output" '^nlp +2 +0 +0 +0 '
+}
+
 @test "a borrowed job becomes its tenant's own when quota is free, without a restart, and is no victim any more" { become_own; }
 
 @test "a job that does not use its GPUs is told so, does without its tenant's quota, and gives way to the tenant's next job" {

@@ -72,11 +72,11 @@ jobs_in_queue() { on_login squeue -h -o %i | wc -l; }
 "gpus":"1"|Access.{1,3}permission denied
 "account":"physics","gpus":"1"|Access.{1,3}permission denied
 "account":"vision","gpus":"7"|Job violates accounting
-"account":"nlp","gpus":"4"|Job violates accounting
+"account":"nlp","gpus":"6"|Job violates accounting
 "account":"nlp","gpus_per_node":"a100:2","nodes":3|Job violates accounting
 "account":"vision","gres":"gres:gpu:h100:1"|Job violates accounting
 "account":"nlp","tasks":6,"gpus_per_task":"1"|Job violates accounting
-"account":"nlp","exclusive":"exclusive","nodes":2|Job violates accounting
+"account":"nlp","exclusive":"exclusive","nodes":3|Job violates accounting
 "account":"vision","gpus":"2","licenses":"dl_nlp:1"|Access.{1,3}permission denied
 "licenses":"dl_vision/a100:1"|Access.{1,3}permission denied
 "account":"vision","gpus":"1","admin_comment":"dl:1 tenant=nlp"|Unknown key|Access.{1,3}permission denied

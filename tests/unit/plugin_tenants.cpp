@@ -234,6 +234,12 @@ TEST(Rules, borrow_what_exceeds_the_quota_or_asks_for_it) {
   got = rule({"account=guest job=gpu:a100:1", {}});
   ASSERT_TRUE(got) << got.error().text;
   EXPECT_EQ(got->licences, "") << "no limit, no token";
+  // More than may be borrowed: what exceeds that has to be within the quota.
+  got = rule({"account=vision job=gpu:h100:9", {}});
+  ASSERT_TRUE(got) << got.error().text;
+  EXPECT_EQ(got->charge, policy::Charge::kBorrowed);
+  EXPECT_EQ(got->licences, "dl_vision:3,dl_vision/borrow:6");
+  EXPECT_NE(got->label.find(" charge=borrowed own=3"), std::string::npos) << got->label;
 }
 
 // Without a type a job could be charged to one type and run on another.
@@ -258,7 +264,8 @@ TEST(Rules, keep_a_request_without_a_type_from_slipping_past_typed_quotas) {
   EXPECT_EQ(got->gpu_type, "");
   // An exclusive job that names no GPUs has no request to put the type into.
   got = rule({"account=vision exclusive", {}});
-  EXPECT_FALSE(got) << "8 GPUs of any type: 4 of its own, 6 to borrow";
+  ASSERT_TRUE(got) << got.error().text;
+  EXPECT_EQ(got->licences, "dl_vision:2,dl_vision/borrow:6") << "8 GPUs of any type: 4 of its own, 6 to borrow";
 }
 
 TEST(Rules, bound_a_range_of_nodes_by_what_may_be_held) {
@@ -314,11 +321,7 @@ INSTANTIATE_TEST_SUITE_P(
                            {},
                            Errc::kNoSpace,
                            "15 GPUs exceed what one job of tenant 'vision' may have, 14"},
-                    Denied{"account=vision job=gpu:a100:13",
-                           {},
-                           Errc::kNoSpace,
-                           "exceed the quota of 12; tenant 'vision' may borrow 6"},
-                    Denied{"account=vision job=gpu:h100:7",
+                    Denied{"account=vision job=gpu:h100:11",
                            {},
                            Errc::kNoSpace,
                            "exceed the quota of 4; tenant 'vision' may borrow 6"},

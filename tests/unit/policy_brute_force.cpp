@@ -22,6 +22,7 @@ struct Everything {
   std::vector<int> candidates;
   bool found = false;
   VictimSet best;
+  std::vector<int> own;  // by job of the state, GPUs that are its tenant's own; empty: none are
 
   void try_from(size_t i, const VictimSet& so_far, const FreeGpus& room) {
     if (i == candidates.size()) {
@@ -34,6 +35,10 @@ struct Everything {
     const Job& job = state.jobs[candidates[i]];
     for (int left = 0; left < job.learners(); ++left) {
       if (left != 0 && left < job.min_learners) continue;
+      // It keeps the learners that are wholly own, unless its smallest size is more than these.
+      const int has = own.empty() ? 0 : own[candidates[i]];
+      const int keeps = has / job.gpus_per_learner;
+      if (left < keeps && (left > 0 || keeps >= job.min_learners)) continue;
       FreeGpus with = room;
       with.give(job.parts, job.gpus_per_learner);
       with.take(parts_after_shrink(job.parts, left), job.gpus_per_learner);
@@ -42,6 +47,7 @@ struct Everything {
       set.victims.push_back(Victim{candidates[i], left, lost});
       if (left == 0) {
         set.stopped_gpu_s += lost;
+        set.own_gpus += has;
       } else {
         set.shrunk_gpu_s += lost;
         set.shrunk_gpus += (job.learners() - left) * job.gpus_per_learner;
@@ -68,7 +74,7 @@ TEST(PolicyVictims, are_those_that_trying_every_set_finds) {
     const int size = 1 << dice.from(0, 3);
     const int learners = dice.from(1, 4);
     const FreeGpus free(state);
-    Everything everything{state, free, type, size, learners, candidates, false, {}};
+    Everything everything{state, free, type, size, learners, candidates, false, {}, {}};
     everything.try_from(0, VictimSet{}, free);
     int budget = state.search_budget;
     const auto found = find_victims(state, free, type, size, learners, candidates, &budget);
@@ -80,6 +86,36 @@ TEST(PolicyVictims, are_those_that_trying_every_set_finds) {
     with_victims += found->victims.empty() ? 0 : 1;
   }
   EXPECT_GT(with_victims, 2000);
+}
+
+TEST(PolicyVictims, of_which_a_part_is_own_are_those_that_trying_every_set_finds) {
+  int with_own = 0;
+  for (int seed = 0; seed < 20'000; ++seed) {
+    Dice dice(static_cast<uint64_t>(seed) + 7'000'000);
+    const ClusterState state = random_state(&dice);
+    SoFar so_far{std::vector<int>(state.jobs.size()), std::vector<int>(state.jobs.size())};
+    std::vector<int> candidates;
+    for (size_t i = 0; i < state.jobs.size(); ++i) {
+      const Job& job = state.jobs[i];
+      if (!job.running) continue;
+      so_far.left[i] = job.learners();
+      so_far.own[i] = dice.one_in(2) ? 0 : dice.from(0, job.gpus() - 1);
+      if (state.type_held(job) == 0 && candidates.size() < 6) candidates.push_back(static_cast<int>(i));
+    }
+    const int size = 1 << dice.from(0, 3);
+    const int learners = dice.from(1, 4);
+    const FreeGpus free(state);
+    Everything everything{state, free, 0, size, learners, candidates, false, {}, so_far.own};
+    everything.try_from(0, VictimSet{}, free);
+    int budget = state.search_budget;
+    const auto found = find_victims(state, free, 0, size, learners, candidates, &budget, true, &so_far);
+    ASSERT_EQ(found.has_value(), everything.found) << "seed " << seed;
+    if (!found) continue;
+    ASSERT_FALSE(less_loss(everything.best, *found)) << "seed " << seed << ": a lesser loss exists";
+    ASSERT_FALSE(less_loss(*found, everything.best)) << "seed " << seed << ": its loss is counted wrong";
+    with_own += found->own_gpus > 0 ? 1 : 0;
+  }
+  EXPECT_GT(with_own, 500);
 }
 
 TEST(PolicyVictims, cannot_be_put_back_even_when_the_search_is_cut_short) {

@@ -61,7 +61,7 @@ bool may_use(const Job& job, int type) {
   Ledger all_own(charged);
   for (const Job& job : charged.jobs) {
     if (!job.running || job.charge == Charge::kOwn || job.tier == Tier::kBorrow) continue;
-    all_own.add(job.tenant, charged.type_held(job), job.gpus(), Charge::kOwn);
+    all_own.add(job.tenant, charged.type_held(job), job.gpus() - job.own_of(job.gpus()), Charge::kOwn);
   }
   std::set<int> has_guaranteed_start;
   for (const Start& start : decision.starts) {
@@ -117,6 +117,11 @@ bool may_use(const Job& job, int type) {
   return ::testing::AssertionSuccess();
 }
 
+bool lendable_beside_own(Ledger ledger, int tenant, int type, int own, int gpus) {
+  ledger.add(tenant, type, own, Charge::kOwn);
+  return ledger.lendable(type, gpus);
+}
+
 // No job waits that could run on what stays free, unless something is kept for an older claim.
 ::testing::AssertionResult nothing_idles(const ClusterState& started, const Decision& decision) {
   for (const Waiting& waiting : decision.waiting) {
@@ -130,8 +135,9 @@ bool may_use(const Job& job, int type) {
     for (int type = 0; type < started.type_count(); ++type) {
       if (!may_use(job, type) || free.slots(type, job.gpus_per_learner) < job.min_learners) continue;
       const bool own = job.tier != Tier::kBorrow && ledger.fits_own(job.tenant, type, gpus);
-      const bool lent =
-          job.tier != Tier::kGuaranteed && ledger.within_borrow_limit(job.tenant, gpus) && ledger.lendable(type, gpus);
+      const int part = job.tier == Tier::kAuto ? ledger.own_part(job.tenant, type, gpus) : 0;
+      const bool lent = job.tier != Tier::kGuaranteed && ledger.within_borrow_limit(job.tenant, gpus - part) &&
+                        lendable_beside_own(ledger, job.tenant, type, part, gpus - part);
       if (own || lent) return ::testing::AssertionFailure() << "job " << job.id << " waits though it could run";
     }
   }
@@ -180,8 +186,11 @@ bool quota_needs_it(const ClusterState& without, const Reclaim& reclaim) {
     if (waiting.kept_for && !reclaims) return ::testing::AssertionSuccess();
   }
   ClusterState then = started;
-  for (size_t i = 0; i < then.jobs.size(); ++i)
-    if (charged.jobs[i].running) then.jobs[i].charge = charged.jobs[i].charge;
+  for (size_t i = 0; i < then.jobs.size(); ++i) {
+    if (!charged.jobs[i].running) continue;
+    then.jobs[i].charge = charged.jobs[i].charge;
+    then.jobs[i].own_part = charged.jobs[i].own_part;
+  }
   for (const Reclaim& reclaim : decision.reclaims) {
     const Job& claimant = then.jobs[reclaim.claimant];
     for (const Victim& spared : reclaim.set.victims) {
@@ -206,6 +215,13 @@ bool quota_needs_it(const ClusterState& without, const Reclaim& reclaim) {
   return ::testing::AssertionSuccess();
 }
 
+// Of an elastic job the learners stay that are its tenant's own, if that is no less than its smallest size.
+void give_back_borrowed(int own, Job* job) {
+  const int keeps = own / job->gpus_per_learner;
+  job->running = keeps >= job->min_learners;
+  job->parts = job->running ? parts_after_shrink(job->parts, keeps) : std::vector<Part>();
+}
+
 // A claim within quota runs, or gets what others borrow, now or when their minimum run time is over; it waits only if
 // even all borrowers together hold no place for it. Who becomes one by this decision is taken from by the next.
 ::testing::AssertionResult guarantees_kept(const ClusterState& charged, const ClusterState& started,
@@ -217,10 +233,9 @@ bool quota_needs_it(const ClusterState& without, const Reclaim& reclaim) {
   for (size_t i = 0; i < without.jobs.size(); ++i) {
     Job& job = without.jobs[i];
     const bool recharged = charged.jobs[i].running && charged.jobs[i].charge == Charge::kOwn;
-    if (job.running && job.charge == Charge::kBorrowed && job.pausable && !recharged) {
-      job.running = false;
-      job.parts.clear();
-    }
+    if (!job.running || job.charge != Charge::kBorrowed || !job.pausable || recharged) continue;
+    // Who has just begun to run is not asked by this decision.
+    give_back_borrowed(charged.jobs[i].running ? charged.jobs[i].own_of(job.gpus()) : job.own_part, &job);
   }
   const FreeGpus free(without);
   const Ledger ledger(started);
@@ -254,8 +269,7 @@ bool quota_needs_it(const ClusterState& without, const Reclaim& reclaim) {
       if (!other.running || !other.pausable || other.tier == Tier::kGuaranteed) continue;
       if (other.tenant != job.tenant && charged.jobs[i].charge != Charge::kBorrowed) continue;
       if (!charged.jobs[i].running) continue;  // started just now: no claim wanted its place
-      other.running = false;
-      other.parts.clear();
+      give_back_borrowed(other.tenant == job.tenant ? 0 : charged.jobs[i].own_of(other.gpus()), &other);
     }
     const FreeGpus free(without);
     const Ledger ledger(without);

@@ -94,6 +94,8 @@ ClusterState random_state(Dice* dice) {
     job.charge = job.tier == Tier::kGuaranteed || (job.tier == Tier::kAuto && fits && !dice->one_in(4))
                      ? Charge::kOwn
                      : Charge::kBorrowed;
+    if (job.charge == Charge::kBorrowed && job.tier == Tier::kAuto && dice->one_in(2))
+      job.own_part = dice->from(0, ledger.own_part(job.tenant, type, job.gpus()));
     state.jobs.push_back(job);
   }
   const int pending = dice->from(0, 8);

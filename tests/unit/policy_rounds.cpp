@@ -156,7 +156,11 @@ class World {
         if ((job.type != kAnyType && job.type != type) || free.slots(type, job.gpus_per_learner) < job.min_learners)
           continue;
         const bool may_be_lent = waiting.reserved_for < 0 && !waiting.kept_for && job.tier != Tier::kGuaranteed;
-        if (may_be_lent && ledger.within_borrow_limit(job.tenant, gpus) && ledger.lendable(type, gpus))
+        // What exceeds the quota counts against the limit; what is within it, its tenant keeps from nobody.
+        const int part = job.tier == Tier::kAuto ? ledger.own_part(job.tenant, type, gpus) : 0;
+        Ledger beside = ledger;
+        beside.add(job.tenant, type, part, Charge::kOwn);
+        if (may_be_lent && ledger.within_borrow_limit(job.tenant, gpus - part) && beside.lendable(type, gpus - part))
           return ::testing::AssertionFailure() << "round " << round_ << ": job " << job.id << " could borrow";
         if (job.tier != Tier::kBorrow && ledger.fits_own(job.tenant, type, gpus))
           return ::testing::AssertionFailure() << "round " << round_ << ": own job " << job.id << " could run";

@@ -73,12 +73,13 @@ inline Job& add_running(ClusterState* state, int tenant, std::vector<Part> parts
 // What a cluster looks like after the decision is carried out: moves, starts; with `reclaim` also victims that have
 // gone, their claimants in their places, and what they gave up back in the queue.
 inline void carry_out(ClusterState* state, const Decision& decision, bool reclaim) {
-  for (const Move& move : decision.moves) state->jobs[move.job].charge = move.to;
-  const auto run = [&](int index, Charge charge, const std::vector<Part>& parts) {
-    Job& job = state->jobs[index];
+  for (const Move& move : decision.moves) policy::carry_out(move, &state->jobs[move.job]);
+  const auto run = [&](const Start& start) {
+    Job& job = state->jobs[start.job];
     job.running = true;
-    job.charge = charge;
-    job.parts = parts;
+    job.charge = start.charge;
+    job.own_part = start.own_part;
+    job.parts = start.parts;
     job.start_s = job.checkpoint_s = state->now_s;
     job.idle = false;  // not known of a new attempt
     job.yields_to = kNobody;
@@ -90,7 +91,7 @@ inline void carry_out(ClusterState* state, const Decision& decision, bool reclai
     job.promised = waiting.reason == Reason::kVictimsLeaving;
     job.promised_parts = job.promised ? waiting.parts : std::vector<Part>{};
   }
-  for (const Start& start : decision.starts) run(start.job, start.charge, start.parts);
+  for (const Start& start : decision.starts) run(start);
   if (!reclaim) return;
   for (const Reclaim& reclaims : decision.reclaims) {
     for (const Victim& victim : reclaims.set.victims) {

@@ -120,6 +120,16 @@ TEST(Tokens, of_an_own_job_are_typed_first) {
   EXPECT_EQ(held(kAnyType, 5, Charge::kOwn), "none") << "a request without a type would slip past the typed quota";
   EXPECT_EQ(held(0, 6, Charge::kBorrowed), "dl_vision/borrow:6");
   EXPECT_EQ(held(0, 7, Charge::kBorrowed), "none");
+  const auto in_part = [&](int gpus, int own) {
+    const auto tokens = tokens_for(state, vision, 0, gpus, Charge::kBorrowed, nullptr, own);
+    return tokens ? format_licences(*tokens) : "none";
+  };
+  EXPECT_EQ(in_part(9, 3), "dl_vision/a100:3,dl_vision/borrow:6");
+  EXPECT_EQ(in_part(12, 10), "dl_vision/a100:8,dl_vision:2,dl_vision/borrow:2");
+  EXPECT_EQ(in_part(9, 2), "none") << "more than may be borrowed";
+  EXPECT_EQ(least_own_part(state, vision, Tier::kAuto, 9), 3);
+  EXPECT_EQ(least_own_part(state, vision, Tier::kAuto, 6), 0);
+  EXPECT_EQ(least_own_part(state, vision, Tier::kBorrow, 9), 0);
   const GpuCounts left{{1, 0}, 2};
   EXPECT_EQ(held(0, 3, Charge::kOwn, &left), "dl_vision/a100:1,dl_vision:2");
   EXPECT_EQ(held(0, 4, Charge::kOwn, &left), "none");
@@ -255,6 +265,15 @@ TEST(JobLabels, keep_what_somebody_else_wrote) {
   const std::string again = with_label(noted, label);
   EXPECT_EQ(parse_label(again)->charge, Charge::kBorrowed);
   EXPECT_EQ(parse_label(again)->note, "by lua");
+}
+
+TEST(JobLabels, say_how_much_of_a_borrowed_job_is_own) {
+  JobLabel label;
+  label.tenant = "nlp";
+  label.charge = Charge::kBorrowed;
+  EXPECT_EQ(format_label(label).find(" own="), std::string::npos);
+  label.own_part = 8;
+  EXPECT_EQ(parse_label(format_label(label))->own_part, 8);
 }
 
 }  // namespace

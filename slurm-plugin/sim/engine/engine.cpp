@@ -185,7 +185,7 @@ class Replay {
 
   void carry_out(const policy::Decision& decision) {
     Outcome& counts = recorder_.counts;
-    for (const policy::Move& move : decision.moves) jobs_.state.jobs[move.job].charge = move.to;
+    for (const policy::Move& move : decision.moves) policy::carry_out(move, &jobs_.state.jobs[move.job]);
     for (const policy::Waiting& waiting : decision.waiting) {
       policy::Job& job = jobs_.state.jobs[waiting.job];
       job.promised = waiting.reason == policy::Reason::kVictimsLeaving;
@@ -205,7 +205,7 @@ class Replay {
     for (const policy::Start& start : decision.starts) starting.push_back(jobs_.trace_of(start.job));
     for (size_t i = 0; i < starting.size(); ++i) {
       const policy::Start& start = decision.starts[i];
-      ends(starting[i], jobs_.start(jobs_.live(starting[i]), start.parts, start.charge));
+      ends(starting[i], jobs_.start(jobs_.live(starting[i]), start.parts, start.charge, start.own_part));
     }
     wake_for(decision);
   }

@@ -70,7 +70,7 @@ void LiveJobs::advance(int64_t now_s) {
     if (const int64_t saved = saved_s(static_cast<int>(i)); saved > 0)
       job.checkpoint_s = job.start_s + progress_[trace_of_[i]].overhead_s + saved;
     if (job.charge == Charge::kBorrowed)
-      borrowed_[job.tenant] += job.gpus() * state.weight_of_type(state.type_held(job));
+      borrowed_[job.tenant] += (job.gpus() - job.own_of(job.gpus())) * state.weight_of_type(state.type_held(job));
   }
   for (size_t i = 0; i < borrowed_.size(); ++i) {
     double& recent = state.tenants[i].recent_gpu_s;
@@ -147,12 +147,13 @@ int64_t LiveJobs::run(int job) {
   return state.now_s + progress.overhead_s + (progress.work_left + learners - 1) / learners;
 }
 
-int64_t LiveJobs::start(int job, std::vector<Part> parts, Charge charge) {
+int64_t LiveJobs::start(int job, std::vector<Part> parts, Charge charge, int own_part) {
   job = out_of_queue(job);
   Job& it = state.jobs[job];
   hold(parts, it.gpus_per_learner, +1);
   it.parts = std::move(parts);
   it.charge = charge;
+  it.own_part = own_part;
   return run(job);
 }
 
@@ -206,6 +207,7 @@ int64_t LiveJobs::pause(int job, int learners_left) {
   ++progress.attempt;
   it.running = false;
   it.charge = Charge::kOwn;
+  it.own_part = 0;
   it.min_run_s = progress.min_run_s;
   it.limit_s = limit_s[job] + it.restart_s;
   into_queue(job);

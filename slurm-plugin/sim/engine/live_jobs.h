@@ -33,7 +33,7 @@ class LiveJobs {
 
   void submit(int in_trace, policy::Job job);
   // Starts the job on its `parts`, which hold their GPUs from now on. Returns when it will end unless it is paused.
-  int64_t start(int job, std::vector<policy::Part> parts, policy::Charge charge);
+  int64_t start(int job, std::vector<policy::Part> parts, policy::Charge charge, int own_part = 0);
   // Holds GPUs for one learner of a job that does not run yet; start_held() starts it once it is whole.
   void hold(int job, int node);
   int64_t start_held(int job);

@@ -105,7 +105,7 @@ std::optional<policy::Start> place_job(const policy::ClusterState& state, const 
     const int learners = std::min(job.max_learners, free.slots(type, job.gpus_per_learner));
     if (learners < job.min_learners) continue;
     auto parts = policy::place(job.placement, free, type, job.gpus_per_learner, learners);
-    if (parts) return policy::Start{index, policy::Charge::kOwn, type, std::move(*parts)};
+    if (parts) return policy::Start{index, policy::Charge::kOwn, type, std::move(*parts), 0};
   }
   return std::nullopt;
 }

@@ -126,7 +126,7 @@ ClusterState make(const Kind& kind, int jobs, int gpus, uint64_t seed) {
     held += job.gpus();
     state.jobs.push_back(std::move(job));
   }
-  for (const Move& move : charge(state)) state.jobs[move.job].charge = move.to;
+  for (const Move& move : charge(state)) carry_out(move, &state.jobs[move.job]);
   return state;
 }
 
@@ -169,7 +169,7 @@ ClusterState make_many(const std::string& kind, int gpus, uint64_t seed) {
     job.gpus_per_learner = size;
     if (own) job.tier = Tier::kGuaranteed;
   }
-  for (const Move& move : charge(state)) state.jobs[move.job].charge = move.to;
+  for (const Move& move : charge(state)) carry_out(move, &state.jobs[move.job]);
   return state;
 }
 

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong with a job, as exceptions."""
+from typing import Optional
+
+
+class SubmitError(ValueError):
+    """The job was not submitted; nothing runs. The text says what to change."""
+
+
+class JobFailed(RuntimeError):
+    """The job ended without a result.
+
+    job_id      Slurm's id
+    reason      what slurm-dl or Slurm says of the end
+    traceback   that of the learner whose exception ended the job, else None
+    The exception itself, if it could be pickled, is ``__cause__``.
+    """
+
+    def __init__(self, job_id: str, reason: str, traceback: Optional[str] = None):
+        text = f"job {job_id} failed: {reason}"
+        super().__init__(text + "\n" + traceback.rstrip() if traceback else text)
+        self.job_id, self.reason, self.traceback = job_id, reason, traceback
+
+    def __reduce__(self):  # type: ignore[no-untyped-def]
+        return type(self), (self.job_id, self.reason, self.traceback)
+
+
+class JobCancelled(JobFailed):
+    """Somebody ended the job: scancel, or Job.cancel()."""
+
+
+class ResultError(RuntimeError):
+    """The job completed, and yet what it returned cannot be had: it cannot be pickled, or not read here."""

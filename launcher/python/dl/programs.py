@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs of slurm-dl and Slurm that the package runs."""
+import os
+import shutil
+import subprocess
+from typing import Dict, List, Optional
+
+
+class NoProgram(RuntimeError):
+    """A program is not installed here, or not in PATH."""
+
+
+def find(name: str) -> str:
+    """In PATH, else beside this package: PREFIX/share/slurm-dl/python/dl goes with PREFIX/bin."""
+    found = shutil.which(name)
+    if found:
+        return found
+    beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 4, "bin", name)
+    if os.access(beside, os.X_OK):
+        return os.path.normpath(beside)
+    raise NoProgram(f"the program '{name}' is not in PATH; load the module of slurm-dl, or add its bin folder to PATH")
+
+
+def outside_any_job() -> Dict[str, str]:
+    """The environment without what belongs to the job or learner that this process may itself be in."""
+    of_a_job = ("SLURM_", "DL_", "PMI", "OMPI_", "PRTE_", "TORCHELASTIC_")
+    of_a_learner = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT")
+    kept = ("SLURM_CONF", "DL_CONFIG")
+    return {name: value for name, value in os.environ.items()
+            if name in kept or not (name.startswith(of_a_job) or name in of_a_learner)}
+
+
+def run(arguments: List[str], cwd: Optional[str] = None, timeout: Optional[float] = None) -> "subprocess.CompletedProcess[str]":
+    """The finished process, whatever its exit status; NoProgram if there is none."""
+    return subprocess.run([find(arguments[0])] + arguments[1:], cwd=cwd, timeout=timeout, env=outside_any_job(), stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="replace")
+
+
+def complaint(done: "subprocess.CompletedProcess[str]") -> str:
+    """What the program said went wrong, in a line."""
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    return "; ".join(lines) or f"exit status {done.returncode}"

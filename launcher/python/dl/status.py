@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``dlctl status --json`` says of jobs."""
+import json
+from typing import Any, Dict, List, Optional, TypeVar
+
+from . import programs
+
+ENDED = ("COMPLETED", "FAILED", "UNKNOWN")
+J = TypeVar("J")
+
+
+def ask(job_id: str, job_dir: str) -> Optional[Dict[str, Any]]:
+    """None: nobody knows the job. RuntimeError with dlctl's words where it cannot be asked."""
+    done = programs.run(["dlctl", "status", "--json", job_id])
+    if done.returncode != 0:
+        # Slurm forgets a job some minutes after its end; what dlrun recorded of it stays.
+        kept = programs.run(["dlctl", "status", "--json", job_dir])
+        if kept.returncode == 0:
+            return _objects(kept.stdout)[0]
+        if "not found" in done.stderr or "no job" in done.stderr or "does not know" in done.stderr:
+            return None
+        raise RuntimeError(programs.complaint(done))
+    return _objects(done.stdout)[0]
+
+
+def ended(jobs: List[J]) -> List[J]:
+    """Those that have ended: by one question for all that are in the queue, and one for each that is not."""
+    done = programs.run(["dlctl", "status", "--json"])
+    queued = _objects(done.stdout, allow_none=True) if done.returncode == 0 else []
+    arrays = {str(one["job"]).split("_")[0] for one in queued if "[" in str(one["job"])}
+    waiting = {str(one["job"]) for one in queued if one.get("state") not in ENDED}
+    return [job for job in jobs if not _known_to_wait(getattr(job, "id"), waiting, arrays) and getattr(job, "done")()]
+
+
+def _known_to_wait(job_id: str, waiting: Any, arrays: Any) -> bool:
+    # Elements that wait are listed together: 12_[3-7]. Which they are is not read: each of that array is asked after.
+    return job_id in waiting and job_id.split("_")[0] not in arrays
+
+
+def _objects(text: str, allow_none: bool = False) -> List[Dict[str, Any]]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not (found or allow_none):
+        raise RuntimeError(f"dlctl said nothing that could be understood: {text.strip()[:200]!r}")
+    return found

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dl.submit() and dl.map_array(): from a function to a job of Slurm's, by ``dlrun --submit``."""
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time as clock
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, TypeVar, Union
+
+from . import call as files
+from . import programs
+from .errors import SubmitError
+from .job import CALLS, Job
+
+T = TypeVar("T")
+Number = Union[int, str]
+
+# Keyword of dl.submit() -> option of dlrun with the same meaning and the same values.
+DLRUN_OPTIONS = {
+    "framework": "--framework", "learners": "--learners", "gpus": "--gpus", "servers": "--servers", "checkpoint": "--checkpoint",
+    "restarts": "--restarts", "hang_timeout": "--hang-timeout", "preflight": "--preflight", "image": "--image", "bind": "--bind",
+    "time": "--time", "partition": "--partition", "account": "--account", "qos": "--qos", "cpus_per_task": "--cpus-per-task",
+    "mem": "--mem",
+}
+
+
+def submit(function: Callable[..., T], *args: Any, kwargs: Optional[Dict[str, Any]] = None, name: Optional[str] = None,
+           learners: Number = 1, gpus: Optional[Number] = None, checkpoint: Optional[str] = None, framework: Optional[str] = None,
+           time: Optional[Number] = None, sbatch: Sequence[str] = (), python: Optional[str] = None, **options: Optional[Number]) -> Job[T]:
+    """Submits a job in which each learner calls ``function(*args, **kwargs)``, and returns at once.
+
+    function     picklable by cloudpickle: a function of a module, a script or a notebook, a lambda, a method. What it uses
+                 from a module is imported by the learner, which finds modules where this process finds its own.
+    kwargs       keyword arguments of the function; those of submit() are the job's.
+    name         of the job; default: that of the function
+    learners, gpus, checkpoint, framework, time, servers, restarts, hang_timeout, preflight, image, bind, partition, account,
+    qos, cpus_per_task, mem
+                 as the options of dlrun(1): numbers or text. A relative checkpoint lies in the working directory.
+    sbatch       any other options of sbatch, each as it takes them: ("--exclusive", "--dl-tier=borrow")
+    python       the interpreter that learners run; default: this one. It needs cloudpickle and the same version.
+
+    Learners start in the working directory of this process. SubmitError if the job was refused; TypeError for an option that
+    there is not.
+    """
+    return _submit(function, [args], None, kwargs, name, python, sbatch,
+                   dict(options, learners=learners, gpus=gpus, checkpoint=checkpoint, framework=framework, time=time))[0]
+
+
+def map_array(function: Callable[..., T], *items: Iterable[Any], at_once: Optional[int] = None, kwargs: Optional[Dict[str, Any]] = None,
+              name: Optional[str] = None, learners: Number = 1, gpus: Optional[Number] = None, framework: Optional[str] = None,
+              time: Optional[Number] = None, sbatch: Sequence[str] = (), python: Optional[str] = None,
+              **options: Optional[Number]) -> List[Job[T]]:
+    """As map(): one job for each item, all submitted together as a job array; element i calls ``function(items[i])``.
+
+    Several iterables give several arguments, as with map(); the shortest one ends it.
+    at_once      at most so many of the jobs run at a time; default: as many as there is room for
+    The other arguments are those of submit(). Returns the jobs in the order of the items; none for no items.
+    """
+    arguments = list(zip(*items))
+    if not items:
+        raise TypeError("dl.map_array: there are no items; it is called as dl.map_array(function, items)")
+    if at_once is not None and at_once < 1:
+        raise SubmitError(f"at_once: {at_once} is less than 1; it is how many of the jobs may run at a time")
+    if not arguments:
+        return []
+    array = f"--array=0-{len(arguments) - 1}" + (f"%{at_once}" if at_once else "")
+    return _submit(function, arguments, array, kwargs, name, python, sbatch,
+                   dict(options, learners=learners, gpus=gpus, framework=framework, time=time))
+
+
+def _name_of(function: Any) -> str:
+    while hasattr(function, "func"):  # functools.partial
+        function = function.func
+    name = str(getattr(function, "__qualname__", type(function).__qualname__)).replace("<lambda>", "lambda").replace("<locals>.", "")
+    return re.sub(r"[^A-Za-z0-9._-]", "_", name)[-60:].lstrip(".-") or "call"
+
+
+def _options(options: Dict[str, Optional[Number]], sbatch: Sequence[str]) -> List[str]:
+    words: List[str] = []
+    for key, value in options.items():
+        if key not in DLRUN_OPTIONS:
+            raise TypeError(f"dl.submit() has no option '{key}'; it has {', '.join(sorted(DLRUN_OPTIONS))}, and sbatch=(\"--option=value\",) "
+                            "for what only sbatch knows; keyword arguments of the function go into kwargs={...}")
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, (int, str)):
+            raise TypeError(f"dl.submit(): {key} is {value!r}; it takes a number or text, as dlrun's option {DLRUN_OPTIONS[key]} does")
+        if key == "checkpoint":
+            value = _beside(os.getcwd(), str(value))
+        words.append(f"{DLRUN_OPTIONS[key]}={value}")
+    if isinstance(sbatch, str):
+        raise TypeError(f"dl.submit(): sbatch is the text {sbatch!r}; it takes a list of options: sbatch=[{sbatch!r}]")
+    for option in sbatch:
+        words.append(f"--sbatch={option}")
+    return words
+
+
+def _beside(folder: str, checkpoint: str) -> str:
+    """PATH[,options] in the folder, as dlrun reads it; dlrun itself is called elsewhere."""
+    path, comma, rest = checkpoint.partition(",")
+    if path.startswith(("/", "~", '"')):
+        return checkpoint
+    whole = folder.replace("%", "%%") + "/" + path
+    if not re.search(r'[,$"\\]', folder):
+        return whole + comma + rest
+    # Such a folder stands in quotes, within which no name of the job is expanded.
+    if "%" in path:
+        raise SubmitError(f"checkpoint={checkpoint!r}: names of the job cannot stand in a relative path here, since the working directory "
+                          f"'{folder}' holds one of , $ \" \\; give an absolute path")
+    return '"' + re.sub(r'(["\\])', r"\\\1", os.path.join(folder, path)) + '"' + comma + rest
+
+
+def _pickled(function: Any, arguments: List[Tuple[Any, ...]], kwargs: Dict[str, Any]) -> Tuple[bytes, List[bytes]]:
+    pickler = files.cloudpickle()
+    what = f"the function {_name_of(function)} and its keyword arguments"
+    try:
+        code = pickler.dumps((function, kwargs), protocol=4)
+        items: List[bytes] = []
+        for what in ("the arguments" if len(arguments) == 1 else f"item {i}" for i in range(len(arguments))):
+            items.append(pickler.dumps(arguments[len(items)], protocol=4))
+    except Exception as error:
+        raise SubmitError(f"{what} cannot be pickled, so no job can have it: {type(error).__name__}: {error}; "
+                          "open files, locks and the like are made within the function") from error
+    return code, items
+
+
+def _new_folder(name: str) -> str:
+    """A folder of this call's own, which other users cannot read."""
+    os.makedirs(CALLS, mode=0o700, exist_ok=True)
+    prefix = clock.strftime(f"{name}-%Y%m%d-%H%M%S-")
+    return os.path.abspath(tempfile.mkdtemp(prefix=prefix, dir=CALLS))
+
+
+def _submit(function: Callable[..., Any], arguments: List[Tuple[Any, ...]], array: Optional[str], kwargs: Optional[Dict[str, Any]],
+            name: Optional[str], python: Optional[str], sbatch: Sequence[str], options: Dict[str, Optional[Number]]) -> List[Job[Any]]:
+    if not callable(function):
+        raise TypeError(f"dl.submit(): {function!r} cannot be called; the first argument is the function that learners run")
+    words = _options(options, sbatch)
+    if array is not None:
+        words.append(f"--sbatch={array}")
+    code, items = _pickled(function, arguments, dict(kwargs or {}))
+    folder = _new_folder(_name_of(function))
+    try:
+        files.write(os.path.join(folder, files.FUNCTION), code)
+        for i, item in enumerate(items):
+            os.mkdir(files.item_folder(folder, i), 0o700)
+            files.write(os.path.join(files.item_folder(folder, i), files.ARGS), item)
+        call = {"format": files.FORMAT, "items": None if array is None else len(items), "function": _name_of(function),
+                "python": files.python_version(), "submitted_ms": int(clock.time() * 1000), "cwd": os.getcwd(),
+                "path": [os.path.abspath(entry) for entry in sys.path if entry and os.path.isdir(entry)]}
+        # A learner may begin before this process has been told the job's id, so what it reads is there before.
+        files.write(os.path.join(folder, files.DRAFT), json.dumps(call).encode())
+        job_id = _run_dlrun(folder, words + [f"--job-name={name or _name_of(function)}"], python or sys.executable)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    files.write(os.path.join(folder, files.CALL), json.dumps({**call, "job_id": job_id}).encode())
+    return [Job(folder, item) for item in range(len(items))]
+
+
+def _run_dlrun(folder: str, words: List[str], python: str) -> str:
+    """Slurm's id of the job that was submitted."""
+    if not shutil.which("sbatch"):
+        raise SubmitError("there is no Slurm here (no sbatch in PATH); dl.submit() needs a cluster, and dlrun(1) runs learners without one")
+    try:
+        done = programs.run(["dlrun", "--submit", "--quiet", "--json"] + words + ["--", python, "-m", "dl.run", folder], cwd=folder)
+    except programs.NoProgram as error:
+        raise SubmitError(str(error)) from None
+    if done.returncode != 0:
+        raise SubmitError(re.sub(r"(^|; )dlrun: ", r"\1", programs.complaint(done)))
+    try:
+        return str(json.loads(done.stdout)["job_id"])
+    except (ValueError, KeyError, TypeError):
+        raise SubmitError(f"dlrun said nothing that could be understood: {done.stdout.strip() or programs.complaint(done)}") from None

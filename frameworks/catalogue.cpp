@@ -12,6 +12,7 @@
 #include <memory>
 #include <string_view>
 
+#include "common/base/nearest.h"
 #include "common/base/parse.h"
 #include "common/base/unique_fd.h"
 
@@ -124,9 +125,14 @@ Result<Catalogue::Choice> Catalogue::choose(const FrameworkRef& ref) const {
   const FrameworkEntry* entry = find(ref.name);
   if (entry == nullptr) {
     std::string known;
-    for (const auto& item : entries_) known += (known.empty() ? "" : ", ") + item.first;
+    std::vector<std::string> names;
+    for (const auto& item : entries_) {
+      known += (known.empty() ? "" : ", ") + item.first;
+      names.push_back(item.first);
+    }
     if (known.empty()) known = "none, the catalogue is empty";
-    return Error{Errc::kNotFound, "'" + printable(ref.name) + "' is not a known framework; known: " + known};
+    return Error{Errc::kNotFound, "'" + printable(ref.name) + "' is not a known framework; known: " + known +
+                                      did_you_mean(ref.name, names)};
   }
   Choice choice{entry, nullptr, ref.version};
   if (entry->versions.empty()) return choice;

@@ -149,6 +149,8 @@ const Variable kMpi[] = {
 // ---- slurm: the step's numbers as they are for learners. Only in a Slurm job: outside one, their presence would make
 // JAX, Lightning and TensorFlow look for a cluster that is not there.
 const Variable kSlurm[] = {
+    // srun names it after the step.
+    {"SLURM_JOB_NAME", Kind::kIdentity, [](const JobContext& c) { return c.job_name; }},
     {"SLURM_PROCID", Kind::kIdentity, [](const LearnerContext& c) { return num(c.rank); }},
     {"SLURM_LOCALID", Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_rank); }},
     {"SLURM_NODEID", Kind::kIdentity, [](const LearnerContext& c) { return num(c.node_rank); }},

@@ -5,6 +5,7 @@
 #include <exception>
 #include <optional>
 
+#include "common/base/standard_files.h"
 #include "common/contract/exit_codes.h"
 #include "launcher/guard/guard.h"
 #include "launcher/options/run_input.h"
@@ -69,7 +70,9 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
   if (const auto status = status_of_ended(*plan)) return *status;
   const auto lock = lock_directory(*plan);  // before anything is written there
   if (!lock) {
-    std::fprintf(stderr, "dlrun: %s\n", lock.error().text.c_str());
+    const bool busy = lock.error().code == dl::Errc::kBusy;  // which says itself what is allowed
+    std::fprintf(stderr, "dlrun: %s%s\n", lock.error().text.c_str(),
+                 busy ? "" : "; allowed: --job-dir=PATH in a folder that you can write to");
     return dl::supervise::kExitNoDirectory;
   }
   if (!run.quiet)
@@ -116,6 +119,7 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
 }  // namespace
 
 int main(int argc, char** argv) try {
+  dl::open_closed_standard_files();
   dl::ParsedArguments parsed = dl::parse_arguments(argc, argv);
   if (!parsed.command) return parsed.exit_status;
   std::string note;

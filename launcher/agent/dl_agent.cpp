@@ -7,12 +7,14 @@
 #include <exception>
 #include <string>
 
+#include "common/base/standard_files.h"
 #include "common/process/descendants.h"
 #include "launcher/agent/agent.h"
 #include "launcher/agent/pmix_server.h"
 #include "launcher/protocol/progress_file.h"
 
 int main(int argc, char** argv) try {
+  dl::open_closed_standard_files();
   if (argc == 3 && std::string(argv[1]) == "--sweep") {
     dl::agent::sweep_marked(argv[2]);
     dl::agent::remove_orphaned_pages();

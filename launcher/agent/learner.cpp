@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/learner.h"
 
+#include <unistd.h>
+
 #include <climits>
 #include <csignal>
 #include <cstdlib>
@@ -102,6 +104,8 @@ Result<pid_t> start_learner(const supervise::Start& start, const std::string& pr
   DL_TRY_ASSIGN(options.argv, bound_command(start, std::move(options.argv)));
   options.environment = as_list(environment);
   options.work_dir = start.context.work_dir;
+  // Learner 0 reads what dlrun was given; an agent that was given nothing has /dev/null.
+  if (start.context.rank == 0) options.stdin_fd = STDIN_FILENO;
   options.stdout_fd = output_fd;
   options.stderr_fd = output_fd;
   options.new_process_group = true;

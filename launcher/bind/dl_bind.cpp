@@ -14,6 +14,7 @@
 #include <string>
 
 #include "common/base/parse.h"
+#include "common/base/standard_files.h"
 #include "launcher/bind/gpu_cpus.h"
 #include "launcher/bind/share.h"
 
@@ -83,6 +84,7 @@ Status bind_self(const Arguments& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) try {
+  dl::open_closed_standard_files();
   if (argc < 8 || std::strcmp(argv[6], "--") != 0) {
     std::fprintf(stderr, "dl-bind: is started by dl-agent; see dlrun(1), --bind\n");
     return 2;

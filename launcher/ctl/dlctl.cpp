@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "common/base/standard_files.h"
 #include "config.h"
 #include "launcher/ctl/slurm_records.h"
 #include "launcher/ctl/subcommand.h"
@@ -70,6 +71,7 @@ int exit_code_of(const Error& error) {
 }  // namespace dl::ctl
 
 int main(int argc, char** argv) {
+  dl::open_closed_standard_files();
   try {
     return dl::ctl::run(argc, argv);
   } catch (const std::exception& error) {

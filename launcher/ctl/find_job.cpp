@@ -70,6 +70,12 @@ Result<Job> from_dir(const std::string& path) {
   Job job;
   const std::string root = absolute(path);
   if (!is_folder(root)) return Error{Errc::kNotFound, "'" + printable(path, 300) + "' is not a folder"};
+  // A folder of checkpoints is named by mistake: the two often lie side by side.
+  const auto there = [&](const char* file) { return ::access((root + "/" + file).c_str(), F_OK) == 0; };
+  if (!there("events.jsonl") && !there("plan.json") && there("LEASE"))
+    return Error{Errc::kInvalid, "'" + printable(path, 300) +
+                                     "' is a checkpoint directory, not a job directory; allowed: a job id, " +
+                                     "the path of a job directory, or dlckpt ls " + printable(path, 300)};
   std::string name = std::filesystem::path(root).filename().string();
   if (name.rfind("dl-", 0) == 0) name.erase(0, 3);
   job.id = name;

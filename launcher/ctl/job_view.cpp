@@ -53,6 +53,7 @@ PlanFacts read_plan(const std::string& path) {
   if (auto item = json.find("checkpoint"); item != nullptr && item->is_object()) {
     CheckpointSpec spec;
     spec.path = value_or<std::string>(*item, "path", "");
+    spec.literal = true;
     spec.keep = value_or(*item, "keep", spec.keep);
     const int64_t every_s = value_or<int64_t>(*item, "every_s", 0);
     const int64_t every_steps = value_or<int64_t>(*item, "every_steps", 0);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <thread>
 
+#include "common/base/parse.h"
 #include "launcher/ctl/find_job.h"
 #include "launcher/ctl/job_view.h"
 #include "launcher/ctl/log_files.h"
@@ -17,6 +18,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kPoll{200};
 constexpr std::chrono::seconds kAskSlurm{5};
+constexpr std::chrono::seconds kAskQueue{2};
 
 struct Options {
   std::string job, dir;
@@ -138,8 +140,31 @@ Status follow(const Job& job, Attempt current, const Options& options) {
   return {};
 }
 
+// Waits until a job that is in the queue has begun, and says what it waits for whenever that changes.
+Result<Job> wait_for_start(Job job, const Options& options) {
+  std::string said;
+  while (job.slurm && !record::is_final(view_job(job, false).shown.state) && list_attempts(job.dir).empty()) {
+    const ShownState shown = view_job(job, false).shown;
+    const std::string why = std::string(record::state_name(shown.state)) +
+                            (shown.reason.empty() ? "" : ", " + printable(shown.reason, 300));
+    if (why != said)
+      std::fprintf(stderr, "dlctl logs: job %s is %s; waiting for its learners\n", job.id.c_str(), why.c_str());
+    said = why;
+    std::this_thread::sleep_for(kAskQueue);
+    auto found = find_job(options.job, options.dir);
+    if (found)
+      job = *std::move(found);
+    else if (found.error().code == Errc::kNotFound)
+      return std::move(found).error();
+  }
+  return job;
+}
+
 Status run(Options options) {
-  DL_TRY_ASSIGN(const Job job, find_job(options.job, options.dir));
+  DL_TRY_ASSIGN(Job job, find_job(options.job, options.dir));
+  if (options.follow) {
+    DL_TRY_ASSIGN(job, wait_for_start(std::move(job), options));
+  }
   if (!job.has_dir()) {
     return Error{Errc::kNotFound,
                  "job " + job.id + " has no job directory (yet): it was not started by dlrun, or give --dir"};

@@ -24,6 +24,7 @@ struct Options {
   std::string job, dir, reason;
   std::string timeout = "10m";
   bool no_wait = false;
+  bool force = false;  // also where all that was done is lost
 };
 
 Status signal_job(const std::string& id) {
@@ -121,6 +122,16 @@ std::string to_resume(const Job& job) {
   return job.id.find('[') == std::string::npos ? job.id : slurm_cli::array_of(job.id);
 }
 
+// A job without checkpoints begins anew when it is resumed, unless its program saves by itself on SIGTERM.
+Status check_saves(const Job& job) {
+  const JobView view = view_job(job, false);
+  if (view.plan.learners == 0 || !view.plan.checkpoint.empty()) return {};
+  return Error{Errc::kConflict,
+               "job " + job.id +
+                   " has no checkpoint directory (--dl-checkpoint), so a pause would throw away what it has done; "
+                   "allowed: --force, where its program saves by itself on SIGTERM, or where that does not matter"};
+}
+
 // Holds what waits, and tells what runs. True if it is to be waited for.
 Result<bool> tell(const Job& job, const Options& options) {
   DL_TRY(check_owner(job));
@@ -146,6 +157,7 @@ Result<bool> tell(const Job& job, const Options& options) {
       return Error{Errc::kConflict, "job " + job.id + " cannot be paused: it is " + state};
     }
   }
+  if (!options.force) DL_TRY(check_saves(job));
   DL_TRY(ask_to_pause(job, options.reason));
   if (options.no_wait) {
     std::printf("job %s is told to pause\n", job.id.c_str());
@@ -206,6 +218,7 @@ Run add_pause(CommandLine* line) {
   line->option("--dir", &options->dir, "its job directory, if it is not found by itself").form("DIR");
   line->option("--reason", &options->reason, "kept in the job's history").form("TEXT");
   line->option("--timeout", &options->timeout, "how long to wait until it is paused").form("TIME").shows_default();
+  line->flag("--force", &options->force, "also a job without checkpoints, which begins anew");
   line->flag("--no-wait", &options->no_wait, "return as soon as the job is told");
   return [options] {
     if (options->reason.empty()) options->reason = "asked by dlctl pause";

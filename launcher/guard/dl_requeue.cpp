@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "common/base/parse.h"
+#include "common/base/standard_files.h"
 #include "common/base/this_process.h"
 #include "common/contract/env_names.h"
 #include "launcher/guard/requeue.h"
@@ -167,7 +168,10 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) try { return run(argc, argv); } catch (const std::exception& e) {
+int main(int argc, char** argv) try {
+  dl::open_closed_standard_files();
+  return run(argc, argv);
+} catch (const std::exception& e) {
   std::fprintf(stderr, "dl-requeue: %s\n", e.what());
   return 0;
 }

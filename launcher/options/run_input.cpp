@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 #include <limits.h>
+#include <pwd.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #include "common/base/hostlist.h"
 #include "common/base/parse.h"
 #include "common/contract/env_names.h"
+#include "common/contract/path_pattern.h"
 #include "common/process/child_process.h"
 #include "launcher/record/job_dir.h"
 
@@ -174,11 +176,28 @@ Status check_mpi_plugin(const plan::LaunchPlan& plan, const std::string& site) {
                   why, wanted, join(*there, ", "), env::kPmix)};
 }
 
+// As the environment says, else as the host's list of users does.
+void find_user(plan::PlanInput* input) {
+  const auto variable = [&](const char* name) {
+    const auto found = input->environment.find(name);
+    return found == input->environment.end() ? std::string() : found->second;
+  };
+  const PathNames names = names_in_environment(variable);
+  input->user = names.user;
+  input->home = names.home;
+  if (!input->user.empty() && !input->home.empty()) return;
+  const passwd* entry = ::getpwuid(::geteuid());  // NOLINT(concurrency-mt-unsafe): one thread
+  if (entry == nullptr) return;
+  if (input->user.empty()) input->user = entry->pw_name;
+  if (input->home.empty()) input->home = entry->pw_dir;
+}
+
 Result<GatheredInput> gather_input(const RunCommand& run, const SiteSettings& settings, bool again) {
   GatheredInput gathered;
   plan::PlanInput& input = gathered.input;
   input.environment = own_environment();
   input.command = run.command;
+  find_user(&input);
   DL_TRY_ASSIGN(input.work_dir, current_directory());
   input.site = settings.site;
   gathered.catalogue = settings.catalogue;

@@ -9,6 +9,7 @@
 #include "common/base/hostlist.h"
 #include "common/base/parse.h"
 #include "common/contract/env_names.h"
+#include "common/contract/path_pattern.h"
 #include "launcher/plan/capacity.h"
 #include "launcher/plan/placement/placement.h"
 #include "launcher/plan/srun.h"
@@ -206,6 +207,31 @@ void add_bind(const std::string& path, LaunchPlan* plan) {
   if (!path.empty()) plan->container.binds.push_back(path);
 }
 
+// Where the job directory and the checkpoints are; both may hold names of the job.
+Status find_paths(const PlanInput& input, LaunchPlan* plan) {
+  const Allocation& allocation = input.allocation;
+  PathNames names;
+  name_job(allocation.job_id, &names);
+  names.name = allocation.job_name;
+  names.user = input.user;
+  names.home = input.home;
+  auto job_dir = expand_path(input.site.job_dir, names);
+  if (!job_dir) return std::move(job_dir).error().with_context("--job-dir");
+  plan->work_dir = absolute("/", input.work_dir);
+  plan->job_dir = absolute(allocation.submit_dir.empty() ? plan->work_dir : allocation.submit_dir, *job_dir);
+  plan->checkpoint = input.request.checkpoint;
+  if (!plan->checkpoint) return {};
+  CheckpointSpec& spec = *plan->checkpoint;
+  if (!spec.literal) {
+    auto path = expand_path(spec.path, names);
+    if (!path) return std::move(path).error().with_context("--checkpoint");
+    spec.path = *path;
+    spec.literal = true;
+  }
+  spec.path = absolute(plan->work_dir, spec.path);
+  return {};
+}
+
 void copy_request(const PlanInput& input, const Catalogue::Choice& choice, LaunchPlan* plan) {
   const Allocation& allocation = input.allocation;
   plan->job_id = allocation.job_id;
@@ -227,11 +253,6 @@ void copy_request(const PlanInput& input, const Catalogue::Choice& choice, Launc
   if (choice.version != nullptr) plan->activate = choice.version->activate;
   plan->framework_environment = choice.environment();
   plan->command = input.command;
-  plan->work_dir = absolute("/", input.work_dir);
-  plan->job_dir = absolute(allocation.submit_dir.empty() ? plan->work_dir : allocation.submit_dir,
-                           replace_all(input.site.job_dir, "%j", allocation.job_id));
-  plan->checkpoint = input.request.checkpoint;
-  if (plan->checkpoint) plan->checkpoint->path = absolute(plan->work_dir, plan->checkpoint->path);
   plan->container = input.container;
   plan->python_folder = plan->container.image.empty() ? input.python_folder : image::python_folder(plan->job_dir);
   plan->bind = input.request.bind;
@@ -273,6 +294,7 @@ Result<LaunchPlan> make_plan(const PlanInput& input) {
                                       "' is not a rank placement policy; known: " + placement_names()};
   }
   LaunchPlan plan;
+  DL_TRY(find_paths(input, &plan));
   copy_request(input, choice, &plan);
   plan.placement = policy->name;
   plan.asked = input.request.learners ? *input.request.learners : default_learners(input.allocation);

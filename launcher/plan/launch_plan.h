@@ -112,6 +112,7 @@ struct PlanInput {
   Environment environment;           // the user's, for warnings about what stays
   std::vector<std::string> command;  // not empty
   std::string work_dir;              // absolute: where dlrun was called
+  std::string user, home;            // for paths with %u and ~; may be empty
   image::Container container;        // of the request's image, with what the site shows in it
   std::string python_folder;         // of our Python package, for learners outside an image; empty: not told
   std::string agent_path = "dl-agent";

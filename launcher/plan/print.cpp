@@ -197,20 +197,26 @@ std::map<std::string, std::string> found_later(const LaunchPlan& plan, const Run
   return later;
 }
 
+// A value as users may have set it, whole, and without what a terminal would obey.
+std::string shown(const std::string& value) {
+  return printable(value, value.size() * 4);
+}
+
 void print_environment(const LaunchPlan& plan, const RunFacts& facts, EnvironmentView* view,
                        const Environment& inherited, std::string* out) {
   *out += "\nenvironment of every learner\n";
-  for (const auto& [name, value] : view->common()) *out += fmt::format("  {}={}\n", name, value);
+  for (const auto& [name, value] : view->common()) *out += fmt::format("  {}={}\n", name, shown(value));
   for (const auto& [name, what] : found_later(plan, facts, inherited)) *out += fmt::format("  {}=({})\n", name, what);
   if (plan.world_size() > 1) {
     for (const int rank : {0, plan.world_size() - 1}) {
       *out += fmt::format("\nof rank {} alone\n", rank);
-      view->each_own(rank, [&](const auto& name, const auto& value) { *out += fmt::format("  {}={}\n", name, value); });
+      view->each_own(
+          rank, [&](const auto& name, const auto& value) { *out += fmt::format("  {}={}\n", name, shown(value)); });
     }
   }
   if (!view->kept().empty()) {
     *out += "\nkept as you have set it\n";
-    for (const std::string& item : view->kept()) *out += fmt::format("  {}\n", item);
+    for (const std::string& item : view->kept()) *out += fmt::format("  {}\n", shown(item));
   }
 }
 

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "common/base/parse.h"
+#include "common/base/standard_files.h"
 #include "common/base/this_process.h"
 #include "common/contract/env_names.h"
 #include "common/contract/request_values.h"
@@ -108,6 +109,7 @@ Status run(const std::string& folder) {
 }  // namespace dl::pmix
 
 int main(int argc, char** argv) try {
+  dl::open_closed_standard_files();
   if (argc != 2) {
     std::fprintf(stderr, "dl-pmix: is started by dl-agent; see dlrun(1)\n");
     return 2;

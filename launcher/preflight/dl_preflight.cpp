@@ -11,6 +11,7 @@
 #include <cstdlib>
 
 #include "common/base/parse.h"
+#include "common/base/standard_files.h"
 #include "common/base/this_process.h"
 #include "common/cli/command_line.h"
 #include "config.h"
@@ -41,6 +42,7 @@ NodeReport full_report(const std::string& node, const CheckInput& input, std::ch
 }  // namespace
 
 int main(int argc, char** argv) try {
+  dl::open_closed_standard_files();
   bool full = false, split = false;
   int64_t max_age = 0;
   std::string peers;

@@ -21,6 +21,7 @@
 
 #include "common/base/atomic_file.h"
 #include "common/base/parse.h"
+#include "common/base/standard_files.h"
 #include "common/base/this_process.h"
 #include "launcher/preflight/nccl_abi.h"
 #include "launcher/preflight/nccl_rounds.h"
@@ -245,6 +246,7 @@ class Measurement {
 }  // namespace
 
 int main(int argc, char** argv) try {
+  dl::open_closed_standard_files();
   if (argc != 3) {
     std::fprintf(stderr, "usage: dl-preflight-nccl FOLDER NODE,NODE;NODE,NODE,...\n");
     return 2;

@@ -18,6 +18,13 @@ constexpr std::chrono::seconds kTimeout{120};  // sbatch waits for a slurmctld t
 constexpr int kMostScripts = 10000;
 constexpr size_t kMaxScript = 1 << 20;
 
+// True for what job_submit_dl says of a job that it accepted ("generic, 4 learners, guaranteed tier"), which sbatch
+// shows as an error when Slurm then refuses the job for a reason of its own.
+bool is_summary(std::string_view line) {
+  const size_t learners = line.find(" learner");
+  return learners != std::string_view::npos && line.find(": ") == std::string_view::npos && line.find(", ") < learners;
+}
+
 // Its lines, without the name of the program in front. Where our plugin says why, what Slurm says of it besides (that a
 // plugin failed) only confuses.
 std::string words_of(const CommandResult& result) {
@@ -30,7 +37,7 @@ std::string words_of(const CommandResult& result) {
       words.remove_prefix(prefix.size());
       our = prefix == "dl: ";
     }
-    if (words.empty()) continue;
+    if (words.empty() || (our && is_summary(words))) continue;
     for (std::string* text : {&all, our ? &ours : nullptr})
       if (text != nullptr) *text += (text->empty() ? "" : "; ") + printable(words, 500);
   }
@@ -43,14 +50,14 @@ bool has_sbatch() {
   return !find_program("sbatch").empty();
 }
 
-Result<std::string> write_script(const std::string& folder, const std::string& name, const std::string& text) {
+Result<Script> write_script(const std::string& folder, const std::string& name, const std::string& text) {
   for (int number = 1; number <= kMostScripts; ++number) {
     const std::string path = folder + "/" + name + (number > 1 ? "-" + std::to_string(number) : "") + ".sbatch";
     UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0777));
     if (!file && errno != EEXIST) return errno_error("write " + path, errno);
     if (!file) {
       const auto there = read_small_file(path, kMaxScript);
-      if (there && *there == text) return path;
+      if (there && *there == text) return Script{path, false};
       continue;
     }
     if (::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) || file.close() != 0) {
@@ -58,7 +65,7 @@ Result<std::string> write_script(const std::string& folder, const std::string& n
       ::unlink(path.c_str());
       return errno_error("write " + path, error);
     }
-    return path;
+    return Script{path, true};
   }
   return Error{Errc::kIo, "there are " + std::to_string(kMostScripts) + " scripts named " + name + " in " + folder};
 }

@@ -14,8 +14,12 @@ struct Submitted {
 };
 
 // Writes `text` to FOLDER/NAME.sbatch; where a file with another content is there, to NAME-2.sbatch and so on: nothing
-// is ever overwritten. Returns the path. kIo.
-Result<std::string> write_script(const std::string& folder, const std::string& name, const std::string& text);
+// is ever overwritten. kIo.
+struct Script {
+  std::string path;
+  bool created = false;  // false: the same text was there already
+};
+Result<Script> write_script(const std::string& folder, const std::string& name, const std::string& text);
 
 // kNotFound: no sbatch; kUnsupported: sbatch lacks the --dl-* flags that are needed; kInvalid: it refused the job, with
 // its words.

@@ -4,6 +4,7 @@
 #include "common/json/json.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -119,18 +120,23 @@ int submit_command(const RunCommand& run) {
     std::fputs(script->c_str(), stdout);
     return 0;
   }
-  const auto path = write_script(input->work_dir, file_name_for(value_of(*input, "job-name")), *script);
-  if (!path) return failed(path.error(), supervise::kExitCannotStart);
-  if (!run.quiet) show(*path, *script);
-  const auto submitted = submit_script(*path);
-  if (!submitted) return failed(submitted.error(), supervise::kExitCannotStart);
+  const auto written = write_script(input->work_dir, file_name_for(value_of(*input, "job-name")), *script);
+  if (!written) return failed(written.error(), supervise::kExitCannotStart);
+  const std::string& path = written->path;
+  if (!run.quiet) show(path, *script);
+  const auto submitted = submit_script(path);
+  if (!submitted) {
+    // It can be made again by the same line, once that is mended.
+    if (written->created) ::unlink(path.c_str());
+    return failed(submitted.error(), supervise::kExitCannotStart);
+  }
   if (!run.quiet) {
     std::fputs(submitted->message.c_str(), stderr);
     std::fprintf(stderr, "dlrun: follow it with: dlctl status %s; dlctl logs %s\n", submitted->job_id.c_str(),
                  submitted->job_id.c_str());
   }
   if (run.json) {
-    std::printf("%s\n", Json{{"job_id", submitted->job_id}, {"script", *path}}.dump_sorted().c_str());
+    std::printf("%s\n", Json{{"job_id", submitted->job_id}, {"script", path}}.dump_sorted().c_str());
   } else {
     std::printf("Submitted batch job %s\n", submitted->job_id.c_str());
   }

@@ -2,6 +2,7 @@
 #include "launcher/supervise/agent_launcher.h"
 
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,6 +11,7 @@
 #include <cstring>
 
 #include "common/base/atomic_file.h"
+#include "common/base/standard_files.h"
 #include "common/contract/env_names.h"
 #include "common/process/child_process.h"
 
@@ -21,10 +23,15 @@ std::string launcher_name(const plan::LaunchPlan& plan) {
   return plan.method == plan::LaunchMethod::kDirect ? "dl-agent" : plan.argv.front();
 }
 
-Result<pid_t> AgentLauncher::spawn(const std::vector<std::string>& argv,
-                                   const std::map<std::string, std::string>& set) {
+Result<pid_t> AgentLauncher::spawn(const std::vector<std::string>& argv, const std::map<std::string, std::string>& set,
+                                   bool reads) {
   SpawnOptions options;
   options.argv = argv;
+  if (reads) {
+    options.stdin_fd = STDIN_FILENO;
+    // Of srun's tasks, that of learner 0.
+    std::replace(options.argv.begin(), options.argv.end(), std::string("--input=none"), std::string("--input=0"));
+  }
   std::vector<std::string> environment;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     std::string name(*entry, std::strcspn(*entry, "="));
@@ -50,6 +57,7 @@ Status AgentLauncher::start(const std::string& endpoint, const std::string& secr
   std::map<std::string, std::string> set = {{env::kControl, endpoint}, {env::kSecret, secret}};
   if (plan_.ports > 0) set[env::kHoldPorts] = std::to_string(plan_.ports);
   if (plan_.under_slurm && plan_.checkpoint) set[env::kMayRequeue] = "1";
+  const bool given = standard_input_is_given();
   switch (plan_.method) {
     case plan::LaunchMethod::kSrun:
       set[env::kControlRank] = "SLURM_PROCID";
@@ -57,16 +65,16 @@ Status AgentLauncher::start(const std::string& endpoint, const std::string& secr
       // With Slurm's default kind of fence, ranks of Open MPI 4.1 with PMIx 4.2 crashed in MPI_Init in 25 of 680 starts
       // on a busy machine (Slurm 22.05.8), with tree fences in 1 of 430.
       if (std::getenv("SLURM_PMIX_FENCE") == nullptr) set["SLURM_PMIX_FENCE"] = "tree";
-      DL_TRY(spawn(plan_.argv, set));
+      DL_TRY(spawn(plan_.argv, set, given));
       break;
     case plan::LaunchMethod::kMpirun:
       set[env::kControlRank] = "OMPI_COMM_WORLD_RANK";
-      DL_TRY(spawn(plan_.argv, set));
+      DL_TRY(spawn(plan_.argv, set, given));
       break;
     case plan::LaunchMethod::kDirect:
       for (int rank = 0; rank < plan_.world_size(); ++rank) {
         set[env::kControlRank] = std::to_string(rank);
-        DL_TRY(spawn(plan_.argv, set));
+        DL_TRY(spawn(plan_.argv, set, given && rank == 0));
       }
       break;
   }

@@ -36,7 +36,8 @@ class AgentLauncher {
   void kill_older(int signal);
 
  private:
-  Result<pid_t> spawn(const std::vector<std::string>& argv, const std::map<std::string, std::string>& set);
+  // reads: it gets standard input, for learner 0; else it has /dev/null.
+  Result<pid_t> spawn(const std::vector<std::string>& argv, const std::map<std::string, std::string>& set, bool reads);
   const plan::LaunchPlan& plan_;
   std::map<pid_t, bool> current_, older_;
 };

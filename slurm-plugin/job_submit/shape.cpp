@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "common/base/parse.h"
+#include "common/contract/path_pattern.h"
 #include "slurm-plugin/job_submit/gpu_count.h"
+#include "slurm-plugin/job_submit/room.h"
 
 namespace dl {
 namespace {
@@ -37,6 +39,7 @@ class Shaper {
     DL_TRY(choose_framework());
     DL_TRY(check_gpus());
     DL_TRY(count_learners());
+    DL_TRY(check_room(request_, site_));
     DL_TRY(choose_placement());
     DL_TRY(elastic_ ? place_elastic() : place_fixed());
     set_cpus();
@@ -54,10 +57,21 @@ class Shaper {
                    "--dl-* flags are not available in heterogeneous jobs; allowed: a job of one component"};
     const bool one_at_a_time = given_.array.size() > 2 && given_.array.compare(given_.array.size() - 2, 2, "%1") == 0;
     const bool several = given_.array.find_first_of(",-") != std::string::npos;
-    if (request_.checkpoint && several && !one_at_a_time)
+    if (!request_.checkpoint || request_.checkpoint->literal) return check_array(several && !one_at_a_time);
+    const std::string& path = request_.checkpoint->path;
+    if (given_.array.empty() && path_holds(path, "a"))
       return conflict(
-          fmt::format("--array={} conflicts with --dl-checkpoint: its tasks would share one directory; allowed: "
-                      "--array=...%1, or dlrun --checkpoint with $SLURM_ARRAY_TASK_ID in the script",
+          fmt::format("--dl-checkpoint: '{}': '%a' is the index in a job array, and this job is none; allowed: %j, "
+                      "or --array",
+                      printable(path)));
+    return check_array(several && !one_at_a_time && !path_holds(path, "ja"));
+  }
+
+  Status check_array(bool shared) {
+    if (request_.checkpoint && shared)
+      return conflict(
+          fmt::format("--array={} conflicts with --dl-checkpoint: its tasks would share one directory; allowed: a path "
+                      "with %a or %j, such as --dl-checkpoint=ckpt-%a, or --array=...%1",
                       printable(given_.array)));
     return {};
   }
@@ -109,6 +123,14 @@ class Shaper {
       return {};
     }
     const LearnerRange& range = *request_.learners;
+    const bool by_nodes =
+        given_.tasks_per_node && given_.tasks == *given_.tasks_per_node * given_.min_nodes.value_or(1);
+    if (by_nodes && (*given_.tasks < range.min || *given_.tasks > range.max))
+      return conflict(
+          fmt::format("--ntasks-per-node={} on {} makes {}, which conflicts with --dl-learners={}: every learner is "
+                      "one task; leave --ntasks-per-node out",
+                      *given_.tasks_per_node, plural(given_.min_nodes.value_or(1), "node", "nodes"),
+                      plural(*given_.tasks, "task", "tasks"), range_text()));
     if (given_.tasks && (*given_.tasks < range.min || *given_.tasks > range.max))
       return conflict(
           fmt::format("--ntasks={} conflicts with --dl-learners={}: every learner is one task; leave --ntasks out",
@@ -374,6 +396,11 @@ class Shaper {
     if (request_.restarts.value_or(0) > 0) text += ", " + plural(*request_.restarts, "restart", "restarts");
     if (reclaimable_ && !request_.checkpoint)
       text += "\ndl: without --dl-checkpoint all progress is lost when the borrowed GPUs are reclaimed";
+    if (elastic_ && (learners_ != request_.learners->min || most_learners_ != request_.learners->max))
+      text += fmt::format(
+          "\ndl: --dl-learners={} becomes {} to {}: an elastic job has the same number of learners, here {}, on each "
+          "node",
+          range_text(), learners_, most_learners_, *shape_.tasks_per_node);
     return text;
   }
 

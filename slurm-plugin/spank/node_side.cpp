@@ -10,6 +10,7 @@
 
 #include "common/base/parse.h"
 #include "common/contract/env_names.h"
+#include "common/contract/path_pattern.h"
 #include "common/site/site_config.h"
 #include "frameworks/learner_environment.h"
 #include "slurm-plugin/spank/step_facts.h"
@@ -152,7 +153,12 @@ Result<LearnerContext> NodeSide::context(spank_t spank) const {
   char folder[PATH_MAX];
   if (::getcwd(folder, sizeof folder) != nullptr) c.work_dir = folder;
   if (request_.checkpoint) {
-    const std::string& path = request_.checkpoint->path;
+    std::string path = request_.checkpoint->path;
+    if (!request_.checkpoint->literal) {
+      auto expanded = expand_path(path, names_in_environment([&](const char* name) { return get(spank, name); }));
+      if (!expanded) return std::move(expanded).error().with_context("--dl-checkpoint");
+      path = *std::move(expanded);
+    }
     c.checkpoint_dir = path.front() == '/' ? path : c.work_dir + "/" + path;
   }
   return c;
@@ -178,6 +184,7 @@ Status NodeSide::add_families(spank_t spank) {
   if (request_.checkpoint) {
     CheckpointSpec spec = *request_.checkpoint;
     spec.path = learner.checkpoint_dir;
+    spec.literal = true;
     known.emplace(env::kCheckpoint, format_checkpoint(spec));
   }
   recipe.known = &known;

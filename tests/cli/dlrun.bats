@@ -44,6 +44,26 @@ setup() {
   [ "$status" -eq 126 ]
 }
 
+@test "closed standard files are no reason to fail" {
+  for closed in '<&-' '>&-' '2>&-' '<&- >&-' '<&- >&- 2>&-'; do
+    rm -rf job
+    run bash -c '"$0" -q -n 2 --job-dir job -- sh -c "echo rank \$RANK; echo \$RANK >>\"$1\"" '"$closed" "$dlrun" "$PWD/ran"
+    [ "$status" -eq 0 ]
+    [ "$(cat job/logs/latest/learner-1.log)" = 'rank 1' ]
+    [ "$(tail -n 1 job/events.jsonl | jq -r .state)" = COMPLETED ]
+  done
+  [ "$(wc -l <ran)" -eq 10 ] # each ran once
+}
+
+@test "learner 0 reads what dlrun is given, and no other learner" {
+  run bash -c 'printf "one\ntwo\n" | "$0" -n 2 -- sh -c "sed s/^/\$RANK:/"' "$dlrun"
+  [ "$status" -eq 0 ]
+  [ "$(grep '^\[' <<<"$output")" = $'[0] 0:one\n[0] 0:two' ]
+  echo 'from a file' >words
+  run bash -c '"$0" -- cat <words' "$dlrun"
+  contains "$output" '^from a file$'
+}
+
 @test "a failure ends the others at once, and what they detached" {
   begin=$SECONDS
   run "$dlrun" -n 3 -- sh -c 'setsid sleep 314159 & trap "" TERM; [ $RANK = 2 ] && { sleep 0.3; exit 4; }; sleep 314160'

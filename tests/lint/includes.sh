@@ -42,7 +42,7 @@ launcher/options        | common/base common/cli common/contract common/process 
 launcher/preflight      | common/base common/cli common/contract common/json common/process launcher/options launcher/plan launcher/slurm_cli
 launcher/submit         | common/base common/contract common/json common/process launcher/options launcher/plan
 launcher/supervise      | common/base common/contract common/json common/process common/site frameworks/. checkpoint/include launcher/guard launcher/image launcher/plan launcher/pmix launcher/protocol launcher/record launcher/rendezvous launcher/slurm_cli
-launcher/.              | common/contract launcher/guard launcher/options launcher/plan launcher/preflight launcher/record launcher/submit launcher/supervise
+launcher/.              | common/base common/contract launcher/guard launcher/options launcher/plan launcher/preflight launcher/record launcher/submit launcher/supervise
 launcher/ctl            | common/base common/cli common/contract common/json common/process common/site frameworks/. launcher/protocol launcher/record launcher/slurm_cli slurm-plugin/observe slurm-plugin/policy
 slurm-plugin/.          | common/base common/contract
 slurm-plugin/spank      | common/base common/contract common/site frameworks/. slurm-plugin/.

@@ -332,9 +332,9 @@ TEST_F(JobSubmit, charges_gpu_jobs_to_tenants_with_and_without_our_flags) {
        "dl: --licenses=dl_vision/a100: names that begin with dl_"},
       {[](job_desc_msg_t* d) {
          abi::set_string(&d->account, "vision");
-         abi::set_string(&d->tres_per_job, "gres:gpu:9");
+         abi::set_string(&d->tres_per_job, "gres:gpu:13");
        },
-       ESLURM_ACCOUNTING_POLICY, "dl: 9 GPUs of type 'a100' exceed the quota of 4; tenant 'vision' may borrow 8 GPUs"},
+       ESLURM_ACCOUNTING_POLICY, "dl: 13 GPUs of type 'a100' exceed the quota of 4; tenant 'vision' may borrow 8 GPUs"},
       {[](job_desc_msg_t* d) {
          abi::set_string(&d->account, "vision");
          abi::set_string(&d->tres_per_job, "gres:gpu:1");

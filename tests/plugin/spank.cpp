@@ -250,7 +250,8 @@ TEST_F(Spank, refuses_an_unknown_framework_at_submission_with_the_known_ones) {
   ASSERT_EQ(start(S_CTX_ALLOCATOR), 0);
   ASSERT_EQ(option("dl-framework", "torch"), 0);
   EXPECT_EQ(post_opt(), -1);
-  EXPECT_EQ(errors(), "dl: --dl-framework: 'torch' is not a known framework; known: generic, pytorch\n");
+  EXPECT_EQ(errors(),
+            "dl: --dl-framework: 'torch' is not a known framework; known: generic, pytorch; did you mean 'pytorch'?\n");
 }
 
 TEST_F(Spank, lets_slurmctld_decide_if_the_configuration_is_broken_here) {

@@ -57,7 +57,7 @@ TEST(LaunchPlan, TooFewGpusAreSaidInNumbers) {
 TEST(LaunchPlan, UnknownNamesAreRefusedWithTheKnown) {
   PlanInput in = input(1, 0, {{"n1", 1, 1, 0}});
   in.request.framework.name = "torch";
-  EXPECT_EQ(error_of(in), "'torch' is not a known framework; known: generic, mpi, pytorch");
+  EXPECT_EQ(error_of(in), "'torch' is not a known framework; known: generic, mpi, pytorch; did you mean 'pytorch'?");
   in.request.framework.name = "pytorch";
   in.request.placement = "random";
   EXPECT_EQ(error_of(in), "--placement: 'random' is not a rank placement policy; known: block, cyclic");

@@ -203,6 +203,45 @@ TEST(Shape, takes_slurms_own_flags_for_the_placement_before_the_sites_default) {
 }
 
 // Whatever number of nodes Slurm chooses, the learners that fit are within the range.
+TEST(Shape, tells_when_an_elastic_job_cannot_have_all_of_its_range) {
+  const auto got = shape("learners=5:9 gpus=1");
+  ASSERT_TRUE(got);
+  EXPECT_NE(got->message.find("\ndl: --dl-learners=5:9 becomes 6 to 8: an elastic job has the same number of learners, "
+                              "here 2, on each node"),
+            std::string::npos)
+      << got->message;
+  EXPECT_EQ(shape("learners=4:8 gpus=1")->message.find("becomes"), std::string::npos);
+}
+
+TEST(Shape, of_a_job_that_no_node_count_can_hold_is_refused) {
+  SiteConfig config = site();
+  config.node_counts = {{"a100", 3}};
+  config.gpus_per_node_by_type = {{"a100", 2}};
+  const auto refused = shape("learners=7 gpus=1", batch(), config);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().text.find("--dl-learners=7: all nodes together have GPUs for 6 learners with 1 GPU each"),
+            std::string::npos)
+      << refused.error().text;
+  EXPECT_FALSE(shape("learners=4 gpus=2", batch(), config));
+  EXPECT_TRUE(shape("learners=6 gpus=1", batch(), config));
+  EXPECT_TRUE(shape("learners=3:9 gpus=2", batch(), config)) << "it can start with its fewest";
+  EXPECT_TRUE(shape("learners=7 gpus=v100:1", batch(), config)) << "dl.toml does not list that type";
+  EXPECT_TRUE(shape("learners=7 gpus=0", batch(), config));
+}
+
+TEST(Shape, blames_the_flag_that_was_given) {
+  Submission given = batch();
+  given.tasks = 3;
+  given.tasks_per_node = 3;
+  EXPECT_NE(shape("learners=4", given)
+                .error()
+                .text.find("--ntasks-per-node=3 on 1 node makes 3 tasks, which conflicts with --dl-learners=4"),
+            std::string::npos);
+  given.tasks_per_node.reset();
+  EXPECT_NE(shape("learners=4", given).error().text.find("--ntasks=3 conflicts with --dl-learners=4"),
+            std::string::npos);
+}
+
 TEST(Shape, of_an_elastic_job_stays_within_its_range) {
   for (int gpus : {1, 2, 3, 4, 8})
     for (int min = 1; min <= 20; ++min)

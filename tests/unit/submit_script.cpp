@@ -80,9 +80,11 @@ TEST(SubmitScript, NothingIsOverwritten) {
     std::ifstream file(path);
     return std::string(std::istreambuf_iterator<char>(file), {});
   };
-  EXPECT_EQ(*write_script(base, "train", "one"), base + "/train.sbatch");
-  EXPECT_EQ(*write_script(base, "train", "two"), base + "/train-2.sbatch");
-  EXPECT_EQ(*write_script(base, "train", "one"), base + "/train.sbatch");
+  EXPECT_EQ(write_script(base, "train", "one")->path, base + "/train.sbatch");
+  EXPECT_EQ(write_script(base, "train", "two")->path, base + "/train-2.sbatch");
+  const auto again = write_script(base, "train", "one");
+  EXPECT_EQ(again->path, base + "/train.sbatch");
+  EXPECT_FALSE(again->created);
   EXPECT_EQ(content(base + "/train.sbatch") + content(base + "/train-2.sbatch"), "onetwo");
   const auto failed = write_script(base + "/missing", "train", "one");
   ASSERT_FALSE(failed);

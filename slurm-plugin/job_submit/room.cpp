@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/job_submit/room.h"
+
+#include <fmt/core.h>
+
+namespace dl {
+namespace {
+
+// -1: not known.
+int64_t learners_there(const GpuRequest& gpus, const SiteConfig& site) {
+  if (site.node_counts.empty()) return -1;
+  int64_t learners = 0;
+  for (const auto& [type, count] : site.node_counts) {
+    if (!gpus.type.empty() && gpus.type != type) continue;
+    const auto typed = site.gpus_per_node_by_type.find(type);
+    const int there = typed != site.gpus_per_node_by_type.end() ? typed->second : site.gpus_per_node;
+    if (there <= 0) return -1;
+    learners += int64_t{count} * (there / gpus.count);
+  }
+  // Of another type, which dl.toml does not list: Slurm may have it.
+  return learners > 0 ? learners : -1;
+}
+
+}  // namespace
+
+Status check_room(const JobRequest& request, const SiteConfig& site) {
+  if (!request.gpus || request.gpus->count <= 0 || !request.learners) return {};
+  const int64_t there = learners_there(*request.gpus, site);
+  if (there < 0 || request.learners->min <= there) return {};
+  return Error{
+      Errc::kConflict,
+      fmt::format(
+          "--dl-learners={}: all nodes together have GPUs for {} learner{} with {} GPU{} each ([nodes.counts] in "
+          "dl.toml), so the job would never start; allowed: at most {}",
+          request.learners->min, there, there == 1 ? "" : "s", request.gpus->count, request.gpus->count == 1 ? "" : "s",
+          there)};
+}
+
+}  // namespace dl

@@ -1,0 +1,81 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Paths of a job on a real Slurm: names of the job in them, working directories with odd names, job arrays.
+# shellcheck disable=SC2016,SC2088  # nothing in the paths is meant for this shell
+bats_require_minimum_version 1.5.0
+# shellcheck source=tests/cluster/lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
+
+setup_file() { cluster_up --nodes 2 --gpus-per-node 2; }
+teardown_file() { cluster_down; }
+setup() {
+  cluster_setup
+  printf '#!/bin/bash\nexec dlrun -- sh -c '"'"'echo "dir=$DL_CHECKPOINT_DIR"'"'"'\n' >train.sh
+}
+teardown() { cluster_teardown; }
+
+# ends JOB: it completed, and this is what it wrote.
+ends() { wait_state "$1" COMPLETED 60 && cat "slurm-$1.out"; }
+
+@test "names of the job in --dl-checkpoint: by dlrun, by plain srun, and ~ for the home directory" {
+  job=$(submit --dl-learners=1 -J my-run --dl-checkpoint='ck-%j/%A/%x/%u/100%%' train.sh)
+  assert_contains "$(ends "$job")" "^\[?.*dir=$PWD/ck-$job/$job/my-run/root/100%$"
+  job=$(submit --dl-learners=1 -J my-run --dl-checkpoint='~/ck-of-a-test-%j' train.sh)
+  assert_contains "$(ends "$job")" "dir=$HOME/ck-of-a-test-$job$"
+  rm -rf "$HOME/ck-of-a-test-$job"
+  run on_login srun --dl-framework=generic --dl-learners=1 -J plain --dl-checkpoint='%x-%6j,keep=2' sh -c 'echo "dir=$DL_CHECKPOINT_DIR=$DL_CHECKPOINT=$SLURM_JOB_ID"'
+  job=${output##*=}
+  assert_contains "$output" "^dir=$PWD/plain-$(printf %06d "$job")=$PWD/plain-$(printf %06d "$job"),keep=2=$job$"
+}
+
+@test "job arrays: each element has the checkpoints that its path names; one path for all is refused" {
+  job=$(submit --array=3-5 --dl-learners=1 --dl-checkpoint='ck-%2a' train.sh)
+  for i in 3 4 5; do
+    wait_file "slurm-${job}_$i.out" "dir=" 60
+    assert_contains "$(cat "slurm-${job}_$i.out")" "dir=$PWD/ck-0$i$"
+  done
+  wait_for 30 "all elements have ended" eval "! on_login squeue -h -j $job -t PD,R,CG 2>/dev/null | grep -q ."
+  run on_login sbatch --array=0-1 --dl-learners=1 --dl-checkpoint='ck-%A' train.sh
+  [ "$status" -ne 0 ]
+  assert_contains "$output" "dl: --array=0-1 conflicts with --dl-checkpoint: its tasks would share one directory; allowed: a path with %a or %j"
+  run on_login sbatch --dl-learners=1 --dl-checkpoint='ck-%a' train.sh
+  [ "$status" -ne 0 ]
+  assert_contains "$output" "dl: --dl-checkpoint: 'ck-%a': '%a' is the index in a job array, and this job is none"
+}
+
+@test "what is never expanded is refused at submission, naming it and what is" {
+  for path in 'ck-%q' '$HOME/ck' '~ada/ck' 'ck-%N' '"ck'; do
+    run on_login sbatch --dl-learners=1 --dl-checkpoint="$path" train.sh
+    [ "$status" -ne 0 ]
+    assert_contains "$output" "dl: --dl-checkpoint: '[^']*[%~\"$]"
+    assert_contains "$output" 'allowed: (%j \(job id\), %A and %a|PATH)'
+  done
+  run on_login dlrun --checkpoint '$SCRATCH/ck' -- true
+  [ "$status" -eq 2 ]
+  assert_contains "$output" "^dlrun: --checkpoint: '\\\$SCRATCH/ck': '\\\$' is not expanded, since no shell reads this"
+  run on_login dlrun --job-dir 'runs/%q' -- true
+  [ "$status" -ne 0 ]
+  assert_contains "$output" "^dlrun: --job-dir: 'runs/%q': '%q' stands for nothing here"
+}
+
+@test "the job directory takes the same names" {
+  printf '#!/bin/bash\ndlrun --job-dir "runs/%%x-%%j" -- true\n' >named.sh
+  job=$(submit --dl-learners=1 -J sweep named.sh)
+  wait_state "$job" COMPLETED 60
+  [ -e "runs/sweep-$job/events.jsonl" ]
+  assert_contains "$(on_login dlctl status "$job")" "runs/sweep-$job"
+}
+
+@test "a working directory with a comma, an equals sign and a percent sign: learners save there and go on from there" {
+  mkdir 'lr=0.1,bs=32 %j $x "q"' && cd 'lr=0.1,bs=32 %j $x "q"'
+  printf '#!/bin/bash\nexec dlrun -- %s 30 20\n' "$top_builddir/tests/lib/toy_learner" >toy.sh
+  job=$(submit --dl-learners=2 --dl-checkpoint=ck,every=10steps toy.sh)
+  wait_state "$job" COMPLETED 60
+  [ -n "$(ls -d ck/step-*)" ]
+  again=$(submit --dl-learners=2 --dl-checkpoint=ck,every=10steps toy.sh)
+  wait_state "$again" COMPLETED 60
+  assert_contains "$(cat "slurm-$again.out")" 'starts at train step 30'
+  job=$(submit --dl-learners=1 '--dl-checkpoint="a,b",keep=2' ../train.sh)
+  wait_state "$job" COMPLETED 60
+  assert_contains "$(cat "slurm-$job.out")" '/a,b$'
+}

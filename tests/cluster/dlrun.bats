@@ -22,7 +22,7 @@ events() { jq -r 'select(.learner == null) | "\(.attempt) \(.state) \(.reason //
 output() { cat "slurm-$1.out" 2>/dev/null; }
 has_event() { events "$1" 2>/dev/null | grep -qE -- "$2"; }
 wait_event() { wait_for "$3" "job $1 has the event '$2'" has_event "$1" "$2"; }
-no_process() { ! pgrep -f -- "$1" >/dev/null; }
+no_process() { ! own_pgrep -f -- "$1" >/dev/null; }
 restarts_of() { job_field "$1" Restarts; }
 
 # bats test_tags=versions

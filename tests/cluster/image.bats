@@ -92,7 +92,7 @@ PY
   assert_contains "$(cat out)" 'hangs: no progress for [0-9]+ s.*; restart 2 of 2'
   assert_contains "$(cat out)" 'dlrun ended with 0'
   for rank in 0 1; do assert_contains "$(cat "dl-$job/logs/attempt-2/learner-$rank.stacks.txt")" 'process [0-9]+: sleep 31413'; done
-  run ! pgrep -f 'sleep 3141[34]'
+  run ! own_pgrep -f 'sleep 3141[34]'
 }
 
 @test "a SquashFS image that has the folders; one without them is named in the failure" {

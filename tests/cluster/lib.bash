@@ -137,10 +137,22 @@ wait_file() { wait_for "$3" "$1 has a line with '$2'" grep -qsE -- "$2" "$1"; }
 # wait_nodes STATE SECONDS: until all nodes have the state.
 wait_nodes() { wait_for "$2" "all nodes are $1" all_nodes "$1"; }
 all_nodes() { [[ $(on_login sinfo -h -N -o %T | sort -u) == "$1" ]]; }
+# own_pgrep [options of pgrep] PATTERN: those processes that run on hosts of this cluster. Another test's cluster may run
+# beside it, with jobs of the same numbers; a process is told by the network namespace of its host. False if there is none.
+own_pgrep() {
+  local file pid hosts=' ' found=1
+  for file in "$DL_SANDBOX_DIR"/run/*.pid; do
+    read -r pid _ <"$file" && hosts+="$(readlink "/proc/$pid/ns/net") "
+  done
+  for pid in $(pgrep "$@"); do
+    [[ $hosts == *" $(readlink "/proc/$pid/ns/net") "* ]] && echo "$pid" && found=0
+  done
+  return $found
+}
 # agent_of JOB RANK: the process of its agent.
 agent_of() {
   local pid
-  for pid in $(pgrep -f 'libexec/slurm-dl/dl-agent$'); do
+  for pid in $(own_pgrep -f 'libexec/slurm-dl/dl-agent$'); do
     grep -qzx "SLURM_PROCID=$2" "/proc/$pid/environ" 2>/dev/null && grep -qzx "SLURM_JOB_ID=$1" "/proc/$pid/environ" && echo "$pid" && return
   done
   return 1

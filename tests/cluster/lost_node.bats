@@ -25,7 +25,7 @@ lose_n2() {
   dl_sandbox node cut n2
 }
 # Of this build tree alone: hosts of the sandbox see all processes of the machine.
-no_learner() { ! pgrep -f "$top_builddir/tests/lib/.*toy_learner 120 60" >/dev/null; }
+no_learner() { ! own_pgrep -f "$top_builddir/tests/lib/.*toy_learner 120 60" >/dev/null; }
 # went_on JOB NODES: it has completed there, in its first allocation, without having lost or repeated a train step.
 went_on() {
   wait_state "$1" COMPLETED 40
@@ -61,7 +61,7 @@ went_on() {
 }
 
 @test "an agent that stands still on a living node: it is named, its learner ended, and the job starts again" {
-  cp "$DL_SANDBOX_DIR/etc/dl.toml" soon.toml && printf '[launcher]\nagent_timeout = "4s"\n' >>soon.toml
+  cp "$DL_SANDBOX_DIR/etc/dl.toml" soon.toml && printf '[launcher]\nagent_timeout = "8s"\n' >>soon.toml
   printf '#!/bin/bash\nDL_CONFIG=%s dlrun -- %s "$@"\necho "dlrun ended with $?"\n' "$PWD/soon.toml" "$learner" >train.sh
   job=$(submit -N2 --dl-framework=generic --dl-learners=2 --dl-restarts=1 --dl-checkpoint=ck,every=10steps train.sh 200 60)
   wait_file "slurm-$job.out" '^\[0\] saved at train step 20' 30
@@ -69,7 +69,7 @@ went_on() {
   its_learner=$(pgrep -P "$agent")
   kill -STOP "$agent"
   wait_state "$job" COMPLETED 60
-  assert_contains "$(output "$job")" 'learner 1 on n2 was lost: its agent \(dl-agent\) on n2 has said nothing for 4s, though its node answers; restart 1 of 1'
+  assert_contains "$(output "$job")" 'learner 1 on n2 was lost: its agent \(dl-agent\) on n2 has said nothing for 8s, though its node answers; restart 1 of 1'
   assert_contains "$(output "$job")" '^\[1\] done: 200 counted, none lost'
   run kill -0 "$its_learner"
   [ "$status" -eq 1 ]

@@ -16,6 +16,9 @@ setup() {
   cluster_setup
   command -v mpicxx >/dev/null || skip "mpicxx is not installed"
   cp "$BATS_FILE_TMPDIR/fit_mpi" .
+  # Of this cluster alone: jobs of another that runs beside it have their PMIx servers in /tmp.
+  export TMPDIR=$DL_SANDBOX_DIR/pmix
+  mkdir -p "$TMPDIR"
 }
 teardown() {
   [[ -n ${BATS_TEST_COMPLETED:-} ]] || tail -n 40 fit.out 2>/dev/null || true
@@ -63,7 +66,7 @@ pmix_peer() {
   "${CC:-gcc}" -Wall -Wextra -Werror -o pmix_peer "$top_srcdir/tests/cluster/pmix_peer.c" $(pkg-config --cflags --libs pmix)
 }
 nothing_of_pmix_left() {
-  ! pgrep -x dl-pmix >/dev/null && [[ ! -e ${TMPDIR:-/tmp}/dl-pmix-$EUID ]]
+  ! own_pgrep -x dl-pmix >/dev/null && [[ ! -e $TMPDIR/dl-pmix-$EUID ]]
 }
 
 # waits_once: again.py, which waits for its end when all are up, and sums up when it is started again.
@@ -119,10 +122,10 @@ PY
   run_on_two --dl-restarts=1 -- /usr/bin/python3 again.py
   wait_for 60 "all learners are up" test -e up
   touch again
-  agents=$(pgrep -f 'libexec/slurm-dl/dl-agent$' | sort | tr '\n' ' ')
-  kill -KILL "$(pgrep -x dl-pmix | head -n 1)"
+  agents=$(own_pgrep -f 'libexec/slurm-dl/dl-agent$' | sort | tr '\n' ' ')
+  kill -KILL "$(own_pgrep -x dl-pmix | head -n 1)"
   wait_for 60 "the restart is there" grep -q 'restart 1 of 1' fit.out
-  [ "$(pgrep -f 'libexec/slurm-dl/dl-agent$' | sort | tr '\n' ' ')" = "$agents" ]
+  [ "$(own_pgrep -f 'libexec/slurm-dl/dl-agent$' | sort | tr '\n' ' ')" = "$agents" ]
   wait_for 60 "job $job has ended" ended "$job"
   assert_contains "$(cat fit.out)" 'the PMIx server \(dl-pmix\) on n[12] was killed'
   [ "$(grep -c 'the sum is 10' fit.out)" = 4 ]
@@ -135,7 +138,7 @@ PY
   run_on_two --dl-restarts=1 -- /usr/bin/python3 again.py
   wait_for 60 "all learners are up" test -e up
   touch again
-  mapfile -t old < <(pgrep -x dl-pmix)
+  mapfile -t old < <(own_pgrep -x dl-pmix)
   [ "${#old[@]}" = 2 ]
   kill -KILL "$(jq -r .pid dl-"$job"/control.json)"
   wait_for 60 "job $job has ended" ended "$job"
@@ -151,7 +154,7 @@ PY
   waits_once
   run_on_two -- /usr/bin/python3 again.py
   wait_for 60 "all learners are up" test -e up
-  server=$(pgrep -x dl-pmix | tail -n 1)
+  server=$(own_pgrep -x dl-pmix | tail -n 1)
   kill -KILL "$(ps -o ppid= -p "$server" | tr -d ' ')" "$server"
   wait_for 60 "job $job has ended" ended "$job"
   [ "$(job_state "$job")" = FAILED ]
@@ -240,7 +243,7 @@ PY
   printf '#!/bin/bash\nexec dlrun -- sh -c "touch none; sleep 4"\n' >none.sh
   job=$(submit -N2 --output=none.out --dl-framework=generic --dl-learners=2 --dl-gpus=0 none.sh)
   wait_for 30 "its learners run" test -e none
-  kill -KILL "$(pgrep -x dl-pmix | head -n 1)"
+  kill -KILL "$(own_pgrep -x dl-pmix | head -n 1)"
   wait_for 60 "job $job has ended" ended "$job"
   assert_contains "$(cat none.out)" 'warning: the PMIx server \(dl-pmix\) on n[12] was killed; no learner there has used it'
   [ "$(job_state "$job")" = COMPLETED ]

@@ -92,7 +92,7 @@ PY
     job=$(submit -N1 --output="$grace.out" --dl-learners=1 --dl-gpus=0 job.sh "$grace")
     wait_file "grace-$grace/events.jsonl" PROCESSING 30
     sleep 1
-    on_login dlctl pause "$job"
+    on_login dlctl pause --force "$job"
     wait_file "grace-$grace/events.jsonl" HALTED 30
   done
   run ! grep -q 'in order' grace-1s/logs/latest/learner-0.log

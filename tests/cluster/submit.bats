@@ -30,7 +30,7 @@ teardown() { cluster_teardown; }
   assert_contains "$(cat "slurm-$again.out")" "rank 3 of 4 in $PWD"
 }
 
-@test "nothing is lost: scripts are kept, --dry-run writes none, a refused job leaves its script and says why" {
+@test "nothing is lost: scripts are kept, --dry-run writes none, a refused job says why and leaves no script" {
   run --separate-stderr on_login dlrun --submit --dry-run --job-name one -- true
   [ "$status" -eq 0 ] && [ -z "$stderr" ] && [ -z "$(ls)" ]
   assert_contains "$output" '^exec .*dlrun -- true$'
@@ -41,7 +41,7 @@ teardown() { cluster_teardown; }
   job=$(jq -r .job_id <<<"$output")
   wait_state "$job" COMPLETED 30
   run on_login dlrun --submit --job-name two -f nonsense -- true
-  [ "$status" -eq 71 ] && [ -e two.sbatch ]
+  [ "$status" -eq 71 ] && [ ! -e two.sbatch ]
   assert_contains "$output" "^dlrun: --dl-framework: 'nonsense' is not a known framework; known: "
   run ! grep -q 'spank' <<<"$output"
   run on_login dlrun --submit --job-name three -n 0 -- true

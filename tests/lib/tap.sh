@@ -27,10 +27,20 @@ expect_run() {
 finish() { echo "1..$tap_count"; }
 : "${top_srcdir:=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
 : "${top_builddir:=$top_srcdir/build}"
-# The files of the project: what git tracks in a checkout, else (in an unpacked tarball) all but generated ones.
+# The files of the project: what git tracks in a checkout; in an unpacked tarball, all but generated ones. (A tarball that
+# make distcheck has unpacked lies inside of a checkout, whose git ignores it.)
 project_files() {
-  (cd "$top_srcdir" && { git ls-files --cached --others --exclude-standard 2>/dev/null ||
-    find . -type f -not -path './build*' -not -path './autom4te.cache/*' -printf '%P\n'; }) | while read -r f; do
+  if [ "$(git -C "$top_srcdir" rev-parse --show-toplevel 2>/dev/null)" = "$(realpath "$top_srcdir")" ]; then
+    (cd "$top_srcdir" && git ls-files --cached --others --exclude-standard)
+  else
+    files_of_tarball "$top_srcdir"
+  fi | while read -r f; do
     [ -f "$top_srcdir/$f" ] && echo "$f"
   done
+}
+# files_of_tarball FOLDER: the files of an unpacked tarball without those that ./bootstrap, a build or a test made.
+files_of_tarball() {
+  (cd "$1" && find . \( -path './build*' -o -path ./_build -o -path ./_inst -o -path ./autom4te.cache -o -name __pycache__ \) -prune -o \
+    -type f -not -path './m4/l*.m4' -not -path ./Makefile.in -not -path ./aclocal.m4 -not -path ./configure \
+    -not -path ./config.h.in -printf '%P\n')
 }

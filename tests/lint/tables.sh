@@ -52,8 +52,8 @@ check "no file of code is longer than 470 lines" "$long"
 # Tests that nobody runs.
 listed=$(MAKEFLAGS='' make -s -C "$top_builddir" print-tests)
 findings=$(project_files | grep -E '^tests/(cli|cluster|plugin|plan|lint|python|checkpoint)/[^/]+\.(bats|sh)$' |
-  while read -r f; do grep -qx "$f" <<<"$listed" || echo "$f is in no TESTS list"; done)
-check "every test script is run by make check" "$findings"
+  while read -r f; do grep -qx "$f" <<<"$listed" || echo "$f is in no list of tests"; done)
+check "every test script is run by run-tests" "$findings"
 
 # What PAINS.md names exists: names in quotes are those of tests.
 names=$(project_files | grep -E '^tests/(unit|cli|cluster)/' | xargs grep -hoE '^@test ".*" \{|^TEST(_F)?\(.*\)' | sed -E 's/^@test "(.*)" \{.*/\1/; s/^TEST(_F)?\([A-Za-z]+, ([A-Za-z]+)\)/\2/')

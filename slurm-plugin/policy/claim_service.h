@@ -45,7 +45,6 @@ class ClaimService {
   // Who pauses already is not protected from giving up more.
   bool may_be_asked(const Job& job) const { return job.yields_to != kNobody || round_.old_enough(job); }
   void serve_promised(const std::vector<int>& order, std::vector<char>* done);
-  Ledger without_leaving() const;
   void set_aside(int index, Ledger* later, std::vector<Aside>* asides);
   Space::Kept keep(const Aside& aside);
   bool start_where_promised(const Aside& aside, Ledger* later);
@@ -73,7 +72,7 @@ class ClaimService {
   template <typename Search>
   std::optional<Found> cheapest_of_types(const Job& job, Search search) const;
   bool leave_quota(int index, int type, const std::vector<Victim>& victims, bool may_recharge);
-  bool quota_holds(int index, int type, bool may_recharge) const;
+  bool quota_holds(int index, int type, bool may_recharge);
   Space::Kept commit(int index, const Found& found, Space::When when);
   void take_together(int type);
   void start_after_all(const Taken& claim);

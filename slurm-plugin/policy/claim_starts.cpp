@@ -85,7 +85,7 @@ bool ClaimService::start_beside_own_tenant(int index, const Allowed& allowed) {
     const std::vector<Leaving> moved = all_of(all_beside(later, round_.own_tenant.to_be_recharged(job.tenant)), now);
     if (!round_.own_tenant.all_borrowed_so_far(moved) &&
         !(round_.ledger.within_borrow_limit(job.tenant, round_.own_tenant.gpus_of(moved, round_.learners)) &&
-          (job.promised || round_.own_tenant.lent_beside(round_.ledger, job, type, moved, so_far_.left))))
+          (job.promised || round_.own_tenant.lent_beside(&round_.after, job, type, moved, so_far_.left))))
       continue;
     auto parts = place(job.placement, round_.free, type, job.gpus_per_learner, job.min_learners);
     if (!parts) continue;
@@ -99,10 +99,13 @@ bool ClaimService::start_beside_own_tenant(int index, const Allowed& allowed) {
 
 // Own so far, and borrowed from now on: whoever may take back borrowed GPUs may take these.
 void ClaimService::recharge(const std::vector<Leaving>& jobs) {
+  for (const Leaving& leaving : jobs)
+    round_.leave(leaving.job, so_far_.left[leaving.job], round_.learners[leaving.job]);
   round_.own_tenant.displace(When::kNow, jobs);
   for (const auto& [index, gpus] : jobs) {
     const Job& job = round_.state.jobs[index];
-    round_.ledger.add(job.tenant, round_.state.type_held(job), -gpus, gpus);
+    round_.leave(index, round_.learners[index], so_far_.left[index]);
+    round_.count(job.tenant, round_.state.type_held(job), -gpus, gpus);
     so_far_.own[index] -= gpus;
     before_.own[index] -= gpus;
     if (!job.pausable || so_far_.left[index] == 0) continue;

@@ -39,6 +39,7 @@ ClaimService::ClaimService(Round* round)
     if (job.yields_to != kNobody) {
       leaving_for_.insert(job.yields_to);
       so_far_.left[i] = job.yields_until_learners;
+      round_.leave(static_cast<int>(i), job.learners(), so_far_.left[i]);
       space_.give_up(Space::When::kLater, job.parts, job.yields_until_learners, job.gpus_per_learner);
     }
     before_.left[i] = so_far_.left[i];
@@ -77,7 +78,7 @@ bool ClaimService::is_promised(int index) const {
 
 void ClaimService::serve_promised(const std::vector<int>& order, std::vector<char>* done) {
   std::vector<Aside> asides;
-  Ledger later = without_leaving();
+  Ledger later = round_.after;
   // Guaranteed ones last: they may need quota of jobs that are charged as borrowed once they start.
   for (const bool guaranteed : {false, true}) {
     for (const int index : order)
@@ -100,17 +101,6 @@ void ClaimService::serve_promised(const std::vector<int>& order, std::vector<cha
     if ((*done)[index] != 0 || !is_promised(index) || !round_.users.allows(round_.state.jobs[index])) continue;
     (*done)[index] = claim(index) ? 1 : 0;
   }
-}
-
-// What quotas will hold when those that were asked have gone.
-Ledger ClaimService::without_leaving() const {
-  Ledger later = round_.ledger;
-  for (size_t i = 0; i < so_far_.left.size(); ++i) {
-    const Job& job = round_.state.jobs[i];
-    if (!job.running || job.yields_to == kNobody) continue;
-    later.give_up(job, round_.state.type_held(job), job.gpus(), so_far_.left[i] * job.gpus_per_learner);
-  }
-  return later;
 }
 
 void ClaimService::set_aside(int index, Ledger* later, std::vector<Aside>* asides) {
@@ -183,7 +173,7 @@ void ClaimService::hold_for(int index, int type, int sign) {
 // A claim that waits will be its tenant's own. Guaranteed ones do not take the quota from it before it runs.
 void ClaimService::hold_quota(int index, int type) {
   const Job& job = round_.state.jobs[index];
-  round_.ledger.add(job.tenant, type, round_.asked(index), Charge::kOwn);
+  round_.count(job.tenant, type, round_.asked(index), 0);
   if (round_.is_guaranteed(index))
     round_.own_tenant.displace(
         When::kLater, round_.own_tenant.displaced(When::kLater, job.tenant, type, round_.asked(index), so_far_.left));

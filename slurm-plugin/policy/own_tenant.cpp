@@ -85,10 +85,8 @@ OwnTenant::OwnTenant(const ClusterState& state, const ClusterState& so_far)
   for (size_t i = 0; i < state.jobs.size(); ++i) {
     const Job& job = state.jobs[i];
     if (!job.running) continue;
-    const int learners = job.learners();
-    const int gpus = learners * job.gpus_per_learner;
+    const int gpus = job.gpus();
     const int own = job.own_of(gpus);
-    running_.emplace_back(static_cast<int>(i), learners);
     own_[i] = own;
     if (job.tier == Tier::kGuaranteed) continue;
     now_.add(job.tenant, state.type_held(job), -own, own - gpus);
@@ -142,20 +140,25 @@ std::vector<Leaving> OwnTenant::displaced(When when, int tenant, int type, int g
   return out;
 }
 
-bool OwnTenant::lent_beside(Ledger ledger, const Job& job, int type, const std::vector<Leaving>& moved,
+bool OwnTenant::lent_beside(Ledger* after, const Job& job, int type, const std::vector<Leaving>& moved,
                             const std::vector<int>& learners) const {
-  ledger.add(job.tenant, type, job.min_learners * job.gpus_per_learner, Charge::kOwn);
-  for (const auto& [index, has] : running_) {
-    if (learners[index] == has) continue;
-    const Job& other = state_.jobs[index];
-    ledger.add(other.tenant, state_.type_held(other), own(index, learners[index]) - own(index, has),
-               borrowed(index, learners[index]) - borrowed(index, has));
-  }
-  for (const auto& [index, most] : moved) {
-    const int gpus = std::min(most, own(index, learners[index]));
-    ledger.add(job.tenant, state_.type_held(state_.jobs[index]), -gpus, gpus);
-  }
-  return ledger.lendable_beside(job.tenant, type, 0);
+  const auto run = [&](int sign) {
+    after->add(job.tenant, type, sign * job.min_learners * job.gpus_per_learner, Charge::kOwn);
+    for (const auto& [index, most] : moved) {
+      const int gpus = sign * std::min(most, own(index, learners[index]));
+      after->add(job.tenant, state_.type_held(state_.jobs[index]), -gpus, gpus);
+    }
+  };
+  run(+1);
+  const bool lent = after->lendable_beside(job.tenant, type, 0);
+  run(-1);
+  return lent;
+}
+
+void OwnTenant::give_up(Ledger* ledger, int job, int from, int to) const {
+  const Job& who = state_.jobs[job];
+  ledger->add(who.tenant, state_.type_held(who), own(job, to) - own(job, from),
+              borrowed(job, to) - borrowed(job, from));
 }
 
 bool OwnTenant::all_borrowed_so_far(const std::vector<Leaving>& jobs) const {

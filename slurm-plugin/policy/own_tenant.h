@@ -39,10 +39,13 @@ class OwnTenant {
   enum class When { kNow, kLater };
   std::vector<Leaving> displaced(When when, int tenant, int type, int gpus, const std::vector<int>& learners) const;
 
-  // Would what other tenants keep stay theirs, if the guaranteed job ran on GPUs of that type, `moved` were charged as
-  // borrowed, and all jobs had so many learners? `ledger`: of the running jobs, and what was decided before.
-  bool lent_beside(Ledger ledger, const Job& job, int type, const std::vector<Leaving>& moved,
+  // Would what other tenants keep stay theirs, if the guaranteed job ran on GPUs of that type, and `moved` were charged
+  // as borrowed? `after`: of the running jobs, each with so many learners, and what was decided before. It is left as
+  // it was: a copy would be as long as the list of tenants, for each of thousands of claims.
+  bool lent_beside(Ledger* after, const Job& job, int type, const std::vector<Leaving>& moved,
                    const std::vector<int>& learners) const;
+  // Counts a running job with `to` learners instead of `from`.
+  void give_up(Ledger* ledger, int job, int from, int to) const;
   // They stay what they are, and nothing else of their tenant's becomes borrowed: nothing more is borrowed.
   bool all_borrowed_so_far(const std::vector<Leaving>& jobs) const;
   // What they borrow by that, each with `learners` of it running.
@@ -69,11 +72,10 @@ class OwnTenant {
   Ledger later_;                            // and those that wait for victims
   std::vector<std::vector<int>> on_quota_;  // by tenant: jobs that may borrow and have quota, in the order they stay
   std::vector<std::vector<int>> may_yield_;
-  std::vector<std::pair<int, int>> running_;  // jobs, and how many learners they have
-  std::vector<char> left_quota_;              // by tenant: charge() has just moved one of its jobs out of the quota
-  std::vector<int> own_;                      // by job: GPUs on the quota now
-  std::vector<int> out_now_;                  // by job: GPUs that are charged as borrowed since this decision
-  std::vector<int> out_later_;                // and that will be, those of now among them
+  std::vector<char> left_quota_;  // by tenant: charge() has just moved one of its jobs out of the quota
+  std::vector<int> own_;          // by job: GPUs on the quota now
+  std::vector<int> out_now_;      // by job: GPUs that are charged as borrowed since this decision
+  std::vector<int> out_later_;    // and that will be, those of now among them
 };
 
 // Those of `queue` (pending jobs, oldest first) that may have quota, in this order; but those of a tenant that may

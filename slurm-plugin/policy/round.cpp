@@ -9,6 +9,7 @@ Round::Round(const ClusterState& running, const ClusterState& so_far)
     : state(running),
       free(running),
       ledger(running),
+      after(ledger),
       own_tenant(running, so_far),
       users(running),
       head_waits(running.tenants.size()),
@@ -29,6 +30,11 @@ Round::Round(const ClusterState& running, const ClusterState& so_far)
   if (!std::is_sorted(queue.begin(), queue.end(), older)) std::sort(queue.begin(), queue.end(), older);
 }
 
+void Round::count(int tenant, int type, int own, int borrowed) {
+  ledger.add(tenant, type, own, borrowed);
+  after.add(tenant, type, own, borrowed);
+}
+
 void Round::start(int index, Charge charge, int type, std::vector<Part> parts, int own_part) {
   decision.starts.push_back(Start{index, charge, type, {}, own_part});
   replace(&decision.starts.back(), std::move(parts));
@@ -44,7 +50,7 @@ void Round::replace(Start* start, std::vector<Part> parts) {
   const int gpus = more * job.gpus_per_learner;
   // What it grows by later is borrowed, if any of it is.
   const int own = start->charge == Charge::kOwn ? gpus : start->parts.empty() ? start->own_part : 0;
-  ledger.add(job.tenant, start->type, own, gpus - own);
+  count(job.tenant, start->type, own, gpus - own);
   users.hold(job, gpus);
   if (own != 0) own_tenant.hold(OwnTenant::When::kNow, job.tenant, start->type, own);
   start->parts = std::move(parts);

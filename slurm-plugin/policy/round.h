@@ -28,6 +28,10 @@ struct Round {
     return state.patience_s > 0 && state.now_s - job.submit_s >= state.patience_s;
   }
 
+  // Counts into both ledgers.
+  void count(int tenant, int type, int own, int borrowed);
+  // A job that was asked keeps `to` learners, and no longer `from`.
+  void leave(int index, int from, int to) { own_tenant.give_up(&after, index, from, to); }
   // `own_part`: of a borrowed one
   void start(int index, Charge charge, int type, std::vector<Part> parts, int own_part = 0);
   // One of decision.starts gets other parts, of the same type, which may overlap those that it had.
@@ -40,6 +44,7 @@ struct Round {
   const ClusterState& state;
   FreeGpus free;
   Ledger ledger;
+  Ledger after;  // the same once all have gone that were asked, as far as claims know it
   OwnTenant own_tenant;
   UserLimits users;        // with what claims will hold that wait for victims
   std::vector<int> queue;  // pending jobs of which nothing is decided yet, oldest first

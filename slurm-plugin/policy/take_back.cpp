@@ -94,13 +94,19 @@ std::optional<ClaimService::Found> ClaimService::cheapest_of_types(const Job& jo
 bool ClaimService::leave_quota(int index, int type, const std::vector<Victim>& victims, bool may_recharge) {
   // For so long as it is asked; a copy would be as long as the list of jobs, for each of thousands of claims.
   std::vector<int> had;
-  for (const Victim& victim : victims) had.push_back(std::exchange(so_far_.left[victim.job], victim.learners_left));
+  for (const Victim& victim : victims) {
+    had.push_back(std::exchange(so_far_.left[victim.job], victim.learners_left));
+    round_.leave(victim.job, had.back(), victim.learners_left);
+  }
   const bool leaves = quota_holds(index, type, may_recharge);
-  for (size_t i = victims.size(); i-- > 0;) so_far_.left[victims[i].job] = had[i];
+  for (size_t i = victims.size(); i-- > 0;) {
+    round_.leave(victims[i].job, victims[i].learners_left, had[i]);
+    so_far_.left[victims[i].job] = had[i];
+  }
   return leaves;
 }
 
-bool ClaimService::quota_holds(int index, int type, bool may_recharge) const {
+bool ClaimService::quota_holds(int index, int type, bool may_recharge) {
   const Job& job = round_.state.jobs[index];
   const std::vector<int>& left = so_far_.left;
   const std::vector<Leaving> moved =
@@ -111,16 +117,11 @@ bool ClaimService::quota_holds(int index, int type, bool may_recharge) const {
   if (round_.own_tenant.all_borrowed_so_far(moved) && round_.own_tenant.all_borrowed_so_far(waiting)) return true;
   const int limit = round_.state.tenants[job.tenant].borrow_limit;
   if (limit != kNoLimit) {
-    int borrowed = round_.own_tenant.gpus_of(moved, left) + round_.own_tenant.gpus_of(waiting, left);
-    for (size_t i = 0; i < round_.state.jobs.size(); ++i) {
-      const Job& other = round_.state.jobs[i];
-      if (!other.running || other.tenant != job.tenant) continue;
-      borrowed += round_.own_tenant.borrowed(static_cast<int>(i), left[i]);
-    }
-    if (borrowed > limit) return false;
+    const int recharged = round_.own_tenant.gpus_of(moved, left) + round_.own_tenant.gpus_of(waiting, left);
+    if (round_.after.borrowed(job.tenant) + recharged > limit) return false;
   }
   // What was promised while it could be lent stays so.
-  return job.promised || round_.own_tenant.lent_beside(round_.ledger, job, type, moved, left);
+  return job.promised || round_.own_tenant.lent_beside(&round_.after, job, type, moved, left);
 }
 
 // The claim's place is decided, and kept. The victims stay in the ledger until they have gone, so that their tenant
@@ -192,7 +193,7 @@ void ClaimService::start_after_all(const Taken& claim) {
   waiting.erase(std::find_if(waiting.begin(), waiting.end(), [&](const Waiting& one) { return one.job == claim.job; }));
   const int asked = round_.asked(claim.job);
   round_.users.hold(job, -asked);
-  round_.ledger.add(job.tenant, claim.type, -asked, Charge::kOwn);
+  round_.count(job.tenant, claim.type, -asked, 0);
   round_.own_tenant.hold(round_.is_guaranteed(claim.job) ? When::kLater : When::kNow, job.tenant, claim.type, -asked);
   start(claim.job, claim.type, claim.kept.parts);
 }
@@ -201,6 +202,7 @@ void ClaimService::ask(const Victim& victim, Space::When when) {
   const Job& gone = round_.state.jobs[victim.job];
   int& left = so_far_.left[victim.job];
   space_.give_up(when, parts_after_shrink(gone.parts, left), victim.learners_left, gone.gpus_per_learner);
+  round_.leave(victim.job, left, victim.learners_left);
   left = victim.learners_left;
 }
 
@@ -208,6 +210,7 @@ void ClaimService::ask(const Victim& victim, Space::When when) {
 void ClaimService::take_up(int index) {
   const Job& job = round_.state.jobs[index];
   space_.ended(parts_after_shrink(job.parts, so_far_.left[index]), job.gpus_per_learner);
+  round_.leave(index, so_far_.left[index], before_.left[index]);
   so_far_.left[index] = before_.left[index];
   space_.started(parts_after_shrink(job.parts, so_far_.left[index]), job.gpus_per_learner);
 }

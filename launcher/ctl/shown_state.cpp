@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "launcher/ctl/wait_reason.h"
+
 namespace dl::ctl {
 namespace {
 
@@ -81,39 +83,6 @@ ShownState of_ended(const slurm_cli::JobInfo& info, const record::JobSummary& su
 }
 
 }  // namespace
-
-bool is_quota_reason(const std::string& reason) {
-  if (reason == "Licenses" || reason == "AccountNotAllowed" || reason == "QOSNotAllowed") return reason == "Licenses";
-  if (!starts_with(reason, "QOS") && !starts_with(reason, "Assoc")) return false;
-  return reason.find("Grp") != std::string::npos || reason.find("Max") != std::string::npos ||
-         reason.find("Limit") != std::string::npos;
-}
-
-std::string explain_reason(const std::string& reason) {
-  const struct {
-    const char* name;
-    const char* words;
-  } kWords[] = {{"Resources", "waiting for free nodes or GPUs"},
-                {"Priority", "jobs of higher priority are ahead"},
-                {"BeginTime", "its start time has not come"},
-                {"Dependency", "waiting for another job"},
-                {"DependencyNeverSatisfied", "the job it depends on failed"},
-                {"JobHeldUser", "held by its user"},
-                {"JobHeldAdmin", "held by an administrator"},
-                {"ReqNodeNotAvail", "a node it asks for is down or reserved"},
-                {"Reservation", "waiting for its reservation"},
-                {"PartitionDown", "its partition is down"},
-                {"PartitionTimeLimit", "its time limit is longer than the partition's"},
-                {"Licenses", "the quota is used up"},
-                {"Cleaning", "Slurm is cleaning up after its last run"}};
-  if (reason.empty() || reason == "None") return "not looked at by the scheduler yet";
-  const std::string in_parentheses = " (" + reason + ")";
-  for (const auto& row : kWords) {
-    if (reason == row.name) return row.words + in_parentheses;
-  }
-  if (is_quota_reason(reason)) return "the quota is used up" + in_parentheses;
-  return reason;
-}
 
 ShownState shown_state(const std::optional<slurm_cli::JobInfo>& info, const std::optional<record::JobComment>& comment,
                        const record::JobSummary& summary, bool alive) {

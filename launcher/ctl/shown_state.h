@@ -27,9 +27,4 @@ struct ShownState {
 ShownState shown_state(const std::optional<slurm_cli::JobInfo>& info, const std::optional<record::JobComment>& comment,
                        const record::JobSummary& summary, bool alive);
 
-// True for the reasons by which Slurm keeps a job waiting for a limit of its user, account or QOS, or for a licence.
-bool is_quota_reason(const std::string& reason);
-// Slurm's reason in words, with its own word in parentheses where that says more: "the quota is used up (QOSGrpGRES)".
-std::string explain_reason(const std::string& reason);
-
 }  // namespace dl::ctl

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlctl why JOB: what a job waits for, who holds it, and what would have to end.
+// dlctl why JOB: what a job waits for, who holds it, and what would have to end. Where there are tenants, as the policy
+// sees it; and of every job as Slurm sees it.
 #include "slurm-plugin/policy/why.h"
+
 #include "common/json/json.h"
 
 #include <fmt/core.h>
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "common/base/parse.h"
 #include "launcher/ctl/cluster_now.h"
 #include "launcher/ctl/quota_table.h"
 #include "launcher/ctl/subcommand.h"
+#include "launcher/ctl/wait_look.h"
 #include "slurm-plugin/policy/job_id.h"
 #include "slurm-plugin/policy/job_label.h"
 
@@ -29,62 +33,90 @@ std::string held_as(const policy::Job& holder) {
   return own == 0 ? "borrowed ones" : fmt::format("{} its own and {} borrowed ones", own, holder.gpus() - own);
 }
 
-// A job of which nothing is decided: what it waits for is Slurm's to say.
-Status not_decided(const ClusterNow& now, int64_t id) {
-  for (const observe::SeenJob& seen : now.view.aside) {
-    if (seen.id != id && policy::array_of(seen.id) != id) continue;
-    return Error{Errc::kConflict, fmt::format("job {} is held, or waits for its begin time, a dependency or a limit of "
-                                              "Slurm's: squeue --job={} says which",
-                                              policy::job_name(id), policy::job_name(id))};
-  }
+// A job of a tenant that dl.toml does not declare any more.
+std::optional<std::string> uncharged(const ClusterNow& now, int64_t id) {
   for (const observe::Uncharged& job : now.view.uncharged) {
     const observe::JobRecord& its = now.records.jobs[job.record];
     if (its.id != id && its.array != policy::array_of(id)) continue;
-    return Error{
-        Errc::kConflict,
-        fmt::format("job {} is of tenant '{}', which is not in dl.toml any more: {}; an administrator declares "
-                    "the tenant again, or scancel {} and submit it with another --account",
-                    policy::job_name(id), printable(job.label.tenant),
-                    job.gpus > 0 ? "it runs, and nobody is charged for its GPUs" : "it is held", policy::job_name(id))};
+    return fmt::format(
+        "job {} is of tenant '{}', which is not in dl.toml any more: {}; an administrator declares "
+        "the tenant again, or scancel {} and submit it with another --account",
+        policy::job_name(id), printable(job.label.tenant),
+        job.gpus > 0 ? "it runs, and nobody is charged for its GPUs" : "it is held", policy::job_name(id));
   }
-  return Error{Errc::kNotFound,
-               fmt::format("job {} is no job of a tenant's that runs or waits for GPUs: squeue --job={} may know more",
-                           policy::job_name(id), policy::job_name(id))};
+  return std::nullopt;
+}
+
+// What the tenants' policy says of it: nothing where there are no tenants, no module for this Slurm, or nothing to be
+// decided about the job.
+struct PolicyAnswer {
+  std::optional<std::string> sentence;
+  bool can_ever_run = true;
+  std::vector<std::string> lines;
+  Json json = Json::object();
+};
+
+PolicyAnswer ask_policy(const ClusterNow& now, int64_t id) {
+  PolicyAnswer answer;
+  const int job = now.find(id);
+  if (job < 0) {
+    answer.sentence = uncharged(now, id);
+    return answer;
+  }
+  const policy::ClusterState& state = now.view.state;
+  const policy::Why why = policy::why(state, now.decision, job);
+  answer.sentence = why.sentence;
+  answer.can_ever_run = why.can_ever_run;
+  answer.json["unused_gpus"] = state.jobs[job].idle_gpus;
+  if (why.waiting.reserved_for >= 0) answer.json["reserved_for"] = job_json(state.jobs[why.waiting.reserved_for].id);
+  answer.json["would_have_to_end"] = Json::array();
+  if (state.jobs[job].idle_gpus > 0) answer.lines.push_back(unused_text(state, state.jobs[job]));
+  for (const int other : why.would_have_to_end) {
+    const policy::Job& holder = state.jobs[other];
+    Json its = job_json(holder.id);
+    its["tenant"] = state.tenants[holder.tenant].name;
+    its["gpus"] = holder.gpus();
+    its["charge"] = policy::charge_name(holder.charge);
+    its["own_gpus"] = holder.own_of(holder.gpus());
+    answer.json["would_have_to_end"].push_back(std::move(its));
+    answer.lines.push_back(fmt::format("  job {} of '{}' holds {} GPUs as {}", policy::job_name(holder.id),
+                                       state.tenants[holder.tenant].name, holder.gpus(), held_as(holder)));
+  }
+  return answer;
 }
 
 Status run(const Options& options) {
   DL_TRY_ASSIGN(const int64_t id, parse_job_option(options.job));
-  DL_TRY_ASSIGN(const ClusterNow now, look_at_cluster());
-  const int job = now.find(id);
-  if (job < 0) return not_decided(now, id);
-  const policy::ClusterState& state = now.view.state;
-  const policy::Why why = policy::why(state, now.decision, job);
+  DL_TRY_ASSIGN(const WaitTexts texts, look_at_wait(policy::job_name(id)));
+  const WaitAnswer slurm = explain_wait(texts);
+  PolicyAnswer tenants;
+  if (const auto now = look_at_cluster()) {
+    tenants = ask_policy(*now, id);
+  } else if (now.error().code != Errc::kNotFound) {
+    // dl.toml is broken, or there is no module for this Slurm: what Slurm itself says holds all the same.
+    std::fprintf(stderr, "dlctl why: nothing is said of tenants: %s\n", now.error().text.c_str());
+  }
+  const bool waits = texts.job.value("JobState") == "PENDING";
   if (options.json) {
     Json json = job_json(id);
-    json["why"] = why.sentence;
-    json["can_ever_run"] = why.can_ever_run;
-    json["unused_gpus"] = state.jobs[job].idle_gpus;
-    if (why.waiting.reserved_for >= 0) json["reserved_for"] = job_json(state.jobs[why.waiting.reserved_for].id);
-    json["would_have_to_end"] = Json::array();
-    for (const int other : why.would_have_to_end) {
-      const policy::Job& holder = state.jobs[other];
-      Json its = job_json(holder.id);
-      its["tenant"] = state.tenants[holder.tenant].name;
-      its["gpus"] = holder.gpus();
-      its["charge"] = policy::charge_name(holder.charge);
-      its["own_gpus"] = holder.own_of(holder.gpus());
-      json["would_have_to_end"].push_back(std::move(its));
-    }
+    json["why"] = tenants.sentence ? *tenants.sentence : slurm.sentence;
+    json["can_ever_run"] = tenants.can_ever_run && slurm.can_ever_run;
+    for (const JsonMember& member : tenants.json.members()) json[member.name] = member.value;
+    json["slurm"] = slurm.json;
+    json["slurm"]["why"] = slurm.sentence;
     std::printf("%s\n", json.dump_sorted(2).c_str());
     return {};
   }
-  std::printf("%s\n", printable(why.sentence, 1000).c_str());
-  if (state.jobs[job].idle_gpus > 0) std::printf("%s\n", unused_text(state, state.jobs[job]).c_str());
-  for (const int other : why.would_have_to_end) {
-    const policy::Job& holder = state.jobs[other];
-    std::printf("  job %s of '%s' holds %d GPUs as %s\n", policy::job_name(holder.id).c_str(),
-                state.tenants[holder.tenant].name.c_str(), holder.gpus(), held_as(holder).c_str());
+  if (tenants.sentence) {
+    std::printf("%s\n", printable(*tenants.sentence, 1000).c_str());
+    for (const std::string& line : tenants.lines) std::printf("%s\n", line.c_str());
+    if (!waits) return {};
+    std::printf("Slurm: %s\n", slurm.sentence.c_str());
+  } else {
+    std::printf("%s\n", slurm.sentence.c_str());
   }
+  for (const std::string& line : slurm.lines) std::printf("  %s\n", line.c_str());
+  if (!slurm.advice.empty()) std::printf("what you can do: %s\n", slurm.advice.c_str());
   return {};
 }
 

@@ -39,6 +39,7 @@ Result<CommandResult> run_slurm(const std::vector<std::string>& argv, const std:
   options.timeout = kTimeout;
   options.environment = kPlainEnvironment;
   options.input = input;
+  options.max_output = 64 << 20;  // 10,000 nodes take 9 MB
   // A requeue has Slurm send SIGTERM to all processes of the job, this command included.
   options.ignored_signals = {SIGTERM, SIGUSR2, SIGINT, SIGHUP};
   return run_command(argv, options);
@@ -232,6 +233,12 @@ Result<std::vector<JobInfo>> list_jobs(const std::string& user) {
   DL_TRY_ASSIGN(CommandResult result, run_slurm(argv));
   if (!result.ok()) return command_error("squeue", result);
   return parse_squeue(result.out);
+}
+
+Result<std::string> answer_of(const std::vector<std::string>& argv) {
+  DL_TRY_ASSIGN(CommandResult result, run_slurm(argv));
+  if (!result.ok()) return command_error(argv[0] + (argv.size() > 1 && argv[1][0] != '-' ? " " + argv[1] : ""), result);
+  return std::move(result.out);
 }
 
 Status set_comment(const std::string& job_id, const std::string& comment) {

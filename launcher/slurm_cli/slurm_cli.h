@@ -48,6 +48,10 @@ Result<std::vector<JobInfo>> show_jobs(const std::string& job_id);
 // The jobs of a user (empty: the calling one) or of all ("*"), pending ones included, in squeue's order.
 Result<std::vector<JobInfo>> list_jobs(const std::string& user);
 
+// What a command of Slurm's that only shows something prints (at most 64 MiB of it). kNotFound of a job that Slurm does
+// not know.
+Result<std::string> answer_of(const std::vector<std::string>& argv);
+
 Status set_comment(const std::string& job_id, const std::string& comment);
 // StartTime of a pending job, `delay` from now; a job that is completing after a requeue counts as pending.
 Status set_start_time(const std::string& job_id, std::chrono::seconds delay);

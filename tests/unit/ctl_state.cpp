@@ -4,6 +4,7 @@
 
 #include "launcher/ctl/shown_state.h"
 #include "launcher/ctl/start_delay.h"
+#include "launcher/ctl/wait_reason.h"
 
 namespace dl::ctl {
 namespace {

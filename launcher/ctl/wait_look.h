@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Asks Slurm's commands what a waiting job waits for.
+#pragma once
+
+#include "common/base/result.h"
+#include "launcher/ctl/wait_why.h"
+
+namespace dl::ctl {
+
+// Of an array that has several records, the first that waits, else the first. kNotFound if Slurm does not know the job.
+// What cannot be asked (sprio without priority/multifactor, limits without slurmdbd) stays empty.
+Result<WaitTexts> look_at_wait(const std::string& job_id);
+
+}  // namespace dl::ctl

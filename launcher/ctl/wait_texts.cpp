@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/ctl/wait_texts.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "common/base/parse.h"
+#include "launcher/slurm_cli/slurm_cli.h"
+
+namespace dl::ctl {
+namespace {
+
+constexpr int64_t kMost = int64_t{1} << 50;
+
+bool is_one_of(std::string_view text, std::initializer_list<const char*> list) {
+  return std::any_of(list.begin(), list.end(), [&](const char* item) { return text == item; });
+}
+
+// "12052M", "47.1G", "12": without a unit as it is, else in MB, as Slurm counts memory.
+int64_t number_of(std::string_view text) {
+  int64_t unit = 1;
+  if (!text.empty()) {
+    switch (text.back()) {
+      case 'M':
+        unit = 1;
+        break;
+      case 'G':
+        unit = 1024;
+        break;
+      case 'T':
+        unit = 1024 * 1024;
+        break;
+      default:
+        unit = 0;
+    }
+    if (unit != 0) text.remove_suffix(1);
+  }
+  const auto whole = parse_int(text.substr(0, text.find('.')), 0, kMost / (1024 * 1024));
+  return whole ? *whole * std::max<int64_t>(unit, 1) : -1;
+}
+
+std::string plural(int64_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+// "4(2)" -> 4 and 2; "N(2)" and "" have no limit.
+std::optional<std::pair<int64_t, int64_t>> limit_and_use(std::string_view text) {
+  const size_t open = text.find('(');
+  const int64_t limit = number_of(text.substr(0, open));
+  if (limit < 0) return std::nullopt;
+  int64_t used = -1;
+  if (open != std::string_view::npos) used = number_of(text.substr(open + 1, text.find(')') - open - 1));
+  return std::pair{limit, used};
+}
+
+bool is_in_list(std::string_view list, const std::string& name) {
+  const auto names = split(list, ',');
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+}  // namespace
+
+Words::Words(std::string_view line) {
+  for (const std::string& word : split(line, ' ')) {
+    const size_t equals = word.find('=');
+    const bool key = equals != std::string::npos && equals > 0 &&
+                     std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equals), [](unsigned char c) {
+                       return std::isalnum(c) != 0 || c == ':' || c == '/' || c == '_';
+                     });
+    if (key)
+      words_.emplace_back(word.substr(0, equals), word.substr(equals + 1));
+    else if (!words_.empty() && !word.empty())
+      words_.back().second += " " + word;
+  }
+}
+
+std::string Words::value(std::string_view key) const {
+  for (const auto& [name, value] : words_)
+    if (name == key) return is_one_of(value, {"(null)", "N/A", "n/s", "None"}) ? std::string() : value;
+  return {};
+}
+
+Amounts parse_amounts(std::string_view tres) {
+  Amounts amounts;
+  int64_t typed = -1;
+  for (const std::string& item : split(tres, ',')) {
+    const size_t equals = item.find('=');
+    if (equals == std::string::npos) continue;
+    const std::string_view name = std::string_view(item).substr(0, equals);
+    const int64_t value = number_of(std::string_view(item).substr(equals + 1));
+    if (value < 0) continue;
+    if (name == "cpu") amounts.cpus = value;
+    if (name == "mem") amounts.memory_mb = value;
+    if (name == "node") amounts.nodes = value;
+    if (name == "gres/gpu") amounts.gpus = value;
+    if (name.substr(0, 9) == "gres/gpu:") typed = std::max<int64_t>(typed, 0) + value;
+  }
+  if (amounts.gpus < 0) amounts.gpus = typed;
+  return amounts;
+}
+
+std::string amounts_text(const Amounts& amounts, bool with_memory) {
+  std::vector<std::string> parts;
+  if (amounts.nodes > 0) parts.push_back(plural(amounts.nodes, "node"));
+  if (amounts.cpus > 0) parts.push_back(plural(amounts.cpus, "CPU"));
+  if (amounts.gpus > 0) parts.push_back(plural(amounts.gpus, "GPU"));
+  if (with_memory && amounts.memory_mb > 0)
+    parts.push_back(format_bytes(static_cast<uint64_t>(amounts.memory_mb) << 20) + " of memory");
+  return join(parts, ", ");
+}
+
+bool NodeLine::usable() const {
+  // "IDLE+CLOUD+POWERED_DOWN" starts when it is needed; "IDLE*" does not answer.
+  if (state.find('*') != std::string::npos) return false;
+  const auto flags = split(state, '+');
+  return !flags.empty() && is_one_of(flags.front(), {"IDLE", "MIXED", "ALLOCATED", "COMPLETING"}) &&
+         std::none_of(flags.begin(), flags.end(), [](const std::string& flag) {
+           return is_one_of(flag, {"DRAIN", "DRAINED", "DRAINING", "DOWN", "FAIL", "MAINTENANCE", "NOT_RESPONDING",
+                                   "RESERVED", "POWERING_DOWN", "INVALID_REG", "REBOOT_ISSUED", "BLOCKED"});
+         });
+}
+
+std::vector<NodeLine> parse_nodes(const std::string& text) {
+  std::vector<NodeLine> nodes;
+  for (const std::string& line : split(text, '\n')) {
+    const Words words(line);
+    NodeLine node;
+    node.name = words.value("NodeName");
+    if (node.name.empty()) continue;
+    node.state = words.value("State");
+    node.partitions = words.value("Partitions");
+    node.reason = words.value("Reason");
+    if (const size_t who = node.reason.rfind(" ["); who != std::string::npos) node.reason.resize(who);
+    node.all = parse_amounts(words.value("CfgTRES"));
+    node.used = parse_amounts(words.value("AllocTRES"));
+    nodes.push_back(std::move(node));
+  }
+  return nodes;
+}
+
+Room room_of(const std::vector<NodeLine>& nodes, const std::string& partition) {
+  Room room;
+  for (const NodeLine& node : nodes) {
+    if (!is_in_list(node.partitions, partition)) continue;
+    ++room.nodes;
+    if (!node.usable()) {
+      room.out.push_back(fmt::format("{} is {}{}", printable(node.name), printable(node.state),
+                                     node.reason.empty() ? "" : " (" + printable(node.reason) + ")"));
+      continue;
+    }
+    ++room.usable;
+    if (node.state.rfind("IDLE", 0) == 0) ++room.idle;
+    const auto add = [](int64_t all, int64_t used, int64_t* total, int64_t* free, int64_t* most, int64_t* most_free) {
+      const int64_t has = std::max<int64_t>(all, 0);
+      const int64_t left = std::max<int64_t>(has - std::max<int64_t>(used, 0), 0);
+      *total += has;
+      *free += left;
+      *most = std::max(*most, has);
+      *most_free = std::max(*most_free, left);
+    };
+    add(node.all.cpus, node.used.cpus, &room.cpus, &room.cpus_free, &room.node_cpus, &room.node_cpus_free);
+    add(node.all.gpus, node.used.gpus, &room.gpus, &room.gpus_free, &room.node_gpus, &room.node_gpus_free);
+  }
+  return room;
+}
+
+std::vector<QueueLine> parse_queue(const std::string& text) {
+  std::vector<QueueLine> jobs;
+  constexpr size_t kFields = 10;
+  for (const std::string& line : split(text, '\n')) {
+    const auto fields = split(line, '|');
+    if (fields.size() < kFields) continue;
+    const auto count = [&](size_t at) {
+      const auto value = parse_int(fields[at], 0, kMost);
+      return value ? *value : int64_t{0};
+    };
+    QueueLine job;
+    job.id = fields[0];
+    // "12_[0-3%1]": how many may run at once is no part of the name.
+    if (const size_t most = job.id.find('%'); most != std::string::npos) job.id.erase(most, job.id.find(']') - most);
+    job.state = fields[1];
+    job.priority = count(2);
+    job.user = fields[3];
+    job.nodes = count(4);
+    job.cpus = count(5);
+    job.gpus = slurm_cli::count_gpus(fields[6].rfind("gres", 0) == 0 ? fields[6].substr(5) : fields[6]) *
+               std::max<int64_t>(job.nodes, 1);
+    job.start_s = slurm_cli::parse_slurm_time(fields[7]);
+    job.end_s = slurm_cli::parse_slurm_time(fields[8]);
+    job.reason = fields[9];
+    jobs.push_back(std::move(job));
+  }
+  return jobs;
+}
+
+std::optional<PriorityParts> parse_priority(const std::string& text) {
+  const char* const kNames[] = {"", "site", "age", "association", "fair share", "job size", "partition", "QOS", "nice"};
+  const auto fields = split(trim(split(text, '\n').empty() ? std::string() : split(text, '\n').front()), '|');
+  if (fields.size() < std::size(kNames)) return std::nullopt;
+  PriorityParts priority;
+  const auto number = [](std::string_view field) {
+    field = trim(field);
+    const bool negative = !field.empty() && field.front() == '-';
+    const auto value = parse_int(field.substr(negative ? 1 : 0, field.find('.') - (negative ? 1 : 0)), 0, kMost);
+    return value ? (negative ? -*value : *value) : int64_t{0};
+  };
+  priority.total = number(fields[0]);
+  for (size_t i = 1; i < std::size(kNames); ++i)
+    if (const int64_t value = number(fields[i]); value != 0) priority.parts.emplace_back(kNames[i], value);
+  if (fields.size() > std::size(kNames))
+    for (const std::string& item : split(trim(fields.back()), ',')) {
+      const size_t equals = item.find('=');
+      if (equals == std::string::npos) continue;
+      if (const int64_t value = number(std::string_view(item).substr(equals + 1)); value != 0)
+        priority.parts.emplace_back(item.substr(0, equals), value);
+    }
+  return priority;
+}
+
+std::vector<Limit> parse_limits(const std::string& text, const std::string& key, const std::string& tres,
+                                const std::string& user_id) {
+  std::vector<Limit> limits;
+  std::string whose, part;
+  for (const std::string& line : split(text, '\n')) {
+    const std::string_view words = trim(line);
+    const Words record(words);
+    if (words.rfind("QOS=", 0) == 0) {
+      whose = "QOS '" + std::string(words.substr(4, words.find('(') - 4)) + "'";
+      part.clear();
+    } else if (words.rfind("ClusterName=", 0) == 0) {
+      const std::string user = record.value("UserName"), account = record.value("Account");
+      whose = (user.empty() ? "" : "user '" + user.substr(0, user.find('(')) + "' in ") + "account '" + account + "'";
+      part.clear();
+    } else if (!words.empty() && words.find('=') == std::string_view::npos) {
+      part = words;  // "User Limits", and under it the number of a user
+    }
+    const std::string value = record.value(key);
+    if (value.empty()) continue;
+    if (key.size() > 2 && key.compare(key.size() - 2, 2, "PU") == 0 && part != user_id) continue;
+    for (const std::string& item : split(value, ',')) {
+      const size_t equals = item.find('=');
+      if (equals != std::string::npos && !tres.empty() && item.compare(0, equals, tres) != 0) continue;
+      const auto found = limit_and_use(std::string_view(item).substr(equals == std::string::npos ? 0 : equals + 1));
+      if (found) limits.push_back({whose, found->first, found->second});
+    }
+  }
+  return limits;
+}
+
+std::vector<Licence> parse_licences(const std::string& text) {
+  std::vector<Licence> licences;
+  for (const std::string& line : split(text, '\n')) {
+    const Words words(line);
+    if (words.value("LicenseName").empty()) continue;
+    const auto count = [&](const char* key) { return std::max<int64_t>(number_of(words.value(key)), 0); };
+    licences.push_back({words.value("LicenseName"), count("Total"), count("Used"), count("Free")});
+  }
+  return licences;
+}
+
+}  // namespace dl::ctl

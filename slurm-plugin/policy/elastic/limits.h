@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is left of the limits of each share, of one type of GPU.
+#pragma once
+
+#include <vector>
+
+#include "slurm-plugin/policy/elastic/problem.h"
+
+namespace dl::policy::elastic {
+
+class Limits {
+ public:
+  Limits(const Problem& problem, int type);
+
+  // GPUs that a job of this share may still get: the least that is left of its share and those above it.
+  int left(int share) const;
+  // Precondition: gpus <= left(share); a negative number gives back.
+  void take(int share, int gpus);
+  // Of this share alone.
+  int left_of(int share) const { return left_[share]; }
+  int parent(int share) const { return parents_[share]; }
+  int shares() const { return static_cast<int>(left_.size()); }
+
+ private:
+  std::vector<int> parents_, left_;
+};
+
+}  // namespace dl::policy::elastic

@@ -28,6 +28,8 @@ struct Command {
 Run add_run(CommandLine* line);
 Run add_generate(CommandLine* line);
 Run add_check(CommandLine* line);
+Run add_decide(CommandLine* line);
+Run add_elastic(CommandLine* line);
 Run add_policies(CommandLine* line);
 
 // The cluster, as run and generate are told of it.

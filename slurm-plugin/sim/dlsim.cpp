@@ -14,6 +14,8 @@ const Command kCommands[] = {
     {"run", "replay a trace under several policies and compare them", add_run},
     {"generate", "make a trace, shaped on published figures", add_generate},
     {"check", "read a trace, and say what is in it or which line is wrong", add_check},
+    {"decide", "divide GPUs among elastic jobs, asked in JSON", add_decide},
+    {"elastic", "compare elastic policies over the load of a cluster", add_elastic},
     {"policies", "the policies that run knows", add_policies},
 };
 

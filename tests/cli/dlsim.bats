@@ -44,3 +44,60 @@ setup() {
   DL_BUILD_DIR=$top_builddir "${top_srcdir:?}/tests/bench/policy/run" --quick --json >rows || [ $? -eq 1 ]
   jq -e 'length == 60 and all(.[]; .ours > 0 and .ratio > 0) and (map(select(.target != null)) | length == 30)' rows
 }
+
+# ask QUESTION: answers to the lines, without the times.
+ask() { printf '%s\n' "$@" | "$dlsim" decide - | jq -c 'del(.seconds, .seconds_to_read)'; }
+
+@test "dlsim decide divides GPUs among jobs by their speeds, within tenants, and answers line by line" {
+  two='"jobs":[{"id":"a","speeds":{"gpu":[{"gpus":1,"speed":10},{"gpus":4,"speed":38}]}},{"id":"b","speeds":{"gpu":[{"gpus":1,"speed":7},{"gpus":4,"speed":9},{"gpus":7,"speed":9.5}]}}]'
+  answer=$(ask '{"nodes":[{"gpus":8}],'"$two"'}')
+  jq -e '.exact and (.jobs | map([.id, .gpus, .state]) == [["a", 4, "start"], ["b", 4, "start"]])' <<<"$answer"
+  # The batch is chosen with the GPUs; what runs is changed only if it pays.
+  answer=$(ask '{"nodes":[{"type":"a100","gpus":8}],"jobs":[{"id":"a","now":{"gpus":1,"batch":64},"age_s":1000,"restart_s":10,"speeds":{"a100":[{"gpus":1,"batch":64,"speed":10},{"gpus":8,"batch":64,"speed":10.2},{"gpus":8,"batch":512,"speed":60}]}}]}' \
+    '{"nodes":[{"type":"a100","gpus":8}],"jobs":[{"id":"a","now":{"gpus":1,"batch":64},"age_s":1,"restart_s":1000,"speeds":{"a100":[{"gpus":1,"batch":64,"speed":10},{"gpus":8,"batch":512,"speed":60}]}}]}')
+  [ "$(jq -c '.jobs[0] | [.gpus, .batch, .state]' <<<"$answer")" = $'[8,512,"change"]\n[1,64,"stay"]' ]
+  # Two levels of tenants, and a job that does not fit any more.
+  one='"speeds":{"gpu":[{"gpus":2,"speed":2},{"gpus":3,"speed":3},{"gpus":6,"speed":6}]}'
+  answer=$(ask '{"nodes":[{"gpus":8}],"admission":"drop","tenants":[{"name":"lab","most":{"gpu":6}},{"name":"vision","parent":"lab","most":{"gpu":3}}],"jobs":[{"id":"1","tenant":"vision",'"$one"'},{"id":"2","tenant":"lab",'"$one"'},{"id":"3","tenant":"vision",'"$one"'}]}')
+  [ "$(jq -c '.jobs | map([.gpus, .state])' <<<"$answer")" = '[[3,"start"],[3,"start"],[0,"drop"]]' ]
+}
+
+@test "dlsim decide says which member of a question is wrong, and goes on with the next line" {
+  good='{"nodes":[{"gpus":2}],"jobs":[]}'
+  while IFS='|' read -r question words; do
+    run "$dlsim" decide - <<<"$question"$'\n'"$good"
+    [ "$status" -eq 2 ] || { echo "$question: $status"; false; }
+    [[ $output == *"$words"* && $output == *'"jobs":[]'* ]] || { echo "$question: $output"; false; }
+  done <<'END'
+nonsense|the line is not JSON
+[]|the line: is no object
+{"jobs":[]}|nodes: is missing
+{"nodes":[],"jobs":[]}|nodes: there is none
+{"nodes":[{"gpus":0}],"jobs":[]}|nodes[0].gpus: 0 is not allowed; allowed: a whole number from 1 to 1024
+{"nodes":[{"gpus":1e30}],"jobs":[]}|nodes[0].gpus
+{"nodes":[{"gpus":2}],"jobs":[],"admision":"drop"}|admision: is not known here; allowed: admission, 
+{"nodes":[{"gpus":2}],"jobs":[],"admission":"later"}|allowed: hold, drop
+{"nodes":[{"gpus":2}],"jobs":[{"id":"a","speeds":{}}]}|jobs[0].speeds: none is for 1 to
+{"nodes":[{"gpus":2}],"jobs":[{"id":"a","speeds":{"h100":[{"gpus":1,"speed":1}]}}]}|'h100' is the type of no node
+{"nodes":[{"gpus":2}],"jobs":[{"id":"a","speeds":{"gpu":[{"gpus":1,"speed":-1}]}}]}|jobs[0].speeds.gpu[0].speed: -1
+{"nodes":[{"gpus":2}],"jobs":[{"id":"a","min":3,"max":2,"speeds":{"gpu":[{"gpus":1,"speed":1}]}}]}|min 3 is more than max 2
+{"nodes":[{"gpus":2}],"jobs":[{"id":"a","now":{"gpus":2},"speeds":{"gpu":[{"gpus":1,"speed":1}]}}]}|jobs[0].now: 2 GPUs
+{"nodes":[{"gpus":2}],"jobs":[{"id":"a","tenant":"x","speeds":{"gpu":[{"gpus":1,"speed":1}]}}]}|jobs[0].tenant: 'x' is not one
+{"nodes":[{"gpus":2}],"tenants":[{"name":"x","parent":"y"}],"jobs":[]}|tenants[0].parent
+END
+  run "$dlsim" decide /nonexistent/questions
+  [ "$status" -eq 2 ]
+}
+
+@test "dlsim elastic compares policies over the load, as a table, JSON and a picture, and refuses what it does not know" {
+  "$dlsim" elastic --gpus 16 --time 2h --load 0.5,2 --plot sweep.svg >table.txt
+  [ "$(wc -l <table.txt)" -eq 17 ]
+  grep -q '</svg>' sweep.svg
+  "$dlsim" elastic --gpus 16 --time 2h --load 1 --admission drop --categories fixed --json |
+    jq -e 'length == 4 and (map(select(.policy | startswith("elastic")) | del(.policy, .solver_mean_ms, .solver_max_ms, .wall_s)) | unique | length) == 1'
+  for line in '--gpus 0' '--load fast' '--load 0' '--admission later' '--categories none' '--restart soon' '--time 1s' 'more'; do
+    # shellcheck disable=SC2086
+    run "$dlsim" elastic $line
+    [ "$status" -eq 2 ] || { echo "$line: $status"; false; }
+  done
+}

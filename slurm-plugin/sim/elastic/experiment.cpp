@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/sim/elastic/experiment.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "slurm-plugin/policy/elastic/problem.h"
+#include "slurm-plugin/sim/engine/outcome.h"
+
+namespace dl::sim {
+namespace {
+
+namespace elastic = policy::elastic;
+using Clock = std::chrono::steady_clock;
+
+constexpr double kNever = 1e18;  // seconds
+constexpr double kDone = 1e-6;   // samples: what is left of a job that ends, by rounding
+
+struct Live {
+  int job = 0;
+  int gpus = 0;     // 0: waits
+  double left = 0;  // samples
+  double stands_until = 0;
+  double first_start_s = -1;
+  int restarts = 0;
+};
+
+double ms_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+class Replay {
+ public:
+  Replay(const Workload& workload, ElasticPolicy policy, const Rules& rules)
+      : workload_(workload), policy_(policy), rules_(rules), jobs_(jobs_of(workload)) {
+    for (const Category& category : workload.categories)
+      speeds_.push_back(speeds(category, workload.gpus_per_node, policy == ElasticPolicy::kElastic));
+  }
+
+  ElasticOutcome run() {
+    const auto begin = Clock::now();
+    outcome_.jobs = static_cast<int64_t>(jobs_.size());
+    double decided_s = -kNever;
+    bool pending = false;  // something happened since the last decision
+    while (next_ < jobs_.size() || !live_.empty()) {
+      const double submit_s = next_ < jobs_.size() ? jobs_[next_].submit_s : kNever;
+      const double decide_s = pending ? std::max(now_s_, decided_s + rules_.decide_s) : kNever;
+      const double at_s = std::min({submit_s, end_of_next(), decide_s});
+      if (at_s >= kNever) break;
+      advance(at_s);
+      pending = end_those_done() || pending;
+      while (next_ < jobs_.size() && jobs_[next_].submit_s <= now_s_) {
+        live_.push_back({static_cast<int>(next_), 0, jobs_[next_].samples, 0, -1, 0});
+        ++next_;
+        pending = true;
+      }
+      if (!pending || now_s_ < decided_s + rules_.decide_s) continue;
+      decide();
+      decided_s = now_s_;
+      pending = false;
+    }
+    finish();
+    outcome_.wall_s = ms_since(begin) / 1e3;
+    return outcome_;
+  }
+
+ private:
+  const std::vector<Speed>& speeds_of(const Live& live) const { return speeds_[jobs_[live.job].category]; }
+
+  double end_of(const Live& live) const {
+    if (live.gpus == 0) return kNever;
+    return std::max(now_s_, live.stands_until) + live.left / speeds_of(live)[live.gpus].samples_s;
+  }
+
+  double end_of_next() const {
+    double first = kNever;
+    for (const Live& live : live_) first = std::min(first, end_of(live));
+    return first;
+  }
+
+  void advance(double to_s) {
+    for (Live& live : live_) {
+      if (live.gpus == 0) continue;
+      const double from_s = std::max(now_s_, live.stands_until);
+      if (to_s > from_s) live.left -= (to_s - from_s) * speeds_of(live)[live.gpus].samples_s;
+      used_s_ +=
+          live.gpus * std::max(0.0, std::min(to_s, workload_.hours * 3600) - std::min(now_s_, workload_.hours * 3600));
+    }
+    now_s_ = to_s;
+  }
+
+  bool end_those_done() {
+    const auto done = [&](const Live& live) {
+      if (live.gpus == 0 || live.left > kDone * speeds_of(live)[live.gpus].samples_s) return false;
+      jcts_.push_back(now_s_ - jobs_[live.job].submit_s);
+      if (now_s_ <= workload_.hours * 3600) ++outcome_.completed;
+      return true;
+    };
+    const auto end = std::remove_if(live_.begin(), live_.end(), done);
+    const bool any = end != live_.end();
+    live_.erase(end, live_.end());
+    return any;
+  }
+
+  void decide() {
+    const auto begin = Clock::now();
+    const std::vector<int> gpus =
+        policy_ == ElasticPolicy::kFifo || policy_ == ElasticPolicy::kFixed ? by_asked_sizes() : by_optimiser();
+    const double took_ms = ms_since(begin);
+    ++decisions_;
+    solver_ms_ += took_ms;
+    outcome_.solver_max_ms = std::max(outcome_.solver_max_ms, took_ms);
+    for (size_t i = 0; i < gpus.size(); ++i) set_size(gpus[i], &live_[i]);
+    if (!rules_.drop) return;
+    const auto waits = [](const Live& live) { return live.gpus == 0; };
+    const auto end = std::remove_if(live_.begin(), live_.end(), waits);
+    outcome_.dropped += live_.end() - end;
+    live_.erase(end, live_.end());
+  }
+
+  void set_size(int gpus, Live* live) {
+    if (gpus == live->gpus) return;
+    if (live->gpus > 0) {
+      ++live->restarts;
+      ++outcome_.resizes;
+      live->stands_until = now_s_ + rules_.restart_s;
+    } else {
+      live->first_start_s = now_s_;
+      waits_.push_back(now_s_ - jobs_[live->job].submit_s);
+    }
+    live->gpus = gpus;
+  }
+
+  std::vector<int> by_asked_sizes() const {
+    std::vector<int> gpus(live_.size());
+    int free = workload_.gpus;
+    for (size_t i = 0; i < live_.size(); ++i) {
+      gpus[i] = live_[i].gpus;
+      free -= gpus[i];
+    }
+    for (size_t i = 0; i < live_.size(); ++i) {
+      if (gpus[i] > 0) continue;
+      const int asked = jobs_[live_[i].job].asked;
+      if (asked <= free) {
+        gpus[i] = asked;
+        free -= asked;
+      } else if (policy_ == ElasticPolicy::kFifo && !rules_.drop) {
+        break;
+      }
+    }
+    return gpus;
+  }
+
+  std::vector<int> by_optimiser() const {
+    elastic::Problem problem;
+    problem.least_gain = rules_.least_gain;
+    problem.shares.push_back({elastic::kNothing, {workload_.gpus}});
+    for (const Live& live : live_) {
+      // The queue is cut where no more jobs can be admitted: each needs a GPU.
+      if (problem.jobs.size() >= static_cast<size_t>(workload_.gpus) && live.gpus == 0) continue;
+      elastic::Job job;
+      const auto& speed = speeds_of(live);
+      const int most = std::min(static_cast<int>(speed.size()) - 1, workload_.gpus);
+      for (int g = 1; g <= most; ++g) job.points.push_back({0, g, 0, speed[g].batch, speed[g].samples_s});
+      if (live.gpus > 0) {
+        job.now = live.gpus - 1;
+        job.age_s = now_s_ - live.first_start_s;
+        job.restart_s = rules_.restart_s;
+        job.restarts = live.restarts;
+      }
+      problem.jobs.push_back(std::move(job));
+    }
+    const elastic::Allocation answer = elastic::optimise(problem);
+    std::vector<int> gpus(live_.size());
+    size_t at = 0;
+    for (size_t i = 0; i < live_.size(); ++i) {
+      if (at >= static_cast<size_t>(workload_.gpus) && live_[i].gpus == 0) continue;
+      gpus[i] = answer.points[at] == elastic::kNothing ? 0 : answer.points[at] + 1;
+      ++at;
+    }
+    return gpus;
+  }
+
+  void finish() {
+    const Times jct = times_of(jcts_);
+    const Times wait = times_of(waits_);
+    outcome_.mean_jct_s = jct.mean;
+    outcome_.p99_jct_s = jct.p99;
+    outcome_.mean_wait_s = wait.mean;
+    outcome_.resizes /= std::max<double>(1, static_cast<double>(outcome_.jobs));
+    outcome_.utilisation = used_s_ / (workload_.gpus * workload_.hours * 3600);
+    outcome_.solver_mean_ms = decisions_ > 0 ? solver_ms_ / static_cast<double>(decisions_) : 0;
+  }
+
+  const Workload& workload_;
+  const ElasticPolicy policy_;
+  const Rules& rules_;
+  const std::vector<ElasticJob> jobs_;
+  std::vector<std::vector<Speed>> speeds_;
+  std::vector<Live> live_;  // in the order of submission
+  size_t next_ = 0;
+  double now_s_ = 0, used_s_ = 0, solver_ms_ = 0;
+  int64_t decisions_ = 0;
+  std::vector<double> jcts_, waits_;
+  ElasticOutcome outcome_;
+};
+
+}  // namespace
+
+const std::vector<ElasticPolicyRow>& elastic_policies() {
+  static const std::vector<ElasticPolicyRow> kRows = {
+      {ElasticPolicy::kElastic, "elastic", "GPUs and batch of every job chosen together"},
+      {ElasticPolicy::kFixedBatch, "elastic-fixed-batch", "GPUs of every job chosen, at its user's batch"},
+      {ElasticPolicy::kFixed, "fixed", "what users ask for; smaller jobs may pass"},
+      {ElasticPolicy::kFifo, "fifo", "what users ask for, strictly in order"},
+  };
+  return kRows;
+}
+
+ElasticOutcome replay(const Workload& workload, ElasticPolicy policy, const Rules& rules) {
+  ElasticOutcome outcome = Replay(workload, policy, rules).run();
+  for (const ElasticPolicyRow& row : elastic_policies())
+    if (row.policy == policy) outcome.policy = row.name;
+  return outcome;
+}
+
+}  // namespace dl::sim

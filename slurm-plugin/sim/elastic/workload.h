@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Made-up elastic jobs, after the experiment of "Effective Elastic Scaling of Deep Learning Workloads" (MASCOTS 2020):
+// four categories, arrivals at random. The paper's own parameters are not published; these are ours, and stand in
+// workload.cpp beside what they mean.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace dl::sim {
+
+// How fast a job of a category trains: a train step of a batch of b samples on g GPUs takes
+//     step_s + sample_s x b / g + (g > 1: talk_s x log2(g)) + (several nodes: node_talk_s)
+// seconds, as in the paper's model of single-node run times plus the latency of communication.
+struct Category {
+  const char* name;
+  double step_s;
+  double sample_s;
+  double talk_s;
+  double node_talk_s;
+  int64_t batch;       // that its user chose
+  int64_t most_batch;  // up to which accuracy is kept; the same: it cannot vary
+  int most_gpus;
+  double part;  // of all jobs
+};
+const std::vector<Category>& categories();
+// "all" or names with commas; kInvalid names what is allowed.
+Result<std::vector<Category>> parse_categories(const std::string& text);
+
+struct Speed {
+  int64_t batch = 0;
+  double samples_s = 0;
+};
+// By GPUs from 1 on, at the batch that is fastest on so many; index 0 is not used. vary: any batch of the range,
+// doubled from the user's on; else the user's alone.
+std::vector<Speed> speeds(const Category& category, int gpus_per_node, bool vary);
+
+struct ElasticJob {
+  double submit_s = 0;
+  int category = 0;  // index into those of the workload
+  int asked = 1;     // GPUs that its user asks for where sizes are fixed
+  double samples = 0;
+};
+
+struct Workload {
+  uint64_t seed = 1;
+  int gpus = 400;
+  int gpus_per_node = 8;
+  double hours = 8;  // of submissions
+  double load = 1;   // GPU-time asked for at the fixed sizes, as a part of what there is meanwhile
+  std::vector<Category> categories;
+};
+
+// By time of submission. At least one job.
+std::vector<ElasticJob> jobs_of(const Workload& workload);
+
+}  // namespace dl::sim

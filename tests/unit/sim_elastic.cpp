@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The experiment of elastic policies: what must hold whatever the parameters are.
+#include <gtest/gtest.h>
+
+#include "slurm-plugin/sim/elastic/experiment.h"
+#include "slurm-plugin/sim/elastic/sweep.h"
+
+namespace dl::sim {
+namespace {
+
+Workload small(double load) {
+  Workload workload;
+  workload.gpus = 40;
+  workload.hours = 4;
+  workload.load = load;
+  workload.categories = categories();
+  return workload;
+}
+
+TEST(SimElastic, JobsThatCannotVaryGainExactlyNothing) {
+  Workload workload = small(1.5);
+  workload.categories = *parse_categories("fixed");
+  for (const bool drop : {false, true}) {
+    Rules rules;
+    rules.drop = drop;
+    const ElasticOutcome both = replay(workload, ElasticPolicy::kElastic, rules);
+    const ElasticOutcome gpus = replay(workload, ElasticPolicy::kFixedBatch, rules);
+    EXPECT_EQ(both.completed, gpus.completed);
+    EXPECT_EQ(both.dropped, gpus.dropped);
+    EXPECT_EQ(both.mean_jct_s, gpus.mean_jct_s);
+    EXPECT_EQ(both.resizes, gpus.resizes);
+  }
+}
+
+TEST(SimElastic, EveryJobEndsOrIsDroppedAndNoMoreGpusAreUsedThanThereAre) {
+  for (const double load : {0.3, 1.0, 2.5}) {
+    for (const ElasticPolicyRow& row : elastic_policies()) {
+      Rules rules;
+      rules.drop = load > 1;
+      const ElasticOutcome outcome = replay(small(load), row.policy, rules);
+      EXPECT_GT(outcome.jobs, 10) << row.name;
+      EXPECT_LE(outcome.completed + outcome.dropped, outcome.jobs) << row.name;
+      EXPECT_LE(outcome.utilisation, 1 + 1e-9) << row.name;
+      EXPECT_GT(outcome.utilisation, 0) << row.name;
+      EXPECT_GE(outcome.mean_wait_s, 0) << row.name;
+      EXPECT_GE(outcome.mean_jct_s, outcome.mean_wait_s) << row.name;
+      if (!rules.drop) {
+        EXPECT_EQ(outcome.dropped, 0) << row.name;
+      }
+    }
+  }
+}
+
+TEST(SimElastic, TheSameSeedGivesTheSameAndElasticJobsEndEarlier) {
+  const Rules rules;
+  const ElasticOutcome once = replay(small(1), ElasticPolicy::kElastic, rules);
+  EXPECT_EQ(once.mean_jct_s, replay(small(1), ElasticPolicy::kElastic, rules).mean_jct_s);
+  EXPECT_LT(once.mean_jct_s, replay(small(1), ElasticPolicy::kFifo, rules).mean_jct_s);
+}
+
+TEST(SimElastic, AResizeCostsItsTime) {
+  Rules cheap;
+  cheap.restart_s = 0;
+  Rules dear;
+  dear.restart_s = 600;
+  const ElasticOutcome free = replay(small(1), ElasticPolicy::kElastic, cheap);
+  const ElasticOutcome costly = replay(small(1), ElasticPolicy::kElastic, dear);
+  EXPECT_LT(costly.resizes, free.resizes);
+  EXPECT_GT(costly.mean_jct_s, free.mean_jct_s);
+}
+
+TEST(SimElastic, ALargerBatchIsNeverSlower) {
+  for (const Category& category : categories()) {
+    const auto one = speeds(category, 8, false);
+    const auto any = speeds(category, 8, true);
+    ASSERT_EQ(one.size(), any.size());
+    for (size_t g = 1; g < one.size(); ++g) {
+      EXPECT_GE(any[g].samples_s, one[g].samples_s) << category.name << " " << g;
+      EXPECT_EQ(one[g].batch, category.batch);
+      EXPECT_LE(any[g].batch, category.most_batch);
+    }
+  }
+}
+
+TEST(SimElastic, UnknownCategoriesAreRefusedByName) {
+  EXPECT_NE(parse_categories("compute,none").error().text.find("'none' is no category"), std::string::npos);
+  EXPECT_FALSE(parse_categories(""));
+  EXPECT_EQ(parse_categories("fixed,compute")->size(), 2U);
+}
+
+}  // namespace
+}  // namespace dl::sim

@@ -32,5 +32,7 @@ Run add_frameworks(CommandLine* line);
 Run add_config(CommandLine* line);
 Run add_quota(CommandLine* line);
 Run add_why(CommandLine* line);
+Run add_migrate(CommandLine* line);
+Run add_python(CommandLine* line);
 
 }  // namespace dl::ctl

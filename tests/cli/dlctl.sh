@@ -16,7 +16,7 @@ cd "$work" || exit 1
 expect() { expect_run "$1" "$2" "$3" "$dlctl" "${@:4}"; }
 
 expect "help lists the subcommands" 0 '^ +frameworks ' --help
-for sub in status why pause resume quota "quota reclaim" "quota sync" logs frameworks "config check"; do
+for sub in status why pause resume quota "quota reclaim" "quota sync" logs frameworks migrate python "config check"; do
   # shellcheck disable=SC2086  # two words on purpose
   expect "$sub has a help" 0 'Usage: dlctl' $sub --help
 done
@@ -26,6 +26,13 @@ expect "an unknown subcommand is refused" 2 'subcommand is required' paus 12
 expect "an unknown option is refused" 2 '--forse' pause 12 --forse
 expect "pause needs a job" 2 'JOB is required' pause
 expect "why needs a job" 2 'JOB is required' why
+expect "migrate needs a file" 2 'FILE is required' migrate
+export DL_PYTHON_FOLDER=$top_srcdir/launcher/python
+expect "a file that is not there cannot be migrated" 1 'nowhere.sh: No such file' migrate nowhere.sh
+printf '#!/bin/bash\nmake\n' >make.sh
+expect "a script without a training is not migrated" 2 'no line was found that starts a training' migrate make.sh
+expect "the line for a shell is printed" 0 "^export PYTHONPATH='/.*/slurm-dl/python'" python
+expect "install and remove exclude one another" 2 '--remove' python --install --remove
 expect "what is not a number is no job" 2 'JOB: ' why x
 expect "only dlpolicyd takes GPUs back" 2 'allowed: --dry-run' quota reclaim 12
 now=$(date +%s)

@@ -25,6 +25,7 @@ setup() {
   # The python3 of the README is Debian's, whatever else comes first in PATH.
   if /usr/bin/python3 -c 'import numpy' 2>/dev/null; then ln -s /usr/bin/python3 bin/python3; fi
   PATH=$PWD/bin:$PATH
+  export DL_PYTHON_FOLDER=$top_srcdir/launcher/python
   export PYTHONPATH=$top_srcdir/checkpoint/python PYTHONDONTWRITEBYTECODE=1 DLCKPT_LIBRARY=$top_builddir/checkpoint/.libs/libdlckpt.so.1
 }
 
@@ -69,6 +70,41 @@ setup() {
   contains "$output" " *$TRAIN_STEPS "
   run bash -c "$(from_readme 'dlckpt verify *')"
   [ "$status" -eq 0 ]
+}
+
+@test "after the two lines python3 train.py works by itself in a virtual environment, once dlctl python --install was typed" {
+  [ -e "$DLCKPT_LIBRARY" ] || skip "built without HDF5"
+  python3 -c 'import numpy, ensurepip' 2>/dev/null || skip "python3 has no NumPy, or makes no virtual environments"
+  write_train_py
+  python3 -m venv --system-site-packages --without-pip env
+  # shellcheck source=/dev/null
+  source env/bin/activate
+  unset PYTHONPATH
+  run python3 train.py
+  [ "$status" -ne 0 ]
+  contains "$output" "No module named 'dlckpt'"
+  # What is installed is told by the programs of the build; here the module lies in the sources.
+  run bash -c "$(from_readme 'dlctl python --install')"
+  [ "$status" -eq 0 ]
+  contains "$output" 'wrote .*/env/lib/.*/slurm-dl.pth: .*/env/bin/python3 finds dlckpt and dl'
+  echo "$top_srcdir/checkpoint/python" >"$(echo env/lib/python3*/site-packages/slurm-dl.pth)"
+  run bash -c "$(from_readme 'python3 train.py')"
+  echo "$output"
+  [ "$status" -eq 0 ]
+  contains "$output" 'done: 20 of 20 train steps counted'
+  run dlctl python --remove
+  [ "$status" -eq 0 ]
+  run python3 train.py
+  [ "$status" -ne 0 ]
+}
+
+@test "a script with torchrun becomes one with dlrun by dlctl migrate" {
+  printf '#!/bin/bash\n#SBATCH --nodes=2 --gres=gpu:2\nsrun torchrun --nnodes=2 --nproc_per_node=2 train.py\n' >SCRIPT.sh
+  run bash -c "$(from_readme 'dlctl migrate *')"
+  [ "$status" -eq 0 ]
+  contains "$output" '^\+#SBATCH --dl-framework=pytorch --dl-learners=4 --dl-gpus=1$'
+  contains "$output" '^\+dlrun -- python3 train.py$'
+  [ "$(DL_PYTHON_FOLDER=/nowhere dlctl migrate SCRIPT.sh 2>&1)" = "dlctl migrate: /nowhere/dl is not there: slurm-dl is not installed as a whole" ]
 }
 
 @test "dl.toml in README.md is right, and dlctl config check says so" {

@@ -41,6 +41,31 @@ END
   [ "$(ls)" = $'beside.py\ndl-calls\nprogram.py' ] # nothing beside the call's own folder
 }
 
+@test "in a shell without a file, as a notebook is: closures, methods, classes of its own, and modules beside it" {
+  echo 'factor = 2' >beside.py
+  run --separate-stderr on_login env -C "$PWD" timeout 180 /usr/bin/python3 - <<'END'
+import dataclasses, functools, pathlib, sys, dl, beside
+assert sys.path[0] == ""
+vars(sys.modules["__main__"]).pop("__file__", None)
+@dataclasses.dataclass
+class Outcome:
+    loss: float
+    @classmethod
+    def made(cls, x): return cls(x)
+    def better(self, by): return Outcome(self.loss - by)
+def outer(x):
+    def inner(y): return Outcome(x + y * beside.factor)
+    return inner
+def count(n): return 1 if n == 0 else n * count(n - 1)
+calls = {outer(1): (2,), Outcome.made: (3,), Outcome(9).better: (4,), functools.partial(outer(0), 5): (), (lambda x: [x, Outcome]): (6,), count: (5,)}
+jobs = [dl.submit(function, *args, time=5, checkpoint=pathlib.Path("ck") / str(i)) for i, (function, args) in enumerate(calls.items())]
+values = [job.result(timeout=120) for job in jobs]
+print(values[:4], values[4][0], values[4][1] is Outcome, values[5], all(isinstance(value, Outcome) for value in values[:4]))
+END
+  [ "$status" -eq 0 ] || { echo "$output$stderr"; return 1; }
+  assert_contains "$output" '^\[Outcome\(loss=5\), Outcome\(loss=3\), Outcome\(loss=5\), Outcome\(loss=10\)\] 6 True 120 True$'
+}
+
 @test "what a function raises comes back with its traceback; what cannot be pickled says so and the job is not run again" {
   run --separate-stderr python <<'END'
 import threading, dl
@@ -166,10 +191,11 @@ END
   run --separate-stderr python <<'END'
 import os, sys, threading, dl
 def f(*_): pass
+async def later(): pass
 for call in (lambda: dl.submit(f, lr=3), lambda: dl.submit(f, gpus="many"), lambda: dl.submit(f, framework="nix"), lambda: dl.submit(3),
              lambda: dl.submit(f, sbatch="--hold"), lambda: dl.submit(f, sbatch=["--nonsense"]), lambda: dl.submit(f, learners=True),
              lambda: dl.submit(f, threading.Lock()), lambda: dl.map_array(f, range(2000)), lambda: dl.map_array(f, [1], at_once=0),
-             lambda: dl.submit(f, partition="nowhere"), lambda: dl.map_array(f)):
+             lambda: dl.submit(f, partition="nowhere"), lambda: dl.map_array(f), lambda: dl.submit(later), lambda: dl.submit(f, sbatch=["--array=0-3"])):
     try: print("submitted", call())
     except (TypeError, dl.SubmitError) as error: print(type(error).__name__, error)
 os.environ["PATH"] = "/nowhere"
@@ -190,6 +216,8 @@ END
   assert_contains "$output" "^SubmitError Batch job submission failed: Invalid job array specification$"
   assert_contains "$output" "^SubmitError at_once: 0 is less than 1"
   assert_contains "$output" "^SubmitError invalid partition specified: nowhere; "
+  assert_contains "$output" "^SubmitError later is an async function or a generator, "
+  assert_contains "$output" "^SubmitError sbatch=.*: a job array is made by dl.map_array"
   assert_contains "$output" "^there is no Slurm here \(no sbatch in PATH\)"
   assert_contains "$output" "^\[\]$"
 }

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """dl.submit() and dl.map_array(): from a function to a job of Slurm's, by ``dlrun --submit``."""
+import inspect
 import json
+import operator
 import os
 import re
 import shutil
@@ -15,7 +17,7 @@ from .errors import SubmitError
 from .job import CALLS, Job
 
 T = TypeVar("T")
-Number = Union[int, str]
+Number = Union[int, str, "os.PathLike[str]"]
 
 # Keyword of dl.submit() -> option of dlrun with the same meaning and the same values.
 DLRUN_OPTIONS = {
@@ -85,6 +87,10 @@ def _options(options: Dict[str, Optional[Number]], sbatch: Sequence[str]) -> Lis
                             "for what only sbatch knows; keyword arguments of the function go into kwargs={...}")
         if value is None:
             continue
+        if isinstance(value, os.PathLike):
+            value = os.fspath(value)
+        elif not isinstance(value, (str, bool)) and hasattr(value, "__index__"):
+            value = operator.index(value)  # NumPy's whole numbers
         if isinstance(value, bool) or not isinstance(value, (int, str)):
             raise TypeError(f"dl.submit(): {key} is {value!r}; it takes a number or text, as dlrun's option {DLRUN_OPTIONS[key]} does")
         if key == "checkpoint":
@@ -93,6 +99,8 @@ def _options(options: Dict[str, Optional[Number]], sbatch: Sequence[str]) -> Lis
     if isinstance(sbatch, str):
         raise TypeError(f"dl.submit(): sbatch is the text {sbatch!r}; it takes a list of options: sbatch=[{sbatch!r}]")
     for option in sbatch:
+        if re.match(r"(--array|-a)\b", str(option)):
+            raise SubmitError(f"sbatch=[{option!r}]: a job array is made by dl.map_array(function, items), which gives each element its own arguments")
         words.append(f"--sbatch={option}")
     return words
 
@@ -137,6 +145,9 @@ def _submit(function: Callable[..., Any], arguments: List[Tuple[Any, ...]], arra
             name: Optional[str], python: Optional[str], sbatch: Sequence[str], options: Dict[str, Optional[Number]]) -> List[Job[Any]]:
     if not callable(function):
         raise TypeError(f"dl.submit(): {function!r} cannot be called; the first argument is the function that learners run")
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise SubmitError(f"{_name_of(function)} is an async function or a generator, which a call alone does not run; submit a function that runs it: "
+                          "lambda: asyncio.run(f()), or lambda: list(f())")
     words = _options(options, sbatch)
     if array is not None:
         words.append(f"--sbatch={array}")
@@ -149,7 +160,7 @@ def _submit(function: Callable[..., Any], arguments: List[Tuple[Any, ...]], arra
             files.write(os.path.join(files.item_folder(folder, i), files.ARGS), item)
         call = {"format": files.FORMAT, "items": None if array is None else len(items), "function": _name_of(function),
                 "python": files.python_version(), "submitted_ms": int(clock.time() * 1000), "cwd": os.getcwd(),
-                "path": [os.path.abspath(entry) for entry in sys.path if entry and os.path.isdir(entry)]}
+                "path": [os.path.abspath(entry) for entry in sys.path if os.path.isdir(entry or os.curdir)]}
         # A learner may begin before this process has been told the job's id, so what it reads is there before.
         files.write(os.path.join(folder, files.DRAFT), json.dumps(call).encode())
         job_id = _run_dlrun(folder, words + [f"--job-name={name or _name_of(function)}"], python or sys.executable)

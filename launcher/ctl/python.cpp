@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// dlctl python: lets a Python outside of jobs find the modules dlckpt and dl.
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "frameworks/learner_environment.h"
+#include "launcher/ctl/python_helper.h"
+#include "launcher/ctl/subcommand.h"
+
+namespace dl::ctl {
+namespace {
+
+struct Options {
+  bool install = false, remove = false;
+};
+
+Status run(const Options& options) {
+  const std::string folder = installed_python_folder();
+  if (options.install) return run_python("dl.path_file", {"--install", folder});
+  if (options.remove) return run_python("dl.path_file", {"--remove", folder});
+  std::puts(fmt::format("export PYTHONPATH='{}'${{PYTHONPATH:+:$PYTHONPATH}}", folder).c_str());
+  return {};
+}
+
+}  // namespace
+
+Run add_python(CommandLine* line) {
+  auto options = std::make_shared<Options>();
+  line->flag("--install", &options->install, "the python3 in PATH finds them from now on (pip is not needed)")
+      .excludes("--remove");
+  line->flag("--remove", &options->remove, "undo that");
+  line->footer("Without an option it prints a line for this shell: eval \"$(dlctl python)\"");
+  return [options] { return run(*options); };
+}
+
+}  // namespace dl::ctl

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python3 -m dl.migrate FILE [--write FILE] [--json]: called by `dlctl migrate`, which has checked its command line.
+
+Exit status as dlctl(1)'s: 0; 1: the file cannot be read or written; 2: there is nothing in it to migrate.
+"""
+import argparse
+import difflib
+import json
+import os
+import sys
+from typing import Any, Dict, List, NoReturn, Optional, Tuple
+
+from . import manifest
+from .rewrite import migrate
+
+MOST_BYTES = 4 << 20
+
+
+def fail(status: int, text: str) -> NoReturn:
+    print(f"dlctl migrate: {text}", file=sys.stderr)
+    sys.exit(status)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="dlctl migrate")
+    parser.add_argument("file")
+    parser.add_argument("--write")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    try:
+        with open(options.file, "rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        fail(1, f"{options.file}: {error.strerror}")
+    if len(data) > MOST_BYTES or b"\0" in data:
+        fail(2, f"{options.file} is no script: " + ("it is larger than 4 MiB" if len(data) > MOST_BYTES else "it holds bytes that are no text"))
+    text = data.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+    facts: Dict[str, Any]
+    if manifest.is_manifest(text, options.file):
+        new, facts = of_manifest(text, options.file)
+        old: List[str] = []
+    else:
+        new, facts = of_script(text, options.file)
+        old = text.splitlines(keepends=True)
+    diff = "" if not old else "".join(with_ends(difflib.unified_diff(
+        old, new.splitlines(keepends=True), options.file, options.write or options.file + ".dl")))
+    if options.write:
+        write(options.write, new, options.file)
+    if options.json:
+        print(json.dumps({**facts, "script": clean(new), "diff": clean(diff)}, indent=2))
+        return 0
+    if not options.write:
+        sys.stdout.buffer.write((diff or new).encode("utf-8", "surrogateescape"))
+        sys.stdout.flush()
+    for note in facts["notes"]:
+        where = f":{note['line']}" if note["line"] else ""
+        print(f"{options.file}{where}: {note['text']}", file=sys.stderr)
+    if options.write:
+        print(f"wrote {options.write}: {facts['learners']} learners; submit it with sbatch {options.write}", file=sys.stderr)
+    return 0
+
+
+def of_script(text: str, path: str) -> Tuple[str, Dict[str, Any]]:
+    result = migrate(text, os.path.dirname(os.path.abspath(path)))
+    if result.launches == 0:
+        for note in result.notes:
+            print(f"{path}:{note.line}: {note.text}", file=sys.stderr)
+        fail(2, f"{path}: no line was found that starts a training; looked for: torchrun, python -m torch.distributed.run or launch, srun, mpirun, "
+                "mpiexec, horovodrun, accelerate launch, deepspeed, and python FILE.py")
+    return result.script, {"file": path, "kind": "script", "launches": result.launches, "learners": result.learners, "gpus": result.gpus,
+                           "framework": result.framework, "notes": [{"line": note.line, "text": note.text} for note in result.notes]}
+
+
+def of_manifest(text: str, path: str) -> Tuple[str, Dict[str, Any]]:
+    try:
+        script = manifest.migrate(text)
+    except manifest.Broken as error:
+        fail(2, f"{path}: {error}")
+    except ImportError:
+        fail(1, f"{sys.executable} has no package 'yaml', which reads manifests; install it (apt install python3-yaml, or pip install pyyaml)")
+    return script.text, {"file": path, "kind": "manifest", "launches": 1, "learners": str(script.learners), "gpus": script.gpus,
+                         "framework": script.framework, "notes": [{"line": 0, "text": note} for note in script.notes]}
+
+
+def with_ends(lines: Any) -> List[str]:
+    """As diff -u marks a last line without an end."""
+    return [line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines]
+
+
+def clean(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def write(path: str, text: str, source: str) -> None:
+    """Never over a file that is there."""
+    mode: Optional[int] = None
+    try:
+        mode = os.stat(source).st_mode & 0o777
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        with os.fdopen(handle, "wb") as file:
+            file.write(text.encode("utf-8", "surrogateescape"))
+    except FileExistsError:
+        fail(1, f"--write: {path} is there already, and is not overwritten; name another file")
+    except OSError as error:
+        fail(1, f"--write: {path}: {error.strerror}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

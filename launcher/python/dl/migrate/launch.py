@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One command of a script, read as a launch: which launchers stand in it, what they were told, where the program begins."""
+import os
+import re
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+from .launchers import HEADS, LAUNCHERS, MODULES, UTILITIES, WRAPPERS, Launcher
+from .shell import RESERVED, unquoted
+from .words import Cursor, Holder
+
+PYTHON = re.compile(r"(?:\S*/)?(?:i?python[\d.]*|pypy[\d.]*)|\$\{?\w*(?:PYTHON|python)(?:_?(?:BIN|EXE|PATH|bin|exe))?\}?")
+KEPT_IN_FRONT = {"exec", "nohup", "command", "builtin", "env", "sudo", "unbuffer", "stdbuf", "eval"}
+SHELLS = {"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/usr/bin/bash"}
+
+
+class Told(NamedTuple):
+    raw: str
+    at: int  # place in the script
+
+
+class Launch:
+    """What was found. Its words are removed from, and its program begins in, the holders of the cursor."""
+
+    def __init__(self, cursor: Cursor):
+        self.cursor = cursor
+        self.launchers: List[str] = []             # from the outermost: srun, torchrun
+        self.told: List[Dict[str, Told]] = []      # of each of them, by the words of the table
+        self.env: List[Tuple[str, str]] = []
+        self.notes: List[str] = []
+        self.python = ""                           # goes in front of the program
+        self.local_rank = False                    # the program expects --local_rank
+        self.inner: Optional[Tuple[int, int]] = None  # the text of bash -c
+        self.program = ""                          # its first word
+        self.first = 0                             # where the command begins, behind exec, assignments and the like
+        self.stack: List[Holder] = []              # where the program begins
+
+    def value(self, what: str) -> Optional[Told]:
+        """The innermost launcher's, else one further out."""
+        for told in reversed(self.told):
+            if what in told:
+                return told[what]
+        return None
+
+
+def read(cursor: Cursor, nested: bool = False) -> Optional[Launch]:
+    """None for a command that launches nothing."""
+    if not skip_front(cursor):
+        return None
+    launch = Launch(cursor)
+    launch.first = cursor.word().start
+    name = _take_head(cursor, launch)
+    if name is None and (nested or os.path.basename(cursor.plain() or "") in WRAPPERS):
+        name = _take_head_further_on(cursor, launch)
+    if name is None:
+        return None
+    while name is not None:
+        launch.launchers.append(name)
+        launch.told.append({})
+        _options(cursor, launch, LAUNCHERS[name])
+        if cursor.raw() is None:
+            break
+        if LAUNCHERS[name].script:
+            break
+        name = _take_head(cursor, launch) or _take_head_further_on(cursor, launch)
+    launch.program = cursor.plain() or ""
+    launch.stack = list(cursor.stack)
+    if launch.launchers and LAUNCHERS[launch.launchers[-1]].script:
+        _python_of(launch)
+    else:
+        _text_of_shell(launch)
+    return launch
+
+
+def skip_front(cursor: Cursor) -> bool:
+    while True:
+        word = cursor.plain()
+        if word is None:
+            return False
+        if re.match(r"[A-Za-z_]\w*\+?=", word) or word in RESERVED or word in KEPT_IN_FRONT:
+            cursor.keep()
+        elif word == "timeout":
+            cursor.keep()
+            while (cursor.plain() or "").startswith("-"):
+                cursor.keep()
+            cursor.keep()
+        else:
+            return True
+
+
+def _head_here(cursor: Cursor, ahead: int = 0) -> Optional[Tuple[str, int, str]]:
+    """The launcher, how many words call it, and the interpreter with its own options, if it is a module."""
+    word = cursor.plain(ahead)
+    if word is None:
+        return None
+    base = os.path.basename(word)
+    for names, launcher in HEADS.items():
+        if base == names[0] and all(cursor.plain(ahead + 1 + i) == name for i, name in enumerate(names[1:])):
+            return launcher, len(names), ""
+    if re.fullmatch(r"\$\{?\w*torchrun\w*\}?", word, re.I):
+        return "torchrun", 1, ""
+    if not PYTHON.fullmatch(word):
+        return None
+    options = [cursor.raw(ahead) or ""]
+    at = ahead + 1
+    while True:
+        option = cursor.plain(at)
+        if option is None or not option.startswith("-"):
+            # python /path/to/torchrun
+            if option is not None and os.path.basename(option) in ("torchrun", "deepspeed"):
+                return os.path.basename(option), at - ahead + 1, " ".join(options)
+            return None
+        if option in ("-m", "-um"):
+            module = cursor.plain(at + 1)
+            if module in MODULES:
+                return MODULES[module], at - ahead + 2, " ".join(options + (["-u"] if option == "-um" else []))
+            return None
+        if option == "-c":
+            return None
+        options.append(cursor.raw(at) or "")
+        at += 1
+        if option in ("-X", "-W"):
+            options.append(cursor.raw(at) or "")
+            at += 1
+
+
+def _take_head(cursor: Cursor, launch: Launch) -> Optional[str]:
+    head = _head_here(cursor)
+    if head is not None:
+        for _ in range(head[1]):
+            cursor.take()
+        if head[2]:
+            launch.python = head[2]
+        return head[0]
+    if not cursor.enter():
+        return None
+    name = _take_head(cursor, launch)
+    if name is None:
+        cursor.leave_unread()
+    return name
+
+
+def _take_head_further_on(cursor: Cursor, launch: Launch) -> Optional[str]:
+    """Behind words that stay: a container's, numactl's, a wrapper script's."""
+    ahead = 0
+    while True:
+        word = cursor.plain(ahead)
+        if word is None or word in SHELLS or word.endswith(".py"):
+            return None
+        if ahead > 0 and _head_here(cursor, ahead) is not None:
+            for _ in range(ahead):
+                cursor.keep()
+            return _take_head(cursor, launch)
+        if PYTHON.fullmatch(word):
+            return None
+        ahead += 1
+
+
+def _options(cursor: Cursor, launch: Launch, launcher: Launcher) -> None:
+    while True:
+        raw = cursor.raw()
+        if raw is None:
+            return
+        if raw.startswith(("$", '"$')):
+            if cursor.enter():
+                first = cursor.plain() or ""
+                if first.startswith("-"):
+                    continue
+                cursor.leave_unread()
+            elif re.search(r"ARG|OPT|FLAG", raw, re.I) and not launcher.script and (cursor.raw(1) is not None):
+                launch.notes.append(f"{unquoted(raw)}: what it holds is not known here; it is left out, as options of {launch.launchers[-1]}")
+                cursor.take()
+                continue
+            return
+        word = unquoted(raw)
+        if word == "--":
+            cursor.take()
+            return
+        if not word.startswith("-") or word == "-":
+            return
+        if word.startswith(("-e", "-n", "-N", "-c")) and launch.launchers[-1] == "composer" and word == "-":
+            return
+        _take_option(cursor, launch, launcher)
+
+
+def _take_option(cursor: Cursor, launch: Launch, launcher: Launcher) -> None:
+    at = cursor.word().start
+    raw = cursor.take()
+    word = unquoted(raw)
+    body, equals, value = word.lstrip("-").partition("=")
+    name = body.replace("_", "-")
+    attached: Optional[str] = unquoted(raw).partition("=")[2] if equals else None
+    meaning = launcher.options.get(name)
+    if meaning is None and not word.startswith("--") and launcher.options.get(name[:1]) is not None and len(word) > 2:
+        # -n4, and several flags in one word: -lu
+        meaning = launcher.options[name[:1]]
+        if meaning == "" or meaning.startswith("flag:"):
+            for letter in body:
+                _set(launch, launcher, letter, launcher.options.get(letter, ""), Told("", at))
+            return
+        attached, name = word[2:].lstrip("="), name[:1]
+    if meaning is None:
+        meaning = "value" if attached is not None or _looks_like_value(cursor) else ""
+        launch.notes.append(f"'{word}' of {launch.launchers[-1]} is not known here; it is left out"
+                            + (f", with its value '{cursor.plain()}'" if meaning and attached is None else ""))
+    if meaning in ("mca", "two", "genv"):
+        first = cursor.take() if cursor.raw() is not None else ""
+        second = cursor.take() if cursor.raw() is not None and "=" not in first else ""
+        _pair(launch, meaning, unquoted(first), second)
+        return
+    if meaning == "" or meaning.startswith("flag:"):
+        if attached is None and name in ("use-env", "no-local-rank", "cpu") and cursor.plain() in ("true", "false"):
+            attached = unquoted(cursor.take())
+        if attached != "false":
+            _set(launch, launcher, name, meaning, Told(attached or "", at))
+        return
+    if attached is None:
+        if cursor.raw() is None:
+            return
+        at = cursor.word().start
+        attached = cursor.take()
+    _set(launch, launcher, name, meaning, Told(attached, at))
+
+
+def _looks_like_value(cursor: Cursor) -> bool:
+    word = cursor.plain()
+    return word is not None and not word.startswith("-") and not word.endswith((".py", ".sh")) and not PYTHON.fullmatch(word) and cursor.raw(1) is not None
+
+
+def _pair(launch: Launch, meaning: str, first: str, second: str) -> None:
+    if "=" in first:
+        first, _, second = first.partition("=")
+    if meaning == "mca" and not re.match(r"plm|ras|orte|rmaps|hwloc|routed|oob|opal|prte", first):
+        launch.env.append((f"OMPI_MCA_{first}", second))
+    if meaning == "genv":
+        launch.env.append((first, second))
+
+
+def _set(launch: Launch, launcher: Launcher, name: str, meaning: str, told: Told) -> None:
+    if meaning.startswith("flag:env:"):
+        launch.env.append((meaning[9:], "true"))
+    elif meaning.startswith("env:"):
+        launch.env.append((meaning[4:], told.raw))
+    elif meaning == "mpi_env":
+        for item in unquoted(told.raw).split(","):
+            if "=" in item:
+                key, _, value = told.raw.partition("=") if "," not in told.raw else item.partition("=")
+                launch.env.append((unquoted(key), value))
+    elif meaning == "export":
+        for item in unquoted(told.raw).split(","):
+            if "=" in item:
+                launch.env.append((item.partition("=")[0], item.partition("=")[2]))
+    elif meaning not in ("", "value"):
+        launch.told[-1][meaning[5:] if meaning.startswith("flag:") else meaning] = told
+
+
+def _python_of(launch: Launch) -> None:
+    """What runs the script, as the launcher would have."""
+    told = launch.told[-1]
+    if "program" in told:
+        launch.python = ""
+        return
+    launch.python = launch.python or "python3"
+    if "module" in told:
+        launch.python += " -m"
+    elif PYTHON.fullmatch(launch.program):
+        # torchrun python train.py, which some write, is taken as it is meant.
+        launch.python = ""
+    if launch.launchers[-1] in ("torch.distributed.launch", "deepspeed"):
+        launch.local_rank = "use_env" not in told
+
+
+def _text_of_shell(launch: Launch) -> None:
+    """bash -c '...': launchers within that text are looked for."""
+    cursor = launch.cursor
+    if launch.program not in SHELLS:
+        return
+    ahead = 1
+    while True:
+        word = cursor.plain(ahead)
+        if word is None or not word.startswith("-"):
+            return
+        if re.fullmatch(r"-\w*c", word):
+            break
+        ahead += 2 if word.endswith("o") else 1
+    holder = launch.stack[-1]
+    if holder.at + ahead + 1 < len(holder.words):
+        word_of_text = holder.words[holder.at + ahead + 1]
+        raw = cursor.text[word_of_text.start:word_of_text.end]
+        if len(raw) > 1 and raw[0] in "'\"" and raw[-1] == raw[0]:
+            launch.inner = (word_of_text.start + 1, word_of_text.end - 1)
+
+
+def is_utility(program: str) -> bool:
+    return os.path.basename(program) in UTILITIES
+
+
+def is_wrapper(program: str) -> bool:
+    return os.path.basename(program) in WRAPPERS

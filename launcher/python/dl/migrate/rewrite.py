@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A batch script, said with --dl-* flags and dlrun. Pure: text in, text out."""
+import re
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+from . import directives, launch as launches, shell
+from .counts import Count, Counts, Note
+from .launchers import LAUNCHERS, RENDEZVOUS
+from .values import Values
+from .words import Cursor, Holder
+
+Edit = Tuple[int, int, str]
+
+
+class Result(NamedTuple):
+    script: str
+    launches: int
+    learners: str
+    gpus: Optional[int]
+    framework: str
+    notes: List[Note]
+
+
+class Found(NamedTuple):
+    launch: launches.Launch
+    inner: List["Found"]
+    many: Count
+    parallel: bool
+    at: int
+
+
+def migrate(text: str, folder: str = ".") -> Result:
+    """`folder`: where the script lies; files that it names are looked for there."""
+    return _Migration(text, folder).run()
+
+
+class _Migration(Counts):
+    def __init__(self, text: str, folder: str):
+        super().__init__(text, folder)
+        self.edits: Dict[Tuple[int, int], str] = {}
+
+    def run(self) -> Result:
+        if any(option.name in ("hetjob", "packjob") for line in self.lines for option in line.options):
+            self.note(self.lines[0].start, "a heterogeneous job: --dl-* flags are refused in it; it is left as it is")
+            return Result(self.text, 0, "", None, "", self.notes)
+        found = [item for item in (self.look(command) for command in self.commands) if item is not None]
+        if not found:
+            found = self.plain_python()
+        if not found:
+            return Result(self.text, 0, "", None, "", self.notes)
+        learners = self.learners_of(found)
+        gpus = self.gpus_of(found, learners)
+        framework = self.framework_of(found)
+        for item in found:
+            self.rewrite(item, learners, nested=False)
+        self.drop_rendezvous()
+        flags = [f"--{name}={value}" for name, value in self.job_options(found)]
+        ours = [f"--dl-framework={framework}"] if framework else []
+        if learners.least:
+            ours.append(f"--dl-learners={_text_of(learners)}")
+        if gpus is not None:
+            kind = f"{self.asked.gpu_type}:" if self.asked.gpu_type and gpus else ""
+            ours.append(f"--dl-gpus={kind}{gpus}")
+        if self.restarts:
+            ours.append(f"--dl-restarts={self.restarts}")
+        for start, end, new in directives.rewritten(self.text, self.lines, [" ".join(ours)] + flags, self.cpus_of(learners), self.per_node(learners),
+                                                      directives.of_gpus(self.asked, gpus)):
+            self.edits[(start, end)] = new
+        return Result(_applied(self.text, self.edits), len(found), _text_of(learners), gpus, framework, sorted(set(self.notes)))
+
+    # ---- finding
+
+    def look(self, command: shell.Command, nested: bool = False) -> Optional[Found]:
+        words = [word for word in command.words if not word.redirect]
+        if not words:
+            return None
+        raw = [self.text[word.start:word.end] for word in words]
+        if all(re.match(r"[A-Za-z_]\w*\+?=", item) for item in raw) or raw[0] in ("export", "declare", "local", "readonly", "echo", "alias", "function", "printf"):
+            return None
+        launch = launches.read(Cursor(self.text, command.words, self.assigned), nested)
+        if launch is None:
+            return None
+        if not launch.program or (launch.launchers[-1] in ("srun", "mpirun") and launches.is_utility(launch.program)):
+            return None
+        inner: List[Found] = []
+        if launch.inner:
+            inside = shell.commands(self.text, *launch.inner)
+            inner = [item for item in (self.look(one, True) for one in inside) if item is not None]
+            if not inner and not self.trains(self.text[launch.inner[0]:launch.inner[1]]):
+                return None
+        elif launch.launchers == ["srun"] and self.is_snippet(launch):
+            return None
+        for text in launch.notes:
+            self.note(words[0].start, text)
+        count = self.count_of(launch) if not inner else max((item.many for item in inner), key=lambda one: one.most or 0)
+        return Found(launch, inner, count, command.after == "&", words[0].start)
+
+    @staticmethod
+    def trains(code: str) -> bool:
+        """Whether the text of a shell may start a training, rather than say or copy something."""
+        return re.search(r"python|\.py\b|\./|\$\{?\w*(CMD|COMMAND|SCRIPT|RUN)|bash |julia|Rscript", code) is not None
+
+    def is_snippet(self, launch: launches.Launch) -> bool:
+        """srun python3 - <<EOF, srun python3 -c '...': shown to be no training by its form."""
+        cursor = launch.cursor
+        return bool(launches.PYTHON.fullmatch(launch.program)) and cursor.plain(1) in ("-c", "-V", "--version", None)
+
+    def plain_python(self) -> List[Found]:
+        """A script that starts one process without any launcher: the last python with a file."""
+        for command in reversed(self.commands):
+            cursor = Cursor(self.text, command.words, self.assigned)
+            if not launches.skip_front(cursor) or command.after in ("|",):
+                continue
+            start = cursor.top.at
+            words = cursor.top.words
+            raw = [shell.unquoted(self.text[word.start:word.end]) for word in words[start:]]
+            if launches.is_wrapper(raw[0]):
+                behind = [i for i, word in enumerate(raw) if launches.PYTHON.fullmatch(word)]
+                of_shell = any(re.search(r"python\S* \S*\.py", word) for word in raw[1:]) and "-c" in raw
+                raw = raw[behind[0]:] if behind else ["python", "x.py"] if of_shell else raw
+            if launches.PYTHON.fullmatch(raw[0]) and len(raw) > 1 and any(word.endswith(".py") or word == "-m" for word in raw[1:6]) and \
+                    not set(raw[1:3]) & {"-c", "pip", "venv", "-V"}:
+                launch = launches.Launch(cursor)
+                launch.program, launch.stack, launch.first = raw[0], [cursor.top], words[start].start
+                return [Found(launch, [], Count(1, 1), command.after == "&", words[start].start)]
+        return []
+
+    # ---- what the job asks for
+
+    def learners_of(self, found: List[Found]) -> Count:
+        """Of the job: the largest launch; those that run at the same time together, if the job has as many tasks."""
+        best = max((item.many for item in found), key=lambda one: one.most or 0)
+        together = sum(item.many.most or 0 for item in found if item.parallel)
+        if any(item.parallel and item.many.most == 1 for item in found):
+            together = max(together, self.asked.tasks or 0, self.asked.gpus or 0)
+        if together > (best.most or 0):
+            best = Count(together, together)
+        return best
+
+    def gpus_of(self, found: List[Found], learners: Count) -> Optional[int]:
+        total = self.asked.gpus
+        for item in found:
+            told = item.launch.told[0] if item.launch.told else {}
+            if "gpus_each" in told and total is None:
+                total = (self.number(told["gpus_each"]) or 0) * (item.many.most or 1)
+            if "gpus" in told and total is None:
+                total = self.number(told["gpus"])
+            if "gpus_per_node" in told and total is None:
+                total = (self.number(told["gpus_per_node"]) or 0) * (self.asked.nodes or 1)
+        if total is None:
+            if self.lines:
+                self.note(0, "no GPUs are asked for, so there is no --dl-gpus: where the site gives whole nodes, add --dl-gpus=N")
+            return None
+        count = learners.most or 1
+        if learners.least != learners.most and self.asked.nodes is None:
+            count = learners.least or 1  # of an elastic one, the lines tell what one node has
+        if total % count == 0:
+            return total // count
+        if total > count:
+            self.note(0, f"{total} GPUs for {count} learners: each gets {total // count}, as far as whole ones go")
+            return total // count
+        self.note(0, f"{total} GPUs for {count} learners: GPUs are not shared among learners here; --dl-gpus=1 asks for {count}")
+        return 1
+
+    def cpus_of(self, learners: Count) -> Optional[int]:
+        if self.asked.cpus is None or not learners.most or not self.asked.tasks:
+            return None
+        return max(self.asked.cpus * self.asked.tasks // learners.most, 1) if learners.most > self.asked.tasks else None
+
+    def framework_of(self, found: List[Found]) -> str:
+        names = [name for item in found for launch in [item.launch] + [one.launch for one in item.inner] for name in launch.launchers]
+        said = [LAUNCHERS[name].framework for name in reversed(names) if LAUNCHERS[name].framework]
+        if said and said[0] != "mpi":
+            return said[0]
+        for pattern, framework in ((r"horovod", "horovod"), (r"torch|lightning|MASTER_ADDR|deepspeed|accelerate|\bddp|[-_]ddp|\bddp_", "pytorch"),
+                                   (r"TF_CONFIG|tensorflow|keras", "tensorflow"), (r"\bjax\b|\bflax\b|JAX_", "jax")):
+            if re.search(pattern, self.text, re.I):
+                return framework
+        return said[0] if said else ""
+
+    # ---- rewriting
+
+    def rewrite(self, item: Found, learners: Count, nested: bool) -> None:
+        launch, cursor = item.launch, item.launch.cursor
+        for inner in item.inner:
+            self.rewrite(inner, learners, True)
+        if launch.inner and not nested:
+            self.drop_inner_rendezvous(item)
+        prefix = "" if nested else self.dlrun_words(item, learners)
+        python = launch.python + " " if launch.python else ""
+        if nested and launch.env:
+            prefix = "".join(f"{name}={value} " for name, value in launch.env)
+        # In which holder the interpreter is written: the innermost of which something was taken right in front of the program.
+        place: Optional[Holder] = None
+        for holder in reversed(launch.stack):
+            if holder.at - 1 in holder.gone:
+                place = holder
+                break
+        if place is None:
+            prefix += python
+            python = ""
+        if launch.local_rank:
+            python = "bash -c 'exec \"$@\" --local_rank=$LOCAL_RANK' learner " + python
+        for holder in cursor.seen:
+            if holder.assignment is not None and len(holder.gone) == len(holder.words):
+                self.drop_assignment(holder)
+                continue
+            for first, last in holder.runs():
+                new = ""
+                if holder is cursor.top and first == min(holder.gone) and holder.words[first].start == launch.first:
+                    new, prefix = prefix, ""
+                if holder is place and last == holder.at - 1:
+                    new += python
+                start = holder.words[first].start
+                end = holder.words[last + 1].start if last + 1 < len(holder.words) else holder.words[last].end
+                if "\n" in self.text[holder.words[last].end:end] and not new and holder is not cursor.top:
+                    end = holder.words[last].end
+                self.edits[(start, end)] = new
+        if prefix:
+            self.edits[(launch.first, launch.first)] = prefix
+        self.say_what_was_dropped(item)
+
+    def dlrun_words(self, item: Found, learners: Count) -> str:
+        words = "".join(f"{name}={_quoted(value)} " for name, value in item.launch.env)
+        words += "dlrun "
+        if item.many.most and item.many != learners:
+            words += f"--learners {_text_of(item.many)} "
+        image = item.launch.value("image")
+        if image is not None and re.search(r"\.(sqsh|sqfs|squashfs|sif)\W*$", image.raw):
+            words += f"--image {image.raw} "
+        return words + "-- "
+
+    def say_what_was_dropped(self, item: Found) -> None:
+        for told in item.launch.told:
+            if "output" in told:
+                self.note(told["output"].at, "srun's files of output are not kept: learners' output is in that of the job, and one file each in its job directory (dlctl logs)")
+            if "folder" in told:
+                self.note(told["folder"].at, f"the working directory {told['folder'].raw} is left out: put cd {told['folder'].raw} in front")
+            if "multi_prog" in told:
+                self.note(told["multi_prog"].at, "--multi-prog has no like here: each learner runs the same command")
+            if "mounts" in told:
+                self.note(told["mounts"].at, f"mounts of the container ({told['mounts'].raw}) are the site's here: dl.toml(5), image")
+            if "cpus" in told and self.asked.cpus is None:
+                self.note(told["cpus"].at, f"srun's --cpus-per-task={told['cpus'].raw} is left out: write #SBATCH --cpus-per-task=N")
+            if "image" in told and not re.search(r"\.(sqsh|sqfs|squashfs|sif)\W*$", told["image"].raw):
+                self.note(told["image"].at, f"the image {told['image'].raw} is no file: dlrun --image takes a directory, *.sqsh or *.sif")
+        if item.launch.launchers == ["srun"] and "gpus_each" in item.launch.told[0] or self.asked.gpus_per_task:
+            self.note(item.at, "each task saw its own GPUs alone (--gpus-per-task); here a learner sees those of its node and takes cuda:$LOCAL_RANK")
+        program = item.launch.program
+        if not item.inner and re.search(r"\.(sh|bash|slurm|sbatch)$", program) or program in launches.SHELLS and not item.launch.inner:
+            self.note(item.at, f"what '{program}' starts is not looked into: if a launcher stands in it, say dlctl migrate to that file too, and leave dlrun out of one of them")
+
+    def drop_assignment(self, holder: Holder) -> None:
+        item = holder.assignment
+        assert item is not None
+        others = [word for word in re.finditer(r"\$\{?" + item.name + r"\b", self.text) if not any(start <= word.start() < end for start, end in self.edits)]
+        if item.alone and len(others) <= sum(1 for one in others if self.is_taken(one.start())):
+            start = self.text.rfind("\n", 0, item.start) + 1
+            end = self.text.find("\n", item.end)
+            if self.text[start:item.start].strip() == "" and self.text[item.end:end].strip() == "":
+                self.edits[(start, end + 1)] = ""
+                return
+        self.edits[item.value] = ""
+
+    def job_options(self, found: List[Found]) -> List[Tuple[str, str]]:
+        """Of a script without #SBATCH lines, what srun itself asked Slurm for."""
+        if self.lines:
+            return []
+        options: Dict[str, str] = {}
+        for item in found:
+            for what, told in (item.launch.told[0] if item.launch.launchers[:1] == ["srun"] else {}).items():
+                name = {"nodes": "nodes", "cpus": "cpus-per-task"}.get(what, what[4:] if what.startswith("job:") else "")
+                if not name:
+                    continue
+                number = self.number(told)
+                value = shell.unquoted(told.raw) if "$" not in told.raw else str(number) if number is not None else self.values.text(told.raw, told.at)
+                if value is None:
+                    self.note(told.at, f"srun's --{name}={told.raw}: its value is not known here; give it to sbatch")
+                else:
+                    options[name] = value
+        if options:
+            self.note(0, "srun asked Slurm for nodes itself; now this is a batch script: sbatch takes it")
+        return list(options.items())
+
+    def per_node(self, learners: Count) -> Optional[int]:
+        """--ntasks-per-node, if what stays of the script reads it."""
+        live = [match.start() for match in re.finditer(r"\bSLURM_NTASKS_PER_NODE\b", self.text) if not self.is_taken(match.start())]
+        if not live or not self.asked.nodes or not learners.most or learners.most % self.asked.nodes:
+            return None
+        return learners.most // self.asked.nodes
+
+    def is_taken(self, at: int) -> bool:
+        return any(start <= at < end for start, end in self.edits)
+
+    def drop_inner_rendezvous(self, item: Found) -> None:
+        """The same within the text of bash -c: what is set there would hide dlrun's own from the program."""
+        start, end = item.launch.inner or (0, 0)
+        used = any(re.search(r"\$\{?" + name + r"\b", self.text[start:end]) for name in RENDEZVOUS)
+        for command in shell.commands(self.text, start, end):
+            found = [one for one in shell.assignments(self.text, [command]) if one.name in RENDEZVOUS]
+            if not found:
+                continue
+            if used:
+                item.launch.env.append(("MASTER_PORT", "29500"))  # says that ranks bring a store of their own
+                self.note(command.words[0].start, "ranks meet at the address that is set here, not at dlrun's own")
+                return
+            words = [word for word in command.words if not word.redirect]
+            whole = len(found) == len(words) - (self.text[words[0].start:words[0].end] == "export")
+            if whole:
+                stop = words[-1].end
+                while stop < end and self.text[stop] in "; \t\n":
+                    stop += 1
+                self.edits[(words[0].start, stop)] = ""
+            else:
+                for word in words:
+                    if re.match(r"(?:" + "|".join(RENDEZVOUS) + r")=", self.text[word.start:word.end]):
+                        self.edits[(word.start, word.end)] = ""
+
+    def drop_rendezvous(self) -> None:
+        """Lines that only tell programs of the old launcher where to meet."""
+        for item in self.assigned:
+            if item.name not in RENDEZVOUS or not item.alone or self.is_taken(item.start):
+                continue
+            uses = [match.start() for match in re.finditer(r"\$\{?" + item.name + r"\b", self.text)]
+            own = [other for other in self.assigned if other.name == item.name]
+            live = [at for at in uses if not self.is_taken(at) and not any(other.start <= at < other.end for other in own)]
+            start = self.text.rfind("\n", 0, item.start) + 1
+            end = self.text.find("\n", item.end)
+            if self.text[start:item.start].strip() != "" or end < 0 or self.text[item.end:end].split("#")[0].strip() != "":
+                continue
+            if not live:
+                self.edits[(start, end + 1)] = ""
+            elif item.name in ("MASTER_ADDR", "MASTER_PORT"):
+                self.note(item.start, f"{item.name} is used elsewhere, so it stays, and learners meet there; without it dlrun finds an address itself")
+        for match in re.finditer(r"^[ \t]*export[ \t]+(\w+)[ \t]*\n", self.text, re.M):
+            if match.group(1) in RENDEZVOUS and any(item.name == match.group(1) and self.is_taken(item.start) for item in self.assigned):
+                self.edits[(match.start(), match.end())] = ""
+
+
+def _text_of(count: Count) -> str:
+    if count.least is None or count.least == count.most:
+        return str(count.most or "")
+    return f"{count.least}:{count.most}"
+
+
+def _quoted(value: str) -> str:
+    return value if re.fullmatch(r"""[\w./:,@%+=^$"{}-]*""", value) or value[:1] in "'\"" else "'" + value.replace("'", "'\\''") + "'"
+
+
+def _applied(text: str, edits: Dict[Tuple[int, int], str]) -> str:
+    """The edits in their places; one within another that removes its text does not matter."""
+    result: List[str] = []
+    at = 0
+    for (start, end), new in sorted(edits.items(), key=lambda item: (item[0][0], item[0][1] > item[0][0], -item[0][1])):
+        if start < at:
+            continue
+        result += [text[at:start], new]
+        at = end
+    return "".join(result) + text[at:]

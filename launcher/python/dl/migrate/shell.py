@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bash, as far as it has to be read to find commands in a script: words with their places in the text. Nothing is expanded.
+
+    for command in commands(text, 0, len(text)):
+        for word in command.words: text[word.start:word.end]
+
+Continuation lines join, comments and here documents are left out, quotes and $(...) stay within their word. A script that
+this does not understand gives fewer or odd words, never an endless loop.
+"""
+import re
+from typing import List, NamedTuple, Optional, Tuple
+
+RESERVED = {"if", "then", "elif", "else", "fi", "while", "until", "do", "done", "case", "esac", "{", "}", "!", "time", "in", "function", "for", "select"}
+META = " \t\n;&|<>()"
+
+
+class Word(NamedTuple):
+    start: int
+    end: int
+    redirect: bool = False  # an operator such as 2>&1, or the file behind one
+
+
+class Command(NamedTuple):
+    words: List[Word]
+    before: str  # the operator in front: "", "|", "&&", ...
+    after: str   # and behind: "", "|", "&", ...
+
+
+def skip_word(text: str, at: int, end: int) -> int:
+    """The end of the word that begins at `at`."""
+    while at < end:
+        char = text[at]
+        if char == "\\":
+            # \$( within double quotes is the inner shell's $(
+            at = _skip_brackets(text, at + 2, end) if text[at + 1:at + 3] in ("$(", "${") else at + 2
+        elif char == "'":
+            at = _closing(text, at + 1, end, "'") + 1
+        elif char == '"':
+            at = skip_double(text, at + 1, end)
+        elif char == "`":
+            at = _closing(text, at + 1, end, "`") + 1
+        elif char == "$" and at + 1 < end and text[at + 1] in "({":
+            at = _skip_brackets(text, at + 1, end)
+        elif text.startswith("$[", at):
+            at = _closing(text, at + 2, end, "]") + 1
+        elif char == "$" and at + 1 < end and text[at + 1] == "'":
+            at = _closing(text, at + 2, end, "'") + 1
+        elif char in META:
+            if char == "(" and at > 0 and text[at - 1] == "=":  # NAME=( ... )
+                at = _skip_brackets(text, at, end)
+                continue
+            break
+        else:
+            at += 1
+    return min(at, end)
+
+
+def _closing(text: str, at: int, end: int, quote: str) -> int:
+    while at < end and text[at] != quote:
+        at += 2 if text[at] == "\\" and quote != "'" else 1
+    return at
+
+
+def skip_double(text: str, at: int, end: int) -> int:
+    while at < end and text[at] != '"':
+        if text[at] == "\\":
+            at += 2
+        elif text[at] == "$" and at + 1 < end and text[at + 1] in "({":
+            at = _skip_brackets(text, at + 1, end)
+        elif text[at] == "`":
+            at = _closing(text, at + 1, end, "`") + 1
+        else:
+            at += 1
+    return at + 1
+
+
+def _skip_brackets(text: str, at: int, end: int) -> int:
+    """Behind the bracket that closes the one at `at`."""
+    opening, depth = text[at], 0
+    closing = ")" if opening == "(" else "}"
+    while at < end:
+        char = text[at]
+        if char == "\\":
+            at += 1
+        elif char == "'" and opening == "(":
+            at = _closing(text, at + 1, end, "'")
+        elif char == '"':
+            at = skip_double(text, at + 1, end) - 1
+        elif char == "#" and opening == "(" and text[at - 1] in " \t\n":
+            while at < end and text[at] != "\n":
+                at += 1
+            continue
+        elif char == opening:
+            depth += 1
+        elif char == closing:
+            depth -= 1
+            if depth == 0:
+                return at + 1
+        at += 1
+    return end
+
+
+def commands(text: str, start: int, end: int) -> List[Command]:
+    found: List[Command] = []
+    words: List[Word] = []
+    heredocs: List[Tuple[str, bool]] = []
+    before = ""
+    at = start
+
+    def finish(operator: str) -> None:
+        nonlocal words, before
+        if words:
+            found.append(Command(words, before, operator))
+        words, before = [], operator
+
+    while at < end:
+        char = text[at]
+        if char in " \t\r":
+            at += 1
+        elif text.startswith("\\\n", at):
+            at += 2
+        elif char == "#":
+            while at < end and text[at] != "\n":
+                at += 1
+        elif char == "\n":
+            finish("")
+            at += 1
+            for delimiter, dashed in heredocs:
+                at = _skip_heredoc(text, at, end, delimiter, dashed)
+            heredocs = []
+        elif char in ";|&()" and not (char == "&" and text.startswith("&>", at)):
+            operator = next(op for op in ("&&", "||", "|&", ";;", char) if text.startswith(op, at))
+            finish(operator if operator in ("|", "|&", "&", "&&", "||") else "")
+            at += len(operator)
+        else:
+            redirect = re.compile(r"\d*(<<<|<<-?|>>|>&|<&|&>>?|<>|>\||[<>])").match(text, at, end)
+            if redirect:
+                at = _take_redirect(text, at, end, redirect, words, heredocs)
+                continue
+            stop = skip_word(text, at, end)
+            if stop == at:
+                at += 1
+                continue
+            words.append(Word(at, stop))
+            at = stop
+    finish("")
+    return found
+
+
+def _take_redirect(text: str, at: int, end: int, redirect: "re.Match[str]", words: List[Word], heredocs: List[Tuple[str, bool]]) -> int:
+    stop = redirect.end()
+    while stop < end and text[stop] in " \t":
+        stop += 1
+    if text.startswith("(", stop):  # <( ... ) and >( ... )
+        stop = _skip_brackets(text, stop, end)
+    else:
+        target = stop
+        stop = skip_word(text, stop, end)
+        if redirect.group(1) in ("<<", "<<-"):
+            heredocs.append((re.sub(r"[\"'\\]", "", text[target:stop]), redirect.group(1) == "<<-"))
+    words.append(Word(at, stop, True))
+    return stop
+
+
+def _skip_heredoc(text: str, at: int, end: int, delimiter: str, dashed: bool) -> int:
+    while at < end:
+        stop = text.find("\n", at, end)
+        line = text[at:end if stop < 0 else stop]
+        at = end if stop < 0 else stop + 1
+        if (line.lstrip("\t") if dashed else line) == delimiter:
+            break
+    return at
+
+
+def words_of(text: str, start: int, end: int) -> List[Word]:
+    """The words of a value that bash would split: of a variable, or an array."""
+    words: List[Word] = []
+    at = start
+    while at < end:
+        if text[at] in " \t\r\n":
+            at += 1
+        elif text.startswith("\\\n", at):
+            at += 2
+        elif text[at] == "#" and (at == start or text[at - 1] in " \t\n"):
+            while at < end and text[at] != "\n":
+                at += 1
+        else:
+            stop = at
+            while stop < end and text[stop] not in " \t\r\n" and not text.startswith("\\\n", stop):
+                after = skip_word(text, stop, end)
+                stop = after if after > stop else stop + 1
+            words.append(Word(at, stop))
+            at = stop
+    return words
+
+
+def unquoted(raw: str) -> str:
+    """The word as the program sees it, where it has no $; one with $ keeps it."""
+    raw = raw.replace("\\\n", "")
+    if len(raw) >= 2 and raw[0] == raw[-1] == "'" and "'" not in raw[1:-1]:
+        return raw[1:-1]
+    return re.sub(r'\\(.)', r"\1", raw.replace('"', "")) if "'" not in raw else raw.replace("'", "").replace('"', "")
+
+
+def inside(text: str, word: Word) -> Optional[Tuple[int, int]]:
+    """The text between the quotes of a word that is quoted as a whole."""
+    raw = text[word.start:word.end]
+    if len(raw) >= 2 and raw[0] in "'\"" and raw[-1] == raw[0]:
+        return word.start + 1, word.end - 1
+    return None
+
+
+class Assignment(NamedTuple):
+    name: str
+    start: int        # of the command that assigns, with `export`
+    end: int
+    value: Tuple[int, int]
+    alone: bool       # the command assigns this name and nothing else
+    array: bool
+
+
+def assignments(text: str, found: List[Command]) -> List[Assignment]:
+    result: List[Assignment] = []
+    for command in found:
+        words = [word for word in command.words if not word.redirect]
+        raw = [text[word.start:word.end] for word in words]
+        first = 0
+        if raw and raw[0] in ("export", "declare", "local", "readonly", "typeset"):
+            first = 1
+            while first < len(raw) and raw[first].startswith("-"):
+                first += 1
+        elif not all(re.match(r"[A-Za-z_]\w*\+?=", item) for item in raw):
+            continue
+        for word, item in zip(words[first:], raw[first:]):
+            match = re.match(r"([A-Za-z_]\w*)\+?=", item)
+            if not match:
+                continue
+            start, end = word.start + match.end(), word.end
+            array = text[start:start + 1] == "("
+            if array:
+                start, end = start + 1, end - 1
+            elif inside(text, Word(start, end)):
+                start, end = start + 1, end - 1
+            result.append(Assignment(match.group(1), words[0].start, words[-1].end, (start, end), len(words) - first == 1, array))
+    return result

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The words of one command, with variables of the script looked into where a launcher's words stand in them."""
+import re
+from typing import List, Optional, Set, Tuple
+
+from .shell import Assignment, Word, inside, unquoted, words_of
+
+DEPTH = 6
+VARIABLE = re.compile(r'"?\$\{?(\w+)(\[[@*]\])?\}?"?')
+
+
+class Holder:
+    """Words that stand together: those of a command, or of a variable's value."""
+
+    def __init__(self, words: List[Word], assignment: Optional[Assignment] = None):
+        self.words, self.assignment, self.at = words, assignment, 0
+        self.gone: Set[int] = set()  # indexes of the words that the launcher took
+
+    def runs(self) -> List[Tuple[int, int]]:
+        """Neighbours among them, as index of the first and of the last."""
+        result: List[Tuple[int, int]] = []
+        for i in sorted(self.gone):
+            if result and result[-1][1] == i - 1:
+                result[-1] = (result[-1][0], i)
+            else:
+                result.append((i, i))
+        return result
+
+
+class Cursor:
+    """Reads words from left to right; take() removes a word from the command, keep() leaves it."""
+
+    def __init__(self, text: str, words: List[Word], assigned: List[Assignment]):
+        self.text, self._assigned = text, assigned
+        self.top = Holder([word for word in words if not word.redirect])
+        self.stack = [self.top]
+        self.seen = [self.top]
+
+    def raw(self, ahead: int = 0) -> Optional[str]:
+        """The word that comes next, or one further on within the same holder; None at the end."""
+        self._leave()
+        holder = self.stack[-1]
+        if holder.at + ahead >= len(holder.words):
+            return None
+        word = holder.words[holder.at + ahead]
+        return self.text[word.start:word.end]
+
+    def word(self) -> Word:
+        self._leave()
+        return self.stack[-1].words[self.stack[-1].at]
+
+    def plain(self, ahead: int = 0) -> Optional[str]:
+        raw = self.raw(ahead)
+        return None if raw is None else unquoted(raw)
+
+    def enter(self) -> bool:
+        """Looks into the variable that comes next. False if it is none, or holds nothing that could be a launcher's words."""
+        raw = self.raw()
+        match = VARIABLE.fullmatch(raw) if raw is not None else None
+        if match is None or len(self.stack) > DEPTH:
+            return False
+        before = self.top.words[0].start
+        found = [item for item in self._assigned if item.name == match.group(1) and item.start < before and
+                 all(holder.assignment is not item for holder in self.stack)]
+        if not found:
+            return False
+        words = words_of(self.text, *found[-1].value)
+        if not words:
+            return False
+        known = [holder for holder in self.seen if holder.assignment is found[-1]]
+        holder = known[0] if known else Holder(words, found[-1])
+        holder.at = 0
+        if not known:
+            self.seen.append(holder)
+        self.stack.append(holder)
+        return True
+
+    def leave_unread(self) -> None:
+        """Forgets the variable that was entered last and of which nothing was taken."""
+        holder = self.stack.pop()
+        if not holder.gone:
+            self.seen = [item for item in self.seen if item is not holder]
+
+    def take(self) -> str:
+        raw = self.raw()
+        assert raw is not None
+        self.stack[-1].gone.add(self.stack[-1].at)
+        self.stack[-1].at += 1
+        return raw
+
+    def keep(self) -> None:
+        self._leave()
+        self.stack[-1].at += 1
+
+    def quoted(self) -> Optional[Tuple[int, int]]:
+        return inside(self.text, self.word())
+
+    def _leave(self) -> None:
+        while len(self.stack) > 1 and self.stack[-1].at >= len(self.stack[-1].words):
+            done = self.stack.pop()
+            if len(done.gone) == len(done.words):
+                self.stack[-1].gone.add(self.stack[-1].at)
+            self.stack[-1].at += 1

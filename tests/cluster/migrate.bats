@@ -1,0 +1,78 @@
+#!/usr/bin/env bats
+# dlctl migrate on a real Slurm: batch scripts of other clusters (tests/cluster/scripts) are migrated, submitted without a look,
+# and train with all their ranks.
+# shellcheck source=tests/cluster/lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
+
+setup_file() { cluster_up --nodes 2 --gpus-per-node 2 --cpus-per-node 8; }
+teardown_file() { cluster_down; }
+# The python3 of the scripts is Debian's, whatever else comes first in PATH.
+setup() {
+  cluster_setup
+  mkdir bin
+  ln -s /usr/bin/python3 bin/python3
+  cp "$top_srcdir"/tests/cluster/scripts/* .
+}
+teardown() {
+  [[ -n ${BATS_TEST_COMPLETED:-} ]] || tail -n 20 -- *.out 2>/dev/null || true
+  cluster_teardown
+}
+
+migrate() { on_login env -C "$PWD" PATH="$PWD/bin:$stage/bin:$PATH" "$stage/bin/dlctl" migrate "$@"; }
+# migrated NAME: submits what becomes of NAME.sbatch; prints the job's id.
+migrated() {
+  migrate "$1.sbatch" --write "$1.dl" 2>"$1.said" || { cat "$1.said" >&2; return 1; }
+  on_login env -C "$PWD" PATH="$PWD/bin:$stage/bin:$PATH" sbatch --parsable --output="$1.out" --error="$1.out" "$1.dl" 2>>"$1.said" || { cat "$1.said" "$1.dl" >&2; return 1; }
+}
+# ranks NAME: how many ranks of how many say what they have trained, each once: "4/4".
+ranks() {
+  local said
+  said=$(sed -nE 's/.*rank ([0-9]+) of ([0-9]+): weight ([0-9.]+) .*/\1 \2 \3/p' "$1.out" | sort -u)
+  echo "$(cut -d' ' -f1 <<<"$said" | sort -u | grep -c .)/$(cut -d' ' -f2 <<<"$said" | sort -u)/$(cut -d' ' -f3 <<<"$said" | sort -u | wc -l)"
+}
+
+all_written() { [[ -e result_1.txt && -e result_2.txt && -e result_3.txt && -e result_4.txt ]]; }
+
+@test "torchrun, accelerate, deepspeed, srun bash -c and srun python become dlrun, and all ranks train the same weights" {
+  /usr/bin/python3 -c 'import torch' 2>/dev/null || skip "/usr/bin/python3 has no PyTorch"
+  local name job
+  for name in torchrun_rdzv accelerate_launch deepspeed_hostfile srun_bash_c srun_python; do
+    job=$(migrated "$name")
+    wait_state "$job" COMPLETED 100
+    [ "$(ranks "$name")" = 4/4/1 ] || { cat "$name.out" "$name.dl"; return 1; }
+  done
+}
+
+@test "mpirun, a heredoc, a chain of conda and one python without a launcher run as many learners as they had tasks" {
+  job=$(migrated mpirun)
+  other=$(migrated array_sweep)
+  here=$(migrated heredoc_python)
+  wait_state "$job" COMPLETED 60
+  [ "$(grep -cE 'task [0-3] of 4, args --lr 0.1' mpirun.out)" -eq 4 ]
+  wait_state "$here" COMPLETED 60
+  grep -q 'batch 32 procid 0' heredoc_python.out
+  grep -q "outside of srun, job $here" heredoc_python.out
+  wait_for 60 "all elements of the sweep have written" all_written
+  grep -q 'task 0 of 1, args ' result_1.txt
+  [ -n "$other" ]
+}
+
+@test "FfDL's manifest.yml becomes a job that runs its command" {
+  mkdir -p data/in
+  echo sample >data/in/sample.txt
+  cat >manifest.yml <<END
+name: ffdl
+gpus: 1
+memory: 100Mb
+cpus: 1
+learners: 2
+data_stores:
+- {id: disk, type: mount_volume, training_data: {container: in}, training_results: {container: out}, connection: {path: $PWD/data}}
+framework: {name: custom, command: 'cat \$DATA_DIR/sample.txt; echo learner \$LEARNER_ID of \$NUM_LEARNERS >\$RESULT_DIR/\$LEARNER_ID'}
+END
+  migrate manifest.yml --write ffdl.dl
+  job=$(submit --output=ffdl.out ffdl.dl)
+  wait_state "$job" COMPLETED 60
+  [ "$(grep -c sample ffdl.out)" -eq 2 ]
+  [ "$(cat "data/out/$job"/[12])" = "learner 1 of 2"$'\n'"learner 2 of 2" ]
+}

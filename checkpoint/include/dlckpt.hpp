@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * dlckpt.hpp: dlckpt.h for C++17 and later; dlckpt_read.hpp has what reads. Header only: what is linked are the C
- * functions.
+ * dlckpt.hpp: the functions of dlckpt.h for C++17 and later. dlckpt_read.hpp has those of dlckpt_read.h. There is
+ * nothing to link but the C library, libdlckpt.
  *
  * How to use it
  *     auto checkpoint = dlckpt::Checkpoint::open();
@@ -18,11 +18,11 @@
  *       ... train step `step` ...
  *     }
  *
- * Errors are values: Status, or Result<T> with a T on success. Nothing here throws but what the standard library throws
- * where memory is at its end, so it can be compiled with -fno-exceptions. A name means what the C function of that name
- * means: dlckpt.h tells errors, ranks and threads. A Checkpoint, with its Saves, is for one thread at a time. Handles
- * can be moved, not copied, and close what they hold; after that, calls on them are refused with DLCKPT_E_INVALID.
- * get() is for C functions beside them.
+ * Functions return errors as values: a Status, or a Result<T>, which holds a T on success. No function throws, except
+ * that the standard library throws std::bad_alloc when memory runs out; so -fno-exceptions works. Each function calls
+ * the C function with the same name, and dlckpt.h describes its errors, ranks and threads. Only one thread at a time
+ * may use a Checkpoint and its Saves. Handles can be moved but not copied. The destructor closes what a handle holds.
+ * Calls on a handle that was closed or moved from are refused with DLCKPT_E_INVALID. get() returns the C handle.
  */
 #ifndef DLCKPT_HPP
 #define DLCKPT_HPP
@@ -42,8 +42,8 @@
 
 namespace dlckpt {
 
-/* How a call went. True in a condition if it went well; message() is then mostly "", else a remark: which damaged
- * checkpoints were passed over, or that the save before this one failed. */
+/* The outcome of a call. It is true in a condition if the call succeeded. message() then is usually "", but may hold a
+ * remark: which damaged checkpoints were skipped, or that the save before this one failed. */
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -59,7 +59,7 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
-/* A Status, and on success a T, which * and -> give. They may not be used after an error. */
+/* A Status and, on success, a T. The operators * and -> return the T; they must not be used after an error. */
 template <typename T>
 class [[nodiscard]] Result : public Status {
  public:
@@ -84,8 +84,8 @@ constexpr dlckpt_dtype integer(dlckpt_dtype with_sign, dlckpt_dtype without) {
 }
 }  // namespace detail
 
-/* The element type that holds a T. For a type of your own (a bfloat16, say), which must have the size and the bits of
- * the element type:
+/* The element type that holds a T. A type of your own, such as a bfloat16, is added as below; it must have the size and
+ * the bit layout of the element type.
  *     template <> struct dlckpt::Element<my_bf16> { static constexpr dlckpt_dtype value = DLCKPT_BF16; }; */
 template <typename T>
 struct Element {
@@ -111,13 +111,14 @@ struct Element<std::complex<double>> {
   static constexpr dlckpt_dtype value = DLCKPT_C128;
 };
 
-/* This rank's part of a tensor, and how its memory lies; what is empty is not said: the whole, C order without gaps. */
+/* The part of a tensor that this rank holds, and its memory layout. Empty members mean: the whole tensor, in C order,
+ * without gaps. */
 struct Part {
   Dims offset, extent; /* both or neither */
   Dims stride_bytes;   /* as in dlckpt_tensor_strided */
 };
 
-/* dlckpt_options, with the same meaning: 0 and "" are "from the environment". */
+/* The members of dlckpt_options, with the same meaning. 0 or "": the value comes from the environment. */
 struct Options {
   std::string dir;
   int rank = 0, world_size = 0;
@@ -134,7 +135,7 @@ struct Options {
   std::string local_dir;
   int partner = 0, reuse = 0, environment_first = 0;
 
-  /* For the C functions; valid as long as this object is, and unchanged. */
+  /* The same for the C functions. Its strings belong to this object, which must live on unchanged. */
   dlckpt_options c() const noexcept {
     const auto text = [](const std::string& s) { return s.empty() ? nullptr : s.c_str(); };
     dlckpt_options o{};
@@ -161,10 +162,10 @@ struct Options {
   }
 };
 
-/* What resolve() tells, as dlckpt_settings. */
+/* The result of resolve(); the members are those of dlckpt_settings. */
 struct Settings {
   unsigned from_environment = 0;  /* DLCKPT_SETTING_ bits */
-  std::optional<std::string> dir; /* empty: nobody names one */
+  std::optional<std::string> dir; /* nullopt: neither options nor environment name one */
   double every_s = 0;
   std::int64_t every_steps = 0;
   int keep = 0, mode = 0;
@@ -184,7 +185,7 @@ inline Result<Settings> resolve(const Options& options = {}) {
   if (s.dir) all.dir = s.dir;
   return {std::move(all), Status()};
 }
-/* Where memory lies: DLCKPT_ON_HOST, DLCKPT_MANAGED or DLCKPT_ON_DEVICE; -1: the driver cannot tell. */
+/* The kind of memory: DLCKPT_ON_HOST, DLCKPT_MANAGED or DLCKPT_ON_DEVICE; -1: the driver does not know it. */
 inline int where(const void* data) noexcept {
   return dlckpt_where(data);
 }
@@ -212,7 +213,7 @@ struct Context {
 inline Status refused(std::string message) {
   return {DLCKPT_E_INVALID, std::move(message)};
 }
-/* A C string would end there, and name something else. */
+/* A C string ends at a NUL, so such a name would mean another one. */
 inline bool has_nul(const std::string& text) noexcept {
   return text.find('\0') != std::string::npos;
 }
@@ -229,7 +230,7 @@ inline Status dimensions(const std::string& path, std::size_t wanted, const char
 }
 }  // namespace detail
 
-/* A save that was begun. Letting go of it changes nothing: the save goes on. */
+/* A save that was begun. Destroying this object does not stop the save. */
 class [[nodiscard]] Save {
  public:
   Save(Save&&) = default;
@@ -239,12 +240,13 @@ class [[nodiscard]] Save {
   ~Save() = default;
 
   std::int64_t step() const noexcept { return step_; }
-  /* Its outcome, as of dlckpt_wait: TIMEOUT while it is in flight. INVALID once its Checkpoint is closed, or has begun
-   * another save (whose message tells if this one failed). */
+  /* The outcome of this save, as from dlckpt_wait: TIMEOUT while it is in flight. INVALID if its Checkpoint was closed
+   * or has begun a later save; the message of the later save tells whether this one failed. */
   Status wait(double timeout_s = -1) {
     const std::shared_ptr<detail::Context> context = context_.lock();
     if (!context)
-      return detail::refused("the checkpoint of train step " + std::to_string(step_) + " cannot be asked for: closed");
+      return detail::refused("the save of train step " + std::to_string(step_) +
+                             " cannot be waited for: its Checkpoint was closed");
     if (context->saves != number_)
       return detail::refused("the save of train step " + std::to_string(step_) +
                              " cannot be waited for: a later one was begun");
@@ -282,10 +284,10 @@ class Checkpoint {
   ~Checkpoint() = default;
   /* Waits for the save in flight. The destructor does the same. */
   void close() { context_.reset(); }
-  /* nullptr after a move or close(). Owned by this object. */
+  /* The C handle, owned by this object; nullptr after a move or close(). */
   dlckpt_ctx* get() const noexcept { return context_ ? context_->ctx : nullptr; }
 
-  /* The whole of a tensor; all ranks hold the same. `data` is borrowed, as by dlckpt_tensor. */
+  /* Registers a whole tensor, of which all ranks hold the same values. `data` must stay valid, as for dlckpt_tensor. */
   template <typename T>
   Status tensor(const std::string& path, T* data, const Dims& shape, unsigned flags = DLCKPT_REPLICATED) {
     return part(path, Element<T>::value, data, shape, {}, flags);
@@ -294,7 +296,7 @@ class Checkpoint {
                 unsigned flags = DLCKPT_REPLICATED) {
     return part(path, dtype, data, shape, {}, flags);
   }
-  /* A part of it, or memory with gaps. */
+  /* Registers a part of a tensor, or memory with gaps. */
   template <typename T>
   Status part(const std::string& path, T* data, const Dims& shape, const Part& part_of, unsigned flags = 0) {
     return part(path, Element<T>::value, data, shape, part_of, flags);
@@ -315,7 +317,7 @@ class Checkpoint {
     if (detail::has_nul(path)) return detail::nul_in("a path");
     return said(dlckpt_blob(get(), path.c_str(), bytes.data(), bytes.size(), per_rank ? 1 : 0));
   }
-  /* The bytes are the context's, and valid until the next restore(), peek() or close(). */
+  /* The bytes belong to this object and are valid until the next restore(), peek() or close(). */
   Result<std::string_view> get_blob(const std::string& path) {
     if (detail::has_nul(path)) return detail::nul_in("a path");
     const void* data = nullptr;
@@ -336,13 +338,14 @@ class Checkpoint {
     return said(dlckpt_metric(get(), name.c_str(), value));
   }
 
-  /* The newest checkpoint that verifies. The train step; empty: there is none yet, and memory is unchanged. */
+  /* Restores the newest checkpoint that verifies, and returns its train step. nullopt: there is no checkpoint yet, and
+   * memory is unchanged. */
   Result<std::optional<std::int64_t>> restore() { return newest(dlckpt_restore); }
-  /* The one of a train step; NOT_FOUND if there is none. */
+  /* Restores the checkpoint of one train step; NOT_FOUND if there is none. */
   Status restore(std::int64_t step) { return said(dlckpt_restore(get(), step, nullptr)); }
   Result<std::optional<std::int64_t>> peek() { return newest(dlckpt_peek); }
   Status peek(std::int64_t step) { return said(dlckpt_peek(get(), step, nullptr)); }
-  /* Newest in the directory; empty: none. */
+  /* The newest train step in the directory; nullopt: there is none. */
   std::optional<std::int64_t> latest() {
     const std::int64_t step = get() ? dlckpt_latest(get()) : -1;
     return step < 0 ? std::nullopt : std::optional<std::int64_t>(step);
@@ -359,7 +362,7 @@ class Checkpoint {
     return {Save(context_, step), std::move(status)};
   }
   Status before_mutation() { return said(dlckpt_before_mutation(get())); }
-  /* The outcome of the last save, and the newest train step that is durable; empty: none. */
+  /* The outcome of the last save, and the newest train step that is durable; nullopt: none is. */
   Result<std::optional<std::int64_t>> wait(double timeout_s = -1) {
     std::int64_t durable = -1;
     const dlckpt_error code = dlckpt_wait(get(), timeout_s, &durable);
@@ -398,7 +401,8 @@ class Checkpoint {
     if (code == DLCKPT_E_NOT_FOUND) return {std::nullopt, Status(DLCKPT_OK, dlckpt_errmsg(get()))};
     return result(code, std::optional<std::int64_t>(step));
   }
-  std::shared_ptr<detail::Context> context_; /* shared with nobody: a Save only looks whether it is still there */
+  std::shared_ptr<detail::Context>
+      context_; /* the only owner: a Save holds a weak_ptr to see whether it still exists */
 };
 
 }  // namespace dlckpt

@@ -8,8 +8,8 @@
  *     if (!w) die(w.message());
  *     use(*w);
  *
- * Errors, moves and closing are as in dlckpt.hpp; what the functions mean, and when a checkpoint is gone, dlckpt_read.h
- * tells. A Reader is for one thread at a time.
+ * Errors, moves and closing work as in dlckpt.hpp. dlckpt_read.h describes the functions, and what happens when the job
+ * deletes a checkpoint that is being read. Only one thread at a time may use a Reader.
  */
 #ifndef DLCKPT_READ_HPP
 #define DLCKPT_READ_HPP
@@ -19,7 +19,7 @@
 
 namespace dlckpt {
 
-/* A tensor of a checkpoint that is read. */
+/* A tensor in a checkpoint. */
 struct TensorInfo {
   std::string path;
   dlckpt_dtype dtype = DLCKPT_F32;
@@ -27,7 +27,7 @@ struct TensorInfo {
   std::uint64_t bytes = 0;
 };
 
-/* A checkpoint for reading, without owning its directory: dlckpt_reader_open to dlckpt_reader_close. */
+/* A checkpoint that is open for reading. Its directory may belong to a running job or to another user. */
 class Reader {
  public:
   static Result<Reader> open(const std::string& dir, std::int64_t step = DLCKPT_LATEST) {
@@ -42,7 +42,7 @@ class Reader {
 
   std::int64_t step() const noexcept { return dlckpt_reader_step(get()); }
   Status older() { return said(dlckpt_reader_older(get())); }
-  /* Of all checkpoints that are committed now, newest first. */
+  /* The train steps of all checkpoints that are committed now, newest first. */
   Result<Dims> steps() {
     Dims found;
     for (std::size_t count = 0;;) {
@@ -66,7 +66,7 @@ class Reader {
     const dlckpt_error code = dlckpt_reader_find(get(), path.c_str(), &info);
     return described(code, info);
   }
-  /* The whole of a tensor. MISMATCH if its elements are not such as T holds. */
+  /* Loads a whole tensor. MISMATCH if its element type is not that of T. */
   template <typename T>
   Result<std::vector<T>> load(const std::string& path) {
     static_assert(!std::is_same_v<T, bool>, "the elements of std::vector<bool> have no addresses: use load_into");
@@ -79,7 +79,7 @@ class Reader {
     if (Status s = load_into(path, values.data(), values.size() * sizeof(T)); !s) return s;
     return {std::move(values), Status()};
   }
-  /* The whole, or the box [offset, offset + extent), into `bytes` of memory. */
+  /* Loads the whole tensor, or the box [offset, offset + extent), into `data`, which has room for `bytes` bytes. */
   Status load_into(const std::string& path, void* data, std::size_t bytes, const Dims& offset = {},
                    const Dims& extent = {}) {
     Result<TensorInfo> info = find(path);
@@ -88,7 +88,7 @@ class Reader {
     if (Status s = detail::dimensions(path, info->shape.size(), "extent", extent); !s) return s;
     return said(dlckpt_reader_load(get(), path.c_str(), detail::numbers(offset), detail::numbers(extent), data, bytes));
   }
-  /* Of a rank, or the one of all ranks (-1). Valid until the next call of this function or close(). */
+  /* The blob of a rank, or with -1 the one that all ranks share. Valid until the next call of blob() or close(). */
   Result<std::string_view> blob(const std::string& path, int rank = -1) {
     if (detail::has_nul(path)) return detail::nul_in("a path");
     const void* data = nullptr;

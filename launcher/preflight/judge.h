@@ -42,7 +42,7 @@ std::vector<Finding> judge_links(const std::vector<LinkRate>& links);
 
 // The nodes that are named because of a rate that others have not, which is to be measured again.
 std::vector<std::string> outliers_of(const std::vector<Finding>& findings);
-// Of each rate that both have, the higher one; of a node that again has no report, what there was.
+// Merges two measurements: of each rate the higher one. Keeps the old report of a node that is silent again.
 void take_better_rates(const std::vector<NodeReport>& again, std::vector<NodeReport>* reports);
 std::vector<LinkRate> better_links(const std::vector<LinkRate>& one, const std::vector<LinkRate>& other);
 

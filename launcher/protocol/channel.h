@@ -99,7 +99,7 @@ class Channel {
   size_t unacknowledged_bytes_ = 0;  // received, and not acknowledged yet
   int64_t last_ping_ms_ = 0;
   int64_t written_ms_ = 0;       // when fd_ was last written to
-  int64_t acknowledged_ms_ = 0;  // when the newest was said over TCP that dlrun's kernel is known to have got
+  int64_t acknowledged_ms_ = 0;  // send time of the newest data that TCP acknowledged
   int64_t nothing_open_ms_ = 0;  // when all written was last seen acknowledged
   int64_t next_ms_ = 0;          // kPausing: the next try; kConnecting, kResuming: the end of this one
 };

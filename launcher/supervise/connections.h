@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The connections of agents and of PMIx servers, as their owners use them. ControlServer has the real ones, tests have
-// others: no socket here.
+// The connections of agents and of PMIx servers, as their owners use them. ControlServer implements them with sockets,
+// tests without.
 #pragma once
 
 #include <cstdint>
@@ -20,36 +20,36 @@ class Connections {
   Connections(const Connections&) = delete;
   Connections& operator=(const Connections&) = delete;
 
-  // Unknown ids are ignored: the connection has just been closed.
+  // Sends a message. An unknown id is ignored: that connection was closed a moment ago.
   void send(ConnectionId id, const Message& message) { send_line(id, encode(message)); }
-  // The same for what encode() gave, where many are told the same.
+  // The same for a text from encode(), which saves work if many get the same message.
   virtual void send_line(ConnectionId id, const std::string& line) = 0;
-  // Keeps data under way, and acknowledges what has come.
+  // Sends a ping, which also acknowledges what has come.
   virtual void ping(ConnectionId id) = 0;
-  // Closes after what was sent has gone out, and ends the session; nobody is told of it.
+  // Closes the connection once all data is sent, and ends its session. No handler is called.
   virtual void close(ConnectionId id) = 0;
 
-  // A session outlives connections that break (agent_session.h). To be opened when an agent says hello, before anything
-  // is sent; without random numbers there is none, and all goes on without.
+  // Opens a session, which outlives connections that break (agent_session.h). Call it when an agent has said hello,
+  // before anything is sent. If the kernel has no random numbers, the agent goes on without a session.
   virtual void open_session(ConnectionId id) = 0;
   virtual bool has_session(ConnectionId id) const = 0;
-  // Whether there is a connection, and no session that waits for one.
+  // False if the connection is broken and its session waits for another one.
   virtual bool connected(ConnectionId id) const = 0;
 
-  // Of ids without a session the rest is not to be asked.
-  // Whether the other side's kernel has not acknowledged all that was sent.
+  // The rest is for ids with a session alone.
+  // True as long as the other side's kernel has not acknowledged all data.
   virtual bool unacknowledged(ConnectionId id) const = 0;
-  // Asks by a datagram whether the agent is there.
+  // Sends a datagram that the agent answers if it is alive.
   virtual void probe(ConnectionId id) = 0;
-  // Reads what has come by datagrams: before a verdict, where this process may have stood still meanwhile.
+  // Reads datagrams that have come. Call it before verdict(), because this process may have stood still meanwhile.
   virtual void read_beats() = 0;
   virtual Verdict verdict(ConnectionId id) const = 0;
   virtual Udp udp(ConnectionId id) const = 0;
-  // When its agent was last heard by a datagram, monotonic; -1: never.
+  // When the last datagram of the agent came, monotonic; -1: none has.
   virtual int64_t answered_ms(ConnectionId id) const = 0;
 };
 
-// Whether a connection that was lost for this reason was silent, and not closed by the other side's kernel.
+// True if a connection broke because the other side was silent, and not because its kernel closed the connection.
 inline bool is_silence(const std::string& why) {
   return why.find("timed out") != std::string::npos || why.find("unreachable") != std::string::npos;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The nodes of a run: the plan that holds now, nodes that were lost or found bad, the plan that does without them, and
-// the fence before which no learner starts. No clock: times are given, of the awake clock but where a name says unix.
+// The nodes of a run: the current plan, nodes that were lost or found bad, the plan without these, and the fence: a
+// time before which no learner starts. The class has no clock: callers pass times of the awake clock, or Unix time
+// where a name says so.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ class Attempt;
 
 class NodePool {
  public:
-  // A plan for what is left without these nodes, for good; fails where that does not hold the learners. Empty: there is
-  // none.
+  // Makes a plan for the allocation without these nodes, which it never uses again. Fails if the rest cannot hold the
+  // learners. An empty function: there is no such plan.
   using Without = std::function<Result<plan::LaunchPlan>(const std::vector<std::string>&, const plan::LaunchPlan&)>;
 
   NodePool(plan::LaunchPlan plan, Without without) : plan_(std::move(plan)), without_(std::move(without)) {}
@@ -30,39 +31,39 @@ class NodePool {
   std::vector<std::string> names() const;  // those that hold learners
   const std::string& name_of(int rank) const;
 
-  // From now on learner 0 hosts the store. In plans to come, too.
+  // From now on learner 0 hosts the store, also in later plans.
   void drop_launcher_store();
   // The same, for a PyTorch without libuv.
   void use_store_without_libuv();
 
-  // A new attempt: which nodes the one before has lost is forgotten.
+  // A new attempt begins: forgets which nodes the last one has lost.
   void begin_attempt() { lost_.clear(); }
-  // The node of this learner.
+  // Counts the node of this learner as lost.
   void lose(int rank) { lost_.insert(name_of(rank)); }
   bool any_lost() const { return !lost_.empty(); }
   void found_bad(const std::vector<std::string>& names) { bad_.insert(names.begin(), names.end()); }
 
-  // No learner starts before. False: a later one holds already.
+  // Lets no learner start before this time. False: the fence is later already.
   bool raise_fence(int64_t until_ms);
   bool fenced(int64_t now_ms) const { return now_ms < fence_until_ms_; }
 
-  // Whether the rest of the allocation, without what is lost or bad, holds the learners as well as all of it did: more
-  // learners on a node than Slurm gave it tasks for would be a slower job, and not what was asked for.
+  // Whether the allocation without lost and bad nodes can hold the learners. It cannot if a node would get more
+  // learners than Slurm gave it tasks for: the job would be slower than what was asked for.
   bool rest_suffices();
-  // The plan of the next attempt. without_lost: only after rest_suffices() said yes.
+  // The plan of the next attempt. without_lost: only after rest_suffices() returned true.
   const plan::LaunchPlan& next(bool without_lost) const { return without_lost ? *rest_ : plan_; }
   struct Left {
-    std::vector<std::string> out;   // all that the new plan does without
-    std::vector<std::string> lost;  // of these the lost ones: Slurm gets them back
+    std::vector<std::string> out;   // all nodes that the new plan leaves out
+    std::vector<std::string> lost;  // those of them that were lost, which are given back to Slurm
   };
-  // Takes the rest's plan. The same condition.
+  // Makes the plan without lost and bad nodes the current one. Only after rest_suffices() returned true.
   Left go_on_without();
 
   // Nodes of the next plan on which learners failed by themselves; sorted.
   std::vector<std::string> suspects(const Attempt& attempt, bool without_lost) const;
 
-  // In place of a dlrun that died: what it had learned holds on. Nodes that it had just lost, if any, are left out
-  // where the rest suffices: Slurm is to get them back. Else they count as lost.
+  // Takes over what a dlrun that died had learned. Returns the nodes that it had lost and not yet left out, if the rest
+  // of the allocation suffices: they are left out now and have to be given back to Slurm. Else they count as lost.
   std::vector<std::string> resume(const record::RunMemory& memory, int64_t now_ms, int64_t now_unix_ms);
 
  private:
@@ -72,7 +73,7 @@ class NodePool {
   plan::LaunchPlan plan_;
   Without without_;
   std::set<std::string> lost_;  // in the newest attempt
-  std::set<std::string> bad_;   // a check has said so; not left out yet
+  std::set<std::string> bad_;   // a check has found them bad, and no plan leaves them out yet
   std::optional<plan::LaunchPlan> rest_;
   int64_t fence_until_ms_ = 0;
   bool no_launcher_store_ = false, no_libuv_ = false;

@@ -6,8 +6,8 @@
 namespace dl {
 namespace {
 
-// -1: not known.
-int64_t learners_there(const GpuRequest& gpus, const SiteConfig& site) {
+// For how many learners all nodes together have GPUs; -1: dl.toml does not say.
+int64_t most_learners(const GpuRequest& gpus, const SiteConfig& site) {
   if (site.node_counts.empty()) return -1;
   int64_t learners = 0;
   for (const auto& [type, count] : site.node_counts) {
@@ -17,7 +17,7 @@ int64_t learners_there(const GpuRequest& gpus, const SiteConfig& site) {
     if (there <= 0) return -1;
     learners += int64_t{count} * (there / gpus.count);
   }
-  // Of another type, which dl.toml does not list: Slurm may have it.
+  // dl.toml does not list this type of GPU, but Slurm may have it.
   return learners > 0 ? learners : -1;
 }
 
@@ -25,7 +25,7 @@ int64_t learners_there(const GpuRequest& gpus, const SiteConfig& site) {
 
 Status check_room(const JobRequest& request, const SiteConfig& site) {
   if (!request.gpus || request.gpus->count <= 0 || !request.learners) return {};
-  const int64_t there = learners_there(*request.gpus, site);
+  const int64_t there = most_learners(*request.gpus, site);
   if (there < 0 || request.learners->min <= there) return {};
   return Error{
       Errc::kConflict,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the cluster has room for a job at all, as far as dl.toml says what there is. Pure.
+// Refuses jobs that ask for more GPUs than the whole cluster has, by the numbers in dl.toml. Pure.
 #pragma once
 
 #include "common/base/result.h"
@@ -8,8 +8,8 @@
 
 namespace dl {
 
-// kConflict if all nodes together have GPUs for fewer learners than the job needs: Slurm would let it wait for ever. OK
-// where [nodes.counts] is not set, and for jobs without --dl-learners or without GPUs.
+// kConflict if all nodes together have GPUs for fewer learners than the job needs; Slurm would let such a job wait for
+// ever. OK if dl.toml has no [nodes.counts], and for jobs without --dl-learners or without GPUs.
 Status check_room(const JobRequest& request, const SiteConfig& site);
 
 }  // namespace dl

@@ -13,9 +13,9 @@
     job = dl.job("4711")         # in another Python process, days later
     dl.jobs()                    # all of this folder
 
-A job is submitted by ``dlrun --submit`` and asked after by ``dlctl status``; nothing else keeps a state. What is needed to
-find it again lies in ``dl-calls/`` of the working directory, so a job outlives the Python that submitted it. Works from a
-login node, from a notebook, and within another job. dl-python(3) tells all of it.
+The package runs ``dlrun --submit`` to submit a job and ``dlctl status`` to learn its state; it keeps no state of its own
+but the files in ``dl-calls/`` of the working directory, by which a job is found again. So a job outlives the Python process
+that submitted it. It works on a login node, in a notebook, and within another job. dl-python(3) is the full reference.
 """
 from .errors import JobCancelled, JobFailed, ResultError, SubmitError
 from .job import Job, as_completed, job, jobs

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call is on disk. Written by dl.submit() and dl.run, read by both; private to the package.
+"""The files of a call. dl.submit() and dl.run write and read them; they are private to the package.
 
     FOLDER/submitting.json       what learners need to know of the call
     FOLDER/call.json             the same with the job's id, written last: a folder without it was never submitted
@@ -7,8 +7,7 @@
     FOLDER/ITEM/args.pkl         positional arguments; ITEM is 0, or the index of the element of a job array
     FOLDER/ITEM/RANK.result      what the learner returned or raised: a line of JSON, then a pickle
 
-Whoever can write to these files runs code as the one who reads them, as with any pickle: only files of the reader's own are
-read.
+Reading a pickle runs code that its writer chose. So a file is read only if it belongs to the user who reads it.
 """
 import json
 import os
@@ -40,7 +39,7 @@ def cloudpickle() -> Any:
 
 
 def write(path: str, data: bytes) -> None:
-    """All of it or nothing, readable by its owner alone."""
+    """Replaces the file as a whole. Only its owner can read it."""
     handle, draft = tempfile.mkstemp(prefix=".draft-", dir=os.path.dirname(path))
     try:
         with os.fdopen(handle, "wb") as out:
@@ -54,7 +53,7 @@ def write(path: str, data: bytes) -> None:
 
 
 def read(path: str) -> bytes:
-    """FileNotFoundError if it is not there; PermissionError if it is another user's or no regular file."""
+    """Raises FileNotFoundError if there is no such file, PermissionError if it is another user's or not a regular file."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
         seen = os.fstat(handle)
@@ -66,7 +65,7 @@ def read(path: str) -> bytes:
 
 
 def read_call(folder: str, name: str = CALL) -> Dict[str, Any]:
-    """FileNotFoundError if FOLDER is no call; ValueError if the file is not what this version writes."""
+    """Raises FileNotFoundError if FOLDER holds no call, ValueError if another version wrote the file."""
     path = os.path.join(folder, name)
     keys = CALL_KEYS + (("job_id",) if name == CALL else ())
     try:
@@ -93,7 +92,7 @@ def write_result(path: str, header: Dict[str, Any], payload: bytes) -> None:
 
 
 def read_result(path: str) -> Tuple[Dict[str, Any], bytes]:
-    """FileNotFoundError if there is none; ResultError if it is damaged."""
+    """Raises FileNotFoundError if there is no result, ResultError if it is damaged."""
     line, _, payload = read(path).partition(b"\n")
     try:
         header = json.loads(line)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong with a job, as exceptions."""
+"""The exceptions of the package."""
 from typing import Optional
 
 
@@ -11,9 +11,9 @@ class JobFailed(RuntimeError):
     """The job ended without a result.
 
     job_id      Slurm's id
-    reason      what slurm-dl or Slurm says of the end
-    traceback   that of the learner whose exception ended the job, else None
-    The exception itself, if it could be pickled, is ``__cause__``.
+    reason      why it ended, in the words of slurm-dl or Slurm
+    traceback   of the learner whose exception ended the job, or None
+    ``__cause__`` is the exception itself, if it could be pickled.
     """
 
     def __init__(self, job_id: str, reason: str, traceback: Optional[str] = None):
@@ -30,4 +30,4 @@ class JobCancelled(JobFailed):
 
 
 class ResultError(RuntimeError):
-    """The job completed, and yet what it returned cannot be had: it cannot be pickled, or not read here."""
+    """The job completed, but its return value cannot be pickled, or cannot be read here."""

@@ -19,11 +19,11 @@ LATE_FILES_S = 60.0      # how long a result may take to be seen through a netwo
 
 
 class Job(Generic[T]):
-    """A job that dl.submit() or dl.map_array() made. It holds no connection: it may be pickled, and made again by dl.job().
+    """A job that dl.submit() or dl.map_array() made. It holds no connection, so it can be pickled; dl.job() makes it anew.
 
-    id          Slurm's: "4711", of an element of a job array "4711_3"
-    folder      where the call lies, with its job directory and Slurm's output
-    All calls may be made by any thread. Each look at the job runs ``dlctl status``.
+    id          Slurm's id: "4711", or "4711_3" for an element of a job array
+    folder      the folder of the call, with the job directory and Slurm's output
+    Any thread may call any method. Each question for the state runs ``dlctl status``.
     """
 
     def __init__(self, folder: str, item: int = 0):
@@ -66,22 +66,22 @@ class Job(Generic[T]):
         return self.state in status.ENDED
 
     def wait(self, timeout: Optional[float] = None) -> "Job[T]":
-        """Until it has ended, well or not; TimeoutError after so many seconds. A paused job is waited for."""
+        """Waits until the job has ended, well or not. A paused job has not ended. Raises TimeoutError after `timeout` seconds."""
         self._wait(timeout)
         return self
 
     def result(self, timeout: Optional[float] = None) -> T:
-        """What the function returned in learner 0. Waits for the end of the job.
+        """Waits for the end of the job, and returns what the function returned in learner 0.
 
-        TimeoutError after so many seconds; JobFailed, JobCancelled: the job ended without a result; ResultError: what the
-        function returned cannot be pickled, or not be read here.
+        Raises TimeoutError after `timeout` seconds, JobFailed or JobCancelled if the job ended without a result, and
+        ResultError if the return value cannot be pickled, or cannot be read here.
         """
         self._succeed(timeout)
         value: T = self._value(0)
         return value
 
     def results(self, timeout: Optional[float] = None) -> List[T]:
-        """What it returned in each learner, by rank. Waits and raises as result()."""
+        """What the function returned in each learner, by rank. Waits and raises as result() does."""
         self._succeed(timeout)
         header, _ = self._record(0)
         return [self._value(rank) for rank in range(int(header["world"]))]
@@ -101,11 +101,11 @@ class Job(Generic[T]):
             raise RuntimeError(f"job {self.id} was not cancelled: {programs.complaint(done)}")
 
     def pause(self, wait: bool = True) -> None:
-        """``dlctl pause``: it saves, gives its GPUs back and stands in the queue, held. RuntimeError with dlctl's words."""
+        """Runs ``dlctl pause``: the job saves, gives its GPUs back, and is held in the queue. Raises RuntimeError if dlctl fails."""
         self._dlctl("pause", *([] if wait else ["--no-wait"]))
 
     def resume(self) -> None:
-        """``dlctl resume``: it goes on from what it saved. RuntimeError with dlctl's words."""
+        """Runs ``dlctl resume``: the job goes on from its newest checkpoint. Raises RuntimeError if dlctl fails."""
         self._dlctl("resume")
 
     def logs(self, learner: Optional[int] = None) -> str:
@@ -142,7 +142,7 @@ class Job(Generic[T]):
         raise kind(self.id, str(found.get("reason") or found["state"]), text) from cause
 
     def _record(self, rank: int) -> Any:
-        """A network file system may show a file late, which the node's own end does not wait for."""
+        """The result file of a learner. A network file system may show it some time after the job has ended."""
         path = files.result_path(self.folder, self._item, rank)
         end = time.monotonic() + LATE_FILES_S
         while True:

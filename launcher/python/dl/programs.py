@@ -22,7 +22,7 @@ def find(name: str) -> str:
 
 
 def outside_any_job() -> Dict[str, str]:
-    """The environment without what belongs to the job or learner that this process may itself be in."""
+    """The environment without the variables of the job that this process may itself be part of."""
     of_a_job = ("SLURM_", "DL_", "PMI", "OMPI_", "PRTE_", "TORCHELASTIC_")
     of_a_learner = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT")
     kept = ("SLURM_CONF", "DL_CONFIG")
@@ -31,12 +31,12 @@ def outside_any_job() -> Dict[str, str]:
 
 
 def run(arguments: List[str], cwd: Optional[str] = None, timeout: Optional[float] = None) -> "subprocess.CompletedProcess[str]":
-    """The finished process, whatever its exit status; NoProgram if there is none."""
+    """Runs a program to its end, whatever its exit status. Raises NoProgram if it is not installed."""
     return subprocess.run([find(arguments[0])] + arguments[1:], cwd=cwd, timeout=timeout, env=outside_any_job(), stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="replace")
 
 
 def complaint(done: "subprocess.CompletedProcess[str]") -> str:
-    """What the program said went wrong, in a line."""
+    """The error message of the program, in one line."""
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
     return "; ".join(lines) or f"exit status {done.returncode}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``dlctl status --json`` says of jobs."""
+"""The states of jobs, as ``dlctl status --json`` prints them."""
 import json
 from typing import Any, Dict, List, Optional, TypeVar
 
@@ -10,7 +10,7 @@ J = TypeVar("J")
 
 
 def ask(job_id: str, job_dir: str) -> Optional[Dict[str, Any]]:
-    """None: nobody knows the job. RuntimeError with dlctl's words where it cannot be asked."""
+    """The state of one job; None if neither Slurm nor its job directory knows it. Raises RuntimeError if dlctl fails."""
     done = programs.run(["dlctl", "status", "--json", job_id])
     if done.returncode != 0:
         # Slurm forgets a job some minutes after its end; what dlrun recorded of it stays.
@@ -24,7 +24,7 @@ def ask(job_id: str, job_dir: str) -> Optional[Dict[str, Any]]:
 
 
 def ended(jobs: List[J]) -> List[J]:
-    """Those that have ended: by one question for all that are in the queue, and one for each that is not."""
+    """Those of `jobs` that have ended. Asks once for all jobs in the queue, and once more for each job that is not in it."""
     done = programs.run(["dlctl", "status", "--json"])
     queued = _objects(done.stdout, allow_none=True) if done.returncode == 0 else []
     arrays = {str(one["job"]).split("_")[0] for one in queued if "[" in str(one["job"])}

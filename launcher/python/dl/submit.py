@@ -33,9 +33,9 @@ def submit(function: Callable[..., T], *args: Any, kwargs: Optional[Dict[str, An
            time: Optional[Number] = None, sbatch: Sequence[str] = (), python: Optional[str] = None, **options: Optional[Number]) -> Job[T]:
     """Submits a job in which each learner calls ``function(*args, **kwargs)``, and returns at once.
 
-    function     picklable by cloudpickle: a function of a module, a script or a notebook, a lambda, a method. What it uses
-                 from a module is imported by the learner, which finds modules where this process finds its own.
-    kwargs       keyword arguments of the function; those of submit() are the job's.
+    function     a function of a module, a script or a notebook, a lambda, or a method; cloudpickle must be able to pickle it.
+                 The learner imports the modules that it uses, and searches the same folders as this process.
+    kwargs       keyword arguments for the function. The other keyword arguments of submit() are for the job.
     name         of the job; default: that of the function
     learners, gpus, checkpoint, framework, time, servers, restarts, hang_timeout, preflight, image, bind, partition, account,
     qos, cpus_per_task, mem
@@ -43,8 +43,8 @@ def submit(function: Callable[..., T], *args: Any, kwargs: Optional[Dict[str, An
     sbatch       any other options of sbatch, each as it takes them: ("--exclusive", "--dl-tier=borrow")
     python       the interpreter that learners run; default: this one. It needs cloudpickle and the same version.
 
-    Learners start in the working directory of this process. SubmitError if the job was refused; TypeError for an option that
-    there is not.
+    Learners start in the working directory of this process. Raises SubmitError if the job was refused, and TypeError for an
+    unknown option.
     """
     return _submit(function, [args], None, kwargs, name, python, sbatch,
                    dict(options, learners=learners, gpus=gpus, checkpoint=checkpoint, framework=framework, time=time))[0]
@@ -54,10 +54,10 @@ def map_array(function: Callable[..., T], *items: Iterable[Any], at_once: Option
               name: Optional[str] = None, learners: Number = 1, gpus: Optional[Number] = None, framework: Optional[str] = None,
               time: Optional[Number] = None, sbatch: Sequence[str] = (), python: Optional[str] = None,
               **options: Optional[Number]) -> List[Job[T]]:
-    """As map(): one job for each item, all submitted together as a job array; element i calls ``function(items[i])``.
+    """Submits one job for each item, all as one job array: element i calls ``function(items[i])``.
 
     Several iterables give several arguments, as with map(); the shortest one ends it.
-    at_once      at most so many of the jobs run at a time; default: as many as there is room for
+    at_once      how many of the jobs may run at the same time; default: no limit
     The other arguments are those of submit(). Returns the jobs in the order of the items; none for no items.
     """
     arguments = list(zip(*items))

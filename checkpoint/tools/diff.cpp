@@ -176,31 +176,31 @@ Status compare_tensors(const Side& a, const Side& b, std::vector<Row>* rows) {
     for (uint64_t at = 0; at < bytes; at += step) chunks.push_back(Chunk{r, at, std::min(step, bytes - at)});
     total += bytes;
   }
-  struct Worker {
+  struct Comparer {
     TensorStream a, b;
     std::vector<unsigned char> bytes_a, bytes_b;
   };
-  std::vector<Worker> workers;
+  std::vector<Comparer> comparers;
   const size_t count = std::max<size_t>(1, std::min(worker_count(), chunks.size()));
-  workers.reserve(count);
+  comparers.reserve(count);
   for (size_t i = 0; i < count; ++i)
-    workers.push_back(Worker{TensorStream(posix_io(), a.checkpoint, a.manifest),
-                             TensorStream(posix_io(), b.checkpoint, b.manifest),
-                             {},
-                             {}});
+    comparers.push_back(Comparer{TensorStream(posix_io(), a.checkpoint, a.manifest),
+                                 TensorStream(posix_io(), b.checkpoint, b.manifest),
+                                 {},
+                                 {}});
   ProgressBar bar("compare");
   std::mutex mutex;
   return for_each_parallel(chunks.size(), count, [&](size_t index, size_t number) -> Status {
     const Chunk& chunk = chunks[index];
     Row& row = (*rows)[chunk.row];
-    Worker& worker = workers[number];
-    worker.bytes_a.resize(std::max<size_t>(worker.bytes_a.size(), chunk.bytes));
-    worker.bytes_b.resize(std::max<size_t>(worker.bytes_b.size(), chunk.bytes));
-    DL_TRY(worker.a.read(*row.a, chunk.at, chunk.bytes, worker.bytes_a.data()));
-    DL_TRY(worker.b.read(*row.b, chunk.at, chunk.bytes, worker.bytes_b.data()));
+    Comparer& comparer = comparers[number];
+    comparer.bytes_a.resize(std::max<size_t>(comparer.bytes_a.size(), chunk.bytes));
+    comparer.bytes_b.resize(std::max<size_t>(comparer.bytes_b.size(), chunk.bytes));
+    DL_TRY(comparer.a.read(*row.a, chunk.at, chunk.bytes, comparer.bytes_a.data()));
+    DL_TRY(comparer.b.read(*row.b, chunk.at, chunk.bytes, comparer.bytes_b.data()));
     const size_t size = row.a->dtype->size;
     const Difference found =
-        compare(*row.a->dtype, worker.bytes_a.data(), worker.bytes_b.data(), chunk.bytes / size, chunk.at / size);
+        compare(*row.a->dtype, comparer.bytes_a.data(), comparer.bytes_b.data(), chunk.bytes / size, chunk.at / size);
     const std::lock_guard<std::mutex> lock(mutex);
     row.difference.merge(found);
     done += chunk.bytes;

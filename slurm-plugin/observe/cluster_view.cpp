@@ -276,7 +276,7 @@ class Viewer {
     const int64_t ahead = record.begin_s - records_.now_s;
     const bool users = seen.label.begin_s && *seen.label.begin_s == record.begin_s;
     const bool may_be_gated = seen.label.charge == policy::Charge::kBorrowed || job.user != policy::kNobody;
-    seen.gated = may_be_gated && ahead > 0 && !users && ahead <= options_.lease_s + kSoonS;
+    seen.gated = may_be_gated && ahead > 0 && !users && ahead <= options_.gate_s + kSoonS;
     const bool later = ahead > kSoonS && !seen.gated && !seen.label.yields;
     if (record.wait == Wait::kOther || later || options_.passed_over.count(seen.id) != 0) {
       view_.aside.push_back(std::move(seen));

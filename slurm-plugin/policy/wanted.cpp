@@ -138,8 +138,8 @@ class Wishes {
     std::vector<Wanted*> closed;
     for (size_t i = 0; i < wanted_.size(); ++i)
       if (!state_.jobs[i].running && !wanted_[i].open) closed.push_back(&wanted_[i]);
-    const int64_t far_s = far_lease(static_cast<int64_t>(closed.size()));
-    for (size_t i = 0; i < closed.size(); ++i) closed[i]->lease_s = i < kNearGates ? kLeaseS : far_s;
+    const int64_t far_s = far_gate_s(static_cast<int64_t>(closed.size()));
+    for (size_t i = 0; i < closed.size(); ++i) closed[i]->gate_s = i < kNearGates ? kGateS : far_s;
   }
 
   // Own jobs that Slurm could start before the next decision, if the whole quota of their tenant came free: its next
@@ -207,8 +207,8 @@ int gpus_of(const ClusterState& state, const Start& start) {
   return learners * state.jobs[start.job].gpus_per_learner;
 }
 
-int64_t far_lease(int64_t gates) {
-  return std::clamp<int64_t>(2 * gates / kRenewalsPerS, kLeaseS, kLongestLeaseS);
+int64_t far_gate_s(int64_t gates) {
+  return std::clamp<int64_t>(2 * gates / kRenewalsPerS, kGateS, kLongestGateS);
 }
 
 YieldOrder yield_order(const ClusterState& state, const Job& job, const std::optional<Yield>& told,

@@ -25,12 +25,12 @@ constexpr int64_t kBorrowRank = 100'000;  // of the first borrower; the next one
 // turn it is to borrow.
 constexpr int64_t kSiblingRank = 50'000;
 
-// The first kNearGates gates last kLeaseS, so that Slurm goes on soon when nobody renews them any more. Those behind
+// The first kNearGates gates last kGateS, so that Slurm goes on soon when nobody renews them any more. Those behind
 // them last longer the more there are: each is renewed twice in that time, and each renewal is a message to slurmctld.
 constexpr int kNearGates = 100;
-constexpr int64_t kLeaseS = 60;
-constexpr int64_t kLongestLeaseS = 900;
-int64_t far_lease(int64_t gates);
+constexpr int64_t kGateS = 60;
+constexpr int64_t kLongestGateS = 900;
+int64_t far_gate_s(int64_t gates);
 
 // A running job is to give GPUs up.
 struct Asked {
@@ -48,7 +48,7 @@ struct Wanted {
   int start = -1;       // index into the decision's starts; -1: it is not among them
   bool turn = false;    // it may start now. Not every start may: while a claim's GPUs are being made free, none borrows
   bool open = true;     // false: it is kept from starting by a gate
-  int64_t lease_s = 0;  // how long the gate lasts, if nobody renews it; 0: it is open
+  int64_t gate_s = 0;  // how long the gate lasts, if nobody renews it; 0: it is open
   std::optional<int64_t> rank;    // nothing: it is behind a gate, and any will do
   bool unranked_will_do = false;  // a rank of 0 is as good as `rank`: it cannot start before the next decision
   bool waits_for_victims = false;

@@ -26,10 +26,10 @@ constexpr int64_t kHistoryEveryS = 300;
 constexpr std::chrono::milliseconds kOrdersWithin{800};
 
 // The longest of the gates that are set or renewed now.
-int64_t longest_lease(const std::vector<Action>& actions, int64_t now_s) {
-  int64_t lease_s = policy::kLeaseS;
-  for (const Action& action : actions) lease_s = std::max(lease_s, action.update.begin_s.value_or(0) - now_s);
-  return std::min(lease_s, policy::kLongestLeaseS);
+int64_t longest_gate_s(const std::vector<Action>& actions, int64_t now_s) {
+  int64_t gate_s = policy::kGateS;
+  for (const Action& action : actions) gate_s = std::max(gate_s, action.update.begin_s.value_or(0) - now_s);
+  return std::min(gate_s, policy::kLongestGateS);
 }
 
 // SIGHUP is taken here and nowhere else. True if it came.
@@ -52,7 +52,7 @@ Status carry_out(const Action& action) {
 
 // What an earlier daemon may have set is not known.
 Daemon::Daemon(DaemonOptions options)
-    : options_(std::move(options)), lease_s_(policy::kLongestLeaseS), leased_s_(std::time(nullptr)) {}
+    : options_(std::move(options)), gate_s_(policy::kLongestGateS), gated_s_(std::time(nullptr)) {}
 
 Status Daemon::configure() {
   auto text = read_small_file(options_.config, kMaxConfig);
@@ -112,7 +112,7 @@ Status Daemon::round() {
   view_options.min_run_s = site_.quota.min_run.count();
   view_options.grace_s = site_.quota.grace.count();
   view_options.lend_idle = site_.idle.lend;
-  view_options.lease_s = lease_s_;
+  view_options.gate_s = gate_s_;
   view_options.passed_over = stuck_.passed_over(records->now_s);
   observe::ClusterView view = observe::view_cluster(site_state_, *records, view_options);
   if (Status sound = policy::check(view.state); !sound) {
@@ -127,10 +127,10 @@ Status Daemon::round() {
   PlanOptions plan_options;
   plan_options.grace_s = view_options.grace_s;
   const std::vector<Action> actions = plan(view, *records, decision, plan_options);
-  // What was set with a longer lease stands for a while when fewer wait.
-  lease_s_ =
-      std::max(longest_lease(actions, records->now_s), lease_s_ - std::max<int64_t>(0, records->now_s - leased_s_));
-  leased_s_ = records->now_s;
+  // Gates that were set to last longer stand for a while when fewer jobs wait.
+  gate_s_ =
+      std::max(longest_gate_s(actions, records->now_s), gate_s_ - std::max<int64_t>(0, records->now_s - gated_s_));
+  gated_s_ = records->now_s;
   if (options_.dry_run) {
     if (options_.once || !actions.empty())
       std::fputs((options_.json ? as_json(actions) : as_text(actions)).c_str(), stdout);

@@ -65,8 +65,8 @@ class Daemon {
   int64_t saved_s_ = 0;
   observe::History history_;
   int64_t history_saved_s_ = 0;
-  int64_t lease_s_;   // how far ahead a gate may be that was set by...
-  int64_t leased_s_;  // ...then
+  int64_t gate_s_;   // how far ahead a gate may be that was set by...
+  int64_t gated_s_;  // ...then
   Totals totals_;
   Complaint unreachable_, unsound_, no_metrics_, no_state_, no_history_;
   std::set<int64_t> uncharged_;          // jobs that were told of

@@ -17,7 +17,7 @@ std::optional<int64_t> new_begin(const Present& present, const Target& target, i
   if (target.begin == Begin::kOpenNow) return opened;
   if (target.begin == Begin::kOpen && present.gated && present.begin_s > now_s + observe::kSoonS) return opened;
   if (target.returned && present.begin_s > soonest) return soonest;
-  if (target.begin == Begin::kGated && present.begin_s < now_s + target.lease_s / 2) return now_s + target.lease_s;
+  if (target.begin == Begin::kGated && present.begin_s < now_s + target.gate_s / 2) return now_s + target.gate_s;
   return std::nullopt;
 }
 

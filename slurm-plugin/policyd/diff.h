@@ -29,7 +29,7 @@ enum class Begin {
   kAny,      // as it stands
   kOpen,     // not behind a gate
   kOpenNow,  // the same, whatever its begin time is for: its siblings stay behind theirs
-  kGated,    // not for a lease
+  kGated,    // closed for gate_s
 };
 
 // As it should be. Members without a value: as they are.
@@ -39,13 +39,13 @@ struct Target {
   std::optional<int64_t> site_factor;
   bool unranked_will_do = false;  // a site factor of 0 is as good
   Begin begin = Begin::kAny;
-  int64_t lease_s = 0;    // of kGated
+  int64_t gate_s = 0;    // of kGated
   bool returned = false;  // from a requeue: Slurm's two minutes need not pass
   std::optional<uint32_t> max_nodes;
   bool exact_nodes = false;  // and where that changes, at least as many
 };
 
-// Empty if nothing has to change. A gate is renewed when half of its lease is over, so that a slow moment does not let
+// Empty if nothing has to change. A gate is renewed when half of its time is over, so that a slow moment does not let
 // it pass.
 observe::JobUpdate diff(const Present& present, const Target& target, int64_t now_s);
 

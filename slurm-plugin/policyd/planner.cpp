@@ -178,7 +178,7 @@ class Planner {
     target.site_factor = wants.rank;
     target.unranked_will_do = wants.unranked_will_do;
     target.begin = wants.open ? Begin::kOpen : Begin::kGated;
-    target.lease_s = wants.lease_s;
+    target.gate_s = wants.gate_s;
     // Its siblings stay behind the gate: their user may not hold more.
     if (wants.turn && job.user != policy::kNobody && job.with_siblings) target.begin = Begin::kOpenNow;
     if (action.why.empty()) action.why = why_pending(job, start, wants);

@@ -8,8 +8,8 @@
 //   claims and jobs that may yet become claims   hold own tokens as licences: slurmctld lets them wait for those
 //                                                (a gate, too, where their user would hold more than max_user_gpus)
 //   borrowers whose turn it is                   no gate; ranked by fair share below all claims
-//   other borrowers                              a gate: their begin time is kept a lease ahead. If the daemon dies the
-//                                                lease ends, and Slurm goes on without it.
+//   other borrowers                              a gate: their begin time is kept some time ahead. If the daemon dies,
+//                                                the time passes, and Slurm goes on without it.
 #pragma once
 
 #include <cstdint>

@@ -75,7 +75,7 @@ TEST(DiffTest, AGateIsRenewedAtHalfOfItsLease) {
   Present present = waiting();
   Target target = as_it_is(present);
   target.begin = Begin::kGated;
-  target.lease_s = 60;
+  target.gate_s = 60;
   EXPECT_EQ(diff(present, target, kNow).begin_s, kNow + 60);
   present.begin_s = kNow + 30;
   EXPECT_FALSE(diff(present, target, kNow).begin_s);

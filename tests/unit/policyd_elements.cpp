@@ -125,7 +125,7 @@ void carry_out(const std::vector<Action>& actions, Records* records) {
 
 std::vector<Action> plan_for(const Records& records, const policy::ClusterState& state) {
   observe::ViewOptions options;
-  options.lease_s = policy::kLeaseS;
+  options.gate_s = policy::kGateS;
   const auto view = observe::view_cluster(state, records, options);
   return plan(view, records, policy::decide(view.state), {});
 }
@@ -188,7 +188,7 @@ TEST(ElementsTest, ThoseThatAreNotLentToWaitBehindOneGate) {
   EXPECT_EQ(policy::job_name(actions[0].job), "5_0");
   EXPECT_FALSE(actions[0].update.begin_s);
   EXPECT_EQ(policy::job_name(actions[1].job), "5");
-  EXPECT_EQ(actions[1].update.begin_s, kNow + policy::kLeaseS);
+  EXPECT_EQ(actions[1].update.begin_s, kNow + policy::kGateS);
   carry_out(actions, &records);
   EXPECT_TRUE(plan_for(records, site()).empty()) << as_text(plan_for(records, site()));
 }

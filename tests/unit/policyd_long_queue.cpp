@@ -41,7 +41,7 @@ observe::Records full_cluster() {
 
 std::vector<Action> plan_for(const observe::Records& records) {
   observe::ViewOptions options;
-  options.lease_s = policy::kLongestLeaseS;
+  options.gate_s = policy::kLongestGateS;
   const auto view = observe::view_cluster(hundred_tenants(), records, options);
   return plan(view, records, policy::decide(view.state), {});
 }

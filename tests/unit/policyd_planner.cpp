@@ -22,7 +22,7 @@ using testing::site;
 
 observe::ViewOptions view_options() {
   observe::ViewOptions options;
-  options.lease_s = policy::kLeaseS;
+  options.gate_s = policy::kGateS;
   return options;
 }
 
@@ -81,7 +81,7 @@ TEST(PlannerTest, GatesOwnJobsBeyondWhatOneUserMayHold) {
     EXPECT_EQ(action_of(actions, id)->update.begin_s, kNow);
   }
   ASSERT_NE(action_of(actions, 3), nullptr) << as_text(actions);
-  EXPECT_EQ(action_of(actions, 3)->update.begin_s, kNow + policy::kLeaseS);
+  EXPECT_EQ(action_of(actions, 3)->update.begin_s, kNow + policy::kGateS);
   carry_out(actions, &records);
   EXPECT_TRUE(plan_for(records, state).empty()) << as_text(plan_for(records, state));
   // Where none can start, as many stay open as could together.
@@ -95,8 +95,8 @@ TEST(PlannerTest, GatesOwnJobsBeyondWhatOneUserMayHold) {
   array.user = "alice";
   actions = plan_for(records, state);
   ASSERT_NE(action_of(actions, 7), nullptr) << as_text(actions);
-  EXPECT_EQ(action_of(actions, 7)->update.begin_s, kNow + policy::kLeaseS);
-  array.begin_s = kNow + policy::kLeaseS;
+  EXPECT_EQ(action_of(actions, 7)->update.begin_s, kNow + policy::kGateS);
+  array.begin_s = kNow + policy::kGateS;
   array.wait = observe::Wait::kTime;
   array.site_factor = 200'000;
   actions = plan_for(records, state);
@@ -116,8 +116,8 @@ TEST(PlannerTest, RenewsTheGatesFarBackLessOften) {
   const auto view = observe::view_cluster(site(), records, view_options());
   const auto actions = plan(view, records, policy::decide(view.state), {});
   ASSERT_EQ(actions.size(), 3000U) << as_text(actions);
-  EXPECT_EQ(action_of(actions, 2)->update.begin_s, kNow + policy::kLeaseS);
-  EXPECT_EQ(action_of(actions, 1 + policy::kNearGates)->update.begin_s, kNow + policy::kLeaseS);
+  EXPECT_EQ(action_of(actions, 2)->update.begin_s, kNow + policy::kGateS);
+  EXPECT_EQ(action_of(actions, 1 + policy::kNearGates)->update.begin_s, kNow + policy::kGateS);
   EXPECT_EQ(action_of(actions, 2 + policy::kNearGates)->update.begin_s, kNow + 600);
 }
 

@@ -65,11 +65,11 @@ TEST(SimInvariants, hold_after_every_decision_of_generated_traces) {
     shape.load = 0.9 + 0.1 * static_cast<double>(seed % 3);
     const Trace trace = generate(shape, scenario.cluster);
     Hooks hooks;
-    hooks.watch = [&](const ClusterState& before, const Plan& plan, const ClusterState& after) {
+    hooks.watch = [&](const ClusterState& before, const Turn& turn, const ClusterState& after) {
       const Status status = policy::check(after);
       ASSERT_TRUE(status) << status.error().text;
       expect_within_limits(before, after);
-      for (const policy::Reclaim& reclaim : plan.decision.reclaims) {
+      for (const policy::Reclaim& reclaim : turn.decision.reclaims) {
         for (const policy::Victim& victim : reclaim.set.victims) {
           const policy::Job& job = before.jobs[victim.job];
           ASSERT_TRUE(job.running && job.pausable);
@@ -106,7 +106,7 @@ TEST(SimInvariants, no_policy_gives_a_gpu_twice_and_the_same_trace_gives_the_sam
   add_tenants(trace.tenants(), &scenario.cluster);
   for (const SimPolicy& policy : sim_policies()) {
     Hooks hooks;
-    hooks.watch = [&](const ClusterState&, const Plan&, const ClusterState& after) {
+    hooks.watch = [&](const ClusterState&, const Turn&, const ClusterState& after) {
       std::map<int, int> held;
       for (const policy::Job& job : after.jobs) {
         for (const policy::Part& part : job.parts) held[part.node] += part.learners * job.gpus_per_learner;
@@ -150,7 +150,7 @@ TEST(SimInvariants, claims_of_one_learner_wait_for_the_minimum_run_time_at_most)
   std::map<int64_t, int64_t> within_since;
   Hooks hooks;
   int64_t longest = 0;
-  hooks.watch = [&](const ClusterState&, const Plan&, const ClusterState& after) {
+  hooks.watch = [&](const ClusterState&, const Turn&, const ClusterState& after) {
     const policy::Ledger ledger(after);
     std::map<int64_t, int64_t> now;
     std::map<int, int> claims;  // jobs of a tenant that its quota still holds, oldest first

@@ -171,16 +171,16 @@ class Replay {
     ClusterState before;
     if (hooks_.watch) before = state();
     const auto begin = Clock::now();
-    const Plan plan = policy_.plan(View{state(), jobs_.limit_s}, &dice_);
+    const Turn turn = policy_.take_turn(View{state(), jobs_.limit_s}, &dice_);
     const double took_ms = seconds_since(begin) * 1e3;
     Outcome& counts = recorder_.counts;
     ++counts.decisions;
     counts.solver_mean_ms += took_ms;
     counts.solver_max_ms = std::max(counts.solver_max_ms, took_ms);
-    carry_out(plan.decision);
-    for (const Placed& placed : plan.placed) jobs_.hold(placed.job, placed.node);
+    carry_out(turn.decision);
+    for (const Placed& placed : turn.placed) jobs_.hold(placed.job, placed.node);
     if (!policy_.gang) start_whole_ones();
-    if (hooks_.watch) hooks_.watch(before, plan, state());
+    if (hooks_.watch) hooks_.watch(before, turn, state());
   }
 
   void carry_out(const policy::Decision& decision) {

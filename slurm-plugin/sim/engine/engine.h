@@ -28,7 +28,7 @@ struct Hooks {
   std::function<void(int64_t now_s)> progress;
   // Called after each decision was carried out, with what was decided on, what was decided, and what is so now; may be
   // empty. For tests.
-  std::function<void(const policy::ClusterState& before, const Plan& plan, const policy::ClusterState& after)> watch;
+  std::function<void(const policy::ClusterState& before, const Turn& turn, const policy::ClusterState& after)> watch;
 };
 
 // kNotFound if a job names a tenant or a type that the cluster lacks, kInvalid if the cluster contradicts itself; both

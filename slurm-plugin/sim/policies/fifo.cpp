@@ -63,9 +63,9 @@ std::optional<Reservation> reserve(const View& view, const FreeGpus& free, const
   return std::nullopt;
 }
 
-Plan in_order(const View& view, bool backfill) {
+Turn in_order(const View& view, bool backfill) {
   const policy::ClusterState& state = view.state;
-  Plan plan;
+  Turn turn;
   FreeGpus free(state);
   std::optional<Reservation> reserved;
   const policy::Job* head = nullptr;
@@ -76,7 +76,7 @@ Plan in_order(const View& view, bool backfill) {
       if (!backfill) break;
       if (head == nullptr) {
         head = &job;
-        reserved = reserve(view, free, plan.decision.starts, job);
+        reserved = reserve(view, free, turn.decision.starts, job);
       }
       continue;
     }
@@ -88,18 +88,18 @@ Plan in_order(const View& view, bool backfill) {
       }
     }
     free.take(start->parts, job.gpus_per_learner);
-    plan.decision.starts.push_back(std::move(*start));
+    turn.decision.starts.push_back(std::move(*start));
   }
-  return plan;
+  return turn;
 }
 
 }  // namespace
 
-Plan plan_fifo(const View& view, Dice* /*dice*/) {
+Turn plan_fifo(const View& view, Dice* /*dice*/) {
   return in_order(view, false);
 }
 
-Plan plan_backfill(const View& view, Dice* /*dice*/) {
+Turn plan_backfill(const View& view, Dice* /*dice*/) {
   return in_order(view, true);
 }
 

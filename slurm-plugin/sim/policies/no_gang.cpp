@@ -26,8 +26,8 @@ int node_for(const policy::ClusterState& state, const policy::FreeGpus& free, co
   return -1;
 }
 
-Plan place_learners(const policy::ClusterState& state, const std::vector<int>& learners) {
-  Plan plan;
+Turn place_learners(const policy::ClusterState& state, const std::vector<int>& learners) {
+  Turn turn;
   policy::FreeGpus free(state);
   std::vector<int> type_of(state.jobs.size(), policy::kAnyType);
   for (const int index : learners) {
@@ -36,9 +36,9 @@ Plan place_learners(const policy::ClusterState& state, const std::vector<int>& l
     if (node < 0) continue;
     free.add(node, -job.gpus_per_learner);
     type_of[index] = state.nodes[node].type;
-    plan.placed.push_back(Placed{index, node});
+    turn.placed.push_back(Placed{index, node});
   }
-  return plan;
+  return turn;
 }
 
 // Each job as often as it has learners without a place, oldest job first.
@@ -53,12 +53,12 @@ std::vector<int> waiting_learners(const policy::ClusterState& state) {
 
 }  // namespace
 
-Plan plan_learners(const View& view, Dice* /*dice*/) {
+Turn plan_learners(const View& view, Dice* /*dice*/) {
   return place_learners(view.state, waiting_learners(view.state));
 }
 
 // Learners that found no place try again after a time of their own, as with Kubernetes' back-off: whoever comes first.
-Plan plan_learners_shuffled(const View& view, Dice* dice) {
+Turn plan_learners_shuffled(const View& view, Dice* dice) {
   std::vector<int> learners = waiting_learners(view.state);
   for (size_t i = learners.size(); i > 1; --i)
     std::swap(learners[i - 1], learners[static_cast<size_t>(dice->from(0, static_cast<int64_t>(i) - 1))]);

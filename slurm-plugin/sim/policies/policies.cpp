@@ -72,17 +72,17 @@ int64_t View::limit_of(int job, int learners) const {
   return (limit_s[job] * state.jobs[job].max_learners + learners - 1) / learners;
 }
 
-Plan plan_quotas(const View& view, Dice* /*dice*/) {
-  return Plan{policy::decide(view.state), {}};
+Turn plan_quotas(const View& view, Dice* /*dice*/) {
+  return Turn{policy::decide(view.state), {}};
 }
 
 // Slurm cannot be told which GPUs to leave alone, so that dlpolicyd lets some jobs wait that the decision would start.
-Plan plan_as_dlpolicyd(const View& view, Dice* /*dice*/) {
+Turn plan_as_dlpolicyd(const View& view, Dice* /*dice*/) {
   policy::Decision decision = policy::decide(view.state);
   const std::vector<policy::Wanted> wanted = policy::wanted(view.state, decision);
   const auto waits = [&](const policy::Start& start) { return !wanted[start.job].turn; };
   decision.starts.erase(std::remove_if(decision.starts.begin(), decision.starts.end(), waits), decision.starts.end());
-  return Plan{std::move(decision), {}};
+  return Turn{std::move(decision), {}};
 }
 
 std::vector<int> queue_of(const policy::ClusterState& state) {

@@ -29,7 +29,8 @@ struct Placed {
   int node = 0;
 };
 
-struct Plan {
+// What a policy decides at one moment.
+struct Turn {
   policy::Decision decision;
   std::vector<Placed> placed;  // only without gang scheduling, and then instead of decision.starts
 };
@@ -37,7 +38,7 @@ struct Plan {
 struct SimPolicy {
   const char* name;
   const char* summary;
-  Plan (*plan)(const View& view, Dice* dice);
+  Turn (*take_turn)(const View& view, Dice* dice);
   bool quotas;        // jobs are admitted by their tenant's quota, and charged
   bool never_borrow;  // every job is one that may not
   bool gang;
@@ -50,12 +51,12 @@ const SimPolicy* find_sim_policy(std::string_view name);
 // "lend,backfill" or "all"; kInvalid names what is allowed.
 Result<std::vector<const SimPolicy*>> parse_sim_policies(std::string_view text);
 
-Plan plan_quotas(const View& view, Dice* dice);             // policy::decide()
-Plan plan_as_dlpolicyd(const View& view, Dice* dice);       // the same, as far as Slurm lets it be carried out
-Plan plan_fifo(const View& view, Dice* dice);               // the oldest job blocks all others
-Plan plan_backfill(const View& view, Dice* dice);           // EASY: others may pass it if they do not delay it
-Plan plan_learners(const View& view, Dice* dice);           // learner by learner, those of the oldest job first
-Plan plan_learners_shuffled(const View& view, Dice* dice);  // learner by learner, in no order
+Turn plan_quotas(const View& view, Dice* dice);             // policy::decide()
+Turn plan_as_dlpolicyd(const View& view, Dice* dice);       // the same, as far as Slurm lets it be carried out
+Turn plan_fifo(const View& view, Dice* dice);               // the oldest job blocks all others
+Turn plan_backfill(const View& view, Dice* dice);           // EASY: others may pass it if they do not delay it
+Turn plan_learners(const View& view, Dice* dice);           // learner by learner, those of the oldest job first
+Turn plan_learners_shuffled(const View& view, Dice* dice);  // learner by learner, in no order
 
 // Shared by those without quotas.
 

@@ -10,6 +10,7 @@
 
 #include "common/base/result.h"
 #include "common/contract/image_file.h"
+#include "common/contract/job_directory.h"
 #include "frameworks/families.h"
 
 namespace dl::image {
@@ -50,7 +51,7 @@ std::vector<std::string> outermost(std::vector<std::string> paths, const std::ve
 Status copy_libraries(const std::string& job_dir);
 // Where the Python packages are then, for PYTHONPATH.
 inline std::string python_folder(const std::string& job_dir) {
-  return job_dir + "/image/share/slurm-dl/python";
+  return job_dir + "/" + job_directory::kImage + "/share/slurm-dl/python";
 }
 
 }  // namespace dl::image

@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "common/contract/job_directory.h"
 #include "launcher/image/container.h"
 
 namespace dl::image {
@@ -23,7 +24,7 @@ std::vector<fs::path> library_folders(const fs::path& prefix) {
 Status copy_libraries(const std::string& job_dir) {
   const fs::path source = DL_PKGDATADIR "/python";
   const fs::path prefix = source.parent_path().parent_path().parent_path();
-  const fs::path target = job_dir + "/image";
+  const fs::path target = job_dir + "/" + job_directory::kImage;
   std::error_code failure;
   // Removed rather than overwritten: a process of an earlier start may still have the old ones mapped.
   fs::remove_all(target, failure);

@@ -13,6 +13,7 @@
 #include "common/base/atomic_file.h"
 #include "common/base/this_process.h"
 #include "common/contract/env_names.h"
+#include "launcher/record/event_log.h"
 #include "launcher/record/job_comment.h"
 #include "launcher/record/job_dir.h"
 #include "launcher/slurm_cli/slurm_cli.h"
@@ -78,7 +79,7 @@ bool is_own_file(const std::string& path) {
 std::vector<std::string> possible_folders(const RunCommand& run, const std::string& id,
                                           const std::optional<slurm_cli::JobInfo>& job) {
   std::vector<std::string> folders;
-  const std::string base = environment_value("SLURM_SUBMIT_DIR");
+  const std::string base = job && !job->work_dir.empty() ? job->work_dir : environment_value("SLURM_SUBMIT_DIR");
   if (run.job_dir) folders.push_back(record::expand_job_dir(*run.job_dir, base, id));
   const auto comment = job ? record::parse_comment(job->comment) : std::nullopt;
   if (comment && !comment->dir.empty()) folders.push_back(comment->dir);
@@ -113,6 +114,9 @@ Status put_back(const slurm_cli::JobInfo& job, bool hold, const std::string& fau
   comment.state = hold ? record::JobState::kHalted : record::JobState::kPending;
   comment.idle = {};
   comment.reason = reason;
+  if (!comment.dir.empty())
+    ignore(record::record_put_back(record::JobDir(comment.dir).events(), hold, reason, {}),
+           "the comment says it as well");
   ignore(slurm_cli::set_comment(job.job_id, record::format_comment(comment)), "the job's output says it as well");
   // Who releases a held job does not wait once more.
   const std::chrono::seconds delay = hold ? slurm_cli::requeue_delay() : std::chrono::seconds(kMendDelay);

@@ -11,6 +11,7 @@
 #include "common/base/hostlist.h"
 #include "common/base/parse.h"
 #include "common/contract/env_names.h"
+#include "common/contract/job_directory.h"
 #include "common/json/json.h"
 
 namespace dl::plan {
@@ -329,6 +330,7 @@ std::string plan_json(const LaunchPlan& plan, const RunFacts& facts, const Envir
   json["job_dir"] = plan.job_dir;
   json["log_dir"] = log_dir(plan, facts.attempt);
   json["attempt"] = facts.attempt;
+  json["directory_version"] = job_directory::kVersion;
   json["checkpoint"] = nullptr;
   if (plan.checkpoint) {
     const CheckpointSpec& spec = *plan.checkpoint;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "common/base/hostlist.h"
+#include "common/contract/job_directory.h"
 
 namespace dl::plan {
 namespace {
@@ -110,7 +111,7 @@ void fill_srun(const PlanInput& input, bool pmix, const Allocation& allocation, 
       argv.push_back("--nodelist=" + compress_hostlist(names));
     }
   } else {
-    plan->hostfile_path = plan->job_dir + "/hostfile";
+    plan->hostfile_path = plan->job_dir + "/" + job_directory::kHostfile;
     for (const PlannedLearner& learner : plan->learners) {
       plan->hostfile_text += plan->nodes[static_cast<size_t>(learner.node)].name + "\n";
     }

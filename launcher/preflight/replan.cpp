@@ -11,7 +11,10 @@
 #include "common/base/atomic_file.h"
 #include "common/base/hostlist.h"
 #include "common/contract/exit_codes.h"
+#include "common/contract/job_directory.h"
 #include "launcher/preflight/run.h"
+#include "launcher/record/event_log.h"
+#include "launcher/record/job_dir.h"
 #include "launcher/slurm_cli/slurm_cli.h"
 
 namespace dl::preflight {
@@ -30,7 +33,8 @@ std::string program_folder(const std::string& agent_path) {
 
 // A batch job that Slurm may requeue goes back into the queue and stays away from these nodes; it is held when that
 // cannot be arranged, since it could come back to them for ever.
-int requeue_without(const std::string& job_id, const std::vector<std::string>& bad) {
+int requeue_without(const plan::LaunchPlan& plan, const std::vector<std::string>& bad) {
+  const std::string& job_id = plan.job_id;
   const std::string names = compress_hostlist(bad);
   ::signal(SIGTERM, SIG_IGN);  // Slurm's, when it takes the job away; what is to be said of it is said first
   const auto job = slurm_cli::show_job(job_id);
@@ -39,7 +43,10 @@ int requeue_without(const std::string& job_id, const std::vector<std::string>& b
         fmt::format("the rest of the allocation does not hold the learners: submit it again with --exclude={}", names));
     return supervise::kExitNodeLost;
   }
-  tell(fmt::format("the job goes back into the queue and stays away from {}", names));
+  const std::string reason = fmt::format("the job goes back into the queue and stays away from {}", names);
+  tell(reason);
+  ignore(record::record_put_back(record::JobDir(plan.job_dir).events(), false, "preflight: " + reason, ""),
+         "the requeue matters more");
   const std::string all = (job->excluded.empty() ? "" : job->excluded + ",") + names;
   if (Status put_back = slurm_cli::requeue(job_id, false, slurm_cli::requeue_delay(), all); !put_back) {
     ignore(slurm_cli::hold(job_id), "nothing more can be done");
@@ -81,7 +88,8 @@ CheckedAgain check_again(const plan::PlanInput& input, const plan::LaunchPlan& n
     checked.lines.push_back("the nodes could not be checked: " + outcome.error().text);
     return checked;
   }
-  ignore(write_file_atomically(run.job_dir + "/preflight.json", format_outcome(*outcome)), "for people only");
+  ignore(write_file_atomically(run.job_dir + "/" + job_directory::kPreflight, format_outcome(*outcome)),
+         "for people only");
   for (const Finding& finding : outcome->findings) checked.lines.push_back(line_of(finding));
   checked.bad = bad_nodes(outcome->findings);
   return checked;
@@ -100,7 +108,8 @@ std::optional<int> check_nodes(plan::PlanInput* input, bool quiet, plan::LaunchP
     tell("the nodes could not be checked: " + outcome.error().text);
     return std::nullopt;
   }
-  ignore(write_file_atomically(run.job_dir + "/preflight.json", format_outcome(*outcome)), "for people only");
+  ignore(write_file_atomically(run.job_dir + "/" + job_directory::kPreflight, format_outcome(*outcome)),
+         "for people only");
   for (const Finding& finding : outcome->findings)
     if (!quiet || finding.grade == Grade::kBad) tell(line_of(finding));
   const std::vector<std::string> bad = bad_nodes(outcome->findings);
@@ -112,7 +121,7 @@ std::optional<int> check_nodes(plan::PlanInput* input, bool quiet, plan::LaunchP
     *plan = *std::move(without);
     return std::nullopt;
   }
-  return requeue_without(plan->job_id, bad);
+  return requeue_without(*plan, bad);
 }
 
 }  // namespace dl::preflight

@@ -192,15 +192,29 @@ Interruptions count_interruptions(const std::vector<Event>& events) {
   return result;
 }
 
+Status record_put_back(const std::string& path, bool hold, const std::string& reason, const std::string& code) {
+  DL_TRY_ASSIGN(const EventHistory history, read_events(path));
+  DL_TRY_ASSIGN(EventLog log, EventLog::open(path));
+  Event event;
+  event.attempt = summarise(history.events).attempts;
+  event.state = hold ? JobState::kHalted : JobState::kPending;
+  event.reason = reason;
+  event.code = code;
+  return log.append(std::move(event));
+}
+
 JobSummary summarise(const std::vector<Event>& events) {
   JobSummary summary;
+  int attempt = 0;  // of the newest event about the job
   for (const Event& event : events) {
     summary.attempts = std::max(summary.attempts, event.attempt);
     if (event.step) summary.newest_step = std::max(summary.newest_step, *event.step);
     if (event.learner) continue;
     if (event.state == JobState::kDeploy && !summary.first_start_ms) summary.first_start_ms = event.time_ms;
+    // A save or a warning leaves the state as it was.
+    if (summary.state != event.state || event.attempt != attempt) summary.state_since_ms = event.time_ms;
+    attempt = event.attempt;
     summary.state = event.state;
-    summary.state_since_ms = event.time_ms;
     summary.reason = event.reason;
     summary.once_more = event.once_more;
   }

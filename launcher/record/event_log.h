@@ -58,6 +58,10 @@ class EventLog {
   UniqueFd fd_;
 };
 
+// For who puts a job back into the queue while no dlrun keeps its record: appends PENDING, or HALTED if it is held
+// there, to the events at `path`, under the number of the newest attempt.
+Status record_put_back(const std::string& path, bool hold, const std::string& reason, const std::string& code);
+
 struct EventHistory {
   std::vector<Event> events;  // in the file's order
   int skipped_lines = 0;      // torn or foreign lines, which were passed over
@@ -69,7 +73,7 @@ Result<EventHistory> read_events(const std::string& path);
 struct JobSummary {
   int attempts = 0;               // number of the last attempt
   std::optional<JobState> state;  // the job's newest state
-  int64_t state_since_ms = 0;
+  int64_t state_since_ms = 0;     // when it came to be in this state, in the newest attempt
   std::string reason;
   int64_t newest_step = -1;               // highest train step known to be saved, over all attempts; -1 = none
   std::optional<int64_t> first_start_ms;  // when the first attempt was deployed

@@ -1,15 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The job directory: what is where in it, and the two small files by which dlctl and dlrun talk. All of it lies on a
-// file system that the batch node, the compute nodes and the user's login node share.
-//
-//   events.jsonl              history (event_log.h)
-//   plan.json                 the launch plan of the newest attempt
-//   site.toml                 dl.toml as the job began with it, for when the site's has a fault
-//   control.json (mode 0600)  where dlrun listens, and the secret; present only while it runs
-//   request.json              what dlctl asks where it cannot connect: {"action":"pause"}; dlrun removes it when taken
-//   dlrun.lock                who works here (job_lock.h)
-//   logs/attempt-A/learner-R.log, logs/latest -> attempt-A
-//   results/                  RESULT_DIR of the learners
+// A job directory by its path, and the two small files by which dlctl and dlrun talk. What lies in it is the table of
+// common/contract/job_directory.h. All of it is on a file system that the batch node, the compute nodes and the user's
+// login node share.
 #pragma once
 
 #include <sys/types.h>
@@ -18,6 +10,7 @@
 #include <string>
 
 #include "common/base/result.h"
+#include "common/contract/job_directory.h"
 
 namespace dl::record {
 
@@ -27,14 +20,14 @@ class JobDir {
   explicit JobDir(std::string absolute_path) : root_(std::move(absolute_path)) {}
 
   const std::string& root() const { return root_; }
-  std::string events() const { return root_ + "/events.jsonl"; }
-  std::string plan() const { return root_ + "/plan.json"; }
-  std::string site() const { return root_ + "/site.toml"; }
-  std::string control() const { return root_ + "/control.json"; }
-  std::string request() const { return root_ + "/request.json"; }
-  std::string lock() const { return root_ + "/dlrun.lock"; }
-  std::string results() const { return root_ + "/results"; }
-  std::string logs() const { return root_ + "/logs"; }
+  std::string events() const { return file(job_directory::kEvents); }
+  std::string plan() const { return file(job_directory::kPlan); }
+  std::string site() const { return file(job_directory::kSite); }
+  std::string control() const { return file(job_directory::kControl); }
+  std::string request() const { return file(job_directory::kRequest); }
+  std::string lock() const { return file(job_directory::kLock); }
+  std::string results() const { return file(job_directory::kResults); }
+  std::string logs() const { return file(job_directory::kLogs); }
   std::string attempt_logs(int attempt) const { return logs() + "/attempt-" + std::to_string(attempt); }
   std::string learner_log(int attempt, int rank) const {
     return attempt_logs(attempt) + "/learner-" + std::to_string(rank) + ".log";
@@ -44,6 +37,8 @@ class JobDir {
   Status prepare(int attempt) const;
 
  private:
+  std::string file(const char* name) const { return root_ + "/" + name; }
+
   std::string root_;
 };
 

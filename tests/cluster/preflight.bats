@@ -5,6 +5,8 @@
 bats_require_minimum_version 1.5.0
 # shellcheck source=tests/cluster/lib.bash
 source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
+# shellcheck source=tests/lib/job_directory.bash
+source "$top_srcdir/tests/lib/job_directory.bash"
 
 setup_file() { cluster_up --nodes 3 --gpus-per-node 2; }
 teardown_file() { cluster_down; }
@@ -26,6 +28,8 @@ hosts() { grep -oE 'on n[0-9]+' "$1" | sort -u | xargs; }
   [ "$(hosts out)" = "on n1 on n2 on n3" ]
   run ! grep -E 'preflight: .*\(bad\)' out
   [ "$(jq '.nodes | length' job/preflight.json)" = 3 ]
+  run strange_files job
+  [ -z "$output" ]
   if [[ -x $stage/libexec/slurm-dl/dl-preflight-links ]]; then
     on_login srun --mpi=list 2>&1 | grep -qw pmix || skip "links are measured by an MPI program, and this Slurm has no mpi/pmix plugin"
     [ "$(jq -r '[.links[] | select(.bytes_per_s > 1000000) | .a + .b] | sort | join(" ")' job/preflight.json)" = "n1n2 n1n3 n2n3" ]
@@ -48,6 +52,7 @@ hosts() { grep -oE 'on n[0-9]+' "$1" | sort -u | xargs; }
   job=$(submit --output=out --open-mode=append --dl-framework=generic --dl-learners=2 --dl-gpus=2 --dl-preflight=quick job.sh)
   wait_state "$job" COMPLETED 90
   assert_contains "$(cat out)" '^dlrun: preflight: the job goes back into the queue and stays away from n2'
+  [ "$(jq -r 'select(.state == "PENDING").reason' job/events.jsonl)" = 'preflight: the job goes back into the queue and stays away from n2' ]
   [ "$(job_field "$job" ExcNodeList)" = n2 ]
   [ "$(hosts out)" = "on n1 on n3" ]
 }

@@ -39,7 +39,7 @@ launcher/pmix           | common/base common/contract common/json launcher/proto
 launcher/agent          | common/base common/contract common/json common/process frameworks/. launcher/protocol
 launcher/guard          | common/base common/contract common/process launcher/protocol launcher/record launcher/slurm_cli
 launcher/options        | common/base common/cli common/contract common/process common/site frameworks/. launcher/plan launcher/record launcher/slurm_cli
-launcher/preflight      | common/base common/cli common/contract common/json common/process launcher/options launcher/plan launcher/slurm_cli
+launcher/preflight      | common/base common/cli common/contract common/json common/process launcher/options launcher/plan launcher/record launcher/slurm_cli
 launcher/submit         | common/base common/contract common/json common/process launcher/options launcher/plan
 launcher/supervise      | common/base common/contract common/json common/process common/site frameworks/. checkpoint/include launcher/guard launcher/image launcher/plan launcher/pmix launcher/protocol launcher/record launcher/rendezvous launcher/slurm_cli
 launcher/.              | common/base common/contract launcher/guard launcher/options launcher/plan launcher/preflight launcher/record launcher/submit launcher/supervise

@@ -37,6 +37,14 @@ for pair in "launcher/ctl dlctl" "checkpoint/tools dlckpt" "slurm-plugin/sim dls
   check "every subcommand of $program ($folder) is in its man page" "$missing"
 done
 
+# The job directory: the table of common/contract/job_directory.h is the truth.
+files=$(sed -nE 's/^constexpr char k[A-Za-z]+\[\] = "(.*)";/\1/p' common/contract/job_directory.h)
+page=$(sed 's/\\-/-/g' man/dl-job-directory.5.in)
+check "dl-job-directory(5) lists each file of the table and no other" "$(diff <(sort <<<"$files") \
+  <(sed -nE '/^file;written by;when$/,/^\.TE$/s|^([a-z][a-z._]*)/?;.*|\1|p' <<<"$page" | grep -v '^file$' | sort))"
+check "dl-job-directory(5) names the version" "$(version=$(sed -nE 's/^constexpr int kVersion = ([0-9]+);/\1/p' common/contract/job_directory.h)
+  grep -qE "^Of this page: $version\\." <<<"$page" || echo "not version $version")"
+
 # Rooms explain themselves.
 for room in launcher common launcher/bind launcher/supervise launcher/collectives slurm-plugin slurm-plugin/policy slurm-plugin/observe slurm-plugin/policyd slurm-plugin/sim checkpoint frameworks man tests packaging; do
   findings=

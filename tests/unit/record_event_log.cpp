@@ -120,6 +120,20 @@ TEST(SummaryTest, CountsAttemptsAndKeepsTheHighestStep) {
   EXPECT_EQ(summary.reason, "paused");
 }
 
+TEST(SummaryTest, AStateBeganWhenItChangedAndNotWithTheNewestSave) {
+  const auto at = [](Event event, int64_t time_ms, JobState state) {
+    event.time_ms = time_ms;
+    event.state = state;
+    return event;
+  };
+  std::vector<Event> events = {at(processing(1), 1000, JobState::kDeploy),
+                               at(processing(1), 2000, JobState::kProcessing),
+                               at(processing(1, 50), 60000, JobState::kProcessing)};
+  EXPECT_EQ(summarise(events).state_since_ms, 2000);
+  events.push_back(at(processing(2), 70000, JobState::kProcessing));
+  EXPECT_EQ(summarise(events).state_since_ms, 70000) << "another attempt";
+}
+
 TEST(CommentTest, IsReadBackWithTheUsersTextInFront) {
   for (const char* user : {"", "my run | with a bar", "dl: not ours"}) {
     JobComment comment;

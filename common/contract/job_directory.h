@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What lies in a job directory: one row for each file, with who writes it and when, how large it may get and who may
+// read it. dl-job-directory(5) tells the same to authors of tools, with the content of each file; tests hold both
+// against this table (tests/lint/tables.sh) and the table against the directories of real jobs (tests/cli/dlrun.bats,
+// tests/cluster/dlrun.bats). To add a file is to add a row here and to tell of it there.
+#pragma once
+
+#include <cstdint>
+
+namespace dl::job_directory {
+
+// Of the layout and of the meaning of what is written: in plan.json, as "directory_version". It is raised where a
+// reader of an older one would misread something; new files and new members do not raise it.
+constexpr int kVersion = 1;
+
+constexpr char kEvents[] = "events.jsonl";
+constexpr char kPlan[] = "plan.json";
+constexpr char kSite[] = "site.toml";
+constexpr char kControl[] = "control.json";
+constexpr char kLock[] = "dlrun.lock";
+constexpr char kRequest[] = "request.json";
+constexpr char kPreflight[] = "preflight.json";
+constexpr char kHostfile[] = "hostfile";
+constexpr char kLogs[] = "logs";
+constexpr char kResults[] = "results";
+constexpr char kImage[] = "image";
+
+constexpr int64_t kGrows = 0;  // with the job, without a limit of ours
+
+struct File {
+  const char* name;  // a folder: with all that is below it
+  const char* written_by;
+  const char* when;
+  int64_t most_bytes;  // or kGrows
+  int mode;            // 0666, 0777: less the umask of the job
+  bool promised;       // dl-job-directory(5), "WHAT TO RELY ON"
+};
+
+constexpr File kFiles[] = {
+    {kEvents, "dlrun, dl-requeue", "a line is appended at each change of state", kGrows, 0644, true},
+    {kPlan, "dlrun", "replaced when an attempt begins", kGrows, 0644, true},
+    {kSite, "dlrun", "replaced when dlrun starts", 1 << 20, 0644, false},
+    {kControl, "dlrun", "there while dlrun runs", 64 << 10, 0600, false},
+    {kLock, "dlrun", "locked while dlrun runs, never removed", 4 << 10, 0644, false},
+    {kRequest, "dlctl, people", "to ask for a pause; dlrun removes it", 64 << 10, 0644, true},
+    {kPreflight, "dlrun", "replaced when nodes were checked", kGrows, 0644, false},
+    {kHostfile, "dlrun", "when agents are started", kGrows, 0644, false},
+    {kLogs, "dlrun, dl-agent", "one folder for each attempt", kGrows, 0777, true},
+    {kResults, "learners", "made by dlrun when an attempt begins", kGrows, 0777, true},
+    {kImage, "dlrun", "at each start of dlrun with a container image", kGrows, 0777, false},
+};
+
+}  // namespace dl::job_directory

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <utility>
 
 #include "common/base/parse.h"
 #include "common/base/this_process.h"
@@ -175,6 +176,12 @@ void Agent::reap() {
     }
 }
 
+void Agent::feed(std::string_view output) {
+  tee_.feed(output);
+  const LogTee::Lost& lost = tee_.lost();
+  if (lost.bytes > 0 && !std::exchange(loss_said_, true)) channel_.send(supervise::LogLost{lost.bytes, lost.error});
+}
+
 void Agent::read_output() {
   char buffer[65536];
   while (output_ && tee_.wants_input()) {
@@ -182,7 +189,7 @@ void Agent::read_output() {
     if (n > 0) {
       log_bytes_ += static_cast<uint64_t>(n);
       last_.feed({buffer, static_cast<size_t>(n)});
-      tee_.feed({buffer, static_cast<size_t>(n)});
+      feed({buffer, static_cast<size_t>(n)});
       if (static_cast<size_t>(n) < sizeof buffer) return;
       continue;
     }
@@ -282,9 +289,10 @@ void Agent::add_cause(supervise::Exited* exited) const {
 
 void Agent::send_exit(supervise::Exited exited, const std::string& rest) {
   exited.asked = asked_;
+  exited.log_lost = {tee_.lost().bytes, tee_.lost().error};
   report_progress(true);
   channel_.send(exited);  // first of all: others may hang until dlrun knows
-  tee_.feed(rest);
+  feed(rest);
   read_output();
   tee_.finish(2s);
   done_ = true;

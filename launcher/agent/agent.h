@@ -44,6 +44,7 @@ class Agent {
   void handle(const supervise::Message& message);
   void on_start(const supervise::Start& message);
   void read_output();
+  void feed(std::string_view output);
   std::string take_rest();
   void reap();
   void learner_ended(int wait_status);
@@ -74,7 +75,7 @@ class Agent {
   GpuSampler gpus_;
   uint64_t log_bytes_ = 0;
   int64_t last_sample_ms_ = 0;
-  bool watching_ = false, stall_said_ = false, first_on_node_ = false;
+  bool watching_ = false, stall_said_ = false, loss_said_ = false, first_on_node_ = false;
   pid_t stacks_writer_ = 0;
   UniqueFd signals_, output_;
   std::string secret_;

@@ -26,16 +26,24 @@ Status LogTee::open(const std::string& log_path, int out_fd, std::string prefix)
 
 void LogTee::to_log(std::string_view data) {
   while (log_ && !data.empty()) {
-    ssize_t n = ::write(log_.get(), data.data(), data.size());
+    const ssize_t n = gap_ > 0 && !mark_gap() ? -1 : ::write(log_.get(), data.data(), data.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
-      // Training goes on without its log; say so once.
-      if (!log_failed_) pending_ += "dl-agent: " + errno_error("write " + log_path_, errno).text + "\n";
-      log_failed_ = true;
+      lost_.error = errno_error("write " + log_path_, errno).text;
+      lost_.bytes += static_cast<int64_t>(data.size());
+      gap_ += static_cast<int64_t>(data.size());
       return;
     }
     data.remove_prefix(static_cast<size_t>(n));
   }
+}
+
+// Says in the log what is missing at this place. False: it cannot be written either.
+bool LogTee::mark_gap() {
+  const std::string line = "\ndl-agent: " + std::to_string(gap_) + " bytes are missing here: " + lost_.error + "\n";
+  if (::write(log_.get(), line.data(), line.size()) < 0) return false;
+  gap_ = 0;
+  return true;
 }
 
 void LogTee::end_line() {

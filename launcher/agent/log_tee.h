@@ -2,10 +2,12 @@
 // Copies what a learner writes: every byte to its log file, and to the agent's standard output either the same bytes
 // (one learner) or whole lines with "[R] " in front (several). A carriage return ends a line too, so that progress bars
 // move. Standard output is never written to when that could block: what it does not take waits here, and when much
-// waits, wants_input() is false and the learner's pipe fills, as it would without us.
+// waits, wants_input() is false and the learner's pipe fills, as it would without us. Where the log cannot be written,
+// because the disk is full, the learner goes on; the log has a line at the place where output is missing.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -25,6 +27,12 @@ class LogTee {
   bool has_pending() const { return !pending_.empty(); }
   // Writes to standard output what it takes without blocking. Call when it is writable.
   void write_pending();
+  // What could not be written to the log so far.
+  struct Lost {
+    int64_t bytes = 0;
+    std::string error;  // empty: nothing was lost
+  };
+  const Lost& lost() const { return lost_; }
   // The learner is gone: ends an unfinished line and writes the rest, waiting at most `limit`.
   void finish(std::chrono::milliseconds limit);
 
@@ -32,11 +40,13 @@ class LogTee {
   static constexpr size_t kHighWater = 256 << 10;
   static constexpr size_t kLongestLine = 64 << 10;
   void to_log(std::string_view data);
+  bool mark_gap();
   void end_line();
 
   UniqueFd log_;
   std::string log_path_;
-  bool log_failed_ = false;
+  Lost lost_;
+  int64_t gap_ = 0;  // bytes that are missing at the log's end
   int out_fd_ = -1;
   std::string prefix_;
   std::string line_;     // not ended yet

@@ -66,9 +66,12 @@ void members(Progress& m, JsonMembers& each) {
 void members(Notice& m, JsonMembers& each) {
   each("signal", m.signal);
 }
+void members(LogLost& m, JsonMembers& each) {
+  each("bytes", m.bytes)("error", m.error);
+}
 void members(Exited& m, JsonMembers& each) {
   each("exit", m.exit)("signal", m.signal)("asked", m.asked)("error", m.error)("stragglers", m.stragglers)(
-      "memory", m.memory)("exception", m.exception)("last_lines", m.last_lines);
+      "memory", m.memory)("exception", m.exception)("last_lines", m.last_lines)("log_lost", m.log_lost);
 }
 void members(Start& m, JsonMembers& each) {
   each("context", m.context)("families", m.families)("environment", m.environment)("forced", m.forced)(
@@ -148,7 +151,7 @@ constexpr const char* kTypes[] = {"hello",          "started", "step_report", "p
                                   "start",          "request", "decide",      "withdraw", "signal",       "kill",
                                   "ping",           "pause",   "status",      "reply",    "job_status",   "stalled",
                                   "standing_still", "stacks",  "again",       "gpu_use",  "who_connects", "connects",
-                                  "open_session",   "resume",  "resumed",     "pmix"};
+                                  "open_session",   "resume",  "resumed",     "pmix",     "log_lost"};
 }  // namespace
 
 std::string encode(const Message& message) {

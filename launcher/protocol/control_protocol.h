@@ -85,6 +85,10 @@ struct Connects {  // answer to WhoConnects
   int64_t query = 0;
   int uid = -1;  // who opened the connection; -1: it is not on this node
 };
+struct LogLost {      // a part of the learner's output could not be written to its log; sent when that begins
+  int64_t bytes = 0;  // lost so far
+  std::string error;  // "write /jobs/7/logs/...: No space left on device"
+};
 struct Exited {        // the learner ended, or could not be started; no process of it is left
   int exit = 0;        // exit code, -1 if by a signal or not started
   int signal = 0;      // 0 if it exited
@@ -95,6 +99,7 @@ struct Exited {        // the learner ended, or could not be started; no process
   bool memory = false;                  // the kernel killed it, or a child of it, for want of memory
   std::string exception;                // "RuntimeError: CUDA out of memory", or empty
   std::vector<std::string> last_lines;  // of its log, oldest first
+  LogLost log_lost;                     // bytes = 0: its log is complete
 };
 
 // ---- dlrun -> agent
@@ -198,7 +203,7 @@ struct JobStatus {    // answer to StatusQuery
 
 using Message = std::variant<Hello, Started, StepReport, Progress, Notice, Exited, Start, Request, Decide, Withdraw,
                              Signal, Kill, Ping, Pause, StatusQuery, Reply, JobStatus, Stalled, StandingStill, Stacks,
-                             Again, GpuUse, WhoConnects, Connects, OpenSession, Resume, Resumed, Pmix>;
+                             Again, GpuUse, WhoConnects, Connects, OpenSession, Resume, Resumed, Pmix, LogLost>;
 
 // One line, with its newline. Text that is not UTF-8 arrives with replacement characters.
 std::string encode(const Message& message);

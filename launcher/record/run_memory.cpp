@@ -10,7 +10,7 @@ namespace dl::record {
 namespace {
 
 auto all_of(const RunMemory& m) {
-  return std::tie(m.restarts, m.class_restarts, m.moved, m.left_out, m.lost, m.excluded, m.fence_unix_ms);
+  return std::tie(m.restarts, m.class_restarts, m.moved, m.left_out, m.lost, m.excluded, m.fence_unix_ms, m.pause);
 }
 
 Error bad(const char* member) {
@@ -23,6 +23,14 @@ Status take_number(const Json& json, const char* name, Number* out) {
   if (member == nullptr) return {};
   if (!member->is_number_integer()) return bad(name);
   *out = member->get<Number>();
+  return {};
+}
+
+Status take_text(const Json& json, const char* name, std::string* out) {
+  const Json* member = json.find(name);
+  if (member == nullptr) return {};
+  if (!member->is_string()) return bad(name);
+  *out = member->text();
   return {};
 }
 
@@ -50,6 +58,7 @@ Json to_json(const RunMemory& memory) {
   if (!memory.lost.empty()) json["lost"] = memory.lost;
   if (!memory.excluded.empty()) json["excluded"] = memory.excluded;
   if (memory.fence_unix_ms != 0) json["fence_ms"] = memory.fence_unix_ms;
+  if (!memory.pause.empty()) json["pause"] = memory.pause;
   return json;
 }
 
@@ -68,10 +77,8 @@ Result<RunMemory> memory_from(const Json& json) {
   }
   DL_TRY(take_names(json, "left_out", &memory.left_out));
   DL_TRY(take_names(json, "lost", &memory.lost));
-  if (const Json* excluded = json.find("excluded"); excluded != nullptr) {
-    if (!excluded->is_string()) return bad("excluded");
-    memory.excluded = excluded->text();
-  }
+  DL_TRY(take_text(json, "excluded", &memory.excluded));
+  DL_TRY(take_text(json, "pause", &memory.pause));
   return memory;
 }
 

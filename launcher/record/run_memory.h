@@ -24,6 +24,7 @@ struct RunMemory {
   std::vector<std::string> lost;              // nodes that the newest attempt has lost, and no plan leaves out yet
   std::string excluded;                       // nodes that the job shall not get again, with commas between, or empty
   int64_t fence_unix_ms = 0;                  // no learner starts before: others may still run on a lost node
+  std::string pause;                          // who was told that the job will be paused; empty: nobody
 };
 bool operator==(const RunMemory& a, const RunMemory& b);
 

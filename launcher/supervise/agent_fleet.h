@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agents of a run: what starts them, their connections, and what becomes of those that are not heard (two_ways.h).
-// Agents of an attempt that has ended may wait for the next one. No clock and no socket here: times are of the awake
-// clock, connections by their interface.
+// The agents of a run: how they are started, their connections, and which of them count as lost (two_ways.h). The
+// agents of an attempt that has ended may stay and serve the next one. There is no clock and no socket in this class:
+// callers pass times of the awake clock, and an interface stands for the connections.
 #pragma once
 
 #include <cstdint>
@@ -20,43 +20,43 @@
 
 namespace dl::supervise {
 
-// An agent that is not waited for any more.
+// An agent that counts as lost.
 struct AgentLoss {
   int rank = 0;
   Verdict verdict = Verdict::kAgentKilled;
   std::string why;
-  // It may live, cut off from us by now, where no sweep reaches it: nothing starts in its place before. None: it is
-  // known to have ended, or its learner was to end anyway.
+  // Its node may be cut off, so that the agent still runs where no sweep reaches it. No learner starts in its place
+  // before this time. None: the agent is known to have ended, or its learner was to end anyway.
   std::optional<int64_t> fence_until_ms;
 
   bool takes_node() const { return verdict != Verdict::kAgentKilled; }
 };
-// The failure of its learner; host: where it ran. Pure.
+// What this loss means for the agent's learner, which ran on `host`. Pure.
 Failure failure_of(const AgentLoss& loss, const std::string& host);
 
 class AgentFleet {
  public:
-  using Learners = std::vector<Learner>;  // by rank: nothing is asked of the agent of one that has ended
+  using Learners = std::vector<Learner>;  // by rank; the agent of a learner that has ended is not asked anything
 
-  // Neither is owned; the plan may change between attempts.
+  // Borrows both. The plan may change between attempts.
   AgentFleet(Connections* connections, const plan::LaunchPlan& plan) : connections_(connections), launcher_(plan) {}
 
   // ---- of an attempt
-  // A new one, of so many learners. True: all agents of the one before wait, and are told to begin anew, which takes
-  // milliseconds where a new step takes a good part of a second. False: none does, and start() is to be called.
-  // may_stay: false where one of them is lost, or holds what cannot be used again.
+  // Begins an attempt. True: all agents of the last attempt stayed, and are told to begin anew; that takes
+  // milliseconds, while a new job step takes a good part of a second. False: none stayed, and the caller has to call
+  // start(). may_stay: false if an agent of the last attempt is lost, or cannot serve another learner.
   bool begin(size_t learners, bool may_stay);
-  // Of those that were told to begin anew: all have come; or they have not within some seconds, or are gone.
+  // Agents that were told to begin anew: all have said hello; or some have not in time, or have ended.
   void all_came() { woken_ = false; }
   bool waits_in_vain(int64_t now_ms, int64_t since_ms) const;
 
-  // ---- what starts them (agent_launcher.h)
+  // ---- the processes that start agents (agent_launcher.h)
   Status start(const std::string& endpoint, const std::string& secret);
   void reap(int64_t now_ms);
   bool any_running() const { return launcher_.any_running(); }
-  // It ended a while ago: those it had started have ended, or were never started.
+  // The launcher ended a while ago, so its agents have ended or were never started.
   bool launcher_is_gone(int64_t now_ms) const;
-  int launcher_status() const { return launcher_status_; }  // as of waitpid(), of the last one that ended
+  int launcher_status() const { return launcher_status_; }  // from waitpid(), of the newest that ended
   void kill_all(int signal) { launcher_.kill_all(signal); }
   void kill_older(int signal) { launcher_.kill_older(signal); }
 
@@ -68,20 +68,22 @@ class AgentFleet {
   void tell(int rank, const Message& message) { connections_->send(agent(rank).connection, message); }
   void tell_line(int rank, const std::string& line) { connections_->send_line(agent(rank).connection, line); }
   void tell_all(const std::string& line, const Learners& learners);
-  // It ends when it hears of it. Its session is not taken up again, and no datagram answered.
+  // Closes the connection and the session of an agent, which ends when it notices. Its datagrams are not answered.
   void let_go(int rank);
-  // To be called often: keeps connections alive, and asks those that do not acknowledge it.
+  // Call this often: it keeps connections alive, and probes agents that do not acknowledge.
   void tick(int64_t now_ms, const Learners& learners);
 
-  // ---- connections that are lost
-  // What the loss of this one means now; none: it is waited for, or no matter. ending: its learner is to end anyway.
+  // ---- broken connections
+  // A connection broke. Returns a loss if the agent counts as lost; nothing if it may still take the connection up
+  // again, or if its end does not matter. ending: its learner is to end anyway.
   std::optional<AgentLoss> broken(ConnectionId id, const std::string& why, bool ending, int64_t now_ms,
                                   const Learners& learners);
-  // The same of one that is waited for, with what is known by now.
+  // The same question again, about an agent whose connection is still broken.
   std::optional<AgentLoss> judge(int rank, bool ending, int64_t now_ms);
-  // All that are waited for; asks them again.
+  // Probes all agents whose connection is broken, and returns their ranks.
   std::vector<int> look_at_broken(int64_t now_ms);
-  // Asks this one at once; false: it is not waited for any more. An agent's kernel may not be done with its end yet.
+  // Probes one agent at once. False: its connection is not broken any more. An agent that was killed may answer once
+  // more while its kernel still ends it.
   bool ask_again(ConnectionId id);
   struct Resumed {
     int rank = 0;
@@ -89,16 +91,16 @@ class AgentFleet {
   };
   std::optional<Resumed> resumed(ConnectionId id, int64_t now_ms);
 
-  // ---- agents that say nothing though their node acknowledges: stopped, frozen, starved
+  // ---- agents that are silent although their node acknowledges: stopped, frozen, starved
   std::vector<int> silent(int64_t now_ms, int64_t limit_ms, const Learners& learners) const;
-  // Slurm is asked whether the job is suspended: until the answer nobody counts as silent.
+  // Slurm was asked whether the job is suspended. Until it answers, no agent counts as silent.
   void silence_is_asked_about() { silence_open_ = true; }
   void silence_is_known(bool suspended, int64_t now_ms);
 
  private:
   struct Agent {
-    ConnectionId connection = 0;  // 0: none (yet, or any more)
-    int64_t heard_ms = 0;         // its last word, pings included
+    ConnectionId connection = 0;  // 0: not connected
+    int64_t heard_ms = 0;         // when its last message came, pings included
   };
   struct Broken {
     int64_t since_ms = 0;
@@ -118,7 +120,7 @@ class AgentFleet {
 
   std::vector<Agent> agents_;  // by rank
   std::unordered_map<ConnectionId, int> rank_of_;
-  std::map<int, Broken> broken_;  // by rank: wait to be taken up again
+  std::map<int, Broken> broken_;  // by rank: the agent may still take its connection up again
   int64_t last_ping_ms_ = 0, last_suspicion_ms_ = 0, last_probe_ms_ = 0;
   bool silence_open_ = false;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One attempt: its learners, what they have reported, and how they failed. Each attempt is a new value, so that nothing
-// of an earlier one is left in it. No socket and no clock here: times are given, of the awake clock (awake_clock.h) but
-// where a name says unix.
+// of an earlier one is left in it. There is no socket and no clock in this class: callers pass times of the awake clock
+// (awake_clock.h), or Unix time where a name says so.
 #pragma once
 
 #include <cstddef>
@@ -36,11 +36,11 @@ struct Learner {
   uint64_t save_ms = 0, local_ms = 0, cost_ms = 0;  // as on the progress page
   int64_t step_seen_ms = 0;                         // when `step` was reported
   int exit = 0;
-  bool hung = false;  // named as the cause of a stand-still: how it ends says nothing
+  bool hung = false;  // blamed for the hang: its exit status is ignored
   StepTimes times;
 };
 
-// A stand-still that is being looked into.
+// A hang whose cause is being looked for.
 struct Hang {
   bool open = false;
   int64_t deadline_ms = 0;
@@ -51,22 +51,22 @@ struct Hang {
 class Attempt {
  public:
   Attempt() = default;
-  // Each learner's host is where it is planned to be, until its agent says so.
+  // The host of a learner is that of the plan until its agent names the real one.
   Attempt(const plan::LaunchPlan& plan, const SiteIdle& idle, int64_t now_ms, int64_t now_unix_ms);
 
-  // For 10,000 learners it is not looked through all of them at each message: what holds of one holds for good.
+  // These do not look at all of 10,000 learners for each message: what is true of a learner once stays true.
   bool all_said_hello();
   bool all_started();  // or ended
   bool all_ended();
 
-  // All learners run. True for the first time that this is told.
+  // Call it when all learners run. True for the first call alone.
   bool all_run(int64_t now_ms);
-  // Whether a periodic save is due: none was seen, nor tried, for so long while all learners ran.
+  // Whether a periodic save is due: all learners ran for every_ms without a save or an attempt to save.
   bool save_due(int64_t now_ms, int64_t every_ms) const;
   void save_tried(int64_t now_ms) { last_save_ms_ = now_ms; }
   double running_s(int64_t now_ms) const;
 
-  // What a learner reports. Gives the train step that is now known to be saved, where that is news of this learner's.
+  // Takes a learner's report. Returns the train step that is saved, if this learner had not reported it before.
   std::optional<int64_t> progressed(int rank, const Progress& progress, int64_t now_ms);
   void stands_at(int rank, const StepReport& report);
 
@@ -77,10 +77,10 @@ class Attempt {
   std::vector<Learner> learners;  // by rank
   plan::RunFacts facts;
   int64_t started_ms = 0, started_unix_ms = 0;
-  int refused_starts = 0;        // of its agents, by Slurm (refused_step.h)
-  int64_t start_again_ms = 0;    // when the next one is due; 0: none is
+  int refused_starts = 0;        // how often Slurm refused the step of its agents (refused_step.h)
+  int64_t start_again_ms = 0;    // when that step is tried again; 0: it is not
   bool agents_have_pmi = false;  // Hello::pmi of any
-  bool over_told = false;        // that all its learners have ended
+  bool over_told = false;        // the state machine was told that all learners have ended
   SlowLearners slow;
   IdleGpus idle;
   Hang hang;

@@ -16,8 +16,8 @@ constexpr int64_t kRetryMs = 3000;
 constexpr int64_t kStepCommentMs = 30000;
 }  // namespace
 
-Journal::Journal(record::JobDir dir, std::string job_id, Worker* worker)
-    : dir_(std::move(dir)), job_id_(std::move(job_id)), worker_(worker) {}
+Journal::Journal(record::JobDir dir, std::string job_id, BlockingCalls* calls)
+    : dir_(std::move(dir)), job_id_(std::move(job_id)), calls_(calls) {}
 
 Status Journal::open() {
   DL_TRY_ASSIGN(record::EventHistory history, record::read_events(dir_.events()));
@@ -41,6 +41,7 @@ void Journal::append(record::Event event) {
   Status written = log_.append(std::move(event));
   if (!written && !log_failed_) std::fprintf(stderr, "dlrun: %s\n", written.error().text.c_str());
   log_failed_ = !written;
+  lost_ += written ? 0 : 1;
 }
 
 void Journal::begin_attempt(int attempt, int restart) {
@@ -106,6 +107,13 @@ void Journal::learner_failed(int rank, const std::string& host, const std::strin
   append(std::move(event));
 }
 
+void Journal::note(const std::string& text) {
+  record::Event event;
+  event.state = state_;
+  event.reason = text;
+  append(std::move(event));
+}
+
 void Journal::saved(int64_t step) {
   if (step <= saved_step_) return;
   saved_step_ = step;
@@ -119,10 +127,7 @@ void Journal::saved(int64_t step) {
 
 void Journal::idle_gpus(const IdleHint& idle, const std::string& text) {
   idle_ = idle;
-  record::Event event;
-  event.state = state_;
-  event.reason = text;
-  append(std::move(event));
+  note(text);
   comment_delayed_ = true;
 }
 
@@ -147,7 +152,7 @@ void Journal::send_comment() {
   comment.reason = reason_;
   auto ok = std::make_shared<bool>(false);
   std::string text = record::format_comment(comment);
-  worker_->post([ok, text, id = job_id_] { *ok = slurm_cli::set_comment(id, text).has_value(); },
+  calls_->post([ok, text, id = job_id_] { *ok = slurm_cli::set_comment(id, text).has_value(); },
                 [this, ok] {
                   comment_pending_ = false;
                   comment_failed_ = !*ok;

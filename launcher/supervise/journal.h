@@ -12,20 +12,21 @@
 #include "launcher/record/job_comment.h"
 #include "launcher/record/job_dir.h"
 #include "launcher/supervise/failure_class.h"
-#include "launcher/supervise/worker.h"
+#include "launcher/supervise/blocking_calls.h"
 
 namespace dl::supervise {
 
 class Journal {
  public:
   // job_id: empty without Slurm.
-  Journal(record::JobDir dir, std::string job_id, Worker* worker);
+  Journal(record::JobDir dir, std::string job_id, BlockingCalls* calls);
 
   // Opens the log; reads what earlier attempts wrote.
   Status open();
   const std::vector<record::Event>& events() const { return events_; }
   record::JobState state() const { return state_; }
   const std::string& reason() const { return reason_; }
+  int lost() const { return lost_; }  // events that could not be written to events.jsonl
 
   void begin_attempt(int attempt, int restart);
   // Told with the next event, if it is not what was told last.
@@ -46,6 +47,8 @@ class Journal {
   // It failed: with the class and signature of failure_class.h.
   void learner_failed(int rank, const std::string& host, const std::string& reason, const FailureClass& failure_class,
                       const std::string& signature, int exit);
+  // About the whole job, in the state in which it is.
+  void note(const std::string& text);
   // All learners know train step `step` to be saved: one event, and the comment at most each half minute.
   void saved(int64_t step);
 
@@ -69,9 +72,10 @@ class Journal {
 
   record::JobDir dir_;
   std::string job_id_;
-  Worker* worker_;
+  BlockingCalls* calls_;
   record::EventLog log_;
   bool log_open_ = false, log_failed_ = false;
+  int lost_ = 0;
   std::vector<record::Event> events_;
   record::JobState state_ = record::JobState::kPending;
   std::string reason_;

@@ -20,7 +20,7 @@ class Lease {
   Status acquire(const std::string& dir, const std::string& owner, const std::string& job_id);
   // "" if there is none.
   std::string token() const;
-  // Each 15 s, on the worker's thread. False: lost to another job.
+  // Each 15 s, on the thread of BlockingCalls. False: lost to another job.
   bool renew();
   void release();
 

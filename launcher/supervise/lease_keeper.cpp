@@ -24,7 +24,7 @@ void LeaseKeeper::tick(int64_t now_ms) {
   renewed_ms_ = now_ms;
   renewing_ = true;
   auto kept = std::make_shared<bool>(true);
-  worker_.post([this, kept] { *kept = lease_.renew(); },
+  calls_.post([this, kept] { *kept = lease_.renew(); },
                [this, kept] {
                  renewing_ = false;
                  if (!held_) return lease_.release();

@@ -9,14 +9,14 @@
 
 #include "common/base/result.h"
 #include "launcher/supervise/lease.h"
-#include "launcher/supervise/worker.h"
+#include "launcher/supervise/blocking_calls.h"
 
 namespace dl::supervise {
 
 class LeaseKeeper {
  public:
   // lost: called once it is known that the lease is another's.
-  LeaseKeeper(uv_loop_t* loop, std::function<void()> lost) : worker_(loop), lost_(std::move(lost)) {}
+  LeaseKeeper(uv_loop_t* loop, std::function<void()> lost) : calls_(loop), lost_(std::move(lost)) {}
 
   // As Lease::acquire().
   Status acquire(const std::string& dir, const std::string& owner, const std::string& job_id, int64_t now_ms);
@@ -26,12 +26,12 @@ class LeaseKeeper {
   void tick(int64_t now_ms);
   // From now on it is not renewed. One that is being renewed at this moment is released when that is done.
   void release();
-  bool idle() const { return worker_.idle(); }
+  bool idle() const { return calls_.idle(); }
 
  private:
-  Worker worker_;
+  BlockingCalls calls_;
   std::function<void()> lost_;
-  Lease lease_;  // the worker's while renewing_
+  Lease lease_;  // used by another thread while renewing_
   std::string token_;
   bool held_ = false, renewing_ = false;
   int64_t renewed_ms_ = 0;

@@ -61,7 +61,9 @@ StopAnswer::Kind RunStep::stop_after_attempt(const StopAsked& asked) {
   s_.stop->deadline_ms = asked.deadline_ms;
   s_.stop->late = true;
   s_.stop->hold = asked.cause == StopCause::kPause;
-  s_.stop->not_saved_reason = "stopped before training began";
+  // Idle: this dlrun takes the place of one that died.
+  s_.stop->not_saved_reason =
+      s_.phase == Phase::kIdle ? "dlrun died before the learners had saved" : "stopped before training began";
   return StopAnswer::Kind::kLater;
 }
 

@@ -8,7 +8,7 @@ namespace dl::supervise {
 void SlurmJob::ask(std::function<void(const Answer&)> then) {
   if (id_.empty()) return then(std::nullopt);
   auto found = std::make_shared<Result<slurm_cli::JobInfo>>(Error{});
-  worker_.post([found, id = id_] { *found = slurm_cli::show_job(id); },
+  calls_.post([found, id = id_] { *found = slurm_cli::show_job(id); },
                [this, found, then = std::move(then)] {
                  if (!*found) return then(std::nullopt);
                  info_ = std::move(**found);
@@ -20,12 +20,12 @@ void SlurmJob::ask(std::function<void(const Answer&)> then) {
 void SlurmJob::ask_kill_wait(std::function<void(int64_t)> then) {
   if (id_.empty() || std::exchange(kill_wait_asked_, true)) return;
   auto found = std::make_shared<int64_t>(0);
-  worker_.post([found] { *found = slurm_cli::kill_wait().count(); }, [found, then = std::move(then)] { then(*found); });
+  calls_.post([found] { *found = slurm_cli::kill_wait().count(); }, [found, then = std::move(then)] { then(*found); });
 }
 
 void SlurmJob::ask_version(std::function<void()> then) {
   auto found = std::make_shared<Result<slurm_cli::Version>>(Error{});
-  worker_.post([found] { *found = slurm_cli::slurm_version(); },
+  calls_.post([found] { *found = slurm_cli::slurm_version(); },
                [this, found, then = std::move(then)] {
                  version_ = *found ? **found : slurm_cli::Version{};
                  then();
@@ -36,17 +36,17 @@ void SlurmJob::put_back(bool hold, const std::string& excluded, std::function<vo
   auto outcome = std::make_shared<Status>();
   std::string all = excluded;
   if (!all.empty() && info_ && !info_->excluded.empty()) all = info_->excluded + "," + all;
-  worker_.post(
+  calls_.post(
       [outcome, hold, id = id_, all] { *outcome = slurm_cli::requeue(id, hold, slurm_cli::requeue_delay(), all); },
       [outcome, then = std::move(then)] { then(*outcome); });
 }
 
 void SlurmJob::hold() {
-  worker_.post([id = id_] { ignore(slurm_cli::hold(id), "it then waits in the queue, not held"); }, {});
+  calls_.post([id = id_] { ignore(slurm_cli::hold(id), "it then waits in the queue, not held"); }, {});
 }
 
 void SlurmJob::keep_begin_time(std::function<void()> then) {
-  worker_.post(
+  calls_.post(
       [id = id_] {
         ignore(slurm_cli::set_start_time(id, slurm_cli::kRequeueDelay), "the job then waits for Slurm's two minutes");
       },
@@ -56,13 +56,13 @@ void SlurmJob::keep_begin_time(std::function<void()> then) {
 void SlurmJob::release_nodes(const std::vector<std::string>& nodes, const std::string& folder,
                              std::function<void()> no_more_comments, std::function<void(const Status&)> then) {
   auto can_update = std::make_shared<bool>(true);
-  worker_.post(
+  calls_.post(
       [can_update] { *can_update = slurm_cli::can_update_after_release(); },
       [this, can_update, nodes, folder, no_more_comments = std::move(no_more_comments), then = std::move(then)] {
-        // Those that wait are sent before the release, those to come would each hold up the worker for long.
+        // Those that wait are sent before the release, those to come would each hold up the others for long.
         if (!*can_update) no_more_comments();
         auto outcome = std::make_shared<Status>();
-        worker_.post([outcome, nodes, id = id_, folder] { *outcome = slurm_cli::release_nodes(id, nodes, folder); },
+        calls_.post([outcome, nodes, id = id_, folder] { *outcome = slurm_cli::release_nodes(id, nodes, folder); },
                      [outcome, then] { then(*outcome); });
       });
 }

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "launcher/slurm_cli/slurm_cli.h"
-#include "launcher/supervise/worker.h"
+#include "launcher/supervise/blocking_calls.h"
 
 namespace dl::supervise {
 
@@ -21,7 +21,7 @@ class SlurmJob {
   // job_id: empty without Slurm.
   // heard: told of each answer.
   SlurmJob(uv_loop_t* loop, std::string job_id, std::function<void(const slurm_cli::JobInfo&)> heard)
-      : id_(std::move(job_id)), worker_(loop), heard_(std::move(heard)) {}
+      : id_(std::move(job_id)), calls_(loop), heard_(std::move(heard)) {}
 
   // What Slurm said last; none: it has not said anything yet.
   const std::optional<slurm_cli::JobInfo>& info() const { return info_; }
@@ -50,12 +50,12 @@ class SlurmJob {
                      std::function<void()> no_more_comments, std::function<void(const Status&)> then);
 
   // For the comment, in its turn with the rest.
-  Worker* worker() { return &worker_; }
-  bool idle() const { return worker_.idle(); }
+  BlockingCalls* calls() { return &calls_; }
+  bool idle() const { return calls_.idle(); }
 
  private:
   std::string id_;
-  Worker worker_;
+  BlockingCalls calls_;
   std::function<void(const slurm_cli::JobInfo&)> heard_;
   std::optional<slurm_cli::JobInfo> info_;
   std::optional<slurm_cli::Version> version_;

@@ -68,10 +68,14 @@ Status Supervisor::set_up() {
   });
   lease_ = std::make_unique<LeaseKeeper>(
       &loop_, [this] { ask_to_stop(StopCause::kLeaseLost, {}, 0, "another job took the checkpoint directory"); });
-  checker_ = std::make_unique<Worker>(&loop_);
-  journal_ = std::make_unique<Journal>(dir_, slurm_id, slurm_->worker());
+  checker_ = std::make_unique<BlockingCalls>(&loop_);
+  journal_ = std::make_unique<Journal>(dir_, slurm_id, slurm_->calls());
   stops_.run_begins(unix_ms(), !options_.predecessor.death.empty());
-  DL_TRY(make_directories(dir_.root()));
+  if (Status made = make_directories(dir_.root()); !made) {
+    Error error = std::move(made).error().with_context("job directory");
+    error.text += "; name a folder that can be written to: --job-dir DIR, or job_dir in dl.toml";
+    return error;
+  }
   DL_TRY(journal_->open());
   attempts_ = record::summarise(journal_->events()).attempts;
   if (plan().checkpoint) {

@@ -32,6 +32,7 @@
 #include "launcher/supervise/control_server.h"
 #include "launcher/supervise/journal.h"
 #include "launcher/supervise/lease_keeper.h"
+#include "launcher/supervise/log_losses.h"
 #include "launcher/supervise/node_pool.h"
 #include "launcher/supervise/notice.h"
 #include "launcher/supervise/pmix_servers.h"
@@ -41,7 +42,7 @@
 #include "launcher/supervise/run_state.h"
 #include "launcher/supervise/slurm_job.h"
 #include "launcher/supervise/stop_controller.h"
-#include "launcher/supervise/worker.h"
+#include "launcher/supervise/blocking_calls.h"
 
 namespace dl::supervise {
 
@@ -100,6 +101,7 @@ class Supervisor {
   void on_started(int rank, const Started& started);
   void on_progress(int rank, const Progress& progress);
   void on_exited(int rank, const Exited& exited);
+  void on_log_lost(int rank, const LogLost& lost);
   void look_whether_ready();
   void perform(const StartLearners& start);
   void learner_failed(int rank, Failure failure);
@@ -199,7 +201,7 @@ class Supervisor {
   void perform(const End& end);
   void perform(const Finish& finish);
   void restart();
-  void settle(int exit_status);
+  void settle(int exit_status, std::string last_words);
   void poll(uint64_t interval_ms, std::function<bool()> step);
   void sweep(const std::string& run_id, std::function<void()> done);
 
@@ -224,8 +226,9 @@ class Supervisor {
   std::unique_ptr<ControlServer> server_;
   std::unique_ptr<SlurmJob> slurm_;
   std::unique_ptr<LeaseKeeper> lease_;
-  std::unique_ptr<Worker> checker_;  // nodes before a restart
+  std::unique_ptr<BlockingCalls> checker_;  // nodes before a restart
   std::unique_ptr<Journal> journal_;
+  LogLosses log_losses_;
 
   // The job
   std::string secret_, endpoint_;

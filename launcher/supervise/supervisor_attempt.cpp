@@ -164,6 +164,7 @@ void Supervisor::on_message(ConnectionId id, const Message& message) {
   if (const auto known = agents_->rank_of(id)) {
     const int rank = *known;
     agents_->heard(rank, awake_ms());
+    if (const auto* lost = std::get_if<LogLost>(&message)) return on_log_lost(rank, *lost);
     // Of one that waits for the next attempt nothing more is to be heard.
     if (attempt_.learners[static_cast<size_t>(rank)].ended) return;
     if (const auto* started = std::get_if<Started>(&message))
@@ -212,10 +213,19 @@ void Supervisor::on_progress(int rank, const Progress& progress) {
   if (progress.done_request > 0 && state_.agreement.open()) handle(Acted{rank, progress.done_request});
 }
 
+// Said where people look: in the output, in the comment, and in events.jsonl if there is room for it.
+void Supervisor::on_log_lost(int rank, const LogLost& lost) {
+  const std::string news = log_losses_.add(attempts_, rank, lost);
+  if (news.empty()) return;
+  std::fprintf(stderr, "dlrun: %s\n", news.c_str());
+  if (journal_->state() == JobState::kProcessing) journal_->job(JobState::kProcessing, news);
+}
+
 void Supervisor::on_exited(int rank, const Exited& exited) {
   Learner& learner = attempt_.learners[static_cast<size_t>(rank)];
   if (learner.ended) return;
   learner.ended = true;
+  on_log_lost(rank, exited.log_lost);
   learner.exit = exited.signal > 0 ? 128 + exited.signal : exited.exit;
   if (!may_keep_agents()) agents_->let_go(rank);
   if (learner.hung) {

@@ -51,6 +51,7 @@ void Supervisor::answer_death() {
   journal_->begin_attempt(attempts_, memory_.restarts);
   attempt_.failures = {death};
   decision_ = decision;
+  if (!memory_.pause.empty()) ask_to_stop(StopCause::kPause, {}, 0, memory_.pause);
   handle(decided_of_decision());
   if (before.notice != 0) handle(Signalled{before.notice});
 }

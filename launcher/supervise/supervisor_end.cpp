@@ -7,6 +7,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <utility>
 
 #include "common/base/hostlist.h"
 #include "common/base/parse.h"
@@ -170,7 +171,7 @@ void Supervisor::sweep(const std::string& run_id, std::function<void()> done) {
                                    mark};
   CommandOptions command;
   command.timeout = std::chrono::seconds(20);
-  slurm_->worker()->post([argv, command] { ignore(run_command(argv, command), "nothing more can be done"); },
+  slurm_->calls()->post([argv, command] { ignore(run_command(argv, command), "nothing more can be done"); },
                          std::move(done));
 }
 
@@ -196,21 +197,27 @@ void Supervisor::perform(const End& /*end*/) {
   const int64_t step = attempt_.newest_saved_step();
   const double seconds = static_cast<double>(awake_ms() - attempt_.started_ms) / 1000;
   int status = decision_.exit_status;
+  const std::string lost = log_losses_.summary(journal_->lost());
+  const std::string reason = decision_.reason + (lost.empty() ? "" : "; " + lost);
+  std::string words;
   if (decision_.action == Action::kComplete) {
-    journal_->job(JobState::kCompleted, decision_.reason, step, "000", 0);
-    say(fmt::format("completed in {}", seconds < 60 ? fmt::format("{:.1f} s", seconds)
-                                                    : format_duration(std::chrono::seconds(std::lround(seconds)))));
+    journal_->job(JobState::kCompleted, reason, step, "000", 0);
+    if (!options_.quiet)
+      words = fmt::format("dlrun: completed in {}\n",
+                          seconds < 60 ? fmt::format("{:.1f} s", seconds)
+                                       : format_duration(std::chrono::seconds(std::lround(seconds))));
   } else if (decision_.action == Action::kStopped) {
-    journal_->job(JobState::kHalted, decision_.reason, step, "", status);
-    say(decision_.reason);
+    journal_->job(JobState::kHalted, reason, step, "", status);
+    if (!options_.quiet) words = "dlrun: " + decision_.reason + "\n";
     // A local Ctrl-C that could not save ends as the shell expects.
     if (status == kExitNotSaved && !plan().under_slurm && state_.stop && state_.stop->signal != 0)
       status = 128 + state_.stop->signal;
   } else {
-    journal_->job(JobState::kFailed, decision_.reason, step, class_code(), status);
-    std::fputs(failure_text(decision_.reason, cause_of_end(), class_of_end()).c_str(), stderr);
+    journal_->job(JobState::kFailed, reason, step, class_code(), status);
+    words = failure_text(decision_.reason, cause_of_end(), class_of_end());
   }
-  settle(status);
+  if (!lost.empty()) words += "dlrun: " + lost + "\n";
+  settle(status, std::move(words));
 }
 
 // The code of the class of what failed, or an empty text.
@@ -236,7 +243,8 @@ std::string Supervisor::failure_text(const std::string& reason, const std::optio
                                      const FailureClass& its) const {
   std::string text = "dlrun: " + reason;
   if (!cause || cause->kind == Failure::Kind::kNotStarted) return text + "\n";
-  if (its.code != kPlainCode) text += "; class " + format_class(its);
+  const std::string name = format_class(its);
+  if (its.code != kPlainCode && reason.find(name) == std::string::npos) text += "; class " + name;
   if (cause->kind == Failure::Kind::kNoAgent || cause->kind == Failure::Kind::kLauncher) return text + "\n";
   text += fmt::format("; its output: {}\n", dir_.learner_log(attempts_, cause->rank));
   if (plan().world_size() == 1 && !options_.quiet) return text;
@@ -246,17 +254,19 @@ std::string Supervisor::failure_text(const std::string& reason, const std::optio
   return text;
 }
 
-void Supervisor::settle(int exit_status) {
+// The last words come behind the last output of the learners, which srun and the agents still pass on.
+void Supervisor::settle(int exit_status, std::string last_words) {
   exit_status_ = exit_status;
   // Agents exit when their connection is closed; what starts them follows.
   server_->close_all();
-  poll(5, [this, since = awake_ms()] {
+  poll(5, [this, since = awake_ms(), last_words = std::move(last_words)]() mutable {
     agents_->reap(awake_ms());
     int64_t waited = awake_ms() - since;
     if (agents_->any_running() && waited < 15000) {
       if (waited > 5000) agents_->kill_all(waited > 10000 ? SIGKILL : SIGTERM);
       return false;
     }
+    std::fputs(std::exchange(last_words, {}).c_str(), stderr);
     bool settled = journal_->comment_settled() && slurm_->idle() && lease_->idle();
     // A cancelled job takes no comment any more.
     bool cancelled = state_.stop && state_.stop->cause == StopCause::kCancelled;

@@ -42,7 +42,7 @@ void Supervisor::perform(const PutBack& back) {
 void Supervisor::perform(const PutBackFailed& /*failed*/) {
   std::fprintf(stderr, "dlrun: the job could not be put back: %s\n", put_back_error_.c_str());
   journal_->job(JobState::kFailed, "could not be put back: " + put_back_error_, {}, "S104", exit_status_);
-  settle(exit_status_);
+  settle(exit_status_, {});
 }
 
 void Supervisor::perform(const HoldJob& /*hold*/) {

@@ -25,6 +25,12 @@ void Supervisor::ask_to_stop(StopCause cause, std::optional<int64_t> deadline_ms
 }
 
 void Supervisor::perform(const StopAnswer& answer) {
+  // Written down before it is promised: a dlrun that takes the place of this one keeps the promise.
+  const bool hold = state_.hold || (state_.stop && state_.stop->hold);
+  if (hold && memory_.pause.empty()) {
+    remember([&](record::RunMemory* memory) { memory->pause = state_.stop ? state_.stop->who : "dlctl pause"; });
+    journal_->note("to be paused: " + memory_.pause);
+  }
   if (answer.asker == 0) return;
   server_->send(answer.asker, reply_to(answer.kind));
 }

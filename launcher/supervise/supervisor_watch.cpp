@@ -128,6 +128,8 @@ std::string Supervisor::note_of(size_t rank) const {
   if (attempt_.idle.is_idle(number))
     note += (note.empty() ? "" : "; ") +
             unused_text({number}, plan().gpus_per_learner, attempt_.idle.unused_ms({number}, awake_ms()));
+  const std::string lost = log_losses_.note(attempts_, number);
+  if (!lost.empty()) note += (note.empty() ? "" : "; ") + lost;
   return note;
 }
 

@@ -5,6 +5,8 @@
 bats_require_minimum_version 1.5.0
 # shellcheck source=tests/cli/lib.bash
 source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
+# shellcheck source=tests/lib/job_directory.bash
+source "$top_srcdir/tests/lib/job_directory.bash"
 setup() {
   dlrun_setup
 }
@@ -21,6 +23,10 @@ setup() {
   contains "$output" '^err$'
   [ "$(jq -r 'select(.learner==null).state' dl-local-*/events.jsonl | xargs)" = "DEPLOY PROCESSING COMPLETED" ]
   [ ! -e "$(echo dl-local-*/control.json)" ]
+  # What is not in the table of the job directory has no business there.
+  run strange_files dl-local-*/
+  [ -z "$output" ]
+  [ "$(jq .directory_version dl-local-*/plan.json)" = 1 ]
 }
 
 @test "one learner is not prefixed; its command is handed on exactly; no option of ours is taken out of it" {
@@ -172,6 +178,7 @@ setup() {
   refused '--placement.*block' --placement heap -- true
   refused '--json' --json -- true
   refused 'no-such-option' --no-such-option -- true
+  CUDA_VISIBLE_DEVICES=0,1 refused 'needs 1 learner x 3 GPUs but this machine has 2 GPUs; allowed: --gpus=0' --gpus 3 -- true
   DL_LEARNERS=many refused 'DL_LEARNERS.*many' -- true
   echo 'nonsense = 1' >dl.toml
   refused 'dl.toml' -- true
@@ -264,4 +271,25 @@ d.init_process_group("gloo"); t = torch.ones(1) * d.get_rank(); d.all_reduce(t);
   (sleep 1; pkill -KILL -P "$pid"; kill -KILL "$pid") 3>&- &
   run "$dlrun" --job-dir job -- true
   [ "$status" -eq 0 ]
+}
+
+@test "the last words of dlrun come behind the last output, also where that is read slowly" {
+  run bash -c '"$1" -n 2 -- seq 40000 2>&1 | { sleep 1; tail -n 1; }' - "$dlrun"
+  contains "$output" '^dlrun: completed in '
+  run bash -c '"$1" -n 2 -- sh -c "seq 40000; exit 3" 2>&1 | { sleep 1; tail -n 11; } | grep -v "^dlrun: "' - "$dlrun"
+  [ -z "$output" ]
+}
+
+@test "a log that cannot be written (a full disk) is said at once, in the status, and at the end" {
+  mkdir -p job/logs/attempt-1
+  ln -s /dev/full job/logs/attempt-1/learner-0.log
+  "$dlrun" -q --job-dir job -n 2 -- sh -c 'echo began; until [ -e go ]; do sleep 0.1; done' >out 2>&1 3>&- &
+  pid=$!
+  wait_grep '^dlrun: learner 0: write .*/learner-0.log: No space left on device; it goes on, but its log lacks what' out
+  run "$top_builddir/launcher/ctl/dlctl" status "$PWD/job"
+  contains "$output" 'its log is incomplete: write .*: No space left on device'
+  touch go
+  wait "$pid"
+  contains "$(tail -n 1 out)" '^dlrun: 1 log is incomplete: [0-9]+ B of output could not be written \(write '
+  contains "$(tail -n 1 job/events.jsonl)" '"COMPLETED".*1 log is incomplete'
 }

@@ -52,6 +52,20 @@ guard_of() { ps -o ppid= -p "$(dlrun_of "$1")" | tr -d ' '; }
   assert_contains "$(output "$job")" '^\[1\] done: 120 counted, none lost'
 }
 
+@test "dlrun killed when somebody has been told that the job will be paused: it is held, and does not train on" {
+  printf '#!/bin/bash\nexec dlrun -- sh -c '\''trap "" TERM; echo "attempt $DL_ATTEMPT began"; sleep 60'\''\n' >deaf.sh
+  job=$(submit --dl-framework=generic --dl-learners=1 --dl-restarts=1 deaf.sh)
+  wait_file "slurm-$job.out" 'attempt 1 began' 30
+  on_login dlctl pause --force --no-wait --reason 'a demo' "$job"
+  wait_file "slurm-$job.out" 'asking the learners to end' 10
+  kill -9 "$(dlrun_of "$job")"
+  is_held() { [[ $(job_state "$job") == PENDING && $(job_field "$job" Reason) == JobHeld* ]]; }
+  wait_for 60 "job $job is held" is_held
+  assert_contains "$(events "$job")" '^1 PROCESSING to be paused: a demo'
+  assert_contains "$(events "$job")" '^1 HALTED paused: dlrun died before the learners had saved'
+  [ "$(grep -c 'attempt 2 began' "slurm-$job.out")" = 0 ]
+}
+
 restarts_of() { job_field "$1" Restarts; }
 has_restarts() { [[ $(restarts_of "$1") == "$2" ]]; }
 kill_both() {

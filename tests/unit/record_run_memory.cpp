@@ -24,6 +24,7 @@ RunMemory full() {
   memory.lost = {"n5"};
   memory.excluded = "n2,n7";
   memory.fence_unix_ms = 1789000002750;
+  memory.pause = "asked by dlctl pause";
   return memory;
 }
 
@@ -42,7 +43,7 @@ TEST(RunMemoryTest, EveryMemberIsReadBack) {
 TEST(RunMemoryTest, BadOnesAreRefused) {
   for (const char* text :
        {"1", "[]", R"({"restarts":"2"})", R"({"class_restarts":[1]})", R"({"class_restarts":{"port":"1"}})",
-        R"({"left_out":"n1"})", R"({"left_out":[1]})", R"({"lost":"n1"})", R"({"excluded":3})", R"({"fence_ms":1.5})"})
+        R"({"left_out":"n1"})", R"({"left_out":[1]})", R"({"lost":"n1"})", R"({"excluded":3})", R"({"pause":true})", R"({"fence_ms":1.5})"})
     EXPECT_FALSE(memory_from(Json::parse(text))) << text;
   EXPECT_TRUE(memory_from(Json::parse(R"({"of_a_later_version":1})")));
 }

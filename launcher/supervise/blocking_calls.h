@@ -12,11 +12,11 @@
 
 namespace dl::supervise {
 
-class Worker {
+class BlockingCalls {
  public:
-  explicit Worker(uv_loop_t* loop) : loop_(loop) {}
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
+  explicit BlockingCalls(uv_loop_t* loop) : loop_(loop) {}
+  BlockingCalls(const BlockingCalls&) = delete;
+  BlockingCalls& operator=(const BlockingCalls&) = delete;
 
   // Runs `work` on another thread, then `done` on the loop's. A task with a non-empty `key` replaces a waiting one of
   // the same key (its `done` is never called): only the newest comment counts.
@@ -26,7 +26,7 @@ class Worker {
  private:
   struct Task {
     uv_work_t request{};
-    Worker* owner = nullptr;
+    BlockingCalls* owner = nullptr;
     std::string key;
     std::function<void()> work, done;
   };

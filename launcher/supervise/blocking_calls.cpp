@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/supervise/worker.h"
+#include "launcher/supervise/blocking_calls.h"
 
 namespace dl::supervise {
 
-void Worker::post(std::function<void()> work, std::function<void()> done, const std::string& key) {
+void BlockingCalls::post(std::function<void()> work, std::function<void()> done, const std::string& key) {
   auto task = std::make_unique<Task>();
   task->owner = this;
   task->key = key;
@@ -19,7 +19,7 @@ void Worker::post(std::function<void()> work, std::function<void()> done, const 
   start_next();
 }
 
-void Worker::start_next() {
+void BlockingCalls::start_next() {
   if (running_ || queue_.empty()) return;
   running_ = std::move(queue_.front());
   queue_.pop_front();
@@ -27,7 +27,7 @@ void Worker::start_next() {
       loop_, &running_->request, [](uv_work_t* request) { static_cast<Task*>(request->data)->work(); },
       [](uv_work_t* request, int /*status*/) {
         auto* task = static_cast<Task*>(request->data);
-        Worker* owner = task->owner;
+        BlockingCalls* owner = task->owner;
         std::unique_ptr<Task> finished = std::move(owner->running_);
         owner->start_next();
         if (finished->done) finished->done();

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Output of learners that is missing in their logs because the logs could not be written (a full disk): what dlrun says
+// when it begins, and once more at the end of the run. Pure.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "launcher/protocol/control_protocol.h"
+
+namespace dl::supervise {
+
+class LogLosses {
+ public:
+  // A learner reports how much is missing so far. Returns the sentence to say now; empty if this log was known to be
+  // incomplete.
+  std::string add(int attempt, int rank, const LogLost& lost);
+  // For `dlctl status`; empty if the log of this learner is complete.
+  std::string note(int attempt, int rank) const;
+  // About all logs of the run; empty if they are complete. events: changes that could not be written to events.jsonl.
+  std::string summary(int events) const;
+
+ private:
+  std::map<std::pair<int, int>, LogLost> logs_;  // by attempt and rank
+};
+
+}  // namespace dl::supervise

@@ -135,7 +135,12 @@ Result<Catalogue::Choice> Catalogue::choose(const FrameworkRef& ref) const {
                                       did_you_mean(ref.name, names)};
   }
   Choice choice{entry, nullptr, ref.version};
-  if (entry->versions.empty()) return choice;
+  if (entry->versions.empty()) {
+    if (ref.version.empty()) return choice;
+    return Error{Errc::kNotFound, "'" + printable(ref.version) + "' is no version that can be chosen: the entry of " +
+                                      entry->name + " lists none, and a job gets the version that its script finds; " +
+                                      "allowed: " + entry->name};
+  }
   const std::string& wanted = ref.version.empty() ? entry->default_version : ref.version;
   std::string known;
   for (const FrameworkVersion& version : entry->versions) {

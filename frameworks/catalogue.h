@@ -35,7 +35,7 @@ struct FrameworkEntry {
   bool hold_ports = true;
   std::string probe;                       // shell command that prints the installed version, run on a node as the user
   std::string default_version;             // must be one of versions, unless versions is empty
-  std::vector<FrameworkVersion> versions;  // empty: any version is accepted
+  std::vector<FrameworkVersion> versions;  // empty: there is none to choose
   std::map<std::string, std::string> environment;  // of every version, as FrameworkVersion's
 };
 

@@ -79,7 +79,7 @@ std::string view_text(const JobView& view) {
   if (!view.name.empty()) job += " " + clean(view.name);
   if (!view.user.empty()) job += " of " + clean(view.user);
   row(&out, "job", job);
-  std::string state = record::state_name(view.shown.state);
+  std::string state = shown_name(view.shown);
   if (view.shown.since_ms) {
     state += fmt::format(" since {} ({})", clock_text(*view.shown.since_ms, now), age_text(now - *view.shown.since_ms));
   }
@@ -113,6 +113,7 @@ Json view_json(const JobView& view) {
   json["name"] = view.name;
   json["user"] = view.user;
   json["state"] = record::state_name(view.shown.state);
+  json["cancelled"] = view.shown.cancelled;
   json["since_ms"] = view.shown.since_ms ? Json(*view.shown.since_ms) : Json(nullptr);
   json["reason"] = view.shown.reason;
   json["slurm_state"] = view.job.slurm ? Json(view.job.slurm->state) : Json(nullptr);

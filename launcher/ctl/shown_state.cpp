@@ -65,24 +65,35 @@ ShownState of_running(const slurm_cli::JobInfo& info, const record::JobSummary& 
 }
 
 // Nothing but a kill of dlrun itself leaves such a record.
-std::string vanished(JobState state) {
-  return std::string("was ") + record::state_name(state) + " when its dlrun vanished";
+std::string no_last_word(JobState state) {
+  return std::string("dlrun was killed, or its node was lost, while the job was in state ") + record::state_name(state);
+}
+
+// dlrun begins its reason so.
+bool says_cancelled(const record::JobSummary& summary) {
+  return summary.state == JobState::kFailed && starts_with(summary.reason, "cancelled");
 }
 
 ShownState of_ended(const slurm_cli::JobInfo& info, const record::JobSummary& summary) {
   // Paused or requeued, and then ended by Slurm: that is how it ended.
   if (summary.state && record::is_final(*summary.state) && *summary.state != JobState::kHalted) {
-    return {*summary.state, since(summary), summary.reason};
+    return {*summary.state, since(summary), summary.reason, says_cancelled(summary)};
   }
   if (info.state == "COMPLETED") return {JobState::kCompleted, in_ms(info.end_time), "Slurm: COMPLETED"};
   // Slurm's FAILED is the batch script's own end, and dlrun would have had time for a last word.
   if (info.state == "FAILED" && summary.state && !record::is_final(*summary.state) &&
       *summary.state != JobState::kPending)
-    return {JobState::kFailed, in_ms(info.end_time), vanished(*summary.state)};
+    return {JobState::kFailed, in_ms(info.end_time), no_last_word(*summary.state)};
+  if (starts_with(info.state, "CANCELLED"))
+    return {JobState::kFailed, in_ms(info.end_time), "cancelled, by its user or an operator", true};
   return {JobState::kFailed, in_ms(info.end_time), "Slurm ended it: " + info.state};
 }
 
 }  // namespace
+
+const char* shown_name(const ShownState& shown) {
+  return shown.cancelled ? "CANCELLED" : record::state_name(shown.state);
+}
 
 ShownState shown_state(const std::optional<slurm_cli::JobInfo>& info, const std::optional<record::JobComment>& comment,
                        const record::JobSummary& summary, bool alive) {
@@ -100,10 +111,10 @@ ShownState shown_state(const std::optional<slurm_cli::JobInfo>& info, const std:
     return has_ended(info->state) ? of_ended(*info, known) : of_running(*info, known);
   }
   if (!known.state) return {JobState::kPending, std::nullopt, "nothing is recorded"};
-  ShownState shown{*known.state, since(known), known.reason};
+  ShownState shown{*known.state, since(known), known.reason, says_cancelled(known)};
   if (!record::is_final(*known.state) && !alive) {
     shown.state = JobState::kFailed;
-    shown.reason = vanished(*known.state);
+    shown.reason = no_last_word(*known.state);
   }
   return shown;
 }

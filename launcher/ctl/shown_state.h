@@ -21,7 +21,10 @@ struct ShownState {
   record::JobState state = record::JobState::kPending;
   std::optional<int64_t> since_ms;  // since the epoch
   std::string reason;               // may be empty
+  bool cancelled = false;           // kFailed because somebody cancelled the job (scancel)
 };
+// The name of the state, for people; CANCELLED for a job that was cancelled. Static.
+const char* shown_name(const ShownState& shown);
 
 // info: none if Slurm does not know the job. alive: dlrun answers.
 ShownState shown_state(const std::optional<slurm_cli::JobInfo>& info, const std::optional<record::JobComment>& comment,

@@ -37,7 +37,7 @@ void print_lines(const std::vector<JobView>& views, bool with_user) {
   for (const JobView& view : views) {
     std::vector<std::string> row = {view.job.id,
                                     view.name.empty() ? "-" : printable(view.name, 24),
-                                    record::state_name(view.shown.state),
+                                    shown_name(view.shown),
                                     view.shown.since_ms ? age_text(now - *view.shown.since_ms) : "-",
                                     view.attempt > 0 ? std::to_string(view.attempt) : "-",
                                     view.step < 0 ? "-" : std::to_string(view.step),

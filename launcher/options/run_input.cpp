@@ -22,6 +22,7 @@
 #include "common/contract/env_names.h"
 #include "common/contract/path_pattern.h"
 #include "common/process/child_process.h"
+#include "launcher/options/machine_gpus.h"
 #include "launcher/record/job_dir.h"
 
 extern char** environ;
@@ -236,7 +237,9 @@ Result<GatheredInput> gather_input(const RunCommand& run, const SiteSettings& se
   } else {
     char host[256] = "localhost";
     ::gethostname(host, sizeof host - 1);
-    input.allocation = plan::local_allocation(host, usable_cpus(), -1,
+    // Without the word of the user learners share what there is, as they like.
+    const int gpus = input.request.gpus ? count_machine_gpus(std::getenv("CUDA_VISIBLE_DEVICES"), "/dev") : -1;
+    input.allocation = plan::local_allocation(host, usable_cpus(), gpus,
                                               run.local_id.empty() ? local_job_id() : run.local_id, input.work_dir);
   }
   return gathered;

@@ -36,6 +36,10 @@ Error too_few_gpus(const Allocation& allocation, const LearnerRange& range, int 
   std::string text = "needs " + plural(range.min, "learner") + " x " + plural(gpus_per_learner, "GPU") +
                      " but the allocation has " + plural(gpus, "GPU") + " on " +
                      plural(static_cast<int64_t>(allocation.nodes.size()), "node");
+  if (allocation.source == Allocation::Source::kLocal)
+    return Error{Errc::kConflict, "needs " + plural(range.min, "learner") + " x " + plural(gpus_per_learner, "GPU") +
+                                      " but this machine has " + plural(gpus, "GPU") +
+                                      "; allowed: --gpus=0, or fewer learners"};
   if (gpus >= static_cast<int64_t>(range.min) * gpus_per_learner) {
     text += ", which hold no more than " + plural(slots, "whole learner");
   }

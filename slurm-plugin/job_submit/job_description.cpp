@@ -8,6 +8,7 @@
 
 #include "common/base/parse.h"
 #include "slurm-plugin/job_submit/gpu_count.h"
+#include "slurm-plugin/job_submit/script_look.h"
 #include "slurm-plugin/options.h"
 
 namespace dl {
@@ -90,6 +91,7 @@ constexpr uint16_t kExclusive = 0;
 Submission read_submission(const job_desc_msg_t& job) {
   Submission given;
   given.batch = job.script != nullptr;
+  given.one_process = given.batch && !may_start_tasks(job.script);
   const char* client = find_value(job, kClientEnv);
   given.srun = !given.batch && client != nullptr && std::strcmp(client, "srun") == 0;
   // slurmctld sets it to NO_VAL for all jobs of one component but those of scrontab.

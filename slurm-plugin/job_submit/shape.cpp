@@ -396,6 +396,12 @@ class Shaper {
     if (request_.restarts.value_or(0) > 0) text += ", " + plural(*request_.restarts, "restart", "restarts");
     if (reclaimable_ && !request_.checkpoint)
       text += "\ndl: without --dl-checkpoint all progress is lost when the borrowed GPUs are reclaimed";
+    if (given_.one_process && request_.learners && learners_ > 1)
+      text += fmt::format(
+          "\ndl: the script calls neither dlrun nor srun, so it runs once, on the first node, and what {} learners "
+          "were to "
+          "use stays idle; start them with: dlrun -- COMMAND",
+          learners_);
     if (elastic_ && (learners_ != request_.learners->min || most_learners_ != request_.learners->max))
       text += fmt::format(
           "\ndl: --dl-learners={} becomes {} to {}: an elastic job has the same number of learners, here {}, on each "

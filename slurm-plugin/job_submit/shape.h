@@ -19,6 +19,7 @@ namespace dl {
 struct Submission {
   bool batch = false;          // sbatch; otherwise srun or salloc, which cannot be requeued
   bool srun = false;           // srun alone: starts the tasks itself
+  bool one_process = false;    // the batch script starts nothing beside itself, as far as can be seen (script_look.h)
   bool heterogeneous = false;  // a component of a heterogeneous job
   std::string array;           // --array
   std::optional<int64_t> tasks, min_nodes, max_nodes, tasks_per_node, tasks_per_gpu;

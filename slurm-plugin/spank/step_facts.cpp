@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm-plugin/spank/step_facts.h"
 
+#include <algorithm>
+
 namespace dl {
 namespace {
 
@@ -31,6 +33,32 @@ std::string learners_on_command_line(const std::string& line) {
     }
   }
   return found;
+}
+
+bool has_option(const std::string& line, const std::string& option) {
+  for (size_t start = 0; start < line.size();) {
+    const size_t end = std::min(line.find('\0', start), line.size());
+    const std::string word = line.substr(start, end - start);
+    start = end + 1;
+    if (word == "--") return false;
+    if (word == option || word.rfind(option + "=", 0) == 0) return true;
+  }
+  return false;
+}
+
+bool script_has_option(const std::string& script, const std::string& option) {
+  const std::string mark = "#SBATCH";
+  if (script.rfind("#!", 0) != 0) return false;
+  for (size_t start = 0; start < script.size();) {
+    const size_t end = std::min(script.find('\n', start), script.size());
+    std::string line = script.substr(start, end - start);
+    start = end + 1;
+    if (line.rfind(mark, 0) != 0) continue;
+    std::replace_if(
+        line.begin(), line.end(), [](char c) { return c == ' ' || c == '\t' || c == '\r'; }, '\0');
+    if (has_option(line, option)) return true;
+  }
+  return false;
 }
 
 std::string first_host(const std::string& node_list) {

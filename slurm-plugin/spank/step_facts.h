@@ -11,6 +11,11 @@ namespace dl {
 // "--dl-learners=N" and "--dl-learners N" up to a "--"; the last one counts. `line`: arguments, each ended by a NUL.
 std::string learners_on_command_line(const std::string& line);
 
+// Whether a command line has an option such as "--mem-per-gpu", with "=VALUE" or VALUE as the next word, before a "--".
+bool has_option(const std::string& line, const std::string& option);
+// The same of the #SBATCH lines of a batch script; false for a text that does not begin with "#!".
+bool script_has_option(const std::string& script, const std::string& option);
+
 // "node[03-05,9],x" -> "node03": the host of rank 0, as Slurm writes lists of nodes. Empty if the list is malformed.
 std::string first_host(const std::string& node_list);
 

@@ -2,8 +2,10 @@
 #include "slurm-plugin/spank/submit_side.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -32,6 +34,25 @@ std::string own_command_line() {
   while (fd && (n = ::read(fd.get(), buffer.data(), buffer.size())) > 0)
     line.append(buffer.data(), static_cast<size_t>(n));
   return line;
+}
+
+// The beginning of the batch script that a command line names: its first word that is a text file beginning with "#!".
+std::string script_on_command_line(const std::string& line) {
+  constexpr size_t kMostBytes = 64 << 10;
+  for (size_t start = line.find('\0') + 1; start != 0 && start < line.size();) {
+    const size_t end = std::min(line.find('\0', start), line.size());
+    const std::string word = line.substr(start, end - start);
+    start = end + 1;
+    if (word.empty() || word.front() == '-') continue;
+    const UniqueFd fd(::open(word.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    struct stat file {};
+    if (!fd || ::fstat(fd.get(), &file) != 0 || !S_ISREG(file.st_mode)) continue;
+    std::string text(kMostBytes, '\0');
+    const ssize_t n = ::read(fd.get(), text.data(), text.size());
+    text.resize(n < 0 ? 0 : static_cast<size_t>(n));
+    if (text.rfind("#!", 0) == 0) return text;
+  }
+  return {};
 }
 
 // What dlrun gave the learner from which a nested job is submitted: it must not take that job for one of its own.
@@ -102,9 +123,23 @@ Status SubmitSide::check_image() const {
   return std::move(form).error().with_context("--dl-image");
 }
 
+// sbatch, which does not know of --dl-gpus, refuses --mem-per-gpu by itself in a moment, without saying what to do.
+Status SubmitSide::check_memory() const {
+  if (!allocator_ || !request_.gpus || request_.gpus->count == 0) return {};
+  const std::string option = "--mem-per-gpu", line = own_command_line();
+  const bool asked = has_option(line, option) || !from_environment("SBATCH_MEM_PER_GPU").empty() ||
+                     !from_environment("SALLOC_MEM_PER_GPU").empty() ||
+                     script_has_option(script_on_command_line(line), option);
+  if (!asked) return {};
+  return Error{Errc::kConflict,
+               "--mem-per-gpu conflicts with --dl-gpus: Slurm takes it only beside GPU options of its own; allowed: "
+               "--mem-per-cpu or --mem in its place"};
+}
+
 Status SubmitSide::finish(spank_t spank) {
   if (request_.empty()) return {};
   DL_TRY(check_request(request_));
+  DL_TRY(check_memory());
   // dlrun's own srun: its job was checked when it was submitted.
   if (request_.framework && ::getenv(env::kControl) == nullptr) {
     Status known = check_framework();

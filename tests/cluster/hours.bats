@@ -70,3 +70,67 @@ out() { cat "slurm-$1.out"; }
   wait_state "$job" COMPLETED 30
   [ "$(out "$job" | grep -E '^\[')" = $'[0] 0:one\n[0] 0:two' ]
 }
+
+@test "sbatch --chdir: the job directory and relative checkpoints are both there, and dlctl finds them" {
+  mkdir -m 1777 there
+  script train.sh 'exec dlrun -- sh -c "echo in=\$PWD ck=\$DL_CHECKPOINT_DIR"'
+  job=$(submit --chdir="$PWD/there" --dl-learners=1 --dl-checkpoint=ck train.sh)
+  wait_state "$job" COMPLETED 30
+  assert_contains "$(cat "there/slurm-$job.out")" "^in=$PWD/there ck=$PWD/there/ck$"
+  [ -s "there/dl-$job/events.jsonl" ]
+  [ ! -e "dl-$job" ]
+  assert_contains "$(on_login dlctl status "$job")" "^directory +$PWD/there/dl-$job$"
+}
+
+@test "scancel by its user: shown as CANCELLED, saved nothing and says only that" {
+  local learner=$top_builddir/tests/lib/toy_learner
+  [[ -x $learner ]] || skip "built without HDF5"
+  script train.sh "exec dlrun -- $learner \"\$@\""
+  job=$(submit --dl-learners=2 --dl-checkpoint=ck,every=10steps train.sh 1000 40)
+  wait_file "slurm-$job.out" 'saved at train step 20' 40
+  on_login scancel "$job"
+  wait_state "$job" CANCELLED 40
+  wait_file "dl-$job/events.jsonl" 'cancelled: not saved: the job was cancelled' 20
+  run on_login dlctl status "$job"
+  assert_contains "$output" '^state +CANCELLED'
+  [[ $output != *FAILED\ since* ]]
+  run ! grep -E 'a save takes|are left' "slurm-$job.out"
+  job=$(submit --hold --dl-learners=1 --wrap true)
+  on_login scancel "$job"
+  assert_contains "$(on_login dlctl status "$job")" '^state +CANCELLED'
+}
+
+@test "what is said at submission is no error, and tells of learners that nothing would start" {
+  run on_login sbatch --dl-learners=2 --dl-gpus=1 --wrap 'python3 -c 0'
+  [ "$status" -eq 0 ]
+  assert_contains "$output" '^sbatch: dl: generic, 2 learners x 1 GPU'
+  assert_contains "$output" '^sbatch: dl: the script calls neither dlrun nor srun, so it runs once, on the first node, and what 2 learners were'
+  run on_login sbatch --dl-learners=2 --dl-gpus=1 --wrap 'dlrun -- python3 -c 0'
+  [[ $output != *neither* ]]
+  for client in salloc srun; do
+    run on_login "$client" --ntasks=2 --dl-learners=2 --dl-gpus=1 true
+    [ "$status" -eq 0 ]
+    assert_contains "$output" "^$client: dl: generic, 2 learners x 1 GPU"
+    [[ $output != *error* ]]
+  done
+}
+
+@test "--mem-per-gpu beside --dl-gpus is refused with what to do, wherever it is said" {
+  script train.sh '#SBATCH --mem-per-gpu=64M' 'exec dlrun -- true'
+  for said in '--mem-per-gpu=64M --wrap true' 'train.sh'; do
+    # shellcheck disable=SC2086  # two words
+    run on_login sbatch --dl-learners=2 --dl-gpus=1 $said
+    [ "$status" -ne 0 ]
+    assert_contains "$output" 'dl: --mem-per-gpu conflicts with --dl-gpus: .*; allowed: --mem-per-cpu or --mem'
+  done
+}
+
+@test "a version that the catalogue does not list is refused; a missing place for the job directory names the option" {
+  run on_login sbatch --dl-framework=pytorch:9.9 --dl-learners=1 --wrap 'dlrun -- true'
+  [ "$status" -ne 0 ]
+  assert_contains "$output" "dl: --dl-framework: '9.9' is no version that can be chosen: the entry of pytorch lists none"
+  script train.sh 'cd /proc; exec dlrun --job-dir /proc/nowhere -- true'
+  job=$(submit --dl-learners=1 train.sh)
+  wait_state "$job" FAILED 30
+  assert_contains "$(out "$job")" 'job directory: .*/proc/nowhere.*; name a folder that can be written to: --job-dir DIR'
+}

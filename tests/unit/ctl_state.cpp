@@ -79,17 +79,32 @@ TEST(ShownState, EndedIsTheRecordsWordOrElseSlurms) {
   EXPECT_EQ(state_of(slurm("COMPLETED"), recorded(JobState::kCompleted, 1500000)), JobState::kCompleted);
   EXPECT_EQ(state_of(slurm("FAILED"), recorded(JobState::kFailed, 1500000)), JobState::kFailed);
   EXPECT_EQ(state_of(slurm("COMPLETED")), JobState::kCompleted);
-  for (const char* end : {"CANCELLED by 0", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"}) {
+  for (const char* end : {"TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"}) {
     const ShownState shown = shown_state(slurm(end), std::nullopt, recorded(JobState::kProcessing, 1001000), false);
     EXPECT_EQ(shown.state, JobState::kFailed) << end;
     EXPECT_EQ(shown.reason, std::string("Slurm ended it: ") + end);
   }
   EXPECT_EQ(state_of(slurm("CANCELLED"), recorded(JobState::kHalted, 1500000)), JobState::kFailed);
+  EXPECT_STREQ(shown_name(shown_state(slurm("TIMEOUT"), std::nullopt, {}, false)), "FAILED");
   // The batch script failed, and dlrun had no last word: it was killed.
   const ShownState killed = shown_state(slurm("FAILED"), std::nullopt, recorded(JobState::kProcessing, 1001000), false);
   EXPECT_EQ(killed.state, JobState::kFailed);
-  EXPECT_EQ(killed.reason, "was PROCESSING when its dlrun vanished");
+  EXPECT_EQ(killed.reason, "dlrun was killed, or its node was lost, while the job was in state PROCESSING");
   EXPECT_EQ(shown_state(slurm("FAILED"), std::nullopt, {}, false).reason, "Slurm ended it: FAILED");
+}
+
+TEST(ShownState, ACancelledJobIsShownAsSuch) {
+  const ShownState before = shown_state(slurm("CANCELLED by 0"), std::nullopt, {}, false);
+  EXPECT_EQ(before.state, JobState::kFailed);
+  EXPECT_STREQ(shown_name(before), "CANCELLED");
+  EXPECT_EQ(before.reason, "cancelled, by its user or an operator");
+  record::JobSummary summary = recorded(JobState::kFailed, 1500000);
+  summary.reason = "cancelled: not saved: the job was cancelled";
+  for (const auto& info : {std::optional(slurm("CANCELLED")), std::optional<slurm_cli::JobInfo>()})
+    EXPECT_STREQ(shown_name(shown_state(info, std::nullopt, summary, false)), "CANCELLED");
+  // Slurm calls it cancelled only because its script was ended with it; the learner had failed before.
+  summary.reason = "learner 0 exited with code 1";
+  EXPECT_STREQ(shown_name(shown_state(slurm("CANCELLED"), std::nullopt, summary, false)), "FAILED");
 }
 
 TEST(ShownState, WithoutSlurmTheRecordCountsIfDlrunLives) {
@@ -97,7 +112,7 @@ TEST(ShownState, WithoutSlurmTheRecordCountsIfDlrunLives) {
   EXPECT_EQ(shown_state(std::nullopt, std::nullopt, running, true).state, JobState::kProcessing);
   const ShownState gone = shown_state(std::nullopt, std::nullopt, running, false);
   EXPECT_EQ(gone.state, JobState::kFailed);
-  EXPECT_EQ(gone.reason, "was PROCESSING when its dlrun vanished");
+  EXPECT_EQ(gone.reason, "dlrun was killed, or its node was lost, while the job was in state PROCESSING");
   EXPECT_EQ(shown_state(std::nullopt, std::nullopt, recorded(JobState::kHalted, 7), false).state, JobState::kHalted);
   EXPECT_EQ(shown_state(std::nullopt, std::nullopt, {}, false).state, JobState::kPending);
 }

@@ -200,12 +200,15 @@ TEST(Catalogue, ChoosesVersions) {
   folder.write("t.toml",
                "default_version = \"2.1\"\n[[versions]]\nversion = \"2.1\"\n[[versions]]\nversion = \"1.13\"\n"
                "[[versions]]\nversion = \"0.9\"\nhidden = true\n");
-  folder.write("any.toml", "summary = \"any version\"\n");
+  folder.write("any.toml", "summary = \"no versions\"\n");
   auto catalogue = Catalogue::load({folder.path()});
   ASSERT_TRUE(catalogue);
   EXPECT_EQ(catalogue->choose({"t", ""})->version_text, "2.1");
   EXPECT_EQ(catalogue->choose({"t", "0.9"})->version_text, "0.9");
-  EXPECT_EQ(catalogue->choose({"any", "7"})->version_text, "7");
+  // Nobody would look whether a job gets it.
+  EXPECT_EQ(catalogue->choose({"any", "7"}).error().text,
+            "'7' is no version that can be chosen: the entry of any lists none, and a job gets the version that its "
+            "script finds; allowed: any");
   EXPECT_EQ(catalogue->choose({"any", ""})->version, nullptr);
   EXPECT_EQ(catalogue->choose({"t", "9"}).error().text, "t has no version '9'; known: 2.1, 1.13");
   EXPECT_EQ(catalogue->choose({"torch", ""}).error().text, "'torch' is not a known framework; known: any, t");

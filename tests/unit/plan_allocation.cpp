@@ -58,6 +58,19 @@ TEST(Allocation, AnElementOfAnArrayGoesByItsOwnId) {
   EXPECT_FALSE(allocation_from_slurm(environment));
 }
 
+TEST(Allocation, TheJobsFolderFollowsChdir) {
+  auto allocation = allocation_from_slurm(batch());
+  ASSERT_TRUE(allocation);
+  EXPECT_EQ(allocation->submit_dir, "/home/ada");
+  slurm_cli::JobText job;
+  job.values = {{"JobId", "12"}, {"WorkDir", "/scratch/ada"}};
+  refine_from_scontrol(job, &*allocation);
+  EXPECT_EQ(allocation->submit_dir, "/scratch/ada");
+  job.values = {{"JobId", "12"}, {"WorkDir", "(null)"}};
+  refine_from_scontrol(job, &*allocation);
+  EXPECT_EQ(allocation->submit_dir, "/scratch/ada");
+}
+
 TEST(Allocation, GpusFromWhatIsSaid) {
   const struct {
     Environment extra;

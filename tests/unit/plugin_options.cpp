@@ -136,6 +136,16 @@ TEST(CommandLine, tells_srun_the_number_of_learners) {
   EXPECT_EQ(learners_on_command_line("srun"), "");
 }
 
+TEST(StepFacts, AnOptionIsFoundOnACommandLineAndInAScript) {
+  EXPECT_TRUE(has_option(words({"sbatch", "--mem-per-gpu=4G", "x.sh"}), "--mem-per-gpu"));
+  EXPECT_TRUE(has_option(words({"sbatch", "--mem-per-gpu", "4G", "x.sh"}), "--mem-per-gpu"));
+  EXPECT_FALSE(has_option(words({"sbatch", "--mem-per-gpux=4G", "--", "--mem-per-gpu=1"}), "--mem-per-gpu"));
+  EXPECT_TRUE(script_has_option("#!/bin/sh\n#SBATCH -N1 --mem-per-gpu=4G\n", "--mem-per-gpu"));
+  EXPECT_TRUE(script_has_option("#!/bin/sh\r\n#SBATCH\t--mem-per-gpu 4G\r\n", "--mem-per-gpu"));
+  EXPECT_FALSE(script_has_option("#!/bin/sh\n# --mem-per-gpu=4G\necho --mem-per-gpu=4G\n", "--mem-per-gpu"));
+  EXPECT_FALSE(script_has_option("#SBATCH --mem-per-gpu=4G\n", "--mem-per-gpu")) << "no script";
+}
+
 TEST(FirstHost, is_that_of_rank_0) {
   EXPECT_EQ(first_host("n1"), "n1");
   EXPECT_EQ(first_host("n[1-4]"), "n1");

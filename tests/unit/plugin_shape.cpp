@@ -7,6 +7,7 @@
 
 #include "slurm-plugin/job_submit/gpu_count.h"
 #include "slurm-plugin/job_submit/modify_guard.h"
+#include "slurm-plugin/job_submit/script_look.h"
 #include "slurm-plugin/job_submit/shape.h"
 #include "slurm-plugin/options.h"
 
@@ -63,6 +64,35 @@ TEST(Shape, says_what_the_job_became) {
   auto got = shape("framework=pytorch:1.13 learners=4 gpus=1 checkpoint=/ck,every=10m tier=borrow");
   ASSERT_TRUE(got) << got.error().text;
   EXPECT_EQ(got->message, "dl: pytorch 1.13, 4 learners x 1 GPU on 2 to 4 nodes, borrow tier, checkpoint every 10m");
+}
+
+TEST(Shape, says_that_a_script_without_a_launcher_leaves_learners_idle) {
+  Submission alone = batch();
+  alone.one_process = true;
+  auto got = shape("learners=4 gpus=1", alone);
+  ASSERT_TRUE(got);
+  EXPECT_NE(
+      got->message.find("\ndl: the script calls neither dlrun nor srun, so it runs once, on the first node, and what "
+                        "4 learners were to use stays idle; start them with: dlrun -- COMMAND"),
+      std::string::npos)
+      << got->message;
+  EXPECT_EQ(shape("learners=1 gpus=1", alone)->message.find("neither"), std::string::npos) << "one process is all";
+  EXPECT_EQ(shape("learners=4 gpus=1")->message.find("neither"), std::string::npos);
+}
+
+TEST(ScriptLook, finds_what_starts_tasks) {
+  for (const char* script :
+       {"#!/bin/bash\nexec dlrun -- python3 train.py\n", "#!/bin/sh\n  srun hostname", "x=1; /usr/bin/srun ./a.out\n",
+        "time mpirun -n 4 ./a.out", "#!/bin/bash\npython3 -m torch.distributed.run train.py", "(dlrun -- ./x) &",
+        "./run.sh --fast", "source env\n", ". ./env\n", "bash train\n", "$LAUNCHER python3 x.py", "exec $CMD", "\"$@\"",
+        "#!/bin/sh\nout=`srun hostname`\n", "set -e\r\nsrun hostname\r\n"})
+    EXPECT_TRUE(may_start_tasks(script)) << script;
+  for (const char* script : {"", "#!/bin/bash\n#SBATCH --dl-learners=4\npython3 train.py\n",
+                             "#!/bin/bash\n# srun is not needed\npython3 x.py",
+                             "python3 train.py --data $HOME/srun_data\n", "python3 dlrun.py\n"})
+    EXPECT_FALSE(may_start_tasks(script)) << script;
+  EXPECT_TRUE(may_start_tasks(std::string(1000, '\n') + "srun x"));
+  EXPECT_FALSE(may_start_tasks(std::string(300 << 10, '\n') + "srun x")) << "a bounded look";
 }
 
 TEST(Shape, gives_each_learner_a_task_with_its_gpus) {

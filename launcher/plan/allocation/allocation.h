@@ -30,7 +30,7 @@ struct Allocation {
   bool nodes_left_out = false;  // Slurm gave more nodes than stand here: a bad one was left out
   std::string job_id;           // Slurm's number, "ARRAY_INDEX" of an array, or "local-YYYYmmdd-HHMMSS-PID"
   std::string job_name;
-  std::string submit_dir;             // absolute, or empty
+  std::string submit_dir;             // where the job was submitted, or its --chdir; absolute, or empty
   int cpus_per_task = 0;              // 0 = not given
   int tasks = 0;                      // of the whole job, 0 = not given
   int restart_count = 0;              // how often Slurm has put the job back
@@ -50,7 +50,7 @@ Allocation local_allocation(const std::string& host_name, int cpus, int gpus, co
 
 // Makes GPUs per node and the end time exact from what `scontrol show job -d JOBID` printed, where the environment
 // leaves them open (the end time before Slurm 23.02; GPUs per node under --gpus=TOTAL), and gives an element of an
-// array its name, ARRAY_INDEX, which is certain only there. What it does not say stays.
+// array its name, ARRAY_INDEX, which is certain only there, as is --chdir. What it does not say stays.
 void refine_from_scontrol(const slurm_cli::JobText& job, Allocation* allocation);
 
 }  // namespace dl::plan

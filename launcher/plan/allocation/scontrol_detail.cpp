@@ -29,6 +29,8 @@ std::optional<int64_t> read_time(const std::string& text) {
 
 void refine_from_scontrol(const slurm_cli::JobText& job, Allocation* allocation) {
   if (const std::string id = slurm_cli::own_id(job); !id.empty()) allocation->job_id = id;
+  // The submit directory, or what --chdir names: the job's checkpoints are there, too.
+  if (const std::string folder = job.value("WorkDir"); folder.rfind('/', 0) == 0) allocation->submit_dir = folder;
   if (auto end = read_time(job.value("EndTime"))) allocation->end_time_s = end;
   std::map<std::string, int> gpus;
   for (const slurm_cli::NodeShare& share : job.node_shares) {

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many GPUs this machine has, for dlrun without Slurm.
+#pragma once
+
+#include <string>
+
+namespace dl {
+
+// visible: CUDA_VISIBLE_DEVICES, nullptr if unset; devices: the folder with the device files, mostly /dev. Counts
+// NVIDIA's GPUs that a process may use: the names in CUDA_VISIBLE_DEVICES up to the first that names none, else the
+// device files. -1: not known, because there are GPUs of another maker.
+int count_machine_gpus(const char* visible, const std::string& devices);
+
+}  // namespace dl

@@ -53,6 +53,7 @@ guard_of() { ps -o ppid= -p "$(dlrun_of "$1")" | tr -d ' '; }
 }
 
 @test "dlrun killed when somebody has been told that the job will be paused: it is held, and does not train on" {
+  # shellcheck disable=SC2016  # the learner's shell expands it
   printf '#!/bin/bash\nexec dlrun -- sh -c '\''trap "" TERM; echo "attempt $DL_ATTEMPT began"; sleep 60'\''\n' >deaf.sh
   job=$(submit --dl-framework=generic --dl-learners=1 --dl-restarts=1 deaf.sh)
   wait_file "slurm-$job.out" 'attempt 1 began' 30

@@ -37,8 +37,8 @@ no_node_is_drained() { wait_nodes idle 20; }
 
 # bats test_tags=versions
 @test "the request becomes nodes, tasks, GPUs, a requeueable job and a line for the user" {
-  job=$(submit --dl-framework=pytorch:1.13 --dl-learners=4 --dl-gpus=1 --dl-tier=borrow --dl-checkpoint=ck,every=10m --wrap 'true')
-  [ "$(said)" = 'sbatch: dl: pytorch 1.13, 4 learners x 1 GPU on 2 to 4 nodes, borrow tier, checkpoint every 10m' ]
+  job=$(submit --dl-framework=pytorch --dl-learners=4 --dl-gpus=1 --dl-tier=borrow --dl-checkpoint=ck,every=10m --wrap 'srun true')
+  [ "$(said)" = 'sbatch: dl: pytorch, 4 learners x 1 GPU on 2 to 4 nodes, borrow tier, checkpoint every 10m' ]
   assert_contains "$(job_field "$job" NumNodes)" '^2(-4)?$'
   [ "$(job_field "$job" NumTasks)" = 4 ]
   assert_contains "$(job_field "$job" TresPerTask)" '^gres[:/]gpu[:=]1 *$'

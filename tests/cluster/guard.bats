@@ -60,7 +60,7 @@ guard_of() { ps -o ppid= -p "$(dlrun_of "$1")" | tr -d ' '; }
   on_login dlctl pause --force --no-wait --reason 'a demo' "$job"
   wait_file "slurm-$job.out" 'asking the learners to end' 10
   kill -9 "$(dlrun_of "$job")"
-  is_held() { [[ $(job_state "$job") == PENDING && $(job_field "$job" Reason) == JobHeld* ]]; }
+  is_held() { [[ $(job_state "$job") == PENDING && $(job_field "$job" Reason) == *[Hh]eld* ]]; }
   wait_for 60 "job $job is held" is_held
   assert_contains "$(events "$job")" '^1 PROCESSING to be paused: a demo'
   assert_contains "$(events "$job")" '^1 HALTED paused: dlrun died before the learners had saved'

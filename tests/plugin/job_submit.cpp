@@ -151,10 +151,10 @@ TEST_F(JobSubmit, leaves_jobs_without_our_flags_alone) {
 TEST_F(JobSubmit, makes_a_job_of_the_flags) {
   const long before = blocks_in_use();
   {
-    Job job({kPrefix + "framework=pytorch:1.13", kPrefix + "learners=4", kPrefix + "gpus=1", kPrefix + "tier=borrow",
+    Job job({kPrefix + "framework=pytorch", kPrefix + "learners=4", kPrefix + "gpus=1", kPrefix + "tier=borrow",
              kPrefix + "checkpoint=/ck,every=10m"});
     ASSERT_EQ(submit(&job), SLURM_SUCCESS) << job.text();
-    EXPECT_EQ(job.text(), "dl: pytorch 1.13, 4 learners x 1 GPU on 2 to 4 nodes, borrow tier, checkpoint every 10m");
+    EXPECT_EQ(job.text(), "dl: pytorch, 4 learners x 1 GPU on 2 to 4 nodes, borrow tier, checkpoint every 10m");
     EXPECT_EQ(job.desc.num_tasks, 4U);
     EXPECT_NE(job.desc.bitflags & JOB_NTASKS_SET, 0U);
     EXPECT_EQ(job.desc.min_nodes, 2U);

@@ -15,7 +15,7 @@ namespace dl::agent {
 namespace {
 
 // The largest size of a file stands for a full disk: writing beyond it fails, too.
-class LogTeeTest : public testing::Test {
+class FullDiskLogTest : public testing::Test {
  protected:
   void SetUp() override {
     char name[] = "/tmp/dl-tee-XXXXXX";
@@ -44,7 +44,7 @@ class LogTeeTest : public testing::Test {
   void (*before_)(int) = nullptr;
 };
 
-TEST_F(LogTeeTest, ACompleteLogHasLostNothing) {
+TEST_F(FullDiskLogTest, ACompleteLogHasLostNothing) {
   LogTee tee;
   ASSERT_TRUE(tee.open(log(), -1, ""));
   tee.feed("step 1\n");
@@ -53,7 +53,7 @@ TEST_F(LogTeeTest, ACompleteLogHasLostNothing) {
   EXPECT_EQ(text(), "step 1\n");
 }
 
-TEST_F(LogTeeTest, WhatIsMissingIsCountedAndMarkedWhereThereIsRoomAgain) {
+TEST_F(FullDiskLogTest, WhatIsMissingIsCountedAndMarkedWhereThereIsRoomAgain) {
   LogTee tee;
   ASSERT_TRUE(tee.open(log(), -1, ""));
   room_for(8);

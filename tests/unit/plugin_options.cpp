@@ -120,12 +120,13 @@ TEST(PluginArguments, that_are_unknown_are_refused) {
   EXPECT_FALSE(args({"config=/a", "config=/b"}));
 }
 
+std::string words(std::initializer_list<const char*> list) {
+  std::string line;
+  for (const char* word : list) line.append(word).push_back('\0');
+  return line;
+}
+
 TEST(CommandLine, tells_srun_the_number_of_learners) {
-  auto words = [](std::initializer_list<const char*> list) {
-    std::string line;
-    for (const char* word : list) line.append(word).push_back('\0');
-    return line;
-  };
   EXPECT_EQ(learners_on_command_line(words({"srun", "--dl-learners=4", "hostname"})), "4");
   EXPECT_EQ(learners_on_command_line(words({"srun", "--dl-learners", "4", "hostname"})), "4");
   EXPECT_EQ(learners_on_command_line(words({"srun", "--dl-learners=4", "--dl-learners=2:8", "x"})), "2:8");

@@ -61,9 +61,9 @@ Result<Shape> shape(const std::string& words, const Submission& given = batch(),
 }
 
 TEST(Shape, says_what_the_job_became) {
-  auto got = shape("framework=pytorch:1.13 learners=4 gpus=1 checkpoint=/ck,every=10m tier=borrow");
+  auto got = shape("framework=pytorch learners=4 gpus=1 checkpoint=/ck,every=10m tier=borrow");
   ASSERT_TRUE(got) << got.error().text;
-  EXPECT_EQ(got->message, "dl: pytorch 1.13, 4 learners x 1 GPU on 2 to 4 nodes, borrow tier, checkpoint every 10m");
+  EXPECT_EQ(got->message, "dl: pytorch, 4 learners x 1 GPU on 2 to 4 nodes, borrow tier, checkpoint every 10m");
 }
 
 TEST(Shape, says_that_a_script_without_a_launcher_leaves_learners_idle) {

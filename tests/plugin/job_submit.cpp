@@ -35,7 +35,7 @@ class Job {
     slurm_init_job_desc_msg(&desc);
     desc.het_job_offset = NO_VAL;  // as slurmctld does before it calls
     set_environment(&desc.spank_job_env, &desc.spank_job_env_size, std::move(spank_job_env));
-    if (is_batch) abi::set_string(&desc.script, "#!/bin/sh\n");
+    if (is_batch) abi::set_string(&desc.script, "#!/bin/sh\nsrun true\n");
     if (is_batch) set_job_environment({"PATH=/bin", "HOME=/root"});
   }
   void set_job_environment(std::vector<std::string> entries) {

@@ -86,3 +86,9 @@ END
   contains "$output" 'exited with code 3; the same failure at train step 15 in 2 attempts: not started again'
   [ -e job/logs/attempt-2 ] && [ ! -e job/logs/attempt-3 ]
 }
+
+@test "the class of a failure is told once, also where somebody has to act" {
+  run "$dlrun" --job-dir full -- sh -c 'echo "No space left on device" >&2; exit 4'
+  [ "$status" -eq 4 ]
+  [ "$(grep -o 'S306' <<<"$output" | wc -l)" -eq 1 ]
+}

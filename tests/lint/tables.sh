@@ -35,6 +35,13 @@ for pair in "launcher/ctl dlctl" "checkpoint/tools dlckpt" "slurm-plugin/sim dls
   missing=$("$top_builddir/stage/bin/$program" --help 2>/dev/null | awk '/^Subcommands:/ {on = 1; next} on && /^  [a-z]/ {print $1}' |
     while read -r sub; do grep -qw -- "$sub" "man/$program.1.in" || echo "$program $sub is not in man/$program.1.in"; done)
   check "every subcommand of $program ($folder) is in its man page" "$missing"
+  # The steps of "To add a subcommand" in CONTRIBUTING.md.
+  missing=$("$top_builddir/stage/bin/$program" --help 2>/dev/null | awk '/^Subcommands:/ {on = 1; next} on && /^  [a-z]/ {print $1}' |
+    while read -r sub; do
+      grep -qw -- "$sub" "${folder%/tools}/completion/$program" || echo "$program $sub is not in ${folder%/tools}/completion/$program"
+      grep -rqE -- "(^|[^a-z])$sub([^a-z]|\$)" tests/cli tests/cluster || echo "$program $sub is in no test of tests/cli or tests/cluster"
+    done)
+  check "every subcommand of $program has a completion and a test" "$missing"
 done
 
 # The job directory: the table of common/contract/job_directory.h is the truth.

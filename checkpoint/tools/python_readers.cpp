@@ -208,7 +208,35 @@ except Exception as error:
 )";
 
 constexpr const char* kReadHdf5 = R"(
-left, found = 0, []
+import os
+left, links, found = 0, 0, []
+folder = os.path.dirname(os.path.abspath(sys.argv[1]))
+def elsewhere(name, data):
+    # HDF5 gives zeros, and no error, where a source of a virtual dataset is missing, or one of raw bytes is cut off.
+    if data.external:
+        for path, offset, size in data.external:
+            # HDF5 looks there: beside the program, not beside the file.
+            there = os.path.join(os.environ.get("HDF5_EXTFILE_PREFIX", "").replace("${ORIGIN}", folder), path)
+            if size != h5py.h5f.UNLIMITED and (not os.path.isfile(there) or os.path.getsize(there) < offset + size):
+                fail("dataset '%s' has its bytes in %s, which lacks some of them" % (name, there))
+    if not data.is_virtual:
+        return
+    for part in data.virtual_sources():
+        there = os.path.join(folder, part.file_name)
+        if not os.path.exists(there) and os.path.exists(part.file_name):
+            there = part.file_name
+        try:
+            with h5py.File(source.filename if part.file_name == "." else there, "r") as other:
+                shape, taken = other[part.dset_name].shape, part.src_space
+                if taken.get_select_type() == h5py.h5s.SEL_ALL:
+                    whole = int(numpy.prod(shape, dtype=object)) == part.vspace.get_select_npoints()
+                else:
+                    last = taken.get_select_bounds()[1]
+                    whole = len(shape) == len(last) and all(i < n for n, i in zip(shape, last))
+                if not whole:
+                    fail("virtual dataset '%s': '%s' in %s has another shape than when it was made part of it" % (name, part.dset_name, there))
+        except (OSError, KeyError) as error:
+            fail("virtual dataset '%s' has a source that cannot be read: '%s' in %s: %s" % (name, part.dset_name, there, error))
 KINDS = {"f2": "F16", "f4": "F32", "f8": "F64", "i1": "I8", "i2": "I16", "i4": "I32", "i8": "I64", "u1": "U8", "u2": "U16", "u4": "U32",
          "u8": "U64", "b1": "BOOL", "c8": "C64", "c16": "C128"}
 def visit(name, thing):
@@ -222,7 +250,16 @@ def visit(name, thing):
     if kind is None or thing.shape is None:
         left += 1
     else:
+        elsewhere(name, thing)
         found.append((name, thing, kind))
+def count_links(group):
+    global links
+    for name in group:
+        link = group.get(name, getlink=True)
+        links += not isinstance(link, h5py.HardLink)
+        if isinstance(link, h5py.HardLink) and isinstance(group[name], h5py.Group) and group[name].id not in seen:
+            seen.add(group[name].id)
+            count_links(group[name])
 def chunks(data):
     if not data.shape:
         yield data[()]
@@ -235,6 +272,8 @@ def chunks(data):
 try:
     source = h5py.File(sys.argv[1], "r")
     source.visititems(visit)
+    seen = {source.id}
+    count_links(source)
 except Exception as error:
     fail("h5py cannot open it: %s" % error)
 header, at = {}, 0
@@ -254,8 +293,11 @@ try:
     out.flush()
 except Exception as error:
     fail("'%s' cannot be read: %s" % (name, error))
-if left:
-    sys.stderr.write("%d dataset%s that hold no numbers\n" % (left, "" if left == 1 else "s"))
+said = ["%d %s" % (count, one if count == 1 else many) for count, one, many in (
+    (left, "dataset that holds no numbers", "datasets that hold no numbers"), (links, "soft or external link", "soft or external links"))
+        if count]
+if said:
+    sys.stderr.write(" and ".join(said) + "\n")
 )";
 
 }  // namespace

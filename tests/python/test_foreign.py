@@ -107,6 +107,42 @@ class Foreign(support.Case):
         self.assertEqual((net["w"].tolist(), net["b"].tolist(), float(net["t"])),
                          (np.arange(24.0).reshape(4, 6).tolist(), [0, 1, 2], 2.5))
 
+    def test_zeros_that_hdf5_makes_of_what_is_missing_are_not_imported(self):
+        import h5py
+        import numpy as np
+        path, source, raw = (os.path.join(self.folder, name) for name in ("in.h5", "source.h5", "raw"))
+        with h5py.File(source, "w") as file:
+            file["x"] = np.arange(10.0)
+        with h5py.File(path, "w", libver="latest") as file:
+            layout = h5py.VirtualLayout((15,), "f8")
+            layout[:10] = h5py.VirtualSource("source.h5", "x", (10,))
+            file["own"] = np.ones(7)
+            layout[10:] = h5py.VirtualSource(file["own"])[2:]
+            file.create_virtual_dataset("net/x", layout)
+            file.create_dataset("net/y", (4,), "f8", external=[(raw, 0, 32)])[:] = np.arange(4.0)
+            file["link"] = h5py.SoftLink("/net/x")
+        said = self.run_tool("--hdf5", path, "--python", sys.executable)
+        self.assertIn("left out: 1 soft or external link", said)
+        with dlckpt.open(self.dir) as found:
+            self.assertEqual(found["net/x"].tolist(), [float(n) for n in range(10)] + [1.0] * 5)
+            self.assertEqual(found["net/y"].tolist(), [0.0, 1.0, 2.0, 3.0])
+
+        def refused():
+            done = subprocess.run([TOOL, "import", "--hdf5", path, "--python", sys.executable, "--step", "8", self.dir],
+                                  capture_output=True, text=True)
+            self.assertNotEqual(done.returncode, 0, done.stdout)
+            return done.stderr
+
+        os.truncate(raw, 24)
+        self.assertIn("raw, which lacks some of them", refused())
+        os.truncate(raw, 32)
+        with h5py.File(source, "a") as file:
+            del file["x"]
+            file["x"] = np.arange(9.0)
+        self.assertIn("has another shape than when it was made part of it", refused())
+        os.remove(source)
+        self.assertIn("has a source that cannot be read", refused())
+
     def test_what_does_not_fit_is_refused_before_anything_is_changed(self):
         path = os.path.join(self.folder, "in.safetensors")
         tensors = {name: value for name, value in Tied(0).state_dict().items()}

@@ -57,6 +57,34 @@ class Shapes(support.Case):
                 for parameter in (again.embed.weight, again.head.weight):
                     self.assertTrue(torch.equal(parameter, torch.full((300, 64), 3.0)))
 
+    def test_two_values_of_the_checkpoint_for_one_array_of_the_program_are_refused_unless_they_are_the_same(self):
+        first, second = np.arange(6.0), np.arange(6.0)
+        with dlckpt.attach(dir=self.dir, arrays={"a": first, "b": second}) as job:
+            job.save()
+            second[5] = 7
+            job.train_step = 1
+            job.save()
+        tied = np.full(6, -1.0)
+        with self.assertRaisesRegex(dlckpt.MismatchError, "arrays/a and arrays/b are one array .* and differ"):
+            dlckpt.attach(dir=self.dir, arrays={"a": tied, "b": tied})
+        self.assertEqual(tied.tolist(), [-1.0] * 6)
+        for newer in glob.glob(os.path.join(self.dir, "step-000000000001.*")):
+            shutil.rmtree(newer)
+        dlckpt.attach(dir=self.dir, arrays={"a": tied, "b": tied}).close()
+        self.assertEqual(tied.tolist(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+
+    def test_thousands_of_small_arrays_share_a_dataset_and_come_back(self):
+        arrays = {"w%d" % i: np.full(i % 5, float(i)) for i in range(6500)}
+        with dlckpt.attach(dir=self.dir, arrays=arrays) as job:
+            job.save()
+            self.assertLess(job.stats.written_bytes, 4 << 20)
+        again = {name: np.zeros_like(value) for name, value in arrays.items()}
+        dlckpt.attach(dir=self.dir, arrays=again).close()
+        for name, value in arrays.items():
+            self.assertEqual(again[name].tolist(), value.tolist(), name)
+        with dlckpt.open(self.dir) as found:
+            self.assertEqual(found["arrays/w6499"].tolist(), [6499.0] * 4)
+
     def test_weights_that_were_not_tied_are_not_taken_for_tied(self):
         apart = Tied(False)
         nn.init.constant_(apart.head.weight, 7.0)

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The seam for a level that is no directory: checkpoints as objects in a store such as S3. A client of a store
+// implements ObjectLevel; what a checkpoint is there, when it counts, and that nothing damaged passes in either
+// direction is decided here, for every store alike.
+//
+//   step-000000001200.0000000700c0ffee/r00000.h5       the files of a checkpoint, as they are in its directory
+//   step-000000001200.0000000700c0ffee/MANIFEST.json   the last one: with it the checkpoint exists
+//
+// A store has no rename, so the manifest is the commit: an object appears whole or not at all, and after all others.
+// Objects without a manifest are what an attempt has left; list() does not show them, and remove() takes them away.
+//
+// No store is implemented yet, and no option leads here: that comes with the client for data, which also keeps the
+// secrets. It then needs
+//   - a class for its store, in a room that may use the client; this room knows bytes and names only
+//   - in client/save_levels.cpp, send_checkpoint() by rank 0 after the checkpoint is published, beside the next
+//     train steps; or send_file() by each rank for its own files, a barrier, and commit() by rank 0
+//   - in client/restore.cpp, fetch_checkpoint() before the restore where the store has a newer checkpoint than the
+//     directory, as Levels::recover() does for what the nodes have
+//   - in retention, remove() for what is retired
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/format/manifest.h"
+#include "checkpoint/levels/verified_copy.h"
+#include "checkpoint/store/io.h"
+#include "common/base/result.h"
+
+namespace dl::ckpt {
+
+// For one thread at a time. Errors: kNotFound, kDenied, kNoSpace, kTimeout, kIo (after the client's own tries).
+class ObjectLevel {
+ public:
+  ObjectLevel() = default;
+  ObjectLevel(const ObjectLevel&) = delete;
+  ObjectLevel& operator=(const ObjectLevel&) = delete;
+  virtual ~ObjectLevel() = default;
+
+  // Gives the next piece of an object: "" at its end. An error: the object must not appear.
+  using NextPiece = std::function<Result<std::string_view>()>;
+
+  // Stores an object of `size` bytes under a key such as "step-…/r00000.h5"; in the place of one that is there. On
+  // success it is durable and whoever reads from now on sees it whole; after an error it is as it was, or not there.
+  virtual Status put(const std::string& key, uint64_t size, const NextPiece& next) = 0;
+  // Bytes [at, at + size) of an object: all of them, or kCorrupt if it ends before.
+  virtual Status read(const std::string& key, uint64_t at, size_t size, void* buffer) = 0;
+  // Bytes of an object. kNotFound.
+  virtual Result<uint64_t> size(const std::string& key) = 0;
+  // All keys that begin so, in any order, as of now or later: no object that was put before is missing.
+  virtual Result<std::vector<std::string>> keys(const std::string& prefix) = 0;
+  // Missing is fine.
+  virtual Status erase(const std::string& key) = 0;
+};
+
+// Checkpoints that are committed there, newest first. Their content is not looked at.
+Result<std::vector<CheckpointName>> list_checkpoints(ObjectLevel& level);
+
+// One file of a checkpoint that is committed in `dir`, every block verified on its way. kCorrupt: damaged here.
+Status send_file(Io& io, const std::string& dir, const Manifest& manifest, const StoredFile& file, ObjectLevel& level);
+// The commit, after all files are there; their sizes are asked for first. text: format_manifest()'s.
+Status commit_checkpoint(const Manifest& manifest, const std::string& text, ObjectLevel& level);
+// All of it. After an error the checkpoint is not there.
+Status send_checkpoint(Io& io, const std::string& dir, const CheckpointName& name, ObjectLevel& level);
+
+// Brings a checkpoint into `dir`, where it is published only after every byte was verified; a file that is damaged
+// there or on its way is kCorrupt, and nothing is published. The caller holds the lease of `dir`.
+Status fetch_checkpoint(ObjectLevel& level, const CheckpointName& name, Io& io, const std::string& dir);
+
+// The manifest first, so that it does not exist in part.
+Status remove_checkpoint(ObjectLevel& level, const CheckpointName& name);
+
+}  // namespace dl::ckpt

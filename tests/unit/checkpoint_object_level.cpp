@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// The seam for object stores (levels/object_level.h) over a store that behaves as S3 does: objects appear whole, in no
+// order, and there is no rename. What comes back is what was saved, and nothing damaged passes.
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <utility>
+
+#include "checkpoint/levels/object_level.h"
+#include "tests/unit/checkpoint_support.h"
+
+namespace dl::ckpt::test {
+namespace {
+
+class MemoryStore : public ObjectLevel {
+ public:
+  Status put(const std::string& key, uint64_t size, const NextPiece& next) override {
+    std::string object;
+    for (;;) {
+      DL_TRY_ASSIGN(const std::string_view piece, next());
+      if (piece.empty()) break;
+      object += piece;
+    }
+    EXPECT_EQ(object.size(), size) << key;
+    if (puts_left-- == 0) return Error{Errc::kIo, "the store is gone"};
+    order.push_back(key);
+    objects[key] = std::move(object);
+    return {};
+  }
+  Status read(const std::string& key, uint64_t at, size_t size, void* buffer) override {
+    const auto found = objects.find(key);
+    if (found == objects.end()) return Error{Errc::kNotFound, key};
+    if (at + size > found->second.size()) return Error{Errc::kCorrupt, key + " ends before"};
+    std::memcpy(buffer, found->second.data() + at, size);
+    return {};
+  }
+  Result<uint64_t> size(const std::string& key) override {
+    const auto found = objects.find(key);
+    if (found == objects.end()) return Error{Errc::kNotFound, key + " is not there"};
+    return uint64_t{found->second.size()};
+  }
+  Result<std::vector<std::string>> keys(const std::string& prefix) override {
+    std::vector<std::string> found;
+    for (const auto& [key, object] : objects)
+      if (key.compare(0, prefix.size(), prefix) == 0) found.push_back(key);
+    return found;
+  }
+  Status erase(const std::string& key) override {
+    objects.erase(key);
+    return {};
+  }
+
+  std::map<std::string, std::string> objects;
+  std::vector<std::string> order;
+  int puts_left = -1;  // before it fails; negative: never
+};
+
+// Two ranks, with a file of the program's own.
+void save(const std::string& dir, int64_t step) {
+  const std::string member = dir + ".member";
+  std::ofstream(member) << "what the program wrote for " << step;
+  run_ranks(2, [&](int rank) {
+    auto context = open_context(settings_for(dir, rank, 2));
+    ASSERT_TRUE(context) << context.error().text;
+    PatternState state;
+    state.fill(step);
+    ASSERT_TRUE(state.enroll_sharded(**context, rank, 2));
+    if (rank == 0) {
+      ASSERT_TRUE((*context)->registry().add_member("log", member.c_str(), false));
+    }
+    const Status saved = (*context)->save(step, DLCKPT_SYNC);
+    ASSERT_TRUE(saved) << saved.error().text;
+  });
+  std::filesystem::remove(member);
+}
+
+CheckpointName newest(const std::string& dir) {
+  return scan_checkpoints(posix_io(), dir)->front();
+}
+
+TEST(CheckpointObjectLevel, ACheckpointComesBackAsItWas) {
+  const TempDir from, to;
+  save(from.path(), 5);
+  MemoryStore store;
+  const CheckpointName name = newest(from.path());
+  const Status sent = send_checkpoint(posix_io(), from.path(), name, store);
+  ASSERT_TRUE(sent) << sent.error().text;
+  EXPECT_EQ(store.order.back(), format_checkpoint_name(name) + "/" + kManifestName) << "the commit comes last";
+  const auto listed = list_checkpoints(store);
+  ASSERT_EQ(listed->size(), 1U);
+  EXPECT_EQ(listed->front().save_id, name.save_id);
+
+  const Status fetched = fetch_checkpoint(store, name, posix_io(), to.path());
+  ASSERT_TRUE(fetched) << fetched.error().text;
+  EXPECT_TRUE(verify_checkpoint(posix_io(), to.path(), name));
+  auto context = open_context(settings_for(to.path()));
+  ASSERT_TRUE(context) << context.error().text;
+  PatternState state, expected;
+  expected.fill(5);
+  ASSERT_TRUE(state.enroll(**context));
+  std::string note;
+  ASSERT_TRUE((*context)->restore(DLCKPT_LATEST, &note));
+  EXPECT_TRUE(state == expected);
+}
+
+TEST(CheckpointObjectLevel, WhatStopsOnItsWayDoesNotCount) {
+  const TempDir from;
+  save(from.path(), 5);
+  const CheckpointName name = newest(from.path());
+  MemoryStore whole;
+  ASSERT_TRUE(send_checkpoint(posix_io(), from.path(), name, whole));
+  for (int puts = 0; puts < static_cast<int>(whole.objects.size()); ++puts) {
+    MemoryStore store;
+    store.puts_left = puts;
+    EXPECT_FALSE(send_checkpoint(posix_io(), from.path(), name, store));
+    EXPECT_TRUE(list_checkpoints(store)->empty()) << puts;
+    EXPECT_TRUE(store.objects.empty()) << puts;
+  }
+  // Killed instead, so that nobody tidied up.
+  MemoryStore torn;
+  torn.objects = whole.objects;
+  torn.objects.erase(format_checkpoint_name(name) + "/" + kManifestName);
+  EXPECT_TRUE(list_checkpoints(torn)->empty());
+  EXPECT_FALSE(fetch_checkpoint(torn, name, posix_io(), from.path()));
+}
+
+TEST(CheckpointObjectLevel, DamageDoesNotPassInEitherDirection) {
+  const TempDir from;
+  save(from.path(), 5);
+  const CheckpointName name = newest(from.path());
+  MemoryStore good;
+  ASSERT_TRUE(send_checkpoint(posix_io(), from.path(), name, good));
+  for (const auto& [key, object] : good.objects) {
+    for (const size_t at : {size_t{0}, object.size() / 2, object.size() - 1}) {
+      const TempDir to;
+      MemoryStore store;
+      store.objects = good.objects;
+      store.objects[key][at] = static_cast<char>(store.objects[key][at] ^ 1);
+      EXPECT_FALSE(fetch_checkpoint(store, name, posix_io(), to.path())) << key << " " << at;
+      EXPECT_TRUE(scan_checkpoints(posix_io(), to.path())->empty());
+      if (key.find(kManifestName) != std::string::npos) continue;
+
+      const std::string path = from.path() + "/" + key;
+      std::ofstream(path, std::ios::binary) << store.objects[key];
+      MemoryStore empty;
+      EXPECT_FALSE(send_checkpoint(posix_io(), from.path(), name, empty)) << key << " " << at;
+      EXPECT_TRUE(empty.objects.empty());
+      std::ofstream(path, std::ios::binary) << object;
+    }
+    MemoryStore cut;
+    cut.objects = good.objects;
+    cut.objects[key].pop_back();
+    const TempDir to;
+    EXPECT_FALSE(fetch_checkpoint(cut, name, posix_io(), to.path())) << key;
+  }
+}
+
+TEST(CheckpointObjectLevel, TheNewestIsListedFirstAndARemovedOneIsGone) {
+  const TempDir from;
+  MemoryStore store;
+  for (const int64_t step : {3, 9, 4}) {  // 4: after going back
+    save(from.path(), step);
+    ASSERT_TRUE(send_checkpoint(posix_io(), from.path(), newest(from.path()), store));
+  }
+  auto listed = list_checkpoints(store);
+  ASSERT_EQ(listed->size(), 3U);
+  EXPECT_EQ((*listed)[0].step, 4);
+  EXPECT_EQ((*listed)[2].step, 3);
+  ASSERT_TRUE(remove_checkpoint(store, (*listed)[0]));
+  EXPECT_EQ(list_checkpoints(store)->front().step, 9);
+  EXPECT_TRUE(store.keys(format_checkpoint_name((*listed)[0]))->empty());
+}
+
+}  // namespace
+}  // namespace dl::ckpt::test

@@ -28,6 +28,7 @@ class Scale:
     thin: int
     train_width: int
     train_steps: int
+    runs_if_wide: int = 0
 
     def state(self, name: str, tensors: int, size: int, world: int = 1) -> State:
         size, few = size // self.shrink, max(4, tensors // self.thin)
@@ -53,7 +54,7 @@ def readable(size: int) -> str:
     return "%d B" % size
 
 
-FULL = Scale("full", runs=5, warm_up=1, shrink=1, thin=1, train_width=1024, train_steps=30)
+FULL = Scale("full", runs=5, warm_up=1, shrink=1, thin=1, train_width=1024, train_steps=30, runs_if_wide=9)
 QUICK = Scale("quick", runs=5, warm_up=1, shrink=32, thin=10, train_width=256, train_steps=10)
 TINY = Scale("tiny", runs=1, warm_up=0, shrink=128, thin=100, train_width=32, train_steps=3)
 SCALES = {scale.name: scale for scale in (FULL, QUICK, TINY)}

@@ -38,7 +38,7 @@ class Group:
 
     def run(self, session: Session, subjects: Dict[str, Measure], notes: Dict[str, str], more: Optional[Found] = None) -> Found:
         values = alternate(subjects, session.scale.runs, session.scale.warm_up,
-                           lambda done, of, subject: session.told(self.name, done, of, subject))
+                           lambda done, of, subject: session.told(self.name, done, of, subject), session.scale.runs_if_wide)
         return {"values": values, "notes": notes, **(more or {})}
 
     def row(self, found: Optional[Found], label: str, peer: str, ours: str, other: str, unit: str, target: Optional[str],

@@ -34,19 +34,33 @@ class Unavailable(Exception):
 Measure = Callable[[int], Dict[str, float]]
 
 
-def alternate(subjects: Dict[str, Measure], runs: int, warm_up: int, told: Callable[[int, int, str], None]) -> Dict[str, List[float]]:
+# Where the largest value of a quantity is so many times the smallest, a median of five is luck.
+WIDE = 1.5
+
+
+def is_wide(values: Sequence[float]) -> bool:
+    return min(values) <= 0 or max(values) / min(values) > WIDE
+
+
+def alternate(subjects: Dict[str, Measure], runs: int, warm_up: int, told: Callable[[int, int, str], None],
+              runs_if_wide: int = 0) -> Dict[str, List[float]]:
     """Measures each subject `runs` times, one after the other, and each round in another order: forth, back, and each time
     beginning with the next one, so that no subject always follows the same other. The first `warm_up` rounds are dropped.
-    Returns "quantity/subject": values. told(done, of, subject) is called before each measurement."""
+    Returns "quantity/subject": values. told(done, of, subject) is called before each measurement.
+    runs_if_wide: so many runs of all, where the values of any quantity of any subject spread widely after `runs`."""
     found: Dict[str, List[float]] = {}
     names = list(subjects)
     rounds = runs + warm_up
-    for number in range(rounds):
+    number = 0
+    while number < rounds:
         for place, name in enumerate(order_of_round(names, number)):
             told(number * len(names) + place, rounds * len(names), name)
             for quantity, value in subjects[name](number).items():
                 if number >= warm_up:
                     found.setdefault("%s/%s" % (quantity, name), []).append(value)
+        number += 1
+        if number == rounds and any(is_wide(values) for values in found.values()):
+            rounds = max(rounds, runs_if_wide + warm_up)
     return found
 
 

@@ -9,7 +9,7 @@ namespace dl::ckpt {
 
 std::string format_boxes(const RegisteredTensor& tensor) {
   std::string line;
-  for (const RegisteredPart& part : tensor.parts)
+  for (const RegisteredPart& part : tensor.parts())
     for (const Dims* numbers : {&part.box.offset, &part.box.extent})
       for (const int64_t number : *numbers) line += (line.empty() ? "" : " ") + std::to_string(number);
   return line;

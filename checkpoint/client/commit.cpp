@@ -173,6 +173,7 @@ Result<std::string> Committer::write_part(Save* save) {
   Part part = save->request.plan.part(&save->request.job->places());
   part.members = std::move(members);
   part.files = save->request.job->records();
+  part.set_packed();
   return tell_part(save, std::move(part));
 }
 

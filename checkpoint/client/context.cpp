@@ -155,7 +155,7 @@ int64_t Context::latest() {
   auto names = scan_checkpoints(io_, settings_.dir);
   if (!names) return -1;
   for (const CheckpointName& name : *names)
-    if (load_manifest(io_, settings_.dir, name)) return name.step;
+    if (load_outline(io_, settings_.dir, name)) return name.step;
   return -1;
 }
 

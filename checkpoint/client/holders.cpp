@@ -17,7 +17,7 @@ constexpr const char* kTell = "tell";
 std::string describe_boxes(const Registry& registry) {
   std::string text;
   for (const auto& [path, tensor] : registry.tensors()) {
-    if (!tensor.replicated || !tensor.boxed) continue;
+    if (!tensor.replicated() || !tensor.boxed()) continue;
     text += format_boxes(tensor) + "\n";
   }
   return text;
@@ -73,9 +73,9 @@ Status Holders::understand(const Registry& registry, const std::vector<std::stri
     const auto lines = split(texts[rank], '\n');
     size_t line = 0;
     for (const auto& [path, tensor] : registry.tensors()) {
-      if (!tensor.replicated || !tensor.boxed) continue;
+      if (!tensor.replicated() || !tensor.boxed()) continue;
       if (line >= lines.size()) return Error{Errc::kInternal, "rank " + std::to_string(rank) + " named too few boxes"};
-      DL_TRY_ASSIGN(const std::vector<Box> boxes, parse_boxes(lines[line++], tensor.shape));
+      DL_TRY_ASSIGN(const std::vector<Box> boxes, parse_boxes(lines[line++], tensor.shape()));
       std::vector<BoxHolders>& known = found[path];
       for (const Box& box : boxes) {
         if (volume(box.extent).value_or(0) == 0) continue;

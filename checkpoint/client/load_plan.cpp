@@ -187,15 +187,15 @@ Status check_fit(const Manifest& manifest, const Registry& registry) {
   for (const auto& [path, tensor] : registry.tensors()) {
     const TensorRecord* record = manifest.find_tensor(path);
     if (!record) {
-      if (tensor.optional) continue;
+      if (tensor.kind().optional) continue;
       return conflict(path, "the checkpoint does not have it");
     }
-    if (record->dtype != tensor.dtype)
+    if (record->dtype != tensor.dtype())
       return conflict(
-          path, std::string("it is ") + record->dtype->name + " in the checkpoint, " + tensor.dtype->name + " here");
-    if (record->shape != tensor.shape)
-      return conflict(
-          path, "its shape is " + describe(record->shape) + " in the checkpoint, " + describe(tensor.shape) + " here");
+          path, std::string("it is ") + record->dtype->name + " in the checkpoint, " + tensor.dtype()->name + " here");
+    if (record->shape != tensor.shape())
+      return conflict(path, "its shape is " + describe(record->shape) + " in the checkpoint, " +
+                                describe(tensor.shape()) + " here");
   }
   return {};
 }

@@ -75,11 +75,11 @@ class Loader {
           continue;
         }
         const RegisteredTensor& tensor = job_.registry->tensors().at(region.tensor->path);
-        const RegisteredPart& part = tensor.parts[taker.box_number];
+        const RegisteredPart part = tensor.parts()[taker.box_number];
         const auto common = intersect(region.shard->box, part.box);
         if (common)
           targets_[r].push_back(
-              Target{StridedMap(region.shard->box, part.box, *common, part.strides, tensor.dtype->size), part.data,
+              Target{StridedMap(region.shard->box, part.box, *common, part.strides, tensor.dtype()->size), part.data,
                      part.place});
       }
     }

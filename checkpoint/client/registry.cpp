@@ -31,10 +31,40 @@ Status check_strides(const std::string& path, const Dims& extent, const int64_t*
 
 }  // namespace
 
+RegisteredTensor::RegisteredTensor(SharedKind kind, RegisteredPart first) : kind_(std::move(kind)), data_(first.data) {
+  if (first.data && first.dense && first.place.on_host() && first.box == whole(shape())) return;
+  parts_ = std::make_unique<std::vector<RegisteredPart>>();
+  parts_->push_back(std::move(first));
+}
+
+std::vector<RegisteredPart> RegisteredTensor::parts() const {
+  if (parts_) return *parts_;
+  RegisteredPart part;
+  part.box = whole(shape());
+  part.strides = dense_strides(shape(), dtype()->size);
+  part.data = data_;
+  return {std::move(part)};
+}
+
+void RegisteredTensor::add(RegisteredPart part) {
+  if (!parts_) parts_ = std::make_unique<std::vector<RegisteredPart>>(parts());
+  parts_->push_back(std::move(part));
+}
+
 uint64_t RegisteredTensor::bytes() const {
+  if (!parts_) return whole_bytes();
   uint64_t total = 0;
-  for (const RegisteredPart& part : parts) total += bytes(part);
+  for (const RegisteredPart& part : *parts_) total += bytes(part);
   return total;
+}
+
+// Bounded, whatever comes: where two kinds have the same place, the one before is kept by its tensors alone.
+SharedKind Registry::shared_kind(TensorKind kind) {
+  size_t hash = static_cast<size_t>(kind.dtype->id) * 4 + (kind.replicated ? 2 : 0) + (kind.boxed ? 1 : 0);
+  for (const int64_t size : kind.shape) hash = hash * 31 + static_cast<size_t>(size);
+  auto& known = kinds_[hash % kinds_.size()];
+  if (!known || !(*known == kind)) known = SharedKind(std::move(kind));
+  return known;
 }
 
 Status Registry::add_tensor(const char* path_text, int dtype, int ndim, const int64_t* shape, const int64_t* offset,
@@ -42,7 +72,7 @@ Status Registry::add_tensor(const char* path_text, int dtype, int ndim, const in
   if (!path_text) return Error{Errc::kInvalid, "the tensor's path is NULL; allowed: a text like model/layers.0.weight"};
   const std::string path = path_text;
   DL_TRY(check_path(path));
-  RegisteredTensor tensor;
+  TensorKind tensor;
   tensor.dtype = find_dtype(dtype);
   if (!tensor.dtype) return invalid(path, "unknown dtype " + std::to_string(dtype));
   if (ndim < 0 || ndim > DLCKPT_MAX_DIMS)
@@ -67,7 +97,7 @@ Status Registry::add_tensor(const char* path_text, int dtype, int ndim, const in
       return invalid(path, "its part (offset " + describe(part.box.offset) + ", extent " + describe(part.box.extent) +
                                ") is not within its shape " + describe(tensor.shape));
   }
-  const uint64_t bytes = tensor.bytes(part);
+  const uint64_t bytes = volume(part.box.extent).value_or(0) * tensor.dtype->size;
   if (!data && bytes > 0) return invalid(path, "its data is NULL");
   part.data = bytes > 0 ? static_cast<unsigned char*>(data) : nullptr;
   auto place = place_of(part.data);
@@ -80,11 +110,10 @@ Status Registry::add_tensor(const char* path_text, int dtype, int ndim, const in
     part.dense = is_dense(part.box.extent, part.strides, tensor.dtype->size);
     if (part.dense) part.strides = dense_strides(part.box.extent, tensor.dtype->size);
   }
-  if ((flags & DLCKPT_ANOTHER_PART) != 0) return add_part(path, std::move(tensor), std::move(part));
-  tensor.parts.push_back(std::move(part));
+  if ((flags & DLCKPT_ANOTHER_PART) != 0) return add_part(path, tensor, std::move(part));
   blobs_.erase(path);
   members_.erase(path);
-  tensors_[path] = std::move(tensor);
+  tensors_[path] = RegisteredTensor(shared_kind(std::move(tensor)), std::move(part));
   ++tensors_version_;
   return {};
 }
@@ -94,20 +123,20 @@ void Registry::forget_tensor(const std::string& path) {
 }
 
 // One more box of a tensor that is registered already.
-Status Registry::add_part(const std::string& path, RegisteredTensor tensor, RegisteredPart part) {
+Status Registry::add_part(const std::string& path, const TensorKind& tensor, RegisteredPart part) {
   const auto at = tensors_.find(path);
   if (at == tensors_.end()) return invalid(path, "DLCKPT_ANOTHER_PART of a tensor that is not registered yet");
-  RegisteredTensor& known = at->second;
+  const TensorKind& known = at->second.kind();
   if (known.dtype != tensor.dtype || known.shape != tensor.shape)
     return invalid(path, std::string("another part of ") + known.dtype->name + describe(known.shape) + " cannot be " +
                              tensor.dtype->name + describe(tensor.shape));
   if (known.replicated != tensor.replicated || known.boxed != tensor.boxed || known.optional != tensor.optional)
     return invalid(path, "all its parts must have the same flags, and offset and extent");
   if (!tensor.boxed) return invalid(path, "DLCKPT_ANOTHER_PART needs offset and extent");
-  for (const RegisteredPart& other : known.parts)
+  for (const RegisteredPart& other : at->second.parts())
     if (intersect(other.box, part.box))
       return invalid(path, "its parts " + describe(other.box) + " and " + describe(part.box) + " overlap");
-  known.parts.push_back(std::move(part));
+  at->second.add(std::move(part));
   ++tensors_version_;
   return {};
 }
@@ -159,16 +188,22 @@ Status Registry::remove(const char* path) {
 }
 
 Hash128 Registry::fingerprint() const {
+  Hasher hasher;
   std::string text;
-  for (const auto& [path, tensor] : tensors_)
-    text += path + "\n" + tensor.dtype->name + describe(tensor.shape) + (tensor.replicated ? "r" : "s") +
-            (tensor.replicated && tensor.boxed ? "b\n" : "\n");
-  return hash_bytes(text.data(), text.size());
+  for (const auto& [path, tensor] : tensors_) {
+    text += path + "\n" + tensor.dtype()->name + describe(tensor.shape()) + (tensor.replicated() ? "r" : "s") +
+            (tensor.replicated() && tensor.boxed() ? "b\n" : "\n");
+    if (text.size() < 65536) continue;
+    hasher.update(text.data(), text.size());
+    text.clear();
+  }
+  hasher.update(text.data(), text.size());
+  return hasher.digest();
 }
 
 bool Registry::needs_holders() const {
   for (const auto& [path, tensor] : tensors_)
-    if (tensor.replicated && tensor.boxed) return true;
+    if (tensor.replicated() && tensor.boxed()) return true;
   return false;
 }
 

@@ -2,9 +2,12 @@
 // What a program registered to be saved and restored.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/device/device_memory.h"
@@ -24,16 +27,74 @@ struct RegisteredPart {
   MemoryPlace place;              // of data
 };
 
-struct RegisteredTensor {
+// What tensors of a program mostly have in common.
+struct TensorKind {
   const DtypeInfo* dtype = nullptr;
   Dims shape;
   bool replicated = false;
   bool boxed = false;  // registered with offset and extent
   bool optional = false;
   bool frozen = false;
-  std::vector<RegisteredPart> parts;  // this rank's; one, unless DLCKPT_ANOTHER_PART was used
-  uint64_t bytes(const RegisteredPart& part) const { return volume(part.box.extent).value_or(0) * dtype->size; }
+  friend bool operator==(const TensorKind& a, const TensorKind& b) {
+    return a.dtype == b.dtype && a.shape == b.shape && a.replicated == b.replicated && a.boxed == b.boxed &&
+           a.optional == b.optional && a.frozen == b.frozen;
+  }
+};
+
+// A kind, shared by the tensors that have it; half as large as a std::shared_ptr. For one thread.
+class SharedKind {
+ public:
+  SharedKind() = default;
+  explicit SharedKind(TensorKind kind) : counted_(new Counted{std::move(kind), 1}) {}
+  SharedKind(const SharedKind& other) noexcept : counted_(other.counted_) {
+    if (counted_) ++counted_->users;
+  }
+  SharedKind(SharedKind&& other) noexcept : counted_(std::exchange(other.counted_, nullptr)) {}
+  SharedKind& operator=(SharedKind other) noexcept {
+    std::swap(counted_, other.counted_);
+    return *this;
+  }
+  ~SharedKind() {
+    if (counted_ && --counted_->users == 0) delete counted_;
+  }
+  explicit operator bool() const noexcept { return counted_ != nullptr; }
+  const TensorKind& operator*() const noexcept { return counted_->kind; }
+  const TensorKind* operator->() const noexcept { return &counted_->kind; }
+
+ private:
+  struct Counted {
+    TensorKind kind;
+    size_t users;
+  };
+  Counted* counted_ = nullptr;
+};
+
+// Of a million tensors most are small, whole and dense; they take 24 bytes each here.
+class RegisteredTensor {
+ public:
+  RegisteredTensor() = default;
+  // first: of its parts.
+  RegisteredTensor(SharedKind kind, RegisteredPart first);
+
+  const TensorKind& kind() const { return *kind_; }
+  const DtypeInfo* dtype() const { return kind_->dtype; }
+  const Dims& shape() const { return kind_->shape; }
+  bool replicated() const { return kind_->replicated; }
+  bool boxed() const { return kind_->boxed; }
+  // This rank's; one, unless DLCKPT_ANOTHER_PART was used.
+  std::vector<RegisteredPart> parts() const;
+  void add(RegisteredPart part);
+  // The first byte, if its only part is the whole, dense and on the host; else nullptr.
+  const unsigned char* plain() const { return parts_ ? nullptr : data_; }
+  uint64_t bytes(const RegisteredPart& part) const { return volume(part.box.extent).value_or(0) * dtype()->size; }
   uint64_t bytes() const;  // of all parts
+  // Of the whole tensor, whoever holds it.
+  uint64_t whole_bytes() const { return volume(shape()).value_or(0) * dtype()->size; }
+
+ private:
+  SharedKind kind_;
+  unsigned char* data_ = nullptr;
+  std::unique_ptr<std::vector<RegisteredPart>> parts_;  // nullptr: see plain()
 };
 
 struct RegisteredBlob {
@@ -71,10 +132,12 @@ class Registry {
   bool needs_holders() const;
 
  private:
-  Status add_part(const std::string& path, RegisteredTensor tensor, RegisteredPart part);
+  Status add_part(const std::string& path, const TensorKind& kind, RegisteredPart part);
+  SharedKind shared_kind(TensorKind kind);
   void forget_tensor(const std::string& path);
 
   std::map<std::string, RegisteredTensor> tensors_;
+  std::array<SharedKind, 256> kinds_;  // some that tensors have, by hash
   uint64_t tensors_version_ = 0;
   std::map<std::string, RegisteredBlob> blobs_;
   std::map<std::string, RegisteredMember> members_;

@@ -85,7 +85,7 @@ Status Context::restore_members(const CheckpointName& name) {
   std::vector<StagedMember> staged;
   const auto stage = [&]() -> Status {
     if (registry_.members().empty()) return {};
-    DL_TRY_ASSIGN(const Manifest manifest, load_manifest(io_, settings_.dir, name));
+    DL_TRY_ASSIGN(const Manifest manifest, load_stored_manifest(io_, settings_.dir, name));
     DL_TRY_ASSIGN(staged,
                   stage_members(io_, checkpoint_path(settings_.dir, name), manifest, registry_, settings_.rank));
     return {};

@@ -143,8 +143,9 @@ void Context::warm_up() {
   uint64_t bytes = 0;
   MemoryPlace place;
   for (const auto& [path, tensor] : registry_.tensors()) {
-    bytes += tensor.bytes() / static_cast<uint64_t>(tensor.replicated ? settings_.world_size : 1);
-    for (const RegisteredPart& part : tensor.parts)
+    bytes += tensor.bytes() / static_cast<uint64_t>(tensor.replicated() ? settings_.world_size : 1);
+    if (tensor.plain()) continue;
+    for (const RegisteredPart& part : tensor.parts())
       if (!part.place.on_host()) place = part.place;
   }
   if (bytes >= kWorthIt && settings_.mode != Settings::kSync) commits_->when_idle().engine().warm(bytes, place);

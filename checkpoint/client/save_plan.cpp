@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/client/save_plan.h"
 
+#include <algorithm>
+
 #include "checkpoint/device/strided.h"
 #include "checkpoint/format/names.h"
+#include "checkpoint/format/packed_index.h"
 
 namespace dl::ckpt {
 namespace {
@@ -13,26 +16,108 @@ class WorkListBuilder {
       : registry_(registry), rank_(rank), world_size_(world_size), holders_(holders), max_files_(max_files) {}
 
   WorkList build() {
+    decide_packing();
     add_tensors();
+    if (packing_) add_packed();
     work_.part.fingerprint = to_hex(registry_.fingerprint());
     work_.part.tensor_count = registry_.tensors().size();
     return std::move(work_);
   }
 
  private:
+  // A function of the fingerprint and the world size, since all ranks must come to the same. Divided tensors are not
+  // packed: rank 0 has to see that their parts fit together.
+  bool can_be_packed(const RegisteredTensor& tensor) const {
+    const uint64_t bytes = tensor.whole_bytes();
+    if (bytes == 0 || bytes >= kOwnBlocksFrom) return false;
+    if (tensor.plain() && (world_size_ == 1 || !tensor.boxed())) return world_size_ == 1 || tensor.replicated();
+    if (tensor.boxed()) return world_size_ == 1 && is_whole(tensor);
+    return world_size_ == 1 || tensor.replicated();
+  }
+  static bool is_whole(const RegisteredTensor& tensor) {
+    const std::vector<RegisteredPart> parts = tensor.parts();
+    return parts.size() == 1 && parts[0].box == whole(tensor.shape());
+  }
+  bool packs(const RegisteredTensor& tensor) const { return packing_ && can_be_packed(tensor); }
+
+  void decide_packing() {
+    for (const auto& [path, tensor] : registry_.tensors()) {
+      if (!can_be_packed(tensor)) continue;
+      ++packed_count_;
+      packed_names_ += path.size();
+      packed_bytes_ += tensor.whole_bytes();
+    }
+    packing_ = packed_count_ >= kPackFrom;
+  }
+
+  // This rank's share of the packed tensors: those whose bytes, one after the other by name, begin in its part of all.
+  void add_packed() {
+    const auto writers = static_cast<uint64_t>(std::min(world_size_, max_files_));
+    const uint64_t share = (packed_bytes_ + writers - 1) / writers;
+    auto source = std::make_shared<PackSource>();
+    if (world_size_ == 1) source->reserve(packed_count_);
+    auto index = std::make_shared<std::string>();
+    index->reserve(packed_names_ / writers + packed_count_ / writers * 32);
+    uint64_t begin = 0;
+    MemoryPlace place;
+    for (const auto& [path, tensor] : registry_.tensors()) {
+      if (!can_be_packed(tensor)) continue;
+      // Writers are spread evenly over the ranks, as those of spread_replicas() are.
+      const uint64_t writer = begin / share * static_cast<uint64_t>(world_size_) / writers;
+      begin += tensor.whole_bytes();
+      if (writer != static_cast<uint64_t>(rank_)) continue;
+      const uint64_t at = pack(path, tensor, source.get(), &place);
+      append_packed_line(path, *tensor.dtype(), tensor.shape(), tensor.replicated(), at, index.get());
+    }
+    if (source->count() == 0) return;
+    work_.part.packed = PackedPart();
+    work_.part.packed->record.count = source->count();
+    add_bytes("/_dlckpt/packed/data", "bytes of the tensors in the index", source->bytes(),
+              &work_.part.packed->record.data, WorkList::Target::kPackedData);
+    work_.items.back().place = place;
+    work_.items.back().pack = std::move(source);
+    add_bytes("/_dlckpt/packed/index", "lines of name, dtype, shape, offset in data, replicated or whole; tabs between",
+              index->size(), &work_.part.packed->record.index, WorkList::Target::kPackedIndex);
+    index->shrink_to_fit();
+    work_.items.back().data = index->data();
+    work_.index = std::move(index);
+  }
+
+  static uint64_t pack(const std::string& path, const RegisteredTensor& tensor, PackSource* source,
+                       MemoryPlace* place) {
+    if (const unsigned char* data = tensor.plain())
+      return source->add(data, tensor.whole_bytes(), tensor.dtype()->size);
+    const RegisteredPart part = tensor.parts()[0];
+    WriteItem item;
+    item.item = LayoutItem{"", path, tensor.dtype(), tensor.shape(), part.box, tensor.replicated(), false};
+    set_source(tensor, part, part.box, &item);
+    if (!item.place.on_host()) *place = item.place;
+    return source->add(std::move(item));
+  }
+
+  void add_bytes(const char* h5_path, const char* description, uint64_t size, Extent* extent,
+                 WorkList::Target::Kind kind) {
+    const Dims shape{static_cast<int64_t>(size)};
+    WriteItem item;
+    item.item = LayoutItem{h5_path, description, find_dtype(DLCKPT_U8), shape, whole(shape), false, true};
+    work_.items.push_back(std::move(item));
+    work_.targets.push_back({kind, 0, 0});
+    extent->length = size;
+  }
+
   // What several ranks hold, by path.
   std::vector<Replica> replicas() const {
     std::vector<Replica> found;
     for (const auto& [path, tensor] : registry_.tensors()) {
-      if (!tensor.replicated || volume(tensor.shape).value_or(0) == 0) continue;
-      if (!tensor.boxed) {
-        found.push_back(Replica{whole(tensor.shape), tensor.dtype->size, {}});
+      if (!tensor.replicated() || packs(tensor) || volume(tensor.shape()).value_or(0) == 0) continue;
+      if (!tensor.boxed()) {
+        found.push_back(Replica{whole(tensor.shape()), tensor.dtype()->size, {}});
       } else if (holders_) {
         for (const BoxHolders& one : holders_->of(path))
-          found.push_back(Replica{one.box, tensor.dtype->size, one.ranks});
+          found.push_back(Replica{one.box, tensor.dtype()->size, one.ranks});
       } else {
-        for (const RegisteredPart& part : tensor.parts)
-          if (tensor.bytes(part) > 0) found.push_back(Replica{part.box, tensor.dtype->size, {rank_}});
+        for (const RegisteredPart& part : tensor.parts())
+          if (tensor.bytes(part) > 0) found.push_back(Replica{part.box, tensor.dtype()->size, {rank_}});
       }
     }
     return found;
@@ -43,21 +128,22 @@ class WorkListBuilder {
     const std::vector<ReplicaPiece> pieces = spread_replicas(shared, world_size_, max_files_);
     size_t next_piece = 0, replica = 0;
     for (const auto& [path, tensor] : registry_.tensors()) {
-      TensorRecord record{path, tensor.dtype, tensor.shape, tensor.replicated, {}};
-      if (volume(tensor.shape).value_or(0) == 0) {
+      if (packs(tensor)) continue;
+      TensorRecord record{path, tensor.dtype(), tensor.shape(), tensor.replicated(), {}};
+      if (volume(tensor.shape()).value_or(0) == 0) {
         // An empty dataset, so that people see it is there.
-        if (rank_ == 0) add_piece(path, tensor, tensor.parts[0], whole(tensor.shape), &record);
-      } else if (tensor.replicated) {
+        if (rank_ == 0) add_piece(path, tensor, tensor.parts()[0], whole(tensor.shape()), &record);
+      } else if (tensor.replicated()) {
         const size_t end = replica + replica_count(path, tensor);
         for (; next_piece < pieces.size() && pieces[next_piece].replica < end; ++next_piece) {
           const ReplicaPiece& piece = pieces[next_piece];
           if (piece.rank != rank_) continue;
-          for (const RegisteredPart& part : tensor.parts)
+          for (const RegisteredPart& part : tensor.parts())
             if (part.box == shared[piece.replica].box) add_piece(path, tensor, part, piece.box, &record);
         }
         replica = end;
       } else {
-        for (const RegisteredPart& part : tensor.parts)
+        for (const RegisteredPart& part : tensor.parts())
           if (tensor.bytes(part) > 0) add_piece(path, tensor, part, part.box, &record);
       }
       if (record.shards.empty() && rank_ != 0) continue;
@@ -67,12 +153,18 @@ class WorkListBuilder {
 
   // How many entries of replicas() are this tensor's.
   size_t replica_count(const std::string& path, const RegisteredTensor& tensor) const {
-    if (!tensor.boxed) return 1;
+    if (!tensor.boxed()) return 1;
     if (holders_) return holders_->of(path).size();
     size_t count = 0;
-    for (const RegisteredPart& part : tensor.parts)
+    for (const RegisteredPart& part : tensor.parts())
       if (tensor.bytes(part) > 0) ++count;
     return count;
+  }
+
+  static void set_source(const RegisteredTensor& tensor, const RegisteredPart& part, const Box& box, WriteItem* item) {
+    item->data = part.data + offset_within(part.box, box, part.strides);
+    item->place = part.place;
+    if (!is_dense(box.extent, part.strides, tensor.dtype()->size)) item->strides = part.strides;
   }
 
   // box: within the part.
@@ -82,15 +174,11 @@ class WorkListBuilder {
     shard.box = box;
     shard.h5_path = h5_path(path, 's', static_cast<unsigned>(record->shards.size()));
     WriteItem item;
-    item.item = LayoutItem{shard.h5_path, path, tensor.dtype, tensor.shape, box, tensor.replicated, false};
-    item.frozen = tensor.frozen;
-    if (part.data && volume(box.extent).value_or(0) > 0) {
-      item.data = part.data + offset_within(part.box, box, part.strides);
-      item.place = part.place;
-      if (!is_dense(box.extent, part.strides, tensor.dtype->size)) item.strides = part.strides;
-    }
+    item.item = LayoutItem{shard.h5_path, path, tensor.dtype(), tensor.shape(), box, tensor.replicated(), false};
+    item.frozen = tensor.kind().frozen;
+    if (part.data && volume(box.extent).value_or(0) > 0) set_source(tensor, part, box, &item);
     work_.items.push_back(std::move(item));
-    work_.targets.push_back({false, work_.part.tensors.size(), record->shards.size()});
+    work_.targets.push_back({WorkList::Target::kShard, work_.part.tensors.size(), record->shards.size()});
     record->shards.push_back(std::move(shard));
   }
 
@@ -98,6 +186,8 @@ class WorkListBuilder {
   int rank_, world_size_;
   const Holders* holders_;
   int max_files_;
+  bool packing_ = false;
+  uint64_t packed_count_ = 0, packed_bytes_ = 0, packed_names_ = 0;
   WorkList work_;
 };
 
@@ -106,10 +196,18 @@ void set_place(const WorkList::Target& target, const SaveJob::Place& place, Part
     record.file = place.file;
     record.at = place.at;
   };
-  if (target.blob) {
-    set(part->blobs[target.record]);
-  } else {
-    set(part->tensors[target.record].shards[target.shard]);
+  switch (target.kind) {
+    case WorkList::Target::kShard:
+      return set(part->tensors[target.record].shards[target.shard]);
+    case WorkList::Target::kBlob:
+      return set(part->blobs[target.record]);
+    case WorkList::Target::kPackedData:
+      part->packed->file = place.file;
+      part->packed->record.data.at = place.at;
+      return;
+    case WorkList::Target::kPackedIndex:
+      part->packed->record.index.at = place.at;
+      return;
   }
 }
 
@@ -133,7 +231,7 @@ WorkList plan_blobs(const Registry& registry, int rank) {
     item.item = LayoutItem{record.h5_path, path, find_dtype(DLCKPT_U8), shape, whole(shape), false, true};
     item.data = blob.bytes.data();
     work.items.push_back(std::move(item));
-    work.targets.push_back({true, work.part.blobs.size(), 0});
+    work.targets.push_back({WorkList::Target::kBlob, work.part.blobs.size(), 0});
     work.part.blobs.push_back(std::move(record));
   }
   return work;

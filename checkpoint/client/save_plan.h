@@ -15,15 +15,21 @@
 
 namespace dl::ckpt {
 
+// From so many small tensors on they are packed (format/packed_index.h): fewer are better off as datasets with names,
+// for people with h5py.
+constexpr uint64_t kPackFrom = 5000;
+
 // What one rank has to write, and what it will say about it. Items borrow the memory of tensors and blobs from the
 // registry.
 struct WorkList {
   std::vector<WriteItem> items;
   Part part;
+  std::shared_ptr<const std::string> index;  // of packed tensors; an item borrows it
   // For each item, which record of the part its place belongs to.
   struct Target {
-    bool blob;
-    size_t record, shard;
+    enum Kind : unsigned char { kShard, kBlob, kPackedData, kPackedIndex };
+    Kind kind;
+    size_t record, shard;  // of kShard and kBlob
   };
   std::vector<Target> targets;
 };

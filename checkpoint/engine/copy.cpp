@@ -59,6 +59,7 @@ void copy_past_caches(void* to, const void* from, size_t size) noexcept {
 Status copy_item(const WriteItem& item, uint64_t begin, size_t size, void* to, DeviceCopies* copies) {
   const auto* data = static_cast<const unsigned char*>(item.data);
   auto* out = static_cast<unsigned char*>(to);
+  if (item.pack) return item.pack->copy(begin, size, out, copies);
   if (item.strides.empty()) {
     if (!item.place.on_host()) return copies->to_host(item.place, data + begin, out, {size, 1, 0, 0});
     copy_past_caches(out, data + begin, size);
@@ -73,8 +74,12 @@ Status copy_item(const WriteItem& item, uint64_t begin, size_t size, void* to, D
 
 Status await_devices(const std::vector<WriteItem>& items) {
   std::vector<MemoryPlace> places;
-  for (const WriteItem& item : items)
+  for (const WriteItem& item : items) {
     if (!item.place.on_host()) places.push_back(item.place);
+    if (!item.pack) continue;
+    for (const WriteItem& odd : item.pack->odd_items())
+      if (!odd.place.on_host()) places.push_back(odd.place);
+  }
   return wait_for_queued_work(places);
 }
 

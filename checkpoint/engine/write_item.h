@@ -2,7 +2,10 @@
 // What one rank writes into a data file.
 #pragma once
 
+#include <memory>
+
 #include "checkpoint/device/device_memory.h"
+#include "checkpoint/engine/pack_source.h"
 #include "checkpoint/format/layout.h"
 #include "checkpoint/format/names.h"
 
@@ -15,6 +18,8 @@ struct WriteItem {
   MemoryPlace place;           // of data; unless place.on_host(), only copy_item() may touch it
   Dims strides;                // bytes between elements of each dimension; empty: C order without gaps
   bool frozen = false;         // registered with DLCKPT_FROZEN
+  // Instead of data: bytes gathered from many places. `place` is then one of those that are on devices.
+  std::shared_ptr<const PackSource> pack;
   uint64_t bytes() const { return volume(item.box.extent).value_or(0) * item.dtype->size; }
 };
 

@@ -26,7 +26,7 @@ std::string placement(const LayoutItem& item) {
 }
 
 Status describe_dataset(const h5::Id& dataset, const LayoutItem& item) {
-  DL_TRY(h5::set_attribute(dataset, "path", item.path));
+  DL_TRY(h5::set_attribute(dataset, item.h5_path.compare(0, 9, "/_dlckpt/") == 0 ? "description" : "path", item.path));
   if (item.blob) return {};
   DL_TRY(h5::set_attribute(dataset, "dtype", item.dtype->name));
   DL_TRY(h5::set_attribute(dataset, "global_shape", item.shape));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "checkpoint/format/manifest_json.h"
 #include "checkpoint/format/manifest_text.h"
@@ -39,12 +40,22 @@ void append_json(const MemberRecord& member, std::string* out) {
   *out += member_to_json(member).dump_sorted();
 }
 
+bool stands_elsewhere(const TensorRecord& tensor) {
+  return tensor.packed;
+}
+template <typename Record>
+bool stands_elsewhere(const Record& /*record*/) {
+  return false;
+}
+
 template <typename Record>
 void append_list(std::string* text, const char* name, const std::vector<Record>& records) {
   *text += std::string("\"") + name + "\": [";
-  for (size_t i = 0; i < records.size(); ++i) {
-    *text += i > 0 ? ",\n  " : "\n  ";
-    append_json(records[i], text);
+  const char* before = "\n  ";
+  for (const Record& record : records) {
+    if (stands_elsewhere(record)) continue;
+    *text += std::exchange(before, ",\n  ");
+    append_json(record, text);
   }
   *text += "\n],\n";
 }
@@ -58,6 +69,20 @@ bool data_fits(const Manifest& manifest, size_t file, uint64_t at, uint64_t byte
   return at + bytes <= record.table.at || at >= record.table.end();
 }
 
+Status check_packed(const FileRecord& file) {
+  const PackedRecord& packed = *file.packed;
+  if (file.part != 0) return corrupt("a file of what does not change has packed tensors");
+  if (packed.count == 0 || packed.index.length > kMaxPackedIndexBytes || packed.count > packed.index.length)
+    return corrupt("the number of its packed tensors, or the length of their index, cannot be");
+  for (const Extent& place : {packed.data, packed.index}) {
+    if (place.length == 0) continue;
+    if (place.at < kUserBlockBytes || place.at > file.size || place.length > file.size - place.at ||
+        (place.at < file.table.end() && file.table.at < place.end()))
+      return corrupt("its packed tensors lie outside it");
+  }
+  return {};
+}
+
 Status check_file(const FileRecord& file) {
   if (file.size > kMaxBytes || file.size < kUserBlockBytes || file.table.at < kUserBlockBytes ||
       file.table.at > file.size || file.table.length > file.size - file.table.at)
@@ -65,7 +90,7 @@ Status check_file(const FileRecord& file) {
   if (file.blocks.size() > file.table.length / kTableRowBytes) return corrupt("it has more blocks than table rows");
   DL_TRY(check_table(file.blocks, kUserBlockBytes, file.size, file.table));
   if (table_root(file.blocks) != file.root) return corrupt("its root checksum is not that of its blocks");
-  return {};
+  return file.packed ? check_packed(file) : Status();
 }
 
 Status check_tensor(const Manifest& manifest, const TensorRecord& tensor) {
@@ -155,8 +180,17 @@ uint64_t Manifest::new_bytes() const {
   return total;
 }
 
+uint64_t Manifest::tensor_count() const {
+  uint64_t count = 0;
+  for (const TensorRecord& tensor : tensors) count += tensor.packed ? 0 : 1;
+  for (const FileRecord& file : files)
+    if (file.packed) count += file.packed->count;
+  return count;
+}
+
 // The oldest that can tell it, so that older programs read what they can.
 int Manifest::schema() const {
+  if (std::any_of(files.begin(), files.end(), [](const FileRecord& file) { return file.packed.has_value(); })) return 3;
   const bool shared =
       std::any_of(files.begin(), files.end(), [](const FileRecord& file) { return file.part != 0 || file.origin; });
   return shared || !members.empty() || !metrics.empty() ? 2 : 1;

@@ -21,11 +21,18 @@
 namespace dl::ckpt {
 
 // Readers accept every schema up to this one; writers write 1 where nothing of 2 is used (origins, several files of one
-// writer, members, metrics).
-constexpr int kManifestSchema = 2;
+// writer, members, metrics), and 2 where nothing of 3 is (packed tensors).
+constexpr int kManifestSchema = 3;
 constexpr size_t kMaxMetrics = 1000;
 constexpr uint64_t kMaxManifestBytes = uint64_t{256} << 20;
 constexpr uint64_t kMaxBlobBytes = uint64_t{1} << 30;
+constexpr uint64_t kMaxPackedIndexBytes = uint64_t{1} << 30;
+
+// Where a data file has the tensors that are not in the manifest itself (packed_index.h).
+struct PackedRecord {
+  uint64_t count = 0;  // tensors
+  Extent data, index;  // in the file
+};
 
 struct FileRecord {
   uint32_t writer = 0;  // rank; the name is format_file_name(writer, part)
@@ -36,6 +43,7 @@ struct FileRecord {
   uint64_t size = 0;
   Hash128 root;
   Extent table;  // place of the block table in the file, spare rows included
+  std::optional<PackedRecord> packed;
   std::vector<Block> blocks;
   std::string name() const { return format_file_name(writer, part); }
 };
@@ -54,6 +62,7 @@ struct TensorRecord {
   Dims shape;
   bool replicated = false;
   std::vector<ShardRecord> shards;  // disjoint, together the whole tensor; empty ones may be listed
+  bool packed = false;              // its line is in the index of its file, and not in the manifest
   uint64_t bytes() const { return volume(shape).value_or(0) * dtype->size; }
 };
 
@@ -90,14 +99,16 @@ struct Manifest {
 
   // nullptr if there is none.
   const TensorRecord* find_tensor(std::string_view path) const;
-  uint64_t total_bytes() const;  // of all data files and members
-  uint64_t new_bytes() const;    // of those that no earlier save wrote
-  int schema() const;            // lowest that can hold it
+  uint64_t total_bytes() const;   // of all data files and members
+  uint64_t new_bytes() const;     // of those that no earlier save wrote
+  uint64_t tensor_count() const;  // the packed ones included, whether their indexes have been read or not
+  int schema() const;             // lowest that can hold it
 };
 
-// The text to store, self-checksum included.
+// The text to store, self-checksum included. Packed tensors are left out.
 std::string format_manifest(const Manifest& manifest);
-// Errors: kCorrupt, kUnsupported (newer schema).
+// Errors: kCorrupt, kUnsupported (newer schema). Packed tensors are not among what is returned: load_manifest() of
+// store/verify.h adds them.
 Result<Manifest> parse_manifest(std::string_view text);
 // The same without tensors and blobs, for who asks about the checkpoint as a whole. The checksum is verified, but where
 // the text is laid out as format_manifest() does it, the tensors are skipped: a million of them take no longer than it

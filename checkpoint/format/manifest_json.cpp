@@ -74,6 +74,15 @@ Result<const Json*> member(const Json& json, const char* name) {
   return found;
 }
 
+// [offset, length], behind the user block of a file of `size` bytes.
+Result<Extent> extent_member(const Json& json, const char* name, int64_t size) {
+  DL_TRY_ASSIGN(const Json* pair, array_member(json, name));
+  if (pair->size() != 2) return corrupt(std::string("the place of a ") + name + " is not [offset, length]");
+  DL_TRY_ASSIGN(const int64_t at, integer((*pair)[0], static_cast<int64_t>(kUserBlockBytes), size));
+  DL_TRY_ASSIGN(const int64_t length, integer((*pair)[1], 0, size - at));
+  return Extent{static_cast<uint64_t>(at), static_cast<uint64_t>(length)};
+}
+
 Result<ShardRecord> shard_from_json(const Json& json) {
   ShardRecord shard;
   DL_TRY_ASSIGN(const int64_t file, int_member(json, "file", 0, kMaxFiles - 1));
@@ -159,11 +168,14 @@ Result<FileRecord> file_from_json(const Json& json) {
   file.size = static_cast<uint64_t>(size);
   DL_TRY_ASSIGN(const Json* root, member(json, "root"));
   DL_TRY_ASSIGN(file.root, hash_value(*root));
-  DL_TRY_ASSIGN(const Json* table, array_member(json, "table"));
-  if (table->size() != 2) return corrupt("the place of a block table is not [offset, length]");
-  DL_TRY_ASSIGN(const int64_t table_at, integer((*table)[0], static_cast<int64_t>(kUserBlockBytes), size));
-  DL_TRY_ASSIGN(const int64_t table_length, integer((*table)[1], 0, size - table_at));
-  file.table = Extent{static_cast<uint64_t>(table_at), static_cast<uint64_t>(table_length)};
+  DL_TRY_ASSIGN(file.table, extent_member(json, "table", size));
+  if (json.contains("packed")) {
+    const Json& packed = json.at("packed");
+    DL_TRY_ASSIGN(const int64_t count, int_member(packed, "count", 1, kMaxInt));
+    file.packed = PackedRecord{static_cast<uint64_t>(count), {}, {}};
+    DL_TRY_ASSIGN(file.packed->data, extent_member(packed, "data", size));
+    DL_TRY_ASSIGN(file.packed->index, extent_member(packed, "index", size));
+  }
   DL_TRY_ASSIGN(file.blocks, blocks_from_json(json, size));
   return file;
 }

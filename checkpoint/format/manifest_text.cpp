@@ -25,6 +25,15 @@ void append_text(const std::string& text, std::string* out) {
   }
 }
 
+// "[offset,length]"
+void append_extent(const Extent& extent, std::string* out) {
+  *out += '[';
+  append_number(extent.at, out);
+  *out += ',';
+  append_number(extent.length, out);
+  *out += ']';
+}
+
 // "[1,2]"
 void append_dims(const Dims& dims, std::string* out) {
   *out += '[';
@@ -58,15 +67,22 @@ void append_json(const FileRecord& file, std::string* out) {
     append_number(file.origin->step, out);
     *out += '}';
   }
+  if (file.packed) {
+    *out += ",\"packed\":{\"count\":";
+    append_number(file.packed->count, out);
+    *out += ",\"data\":";
+    append_extent(file.packed->data, out);
+    *out += ",\"index\":";
+    append_extent(file.packed->index, out);
+    *out += '}';
+  }
   *out += ",\"root\":";
   append_text(to_hex(file.root), out);
   *out += ",\"size\":";
   append_number(file.size, out);
-  *out += ",\"table\":[";
-  append_number(file.table.at, out);
-  *out += ',';
-  append_number(file.table.length, out);
-  *out += "]}";
+  *out += ",\"table\":";
+  append_extent(file.table, out);
+  *out += '}';
 }
 
 void append_json(const TensorRecord& tensor, std::string* out) {

@@ -143,6 +143,10 @@ Status merge_parts(std::vector<Part> parts, Manifest* manifest) {
     return a.name != b.name ? a.name < b.name : a.rank < b.rank;
   });
   for (auto& [path, tensor] : tensors) manifest->tensors.push_back(std::move(tensor));
+  // Who packs what follows from what all have registered, so that nobody need tell the names; their number proves it.
+  if (!parts.empty() && manifest->schema() >= 3 && manifest->tensor_count() != parts[0].tensor_count)
+    return Error{Errc::kInternal, "the ranks packed " + std::to_string(manifest->tensor_count()) + " tensors of " +
+                                      std::to_string(parts[0].tensor_count)};
   std::sort(manifest->blobs.begin(), manifest->blobs.end(), [](const BlobRecord& a, const BlobRecord& b) {
     return a.path != b.path ? a.path < b.path : a.rank < b.rank;
   });

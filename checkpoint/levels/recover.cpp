@@ -83,7 +83,7 @@ std::vector<std::string> Levels::find_file(const CheckpointName& name, const std
 Result<Manifest> Levels::find_manifest(const CheckpointName& name) {
   Error last{Errc::kNotFound, "its manifest is gone"};
   for (const std::string& directory : find_file(name, kManifestName)) {
-    auto manifest = load_manifest(io_, directory, name);
+    auto manifest = load_stored_manifest(io_, directory, name);
     if (manifest) return manifest;
     last = manifest.error();
   }
@@ -298,7 +298,7 @@ Status Levels::heal_newest(const std::vector<Found>& found, const Ask& ask, std:
   for (const CheckpointName& name : shared) {
     const std::string path = checkpoint_path(settings_.shared, name);
     std::string text;
-    auto manifest = load_manifest(io_, settings_.shared, name);
+    auto manifest = load_stored_manifest(io_, settings_.shared, name);
     const bool manifest_damaged = !manifest;
     if (manifest_damaged) manifest = fetch_manifest(name, found, ask, &text);
     if (!manifest) {

@@ -51,7 +51,7 @@ Result<std::vector<CheckpointFacts>> survey(Io& io, const std::string& dir, Surv
       facts = known->second;
     } else {
       facts.name = name;
-      auto manifest = load_manifest(io, dir, name);
+      auto manifest = load_outline(io, dir, name);
       facts.intact = static_cast<bool>(manifest);
       if (manifest) {
         facts.metrics = std::move(manifest->metrics);

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "checkpoint/format/packed_index.h"
 #include "checkpoint/format/user_block.h"
 #include "checkpoint/store/directory.h"
+#include "common/base/parse.h"
 
 namespace dl::ckpt {
 namespace {
@@ -75,7 +77,7 @@ Result<Manifest> load(Io& io, const std::string& dir, const CheckpointName& name
 
 }  // namespace
 
-Result<Manifest> load_manifest(Io& io, const std::string& dir, const CheckpointName& name) {
+Result<Manifest> load_stored_manifest(Io& io, const std::string& dir, const CheckpointName& name) {
   return load(io, dir, name, parse_manifest);
 }
 
@@ -140,6 +142,10 @@ Result<const unsigned char*> DataFile::read_block(size_t index) {
 
 namespace {
 
+bool by_path(const TensorRecord& a, const TensorRecord& b) {
+  return a.path < b.path;
+}
+
 // Calls reads(bytes) as it goes, which may stop it.
 template <typename Reads>
 Status verify_member(Io& io, const std::string& checkpoint, const MemberRecord& member, Reads&& reads) {
@@ -158,7 +164,50 @@ Status verify_member(Io& io, const std::string& checkpoint, const MemberRecord& 
   return {};
 }
 
+// [extent] of a file, verified.
+Result<std::string> read_extent(DataFile* file, const Extent& extent) {
+  const std::vector<Block>& blocks = file->record().blocks;
+  std::string bytes;
+  bytes.reserve(extent.length);
+  for (size_t b = find_block(blocks, extent.at); b < blocks.size() && blocks[b].at < extent.end(); ++b) {
+    DL_TRY_ASSIGN(const unsigned char* const block, file->read_block(b));
+    const uint64_t from = std::max(blocks[b].at, extent.at), to = std::min(blocks[b].end(), extent.end());
+    bytes.append(reinterpret_cast<const char*>(block) + (from - blocks[b].at), to - from);
+  }
+  if (bytes.size() != extent.length) return corrupt("no block holds the index of its packed tensors");
+  return bytes;
+}
+
+Status add_packed_tensors(Io& io, const std::string& checkpoint, Manifest* manifest) {
+  const size_t before = manifest->tensors.size();
+  for (size_t f = 0; f < manifest->files.size(); ++f) {
+    const FileRecord& record = manifest->files[f];
+    if (!record.packed) continue;
+    DL_TRY_ASSIGN(DataFile file, DataFile::open(io, checkpoint, *manifest, f));
+    auto index = read_extent(&file, record.packed->index);
+    Status added = index ? parse_packed_index(*index, *record.packed, f, &manifest->tensors) : Status(index.error());
+    if (!added) {
+      const bool named = added.error().text.compare(0, checkpoint.size(), checkpoint) == 0;
+      return named ? added : std::move(added).error().with_context(checkpoint + "/" + record.name());
+    }
+  }
+  if (manifest->tensors.size() == before) return {};
+  if (!std::is_sorted(manifest->tensors.begin(), manifest->tensors.end(), by_path))
+    std::sort(manifest->tensors.begin(), manifest->tensors.end(), by_path);
+  const auto same = std::adjacent_find(manifest->tensors.begin(), manifest->tensors.end(),
+                                       [](const TensorRecord& a, const TensorRecord& b) { return a.path == b.path; });
+  if (same != manifest->tensors.end())
+    return corrupt(checkpoint + ": two of its files have a tensor " + printable(same->path));
+  return {};
+}
+
 }  // namespace
+
+Result<Manifest> load_manifest(Io& io, const std::string& dir, const CheckpointName& name) {
+  DL_TRY_ASSIGN(Manifest manifest, load_stored_manifest(io, dir, name));
+  DL_TRY(add_packed_tensors(io, checkpoint_path(dir, name), &manifest));
+  return manifest;
+}
 
 Result<Manifest> verify_checkpoint(Io& io, const std::string& dir, const CheckpointName& name,
                                    const Progress& progress) {

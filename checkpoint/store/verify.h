@@ -14,7 +14,11 @@ namespace dl::ckpt {
 
 // Reads and checks MANIFEST.json of a published checkpoint; its save id and train step must be those of the directory's
 // name. kCorrupt, kUnsupported, kNotFound, kDenied, kIo.
+// Packed tensors are read from the data files, whose heads and the blocks in question are verified for that.
 Result<Manifest> load_manifest(Io& io, const std::string& dir, const CheckpointName& name);
+
+// What MANIFEST.json says by itself, without packed tensors: where the data files are not all there, or not needed.
+Result<Manifest> load_stored_manifest(Io& io, const std::string& dir, const CheckpointName& name);
 
 // The same by parse_manifest_outline(): without tensors and blobs.
 Result<Manifest> load_outline(Io& io, const std::string& dir, const CheckpointName& name);

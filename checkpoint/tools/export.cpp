@@ -245,7 +245,8 @@ void add_export(CommandLine* line, int* exit_code) {
   command->argument("PATH", &options->path, "One checkpoint, or a checkpoint directory (its newest)").required();
   command->option("--safetensors", &options->safetensors, "Write this safetensors file");
   command->option("--torch", &options->torch, "Write this file, for torch.load");
-  command->option("--h5", &options->h5, "Write this HDF5 file, one dataset for each tensor");
+  command->option("--h5,--expand", &options->h5,
+                  "Write this HDF5 file, one dataset for each tensor (also for packed ones)");
   command->option("--step", &options->step, "The checkpoint of this train step").between(0, 9e18L);
   add_selection(command, &options->selection);
   command->option("--strip", &options->strip, "Take this off the front of names that begin with it ('model/')");

@@ -125,6 +125,11 @@ Status read_block(File* file, const Block& block, std::vector<unsigned char>* bu
 Verdict judge(Io& io, const std::string& dir, const CheckpointName& name, Depth depth, const Meter& meter) {
   Verdict verdict;
   auto manifest = load_manifest(io, dir, name);
+  std::string index_fault;  // of packed tensors: found again below, unless the block that holds it is not damaged
+  if (!manifest) {
+    index_fault = manifest.error().text;
+    manifest = load_stored_manifest(io, dir, name);
+  }
   if (!manifest) {
     verdict.reason = manifest.error().text;
     return verdict;
@@ -152,6 +157,7 @@ Verdict judge(Io& io, const std::string& dir, const CheckpointName& name, Depth 
   if (depth == Depth::kFull) read_all_blocks(io, checkpoint, missing, meter, &verdict);
   if (verdict.reason.empty() && !verdict.damage.empty())
     verdict.reason = describe(*verdict.manifest, verdict.damage.front());
+  if (verdict.reason.empty()) verdict.reason = index_fault;
   return verdict;
 }
 

@@ -44,6 +44,43 @@ needs_library() {
   [ -z "$(find . -name '*.tmp' -o -name '.tmp*')" ]
 }
 
+@test "thousands of small tensors are packed into one dataset, read and found damaged as others, and expanded again" {
+  needs_library
+  /usr/bin/python3 - <<'END'
+import json, struct
+names = ["t%04d.bias" % i for i in range(5100)]
+header = {name: {"dtype": "F32", "shape": [2], "data_offsets": [8 * i, 8 * i + 8]} for i, name in enumerate(names)}
+text = json.dumps(header).encode()
+with open("a.safetensors", "wb") as file:
+    file.write(struct.pack("<Q", len(text)) + text + b"".join(struct.pack("<ff", i, -i) for i in range(len(names))))
+END
+  "$dlckpt" import --safetensors a.safetensors c --step 1
+  "$dlckpt" ls --json c | jq -e '.[0].bytes < 1000000'
+  "$dlckpt" show c | grep " 5100 tensors"
+  "$dlckpt" verify --quiet c
+  "$dlckpt" export c --safetensors b.safetensors
+  "$dlckpt" import --safetensors b.safetensors c2 --step 1
+  "$dlckpt" diff --quiet c c2
+  "$dlckpt" fork c c3
+  "$dlckpt" diff --quiet c c3
+  "$dlckpt" export c --expand b.h5
+  if /usr/bin/python3 -c 'import h5py' 2>/dev/null; then
+    /usr/bin/python3 -c 'import h5py; f = h5py.File("b.h5"); assert len(f) == 5100 and f["t5099.bias"][()].tolist() == [5099.0, -5099.0]'
+  fi
+  # A line of the index that is damaged: told with the file, and repaired from a copy.
+  cp -r c whole
+  file=$(echo c/step-*/r00000.h5)
+  at=$(grep -abo 't2500.bias' "$file" | tail -1 | cut -d: -f1)
+  printf X | dd of="$file" bs=1 seek="$at" conv=notrunc status=none
+  run "$dlckpt" verify c
+  [ "$status" -ne 0 ]
+  [[ $output == *"r00000.h5"*"checksum is wrong"* ]]
+  run "$dlckpt" export c --h5 c.h5
+  [ "$status" -ne 0 ]
+  "$dlckpt" verify --repair-from whole c
+  "$dlckpt" diff --quiet c whole
+}
+
 @test "a checkpoint goes into several safetensors files with an index, and back" {
   needs_library
   st a.safetensors '{"x":{"dtype":"F32","shape":[1000],"data_offsets":[0,4000]},"y":{"dtype":"BF16","shape":[2,500],"data_offsets":[4000,6000]},"z":{"dtype":"I64","shape":[],"data_offsets":[6000,6008]}}' 6008

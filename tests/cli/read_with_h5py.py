@@ -118,3 +118,27 @@ for tensor in manifest["tensors"]:
         if dataset.size:
             assert dataset.id.get_offset() == shard["at"], tensor["path"]
 print("ok each data set lies where the manifest says")
+
+# Thousands of small tensors share one dataset; read as dlckpt-format(5) says.
+lib.dlckpt_close.restype = None
+options.dir = (sys.argv[2] + ".many").encode()
+call(lib.dlckpt_open(ctypes.byref(options), ctypes.byref(context)))
+many = {"m/%04d" % i: np.arange(i, i + i % 7 + 1, dtype=np.float32 if i % 2 else np.int64) for i in range(5000)}
+many["m/scalar"] = np.array(2.5)
+for name, array in many.items():
+    shape = (ctypes.c_int64 * max(1, array.ndim))(*array.shape)
+    call(lib.dlckpt_tensor(context, name.encode(), DTYPES[array.dtype.name], array.ndim, shape, None, None,
+                           ctypes.c_void_p(array.ctypes.data), 1), context)
+call(lib.dlckpt_save(context, ctypes.c_int64(4)), context)
+lib.dlckpt_close(context)
+path, = glob.glob(sys.argv[2] + ".many/step-*/r00000.h5")
+file = h5py.File(path, "r")
+data, found = file["_dlckpt/packed/data"][()], {}
+for line in bytes(file["_dlckpt/packed/index"][()]).decode().splitlines():
+    name, dtype, shape, at, _ = line.split("\t")
+    found[name] = np.ndarray([int(n) for n in shape.split(",") if n], dtype, data, int(at))
+assert list(found) == sorted(many), "the index is sorted"
+for name, array in many.items():
+    assert found[name].dtype == array.dtype and found[name].shape == array.shape, name
+    assert found[name].tobytes() == array.tobytes(), name
+print("ok packed tensors are found by their index")

@@ -14,11 +14,17 @@ struct Target {
   const char* name;
   void (*run)(const uint8_t*, size_t);
 };
-constexpr Target kTargets[] = {{"manifest", dl::ckpt::fuzz::manifest},       {"user_block", dl::ckpt::fuzz::user_block},
-                               {"data_file", dl::ckpt::fuzz::data_file},     {"messages", dl::ckpt::fuzz::messages},
-                               {"frames", dl::ckpt::fuzz::frames},           {"lease", dl::ckpt::fuzz::lease},
-                               {"safetensors", dl::ckpt::fuzz::safetensors}, {"tcp_store", dl::ckpt::fuzz::tcp_store},
-                               {"agent_words", dl::ckpt::fuzz::agent_words}, {"pmix", dl::ckpt::fuzz::pmix}};
+constexpr Target kTargets[] = {{"manifest", dl::ckpt::fuzz::manifest},
+                               {"user_block", dl::ckpt::fuzz::user_block},
+                               {"data_file", dl::ckpt::fuzz::data_file},
+                               {"messages", dl::ckpt::fuzz::messages},
+                               {"frames", dl::ckpt::fuzz::frames},
+                               {"lease", dl::ckpt::fuzz::lease},
+                               {"safetensors", dl::ckpt::fuzz::safetensors},
+                               {"tcp_store", dl::ckpt::fuzz::tcp_store},
+                               {"agent_words", dl::ckpt::fuzz::agent_words},
+                               {"pmix", dl::ckpt::fuzz::pmix},
+                               {"packed_index", dl::ckpt::fuzz::packed_index}};
 
 }  // namespace
 

@@ -12,6 +12,7 @@
 namespace dl::ckpt::fuzz {
 
 void manifest(const uint8_t* data, size_t size);
+void packed_index(const uint8_t* data, size_t size);
 void user_block(const uint8_t* data, size_t size);
 void data_file(const uint8_t* data, size_t size);
 void messages(const uint8_t* data, size_t size);

@@ -454,7 +454,7 @@ TEST(CheckpointManifest, RecordsAreWrittenAsTheJsonLibraryDoes) {
 TEST(CheckpointManifest, HostileContentIsRefused) {
   using Edit = std::function<void(nlohmann::json&)>;
   const std::vector<std::pair<const char*, Edit>> edits = {
-      {"newer schema", [](nlohmann::json& j) { j["schema"] = 3; }},
+      {"newer schema", [](nlohmann::json& j) { j["schema"] = kManifestSchema + 1; }},
       {"no schema", [](nlohmann::json& j) { j.erase("schema"); }},
       {"schema is text", [](nlohmann::json& j) { j["schema"] = "1"; }},
       {"negative step", [](nlohmann::json& j) { j["step"] = -1; }},

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import Any, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from . import cuda_array, dtypes
 from .errors import StateError
 from .memory import Memory
 from .parts import ArrayInfo, Parts
 from .shard import Shard
+
+
+_numpy_names: Dict[Any, str] = {}  # dtype: its name, which NumPy takes a microsecond to make
 
 
 def _numpy() -> Any:
@@ -49,12 +52,14 @@ def describe(value: Any, where: str) -> ArrayInfo:
         if type(value) not in (np.ndarray, np.memmap):
             raise StateError("%s: an array of the class %s cannot be stored; give a plain numpy.ndarray" %
                              (where, type(value).__name__))
-        name = value.dtype.name
-        if not dtypes.known(name) or value.dtype.itemsize != dtypes.size(name):
-            raise StateError("%s: a NumPy array of dtype '%s' cannot be stored; allowed: %s" %
-                             (where, value.dtype, ", ".join(dtypes.DTYPES)))
-        shape = tuple(int(n) for n in value.shape)
-        return ArrayInfo("numpy", name, shape, shape, None)
+        name = _numpy_names.get(value.dtype)
+        if name is None:
+            name = value.dtype.name
+            if not dtypes.known(name) or value.dtype.itemsize != dtypes.size(name):
+                raise StateError("%s: a NumPy array of dtype '%s' cannot be stored; allowed: %s" %
+                                 (where, value.dtype, ", ".join(dtypes.DTYPES)))
+            _numpy_names[value.dtype] = name
+        return ArrayInfo("numpy", name, value.shape, value.shape, None)
     if cuda_array.is_one(value):
         name, shape = cuda_array.describe(value, where)
         return ArrayInfo("cuda", name, shape, shape, None)
@@ -97,7 +102,7 @@ def why_not_filled(value: Any) -> str:
         strides = value.stride()
     else:
         return ""
-    if 0 not in value.shape and any(stride == 0 and size > 1 for stride, size in zip(strides, value.shape)):
+    if 0 in strides and 0 not in value.shape and any(stride == 0 and size > 1 for stride, size in zip(strides, value.shape)):
         return "several of its elements are one in memory, as expand() makes them; give a copy (clone())"
     return ""
 

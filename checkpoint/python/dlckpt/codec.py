@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 import sys
 from collections import Counter, OrderedDict, deque
 from typing import Any, Callable, Dict, List, Optional, Tuple, Union
@@ -23,6 +24,7 @@ from .errors import StateError
 MAX_DEPTH = 100
 MAX_PATH = 512  # bytes, as dlckpt_tensor says
 MAX_DIMS = 32
+_ESCAPED = re.compile("[/%\x00-\x1f\x7f]")
 _MAX_INT_BITS = 8192  # json reads no number of more than 4300 digits
 
 # (path, array): takes an array of a tree, or returns False: it is put into the JSON; or returns the path of an earlier one which is
@@ -35,6 +37,8 @@ Source = Callable[[Dict[str, Any]], Any]
 def escape(part: Any) -> str:
     """One key as one part of a tensor's path: 'a/b' -> 'a%2Fb'. Different keys give different parts."""
     text = "%" + type(part).__name__ + ":" + repr(part) if not isinstance(part, (str, int)) else str(part)
+    if _ESCAPED.search(text) is None and text not in ("", ".", ".."):
+        return text  # nearly all
     out = "".join("%%%02X" % ord(c) if c in "/%" or ord(c) < 32 or ord(c) == 127 else c for c in text)
     if out in ("", ".", ".."):
         out = "%" if out == "" else out.replace(".", "%2E")

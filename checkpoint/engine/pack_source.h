@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory of many small tensors that lie one after another in the file (format/packed_index.h): what one WriteItem
+// copies. A few dozen bytes for each, where an item of its own takes several hundred.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "checkpoint/device/device_memory.h"
+
+namespace dl::ckpt {
+
+struct WriteItem;
+
+class PackSource {
+ public:
+  PackSource();
+  ~PackSource();
+  PackSource(const PackSource&) = delete;
+  PackSource& operator=(const PackSource&) = delete;
+
+  void reserve(size_t tensors) { pieces_.reserve(tensors); }
+  // The next tensor, of 1 to 65535 bytes. Returns where its first byte comes to lie: behind the one before, aligned to
+  // `element` bytes. item: of memory that is not dense, or on a device; else only its data and size matter.
+  uint64_t add(const void* data, uint64_t bytes, uint64_t element);
+  uint64_t add(WriteItem item);
+
+  uint64_t bytes() const { return bytes_; }
+  size_t count() const { return pieces_.size(); }
+  const std::deque<WriteItem>& odd_items() const { return odd_; }
+
+  // Bytes [begin, begin + size) of it all; gaps are zeros. As copy_item().
+  Status copy(uint64_t begin, size_t size, unsigned char* to, DeviceCopies* copies) const;
+
+ private:
+  struct Piece {
+    const void* data;  // the tensor's bytes; of an odd one a WriteItem of odd_
+    uint64_t at : 47, odd : 1, bytes : 16;
+    uint64_t end() const { return at + bytes; }
+  };
+  uint64_t place(uint64_t bytes, uint64_t element);
+
+  std::vector<Piece> pieces_;  // by place
+  std::deque<WriteItem> odd_;  // they keep their addresses
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace dl::ckpt

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the tensors are that a data file does not hold as datasets of their own. A rank with thousands of small tensors
+// stores their bytes one after another in the dataset /_dlckpt/packed/data, and in /_dlckpt/packed/index a line for
+// each, sorted by name:
+//
+//     model/layers.0.bias<TAB>float32<TAB>4,3<TAB>1024<TAB>replicated
+//
+// name, dtype, shape (nothing for a scalar), offset of the first byte in the data, and whether all ranks hold it
+// ("replicated" or "whole"). The index is not in MANIFEST.json, which says only where it is: of a million tensors that
+// would be a hundred megabytes to read for whoever asks what a checkpoint is.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/format/manifest.h"
+
+namespace dl::ckpt {
+
+// Appends the line of a tensor whose first byte is `at` bytes into the data.
+void append_packed_line(std::string_view path, const DtypeInfo& dtype, const Dims& shape, bool replicated, uint64_t at,
+                        std::string* index);
+
+// Appends what an index says to `tensors`, each as one part of file `file`, whose data lies at packed.data. Hostile
+// text: names, order, places and the number of lines are checked. kCorrupt.
+Status parse_packed_index(std::string_view index, const PackedRecord& packed, size_t file,
+                          std::vector<TensorRecord>* tensors);
+
+}  // namespace dl::ckpt

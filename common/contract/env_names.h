@@ -56,4 +56,9 @@ constexpr const char* kHoldPorts = "DL_CONTROL_PORTS";  // how many ports the ag
 // "1": the job has a checkpoint directory and may go back into the queue, should dlrun be lost. An agent sees to it.
 constexpr const char* kMayRequeue = "DL_CONTROL_REQUEUE";
 
+// "job": its tenant requires it. job_submit_dl.so puts it into what Slurm keeps for prolog and epilog, where it has a
+// prefix of Slurm's.
+constexpr const char* kNetwork = "DL_NETWORK";
+constexpr const char* kNetworkInProlog = "SPANK_DL_NETWORK";
+
 }  // namespace dl::env

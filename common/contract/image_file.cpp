@@ -35,6 +35,19 @@ Error refuse(const std::string& path, const std::string& why) {
 
 }  // namespace
 
+ImageName split_image(const std::string& text) {
+  constexpr std::string_view kMark = "@sha256:";
+  constexpr size_t kDigits = 64;
+  const size_t at = text.rfind(kMark);
+  if (at == std::string::npos || text.size() != at + kMark.size() + kDigits) return {text, ""};
+  std::string digest = text.substr(at + kMark.size());
+  for (char& c : digest) {
+    if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
+    if ((c < '0' || c > '9') && (c < 'a' || c > 'f')) return {text, ""};
+  }
+  return {text.substr(0, at), digest};
+}
+
 const char* image_form_name(ImageForm form) {
   switch (form) {
     case ImageForm::kDirectory:

@@ -10,6 +10,13 @@ namespace dl {
 
 enum class ImageForm { kDirectory, kSquashfs, kSif };
 
+// --dl-image=PATH or PATH@sha256:DIGEST, 64 hexadecimal digits. Pure.
+struct ImageName {
+  std::string path;
+  std::string digest;  // in small letters; empty: none
+};
+ImageName split_image(const std::string& text);
+
 // "a directory", "a SquashFS image", "a SIF image"
 const char* image_form_name(ImageForm form);
 

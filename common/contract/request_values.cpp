@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/base/parse.h"
+#include "common/contract/image_file.h"
 #include "common/contract/path_pattern.h"
 
 namespace dl {
@@ -326,10 +327,15 @@ const char* tier_name(Tier tier) {
 }
 
 Result<std::string> parse_image(std::string_view text) {
-  const char* allowed = "PATH of a directory, or of a file .sqfs, .squashfs, .sqsh or .sif, at most 1024 bytes";
+  const char* allowed =
+      "PATH of a directory, or of a file .sqfs, .squashfs, .sqsh or .sif, at most 1024 bytes, and for a file "
+      "PATH@sha256:DIGEST with its 64 digits";
   DL_TRY(check_length(text, allowed));
   if (text.size() > kMaxPathBytes || text.find("://") != std::string_view::npos || has_control_character(text))
     return refuse(text, "is not the path of a container image", allowed);
+  // A digest that is none would be taken for a part of the path.
+  if (text.find("@sha256:") != std::string_view::npos && split_image(std::string(text)).digest.empty())
+    return refuse(text, "has no digest of 64 hexadecimal digits behind @sha256:", allowed);
   return std::string(text);
 }
 

@@ -69,6 +69,20 @@ Status set_folders(const toml::node& node, const char* example, std::vector<std:
   return {};
 }
 
+// As chmod takes it; its owner must be able to work in it, and nobody else to write there.
+Status set_folder_mode(const toml::node& node, unsigned* out) {
+  const auto* text = node.as_string();
+  const std::string digits = text == nullptr ? "" : text->get();
+  const bool good = (digits.size() == 4 && digits[0] == '0') || digits.size() == 3;
+  if (!good || digits.find_first_not_of("01234567") != std::string::npos)
+    return bad_value(node, "\"0700\", \"0750\", \"0755\" and the like");
+  const auto mode = static_cast<unsigned>(std::stoul(digits, nullptr, 8));
+  if ((mode & 0700) != 0700 || (mode & 0022) != 0)
+    return bad_value(node, "a mode with which its owner alone can write: \"0700\", \"0750\", \"0755\"");
+  *out = mode;
+  return {};
+}
+
 // dlrun makes the directory as the user: %j keeps the directories of two jobs apart, and is the only replacement.
 Status set_job_dir(const toml::node& node, std::string* out) {
   const auto* text = node.as_string();
@@ -162,6 +176,8 @@ constexpr std::array kKeys{
     Key{"frameworks", "catalogue",
         [](const Node& n, Name, SiteConfig* c) { return set_folders(n, "/etc/slurm/frameworks.d", &c->catalogue); }},
     Key{"launcher", "job_dir", [](const Node& n, Name, SiteConfig* c) { return set_job_dir(n, &c->job_dir); }},
+    Key{"launcher", "job_dir_mode",
+        [](const Node& n, Name, SiteConfig* c) { return set_folder_mode(n, &c->job_dir_mode); }},
     Key{"launcher", "grace",
         [](const Node& n, Name, SiteConfig* c) { return set_time(n, Seconds(1), kMaxGrace, &c->grace); }},
     Key{"launcher", "agent_timeout",
@@ -176,6 +192,10 @@ constexpr std::array kKeys{
         [](const Node& n, Name, SiteConfig* c) { return set_time(n, Seconds(0), kMaxQuotaTime, &c->idle.after); }},
     Key{"idle", "below", [](const Node& n, Name, SiteConfig* c) { return set_int(n, 1, 100, &c->idle.below); }},
     Key{"idle", "lend", [](const Node& n, Name, SiteConfig* c) { return set_bool(n, &c->idle.lend); }},
+    Key{"network", "enforce",
+        [](const Node& n, Name, SiteConfig* c) { return set_network_enforced(n, &c->network.enforced); }},
+    Key{"network", "allow", [](const Node& n, Name, SiteConfig* c) { return set_prefixes(n, &c->network.allow); }},
+    Key{"network", "names", [](const Node& n, Name, SiteConfig* c) { return set_node_names(n, &c->network.names); }},
     Key{"nodes.counts", "*",
         [](const Node& n, Name type, SiteConfig* c) {
           return set_int(n, 0, kMaxNodes, &c->node_counts[std::string(type)]);

@@ -22,6 +22,13 @@ struct TierTarget {
   std::string partition;
 };
 
+// [network]: for tenants with network = "job"
+struct SiteNetwork {
+  bool enforced = false;           // enforce = "nftables": the nodes can keep jobs to themselves
+  std::vector<std::string> allow;  // addresses and prefixes that such jobs may reach besides their nodes
+  std::vector<std::string> names;  // "%n-ib": further names of a node
+};
+
 // [idle]
 struct SiteIdle {
   std::chrono::seconds after{1800};  // a learner's GPUs that were not used for so long are idle; 0: never
@@ -53,6 +60,7 @@ struct SiteConfig {
   std::vector<std::string> catalogue;  // folders of *.toml; default: {PKGDATADIR/frameworks.d, CONFDIR/frameworks.d}
   // [launcher]
   std::string job_dir = "dl-%j";            // relative to the submit directory; %j = job id
+  unsigned job_dir_mode = 0700;             // of job directories that dlrun makes
   std::chrono::seconds grace{30};           // SIGTERM -> SIGKILL for learners
   std::chrono::seconds agent_timeout{300};  // for the agents of an attempt to connect, and without a word later
   std::string pmix = "dlrun";               // whose PMIx server MPI learners get: dlrun's own, or "slurm"
@@ -62,6 +70,8 @@ struct SiteConfig {
   std::vector<std::string> image_binds;  // folders of the nodes that every container shows
   // [idle]: GPUs that a job holds and does not use
   SiteIdle idle;
+  // [network]
+  SiteNetwork network;
   // [[failure]], in the file's order; tried before the built-in classes
   std::vector<FailureRow> failures;
   // [quota], and [tenants.NAME] by name. No tenant: there are no quotas, and jobs without --dl-* flags are left alone.

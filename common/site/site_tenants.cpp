@@ -69,6 +69,13 @@ Status set_images(const toml::node& node, std::vector<std::string>* out) {
   return {};
 }
 
+Status set_network(const toml::node& node, bool* out) {
+  const auto* text = node.as_string();
+  if (text == nullptr || (text->get() != "job" && text->get() != "any")) return bad_value(node, "\"job\", \"any\"");
+  *out = text->get() == "job";
+  return {};
+}
+
 struct Key {
   std::string_view name;
   Status (*set)(const toml::node& node, const SiteConfig& config, SiteTenant* tenant);
@@ -91,6 +98,8 @@ constexpr std::array kKeys{
     Key{"frameworks",
         [](const Node& n, const Site&, Tenant* t) { return set_names(n, "frameworks", kMaxList, &t->frameworks); }},
     Key{"images", [](const Node& n, const Site&, Tenant* t) { return set_images(n, &t->images); }},
+    Key{"image_digests", [](const Node& n, const Site&, Tenant* t) { return set_bool(n, &t->image_digests); }},
+    Key{"network", [](const Node& n, const Site&, Tenant* t) { return set_network(n, &t->network_job); }},
     Key{"users", [](const Node& n, const Site&, Tenant* t) { return set_names(n, "users", kMaxList, &t->users); }},
     Key{"default_tier", [](const Node& n, const Site&, Tenant* t) { return set_tier(n, &t->default_tier.emplace()); }},
 };

@@ -39,6 +39,8 @@ struct SiteTenant {
   std::optional<int> max_job_gpus, max_user_gpus;
   std::vector<std::string> frameworks;  // allowed ones; empty: all
   std::vector<std::string> images;      // patterns of absolute paths, as fnmatch(3) reads them; empty: all
+  bool image_digests = false;           // an image must be given with its digest
+  bool network_job = false;             // network = "job": jobs reach their own nodes and [network] allow alone
   std::vector<std::string> users;       // who may use it, names or numbers; empty: whom Slurm lets use the account
   std::optional<Tier> default_tier;     // absent: [defaults] tier
 };

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "common/base/ip_prefix.h"
 #include "common/base/parse.h"
 
 namespace dl {
@@ -77,6 +78,53 @@ Status set_tier(const toml::node& node, Tier* out) {
       return {};
     }
   return bad_value(node, "\"auto\", \"guaranteed\", \"borrow\"");
+}
+
+Status set_network_enforced(const toml::node& node, bool* out) {
+  const auto* text = node.as_string();
+  if (text == nullptr || (text->get() != "nftables" && text->get() != "off"))
+    return bad_value(node, "\"nftables\", \"off\"");
+  *out = text->get() == "nftables";
+  return {};
+}
+
+namespace {
+
+constexpr size_t kMostPrefixes = 1000;
+
+// An array of texts that are good each by itself.
+Status set_texts(const toml::node& node, const std::string& allowed, bool (*good)(const std::string&),
+                 std::vector<std::string>* out) {
+  const auto* array = node.as_array();
+  if (array == nullptr || array->size() > kMostPrefixes) return bad_value(node, allowed);
+  out->clear();
+  for (const toml::node& element : *array) {
+    const auto* text = element.as_string();
+    if (text == nullptr || !good(text->get())) return bad_value(element, allowed);
+    out->push_back(text->get());
+  }
+  return {};
+}
+
+}  // namespace
+
+Status set_prefixes(const toml::node& node, std::vector<std::string>* out) {
+  return set_texts(
+      node, "addresses and prefixes in an array: [\"10.0.0.5\", \"10.1.0.0/16\", \"fd00::/8\"]",
+      [](const std::string& text) { return parse_ip_prefix(text).has_value(); }, out);
+}
+
+Status set_node_names(const toml::node& node, std::vector<std::string>* out) {
+  return set_texts(
+      node, "names with one %n, the node's own, in an array: [\"%n-ib\"]",
+      [](const std::string& text) {
+        std::string name = text;
+        const size_t at = name.find("%n");
+        if (at == std::string::npos) return false;
+        name.replace(at, 2, "n");
+        return is_plain_name(name);
+      },
+      out);
 }
 
 Status set_number(const toml::node& node, double min, double max, double* out) {

@@ -30,6 +30,10 @@ Status set_name(const toml::node& node, const char* what, std::string* out);
 // An array of 1 to `most` plain names; `what` in the plural.
 Status set_names(const toml::node& node, const char* what, size_t most, std::vector<std::string>* out);
 Status set_tier(const toml::node& node, Tier* out);
+// [network]: "nftables" or "off"; addresses and prefixes; names with one %n in each.
+Status set_network_enforced(const toml::node& node, bool* out);
+Status set_prefixes(const toml::node& node, std::vector<std::string>* out);
+Status set_node_names(const toml::node& node, std::vector<std::string>* out);
 
 // 1 to kMaxPathBytes bytes without control characters.
 bool is_clean_path(const std::string& path);

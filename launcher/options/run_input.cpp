@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -20,6 +21,7 @@
 #include "common/base/hostlist.h"
 #include "common/base/parse.h"
 #include "common/contract/env_names.h"
+#include "common/contract/image_file.h"
 #include "common/contract/path_pattern.h"
 #include "common/process/child_process.h"
 #include "launcher/options/machine_gpus.h"
@@ -100,6 +102,26 @@ Status keep_nodes(const std::string& list, plan::Allocation* allocation) {
   allocation->nodes_left_out = allocation->nodes_left_out || rest != allocation->nodes.end();
   allocation->nodes.erase(rest, allocation->nodes.end());
   return {};
+}
+
+// An image that was asked for by its digest is that one or none. Reading a large one takes a while.
+Status check_digest(const std::string& path, const std::string& digest) {
+  if (digest.empty()) return {};
+  CommandOptions options;
+  options.timeout = std::chrono::minutes(30);
+  DL_TRY_ASSIGN(const CommandResult sum, run_command({"/usr/bin/sha256sum", "--", path}, options));
+  if (!sum.ok())
+    return Error{Errc::kInvalid, fmt::format("image {} cannot be checked by its digest: {}; allowed: a file, .sqfs or "
+                                             ".sif, that can be read",
+                                             printable(path, 300), printable(trim(sum.err), 200))};
+  // A name with odd characters is printed behind a backslash.
+  const bool escaped = !sum.out.empty() && sum.out.front() == '\\';
+  const std::string is = sum.out.substr(escaped ? 1 : 0, digest.size());
+  if (is == digest) return {};
+  return Error{Errc::kDenied,
+               fmt::format("image {} has the digest sha256:{}, and sha256:{} was asked for; allowed: the "
+                           "image that was meant, or the digest of this one",
+                           printable(path, 300), is, digest)};
 }
 
 }  // namespace
@@ -224,7 +246,9 @@ Result<GatheredInput> gather_input(const RunCommand& run, const SiteSettings& se
   }
   DL_TRY_ASSIGN(input.request, plan::read_request(input.environment, options, input.site));
   if (input.request.image) {
-    const std::string path = (std::filesystem::path(input.work_dir) / *input.request.image).lexically_normal().string();
+    const ImageName named = split_image(*input.request.image);
+    const std::string path = (std::filesystem::path(input.work_dir) / named.path).lexically_normal().string();
+    if (!run.dry_run) DL_TRY(check_digest(path, named.digest));
     auto container = image::choose_container(path, input.site.image_runtime);
     if (!container) return std::move(container).error().with_context(options.image ? "--image" : env::kImage);
     input.container = *std::move(container);

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "common/base/parse.h"
+#include "common/contract/env_names.h"
 #include "slurm-plugin/job_submit/gpu_count.h"
 #include "slurm-plugin/job_submit/script_look.h"
 #include "slurm-plugin/options.h"
@@ -186,6 +187,13 @@ void write_ruling(const Ruling& ruling, job_desc_msg_t* job) {
 void move_to_tier(const TierTarget& target, job_desc_msg_t* job) {
   if (!target.qos.empty() && job->qos == nullptr) abi::set_string(&job->qos, target.qos);
   if (!target.partition.empty() && job->partition == nullptr) abi::set_string(&job->partition, target.partition);
+}
+
+void write_network(bool job_alone, job_desc_msg_t* job) {
+  const std::string name = std::string(env::kNetwork) + "=", value = job_alone ? "job" : "any";
+  for (uint32_t i = 0; i < job->spank_job_env_size && job->spank_job_env != nullptr; ++i)
+    if (abi::text_of(job->spank_job_env[i]).rfind(name, 0) == 0) abi::set_string(&job->spank_job_env[i], name + value);
+  if (job_alone) abi::add_environment(&job->spank_job_env, &job->spank_job_env_size, env::kNetwork, value);
 }
 
 Status check_stays_here(const job_desc_msg_t& job) {

@@ -27,6 +27,10 @@ void write_ruling(const Ruling& ruling, job_desc_msg_t* job);
 // The tier's QOS or partition, unless the user named one.
 void move_to_tier(const TierTarget& target, job_desc_msg_t* job);
 
+// Whether the job is to be kept to its own nodes: told to prolog and epilog, which users cannot reach. What a user has
+// put in that place is overwritten.
+void write_network(bool job_alone, job_desc_msg_t* job);
+
 // In a federation Slurm may start a job in another cluster than the one that shapes and charges it, unless --clusters
 // names this one alone. kUnsupported then.
 Status check_stays_here(const job_desc_msg_t& job);

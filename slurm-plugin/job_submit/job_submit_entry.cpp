@@ -125,7 +125,18 @@ int shape_only(const JobRequest& request, const Site& site, job_desc_msg_t* job,
   return SLURM_SUCCESS;
 }
 
+// Of every job of such a tenant, with GPUs or without.
+Status keep_to_itself(const Site& site, job_desc_msg_t* job) {
+  std::string account = abi::text_of(job->account);
+  if (account.empty()) account = default_account(job->user_id);
+  const int tenant = find_tenant(site.config.tenants, account);
+  DL_TRY_ASSIGN(const bool alone, must_be_alone(site.config, tenant));
+  write_network(alone, job);
+  return {};
+}
+
 int shape_and_charge(const JobRequest& request, const Site& site, job_desc_msg_t* job, char** message) {
+  if (Status kept = keep_to_itself(site, job); !kept) return refuse(kept.error(), message);
   auto charged = charge(request, site, *job);
   if (!charged) return refuse(charged.error(), message);
   if (charged->shape) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "common/base/parse.h"
+#include "common/contract/image_file.h"
 #include "slurm-plugin/policy/admission.h"
 #include "slurm-plugin/policy/site_state.h"
 #include "slurm-plugin/policy/tokens.h"
@@ -89,8 +90,15 @@ class Rules {
       return Error{Errc::kDenied,
                    fmt::format("framework '{}' is not one of tenant '{}'; allowed: --dl-framework with {}", framework,
                                own.name, join(own.frameworks, ", "))};
-    if (!job_.request.image || own.images.empty()) return {};
-    const auto path = plain_path(job_.given.work_dir, *job_.request.image);
+    if (!job_.request.image) return {};
+    const ImageName image = split_image(*job_.request.image);
+    if (own.image_digests && image.digest.empty())
+      return Error{Errc::kDenied,
+                   fmt::format("tenant '{}' takes images by their digest alone; allowed: --dl-image=PATH@sha256:DIGEST "
+                               "(sha256sum PATH)",
+                               own.name)};
+    if (own.images.empty()) return {};
+    const auto path = plain_path(job_.given.work_dir, image.path);
     for (const std::string& pattern : own.images)
       if (path && ::fnmatch(pattern.c_str(), path->c_str(), FNM_PATHNAME | FNM_PERIOD) == 0) return {};
     return Error{Errc::kDenied, fmt::format("image '{}' is not one of tenant '{}'; allowed: {}",
@@ -175,6 +183,11 @@ class Rules {
   }
 
   bool pausable() const { return job_.request.checkpoint && job_.given.batch; }
+  policy::GiveBack gives_back() const {
+    if (pausable()) return policy::GiveBack::kSave;
+    const bool comes_back = job_.given.batch && job_.given.requeue.value_or(true);
+    return comes_back ? policy::GiveBack::kRequeue : policy::GiveBack::kEnd;
+  }
 
   // A range of nodes ends where the quota, or what may be borrowed, ends.
   Status bound_nodes() {
@@ -232,6 +245,7 @@ class Rules {
       label.min_nodes = static_cast<int>(job_.given.fewest_nodes);
     label.placement = job_.given.placement;
     label.pausable = pausable();
+    label.back = gives_back();
     label.charge = ruling_.charge;
     label.own_part = own_part_;
     label.begin_s = job_.given.begin_s;
@@ -241,14 +255,40 @@ class Rules {
   void write_message() {
     const bool own = ruling_.charge == policy::Charge::kOwn;
     const bool bounded = most_ < job_.gpus.most;
-    if (own && !bounded && ruling_.gpu_type.empty() && job_.request.empty()) return;
+    const bool warned = own && may_become_borrowed();
+    if (own && !bounded && !warned && ruling_.gpu_type.empty() && job_.request.empty()) return;
     const std::string size = most_ > job_.gpus.least ? fmt::format("{} to {}", job_.gpus.least, gpus_text(most_))
                                                      : gpus_text(job_.gpus.least);
     std::string text = fmt::format("dl: tenant {}: {}", tenant().name, size);
     if (!ruling_.gpu_type.empty()) text += " of type " + ruling_.gpu_type;
     text += own ? " of its own" : " borrowed, to be given back when their owner needs them";
     if (bounded) text += fmt::format(" (asked for up to {})", job_.gpus.most);
+    if (warned) text += ", or borrowed while its quota is in use, to be given back when their owner needs them";
+    if (!own || warned) text += what_then();
     ruling_.message = text;
+  }
+
+  // Of a job that cannot save, what would surprise its user is said beforehand.
+  bool may_become_borrowed() const {
+    return as_policy_.tier == Tier::kAuto && gives_back() != policy::GiveBack::kSave && tenant().borrow_limit != 0;
+  }
+
+  std::string what_then() const {
+    const std::string within = format_duration(job_.site.quota.grace);
+    switch (gives_back()) {
+      case policy::GiveBack::kSave:
+        return fmt::format(": the job is then asked to save, and goes back into the queue within {}", within);
+      case policy::GiveBack::kRequeue:
+        return fmt::format(
+            ": the job cannot save, so it then goes back into the queue within {} and begins anew; with "
+            "--dl-checkpoint it would go on where it was",
+            within);
+      default:
+        return fmt::format(
+            ": the job can neither save nor go back into the queue, so it is then ended within {}; "
+            "allowed, too: sbatch with --dl-checkpoint",
+            within);
+    }
   }
 
   const SiteTenant& tenant() const { return job_.site.tenants[static_cast<size_t>(index_)]; }
@@ -269,6 +309,15 @@ class Rules {
 
 Result<Ruling> rule_job(const TenantJob& job) {
   return Rules(job).rule();
+}
+
+Result<bool> must_be_alone(const SiteConfig& site, int tenant) {
+  if (tenant < 0 || !site.tenants[static_cast<size_t>(tenant)].network_job) return false;
+  if (site.network.enforced) return true;
+  return Error{Errc::kUnsupported,
+               fmt::format("tenant '{}' requires network = \"job\", and dl.toml does not say that the nodes can keep a "
+                           "job to itself; allowed, by an administrator: [network] enforce = \"nftables\"",
+                           site.tenants[static_cast<size_t>(tenant)].name)};
 }
 
 Status check_licences(const std::string& licences) {

@@ -46,6 +46,10 @@ struct Ruling {
 // quota or limit is exceeded. kConflict: borrowing without what the site demands for it.
 Result<Ruling> rule_job(const TenantJob& job);
 
+// Whether jobs of this tenant (an index; -1: of none) must be kept to their own nodes. kUnsupported where they must,
+// and the nodes cannot do it.
+Result<bool> must_be_alone(const SiteConfig& site, int tenant);
+
 // Licences of a user's that begin like ours are refused, in GPU jobs and others.
 Status check_licences(const std::string& licences);
 

@@ -177,7 +177,9 @@ class Viewer {
     job.placement = label.placement;
     job.submit_s = std::max(record.submit_s, label.queued_s.value_or(0));
     job.min_run_s = label.shrunk ? 0 : options_.min_run_s;
-    job.pausable = label.pausable && record.requeueable;
+    // What was promised at submission counts, not the flags that its user may change. Lent GPUs come back from every
+    // job; one of the quota that cannot save is left alone by its own tenant's guaranteed jobs.
+    job.pausable = label.pausable || label.charge == policy::Charge::kBorrowed;
     job.limit_s = std::clamp<int64_t>(record.limit_s, 0, policy::kLongestS);
     job.charge = label.charge;
     job.own_part = label.own_part;
@@ -241,6 +243,7 @@ class Viewer {
       view_.uncharged.push_back({index, *label, all});
     }
     if (!job || !set_parts(gpus, &*job)) return add_foreign(gpus);
+    if (!comes_back(seen.label, record)) job->min_learners = job->max_learners = job->learners();
     job->running = true;
     job->start_s = std::min(record.start_s, records_.now_s);
     job->checkpoint_s = job->start_s;
@@ -326,6 +329,11 @@ class Viewer {
 };
 
 }  // namespace
+
+bool comes_back(const policy::JobLabel& label, const JobRecord& record) {
+  const policy::GiveBack back = policy::gives_back(label);
+  return back == policy::GiveBack::kUnknown ? record.requeueable : back != policy::GiveBack::kEnd;
+}
 
 ClusterView view_cluster(const ClusterState& site, const Records& records, const ViewOptions& options) {
   return Viewer(site, records, options).view();

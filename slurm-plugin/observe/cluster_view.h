@@ -51,6 +51,9 @@ struct ViewOptions {
 // in this attempt of the job, and only while the claimant waits; else the victim counts as any other borrower.
 ClusterView view_cluster(const policy::ClusterState& site, const Records& records, const ViewOptions& options);
 
+// Whether the job goes back into the queue when its lent GPUs are taken, as its user was told at submission.
+bool comes_back(const policy::JobLabel& label, const JobRecord& record);
+
 // Of the waiting elements of a job array that Slurm has in one record, at most so many are seen at once: the others can
 // start when these have.
 constexpr size_t kElementsSeen = 64;

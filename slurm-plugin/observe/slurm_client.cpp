@@ -13,8 +13,10 @@ void slurm_xfree(void** item);
 #include <fmt/core.h>
 #include <pwd.h>
 
+#include <csignal>
 #include <ctime>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "slurm-plugin/observe/gres.h"
@@ -179,10 +181,10 @@ void start_slurm() {
   slurm_init(nullptr);
 }
 
-Status check_controller() {
+Result<int64_t> check_controller() {
   slurm_conf_t* settings = nullptr;
   if (slurm_load_ctl_conf(0, &settings) != SLURM_SUCCESS) {
-    if (errno == SLURM_PROTOCOL_VERSION_ERROR) return check_series("", DL_SLURM_SERIES);
+    if (errno == SLURM_PROTOCOL_VERSION_ERROR) DL_TRY(check_series("", DL_SLURM_SERIES));
     return slurm_error_of("slurmctld's version cannot be read", errno);
   }
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(26, 5, 0)
@@ -191,7 +193,8 @@ Status check_controller() {
   constexpr auto* kFree = &slurm_free_ctl_conf;
 #endif
   const std::unique_ptr<slurm_conf_t, decltype(kFree)> freed(settings, kFree);
-  return check_series(text_of(settings->version), DL_SLURM_SERIES);
+  DL_TRY(check_series(text_of(settings->version), DL_SLURM_SERIES));
+  return int64_t{settings->kill_wait};
 }
 
 Observer::Observer() = default;
@@ -277,6 +280,7 @@ Status update_job(int64_t job, const JobUpdate& update) {
     message.priority = *update.hold ? 0 : INFINITE;
     message.alloc_sid = 0;
   }
+  if (update.requeue) message.requeue = *update.requeue ? 1 : 0;
   std::string name = policy::job_name(job);
   int code = SLURM_SUCCESS;
   if (policy::is_element(job)) {
@@ -305,6 +309,28 @@ Status requeue(int64_t job) {
   const int sent = slurm_requeue2(id.data(), 0, &answers);
   const int code = first_error(sent, answers);
   if (code != SLURM_SUCCESS) return slurm_error_of(fmt::format("job {} cannot be put back", id), code);
+  return {};
+}
+
+Status end_job(int64_t job) {
+  const std::string id = policy::job_name(job);
+  if (slurm_kill_job2(id.c_str(), SIGKILL, 0, nullptr) != SLURM_SUCCESS)
+    return slurm_error_of(fmt::format("job {} cannot be ended", id), errno);
+  return {};
+}
+
+namespace {
+// Later versions of Slurm may name the job by something else; who runs there goes without the line.
+template <typename Notify>
+int notify(Notify* notify_job, int64_t id, std::string text) {
+  if constexpr (std::is_invocable_v<Notify, uint32_t, char*>) return notify_job(static_cast<uint32_t>(id), text.data());
+  return SLURM_SUCCESS;
+}
+}  // namespace
+
+Status tell_job(int64_t id, const std::string& text) {
+  if (notify(&slurm_notify_job, id, text) != SLURM_SUCCESS)
+    return slurm_error_of(fmt::format("job {} cannot be told", id), errno);
   return {};
 }
 

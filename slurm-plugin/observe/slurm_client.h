@@ -20,8 +20,9 @@ namespace dl::observe {
 // Reads slurm.conf; once, before all else. libslurm ends the process, with a line on stderr, if that file is unusable.
 void start_slurm();
 
-// kUnsupported if slurmctld is of another major.minor than the headers that this was compiled with.
-Status check_controller();
+// Slurm's KillWait in seconds: from SIGTERM to SIGKILL. kUnsupported if slurmctld is of another major.minor than the
+// headers that this was compiled with.
+Result<int64_t> check_controller();
 
 // All nodes and jobs, with the details of allocations. An operator or administrator sees those of all users. What has
 // not changed since the last time is not sent again by slurmctld.
@@ -56,9 +57,10 @@ struct JobUpdate {
   std::optional<int64_t> site_factor;
   std::optional<uint32_t> min_nodes, max_nodes;  // of a pending job
   std::optional<bool> hold;                      // of a pending job: true holds it, false releases it
+  std::optional<bool> requeue;                   // of a batch job: whether Slurm may put it back
 
   bool empty() const {
-    return !licenses && !admin_comment && !begin_s && !site_factor && !min_nodes && !max_nodes && !hold;
+    return !licenses && !admin_comment && !begin_s && !site_factor && !min_nodes && !max_nodes && !hold && !requeue;
   }
 };
 // `job`: policy/job_id.h; an element of a job array that waits gets a record, and an id, of its own by this.
@@ -70,5 +72,12 @@ Status signal_steps(int64_t job, int signal);
 // Ends the job (policy/job_id.h) and puts it back into the queue. Slurm lets it wait for two minutes then, unless its
 // begin time is set.
 Status requeue(int64_t job);
+
+// Ends the job as scancel does: SIGTERM, and SIGKILL after Slurm's KillWait.
+Status end_job(int64_t job);
+
+// A line into the output of a running job, or on its user's terminal. Only root may; others are refused with kDenied.
+// `id` is Slurm's own, not policy/job_id.h's.
+Status tell_job(int64_t id, const std::string& text);
 
 }  // namespace dl::observe

@@ -88,6 +88,11 @@ constexpr std::array kKeys{
           l->pausable = t == "1";
           return t == "0" || t == "1";
         }},
+    Key{"back", false,
+        [](Text t, Label* l) {
+          l->back = t == "requeue" ? GiveBack::kRequeue : GiveBack::kEnd;
+          return t == "requeue" || t == "end";
+        }},
     Key{"placement", true,
         [](Text t, Label* l) {
           const auto placement = parse_placement(t);
@@ -110,6 +115,10 @@ constexpr std::array kKeys{
 
 }  // namespace
 
+GiveBack gives_back(const JobLabel& label) {
+  return label.pausable ? GiveBack::kSave : label.back;
+}
+
 const char* charge_name(Charge charge) {
   return charge == Charge::kOwn ? "own" : "borrowed";
 }
@@ -121,8 +130,10 @@ std::string format_label(const JobLabel& label) {
   text += fmt::format(" gpus={}", label.gpus);
   if (!label.type.empty()) text += " type=" + label.type;
   if (label.min_nodes > 0 || label.max_nodes > 0) text += fmt::format(" nodes={}:{}", label.min_nodes, label.max_nodes);
-  text += fmt::format(" pausable={} placement={} charge={}", label.pausable ? 1 : 0, placement_name(label.placement),
-                      charge_name(label.charge));
+  text += fmt::format(" pausable={}", label.pausable ? 1 : 0);
+  if (gives_back(label) == GiveBack::kRequeue) text += " back=requeue";
+  if (gives_back(label) == GiveBack::kEnd) text += " back=end";
+  text += fmt::format(" placement={} charge={}", placement_name(label.placement), charge_name(label.charge));
   if (label.own_part > 0) text += fmt::format(" own={}", label.own_part);
   if (label.begin_s) text += fmt::format(" begin={}", *label.begin_s);
   if (label.queued_s) text += fmt::format(" queued={}", *label.queued_s);

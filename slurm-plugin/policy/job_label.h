@@ -26,15 +26,25 @@ struct Yield {
   }
 };
 
+// What its user was told at submission about the day on which the job's lent GPUs are taken back. Kept whatever flags
+// the user changes later.
+enum class GiveBack {
+  kUnknown,  // of a label that an earlier version wrote
+  kSave,     // it saves, and goes back into the queue
+  kRequeue,  // it goes back into the queue and begins anew
+  kEnd,      // it is ended
+};
+
 struct JobLabel {
   std::string tenant;
   Tier tier = Tier::kAuto;
-  LearnerRange learners;  // of a job without learners: as many as its GPUs divide into `gpus` each
-  int gpus = 1;           // per learner
-  std::string type;       // of the GPUs asked for, or that it is kept to; empty: any
-  int min_nodes = 0;      // as submitted; 0: not given
-  int max_nodes = 0;      // 0: not given
-  bool pausable = false;  // can be asked to save and to come back
+  LearnerRange learners;               // of a job without learners: as many as its GPUs divide into `gpus` each
+  int gpus = 1;                        // per learner
+  std::string type;                    // of the GPUs asked for, or that it is kept to; empty: any
+  int min_nodes = 0;                   // as submitted; 0: not given
+  int max_nodes = 0;                   // 0: not given
+  bool pausable = false;               // can be asked to save and to come back
+  GiveBack back = GiveBack::kUnknown;  // back=requeue or end, of a job that is not pausable
   Placement placement = Placement::kPack;
   Charge charge = Charge::kOwn;
   int own_part = 0;                 // own=N, of a borrowed job: GPUs of it that are charged to the quota
@@ -56,6 +66,8 @@ std::optional<JobLabel> parse_label(std::string_view text);
 
 // The text with a label in front, in place of a former one; somebody else's words are kept as the note.
 std::string with_label(std::string_view admin_comment, JobLabel label);
+
+GiveBack gives_back(const JobLabel& label);
 
 const char* charge_name(Charge charge);  // own, borrowed
 

@@ -45,6 +45,9 @@ Status carry_out(const Action& action) {
   if (!action.update.empty()) DL_TRY(observe::update_job(action.job, action.update));
   if (action.signal) DL_TRY(observe::signal_steps(action.job, SIGUSR2));
   if (action.requeue) DL_TRY(observe::requeue(action.job));
+  if (action.end) DL_TRY(observe::end_job(action.job));
+  // Only root may write into a job's output; the label tells the same to dlctl.
+  if (!action.notice.empty()) (void)observe::tell_job(action.slurm_id, "dl: " + action.notice);
   return {};
 }
 
@@ -103,7 +106,9 @@ Status Daemon::run() {
 
 Status Daemon::round() {
   orders_left_ = false;
-  if (!checked_) DL_TRY(observe::check_controller());
+  if (!checked_) {
+    DL_TRY_ASSIGN(kill_wait_s_, observe::check_controller());
+  }
   checked_ = true;
   DL_TRY_ASSIGN(const observe::Records* records, observer_.load());
   unreachable_.over("slurmctld answers again");
@@ -126,6 +131,7 @@ Status Daemon::round() {
   stuck_.update(view, decision);
   PlanOptions plan_options;
   plan_options.grace_s = view_options.grace_s;
+  plan_options.kill_wait_s = kill_wait_s_;
   const std::vector<Action> actions = plan(view, *records, decision, plan_options);
   // Gates that were set to last longer stand for a while when fewer jobs wait.
   gate_s_ =

@@ -57,6 +57,7 @@ class Daemon {
   bool seen_same_ = true;
   bool configured_ = false;
   bool orders_left_ = false;  // the last round had more changes to waiting jobs than there was time for
+  int64_t kill_wait_s_ = 0;   // Slurm's, as it was when that was checked
   bool checked_ = false;      // that slurmctld is of the Slurm this was built for
   observe::Observer observer_;
   RecentUse use_;

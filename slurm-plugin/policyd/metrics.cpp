@@ -146,6 +146,8 @@ void count_action(ActionKind kind, Totals* totals) {
   ++totals->updates;
   totals->asked += kind == ActionKind::kYield ? 1 : 0;
   totals->requeued += kind == ActionKind::kRequeue ? 1 : 0;
+  totals->put_back += kind == ActionKind::kPutBack ? 1 : 0;
+  totals->ended += kind == ActionKind::kEnd ? 1 : 0;
   totals->returned += kind == ActionKind::kReturn ? 1 : 0;
   totals->withdrawn += kind == ActionKind::kWithdraw ? 1 : 0;
 }
@@ -167,10 +169,9 @@ std::string metrics_text(const observe::ClusterView& view, const policy::Decisio
   idle(view.state, &text);
   uncharged(view, &text);
   reasons(decision, &text);
-  const std::pair<const char*, int64_t> counters[] = {{"asked", totals.asked},
-                                                      {"requeued", totals.requeued},
-                                                      {"returned", totals.returned},
-                                                      {"withdrawn", totals.withdrawn}};
+  const std::pair<const char*, int64_t> counters[] = {{"asked", totals.asked},       {"requeued", totals.requeued},
+                                                      {"put_back", totals.put_back}, {"ended", totals.ended},
+                                                      {"returned", totals.returned}, {"withdrawn", totals.withdrawn}};
   head(&text, "dl_reclaims_total", "counter", "What became of jobs on borrowed GPUs that a claim needed.");
   for (const auto& [what, count] : counters) text += fmt::format("dl_reclaims_total{{what=\"{}\"}} {}\n", what, count);
   head(&text, "dl_policyd_last_round_seconds", "gauge", "When dlpolicyd last saw the cluster.");

@@ -12,7 +12,9 @@ namespace dl::policyd {
 // Since this process began.
 struct Totals {
   int64_t asked = 0;      // victims asked to yield
-  int64_t requeued = 0;   // put back by Slurm, since they did not go
+  int64_t requeued = 0;   // put back by Slurm, since they were to save and did not go
+  int64_t put_back = 0;   // that cannot save
+  int64_t ended = 0;      // that cannot be put back either
   int64_t returned = 0;   // victims that came back into the queue
   int64_t withdrawn = 0;  // that need not have gone any more
   int64_t updates = 0;    // changes to jobs, of every kind: messages to slurmctld

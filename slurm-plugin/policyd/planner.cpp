@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/base/parse.h"
 #include "slurm-plugin/policy/job_id.h"
 #include "slurm-plugin/policy/site_state.h"
 #include "slurm-plugin/policy/tokens.h"
@@ -109,7 +110,8 @@ class Planner {
     const policy::Job& job = state_.jobs[index];
     const auto& asked = wanted_[index].asked;
     const policy::YieldOrder order = policy::yield_order(state_, job, label->yields, asked, options_.grace_s);
-    switch (order.step) {
+    const bool leaves_now = leaves_without_saving(job, *label);
+    switch (leaves_now ? YieldStep::kRequeue : order.step) {
       case YieldStep::kNothing:
         return;
       case YieldStep::kAskMore:
@@ -119,11 +121,8 @@ class Planner {
                                   policy::job_name(asked->claimant), tenant_of(asked->claimant));
         break;
       case YieldStep::kRequeue:
-        action->kind = ActionKind::kRequeue;
-        action->requeue = true;
-        action->why = fmt::format("was to yield to job {} and is still there {} s after the deadline",
-                                  policy::job_name(job.yields_to), state_.now_s - label->yields->deadline_s);
-        break;
+        take(index, *label, action);
+        return;
       case YieldStep::kWithdraw:
         action->kind = ActionKind::kWithdraw;
         action->why = fmt::format("need not yield to job {} any more", policy::job_name(label->yields->claimant));
@@ -138,9 +137,59 @@ class Planner {
                         (job.learners() - asked->learners_left) * job.gpus_per_learner,
                         policy::job_name(asked->claimant), tenant_of(asked->claimant),
                         order.yield->deadline_s - state_.now_s, static_cast<double>(asked->lost_gpu_s) / 3600);
+        prepare(index, *label, order.yield->deadline_s, action);
         break;
     }
     label->yields = order.yield;
+  }
+
+  bool comes_back(int index) const {
+    const SeenJob& seen = view_.jobs[index];
+    return observe::comes_back(seen.label, record(seen));
+  }
+  // Its user may have forbidden Slurm to put it back since; that it may was promised at submission.
+  void allow_requeue(int index, Action* action) const {
+    if (comes_back(index) && !record(view_.jobs[index]).requeueable) action->update.requeue = true;
+  }
+  int64_t early_s() const { return std::min(options_.kill_wait_s, options_.grace_s / 2); }
+
+  bool leaves_without_saving(const policy::Job& job, const JobLabel& label) const {
+    return label.yields && job.yields_to != policy::kNobody && policy::gives_back(label) != policy::GiveBack::kSave &&
+           state_.now_s >= label.yields->deadline_s - early_s();
+  }
+
+  // Asked, and what cannot hear it is told.
+  void prepare(int index, const JobLabel& label, int64_t deadline_s, Action* action) const {
+    allow_requeue(index, action);
+    const policy::GiveBack back = policy::gives_back(label);
+    action->slurm_id = record(view_.jobs[index]).id;
+    if (back == policy::GiveBack::kSave) return;
+    const int64_t left_s = std::max<int64_t>(0, deadline_s - early_s() - state_.now_s);
+    action->notice = fmt::format("the owner of the lent GPUs of this job needs them: in {} it is {}",
+                                 format_duration(std::chrono::seconds(left_s)),
+                                 comes_back(index) ? "put back into the queue, and will begin anew" : "ended");
+  }
+
+  void take(int index, const JobLabel& label, Action* action) const {
+    const policy::Job& job = state_.jobs[index];
+    const std::string claimant = policy::job_name(job.yields_to);
+    if (!comes_back(index)) {
+      action->kind = ActionKind::kEnd;
+      action->end = true;
+      action->why = fmt::format(
+          "holds lent GPUs that job {} needs, and can neither save nor be put back: it is ended, "
+          "as its user was told at submission",
+          claimant);
+      return;
+    }
+    allow_requeue(index, action);
+    action->requeue = true;
+    action->kind = ActionKind::kRequeue;
+    action->why = fmt::format("was to yield to job {} and is still there {} s after the deadline", claimant,
+                              state_.now_s - label.yields->deadline_s);
+    if (policy::gives_back(label) == policy::GiveBack::kSave) return;
+    action->kind = ActionKind::kPutBack;
+    action->why = fmt::format("holds lent GPUs that job {} needs, and cannot save: it begins anew later", claimant);
   }
 
   std::string tenant_of(int64_t id) const {
@@ -285,10 +334,11 @@ class Planner {
     return diff(present_of(record(seen), seen.label, seen.gated), target, state_.now_s);
   }
   void add(const SeenJob& seen, const Target& target, Action action) {
-    const std::optional<bool> hold = action.update.hold;
+    const std::optional<bool> hold = action.update.hold, requeue = action.update.requeue;
     action.update = change(seen, target);
     action.update.hold = hold;
-    if (action.update.empty() && !action.signal && !action.requeue) return;
+    action.update.requeue = requeue;
+    if (action.update.empty() && !action.signal && !action.requeue && !action.end) return;
     actions_.push_back(std::move(action));
   }
 
@@ -317,6 +367,10 @@ const char* action_name(ActionKind kind) {
       return "withdraw";
     case ActionKind::kRequeue:
       return "requeue";
+    case ActionKind::kPutBack:
+      return "put back";
+    case ActionKind::kEnd:
+      return "end";
     case ActionKind::kReturn:
       return "return";
     case ActionKind::kHold:

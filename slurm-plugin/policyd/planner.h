@@ -28,7 +28,9 @@ enum class ActionKind {
   kOrder,     // a pending job: its licences, rank or gate
   kYield,     // a victim is asked to save and give way
   kWithdraw,  // a victim need not any more
-  kRequeue,   // a victim did not go by the deadline
+  kRequeue,   // a victim that was to save did not go by the deadline
+  kPutBack,   // one that cannot save: it begins anew
+  kEnd,       // one that cannot be put back either, as its user was told
   kReturn,    // a victim has gone and is in the queue again
   kHold,      // a pending job's tenant is not declared any more
   kRelease,   // it is declared again
@@ -41,11 +43,17 @@ struct Action {
   observe::JobUpdate update;
   bool signal = false;   // then SIGUSR2 to its steps: dlrun looks up what is asked of it
   bool requeue = false;  // then Slurm's requeue
+  bool end = false;      // or its end
+  std::string notice;    // a line for the job's output; may be empty
+  int64_t slurm_id = 0;  // of the job that it is for
   std::string why;       // one clause for the log
 };
 
 struct PlanOptions {
   int64_t grace_s = 120;  // from asking a victim to Slurm's requeue
+  // Slurm's, from SIGTERM to SIGKILL. A victim that cannot save is put back or ended so much before the deadline (half
+  // of the grace at most): also one that ignores SIGTERM has gone by then.
+  int64_t kill_wait_s = 0;
 };
 
 // `decision` is decide(view.state). The order of the actions is the order to carry them out in: what makes room comes

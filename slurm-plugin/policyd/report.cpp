@@ -20,7 +20,9 @@ std::string describe(const Action& action) {
   if (update.admin_comment) changes.push_back(fmt::format("label '{}'", *update.admin_comment));
   if (update.hold) changes.emplace_back(*update.hold ? "hold" : "release");
   if (action.signal) changes.emplace_back("signal");
+  if (update.requeue) changes.emplace_back("may be requeued");
   if (action.requeue) changes.emplace_back("requeue");
+  if (action.end) changes.emplace_back("end");
   return fmt::format("job {}: {}: {} ({})", policy::job_name(action.job), action_name(action.kind), action.why,
                      join(changes, ", "));
 }
@@ -46,7 +48,10 @@ std::string as_json(const std::vector<Action>& actions) {
     if (update.max_nodes) item["max_nodes"] = *update.max_nodes;
     if (update.hold) item["hold"] = *update.hold;
     if (action.signal) item["signal"] = true;
+    if (update.requeue) item["may_be_requeued"] = *update.requeue;
     if (action.requeue) item["requeue"] = true;
+    if (action.end) item["end"] = true;
+    if (!action.notice.empty()) item["notice"] = action.notice;
     list.push_back(std::move(item));
   }
   return list.dump_sorted(2) + "\n";

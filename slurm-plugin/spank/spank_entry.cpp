@@ -3,14 +3,15 @@
 // Slurm, and nothing but 0 or -1 is returned (before 25.05 only negative numbers were errors, since then all are).
 //
 // Which hook may fail: in sbatch, salloc and srun, init, the option callback and init_post_opt. On a node, task_init
-// alone: it fails the task, and spares the node. In all other contexts (slurmd, prolog, epilog, the extern step) there
-// is nothing of ours.
+// and task_init_privileged alone: they fail the task, and spare the node. In prolog and epilog, which are processes of
+// their own, there is seal.h; in all other contexts (slurmd, the extern step) there is nothing of ours.
 #include <memory>
 
 #include "common/base/guard.h"
 #include "slurm-plugin/options.h"
 #include "slurm-plugin/slurm_abi.h"
 #include "slurm-plugin/spank/node_side.h"
+#include "slurm-plugin/spank/seal.h"
 #include "slurm-plugin/spank/submit_side.h"
 
 extern "C" {
@@ -112,6 +113,33 @@ int slurm_spank_init_post_opt(spank_t spank, int /*count*/, char* /*arguments*/[
       if (dl::Status done = dl::submit_side->finish(spank); !done) return dl::fail(done.error());
     if (dl::node_side != nullptr) dl::node_side->prepare(spank);
     return 0;
+  });
+}
+
+int slurm_spank_job_prolog(spank_t spank, int count, char* arguments[]) {
+  return dl::guard(-1, dl::report, [&] {
+    uint32_t job = 0;
+    if (spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS) return 0;
+    const auto args = dl::parse_plugin_args(count, arguments);
+    dl::Status sealed = dl::seal_job(job, args ? args->config : std::string());
+    return sealed ? 0 : dl::fail(sealed.error());
+  });
+}
+
+int slurm_spank_job_epilog(spank_t spank, int /*count*/, char* /*arguments*/[]) {
+  return dl::guard(0, dl::report, [&] {
+    uint32_t job = 0;
+    if (spank_get_item(spank, S_JOB_ID, &job) == ESPANK_SUCCESS) dl::unseal_job(job);
+    return 0;
+  });
+}
+
+int slurm_spank_task_init_privileged(spank_t spank, int /*count*/, char* /*arguments*/[]) {
+  return dl::guard(-1, dl::report, [&] {
+    uint32_t job = 0;
+    if (spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS) return 0;
+    dl::Status entered = dl::enter_seal(job);
+    return entered ? 0 : dl::fail(entered.error());
   });
 }
 

@@ -117,7 +117,7 @@ Status SubmitSide::check_framework() const {
 
 // As the user who submits. What a relative path means is known for sure only in the job (--chdir).
 Status SubmitSide::check_image() const {
-  const std::string& path = *request_.image;
+  const std::string path = split_image(*request_.image).path;
   auto form = image_form(path);
   if (form || (path.front() != '/' && form.error().code == Errc::kNotFound)) return {};
   return std::move(form).error().with_context("--dl-image");

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/spank/seal.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "common/base/atomic_file.h"
+#include "common/base/parse.h"
+#include "common/base/unique_fd.h"
+#include "common/contract/env_names.h"
+#include "slurm-plugin/network/rules.h"
+#include "slurm-plugin/network/seal_place.h"
+
+namespace dl {
+namespace {
+
+constexpr size_t kMaxNote = 4096;
+constexpr size_t kMaxCgroups = 64 << 10;
+
+// The program's exit status; its words go where Slurm's do.
+int run_dl_seal(std::vector<std::string> words) {
+  words.insert(words.begin(), DL_PKGLIBEXECDIR "/dl-seal");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  pid_t child = -1;
+  if (const int failure = ::posix_spawn(&child, argv[0], nullptr, nullptr, argv.data(), environ); failure != 0)
+    return failure;
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+const char* prolog_variable(const char* name) {
+  return std::getenv(name);  // NOLINT(concurrency-mt-unsafe): a process of one thread
+}
+
+}  // namespace
+
+Status seal_job(int64_t job, const std::string& config) {
+  const char* asked = prolog_variable(env::kNetworkInProlog);
+  if (asked == nullptr || std::strcmp(asked, "job") != 0) return {};
+  const char* nodes = prolog_variable("SLURM_JOB_NODELIST");
+  if (nodes == nullptr) nodes = prolog_variable("SLURM_NODELIST");  // as prologs of 22.05 find it
+  const int status = run_dl_seal({"on", std::to_string(job), nodes == nullptr ? "" : nodes, config});
+  if (status == 0) return {};
+  return Error{Errc::kUnsupported,
+               fmt::format("{} failed with {}: this node cannot keep jobs of tenants with network = \"job\" to "
+                           "themselves",
+                           DL_PKGLIBEXECDIR "/dl-seal", status),
+               0};
+}
+
+void unseal_job(int64_t job) {
+  if (::access(network::note_of(job).c_str(), F_OK) == 0) (void)run_dl_seal({"off", std::to_string(job)});
+}
+
+Status enter_seal(int64_t job) {
+  auto note = read_small_file(network::note_of(job), kMaxNote);
+  if (!note) {
+    if (note.error().code == Errc::kNotFound) return {};
+    return std::move(note).error();
+  }
+  constexpr std::string_view kSealed = "sealed ", kRefused = "refused ";
+  const std::string text(trim(*note));
+  if (text.rfind(kSealed, 0) != 0)
+    return Error{Errc::kUnsupported,
+                 fmt::format("this job's tenant requires network = \"job\", which this node cannot keep: {}",
+                             printable(text.rfind(kRefused, 0) == 0 ? text.substr(kRefused.size()) : text, 500)),
+                 0};
+  if (auto own = read_small_file("/proc/self/cgroup", kMaxCgroups); own && network::slurm_job_cgroup(*own, job)) {
+    // Slurm tells the job's processes by this cgroup: they stay in it.
+    if (run_dl_seal({"attach", std::to_string(job)}) == 0) return {};
+    return Error{Errc::kUnsupported, "the rules of network = \"job\" could not be made here", 0};
+  }
+  const std::string list = text.substr(kSealed.size()) + "/cgroup.procs";
+  const UniqueFd fd(::open(list.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!fd || ::write(fd.get(), "0", 1) != 1) return errno_error("network = \"job\": join " + list, errno);
+  return {};
+}
+
+}  // namespace dl

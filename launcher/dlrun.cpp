@@ -37,9 +37,10 @@ std::optional<int> status_of_ended(const dl::plan::LaunchPlan& plan) {
 }
 
 // Another dlrun that holds it may be dying: the job was put back, or the user begins again at once.
-dl::Result<dl::record::JobLock> lock_directory(const dl::plan::LaunchPlan& plan) {
+dl::Result<dl::record::JobLock> lock_directory(const dl::plan::LaunchPlan& plan, unsigned mode) {
   constexpr std::chrono::seconds kPatience{5};
   const auto self = dl::record::this_process(plan.job_id, plan.under_slurm ? plan.slurm_restart_count : -1);
+  DL_TRY(dl::record::JobDir(plan.job_dir).make(mode));
   return dl::record::JobLock::take(plan.job_dir, self, kPatience);
 }
 
@@ -68,7 +69,7 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
     return 0;
   }
   if (const auto status = status_of_ended(*plan)) return *status;
-  const auto lock = lock_directory(*plan);  // before anything is written there
+  const auto lock = lock_directory(*plan, settings->site.job_dir_mode);  // before anything is written there
   if (!lock) {
     const bool busy = lock.error().code == dl::Errc::kBusy;  // which says itself what is allowed
     std::fprintf(stderr, "dlrun: %s%s\n", lock.error().text.c_str(),

@@ -8,7 +8,11 @@
 #include <cerrno>
 #include <memory>
 
+#include "common/base/parse.h"
 #include "common/base/unique_fd.h"
+#include "common/process/child_process.h"
+#include "launcher/ctl/act_as.h"
+#include "launcher/record/open_below.h"
 
 namespace dl::ctl {
 namespace {
@@ -31,6 +35,19 @@ bool wait_for(int fd, short events, Clock::time_point deadline) {
 Error no_answer(const record::ControlInfo& info, const std::string& why) {
   return Error{Errc::kBusy,
                "dlrun does not answer at " + supervise::format_endpoint(info.host, info.port) + ": " + why};
+}
+
+constexpr int kFirstUserPort = 1024;
+
+// Where Slurm says that the job's batch script runs.
+Result<std::string> host_by_slurm(const Job& job) {
+  if (job.local || !job.slurm) return std::string("127.0.0.1");
+  const std::string& node = job.slurm->batch_host;
+  if (!is_plain_name(node)) return Error{Errc::kBusy, "Slurm does not say where job " + job.id + " runs"};
+  DL_TRY_ASSIGN(const CommandResult shown, run_command({"scontrol", "--oneliner", "show", "node", node}));
+  for (const std::string& word : split(shown.out, ' '))
+    if (word.rfind("NodeAddr=", 0) == 0) return word.substr(std::string("NodeAddr=").size());
+  return Error{Errc::kBusy, "Slurm does not say which address node " + node + " has"};
 }
 
 Result<UniqueFd> connect_to_address(const record::ControlInfo& info, const struct addrinfo& address,
@@ -81,10 +98,16 @@ Status send_all(int fd, const std::string& text, Clock::time_point deadline) {
 
 }  // namespace
 
-Result<supervise::Message> ask_dlrun(const record::JobDir& dir, const supervise::Message& question,
+Result<supervise::Message> ask_dlrun(const Job& job, const supervise::Message& question,
                                      std::chrono::milliseconds timeout) {
+  DL_TRY_ASSIGN(record::ControlInfo info,
+                record::parse_control(job.dir.control(),
+                                      record::read_below(job.dir.root(), "control.json", record::kMaxControlBytes)));
+  if (is_foreign(job)) {
+    if (info.port < kFirstUserPort) return no_answer(info, "no program of a user's listens on ports below 1024");
+    DL_TRY_ASSIGN(info.host, host_by_slurm(job));
+  }
   const Clock::time_point deadline = Clock::now() + timeout;
-  DL_TRY_ASSIGN(const record::ControlInfo info, record::read_control(dir.control()));
   DL_TRY_ASSIGN(const UniqueFd fd, connect_to(info, deadline));
   supervise::Hello hello;
   hello.role = "ctl";

@@ -11,6 +11,7 @@
 #include "common/base/parse.h"
 #include "common/process/child_process.h"
 #include "common/site/site_config.h"
+#include "launcher/ctl/act_as.h"
 
 namespace dl::ctl {
 namespace {
@@ -43,6 +44,8 @@ std::string find_dir(const std::string& id, const std::optional<slurm_cli::JobIn
                      const std::optional<record::JobComment>& comment) {
   if (comment && !comment->dir.empty()) return comment->dir;
   const std::string pattern = job_dir_pattern();
+  // Whether it is there is for the job's user to see: root may not be able to (NFS), and need not look.
+  const FileRights rights(info ? info->user : std::string());
   if (info && !info->work_dir.empty()) {
     std::string path = record::expand_job_dir(pattern, info->work_dir, id);
     if (is_folder(path)) return path;
@@ -51,17 +54,22 @@ std::string find_dir(const std::string& id, const std::optional<slurm_cli::JobIn
   return is_folder(here) ? here : std::string();
 }
 
-// The comment that the accounting keeps of a job that slurmctld has forgotten; empty without accounting, and for an
-// array, of which sacct prints all elements.
-std::string accounted_comment(const std::string& id) {
+struct Accounted {
+  std::string user, comment;
+};
+// What the accounting keeps of a job that slurmctld has forgotten; empty without accounting, and for an array, of which
+// sacct prints all elements.
+Accounted accounted(const std::string& id) {
   if (find_program("sacct").empty()) return {};
   CommandOptions options;
   options.timeout = std::chrono::seconds(5);
-  auto result = run_command({"sacct", "-X", "-n", "-P", "-o", "JobID,Comment", "-j", id}, options);
+  auto result = run_command({"sacct", "-X", "-n", "-P", "-o", "JobID,User,Comment", "-j", id}, options);
   if (!result || !result->ok()) return {};
-  std::string last;
+  Accounted last;
   for (const std::string& line : split(result->out, '\n')) {
-    if (line.size() > id.size() + 1 && line.compare(0, id.size() + 1, id + "|") == 0) last = line.substr(id.size() + 1);
+    const size_t comment = line.find('|', id.size() + 1);
+    if (comment == std::string::npos || line.compare(0, id.size() + 1, id + "|") != 0) continue;
+    last = {line.substr(id.size() + 1, comment - id.size() - 1), line.substr(comment + 1)};
   }
   return last;
 }
@@ -111,7 +119,9 @@ Result<std::vector<Job>> from_slurm(const std::string& id) {
     }
     // slurmctld not answering is another matter than a job it does not know: then the record may still tell.
     why = std::move(known).error();
-    job.comment = record::parse_comment(accounted_comment(id));
+    const Accounted kept = accounted(id);
+    job.accounted_user = kept.user;
+    job.comment = record::parse_comment(kept.comment);
   }
   const std::string dir = find_dir(id, std::nullopt, job.comment);
   if (dir.empty()) {

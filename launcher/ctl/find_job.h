@@ -18,6 +18,7 @@ struct Job {
   bool local = false;                         // run without Slurm
   std::optional<slurm_cli::JobInfo> slurm;    // none: local, or Slurm does not know it any more
   std::optional<record::JobComment> comment;  // ours, if it has one
+  std::string accounted_user;                 // whose it was, by the accounting, where slurmctld has forgotten it
   record::JobDir dir;                         // root() is empty if it is not known
   bool has_dir() const { return !dir.root().empty(); }
 };

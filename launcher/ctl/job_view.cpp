@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <map>
 
-#include "common/base/atomic_file.h"
 #include "common/base/hostlist.h"
 #include "common/contract/request_values.h"
 #include "common/json/json.h"
+#include "launcher/ctl/act_as.h"
 #include "launcher/ctl/control_client.h"
+#include "launcher/record/event_log.h"
+#include "launcher/record/open_below.h"
 
 namespace dl::ctl {
 namespace {
@@ -18,6 +20,9 @@ namespace {
 using record::Event;
 
 constexpr size_t kMaxPlanBytes = 256UL << 20;  // 100,000 learners
+// Of what another user wrote: what makes root's dlctl slow or large is not read.
+constexpr size_t kMaxForeignPlan = 8UL << 20;
+constexpr int64_t kMaxEvents = int64_t{64} << 20, kMaxForeignEvents = int64_t{1} << 20;
 constexpr std::chrono::milliseconds kAskTimeout{1000};
 
 // json[key] if it has the type of `fallback`, else `fallback`.
@@ -32,9 +37,14 @@ T value_or(const Json& json, const char* key, T fallback) {
   }
 }
 
-PlanFacts read_plan(const std::string& path) {
+Result<record::EventHistory> read_history(const record::JobDir& dir, bool foreign) {
+  DL_TRY_ASSIGN(const UniqueFd fd, record::open_below(dir.root(), "events.jsonl", record::Kind::kFile));
+  return record::read_events(fd.get(), foreign ? kMaxForeignEvents : kMaxEvents);
+}
+
+PlanFacts read_plan(const record::JobDir& dir, bool foreign) {
   PlanFacts facts;
-  auto text = read_small_file(path, kMaxPlanBytes);
+  auto text = record::read_below(dir.root(), "plan.json", foreign ? kMaxForeignPlan : kMaxPlanBytes);
   if (!text) return facts;
   const Json json = Json::parse(*text);
   if (!json.is_object()) return facts;
@@ -106,7 +116,8 @@ JobView view_job(const Job& job, bool ask) {
   view.job = job;
   record::JobSummary summary;
   if (job.has_dir()) {
-    auto history = record::read_events(job.dir.events());
+    const bool foreign = is_foreign(job);
+    auto history = read_history(job.dir, foreign);
     if (history) {
       summary = record::summarise(history->events);
       view.learners = learners_from(history->events, summary.attempts);
@@ -117,7 +128,7 @@ JobView view_job(const Job& job, bool ask) {
         view.history.push_back(std::move(event));
       }
     }
-    view.plan = read_plan(job.dir.plan());
+    view.plan = read_plan(job.dir, foreign);
   }
   view.attempt = summary.attempts;
   view.saved_step = summary.newest_step;
@@ -125,7 +136,7 @@ JobView view_job(const Job& job, bool ask) {
   if (view.saved_step < 0 && job.comment) view.saved_step = job.comment->step;
   const bool may_run = !job.slurm || job.slurm->state == "RUNNING" || job.slurm->state == "COMPLETING";
   if (ask && job.has_dir() && may_run) {
-    auto answer = ask_dlrun(job.dir, supervise::StatusQuery{}, kAskTimeout);
+    auto answer = ask_dlrun(job, supervise::StatusQuery{}, kAskTimeout);
     if (answer && std::holds_alternative<supervise::JobStatus>(*answer)) {
       take_answer(std::get<supervise::JobStatus>(*answer), &view);
     }

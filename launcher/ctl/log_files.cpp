@@ -2,7 +2,6 @@
 #include "launcher/ctl/log_files.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -10,19 +9,26 @@
 #include <memory>
 
 #include "common/base/parse.h"
+#include "launcher/record/open_below.h"
 
 namespace dl::ctl {
 namespace {
 
 constexpr size_t kBlock = 65536;
 constexpr size_t kMaxRead = 1UL << 20;
-constexpr size_t kMaxLine = 1UL << 20;  // a longer one is shown in parts
+constexpr size_t kMaxLine = 1UL << 20;            // a longer one is shown in parts
+constexpr off_t kFarthestBack = off_t{64} << 20;  // that the last lines are looked for
+constexpr size_t kMostListed = 1'000'000;
 
 // Numbers N of the entries called PREFIX N SUFFIX.
-std::vector<int> list_numbers(const std::string& folder, const std::string& prefix, const std::string& suffix) {
+std::vector<int> list_numbers(const record::JobDir& of, const std::string& folder, const std::string& prefix,
+                              const std::string& suffix) {
   std::vector<int> numbers;
-  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(folder.c_str()), &::closedir);
+  auto fd = record::open_below(of.root(), folder, record::Kind::kFolder);
+  if (!fd) return numbers;
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::fdopendir(fd->get()), &::closedir);
   if (!dir) return numbers;
+  fd->release();
   while (const struct dirent* item = ::readdir(dir.get())) {  // NOLINT(concurrency-mt-unsafe): own DIR
     const std::string name = item->d_name;
     if (name.size() <= prefix.size() + suffix.size() || name.rfind(prefix, 0) != 0 ||
@@ -31,6 +37,7 @@ std::vector<int> list_numbers(const std::string& folder, const std::string& pref
     }
     auto number = parse_int(name.substr(prefix.size(), name.size() - prefix.size() - suffix.size()), 0, 1000000000);
     if (number) numbers.push_back(static_cast<int>(*number));
+    if (numbers.size() >= kMostListed) break;
   }
   std::sort(numbers.begin(), numbers.end());
   return numbers;
@@ -41,7 +48,8 @@ Result<off_t> find_tail(int fd, off_t size, int count) {
   off_t at = size;
   int breaks = 0;
   std::string block(kBlock, '\0');
-  while (at > 0) {
+  const off_t farthest = std::max<off_t>(0, size - kFarthestBack);
+  while (at > farthest) {
     const auto length = static_cast<size_t>(std::min<off_t>(at, kBlock));
     const ssize_t got = ::pread(fd, block.data(), length, at - static_cast<off_t>(length));
     if (got < 0 && errno == EINTR) continue;
@@ -53,26 +61,29 @@ Result<off_t> find_tail(int fd, off_t size, int count) {
     }
     at -= static_cast<off_t>(length);
   }
-  return 0;
+  return at;
 }
 
 }  // namespace
 
 std::vector<int> list_attempts(const record::JobDir& dir) {
-  return list_numbers(dir.logs(), "attempt-", "");
+  return list_numbers(dir, "logs", "attempt-", "");
 }
 
 std::vector<int> list_learner_logs(const record::JobDir& dir, int attempt) {
-  return list_numbers(dir.attempt_logs(attempt), "learner-", ".log");
+  return list_numbers(dir, "logs/attempt-" + std::to_string(attempt), "learner-", ".log");
 }
 
-Result<LogTail> LogTail::open(const std::string& path, int last_lines) {
+std::string learner_log(int attempt, int rank) {
+  return record::JobDir("").learner_log(attempt, rank).substr(1);
+}
+
+Result<LogTail> LogTail::open(const std::string& root, const std::string& relative, int last_lines) {
   LogTail tail;
-  tail.fd_ = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!tail.fd_) return errno_error(path, errno);
+  const std::string path = root + "/" + relative;
+  DL_TRY_ASSIGN(tail.fd_, record::open_below(root, relative, record::Kind::kFile));
   struct stat status = {};
   if (::fstat(tail.fd_.get(), &status) != 0) return errno_error(path, errno);
-  if (!S_ISREG(status.st_mode)) return Error{Errc::kInvalid, path + ": not a regular file"};
   if (last_lines >= 0) {
     off_t start = status.st_size;
     if (last_lines > 0) {

@@ -17,12 +17,15 @@ namespace dl::ctl {
 std::vector<int> list_attempts(const record::JobDir& dir);
 // Ranks that have a log in this attempt, rising.
 std::vector<int> list_learner_logs(const record::JobDir& dir, int attempt);
+// "logs/attempt-1/learner-0.log"
+std::string learner_log(int attempt, int rank);
 
 // One growing file. Gives whole lines; what stands after the last line break is kept until more comes, or end().
 class LogTail {
  public:
   // last_lines < 0: from the beginning, else from so many lines before the present end.
-  static Result<LogTail> open(const std::string& path, int last_lines);
+  // `relative` to the job directory `root`, as record::open_below() takes it.
+  static Result<LogTail> open(const std::string& root, const std::string& relative, int last_lines);
 
   // Appends what is new, up to 1 MiB, to *lines. True if there was anything.
   Result<bool> read(std::vector<std::string>* lines);

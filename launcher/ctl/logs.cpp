@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlctl logs JOB: what the learners printed, from their files; with -f as it comes, over restarts and requeues.
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <memory>
 #include <thread>
 
 #include "common/base/parse.h"
+#include "launcher/ctl/act_as.h"
 #include "launcher/ctl/find_job.h"
 #include "launcher/ctl/job_view.h"
 #include "launcher/ctl/log_files.h"
 #include "launcher/ctl/subcommand.h"
+#include "launcher/ctl/text.h"
 
 namespace dl::ctl {
 namespace {
@@ -43,7 +48,7 @@ class Attempt {
     for (const int rank : list_learner_logs(dir_, number_)) {
       if (options_->learner >= 0 && rank != options_->learner) continue;
       if (tails_.count(rank) != 0) continue;
-      DL_TRY_ASSIGN(LogTail tail, LogTail::open(dir_.learner_log(number_, rank), lines));
+      DL_TRY_ASSIGN(LogTail tail, LogTail::open(dir_.root(), learner_log(number_, rank), lines));
       tails_.emplace(rank, std::move(tail));
     }
     return {};
@@ -73,7 +78,9 @@ class Attempt {
   }
 
  private:
-  void print(int rank, const std::string& line) const {
+  void print(int rank, const std::string& text) const {
+    static const bool terminal = ::isatty(STDOUT_FILENO) != 0;
+    const std::string line = terminal ? terminal_text(text) : text;
     // One learner: exactly its output. Several: who said it.
     if (options_->learner < 0 && (options_->several || tails_.size() > 1)) std::printf("[%d] ", rank);
     std::fwrite(line.data(), 1, line.size(), stdout);
@@ -162,6 +169,7 @@ Result<Job> wait_for_start(Job job, const Options& options) {
 
 Status run(Options options) {
   DL_TRY_ASSIGN(Job job, find_job(options.job, options.dir));
+  DL_TRY(act_as_owner(job));
   if (options.follow) {
     DL_TRY_ASSIGN(job, wait_for_start(std::move(job), options));
   }
@@ -169,6 +177,10 @@ Status run(Options options) {
     return Error{Errc::kNotFound,
                  "job " + job.id + " has no job directory (yet): it was not started by dlrun, or give --dir"};
   }
+  if (::access(job.dir.root().c_str(), R_OK | X_OK) != 0 && errno == EACCES)
+    return Error{Errc::kDenied, "job directory " + printable(job.dir.root(), 300) +
+                                    " is for its user alone; allowed: that user or root, or [launcher] job_dir_mode in "
+                                    "dl.toml for others"};
   const std::vector<int> attempts = list_attempts(job.dir);
   const bool known = std::find(attempts.begin(), attempts.end(), options.attempt) != attempts.end();
   if (options.attempt > 0 && !known) {

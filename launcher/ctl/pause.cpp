@@ -10,6 +10,7 @@
 
 #include "common/base/parse.h"
 #include "common/process/child_process.h"
+#include "launcher/ctl/act_as.h"
 #include "launcher/ctl/control_client.h"
 #include "launcher/ctl/find_job.h"
 #include "launcher/ctl/job_view.h"
@@ -41,7 +42,7 @@ Status ask_to_pause(const Job& job, const std::string& reason) {
   }
   supervise::Pause question;
   question.reason = reason;
-  auto answer = ask_dlrun(job.dir, question, std::chrono::seconds(5));
+  auto answer = ask_dlrun(job, question, std::chrono::seconds(5));
   if (answer) {
     const auto* reply = std::get_if<supervise::Reply>(&*answer);
     if (reply == nullptr) return Error{Errc::kInternal, "dlrun gave another answer than to the question"};
@@ -205,6 +206,7 @@ Status run(const Options& options) {
   auto timeout = parse_duration(options.timeout);
   if (!timeout) return std::move(timeout).error().with_context("--timeout");
   DL_TRY_ASSIGN(std::vector<Job> jobs, find_jobs(options.job, options.dir));
+  DL_TRY(act_as_owner(jobs.front()));  // an array is one user's
   if (jobs.size() > 1) return pause_array(options, std::move(jobs), *timeout);
   DL_TRY_ASSIGN(const bool told, tell(jobs.front(), options));
   return told ? wait_until_paused(jobs.front(), *timeout) : Status();

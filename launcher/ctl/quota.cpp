@@ -10,6 +10,7 @@
 #include "common/base/parse.h"
 #include "common/json/json.h"
 #include "launcher/ctl/cluster_now.h"
+#include "launcher/ctl/leaving.h"
 #include "launcher/ctl/quota_history.h"
 #include "launcher/ctl/quota_sync.h"
 #include "launcher/ctl/quota_table.h"
@@ -58,9 +59,10 @@ std::string victim_text(const ClusterNow& now, const policy::Victim& victim) {
                                ? fmt::format("stops and gives {} GPUs", job.gpus())
                                : fmt::format("shrinks to {} learners and gives {} GPUs", victim.learners_left,
                                              (job.learners() - victim.learners_left) * job.gpus_per_learner);
-  return fmt::format("job {} of '{}' {}: runs on {} GPUs for {} s; {:.2f} GPU-hours of work are at risk",
+  return fmt::format("job {} of '{}' {}: runs on {} GPUs for {} s; {:.2f} GPU-hours of work are at risk; {}",
                      policy::job_name(job.id), state.tenants[job.tenant].name, what, runs_on(job),
-                     state.now_s - job.start_s, static_cast<double>(victim.lost_gpu_s) / 3600);
+                     state.now_s - job.start_s, static_cast<double>(victim.lost_gpu_s) / 3600,
+                     what_becomes_of(now, victim.job));
 }
 
 Json victim_json(const ClusterNow& now, const policy::Victim& victim) {
@@ -89,6 +91,8 @@ Status reclaim(const Options& options) {
     Json json = job_json(id);
     json["why"] = why.sentence;
     json["victims"] = Json::array();
+    json["leaving"] = Json::array();
+    for (const std::string& line : leaving_for(now, job)) json["leaving"].push_back(line);
     if (found != nullptr) {
       for (const policy::Victim& victim : found->set.victims) json["victims"].push_back(victim_json(now, victim));
       json["exact"] = found->set.exact;
@@ -97,8 +101,10 @@ Status reclaim(const Options& options) {
     return {};
   }
   std::printf("%s\n", printable(why.sentence, 1000).c_str());
+  const std::vector<std::string> leaving = leaving_for(now, job);
+  for (const std::string& line : leaving) std::printf("  %s\n", line.c_str());
   if (found == nullptr) {
-    std::printf("nothing is taken back for it now\n");
+    if (leaving.empty()) std::printf("nothing is taken back for it now\n");
     return {};
   }
   for (const policy::Victim& victim : found->set.victims) std::printf("  %s\n", victim_text(now, victim).c_str());

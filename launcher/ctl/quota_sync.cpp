@@ -12,7 +12,9 @@
 #include "common/base/parse.h"
 #include "common/json/json.h"
 #include "common/process/child_process.h"
+#include "launcher/ctl/quota_orphans.h"
 #include "launcher/ctl/quota_plan.h"
+#include "launcher/ctl/slurm_records.h"
 #include "launcher/ctl/text.h"
 
 namespace dl::ctl {
@@ -115,8 +117,30 @@ Result<std::string> licence_folder(const std::string& slurm_conf) {
   return folder;
 }
 
-Status carry_out(const QuotaPlan& plan, const std::string& folder) {
+// Before their licences go, and once more for what was submitted meanwhile.
+Status hold_orphans(const SiteConfig& site) {
+  auto records = read_slurm_records();
+  if (!records) {
+    std::fprintf(
+        stderr,
+        "dlctl quota sync: jobs that tenants have queued which dl.toml does not declare any more are not held: "
+        "%s\n",
+        records.error().text.c_str());
+    return {};
+  }
+  for (const Orphan& orphan : orphans_of(site, *records)) {
+    const std::string id = std::to_string(orphan.job);
+    DL_TRY(output_of({"scontrol", "update", "JobId=" + id, "Priority=0", "AdminComment=" + orphan.label}));
+    std::fprintf(stderr, "dlctl quota sync: job %s is held: its tenant '%s' is not in dl.toml any more\n", id.c_str(),
+                 printable(orphan.tenant).c_str());
+  }
+  return {};
+}
+
+Status carry_out(const SiteConfig& site, const QuotaPlan& plan, const std::string& folder) {
+  DL_TRY(hold_orphans(site));
   if (!plan.licence_file.empty()) DL_TRY(write_licences(plan, folder));
+  DL_TRY(hold_orphans(site));
   for (const Step& step : plan.steps)
     if (!step.command.empty()) DL_TRY(sacctmgr(step.command));
   return {};
@@ -143,7 +167,7 @@ Status sync(const Options& options) {
     std::puts("nothing was changed");
     return {};
   }
-  DL_TRY(carry_out(plan, folder));
+  DL_TRY(carry_out(site, plan, folder));
   if (options.json)
     print_json(plan, true);
   else

@@ -10,6 +10,7 @@
 #include "common/base/parse.h"
 #include "common/json/json.h"
 #include "common/process/child_process.h"
+#include "launcher/ctl/act_as.h"
 #include "launcher/ctl/job_view.h"
 #include "launcher/ctl/subcommand.h"
 #include "launcher/ctl/text.h"
@@ -30,67 +31,106 @@ std::string with_unused_gpus(std::string why, const JobView& view) {
   return why;
 }
 
-void print_lines(const std::vector<JobView>& views, bool with_user) {
-  const int64_t now = now_ms();
-  std::vector<std::vector<std::string>> rows{{"JOB", "NAME", "STATE", "SINCE", "ATTEMPT", "STEP", "LEARNERS", "WHY"}};
-  if (with_user) rows[0].insert(rows[0].begin() + 1, "USER");
-  for (const JobView& view : views) {
-    std::vector<std::string> row = {view.job.id,
-                                    view.name.empty() ? "-" : printable(view.name, 24),
-                                    shown_name(view.shown),
-                                    view.shown.since_ms ? age_text(now - *view.shown.since_ms) : "-",
-                                    view.attempt > 0 ? std::to_string(view.attempt) : "-",
-                                    view.step < 0 ? "-" : std::to_string(view.step),
-                                    view.plan.learners > 0 ? std::to_string(view.plan.learners) : "-",
-                                    with_unused_gpus(printable(view.shown.reason, 60), view)};
-    if (with_user) row.insert(row.begin() + 1, printable(view.user, 16));
-    rows.push_back(std::move(row));
+constexpr char kBetweenCells = '\x1f';
+
+enum class As { kText, kJson, kRow };
+
+// One job in the words that are asked for.
+std::string words_of(const JobView& view, As as) {
+  if (as == As::kText) return view_text(view);
+  if (as == As::kJson) return view_json(view).dump(2);
+  const std::vector<std::string> row = {view.job.id,
+                                        printable(view.user, 16),
+                                        view.name.empty() ? "-" : printable(view.name, 24),
+                                        shown_name(view.shown),
+                                        view.shown.since_ms ? age_text(now_ms() - *view.shown.since_ms) : "-",
+                                        view.attempt > 0 ? std::to_string(view.attempt) : "-",
+                                        view.step < 0 ? "-" : std::to_string(view.step),
+                                        view.plan.learners > 0 ? std::to_string(view.plan.learners) : "-",
+                                        with_unused_gpus(printable(view.shown.reason, 60), view)};
+  return join(row, std::string(1, kBetweenCells));
+}
+
+// What a job has written down is read with its user's rights, also for root. Where that cannot be done, what Slurm says
+// is shown.
+std::string look(const Job& job, bool ask, As as) {
+  auto words = made_as_owner(job, [&] { return words_of(view_job(job, ask), as); });
+  if (words) return *std::move(words);
+  std::fprintf(stderr, "dlctl status: %s\n", words.error().text.c_str());
+  Job without = job;
+  without.dir = record::JobDir();
+  return words_of(view_job(without, false), as);
+}
+
+void print_lines(const std::vector<std::string>& lines, bool with_user) {
+  std::vector<std::vector<std::string>> rows{
+      {"JOB", "USER", "NAME", "STATE", "SINCE", "ATTEMPT", "STEP", "LEARNERS", "WHY"}};
+  for (const std::string& line : lines) {
+    rows.emplace_back();
+    for (const std::string& cell : split(line, kBetweenCells)) rows.back().push_back(printable(cell, 300));
   }
+  if (!with_user)
+    for (std::vector<std::string>& row : rows)
+      if (row.size() > 1) row.erase(row.begin() + 1);
   std::fputs(table(rows).c_str(), stdout);
 }
 
-void print_json(const std::vector<JobView>& views) {
-  Json json = Json::array();
-  for (const JobView& view : views) json.push_back(view_json(view));
-  std::puts(json.dump(2).c_str());
+// Objects as they stand in an array that is indented by two.
+void print_json(const std::vector<std::string>& objects) {
+  std::string text = "[";
+  for (const std::string& object : objects) {
+    text += text.size() > 1 ? ",\n  " : "\n  ";
+    for (const char c : object) text += c == '\n' ? std::string("\n  ") : std::string(1, c);
+  }
+  std::puts((text + (objects.empty() ? "]" : "\n]")).c_str());
+}
+
+// Lines and tabs, and nothing else that a terminal would obey.
+std::string plain(const std::string& text) {
+  std::string out;
+  for (const std::string& line : split(text, '\n')) out += (out.empty() ? "" : "\n") + terminal_text(line);
+  return out;
 }
 
 Status run(const Options& options) {
-  std::vector<JobView> views;
   if (options.jobs.empty() && options.dir.empty()) {
     if (find_program("squeue").empty()) {
       return Error{Errc::kNotFound,
                    "Slurm's commands are not installed here; name a job directory: dlctl status dl-local-..."};
     }
+    std::vector<std::string> words;
     DL_TRY_ASSIGN(const std::vector<slurm_cli::JobInfo> jobs, slurm_cli::list_jobs(options.all ? "*" : ""));
-    for (const slurm_cli::JobInfo& info : jobs) views.push_back(view_job(job_of(info), false));
+    for (const slurm_cli::JobInfo& info : jobs)
+      words.push_back(look(job_of(info), false, options.json ? As::kJson : As::kRow));
     if (options.json) {
-      print_json(views);
-    } else if (views.empty()) {
+      print_json(words);
+    } else if (words.empty()) {
       std::puts(options.all ? "no job is queued or running"
                             : "you have no job queued or running (all users: dlctl status --all)");
     } else {
-      print_lines(views, options.all);
+      print_lines(words, options.all);
     }
     return {};
   }
   std::vector<std::string> references = options.jobs;
   if (references.empty()) references.push_back(options.dir);
-  std::vector<std::vector<JobView>> found;  // by reference: several of a job array
+  std::vector<std::vector<std::string>> found;  // by reference: several of a job array
   for (const std::string& reference : references) {
     DL_TRY_ASSIGN(const std::vector<Job> jobs, find_jobs(reference, options.dir));
     found.emplace_back();
-    for (const Job& job : jobs) found.back().push_back(view_job(job, true));
+    const As as = options.json ? As::kJson : jobs.size() == 1 ? As::kText : As::kRow;
+    for (const Job& job : jobs) found.back().push_back(look(job, true, as));
   }
   if (options.json) {
-    for (std::vector<JobView>& some : found) std::move(some.begin(), some.end(), std::back_inserter(views));
-    print_json(views);
+    std::vector<std::string> all;
+    for (std::vector<std::string>& some : found) std::move(some.begin(), some.end(), std::back_inserter(all));
+    print_json(all);
     return {};
   }
   for (size_t i = 0; i < found.size(); ++i) {
     if (i > 0) std::fputs("\n", stdout);
     if (found[i].size() == 1)
-      std::fputs(view_text(found[i].front()).c_str(), stdout);
+      std::fputs(plain(found[i].front()).c_str(), stdout);
     else
       print_lines(found[i], false);
   }

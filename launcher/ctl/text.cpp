@@ -18,6 +18,8 @@ size_t width(const std::string& text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
+constexpr size_t kLongestColour = 24;  // of a sequence that sets colours
+
 }  // namespace
 
 std::string table(const std::vector<std::vector<std::string>>& rows) {
@@ -36,6 +38,36 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
   }
+  return text;
+}
+
+std::string terminal_text(const std::string& line) {
+  // What a progress bar has written over itself does not show on a terminal either.
+  size_t end = line.find_last_not_of('\r');
+  end = end == std::string::npos ? 0 : end + 1;
+  const size_t over = end == 0 ? std::string::npos : line.find_last_of('\r', end - 1);
+  std::string text;
+  for (size_t i = over == std::string::npos ? 0 : over + 1; i < end; ++i) {
+    const auto c = static_cast<unsigned char>(line[i]);
+    if (c == 0x1b) {
+      size_t last = i + 1;
+      if (last < end && line[last] == '[')
+        for (++last; last < end && (line[last] == ';' || (line[last] >= '0' && line[last] <= '9'));) ++last;
+      if (last < end && line[last] == 'm' && last > i + 1 && last - i <= kLongestColour) {
+        text.append(line, i, last + 1 - i);
+        i = last;
+        continue;
+      }
+    }
+    // C1 controls, too, which UTF-8 spells as 0xc2 0x80 to 0xc2 0x9f.
+    const bool c1 = c == 0xc2 && i + 1 < end && static_cast<unsigned char>(line[i + 1]) >= 0x80 &&
+                    static_cast<unsigned char>(line[i + 1]) < 0xa0;
+    if (c != '\t' && (c < 0x20 || c == 0x7f || c1))
+      text += fmt::format("\\x{:02x}", c1 ? static_cast<unsigned char>(line[++i]) : c);
+    else
+      text += line[i];
+  }
+  if (text.find('\x1b') != std::string::npos) text += "\x1b[0m";
   return text;
 }
 

@@ -13,6 +13,7 @@
 
 #include "common/base/parse.h"
 #include "launcher/ctl/cluster_now.h"
+#include "launcher/ctl/leaving.h"
 #include "launcher/ctl/quota_table.h"
 #include "launcher/ctl/subcommand.h"
 #include "launcher/ctl/wait_look.h"
@@ -71,6 +72,11 @@ PolicyAnswer ask_policy(const ClusterNow& now, int64_t id) {
   if (why.waiting.reserved_for >= 0) answer.json["reserved_for"] = job_json(state.jobs[why.waiting.reserved_for].id);
   answer.json["would_have_to_end"] = Json::array();
   if (state.jobs[job].idle_gpus > 0) answer.lines.push_back(unused_text(state, state.jobs[job]));
+  answer.json["leaving"] = Json::array();
+  for (const std::string& line : leaving_for(now, job)) {
+    answer.json["leaving"].push_back(line);
+    answer.lines.push_back("  " + line);
+  }
   for (const int other : why.would_have_to_end) {
     const policy::Job& holder = state.jobs[other];
     Json its = job_json(holder.id);

@@ -140,30 +140,52 @@ Result<EventHistory> read_events(const std::string& path) {
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) return errno_error("stat " + path, errno);
   if (!S_ISREG(status.st_mode)) return Error{Errc::kInvalid, path + ": not a regular file"};
-  off_t at = std::max<off_t>(0, status.st_size - kMaxRead);
-  bool cut_first = at > 0;
-  std::string text;
+  auto found = read_events(fd.get(), kMaxRead);
+  if (!found) return std::move(found).error().with_context(path);
+  return found;
+}
+
+// Block by block: a file may be of any size, and a line as long as the file.
+Result<EventHistory> read_events(int fd, int64_t most_bytes) {
+  EventHistory history;
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return errno_error("stat", errno);
+  off_t at = std::max<off_t>(0, status.st_size - most_bytes);
+  const off_t end = at + most_bytes;
+  bool passing_over = at > 0;  // the rest of a line whose beginning is not known, or that is too long
+  std::string line;
   char buffer[65536];
-  for (;;) {
-    ssize_t n = ::pread(fd.get(), buffer, sizeof buffer, at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno_error("read " + path, errno);
-    if (n == 0 || text.size() > static_cast<size_t>(kMaxRead)) break;
-    text.append(buffer, static_cast<size_t>(n));
-    at += n;
-  }
-  size_t begin = cut_first ? std::min(text.find('\n'), text.size() - 1) + 1 : 0;
-  while (begin < text.size()) {
-    size_t end = std::min(text.find('\n', begin), text.size());
-    if (end > begin) {
-      Result<Event> event = parse_event(text.substr(begin, end - begin));
-      if (event)
+  const auto take_line = [&] {
+    if (passing_over) {
+      passing_over = false;
+    } else if (!line.empty()) {
+      if (Result<Event> event = parse_event(line))
         history.events.push_back(std::move(*event));
       else
         ++history.skipped_lines;
     }
-    begin = end + 1;
+    line.clear();
+  };
+  while (at <= end) {
+    const ssize_t n = ::pread(fd, buffer, sizeof buffer, at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno_error("read", errno);
+    if (n == 0) break;
+    at += n;
+    const std::string_view block(buffer, static_cast<size_t>(n));
+    for (size_t begin = 0; begin < block.size();) {
+      const size_t brk = std::min(block.find('\n', begin), block.size());
+      if (!passing_over) line.append(block, begin, brk - begin);
+      if (line.size() > kMaxLine) {
+        line.clear();
+        passing_over = true;
+        ++history.skipped_lines;
+      }
+      if (brk < block.size()) take_line();
+      begin = brk + 1;
+    }
   }
+  take_line();
   return history;
 }
 

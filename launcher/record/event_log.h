@@ -68,6 +68,8 @@ struct EventHistory {
 };
 // All events; a missing file gives none. At most 64 MiB are read (the newest).
 Result<EventHistory> read_events(const std::string& path);
+// The same of an open file; at most so many bytes, the newest.
+Result<EventHistory> read_events(int fd, int64_t most_bytes);
 
 // What a start of the job needs to know of the earlier ones. Pure.
 struct JobSummary {

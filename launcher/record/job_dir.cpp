@@ -2,6 +2,7 @@
 #include "launcher/record/job_dir.h"
 
 #include <fmt/core.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,15 +13,15 @@
 namespace dl::record {
 namespace {
 
-constexpr size_t kMaxFile = 64 << 10;
+constexpr size_t kMaxFile = kMaxControlBytes;
 
 std::string dump(const Json& object) {
   return object.dump_sorted(1) + "\n";
 }
 
-Result<Json> read_object(const std::string& path) {
-  DL_TRY_ASSIGN(std::string text, read_small_file(path, kMaxFile));
-  Json object = Json::parse(text);
+Result<Json> read_object(const std::string& path, Result<std::string> text) {
+  if (!text) return std::move(text).error();
+  Json object = Json::parse(*text);
   if (!object.is_object()) return Error{Errc::kInvalid, path + ": not a JSON object"};
   return object;
 }
@@ -36,6 +37,17 @@ int64_t number_of(const Json& object, const char* key) {
 }
 
 }  // namespace
+
+Status JobDir::make(mode_t mode) const {
+  const size_t slash = root_.rfind('/');
+  if (slash != std::string::npos && slash > 0) DL_TRY(make_directories(root_.substr(0, slash)));
+  if (::mkdir(root_.c_str(), mode) == 0) {
+    // Whatever the umask takes away: the site said how it is to be.
+    if (::chmod(root_.c_str(), mode) != 0) return errno_error("set the mode of " + root_, errno);
+    return {};
+  }
+  return make_directories(root_);  // there already, as somebody wanted it; or why it cannot be
+}
 
 Status JobDir::prepare(int attempt) const {
   DL_TRY(make_directories(attempt_logs(attempt)));
@@ -72,7 +84,11 @@ Status write_control(const std::string& path, const ControlInfo& info) {
 }
 
 Result<ControlInfo> read_control(const std::string& path) {
-  DL_TRY_ASSIGN(Json object, read_object(path));
+  return parse_control(path, read_small_file(path, kMaxFile));
+}
+
+Result<ControlInfo> parse_control(const std::string& path, Result<std::string> text) {
+  DL_TRY_ASSIGN(Json object, read_object(path, std::move(text)));
   ControlInfo info;
   info.host = text_of(object, "host");
   info.secret = text_of(object, "secret");
@@ -90,7 +106,7 @@ Status write_request(const std::string& path, const FileRequest& request) {
 }
 
 Result<FileRequest> read_request(const std::string& path) {
-  DL_TRY_ASSIGN(Json object, read_object(path));
+  DL_TRY_ASSIGN(Json object, read_object(path, read_small_file(path, kMaxFile)));
   FileRequest request{text_of(object, "action"), text_of(object, "reason")};
   if (request.action.empty()) return Error{Errc::kInvalid, path + ": no 'action'"};
   return request;

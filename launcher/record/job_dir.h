@@ -33,6 +33,8 @@ class JobDir {
     return attempt_logs(attempt) + "/learner-" + std::to_string(rank) + ".log";
   }
 
+  // Makes the directory itself with this mode, whatever the umask says; one that is there is left as it is.
+  Status make(mode_t mode) const;
   // Makes the folders for an attempt and points logs/latest at it. Errors name the folder and the reason.
   Status prepare(int attempt) const;
 
@@ -57,6 +59,9 @@ struct ControlInfo {
 Status write_control(const std::string& path, const ControlInfo& info);
 // kNotFound if there is none (dlrun does not run); kInvalid if it is not such a file.
 Result<ControlInfo> read_control(const std::string& path);
+// The same of its text, or the error by which it could not be read.
+Result<ControlInfo> parse_control(const std::string& path, Result<std::string> text);
+constexpr size_t kMaxControlBytes = 64 << 10;
 
 // request.json
 struct FileRequest {

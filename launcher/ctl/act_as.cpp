@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/ctl/act_as.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <grp.h>
+#include <poll.h>
+#include <pwd.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+
+#include "common/base/parse.h"
+#include "common/base/unique_fd.h"
+
+namespace dl::ctl {
+namespace {
+
+// Who started this program: what was read of a job depends on it also once the job's user has been become.
+const uid_t kCaller = ::getuid();
+
+constexpr rlim_t kMostMemory = rlim_t{1} << 30;
+constexpr rlim_t kMostCpuS = 30;
+constexpr size_t kMostText = 64 << 20;
+
+struct Identity {
+  uid_t uid = 0;
+  gid_t gid = 0;
+  std::string name;  // empty: a number without one
+};
+
+Result<Identity> identity_of(const std::string& user) {
+  const struct passwd* entry = ::getpwnam(user.c_str());  // NOLINT(concurrency-mt-unsafe): one thread
+  if (entry == nullptr)
+    return Error{Errc::kDenied, fmt::format("user '{}' is not known on this machine, so dlctl cannot act with that "
+                                            "user's rights; allowed: dlctl where the user is known",
+                                            printable(user, 100))};
+  return Identity{entry->pw_uid, entry->pw_gid, user};
+}
+
+// Of whom Slurm says that it is the job's user; where Slurm does not know the job, the owner of its directory.
+Result<Identity> owner_of(const Job& job) {
+  const std::string& user = job.slurm ? job.slurm->user : job.accounted_user;
+  if (!user.empty()) return identity_of(user);
+  if (!job.has_dir()) return Identity{};
+  struct stat status {};
+  if (::lstat(job.dir.root().c_str(), &status) != 0) return errno_error(job.dir.root(), errno);
+  if (S_ISLNK(status.st_mode) && ::stat(job.dir.root().c_str(), &status) != 0)
+    return errno_error(job.dir.root(), errno);
+  if (status.st_uid == 0) {
+    if ((status.st_mode & 0022) != 0)
+      return Error{Errc::kDenied,
+                   fmt::format("{} is root's and others may write to it, so it is nobody's job directory; "
+                               "allowed: a directory that dlrun made",
+                               printable(job.dir.root(), 300))};
+    return Identity{};
+  }
+  const struct passwd* entry = ::getpwuid(status.st_uid);  // NOLINT(concurrency-mt-unsafe): one thread
+  if (entry == nullptr) return Identity{status.st_uid, status.st_gid, ""};
+  return Identity{entry->pw_uid, entry->pw_gid, entry->pw_name};
+}
+
+bool become(const Identity& who) {
+  const bool grouped = who.name.empty() ? ::setgroups(0, nullptr) == 0 : ::initgroups(who.name.c_str(), who.gid) == 0;
+  if (!grouped || ::setresgid(who.gid, who.gid, who.gid) != 0 || ::setresuid(who.uid, who.uid, who.uid) != 0)
+    return false;
+  return ::setuid(0) != 0;  // there is no way back
+}
+
+void bound_this_process() {
+  const struct rlimit memory = {kMostMemory, kMostMemory}, cpu = {kMostCpuS, kMostCpuS}, none = {0, 0};
+  (void)::setrlimit(RLIMIT_AS, &memory);
+  (void)::setrlimit(RLIMIT_CPU, &cpu);
+  (void)::setrlimit(RLIMIT_CORE, &none);
+}
+
+[[noreturn]] void make_in_child(const Identity& who, int out, const std::function<std::string()>& make) {
+  bound_this_process();
+  if (!become(who)) ::_exit(1);
+  std::string text;
+  try {
+    text = make();
+  } catch (...) {
+    ::_exit(1);
+  }
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t n = ::write(out, text.data() + done, text.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) ::_exit(1);
+    done += static_cast<size_t>(n);
+  }
+  ::_exit(0);
+}
+
+}  // namespace
+
+bool is_foreign(const Job& job) {
+  if (job.slurm || !job.accounted_user.empty()) {
+    const struct passwd* me = ::getpwuid(kCaller);  // NOLINT(concurrency-mt-unsafe): one thread
+    return me == nullptr || (job.slurm ? job.slurm->user : job.accounted_user) != me->pw_name;
+  }
+  struct stat status {};
+  return job.has_dir() && ::stat(job.dir.root().c_str(), &status) == 0 && status.st_uid != kCaller;
+}
+
+Status act_as_owner(const Job& job) {
+  if (::geteuid() != 0) return {};
+  DL_TRY_ASSIGN(const Identity who, owner_of(job));
+  if (who.uid == 0) return {};
+  if (!become(who))
+    return Error{Errc::kDenied, "job " + job.id + " is another user's, and root may not take that user's rights here"};
+  return {};
+}
+
+Result<std::string> made_as_owner(const Job& job, const std::function<std::string()>& make) {
+  if (::geteuid() != 0) return make();
+  DL_TRY_ASSIGN(const Identity who, owner_of(job));
+  if (who.uid == 0) return make();
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return errno_error("pipe", errno);
+  const UniqueFd in(ends[0]);
+  UniqueFd out(ends[1]);
+  const pid_t child = ::fork();
+  if (child < 0) return errno_error("fork", errno);
+  if (child == 0) make_in_child(who, out.get(), make);
+  out.reset();
+  std::string text;
+  char buffer[65536];
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  bool whole = false;
+  while (text.size() <= kMostText) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    struct pollfd item = {in.get(), POLLIN, 0};
+    const int ready = left.count() <= 0 ? 0 : ::poll(&item, 1, static_cast<int>(left.count()));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) break;
+    const ssize_t n = ::read(in.get(), buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    whole = n == 0;
+    if (n <= 0) break;
+    text.append(buffer, static_cast<size_t>(n));
+  }
+  if (!whole) ::kill(child, SIGKILL);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (!whole || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    return Error{Errc::kIo,
+                 "what job " + job.id + " has written down cannot be shown: it takes too much memory or time"};
+  return text;
+}
+
+FileRights::FileRights(const std::string& user) {
+  if (::geteuid() != 0 || user.empty()) return;
+  const auto who = identity_of(user);
+  if (!who || who->uid == 0) return;
+  const int count = ::getgroups(0, nullptr);
+  groups_.resize(count > 0 ? static_cast<size_t>(count) : 0);
+  if (count > 0 && ::getgroups(count, groups_.data()) < 0) return;
+  changed_ = ::initgroups(who->name.c_str(), who->gid) == 0 && ::setegid(who->gid) == 0 && ::seteuid(who->uid) == 0;
+}
+
+FileRights::~FileRights() {
+  if (!changed_) return;
+  // Without its own rights root would go on with a user's: better not at all.
+  if (::seteuid(0) != 0 || ::setegid(0) != 0 || ::setgroups(groups_.size(), groups_.data()) != 0) ::_exit(1);
+}
+
+}  // namespace dl::ctl

@@ -20,6 +20,7 @@ namespace {
 // Pings keep data under way (supervisor.cpp), so a lost node shows within 3 s; a stopped or busy process does not
 // matter.
 constexpr unsigned kUserTimeoutMs = 2000;
+constexpr uint64_t kLookEveryMs = 1000;  // at connections that have not spoken yet
 
 struct WriteRequest {
   uv_write_t request{};
@@ -79,6 +80,7 @@ void ControlServer::on_connection(uv_stream_t* server, int status) {
     self->close(connection->id);
     return;
   }
+  self->greet(connection);
   uv_tcp_nodelay(&connection->handle, 1);
   uv_os_fd_t fd = -1;
   if (uv_fileno(reinterpret_cast<uv_handle_t*>(&connection->handle), &fd) == 0)
@@ -100,6 +102,31 @@ void ControlServer::on_connection(uv_stream_t* server, int status) {
           c->server->receive(c, buffer->base, static_cast<size_t>(n));
         }
       });
+}
+
+// One that has yet to say who it is.
+void ControlServer::greet(Connection* connection) {
+  sockaddr_storage address{};
+  int size = sizeof address;
+  char text[NI_MAXHOST] = "";
+  if (uv_tcp_getpeername(&connection->handle, reinterpret_cast<sockaddr*>(&address), &size) == 0)
+    ::getnameinfo(reinterpret_cast<sockaddr*>(&address), static_cast<socklen_t>(size), text, sizeof text, nullptr, 0,
+                  NI_NUMERICHOST);
+  for (const ConnectionId gone : strangers_.add(connection->id, text, awake_ms())) close(gone);
+  if (patience_ == nullptr) {
+    patience_ = new uv_timer_t{};
+    uv_timer_init(loop_, patience_);
+    patience_->data = this;
+  }
+  if (uv_is_active(reinterpret_cast<uv_handle_t*>(patience_)) == 0)
+    uv_timer_start(
+        patience_, [](uv_timer_t* timer) { static_cast<ControlServer*>(timer->data)->close_overdue(); }, kLookEveryMs,
+        kLookEveryMs);
+}
+
+void ControlServer::close_overdue() {
+  for (const ConnectionId id : strangers_.overdue(awake_ms())) close(id);
+  if (strangers_.size() == 0) uv_timer_stop(patience_);
 }
 
 void ControlServer::receive(Connection* connection, const char* data, size_t size) {
@@ -129,6 +156,7 @@ bool ControlServer::handle_line(Connection* connection, const std::string& line)
     return false;
   }
   connection->known = true;
+  strangers_.remove(connection->id);
   connection->splitter.set_limit(kMaxLineBytes);
   handlers_.on_hello(connection->id, *hello);
   return true;
@@ -165,6 +193,7 @@ void ControlServer::write(Connection* connection, std::string data) {
 
 void ControlServer::close(ConnectionId id) {
   sessions_.erase(id);
+  strangers_.remove(id);
   auto it = connections_.find(id);
   if (it == connections_.end()) return;
   Connection* connection = it->second;
@@ -197,6 +226,10 @@ void ControlServer::close_all() {
   while (!connections_.empty()) close(connections_.begin()->first);
   sessions_.clear();
   beats_.close();
+  if (patience_ != nullptr)
+    uv_close(reinterpret_cast<uv_handle_t*>(patience_),
+             [](uv_handle_t* handle) { delete reinterpret_cast<uv_timer_t*>(handle); });
+  patience_ = nullptr;
   if (listener_ == nullptr) return;
   uv_close(reinterpret_cast<uv_handle_t*>(listener_),
            [](uv_handle_t* handle) { delete reinterpret_cast<uv_tcp_t*>(handle); });

@@ -21,6 +21,7 @@
 #include "launcher/supervise/agent_session.h"
 #include "launcher/supervise/beat_socket.h"
 #include "launcher/supervise/connections.h"
+#include "launcher/supervise/strangers.h"
 
 namespace dl::supervise {
 
@@ -73,6 +74,8 @@ class ControlServer final : public Connections {
   static void abandon(Connection* connection);
   static void on_connection(uv_stream_t* server, int status);
   void drop(Connection* connection, const std::string& why);
+  void greet(Connection* connection);
+  void close_overdue();
   void receive(Connection* connection, const char* data, size_t size);
   bool handle_line(Connection* connection, const std::string& line);
 
@@ -84,6 +87,8 @@ class ControlServer final : public Connections {
   ConnectionId next_id_ = 1;
   std::map<ConnectionId, Connection*> connections_;  // freed by their close callback
   std::unordered_map<ConnectionId, AgentSession> sessions_;
+  Strangers strangers_;
+  uv_timer_t* patience_ = nullptr;  // runs while there are strangers
   BeatSocket beats_;
   // For what is being read: libuv asks for it, fills it and hands it on before it turns to another connection.
   std::vector<char> buffer_ = std::vector<char>(65536);

@@ -30,6 +30,7 @@ bool ControlServer::resume(Connection* connection, const Resume& resume) {
   // What the old connection still holds unread was not counted, and comes again over the new one.
   if (auto old = connections_.find(id); old != connections_.end()) abandon(old->second);
   connections_.erase(connection->id);
+  strangers_.remove(connection->id);
   connection->id = id;
   connections_[id] = connection;
   connection->known = true;

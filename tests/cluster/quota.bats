@@ -166,7 +166,10 @@ nlp_owns() {
   local counts
   counts=$(on_login "$stage/bin/dlctl" quota --json | jq -c '.tenants[] | select(.tenant == "nlp") | [.quota, .own]') && [ "$counts" = "[2,$1]" ]
 }
-@test "dlctl quota and why read Slurm's records through the module for this Slurm" {
+fair_share() { on_login "$stage/bin/dlctl" quota --json | jq ".tenants[] | select(.tenant == \"$1\") | .fair_share"; }
+lent_counts() { [[ $(fair_share "$1") =~ ^(0\.0*[1-9]|[1-9]) ]]; }
+# bats test_tags=versions
+@test "dlctl quota and why read Slurm's records through the module for this Slurm, and tell fair shares" {
   series=$(slurm_version | cut -d. -f1-2)
   module=$(find "$stage" -path "*/slurm-dl/slurm-$series/observe.so")
   [ -n "$module" ] || skip "no module for Slurm $series is installed"
@@ -179,5 +182,11 @@ nlp_owns() {
   run on_login "$stage/bin/dlctl" why "$job"
   [ "$status" -eq 0 ]
   assert_contains "$output" "^job $job runs"
+  # By what is held beyond the quota: nlp has nothing lent yet, and more when it has.
+  assert_contains "$(on_login "$stage/bin/dlctl" quota)" '^TENANT .* FAIR SHARE'
+  [ "$(fair_share nlp)" = 0 ]
+  lent=$(user_submit -A nlp --dl-tier=borrow --dl-framework=generic --dl-learners=2 --dl-gpus=1 --dl-checkpoint=ck --wrap 'sleep 60')
+  wait_state "$lent" RUNNING 20
+  wait_for 15 "what is lent counts in the fair share" lent_counts nlp
   assert_contains "$(on_login "$stage/bin/dlctl" --version)" "quota and why: for Slurm (.*, )?$series"
 }

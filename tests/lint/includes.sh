@@ -45,7 +45,8 @@ launcher/supervise      | common/base common/contract common/json common/process
 launcher/.              | common/base common/contract launcher/guard launcher/options launcher/plan launcher/preflight launcher/record launcher/submit launcher/supervise
 launcher/ctl            | common/base common/cli common/contract common/json common/process common/site frameworks/. launcher/protocol launcher/record launcher/slurm_cli slurm-plugin/observe slurm-plugin/policy
 slurm-plugin/.          | common/base common/contract
-slurm-plugin/spank      | common/base common/contract common/site frameworks/. slurm-plugin/.
+slurm-plugin/network    | common/base common/process common/site
+slurm-plugin/spank      | common/base common/contract common/site frameworks/. slurm-plugin/. slurm-plugin/network
 slurm-plugin/policy     | common/base common/contract common/site
 slurm-plugin/job_submit | common/base common/contract common/site frameworks/. slurm-plugin/. slurm-plugin/policy
 slurm-plugin/sim        | common/base common/cli common/json slurm-plugin/policy

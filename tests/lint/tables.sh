@@ -53,7 +53,7 @@ check "dl-job-directory(5) names the version" "$(version=$(sed -nE 's/^constexpr
   grep -qE "^Of this page: $version\\." <<<"$page" || echo "not version $version")"
 
 # Rooms explain themselves.
-for room in launcher common launcher/bind launcher/supervise launcher/collectives slurm-plugin slurm-plugin/policy slurm-plugin/observe slurm-plugin/policyd slurm-plugin/sim checkpoint frameworks man tests packaging; do
+for room in launcher common launcher/bind launcher/supervise launcher/collectives slurm-plugin slurm-plugin/network slurm-plugin/policy slurm-plugin/observe slurm-plugin/policyd slurm-plugin/sim checkpoint frameworks man tests packaging; do
   findings=
   [ -s "$room/README.md" ] || findings="$room/README.md is missing or empty"
   [ -z "$findings" ] && [ "$(wc -l <"$room/README.md")" -gt 80 ] && findings="$room/README.md is longer than 80 lines"

@@ -294,10 +294,11 @@ TEST_F(JobSubmit, charges_gpu_jobs_to_tenants_with_and_without_our_flags) {
     EXPECT_STREQ(plain.desc.account, "vision");
     EXPECT_STREQ(plain.desc.tres_per_node, "gres:gpu:2") << "the cluster has one type";
     EXPECT_STREQ(plain.desc.admin_comment,
-                 "dl:1 tenant=vision tier=auto learners=1 gpus=2 nodes=1:1 pausable=0 placement=pack charge=own");
+                 "dl:1 tenant=vision tier=auto learners=1 gpus=2 nodes=1:1 pausable=0 back=requeue placement=pack "
+                 "charge=own");
     EXPECT_EQ(plain.desc.min_nodes, 1U);
     EXPECT_EQ(plain.desc.max_nodes, 1U);
-    EXPECT_EQ(plain.text(), "");
+    EXPECT_NE(plain.text().find("2 GPUs of its own, or borrowed while its quota is in use"), std::string::npos);
     EXPECT_EQ(plain.desc.qos, nullptr) << "its own, in Slurm's default";
     Job large({kPrefix + "learners=3", kPrefix + "gpus=2"});
     abi::set_string(&large.desc.account, "vision");

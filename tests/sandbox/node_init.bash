@@ -24,6 +24,8 @@ if (($# > 2)); then
     { mkdir "/sys/fs/cgroup/$hierarchy" && mount -t cgroup -o "$hierarchy" cgroup "/sys/fs/cgroup/$hierarchy"; } ||
       fail "the cgroups of $hierarchy could not be mounted"
   done
+  # That of version 2 holds no controllers beside version 1, but the kernel tells sockets by it.
+  { mkdir /sys/fs/cgroup/unified && mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified; } 2>/dev/null || rmdir /sys/fs/cgroup/unified 2>/dev/null
 fi
 echo ready >"$dir/run/$name.state"
 exec -a "dl-sandbox $dir $name" sleep infinity

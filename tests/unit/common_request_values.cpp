@@ -205,6 +205,9 @@ TEST(Restarts, are_bounded) {
 
 TEST(Image, is_a_path_and_no_address) {
   for (const char* good : {"/images/a.sqfs", "a", "./x y.sif"}) EXPECT_EQ(*parse_image(good), good);
+  const std::string digest = "a.sif@sha256:" + std::string(64, '0');
+  EXPECT_EQ(*parse_image(digest), digest);
+  expect_refused(parse_image("a.sif@sha256:12"), "a.sif@sha256:12");
   for (const char* bad : {"docker://debian", "a\nb", "a\x7f"}) expect_refused(parse_image(bad), bad);
   expect_refused(parse_image(""), "");
   expect_refused(parse_image(std::string(1025, 'x')), "1025 bytes");

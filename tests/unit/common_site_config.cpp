@@ -137,6 +137,16 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"[launcher]\njob_dir = \"dl\"", "dl.toml:2: launcher.job_dir: 'dl'", "%j"},
         BadConfig{"[launcher]\njob_dir = \"%j-%s\"", "dl.toml:2: launcher.job_dir: '%j-%s'", "no other %"},
         BadConfig{"[launcher]\njob_dir = \"%j%\"", "dl.toml:2: launcher.job_dir: '%j%'", "no other %"},
+        BadConfig{"[launcher]\njob_dir_mode = 700", "dl.toml:2: launcher.job_dir_mode: 700", "0700"},
+        BadConfig{"[launcher]\njob_dir_mode = \"0770\"", "dl.toml:2: launcher.job_dir_mode: '0770'", "owner alone"},
+        BadConfig{"[launcher]\njob_dir_mode = \"0500\"", "dl.toml:2: launcher.job_dir_mode: '0500'", "owner alone"},
+        BadConfig{"[launcher]\njob_dir_mode = \"u=rwx\"", "dl.toml:2: launcher.job_dir_mode: 'u=rwx'", "0700"},
+        BadConfig{"[launcher]\njob_dir_mode = \"7777\"", "dl.toml:2: launcher.job_dir_mode: '7777'", "0700"},
+        BadConfig{"[network]\nenforce = true", "dl.toml:2: network.enforce: true", "\"nftables\", \"off\""},
+        BadConfig{"[network]\nallow = [\"host\"]", "dl.toml:2: network.allow: 'host'", "10.1.0.0/16"},
+        BadConfig{"[network]\nnames = [\"ib\"]", "dl.toml:2: network.names: 'ib'", "%n-ib"},
+        BadConfig{"[tenants.a]\nquota = 1\nnetwork = \"none\"", "dl.toml:3: tenants.a.network: 'none'", "\"job\""},
+        BadConfig{"[tenants.a]\nquota = 1\nimage_digests = 1", "dl.toml:3: tenants.a.image_digests: 1", "true, false"},
         BadConfig{"[launcher]\ngrace = 0", "dl.toml:2: launcher.grace: 0", "from 1s to 1h"},
         BadConfig{"[launcher]\nagent_timeout = 0", "dl.toml:2: launcher.agent_timeout: 0", "from 1s to "},
         BadConfig{"[idle]\nbelow = 0", "dl.toml:2: idle.below: 0", "from 1"},
@@ -247,6 +257,12 @@ TEST(SiteConfig, reads_tenants_by_name_and_what_quotas_mean) {
     [nodes]
     counts = { a100 = 4, h100 = 2 }
     types = { a100 = 8, h100 = 4 }
+    [launcher]
+    job_dir_mode = "0750"
+    [network]
+    enforce = "nftables"
+    allow = ["10.0.0.5", "fd00::/8"]
+    names = ["%n-ib"]
     [quota]
     min_run = "1m"
     grace = 30
@@ -268,6 +284,8 @@ TEST(SiteConfig, reads_tenants_by_name_and_what_quotas_mean) {
     max_user_gpus = 8
     frameworks = ["pytorch", "jax"]
     images = ["/images/*"]
+    image_digests = true
+    network = "job"
     users = ["alice"]
     default_tier = "borrow"
     [tenants.Nlp]
@@ -276,6 +294,12 @@ TEST(SiteConfig, reads_tenants_by_name_and_what_quotas_mean) {
                                "dl.toml");
   ASSERT_TRUE(got) << got.error().text;
   EXPECT_EQ(got->node_counts.at("a100"), 4);
+  EXPECT_EQ(got->job_dir_mode, 0750U);
+  EXPECT_TRUE(got->network.enforced);
+  EXPECT_EQ(got->network.allow, (std::vector<std::string>{"10.0.0.5", "fd00::/8"}));
+  EXPECT_EQ(got->network.names, (std::vector<std::string>{"%n-ib"}));
+  EXPECT_TRUE(got->tenants[1].network_job && got->tenants[1].image_digests);
+  EXPECT_FALSE(got->tenants[0].network_job || got->tenants[0].image_digests);
   EXPECT_EQ(got->quota.min_run.count(), 60);
   EXPECT_EQ(got->quota.grace.count(), 30);
   EXPECT_EQ(got->quota.half_life.count(), 86400);

@@ -45,9 +45,27 @@ TEST(CtlText, Ages) {
   EXPECT_EQ(age_text(100LL * 3600 * 1000), "4d04h");
 }
 
+TEST(CtlText, NothingMovesTheTerminalButColours) {
+  EXPECT_EQ(terminal_text("plain \ttext ü"), "plain \ttext ü");
+  EXPECT_EQ(terminal_text("\x1b[31mred\x1b[0m"), "\x1b[31mred\x1b[0m\x1b[0m");
+  EXPECT_EQ(terminal_text("\x1b[2Jgone"), "\\x1b[2Jgone");
+  EXPECT_EQ(terminal_text("\x1b]0;title\a"), "\\x1b]0;title\\x07");
+  EXPECT_EQ(terminal_text("\x1b"), "\\x1b");
+  EXPECT_EQ(terminal_text("\x1b["), "\\x1b[");
+  EXPECT_EQ(terminal_text("\x1b[" + std::string(100, '1') + "m").substr(0, 5), "\\x1b[");
+  EXPECT_EQ(terminal_text("\xc2\x9b"
+                          "2J"),
+            "\\x9b2J")
+      << "a control of one byte, in UTF-8";
+  EXPECT_EQ(terminal_text(" 10%\r 50%\r100%\r"), "100%");
+  EXPECT_EQ(terminal_text(std::string("a\0b", 3)), "a\\x00b");
+  EXPECT_EQ(terminal_text("\r\r"), "");
+}
+
 std::vector<std::string> tail_of(const std::string& path, int lines) {
   std::vector<std::string> out;
-  auto tail = LogTail::open(path, lines);
+  const size_t slash = path.rfind('/');
+  auto tail = LogTail::open(path.substr(0, slash), path.substr(slash + 1), lines);
   EXPECT_TRUE(tail) << tail.error().text;
   if (!tail) return out;
   EXPECT_TRUE(tail->read(&out));
@@ -82,7 +100,7 @@ TEST(LogTail, LastLines) {
 TEST(LogTail, GrowsByWholeLines) {
   const Folder folder;
   folder.append("a", "old\n");
-  auto tail = LogTail::open(folder / "a", 0);
+  auto tail = LogTail::open(folder.path(), "a", 0);
   ASSERT_TRUE(tail);
   std::vector<std::string> lines;
   EXPECT_FALSE(*tail->read(&lines));
@@ -99,9 +117,12 @@ TEST(LogTail, GrowsByWholeLines) {
 TEST(LogTail, RefusesWhatIsNotAFile) {
   const Folder folder;
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
-  EXPECT_FALSE(LogTail::open(folder / "fifo", -1));
-  EXPECT_FALSE(LogTail::open(folder / "none", -1));
-  EXPECT_FALSE(LogTail::open(folder.path(), -1));
+  folder.append("good", "1\n");
+  ASSERT_EQ(::symlink((folder / "good").c_str(), (folder / "link").c_str()), 0);
+  ASSERT_EQ(::symlink("/", (folder / "top").c_str()), 0);
+  for (const char* name : {"fifo", "none", "", "link", "top/etc/passwd"})
+    EXPECT_FALSE(LogTail::open(folder.path(), name, -1)) << name;
+  EXPECT_TRUE(LogTail::open(folder.path(), "good", -1));
 }
 
 TEST(LogFiles, AreListedByNumber) {

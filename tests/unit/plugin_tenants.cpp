@@ -67,6 +67,7 @@ Submission sent(const std::string& words) {
     if (key == "account") given.account = value;
     if (key == "licences") given.licences = value;
     if (key == "srun") given.batch = false;
+    if (key == "requeue") given.requeue = value == "1";
   }
   return given;
 }
@@ -210,8 +211,9 @@ TEST(Rules, charge_a_job_within_quota_as_own_and_write_it_down) {
   EXPECT_EQ(got->account, "vision");
   EXPECT_EQ(got->licences, "matlab:1,dl_vision/a100:8,dl_vision:2");
   EXPECT_EQ(got->label,
-            "dl:1 tenant=vision tier=auto learners=10 gpus=1 type=a100 pausable=0 placement=pack charge=own");
-  EXPECT_EQ(got->message, "") << "a job without our flags that stays as it is";
+            "dl:1 tenant=vision tier=auto learners=10 gpus=1 type=a100 pausable=0 back=requeue placement=pack "
+            "charge=own");
+  EXPECT_EQ(got->message.find("dl: tenant vision: 10 GPUs of its own, or borrowed while"), 0U) << got->message;
   EXPECT_EQ(got->gpu_type, "");
   got = rule({"account=vision nodes=2 node=gpu:a100:4", request({}, true)});
   ASSERT_TRUE(got) << got.error().text;
@@ -230,7 +232,11 @@ TEST(Rules, borrow_what_exceeds_the_quota_or_asks_for_it) {
   got = rule({"account=vision job=gpu:h100:5", {}});
   ASSERT_TRUE(got) << got.error().text;
   EXPECT_EQ(got->licences, "dl_vision/borrow:5");
-  EXPECT_EQ(got->message, "dl: tenant vision: 5 GPUs borrowed, to be given back when their owner needs them");
+  EXPECT_EQ(got->message,
+            "dl: tenant vision: 5 GPUs borrowed, to be given back when their owner needs them: the job cannot save, so "
+            "it then goes back into the queue within 2m and begins anew; with --dl-checkpoint it would go on where it "
+            "was");
+  EXPECT_NE(got->label.find(" pausable=0 back=requeue "), std::string::npos) << got->label;
   got = rule({"account=guest job=gpu:a100:1", {}});
   ASSERT_TRUE(got) << got.error().text;
   EXPECT_EQ(got->licences, "") << "no limit, no token";
@@ -240,6 +246,34 @@ TEST(Rules, borrow_what_exceeds_the_quota_or_asks_for_it) {
   EXPECT_EQ(got->charge, policy::Charge::kBorrowed);
   EXPECT_EQ(got->licences, "dl_vision:3,dl_vision/borrow:6");
   EXPECT_NE(got->label.find(" charge=borrowed own=3"), std::string::npos) << got->label;
+}
+
+// What is told is kept in the label, which is what dlpolicyd goes by.
+TEST(Rules, tell_a_borrower_what_becomes_of_it) {
+  struct Row {
+    const char* sent;
+    bool checkpoint;
+    const char* told;
+    const char* label;
+  };
+  const Row rows[] = {
+      {"account=vision job=gpu:h100:5", false, "goes back into the queue within 2m and begins anew",
+       " pausable=0 back=requeue "},
+      {"account=vision job=gpu:h100:5 requeue=1", false, "goes back into the queue within 2m and begins anew",
+       " pausable=0 back=requeue "},
+      {"account=vision job=gpu:h100:5 requeue=0", false,
+       "can neither save nor go back into the queue, so it is then ended within 2m", " pausable=0 back=end "},
+      {"account=vision job=gpu:h100:5 srun", false, "so it is then ended within 2m", " pausable=0 back=end "},
+      {"account=vision job=gpu:h100:5 srun requeue=1", true, "so it is then ended within 2m", " pausable=0 back=end "},
+      {"account=vision job=gpu:h100:5", true, "the job is then asked to save, and goes back into the queue within 2m",
+       " pausable=1 placement="},
+  };
+  for (const Row& row : rows) {
+    const auto got = rule({row.sent, request({}, row.checkpoint)});
+    ASSERT_TRUE(got) << got.error().text;
+    EXPECT_NE(got->message.find(row.told), std::string::npos) << got->message;
+    EXPECT_NE(got->label.find(row.label), std::string::npos) << got->label;
+  }
 }
 
 // Without a type a job could be charged to one type and run on another.
@@ -253,7 +287,8 @@ TEST(Rules, keep_a_request_without_a_type_from_slipping_past_typed_quotas) {
   EXPECT_EQ(got->licences, "dl_vision/a100:5");
   EXPECT_EQ(got->gpu_type, "a100");
   EXPECT_NE(got->label.find(" type=a100 "), std::string::npos);
-  EXPECT_EQ(got->message, "dl: tenant vision: 5 GPUs of type a100 of its own");
+  EXPECT_EQ(got->message.find("dl: tenant vision: 5 GPUs of type a100 of its own, or borrowed while"), 0U)
+      << got->message;
   got = rule({"account=nlp job=gpu:2", {}});
   ASSERT_TRUE(got) << got.error().text;
   EXPECT_EQ(got->gpu_type, "h100");
@@ -273,7 +308,8 @@ TEST(Rules, bound_a_range_of_nodes_by_what_may_be_held) {
   ASSERT_TRUE(got) << got.error().text;
   EXPECT_EQ(got->max_nodes, 2U) << "10 of 12";
   EXPECT_EQ(got->licences, "dl_vision/a100:8,dl_vision:2");
-  EXPECT_EQ(got->message, "dl: tenant vision: 5 to 10 GPUs of its own (asked for up to 20)");
+  EXPECT_EQ(got->message.find("dl: tenant vision: 5 to 10 GPUs of its own (asked for up to 20), or borrowed while"), 0U)
+      << got->message;
   EXPECT_NE(got->label.find(" learners=1:4 gpus=5 "), std::string::npos) << got->label;
   EXPECT_NE(got->label.find(" nodes=1:4 "), std::string::npos) << got->label;
   got = rule({"account=vision nodes=1-4 node=gpu:h100:3", request(Tier::kBorrow)});
@@ -347,6 +383,36 @@ TEST(Rules, let_a_job_begin_later_where_only_dlpolicyd_knows_what_else_its_user_
   asked.slurm_limits_users = true;
   EXPECT_FALSE(rule(asked)->begin_s);
   EXPECT_FALSE(rule({"account=vision job=gpu:a100:2", {}})->begin_s);  // no limit
+}
+
+// dlpolicyd may lend to it what its tenant's quota has not left.
+TEST(Rules, tell_a_job_that_may_be_borrowed_later) {
+  auto got = rule({"account=vision job=gpu:a100:1", {}});
+  ASSERT_TRUE(got) << got.error().text;
+  EXPECT_EQ(got->message,
+            "dl: tenant vision: 1 GPU of its own, or borrowed while its quota is in use, to be given back when their "
+            "owner needs them: the job cannot save, so it then goes back into the queue within 2m and begins anew; "
+            "with --dl-checkpoint it would go on where it was");
+  EXPECT_EQ(rule({"account=vision job=gpu:a100:1", request({}, true)})->message, "dl: tenant vision: 1 GPU of its own");
+  EXPECT_EQ(rule({"account=vision job=gpu:a100:1", request(Tier::kGuaranteed)})->message,
+            "dl: tenant vision: 1 GPU of its own");
+  const SiteConfig none = site_of("[tenants.alone]\nquota = { a100 = 8 }\nborrow_limit = 0\n");
+  EXPECT_EQ(rule({"account=alone job=gpu:a100:1", {}}, none)->message, "");
+}
+
+TEST(Rules, take_images_by_digest_where_the_tenant_wants_that) {
+  const SiteConfig site =
+      site_of("[tenants.strict]\nquota = { a100 = 8 }\nimage_digests = true\nimages = [\"/images/*.sif\"]\n");
+  JobRequest wanted;
+  wanted.image = "/images/a.sif";
+  auto got = rule({"account=strict job=gpu:a100:1", wanted}, site);
+  ASSERT_FALSE(got);
+  EXPECT_NE(got.error().text.find("PATH@sha256:DIGEST"), std::string::npos) << got.error().text;
+  wanted.image = "/images/a.sif@sha256:" + std::string(64, '1');
+  got = rule({"account=strict job=gpu:a100:1", wanted}, site);
+  EXPECT_TRUE(got) << got.error().text;
+  wanted.image = "/tmp/a.sif@sha256:" + std::string(64, '1');
+  EXPECT_FALSE(rule({"account=strict job=gpu:a100:1", wanted}, site));
 }
 
 TEST(Rules, ask_for_a_pausable_job_where_the_site_wants_that_for_borrowing) {

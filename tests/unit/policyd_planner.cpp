@@ -247,17 +247,13 @@ TEST(PlannerTest, AGuaranteedJobTakesFromItsOwnTenant) {
   EXPECT_TRUE(plan_for(records).empty()) << as_text(plan_for(records));
 }
 
-TEST(PlannerTest, OnlyDlrunIsSignalledAndOnlyWhatComesBackIsAVictim) {
+TEST(PlannerTest, OnlyDlrunIsSignalled) {
   Records records = claimed();
   records.jobs[1].comment = "my own words";
   const auto actions = plan_for(records);
   ASSERT_EQ(actions.size(), 1U);
   EXPECT_EQ(actions[0].kind, ActionKind::kYield);
   EXPECT_FALSE(actions[0].signal);
-  records = claimed();
-  records.jobs[1].requeueable = false;
-  records.jobs[2].site_factor = 200'000;  // nobody was promised to yield to it
-  EXPECT_TRUE(plan_for(records).empty()) << as_text(plan_for(records));
 }
 
 TEST(PlannerTest, IdleGpusAreLentByChangingTheCharge) {

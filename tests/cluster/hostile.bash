@@ -1,0 +1,104 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154,SC2016  # lib.bash has $stage; what mallory runs expands there
+# Helpers of the attacks: a sandbox of three nodes with two GPUs each. bio has one of them and may borrow, lab has five.
+
+hostile_up() {
+  local toml=$BATS_FILE_TMPDIR/dl.toml
+  cat >"$toml" <<END
+[nodes]
+gpus_per_node = 2
+[tiers.guaranteed]
+partition = "batch"
+[tiers.borrow]
+partition = "batch"
+[quota]
+min_run = "1s"
+grace = "6s"
+[tenants.bio]
+quota = 1
+borrow_limit = 6
+[tenants.lab]
+quota = 5
+[network]
+enforce = "nftables"
+[tenants.sealed]
+quota = 1
+network = "job"
+[tenants.guarded]
+quota = 1
+max_job_gpus = 2
+frameworks = ["generic"]
+images = ["/images/*.sif"]
+$*
+END
+  cluster_up --nodes 3 --gpus-per-node 2 --dl-toml "$toml" --conf KillWait=2 \
+    --conf Licenses=dl_bio:1,dl_bio/borrow:6,dl_lab:5,dl_guarded:1,dl_sealed:1
+}
+
+# mallory COMMAND…: as the attacker.
+mallory() { as_user "$(some_user)" "$@"; }
+dlctl() { on_login "$stage/bin/dlctl" "$@"; }
+# borrow [options and script of sbatch]: a job of mallory's on lent GPUs; prints its id. What sbatch said is in ./said.
+borrow() {
+  local out
+  out=$(mallory sbatch --parsable -o /dev/null -A bio "$@" 2>said) || { cat said >&2; return 1; }
+  echo "${out%%;*}"
+}
+
+start_daemon() {
+  dl_sandbox exec -- bash -c 'echo $$ >'"$PWD"'/daemon.pid; exec "$@"' -- "$stage/sbin/dlpolicyd" --pidfile "$PWD/lock" \
+    --metrics-file "$PWD/metrics.prom" --verbose >>daemon.log 2>&1 3>&- &
+  wait_file daemon.log 'started: [0-9]+ tenants' 10
+}
+stop_daemon() { [[ ! -e daemon.pid ]] || { kill -9 "$(cat daemon.pid)" 2>/dev/null; rm -f daemon.pid; } || true; }
+charged_as_borrowed() { [[ $(job_field "$1" AdminComment) == *' charge=borrowed'* ]]; }
+metric_is() { grep -qxE "$1" metrics.prom; }
+nobody_pending() { [[ -z $(on_login squeue -h -t PENDING,CONFIGURING -o %i -u "$(some_user)") ]]; }
+
+# refuse_all WHAT <table: each line "expected words | command of mallory's": all are refused, each with such words, in one line
+# of ours or of Slurm's, and no job comes of it.
+refuse_all() {
+  local words command out bad=0 count=0 before
+  before=$(on_login squeue -h -t all -o %i | wc -l)
+  while IFS='|' read -r words command; do
+    words=$(sed -E 's/^ +| +$//g' <<<"$words")
+    [[ -n $words && $words != '#'* ]] || continue
+    ((++count))
+    if out=$(mallory timeout 20 bash -c "$command" 2>&1 </dev/null); then
+      echo "accepted: $command"
+      echo "$out"
+      bad=1
+    elif ! grep -qE -- "$words" <<<"$out"; then
+      printf 'refused, but not with "%s": %s\n%s\n' "$words" "$command" "$out"
+      bad=1
+    fi
+  done
+  [ "$(on_login squeue -h -t all -o %i | wc -l)" = "$before" ] || { echo "a job came of it"; bad=1; }
+  echo "$count attacks"
+  ((count >= $1)) && return $bad
+}
+
+# bounded OUT COMMAND…: root's command on the login host, which must end within 10 s and use less than 160 MB; what it prints
+# goes to OUT.
+bounded() {
+  local out=$1
+  shift
+  on_login python3 - "$out" "$@" <<'END'
+import resource, subprocess, sys
+with open(sys.argv[1], "wb") as out:
+    try:
+        subprocess.run(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=out, stderr=out, timeout=10)
+    except subprocess.TimeoutExpired:
+        sys.exit("took more than 10 s: " + " ".join(sys.argv[2:]))
+used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
+sys.exit(f"used {used} MB: " + " ".join(sys.argv[2:]) if used > 160 else 0)
+END
+}
+
+# forge_job_dir DIR: as mallory, what dlrun leaves behind, as far as dlctl looks at it.
+forge_job_dir() {
+  mallory mkdir -p "$1/logs/attempt-1" "$1/results"
+  mallory bash -c 'echo "{\"time_ms\":1,\"attempt\":1,\"state\":\"PROCESSING\"}" >"$1/events.jsonl"
+    echo "{\"world_size\":1,\"framework\":\"generic\"}" >"$1/plan.json"; echo good >"$1/logs/attempt-1/learner-0.log"' - "$1"
+}

@@ -216,6 +216,7 @@ constexpr std::array kKeys{
         [](const Node& n, Name, SiteConfig* c) {
           return set_time(n, Seconds(0), kMaxQuotaTime, &c->quota.most_restart);
         }},
+    Key{"quota", "balance", [](const Node& n, Name, SiteConfig* c) { return set_bool(n, &c->quota.balance); }},
     Key{"quota", "require_pausable",
         [](const Node& n, Name, SiteConfig* c) { return set_bool(n, &c->quota.require_pausable); }},
     Key{"quota", "operators",
@@ -243,6 +244,7 @@ constexpr std::array kSections{
               DL_TRY_ASSIGN(c->failures, read_failure_rows(n, file));
               return {};
             }},
+    Section{"tenant_groups", "[tenant_groups.NAME]", read_site_groups},
     Section{"tenants", "[tenants.NAME]", read_site_tenants},
 };
 
@@ -391,6 +393,7 @@ Result<SiteConfig> parse_site_config(const std::string& text, const std::string&
   config.catalogue = default_catalogue(name.find('/') == std::string::npos ? DL_SLURMCONFDIR : folder_of(name));
   DL_TRY(Reader(name, &config).read(table, ""));
   DL_TRY(check_counts(table, name, config));
+  DL_TRY(check_site_groups(name, config));
   return config;
 }
 

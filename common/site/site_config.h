@@ -77,6 +77,7 @@ struct SiteConfig {
   // [quota], and [tenants.NAME] by name. No tenant: there are no quotas, and jobs without --dl-* flags are left alone.
   SiteQuota quota;
   std::vector<SiteTenant> tenants;
+  std::vector<SiteGroup> groups;  // [tenant_groups.NAME] by name
 };
 
 // Where dl.toml is looked for: $DL_CONFIG if set and `trust_environment`, else beside $SLURM_CONF if that is set and

@@ -23,26 +23,6 @@ std::string types_text(const SiteConfig& config) {
   return text;
 }
 
-Status set_gpus(const toml::node& node, const SiteConfig& config, SiteGpus* out) {
-  if (node.is_integer()) {
-    *out = SiteGpus{};
-    return set_int(node, 0, kMaxQuotaGpus, &out->any);
-  }
-  const auto* table = node.as_table();
-  if (table == nullptr || table->empty()) return bad_value(node, kGpusAllowed);
-  SiteGpus gpus;
-  for (auto&& [key, value] : *table) {
-    const std::string type(key.str());
-    int count = 0;
-    if (type != "any") DL_TRY(check_type_name(type, config));
-    if (Status set = set_int(value, 0, kMaxQuotaGpus, &count); !set)
-      return std::move(set).error().with_context(printable(type));
-    (type == "any" ? gpus.any : gpus.by_type[type]) = count;
-  }
-  *out = std::move(gpus);
-  return {};
-}
-
 Status set_limit(const toml::node& node, int min, std::optional<int>* out) {
   int value = 0;
   DL_TRY(set_int(node, min, kMaxQuotaGpus, &value));
@@ -183,6 +163,26 @@ Status check_type_name(std::string_view type, const SiteConfig& config) {
   if (!config.gpus_per_node_by_type.empty() && config.gpus_per_node_by_type.count(std::string(type)) == 0)
     return Error{Errc::kInvalid,
                  fmt::format("GPU type '{}' is not in [nodes.types]; allowed: {}", type, types_text(config))};
+  return {};
+}
+
+Status set_gpus(const toml::node& node, const SiteConfig& config, SiteGpus* out) {
+  if (node.is_integer()) {
+    *out = SiteGpus{};
+    return set_int(node, 0, kMaxQuotaGpus, &out->any);
+  }
+  const auto* table = node.as_table();
+  if (table == nullptr || table->empty()) return bad_value(node, kGpusAllowed);
+  SiteGpus gpus;
+  for (auto&& [key, value] : *table) {
+    const std::string type(key.str());
+    int count = 0;
+    if (type != "any") DL_TRY(check_type_name(type, config));
+    if (Status set = set_int(value, 0, kMaxQuotaGpus, &count); !set)
+      return std::move(set).error().with_context(printable(type));
+    (type == "any" ? gpus.any : gpus.by_type[type]) = count;
+  }
+  *out = std::move(gpus);
   return {};
 }
 

@@ -45,6 +45,13 @@ struct SiteTenant {
   std::optional<Tier> default_tier;     // absent: [defaults] tier
 };
 
+// [tenant_groups.NAME]: what a department owns besides its tenants, and in which other one it lies.
+struct SiteGroup {
+  std::string name;
+  SiteGpus quota;
+  std::string parent;  // empty: none
+};
+
 // [quota]
 struct SiteQuota {
   std::chrono::seconds min_run{600};            // a borrowing job is not taken from before it has run for so long
@@ -53,6 +60,7 @@ struct SiteQuota {
   std::chrono::seconds patience{3600};          // a job that waits longer gets free GPUs kept for it; 0: never
   std::chrono::seconds most_unsaved{4 * 3600};  // work since its last checkpoint counts up to this for a victim...
   std::chrono::seconds most_restart{600};       // ...and what a restart takes, by its own word, up to this
+  bool balance = false;                         // borrowers make place for a tenant that has less of what is lent
   bool require_pausable = false;                // borrowing needs --dl-checkpoint
   std::vector<std::string> operators;          // users besides root and SlurmUser who may change jobs; names or numbers
   std::vector<std::string> cpu_partitions;     // without GPUs: an exclusive job there holds none

@@ -14,6 +14,13 @@ namespace dl {
 // allowed: ...". Expects [nodes] and [quota] to have been read: a quota may name no GPU type that [nodes.types] lacks.
 Status read_site_tenants(const toml::node& node, const std::string& file, SiteConfig* config);
 
+// The [tenant_groups.NAME] tables; read before the tenants. Afterwards check_site_groups() says whether those fit them.
+Status read_site_groups(const toml::node& node, const std::string& file, SiteConfig* config);
+Status check_site_groups(const std::string& file, const SiteConfig& config);
+
+// A whole number of GPUs, or a table of them by type.
+Status set_gpus(const toml::node& node, const SiteConfig& config, SiteGpus* out);
+
 // kInvalid unless it can name a GPU type, one of [nodes.types] if there are any.
 Status check_type_name(std::string_view type, const SiteConfig& config);
 

@@ -55,6 +55,9 @@ void print_tenants(const SiteConfig& site) {
                     fmt::format("{}", tenant.weight), tenant.group.empty() ? "-" : tenant.group,
                     tenant.max_job_gpus ? std::to_string(*tenant.max_job_gpus) : "any"});
   std::printf("\n%s", table(rows).c_str());
+  for (const SiteGroup& group : site.groups)
+    std::printf("group %s%s%s: %s GPUs of its own\n", group.name.c_str(), group.parent.empty() ? "" : " in ",
+                group.parent.c_str(), gpus_text(group.quota).c_str());
   const policy::ClusterState state = policy::state_of(site);
   if (!state.nodes_known) {
     std::puts("warning: [nodes] counts does not tell the nodes of every type: whether a job fits is not judged");

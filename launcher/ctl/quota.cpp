@@ -33,9 +33,10 @@ Status show(const Options& options) {
   DL_TRY_ASSIGN(const ClusterNow now, look_at_cluster());
   const policy::ClusterState& state = now.view.state;
   const auto rows = policy::quota_rows(state);
-  const std::string text = options.json ? quota_json(rows, state, now.view.uncharged)
-                                        : quota_text(rows, ::isatty(STDOUT_FILENO) != 0) + free_text(state) +
-                                              uncharged_text(now.view.uncharged) + unused_text(state);
+  const std::string text = options.json
+                               ? quota_json(rows, state, now.view.uncharged)
+                               : quota_text(rows, ::isatty(STDOUT_FILENO) != 0) + groups_text(state) +
+                                     free_text(state) + uncharged_text(now.view.uncharged) + unused_text(state);
   std::fputs(text.c_str(), stdout);
   return {};
 }

@@ -90,6 +90,15 @@ std::string uncharged_text(const std::vector<observe::Uncharged>& uncharged) {
   return text;
 }
 
+std::string groups_text(const policy::ClusterState& state) {
+  std::string text;
+  for (const policy::GroupRow& row : policy::group_rows(state))
+    if (row.quota > 0)
+      text += fmt::format("group {}{}: {} GPUs of its own, {} in use by its tenants\n", printable(row.group),
+                          row.parent.empty() ? "" : fmt::format(" in {}", printable(row.parent)), row.quota, row.used);
+  return text;
+}
+
 std::string free_text(const policy::ClusterState& state) {
   std::string text;
   for (const policy::FreeOfType& of : policy::free_by_type(state)) {
@@ -128,7 +137,13 @@ std::string quota_json(const std::vector<QuotaRow>& rows, const policy::ClusterS
   auto gone = Json::array();
   for (const auto& [tenant, sum] : by_tenant(uncharged))
     gone.push_back({{"tenant", tenant}, {"gpus", sum.gpus}, {"jobs", sum.running}, {"jobs_pending", sum.waiting}});
-  const Json all = {{"tenants", std::move(list)}, {"free", std::move(free)}, {"uncharged", std::move(gone)}};
+  auto groups = Json::array();
+  for (const policy::GroupRow& row : policy::group_rows(state))
+    groups.push_back({{"group", row.group}, {"parent", row.parent}, {"quota", row.quota}, {"used", row.used}});
+  const Json all = {{"tenants", std::move(list)},
+                    {"groups", std::move(groups)},
+                    {"free", std::move(free)},
+                    {"uncharged", std::move(gone)}};
   return all.dump_sorted(2) + "\n";
 }
 

@@ -18,6 +18,8 @@ std::string unused_text(const policy::ClusterState& state);
 std::string unused_text(const policy::ClusterState& state, const policy::Job& job);
 // A line for each type: what is free of it, and how torn that is.
 std::string free_text(const policy::ClusterState& state);
+// A line for each group of tenants that owns GPUs itself.
+std::string groups_text(const policy::ClusterState& state);
 // A line for each tenant that has jobs and is not in dl.toml any more; empty if there is none.
 std::string uncharged_text(const std::vector<observe::Uncharged>& uncharged);
 // An object: "tenants", an array of the rows; "free", one of the types; "uncharged", one of tenants that are not in

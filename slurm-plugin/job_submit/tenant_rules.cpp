@@ -9,6 +9,7 @@
 #include "common/base/parse.h"
 #include "common/contract/image_file.h"
 #include "slurm-plugin/policy/admission.h"
+#include "slurm-plugin/policy/group_quota.h"
 #include "slurm-plugin/policy/site_state.h"
 #include "slurm-plugin/policy/tokens.h"
 
@@ -143,13 +144,13 @@ class Rules {
   Status choose_charge() {
     const policy::Tenant& own = job_.state.tenants[index_];
     const bool may_be_own = as_policy_.tier != Tier::kBorrow;
-    own_gpus_ = type_ == policy::kAnyType ? own.quota.any : own.quota.of(type_) + own.quota.any;
+    own_gpus_ = policy::most_own(job_.state, index_, type_);
     if (may_be_own && job_.gpus.least <= own_gpus_) return {};
     if (may_be_own && type_ == policy::kAnyType && names_gpus()) {
       policy::Job typed = as_policy_;
       for (int type = 0; type < job_.state.type_count(); ++type) {
         typed.type = type;
-        const int quota = own.quota.of(type) + own.quota.any;
+        const int quota = policy::most_own(job_.state, index_, type);
         if (job_.gpus.least > quota || !policy::admit(job_.state, typed).admitted()) continue;
         own_gpus_ = quota;
         type_ = type;
@@ -161,7 +162,7 @@ class Rules {
       return Error{Errc::kNoSpace,
                    fmt::format("a guaranteed job of {} without a type exceeds the quota of tenant '{}' for "
                                "any type, {}; allowed: a job that names its GPU type",
-                               gpus_text(job_.gpus.least), own.name, gpus_text(own.quota.any))};
+                               gpus_text(job_.gpus.least), own.name, gpus_text(own_gpus_))};
     ruling_.charge = policy::Charge::kBorrowed;
     if (may_be_own) within_ = own_gpus_;
     if (own.borrow_limit != policy::kNoLimit && job_.gpus.least - within_ > own.borrow_limit)

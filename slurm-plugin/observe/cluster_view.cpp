@@ -183,6 +183,7 @@ class Viewer {
     job.limit_s = std::clamp<int64_t>(record.limit_s, 0, policy::kLongestS);
     job.charge = label.charge;
     job.own_part = label.own_part;
+    job.nice = record.nice;
     // No user can set this rank: by it the next daemon knows whom a place was promised.
     job.promised = record.phase == JobPhase::kPending && record.site_factor == policy::kPromisedRank;
     // Slurm adds the site factor at once; should it not have done so yet, what it says has no rank in it.

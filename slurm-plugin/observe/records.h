@@ -56,6 +56,7 @@ struct JobRecord {
   int64_t start_s = 0;                    // of a running job
   int64_t limit_s = 0;                    // its time limit; 0: none, or not known
   int64_t site_factor = 0;                // around 0
+  int64_t nice = 0;                       // likewise
   int64_t priority = 0;                   // Slurm's, with the site factor in it
   uint32_t max_nodes = 0;                 // of a pending job; 0: not said
   int node_gpus = 0;                      // asked for on each node; 0: not by node

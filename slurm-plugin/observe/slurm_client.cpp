@@ -136,6 +136,7 @@ JobRecord copy_job(const slurm_job_info_t& job) {
   record.begin_s = job.eligible_time;  // slurmctld puts the begin time here
   record.start_s = job.start_time;
   if (job.time_limit != NO_VAL && job.time_limit != INFINITE) record.limit_s = int64_t{job.time_limit} * 60;
+  if (number(job.nice) != 0) record.nice = int64_t{job.nice} - int64_t{NICE_OFFSET};
   if (number(job.site_factor) != 0) record.site_factor = int64_t{job.site_factor} - int64_t{NICE_OFFSET};
   record.priority = number(job.priority);
   record.max_nodes = number(job.max_nodes);

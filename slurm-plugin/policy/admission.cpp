@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "slurm-plugin/policy/group_quota.h"
+
 namespace dl::policy {
 namespace {
 
@@ -74,7 +76,7 @@ Admission admit_on(const ClusterState& state, const Job& job, int type) {
   const int asked = job.min_learners * job.gpus_per_learner;
   if (state.nodes_known)
     if (Admission found = fits_nodes(state, job, type); !found.admitted()) return found;
-  const int own = tenant.quota.of(type) + tenant.quota.any;
+  const int own = most_own(state, job.tenant, type);
   if (job.tier != Tier::kBorrow && asked <= own) return Admission{};
   if (job.tier == Tier::kGuaranteed)
     return refused(Excess::kQuota, asked, own,

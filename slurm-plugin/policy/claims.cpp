@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "slurm-plugin/policy/balance.h"
+
 namespace dl::policy {
 namespace {
 
@@ -73,6 +75,7 @@ void ClaimService::serve() {
 
 bool ClaimService::is_promised(int index) const {
   const Job& job = round_.state.jobs[index];
+  if (is_loan(job)) return false;
   return job.promised || yielded_to_.count(job.id) != 0;
 }
 

@@ -28,22 +28,55 @@ struct NamedTime {
   int64_t s;
 };
 
-Status check_counts(const std::string& tenant, const char* what, const GpuCounts& counts, int types) {
+// `whose`: as messages name it.
+Status check_counts(const std::string& whose, const char* what, const GpuCounts& counts, int types) {
   if (static_cast<int>(counts.by_type.size()) > types)
-    return invalid(fmt::format("tenant '{}': {} names {} GPU types; the cluster has {}", tenant, what,
-                               counts.by_type.size(), types));
+    return invalid(
+        fmt::format("{}: {} names {} GPU types; the cluster has {}", whose, what, counts.by_type.size(), types));
   if (counts.any < 0 || std::any_of(counts.by_type.begin(), counts.by_type.end(), [](int n) { return n < 0; }))
-    return invalid(fmt::format("tenant '{}': {} is negative; allowed: 0 or more GPUs", tenant, what));
+    return invalid(fmt::format("{}: {} is negative; allowed: 0 or more GPUs", whose, what));
   if (counts.any > kMostGpus ||
       std::any_of(counts.by_type.begin(), counts.by_type.end(), [](int n) { return n > kMostGpus; }))
-    return invalid(fmt::format("tenant '{}': {} is more than {} GPUs, which is the most that is allowed", tenant, what,
-                               kMostGpus));
+    return invalid(
+        fmt::format("{}: {} is more than {} GPUs, which is the most that is allowed", whose, what, kMostGpus));
+  return {};
+}
+
+// Groups lie in one another without end, or a typed quota is one for jobs that no type is known of any more.
+Status check_groups(const ClusterState& state) {
+  const int groups = static_cast<int>(state.groups.size());
+  const auto typed = [&](int group) {
+    return std::any_of(state.groups[group].quota.by_type.begin(), state.groups[group].quota.by_type.end(),
+                       [](int gpus) { return gpus > 0; });
+  };
+  for (int i = 0; i < groups; ++i) {
+    const Group& group = state.groups[i];
+    DL_TRY(check_counts("group '" + group.name + "'", "quota", group.quota, state.type_count()));
+    if (group.parent < kNobody || group.parent >= groups)
+      return invalid(fmt::format("group '{}': the group {} that it lies in does not exist", group.name, group.parent));
+    int steps = 0;
+    for (int above = group.parent; above >= 0; above = state.groups[above].parent) {
+      if (++steps >= groups) return invalid(fmt::format("group '{}' lies in itself", group.name));
+      if (group.quota.any > 0 && typed(above))
+        return invalid(
+            fmt::format("group '{}' owns GPUs of any type, and lies in group '{}', which owns some of a type; "
+                        "allowed: quotas by type alone below such a group",
+                        group.name, state.groups[above].name));
+    }
+  }
+  for (const Tenant& tenant : state.tenants)
+    for (int above = tenant.group; above >= 0 && above < groups; above = state.groups[above].parent)
+      if (tenant.quota.any > 0 && typed(above))
+        return invalid(
+            fmt::format("tenant '{}' owns GPUs of any type, and lies in group '{}', which owns some of a type; "
+                        "allowed: quotas by type alone below such a group",
+                        tenant.name, state.groups[above].name));
   return {};
 }
 
 Status check_tenant(const Tenant& tenant, int types) {
-  DL_TRY(check_counts(tenant.name, "quota", tenant.quota, types));
-  if (tenant.lend) DL_TRY(check_counts(tenant.name, "lending limit", *tenant.lend, types));
+  DL_TRY(check_counts("tenant '" + tenant.name + "'", "quota", tenant.quota, types));
+  if (tenant.lend) DL_TRY(check_counts("tenant '" + tenant.name + "'", "lending limit", *tenant.lend, types));
   if (!(tenant.weight >= 0 && tenant.weight <= 1e6))
     return invalid(fmt::format("tenant '{}': weight {} is not from 0 to 1000000", tenant.name, tenant.weight));
   if (!(tenant.recent_gpu_s >= 0))
@@ -76,6 +109,7 @@ Status check_request(const ClusterState& state, const Job& job) {
     if (time.s < 0 || time.s > kLongestS)
       return invalid(fmt::format("job {}: {} takes {} s; allowed: 0 to {} s", job.id, time.name, time.s, kLongestS));
   }
+  if (!on_the_clock(job.nice)) return invalid(fmt::format("job {}: its nice is {}", job.id, job.nice));
   for (const NamedTime& time : {NamedTime{"its submission", job.submit_s},
                                 {"its start", job.start_s},
                                 {"its last checkpoint", job.checkpoint_s},
@@ -170,6 +204,7 @@ Status check(const ClusterState& state) {
   if (all > kMostGpusInAll)
     return invalid(fmt::format("the nodes have {} GPUs; allowed: up to {}", all, kMostGpusInAll));
   for (const Tenant& tenant : state.tenants) DL_TRY(check_tenant(tenant, state.type_count()));
+  DL_TRY(check_groups(state));
   std::vector<int> held(state.nodes.size());
   for (const Job& job : state.jobs) {
     DL_TRY(check_request(state, job));
@@ -187,10 +222,12 @@ std::vector<std::string> oversubscribed(const ClusterState& state) {
     has[node.type] += node.gpus;
     has_all += node.gpus;
   }
-  for (const Tenant& tenant : state.tenants) {
-    for (int type = 0; type < state.type_count(); ++type) promised[type] += tenant.quota.of(type);
-    promised_all += tenant.quota.total();
-  }
+  const auto add = [&](const GpuCounts& quota) {
+    for (int type = 0; type < state.type_count(); ++type) promised[type] += quota.of(type);
+    promised_all += quota.total();
+  };
+  for (const Tenant& tenant : state.tenants) add(tenant.quota);
+  for (const Group& group : state.groups) add(group.quota);
   std::vector<std::string> found;
   for (int type = 0; type < state.type_count(); ++type) {
     if (promised[type] > has[type])

@@ -35,10 +35,17 @@ struct GpuCounts {
   int total() const;
 };
 
+// Tenants with the same number, or in groups that lie in one another: departments of one house.
+struct Group {
+  std::string name;
+  GpuCounts quota;       // its own, for any tenant below it (group_quota.h)
+  int parent = kNobody;  // the group that it lies in
+};
+
 // A Slurm account. What it holds beyond its quota is borrowed from the others.
 struct Tenant {
   std::string name;
-  int group = kNobody;            // tenants with the same number lend to one another first
+  int group = kNobody;            // tenants with the same number lend to one another first, then their groups do
   GpuCounts quota;                // its own at any time
   std::optional<GpuCounts> lend;  // most of its quota that others may hold while it is idle; absent: all of it
   int borrow_limit = kNoLimit;    // most GPUs beyond its quota
@@ -81,6 +88,7 @@ struct Job {
   int max_learners = 1;
   Placement placement = Placement::kPack;
   int64_t submit_s = 0;
+  int64_t nice = 0;        // among the waiting jobs of its tenant those with less come first, then the oldest
   int64_t restart_s = 60;  // what a pause costs besides the work since the last checkpoint: saving, waiting, loading
   // Not taken from before it has run for so long in this attempt. Who observes sets 0 for a job that goes on after a
   // shrink: it has had its time, and owners would wait once for each of its learners.
@@ -90,6 +98,7 @@ struct Job {
 
   // Of a pending job: the last decision let it wait for victims that leave (Reason::kVictimsLeaving). It keeps the
   // quota and the place that it was promised until it starts, and comes before all claims that were promised nothing.
+  // With `charge` borrowed it was promised a loan (Waiting::lent): a place alone, before all others that are lent to.
   bool promised = false;
   std::vector<Part> promised_parts;  // Waiting::parts of that decision; empty: whoever observes does not know
 
@@ -126,11 +135,13 @@ struct ClusterState {
   std::vector<std::string> types;
   std::vector<double> type_weight;  // of a GPU-second, in the fair share; a type beyond its end weighs 1
   std::vector<Node> nodes;
-  bool nodes_known = true;  // false: nobody said which nodes there are, and admission judges by quotas alone
+  bool nodes_known = true;    // false: nobody said which nodes there are, and admission judges by quotas alone
+  std::vector<Group> groups;  // one beyond its end owns nothing and lies in no other
   std::vector<Tenant> tenants;
   std::vector<std::string> users;  // names, as far as anything depends on them
   std::vector<Job> jobs;           // pending and running
   int64_t half_life_s = 7 * 86400;
+  bool balance = false;    // borrowers make place for a tenant that has less of what is lent (balance.h)
   int64_t patience_s = 0;  // a job that waits longer gets free GPUs kept for it, one job at a time; 0: never
   // What a job's own word is worth in GPU-seconds: one that never saves, or says that its restart takes ever so long,
   // would have its rivals stopped in its stead.
@@ -140,6 +151,10 @@ struct ClusterState {
 
   int type_count() const { return static_cast<int>(types.size()); }
   double weight_of_type(int type) const;
+  int parent_of(int group) const { return quota_of(group) != nullptr ? groups[group].parent : kNobody; }
+  const GpuCounts* quota_of(int group) const {
+    return group >= 0 && group < static_cast<int>(groups.size()) ? &groups[group].quota : nullptr;
+  }
   // The type of a running job's GPUs.
   int type_held(const Job& job) const { return job.parts.empty() ? kAnyType : nodes[job.parts.front().node].type; }
 };

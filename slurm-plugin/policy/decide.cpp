@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "slurm-plugin/policy/balance.h"
 #include "slurm-plugin/policy/claims.h"
 #include "slurm-plugin/policy/lend.h"
 #include "slurm-plugin/policy/round.h"
@@ -55,6 +56,7 @@ Decision decide(const ClusterState& state) {
   Round round(moves.empty() ? state : recharged, state);
   const Displaced displaced = serve_claims(&round);
   lend(&round);
+  balance(&round);
   Decision decision = round.take();
   decision.moves = beside_guaranteed(state, moves.empty() ? state : recharged, moves, displaced);
   return decision;

@@ -9,8 +9,10 @@
 // 3. What is left is lent: tenant by tenant in the order of fair share, each tenant's jobs oldest first; a tenant whose
 //    group has idle quota comes before the others. A job that does not fit lets smaller ones pass, unless it has waited
 //    longer than the cluster's patience: then free GPUs are kept for it.
+// 4. Where the site asks for it, borrowers make place for tenants that have less of what is lent (balance.h).
 // A job that runs within quota is never a victim, but of a guaranteed job of its own tenant (own_tenant.h), and only a
-// claim has victims: so no two jobs can take from one another.
+// claim has victims, or a borrower whose share is the lesser one afterwards, too: so no two jobs can take from one
+// another.
 #pragma once
 
 #include <vector>
@@ -61,6 +63,7 @@ struct Waiting {
   // is expected to start when `reserved_s` have passed. -1: there is none.
   int reserved_for = -1;
   int64_t reserved_s = 0;
+  bool lent = false;  // its victims leave, and what it gets will be borrowed (balance.h)
   // Of a guaranteed job whose victims leave or are protected: jobs of its own tenant have the quota, and give way.
   bool within_tenant = false;
 };

@@ -18,17 +18,22 @@ int sum_of(const std::vector<int>& values, size_t first, size_t count) {
 
 }  // namespace
 
-Ledger::Ledger(const ClusterState& state)
+Ledger::Ledger(const ClusterState& state, bool with_groups)
     : state_(&state),
       own_(state.tenants.size() * state.types.size()),
       borrowed_(state.tenants.size() * state.types.size()),
-      capacity_(state.types.size()) {
-  int groups = 0;
+      capacity_(state.types.size()),
+      shared_(state),
+      with_groups_(with_groups) {
+  int groups = static_cast<int>(state.groups.size());
   for (const Tenant& tenant : state.tenants) groups = std::max(groups, tenant.group + 1);
   group_idle_.resize(static_cast<size_t>(groups));
-  for (const Tenant& tenant : state.tenants) {
-    if (tenant.group >= 0) group_idle_[tenant.group] += tenant.quota.total();
-  }
+  for (const Tenant& tenant : state.tenants)
+    for (int group = tenant.group; group >= 0; group = state.parent_of(group))
+      group_idle_[group] += tenant.quota.total();
+  for (size_t i = 0; i < state.groups.size(); ++i)
+    for (int group = static_cast<int>(i); group >= 0; group = state.parent_of(group))
+      group_idle_[group] += state.groups[i].quota.total();
   for (const Node& node : state.nodes) capacity_[node.type] += node.gpus;
   spare_ = capacity_;
   spare_in_all_ = sum(capacity_);
@@ -51,11 +56,12 @@ void Ledger::add(int tenant, int type, int gpus, Charge charge) {
 
 void Ledger::add(int tenant, int type, int own, int borrowed) {
   count(tenant, +1);
+  if (own != 0 && with_groups_ && shared_.concerns(tenant)) shared_.add(tenant, &own_[at(tenant, 0)], type, own);
   own_[at(tenant, type)] += own;
   borrowed_[at(tenant, type)] += borrowed;
   count(tenant, -1);
-  const int group = state_->tenants[tenant].group;
-  if (group >= 0) group_idle_[group] -= own + borrowed;
+  for (int group = state_->tenants[tenant].group; group >= 0; group = state_->parent_of(group))
+    group_idle_[group] -= own + borrowed;
 }
 
 void Ledger::give_up(const Job& job, int type, int had, int left) {
@@ -76,8 +82,11 @@ int Ledger::own_beyond_typed(int tenant) const {
 
 int Ledger::own_left(int tenant, int type) const {
   const GpuCounts& quota = state_->tenants[tenant].quota;
+  const int typed = std::max(0, quota.of(type) - own(tenant, type));
   const int any = quota.any - own_beyond_typed(tenant);
-  return std::max(0, quota.of(type) - own(tenant, type)) + any;
+  if (!with_groups_ || !shared_.concerns(tenant)) return typed + any;
+  const int shared = shared_.left(tenant, type);
+  return shared < 0 ? shared : typed + std::max(0, any) + shared;
 }
 
 bool Ledger::fits_own(int tenant, int type, int gpus) const {
@@ -138,16 +147,17 @@ int Ledger::idle_quota(int tenant) const {
   return std::max(0, state_->tenants[tenant].quota.total() - own(tenant));
 }
 
-int Ledger::idle_in_group(int tenant) const {
-  const int group = state_->tenants[tenant].group;
-  return group >= 0 ? std::max(0, group_idle_[group]) : 0;
+int Ledger::depth_lent(int tenant, int gpus) const {
+  int depth = 0;
+  for (int group = state_->tenants[tenant].group; group >= 0; group = state_->parent_of(group))
+    if (depth > 0 || gpus <= std::max(0, group_idle_[group])) ++depth;
+  return depth;
 }
 
 bool could_be_own(const ClusterState& state, const Job& job) {
-  const GpuCounts& quota = state.tenants[job.tenant].quota;
   for (int type = 0; type < state.type_count(); ++type)
     if ((job.type == kAnyType || job.type == type) &&
-        quota.of(type) + quota.any >= job.min_learners * job.gpus_per_learner)
+        most_own(state, job.tenant, type) >= job.min_learners * job.gpus_per_learner)
       return true;
   return false;
 }
@@ -179,6 +189,7 @@ std::vector<int> charges(const ClusterState& state, const std::vector<Holder>& o
   ClusterState bare;
   bare.types = state.types;
   bare.tenants = state.tenants;
+  bare.groups = state.groups;
   Ledger ledger(bare);
   std::vector<int> all(order.size());
   const auto give = [&](size_t i, const Job& job, int most) {
@@ -238,7 +249,7 @@ std::vector<Move> charge(const ClusterState& state) {
   std::vector<Holder> order;
   for (size_t i = 0; i < state.jobs.size(); ++i) {
     const Job& job = state.jobs[i];
-    const bool promised = !job.running && job.promised && job.tier != Tier::kBorrow;
+    const bool promised = !job.running && job.promised && job.charge == Charge::kOwn && job.tier != Tier::kBorrow;
     if (job.running || promised) order.push_back(Holder{static_cast<int>(i), job.running ? job.gpus() : 0});
   }
   const auto rank = [&](const Job& job) {

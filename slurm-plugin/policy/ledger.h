@@ -3,6 +3,7 @@
 //
 // Own: typed quota is used first, and what exceeds it comes out of the quota for any type:
 //     sum over types of max(0, own[type] - quota[type])  <=  quota.any
+// and what exceeds that, too, out of what the tenant's groups own (group_quota.h).
 // Borrowed: bounded by the tenant's borrowing limit, and by what the others keep from being lent
 // (keep = quota - lending limit - own, where positive), of this type and in all.
 #pragma once
@@ -10,14 +11,14 @@
 #include <optional>
 #include <vector>
 
-#include "slurm-plugin/policy/cluster_state.h"
+#include "slurm-plugin/policy/group_quota.h"
 
 namespace dl::policy {
 
 class Ledger {
  public:
-  // Counts the running jobs as they are charged.
-  explicit Ledger(const ClusterState& state);
+  // Counts the running jobs as they are charged. `with_groups` false: as if groups owned nothing.
+  explicit Ledger(const ClusterState& state, bool with_groups = true);
 
   // Would so many GPUs more be within the tenant's quota?
   bool fits_own(int tenant, int type, int gpus) const;
@@ -44,8 +45,11 @@ class Ledger {
   double borrowed_weighted(int tenant) const;
   // GPUs of its quota that a tenant does not use.
   int idle_quota(int tenant) const;
-  // What the quotas of a tenant's group still have to lend within the group; 0 for a tenant without a group.
-  int idle_in_group(int tenant) const;
+  // How close to home the tenant would be lent so many GPUs: how deep in others the innermost of its groups lies of
+  // which the quotas have them to lend within the group; 1 for one that lies in no other. 0 if none has.
+  int depth_lent(int tenant, int gpus) const;
+  // Used of what a group owns itself.
+  int used_of_group(int group) const { return shared_.used(group); }
 
  private:
   size_t at(int tenant, int type) const {
@@ -65,7 +69,9 @@ class Ledger {
   // in one decision, of hundreds of tenants.
   std::vector<int> spare_;
   int spare_in_all_ = 0;
-  std::vector<int> group_idle_;  // by tenant's group
+  std::vector<int> group_idle_;  // by group, with those that lie in it
+  GroupQuota shared_;
+  bool with_groups_;
 };
 
 // The job's smallest size is within its tenant's quota of a type that it may use, were all of that free.

@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "slurm-plugin/policy/balance.h"
 #include "slurm-plugin/policy/fair_share.h"
 #include "slurm-plugin/policy/placement.h"
 #include "slurm-plugin/policy/reservation.h"
@@ -15,14 +16,21 @@ namespace {
 
 class Lender {
  public:
-  explicit Lender(Round* round) : round_(*round) {}
+  explicit Lender(Round* round) : round_(*round) {
+    for (const Tenant& tenant : round->state.tenants) {
+      int group = tenant.group;
+      while (round->state.parent_of(group) >= 0) group = round->state.parent_of(group);
+      outermost_.push_back(group);
+    }
+  }
 
   void lend() {
+    settled_ = keep_loans(&round_);
     serve_reservation();
     std::vector<Turn> turns(round_.state.tenants.size());
     for (const int index : round_.queue) {
       const Job& job = round_.state.jobs[index];
-      if (index == served_) continue;
+      if (settled_[index] != 0) continue;
       if (job.tier == Tier::kGuaranteed) {
         if (!beyond_user_limit(index)) quota_full(index);
       } else {
@@ -32,7 +40,7 @@ class Lender {
     const auto before = [&](int a, int b) {
       const Turn& x = turns[a];
       const Turn& y = turns[b];
-      if (x.in_group != y.in_group) return x.in_group;
+      if (x.depth != y.depth) return x.depth > y.depth;
       if (x.key != y.key) return x.key < y.key;
       return x.submit_s != y.submit_s ? x.submit_s < y.submit_s : std::tie(x.id, a) < std::tie(y.id, b);
     };
@@ -41,7 +49,7 @@ class Lender {
       if (look(static_cast<int>(i), &turns[i])) active.insert(static_cast<int>(i));
     while (!active.empty()) {
       const int tenant = *active.begin();
-      const int idle_in_group = round_.ledger.idle_in_group(tenant);
+      const int held = round_.ledger.own(tenant) + round_.ledger.borrowed(tenant);
       Turn& turn = turns[tenant];
       active.erase(active.begin());
       if (turn.next < turn.jobs.size()) {
@@ -52,12 +60,13 @@ class Lender {
         grow(&turn);
       }
       if (look(tenant, &turn)) active.insert(tenant);
-      if (round_.ledger.idle_in_group(tenant) == idle_in_group) continue;
+      const int outermost = outermost_[tenant];
+      if (outermost < 0 || round_.ledger.own(tenant) + round_.ledger.borrowed(tenant) == held) continue;
       // What a group has left to lend within changes with each of them.
       const std::vector<int> all(active.begin(), active.end());
       active.clear();
       for (const int other : all) {
-        if (round_.state.tenants[other].group == round_.state.tenants[tenant].group) look(other, &turns[other]);
+        if (outermost_[other] == outermost) look(other, &turns[other]);
         active.insert(other);
       }
     }
@@ -75,7 +84,7 @@ class Lender {
     std::vector<size_t> growing;  // in decision.starts
     size_t grows = 0;             // whose turn it is
     double key = 0;
-    bool in_group = false;
+    int depth = 0;  // Ledger::depth_lent()
     int64_t submit_s = 0;
     int64_t id = 0;
   };
@@ -91,7 +100,7 @@ class Lender {
     const int asked = pending ? round_.asked(index) : job.gpus_per_learner;
     const int lent = asked - (pending ? most_own_part(job, asked) : 0);
     turn->key = fair_key(round_.state, round_.ledger, tenant, lent * round_.state.weight_of_type(job.type) / 2);
-    turn->in_group = asked <= round_.ledger.idle_in_group(tenant);
+    turn->depth = round_.ledger.depth_lent(tenant, asked);
     turn->submit_s = job.submit_s;
     turn->id = job.id;
     return true;
@@ -112,7 +121,7 @@ class Lender {
     const int size = job.gpus_per_learner;
     int learners = 1;
     for (const Part& part : start->parts) learners += part.learners;
-    if (learners > job.max_learners || round_.users.room(job) < 1 || !may_borrow(job, start->type, size, 0))
+    if (learners > job.max_learners || round_.users.room(job) < 1 || !may_borrow(&round_, job, start->type, size, 0))
       return false;
     const int node = node_for_one(*start, size);
     if (node < 0) return false;
@@ -158,17 +167,12 @@ class Lender {
     const int index = reserved_->job();
     reserved_.reset();
     if (round_.is_guaranteed(index)) return;
-    served_ = index;
+    if (settled_[index] != 0) return;
+    settled_[index] = 1;
     borrow(index);
   }
 
-  // Of so many GPUs, those that its tenant's quota has left. None of a job that would fit it as a whole: as a claim it
-  // could have had them, and what is left is kept from it.
-  int own_part(const Job& job, int type, int gpus) const {
-    if (job.tier != Tier::kAuto || round_.head_waits[job.tenant] != 0) return 0;
-    const int left = round_.ledger.own_part(job.tenant, type, gpus);
-    return left == gpus ? 0 : left;
-  }
+  int own_part(const Job& job, int type, int gpus) const { return part_within_quota(round_, job, type, gpus); }
 
   int most_own_part(const Job& job, int gpus) const {
     int most = 0;
@@ -180,15 +184,6 @@ class Lender {
   bool within_limit(const Job& job, int gpus) const {
     const int promised = round_.own_tenant.gpus_of(round_.own_tenant.to_be_recharged(job.tenant), round_.learners);
     return round_.ledger.within_borrow_limit(job.tenant, gpus + promised);
-  }
-
-  // `own`: of these the part on the quota, which its tenant then keeps from nobody any more.
-  bool may_borrow(const Job& job, int type, int gpus, int own) {
-    if (!within_limit(job, gpus - own)) return false;
-    if (own > 0) round_.ledger.add(job.tenant, type, own, Charge::kOwn);
-    const bool lent = round_.ledger.lendable(type, gpus - own);
-    if (own > 0) round_.ledger.add(job.tenant, type, -own, Charge::kOwn);
-    return lent;
   }
 
   // A job that may not borrow: its quota is used up, or there is no place for it.
@@ -205,6 +200,8 @@ class Lender {
     }
     waiting.used = round_.ledger.own(job.tenant);
     waiting.limit = round_.state.tenants[job.tenant].quota.total();
+    for (const int group : groups_of(round_.state, job.tenant))
+      if (const GpuCounts* quota = round_.state.quota_of(group)) waiting.limit += quota->total();
   }
 
   bool beyond_user_limit(int index) {
@@ -237,7 +234,7 @@ class Lender {
       most_free = std::max(most_free, round_.free.total(type));
       if (round_.free.slots(type, size) < job.min_learners) continue;
       const int own = own_part(job, type, asked);
-      if (!may_borrow(job, type, asked, own)) {
+      if (!may_borrow(&round_, job, type, asked, own)) {
         kept = true;
         continue;
       }
@@ -276,8 +273,9 @@ class Lender {
 
   Round& round_;
   std::optional<Reservation> reserved_;
-  int served_ = -1;            // started before its turn, since everything was kept for it
-  std::vector<size_t> grown_;  // in decision.starts
+  std::vector<int> outermost_;  // by tenant: the group around all groups that it lies in
+  std::vector<char> settled_;   // by job: decided on before its turn, since everything was kept for it
+  std::vector<size_t> grown_;   // in decision.starts
 };
 
 }  // namespace

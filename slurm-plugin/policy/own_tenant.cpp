@@ -74,8 +74,8 @@ std::vector<Leaving> all_of(const std::vector<Leaving>& a, const std::vector<Lea
 OwnTenant::OwnTenant(const ClusterState& state, const ClusterState& so_far)
     : state_(state),
       so_far_(so_far),
-      now_(state),
-      later_(state),
+      now_(state, false),
+      later_(state, false),
       on_quota_(state.tenants.size()),
       may_yield_(state.tenants.size()),
       left_quota_(state.tenants.size()),

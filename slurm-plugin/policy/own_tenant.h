@@ -30,7 +30,8 @@ class OwnTenant {
 
   // Running jobs of the tenant that may borrow, and can be taken from at some time.
   const std::vector<int>& may_yield(int tenant) const { return may_yield_[tenant]; }
-  // Would so many GPUs more fit beside the tenant's guaranteed jobs alone? False if no job of its own is in the way.
+  // Would so many GPUs more fit the tenant's own quota beside its guaranteed jobs alone? False if no job of its own is
+  // in the way.
   bool could_hold(int tenant, int type, int gpus) const;
   // What of the tenant's jobs on its quota would not fit beside so many guaranteed GPUs more, each with `learners` of
   // it running, by job of the state. First those stay that are charged as own so far, then the oldest, so that the

@@ -7,6 +7,17 @@
 
 namespace dl::policy {
 
+std::vector<GroupRow> group_rows(const ClusterState& state) {
+  const Ledger ledger(state);
+  std::vector<GroupRow> rows;
+  for (size_t i = 0; i < state.groups.size(); ++i) {
+    const Group& group = state.groups[i];
+    rows.push_back(GroupRow{group.name, group.parent >= 0 ? state.groups[group.parent].name : std::string(),
+                            group.quota.total(), ledger.used_of_group(static_cast<int>(i))});
+  }
+  return rows;
+}
+
 std::vector<QuotaRow> quota_rows(const ClusterState& state) {
   const Ledger ledger(state);
   std::vector<QuotaRow> rows;

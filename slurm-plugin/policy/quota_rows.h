@@ -21,6 +21,15 @@ struct QuotaRow {
   double fair = 0;  // whose turn it is: the smallest first; infinite: never
 };
 
+// What a group of tenants owns itself.
+struct GroupRow {
+  std::string group;
+  std::string parent;  // empty: none
+  int quota = 0;
+  int used = 0;  // by its tenants, as their own
+};
+std::vector<GroupRow> group_rows(const policy::ClusterState& state);
+
 // A tenant's idle quota counts as lent as far as others borrow: shared out by the size of what is idle, so that the sum
 // is what is borrowed, or all that is idle if less.
 std::vector<QuotaRow> quota_rows(const policy::ClusterState& state);

@@ -99,7 +99,7 @@ std::optional<Reservation> Reservation::find(const Round& round) {
   int tries = 0;
   for (const int index : round.queue) {
     const Job& job = round.state.jobs[index];
-    if (!round.impatient(job)) return std::nullopt;  // nor is anybody behind it
+    if (!round.impatient(job)) continue;
     if (round.asked(index) == smallest && job.gpus_per_learner == 1) continue;
     if (!round.users.allows(job)) continue;
     if (auto found = of(round, index)) return found;

@@ -28,6 +28,22 @@ Round::Round(const ClusterState& running, const ClusterState& so_far)
   };
   // Who observes a cluster mostly has them in this order already, and there may be ten thousand.
   if (!std::is_sorted(queue.begin(), queue.end(), older)) std::sort(queue.begin(), queue.end(), older);
+  by_nice();
+}
+
+// The jobs of a tenant change places among themselves; the tenants' turns stay.
+void Round::by_nice() {
+  const auto nice = [&](int index) { return state.jobs[index].nice; };
+  if (std::all_of(queue.begin(), queue.end(), [&](int index) { return nice(index) == 0; })) return;
+  std::vector<std::vector<int>> of_tenant(state.tenants.size());
+  for (const int index : queue) of_tenant[state.jobs[index].tenant].push_back(index);
+  for (std::vector<int>& jobs : of_tenant)
+    std::stable_sort(jobs.begin(), jobs.end(), [&](int a, int b) { return nice(a) < nice(b); });
+  std::vector<size_t> next(state.tenants.size());
+  for (int& index : queue) {
+    const int tenant = state.jobs[index].tenant;
+    index = of_tenant[tenant][next[tenant]++];
+  }
 }
 
 void Round::count(int tenant, int type, int own, int borrowed) {

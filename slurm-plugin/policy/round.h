@@ -41,13 +41,16 @@ struct Round {
   // What was decided, in the order that decide.h promises; charges are left to the caller. Once.
   Decision take();
 
+  void by_nice();
+
   const ClusterState& state;
   FreeGpus free;
   Ledger ledger;
   Ledger after;  // the same once all have gone that were asked, as far as claims know it
   OwnTenant own_tenant;
-  UserLimits users;        // with what claims will hold that wait for victims
-  std::vector<int> queue;  // pending jobs of which nothing is decided yet, oldest first
+  UserLimits users;  // with what claims will hold that wait for victims
+  // Pending jobs of which nothing is decided yet, oldest first; of one tenant by their nice first.
+  std::vector<int> queue;
   // By tenant: a job of it has waited too long for the quota, which is kept from others of the tenant.
   std::vector<char> head_waits;
   std::vector<int> learners;  // by job that runs

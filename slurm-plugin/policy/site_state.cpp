@@ -21,6 +21,8 @@ std::vector<std::string> types_of(const SiteConfig& site) {
     if (tenant.lend)
       for (const auto& [type, gpus] : tenant.lend->by_type) types.insert(type);
   }
+  for (const SiteGroup& group : site.groups)
+    for (const auto& [type, gpus] : group.quota.by_type) types.insert(type);
   if (types.empty()) types.emplace(kPlainGpuType);
   return {types.begin(), types.end()};
 }
@@ -60,8 +62,21 @@ void add_tenants(const SiteConfig& site, ClusterState* state) {
   std::map<std::string, int> groups;
   for (const SiteTenant& from : site.tenants)
     if (!from.group.empty()) groups.emplace(from.group, 0);
+  for (const SiteGroup& from : site.groups) {
+    groups.emplace(from.name, 0);
+    if (!from.parent.empty()) groups.emplace(from.parent, 0);
+  }
   int number = 0;
   for (auto& [name, group] : groups) group = number++;
+  if (!site.groups.empty()) {
+    state->groups.resize(groups.size());
+    for (const auto& [name, group] : groups) state->groups[group].name = name;
+    for (const SiteGroup& from : site.groups) {
+      Group& group = state->groups[groups.at(from.name)];
+      group.quota = counts_of(from.quota, state->types);
+      if (!from.parent.empty()) group.parent = groups.at(from.parent);
+    }
+  }
   for (const SiteTenant& from : site.tenants) {
     Tenant tenant;
     tenant.name = from.name;
@@ -87,6 +102,7 @@ ClusterState state_of(const SiteConfig& site) {
   }
   state.half_life_s = site.quota.half_life.count();
   state.patience_s = site.quota.patience.count();
+  state.balance = site.quota.balance;
   state.most_unsaved_s = site.quota.most_unsaved.count();
   state.most_restart_s = site.quota.most_restart.count();
   add_nodes(site, &state);

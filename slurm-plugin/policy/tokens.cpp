@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "common/base/parse.h"
 #include "common/site/site_tenants.h"
@@ -25,6 +26,10 @@ bool starts_as_token(std::string_view text) {
          ::strncasecmp(text.data(), kTokenPrefix.data(), kTokenPrefix.size()) == 0;
 }
 
+std::string group_owner(const Group& group) {
+  return "/" + group.name;
+}
+
 std::string joined(std::string_view a, std::string_view b) {
   std::string text(a);
   if (!a.empty() && !b.empty()) text += ',';
@@ -32,6 +37,11 @@ std::string joined(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+TokensLeft::TokensLeft(const ClusterState& state) {
+  for (const Tenant& tenant : state.tenants) tenants.push_back(tenant.quota);
+  for (const Group& group : state.groups) groups.push_back(group.quota);
+}
 
 std::string own_token(const std::string& tenant) {
   return std::string(kTokenPrefix) + tenant;
@@ -76,13 +86,20 @@ std::string format_licences(const std::vector<Licence>& licences) {
 std::optional<Token> parse_token(std::string_view licence) {
   if (licence.substr(0, kTokenPrefix.size()) != kTokenPrefix) return std::nullopt;
   licence.remove_prefix(kTokenPrefix.size());
-  const size_t slash = licence.find('/');
+  size_t slash = licence.find('/');
+  const bool slash_first = slash == 0;
   Token token;
-  token.tenant = licence.substr(0, slash);
-  if (!is_plain_name(token.tenant)) return std::nullopt;
+  if (slash == 0) {
+    licence.remove_prefix(1);
+    slash = licence.find('/');
+    token.group = licence.substr(0, slash);
+  } else {
+    token.tenant = licence.substr(0, slash);
+  }
+  if (!is_plain_name(slash_first ? token.group : token.tenant)) return std::nullopt;
   if (slash == std::string_view::npos) return token;
   const std::string_view rest = licence.substr(slash + 1);
-  if (rest == kBorrow) {
+  if (rest == kBorrow && !slash_first) {
     token.borrow = true;
     return token;
   }
@@ -113,10 +130,13 @@ std::vector<Licence> token_totals(const ClusterState& state) {
   const auto add = [&](std::string name, int count) {
     if (count > 0) totals.push_back({std::move(name), count});
   };
+  const auto add_quota = [&](const std::string& owner, const GpuCounts& quota) {
+    add(own_token(owner), quota.any);
+    for (int type = 0; type < state.type_count(); ++type) add(own_token(owner, state.types[type]), quota.of(type));
+  };
+  for (const Group& group : state.groups) add_quota(group_owner(group), group.quota);
   for (const Tenant& tenant : state.tenants) {
-    add(own_token(tenant.name), tenant.quota.any);
-    for (int type = 0; type < state.type_count(); ++type)
-      add(own_token(tenant.name, state.types[type]), tenant.quota.of(type));
+    add_quota(tenant.name, tenant.quota);
     if (tenant.borrow_limit != kNoLimit) add(borrow_token(tenant.name), tenant.borrow_limit);
   }
   std::sort(totals.begin(), totals.end(), [](const Licence& a, const Licence& b) { return a.name < b.name; });
@@ -124,18 +144,38 @@ std::vector<Licence> token_totals(const ClusterState& state) {
 }
 
 std::optional<std::vector<Licence>> tokens_for(const ClusterState& state, int tenant, int type, int gpus, Charge charge,
-                                               const GpuCounts* left, int own_part) {
+                                               TokensLeft* left, int own_part) {
   const Tenant& owner = state.tenants[tenant];
-  std::vector<Licence> held;
   const int own = charge == Charge::kOwn ? gpus : std::min(own_part, gpus);
-  const GpuCounts& free = left == nullptr ? owner.quota : *left;
-  const int typed = type == kAnyType ? 0 : std::min(own, std::max(0, free.of(type)));
-  if (own > typed && own - typed > free.any) return std::nullopt;
-  if (typed > 0) held.push_back({own_token(owner.name, state.types[type]), typed});
-  if (own > typed) held.push_back({own_token(owner.name), own - typed});
-  if (gpus == own || owner.borrow_limit == kNoLimit) return held;
-  if (gpus - own > owner.borrow_limit) return std::nullopt;
-  held.push_back({borrow_token(owner.name), gpus - own});
+  std::vector<Licence> held;
+  std::vector<std::pair<int*, int>> taken;  // out of `left`
+  int rest = own;
+  const auto take = [&](const std::string& name, int free, int* count) {
+    const int taking = std::min(rest, std::max(0, free));
+    if (taking == 0) return;
+    held.push_back({name, taking});
+    if (count != nullptr) taken.emplace_back(count, taking);
+    rest -= taking;
+  };
+  const auto take_of = [&](const std::string& name, const GpuCounts& free, GpuCounts* counts) {
+    const bool named = counts != nullptr && type >= 0 && type < static_cast<int>(counts->by_type.size());
+    if (type != kAnyType)
+      take(own_token(name, state.types[type]), free.of(type), named ? &counts->by_type[type] : nullptr);
+    take(own_token(name), free.any, counts != nullptr ? &counts->any : nullptr);
+  };
+  if (own > 0) {
+    GpuCounts* counts = left != nullptr ? &left->tenants[tenant] : nullptr;
+    take_of(owner.name, counts != nullptr ? *counts : owner.quota, counts);
+  }
+  for (int group = owner.group; rest > 0 && state.quota_of(group) != nullptr; group = state.parent_of(group)) {
+    GpuCounts* counts = left != nullptr ? &left->groups[group] : nullptr;
+    take_of(group_owner(state.groups[group]), counts != nullptr ? *counts : state.groups[group].quota, counts);
+  }
+  if (rest > 0) return std::nullopt;
+  const int borrowed = owner.borrow_limit == kNoLimit ? 0 : gpus - own;
+  if (borrowed > owner.borrow_limit && borrowed > 0) return std::nullopt;
+  for (const auto& [count, taking] : taken) *count -= taking;
+  if (borrowed > 0) held.push_back({borrow_token(owner.name), borrowed});
   return held;
 }
 

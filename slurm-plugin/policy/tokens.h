@@ -6,6 +6,8 @@
 //     dl_TENANT          of the quota for any type
 //     dl_TENANT/TYPE     of the quota for one type
 //     dl_TENANT/borrow   of the borrowing limit
+//     dl_/GROUP          of the quota for any type that a group of tenants owns
+//     dl_/GROUP/TYPE     of its quota for one type
 //
 // No plain name has a '/', so a name can be read back; types "any" and "borrow" do not exist (site_tenants.h).
 // Pure; safe to call from any thread.
@@ -23,6 +25,7 @@ namespace dl::policy {
 // Licences whose names begin so are ours: no user may ask for them.
 constexpr std::string_view kTokenPrefix = "dl_";
 
+// Of a tenant, or "/GROUP".
 std::string own_token(const std::string& tenant);
 std::string own_token(const std::string& tenant, const std::string& type);
 std::string borrow_token(const std::string& tenant);
@@ -39,7 +42,8 @@ std::vector<Licence> parse_licences(std::string_view text);
 std::string format_licences(const std::vector<Licence>& licences);
 
 struct Token {
-  std::string tenant;
+  std::string tenant;  // empty: of a group
+  std::string group;
   std::string type;  // empty: any type, or borrowed
   bool borrow = false;
 };
@@ -53,16 +57,25 @@ std::string without_tokens(std::string_view licences);
 // The user's own licences, and ours behind them.
 std::string with_tokens(std::string_view users, std::string_view ours);
 
-// How many of each token there have to be: what `Licenses=` of slurm.conf says. By tenant, sorted by name; none with a
-// count of 0.
+// How many of each token there have to be: what `Licenses=` of slurm.conf says. By tenant and group, sorted by name;
+// none with a count of 0.
 std::vector<Licence> token_totals(const ClusterState& state);
 
-// What a job of so many GPUs holds. Own: tokens of its type first, the rest for any type. `left`, if given: what is
-// free of the tenant's own tokens (not asked for borrowed ones). Nothing if it does not fit what is left; if `left` is
-// not given, the whole quota. A type of kAnyType takes tokens for any type alone. A borrowed job holds own ones for its
-// `own_part`, and borrow tokens for the rest; none for that if its tenant's borrowing has no limit.
+// What is free of own tokens.
+struct TokensLeft {
+  explicit TokensLeft(const ClusterState& state);  // all of them
+
+  std::vector<GpuCounts> tenants;
+  std::vector<GpuCounts> groups;
+};
+
+// What a job of so many GPUs holds. Own: tokens of its type first, the rest for any type; then in the same way those of
+// its tenant's groups, from the inside out. `left`, if given: what is free of own tokens, out of which these are taken.
+// Nothing if it does not fit what is left; if `left` is not given, the whole quota. A type of kAnyType takes tokens for
+// any type alone. A borrowed job holds own ones for its `own_part`, and borrow tokens for the rest; none for that if
+// its tenant's borrowing has no limit.
 std::optional<std::vector<Licence>> tokens_for(const ClusterState& state, int tenant, int type, int gpus, Charge charge,
-                                               const GpuCounts* left = nullptr, int own_part = 0);
+                                               TokensLeft* left = nullptr, int own_part = 0);
 
 // Of a borrowed job of so many GPUs, of which nobody has said how much is within the quota: what exceeds the borrowing
 // limit has to be. None of one that asked to borrow.

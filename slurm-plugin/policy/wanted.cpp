@@ -94,6 +94,7 @@ class Wishes {
       if (!is_promised(waiting)) continue;
       note(waiting.job);
       wanted_[waiting.job].waits_for_victims = true;
+      wanted_[waiting.job].loan = waiting.lent;
       if (waiting.reason == Reason::kVictimsLeaving) promised_.insert(state_.jobs[waiting.job].id);
     }
     for (const Start& start : decision_.starts)
@@ -107,7 +108,9 @@ class Wishes {
 
   void charge_pending(int index) {
     Wanted& its = wanted_[index];
-    its.charge = its.turn ? decision_.starts[its.start].charge : charge_of_waiting(state_, state_.jobs[index]);
+    its.charge = its.turn   ? decision_.starts[its.start].charge
+                 : its.loan ? Charge::kBorrowed
+                            : charge_of_waiting(state_, state_.jobs[index]);
     const Job& job = state_.jobs[index];
     if (its.turn) {
       its.own_part = decision_.starts[its.start].own_part;
@@ -161,6 +164,8 @@ class Wishes {
                std::tuple(!y_first, -y.priority, y.submit_s, y.id);
       });
       int64_t gpus = state_.tenants[tenant].quota.total();
+      for (const int group : groups_of(state_, static_cast<int>(tenant)))
+        if (const GpuCounts* quota = state_.quota_of(group)) gpus += quota->total();
       for (const int index : queue) {
         if (gpus <= 0) break;
         soon_[index] = 1;
@@ -172,7 +177,7 @@ class Wishes {
   void rank(int index) {
     const Job& job = state_.jobs[index];
     Wanted& its = wanted_[index];
-    if (!its.turn && its.charge != Charge::kOwn) return;
+    if (!its.turn && its.charge != Charge::kOwn && !its.waits_for_victims) return;
     its.rank = its.charge == Charge::kOwn ? kClaimRank : kBorrowRank - its.start;
     its.unranked_will_do = !its.turn && !soon_[index];
     if (job.tier == Tier::kGuaranteed) its.rank = kGuaranteedRank;

@@ -52,6 +52,7 @@ struct Wanted {
   std::optional<int64_t> rank;    // nothing: it is behind a gate, and any will do
   bool unranked_will_do = false;  // a rank of 0 is as good as `rank`: it cannot start before the next decision
   bool waits_for_victims = false;
+  bool loan = false;  // and will be charged as borrowed then
   // Slurm starts a claim that waits as soon as its victims have gone, before its size is decided on anew. Beside other
   // claims it starts at its smallest then, and takes nothing that is made free for them.
   bool smallest = false;

@@ -62,6 +62,11 @@ std::string reason_text(const ClusterState& state, const Job& job, const Waiting
   const std::string& tenant = state.tenants[job.tenant].name;
   switch (waiting.reason) {
     case Reason::kVictimsLeaving:
+      if (waiting.lent)
+        return fmt::format(
+            "its {} GPUs are lent to tenant '{}', and a tenant that borrows more for its weight is "
+            "giving them up",
+            waiting.asked, tenant);
       if (waiting.within_tenant)
         return fmt::format("its {} GPUs are guaranteed, and jobs of tenant '{}' that may borrow give way to it",
                            waiting.asked, tenant);

@@ -3,13 +3,10 @@
 
 #include <algorithm>
 
-#include "slurm-plugin/policy/tokens.h"
-
 namespace dl::policyd {
 namespace {
 
 using policy::Charge;
-using policy::GpuCounts;
 using policy::kAnyType;
 using policy::Licence;
 
@@ -22,41 +19,32 @@ std::vector<Licence> tokens_in(const std::string& licences) {
   return ours;
 }
 
-// The most GPUs of a type, in whole learners, that a tenant's whole quota has for the job.
-int most_own(const GpuCounts& quota, const policy::Job& job, int type) {
-  const int of_type = type == kAnyType ? 0 : quota.of(type);
-  const int learners = std::min(job.max_learners, (of_type + quota.any) / job.gpus_per_learner);
+// The most GPUs of a type, in whole learners, that the whole quota has for the job: its tenant's, and its groups'.
+int most_own(const policy::ClusterState& state, const policy::Job& job, int type) {
+  const int learners = std::min(job.max_learners, policy::most_own(state, job.tenant, type) / job.gpus_per_learner);
   return learners * job.gpus_per_learner;
 }
 
 // The type by whose quota a waiting job is charged: its own; without one none, if the quota for any type is enough for
 // it, else the one of which there is most.
 int type_charged(const policy::ClusterState& state, const policy::Job& job) {
-  const GpuCounts& quota = state.tenants[job.tenant].quota;
   if (job.type != kAnyType) return job.type;
+  const auto most = [&](int type) { return policy::most_own(state, job.tenant, type); };
   int best = kAnyType;
-  if (quota.any >= job.min_learners * job.gpus_per_learner && state.type_count() > 1) return best;
+  if (most(kAnyType) >= job.min_learners * job.gpus_per_learner && state.type_count() > 1) return best;
   for (int type = 0; type < state.type_count(); ++type)
-    if (best == kAnyType || quota.of(type) > quota.of(best)) best = type;
+    if (best == kAnyType || most(type) > most(best)) best = type;
   return best;
 }
 
 }  // namespace
 
-JobTokens::JobTokens(const policy::ClusterState& state) : state_(state) {
-  for (const policy::Tenant& tenant : state.tenants) left_.push_back(tenant.quota);
-}
+JobTokens::JobTokens(const policy::ClusterState& state) : state_(state), left_(state) {}
 
 std::string JobTokens::pick(const std::string& present, const policy::Job& job, const Charged& as, int type, int gpus,
-                            GpuCounts* left) {
+                            policy::TokensLeft* left) {
   auto wanted = policy::tokens_for(state_, job.tenant, type, gpus, as.charge, left, as.own_part);
   if (!wanted) return present;
-  const int own = as.charge == Charge::kOwn ? gpus : as.own_part;
-  if (left != nullptr && own > 0) {
-    const int typed = type == kAnyType ? 0 : std::min(own, std::max(0, left->of(type)));
-    if (typed > 0) left->by_type[type] -= typed;
-    left->any -= own - typed;
-  }
   std::vector<Licence> sorted = *wanted;
   std::sort(sorted.begin(), sorted.end(), [](const Licence& a, const Licence& b) { return a.name < b.name; });
   if (sorted == tokens_in(present)) return present;
@@ -64,12 +52,19 @@ std::string JobTokens::pick(const std::string& present, const policy::Job& job, 
 }
 
 std::string JobTokens::of_running(const std::string& present, const policy::Job& job, const Charged& as) {
-  return pick(present, job, as, state_.type_held(job), job.gpus(), &left_[job.tenant]);
+  return pick(present, job, as, state_.type_held(job), job.gpus(), &left_);
+}
+
+bool JobTokens::owns_for(int tenant, const std::string& group) const {
+  const std::vector<int> groups = policy::groups_of(state_, tenant);
+  return std::any_of(groups.begin(), groups.end(), [&](int index) {
+    return state_.quota_of(index) != nullptr && state_.groups[index].name == group;
+  });
 }
 
 std::string JobTokens::of_pending(const std::string& present, const policy::Job& job, const Charged& as, int type,
                                   int gpus) {
-  if (gpus > 0) return pick(present, job, as, type, gpus, &left_[job.tenant]);
+  if (gpus > 0) return pick(present, job, as, type, gpus, &left_);
   if (as.charge == Charge::kBorrowed)
     return pick(present, job, as, type, job.min_learners * job.gpus_per_learner, nullptr);
   // While it only waits, any tokens of its tenant's for a size that it may have will do.
@@ -77,13 +72,14 @@ std::string JobTokens::of_pending(const std::string& present, const policy::Job&
   bool own = true;
   for (const Licence& licence : tokens_in(present)) {
     const auto token = policy::parse_token(licence.name);
-    own = own && !token->borrow && token->tenant == state_.tenants[job.tenant].name;
+    const bool of_group = token->tenant.empty() && owns_for(job.tenant, token->group);
+    own = own && !token->borrow && (of_group || token->tenant == state_.tenants[job.tenant].name);
     held += licence.count;
   }
   const int size = job.gpus_per_learner;
   if (own && held % size == 0 && held >= job.min_learners * size && held <= job.max_learners * size) return present;
   const int charged = type_charged(state_, job);
-  const int most = most_own(state_.tenants[job.tenant].quota, job, charged);
+  const int most = most_own(state_, job, charged);
   return most < job.min_learners * size ? present : pick(present, job, as, charged, most, nullptr);
 }
 

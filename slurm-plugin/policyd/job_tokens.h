@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "slurm-plugin/policy/ledger.h"
+#include "slurm-plugin/policy/tokens.h"
 
 namespace dl::policyd {
 
@@ -17,7 +18,7 @@ struct Charged {
 
 class JobTokens {
  public:
-  // All of every tenant's quota is there to be held.
+  // All of every tenant's and group's quota is there to be held.
   explicit JobTokens(const policy::ClusterState& state);
 
   // What the job's licences should be: those of `present` that are not ours, and tokens for the GPUs it holds, which
@@ -31,10 +32,12 @@ class JobTokens {
 
  private:
   std::string pick(const std::string& present, const policy::Job& job, const Charged& as, int type, int gpus,
-                   policy::GpuCounts* left);
+                   policy::TokensLeft* left);
+
+  bool owns_for(int tenant, const std::string& group) const;
 
   const policy::ClusterState& state_;
-  std::vector<policy::GpuCounts> left_;  // by tenant
+  policy::TokensLeft left_;
 };
 
 }  // namespace dl::policyd

@@ -104,4 +104,38 @@ ClusterState random_state(Dice* dice) {
   return state;
 }
 
+void add_groups(Dice* dice, ClusterState* state) {
+  std::vector<int> left(state->types.size());
+  for (const Node& node : state->nodes) left[node.type] += node.gpus;
+  bool typed = true;
+  for (Tenant& tenant : state->tenants) {
+    typed = typed && tenant.quota.any == 0;
+    for (size_t type = 0; type < left.size(); ++type)
+      left[type] -= tenant.quota.of(static_cast<int>(type)) + tenant.quota.any;
+  }
+  const int groups = dice->from(1, 4);
+  for (int i = 0; i < groups; ++i) {
+    Group group;
+    group.name = "g" + std::to_string(i);
+    group.parent = i == 0 ? kNobody : dice->from(kNobody, i - 1);
+    if (typed) {
+      for (int& gpus : left) {
+        const int quota = dice->from(0, std::max(0, gpus));
+        gpus -= quota;
+        group.quota.by_type.push_back(quota);
+      }
+    } else {
+      group.quota.any = dice->from(0, std::max(0, *std::min_element(left.begin(), left.end())));
+      for (int& gpus : left) gpus -= group.quota.any;
+    }
+    state->groups.push_back(group);
+  }
+  for (Tenant& tenant : state->tenants) tenant.group = dice->from(kNobody, groups - 1);
+}
+
+void add_nice(Dice* dice, ClusterState* state) {
+  for (Job& job : state->jobs)
+    if (dice->one_in(3)) job.nice = dice->from(-2, 2);
+}
+
 }  // namespace dl::policy::testing

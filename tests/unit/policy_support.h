@@ -89,6 +89,7 @@ inline void carry_out(ClusterState* state, const Decision& decision, bool reclai
   for (const Waiting& waiting : decision.waiting) {
     Job& job = state->jobs[waiting.job];
     job.promised = waiting.reason == Reason::kVictimsLeaving;
+    job.charge = waiting.lent ? Charge::kBorrowed : Charge::kOwn;
     job.promised_parts = job.promised ? waiting.parts : std::vector<Part>{};
   }
   for (const Start& start : decision.starts) run(start);
@@ -109,5 +110,10 @@ inline void carry_out(ClusterState* state, const Decision& decision, bool reclai
 
 // A random state that passes check(), small enough for brute force: up to 8 nodes, 2 types, 4 tenants.
 ClusterState random_state(Dice* dice);
+
+// Groups that lie in one another for the tenants of a random state, which own some of what no tenant owns.
+void add_groups(Dice* dice, ClusterState* state);
+// Jobs that come before others of their tenant, or behind them.
+void add_nice(Dice* dice, ClusterState* state);
 
 }  // namespace dl::policy::testing

@@ -94,7 +94,8 @@ TEST(Tokens, have_names_that_are_read_back) {
   EXPECT_FALSE(token->borrow);
   EXPECT_TRUE(parse_token("dl_a/borrow")->borrow);
   EXPECT_EQ(parse_token("dl_a")->type, "");
-  for (const char* other : {"", "dl_", "matlab", "dl_/a100", "dl_a/", "dl_a/any", "dl_a/b/c", "DL_a", "dl_a b"})
+  for (const char* other :
+       {"", "dl_", "matlab", "dl_/", "dl_//a100", "dl_a/", "dl_a/any", "dl_a/b/c", "DL_a", "dl_a b"})
     EXPECT_FALSE(parse_token(other)) << other;
 }
 
@@ -106,8 +107,8 @@ TEST(Tokens, have_totals_for_slurm_conf) {
 TEST(Tokens, of_an_own_job_are_typed_first) {
   const ClusterState state = two_types();
   const int vision = *tenant_index(state, "vision");
-  const auto held = [&](int type, int gpus, Charge charge, const GpuCounts* left = nullptr) {
-    const auto tokens = tokens_for(state, vision, type, gpus, charge, left);
+  const auto held = [&](int type, int gpus, Charge charge, std::optional<TokensLeft> left = std::nullopt) {
+    const auto tokens = tokens_for(state, vision, type, gpus, charge, left ? &*left : nullptr);
     return tokens ? format_licences(*tokens) : "none";
   };
   EXPECT_EQ(held(0, 3, Charge::kOwn), "dl_vision/a100:3");
@@ -130,9 +131,10 @@ TEST(Tokens, of_an_own_job_are_typed_first) {
   EXPECT_EQ(least_own_part(state, vision, Tier::kAuto, 9), 3);
   EXPECT_EQ(least_own_part(state, vision, Tier::kAuto, 6), 0);
   EXPECT_EQ(least_own_part(state, vision, Tier::kBorrow, 9), 0);
-  const GpuCounts left{{1, 0}, 2};
-  EXPECT_EQ(held(0, 3, Charge::kOwn, &left), "dl_vision/a100:1,dl_vision:2");
-  EXPECT_EQ(held(0, 4, Charge::kOwn, &left), "none");
+  TokensLeft left(state);
+  left.tenants[vision] = GpuCounts{{1, 0}, 2};
+  EXPECT_EQ(held(0, 3, Charge::kOwn, left), "dl_vision/a100:1,dl_vision:2");
+  EXPECT_EQ(held(0, 4, Charge::kOwn, left), "none");
   const int nlp = *tenant_index(state, "nlp");
   EXPECT_TRUE(tokens_for(state, nlp, 0, 100, Charge::kBorrowed)->empty()) << "no limit";
   EXPECT_FALSE(tokens_for(state, *tenant_index(state, "guest"), 0, 1, Charge::kBorrowed));

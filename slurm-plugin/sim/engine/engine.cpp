@@ -43,6 +43,7 @@ struct Event {
 // Without quotas every tenant may have everything.
 ClusterState without_quotas(ClusterState cluster) {
   const int all = gpus_in_all(cluster);
+  cluster.groups.clear();
   for (policy::Tenant& tenant : cluster.tenants) {
     policy::Tenant open;
     open.name = tenant.name;
@@ -189,6 +190,7 @@ class Replay {
     for (const policy::Waiting& waiting : decision.waiting) {
       policy::Job& job = jobs_.state.jobs[waiting.job];
       job.promised = waiting.reason == policy::Reason::kVictimsLeaving;
+      if (job.promised) job.charge = waiting.lent ? policy::Charge::kBorrowed : policy::Charge::kOwn;
       if (job.promised) {
         job.promised_parts = waiting.parts;
       } else {

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// The [tenant_groups.NAME] tables of dl.toml.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "common/base/parse.h"
+#include "common/site/site_tenants_toml.h"
+#include "common/site/site_values.h"
+
+namespace dl {
+namespace {
+
+Error at(const toml::node& node, const std::string& file, const std::string& key, Error error) {
+  error.code = Errc::kInvalid;
+  return std::move(error).with_context(fmt::format("{}:{}: {}", file, node.source().begin.line, printable(key, 160)));
+}
+
+Result<SiteGroup> read_group(const toml::table& table, const std::string& file, const std::string& where,
+                             const SiteConfig& config) {
+  SiteGroup group;
+  for (auto&& [key, node] : table) {
+    Status set;
+    if (key.str() == "quota") {
+      set = set_gpus(node, config, &group.quota);
+    } else if (key.str() == "parent") {
+      set = set_name(node, "group", &group.parent);
+    } else {
+      set = Error{Errc::kInvalid, "unknown key; allowed: quota, parent"};
+    }
+    if (!set) return at(node, file, fmt::format("{}.{}", where, key.str()), std::move(set).error());
+  }
+  return group;
+}
+
+const SiteGroup* find(const SiteConfig& config, const std::string& name) {
+  for (const SiteGroup& group : config.groups)
+    if (group.name == name) return &group;
+  return nullptr;
+}
+
+// The typed quota of a group needs all below it to be typed: else it is not known what exceeds their quotas.
+Status check_below(const std::string& what, const SiteGpus& quota, const std::string& above, const SiteConfig& config) {
+  size_t steps = 0;
+  for (const SiteGroup* group = find(config, above); group != nullptr; group = find(config, group->parent)) {
+    if (++steps > config.groups.size())
+      return Error{Errc::kInvalid, what + " lies in a group that lies in itself; allowed: parents that end somewhere"};
+    if (quota.any > 0 && !group->quota.by_type.empty())
+      return Error{
+          Errc::kInvalid,
+          fmt::format("{} owns {} GPUs of any type, but tenant_groups.{} owns some of type '{}'; allowed below "
+                      "that: quotas by type, as quota = {{ {} = {} }}",
+                      what, quota.any, group->name, group->quota.by_type.begin()->first,
+                      group->quota.by_type.begin()->first, quota.any)};
+  }
+  return {};
+}
+
+}  // namespace
+
+Status read_site_groups(const toml::node& node, const std::string& file, SiteConfig* config) {
+  const auto* tables = node.as_table();
+  if (tables == nullptr) return at(node, file, "tenant_groups", bad_value(node, "tables: [tenant_groups.NAME]"));
+  if (tables->size() > kMaxTenants)
+    return at(node, file, "tenant_groups", bad_value(node, fmt::format("at most {} groups", kMaxTenants)));
+  for (auto&& [key, element] : *tables) {
+    const std::string name(key.str());
+    const std::string where = "tenant_groups." + name;
+    const auto* table = element.as_table();
+    if (table == nullptr) return at(element, file, where, bad_value(element, "a table: [tenant_groups.NAME]"));
+    if (!is_plain_name(name))
+      return at(element, file, where,
+                Error{Errc::kInvalid, "is not the name of a group; allowed: letters, digits and . _ + -"});
+    DL_TRY_ASSIGN(SiteGroup group, read_group(*table, file, where, *config));
+    group.name = name;
+    config->groups.push_back(std::move(group));
+  }
+  return {};
+}
+
+Status check_site_groups(const std::string& file, const SiteConfig& config) {
+  const auto in_file = [&](Status found) -> Status {
+    if (found) return {};
+    return std::move(found).error().with_context(file);
+  };
+  for (const SiteGroup& group : config.groups) {
+    if (!group.parent.empty() && find(config, group.parent) == nullptr)
+      return in_file(Error{
+          Errc::kInvalid, fmt::format("tenant_groups.{}.parent: group '{}' is not there; allowed: a group with a table "
+                                      "[tenant_groups.NAME] of its own",
+                                      group.name, printable(group.parent))});
+    DL_TRY(in_file(check_below("tenant_groups." + group.name, group.quota, group.parent, config)));
+  }
+  for (const SiteTenant& tenant : config.tenants)
+    DL_TRY(in_file(check_below("tenants." + tenant.name, tenant.quota, tenant.group, config)));
+  return {};
+}
+
+}  // namespace dl

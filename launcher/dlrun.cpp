@@ -10,6 +10,7 @@
 #include "launcher/guard/guard.h"
 #include "launcher/options/run_input.h"
 #include "launcher/options/run_options.h"
+#include "launcher/options/terminal_relay.h"
 #include "launcher/plan/print.h"
 #include "launcher/preflight/replan.h"
 #include "launcher/record/event_log.h"
@@ -94,7 +95,8 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
           copied.error().text.c_str());
   dl::supervise::RunOptions options;
   options.quiet = run.quiet;
-  options.hang_ms = std::chrono::milliseconds(gathered->input.request.hang_timeout).count();
+  options.debug = run.debug;
+  options.hang_ms = run.debug ? 0 : std::chrono::milliseconds(gathered->input.request.hang_timeout).count();
   // The checks may have taken minutes, in which the job has changed.
   if (gathered->input.request.preflight == dl::PreflightMode::kOff) options.job = std::move(gathered->job);
   options.predecessor = predecessor;
@@ -128,6 +130,12 @@ int main(int argc, char** argv) try {
   if (!note.empty() && !parsed.command->quiet) std::fprintf(stderr, "dlrun: %s\n", note.c_str());
   dl::RunCommand& run = *parsed.command;
   if (run.dry_run) return plan_and_run(run, {}, nullptr);
+  if (run.debug) {
+    if (const dl::Status relayed = dl::relay_terminal(); !relayed) {
+      std::fprintf(stderr, "dlrun: --debug: %s\n", relayed.error().text.c_str());
+      return dl::supervise::kExitUsage;
+    }
+  }
   run.local_id = dl::local_job_id();  // also of one that takes the place of a dead one
   return dl::guard::run_guarded([&run](const dl::guard::Predecessor& predecessor, dl::guard::Link* link) {
     return plan_and_run(run, predecessor, link);

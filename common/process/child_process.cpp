@@ -111,7 +111,16 @@ Result<pid_t> spawn_process(const SpawnOptions& options) {
   if (plan.path.empty()) {
     bool has_slash = options.argv[0].find('/') != std::string::npos;
     // With a slash execve says best what is wrong with it (missing, a folder, not executable).
-    if (!has_slash) return Error{Errc::kNotFound, options.argv[0] + ": no such program in PATH", ENOENT};
+    if (!has_slash) {
+      // A script that lies here is called by its interpreter, or by its path.
+      const bool here = ::access(options.argv[0].c_str(), F_OK) == 0;
+      return Error{Errc::kNotFound,
+                   options.argv[0] + ": no such program in PATH" +
+                       (here ? "; the file of that name here is started by its interpreter (python3 " +
+                                   options.argv[0] + ") or by its path (./" + options.argv[0] + ")"
+                             : ""),
+                   ENOENT};
+    }
     plan.path = options.argv[0];
   }
   plan.argv = pointers(options.argv);

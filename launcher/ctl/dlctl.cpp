@@ -20,6 +20,7 @@ const Subcommand kSubcommands[] = {
     {"quota", "GPUs of tenants: own, used, lent, borrowed; what would be taken back for a job", add_quota},
     {"logs", "what the learners printed", add_logs},
     {"frameworks", "the frameworks that --dl-framework knows, and what is installed here", add_frameworks},
+    {"clean", "job directories of jobs that have ended: their sizes, and their removal", add_clean},
     {"migrate", "a batch script of another launcher, or FfDL's manifest.yml, with --dl-* flags and dlrun", add_migrate},
     {"python", "let a Python outside of jobs find the modules dlckpt and dl", add_python},
     {"config", "check the site's configuration", add_config},

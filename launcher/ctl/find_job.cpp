@@ -85,6 +85,10 @@ Result<Job> from_dir(const std::string& path) {
                                      "' is a checkpoint directory, not a job directory; allowed: a job id, " +
                                      "the path of a job directory, or dlckpt ls " + printable(path, 300)};
   std::string name = std::filesystem::path(root).filename().string();
+  if (name.rfind("dl-", 0) != 0 && !there("events.jsonl") && !there("plan.json") && !there("control.json"))
+    return Error{Errc::kNotFound, "'" + printable(path, 300) +
+                                      "' is not a job directory: no dlrun has written in it; allowed: a job id, or the "
+                                      "folder dl-ID of a job"};
   if (name.rfind("dl-", 0) == 0) name.erase(0, 3);
   job.id = name;
   job.local = !is_slurm_id(name);
@@ -187,10 +191,11 @@ Result<std::vector<Job>> find_jobs(const std::string& reference, const std::stri
   }
   if (reference.rfind("local-", 0) == 0) {
     if (is_folder("dl-" + reference)) return only(from_dir("dl-" + reference));
-    return Error{Errc::kNotFound, "there is no dl-" + printable(reference) + " in this folder"};
+    return Error{Errc::kNotFound, "there is no dl-" + printable(reference) + " in this folder; allowed: its path"};
   }
   if (reference.rfind("dl-", 0) == 0) {
-    return Error{Errc::kNotFound, "there is no " + printable(reference) + " in this folder"};
+    return Error{Errc::kNotFound,
+                 "there is no " + printable(reference) + " in this folder; allowed: its path, or a job id"};
   }
   return Error{Errc::kInvalid, "'" + printable(reference) +
                                    "' is not a job; allowed: a job id (12, or 12_3 of a job array), local-..., or the "

@@ -22,6 +22,7 @@ struct Options {
   std::vector<std::string> jobs;
   std::string dir;
   bool all = false;
+  bool ended = false;
   bool json = false;
 };
 
@@ -93,6 +94,7 @@ std::string plain(const std::string& text) {
 }
 
 Status run(const Options& options) {
+  if (options.ended) return print_ended(options.jobs, options.json);
   if (options.jobs.empty() && options.dir.empty()) {
     if (find_program("squeue").empty()) {
       return Error{Errc::kNotFound,
@@ -144,6 +146,8 @@ Run add_status(CommandLine* line) {
   line->argument("JOB", &options->jobs, "job id, local-..., or path of a job directory; none: your jobs in the queue");
   line->option("--dir", &options->dir, "its job directory, where Slurm does not know it any more").form("DIR");
   line->flag("--all", &options->all, "without JOB: the jobs of all users");
+  line->flag("--ended", &options->ended, "jobs that have ended, by their job directories in JOB... (folders), or here")
+      .excludes("--all");
   line->flag("--json", &options->json, "for programs: an array of objects");
   return [options] { return run(*options); };
 }

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/cli/command_line.h"
@@ -32,7 +34,11 @@ Run add_frameworks(CommandLine* line);
 Run add_config(CommandLine* line);
 Run add_quota(CommandLine* line);
 Run add_why(CommandLine* line);
+Run add_clean(CommandLine* line);
 Run add_migrate(CommandLine* line);
 Run add_python(CommandLine* line);
+
+// What `dlctl status --ended` prints of the job directories in these folders; none: the current one.
+Status print_ended(const std::vector<std::string>& folders, bool as_json);
 
 }  // namespace dl::ctl

@@ -20,7 +20,8 @@ ParsedArguments parse_arguments(int argc, char** argv) {
                    "  dlrun --learners 4 -- python3 train.py\n\n"
                    "In a Slurm job what is not given here comes from the job's --dl-* flags.");
   line.version("-V,--version", std::string("dlrun (slurm-dl) ") + PACKAGE_VERSION);
-  line.option("-n,--learners", &run.request.learners, "How many learners: N, or MIN:MAX").form("N");
+  line.option("-n,--learners", &run.request.learners, "How many learners: N, MIN:MAX, or auto: one for each GPU")
+      .form("N");
   line.option("-f,--framework", &run.request.framework, "Framework of the catalogue (dlctl frameworks)")
       .form("NAME[:VERSION]");
   line.option("--servers", &run.request.servers, "Parameter servers beside the learners, without GPUs").form("N");
@@ -40,6 +41,7 @@ ParsedArguments parse_arguments(int argc, char** argv) {
   line.flag("--dry-run", &run.dry_run, "Print the launch plan and start nothing");
   line.flag("--json", &run.json, "With --dry-run: print it as JSON");
   line.flag("-q,--quiet", &run.quiet, "Learners' output to their logs alone; only errors of our own");
+  line.flag("--debug", &run.debug, "This terminal is learner 0's, for a debugger such as pdb; no restarts, no hangs");
   line.flag("--submit", &run.submit, "Write the batch script for this, show it and submit it; without Slurm: run here");
   std::vector<std::optional<std::string>> passed(submit::kPassedOptionCount);
   for (size_t i = 0; i < submit::kPassedOptionCount; ++i) {
@@ -63,7 +65,14 @@ ParsedArguments parse_arguments(int argc, char** argv) {
     parsed.exit_status = std::fputs(text->c_str(), stdout) < 0 ? supervise::kExitInternal : 0;
     return parsed;
   }
-  if (run.command.empty()) return fail("no command given: dlrun [OPTIONS] -- COMMAND");
+  if (run.command.empty())
+    return fail("no command given: dlrun [OPTIONS] -- COMMAND, such as dlrun --learners 4 -- python3 train.py");
+  if (run.submit && run.request.learners == "auto")
+    return fail("--learners: 'auto' takes the GPUs of a job that runs; with --submit say how many: --learners N");
+  if (run.debug && (run.submit || run.quiet))
+    return fail(std::string("--debug: has a terminal for learner 0, and so cannot stand with ") +
+                (run.submit ? "--submit; allowed: salloc, then dlrun --debug" : "--quiet"));
+  if (run.debug) run.request.restarts = "0";
   if (!grace.empty()) {
     Result<std::chrono::seconds> value = parse_duration(grace);
     if (!value) return fail("--grace: " + value.error().text);
@@ -78,8 +87,11 @@ ParsedArguments parse_arguments(int argc, char** argv) {
     run.sbatch.emplace_back(option.substr(2, equals == std::string::npos ? equals : equals - 2),
                             equals == std::string::npos ? "" : option.substr(equals + 1));
   }
-  if (!run.sbatch.empty() && !run.submit) return fail("--" + run.sbatch.front().first + ": is only for --submit");
-  if (run.json && !run.dry_run && !run.submit) return fail("--json: is only for --dry-run and --submit");
+  if (!run.sbatch.empty() && !run.submit)
+    return fail("--" + run.sbatch.front().first +
+                ": is an option of the batch script that --submit writes; allowed: with --submit, or not at all");
+  if (run.json && !run.dry_run && !run.submit)
+    return fail("--json: tells the plan, or the job that was submitted; allowed: with --dry-run or --submit");
   std::vector<std::string> words(argv, argv + argc);
   words.front() = "dlrun";
   run.typed = plan::quote_command(words);

@@ -18,6 +18,7 @@ struct RunCommand {
   std::optional<std::chrono::seconds> grace;  // --grace
   bool dry_run = false, json = false, quiet = false;
   bool submit = false;                                      // --submit
+  bool debug = false;                                       // --debug
   std::string local_id;                                     // the job's id without Slurm
   std::string typed;                                        // the whole command line, for people
   std::vector<std::pair<std::string, std::string>> sbatch;  // options of sbatch and their values, for --submit

@@ -48,6 +48,23 @@ Error too_few_gpus(const Allocation& allocation, const LearnerRange& range, int 
 
 }  // namespace
 
+Result<std::optional<LearnerRange>> learners_by_gpus(const Allocation& allocation, int gpus_per_learner) {
+  int64_t gpus = 0, learners = 0;
+  for (const Node& node : allocation.nodes) {
+    if (node.gpus <= 0) continue;
+    gpus += node.gpus;
+    if (gpus_per_learner > 0) learners += node.gpus / gpus_per_learner;
+  }
+  if (gpus == 0 || gpus_per_learner == 0) return std::optional<LearnerRange>();
+  if (learners == 0)
+    return Error{Errc::kConflict, "--learners auto: no node has " + plural(gpus_per_learner, "GPU") +
+                                      ", as --gpus asks for each learner; there " + (gpus == 1 ? "is " : "are ") +
+                                      plural(gpus, "GPU") + " on " +
+                                      plural(static_cast<int64_t>(allocation.nodes.size()), "node")};
+  const int count = static_cast<int>(std::min<int64_t>(learners, kMaxLearners));
+  return std::optional<LearnerRange>(LearnerRange{count, count});
+}
+
 Result<Capacity> find_capacity(const Allocation& allocation, const LearnerRange& range, int gpus_per_learner,
                                int servers) {
   std::vector<int> hard;    // by GPUs

@@ -2,6 +2,7 @@
 // How many learners each node of an allocation may hold, and how many there shall be. Pure; used by make_plan() alone.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "common/base/result.h"
@@ -21,6 +22,10 @@ struct Capacity {
 // Tasks are left for `servers` parameter servers where learners have no GPUs (with GPUs, Slurm counts learners alone).
 Result<Capacity> find_capacity(const Allocation& allocation, const LearnerRange& range, int gpus_per_learner,
                                int servers = 0);
+
+// --learners auto: as many as have a GPU, or `gpus_per_learner` of them on one node. nullopt if no GPU is known, or
+// learners are to have none. kConflict if no node has enough for one learner.
+Result<std::optional<LearnerRange>> learners_by_gpus(const Allocation& allocation, int gpus_per_learner);
 
 // Where the servers stand: on_node[n] learners are on node n already, and servers are added there. Each goes to the
 // node of the fewest processes that has a place left (Capacity::per_node), else beside learners, in turn. Returns a

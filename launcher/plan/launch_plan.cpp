@@ -302,6 +302,19 @@ Result<LaunchPlan> make_plan(const PlanInput& input) {
     plan.gpus_per_learner = input.request.gpus->count;
     plan.gpu_type = input.request.gpus->type;
   }
+  if (input.request.learners_by_gpus) {
+    const int each = input.request.gpus ? plan.gpus_per_learner : 1;
+    DL_TRY_ASSIGN(const std::optional<LearnerRange> all, learners_by_gpus(input.allocation, each));
+    if (all) {
+      plan.asked = *all;
+      plan.gpus_per_learner = each;
+    } else {
+      plan.warnings.push_back(
+          "--learners auto: there are no GPUs here, so " +
+          std::string(plan.asked.max == 1 ? "one learner is" : std::to_string(plan.asked.max) + " learners are") +
+          " started" + (plan.under_slurm ? ", as the job has tasks" : "; --learners N starts more"));
+    }
+  }
   DL_TRY_ASSIGN(const Capacity capacity,
                 find_capacity(input.allocation, plan.asked, plan.gpus_per_learner, plan.servers));
   const std::vector<int> count = place(input, capacity, *policy, &plan);

@@ -43,8 +43,9 @@ Result<Request> read_request(const Environment& environment, const RequestOption
   DL_TRY(read_value(framework, parse_framework_ref, &request.framework));
   if (!framework) request.framework.name = site.framework;
 
+  request.learners_by_gpus = options.learners == "auto";
   const auto learners = find_value(environment, env::kLearners, options.learners, "--learners");
-  DL_TRY(read_value(learners, parse_learners, &request.learners));
+  if (!request.learners_by_gpus) DL_TRY(read_value(learners, parse_learners, &request.learners));
   const auto servers = find_value(environment, env::kServers, options.servers, "--servers");
   DL_TRY(read_value(servers, parse_servers, &request.servers));
   const auto gpus = find_value(environment, env::kGpus, options.gpus, "--gpus");

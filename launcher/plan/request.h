@@ -34,6 +34,7 @@ struct RequestOptions {
 struct Request {
   FrameworkRef framework;
   std::optional<LearnerRange> learners;  // absent: as many as the allocation has tasks; 1 without Slurm
+  bool learners_by_gpus = false;         // --learners auto: one for each GPU, or each --gpus of them, that there is
   int servers = 0;                       // parameter servers, beside the learners
   std::optional<GpuRequest> gpus;        // absent: the node's GPUs are shared evenly, if that works out
   std::optional<CheckpointSpec> checkpoint;

@@ -48,6 +48,12 @@ Result<CommandResult> run_slurm(const std::vector<std::string>& argv, const std:
 Error command_error(const std::string& what, const CommandResult& result) {
   std::string text = complaint(result);
   Errc code = Errc::kIo;
+  // What Slurm's commands say where they find no configuration.
+  if (text.find("resolve_ctls_from_dns_srv") != std::string::npos)
+    return Error{
+        Errc::kIo,
+        "Slurm's commands are installed here, but they find no slurm.conf, so no job of Slurm's is known; allowed: "
+        "SLURM_CONF=/PATH/slurm.conf, or a login node of the cluster"};
   // "Job 12_3 not found" is what scontrol says of an element that the array does not have, or not any more.
   const bool no_element = text.rfind("Job ", 0) == 0 && text.find(" not found") != std::string::npos;
   if (text.find("Invalid job id") != std::string::npos || no_element) code = Errc::kNotFound;

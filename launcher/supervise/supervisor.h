@@ -49,6 +49,7 @@ namespace dl::supervise {
 struct RunOptions {
   int64_t hang_ms = 0;                    // no progress for so long is a failure; 0: never
   bool quiet = false;                     // learners' output to their logs alone, and no lines of our own but errors
+  bool debug = false;                     // learner 0's output alone is shown, byte for byte
   std::string agent_path;                 // for the sweep after a lost agent
   std::optional<slurm_cli::JobInfo> job;  // what Slurm said of the job a moment ago; none: it is asked
   // The text of plan.json for an attempt. Empty: none is written.

@@ -148,8 +148,8 @@ void Supervisor::perform(const StartLearners& /*start*/) {
     if (plan().bind != bind::BindMode::kNone) start.bind = bind::bind_name(plan().bind);
     start.log = dir_.learner_log(attempts_, rank);
     start.free_ports = !plan().hold_ports;
-    start.prefix = plan().world_size() > 1;
-    start.quiet = options_.quiet;
+    start.prefix = plan().world_size() > 1 && !options_.debug;
+    start.quiet = options_.quiet || (options_.debug && rank > 0);
     start.serves = plan().serves(rank);
     start.gpu_look_ms = gpu_look_ms();
     start.hang_ms = plan().serves(rank) ? 0 : options_.hang_ms;  // waiting is its work

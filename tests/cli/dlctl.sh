@@ -16,13 +16,14 @@ cd "$work" || exit 1
 expect() { expect_run "$1" "$2" "$3" "$dlctl" "${@:4}"; }
 
 expect "help lists the subcommands" 0 '^ +frameworks ' --help
-for sub in status why pause resume quota "quota reclaim" "quota sync" logs frameworks migrate python "config check"; do
+for sub in status why pause resume quota "quota reclaim" "quota sync" logs frameworks clean migrate python "config check"; do
   # shellcheck disable=SC2086  # two words on purpose
   expect "$sub has a help" 0 'Usage: dlctl' $sub --help
 done
 expect "the version is told" 0 '^slurm-dl [0-9]' --version
 expect "a subcommand is needed" 2 'subcommand is required'
 expect "an unknown subcommand is refused" 2 'subcommand is required' paus 12
+expect "a folder that is no job directory is told" 3 "is not a job directory: no dlrun has written in it" status /usr
 expect "an unknown option is refused" 2 '--forse' pause 12 --forse
 expect "pause needs a job" 2 'JOB is required' pause
 expect "why needs a job" 2 'JOB is required' why
@@ -147,6 +148,29 @@ expect "its path does as well" 0 '^train step +40' status "$work/$job/"
 expect "the timeline has the failure's successor" 0 'restarted' status $job
 check "status --json" "$("$dlctl" status --json $job | jq -e \
   '.[0] | .state == "HALTED" and .attempt == 2 and .saved_step == 40 and (.events | length) == 4' 2>&1 | grep -v true)"
+ended=dl-local-20261121-040000-8
+mkdir -p $ended/logs && ln -s "$work/bad.toml" $ended/logs/latest && mkdir -p dl-calls/f-1/dl-local-20261121-050000-9/results
+printf '%s\n' '{"time_ms":1790000000000,"attempt":1,"state":"DEPLOY","reason":""}' '{"time_ms":1790000090000,"attempt":1,"state":"FAILED","reason":"out of memory","step":7}' >$ended/events.jsonl
+sed 's/FAILED/COMPLETED/; s/out of memory/all learners finished/' $ended/events.jsonl >dl-calls/f-1/dl-local-20261121-050000-9/events.jsonl
+touch -d '2026-09-22' $ended/events.jsonl
+touch dl-calls/f-1/dl-local-20261121-050000-9/results/model.pt
+expect "status --ended lists jobs that have ended, with attempts, times and reasons" 0 \
+  '^local-20261121-040000-8 +FAILED +.* 1m30s +1 +7 +- +out of memory' status --ended
+expect "those of dl.submit, too" 0 '^local-20261121-050000-9 +COMPLETED .*all learners finished' status --ended .
+check "a paused one has not ended" "$("$dlctl" status --ended | grep -- -030000-7)"
+expect "clean tells what can go, and what stays and why" 0 'results/ holds model.pt' clean --older-than 0s
+expect "clean keeps what is paused" 0 'local-20261121-030000-7 +HALTED .*stays: it is paused' clean --older-than 0s
+expect "clean keeps what ended lately" 0 '050000-9 +stays: (it ended|results)' clean
+expect "clean shows before it removes" 0 '1 of 3 job directories can go, .*; dlctl clean --yes removes them' clean --older-than 0s
+check "without --yes nothing is removed" "$([ -e $ended ] || echo gone)"
+expect "clean needs an age" 2 '--older-than: .many.' clean --older-than many
+mkdir $ended/ck && touch $ended/ck/LEASE
+expect "clean keeps checkpoints" 0 'stays: it holds checkpoints' clean --older-than 0s --yes
+rm -r $ended/ck
+expect "clean --json" 0 '"can_go": true' clean --json --older-than 0s
+expect "clean --yes removes what can go" 0 'removed 1 of 3 job directories' clean --older-than 0s --yes
+check "that one is gone, and what its link led to is not" "$([ ! -e $ended ] && [ -e bad.toml ] && [ -e dl-calls/f-1/dl-local-20261121-050000-9/results/model.pt ] || ls)"
+expect "with --results that one goes, too" 0 'removed 1 of 2' clean --older-than 0s --yes --results
 expect "a local run is not resumed but started again" 2 'start the same dlrun line again' resume $job
 expect "a local run that has ended cannot be paused" 2 'does not run' pause $job
 check "logs of all learners are prefixed" "$(diff <("$dlctl" logs $job) \

@@ -215,7 +215,7 @@ setup() {
   [ -z "$(compgen -G '*.sbatch')" ]
   run "$dlrun" --time 5 -- true
   [ "$status" -eq 2 ]
-  contains "$output" '^dlrun: --time: is only for --submit'
+  contains "$output" '^dlrun: --time: is an option of the batch script that --submit writes; allowed: '
   run "$dlrun" --submit --sbatch=exclusive -- true
   [ "$status" -eq 2 ]
   contains "$output" "^dlrun: --sbatch: 'exclusive' is not an option of sbatch; allowed: --NAME or --NAME=VALUE"
@@ -292,4 +292,55 @@ d.init_process_group("gloo"); t = torch.ones(1) * d.get_rank(); d.all_reduce(t);
   wait "$pid"
   contains "$(tail -n 1 out)" '^dlrun: 1 log is incomplete: [0-9]+ B of output could not be written \(write '
   contains "$(tail -n 1 job/events.jsonl)" '"COMPLETED".*1 log is incomplete'
+}
+
+@test "--learners auto is a learner for each GPU of this machine, or for each --gpus of them" {
+  run env CUDA_VISIBLE_DEVICES=0,1,2,3 "$dlrun" --learners auto --dry-run --json -- true
+  [ "$(jq -r '"\(.world_size) \(.gpus_per_learner)"' <<<"$output")" = "4 1" ]
+  run env CUDA_VISIBLE_DEVICES=0,1,2,3 "$dlrun" --learners auto --gpus 2 --dry-run --json -- true
+  [ "$(jq -r '"\(.world_size) \(.gpus_per_learner)"' <<<"$output")" = "2 2" ]
+  run env CUDA_VISIBLE_DEVICES= "$dlrun" --learners auto -- true
+  [ "$status" -eq 0 ]
+  contains "$output" 'dlrun: --learners auto: there are no GPUs here, so one learner is started; --learners N starts more'
+  run env CUDA_VISIBLE_DEVICES=0 "$dlrun" --learners auto --gpus 2 --dry-run -- true
+  [ "$status" -eq 2 ]
+  contains "$output" 'no node has 2 GPUs, as --gpus asks for each learner; there is 1 GPU on 1 node'
+  run "$dlrun" --submit --learners auto -- true
+  [ "$status" -eq 2 ]
+  contains "$output" "--learners: 'auto' takes the GPUs of a job that runs"
+}
+
+@test "--debug: a breakpoint in learner 0 is answered at a terminal, though it stands still, and only its output is shown" {
+  command -v script >/dev/null || skip "needs the program script of util-linux"
+  cat >debugged.py <<'END'
+import os
+x = 40 + int(os.environ["WORLD_SIZE"])
+print("hello from", os.environ["RANK"], flush=True)
+if os.environ["RANK"] == "0":
+    breakpoint()
+print("x is", x, flush=True)
+END
+  line="'$dlrun' --debug --learners 2 --hang-timeout 1s -- /usr/bin/python3 debugged.py"
+  # What is typed comes late, after the time in which a learner that stands still would have been killed.
+  (wait_grep '\(Pdb\)' typescript && sleep 2 && printf 'p x\nx = 7\n' && sleep 0.5 && printf 'continue\n' && sleep 3) |
+    timeout 60 script -q -e -f -c "$line" typescript >shown.txt 2>&1 3>&-
+  cat typescript
+  grep -qE '^(\(Pdb\) )?42' typescript
+  grep -qE 'x is 7' typescript
+  grep -qE 'completed in' typescript
+  ! grep -qE 'hello from 1' typescript
+  grep -qE 'hello from 1' dl-local-*/logs/attempt-1/learner-1.log
+}
+
+@test "--debug takes a debugger's commands from a pipe, and is refused where nobody can answer" {
+  printf 'import sys\nprint("got", sys.stdin.readline().strip())\n' >reads.py
+  run bash -c "echo words | '$dlrun' --debug --learners 2 -- /usr/bin/python3 reads.py"
+  [ "$status" -eq 0 ]
+  contains "$output" '^got words$'
+  run bash -c "'$dlrun' --debug -- true </dev/null"
+  [ "$status" -eq 2 ]
+  contains "$output" '--debug: standard input is no terminal, so nobody can answer a debugger; allowed: '
+  run "$dlrun" --debug --submit -- true
+  [ "$status" -eq 2 ]
+  contains "$output" 'salloc, then dlrun --debug'
 }

@@ -189,6 +189,25 @@ SH
   assert_contains "$output" 'administrator'
 }
 
+@test "status --ended and clean: what has ended is listed and removed, what runs or is paused stays; --learners auto takes the GPUs of a job" {
+  # As users without --dl-* flags have them: the job's GPUs, and a learner for each.
+  printf '#!/bin/bash\nexec dlrun --learners auto -- bash -c "echo learner \\$RANK of \\$WORLD_SIZE; sleep ${1:-0}"\n' >auto.sh
+  ended=$(submit -N2 --gres=gpu:2 --output=ended.out auto.sh)
+  wait_state "$ended" COMPLETED 40
+  [ "$(grep -cE 'learner [0-3] of 4' ended.out)" -eq 4 ]
+  write_script 60
+  running=$(submit --dl-learners=1 train.sh)
+  wait_dl "$running" PROCESSING 30
+  run dlctl status --ended
+  assert_contains "$output" "^$ended +COMPLETED .* 1 +- +4 +all learners finished"
+  [[ $output != *$'\n'"$running "* ]]
+  run dlctl clean --older-than 0s --yes
+  assert_contains "$output" "^$running +PROCESSING .* stays: Slurm has it: RUNNING"
+  assert_contains "$output" "^$ended +COMPLETED .* removed$"
+  [ ! -e "dl-$ended" ]
+  [ -e "dl-$running/events.jsonl" ]
+}
+
 @test "a job that Slurm has forgotten is found by its folder" {
   write_script 1
   job=$(submit --dl-learners=1 train.sh)

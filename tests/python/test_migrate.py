@@ -50,6 +50,9 @@ class Launches(support.Case):
                 ("exec srun python t.py", "exec dlrun -- python t.py", "2"),
                 ("srun singularity exec --nv $IMG torchrun --nproc_per_node 4 --nnodes 2 t.py", "dlrun -- singularity exec --nv $IMG python3 t.py", "8"),
                 ("apptainer exec --nv i.sif torchrun --nproc_per_node 4 t.py", "dlrun -- apptainer exec --nv i.sif python3 t.py", "4"),
+                ("srun run.sh a", "dlrun -- ./run.sh a", "2"),
+                ("srun -N 8 torchrun --nproc_per_node 8 --rdzv_endpoint h:1 t.py", "dlrun -- python3 t.py", "64"),
+                ("srun -N 8 torchrun --nproc_per_node 8 --rdzv_endpoint localhost:0 t.py", "dlrun -- python3 t.py", "8"),
                 ("srun numactl --localalloc python t.py", "dlrun -- numactl --localalloc python t.py", "2"),
                 ("srun --export=ALL,NCCL_DEBUG=INFO python t.py", "NCCL_DEBUG=INFO dlrun -- python t.py", "2"),
                 ("srun --container-image=/img/x.sqsh python t.py", "dlrun --image /img/x.sqsh -- python t.py", "2")):
@@ -133,6 +136,7 @@ class Directives(support.Case):
     def test_the_cpus_of_one_launcher_are_shared_by_its_processes(self):
         self.assertIn("--cpus-per-task=8", self.flags("#SBATCH -N1 --ntasks-per-node=1\n#SBATCH --cpus-per-task=32 \n#SBATCH -G 4\n",
                                                       "torchrun --nproc_per_node=4 t.py\n"))
+        self.assertIn("-c 2", self.flags("#SBATCH -N 2\n#SBATCH -c 2\n", "mpirun -n 8 python t.py\n"))
         self.assertIn("-c 4", self.flags("#SBATCH -n 4 \n#SBATCH -c 4\n"))
 
     def test_tasks_per_node_stay_where_the_script_reads_them(self):
@@ -142,6 +146,9 @@ class Directives(support.Case):
     def test_a_script_that_srun_gave_its_nodes_gets_lines_of_its_own(self):
         result = migrate("P=long\nsrun -p $P -N 2 -n 8 --gres=gpu:4 -t 10 python t.py\n")
         self.assertIn("#SBATCH --partition=long\n", result.script)
+        self.assertTrue(result.script.startswith("#!/bin/bash\n#SBATCH "))
+        self.assertEqual(migrate("torchrun --nproc_per_node 4 t.py\n").script,
+                         "#!/bin/bash\n#SBATCH --dl-framework=pytorch --dl-learners=4 --dl-gpus=1\ndlrun -- python3 t.py\n")
         self.assertIn("#SBATCH --nodes=2\n", result.script)
         self.assertTrue(result.notes)
 

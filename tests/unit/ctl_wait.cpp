@@ -248,6 +248,63 @@ TEST_F(Wait, LicencesArraysAndWhatDoesNotWait) {
   EXPECT_EQ(explain_wait(texts).sentence, "job 9 does not wait: it is RUNNING on n1 since 22:14:31");
 }
 
+TEST_F(Wait, Slurm2411IsReadAlike) {
+  WaitTexts texts;
+  texts.job = *slurm_cli::parse_job_text(
+      "JobId=6 JobName=qosgrp\n"
+      "   UserId=root(0) GroupId=root(0) MCS_label=N/A\n"
+      "   Priority=1100000 Nice=0 Account=vision QOS=dl-guaranteed\n"
+      "   JobState=PENDING Reason=Priority Dependency=(null)\n"
+      "   Requeue=1 Restarts=0 BatchFlag=1 Reboot=0 ExitCode=0:0\n"
+      "   RunTime=00:00:00 TimeLimit=00:10:00 TimeMin=N/A\n"
+      "   SubmitTime=2026-11-24T22:26:41 EligibleTime=2026-11-24T22:26:41\n"
+      "   AccrueTime=2026-11-24T22:26:41\n"
+      "   StartTime=2027-11-24T22:26:42 EndTime=2027-11-24T22:36:42 Deadline=N/A\n"
+      "   SuspendTime=None SecsPreSuspend=0 LastSchedEval=2026-11-24T22:26:46 Scheduler=Backfill:*\n"
+      "   Partition=batch AllocNode:Sid=login:0\n"
+      "   ReqNodeList=(null) ExcNodeList=(null)\n"
+      "   NodeList=\n"
+      "   NumNodes=1 NumCPUs=1 NumTasks=1 CPUs/Task=1 ReqB:S:C:T=0:0:*:*\n"
+      "   ReqTRES=cpu=1,mem=6026M,node=1,billing=1,gres/gpu=2\n"
+      "   AllocTRES=(null)\n"
+      "   Socks/Node=* NtasksPerN:B:S:C=0:0:*:* CoreSpec=*\n"
+      "   MinCPUsNode=1 MinMemoryCPU=6026M MinTmpDiskNode=0\n"
+      "   Features=(null) DelayBoot=00:00:00\n"
+      "   OverSubscribe=OK Contiguous=0 Licenses=(null) Network=(null)\n"
+      "   Command=(null)\n   WorkDir=/tmp\n   StdErr=/tmp/slurm-6.out\n   StdIn=/dev/null\n   StdOut=/tmp/slurm-6.out\n"
+      "   TresPerNode=gres/gpu:2\n",
+      "6");
+  texts.nodes =
+      "NodeName=n1 Arch=x86_64 CoresPerSocket=4  CPUAlloc=3 CPUEfctv=4 CPUTot=4 CPULoad=16.32 AvailableFeatures=(null) "
+      "ActiveFeatures=(null) Gres=gpu:2 NodeAddr=10.77.230.11 NodeHostName=n1 Version=24.11.5 OS=Linux 6.18.44-fc-v669 "
+      "#1 "
+      "SMP PREEMPT_DYNAMIC @0  RealMemory=24105 AllocMem=18078 FreeMem=9900 Sockets=1 Boards=1 State=MIXED "
+      "ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A Partitions=batch  BootTime=2026-11-24T21:31:24 "
+      "SlurmdStartTime=2026-11-24T22:26:40 LastBusyTime=2026-11-24T22:26:40 ResumeAfterTime=None "
+      "CfgTRES=cpu=4,mem=24105M,billing=4,gres/gpu=2 AllocTRES=cpu=3,mem=18078M,gres/gpu=1 CurrentWatts=0 AveWatts=0 "
+      "\n";
+  texts.queue =
+      "3|PENDING|1100000|root|1|2|N/A|2027-11-24T22:26:42|NONE|Priority\n"
+      "6|PENDING|1100000|root|1|1|gres/gpu:2|2027-11-24T22:26:42|2027-11-24T22:36:42|Priority\n"
+      "2|RUNNING|1100000|root|1|1|gres/gpu:1|2026-11-24T22:26:42|2027-11-24T22:26:42|None\n";
+  texts.now_s = *slurm_cli::parse_slurm_time("2026-11-24T22:26:46");
+  const std::string text = all_of(explain_wait(texts));
+  EXPECT_NE(
+      text.find("1 job is ahead of it in partition 'batch', with at least its priority: 3 of root (1 node, 2 CPUs)"),
+      std::string::npos)
+      << text;
+  EXPECT_NE(text.find("it asks for 1 node, 1 CPU, 2 GPUs; free in partition 'batch' are 1 of 2 GPUs, 1 of 4 CPUs"),
+            std::string::npos)
+      << text;
+  const auto limits = parse_limits(
+      "QOS=dl-guaranteed(3)\n    "
+      "GrpTRES=cpu=N(0),mem=N(0),node=N(0),gres/gpu=1(0),gres/gpumem=N(0),gres/gpuutil=N(0)\n",
+      "GrpTRES", "gres/gpu", "0");
+  ASSERT_EQ(limits.size(), 1U);
+  EXPECT_EQ(limits[0].limit, 1);
+  EXPECT_EQ(parse_queue(texts.queue)[2].gpus, 1);
+}
+
 TEST_F(Wait, EveryReasonOfSlurmHasWords) {
   for (const char* reason : {"QOSGrpCpuLimit",
                              "QOSGrpCPUMinutesLimit",

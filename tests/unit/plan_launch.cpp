@@ -54,6 +54,32 @@ TEST(LaunchPlan, TooFewGpusAreSaidInNumbers) {
             "needs 1 learner x 1 GPU but the allocation has 0 GPUs on 1 node");
 }
 
+TEST(LaunchPlan, AutoIsALearnerForEachGpu) {
+  PlanInput in = input(1, 1, {{"n1", 1, 4, 4}, {"n2", 1, 4, 2}});
+  in.request.learners.reset();
+  in.request.learners_by_gpus = true;
+  in.request.gpus.reset();
+  auto plan = make_plan(in);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->learner_count(), 6);
+  EXPECT_EQ(plan->gpus_per_learner, 1);
+  EXPECT_EQ(plan->nodes[1].learners, 2);
+  in.request.gpus = GpuRequest{"", 2};
+  EXPECT_EQ(make_plan(in)->learner_count(), 3);
+  in.request.gpus = GpuRequest{"", 8};
+  EXPECT_EQ(error_of(in),
+            "--learners auto: no node has 8 GPUs, as --gpus asks for each learner; there are 6 GPUs on 2 nodes");
+  in.request.gpus.reset();
+  in.allocation.nodes = {{"n1", 3, 4, 0}};
+  in.allocation.tasks = 3;
+  plan = make_plan(in);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->learner_count(), 3);
+  ASSERT_FALSE(plan->warnings.empty());
+  EXPECT_EQ(plan->warnings[0],
+            "--learners auto: there are no GPUs here, so 3 learners are started, as the job has tasks");
+}
+
 TEST(LaunchPlan, UnknownNamesAreRefusedWithTheKnown) {
   PlanInput in = input(1, 0, {{"n1", 1, 1, 0}});
   in.request.framework.name = "torch";

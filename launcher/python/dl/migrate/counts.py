@@ -60,6 +60,9 @@ class Counts:
                 number: Optional[int] = 1
                 if name in ("deepspeed", "colossalai"):
                     number = known["SLURM_NNODES"] if name == "deepspeed" and ("launcher" in told or self.has_hostfile(launch)) else 1
+                elif "endpoint" in told and not re.search(r"localhost|127\.0", told["endpoint"].raw):
+                    # srun starts one on each node, and they are to meet.
+                    number = self.number(outer.get("nodes")) or self.number(outer.get("total")) or 1
                 elif "total" in told:
                     total = self.number(told["total"])
                     return Count(total, total)

@@ -156,7 +156,7 @@ def rewritten(text: str, lines: List[Line], flags: List[str], cpus: Optional[int
         edits.append((line.start, line.end, new_line))
     if not placed:
         at = lines[-1].end if lines else (text.find("\n") + 1 if text.startswith("#!") else 0)
-        edits.append((at, at, ours))
+        edits.append((at, at, ours if lines or text.startswith("#!") else "#!/bin/bash\n" + ours))
     return edits
 
 

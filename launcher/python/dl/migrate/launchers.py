@@ -24,9 +24,9 @@ def _options(values: str, flags: str, **meaning: str) -> Dict[str, str]:
 
 
 TORCH = _options(
-    "rdzv-backend rdzv-endpoint rdzv-id rdzv-conf monitor-interval start-method role log-dir redirects r tee t local-ranks-filter node-rank "
+    "rdzv-backend rdzv-id rdzv-conf monitor-interval start-method role log-dir redirects r tee t local-ranks-filter node-rank "
     "master-addr master-port local-addr logs-specs numa-binding event-log-handler signals-to-handle",
-    "standalone run-path virtual-local-rank", nnodes="nodes", nproc_per_node="each", max_restarts="restarts", module="flag:module", m="flag:module",
+    "standalone run-path virtual-local-rank", nnodes="nodes", rdzv_endpoint="endpoint", nproc_per_node="each", max_restarts="restarts", module="flag:module", m="flag:module",
     no_python="flag:program", use_env="flag:use_env", use_environment="flag:use_env")
 
 ACCELERATE = _options(

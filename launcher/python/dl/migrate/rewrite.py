@@ -38,6 +38,7 @@ class _Migration(Counts):
     def __init__(self, text: str, folder: str):
         super().__init__(text, folder)
         self.edits: Dict[Tuple[int, int], str] = {}
+        self.one_starts_many = False
 
     def run(self) -> Result:
         if any(option.name in ("hetjob", "packjob") for line in self.lines for option in line.options):
@@ -49,6 +50,8 @@ class _Migration(Counts):
         if not found:
             return Result(self.text, 0, "", None, "", self.notes)
         learners = self.learners_of(found)
+        # The CPUs of the launcher's task are those of the processes that it starts; mpirun's tasks are Slurm's own.
+        self.one_starts_many = any(LAUNCHERS[one.launch.launchers[-1]].script for item in found for one in [item] + item.inner if one.launch.launchers)
         gpus = self.gpus_of(found, learners)
         framework = self.framework_of(found)
         for item in found:
@@ -98,7 +101,7 @@ class _Migration(Counts):
     @staticmethod
     def trains(code: str) -> bool:
         """Whether the text of a shell may start a training, rather than say or copy something."""
-        return re.search(r"python|\.py\b|\./|\$\{?\w*(CMD|COMMAND|SCRIPT|RUN)|bash |julia|Rscript", code) is not None
+        return re.search(r"python|\.py\b|\./|\$\{?\w*(CMD|COMMAND|SCRIPT|RUN)|bash |julia|Rscript", code, re.I) is not None
 
     def is_snippet(self, launch: launches.Launch) -> bool:
         """srun python3 - <<EOF, srun python3 -c '...': shown to be no training by its form."""
@@ -142,12 +145,16 @@ class _Migration(Counts):
         for item in found:
             told = item.launch.told[0] if item.launch.told else {}
             if "gpus_each" in told and total is None:
-                total = (self.number(told["gpus_each"]) or 0) * (item.many.most or 1)
+                tasks = self.number(told.get("total")) or (self.number(told.get("nodes")) or 1) * (self.number(told.get("each")) or 1)
+                total = (self.number(told["gpus_each"]) or 0) * (tasks if "total" in told or "nodes" in told else self.asked.tasks or tasks)
             if "gpus" in told and total is None:
                 total = self.number(told["gpus"])
             if "gpus_per_node" in told and total is None:
                 total = (self.number(told["gpus_per_node"]) or 0) * (self.asked.nodes or 1)
         if total is None:
+            if not self.lines and self.one_starts_many:
+                self.note(0, "there are no #SBATCH lines; a GPU for each process is assumed (--dl-gpus=1)")
+                return 1
             if self.lines:
                 self.note(0, "no GPUs are asked for, so there is no --dl-gpus: where the site gives whole nodes, add --dl-gpus=N")
             return None
@@ -164,6 +171,8 @@ class _Migration(Counts):
 
     def cpus_of(self, learners: Count) -> Optional[int]:
         if self.asked.cpus is None or not learners.most or not self.asked.tasks:
+            return None
+        if not self.one_starts_many:
             return None
         return max(self.asked.cpus * self.asked.tasks // learners.most, 1) if learners.most > self.asked.tasks else None
 
@@ -188,6 +197,8 @@ class _Migration(Counts):
             self.drop_inner_rendezvous(item)
         prefix = "" if nested else self.dlrun_words(item, learners)
         python = launch.python + " " if launch.python else ""
+        if launch.launchers[-1:] == ["srun"] and re.fullmatch(r"[\w.-]+\.(sh|bash|py|slurm)", launch.program):
+            python = "./"  # srun finds programs in the working directory, too
         if nested and launch.env:
             prefix = "".join(f"{name}={value} " for name, value in launch.env)
         # In which holder the interpreter is written: the innermost of which something was taken right in front of the program.

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Jobs that have ended, by the directories that they left: for `dlctl status --ended` and `dlctl clean`.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "launcher/ctl/folder_tree.h"
+#include "launcher/ctl/job_view.h"
+
+namespace dl::ctl {
+
+struct OldJob {
+  JobView view;
+  bool ended = false;                  // neither Slurm nor a dlrun has it any more
+  std::string still;                   // why not: "Slurm has it: RUNNING", "it is paused"; empty if it has ended
+  int64_t began_ms = 0, ended_ms = 0;  // 0: not known
+};
+
+// The job directories (dl-*, with a history in it) in each of these folders, the oldest end first; those of dl.submit
+// in their dl-calls/, too. Links are passed over. kIo if Slurm is installed and does not answer: what runs is not known
+// then.
+Result<std::vector<OldJob>> find_old_jobs(const std::vector<std::string>& folders);
+
+// Whether dlctl clean may remove a job directory. Pure.
+struct CleanRules {
+  int64_t older_than_s = 0;
+  bool results = false;  // also those in whose results/ files lie
+};
+// Empty: it may; else why not, as a few words: "it holds checkpoints".
+std::string reason_to_keep(const OldJob& job, const TreeFacts& tree, const CleanRules& rules, int64_t now_ms);
+
+}  // namespace dl::ctl

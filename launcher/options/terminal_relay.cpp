@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/options/terminal_relay.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <string_view>
+#include <thread>
+
+#include "common/base/standard_files.h"
+#include "common/base/unique_fd.h"
+
+namespace dl {
+namespace {
+
+// The end that the thread writes to: closed in children, which would else keep a pipe open that is at its end.
+int write_end = -1;
+
+bool write_all(int to, std::string_view data) {
+  while (!data.empty()) {
+    const ssize_t n = ::write(to, data.data(), data.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return false;
+    data.remove_prefix(static_cast<size_t>(n));
+  }
+  return true;
+}
+
+void copy(UniqueFd terminal, UniqueFd to) {
+  // Signals are the main thread's.
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  std::array<char, 4096> buffer;
+  for (;;) {
+    const ssize_t n = ::read(terminal.get(), buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0 || !write_all(to.get(), {buffer.data(), static_cast<size_t>(n)})) return;
+  }
+}
+
+}  // namespace
+
+Status relay_terminal() {
+  if (standard_input_is_given()) return {};
+  if (::isatty(STDIN_FILENO) == 0)
+    return Error{Errc::kInvalid,
+                 "standard input is no terminal, so nobody can answer a debugger; allowed: a terminal (in salloc, or "
+                 "srun --pty bash), or its commands from a file or a pipe"};
+  int ends[2];
+  UniqueFd terminal(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
+  if (!terminal || ::pipe2(ends, O_CLOEXEC) != 0) return errno_error("make a pipe for the terminal", errno);
+  UniqueFd from(ends[0]);
+  UniqueFd to(ends[1]);
+  if (::dup2(from.get(), STDIN_FILENO) < 0) return errno_error("give the terminal to learner 0", errno);
+  write_end = to.get();
+  ::pthread_atfork(nullptr, nullptr, [] { ::close(write_end); });
+  std::thread(copy, std::move(terminal), std::move(to)).detach();
+  return {};
+}
+
+}  // namespace dl

@@ -70,6 +70,9 @@ findings=$(project_files | grep -E '^tests/(cli|cluster|plugin|plan|lint|python|
   while read -r f; do grep -qx "$f" <<<"$listed" || echo "$f is in no list of tests"; done)
 check "every test script is run by run-tests" "$findings"
 
+# Nobody fuzzes in each run of the tests, so that a source which has moved would be noticed late.
+check "tests/fuzz/run names sources that exist" "$(tests/fuzz/run --sources | while read -r f; do [ -e "$f" ] || echo "there is no $f"; done)"
+
 # What PAINS.md names exists: names in quotes are those of tests.
 names=$(project_files | grep -E '^tests/(unit|cli|cluster)/' | xargs grep -hoE '^@test ".*" \{|^TEST(_F)?\(.*\)' | sed -E 's/^@test "(.*)" \{.*/\1/; s/^TEST(_F)?\([A-Za-z]+, ([A-Za-z]+)\)/\2/')
 findings=$(grep -oE '"[^"]+"' tests/PAINS.md | tr -d '"' | while read -r name; do grep -qxF -- "$name" <<<"$names" || echo "no test is called \"$name\""; done)

@@ -2,6 +2,7 @@
 #include "launcher/ctl/old_jobs.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -20,6 +21,11 @@ bool is_real_folder(const std::string& path) {
   struct stat status = {};
   return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
+// Those of others are none of this command's: root would read and remove in what a user can change meanwhile.
+bool is_own_folder(const std::string& path) {
+  struct stat status = {};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
+}
 bool is_real_file(const std::string& path) {
   struct stat status = {};
   return ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
@@ -31,7 +37,7 @@ std::vector<std::string> folders_called(const std::string& folder, const std::st
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
-    if (name.rfind(begin, 0) == 0 && is_real_folder(it->path().string()))
+    if (name.rfind(begin, 0) == 0 && is_own_folder(it->path().string()))
       found.push_back(fs::absolute(it->path()).lexically_normal().string());
   }
   return found;

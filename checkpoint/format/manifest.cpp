@@ -69,10 +69,14 @@ bool data_fits(const Manifest& manifest, size_t file, uint64_t at, uint64_t byte
   return at + bytes <= record.table.at || at >= record.table.end();
 }
 
+// "a<TAB>bool<TAB><TAB>0<TAB>whole<NEWLINE>": so that memory is never made ready for more tensors than there can be.
+constexpr uint64_t kLeastPackedLine = 16;
+
 Status check_packed(const FileRecord& file) {
   const PackedRecord& packed = *file.packed;
   if (file.part != 0) return corrupt("a file of what does not change has packed tensors");
-  if (packed.count == 0 || packed.index.length > kMaxPackedIndexBytes || packed.count > packed.index.length)
+  if (packed.count == 0 || packed.index.length > kMaxPackedIndexBytes ||
+      packed.count > packed.index.length / kLeastPackedLine)
     return corrupt("the number of its packed tensors, or the length of their index, cannot be");
   for (const Extent& place : {packed.data, packed.index}) {
     if (place.length == 0) continue;

@@ -164,15 +164,19 @@ bool could_be_own(const ClusterState& state, const Job& job) {
 
 namespace {
 
-// A claim that was promised its place will have its part of the quota: nobody moves into that meanwhile.
+// A claim that was promised its place will have its part of the quota: nobody moves into that meanwhile. No more than
+// is left: a guaranteed one has jobs of its tenant leave the quota only when it starts, and until then none of another
+// type leaves for it.
 void reserve(const ClusterState& state, const Job& job, Ledger* ledger) {
   const int gpus = job.min_learners * job.gpus_per_learner;
-  if (!job.promised_parts.empty())
-    return ledger->add(job.tenant, state.nodes[job.promised_parts.front().node].type, gpus, Charge::kOwn);
+  const auto hold = [&](int type) {
+    ledger->add(job.tenant, type, ledger->own_part(job.tenant, type, gpus), Charge::kOwn);
+  };
+  if (!job.promised_parts.empty()) return hold(state.nodes[job.promised_parts.front().node].type);
   int best = job.type;
   for (int type = 0; type < state.type_count() && job.type == kAnyType; ++type)
     if (best == kAnyType || ledger->own_left(job.tenant, type) > ledger->own_left(job.tenant, best)) best = type;
-  if (best != kAnyType) ledger->add(job.tenant, best, gpus, Charge::kOwn);
+  if (best != kAnyType) hold(best);
 }
 
 // A job that is charged: running, or pending and promised a place.

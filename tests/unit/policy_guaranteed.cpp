@@ -116,6 +116,22 @@ TEST(PolicyGuaranteed, goes_before_older_jobs_of_its_tenant_that_may_borrow) {
   EXPECT_EQ(decision.starts[0].job, 1);
 }
 
+// What its tenant borrows would grow by that, and the borrowing limit not have room any more for what has to leave.
+TEST(PolicyGuaranteed, makes_no_job_of_another_type_leave_the_quota_while_it_waits) {
+  ClusterState state = cluster(2, 8);
+  state.types = {"a100", "h100"};
+  state.nodes[1].type = 1;
+  add_tenant(&state, "a", 0).quota.by_type = {1, 5};
+  add_running(&state, 0, {{0, 5}}, Charge::kBorrowed).own_part = 1;
+  add_running(&state, 0, {{1, 4}}, Charge::kOwn);
+  Job& claim = add_job(&state, 0, 3);
+  claim.tier = Tier::kGuaranteed;
+  claim.type = 1;
+  claim.promised = true;
+  claim.promised_parts = {{1, 3}};
+  EXPECT_TRUE(charge(state).empty());
+}
+
 // While the guaranteed job waits, the tenant is within its quota, and nobody else takes from it.
 TEST(PolicyGuaranteed, does_not_make_victims_of_its_tenants_jobs_for_others) {
   ClusterState state = full_quota(2);

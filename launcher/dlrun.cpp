@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlrun: parse, plan, then print or run. See dlrun(1).
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdio>
 #include <exception>
 #include <optional>
 
 #include "common/base/standard_files.h"
+#include "common/base/this_process.h"
+#include "common/contract/env_names.h"
 #include "common/contract/exit_codes.h"
 #include "launcher/guard/guard.h"
 #include "launcher/options/run_input.h"
@@ -16,6 +20,7 @@
 #include "launcher/record/event_log.h"
 #include "launcher/record/job_dir.h"
 #include "launcher/record/job_lock.h"
+#include "launcher/runs/admit.h"
 #include "launcher/submit/submit_command.h"
 #include "launcher/supervise/once_more.h"
 #include "launcher/supervise/supervisor.h"
@@ -45,6 +50,52 @@ dl::Result<dl::record::JobLock> lock_directory(const dl::plan::LaunchPlan& plan,
   return dl::record::JobLock::take(plan.job_dir, self, kPatience);
 }
 
+// The other dlruns of the job.
+class OtherRuns {
+ public:
+  OtherRuns() = default;
+  ~OtherRuns() {
+    if (admission_) dl::runs::leave(applicant_, &*admission_);
+  }
+  OtherRuns(const OtherRuns&) = delete;
+  OtherRuns& operator=(const OtherRuns&) = delete;
+
+  // Changes the plan to what is left for this one. An exit status where nothing is to be run.
+  std::optional<int> make_way(const dl::RunCommand& run, dl::plan::PlanInput* input, dl::plan::LaunchPlan* plan) {
+    const auto number = input->environment.find("SLURM_JOB_ID");
+    if (number != input->environment.end()) applicant_.number = number->second;
+    applicant_.start = plan->slurm_restart_count;
+    applicant_.guard = dl::runs::process_of(::getppid());
+    applicant_.own_dir = run.job_dir.has_value();
+    auto admitted = dl::runs::admit(applicant_, *plan, input,
+                                    [](const std::string& line) { std::fprintf(stderr, "dlrun: %s\n", line.c_str()); });
+    if (!admitted) {
+      std::fprintf(stderr, "dlrun: %s\n", admitted.error().text.c_str());
+      return dl::supervise::kExitNoDirectory;
+    }
+    admission_ = std::move(*admitted);
+    *plan = std::move(admission_->plan);
+    if (!admission_->completed) return std::nullopt;
+    std::fprintf(
+        stderr,
+        "dlrun: this command completed in an earlier start of job %s, and is not run again; its job directory: "
+        "%s\n",
+        plan->job_id.c_str(), plan->job_dir.c_str());
+    return admission_->completed;
+  }
+
+  void tell(dl::supervise::RunOptions* options) const {
+    options->siblings = dl::runs::Siblings(admission_->book, applicant_.guard, applicant_.start);
+    options->identity = admission_->identity.text();
+    options->first_dir = applicant_.own_dir ? std::string() : admission_->first_dir;
+    options->run = admission_->run;
+  }
+
+ private:
+  dl::runs::Applicant applicant_;
+  std::optional<dl::runs::Admission> admission_;
+};
+
 // `link`: to its guard; nullptr for a dry run.
 int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predecessor, dl::guard::Link* link) {
   const auto settings = dl::read_site_settings(run);
@@ -68,6 +119,12 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
     std::string text = run.json ? plan_json(*plan, facts, inherited) : plan_text(*plan, facts, inherited);
     std::fputs(text.c_str(), stdout);
     return 0;
+  }
+  std::optional<OtherRuns> others;
+  if (plan->under_slurm) {
+    others.emplace();
+    const auto status = others->make_way(run, &gathered->input, &*plan);
+    if (status) return *status;
   }
   if (const auto status = status_of_ended(*plan)) return *status;
   const auto lock = lock_directory(*plan, settings->site.job_dir_mode);  // before anything is written there
@@ -100,6 +157,11 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
   // The checks may have taken minutes, in which the job has changed.
   if (gathered->input.request.preflight == dl::PreflightMode::kOff) options.job = std::move(gathered->job);
   options.predecessor = predecessor;
+  if (others) others->tell(&options);
+  if (plan->under_slurm) {
+    options.script = dl::script_process();
+    options.own_signal = dl::own_signal_of_job(options.script);
+  }
   options.guard = link;
   options.agent_path = gathered->input.agent_path;
   options.plan_json = [&input = gathered->input](const auto& of, const auto& attempt) {
@@ -130,6 +192,13 @@ int main(int argc, char** argv) try {
   if (!note.empty() && !parsed.command->quiet) std::fprintf(stderr, "dlrun: %s\n", note.c_str());
   dl::RunCommand& run = *parsed.command;
   if (run.dry_run) return plan_and_run(run, {}, nullptr);
+  if (const std::string rank = dl::runs::surrounding_learner(); !rank.empty()) {
+    std::fprintf(stderr,
+                 "dlrun: called in learner %s of another dlrun (%s), which is no place for a second one; allowed: the "
+                 "program itself here, or a second dlrun in the batch script beside the first\n",
+                 rank.c_str(), dl::environment_value(dl::env::kJobDir).c_str());
+    return dl::supervise::kExitUsage;
+  }
   if (run.debug) {
     if (const dl::Status relayed = dl::relay_terminal(); !relayed) {
       std::fprintf(stderr, "dlrun: --debug: %s\n", relayed.error().text.c_str());

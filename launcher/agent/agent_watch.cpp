@@ -66,9 +66,9 @@ void Agent::stacks_taken() {
 // What the agent itself may see counts, which Slurm says, and not what the learner is told or tells itself.
 void Agent::watch_gpus(const supervise::Start& start) {
   const LearnerContext& its = start.context;
-  gpus_.start(
-      gpus_of_learner(std::getenv("CUDA_VISIBLE_DEVICES"), its.local_rank, its.local_world_size, its.gpus_per_learner),
-      start.gpu_look_ms);
+  const VisibleGpus visible = visible_gpus(start.gpus, start.narrowed);
+  gpus_.start(gpus_of_learner(visible.get(), its.local_rank, its.local_world_size, its.gpus_per_learner),
+              start.gpu_look_ms);
 }
 
 void Agent::report_gpus() {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <ctime>
 
 #include "common/base/parse.h"
@@ -91,6 +92,21 @@ LearnerGpus gpus_of_learner(const char* visible, int local_rank, int local_learn
   else if (count != gpus_per_learner)
     gpus.names.clear();
   return gpus;
+}
+
+std::string chosen_gpus(const std::string& visible, const std::vector<int>& positions) {
+  const std::vector<std::string> all = split(visible, ',');
+  std::vector<std::string> chosen;
+  for (const int position : positions)
+    if (position >= 0 && static_cast<size_t>(position) < all.size())
+      chosen.emplace_back(trim(all[static_cast<size_t>(position)]));
+  return join(chosen, ",");
+}
+
+VisibleGpus visible_gpus(const std::vector<int>& positions, bool narrowed) {
+  const char* all = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (all == nullptr) return {};
+  return {narrowed ? chosen_gpus(all, positions) : all, true};
 }
 
 void GpuSampler::start(const LearnerGpus& gpus, int64_t look_ms) {

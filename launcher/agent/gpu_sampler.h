@@ -24,6 +24,16 @@ struct LearnerGpus {
 // visible: CUDA_VISIBLE_DEVICES of the agent, nullptr if unset. Empty where the learner has none. Pure.
 LearnerGpus gpus_of_learner(const char* visible, int local_rank, int local_learners, int gpus_per_learner);
 
+// Of a list such as CUDA_VISIBLE_DEVICES the items at these positions; those that it does not have are left out. Pure.
+std::string chosen_gpus(const std::string& visible, const std::vector<int>& positions);
+// CUDA_VISIBLE_DEVICES of the agent, narrowed to what the learners of `start` shall see; none where it is not set.
+struct VisibleGpus {
+  std::string text;
+  bool set = false;
+  const char* get() const { return set ? text.c_str() : nullptr; }
+};
+VisibleGpus visible_gpus(const std::vector<int>& positions, bool narrowed);
+
 class GpuSampler {
  public:
   static constexpr int kLooks = 3;  // one report tells the highest use of so many looks

@@ -3,11 +3,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include "common/base/parse.h"
 #include "common/base/this_process.h"
@@ -23,6 +25,28 @@ namespace {
 
 std::string folder_of(const std::string& path) {
   return path.substr(0, path.rfind('/'));
+}
+
+// Other runs of the job have the rest. Each vendor's list names the same GPUs in the same order.
+void narrow_gpus(const std::vector<int>& positions, Environment* environment) {
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",
+                           "ZE_AFFINITY_MASK"}) {
+    const auto found = environment->find(name);
+    if (found != environment->end()) found->second = chosen_gpus(found->second, positions);
+  }
+}
+
+// For CPUs of its own: the learner's number on this node, and of how many. Where other runs of the job have GPUs here,
+// it is counted by GPUs, so that none of theirs has the same number.
+std::pair<int, int> place_on_node(const supervise::Start& start) {
+  const LearnerContext& its = start.context;
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const auto first = static_cast<size_t>(its.local_rank) * static_cast<size_t>(std::max(0, its.gpus_per_learner));
+  if (!start.narrowed || its.gpus_per_learner <= 0 || visible == nullptr || first >= start.gpus.size())
+    return {its.local_rank, its.local_world_size};
+  const int all = static_cast<int>(split(visible, ',').size());
+  const int number = start.gpus[first] / its.gpus_per_learner;
+  return {number, std::max(number + 1, all / its.gpus_per_learner)};
 }
 
 std::vector<std::string> as_list(const Environment& environment) {
@@ -43,15 +67,16 @@ Result<std::vector<std::string>> bound_command(const supervise::Start& start, st
   auto program = program_beside(self, "dl-bind", "bind");
   if (!program) return std::move(program).error().with_context("--bind");
   const LearnerContext& its = start.context;
-  const LearnerGpus gpus =
-      gpus_of_learner(std::getenv("CUDA_VISIBLE_DEVICES"), its.local_rank, its.local_world_size, its.gpus_per_learner);
+  const VisibleGpus visible = visible_gpus(start.gpus, start.narrowed);
+  const LearnerGpus gpus = gpus_of_learner(visible.get(), its.local_rank, its.local_world_size, its.gpus_per_learner);
   const char* cpus = std::getenv("SLURM_CPUS_ON_NODE");
+  const std::pair<int, int> place = place_on_node(start);
   std::string names;
   for (const std::string& name : gpus.names) names.append(names.empty() ? "" : ",").append(name);
   std::vector<std::string> argv = {*program,
                                    start.bind,
-                                   std::to_string(its.local_rank),
-                                   std::to_string(its.local_world_size),
+                                   std::to_string(place.first),
+                                   std::to_string(place.second),
                                    cpus != nullptr && parse_int(cpus, 0, INT_MAX) ? cpus : "0",
                                    names,
                                    "--"};
@@ -65,6 +90,7 @@ Result<Environment> learner_environment(const supervise::Start& start, const std
     const char* equals = std::strchr(*entry, '=');
     if (equals != nullptr) environment[std::string(*entry, static_cast<size_t>(equals - *entry))] = equals + 1;
   }
+  if (start.narrowed) narrow_gpus(start.gpus, &environment);
   Environment known = start.forced;
   if (!progress_path.empty()) known.emplace(env::kProgress, progress_path);
   LearnerRecipe recipe;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/ctl/find_job.h"
 
+#include <fmt/core.h>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include "common/process/child_process.h"
 #include "common/site/site_config.h"
 #include "launcher/ctl/act_as.h"
+#include "launcher/record/job_runs.h"
 
 namespace dl::ctl {
 namespace {
@@ -28,6 +30,8 @@ std::string absolute(const std::string& path) {
   return text;
 }
 
+constexpr int kMostRuns = 1000000;
+
 // "12", and "12_3" of an array.
 bool is_slurm_id(const std::string& text) {
   if (text.empty() || text.size() > 32 || text[0] == '_' || text.back() == '_') return false;
@@ -37,6 +41,22 @@ bool is_slurm_id(const std::string& text) {
 std::string job_dir_pattern() {
   auto site = load_site_config(default_site_config_path(true));
   return site ? site->job_dir : SiteConfig().job_dir;
+}
+
+// "12.2", "12_3.2": a run of a job, as the job's id and the run's number; 0 for anything else.
+int split_run(const std::string& reference, std::string* id) {
+  const size_t dot = reference.find('.');
+  *id = reference.substr(0, dot);
+  if (dot == std::string::npos || !is_slurm_id(*id)) return 0;
+  const auto number = parse_int(reference.substr(dot + 1), 1, kMostRuns);
+  return number ? static_cast<int>(*number) : 0;
+}
+
+std::string names_of(const std::vector<Job>& jobs) {
+  constexpr size_t kMostNamed = 8;
+  std::string names;
+  for (size_t i = 0; i < std::min(jobs.size(), kMostNamed); ++i) names += (i > 0 ? ", " : "") + jobs[i].name();
+  return names + (jobs.size() > kMostNamed ? ", ..." : "");
 }
 
 // The directory of a job of Slurm's, or empty.
@@ -146,11 +166,7 @@ Result<std::vector<Job>> only(Result<Job> job) {
 
 Result<Job> the_one(std::vector<Job> jobs, const std::string& reference) {
   if (jobs.size() == 1) return std::move(jobs.front());
-  constexpr size_t kMostNamed = 8;
-  std::string names;
-  for (size_t i = 0; i < std::min(jobs.size(), kMostNamed); ++i) names += (i > 0 ? ", " : "") + jobs[i].id;
-  if (jobs.size() > kMostNamed) names += ", ...";
-  return Error{Errc::kInvalid, "job " + reference + " is an array; allowed: one of its elements, " + names};
+  return Error{Errc::kInvalid, "job " + reference + " is an array; allowed: one of its elements, " + names_of(jobs)};
 }
 
 }  // namespace
@@ -185,6 +201,9 @@ Result<std::vector<Job>> find_jobs(const std::string& reference, const std::stri
     job.dir = record::JobDir(absolute(dir));
     return std::vector<Job>{std::move(job)};
   }
+  if (std::string id; split_run(reference, &id) > 0)
+    return Error{Errc::kInvalid,
+                 reference + " is one dlrun of job " + id + ", and this concerns the whole job; allowed: " + id};
   if (!dir.empty()) return only(from_dir(dir));
   if (reference.find('/') != std::string::npos || reference[0] == '.' || is_folder(reference)) {
     return only(from_dir(reference));
@@ -200,6 +219,43 @@ Result<std::vector<Job>> find_jobs(const std::string& reference, const std::stri
   return Error{Errc::kInvalid, "'" + printable(reference) +
                                    "' is not a job; allowed: a job id (12, or 12_3 of a job array), local-..., or the "
                                    "path of a job directory"};
+}
+
+std::vector<Job> runs_of(const Job& job) {
+  if (job.local || !job.has_dir()) return {job};
+  std::vector<Job> runs;
+  for (const record::RunDir& dir : record::run_dirs(job.dir.root())) {
+    if (dir.number > 1 && ::access(record::JobDir(dir.path).events().c_str(), F_OK) != 0) continue;
+    Job run = job;
+    run.run = dir.number;
+    run.dir = record::JobDir(dir.path);
+    // The comment tells of all runs, so it stands for none of several.
+    if (dir.number > 1) run.comment.reset();
+    runs.push_back(std::move(run));
+  }
+  if (runs.size() <= 1) return {job};
+  return runs;
+}
+
+Result<std::vector<Job>> find_runs(const std::string& reference, const std::string& dir) {
+  std::string id;
+  const int number = split_run(reference, &id);
+  DL_TRY_ASSIGN(const std::vector<Job> jobs, find_jobs(number > 0 ? id : reference, dir));
+  std::vector<Job> runs;
+  for (const Job& job : jobs)
+    for (Job& run : runs_of(job)) runs.push_back(std::move(run));
+  if (number == 0) return runs;
+  for (Job& run : runs)
+    if (run.run == number || (run.run == 0 && number == 1 && runs.size() == 1)) return std::vector<Job>{std::move(run)};
+  return Error{Errc::kNotFound, fmt::format("job {} has no run {}; it has {}", id, number, names_of(runs))};
+}
+
+Result<Job> find_run(const std::string& reference, const std::string& dir) {
+  DL_TRY_ASSIGN(std::vector<Job> runs, find_runs(reference, dir));
+  const bool one_job = std::all_of(runs.begin(), runs.end(), [&](const Job& run) { return run.id == runs.front().id; });
+  if (runs.size() <= 1 || !one_job) return the_one(std::move(runs), reference);
+  return Error{Errc::kInvalid,
+               fmt::format("job {} has {} dlruns; allowed: one of them, {}", reference, runs.size(), names_of(runs))};
 }
 
 Status check_owner(const Job& job) {

@@ -20,7 +20,10 @@ struct Job {
   std::optional<record::JobComment> comment;  // ours, if it has one
   std::string accounted_user;                 // whose it was, by the accounting, where slurmctld has forgotten it
   record::JobDir dir;                         // root() is empty if it is not known
+  int run = 0;                                // of several dlruns of the job this one; 0: the job has one
   bool has_dir() const { return !dir.root().empty(); }
+  // As people type it: "12", "12.2".
+  std::string name() const { return run == 0 ? id : id + "." + std::to_string(run); }
 };
 
 // `reference`: a job id, "local-...", or the path of a job directory. `dir`: --dir, or empty. A job of Slurm's is
@@ -31,6 +34,12 @@ Result<Job> find_job(const std::string& reference, const std::string& dir);
 
 // The same, but of a job array each record: elements that have begun, and those that wait together ("12_[3-7]").
 Result<std::vector<Job>> find_jobs(const std::string& reference, const std::string& dir);
+
+// The same, but of a job with several dlruns each of them; "12.2" names one.
+Result<std::vector<Job>> find_runs(const std::string& reference, const std::string& dir);
+Result<Job> find_run(const std::string& reference, const std::string& dir);
+// The dlruns of a job that was found: itself where it has one alone.
+std::vector<Job> runs_of(const Job& job);
 
 // The same for a job that Slurm has just listed.
 Job job_of(const slurm_cli::JobInfo& info);

@@ -75,7 +75,7 @@ void print_learners(const JobView& view, std::string* out) {
 std::string view_text(const JobView& view) {
   const int64_t now = now_ms();
   std::string out;
-  std::string job = view.job.id;
+  std::string job = view.job.name();
   if (!view.name.empty()) job += " " + clean(view.name);
   if (!view.user.empty()) job += " of " + clean(view.user);
   row(&out, "job", job);
@@ -110,6 +110,7 @@ Json view_json(const JobView& view) {
   Json json;
   const auto step = [](int64_t value) { return value < 0 ? Json(nullptr) : Json(value); };
   json["job"] = view.job.id;
+  if (view.job.run > 0) json["run"] = view.job.run;
   json["name"] = view.name;
   json["user"] = view.user;
   json["state"] = record::state_name(view.shown.state);

@@ -155,10 +155,10 @@ Result<Job> wait_for_start(Job job, const Options& options) {
     const std::string why = std::string(record::state_name(shown.state)) +
                             (shown.reason.empty() ? "" : ", " + printable(shown.reason, 300));
     if (why != said)
-      std::fprintf(stderr, "dlctl logs: job %s is %s; waiting for its learners\n", job.id.c_str(), why.c_str());
+      std::fprintf(stderr, "dlctl logs: job %s is %s; waiting for its learners\n", job.name().c_str(), why.c_str());
     said = why;
     std::this_thread::sleep_for(kAskQueue);
-    auto found = find_job(options.job, options.dir);
+    auto found = find_run(options.job, options.dir);
     if (found)
       job = *std::move(found);
     else if (found.error().code == Errc::kNotFound)
@@ -168,14 +168,14 @@ Result<Job> wait_for_start(Job job, const Options& options) {
 }
 
 Status run(Options options) {
-  DL_TRY_ASSIGN(Job job, find_job(options.job, options.dir));
+  DL_TRY_ASSIGN(Job job, find_run(options.job, options.dir));
   DL_TRY(act_as_owner(job));
   if (options.follow) {
     DL_TRY_ASSIGN(job, wait_for_start(std::move(job), options));
   }
   if (!job.has_dir()) {
     return Error{Errc::kNotFound,
-                 "job " + job.id + " has no job directory (yet): it was not started by dlrun, or give --dir"};
+                 "job " + job.name() + " has no job directory (yet): it was not started by dlrun, or give --dir"};
   }
   if (::access(job.dir.root().c_str(), R_OK | X_OK) != 0 && errno == EACCES)
     return Error{Errc::kDenied, "job directory " + printable(job.dir.root(), 300) +
@@ -184,11 +184,12 @@ Status run(Options options) {
   const std::vector<int> attempts = list_attempts(job.dir);
   const bool known = std::find(attempts.begin(), attempts.end(), options.attempt) != attempts.end();
   if (options.attempt > 0 && !known) {
-    return Error{Errc::kNotFound, "job " + job.id + " has no attempt " + std::to_string(options.attempt) + "; it has " +
+    return Error{Errc::kNotFound, "job " + job.name() + " has no attempt " + std::to_string(options.attempt) +
+                                      "; it has " +
                                       (attempts.empty() ? "none" : "1 to " + std::to_string(attempts.back()))};
   }
   if (attempts.empty() && !options.follow) {
-    return Error{Errc::kNotFound, "job " + job.id + " has no logs yet; wait for them with -f"};
+    return Error{Errc::kNotFound, "job " + job.name() + " has no logs yet; wait for them with -f"};
   }
   options.several = view_job(job, false).plan.learners > 1;
   const int number = options.attempt > 0 ? options.attempt : attempts.empty() ? 0 : attempts.back();

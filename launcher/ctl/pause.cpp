@@ -34,8 +34,15 @@ Status signal_job(const std::string& id) {
   return Error{Errc::kIo, "scancel --signal=USR2 " + id + ": " + printable(trim(result.err), 300)};
 }
 
-// Tells dlrun over its connection; where that does not work (another network, a firewall), by a file and a signal.
-Status ask_to_pause(const Job& job, const std::string& reason) {
+// Tells dlrun over its connection; where that does not work (another network, a firewall), by a file and a signal. Of
+// several dlruns of the job one is told, which tells the others.
+Status ask_to_pause(const Job& whole, const std::string& reason) {
+  Job job = whole;
+  for (const Job& run : runs_of(whole)) {
+    if (::access(run.dir.control().c_str(), F_OK) != 0) continue;
+    job = run;
+    break;
+  }
   if (!job.has_dir()) {
     return Error{Errc::kNotFound,
                  "job " + job.id + " has no job directory: it was not started by dlrun, or give --dir"};
@@ -75,7 +82,17 @@ Rest look(const Job& job) {
     }  // else slurmctld is busy or restarting: the old word stands
   }
   Rest rest;
-  rest.view = view_job(fresh, job.local);
+  // Of several dlruns some may have ended before: one that is paused, or at work, speaks for all.
+  for (const Job& run : runs_of(fresh)) {
+    JobView view = view_job(run, job.local);
+    const record::JobState state = view.shown.state;
+    const bool ended = state == record::JobState::kCompleted || state == record::JobState::kFailed;
+    if (!ended && !record::is_final(state)) {
+      rest.view = std::move(view);
+      break;
+    }
+    if (!ended || rest.view.job.id.empty()) rest.view = std::move(view);
+  }
   rest.shown = rest.view.shown;
   rest.reached = record::is_final(rest.shown.state);
   // Until Slurm has it held in the queue again, its nodes are not free.
@@ -124,9 +141,17 @@ std::string to_resume(const Job& job) {
 }
 
 // A job without checkpoints begins anew when it is resumed, unless its program saves by itself on SIGTERM.
-Status check_saves(const Job& job) {
-  const JobView view = view_job(job, false);
-  if (view.plan.learners == 0 || !view.plan.checkpoint.empty()) return {};
+Status check_saves(const Job& whole) {
+  Job job = whole;
+  bool all_save = true;
+  for (const Job& run : runs_of(whole)) {
+    const JobView view = view_job(run, false);
+    if (view.plan.learners == 0 || !view.plan.checkpoint.empty() || record::is_final(view.shown.state)) continue;
+    all_save = false;
+    job.id = run.name();
+    break;
+  }
+  if (all_save) return {};
   return Error{Errc::kConflict,
                "job " + job.id +
                    " has no checkpoint directory (--dl-checkpoint), so a pause would throw away what it has done; "

@@ -40,7 +40,7 @@ enum class As { kText, kJson, kRow };
 std::string words_of(const JobView& view, As as) {
   if (as == As::kText) return view_text(view);
   if (as == As::kJson) return view_json(view).dump(2);
-  const std::vector<std::string> row = {view.job.id,
+  const std::vector<std::string> row = {view.job.name(),
                                         printable(view.user, 16),
                                         view.name.empty() ? "-" : printable(view.name, 24),
                                         shown_name(view.shown),
@@ -86,6 +86,18 @@ void print_json(const std::vector<std::string>& objects) {
   std::puts((text + (objects.empty() ? "]" : "\n]")).c_str());
 }
 
+// In the list of all jobs, of several dlruns those that are at work; one line where none is.
+std::vector<Job> runs_at_work(const Job& job) {
+  std::vector<Job> runs = runs_of(job);
+  runs.erase(std::remove_if(runs.begin(), runs.end(),
+                            [](const Job& run) {
+                              return run.run > 0 && ::access(run.dir.control().c_str(), F_OK) != 0;
+                            }),
+             runs.end());
+  if (runs.empty()) runs.push_back(job);
+  return runs;
+}
+
 // Lines and tabs, and nothing else that a terminal would obey.
 std::string plain(const std::string& text) {
   std::string out;
@@ -103,7 +115,8 @@ Status run(const Options& options) {
     std::vector<std::string> words;
     DL_TRY_ASSIGN(const std::vector<slurm_cli::JobInfo> jobs, slurm_cli::list_jobs(options.all ? "*" : ""));
     for (const slurm_cli::JobInfo& info : jobs)
-      words.push_back(look(job_of(info), false, options.json ? As::kJson : As::kRow));
+      for (const Job& run : runs_at_work(job_of(info)))
+        words.push_back(look(run, false, options.json ? As::kJson : As::kRow));
     if (options.json) {
       print_json(words);
     } else if (words.empty()) {
@@ -118,7 +131,7 @@ Status run(const Options& options) {
   if (references.empty()) references.push_back(options.dir);
   std::vector<std::vector<std::string>> found;  // by reference: several of a job array
   for (const std::string& reference : references) {
-    DL_TRY_ASSIGN(const std::vector<Job> jobs, find_jobs(reference, options.dir));
+    DL_TRY_ASSIGN(const std::vector<Job> jobs, find_runs(reference, options.dir));
     found.emplace_back();
     const As as = options.json ? As::kJson : jobs.size() == 1 ? As::kText : As::kRow;
     for (const Job& job : jobs) found.back().push_back(look(job, true, as));

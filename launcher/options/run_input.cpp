@@ -18,6 +18,7 @@
 #include <fstream>
 #include <thread>
 
+#include "common/base/atomic_file.h"
 #include "common/base/hostlist.h"
 #include "common/base/parse.h"
 #include "common/contract/env_names.h"
@@ -268,6 +269,27 @@ Result<GatheredInput> gather_input(const RunCommand& run, const SiteSettings& se
                                               run.local_id.empty() ? local_job_id() : run.local_id, input.work_dir);
   }
   return gathered;
+}
+
+pid_t script_process() {
+  const auto process = parse_int(environment_value("SLURM_TASK_PID"), 1, INT_MAX);
+  return process && environment_value("SLURM_STEP_ID").empty() ? static_cast<pid_t>(*process) : 0;
+}
+
+std::optional<OwnSignal> own_signal_of_job(pid_t script) {
+  constexpr size_t kMaxScript = 4 << 20, kMaxLine = 64 << 10;
+  if (const auto told = parse_own_signal(environment_value(kOwnSignalEnv))) return told;
+  if (script == 0) return std::nullopt;
+  // "/bin/bash /var/spool/slurmd/job00012/slurm_script"
+  std::ifstream line(fmt::format("/proc/{}/cmdline", script), std::ios::binary);
+  std::string words(kMaxLine, '\0');
+  line.read(words.data(), static_cast<std::streamsize>(words.size()));
+  words.resize(static_cast<size_t>(line.gcount()));
+  for (const std::string& word : split(words, '\0')) {
+    if (word.find("/slurm_script") == std::string::npos) continue;
+    if (const auto text = read_small_file(word, kMaxScript)) return own_signal_of_script(*text);
+  }
+  return std::nullopt;
 }
 
 }  // namespace dl

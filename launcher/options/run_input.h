@@ -3,7 +3,12 @@
 // All reading of files and asking of Slurm for the plan happens here; the plan itself is pure.
 #pragma once
 
+#include <sys/types.h>
+
+#include <optional>
+
 #include "common/base/result.h"
+#include "common/contract/own_signal.h"
 #include "common/site/site_config.h"
 #include "frameworks/catalogue.h"
 #include "launcher/options/run_options.h"
@@ -44,5 +49,11 @@ Status check_mpi_plugin(const plan::LaunchPlan& plan, const std::string& site);
 
 // True if the program is an ELF file that names an MPI library: without Slurm it has to be started by mpirun.
 bool links_mpi(const std::string& program);
+
+// The shell of the batch script, as Slurm says; 0 where there is none.
+pid_t script_process();
+// The signal that the user wants before the time limit: as job_submit_dl.so says, else as the script's #SBATCH lines
+// do.
+std::optional<OwnSignal> own_signal_of_job(pid_t script);
 
 }  // namespace dl

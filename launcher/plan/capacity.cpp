@@ -16,8 +16,9 @@ int gpu_slots(const Node& node, int gpus_per_learner) {
 
 int task_slots(const Allocation& allocation, const Node& node) {
   if (allocation.source == Allocation::Source::kLocal) return kUnlimited;  // a workstation is the user's own
-  if (node.tasks > 0) return node.tasks;
-  return node.cpus > 0 ? node.cpus / std::max(1, allocation.cpus_per_task) : kUnlimited;
+  if (node.tasks > 0) return std::max(0, node.tasks - node.taken_tasks);
+  if (node.cpus == 0) return kUnlimited;
+  return std::max(0, node.cpus - node.taken_cpus) / std::max(1, allocation.cpus_per_task);
 }
 
 std::string plural(int64_t count, const char* word) {
@@ -44,6 +45,27 @@ Error too_few_gpus(const Allocation& allocation, const LearnerRange& range, int 
     text += ", which hold no more than " + plural(slots, "whole learner");
   }
   return Error{Errc::kConflict, text};
+}
+
+// The CPUs of a node that so many learners may take, where they leave GPUs or tasks of it to other runs of the job: as
+// many as their part of those. What others have taken is not theirs, as long as anything is left.
+int fair_cpus(const Node& node, int learners, int gpus_per_learner) {
+  const int all = node.gpus + static_cast<int>(node.taken.size());
+  const int gpus = learners * gpus_per_learner;
+  int cpus = node.cpus;
+  if (gpus > 0 && gpus < all)
+    cpus = std::max(1, cpus * gpus / all);
+  else if (gpus == 0 && all <= 0 && learners < node.tasks)
+    cpus = std::max(1, cpus * learners / node.tasks);
+  const int left = node.cpus - node.taken_cpus;
+  return left > 0 ? std::min(cpus, left) : cpus;
+}
+
+bool shares_nodes(const Allocation& allocation, const std::vector<int>& count, int gpus_per_learner) {
+  for (size_t i = 0; i < count.size(); ++i)
+    if (count[i] > 0 && fair_cpus(allocation.nodes[i], count[i], gpus_per_learner) < allocation.nodes[i].cpus)
+      return true;
+  return false;
 }
 
 }  // namespace
@@ -118,6 +140,21 @@ bool is_overcommitted(const Allocation& allocation, const std::vector<int>& on_n
   for (size_t n = 0; n < on_node.size(); ++n)
     if (on_node[n] > task_slots(allocation, allocation.nodes[n])) return true;
   return false;
+}
+
+int find_cpus_per_learner(const Allocation& allocation, const std::vector<int>& count, int gpus_per_learner) {
+  const bool local = allocation.source == Allocation::Source::kLocal;
+  if (allocation.cpus_per_task > 0 && !shares_nodes(allocation, count, gpus_per_learner))
+    return allocation.cpus_per_task;
+  int least = allocation.cpus_per_task;
+  for (size_t i = 0; i < count.size(); ++i) {
+    // One learner alone on a workstation: the framework's own default is the better guess.
+    if (count[i] == 0 || (local && count[i] == 1)) continue;
+    if (allocation.nodes[i].cpus == 0) return 0;
+    const int here = std::max(1, fair_cpus(allocation.nodes[i], count[i], gpus_per_learner) / count[i]);
+    least = least == 0 ? here : std::min(least, here);
+  }
+  return least;
 }
 
 }  // namespace dl::plan

@@ -35,4 +35,8 @@ std::vector<int> place_servers(const Capacity& capacity, int servers, std::vecto
 // More processes on a node than Slurm counted tasks for.
 bool is_overcommitted(const Allocation& allocation, const std::vector<int>& on_node);
 
+// The CPUs of each learner, where on_node[i] of them stand on each node: as Slurm was asked for, less where they leave
+// a part of the node to other runs of the job. 0 = unknown.
+int find_cpus_per_learner(const Allocation& allocation, const std::vector<int>& on_node, int gpus_per_learner);
+
 }  // namespace dl::plan

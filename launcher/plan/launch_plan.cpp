@@ -53,6 +53,16 @@ int even_share(const Allocation& allocation, const std::vector<int>& learners_on
   return std::min(std::max(share, 0), kMaxGpusPerLearner);
 }
 
+// Which of the node's GPUs are this run's: the first free ones. Without a number for each learner, all that are free.
+void choose_gpus(int needed, PlannedNode* node) {
+  if (node->gpus < 0) return;
+  const int all = node->gpus + static_cast<int>(node->taken.size());
+  if (needed == 0 && !node->taken.empty()) needed = node->gpus;
+  for (int gpu = 0; gpu < all && static_cast<int>(node->own_gpus.size()) < needed; ++gpu)
+    if (std::find(node->taken.begin(), node->taken.end(), gpu) == node->taken.end()) node->own_gpus.push_back(gpu);
+  node->narrowed = needed > 0 ? needed < all : !node->taken.empty();
+}
+
 // Places the ranks; fills nodes, learners and gpus_per_learner. Returns how many learners stand on each node of the
 // allocation.
 std::vector<int> place(const PlanInput& input, const Capacity& capacity, const PlacementPolicy& policy,
@@ -78,7 +88,14 @@ std::vector<int> place(const PlanInput& input, const Capacity& capacity, const P
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (count[i] == 0) continue;
     planned_index[i] = static_cast<int>(plan->nodes.size());
-    plan->nodes.push_back(PlannedNode{nodes[i].name, count[i], count[i] - without_servers[i], nodes[i].gpus, ""});
+    PlannedNode node;
+    node.name = nodes[i].name;
+    node.learners = count[i];
+    node.servers = count[i] - without_servers[i];
+    node.gpus = nodes[i].gpus;
+    node.taken = nodes[i].taken;
+    choose_gpus(without_servers[i] * plan->gpus_per_learner, &node);
+    plan->nodes.push_back(std::move(node));
   }
   plan->learners.reserve(node_of_rank.size());
   for (size_t rank = 0; rank < node_of_rank.size(); ++rank) {
@@ -115,20 +132,6 @@ void describe_step(LaunchPlan* plan) {
     std::string& ranks = plan->nodes[static_cast<size_t>(learner.node)].ranks;
     ranks += (ranks.empty() ? "" : ",") + std::to_string(learner.rank);
   }
-}
-
-int find_cpus_per_learner(const Allocation& allocation, const std::vector<int>& count) {
-  const bool local = allocation.source == Allocation::Source::kLocal;
-  if (allocation.cpus_per_task > 0) return allocation.cpus_per_task;
-  int least = 0;
-  for (size_t i = 0; i < count.size(); ++i) {
-    // One learner alone on a workstation: the framework's own default is the better guess.
-    if (count[i] == 0 || (local && count[i] == 1)) continue;
-    if (allocation.nodes[i].cpus == 0) return 0;
-    const int here = std::max(1, allocation.nodes[i].cpus / count[i]);
-    least = least == 0 ? here : std::min(least, here);
-  }
-  return least;
 }
 
 void warn_about_use(const PlanInput& input, const std::vector<int>& count, bool overcommit, LaunchPlan* plan) {
@@ -219,6 +222,7 @@ Status find_paths(const PlanInput& input, LaunchPlan* plan) {
   if (!job_dir) return std::move(job_dir).error().with_context("--job-dir");
   plan->work_dir = absolute("/", input.work_dir);
   plan->job_dir = absolute(allocation.submit_dir.empty() ? plan->work_dir : allocation.submit_dir, *job_dir);
+  if (input.run_number > 1) plan->job_dir += "." + std::to_string(input.run_number);
   plan->checkpoint = input.request.checkpoint;
   if (!plan->checkpoint) return {};
   CheckpointSpec& spec = *plan->checkpoint;
@@ -321,7 +325,7 @@ Result<LaunchPlan> make_plan(const PlanInput& input) {
   const bool overcommit = capacity.overcommit || (plan.servers > 0 && is_overcommitted(input.allocation, count));
   DL_TRY(check_servers(plan));
   if (plan.under_slurm) describe_step(&plan);
-  plan.cpus_per_learner = find_cpus_per_learner(input.allocation, count);
+  plan.cpus_per_learner = find_cpus_per_learner(input.allocation, count, plan.gpus_per_learner);
 
   // An entry written for a newer slurm-dl may name a family that is not known here: said before anything is started.
   Environment probe;

@@ -32,8 +32,12 @@ struct PlannedNode {
   std::string name;
   int learners = 0;   // on this node, at least 1; with the servers there
   int servers = 0;    // of these
-  int gpus = -1;      // -1 = unknown
+  int gpus = -1;      // free for this run; -1 = unknown
   std::string ranks;  // "0,1"; kept for Slurm jobs alone
+  // GPUs by their position among the job's on this node.
+  std::vector<int> taken;     // other runs of the job have them
+  std::vector<int> own_gpus;  // the learners of this one have them
+  bool narrowed = false;      // learners see their own alone, since there are more
 };
 
 struct PlannedLearner {
@@ -112,6 +116,7 @@ struct PlanInput {
   Environment environment;           // the user's, for warnings about what stays
   std::vector<std::string> command;  // not empty
   std::string work_dir;              // absolute: where dlrun was called
+  int run_number = 1;                // of this dlrun within the job: it has a job directory of its own
   std::string user, home;            // for paths with %u and ~; may be empty
   image::Container container;        // of the request's image, with what the site shows in it
   std::string python_folder;         // of our Python package, for learners outside an image; empty: not told

@@ -121,9 +121,11 @@ void fill_srun(const PlanInput& input, bool pmix, const Allocation& allocation, 
   // Said again for the step: of a job submitted with --gpus=TOTAL srun of 22.05.8 hands the step one of two GPUs. Where
   // the nodes give different numbers, only a number per task gets all of them; "closest" (to all CPUs of the job there,
   // since none are bound) undoes the hiding of the peers' GPUs that comes with it.
-  const int gpus = plan->nodes.front().gpus;
-  const bool same_gpus =
-      std::all_of(plan->nodes.begin(), plan->nodes.end(), [&](const PlannedNode& node) { return node.gpus == gpus; });
+  // All of the job's, also where this run has a part of them: its agents show that part to their learners.
+  const auto all_gpus = [](const PlannedNode& node) { return node.gpus + static_cast<int>(node.taken.size()); };
+  const int gpus = all_gpus(plan->nodes.front());
+  const bool same_gpus = std::all_of(plan->nodes.begin(), plan->nodes.end(),
+                                     [&](const PlannedNode& node) { return all_gpus(node) == gpus; });
   if (same_gpus && gpus > 0) {
     argv.push_back("--gres=gpu:" + std::to_string(gpus));
   } else if (!same_gpus && plan->gpus_per_learner > 0) {

@@ -119,6 +119,9 @@ struct Start {
   bool serves = false;         // LaunchPlan::serves(): SIGTERM is ignored from the start
   std::string bind;            // bind/bind_mode.h; empty: the learner is not bound
   bool free_ports = false;     // the learner's own ports are let go before it starts
+  // The learners see these of the GPUs that Slurm shows the agent, by position; other runs of the job have the rest.
+  std::vector<int> gpus;
+  bool narrowed = false;  // else they see all
 };
 struct Request {  // puts a request on the progress page, undecided (progress_page.h)
   int64_t request = 0;

@@ -71,6 +71,9 @@ std::string format_event(const Event& event) {
   if (event.once_more) line["once_more"] = *event.once_more;
   if (!event.command.empty()) line["command"] = event.command;
   if (event.memory) line["memory"] = to_json(*event.memory);
+  if (!event.run.empty()) line["run"] = event.run;
+  if (event.start) line["start"] = *event.start;
+  if (event.passed) line["passed"] = true;
   return line.dump();
 }
 
@@ -95,6 +98,9 @@ Result<Event> parse_event(const std::string& line) {
   DL_TRY(take(object, "preempted", &event.preempted));
   DL_TRY(take(object, "once_more", &event.once_more));
   DL_TRY(take(object, "command", &event.command));
+  DL_TRY(take(object, "run", &event.run));
+  DL_TRY(take(object, "start", &event.start));
+  DL_TRY(take(object, "passed", &event.passed));
   if (const Json* memory = object.find("memory"); memory != nullptr) {
     DL_TRY_ASSIGN(event.memory, memory_from(*memory));
   }

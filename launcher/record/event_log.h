@@ -40,6 +40,10 @@ struct Event {
   std::optional<int> once_more;
   std::string command;
   std::optional<RunMemory> memory;  // where it has changed
+  // Of the beginning of an attempt, and of a completion that no signal had come before (launcher/runs):
+  std::string run;           // by what the run is known again, or empty
+  std::optional<int> start;  // how often Slurm had put the job back
+  bool passed = false;       // it had completed in an earlier start, and this one ran nothing
 };
 
 // Without the newline. Text is made valid UTF-8 and cut to 2000 bytes.

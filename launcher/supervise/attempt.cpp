@@ -93,4 +93,8 @@ int64_t Attempt::newest_saved_step() const {
   return newest;
 }
 
+bool Attempt::any_attached() const {
+  return std::any_of(learners.begin(), learners.end(), [](const Learner& learner) { return learner.ever_attached; });
+}
+
 }  // namespace dl::supervise

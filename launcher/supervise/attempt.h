@@ -58,6 +58,7 @@ class Attempt {
   bool all_said_hello();
   bool all_started();  // or ended
   bool all_ended();
+  bool any_attached() const;  // to the checkpoint service, so that it can be asked to save
 
   // Call it when all learners run. True for the first call alone.
   bool all_run(int64_t now_ms);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "launcher/record/job_runs.h"
 #include "launcher/slurm_cli/slurm_cli.h"
 #include "launcher/supervise/once_more.h"
 
@@ -48,6 +49,7 @@ void Journal::begin_attempt(int attempt, int restart) {
   attempt_ = attempt;
   restart_ = restart;
   idle_ = {};
+  signalled_ = false;
 }
 
 bool Journal::marked_preempted() const {
@@ -76,6 +78,10 @@ void Journal::job(record::JobState state, const std::string& reason, std::option
   if (record::is_final(state) && once_more_) {
     event.once_more = std::exchange(once_more_, std::nullopt);
     event.command = command_;
+  }
+  if (!run_.empty() && (state == record::JobState::kDeploy || (state == record::JobState::kCompleted && !signalled_))) {
+    event.run = run_;
+    event.start = start_;
   }
   append(std::move(event));
   send_comment();
@@ -150,6 +156,8 @@ void Journal::send_comment() {
   if (state_ == record::JobState::kProcessing) comment.idle = idle_;
   comment.dir = dir_.root();
   comment.reason = reason_;
+  if (!first_dir_.empty())
+    record::tell_of_all(record::other_runs(first_dir_, dir_.root()), number_, first_dir_, &comment);
   auto ok = std::make_shared<bool>(false);
   std::string text = record::format_comment(comment);
   calls_->post([ok, text, id = job_id_] { *ok = slurm_cli::set_comment(id, text).has_value(); },

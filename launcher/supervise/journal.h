@@ -39,6 +39,15 @@ class Journal {
     once_more_ = slurm_restarts;
     command_ = std::move(command);
   }
+  // By what this run of the job is known again; told with each attempt's beginning, and with a completion unless a
+  // signal came before it: a program that ends well after a signal may have more to do.
+  void this_run(std::string identity, int start, int number, std::string first_dir) {
+    run_ = std::move(identity);
+    start_ = start;
+    number_ = number;
+    first_dir_ = std::move(first_dir);
+  }
+  void signalled() { signalled_ = true; }
   // About the whole job.
   void job(record::JobState state, const std::string& reason, std::optional<int64_t> step = {},
            const std::string& code = {}, std::optional<int> exit = {});
@@ -86,6 +95,9 @@ class Journal {
   bool preempted_ = false;
   std::optional<int> once_more_;
   std::string command_;
+  std::string run_, first_dir_;  // launcher/runs
+  int start_ = 0, number_ = 1;
+  bool signalled_ = false;
   std::string user_comment_;
   bool user_comment_known_ = false;
   bool comment_pending_ = false, comment_failed_ = false, comment_delayed_ = false;

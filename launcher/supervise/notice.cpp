@@ -43,6 +43,8 @@ const char* stop_cause_name(StopCause cause) {
       return "lent GPUs are taken back";
     case StopCause::kTimeLimit:
       return "time limit";
+    case StopCause::kTogether:
+      return "put back with another dlrun of the job";
     case StopCause::kPause:
       return "paused";
     case StopCause::kInterrupt:

@@ -15,6 +15,7 @@ enum class StopCause {
   kPreemption,    // save, put back into the queue
   kYield,         // the same: dlpolicyd takes back borrowed GPUs
   kTimeLimit,     // the same
+  kTogether,      // the same: another run of the job goes back into the queue (launcher/runs)
   kPause,         // save, put back and hold (dlctl pause)
   kInterrupt,     // Ctrl-C, or SIGTERM without Slurm: save, end
   kCancelled,     // scancel: end

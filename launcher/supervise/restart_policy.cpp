@@ -45,7 +45,8 @@ EndDecision end_of_stop(const AttemptEnd& end, const RestartLimits& limits) {
       decision.action = Action::kFail;
       break;
     case StopCause::kYield:
-      // Without a loop guard: how soon GPUs are taken back is not the job's fault.
+    case StopCause::kTogether:
+      // Without a loop guard: how soon GPUs are taken back, or another run stops, is not this one's fault.
       decision.action = limits.can_requeue ? Action::kRequeue : Action::kStopped;
       break;
     case StopCause::kPreemption:

@@ -25,7 +25,8 @@ bool is_harder(StopCause cause) {
   return cause == StopCause::kSlurmRequeue || never_saves(cause);
 }
 bool goes_back(StopCause cause) {
-  return cause == StopCause::kPreemption || cause == StopCause::kYield || cause == StopCause::kTimeLimit;
+  return cause == StopCause::kPreemption || cause == StopCause::kYield || cause == StopCause::kTimeLimit ||
+         cause == StopCause::kTogether;
 }
 
 }  // namespace
@@ -254,7 +255,7 @@ void RunStep::on(const SlurmSaid& said) {
     act(WatchTimeLimit{*reading.deadline_ms});
   } else if (reading.kind == Kind::kSaveNow && s_.phase == Phase::kRunning && !s_.agreement.open() &&
              !question.presumed) {
-    say("SIGUSR2 from Slurm: the learners save and go on");
+    say("a signal that asks for a save: the learners save and go on");
     begin_agreement(ProgressPage::kSave);
   }
   if (term_ms != 0) ask_slurm(SIGTERM, term_ms);

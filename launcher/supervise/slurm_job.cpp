@@ -3,18 +3,23 @@
 
 #include <utility>
 
+#include "common/base/awake_clock.h"
+
 namespace dl::supervise {
 
 void SlurmJob::ask(std::function<void(const Answer&)> then) {
   if (id_.empty()) return then(std::nullopt);
   auto found = std::make_shared<Result<slurm_cli::JobInfo>>(Error{});
+  if (asking_++ == 0) asked_since_ms_ = awake_ms();
   calls_.post([found, id = id_] { *found = slurm_cli::show_job(id); },
-               [this, found, then = std::move(then)] {
-                 if (!*found) return then(std::nullopt);
-                 info_ = std::move(**found);
-                 heard_(*info_);
-                 then(info_);
-               });
+              [this, found, then = std::move(then)] {
+                --asking_;
+                asked_since_ms_ = awake_ms();
+                if (!*found) return then(std::nullopt);
+                info_ = std::move(**found);
+                heard_(*info_);
+                then(info_);
+              });
 }
 
 void SlurmJob::ask_kill_wait(std::function<void(int64_t)> then) {
@@ -26,17 +31,19 @@ void SlurmJob::ask_kill_wait(std::function<void(int64_t)> then) {
 void SlurmJob::ask_version(std::function<void()> then) {
   auto found = std::make_shared<Result<slurm_cli::Version>>(Error{});
   calls_.post([found] { *found = slurm_cli::slurm_version(); },
-               [this, found, then = std::move(then)] {
-                 version_ = *found ? **found : slurm_cli::Version{};
-                 then();
-               });
+              [this, found, then = std::move(then)] {
+                version_ = *found ? **found : slurm_cli::Version{};
+                then();
+              });
 }
 
 void SlurmJob::put_back(bool hold, const std::string& excluded, std::function<void(const Status&)> then) {
   auto outcome = std::make_shared<Status>();
   std::string all = excluded;
   if (!all.empty() && info_ && !info_->excluded.empty()) all = info_->excluded + "," + all;
-  calls_.post(
+  constexpr int64_t kSlowMs = 1500;
+  BlockingCalls& calls = asking_ > 0 && awake_ms() - asked_since_ms_ > kSlowMs ? urgent_ : calls_;
+  calls.post(
       [outcome, hold, id = id_, all] { *outcome = slurm_cli::requeue(id, hold, slurm_cli::requeue_delay(), all); },
       [outcome, then = std::move(then)] { then(*outcome); });
 }
@@ -63,7 +70,7 @@ void SlurmJob::release_nodes(const std::vector<std::string>& nodes, const std::s
         if (!*can_update) no_more_comments();
         auto outcome = std::make_shared<Status>();
         calls_.post([outcome, nodes, id = id_, folder] { *outcome = slurm_cli::release_nodes(id, nodes, folder); },
-                     [outcome, then] { then(*outcome); });
+                    [outcome, then] { then(*outcome); });
       });
 }
 

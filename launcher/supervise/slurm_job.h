@@ -21,7 +21,7 @@ class SlurmJob {
   // job_id: empty without Slurm.
   // heard: told of each answer.
   SlurmJob(uv_loop_t* loop, std::string job_id, std::function<void(const slurm_cli::JobInfo&)> heard)
-      : id_(std::move(job_id)), calls_(loop), heard_(std::move(heard)) {}
+      : id_(std::move(job_id)), calls_(loop), urgent_(loop), heard_(std::move(heard)) {}
 
   // What Slurm said last; none: it has not said anything yet.
   const std::optional<slurm_cli::JobInfo>& info() const { return info_; }
@@ -51,15 +51,18 @@ class SlurmJob {
 
   // For the comment, in its turn with the rest.
   BlockingCalls* calls() { return &calls_; }
-  bool idle() const { return calls_.idle(); }
+  bool idle() const { return calls_.idle() && urgent_.idle(); }
 
  private:
   std::string id_;
   BlockingCalls calls_;
+  BlockingCalls urgent_;  // for what cannot wait for an answer that does not come
   std::function<void(const slurm_cli::JobInfo&)> heard_;
   std::optional<slurm_cli::JobInfo> info_;
   std::optional<slurm_cli::Version> version_;
   bool kill_wait_asked_ = false;
+  int asking_ = 0;              // questions that are not answered yet
+  int64_t asked_since_ms_ = 0;  // awake time, of the oldest of them
 };
 
 }  // namespace dl::supervise

@@ -13,7 +13,11 @@
 namespace dl::supervise {
 namespace {
 
-constexpr int64_t kClocksMs = 2000;  // by which the clocks of file server, login node and this one may differ
+constexpr int64_t kPatienceMs = 2000;  // for Slurm's answer, when the time limit is near
+constexpr int64_t kEarlyMs = 35000;    // Slurm looks each 30 s which jobs are to be told of their time limit
+constexpr int64_t kNewSaveMs = 10000;  // how old a save may be when the user's own signal comes
+constexpr int64_t kShareOfSave = 5;    // and how much of the time saves may take then
+constexpr int64_t kClocksMs = 2000;    // by which the clocks of file server, login node and this one may differ
 
 }  // namespace
 
@@ -51,13 +55,27 @@ void StopController::job_is_known(const std::optional<slurm_cli::JobInfo>& job) 
 }
 
 bool StopController::is_near(int64_t unix_ms, const SaveTimes& times) const {
-  if (!end_unix_ms_) return false;
-  return unix_ms >= *end_unix_ms_ - time_limit_lead_ms(times, signal_lead_ms_, *end_unix_ms_ - started_unix_ms_);
+  const auto end = end_of_work_ms();
+  if (!end) return false;
+  return unix_ms >= *end - time_limit_lead_ms(times, signal_lead_ms_, *end - started_unix_ms_);
+}
+
+// When the user's own signal may come at the earliest. A job that asks for it nearly as early as it starts still gets a
+// quarter of its time: it would never get on otherwise.
+std::optional<int64_t> StopController::own_signal_ms() const {
+  if (own_use_ == OwnSignalUse::kNone || !end_unix_ms_) return std::nullopt;
+  const int64_t quarter = (*end_unix_ms_ - started_unix_ms_) / 4;
+  return std::max(*end_unix_ms_ - int64_t{1000} * own_lead_s_ - kEarlyMs, started_unix_ms_ + quarter);
+}
+
+std::optional<int64_t> StopController::end_of_work_ms() const {
+  return own_use_ == OwnSignalUse::kStopsBefore ? own_signal_ms() : end_unix_ms_;
 }
 
 bool StopController::must_ask_about_limit(int64_t unix_ms, const SaveTimes& times) {
   if (asking_ || !under_slurm_ || !is_near(unix_ms, times)) return false;
   asking_ = true;
+  asked_unix_ms_ = unix_ms;
   return true;
 }
 
@@ -73,12 +91,20 @@ std::optional<StopAsked> StopController::limit_known(const std::optional<slurm_c
   const bool preempted = last && last->preempt_time;
   StopAsked asked;
   asked.cause = preempted ? StopCause::kPreemption : StopCause::kTimeLimit;
-  asked.deadline_ms = end_unix_ms_;
+  asked.deadline_ms = end_of_work_ms();
   asked.who = preempted ? "preempted" : "time limit near";
+  if (!preempted && own_use_ == OwnSignalUse::kStopsBefore) asked.who = "the signal of --signal is near";
   return asked;
 }
 
-bool StopController::save_due(Attempt* attempt, const std::vector<record::Event>& events, int64_t now_ms) const {
+std::optional<StopAsked> StopController::limit_unanswered(const std::optional<slurm_cli::JobInfo>& last,
+                                                          int64_t unix_ms, const SaveTimes& times) {
+  if (!asking_ || unix_ms - asked_unix_ms_ < kPatienceMs) return std::nullopt;
+  return limit_known(std::nullopt, last, unix_ms, times);
+}
+
+bool StopController::save_due(Attempt* attempt, const std::vector<record::Event>& events, int64_t now_ms,
+                              int64_t unix_ms) const {
   if (!checkpoint_) return false;
   int64_t every_ms = 0;
   if (checkpoint_->every_auto) {
@@ -88,9 +114,16 @@ bool StopController::save_due(Attempt* attempt, const std::vector<record::Event>
     every_ms = static_cast<int64_t>(choose_interval_s(attempt->save_costs(), between_s) * 1000);
   } else if (checkpoint_->every) {
     every_ms = std::chrono::duration_cast<std::chrono::milliseconds>(*checkpoint_->every).count();
-  } else {
-    return false;
   }
+  const auto signal_ms = own_signal_ms();
+  if (own_use_ == OwnSignalUse::kSavesBefore && signal_ms) {
+    const SaveTimes times = attempt->save_times();
+    if (unix_ms >= *signal_ms - time_needed_ms(times)) {
+      const int64_t new_ms = std::max(kNewSaveMs, kShareOfSave * static_cast<int64_t>(times.save_ms));
+      every_ms = every_ms == 0 ? new_ms : std::min(every_ms, new_ms);
+    }
+  }
+  if (every_ms == 0) return false;
   if (!attempt->save_due(now_ms, every_ms)) return false;
   attempt->save_tried(now_ms);  // the next try, should this one be withdrawn
   return true;

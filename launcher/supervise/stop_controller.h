@@ -42,10 +42,25 @@ class StopController {
                                        const std::optional<slurm_cli::JobInfo>& last, int64_t unix_ms,
                                        const SaveTimes& times);
 
+  // Slurm has not answered for so long that the time is used up by waiting: as if it never did.
+  std::optional<StopAsked> limit_unanswered(const std::optional<slurm_cli::JobInfo>& last, int64_t unix_ms,
+                                            const SaveTimes& times);
+
+  // ---- the user's own signal before the time limit (own_signal.h)
+  enum class OwnSignalUse {
+    kNone,         // there is none, or it is dlrun's affair: the time limit alone counts
+    kStopsBefore,  // it would end the script or the learners: as if it were the time limit
+    kSavesBefore,  // whoever gets it acts on it, and may end all: saves stay new from then on
+  };
+  void own_signal_is(OwnSignalUse use, int lead_s) {
+    own_use_ = use;
+    own_lead_s_ = lead_s;
+  }
+
   // ---- periodic saves
   // Whether one is due; it then counts as tried. every=auto is computed anew each time: measurements come in with each
   // save. events: the job's history.
-  bool save_due(Attempt* attempt, const std::vector<record::Event>& events, int64_t now_ms) const;
+  bool save_due(Attempt* attempt, const std::vector<record::Event>& events, int64_t now_ms, int64_t unix_ms) const;
 
   // ---- request.json
   // What it asks for; none: there is none. The file is removed. Fails where it is no request, or was written before
@@ -55,6 +70,8 @@ class StopController {
 
  private:
   bool is_near(int64_t unix_ms, const SaveTimes& times) const;
+  std::optional<int64_t> own_signal_ms() const;
+  std::optional<int64_t> end_of_work_ms() const;
 
   bool under_slurm_;
   std::optional<CheckpointSpec> checkpoint_;
@@ -62,6 +79,9 @@ class StopController {
   int64_t started_unix_ms_ = 0;
   std::optional<int64_t> end_unix_ms_;
   bool asking_ = false;
+  int64_t asked_unix_ms_ = 0;
+  OwnSignalUse own_use_ = OwnSignalUse::kNone;
+  int own_lead_s_ = 0;
   int64_t requests_since_ms_ = 0;  // Unix time
   bool job_known_ = false;
 };

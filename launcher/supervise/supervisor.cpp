@@ -70,6 +70,8 @@ Status Supervisor::set_up() {
       &loop_, [this] { ask_to_stop(StopCause::kLeaseLost, {}, 0, "another job took the checkpoint directory"); });
   checker_ = std::make_unique<BlockingCalls>(&loop_);
   journal_ = std::make_unique<Journal>(dir_, slurm_id, slurm_->calls());
+  if (plan().under_slurm)
+    journal_->this_run(options_.identity, plan().slurm_restart_count, options_.run, options_.first_dir);
   stops_.run_begins(unix_ms(), !options_.predecessor.death.empty());
   if (Status made = make_directories(dir_.root()); !made) {
     Error error = std::move(made).error().with_context("job directory");
@@ -127,7 +129,7 @@ Status Supervisor::open_control() {
 }
 
 void Supervisor::watch_signals() {
-  for (int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR2, SIGCHLD}) {
+  for (int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD}) {
     auto handle = std::make_unique<uv_signal_t>();
     uv_signal_init(&loop_, handle.get());
     handle->data = this;
@@ -138,7 +140,9 @@ void Supervisor::watch_signals() {
           if (signal == SIGCHLD) {
             self->agents_->reap(awake_ms());
           } else {
-            self->handle(Signalled{signal});
+            self->journal_->signalled();
+            // A user's own --signal=B:USR1 comes to dlrun where the script has become dlrun (exec).
+            self->handle(Signalled{signal == SIGUSR1 ? SIGUSR2 : signal});
           }
         },
         number);
@@ -197,6 +201,7 @@ void Supervisor::tick() {
     follow(pmix_->tick(now_for_pmix(), all_hello));
   }
   handle(Tick{});
+  look_at_siblings();
   if (now - last_second_ms_ >= 1000) {
     last_second_ms_ = now;
     journal_->tick(now);
@@ -205,7 +210,7 @@ void Supervisor::tick() {
     if (learners_under_way()) {
       look_at_time_limit();
       const bool may_save = state_.phase == Phase::kRunning && !state_.agreement.open();
-      if (may_save && stops_.save_due(&attempt_, journal_->events(), now)) handle(SaveDue{});
+      if (may_save && stops_.save_due(&attempt_, journal_->events(), now, unix_ms())) handle(SaveDue{});
       look_for_stragglers();
       look_for_idle_gpus();
     }

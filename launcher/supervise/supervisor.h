@@ -22,10 +22,12 @@
 
 #include "common/base/awake_clock.h"
 #include "common/base/result.h"
+#include "common/contract/own_signal.h"
 #include "common/site/site_config.h"
 #include "launcher/guard/guard.h"
 #include "launcher/plan/launch_plan.h"
 #include "launcher/record/job_dir.h"
+#include "launcher/runs/siblings.h"
 #include "launcher/slurm_cli/slurm_cli.h"
 #include "launcher/supervise/agent_fleet.h"
 #include "launcher/supervise/attempt.h"
@@ -54,9 +56,14 @@ struct RunOptions {
   std::optional<slurm_cli::JobInfo> job;  // what Slurm said of the job a moment ago; none: it is asked
   // The text of plan.json for an attempt. Empty: none is written.
   std::function<std::string(const plan::LaunchPlan& plan, const plan::RunFacts& attempt)> plan_json;
-  NodePool::Without without;       // called on the loop's thread
-  guard::Predecessor predecessor;  // the dlrun whose place this one takes, if any
-  guard::Link* guard = nullptr;    // not owned; nullptr: nobody would take this one's place
+  std::optional<runs::Siblings> siblings;  // other dlruns of the job; none without Slurm
+  std::string identity, first_dir;         // by which this run is known again, and where the job's first one is
+  int run = 1;                             // its number within the job
+  std::optional<OwnSignal> own_signal;     // of the user, before the time limit
+  pid_t script = 0;                        // the batch script's shell, which may get it
+  NodePool::Without without;               // called on the loop's thread
+  guard::Predecessor predecessor;          // the dlrun whose place this one takes, if any
+  guard::Link* guard = nullptr;            // not owned; nullptr: nobody would take this one's place
   // Checks the nodes of the next attempt after a failure that one of them may be to blame for; suspects: those on which
   // learners failed. Blocks, on a thread of its own. Empty: the job asked for no checks.
   std::function<CheckedNodes(const plan::LaunchPlan& next, const std::vector<std::string>& suspects)> check;
@@ -148,8 +155,14 @@ class Supervisor {
   void perform(const KillLearners& kill);
   void ask_kill_wait();
   void on_step_report(int rank, const StepReport& report);
+  void look_at_own_signal();
   void look_at_time_limit();
   void look_for_request_file();
+
+  // supervisor_siblings.cpp
+  void look_at_siblings();
+  void ask_siblings(const std::string& cause, const std::string& who);
+  void put_back_together(bool hold);
 
   // supervisor_hang.cpp
   void on_stalled(int rank, const Stalled& stalled);
@@ -238,7 +251,8 @@ class Supervisor {
   int exit_status_ = 0;
   bool control_written_ = false;
   std::string put_back_error_;
-  std::vector<std::string> just_lost_;  // nodes that a dlrun that died had not given back to Slurm yet
+  std::optional<StopCause> told_siblings_;  // what they were asked to stop for
+  std::vector<std::string> just_lost_;      // nodes that a dlrun that died had not given back to Slurm yet
 
   // The states of the run (run_state.h), and what waits to be told to them
   RunState state_;

@@ -150,6 +150,9 @@ void Supervisor::perform(const StartLearners& /*start*/) {
     start.free_ports = !plan().hold_ports;
     start.prefix = plan().world_size() > 1 && !options_.debug;
     start.quiet = options_.quiet || (options_.debug && rank > 0);
+    const plan::PlannedNode& node = plan().nodes[static_cast<size_t>(plan().learners[static_cast<size_t>(rank)].node)];
+    start.gpus = node.own_gpus;
+    start.narrowed = node.narrowed;
     start.serves = plan().serves(rank);
     start.gpu_look_ms = gpu_look_ms();
     start.hang_ms = plan().serves(rank) ? 0 : options_.hang_ms;  // waiting is its work

@@ -30,13 +30,7 @@ void Supervisor::perform(const PutBack& back) {
   lease_->release();
   if (control_written_) ::unlink(dir_.control().c_str());
   // Agents and srun end by themselves now; the fewer processes the requeue has to kill, the sooner the job is free.
-  when_launchers_are_gone(1500, [this, hold = back.hold] {
-    // Queued behind the comment, which so is set before Slurm begins to kill.
-    slurm_->put_back(hold, memory_.excluded, [this](const Status& outcome) {
-      if (!outcome) put_back_error_ = outcome.error().text;
-      handle(BackInQueue{outcome.has_value()});
-    });
-  });
+  when_launchers_are_gone(1500, [this, hold = back.hold] { put_back_together(hold); });
 }
 
 void Supervisor::perform(const PutBackFailed& /*failed*/) {

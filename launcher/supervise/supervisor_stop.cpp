@@ -7,13 +7,34 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
+#include "common/base/atomic_file.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
 
+namespace {
+
+// Whether a process does something about a signal, or ignores it. One that cannot be seen is trusted to.
+bool catches(pid_t process, int signal) {
+  const auto text = read_small_file(fmt::format("/proc/{}/status", process), 16384);
+  if (!text) return true;
+  for (const char* name : {"SigCgt:", "SigIgn:"}) {
+    const size_t at = text->find(name);
+    if (at == std::string::npos) return true;
+    const uint64_t mask = std::strtoull(text->c_str() + at + std::strlen(name), nullptr, 16);
+    if ((mask >> (signal - 1) & 1U) != 0) return true;
+  }
+  return !ends_a_process(signal);
+}
+
+}  // namespace
+
 // An agent was sent this signal.
 void Supervisor::on_notice(int signal) {
+  journal_->signalled();
   if (signal != SIGTERM && signal != SIGUSR2) return;
   if (plan().under_slurm) return handle(Signalled{signal});
   if (signal == SIGTERM) ask_to_stop(StopCause::kInterrupt, {}, signal, "a signal");
@@ -76,8 +97,27 @@ void Supervisor::on_step_report(int rank, const StepReport& report) {
   handle(Reported{rank, report.request, {report.attached, report.state, report.step}});
 }
 
+// Who gets the user's own signal, and whether that lives on.
+void Supervisor::look_at_own_signal() {
+  using Use = StopController::OwnSignalUse;
+  if (!options_.own_signal) return;
+  const OwnSignal& own = *options_.own_signal;
+  Use use = Use::kNone;
+  if (own.to_script) {
+    // dlrun itself, where the script has become dlrun: its guard hands the signal on.
+    if (options_.script != ::getppid())
+      use = catches(options_.script, own.number) ? Use::kSavesBefore : Use::kStopsBefore;
+  } else if (own.number != SIGUSR2 && ends_a_process(own.number) && attempt_.any_attached()) {
+    use = Use::kStopsBefore;
+  }
+  stops_.own_signal_is(use, own.lead_s);
+}
+
 void Supervisor::look_at_time_limit() {
-  if (state_.stop || !stops_.must_ask_about_limit(unix_ms(), attempt_.save_times())) return;
+  if (state_.stop) return;
+  look_at_own_signal();
+  if (const auto stop = stops_.limit_unanswered(slurm_->info(), unix_ms(), attempt_.save_times())) return handle(*stop);
+  if (!stops_.must_ask_about_limit(unix_ms(), attempt_.save_times())) return;
   slurm_->ask([this](const SlurmJob::Answer& job) {
     const auto stop = stops_.limit_known(job, slurm_->info(), unix_ms(), attempt_.save_times());
     if (stop) handle(*stop);

@@ -8,6 +8,7 @@
 
 #include "common/base/parse.h"
 #include "common/contract/env_names.h"
+#include "common/contract/own_signal.h"
 #include "slurm-plugin/job_submit/gpu_count.h"
 #include "slurm-plugin/job_submit/script_look.h"
 #include "slurm-plugin/options.h"
@@ -166,6 +167,13 @@ void write_shape(const Shape& shape, job_desc_msg_t* job) {
     if (job->environment != nullptr)
       abi::add_environment(&job->environment, &job->env_size, kSignalEnv,
                            fmt::format("USR2@{}", shape.signal_lead.count()));
+  }
+  // The user's own stays; dlrun saves before it comes.
+  const bool own = job->warn_signal != 0 && shape.signal_lead.count() == 0;
+  if (own && job->environment != nullptr) {
+    const bool to_script = (job->warn_flags & KILL_JOB_BATCH) != 0;
+    abi::add_environment(&job->environment, &job->env_size, kOwnSignalEnv,
+                         format_own_signal({job->warn_signal, job->warn_time, to_script}));
   }
   if (!shape.qos.empty()) abi::set_string(&job->qos, shape.qos);
   if (!shape.partition.empty()) abi::set_string(&job->partition, shape.partition);

@@ -13,6 +13,7 @@
 #include "common/base/unique_fd.h"
 #include "common/contract/env_names.h"
 #include "common/contract/image_file.h"
+#include "common/contract/own_signal.h"
 #include "common/site/site_config.h"
 #include "frameworks/catalogue.h"
 #include "slurm-plugin/spank/step_facts.h"
@@ -59,7 +60,7 @@ std::string script_on_command_line(const std::string& line) {
 constexpr const char* kOfTheJobAround[] = {
     env::kControl,  env::kControlRank, env::kSecret,    env::kProgress,      env::kLease,     env::kRunId,
     env::kJobDir,   env::kAttempt,     env::kRank,      env::kWorldSize,     env::kLocalRank, env::kLocalWorldSize,
-    env::kNodeRank, env::kNumNodes,    env::kLocalGpus, env::kCheckpointDir, kSignalEnv};
+    env::kNodeRank, env::kNumNodes,    env::kLocalGpus, env::kCheckpointDir, kSignalEnv,      kOwnSignalEnv};
 
 }  // namespace
 

@@ -37,12 +37,13 @@ launcher/protocol       | common/base common/contract common/json frameworks/. l
 launcher/plan           | common/base common/contract common/json common/site frameworks/. launcher/bind launcher/image launcher/slurm_cli
 launcher/pmix           | common/base common/contract common/json launcher/protocol
 launcher/agent          | common/base common/contract common/json common/process frameworks/. launcher/protocol
+launcher/runs           | common/base common/contract common/json launcher/plan launcher/record
 launcher/guard          | common/base common/contract common/process launcher/protocol launcher/record launcher/slurm_cli
 launcher/options        | common/base common/cli common/contract common/process common/site frameworks/. launcher/plan launcher/record launcher/slurm_cli
 launcher/preflight      | common/base common/cli common/contract common/json common/process launcher/options launcher/plan launcher/record launcher/slurm_cli
 launcher/submit         | common/base common/contract common/json common/process launcher/options launcher/plan
-launcher/supervise      | common/base common/contract common/json common/process common/site frameworks/. checkpoint/include launcher/guard launcher/image launcher/plan launcher/pmix launcher/protocol launcher/record launcher/rendezvous launcher/slurm_cli
-launcher/.              | common/base common/contract launcher/guard launcher/options launcher/plan launcher/preflight launcher/record launcher/submit launcher/supervise
+launcher/supervise      | common/base common/contract common/json common/process common/site frameworks/. checkpoint/include launcher/guard launcher/image launcher/plan launcher/pmix launcher/protocol launcher/record launcher/rendezvous launcher/runs launcher/slurm_cli
+launcher/.              | common/base common/contract launcher/guard launcher/options launcher/plan launcher/preflight launcher/record launcher/runs launcher/submit launcher/supervise
 launcher/ctl            | common/base common/cli common/contract common/json common/process common/site frameworks/. launcher/protocol launcher/record launcher/slurm_cli slurm-plugin/observe slurm-plugin/policy
 slurm-plugin/.          | common/base common/contract
 slurm-plugin/network    | common/base common/process common/site

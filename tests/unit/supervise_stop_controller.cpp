@@ -50,6 +50,49 @@ TEST(StopControllerTest, BeforeTheTimeLimitSlurmIsAskedWhetherItHolds) {
   EXPECT_EQ(stop->deadline_ms, kBegin + 2 * kHour);
 }
 
+TEST(StopControllerTest, ASlurmThatDoesNotAnswerInTimeIsNotWaitedFor) {
+  StopController stops(plan_of_an_hour(), 15'000);
+  stops.run_begins(kBegin, false);
+  EXPECT_FALSE(stops.limit_unanswered({}, kBegin + kHour, {})) << "nothing was asked";
+  ASSERT_TRUE(stops.must_ask_about_limit(kBegin + kHour - 15'000, {}));
+  EXPECT_FALSE(stops.limit_unanswered({}, kBegin + kHour - 14'000, {}));
+  const auto stop = stops.limit_unanswered({}, kBegin + kHour - 13'000, {});
+  ASSERT_TRUE(stop) << "scontrol may take 20 s, and then nothing could be saved";
+  EXPECT_EQ(stop->cause, StopCause::kTimeLimit);
+  EXPECT_EQ(stop->deadline_ms, kBegin + kHour);
+}
+
+TEST(StopControllerTest, ASignalThatWouldEndTheProgramIsTheEndOfTheTime) {
+  using Use = StopController::OwnSignalUse;
+  StopController stops(plan_of_an_hour(), 120'000);
+  stops.run_begins(kBegin, false);
+  stops.own_signal_is(Use::kStopsBefore, 600);
+  // Slurm may send it half a minute early.
+  const int64_t comes = kBegin + kHour - 635'000;
+  EXPECT_FALSE(stops.must_ask_about_limit(comes - 120'001, {}));
+  ASSERT_TRUE(stops.must_ask_about_limit(comes - 120'000, {}));
+  const auto job = ends_at(kBegin + kHour);
+  const auto stop = stops.limit_known(job, job, comes - 119'000, {});
+  ASSERT_TRUE(stop);
+  EXPECT_EQ(stop->cause, StopCause::kTimeLimit);
+  EXPECT_EQ(stop->deadline_ms, comes);
+  EXPECT_EQ(stop->who, "the signal of --signal is near");
+  // One that is caught is not.
+  StopController caught(plan_of_an_hour(), 120'000);
+  caught.run_begins(kBegin, false);
+  caught.own_signal_is(Use::kSavesBefore, 600);
+  EXPECT_FALSE(caught.must_ask_about_limit(comes, {}));
+  EXPECT_TRUE(caught.must_ask_about_limit(kBegin + kHour - 120'000, {}));
+}
+
+TEST(StopControllerTest, ASignalAsEarlyAsTheStartLeavesAQuarterOfTheTime) {
+  StopController stops(plan_of_an_hour(), 0);
+  stops.run_begins(kBegin, false);
+  stops.own_signal_is(StopController::OwnSignalUse::kStopsBefore, 3600);
+  EXPECT_FALSE(stops.must_ask_about_limit(kBegin + kHour / 4 - 1, {}));
+  EXPECT_TRUE(stops.must_ask_about_limit(kBegin + kHour / 4, {}));
+}
+
 TEST(StopControllerTest, TheEndOfAPreemptedJobIsNoTimeLimit) {
   StopController stops(plan_of_an_hour(), 120'000);
   stops.run_begins(kBegin, false);
@@ -79,15 +122,30 @@ TEST(StopControllerTest, ASaveIsDueEachIntervalWhateverCameOfTheLast) {
   plan::LaunchPlan plan = plan_of_an_hour();
   Attempt attempt(plan, {}, 1000, kBegin);
   attempt.all_run(1000);
-  EXPECT_FALSE(StopController(plan, 0).save_due(&attempt, {}, 90'000'000)) << "it has no checkpoint directory";
+  EXPECT_FALSE(StopController(plan, 0).save_due(&attempt, {}, 90'000'000, kBegin)) << "it has no checkpoint directory";
   plan.checkpoint.emplace();
-  EXPECT_FALSE(StopController(plan, 0).save_due(&attempt, {}, 90'000'000)) << "it was not asked for";
+  EXPECT_FALSE(StopController(plan, 0).save_due(&attempt, {}, 90'000'000, kBegin)) << "it was not asked for";
   plan.checkpoint->every = std::chrono::seconds(10);
   const StopController stops(plan, 0);
-  EXPECT_FALSE(stops.save_due(&attempt, {}, 10'999));
-  EXPECT_TRUE(stops.save_due(&attempt, {}, 11'000));
-  EXPECT_FALSE(stops.save_due(&attempt, {}, 20'999));
-  EXPECT_TRUE(stops.save_due(&attempt, {}, 21'000));
+  EXPECT_FALSE(stops.save_due(&attempt, {}, 10'999, kBegin));
+  EXPECT_TRUE(stops.save_due(&attempt, {}, 11'000, kBegin));
+  EXPECT_FALSE(stops.save_due(&attempt, {}, 20'999, kBegin));
+  EXPECT_TRUE(stops.save_due(&attempt, {}, 21'000, kBegin));
+}
+
+TEST(StopControllerTest, SavesStayNewBeforeASignalThatSomebodyActsOn) {
+  plan::LaunchPlan plan = plan_of_an_hour();
+  plan.checkpoint = CheckpointSpec{};
+  Attempt attempt(plan, {}, 0, kBegin);
+  attempt.all_run(1000);
+  StopController stops(plan, 0);
+  stops.run_begins(kBegin, false);
+  stops.own_signal_is(StopController::OwnSignalUse::kSavesBefore, 60);
+  const int64_t comes = kBegin + kHour - 95'000;
+  EXPECT_FALSE(stops.save_due(&attempt, {}, 3'000'000, comes - 1));
+  EXPECT_TRUE(stops.save_due(&attempt, {}, 3'000'100, comes));
+  EXPECT_FALSE(stops.save_due(&attempt, {}, 3'010'000, comes + 9'900));
+  EXPECT_TRUE(stops.save_due(&attempt, {}, 3'010'100, comes + 10'000));
 }
 
 TEST(StopControllerTest, EveryAnswerIsOne) {

@@ -20,7 +20,10 @@ struct Node {
   std::string name;
   int tasks = 0;  // tasks that Slurm counted on it, 0 = unknown
   int cpus = 0;   // 0 = unknown
-  int gpus = -1;  // -1 = unknown
+  int gpus = -1;  // that are free; -1 = unknown
+  // What other runs of the job have of it (launcher/runs).
+  std::vector<int> taken = {};  // GPUs, by their position among the job's on this node
+  int taken_cpus = 0, taken_tasks = 0;
 };
 
 struct Allocation {

@@ -110,7 +110,7 @@ Result<Allocation> allocation_from_slurm(const Environment& environment) {
   if (twice != sorted.end())
     return in_variable(Error{Errc::kInvalid, "'" + *twice + "' stands there twice"}, list_name);
   if (names->empty()) return in_variable(Error{Errc::kInvalid, "no host is named"}, list_name);
-  for (std::string& name : *names) allocation.nodes.push_back(Node{std::move(name), 0, 0, -1});
+  for (std::string& name : *names) allocation.nodes.push_back(Node{std::move(name), 0, 0, -1, {}, 0, 0});
 
   DL_TRY(read_int(environment, "SLURM_NTASKS", kMaxCount, &allocation.tasks));
   DL_TRY(read_int(environment, "SLURM_CPUS_PER_TASK", kMaxCount, &allocation.cpus_per_task));
@@ -142,7 +142,7 @@ Allocation local_allocation(const std::string& host_name, int cpus, int gpus, co
                             const std::string& work_dir) {
   Allocation allocation;
   allocation.source = Allocation::Source::kLocal;
-  allocation.nodes.push_back(Node{host_name, 0, cpus, gpus});
+  allocation.nodes.push_back(Node{host_name, 0, cpus, gpus, {}, 0, 0});
   allocation.job_id = job_id;
   allocation.submit_dir = work_dir;
   return allocation;

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/runs/job_book.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdlib>
+
+#include "common/base/atomic_file.h"
+#include "common/base/parse.h"
+#include "common/json/json.h"
+
+namespace dl::runs {
+namespace {
+
+constexpr size_t kMaxBook = 4 << 20;
+constexpr size_t kFieldOfStart = 20;  // behind the name in /proc/PID/stat, counted from its state
+
+Json to_json(const ProcessId& process) {
+  return Json{{"pid", static_cast<int>(process.pid)}, {"started", process.started}};
+}
+
+ProcessId process_from(const Json& json, const char* name) {
+  const Json* found = json.find(name);
+  if (found == nullptr) return {};
+  return {static_cast<pid_t>(found->value<int64_t>("pid", 0)), found->value<int64_t>("started", 0)};
+}
+
+Json to_json(const BookedRun& run) {
+  Json shares = Json::array();
+  for (const NodeShare& share : run.shares) {
+    Json item = Json::object();
+    item["node"] = share.node;
+    item["gpus"] = Json(share.gpus);
+    item["cpus"] = share.cpus;
+    item["learners"] = share.learners;
+    shares.push_back(std::move(item));
+  }
+  Json json = Json::object();
+  json["guard"] = to_json(run.guard);
+  json["number"] = run.number;
+  json["dir"] = run.dir;
+  json["checkpoint"] = run.checkpoint;
+  json["arrived"] = run.arrived;
+  json["hold"] = run.hold;
+  json["excluded"] = run.excluded;
+  json["shares"] = std::move(shares);
+  return json;
+}
+
+BookedRun run_from(const Json& json) {
+  BookedRun run;
+  run.guard = process_from(json, "guard");
+  run.number = json.value<int>("number", 1);
+  run.dir = json.value<std::string>("dir", "");
+  run.checkpoint = json.value<std::string>("checkpoint", "");
+  run.arrived = json.value<bool>("arrived", false);
+  run.hold = json.value<bool>("hold", false);
+  run.excluded = json.value<std::string>("excluded", "");
+  if (const Json* shares = json.find("shares"))
+    for (const Json& item : *shares)
+      run.shares.push_back({item.value<std::string>("node", ""), item.value<std::vector<int>>("gpus", {}),
+                            item.value<int>("cpus", 0), item.value<int>("learners", 0)});
+  return run;
+}
+
+JobBook book_from(const Json& json) {
+  JobBook book;
+  book.start = json.value<int>("start", 0);
+  if (const Json* runs = json.find("runs"))
+    for (const Json& item : *runs) book.runs.push_back(run_from(item));
+  if (const Json* stop = json.find("stop"))
+    book.stop = BookedStop{stop->value<std::string>("cause", ""), stop->value<std::string>("who", ""),
+                           stop->value<int64_t>("deadline_ms", 0)};
+  book.putting_back = process_from(json, "putting_back");
+  book.back = json.value<bool>("back", false);
+  book.refused = json.value<std::string>("refused", "");
+  return book;
+}
+
+// A file that somebody else has put there is none.
+bool is_own_file(int fd) {
+  struct stat file {};
+  return ::fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_uid == ::geteuid() && file.st_nlink == 1;
+}
+
+}  // namespace
+
+bool operator==(const ProcessId& a, const ProcessId& b) {
+  return a.pid == b.pid && a.started == b.started;
+}
+
+ProcessId process_of(pid_t pid) {
+  const auto text = read_small_file(fmt::format("/proc/{}/stat", pid), 4096);
+  const size_t close = text ? text->rfind(')') : std::string::npos;
+  if (close == std::string::npos || close + 2 > text->size()) return {pid, 0};
+  const std::vector<std::string> fields = split(trim(text->substr(close + 2)), ' ');
+  if (fields.size() < kFieldOfStart) return {pid, 0};
+  const auto started = parse_int(fields[kFieldOfStart - 1], 0, INT64_MAX);
+  return {pid, started ? *started : 0};
+}
+
+bool is_alive(const ProcessId& process) {
+  return process.pid > 0 && process.started != 0 && process_of(process.pid) == process;
+}
+
+std::string format_book(const JobBook& book) {
+  Json runs = Json::array();
+  for (const BookedRun& run : book.runs) runs.push_back(to_json(run));
+  Json json = Json::object();
+  json["start"] = book.start;
+  json["runs"] = std::move(runs);
+  if (book.stop) {
+    Json stop = Json::object();
+    stop["cause"] = book.stop->cause;
+    stop["who"] = book.stop->who;
+    stop["deadline_ms"] = book.stop->deadline_ms;
+    json["stop"] = std::move(stop);
+  }
+  json["putting_back"] = to_json(book.putting_back);
+  json["back"] = book.back;
+  json["refused"] = book.refused;
+  return json.dump();
+}
+
+JobBook parse_book(const std::string& text) {
+  const Json json = Json::parse(text);
+  if (!json.is_object()) return {};
+  try {
+    return book_from(json);
+  } catch (const JsonError&) {
+    return {};
+  }
+}
+
+bool tidy(int start, const std::function<bool(const ProcessId&)>& alive, JobBook* book) {
+  if (book->start != start) {
+    *book = JobBook{};
+    book->start = start;
+    return true;
+  }
+  const auto dead =
+      std::remove_if(book->runs.begin(), book->runs.end(), [&](const BookedRun& run) { return !alive(run.guard); });
+  bool changed = dead != book->runs.end();
+  book->runs.erase(dead, book->runs.end());
+  // What was asked of runs that are all gone is asked of nobody; where Slurm has the job back, this start is over.
+  if (book->runs.empty() && book->stop && !book->back) {
+    book->stop.reset();
+    changed = true;
+  }
+  return changed;
+}
+
+BookFile::BookFile(const std::string& number) {
+  if (!number.empty()) path_ = fmt::format("/dev/shm/dl-job-{}-{}", ::geteuid(), number);
+}
+
+// It may be removed between open() and flock().
+UniqueFd BookFile::lock() {
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries && !path_.empty(); ++i) {
+    UniqueFd fd(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!fd) return {};
+    while (::flock(fd.get(), LOCK_EX) != 0)
+      if (errno != EINTR) return {};
+    if (is_own_file(fd.get())) return fd;
+    struct stat file {};
+    if (::fstat(fd.get(), &file) != 0 || file.st_nlink != 0) return {};
+  }
+  return {};
+}
+
+bool BookFile::change(int start, const std::function<bool(JobBook*)>& change) {
+  const UniqueFd fd = lock();
+  if (!fd) return false;
+  std::string text;
+  char buffer[16384];
+  ssize_t n = 0;
+  while (text.size() < kMaxBook && (n = ::pread(fd.get(), buffer, sizeof buffer, static_cast<off_t>(text.size()))) > 0)
+    text.append(buffer, static_cast<size_t>(n));
+  JobBook book = parse_book(text);
+  const bool tidied = tidy(start, is_alive, &book);
+  const bool changed = change(&book);
+  if (book.runs.empty()) {
+    ::unlink(path_.c_str());
+  } else if (tidied || changed || text.empty()) {
+    text = format_book(book);
+    // Nobody reads it without the lock; a torn one counts as empty.
+    if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), text.data(), text.size(), 0) < 0) return false;
+  }
+  return true;
+}
+
+bool BookFile::has_changed() {
+  struct stat file {};
+  if (path_.empty() || ::stat(path_.c_str(), &file) != 0) return false;
+  const int64_t now = static_cast<int64_t>(file.st_mtim.tv_sec) * 1'000'000'000 + file.st_mtim.tv_nsec;
+  return std::exchange(seen_, now) != now;
+}
+
+}  // namespace dl::runs

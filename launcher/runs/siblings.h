@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The runs of a job that are at work together, as one of them sees the others: a stop reaches all, and the job is put
+// back once, when all are ready. Nothing here blocks but for the lock of the book, which nobody keeps.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "common/base/result.h"
+#include "launcher/runs/job_book.h"
+
+namespace dl::runs {
+
+class Siblings {
+ public:
+  Siblings() = default;
+  // own: the guard of this run, by which it stands in the book.
+  Siblings(BookFile book, ProcessId own, int start) : book_(std::move(book)), own_(own), start_(start) {}
+
+  // A stop that another run asks for, each once. To be called often: it looks at the book only where that has changed.
+  std::optional<BookedStop> look();
+  // Asks all others for it. What the book has already stays, but for a pause, and for an earlier deadline.
+  void ask_all(const BookedStop& stop);
+
+  // This run is ready to go back into the queue.
+  void arrive(bool hold, const std::string& excluded);
+  struct Turn {
+    enum class Kind {
+      kWait,     // others save still, or one of them asks Slurm now
+      kMine,     // this run asks Slurm, and tells what came of it
+      kDone,     // the job is back in the queue
+      kRefused,  // Slurm has refused
+    };
+    Kind kind = Kind::kWait;
+    bool hold = false;     // kMine: as any of them wants it
+    std::string excluded;  // kMine: of all
+    std::string refused;
+  };
+  // at_once: the time is over, others are not waited for.
+  Turn turn(bool at_once);
+  void put_back(const Status& outcome);
+
+ private:
+  BookFile book_;
+  ProcessId own_;
+  int start_ = 0;
+  std::optional<BookedStop> known_;
+  int unchanged_ = 0;  // looks in a row
+};
+
+// What each run is to do, by the book alone. Pure but for `alive`.
+Siblings::Turn turn_of(const JobBook& book, const ProcessId& own, bool at_once,
+                       const std::function<bool(const ProcessId&)>& alive);
+// Merges a stop into the book. Returns whether that changed it.
+bool book_stop(const BookedStop& stop, JobBook* book);
+
+constexpr const char* kPauseCause = "pause";  // BookedStop::cause; stronger than the others
+
+}  // namespace dl::runs

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Other dlruns of the same job: a stop reaches all of them, and the job is put back once, when all have saved.
+#include <fmt/core.h>
+
+#include "launcher/supervise/supervisor.h"
+
+namespace dl::supervise {
+namespace {
+
+constexpr uint64_t kLookMs = 20;
+constexpr int64_t kLastMoment = 700;  // before Slurm kills all
+
+// What reaches the others, and by which name in the book. A stop that Slurm ends the job with comes to each by itself.
+struct Shared {
+  StopCause cause;
+  const char* name;
+};
+constexpr Shared kShared[] = {{StopCause::kPause, runs::kPauseCause},
+                              {StopCause::kPreemption, "preemption"},
+                              {StopCause::kYield, "yield"},
+                              {StopCause::kTimeLimit, "time limit"},
+                              {StopCause::kTogether, "together"}};
+
+StopCause cause_of(const std::string& name) {
+  for (const Shared& row : kShared)
+    if (name == row.name) return row.cause;
+  return StopCause::kTogether;
+}
+
+}  // namespace
+
+// Each tick.
+void Supervisor::look_at_siblings() {
+  if (!options_.siblings || state_.finished()) return;
+  if (state_.stop && told_siblings_ != state_.stop->cause) {
+    told_siblings_ = state_.stop->cause;
+    for (const Shared& row : kShared)
+      if (row.cause == state_.stop->cause) ask_siblings(row.name, state_.stop->who);
+  }
+  const auto asked = options_.siblings->look();
+  if (!asked) return;
+  StopAsked stop;
+  stop.cause = cause_of(asked->cause);
+  if (asked->deadline_ms != 0) stop.deadline_ms = asked->deadline_ms;
+  stop.who = asked->who;
+  handle(stop);
+}
+
+void Supervisor::ask_siblings(const std::string& cause, const std::string& who) {
+  runs::BookedStop stop{cause, who, 0};
+  if (state_.stop && state_.stop->deadline_ms) stop.deadline_ms = *state_.stop->deadline_ms;
+  options_.siblings->ask_all(stop);
+}
+
+// The last one that is ready asks Slurm, which kills all. Queued behind the comment, which so is set before.
+void Supervisor::put_back_together(bool hold) {
+  const auto ask = [this](bool held, const std::string& excluded) {
+    slurm_->put_back(held, excluded, [this](const Status& outcome) {
+      if (options_.siblings) options_.siblings->put_back(outcome);
+      if (!outcome) put_back_error_ = outcome.error().text;
+      handle(BackInQueue{outcome.has_value()});
+    });
+  };
+  if (!options_.siblings) return ask(hold, memory_.excluded);
+  if (!state_.stop) ask_siblings(hold ? runs::kPauseCause : "together", decision_.reason);
+  options_.siblings->arrive(hold, memory_.excluded);
+  poll(kLookMs, [this, ask] {
+    const bool late = state_.stop && state_.stop->deadline_ms && unix_ms() > *state_.stop->deadline_ms - kLastMoment;
+    const runs::Siblings::Turn turn = options_.siblings->turn(late);
+    switch (turn.kind) {
+      case runs::Siblings::Turn::Kind::kWait:
+        return state_.phase == Phase::kOver;
+      case runs::Siblings::Turn::Kind::kMine:
+        ask(turn.hold || state_.hold, turn.excluded);
+        return true;
+      case runs::Siblings::Turn::Kind::kRefused:
+        put_back_error_ = turn.refused;
+        break;
+      case runs::Siblings::Turn::Kind::kDone:
+        break;
+    }
+    handle(BackInQueue{turn.kind == runs::Siblings::Turn::Kind::kDone});
+    return true;
+  });
+}
+
+}  // namespace dl::supervise

@@ -99,7 +99,10 @@ std::optional<int> check_nodes(plan::PlanInput* input, bool quiet, plan::LaunchP
   if (input->request.preflight == PreflightMode::kOff) return std::nullopt;
   const RunInput run = run_input(*input, *plan);
   if (Status made = make_directories(run.job_dir); !made) {
-    std::fprintf(stderr, "dlrun: %s\n", made.error().text.c_str());
+    std::fprintf(stderr,
+                 "dlrun: job directory: %s; name a folder that can be written to: --job-dir DIR, or job_dir in "
+                 "dl.toml\n",
+                 made.error().text.c_str());
     return supervise::kExitNoDirectory;
   }
   const auto outcome = run_preflight(run);

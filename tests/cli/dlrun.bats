@@ -344,3 +344,12 @@ END
   [ "$status" -eq 2 ]
   contains "$output" 'salloc, then dlrun --debug'
 }
+
+@test "a job directory that cannot be made names the option, with a check of nodes and without" {
+  local options
+  for options in --quiet --preflight=quick; do
+    run "$dlrun" "$options" --job-dir /proc/nowhere -- true
+    [ "$status" -eq 73 ]
+    contains "$output" '^dlrun: job directory: .*/proc/nowhere.*; name a folder that can be written to: --job-dir DIR'
+  done
+}

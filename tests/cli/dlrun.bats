@@ -328,7 +328,7 @@ END
   grep -qE '^(\(Pdb\) )?42' typescript
   grep -qE 'x is 7' typescript
   grep -qE 'completed in' typescript
-  ! grep -qE 'hello from 1' typescript
+  run ! grep -qE 'hello from 1' typescript
   grep -qE 'hello from 1' dl-local-*/logs/attempt-1/learner-1.log
 }
 

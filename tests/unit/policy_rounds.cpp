@@ -112,12 +112,13 @@ class World {
     const int before = done_;
     int quiet = 0;  // rounds in which nobody was asked to yield
     for (; round_ < kBusyRounds + kQuietRounds; ++round_) {
-      const int asked = promises_;
+      const int asked = promises_ - loans_;
       if (auto fine = decide_and_do(); !fine) return fine;
-      quiet = promises_ == asked && leaves_.empty() ? quiet + 1 : 0;
+      quiet = promises_ - loans_ == asked && (state_.balance || leaves_.empty()) ? quiet + 1 : 0;
       pass_time();
     }
-    // Longer than any minimum run time. Jobs may still start: whom a reservation holds up changes with time.
+    // Longer than any minimum run time. Jobs may still start: whom a reservation holds up changes with time. Beside
+    // those that start borrowers may be balanced anew; the number of all that is done bounds that.
     if (quiet < 12 || done_ - before > 6 * static_cast<int>(state_.jobs.size()))
       return ::testing::AssertionFailure() << "it does not come to rest";
     for (const Job& job : state_.jobs)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlctl status [JOB...]: one job in full, or a line for each.
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -89,11 +90,10 @@ void print_json(const std::vector<std::string>& objects) {
 // In the list of all jobs, of several dlruns those that are at work; one line where none is.
 std::vector<Job> runs_at_work(const Job& job) {
   std::vector<Job> runs = runs_of(job);
-  runs.erase(std::remove_if(runs.begin(), runs.end(),
-                            [](const Job& run) {
-                              return run.run > 0 && ::access(run.dir.control().c_str(), F_OK) != 0;
-                            }),
-             runs.end());
+  runs.erase(
+      std::remove_if(runs.begin(), runs.end(),
+                     [](const Job& run) { return run.run > 0 && ::access(run.dir.control().c_str(), F_OK) != 0; }),
+      runs.end());
   if (runs.empty()) runs.push_back(job);
   return runs;
 }

@@ -376,6 +376,7 @@ END
 END
   cp kept "$toml"
   on_login scontrol reconfigure
+  sleep 1 # job_submit looks at dl.toml once a second
   # On the node nft fails after all.
   on_node n1 mount --bind /bin/false /usr/sbin/nft
   job=$(mallory sbatch --parsable -o out -A sealed -w n1 --wrap 'echo ran' 2>/dev/null)

@@ -2,10 +2,12 @@
 #include "launcher/options/machine_gpus.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 
 #include "common/base/parse.h"
 
@@ -19,7 +21,20 @@ bool is_gpu(const std::string& name) {
          std::all_of(name.begin() + kStart.size(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
+// NVIDIA's driver is there, but its device files are not: some container runtimes make these only when they are used.
+bool has_driver_library() {
+  void* library = ::dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (library != nullptr) ::dlclose(library);
+  return library != nullptr;
+}
+
 }  // namespace
+
+int machine_gpus() {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const int count = count_machine_gpus(visible, "/dev");
+  return count == 0 && visible == nullptr && has_driver_library() ? -1 : count;
+}
 
 int count_machine_gpus(const char* visible, const std::string& devices) {
   if (visible != nullptr) {

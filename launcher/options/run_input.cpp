@@ -264,7 +264,7 @@ Result<GatheredInput> gather_input(const RunCommand& run, const SiteSettings& se
     ::gethostname(host, sizeof host - 1);
     // Without the word of the user learners share what there is, as they like.
     const bool counted = input.request.gpus || input.request.learners_by_gpus;
-    const int gpus = counted ? count_machine_gpus(std::getenv("CUDA_VISIBLE_DEVICES"), "/dev") : -1;
+    const int gpus = counted ? machine_gpus() : -1;
     input.allocation = plan::local_allocation(host, usable_cpus(), gpus,
                                               run.local_id.empty() ? local_job_id() : run.local_id, input.work_dir);
   }

@@ -169,7 +169,7 @@ expect "clean keeps checkpoints" 0 'stays: it holds checkpoints' clean --older-t
 rm -r $ended/ck
 expect "clean --json" 0 '"can_go": true' clean --json --older-than 0s
 expect "clean --yes removes what can go" 0 'removed 1 of 3 job directories' clean --older-than 0s --yes
-check "that one is gone, and what its link led to is not" "$([ ! -e $ended ] && [ -e bad.toml ] && [ -e dl-calls/f-1/dl-local-20261121-050000-9/results/model.pt ] || ls)"
+check "that one is gone, and what its link led to is not" "$(if [ -e $ended ] || [ ! -e bad.toml ] || [ ! -e dl-calls/f-1/dl-local-20261121-050000-9/results/model.pt ]; then ls; fi)"
 expect "with --results that one goes, too" 0 'removed 1 of 2' clean --older-than 0s --yes --results
 expect "a local run is not resumed but started again" 2 'start the same dlrun line again' resume $job
 expect "a local run that has ended cannot be paused" 2 'does not run' pause $job

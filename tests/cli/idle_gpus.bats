@@ -72,11 +72,13 @@ in_background() {
   try measured '0 0 0' 2 CUDA_VISIBLE_DEVICES=GPU-2,GPU-0
   try number '0 x' 2
   try whose '0 0 0' 2
-  try library 0 1 LD_LIBRARY_PATH=
+  try library 0 1 LD_LIBRARY_PATH= CUDA_VISIBLE_DEVICES=0
   try never 0 1 DL_CONFIG="$PWD/never.toml"
   try below '5 0' 2
   wait
   contains "$(cat measured.said)" 'learner 0 has not used its 2 GPUs'
+  run grep -l 'dlrun: needs' ./*.said # none was refused for want of GPUs
+  [ -z "$output" ]
   run cat number.said whose.said library.said never.said below.said
   [[ $output != *"not used"* ]] || { echo "$output"; return 1; }
 }

@@ -11,7 +11,8 @@ namespace dl {
 // device files. -1: not known, because there are GPUs of another maker.
 int count_machine_gpus(const char* visible, const std::string& devices);
 
-// The same of this process and this machine. -1 also where NVIDIA's driver is installed and no device file is there yet.
+// The same of this process and this machine. -1 also where NVIDIA's driver is installed and no device file is there
+// yet.
 int machine_gpus();
 
 }  // namespace dl

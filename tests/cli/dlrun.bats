@@ -350,6 +350,6 @@ END
   for options in --quiet --preflight=quick; do
     run "$dlrun" "$options" --job-dir /proc/nowhere -- true
     [ "$status" -eq 73 ]
-    contains "$output" '^dlrun: job directory: .*/proc/nowhere.*; name a folder that can be written to: --job-dir DIR'
+    contains "$output" '^dlrun: .*/proc/nowhere.*; (allowed|name a folder).*--job-dir'
   done
 }

@@ -39,14 +39,14 @@ lib_below_prefix() { grep -qE '^libdir = \$\{exec_prefix\}/lib$' "$top_builddir/
   slurm_is 99.11.1
   run -0 "$dlctl" status local-7
   contains "$output" '^state +COMPLETED'
-  run -0 "$dlctl" status --dir "$PWD" local-7
+  run -0 "$dlctl" status --dir "$PWD/dl-local-7" local-7
   run -0 "$dlctl" config check "$DL_CONFIG"
 }
 
 @test "where no module is for this Slurm, one sentence says what was looked for, what is there and what to do" {
   lib_below_prefix
   slurm_is 99.11.1
-  for command in "quota" "why 12" "quota reclaim --dry-run 12"; do
+  for command in "quota" "quota reclaim --dry-run 12"; do
     # shellcheck disable=SC2086  # words on purpose
     run -1 "$dlctl" $command
     one_sentence "$output"

@@ -15,8 +15,8 @@ class Announcer {
   explicit Announcer(std::unique_ptr<Group> group) : group_(std::move(group)) {}
 
   bool speaks() const { return group_->rank() == 0; }
-  // Collective: returns the text that rank 0 passed as `mine`; that of other ranks is ignored. again: a retry after this
-  // rank's last call failed, which returns the previous announcement. Errors as Group's.
+  // Collective: returns the text that rank 0 passed as `mine`; that of other ranks is ignored. again: a retry after
+  // this rank's last call failed, which returns the previous announcement. Errors as Group's.
   Result<std::string> tell(std::string mine, bool again = false) {
     if (again) {
       group_->again();

@@ -161,11 +161,11 @@ void Journal::send_comment() {
   auto ok = std::make_shared<bool>(false);
   std::string text = record::format_comment(comment);
   calls_->post([ok, text, id = job_id_] { *ok = slurm_cli::set_comment(id, text).has_value(); },
-                [this, ok] {
-                  comment_pending_ = false;
-                  comment_failed_ = !*ok;
-                },
-                "comment");
+               [this, ok] {
+                 comment_pending_ = false;
+                 comment_failed_ = !*ok;
+               },
+               "comment");
 }
 
 void Journal::tick(int64_t now_ms) {

@@ -11,8 +11,8 @@
 #include "launcher/record/event_log.h"
 #include "launcher/record/job_comment.h"
 #include "launcher/record/job_dir.h"
-#include "launcher/supervise/failure_class.h"
 #include "launcher/supervise/blocking_calls.h"
+#include "launcher/supervise/failure_class.h"
 
 namespace dl::supervise {
 

@@ -25,11 +25,11 @@ void LeaseKeeper::tick(int64_t now_ms) {
   renewing_ = true;
   auto kept = std::make_shared<bool>(true);
   calls_.post([this, kept] { *kept = lease_.renew(); },
-               [this, kept] {
-                 renewing_ = false;
-                 if (!held_) return lease_.release();
-                 if (!*kept) lost_();
-               });
+              [this, kept] {
+                renewing_ = false;
+                if (!held_) return lease_.release();
+                if (!*kept) lost_();
+              });
 }
 
 void LeaseKeeper::release() {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "common/base/result.h"
-#include "launcher/supervise/lease.h"
 #include "launcher/supervise/blocking_calls.h"
+#include "launcher/supervise/lease.h"
 
 namespace dl::supervise {
 

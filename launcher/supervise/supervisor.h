@@ -31,6 +31,7 @@
 #include "launcher/slurm_cli/slurm_cli.h"
 #include "launcher/supervise/agent_fleet.h"
 #include "launcher/supervise/attempt.h"
+#include "launcher/supervise/blocking_calls.h"
 #include "launcher/supervise/control_server.h"
 #include "launcher/supervise/journal.h"
 #include "launcher/supervise/lease_keeper.h"
@@ -44,7 +45,6 @@
 #include "launcher/supervise/run_state.h"
 #include "launcher/supervise/slurm_job.h"
 #include "launcher/supervise/stop_controller.h"
-#include "launcher/supervise/blocking_calls.h"
 
 namespace dl::supervise {
 

@@ -172,7 +172,7 @@ void Supervisor::sweep(const std::string& run_id, std::function<void()> done) {
   CommandOptions command;
   command.timeout = std::chrono::seconds(20);
   slurm_->calls()->post([argv, command] { ignore(run_command(argv, command), "nothing more can be done"); },
-                         std::move(done));
+                        std::move(done));
 }
 
 // Whether the end of the job may be one after which Slurm starts it once more (once_more.h). A job that ended within

@@ -43,7 +43,7 @@ struct ViewOptions {
   int64_t grace_s = 120;
   bool lend_idle = false;         // a job that uses none of its GPUs does without its quota
   std::set<int64_t> passed_over;  // pending jobs to put aside, by id
-  int64_t gate_s = 60;           // of gates: a begin time of a borrower that is not further ahead is dlpolicyd's doing
+  int64_t gate_s = 60;            // of gates: a begin time of a borrower that is not further ahead is dlpolicyd's doing
 };
 
 // `site`: types and tenants, as dl.toml has them; its nodes and jobs do not matter. A GPU type of a node that it does

@@ -45,9 +45,9 @@ struct Wanted {
   std::optional<Asked> asked;  // of a running job
 
   // Of a pending job.
-  int start = -1;       // index into the decision's starts; -1: it is not among them
-  bool turn = false;    // it may start now. Not every start may: while a claim's GPUs are being made free, none borrows
-  bool open = true;     // false: it is kept from starting by a gate
+  int start = -1;      // index into the decision's starts; -1: it is not among them
+  bool turn = false;   // it may start now. Not every start may: while a claim's GPUs are being made free, none borrows
+  bool open = true;    // false: it is kept from starting by a gate
   int64_t gate_s = 0;  // how long the gate lasts, if nobody renews it; 0: it is open
   std::optional<int64_t> rank;    // nothing: it is behind a gate, and any will do
   bool unranked_will_do = false;  // a rank of 0 is as good as `rank`: it cannot start before the next decision

@@ -39,7 +39,7 @@ struct Target {
   std::optional<int64_t> site_factor;
   bool unranked_will_do = false;  // a site factor of 0 is as good
   Begin begin = Begin::kAny;
-  int64_t gate_s = 0;    // of kGated
+  int64_t gate_s = 0;     // of kGated
   bool returned = false;  // from a requeue: Slurm's two minutes need not pass
   std::optional<uint32_t> max_nodes;
   bool exact_nodes = false;  // and where that changes, at least as many

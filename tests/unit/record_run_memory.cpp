@@ -41,9 +41,9 @@ TEST(RunMemoryTest, EveryMemberIsReadBack) {
 }
 
 TEST(RunMemoryTest, BadOnesAreRefused) {
-  for (const char* text :
-       {"1", "[]", R"({"restarts":"2"})", R"({"class_restarts":[1]})", R"({"class_restarts":{"port":"1"}})",
-        R"({"left_out":"n1"})", R"({"left_out":[1]})", R"({"lost":"n1"})", R"({"excluded":3})", R"({"pause":true})", R"({"fence_ms":1.5})"})
+  for (const char* text : {"1", "[]", R"({"restarts":"2"})", R"({"class_restarts":[1]})",
+                           R"({"class_restarts":{"port":"1"}})", R"({"left_out":"n1"})", R"({"left_out":[1]})",
+                           R"({"lost":"n1"})", R"({"excluded":3})", R"({"pause":true})", R"({"fence_ms":1.5})"})
     EXPECT_FALSE(memory_from(Json::parse(text))) << text;
   EXPECT_TRUE(memory_from(Json::parse(R"({"of_a_later_version":1})")));
 }

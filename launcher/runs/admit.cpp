@@ -53,17 +53,21 @@ class Patience {
   }, usr2_{}, term_{};
 };
 
+// A run makes its directory some time after it was booked, so those that are booked count without one too.
 std::vector<PastRun> past_runs(const std::string& first, bool first_alone, const JobBook& book, const ProcessId& own) {
   std::vector<PastRun> past;
+  for (const BookedRun& each : book.runs)
+    if (!(each.guard == own) && each.dir == record::run_dir(first, each.number))
+      past.push_back({each.number, true, {}});
   for (const record::RunDir& dir : record::run_dirs(first)) {
     if (first_alone && dir.number > 1) break;
-    PastRun run;
-    run.number = dir.number;
-    run.in_use = std::any_of(book.runs.begin(), book.runs.end(),
-                             [&](const BookedRun& each) { return each.dir == dir.path && !(each.guard == own); });
+    // One that is in use is taken by nobody, whatever its events say.
+    if (std::any_of(past.begin(), past.end(), [&](const PastRun& each) { return each.number == dir.number; })) continue;
+    PastRun run{dir.number, false, {}};
     if (auto history = record::read_events(record::JobDir(dir.path).events())) run.events = std::move(history->events);
     past.push_back(std::move(run));
   }
+  std::sort(past.begin(), past.end(), [](const PastRun& a, const PastRun& b) { return a.number < b.number; });
   return past;
 }
 

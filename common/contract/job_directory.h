@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What lies in a job directory: one row for each file, with who writes it and when, how large it may get and who may
-// read it. dl-job-directory(5) tells the same to authors of tools, with the content of each file; tests hold both
-// against this table (tests/lint/tables.sh) and the table against the directories of real jobs (tests/cli/dlrun.bats,
-// tests/cluster/dlrun.bats). To add a file is to add a row here and to tell of it there.
+// read it. dl-job-directory(5) tells the same to authors of tools, with the content of each file; tests hold that page
+// against this table (tests/lint/tables.sh), and names and modes of the table against the directories of real jobs
+// (tests/lib/job_directory.bash, in tests/cli/dlrun.bats and tests/cluster/preflight.bats). To add a file is to add a
+// row here and to tell of it there.
 #pragma once
 
 #include <cstdint>

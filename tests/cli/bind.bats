@@ -20,10 +20,12 @@ of() { sed -n "s/^$1: //p" "job/logs/latest/learner-$1.log"; }
 @test "cores: the CPUs are divided; none: each learner may use all" {
   run "${two[@]}" "$dlrun" -q --job-dir job --bind cores -n 2 -- sh -c "$show"
   [ "$status" -eq 0 ]
-  [ "$(of 0)" = "${cpus[0]}" ] && [ "$(of 1)" = "${cpus[1]}" ]
+  [ "$(of 0)" = "${cpus[0]}" ]
+  [ "$(of 1)" = "${cpus[1]}" ]
   rm -r job
   DL_BIND=cores run "${two[@]}" "$dlrun" -q --job-dir job --bind none -n 2 -- sh -c "$show"
-  [ "$(of 0)" = "$(of 1)" ] && [ "$(of 0)" != "${cpus[0]}" ]
+  [ "$(of 0)" = "$(of 1)" ]
+  [ "$(of 0)" != "${cpus[0]}" ]
   rm -r job
   # More learners than CPUs: each has one, none is left out.
   DL_BIND=cores run "${two[@]}" "$dlrun" -q --job-dir job -n 4 -- sh -c "$show"
@@ -51,7 +53,8 @@ C
   [ "$(of 0) $(of 1)" = "1 0" ]
   rm -r job
   HANG=1 run timeout 20 taskset -c 0,1 "$dlrun" -q --job-dir job --bind numa -n 2 -g 1 -- sh -c "$show"
-  [ "$status" -eq 0 ] && [ "$(of 0) $(of 1)" = "0 1" ]
+  [ "$status" -eq 0 ]
+  [ "$(of 0) $(of 1)" = "0 1" ]
 }
 
 @test "a node that does not keep jobs apart: the learner runs unbound, and its log says why" {

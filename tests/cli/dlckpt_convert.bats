@@ -138,22 +138,22 @@ END
     [[ $output == *"$1"* ]] || { echo "wanted: $1; got: $output"; false; }
     [ "${#lines[@]}" -eq 1 ]
   }
-  : >bad.safetensors && expect "too short"
-  head -c 8 /dev/zero | tr '\0' '\377' >bad.safetensors && expect "not a safetensors file"
-  st bad.safetensors "$good" 9 && expect "its header tells of 8"
-  st bad.safetensors "$good" 7 && expect "its header tells of 8"
-  st bad.safetensors '[1]' 0 && expect "begin with '{'"
-  st bad.safetensors '{"x":' 0 && expect "not JSON"
-  st bad.safetensors '{"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}' 8 && expect "a name twice"
-  st bad.safetensors '{"x":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}' 12 && expect "begin at byte 4"
-  st bad.safetensors '{"x":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}' 8 && expect "not F32 of shape [3]"
-  st bad.safetensors '{"x":{"dtype":"F32","shape":[4294967296,4294967296,4294967296],"data_offsets":[0,8]}}' 8 && expect "not F32"
-  st bad.safetensors '{"x":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}}' 8 && expect "not a whole number"
-  st bad.safetensors '{"x":{"dtype":"F4","shape":[2],"data_offsets":[0,1]}}' 1 && expect "no dtype F4"
-  st bad.safetensors '{"__metadata__":{"a":1}}' 0 && expect "texts only"
-  st bad.safetensors '{"a//b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}' 8 && expect "a//b"
-  st bad.safetensors "$(printf '{"x":%s' "$(printf '[%.0s' {1..5000})")" 0 && expect "not JSON"
-  st bad.safetensors '{}' 0 && expect "no tensor"
+  : >bad.safetensors; expect "too short"
+  head -c 8 /dev/zero | tr '\0' '\377' >bad.safetensors; expect "not a safetensors file"
+  st bad.safetensors "$good" 9; expect "its header tells of 8"
+  st bad.safetensors "$good" 7; expect "its header tells of 8"
+  st bad.safetensors '[1]' 0; expect "begin with '{'"
+  st bad.safetensors '{"x":' 0; expect "not JSON"
+  st bad.safetensors '{"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}' 8; expect "a name twice"
+  st bad.safetensors '{"x":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}' 12; expect "begin at byte 4"
+  st bad.safetensors '{"x":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}' 8; expect "not F32 of shape [3]"
+  st bad.safetensors '{"x":{"dtype":"F32","shape":[4294967296,4294967296,4294967296],"data_offsets":[0,8]}}' 8; expect "not F32"
+  st bad.safetensors '{"x":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}}' 8; expect "not a whole number"
+  st bad.safetensors '{"x":{"dtype":"F4","shape":[2],"data_offsets":[0,1]}}' 1; expect "no dtype F4"
+  st bad.safetensors '{"__metadata__":{"a":1}}' 0; expect "texts only"
+  st bad.safetensors '{"a//b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}' 8; expect "a//b"
+  st bad.safetensors "$(printf '{"x":%s' "$(printf '[%.0s' {1..5000})")" 0; expect "not JSON"
+  st bad.safetensors '{}' 0; expect "no tensor"
   run "$dlckpt" ls c
   [ "$status" -eq 3 ] # nothing was written
 }

@@ -31,7 +31,8 @@ setup() {
 
 @test "one learner is not prefixed; its command is handed on exactly; no option of ours is taken out of it" {
   run "$dlrun" -q -n 1 --job-dir job -- printf '<%s>' a 'b c' -n -- --learners
-  [ "$status" -eq 0 ] && [ -z "$output" ]
+  [ "$status" -eq 0 ]
+  [ -z "$output" ]
   [ "$(cat job/logs/latest/learner-0.log)" = '<a><b c><-n><--><--learners>' ]
   run "$dlrun" printf '%s\n' --help -q
   contains "$output" '^--help$'
@@ -113,8 +114,10 @@ setup() {
 @test "Ctrl-C: learners that use the library save at one train step, and a second run goes on there" {
   [[ -x $learner ]] || skip "built without HDF5"
   "$dlrun" -n 3 -c ck --job-dir job -- "$learner" 100000 20 >out 2>&1 3>&- &
-  wait_grep 'starts at' job/logs/attempt-1/learner-2.log
-  sleep 0.5
+  for _ in $(seq 150); do
+    [ "$("$top_builddir/launcher/ctl/dlctl" status --json "$PWD/job" | jq '.[0].step')" = null ] || break
+    sleep 0.1
+  done
   kill -INT "$(jq -r .pid job/control.json)"
   status=0
   wait $! || status=$?
@@ -322,7 +325,8 @@ print("x is", x, flush=True)
 END
   line="'$dlrun' --debug --learners 2 --hang-timeout 1s -- /usr/bin/python3 debugged.py"
   # What is typed comes late, after the time in which a learner that stands still would have been killed.
-  (wait_grep '\(Pdb\)' typescript && sleep 2 && printf 'p x\nx = 7\n' && sleep 0.5 && printf 'continue\n' && sleep 3) |
+  (wait_grep '\(Pdb\)' typescript && sleep 2 && printf 'p x\nx = 7\n' && wait_grep '^(\(Pdb\) )?42' typescript && printf 'continue\n' &&
+    wait_grep 'completed in' typescript) |
     timeout 60 script -q -e -f -c "$line" typescript >shown.txt 2>&1 3>&-
   cat typescript
   grep -qE '^(\(Pdb\) )?42' typescript

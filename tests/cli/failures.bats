@@ -68,7 +68,8 @@ END
   run "$dlrun" -r 5 --job-dir job -- sh -c 'echo "RuntimeError: CUDA out of memory"; exit 1'
   [ "$status" -eq 1 ]
   contains "$output" '; at most 1 restart after failures of class gpu-memory'
-  [ -e job/logs/attempt-2 ] && [ ! -e job/logs/attempt-3 ]
+  [ -e job/logs/attempt-2 ]
+  [ ! -e job/logs/attempt-3 ]
 }
 
 @test "a site's own row of dl.toml decides" {
@@ -84,7 +85,8 @@ END
   run "$dlrun" -n 2 -r 9 -c ck,every=10steps --job-dir job -- "$learner" 40 5 'exit!15'
   [ "$status" -eq 3 ]
   contains "$output" 'exited with code 3; the same failure at train step 15 in 2 attempts: not started again'
-  [ -e job/logs/attempt-2 ] && [ ! -e job/logs/attempt-3 ]
+  [ -e job/logs/attempt-2 ]
+  [ ! -e job/logs/attempt-3 ]
 }
 
 @test "the class of a failure is told once, also where somebody has to act" {

@@ -43,7 +43,8 @@ need_learner() { [[ -x $learner ]] || skip "built without HDF5"; }
   contains "$(jq -c 'select(.learner == null and .attempt == 2 and .state == "DEPLOY")' job/events.jsonl)" \
     '"reason":"restart of dlrun: dlrun was killed by signal 9 \(SIGKILL\)","code":"S105"'
   [ "$(find . -maxdepth 1 -name 'dl-local-*' | wc -l)" = 0 ]
-  [ ! -e job/control.json ] && [ ! -e ck/LEASE ]
+  [ ! -e job/control.json ]
+  [ ! -e ck/LEASE ]
   gone "$learner 120 20"
 }
 

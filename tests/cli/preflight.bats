@@ -16,8 +16,10 @@ grade() { jq -r --arg name "$1" '.checks[] | select(.name == $name) | .grade + "
   run "$preflight" --job-dir job --peers localhost
   [ "$status" -eq 0 ]
   for name in job_dir tmp shm names memory load gpus; do [ -n "$(grade $name)" ]; done
-  [ "$(grade job_dir)" = "good " ] && [ "$(grade names)" = "good " ]
-  [ -z "$(ls -A job)" ] && [ ! -e cache ]
+  [ "$(grade job_dir)" = "good " ]
+  [ "$(grade names)" = "good " ]
+  [ -z "$(ls -A job)" ]
+  [ ! -e cache ]
   [ "$(jq '.checks | length' <<<"$output")" -eq 7 ]
 }
 
@@ -181,10 +183,12 @@ C
 
 @test "dlrun --preflight: warnings are told and the job starts; a bad machine starts nothing; off checks nothing" {
   run "$dlrun" --preflight quick --job-dir job -n 2 -- sh -c 'echo "rank $RANK"'
-  [ "$status" -eq 0 ] && [[ $output == *"[1] rank 1"* ]]
+  [ "$status" -eq 0 ]
+  [[ $output == *"[1] rank 1"* ]]
   [ "$(jq '.nodes | length' job/preflight.json)" = 1 ]
   run "$dlrun" --job-dir off -- true
-  [ "$status" -eq 0 ] && [ ! -e off/preflight.json ]
+  [ "$status" -eq 0 ]
+  [ ! -e off/preflight.json ]
   run "$dlrun" --preflight half -- true
   [ "$status" -eq 2 ]
   [[ $output == "dlrun: --preflight: 'half' is not a kind of check; allowed: off, quick, full" ]]

@@ -1,8 +1,21 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 : "${top_srcdir:?}"
-# strange_files DIR: what lies in a job directory and is not in the table of common/contract/job_directory.h.
+# files_of_table: "NAME MODE" of each row of kFiles in common/contract/job_directory.h.
+files_of_table() {
+  awk '/^constexpr char k[A-Za-z]+\[\] = / { name = $3; sub(/\[\]$/, "", name); split($0, part, "\""); names[name] = part[2] }
+    /^    \{k[A-Za-z]+, / { key = $1; gsub(/[{,]/, "", key); print names[key], $(NF - 1) }' "$top_srcdir/common/contract/job_directory.h" | tr -d ,
+}
+# strange_files DIR: what lies in a job directory and has no row in that table, or another mode than its row says, less the umask.
 strange_files() {
-  comm -23 <(cd "$1" && find . -mindepth 1 -maxdepth 1 -printf '%P\n' | sort) \
-    <(sed -nE 's/^constexpr char k[A-Za-z]+\[\] = "(.*)";/\1/p' "$top_srcdir/common/contract/job_directory.h" | sort)
+  local table name mode wanted
+  table=$(files_of_table)
+  find "$1" -mindepth 1 -maxdepth 1 -printf '%P %m\n' | sort | while read -r name mode; do
+    wanted=$(awk -v name="$name" '$1 == name { print $2 }' <<<"$table")
+    if [ -z "$wanted" ]; then
+      echo "$name is not in the table"
+    elif [ "$mode" != "$(printf %o $((wanted & ~$(umask))))" ]; then
+      echo "$name has the mode $mode, not $wanted"
+    fi
+  done
 }

@@ -17,6 +17,10 @@ if command -v shellcheck >/dev/null; then
 else
   skip "shell scripts pass shellcheck" "shellcheck is not installed"
 fi
+# bash does not end a test for what stands before &&, so that a false `[ a ] && [ b ]` passes unless it is the last line.
+findings=$(project_files | grep '\.bats$' |
+  xargs grep -nE '^ *(\[ .* \]|\[\[ .* \]\]|\(\(.*\)\)) && (\[|\(\().*(\]|\)\))$' /dev/null | grep -vF ' || ')
+check "no line of a bats file holds two conditions with && between them" "$findings"
 findings=$(project_files | grep '\.py$' | while read -r f; do
   /usr/bin/env python3 -c 'import ast,sys; ast.parse(open(sys.argv[1]).read(), sys.argv[1])' "$f" 2>&1
 done)

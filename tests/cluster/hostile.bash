@@ -1,8 +1,10 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154,SC2016  # lib.bash has $stage; what mallory runs expands there
-# Helpers of the attacks: a sandbox of three nodes with two GPUs each. bio has one of them and may borrow, lab has five.
+# Helpers of the attacks.
 
+# hostile_up [lines of dl.toml, of its last tenant or behind it]: a sandbox of three nodes with two GPUs each. bio owns one of these and may
+# borrow six, lab owns five. guarded, which may run little, and sealed, whose jobs speak to their own nodes alone, own one each on top of these.
 hostile_up() {
   local toml=$BATS_FILE_TMPDIR/dl.toml
   cat >"$toml" <<END
@@ -52,12 +54,26 @@ start_daemon() {
   wait_file daemon.log 'started: [0-9]+ tenants' 10
 }
 stop_daemon() { [[ ! -e daemon.pid ]] || { kill -9 "$(cat daemon.pid)" 2>/dev/null; rm -f daemon.pid; } || true; }
+# listen_on HOST COMMAND…: in the background on a node, or on login; stop_listeners ends all of them.
+listen_on() {
+  local -a where=()
+  [[ $1 == login ]] || where=(--node "$1")
+  dl_sandbox exec "${where[@]}" -- bash -c 'echo $$ >>'"$PWD"'/listeners; exec "$@"' -- "${@:2}" 3>&- &
+}
+stop_listeners() {
+  local pid
+  [[ -e listeners ]] || return 0
+  while read -r pid; do
+    # Not one of another's that has got the number meanwhile.
+    if grep -qsaF -- "$PWD" "/proc/$pid/cmdline"; then kill -9 "$pid" || true; fi
+  done <listeners
+}
 charged_as_borrowed() { [[ $(job_field "$1" AdminComment) == *' charge=borrowed'* ]]; }
 metric_is() { grep -qxE "$1" metrics.prom; }
 nobody_pending() { [[ -z $(on_login squeue -h -t PENDING,CONFIGURING -o %i -u "$(some_user)") ]]; }
 
-# refuse_all WHAT <table: each line "expected words | command of mallory's": all are refused, each with such words, in one line
-# of ours or of Slurm's, and no job comes of it.
+# refuse_all LEAST <table: each line "expected words | command of mallory's": all are refused, each with such words, in one line
+# of ours or of Slurm's, and no job comes of it. LEAST: the table has at least so many lines.
 refuse_all() {
   local words command out bad=0 count=0 before
   before=$(on_login squeue -h -t all -o %i | wc -l)

@@ -54,8 +54,6 @@ class Samples(support.Case):
         self.assertTrue(all(sorted(one) == list("abc") for one in rounds))
         self.assertGreaterEqual(len(set(rounds)), 5)
 
-
-class Records(support.Case):
     def test_what_spreads_widely_is_measured_more_often(self):
         values = {"steady": iter([10.0] * 20), "jumpy": iter([1.0, 9.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0] * 2)}
         measures = {name: (lambda _number, name=name: {"save": next(values[name])}) for name in values}
@@ -64,6 +62,12 @@ class Records(support.Case):
         found = samples.alternate({"steady": measures["steady"]}, 3, 0, lambda *_: None, runs_if_wide=7)
         self.assertEqual(len(found["save/steady"]), 3)
 
+    def test_what_is_always_zero_does_not_spread(self):
+        found = samples.alternate({"none": lambda _number: {"lost": 0.0}}, 3, 0, lambda *_: None, runs_if_wide=7)
+        self.assertEqual(len(found["lost/none"]), 3)
+
+
+class Records(support.Case):
     def test_a_record_is_found_again_unless_it_is_of_something_else_or_old(self):
         path = os.path.join(self.folder, "r.json")
         record.Record(path, "k", 1000).put("group", {"values": {}})

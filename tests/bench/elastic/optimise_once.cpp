@@ -9,6 +9,7 @@
 // alone; `bumpy`: sizes that do not divide the nodes lose a third; `types`: two types of GPU.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -24,6 +25,11 @@ namespace dl::policy::elastic {
 namespace {
 
 constexpr int kMostOfJob = 64;
+constexpr const char* kKinds[] = {"smooth", "powers", "bumpy", "types"};
+
+bool is_known(const std::string& kind) {
+  return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
+}
 
 class Dice {
  public:
@@ -124,6 +130,10 @@ int main(int argc, char** argv) {
     return 2;
   }
   namespace elastic = dl::policy::elastic;
+  if (!elastic::is_known(argv[1])) {
+    fmt::print(stderr, "optimise_once: '{}' is not a kind of jobs; allowed: smooth, powers, bumpy, types\n", argv[1]);
+    return 2;
+  }
   const auto problem =
       elastic::problem_of(argv[1], std::atoi(argv[2]), std::atoi(argv[3]), std::strtoull(argv[4], nullptr, 10));
   const auto began = std::chrono::steady_clock::now();

@@ -34,6 +34,6 @@ def all_groups(scale: Scale) -> List[Group]:
         Verify(large),
         Elastic(ranks),
         TrainingLoop(),
-        Many(scale.many("100k", 100000), runs=3),
-        Many(scale.many("1m", 1000000), runs=1),
+        Many(scale.many("100k", 100000)),
+        Many(scale.many("1m", 1000000)),
     ]

@@ -20,8 +20,8 @@ WANTED = {"register": 2.0, "first": 5.0, "memory": 300.0, "ls": 0.1}
 
 
 class Many(Group):
-    def __init__(self, state: State, runs: int) -> None:
-        self.state, self.runs = state, runs
+    def __init__(self, state: State) -> None:
+        self.state = state
         self.name = "many-" + state.name
         self.label = "%s tensors of 4 bytes" % format(state.tensors, ",")
 
@@ -42,8 +42,8 @@ class Many(Group):
             remove(ours.folder)
             return found
 
-        values = alternate({"ours": once}, min(self.runs, session.scale.runs), 0,
-                           lambda done, of, subject: session.told(self.name, done, of, subject))
+        values = alternate({"ours": once}, session.scale.runs, session.scale.warm_up,
+                           lambda done, of, subject: session.told(self.name, done, of, subject), session.scale.runs_if_wide)
         share = self.state.tensors / 1e6
         for quantity, wanted in WANTED.items():
             values[quantity + "/wanted"] = [wanted * share if quantity in ("register", "first") else wanted]

@@ -39,7 +39,7 @@ WIDE = 1.5
 
 
 def is_wide(values: Sequence[float]) -> bool:
-    return min(values) <= 0 or max(values) / min(values) > WIDE
+    return max(values) > WIDE * min(values)
 
 
 def alternate(subjects: Dict[str, Measure], runs: int, warm_up: int, told: Callable[[int, int, str], None],

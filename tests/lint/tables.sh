@@ -52,6 +52,10 @@ check "dl-job-directory(5) lists each file of the table and no other" "$(diff <(
 check "dl-job-directory(5) names the version" "$(version=$(sed -nE 's/^constexpr int kVersion = ([0-9]+);/\1/p' common/contract/job_directory.h)
   grep -qE "^Of this page: $version\\." <<<"$page" || echo "not version $version")"
 
+# Metrics of dlpolicyd: the code is the truth.
+check "dlpolicyd(8) lists each metric and no other" "$(diff <(grep -oE '"(dl|trainer)_[a-z_]+"' slurm-plugin/policyd/metrics.cpp | tr -d '"' | sort -u) \
+  <(sed -nE '/^\.SH METRICS$/,/^\.SH SIGNALS$/s/^\.BR? ((dl|trainer)_[a-z_]+)( .*)?$/\1/p' man/dlpolicyd.8.in | sort))"
+
 # Rooms explain themselves.
 for room in launcher common launcher/bind launcher/supervise launcher/collectives slurm-plugin slurm-plugin/network slurm-plugin/policy slurm-plugin/observe slurm-plugin/policyd slurm-plugin/sim checkpoint frameworks man tests packaging; do
   findings=

@@ -21,6 +21,11 @@ fi
 findings=$(project_files | grep '\.bats$' |
   xargs grep -nE '^ *(\[ .* \]|\[\[ .* \]\]|\(\(.*\)\)) && (\[|\(\().*(\]|\)\))$' /dev/null | grep -vF ' || ')
 check "no line of a bats file holds two conditions with && between them" "$findings"
+if command -v promtool >/dev/null; then
+  check "the alert rules for Prometheus pass promtool" "$(said=$(promtool check rules packaging/prometheus/slurm-dl.rules.yml 2>&1) || echo "$said")"
+else
+  skip "the alert rules for Prometheus pass promtool" "promtool is not installed (packaging/install-packages metrics)"
+fi
 findings=$(project_files | grep '\.py$' | while read -r f; do
   /usr/bin/env python3 -c 'import ast,sys; ast.parse(open(sys.argv[1]).read(), sys.argv[1])' "$f" 2>&1
 done)

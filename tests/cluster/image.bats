@@ -103,7 +103,8 @@ PY
   wait_state "$job" COMPLETED 40
   assert_contains "$(cat out)" '^\[1\] made by make_image'
   assert_contains "$(cat out)" 'dlrun ended with 0'
-  [ -e here.0 ] && [ -e here.1 ]
+  [ -e here.0 ]
+  [ -e here.1 ]
   run ! grep -q 'left processes behind' out
   mkdir other
   job=$(in_image small.sqfs --chdir="$work/other" --output=out --dl-framework=generic --dl-checkpoint=/var/tmp job.sh true)

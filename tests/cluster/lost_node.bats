@@ -39,7 +39,8 @@ went_on() {
   dl_sandbox node heal n2
   wait_for 10 "no learner is left on any node" no_learner
   run on_node n2 find /dev/shm -name 'dl-progress-*'
-  [ "$status" -eq 0 ] && [ -z "$output" ]
+  [ "$status" -eq 0 ]
+  [ -z "$output" ]
 }
 
 # bats test_tags=versions

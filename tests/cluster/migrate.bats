@@ -43,7 +43,7 @@ all_written() { [[ -e result_1.txt && -e result_2.txt && -e result_3.txt && -e r
   done
 }
 
-@test "mpirun, a heredoc, a chain of conda and one python without a launcher run as many learners as they had tasks" {
+@test "mpirun, a heredoc and an array of one python without a launcher run as many learners as they had tasks" {
   job=$(migrated mpirun)
   other=$(migrated array_sweep)
   here=$(migrated heredoc_python)

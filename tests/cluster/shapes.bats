@@ -31,7 +31,8 @@ make_programs() {
 }
 
 setup_file() {
-  cluster_up --nodes 2 --gpus-per-node 4 --cpus-per-node 64
+  # Slurm's own default, 1, could not be told from a job that somebody made one that may be requeued.
+  cluster_up --nodes 2 --gpus-per-node 4 --cpus-per-node 64 --conf JobRequeue=0
   [[ -z $DL_NO_CLUSTER ]] || return 0
   shapes_dir=$(work_folder)
   export shapes_dir
@@ -68,7 +69,7 @@ ended() {
 untouched() {
   [[ $(job_field "$job" Comment) =~ ^(\(null\))?$ ]]
   [ ! -e "dl-$job" ]
-  [ "$(job_field "$job" Requeue)" = "${1:-0}" ] || [ "$(job_field "$job" Requeue)" = 1 ]
+  [ "$(job_field "$job" Requeue)" = "${1:-0}" ]
 }
 # All ranks of train.py end with the same weights.
 trained() {

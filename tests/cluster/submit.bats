@@ -32,20 +32,26 @@ teardown() { cluster_teardown; }
 
 @test "nothing is lost: scripts are kept, --dry-run writes none, a refused job says why and leaves no script" {
   run --separate-stderr on_login dlrun --submit --dry-run --job-name one -- true
-  [ "$status" -eq 0 ] && [ -z "$stderr" ] && [ -z "$(ls)" ]
+  [ "$status" -eq 0 ]
+  [ -z "$stderr" ]
+  [ -z "$(ls)" ]
   assert_contains "$output" '^exec .*dlrun -- true$'
   echo mine >one.sbatch
   run --separate-stderr on_login dlrun --submit -q --json --job-name one -- true
-  [ "$status" -eq 0 ] && [ -z "$stderr" ] && [ "$(cat one.sbatch)" = mine ]
+  [ "$status" -eq 0 ]
+  [ -z "$stderr" ]
+  [ "$(cat one.sbatch)" = mine ]
   [ "$(jq -r .script <<<"$output")" = "$PWD/one-2.sbatch" ]
   job=$(jq -r .job_id <<<"$output")
   wait_state "$job" COMPLETED 30
   run on_login dlrun --submit --job-name two -f nonsense -- true
-  [ "$status" -eq 71 ] && [ ! -e two.sbatch ]
+  [ "$status" -eq 71 ]
+  [ ! -e two.sbatch ]
   assert_contains "$output" "^dlrun: --dl-framework: 'nonsense' is not a known framework; known: "
   run ! grep -q 'spank' <<<"$output"
   run on_login dlrun --submit --job-name three -n 0 -- true
-  [ "$status" -eq 2 ] && [ ! -e three.sbatch ]
+  [ "$status" -eq 2 ]
+  [ ! -e three.sbatch ]
   assert_contains "$output" "^dlrun: --learners: '0'"
   run on_login dlrun --submit --time soon -- true
   [ "$status" -eq 71 ]

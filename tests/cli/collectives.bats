@@ -135,7 +135,8 @@ right() { sed -nE 's/.*: ([0-9]+) of 297 test digits are right.*weights are the 
   run /usr/bin/python3 "$program"
   [ "$status" -eq 0 ]
   run mpi 3 /usr/bin/python3 "$program"
-  [ "$status" -eq 0 ] && [ "$(grep -o 'rank [0-2] of 3: ok' <<<"$output" | sort -u | wc -l)" -eq 3 ]
+  [ "$status" -eq 0 ]
+  [ "$(grep -o 'rank [0-2] of 3: ok' <<<"$output" | sort -u | wc -l)" -eq 3 ]
   for mode in sync async bounded; do
     run mpi 3 env DL_SERVERS=1 /usr/bin/python3 "$program" "$mode"
     [ "$status" -eq 0 ] && [ "$(grep -o 'rank [01] of 2: ok' <<<"$output" | sort -u | wc -l)" -eq 2 ] || { echo "$mode: $output" >&2; return 1; }

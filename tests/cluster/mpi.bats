@@ -237,7 +237,8 @@ PY
   on_node n2 ss -HKt dport = "$port" >/dev/null
   wait_for 60 "job $job has ended" ended "$job"
   assert_contains "$(cat fit.out)" 'the connection to its agent was broken'
-  [ "$(grep -c 'the sum is 10' fit.out)" = 4 ] && [ "$(job_state "$job")" = COMPLETED ]
+  [ "$(grep -c 'the sum is 10' fit.out)" = 4 ]
+  [ "$(job_state "$job")" = COMPLETED ]
   run ! grep -q 'dl-pmix.* was killed' fit.out
 
   printf '#!/bin/bash\nexec dlrun -- sh -c "touch none; sleep 4"\n' >none.sh

@@ -32,7 +32,8 @@ print(job.result(timeout=60), [each["rank"] for each in job.results()], job.done
 print(job.logs(), job.logs(learner=1), sep="---\n")
 print(job.status()["reason"], os.path.basename(job.status()["dir"]) == "dl-" + job.id, dl.job(job.id) == job, dl.jobs() == [job])
 END
-  [ "$status" -eq 0 ] && [ -z "$stderr" ]
+  [ "$status" -eq 0 ]
+  [ -z "$stderr" ]
   assert_contains "$output" "^\{'x': 42, 'rank': 0\} \[0, 1\] True COMPLETED"
   assert_contains "$output" "^\[1\] here is 1 $PWD$"
   assert_contains "$output" "^here is 1 $PWD$"

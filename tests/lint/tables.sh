@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The tables are complete: flags, frameworks, rooms' READMEs, tests. To add something is to add a row everywhere it belongs.
+# The tables are complete: flags, frameworks, metrics, rooms' READMEs, tests. To add something is to add a row everywhere it belongs.
 # shellcheck source=tests/lib/tap.sh
 . "$(dirname "$0")/../lib/tap.sh"
 cd "$top_srcdir" || exit 1
@@ -27,21 +27,6 @@ for folder in frameworks/*/; do
   grep -qxF ".B ${name//-/\\-}" "$page" || missing+="$name is not in the man page dl-frameworks(7)"$'\n'
   [ ! -d "${folder}example" ] || [ -s "${folder}README.md" ] || missing+="${folder}README.md is missing"$'\n'
   check "framework $name is complete" "$missing"
-done
-
-# Subcommands of dlctl, dlckpt and dlsim: each in its man page.
-for pair in "launcher/ctl dlctl" "checkpoint/tools dlckpt" "slurm-plugin/sim dlsim"; do
-  read -r folder program <<<"$pair"
-  missing=$("$top_builddir/stage/bin/$program" --help 2>/dev/null | awk '/^Subcommands:/ {on = 1; next} on && /^  [a-z]/ {print $1}' |
-    while read -r sub; do grep -qw -- "$sub" "man/$program.1.in" || echo "$program $sub is not in man/$program.1.in"; done)
-  check "every subcommand of $program ($folder) is in its man page" "$missing"
-  # The steps of "To add a subcommand" in CONTRIBUTING.md.
-  missing=$("$top_builddir/stage/bin/$program" --help 2>/dev/null | awk '/^Subcommands:/ {on = 1; next} on && /^  [a-z]/ {print $1}' |
-    while read -r sub; do
-      grep -qw -- "$sub" "${folder%/tools}/completion/$program" || echo "$program $sub is not in ${folder%/tools}/completion/$program"
-      grep -rqE -- "(^|[^a-z])$sub([^a-z]|\$)" tests/cli tests/cluster || echo "$program $sub is in no test of tests/cli or tests/cluster"
-    done)
-  check "every subcommand of $program has a completion and a test" "$missing"
 done
 
 # The job directory: the table of common/contract/job_directory.h is the truth.

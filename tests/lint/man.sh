@@ -21,6 +21,15 @@ check "every installed program has a man page" "$findings"
 for plugin in spank_dl job_submit_dl; do
   check "$plugin has a man page" "$([ -e "$top_srcdir/man/$plugin.8.in" ] || echo "man/$plugin.8.in is missing")"
 done
+overview=$(sed 's/\\-/-/g' "$top_srcdir/man/slurm-dl.7.in")
+for page in "$top_srcdir"/man/*.in; do
+  page=$(basename "$page" .in) name=${page%.*} section=${page##*.}
+  [ "$page" != slurm-dl.7 ] || continue
+  findings=
+  grep -qE "^\.BR $name \($section\)" <<<"$overview" || findings="SEE ALSO of slurm-dl(7) does not name it"
+  grep -qF "$name($section)" "$top_srcdir/README.md" || findings+=$'\n'"README.md does not name it"
+  check "$name($section) can be found from slurm-dl(7) and README.md" "$findings"
+done
 listed=$(cd "$top_srcdir" && for f in man/*.in; do echo "${f%.in}"; done)
 check "every man/*.in is made" "$(for p in $listed; do [ -e "$top_builddir/$p" ] || echo "$p.in is not in DL_MAN_PAGES"; done)"
 finish

@@ -61,6 +61,13 @@ check "every test script is run by run-tests" "$findings"
 
 # Nobody fuzzes in each run of the tests, so that a source which has moved would be noticed late.
 check "tests/fuzz/run names sources that exist" "$(tests/fuzz/run --sources | while read -r f; do [ -e "$f" ] || echo "there is no $f"; done)"
+# The build's objects of these sources, as far as it has them, call no function of ours that none of them has.
+objects=$(tests/fuzz/run --sources | while read -r f; do
+  base=$(basename "${f%.*}")
+  find "$top_builddir/$(dirname "$f")" -maxdepth 2 \( -name "*-$base.o" -o -name "$base.o" \) 2>/dev/null | head -n 1
+done)
+symbols() { xargs nm -C "$@" <<<"$objects" 2>/dev/null | sed -nE 's/^ *[0-9a-f]* [A-Za-z] (dl::.*)/\1/p' | sort -u; }
+check "tests/fuzz/run names every source that those need" "$([ -n "$objects" ] || echo "no object was found"; comm -23 <(symbols --undefined-only) <(symbols --defined-only) | sed 's/$/ is in none of them/')"
 
 # What PAINS.md names exists: names in quotes are those of tests.
 names=$(project_files | grep -E '^tests/(unit|cli|cluster)/' | xargs grep -hoE '^@test ".*" \{|^TEST(_F)?\(.*\)' | sed -E 's/^@test "(.*)" \{.*/\1/; s/^TEST(_F)?\([A-Za-z]+, ([A-Za-z]+)\)/\2/')

@@ -41,6 +41,10 @@ check "dl-job-directory(5) names the version" "$(version=$(sed -nE 's/^constexpr
 check "dlpolicyd(8) lists each metric and no other" "$(diff <(grep -oE '"(dl|trainer)_[a-z_]+"' slurm-plugin/policyd/metrics.cpp | tr -d '"' | sort -u) \
   <(sed -nE '/^\.SH METRICS$/,/^\.SH SIGNALS$/s/^\.BR? ((dl|trainer)_[a-z_]+)( .*)?$/\1/p' man/dlpolicyd.8.in | sort))"
 
+# CONTRIBUTING.md has figures of the tree, which a script writes.
+name="the figures in CONTRIBUTING.md are those of the tree, within a tenth"
+if [ -e .git ]; then check "$name" "$(packaging/count-lines --check 2>&1)"; else skip "$name" "this is a tarball: git does not tell which files there are"; fi
+
 # Rooms explain themselves.
 for room in launcher common launcher/bind launcher/supervise launcher/collectives slurm-plugin slurm-plugin/network slurm-plugin/policy slurm-plugin/observe slurm-plugin/policyd slurm-plugin/sim checkpoint frameworks man tests packaging; do
   findings=

@@ -22,6 +22,9 @@ events() { jq -r 'select(.learner == null) | "\(.attempt) \(.state) \(.reason //
 output() { cat "slurm-$1.out" 2>/dev/null; }
 has_event() { events "$1" 2>/dev/null | grep -qE -- "$2"; }
 wait_event() { wait_for "$3" "job $1 has the event '$2'" has_event "$1" "$2"; }
+# wait_trained JOB: until its learners have made a train step.
+wait_trained() { wait_for 20 "job $1 has made a train step" has_trained "$1"; }
+has_trained() { [[ $(on_login dlctl status --json "$1" | jq '.[0].step') == [1-9]* ]]; }
 no_process() { ! own_pgrep -f -- "$1" >/dev/null; }
 restarts_of() { job_field "$1" Restarts; }
 
@@ -99,7 +102,8 @@ restarts_of() { job_field "$1" Restarts; }
   assert_contains "$(output "$job")" 'dlrun ended with 74'
   wait_for 5 "no process is left" no_process 'sleep 27182'
   run on_node n2 find /dev/shm -name 'dl-progress-*'
-  [ "$status" -eq 0 ] && [ -z "$output" ]
+  [ "$status" -eq 0 ]
+  [ -z "$output" ]
 }
 
 # As after a reconfigure, when slurmctld does not know yet that a node is up.
@@ -169,7 +173,7 @@ EOF
   job=$(submit --dl-framework=generic --dl-learners=2 --dl-checkpoint=ck train.sh 80 50)
   wait_event "$job" PROCESSING 20
   dl_sandbox daemon stop slurmctld  # a kill would lose a job younger than its last written state
-  sleep 1
+  sleep 1 # for so long it is away
   dl_sandbox daemon start slurmctld
   wait_state "$job" COMPLETED 60
   assert_contains "$(output "$job")" '^\[1\] done: 80 counted, none lost'
@@ -179,8 +183,7 @@ EOF
 # bats test_tags=versions
 @test "preempted: all save at one train step, the job is requeued and runs on within seconds, nothing lost" {
   job=$(submit -p borrow -N2 --dl-framework=generic --dl-learners=4 --dl-gpus=1 --dl-checkpoint=ck train.sh 150 50)
-  wait_event "$job" PROCESSING 20
-  sleep 1
+  wait_trained "$job"
   other=$(submit -p batch -N3 --gpus-per-node=2 --wrap true)
   wait_event "$job" 'PENDING preempted: saved at train step [0-9]+' 20
   wait_state "$other" COMPLETED 30
@@ -220,8 +223,7 @@ EOF
 # bats test_tags=versions
 @test "paused by dlctl: saved, held under its id; resumed: goes on where it was" {
   job=$(submit --dl-framework=generic --dl-learners=2 --dl-checkpoint=ck train.sh 100 50)
-  wait_event "$job" PROCESSING 20
-  sleep 1
+  wait_trained "$job"
   on_login dlctl pause "$job"
   wait_event "$job" 'HALTED paused: saved at train step' 20
   wait_for 20 "job $job is held" eval '[[ $(job_field '"$job"' Reason) == *JobHeld* || $(job_field '"$job"' Reason) == *held* ]]'
@@ -307,8 +309,7 @@ EOF
 @test "requeued by a person in mid-training, dlrun being the script itself: saved within KillWait, back within seconds" {
   printf '#!/bin/bash\nexec dlrun -- %s "$@"\n' "$learner" >exec.sh
   job=$(submit --dl-framework=generic --dl-learners=2 --dl-checkpoint=ck exec.sh 150 50)
-  wait_file "dl-$job/logs/attempt-1/learner-0.log" 'starts at' 20
-  sleep 1
+  wait_trained "$job"
   on_login scontrol requeue "$job"
   wait_event "$job" 'PENDING requeued by Slurm: saved at train step' 20
   begin=$SECONDS

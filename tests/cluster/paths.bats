@@ -20,9 +20,9 @@ ends() { wait_state "$1" COMPLETED 60 && cat "slurm-$1.out"; }
 @test "names of the job in --dl-checkpoint: by dlrun, by plain srun, and ~ for the home directory" {
   job=$(submit --dl-learners=1 -J my-run --dl-checkpoint='ck-%j/%A/%x/%u/100%%' train.sh)
   assert_contains "$(ends "$job")" "^\[?.*dir=$PWD/ck-$job/$job/my-run/root/100%$"
-  job=$(submit --dl-learners=1 -J my-run --dl-checkpoint='~/ck-of-a-test-%j' train.sh)
-  assert_contains "$(ends "$job")" "dir=$HOME/ck-of-a-test-$job$"
-  rm -rf "$HOME/ck-of-a-test-$job"
+  mkdir home
+  job=$(HOME=$PWD/home submit --dl-learners=1 -J my-run --dl-checkpoint='~/ck-%j' train.sh)
+  assert_contains "$(ends "$job")" "dir=$PWD/home/ck-$job$"
   run on_login srun --dl-framework=generic --dl-learners=1 -J plain --dl-checkpoint='%x-%6j,keep=2' sh -c 'echo "dir=$DL_CHECKPOINT_DIR=$DL_CHECKPOINT=$SLURM_JOB_ID"'
   job=${output##*=}
   assert_contains "$output" "^dir=$PWD/plain-$(printf %06d "$job")=$PWD/plain-$(printf %06d "$job"),keep=2=$job$"

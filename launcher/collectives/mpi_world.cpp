@@ -131,10 +131,14 @@ void close_mpi_world(bool broken) {
   MPI_Finalize();
 }
 
+// Any thread may ask, and several at once (dllearner.h); MPI gives its version also before it is started.
 const char* mpi_version() {
-  static std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};  // one thread at a time (dllearner.h)
-  int length = 0;
-  MPI_Get_library_version(text.data(), &length);
+  static const std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text = [] {
+    std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> version{};
+    int length = 0;
+    MPI_Get_library_version(version.data(), &length);
+    return version;
+  }();
   return text.data();
 }
 

@@ -57,6 +57,11 @@ done
 long=$(project_files | grep -E '\.(h|c|cpp|py)$' | grep -vE '^tests/|^checkpoint/include/' | xargs wc -l | awk '$2 != "total" && $1 > 470 { print $2 " has " $1 " lines" }')
 check "no file of code is longer than 470 lines" "$long"
 
+# clang-format joins the lines of a comment as soon as one of them is too long: two blanks within a line are left of it.
+findings=$(project_files | grep -E '/include/[^/]+\.h(pp)?$' |
+  xargs grep -nE '^( \*|/\*|//) [^ ].*[^ ]  +[^ ]|^( \*|//)   [^ ,]+(, [^ ,]+)* +[^ ].*[^ ]  +[^ ]' /dev/null | grep -vE '^[^:]*:[0-9]+:.*\*/$')
+check "in public headers each argument, result and rule of a function has a line of its own" "$findings"
+
 # Tests that nobody runs.
 listed=$(MAKEFLAGS='' make -s -C "$top_builddir" print-tests)
 findings=$(project_files | grep -E '^tests/(cli|cluster|plugin|plan|lint|python|checkpoint)/[^/]+\.(bats|sh)$' |

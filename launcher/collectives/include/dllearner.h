@@ -33,7 +33,7 @@
  *
  * Threads: a process may call the library from any thread, but from one at a time (the library starts MPI with
  * MPI_THREAD_SERIALIZED). A program that started MPI itself with a lower level keeps to the rules of that level.
- * Functions whose block says "Threads  any" may be called by several threads at once.
+ * Functions whose block says "Threads any" may be called by several threads at once.
  *
  * Errors: functions that can fail return a dllearner_result: DLLEARNER_OK (0), or the error. Each block names the
  * errors that it can give, without their prefix DLLEARNER_E_; INTERNAL is possible everywhere. dllearner_error() then
@@ -177,9 +177,11 @@ dllearner_result dllearner_all_gather(dllearner_ctx* ctx, const void* send, void
 dllearner_result dllearner_barrier(dllearner_ctx* ctx);
 
 /* The same operations, started: each function returns at once. Started operations advance only while the program is
- * inside a call of this library. This holds for each: out      on success the operation, to be given to dllearner_wait
- * or dllearner_test until it is done. Until then its buffers are borrowed: the program must not change send, nor read
- * or change recv (of a broadcast: data) Errors   those of the operation Ranks    collective over the learners
+ * inside a call of this library. This holds for each:
+ *   out      on success the operation, to be given to dllearner_wait or dllearner_test until it is done. Until then its
+ *            buffers are borrowed: the program must not change send, nor read or change recv (of a broadcast: data)
+ *   Errors   those of the operation
+ *   Ranks    collective over the learners
  */
 
 /* dllearner_all_reduce_start: starts dllearner_all_reduce. */
@@ -221,9 +223,12 @@ dllearner_result dllearner_test(dllearner_request** request, int* done);
  * the last parameters is started first, and all ranks start the buckets in the same order, whichever gradients are
  * ready first. A bucket whose gradients lie one behind the other in memory, in the order of their numbers, is averaged
  * in place. The gradients of others are copied together and back; on a GPU they are averaged one by one in a single
- * launch. All gradients lie in the same kind of memory, on all ranks. dtype         F32, F64, F16 or BF16 parameters
- * how many there are counts        elements of each parameter, each >= 1; copied bucket_bytes  0: 25 MiB. A larger
- * parameter has a bucket of its own out           on success the buckets, to be destroyed by dllearner_buckets_destroy
+ * launch. All gradients lie in the same kind of memory, on all ranks.
+ *   dtype         F32, F64, F16 or BF16
+ *   parameters    how many there are
+ *   counts        elements of each parameter, each >= 1; copied
+ *   bucket_bytes  0: 25 MiB. A larger parameter has a bucket of its own
+ *   out           on success the buckets, to be destroyed by dllearner_buckets_destroy
  *   Errors        INVALID, PEER, TIMEOUT, MEMORY, STATE
  *   Ranks         collective
  */
@@ -231,10 +236,11 @@ dllearner_result dllearner_buckets_create(dllearner_ctx* ctx, dllearner_dtype dt
                                           const size_t* counts, size_t bucket_bytes, dllearner_buckets** out);
 
 /* dllearner_buckets_ready: says that the gradient of a parameter is complete, and starts its bucket if that is full
- * now. Call it once for each parameter between two calls of dllearner_buckets_finish, in any order. gradient  borrowed
- * until finish returns. On a GPU: work on it that is queued on the default stream is waited for Errors    INVALID (also
- * if gradients before it lie in another kind of memory), STATE (a second call for this parameter), and those of
- * dllearner_all_reduce Ranks     each by itself
+ * now. Call it once for each parameter between two calls of dllearner_buckets_finish, in any order.
+ *   gradient  borrowed until finish returns. On a GPU: work on it that is queued on the default stream is waited for
+ *   Errors    INVALID (also if gradients before it lie in another kind of memory), STATE (a second call for this
+ *             parameter), and those of dllearner_all_reduce
+ *   Ranks     each by itself
  */
 dllearner_result dllearner_buckets_ready(dllearner_buckets* buckets, size_t parameter, void* gradient);
 
@@ -294,9 +300,12 @@ typedef void (*dllearner_update_fn)(void* user, float* weights, const float* gra
                                     int64_t update);
 
 /* dllearner_serve: serves one parameter server, from the learners' dllearner_ps_create until the last of them has
- * called dllearner_ps_destroy; then returns. update   NULL: SGD with momentum user     passed to update Errors   STATE
- * (called by a learner, or what a learner did is out of order), WORLD (learners do not agree on options), PEER, TIMEOUT
- * (no message for timeout_s), MEMORY Ranks    called by every server
+ * called dllearner_ps_destroy; then returns.
+ *   update   NULL: SGD with momentum
+ *   user     passed to update
+ *   Errors   STATE (called by a learner, or what a learner did is out of order), WORLD (learners do not agree on
+ *            options), PEER, TIMEOUT (no message for timeout_s), MEMORY
+ *   Ranks    called by every server
  */
 dllearner_result dllearner_serve(dllearner_ctx* ctx, dllearner_update_fn update, void* user);
 

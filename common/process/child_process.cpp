@@ -216,14 +216,15 @@ Result<CommandResult> run_command(const std::vector<std::string>& argv, const Co
   SpawnOptions spawn;
   spawn.argv = argv;
   spawn.ignored_signals = options.ignored_signals;
-  if (!options.environment.empty()) {
+  if (!options.environment.empty() || !options.without.empty()) {
     std::vector<std::string> merged = options.environment;
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
       std::string name(*entry, std::strcspn(*entry, "="));
       bool replaced = std::any_of(options.environment.begin(), options.environment.end(), [&](const std::string& set) {
         return set.compare(0, name.size() + 1, name + "=") == 0;
       });
-      if (!replaced) merged.emplace_back(*entry);
+      if (!replaced && std::find(options.without.begin(), options.without.end(), name) == options.without.end())
+        merged.emplace_back(*entry);
     }
     spawn.environment = std::move(merged);
   }

@@ -36,7 +36,8 @@ struct CommandOptions {
   std::string input;                     // written to its standard input, which is then closed; at most 64 KiB
   std::vector<std::string> environment;  // "NAME=value" set over the caller's environment
   std::vector<int> ignored_signals;
-  size_t max_output = 8 << 20;  // bytes kept of stdout and of stderr each; the rest is read and dropped
+  size_t max_output = 8 << 20;       // bytes kept of stdout and of stderr each; the rest is read and dropped
+  std::vector<std::string> without;  // names of the caller's environment that it does not get
 };
 
 struct CommandResult {

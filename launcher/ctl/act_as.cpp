@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 
 #include "common/base/parse.h"
 #include "common/base/unique_fd.h"
@@ -28,11 +29,8 @@ constexpr rlim_t kMostMemory = rlim_t{1} << 30;
 constexpr rlim_t kMostCpuS = 30;
 constexpr size_t kMostText = 64 << 20;
 
-struct Identity {
-  uid_t uid = 0;
-  gid_t gid = 0;
-  std::string name;  // empty: a number without one
-};
+// Of a user whom this machine does not know.
+const Identity kNobody = {65534, 65534, ""};
 
 Result<Identity> identity_of(const std::string& user) {
   const struct passwd* entry = ::getpwnam(user.c_str());  // NOLINT(concurrency-mt-unsafe): one thread
@@ -41,6 +39,13 @@ Result<Identity> identity_of(const std::string& user) {
                                             "user's rights; allowed: dlctl where the user is known",
                                             printable(user, 100))};
   return Identity{entry->pw_uid, entry->pw_gid, user};
+}
+
+// Of a number; `group` where it has no name.
+Identity identity_of(uid_t user, gid_t group) {
+  const struct passwd* entry = ::getpwuid(user);  // NOLINT(concurrency-mt-unsafe): one thread
+  if (entry == nullptr) return Identity{user, group, ""};
+  return Identity{entry->pw_uid, entry->pw_gid, entry->pw_name};
 }
 
 // Of whom Slurm says that it is the job's user; where Slurm does not know the job, the owner of its directory.
@@ -60,14 +65,15 @@ Result<Identity> owner_of(const Job& job) {
                                printable(job.dir.root(), 300))};
     return Identity{};
   }
-  const struct passwd* entry = ::getpwuid(status.st_uid);  // NOLINT(concurrency-mt-unsafe): one thread
-  if (entry == nullptr) return Identity{status.st_uid, status.st_gid, ""};
-  return Identity{entry->pw_uid, entry->pw_gid, entry->pw_name};
+  return identity_of(status.st_uid, status.st_gid);
+}
+
+bool take_groups(const Identity& who) {
+  return who.name.empty() ? ::setgroups(0, nullptr) == 0 : ::initgroups(who.name.c_str(), who.gid) == 0;
 }
 
 bool become(const Identity& who) {
-  const bool grouped = who.name.empty() ? ::setgroups(0, nullptr) == 0 : ::initgroups(who.name.c_str(), who.gid) == 0;
-  if (!grouped || ::setresgid(who.gid, who.gid, who.gid) != 0 || ::setresuid(who.uid, who.uid, who.uid) != 0)
+  if (!take_groups(who) || ::setresgid(who.gid, who.gid, who.gid) != 0 || ::setresuid(who.uid, who.uid, who.uid) != 0)
     return false;
   return ::setuid(0) != 0;  // there is no way back
 }
@@ -97,6 +103,23 @@ void bound_this_process() {
   ::_exit(0);
 }
 
+// Whether nobody but root can put something else in the place of this folder, or of one above it.
+Status check_roots_own(const std::string& folder) {
+  std::error_code failure;
+  std::filesystem::path path = std::filesystem::canonical(folder, failure);
+  if (failure) return errno_error(folder, failure.value());
+  for (;; path = path.parent_path()) {
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) != 0) return errno_error(path.string(), errno);
+    const bool others_write = (status.st_mode & 0022) != 0 && (status.st_mode & S_ISVTX) == 0;
+    if (status.st_uid != 0 || others_write)
+      return Error{Errc::kDenied, fmt::format("'{}' is root's, but others may change what lies in '{}'; allowed: "
+                                              "folders that only root can write to, or a user's own",
+                                              printable(folder, 300), printable(path.string(), 300))};
+    if (path == path.root_path()) return {};
+  }
+}
+
 }  // namespace
 
 bool is_foreign(const Job& job) {
@@ -115,6 +138,25 @@ Status act_as_owner(const Job& job) {
   if (!become(who))
     return Error{Errc::kDenied, "job " + job.id + " is another user's, and root may not take that user's rights here"};
   return {};
+}
+
+Status act_as_owner_of(const std::vector<std::string>& folders) {
+  if (::geteuid() != 0) return {};
+  std::optional<Identity> who;
+  for (const std::string& folder : folders) {
+    struct stat status {};
+    if (::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
+      return Error{Errc::kNotFound, "'" + printable(folder, 300) + "' is not a folder"};
+    if (who && who->uid != status.st_uid)
+      return Error{Errc::kInvalid, fmt::format("'{}' and '{}' belong to several users; allowed: folders of one user at "
+                                               "a time, since root takes that user's rights",
+                                               printable(folders.front(), 300), printable(folder, 300))};
+    if (!who) who = identity_of(status.st_uid, status.st_gid);
+    if (who->uid == 0) DL_TRY(check_roots_own(folder));
+  }
+  if (!who || who->uid == 0 || become(*who)) return {};
+  return Error{Errc::kDenied, fmt::format("'{}' is another user's, and root may not take that user's rights here",
+                                          printable(folders.front(), 300))};
 }
 
 Result<std::string> made_as_owner(const Job& job, const std::function<std::string()>& make) {
@@ -158,11 +200,23 @@ Result<std::string> made_as_owner(const Job& job, const std::function<std::strin
 FileRights::FileRights(const std::string& user) {
   if (::geteuid() != 0 || user.empty()) return;
   const auto who = identity_of(user);
-  if (!who || who->uid == 0) return;
+  take(who ? *who : kNobody);
+}
+
+FileRights::FileRights(const Job& job) {
+  if (::geteuid() != 0) return;
+  const auto who = owner_of(job);
+  take(who ? *who : kNobody);
+}
+
+void FileRights::take(const Identity& who) {
+  if (who.uid == 0) return;
   const int count = ::getgroups(0, nullptr);
   groups_.resize(count > 0 ? static_cast<size_t>(count) : 0);
-  if (count > 0 && ::getgroups(count, groups_.data()) < 0) return;
-  changed_ = ::initgroups(who->name.c_str(), who->gid) == 0 && ::setegid(who->gid) == 0 && ::seteuid(who->uid) == 0;
+  if (count > 0 && ::getgroups(count, groups_.data()) < 0) ::_exit(1);
+  changed_ = true;
+  // Half of it would be neither root's rights nor the user's.
+  if (!take_groups(who) || ::setegid(who.gid) != 0 || ::seteuid(who.uid) != 0) ::_exit(1);
 }
 
 FileRights::~FileRights() {

@@ -47,7 +47,7 @@ void print(const std::vector<Found>& all, const Options& options) {
       ++count;
       bytes += found.tree.bytes;
     }
-    rows.push_back({printable(found.job.view.job.id, 40), record::state_name(found.job.view.shown.state),
+    rows.push_back({printable(found.job.view.job.name(), 40), shown_name(found.job.view.shown),
                     found.job.ended_ms > 0 ? clock_text(found.job.ended_ms, now) : "-",
                     format_bytes(static_cast<uint64_t>(found.tree.bytes)),
                     printable(found.job.view.job.dir.root(), 200),
@@ -70,16 +70,20 @@ void print(const std::vector<Found>& all, const Options& options) {
 
 void print_json(const std::vector<Found>& all) {
   Json json = Json::array();
-  for (const Found& found : all)
-    json.push_back({{"job", found.job.view.job.id},
-                    {"state", record::state_name(found.job.view.shown.state)},
-                    {"dir", found.job.view.job.dir.root()},
-                    {"ended_ms", found.job.ended_ms},
-                    {"bytes", found.tree.bytes},
-                    {"files", found.tree.files},
-                    {"can_go", found.keep.empty()},
-                    {"stays_because", found.keep},
-                    {"removed", found.removed}});
+  for (const Found& found : all) {
+    Json item = {{"job", found.job.view.job.id}};
+    if (found.job.view.job.run > 0) item["run"] = found.job.view.job.run;
+    item["state"] = record::state_name(found.job.view.shown.state);
+    item["cancelled"] = found.job.view.shown.cancelled;
+    item["dir"] = found.job.view.job.dir.root();
+    item["ended_ms"] = found.job.ended_ms;
+    item["bytes"] = found.tree.bytes;
+    item["files"] = found.tree.files;
+    item["can_go"] = found.keep.empty();
+    item["stays_because"] = found.keep;
+    item["removed"] = found.removed;
+    json.push_back(std::move(item));
+  }
   std::puts(json.dump(2).c_str());
 }
 

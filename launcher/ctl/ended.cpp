@@ -28,8 +28,8 @@ Status print_ended(const std::vector<std::string>& folders, bool as_json) {
       continue;
     }
     rows.push_back(
-        {printable(view.job.id, 40), record::state_name(view.shown.state),
-         job.began_ms > 0 ? clock_text(job.began_ms, now) : "-", job.ended_ms > 0 ? clock_text(job.ended_ms, now) : "-",
+        {printable(view.job.name(), 40), shown_name(view.shown), job.began_ms > 0 ? clock_text(job.began_ms, now) : "-",
+         job.ended_ms > 0 ? clock_text(job.ended_ms, now) : "-",
          job.ended_ms > 0 ? age_text(job.ended_ms - job.began_ms) : "-", std::to_string(view.attempt),
          view.step < 0 ? "-" : std::to_string(view.step),
          view.plan.learners > 0 ? std::to_string(view.plan.learners) : "-", printable(view.shown.reason, 80)});

@@ -31,12 +31,7 @@ std::string absolute(const std::string& path) {
 }
 
 constexpr int kMostRuns = 1000000;
-
-// "12", and "12_3" of an array.
-bool is_slurm_id(const std::string& text) {
-  if (text.empty() || text.size() > 32 || text[0] == '_' || text.back() == '_') return false;
-  return std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || c == '_'; });
-}
+constexpr size_t kMostListed = 1000;  // runs of one job: whoever may write there can make any number of folders
 
 std::string job_dir_pattern() {
   auto site = load_site_config(default_site_config_path(true));
@@ -110,6 +105,13 @@ Result<Job> from_dir(const std::string& path) {
                                       "' is not a job directory: no dlrun has written in it; allowed: a job id, or the "
                                       "folder dl-ID of a job"};
   if (name.rfind("dl-", 0) == 0) name.erase(0, 3);
+  // "dl-12.2": a further dlrun of job 12, whose comment names the first one's folder.
+  std::string id;
+  if (const int number = split_run(name, &id); number > 1) {
+    job.run = number;
+    name = id;
+  }
+  const std::string first = job.run > 0 ? record::split_run_dir(root).first : root;
   job.id = name;
   job.local = !is_slurm_id(name);
   job.dir = record::JobDir(root);
@@ -119,10 +121,11 @@ Result<Job> from_dir(const std::string& path) {
     auto info = slurm_cli::show_job(name);
     if (info) {
       auto comment = record::parse_comment(info->comment);
-      if (comment && comment->dir == root) {
+      if (comment && comment->dir == first) {
         job.id = info->job_id;
         job.slurm = std::move(info).value();
-        job.comment = std::move(comment);
+        // It tells of all runs.
+        if (job.run == 0) job.comment = std::move(comment);
       }
     }
   }
@@ -171,6 +174,11 @@ Result<Job> the_one(std::vector<Job> jobs, const std::string& reference) {
 
 }  // namespace
 
+bool is_slurm_id(const std::string& text) {
+  if (text.empty() || text.size() > 32 || text[0] == '_' || text.back() == '_') return false;
+  return std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || c == '_'; });
+}
+
 Job job_of(const slurm_cli::JobInfo& info) {
   Job job;
   job.id = info.job_id;
@@ -186,7 +194,10 @@ Result<Job> find_job(const std::string& reference, const std::string& dir) {
   return the_one(std::move(jobs), reference);
 }
 
-Result<std::vector<Job>> find_jobs(const std::string& reference, const std::string& dir) {
+namespace {
+
+// A job, or one dlrun of it by its directory; several of an array.
+Result<std::vector<Job>> find_any(const std::string& reference, const std::string& dir) {
   if (reference.empty()) return Error{Errc::kInvalid, "'' is not a job"};
   if (is_slurm_id(reference)) {
     if (dir.empty()) return from_slurm(reference);
@@ -201,9 +212,6 @@ Result<std::vector<Job>> find_jobs(const std::string& reference, const std::stri
     job.dir = record::JobDir(absolute(dir));
     return std::vector<Job>{std::move(job)};
   }
-  if (std::string id; split_run(reference, &id) > 0)
-    return Error{Errc::kInvalid,
-                 reference + " is one dlrun of job " + id + ", and this concerns the whole job; allowed: " + id};
   if (!dir.empty()) return only(from_dir(dir));
   if (reference.find('/') != std::string::npos || reference[0] == '.' || is_folder(reference)) {
     return only(from_dir(reference));
@@ -221,18 +229,41 @@ Result<std::vector<Job>> find_jobs(const std::string& reference, const std::stri
                                    "path of a job directory"};
 }
 
+// `number` of a job with several dlruns, in `path`.
+Job one_run(const Job& job, int number, const std::string& path) {
+  Job run = job;
+  run.run = number;
+  run.dir = record::JobDir(path);
+  // The comment tells of all runs, so it stands for none of several.
+  if (number > 1) run.comment.reset();
+  return run;
+}
+
+// Not access(): that asks what the real user may, which stays root's.
+bool has_events(const std::string& dir) {
+  struct stat status = {};
+  return ::stat(record::JobDir(dir).events().c_str(), &status) == 0;
+}
+
+Error concerns_the_job(const std::string& run, const std::string& id) {
+  return {Errc::kInvalid, run + " is one dlrun of job " + id + ", and this concerns the whole job; allowed: " + id};
+}
+
+}  // namespace
+
+Result<std::vector<Job>> find_jobs(const std::string& reference, const std::string& dir) {
+  if (std::string id; split_run(reference, &id) > 0) return concerns_the_job(reference, id);
+  DL_TRY_ASSIGN(std::vector<Job> jobs, find_any(reference, dir));
+  if (jobs.front().run > 0) return concerns_the_job(jobs.front().name(), jobs.front().id);
+  return jobs;
+}
+
 std::vector<Job> runs_of(const Job& job) {
-  if (job.local || !job.has_dir()) return {job};
+  if (job.local || job.run > 0 || !job.has_dir()) return {job};
+  const FileRights rights(job);
   std::vector<Job> runs;
-  for (const record::RunDir& dir : record::run_dirs(job.dir.root())) {
-    if (dir.number > 1 && ::access(record::JobDir(dir.path).events().c_str(), F_OK) != 0) continue;
-    Job run = job;
-    run.run = dir.number;
-    run.dir = record::JobDir(dir.path);
-    // The comment tells of all runs, so it stands for none of several.
-    if (dir.number > 1) run.comment.reset();
-    runs.push_back(std::move(run));
-  }
+  for (const record::RunDir& dir : record::run_dirs(job.dir.root(), kMostListed))
+    if (dir.number == 1 || has_events(dir.path)) runs.push_back(one_run(job, dir.number, dir.path));
   if (runs.size() <= 1) return {job};
   return runs;
 }
@@ -240,7 +271,14 @@ std::vector<Job> runs_of(const Job& job) {
 Result<std::vector<Job>> find_runs(const std::string& reference, const std::string& dir) {
   std::string id;
   const int number = split_run(reference, &id);
-  DL_TRY_ASSIGN(const std::vector<Job> jobs, find_jobs(number > 0 ? id : reference, dir));
+  DL_TRY_ASSIGN(const std::vector<Job> jobs, find_any(number > 0 ? id : reference, dir));
+  if (number > 1)
+    for (const Job& job : jobs) {
+      if (!job.has_dir()) continue;
+      const FileRights rights(job);
+      const std::string path = record::run_dir(job.dir.root(), number);
+      if (has_events(path)) return std::vector<Job>{one_run(job, number, path)};
+    }
   std::vector<Job> runs;
   for (const Job& job : jobs)
     for (Job& run : runs_of(job)) runs.push_back(std::move(run));

@@ -26,6 +26,9 @@ struct Job {
   std::string name() const { return run == 0 ? id : id + "." + std::to_string(run); }
 };
 
+// "12", and "12_3" of an array. Pure.
+bool is_slurm_id(const std::string& text);
+
 // `reference`: a job id, "local-...", or the path of a job directory. `dir`: --dir, or empty. A job of Slurm's is
 // looked for in slurmctld, then in the accounting (its comment names the directory), then as dl-ID under the present
 // folder. kNotFound if nothing of it is found anywhere; kInvalid if the reference cannot be a job.
@@ -33,12 +36,14 @@ struct Job {
 Result<Job> find_job(const std::string& reference, const std::string& dir);
 
 // The same, but of a job array each record: elements that have begun, and those that wait together ("12_[3-7]").
+// kInvalid for one of several dlruns ("12.2", or its directory).
 Result<std::vector<Job>> find_jobs(const std::string& reference, const std::string& dir);
 
-// The same, but of a job with several dlruns each of them; "12.2" names one.
+// The same, but of a job with several dlruns each of them; "12.2", or its directory, names one.
 Result<std::vector<Job>> find_runs(const std::string& reference, const std::string& dir);
 Result<Job> find_run(const std::string& reference, const std::string& dir);
-// The dlruns of a job that was found: itself where it has one alone.
+// The dlruns of a job that was found, 1000 at most: itself where it has one alone. Looked for with the rights of the
+// job's user.
 std::vector<Job> runs_of(const Job& job);
 
 // The same for a job that Slurm has just listed.

@@ -21,6 +21,7 @@ struct PlanFacts {
   int gpus_per_learner = 0;
   std::string checkpoint;  // as --dl-checkpoint takes it
   std::string work_dir;
+  std::string job_id;
 };
 
 struct LearnerView {

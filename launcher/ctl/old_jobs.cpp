@@ -6,16 +6,21 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
+#include <optional>
 
 #include "common/base/parse.h"
 #include "common/process/child_process.h"
+#include "launcher/ctl/act_as.h"
 #include "launcher/ctl/text.h"
+#include "launcher/record/job_runs.h"
 
 namespace dl::ctl {
 namespace {
 
 namespace fs = std::filesystem;
+
+const std::string kPrefix = "dl-";
+constexpr const char* kCannotAsk = "squeue is not installed here, so nobody knows whether its job has ended";
 
 bool is_real_folder(const std::string& path) {
   struct stat status = {};
@@ -25,6 +30,12 @@ bool is_real_folder(const std::string& path) {
 bool is_own_folder(const std::string& path) {
   struct stat status = {};
   return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
+}
+// One to look for job directories in: nobody else may put links there, where root looks.
+bool is_own_place(const std::string& path) {
+  struct stat status = {};
+  return is_own_folder(path) && ::lstat(path.c_str(), &status) == 0 &&
+         (::geteuid() != 0 || (status.st_mode & 0022) == 0);
 }
 bool is_real_file(const std::string& path) {
   struct stat status = {};
@@ -43,85 +54,110 @@ std::vector<std::string> folders_called(const std::string& folder, const std::st
   return found;
 }
 
-// Jobs that Slurm has, by the directory that their comment names, and by id.
-struct Known {
-  std::map<std::string, std::string> state_of_dir, state_of_id;
-};
-
-Result<Known> ask_slurm() {
-  Known known;
-  if (find_program("squeue").empty()) return known;
-  DL_TRY_ASSIGN(const std::vector<slurm_cli::JobInfo> jobs, slurm_cli::list_jobs(""));
-  for (const slurm_cli::JobInfo& info : jobs) {
-    known.state_of_id[info.job_id] = info.state;
-    if (const auto comment = record::parse_comment(info.comment)) known.state_of_dir[comment->dir] = info.state;
-  }
-  return known;
-}
-
-OldJob judge(const std::string& path, const Known& known) {
-  OldJob old;
+Job job_in(const std::string& path) {
   Job job;
-  job.id = fs::path(path).filename().string().substr(3);
+  const record::RunName run = record::split_run_dir(path);
+  const bool of_slurm = is_slurm_id(fs::path(run.first).filename().string().substr(kPrefix.size()));
+  job.id = fs::path(of_slurm ? run.first : path).filename().string().substr(kPrefix.size());
   job.local = job.id.rfind("local-", 0) == 0;
   job.dir = record::JobDir(path);
-  old.view = view_job(job, true);
+  if (of_slurm && run.number > 1) job.run = run.number;
+  return job;
+}
+
+bool of_slurm(const JobView& view) {
+  const std::string& planned = view.plan.job_id;
+  return planned.empty() ? !view.job.local : planned.rfind("local-", 0) != 0;
+}
+
+// `queued`: none where Slurm cannot be asked.
+OldJob judge(JobView view, const std::optional<QueuedJobs>& queued) {
+  OldJob old;
+  old.view = std::move(view);
   for (const record::Event& event : old.view.history) {
     if (old.began_ms == 0) old.began_ms = event.time_ms;
     old.ended_ms = event.time_ms;
   }
-  const auto of_dir = known.state_of_dir.find(path);
-  const auto of_id = known.state_of_id.find(job.id);
-  // "12_[3-7]" waits for element 5, too: any record of the array counts.
-  const bool of_array = std::any_of(known.state_of_id.begin(), known.state_of_id.end(), [&](const auto& item) {
-    const std::string array = slurm_cli::array_of(job.id);
-    return !array.empty() && item.first.rfind(array + "_[", 0) == 0;
-  });
-  if (of_dir != known.state_of_dir.end())
-    old.still = "Slurm has it: " + of_dir->second;
-  else if (of_id != known.state_of_id.end())
-    old.still = "Slurm has a job of this number: " + of_id->second;
-  else if (of_array)
-    old.still = "elements of its array wait";
-  else if (old.view.alive)
+  old.unsure = !queued && of_slurm(old.view);
+  if (queued) old.still = still_queued(old.view.job.dir.root(), old.view.plan.job_id, *queued);
+  if (!old.still.empty()) return old;
+  const bool final = !old.view.history.empty() && record::is_final(old.view.history.back().state);
+  if (old.view.alive)
     old.still = "its dlrun runs";
   else if (old.view.shown.state == record::JobState::kHalted)
     old.still = "it is paused";
+  else if (old.unsure && !final)
+    old.still = kCannotAsk;
   old.ended = old.still.empty();
   return old;
 }
 
 }  // namespace
 
+QueuedJobs queued_jobs(const std::vector<slurm_cli::JobInfo>& jobs) {
+  QueuedJobs queued;
+  for (const slurm_cli::JobInfo& info : jobs) {
+    // "15+0": the first part of a heterogeneous job.
+    queued.state_of_id[info.job_id.substr(0, info.job_id.find('+'))] = info.state;
+    if (const auto comment = record::parse_comment(info.comment)) queued.state_of_dir[comment->dir] = info.state;
+  }
+  return queued;
+}
+
+std::string still_queued(const std::string& dir, const std::string& planned_id, const QueuedJobs& queued) {
+  const record::RunName run = record::split_run_dir(dir);
+  for (const std::string& named : {dir, run.first})
+    if (const auto of_dir = queued.state_of_dir.find(named); of_dir != queued.state_of_dir.end())
+      return "Slurm has it: " + of_dir->second;
+  std::string name = fs::path(run.first).filename().string();
+  name.erase(0, name.rfind(kPrefix, 0) == 0 ? kPrefix.size() : 0);
+  for (const std::string& id : {name, planned_id}) {
+    if (!is_slurm_id(id)) continue;
+    if (const auto of_id = queued.state_of_id.find(id); of_id != queued.state_of_id.end())
+      return "Slurm has a job of this number: " + of_id->second;
+    // "12_[3-7]" waits for element 5, too: any record of the array counts.
+    const std::string array = slurm_cli::array_of(id);
+    const bool waits = std::any_of(queued.state_of_id.begin(), queued.state_of_id.end(),
+                                   [&](const auto& item) { return item.first.rfind(array + "_[", 0) == 0; });
+    if (!array.empty() && waits) return "elements of its array wait";
+  }
+  return {};
+}
+
 Result<std::vector<OldJob>> find_old_jobs(const std::vector<std::string>& folders) {
+  DL_TRY(act_as_owner_of(folders));
   std::vector<std::string> paths;
   for (const std::string& folder : folders) {
     if (!is_real_folder(folder)) return Error{Errc::kNotFound, "'" + printable(folder, 300) + "' is not a folder"};
     std::vector<std::string> places = {folder};
-    for (const std::string& call : folders_called(folder + "/dl-calls", "")) places.push_back(call);
+    if (const std::string calls = folder + "/dl-calls"; is_own_place(calls))
+      for (const std::string& call : folders_called(calls, ""))
+        if (is_own_place(call)) places.push_back(call);
     for (const std::string& place : places)
       for (const std::string& path : folders_called(place, "dl-"))
         if (is_real_file(path + "/events.jsonl")) paths.push_back(path);
   }
   std::sort(paths.begin(), paths.end());
   paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
+  std::vector<JobView> views;
+  views.reserve(paths.size());
+  for (const std::string& path : paths) views.push_back(view_job(job_in(path), true));
+  std::optional<QueuedJobs> queued;
   // Of runs without Slurm it need not be asked.
-  const bool any_of_slurm = std::any_of(paths.begin(), paths.end(), [](const std::string& path) {
-    return fs::path(path).filename().string().rfind("dl-local-", 0) != 0;
-  });
-  Known known;
-  if (any_of_slurm) {
-    DL_TRY_ASSIGN(known, ask_slurm());
+  if (std::any_of(views.begin(), views.end(), of_slurm) && !find_program("squeue").empty()) {
+    DL_TRY_ASSIGN(const std::vector<slurm_cli::JobInfo> jobs, slurm_cli::list_jobs(""));
+    queued = queued_jobs(jobs);
   }
   std::vector<OldJob> jobs;
-  jobs.reserve(paths.size());
-  for (const std::string& path : paths) jobs.push_back(judge(path, known));
+  jobs.reserve(views.size());
+  for (JobView& view : views) jobs.push_back(judge(std::move(view), queued));
   std::stable_sort(jobs.begin(), jobs.end(), [](const OldJob& a, const OldJob& b) { return a.ended_ms < b.ended_ms; });
   return jobs;
 }
 
 std::string reason_to_keep(const OldJob& job, const TreeFacts& tree, const CleanRules& rules, int64_t now_ms) {
   if (!job.ended) return job.still;
+  if (job.unsure) return kCannotAsk;
   if (tree.foreign) return "not all in it is yours";
   if (tree.checkpoint) return "it holds checkpoints";
   if (!rules.results && !tree.results.empty()) return "results/ holds " + printable(tree.results, 40);

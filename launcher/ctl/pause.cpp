@@ -65,6 +65,10 @@ Status ask_to_pause(const Job& whole, const std::string& reason) {
   return signal_job(job.id);
 }
 
+bool waits(const Job& job) {
+  return job.slurm && job.slurm->state == "PENDING";
+}
+
 // Whether the job has come to rest: paused, or ended some other way.
 struct Rest {
   bool reached = false;
@@ -82,17 +86,14 @@ Rest look(const Job& job) {
     }  // else slurmctld is busy or restarting: the old word stands
   }
   Rest rest;
-  // Of several dlruns some may have ended before: one that is paused, or at work, speaks for all.
+  std::vector<JobView> views;
+  std::vector<RunWord> words;
   for (const Job& run : runs_of(fresh)) {
-    JobView view = view_job(run, job.local);
-    const record::JobState state = view.shown.state;
-    const bool ended = state == record::JobState::kCompleted || state == record::JobState::kFailed;
-    if (!ended && !record::is_final(state)) {
-      rest.view = std::move(view);
-      break;
-    }
-    if (!ended || rest.view.job.id.empty()) rest.view = std::move(view);
+    views.push_back(view_job(run, job.local));
+    const std::vector<record::Event>& history = views.back().history;
+    words.push_back({views.back().shown, history.empty() ? std::nullopt : std::optional(history.back().state)});
   }
+  rest.view = std::move(views[telling_run(words, waits(fresh))]);
   rest.shown = rest.view.shown;
   rest.reached = record::is_final(rest.shown.state);
   // Until Slurm has it held in the queue again, its nodes are not free.
@@ -192,9 +193,6 @@ Result<bool> tell(const Job& job, const Options& options) {
   return true;
 }
 
-bool waits(const Job& job) {
-  return job.slurm && job.slurm->state == "PENDING";
-}
 bool runs(const Job& job) {
   return job.slurm && (job.slurm->state == "RUNNING" || job.slurm->state == "COMPLETING" ||
                        job.slurm->state == "CONFIGURING" || job.slurm->state == "SUSPENDED");

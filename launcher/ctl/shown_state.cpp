@@ -119,4 +119,17 @@ ShownState shown_state(const std::optional<slurm_cli::JobInfo>& info, const std:
   return shown;
 }
 
+size_t telling_run(const std::vector<RunWord>& runs, bool waits) {
+  const auto has_ended = [](const std::optional<JobState>& state) {
+    return state == JobState::kCompleted || state == JobState::kFailed;
+  };
+  std::optional<size_t> paused;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (has_ended(runs[i].shown.state) || (waits && has_ended(runs[i].recorded))) continue;
+    if (runs[i].shown.state != JobState::kHalted) return i;
+    if (!paused) paused = i;
+  }
+  return paused.value_or(0);
+}
+
 }  // namespace dl::ctl

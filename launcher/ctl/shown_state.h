@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "launcher/record/event_log.h"
 #include "launcher/record/job_comment.h"
@@ -29,5 +30,15 @@ const char* shown_name(const ShownState& shown);
 // info: none if Slurm does not know the job. alive: dlrun answers.
 ShownState shown_state(const std::optional<slurm_cli::JobInfo>& info, const std::optional<record::JobComment>& comment,
                        const record::JobSummary& summary, bool alive);
+
+// One dlrun of a job: its state as it is shown, and the newest of its record (none: nothing is recorded).
+struct RunWord {
+  ShownState shown;
+  std::optional<record::JobState> recorded;
+};
+// Of a job that was told to pause, the dlrun that tells whether it has come to rest: one that is at work still, else
+// one that is paused, else the first. What ended before the pause stays ended, also when the job `waits` in the queue
+// again.
+size_t telling_run(const std::vector<RunWord>& runs, bool waits);
 
 }  // namespace dl::ctl

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <iterator>
 #include <memory>
 
@@ -33,7 +34,7 @@ std::string with_unused_gpus(std::string why, const JobView& view) {
   return why;
 }
 
-constexpr char kBetweenCells = '\x1f';
+constexpr char kBetweenCells = '\x1f', kBetweenRuns = '\x1e';
 
 enum class As { kText, kJson, kRow };
 
@@ -53,15 +54,25 @@ std::string words_of(const JobView& view, As as) {
   return join(row, std::string(1, kBetweenCells));
 }
 
-// What a job has written down is read with its user's rights, also for root. Where that cannot be done, what Slurm says
-// is shown.
-std::string look(const Job& job, bool ask, As as) {
-  auto words = made_as_owner(job, [&] { return words_of(view_job(job, ask), as); });
-  if (words) return *std::move(words);
+// The same of several dlruns, one after the other.
+std::string words_of_runs(const std::vector<Job>& runs, bool ask, As as) {
+  std::string words;
+  for (const Job& run : runs) {
+    if (!words.empty()) words += kBetweenRuns;
+    words += words_of(view_job(run, ask), as);
+  }
+  return words;
+}
+
+// What a job has written down is read with its user's rights, also for root: with them `choose` says which of its
+// dlruns are meant. Where that cannot be done, what Slurm says is shown.
+std::vector<std::string> look(const Job& job, const std::function<std::vector<Job>()>& choose, bool ask, As as) {
+  auto words = made_as_owner(job, [&] { return words_of_runs(choose(), ask, as); });
+  if (words) return split(*words, kBetweenRuns);
   std::fprintf(stderr, "dlctl status: %s\n", words.error().text.c_str());
   Job without = job;
   without.dir = record::JobDir();
-  return words_of(view_job(without, false), as);
+  return {words_of(view_job(without, false), as)};
 }
 
 void print_lines(const std::vector<std::string>& lines, bool with_user) {
@@ -90,10 +101,8 @@ void print_json(const std::vector<std::string>& objects) {
 // In the list of all jobs, of several dlruns those that are at work; one line where none is.
 std::vector<Job> runs_at_work(const Job& job) {
   std::vector<Job> runs = runs_of(job);
-  runs.erase(
-      std::remove_if(runs.begin(), runs.end(),
-                     [](const Job& run) { return run.run > 0 && ::access(run.dir.control().c_str(), F_OK) != 0; }),
-      runs.end());
+  const auto at_rest = [](const Job& run) { return run.run > 0 && ::access(run.dir.control().c_str(), F_OK) != 0; };
+  runs.erase(std::remove_if(runs.begin(), runs.end(), at_rest), runs.end());
   if (runs.empty()) runs.push_back(job);
   return runs;
 }
@@ -114,9 +123,12 @@ Status run(const Options& options) {
     }
     std::vector<std::string> words;
     DL_TRY_ASSIGN(const std::vector<slurm_cli::JobInfo> jobs, slurm_cli::list_jobs(options.all ? "*" : ""));
-    for (const slurm_cli::JobInfo& info : jobs)
-      for (const Job& run : runs_at_work(job_of(info)))
-        words.push_back(look(run, false, options.json ? As::kJson : As::kRow));
+    for (const slurm_cli::JobInfo& info : jobs) {
+      const Job job = job_of(info);
+      const auto its = look(
+          job, [&] { return runs_at_work(job); }, false, options.json ? As::kJson : As::kRow);
+      words.insert(words.end(), its.begin(), its.end());
+    }
     if (options.json) {
       print_json(words);
     } else if (words.empty()) {
@@ -134,7 +146,11 @@ Status run(const Options& options) {
     DL_TRY_ASSIGN(const std::vector<Job> jobs, find_runs(reference, options.dir));
     found.emplace_back();
     const As as = options.json ? As::kJson : jobs.size() == 1 ? As::kText : As::kRow;
-    for (const Job& job : jobs) found.back().push_back(look(job, true, as));
+    for (const Job& job : jobs) {
+      const auto words = look(
+          job, [&] { return std::vector<Job>{job}; }, true, as);
+      found.back().insert(found.back().end(), words.begin(), words.end());
+    }
   }
   if (options.json) {
     std::vector<std::string> all;

@@ -239,8 +239,9 @@ JobSummary summarise(const std::vector<Event>& events) {
     if (event.step) summary.newest_step = std::max(summary.newest_step, *event.step);
     if (event.learner) continue;
     if (event.state == JobState::kDeploy && !summary.first_start_ms) summary.first_start_ms = event.time_ms;
-    // A save or a warning leaves the state as it was.
-    if (summary.state != event.state || event.attempt != attempt) summary.state_since_ms = event.time_ms;
+    // A save or a warning leaves the state as it was; a start that passes a completed run over is a new one.
+    if (summary.state != event.state || event.attempt != attempt || event.passed)
+      summary.state_since_ms = event.time_ms;
     attempt = event.attempt;
     summary.state = event.state;
     summary.reason = event.reason;

@@ -6,12 +6,14 @@
 
 #include <algorithm>
 
+#include "common/base/parse.h"
 #include "launcher/record/event_log.h"
 #include "launcher/record/job_dir.h"
 
 namespace dl::record {
 namespace {
 
+constexpr int kMostRuns = 1000000;
 constexpr int kMissing = 16;  // in a row: folders that a person has removed
 
 bool is_folder(const std::string& path) {
@@ -33,9 +35,18 @@ std::string run_dir(const std::string& first, int number) {
   return number <= 1 ? first : fmt::format("{}.{}", first, number);
 }
 
-std::vector<RunDir> run_dirs(const std::string& first) {
+RunName split_run_dir(const std::string& path) {
+  const size_t dot = path.rfind('.');
+  if (dot == std::string::npos || dot == 0 || path[dot - 1] == '/') return {path, 1};
+  const std::string digits = path.substr(dot + 1);
+  const auto number = parse_int(digits, 2, kMostRuns);
+  if (!number || digits[0] == '0') return {path, 1};
+  return {path.substr(0, dot), static_cast<int>(*number)};
+}
+
+std::vector<RunDir> run_dirs(const std::string& first, size_t most) {
   std::vector<RunDir> found;
-  for (int number = 1, missing = 0; missing < kMissing; ++number) {
+  for (int number = 1, missing = 0; missing < kMissing && found.size() < most; ++number) {
     std::string path = run_dir(first, number);
     missing = is_folder(path) ? 0 : missing + 1;
     if (missing == 0) found.push_back({number, std::move(path)});

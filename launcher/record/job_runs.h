@@ -2,6 +2,8 @@
 // The job directories of one job: dl-12 of its first dlrun, dl-12.2 and so on of further ones (launcher/runs).
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,8 +17,14 @@ struct RunDir {
 };
 // "/x/dl-12", 2 -> "/x/dl-12.2"; 1: the first itself. Pure.
 std::string run_dir(const std::string& first, int number);
-// Those that are there, by rising number. Some may be missing in between.
-std::vector<RunDir> run_dirs(const std::string& first);
+// The other way round: "/x/dl-12.2" -> "/x/dl-12" and 2; of any other path itself, and 1. Pure.
+struct RunName {
+  std::string first;
+  int number = 1;
+};
+RunName split_run_dir(const std::string& path);
+// Those that are there, by rising number, at most so many. Some may be missing in between.
+std::vector<RunDir> run_dirs(const std::string& first, size_t most = SIZE_MAX);
 
 // How another run of the job stands.
 struct RunState {

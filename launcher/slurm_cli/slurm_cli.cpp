@@ -21,6 +21,10 @@ constexpr std::chrono::seconds kTimeout{20};  // slurmctld may be restarting; sc
 // Settings of the user's that would change the form of what the commands print.
 const std::vector<std::string> kPlainEnvironment = {"SLURM_TIME_FORMAT=standard", "SLURM_BITSTR_LEN=0",
                                                     "LC_ALL=C.UTF-8", "SQUEUE_FORMAT=", "SCONTROL_ALL="};
+// Settings of the user's by which squeue would leave jobs out.
+const std::vector<std::string> kFilters = {"SQUEUE_ACCOUNT", "SQUEUE_LICENSES", "SQUEUE_LOCAL",    "SQUEUE_NAMES",
+                                           "SQUEUE_QOS",     "SQUEUE_SIB",      "SQUEUE_SIBLING",  "SQUEUE_STATES",
+                                           "SQUEUE_USERS",   "SQUEUE_FORMAT2",  "SQUEUE_PARTITION"};
 
 // What a command complained about: its first line that says something, without its own name in front.
 std::string complaint(const CommandResult& result) {
@@ -38,6 +42,7 @@ Result<CommandResult> run_slurm(const std::vector<std::string>& argv, const std:
   CommandOptions options;
   options.timeout = kTimeout;
   options.environment = kPlainEnvironment;
+  options.without = kFilters;
   options.input = input;
   options.max_output = 64 << 20;  // 10,000 nodes take 9 MB
   // A requeue has Slurm send SIGTERM to all processes of the job, this command included.
@@ -231,7 +236,7 @@ Result<std::vector<JobInfo>> parse_squeue(const std::string& text) {
 }
 
 Result<std::vector<JobInfo>> list_jobs(const std::string& user) {
-  std::vector<std::string> argv = {"squeue", "-h", "-o", kSqueueFormat};
+  std::vector<std::string> argv = {"squeue", "-h", "--all", "-o", kSqueueFormat};
   if (user.empty())
     argv.insert(argv.begin() + 1, "--me");
   else if (user != "*")

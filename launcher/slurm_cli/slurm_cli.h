@@ -45,7 +45,8 @@ struct JobInfo {
 Result<JobInfo> show_job(const std::string& job_id);
 // The same for all that the id names to Slurm: of an array each record, in the order of its elements; else one.
 Result<std::vector<JobInfo>> show_jobs(const std::string& job_id);
-// The jobs of a user (empty: the calling one) or of all ("*"), pending ones included, in squeue's order.
+// The jobs of a user (empty: the calling one) or of all ("*"), pending ones and those in hidden partitions included, in
+// squeue's order, whatever SQUEUE_* variables the user has set.
 Result<std::vector<JobInfo>> list_jobs(const std::string& user);
 
 // What a command of Slurm's that only shows something prints (at most 64 MiB of it). kNotFound of a job that Slurm does

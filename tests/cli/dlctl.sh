@@ -171,6 +171,36 @@ expect "clean --json" 0 '"can_go": true' clean --json --older-than 0s
 expect "clean --yes removes what can go" 0 'removed 1 of 3 job directories' clean --older-than 0s --yes
 check "that one is gone, and what its link led to is not" "$(if [ -e $ended ] || [ ! -e bad.toml ] || [ ! -e dl-calls/f-1/dl-local-20261121-050000-9/results/model.pt ]; then ls; fi)"
 expect "with --results that one goes, too" 0 'removed 1 of 2' clean --older-than 0s --yes --results
+# Of a job of Slurm's only Slurm knows whether it has ended.
+mkdir old && cp -r $job old/dl-12 && cp -r $job old/dl-12.2 && mkdir nothing
+for run in old/dl-12 old/dl-12.2; do
+  printf '{"time_ms":1790000000000,"attempt":1,"state":"COMPLETED","reason":"all learners finished"}\n' >$run/events.jsonl
+done
+without_slurm() { PATH=$work/nothing "$dlctl" "$@"; }
+expect_run "without squeue, nothing of Slurm's is removed" 0 \
+  '^12.2 +COMPLETED .*stays: squeue is not installed here, so nobody knows whether its job has ended' \
+  without_slurm clean --older-than 0s --yes --results old
+check "it is all there" "$([ -e old/dl-12/events.jsonl ] && [ -e old/dl-12.2/events.jsonl ] || ls old)"
+printf '{"time_ms":1790000000000,"attempt":1,"state":"FAILED","reason":"cancelled: saved at train step 7"}\n' >old/dl-12.2/events.jsonl
+expect_run "a cancelled job is shown as such" 0 '^12.2 +CANCELLED .* cancelled: saved' without_slurm status --ended old
+expect_run "by clean, too" 0 '^12.2 +CANCELLED ' without_slurm clean old
+expect_run "status --ended goes by the records then" 0 '^12 +COMPLETED .* all learners finished' without_slurm status --ended old
+# Root in a folder of a user's: with that user's rights.
+if [ "$(id -u)" = 0 ]; then
+  chmod 711 "$work"
+  mkdir -p mine/f-1 && cp -r old/dl-12 mine/f-1/dl-local-1 && cp -r old/dl-12 mine/dl-local-2
+  install -d -o nobody theirs && cp -r old/dl-12 theirs/dl-local-3 && chown -R nobody theirs && ln -s ../mine theirs/dl-calls
+  for place in theirs/dl-local-3 mine/f-1/dl-local-1 mine/dl-local-2; do find $place -exec touch -h -d 2026-09-22 {} +; done
+  expect "root removes what is the user's own in a folder of a user's" 0 'removed 1 of 1 job' clean --older-than 0s --yes --results theirs
+  check "and nothing that a link there leads to" "$([ -e mine/f-1/dl-local-1/events.jsonl ] && [ ! -e theirs/dl-local-3 ] || ls -R mine theirs)"
+  mkdir -m 777 open && cp -r mine/dl-local-2 open
+  expect "where others may put links, root removes nothing" 4 'others may change what lies in' clean --older-than 0s --yes open
+  expect "folders of several users are not taken together" 2 "folders of one user at a time" clean mine theirs
+  expect "what is root's in a safe place goes" 0 'removed 1 of 1' clean --older-than 0s --yes --results mine
+else
+  skip "root removes what is the user's own in a folder of a user's" 'needs root'
+fi
+rm -rf old
 expect "a local run is not resumed but started again" 2 'start the same dlrun line again' resume $job
 expect "a local run that has ended cannot be paused" 2 'does not run' pause $job
 check "logs of all learners are prefixed" "$(diff <("$dlctl" logs $job) \

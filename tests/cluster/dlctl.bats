@@ -195,17 +195,21 @@ SH
   ended=$(submit -N2 --gres=gpu:2 --output=ended.out auto.sh)
   wait_state "$ended" COMPLETED 40
   [ "$(grep -cE 'learner [0-3] of 4' ended.out)" -eq 4 ]
-  write_script 60
-  running=$(submit --dl-learners=1 train.sh)
-  wait_dl "$running" PROCESSING 30
+  # Its second run has ended.
+  printf '#!/bin/bash\ndlrun --learners 1 -- sh -c "touch begun; sleep 60" &\nuntil [ -e begun ]; do sleep 0.1; done\ndlrun --learners 1 -- true\nwait\n' >two.sh
+  running=$(submit -n 2 two.sh)
+  wait_file "dl-$running.2/events.jsonl" COMPLETED 30
   run dlctl status --ended
   assert_contains "$output" "^$ended +COMPLETED .* 1 +- +4 +all learners finished"
-  [[ $output != *$'\n'"$running "* ]]
-  run dlctl clean --older-than 0s --yes
+  [[ $output != *$'\n'"$running"[\ .]* ]]
+  # Whatever squeue is told not to show.
+  run on_login env -C "$PWD" SQUEUE_STATES=PENDING SQUEUE_PARTITION=none SQUEUE_USERS=nobody "$stage/bin/dlctl" clean --older-than 0s --yes
   assert_contains "$output" "^$running +PROCESSING .* stays: Slurm has it: RUNNING"
+  assert_contains "$output" "^$running\.2 +COMPLETED .* stays: Slurm has it: RUNNING"
   assert_contains "$output" "^$ended +COMPLETED .* removed$"
   [ ! -e "dl-$ended" ]
   [ -e "dl-$running/events.jsonl" ]
+  [ -e "dl-$running.2/events.jsonl" ]
 }
 
 @test "a job that Slurm has forgotten is found by its folder" {

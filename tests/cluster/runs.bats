@@ -57,6 +57,11 @@ restarts() { job_field "$1" Restarts; }
   assert_contains "$output" "job $job has 4 dlruns; allowed: one of them, $job.1, $job.2, $job.3, $job.4"
   run dlctl logs "$job.7"
   assert_contains "$output" "job $job has no run 7; it has $job.1, "
+  # The directory of a run is that run.
+  assert_contains "$(dlctl status --json "dl-$job.3" | jq -r '.[] | "\(.job) \(.run) \(.state) \(.slurm_state)"')" "^$job 3 PROCESSING RUNNING$"
+  run dlctl pause "dl-$job.2"
+  [ "$status" -eq 2 ]
+  assert_contains "$output" "$job\.2 is one dlrun of job $job"
   run dlctl pause "$job.2"
   [ "$status" -eq 2 ]
   assert_contains "$output" "$job\.2 is one dlrun of job $job, and this concerns the whole job; allowed: $job"
@@ -69,21 +74,25 @@ restarts() { job_field "$1" Restarts; }
 
 @test "a pause reaches all, waits for all, and puts the job back once; resume starts all from their checkpoints" {
   sweep
+  # Runs that have ended before are not waited for.
+  sed -i '2i dlrun --learners 1 -- true\ndlrun --learners 1 -- false' sweep.sh
   job=$(submit --dl-framework=generic --gpus=2 -c 4 -o out sweep.sh)
-  trains "dl-$job"
-  trains "dl-$job.2"
-  run dlctl pause "$job"
+  trains "dl-$job.3"
+  trains "dl-$job.4"
+  run dlctl pause --timeout 60s "$job"
   assert_contains "$output" "^job $job: paused: saved at train step [0-9]+; resume it: dlctl resume $job"
   [ "$status" -eq 0 ]
   wait_state "$job" PENDING 10
   [ "$(restarts "$job")" -le 1 ]
-  for dir in "dl-$job" "dl-$job.2"; do assert_contains "$(events "$dir" | tail -n 1)" 'HALTED paused: saved at train step'; done
+  for dir in "dl-$job.3" "dl-$job.4"; do assert_contains "$(events "$dir" | tail -n 1)" 'HALTED paused: saved at train step'; done
   [ "$(grep -c 'the script goes on' out)" -eq 0 ]
   dlctl resume "$job"
-  went_on "dl-$job"
-  went_on "dl-$job.2"
+  went_on "dl-$job.3"
+  went_on "dl-$job.4"
   [ "$(restarts "$job")" -eq 1 ]
-  [ ! -e "dl-$job.3" ]
+  [ ! -e "dl-$job.5" ]
+  # The one that is not run again has its state from this start.
+  [ "$(dlctl status --json "$job.1" | jq -r '.[].state')" = COMPLETED ]
 }
 
 @test "the time limit stops both, and scancel ends both for good" {

@@ -78,17 +78,29 @@ TEST(ChildProcessTest, CommandsAreRunWithoutAShell) {
   ASSERT_TRUE(result) << result.error().text;
   EXPECT_EQ(result->out, "$HOME;ls");
   EXPECT_TRUE(result->ok());
-  result = run_command({"sh", "-c", "cat; echo err >&2; exit 3"}, {std::chrono::seconds(5), "input\n", {}, {}, 100});
+  result =
+      run_command({"sh", "-c", "cat; echo err >&2; exit 3"}, {std::chrono::seconds(5), "input\n", {}, {}, 100, {}});
   ASSERT_TRUE(result);
   EXPECT_EQ(result->out, "input\n");
   EXPECT_EQ(result->err, "err\n");
   EXPECT_EQ(result->exit_code, 3);
 }
 
+TEST(ChildProcessTest, VariablesAreSetAndLeftOut) {
+  ::setenv("DL_TEST_KEPT", "kept", 1);
+  ::setenv("DL_TEST_LEFT_OUT", "left out", 1);
+  CommandOptions options;
+  options.environment = {"DL_TEST_SET=set"};
+  options.without = {"DL_TEST_LEFT_OUT"};
+  const auto result = run_command({"sh", "-c", "echo $DL_TEST_KEPT $DL_TEST_SET ${DL_TEST_LEFT_OUT-none}"}, options);
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->out, "kept set none\n");
+}
+
 TEST(ChildProcessTest, FailuresAreNamed) {
   EXPECT_EQ(run_command({"no-such-program-of-ours"}).error().code, Errc::kNotFound);
   EXPECT_EQ(run_command({"/etc/passwd"}).error().code, Errc::kDenied);
-  auto slow = run_command({"sleep", "1000"}, {std::chrono::milliseconds(50), "", {}, {}, 100});
+  auto slow = run_command({"sleep", "1000"}, {std::chrono::milliseconds(50), "", {}, {}, 100, {}});
   ASSERT_FALSE(slow);
   EXPECT_EQ(slow.error().code, Errc::kTimeout);
   auto signalled = run_command({"sh", "-c", "kill -9 $$"});

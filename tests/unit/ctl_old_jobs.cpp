@@ -47,6 +47,43 @@ TEST(OldJobs, OnlyWhatIsSafeGoes) {
   EXPECT_EQ(reason_to_keep(runs, {}, rules, kNow), "it is paused");
 }
 
+slurm_cli::JobInfo in_queue(const std::string& id, const std::string& state, const std::string& dir = "") {
+  slurm_cli::JobInfo info;
+  info.job_id = id;
+  info.state = state;
+  if (!dir.empty()) info.comment = "dl:PROCESSING attempt=1 dir=" + dir + " reason=2 runs: 2 PROCESSING";
+  return info;
+}
+
+TEST(OldJobs, WhatSlurmHasStays) {
+  const QueuedJobs queued =
+      queued_jobs({in_queue("12", "RUNNING", "/x/dl-12"), in_queue("13_[3-7]", "PENDING"), in_queue("14_2", "RUNNING"),
+                   in_queue("15+0", "RUNNING"), in_queue("16", "PENDING", "/y/dl-mine")});
+  EXPECT_EQ(still_queued("/x/dl-12", "", queued), "Slurm has it: RUNNING");
+  EXPECT_EQ(still_queued("/y/dl-12", "", queued), "Slurm has a job of this number: RUNNING");
+  // Further runs of a job: dl-12.2.
+  EXPECT_EQ(still_queued("/x/dl-12.2", "12", queued), "Slurm has it: RUNNING");
+  EXPECT_EQ(still_queued("/y/dl-12.31", "", queued), "Slurm has a job of this number: RUNNING");
+  EXPECT_EQ(still_queued("/x/dl-14_2.3", "", queued), "Slurm has a job of this number: RUNNING");
+  EXPECT_EQ(still_queued("/x/dl-13_5", "", queued), "elements of its array wait");
+  EXPECT_EQ(still_queued("/x/dl-13_5.2", "", queued), "elements of its array wait");
+  EXPECT_EQ(still_queued("/x/dl-15", "", queued), "Slurm has a job of this number: RUNNING");
+  // A directory of the user's own choice: the comment names it, or its plan names the job.
+  EXPECT_EQ(still_queued("/y/dl-mine", "16", queued), "Slurm has it: PENDING");
+  EXPECT_EQ(still_queued("/y/dl-mine.2", "16", queued), "Slurm has it: PENDING");
+  EXPECT_EQ(still_queued("/y/dl-other", "16", queued), "Slurm has a job of this number: PENDING");
+  EXPECT_EQ(still_queued("/x/dl-local-20261121-040000-8", "16", queued), "Slurm has a job of this number: PENDING");
+  for (const char* gone : {"/x/dl-1", "/x/dl-122", "/x/dl-2.12", "/x/dl-12x", "/x/dl-14_3", "/x/dl-local-12", "/x/dl-"})
+    EXPECT_EQ(still_queued(gone, "local-12", queued), "") << gone;
+}
+
+TEST(OldJobs, NothingGoesWhereSlurmCannotBeAsked) {
+  OldJob job = ended(1000);
+  job.unsure = true;
+  EXPECT_EQ(reason_to_keep(job, {}, {0, true}, 1000'000'000),
+            "squeue is not installed here, so nobody knows whether its job has ended");
+}
+
 class FolderTree : public ::testing::Test {
  protected:
   void SetUp() override {

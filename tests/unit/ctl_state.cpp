@@ -134,6 +134,30 @@ TEST(ShownState, ReasonsAreExplained) {
   EXPECT_EQ(explain_reason("SomethingNew"), "SomethingNew");
 }
 
+// Of several dlruns of a job that was told to pause.
+TEST(Rest, ARunThatHasEndedBeforeDoesNotSpeakForThoseThatArePaused) {
+  const JobInfo held = slurm("PENDING", "JobHeldUser", true);
+  const auto word = [](const JobInfo& info, JobState state, int64_t since_ms) {
+    const auto summary = recorded(state, since_ms);
+    return RunWord{shown_state(info, std::nullopt, summary, false), summary.state};
+  };
+  const RunWord completed = word(held, JobState::kCompleted, 1100000), failed = word(held, JobState::kFailed, 1100000),
+                paused = word(held, JobState::kHalted, 1500000), put_back = word(held, JobState::kPending, 1500000);
+  for (const auto& runs : std::vector<std::vector<RunWord>>{
+           {completed, paused}, {paused, completed}, {failed, paused}, {completed, failed, paused}})
+    EXPECT_EQ(runs[telling_run(runs, true)].shown.state, JobState::kHalted);
+  EXPECT_EQ(telling_run({completed, paused, put_back}, true), 2U) << "one is not paused yet";
+  EXPECT_EQ(telling_run({completed}, true), 0U);
+  // While the job runs: what is at work is waited for.
+  const JobInfo running = slurm("RUNNING");
+  const RunWord done = word(running, JobState::kCompleted, 1100000), saves = word(running, JobState::kStoring, 1100000),
+                saved = word(running, JobState::kHalted, 1200000);
+  EXPECT_EQ(telling_run({done, saves, saved}, false), 1U);
+  EXPECT_EQ(telling_run({done, saved, saves}, false), 2U);
+  EXPECT_EQ(telling_run({done, saved}, false), 1U);
+  EXPECT_EQ(telling_run({done, word(running, JobState::kFailed, 1200000)}, false), 0U);
+}
+
 TEST(Resume, AJobDoesNotBeginInTheSecondInWhichItsLastRunEnded) {
   using std::chrono::seconds;
   EXPECT_EQ(start_delay(std::nullopt, 1000), seconds(0));

@@ -10,6 +10,7 @@
 #include "common/base/atomic_file.h"
 #include "launcher/record/job_comment.h"
 #include "launcher/record/job_dir.h"
+#include "launcher/record/job_runs.h"
 
 namespace dl::record {
 namespace {
@@ -132,6 +133,38 @@ TEST(SummaryTest, AStateBeganWhenItChangedAndNotWithTheNewestSave) {
   EXPECT_EQ(summarise(events).state_since_ms, 2000);
   events.push_back(at(processing(2), 70000, JobState::kProcessing));
   EXPECT_EQ(summarise(events).state_since_ms, 70000) << "another attempt";
+}
+
+TEST(SummaryTest, WhatWasPassedOverBeganWithThisStart) {
+  std::vector<Event> events(2);
+  events[0].attempt = events[1].attempt = 1;
+  events[0].state = events[1].state = JobState::kCompleted;
+  events[0].time_ms = 1000;
+  events[1].time_ms = 90000;
+  EXPECT_EQ(summarise(events).state_since_ms, 1000) << "told twice";
+  events[1].passed = true;
+  EXPECT_EQ(summarise(events).state_since_ms, 90000) << "a later start came by, and ran nothing";
+}
+
+TEST(RunDirTest, NamesGoBothWays) {
+  EXPECT_EQ(run_dir("/x/dl-12", 1), "/x/dl-12");
+  EXPECT_EQ(run_dir("/x/dl-12", 2), "/x/dl-12.2");
+  for (const int number : {2, 3, 31, 1000000}) {
+    const RunName name = split_run_dir(run_dir("/x.y/dl-12_3", number));
+    EXPECT_EQ(name.first, "/x.y/dl-12_3");
+    EXPECT_EQ(name.number, number);
+  }
+  for (const char* one : {"/x/dl-12", "/x.2/dl-12", "/x/dl-12.", "/x/dl-12.1", "/x/dl-12.0", "/x/dl-12.02", "/x/.2",
+                          "/x/dl-12.x", "/x/dl-12.1000001", ".2", ""}) {
+    EXPECT_EQ(split_run_dir(one).first, one);
+    EXPECT_EQ(split_run_dir(one).number, 1) << one;
+  }
+}
+
+TEST_F(RecordTest, NoMoreRunsAreLookedForThanAreAskedFor) {
+  for (const int number : {1, 2, 5, 6}) ASSERT_TRUE(make_directories(run_dir(root_ + "/dl-1", number)));
+  EXPECT_EQ(run_dirs(root_ + "/dl-1").size(), 4U);
+  EXPECT_EQ(run_dirs(root_ + "/dl-1", 3).back().number, 5);
 }
 
 TEST(CommentTest, IsReadBackWithTheUsersTextInFront) {

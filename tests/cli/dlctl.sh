@@ -180,7 +180,7 @@ without_slurm() { PATH=$work/nothing "$dlctl" "$@"; }
 expect_run "without squeue, nothing of Slurm's is removed" 0 \
   '^12.2 +COMPLETED .*stays: squeue is not installed here, so nobody knows whether its job has ended' \
   without_slurm clean --older-than 0s --yes --results old
-check "it is all there" "$([ -e old/dl-12/events.jsonl ] && [ -e old/dl-12.2/events.jsonl ] || ls old)"
+check "it is all there" "$(for run in old/dl-12 old/dl-12.2; do [ -e $run/events.jsonl ] || echo "$run is gone"; done)"
 printf '{"time_ms":1790000000000,"attempt":1,"state":"FAILED","reason":"cancelled: saved at train step 7"}\n' >old/dl-12.2/events.jsonl
 expect_run "a cancelled job is shown as such" 0 '^12.2 +CANCELLED .* cancelled: saved' without_slurm status --ended old
 expect_run "by clean, too" 0 '^12.2 +CANCELLED ' without_slurm clean old
@@ -192,7 +192,7 @@ if [ "$(id -u)" = 0 ]; then
   install -d -o nobody theirs && cp -r old/dl-12 theirs/dl-local-3 && chown -R nobody theirs && ln -s ../mine theirs/dl-calls
   for place in theirs/dl-local-3 mine/f-1/dl-local-1 mine/dl-local-2; do find $place -exec touch -h -d 2026-09-22 {} +; done
   expect "root removes what is the user's own in a folder of a user's" 0 'removed 1 of 1 job' clean --older-than 0s --yes --results theirs
-  check "and nothing that a link there leads to" "$([ -e mine/f-1/dl-local-1/events.jsonl ] && [ ! -e theirs/dl-local-3 ] || ls -R mine theirs)"
+  check "and nothing that a link there leads to" "$([ -e mine/f-1/dl-local-1/events.jsonl ] || echo 'it is gone')"
   mkdir -m 777 open && cp -r mine/dl-local-2 open
   expect "where others may put links, root removes nothing" 4 'others may change what lies in' clean --older-than 0s --yes open
   expect "folders of several users are not taken together" 2 "folders of one user at a time" clean mine theirs

@@ -55,6 +55,11 @@ teardown() { cluster_teardown; }
   assert_contains "$output" "^dlrun: --learners: '0'"
   run on_login dlrun --submit --time soon -- true
   [ "$status" -eq 71 ]
+  assert_contains "$output" '^dlrun: Invalid --time specification$'
+  # The plugin has accepted this one, and says so; Slurm has not.
+  run on_login dlrun --submit --job-name four --gpus 1 --sbatch=--licenses=none:1 -- true
+  [ "$status" -eq 71 ]
+  assert_contains "$(tail -n 1 <<<"$output")" '^dlrun: Batch job submission failed: Invalid license specification$'
 }
 
 @test "in a job it runs there" {

@@ -84,6 +84,9 @@ findings=$(grep -oE '"[^"]+"' tests/PAINS.md | tr -d '"' | while read -r name; d
 check "the tests that PAINS.md names exist" "$findings"
 check "PAINS.md has all 26 complaints" "$([ "$(grep -cE '^\| [0-9]+ \|.*("|`)' tests/PAINS.md)" -eq 26 ] || echo "some row is missing or names no test")"
 
+# Each bug that NEWS.md calls fixed has its test.
+check "tests/regress/README.md has the test of each Fixed: in NEWS.md" "$(tests/regress/check 2>&1)"
+
 # Nothing unfinished is called done, and no path of a developer's machine is left behind.
 words=$(project_files | grep -E '\.(h|c|cpp|py|sh|bash|bats|am|ac|m4|inc|in|md|toml)$' | grep -v '^tests/lint/tables.sh$' |
   xargs grep -nE '\b(TODO|FIXME|XXX)\b' /dev/null)

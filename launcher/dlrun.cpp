@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <optional>
@@ -71,7 +72,7 @@ class OtherRuns {
                                     [](const std::string& line) { std::fprintf(stderr, "dlrun: %s\n", line.c_str()); });
     if (!admitted) {
       std::fprintf(stderr, "dlrun: %s\n", admitted.error().text.c_str());
-      return dl::supervise::kExitNoDirectory;
+      return admitted.error().code == dl::Errc::kConflict ? 128 + SIGTERM : dl::supervise::kExitNoDirectory;
     }
     admission_ = std::move(*admitted);
     *plan = std::move(admission_->plan);
@@ -81,11 +82,20 @@ class OtherRuns {
         "dlrun: this command completed in an earlier start of job %s, and is not run again; its job directory: "
         "%s\n",
         plan->job_id.c_str(), plan->job_dir.c_str());
-    return admission_->completed;
+    return admission_->completed->exit.value_or(0);
+  }
+
+  dl::Result<dl::plan::LaunchPlan> plan_without(const std::vector<std::string>& nodes, const dl::plan::LaunchPlan& now,
+                                                dl::plan::PlanInput* input) {
+    return dl::runs::plan_without(nodes, now, applicant_, &*admission_, input);
+  }
+  void settle(const dl::plan::LaunchPlan& plan) { dl::runs::settle(plan, applicant_, &*admission_); }
+  dl::runs::Siblings siblings() const {
+    return dl::runs::Siblings(admission_->book, applicant_.guard, applicant_.start);
   }
 
   void tell(dl::supervise::RunOptions* options) const {
-    options->siblings = dl::runs::Siblings(admission_->book, applicant_.guard, applicant_.start);
+    options->siblings = siblings();
     options->identity = admission_->identity.text();
     options->first_dir = applicant_.own_dir ? std::string() : admission_->first_dir;
     options->run = admission_->run;
@@ -95,6 +105,24 @@ class OtherRuns {
   dl::runs::Applicant applicant_;
   std::optional<dl::runs::Admission> admission_;
 };
+
+// What becomes of a plan whose nodes turn out bad, beside other dlruns of the job where there may be such.
+dl::preflight::OtherPlan other_plan(OtherRuns* others) {
+  dl::preflight::OtherPlan other;
+  if (others == nullptr) {
+    other.without = dl::plan::make_plan_without;
+    other.settle = [](const dl::plan::LaunchPlan&) {};
+    return other;
+  }
+  other.without = [others](const auto& nodes, const auto& now, dl::plan::PlanInput* input) {
+    return others->plan_without(nodes, now, input);
+  };
+  other.settle = [others](const auto& plan) { others->settle(plan); };
+  other.put_back = [others](const std::string& excluded, const auto& ask) {
+    return dl::runs::put_back_together(others->siblings(), excluded, "preflight: bad nodes", ask);
+  };
+  return other;
+}
 
 // `link`: to its guard; nullptr for a dry run.
 int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predecessor, dl::guard::Link* link) {
@@ -141,7 +169,8 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
     std::fprintf(stderr, "dlrun: %s\n", there.error().text.c_str());
     return dl::supervise::kExitUsage;
   }
-  if (const auto status = dl::preflight::check_nodes(&gathered->input, run.quiet, &*plan)) return *status;
+  const dl::preflight::OtherPlan other = other_plan(others ? &*others : nullptr);
+  if (const auto status = dl::preflight::check_nodes(other, &gathered->input, run.quiet, &*plan)) return *status;
   if (plan->under_slurm)
     dl::ignore(dl::record_settings(*settings, plan->job_dir), "whoever needs the directory next says what is wrong");
   if (!plan->container.image.empty())
@@ -167,9 +196,10 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
   options.plan_json = [&input = gathered->input](const auto& of, const auto& attempt) {
     return plan_json(of, attempt, input.environment);
   };
-  options.without = [&input = gathered->input](const auto& lost, const auto& now) {
-    return dl::plan::make_plan_without(lost, now, &input);
+  options.without = [&other, &input = gathered->input](const auto& lost, const auto& now) {
+    return other.without(lost, now, &input);
   };
+  options.settle = other.settle;
   if (gathered->input.request.preflight != dl::PreflightMode::kOff) {
     // A copy: it is used on another thread.
     options.check = [input = gathered->input](const auto& next, const auto& suspects) {

@@ -87,6 +87,15 @@ Result<std::optional<LearnerRange>> learners_by_gpus(const Allocation& allocatio
   return std::optional<LearnerRange>(LearnerRange{count, count});
 }
 
+std::string why_no_gpus(const Allocation& allocation, bool not_wanted) {
+  const auto& nodes = allocation.nodes;
+  if (not_wanted) return "the learners are to have no GPUs";
+  if (std::any_of(nodes.begin(), nodes.end(), [](const Node& node) { return !node.taken.empty(); }))
+    return "other dlruns of the job have its GPUs";
+  const bool unknown = std::any_of(nodes.begin(), nodes.end(), [](const Node& node) { return node.gpus < 0; });
+  return unknown ? "it is not known how many GPUs there are here" : "there are no GPUs here";
+}
+
 Result<Capacity> find_capacity(const Allocation& allocation, const LearnerRange& range, int gpus_per_learner,
                                int servers) {
   std::vector<int> hard;    // by GPUs

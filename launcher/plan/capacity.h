@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "common/base/result.h"
@@ -26,6 +27,9 @@ Result<Capacity> find_capacity(const Allocation& allocation, const LearnerRange&
 // --learners auto: as many as have a GPU, or `gpus_per_learner` of them on one node. nullopt if no GPU is known, or
 // learners are to have none. kConflict if no node has enough for one learner.
 Result<std::optional<LearnerRange>> learners_by_gpus(const Allocation& allocation, int gpus_per_learner);
+
+// In that case: why learners have none. not_wanted: the request says so.
+std::string why_no_gpus(const Allocation& allocation, bool not_wanted);
 
 // Where the servers stand: on_node[n] learners are on node n already, and servers are added there. Each goes to the
 // node of the fewest processes that has a place left (Capacity::per_node), else beside learners, in turn. Returns a

@@ -53,14 +53,16 @@ int even_share(const Allocation& allocation, const std::vector<int>& learners_on
   return std::min(std::max(share, 0), kMaxGpusPerLearner);
 }
 
-// Which of the node's GPUs are this run's: the first free ones. Without a number for each learner, all that are free.
-void choose_gpus(int needed, PlannedNode* node) {
+// Which of the node's GPUs are this run's: the first free ones. each: of a learner; 0 where the request leaves it open
+// and there is no even share: all that are free. Learners that are to have none see none.
+void choose_gpus(const Request& request, int each, PlannedNode* node) {
   if (node->gpus < 0) return;
+  const bool open = each == 0 && !request.gpus;
   const int all = node->gpus + static_cast<int>(node->taken.size());
-  if (needed == 0 && !node->taken.empty()) needed = node->gpus;
+  const int needed = open ? node->gpus : (node->learners - node->servers) * each;
   for (int gpu = 0; gpu < all && static_cast<int>(node->own_gpus.size()) < needed; ++gpu)
     if (std::find(node->taken.begin(), node->taken.end(), gpu) == node->taken.end()) node->own_gpus.push_back(gpu);
-  node->narrowed = needed > 0 ? needed < all : !node->taken.empty();
+  node->narrowed = needed < all;
 }
 
 // Places the ranks; fills nodes, learners and gpus_per_learner. Returns how many learners stand on each node of the
@@ -94,7 +96,7 @@ std::vector<int> place(const PlanInput& input, const Capacity& capacity, const P
     node.servers = count[i] - without_servers[i];
     node.gpus = nodes[i].gpus;
     node.taken = nodes[i].taken;
-    choose_gpus(without_servers[i] * plan->gpus_per_learner, &node);
+    choose_gpus(input.request, plan->gpus_per_learner, &node);
     plan->nodes.push_back(std::move(node));
   }
   plan->learners.reserve(node_of_rank.size());
@@ -314,7 +316,8 @@ Result<LaunchPlan> make_plan(const PlanInput& input) {
       plan.gpus_per_learner = each;
     } else {
       plan.warnings.push_back(
-          "--learners auto: there are no GPUs here, so " +
+          "--learners auto: " + why_no_gpus(input.allocation, input.request.gpus && input.request.gpus->count == 0) +
+          ", so " +
           std::string(plan.asked.max == 1 ? "one learner is" : std::to_string(plan.asked.max) + " learners are") +
           " started" + (plan.under_slurm ? ", as the job has tasks" : "; --learners N starts more"));
     }
@@ -338,7 +341,7 @@ Result<LaunchPlan> make_plan(const PlanInput& input) {
   return plan;
 }
 
-Result<LaunchPlan> make_plan_without(const std::vector<std::string>& nodes, const LaunchPlan& plan, PlanInput* input) {
+Status leave_out(const std::vector<std::string>& nodes, const LaunchPlan& plan, PlanInput* input) {
   std::vector<Node>& there = input->allocation.nodes;
   const auto left_out = [&](const Node& node) {
     return std::find(nodes.begin(), nodes.end(), node.name) != nodes.end();
@@ -348,6 +351,11 @@ Result<LaunchPlan> make_plan_without(const std::vector<std::string>& nodes, cons
   input->allocation.nodes_left_out = true;
   // "As many learners as the job has tasks" still means as many as it was planned with.
   if (!input->request.learners) input->request.learners = plan.asked;
+  return {};
+}
+
+Result<LaunchPlan> make_plan_without(const std::vector<std::string>& nodes, const LaunchPlan& plan, PlanInput* input) {
+  DL_TRY(leave_out(nodes, plan, input));
   return make_plan(*input);
 }
 

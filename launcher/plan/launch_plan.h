@@ -130,6 +130,9 @@ struct PlanInput {
 // kInvalid, kNotFound (framework, version, placement) or kConflict "needs 4 learners x 2 GPUs but the allocation has 6
 // GPUs on 3 nodes". An elastic request gets as many learners as the allocation holds within MIN:MAX.
 Result<LaunchPlan> make_plan(const PlanInput& input);
+// Takes these nodes out of input->allocation for good, for a plan in place of `plan`, which *input led to. kConflict if
+// no node is left.
+Status leave_out(const std::vector<std::string>& nodes, const LaunchPlan& plan, PlanInput* input);
 // A plan in place of `plan`, which *input led to, without these nodes: they are taken out of input->allocation for
 // good. Spare nodes take their place, an elastic job takes fewer learners. kConflict if no node is left; else as
 // make_plan().

@@ -33,7 +33,7 @@ std::string program_folder(const std::string& agent_path) {
 
 // A batch job that Slurm may requeue goes back into the queue and stays away from these nodes; it is held when that
 // cannot be arranged, since it could come back to them for ever.
-int requeue_without(const plan::LaunchPlan& plan, const std::vector<std::string>& bad) {
+int requeue_without(const OtherPlan& other, const plan::LaunchPlan& plan, const std::vector<std::string>& bad) {
   const std::string& job_id = plan.job_id;
   const std::string names = compress_hostlist(bad);
   ::signal(SIGTERM, SIG_IGN);  // Slurm's, when it takes the job away; what is to be said of it is said first
@@ -47,8 +47,11 @@ int requeue_without(const plan::LaunchPlan& plan, const std::vector<std::string>
   tell(reason);
   ignore(record::record_put_back(record::JobDir(plan.job_dir).events(), false, "preflight: " + reason, ""),
          "the requeue matters more");
-  const std::string all = (job->excluded.empty() ? "" : job->excluded + ",") + names;
-  if (Status put_back = slurm_cli::requeue(job_id, false, slurm_cli::requeue_delay(), all); !put_back) {
+  const auto ask = [&](const std::string& excluded) {
+    const std::string all = (job->excluded.empty() ? "" : job->excluded + ",") + excluded;
+    return slurm_cli::requeue(job_id, false, slurm_cli::requeue_delay(), all);
+  };
+  if (Status put_back = other.put_back(names, ask); !put_back) {
     ignore(slurm_cli::hold(job_id), "nothing more can be done");
     tell("that failed: " + put_back.error().text);
   }
@@ -95,7 +98,7 @@ CheckedAgain check_again(const plan::PlanInput& input, const plan::LaunchPlan& n
   return checked;
 }
 
-std::optional<int> check_nodes(plan::PlanInput* input, bool quiet, plan::LaunchPlan* plan) {
+std::optional<int> check_nodes(const OtherPlan& other, plan::PlanInput* input, bool quiet, plan::LaunchPlan* plan) {
   if (input->request.preflight == PreflightMode::kOff) return std::nullopt;
   const RunInput run = run_input(*input, *plan);
   if (Status made = make_directories(run.job_dir); !made) {
@@ -119,12 +122,13 @@ std::optional<int> check_nodes(plan::PlanInput* input, bool quiet, plan::LaunchP
   if (bad.empty()) return std::nullopt;
   if (!run.under_slurm) return supervise::kExitNodeLost;
 
-  if (auto without = plan::make_plan_without(bad, *plan, input)) {
+  if (auto without = other.without(bad, *plan, input)) {
     tell(plan::describe_without(bad, *without));
     *plan = *std::move(without);
+    other.settle(*plan);
     return std::nullopt;
   }
-  return requeue_without(*plan, bad);
+  return requeue_without(other, *plan, bad);
 }
 
 }  // namespace dl::preflight

@@ -16,6 +16,7 @@
 #include "launcher/record/job_dir.h"
 #include "launcher/record/job_runs.h"
 #include "launcher/runs/choose_run.h"
+#include "launcher/runs/past_runs.h"
 
 namespace dl::runs {
 namespace {
@@ -23,6 +24,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kLook = 100ms;
+constexpr auto kPatience = 5s;       // with the lock of the book, before anything runs
+constexpr auto kPatienceLater = 1s;  // in the event loop, where agents wait for answers
+constexpr int kLookAnyhow = 20;      // looks at a book that has not changed
 constexpr int kMostAncestors = 64;
 
 volatile sig_atomic_t term_came = 0;
@@ -32,6 +36,7 @@ volatile sig_atomic_t term_came = 0;
 class Patience {
  public:
   Patience() {
+    term_came = 0;
     struct sigaction ignore {};
     ignore.sa_handler = SIG_IGN;
     ::sigaction(SIGUSR1, &ignore, &usr1_);
@@ -53,24 +58,6 @@ class Patience {
   }, usr2_{}, term_{};
 };
 
-// A run makes its directory some time after it was booked, so those that are booked count without one too.
-std::vector<PastRun> past_runs(const std::string& first, bool first_alone, const JobBook& book, const ProcessId& own) {
-  std::vector<PastRun> past;
-  for (const BookedRun& each : book.runs)
-    if (!(each.guard == own) && each.dir == record::run_dir(first, each.number))
-      past.push_back({each.number, true, {}});
-  for (const record::RunDir& dir : record::run_dirs(first)) {
-    if (first_alone && dir.number > 1) break;
-    // One that is in use is taken by nobody, whatever its events say.
-    if (std::any_of(past.begin(), past.end(), [&](const PastRun& each) { return each.number == dir.number; })) continue;
-    PastRun run{dir.number, false, {}};
-    if (auto history = record::read_events(record::JobDir(dir.path).events())) run.events = std::move(history->events);
-    past.push_back(std::move(run));
-  }
-  std::sort(past.begin(), past.end(), [](const PastRun& a, const PastRun& b) { return a.number < b.number; });
-  return past;
-}
-
 // The next start of the script counts it.
 void write_passed(const std::string& dir, const record::Event& completed, const RunIdentity& identity, int start) {
   auto log = record::EventLog::open(record::JobDir(dir).events());
@@ -91,18 +78,36 @@ std::string names_of(const std::string& job_id, const std::vector<BookedRun>& ru
   return names;
 }
 
+std::vector<NodeShare> shares_of_all(const std::vector<BookedRun>& runs) {
+  std::vector<NodeShare> taken;
+  for (const BookedRun& run : runs) taken.insert(taken.end(), run.shares.begin(), run.shares.end());
+  return taken;
+}
+
+// The plan of what others leave of the whole; *free is what it was made of.
+Result<plan::LaunchPlan> plan_beside(const std::vector<BookedRun>& others, const plan::PlanInput& whole,
+                                     const plan::LaunchPlan& alone, plan::PlanInput* free) {
+  *free = whole;
+  const std::vector<NodeShare> taken = shares_of_all(others);
+  take_out(taken, &free->allocation);
+  DL_TRY_ASSIGN(plan::LaunchPlan plan, plan::make_plan(*free));
+  if (std::string why = obstacle(plan, alone, taken); !why.empty()) return Error{Errc::kConflict, std::move(why)};
+  return plan;
+}
+
 // One try, under the lock of the book.
 class Try {
  public:
-  Try(const Applicant& applicant, const plan::LaunchPlan& whole, const plan::PlanInput& input, Admission* admission)
-      : applicant_(applicant), whole_(whole), input_(input), admission_(admission) {}
+  Try(const Applicant& applicant, const plan::LaunchPlan& alone, const PastRuns& past, Admission* admission)
+      : applicant_(applicant), alone_(alone), past_(past), admission_(admission) {}
 
   // Whether the book has changed.
   bool look(JobBook* book);
 
   bool admitted = false;
   Status refused;
-  std::string waits_for;  // neither
+  std::string waits_for;  // neither; empty: the events of an earlier run have changed
+  bool put_back = false;  // Slurm has the job back
   std::vector<BookedRun> others;
   plan::PlanInput free;  // admitted: what is left for this run
 
@@ -110,8 +115,8 @@ class Try {
   bool enter(JobBook* book, BookedRun* own);
 
   const Applicant& applicant_;
-  const plan::LaunchPlan& whole_;
-  const plan::PlanInput& input_;
+  const plan::LaunchPlan& alone_;
+  const PastRuns& past_;
   Admission* admission_;
 };
 
@@ -123,17 +128,18 @@ bool Try::look(JobBook* book) {
     else
       others.push_back(run);
   }
+  put_back = book->back;
   if (own == nullptr && book->stop && !book->runs.empty()) {
     waits_for = fmt::format("the job is being stopped ({}), so this command is not started", book->stop->who);
     return false;
   }
-  if (whole_.checkpoint)
+  if (alone_.checkpoint)
     for (const BookedRun& run : others)
-      if (run.checkpoint == whole_.checkpoint->path) {
+      if (run.checkpoint == alone_.checkpoint->path) {
         refused =
             Error{Errc::kBusy, fmt::format("checkpoint directory {} is in use by another dlrun of this job, {}.{} "
                                            "in {}; allowed: a --checkpoint of its own for each",
-                                           run.checkpoint, whole_.job_id, run.number, run.dir)};
+                                           run.checkpoint, alone_.job_id, run.number, run.dir)};
         return false;
       }
   return enter(book, own);
@@ -144,77 +150,135 @@ bool Try::enter(JobBook* book, BookedRun* own) {
   if (own != nullptr) {
     choice.number = own->number;
   } else {
-    const auto past = past_runs(admission_->first_dir, applicant_.own_dir, *book, applicant_.guard);
-    choice = choose_run(past, admission_->identity, applicant_.start);
+    if (!past_.is_current(*book, applicant_.guard)) return false;
+    choice = choose_run(past_.with(*book, applicant_.guard), admission_->identity, applicant_.start);
     if (applicant_.own_dir) choice.number = 1;
   }
   admission_->run = choice.number;
-  if (choice.completed) {
-    write_passed(record::run_dir(admission_->first_dir, choice.number), *choice.completed, admission_->identity,
-                 applicant_.start);
-    admission_->completed = choice.completed->exit.value_or(0);
-    admission_->plan = whole_;
-    admission_->plan.job_dir = record::run_dir(admission_->first_dir, choice.number);
-    admitted = true;
-    return false;
-  }
-  std::vector<NodeShare> taken;
-  for (const BookedRun& run : others) taken.insert(taken.end(), run.shares.begin(), run.shares.end());
-  free = input_;
-  free.run_number = choice.number;
-  take_out(taken, &free.allocation);
-  auto plan = plan::make_plan(free);
-  if (!plan || !is_countable(*plan, taken)) {
-    waits_for =
-        fmt::format("waiting for GPUs of this job that other dlruns use ({}): {}", names_of(whole_.job_id, others),
-                    plan ? "its nodes have different numbers of GPUs" : plan.error().text);
-    return false;
-  }
+  admission_->whole.run_number = choice.number;
   BookedRun run;
   run.guard = applicant_.guard;
   run.number = choice.number;
-  run.dir = plan->job_dir;
-  if (plan->checkpoint) run.checkpoint = plan->checkpoint->path;
-  run.shares = shares_of(*plan);
+  if (choice.completed) {
+    // In the book until that is written down, so that the same command, called at the same time, is another run.
+    admission_->completed = choice.completed;
+    admission_->plan = alone_;
+    admission_->plan.job_dir = run.dir = record::run_dir(admission_->first_dir, choice.number);
+  } else {
+    auto plan = plan_beside(others, admission_->whole, alone_, &free);
+    if (!plan) {
+      waits_for = fmt::format("waiting for GPUs of this job that other dlruns use ({}): {}",
+                              names_of(alone_.job_id, others), plan.error().text);
+      return false;
+    }
+    run.dir = plan->job_dir;
+    if (plan->checkpoint) run.checkpoint = plan->checkpoint->path;
+    run.shares = shares_of(*plan);
+    admission_->plan = std::move(*plan);
+  }
   if (own != nullptr)
     *own = std::move(run);
   else
     book->runs.push_back(std::move(run));
-  admission_->plan = std::move(*plan);
   admitted = true;
   return true;
+}
+
+// The entry of this run; nullptr: it is alone, without a book.
+BookedRun* own_entry(const Applicant& applicant, JobBook* book) {
+  const auto found = std::find_if(book->runs.begin(), book->runs.end(),
+                                  [&](const BookedRun& run) { return run.guard == applicant.guard; });
+  return found == book->runs.end() ? nullptr : &*found;
 }
 
 }  // namespace
 
 Result<Admission> admit(const Applicant& applicant, plan::LaunchPlan plan, plan::PlanInput* input,
                         const std::function<void(const std::string&)>& say) {
+  using Outcome = BookFile::Outcome;
   Admission admission;
   admission.book = BookFile(applicant.number);
   admission.identity = identify(plan, input->environment);
   admission.first_dir = plan.job_dir;
+  admission.whole = *input;
+  PastRuns past(admission.first_dir, applicant.own_dir);
   const Patience patience;
   std::string said;
-  for (;;) {
-    Try attempt(applicant, plan, *input, &admission);
-    const auto look = [&](JobBook* book) { return attempt.look(book); };
-    if (!admission.book.change(applicant.start, look)) {
+  for (bool put_back = false;;) {
+    past.read();
+    Try attempt(applicant, plan, past, &admission);
+    const bool told = term_came != 0 || put_back;
+    const auto look = [&](JobBook* book) {
+      if (!told) return attempt.look(book);
+      attempt.waits_for = "told to end, so this command is not started; waiting for the other dlruns of the job to end";
+      if (book->runs.empty()) attempt.refused = Error{Errc::kConflict, "told to end while it waited"};
+      return false;
+    };
+    const Outcome outcome = admission.book.change(applicant.start, kPatience, look);
+    if (outcome == Outcome::kBusy) continue;
+    if (outcome == Outcome::kNoBook) {
       JobBook nobody;
       look(&nobody);
     }
     if (!attempt.refused) return attempt.refused.error();
+    put_back = put_back || attempt.put_back;
+    if (attempt.admitted && outcome == Outcome::kNotWritten && !attempt.others.empty()) {
+      attempt.admitted = false;
+      attempt.waits_for = "waiting until the list of the job's dlruns can be written: there is no room in /dev/shm";
+    }
     if (attempt.admitted) {
-      if (!admission.completed) *input = std::move(attempt.free);
+      if (admission.completed) {
+        write_passed(admission.plan.job_dir, *admission.completed, admission.identity, applicant.start);
+        leave(applicant, &admission);
+      } else {
+        *input = std::move(attempt.free);
+      }
       return admission;
     }
-    if (term_came != 0 && attempt.others.empty()) return Error{Errc::kConflict, "ended by a signal while it waited"};
+    if (attempt.waits_for.empty()) continue;
     if (attempt.waits_for != said) say(said = attempt.waits_for);
-    std::this_thread::sleep_for(kLook);
+    for (int looks = 0; looks < kLookAnyhow && (term_came != 0) == told && !admission.book.has_changed(); ++looks)
+      std::this_thread::sleep_for(kLook);
   }
 }
 
+Result<plan::LaunchPlan> plan_without(const std::vector<std::string>& nodes, const plan::LaunchPlan& now,
+                                      const Applicant& applicant, Admission* admission, plan::PlanInput* input) {
+  using Outcome = BookFile::Outcome;
+  DL_TRY(plan::leave_out(nodes, now, &admission->whole));
+  DL_TRY_ASSIGN(const plan::LaunchPlan alone, plan::make_plan(admission->whole));
+  Result<plan::LaunchPlan> plan = Error{Errc::kBusy, "another dlrun of the job has the list of them"};
+  const auto look = [&](JobBook* book) {
+    std::vector<BookedRun> others;
+    for (const BookedRun& run : book->runs)
+      if (!(run.guard == applicant.guard)) others.push_back(run);
+    plan = plan_beside(others, admission->whole, alone, input);
+    BookedRun* own = own_entry(applicant, book);
+    if (!plan || own == nullptr) return false;
+    own->shares = both(shares_of(*plan), own->shares);
+    return true;
+  };
+  const Outcome outcome = admission->book.change(applicant.start, kPatienceLater, look);
+  if (outcome == Outcome::kNoBook) {
+    JobBook nobody;
+    look(&nobody);
+  } else if (outcome == Outcome::kNotWritten) {
+    return Error{Errc::kIo, "the list of the job's dlruns cannot be written: there is no room in /dev/shm"};
+  }
+  return plan;
+}
+
+void settle(const plan::LaunchPlan& plan, const Applicant& applicant, Admission* admission) {
+  admission->book.change(applicant.start, kPatienceLater, [&](JobBook* book) {
+    BookedRun* own = own_entry(applicant, book);
+    if (own == nullptr) return false;
+    own->shares = shares_of(plan);
+    return true;
+  });
+}
+
 void leave(const Applicant& applicant, Admission* admission) {
-  admission->book.change(applicant.start, [&](JobBook* book) {
+  admission->book.change(applicant.start, kPatience, [&](JobBook* book) {
     book->runs.erase(std::remove_if(book->runs.begin(), book->runs.end(),
                                     [&](const BookedRun& run) { return run.guard == applicant.guard; }),
                      book->runs.end());

@@ -5,9 +5,11 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/result.h"
 #include "launcher/plan/launch_plan.h"
+#include "launcher/record/event_log.h"
 #include "launcher/runs/job_book.h"
 #include "launcher/runs/run_identity.h"
 
@@ -22,18 +24,26 @@ struct Applicant {
 
 struct Admission {
   plan::LaunchPlan plan;
+  plan::PlanInput whole;  // what the plan would be made of if the run were alone
   RunIdentity identity;
-  int run = 1;                   // its number within the job
-  std::string first_dir;         // of run 1
-  std::optional<int> completed;  // it has completed already: the exit status it had then
+  int run = 1;                             // its number within the job
+  std::string first_dir;                   // of run 1
+  std::optional<record::Event> completed;  // it has completed already: so
   BookFile book;
 };
 
 // `plan` was made of *input for the whole allocation. Blocks while the GPUs that it needs belong to other runs, and
 // while the job is being put back; `say` is told why. *input is left with what is free for this run. kBusy: another run
-// has the checkpoint directory.
+// has the checkpoint directory. kConflict: it was told to end before it could begin.
 Result<Admission> admit(const Applicant& applicant, plan::LaunchPlan plan, plan::PlanInput* input,
                         const std::function<void(const std::string&)>& say);
+// A plan in place of `now` without these nodes, of what other runs leave at this moment; *input becomes what it was
+// made of. It is booked beside what the run has, until settle(). As plan::make_plan_without(); kBusy: the book is in
+// use.
+Result<plan::LaunchPlan> plan_without(const std::vector<std::string>& nodes, const plan::LaunchPlan& now,
+                                      const Applicant& applicant, Admission* admission, plan::PlanInput* input);
+// The run goes on with this plan alone, and gives back what else it has booked.
+void settle(const plan::LaunchPlan& plan, const Applicant& applicant, Admission* admission);
 // This run is over.
 void leave(const Applicant& applicant, Admission* admission);
 

@@ -12,6 +12,7 @@
 #include <climits>
 #include <csignal>
 #include <cstdlib>
+#include <thread>
 
 #include "common/base/atomic_file.h"
 #include "common/base/parse.h"
@@ -20,8 +21,9 @@
 namespace dl::runs {
 namespace {
 
-constexpr size_t kMaxBook = 4 << 20;
-constexpr size_t kFieldOfStart = 20;  // behind the name in /proc/PID/stat, counted from its state
+constexpr size_t kMaxBook = 64 << 20;
+constexpr size_t kFieldOfStart = 20;           // behind the name in /proc/PID/stat, counted from its state
+constexpr std::chrono::milliseconds kLook{2};  // at a lock that another run has
 
 Json to_json(const ProcessId& process) {
   return Json{{"pid", static_cast<int>(process.pid)}, {"started", process.started}};
@@ -41,6 +43,7 @@ Json to_json(const BookedRun& run) {
     item["gpus"] = Json(share.gpus);
     item["cpus"] = share.cpus;
     item["learners"] = share.learners;
+    item["counted"] = share.counted;
     shares.push_back(std::move(item));
   }
   Json json = Json::object();
@@ -67,7 +70,8 @@ BookedRun run_from(const Json& json) {
   if (const Json* shares = json.find("shares"))
     for (const Json& item : *shares)
       run.shares.push_back({item.value<std::string>("node", ""), item.value<std::vector<int>>("gpus", {}),
-                            item.value<int>("cpus", 0), item.value<int>("learners", 0)});
+                            item.value<int>("cpus", 0), item.value<int>("learners", 0),
+                            item.value<bool>("counted", true)});
   return run;
 }
 
@@ -85,10 +89,22 @@ JobBook book_from(const Json& json) {
   return book;
 }
 
-// A file that somebody else has put there is none.
-bool is_own_file(int fd) {
+enum class Kind { kOwn, kGone, kForeign };
+// A file that somebody else has put there is no book; one that was replaced or removed since it was opened, none more.
+Kind kind_of(int fd) {
   struct stat file {};
-  return ::fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_uid == ::geteuid() && file.st_nlink == 1;
+  if (::fstat(fd, &file) != 0 || !S_ISREG(file.st_mode) || file.st_uid != ::geteuid()) return Kind::kForeign;
+  if (file.st_nlink == 0) return Kind::kGone;
+  return file.st_nlink == 1 ? Kind::kOwn : Kind::kForeign;
+}
+
+std::string read_all(int fd) {
+  std::string text;
+  char buffer[16384];
+  ssize_t n = 0;
+  while (text.size() < kMaxBook && (n = ::pread(fd, buffer, sizeof buffer, static_cast<off_t>(text.size()))) > 0)
+    text.append(buffer, static_cast<size_t>(n));
+  return text;
 }
 
 }  // namespace
@@ -102,7 +118,7 @@ ProcessId process_of(pid_t pid) {
   const size_t close = text ? text->rfind(')') : std::string::npos;
   if (close == std::string::npos || close + 2 > text->size()) return {pid, 0};
   const std::vector<std::string> fields = split(trim(text->substr(close + 2)), ' ');
-  if (fields.size() < kFieldOfStart) return {pid, 0};
+  if (fields.size() < kFieldOfStart || fields[0] == "Z" || fields[0] == "X") return {pid, 0};
   const auto started = parse_int(fields[kFieldOfStart - 1], 0, INT64_MAX);
   return {pid, started ? *started : 0};
 }
@@ -141,15 +157,15 @@ JobBook parse_book(const std::string& text) {
 }
 
 bool tidy(int start, const std::function<bool(const ProcessId&)>& alive, JobBook* book) {
-  if (book->start != start) {
-    *book = JobBook{};
-    book->start = start;
-    return true;
-  }
   const auto dead =
       std::remove_if(book->runs.begin(), book->runs.end(), [&](const BookedRun& run) { return !alive(run.guard); });
   bool changed = dead != book->runs.end();
   book->runs.erase(dead, book->runs.end());
+  if (book->start < start || (book->start > start && book->runs.empty())) {
+    *book = JobBook{};
+    book->start = start;
+    return true;
+  }
   // What was asked of runs that are all gone is asked of nobody; where Slurm has the job back, this start is over.
   if (book->runs.empty() && book->stop && !book->back) {
     book->stop.reset();
@@ -162,46 +178,75 @@ BookFile::BookFile(const std::string& number) {
   if (!number.empty()) path_ = fmt::format("/dev/shm/dl-job-{}-{}", ::geteuid(), number);
 }
 
-// It may be removed between open() and flock().
-UniqueFd BookFile::lock() {
-  constexpr int kTries = 100;
-  for (int i = 0; i < kTries && !path_.empty(); ++i) {
+// The file may be replaced or removed between open() and flock(). Nobody keeps the lock for long, but its holder may
+// have been stopped.
+UniqueFd BookFile::lock(std::chrono::milliseconds patience, bool* busy) {
+  const auto limit = std::chrono::steady_clock::now() + patience;
+  *busy = false;
+  while (!path_.empty()) {
     UniqueFd fd(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!fd) return {};
-    while (::flock(fd.get(), LOCK_EX) != 0)
-      if (errno != EINTR) return {};
-    if (is_own_file(fd.get())) return fd;
-    struct stat file {};
-    if (::fstat(fd.get(), &file) != 0 || file.st_nlink != 0) return {};
+    // Before the lock: whoever owns another file there could keep it for ever.
+    if (!fd || kind_of(fd.get()) == Kind::kForeign) return {};
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
+      const Kind kind = kind_of(fd.get());
+      if (kind == Kind::kOwn) return fd;
+      if (kind == Kind::kForeign) return {};
+    } else if (errno != EWOULDBLOCK && errno != EINTR) {
+      return {};
+    } else if (std::chrono::steady_clock::now() >= limit) {
+      *busy = true;
+      return {};
+    } else {
+      std::this_thread::sleep_for(kLook);
+    }
   }
   return {};
 }
 
-bool BookFile::change(int start, const std::function<bool(JobBook*)>& change) {
-  const UniqueFd fd = lock();
+// A new file in the place of the old one, so that what others have written there is never lost: a run may be killed at
+// any moment, and the memory be full. Under the lock, so one at a time.
+bool BookFile::write(const std::string& text) const {
+  if (text.size() > kMaxBook) return false;
+  const std::string next = path_ + ".new";
+  ::unlink(next.c_str());  // of a run that was killed
+  const UniqueFd fd(::open(next.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return false;
-  std::string text;
-  char buffer[16384];
-  ssize_t n = 0;
-  while (text.size() < kMaxBook && (n = ::pread(fd.get(), buffer, sizeof buffer, static_cast<off_t>(text.size()))) > 0)
-    text.append(buffer, static_cast<size_t>(n));
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t n = ::write(fd.get(), text.data() + done, text.size() - done);
+    if (n <= 0 && errno != EINTR) break;
+    done += n > 0 ? static_cast<size_t>(n) : 0;
+  }
+  if (done == text.size() && ::rename(next.c_str(), path_.c_str()) == 0) return true;
+  ::unlink(next.c_str());
+  return false;
+}
+
+BookFile::Outcome BookFile::change(int start, std::chrono::milliseconds patience,
+                                   const std::function<bool(JobBook*)>& change) {
+  bool busy = false;
+  const UniqueFd fd = lock(patience, &busy);
+  if (!fd) return busy ? Outcome::kBusy : Outcome::kNoBook;
+  const std::string text = read_all(fd.get());
   JobBook book = parse_book(text);
   const bool tidied = tidy(start, is_alive, &book);
+  if (book.start > start) return Outcome::kNoBook;
   const bool changed = change(&book);
   if (book.runs.empty()) {
     ::unlink(path_.c_str());
-  } else if (tidied || changed || text.empty()) {
-    text = format_book(book);
-    // Nobody reads it without the lock; a torn one counts as empty.
-    if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), text.data(), text.size(), 0) < 0) return false;
+  } else if ((tidied || changed || text.empty()) && !write(format_book(book))) {
+    return Outcome::kNotWritten;
   }
-  return true;
+  return Outcome::kDone;
 }
 
+// Each change makes another file; without one, nobody is in the book.
 bool BookFile::has_changed() {
+  if (path_.empty()) return false;
   struct stat file {};
-  if (path_.empty() || ::stat(path_.c_str(), &file) != 0) return false;
-  const int64_t now = static_cast<int64_t>(file.st_mtim.tv_sec) * 1'000'000'000 + file.st_mtim.tv_nsec;
+  if (::stat(path_.c_str(), &file) != 0) file = {};
+  const std::pair<ino_t, int64_t> now{file.st_ino,
+                                      static_cast<int64_t>(file.st_mtim.tv_sec) * 1'000'000'000 + file.st_mtim.tv_nsec};
   return std::exchange(seen_, now) != now;
 }
 

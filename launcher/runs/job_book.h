@@ -5,10 +5,12 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/unique_fd.h"
@@ -22,7 +24,7 @@ struct ProcessId {
   int64_t started = 0;  // as in /proc/PID/stat
 };
 bool operator==(const ProcessId& a, const ProcessId& b);
-// started is 0 where /proc does not tell.
+// started is 0 where /proc does not tell, and for one that has ended and waits for its parent to ask for its status.
 ProcessId process_of(pid_t pid);
 bool is_alive(const ProcessId& process);
 
@@ -56,7 +58,8 @@ std::string format_book(const JobBook& book);
 // An empty one for anything else.
 JobBook parse_book(const std::string& text);
 
-// Drops runs that have died, and all that an earlier start of the job has left. Returns whether anything changed.
+// Drops runs that have died, and all that an earlier start of the job has left. Returns whether anything changed. A
+// book of a later start in which anybody lives is left alone but for the dead.
 bool tidy(int start, const std::function<bool(const ProcessId&)>& alive, JobBook* book);
 
 class BookFile {
@@ -64,16 +67,26 @@ class BookFile {
   BookFile() = default;
   // `number`: of the job, as Slurm counts.
   explicit BookFile(const std::string& number);
-  // The book under its lock, tidied; written where `change` returns true, removed when nobody is in it. False, and
-  // nothing called, where there is no book.
-  bool change(int start, const std::function<bool(JobBook*)>& change);
+  enum class Outcome {
+    kDone,
+    kNoBook,      // there is none, or it belongs to a later start of the job: nothing was called
+    kBusy,        // another run had the lock all the time: nothing was called
+    kNotWritten,  // `change` was called, and the book stays as it was
+  };
+  // The book under its lock, tidied; written where `change` returns true, removed when nobody is in it. The lock is
+  // waited for, for `patience` at most.
+  Outcome change(int start, std::chrono::milliseconds patience, const std::function<bool(JobBook*)>& change);
   // Whether it was changed since the last call, by anybody.
   bool has_changed();
+  // The next has_changed() says so whatever comes.
+  void forget_seen() { seen_ = {}; }
 
  private:
-  UniqueFd lock();
+  UniqueFd lock(std::chrono::milliseconds patience, bool* busy);
+  bool write(const std::string& text) const;
+
   std::string path_;
-  int64_t seen_ = 0;
+  std::pair<ino_t, int64_t> seen_;
 };
 
 }  // namespace dl::runs

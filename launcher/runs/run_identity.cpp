@@ -69,7 +69,11 @@ bool operator==(const RunIdentity& a, const RunIdentity& b) {
 RunIdentity identify(const plan::LaunchPlan& plan, const plan::Environment& environment) {
   Hash what, around;
   for (const std::string& word : plan.command) what.add(word);
-  what.add("").add(plan.work_dir).add(plan.checkpoint ? plan.checkpoint->path : "").add(plan.container.image);
+  what.add("")
+      .add(plan.job_id)
+      .add(plan.work_dir)
+      .add(plan.checkpoint ? plan.checkpoint->path : "")
+      .add(plan.container.image);
   for (const auto& [name, value] : environment)
     if (!is_volatile(name)) around.add(name).add(value);
   return {what.hex(), around.hex()};

@@ -9,7 +9,7 @@
 namespace dl::runs {
 
 struct RunIdentity {
-  std::string what;         // of command, working directory and checkpoint: 16 hex digits
+  std::string what;         // of job, command, working directory and checkpoint: 16 hex digits
   std::string environment;  // of the user's variables: 16 hex digits
   // "WHAT-ENVIRONMENT", as events have it.
   std::string text() const { return what + "-" + environment; }

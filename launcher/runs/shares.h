@@ -14,6 +14,7 @@ struct NodeShare {
   std::vector<int> gpus;  // positions among the job's GPUs on that node
   int cpus = 0;
   int learners = 0;
+  bool counted = true;  // else Slurm chooses which GPUs it has, and `gpus` says how many alone
 };
 
 // What a plan takes.
@@ -23,8 +24,13 @@ std::vector<NodeShare> shares_of(const plan::LaunchPlan& plan);
 // share CPUs, and a GPU never.
 void take_out(const std::vector<NodeShare>& others, plan::Allocation* allocation);
 
-// Whether the GPUs of a plan are counted by position on every node that others use, too: Slurm gives each node of a
-// step the same number of them, or chooses itself.
-bool is_countable(const plan::LaunchPlan& plan, const std::vector<NodeShare>& others);
+// Of two plans of one run: what both have.
+std::vector<NodeShare> both(const std::vector<NodeShare>& a, const std::vector<NodeShare>& b);
+
+// Why a plan cannot be carried out beside others, or an empty text. whole: the plan of the same run if it were alone.
+//   - the GPUs of one of its nodes are not counted by position: Slurm gives each node of a step the same number of
+//     them, or chooses itself
+//   - it was to share the GPUs that are free, and of those there are none on one of its nodes, or no even share
+std::string obstacle(const plan::LaunchPlan& plan, const plan::LaunchPlan& whole, const std::vector<NodeShare>& others);
 
 }  // namespace dl::runs

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/runs/siblings.h"
 
-#include <algorithm>
+#include <chrono>
+#include <thread>
 
 namespace dl::runs {
 namespace {
+
+constexpr std::chrono::milliseconds kAtOnce{0}, kLook{20}, kMostToTell{5000};
 
 bool same(const BookedStop& a, const BookedStop& b) {
   return a.cause == b.cause && a.deadline_ms == b.deadline_ms;
@@ -51,28 +54,31 @@ Siblings::Turn turn_of(const JobBook& book, const ProcessId& own, bool at_once,
 }
 
 std::optional<BookedStop> Siblings::look() {
-  // Two changes within one tick of the kernel's clock have one time.
-  constexpr int kLookAnyhow = 20;
-  if (!book_.has_changed() && ++unchanged_ < kLookAnyhow) return std::nullopt;
-  unchanged_ = 0;
+  if (!book_.has_changed()) return std::nullopt;
   std::optional<BookedStop> found;
-  book_.change(start_, [&](JobBook* book) {
+  const BookFile::Outcome outcome = book_.change(start_, kAtOnce, [&](JobBook* book) {
     if (book->stop && !(known_ && same(*known_, *book->stop))) known_ = found = book->stop;
     return false;
   });
+  if (outcome == BookFile::Outcome::kBusy) book_.forget_seen();
   return found;
 }
 
-void Siblings::ask_all(const BookedStop& stop) {
-  book_.change(start_, [&](JobBook* book) {
+bool Siblings::change(const std::function<bool(JobBook*)>& change) {
+  const BookFile::Outcome outcome = book_.change(start_, kAtOnce, change);
+  return outcome == BookFile::Outcome::kDone || outcome == BookFile::Outcome::kNoBook;
+}
+
+bool Siblings::ask_all(const BookedStop& stop) {
+  return change([&](JobBook* book) {
     const bool changed = book_stop(stop, book);
     known_ = book->stop;
     return changed;
   });
 }
 
-void Siblings::arrive(bool hold, const std::string& excluded) {
-  book_.change(start_, [&](JobBook* book) {
+bool Siblings::arrive(bool hold, const std::string& excluded) {
+  return change([&](JobBook* book) {
     for (BookedRun& run : book->runs) {
       if (!(run.guard == own_)) continue;
       run.arrived = true;
@@ -85,22 +91,41 @@ void Siblings::arrive(bool hold, const std::string& excluded) {
 
 Siblings::Turn Siblings::turn(bool at_once) {
   Turn turn;
-  const bool there = book_.change(start_, [&](JobBook* book) {
+  const BookFile::Outcome outcome = book_.change(start_, kAtOnce, [&](JobBook* book) {
     turn = turn_of(*book, own_, at_once, is_alive);
     if (turn.kind != Turn::Kind::kMine) return false;
     book->putting_back = own_;
     return true;
   });
-  if (!there) turn.kind = Turn::Kind::kMine;
+  if (outcome == BookFile::Outcome::kNoBook) turn.kind = Turn::Kind::kMine;
+  // Without the note another may ask too, which does less harm than if nobody does.
+  if (outcome == BookFile::Outcome::kNotWritten && !at_once) turn.kind = Turn::Kind::kWait;
   return turn;
 }
 
-void Siblings::put_back(const Status& outcome) {
-  book_.change(start_, [&](JobBook* book) {
+bool Siblings::put_back(const Status& outcome) {
+  return change([&](JobBook* book) {
     book->back = outcome.has_value();
     if (!outcome) book->refused = outcome.error().text;
     return true;
   });
+}
+
+Status put_back_together(Siblings siblings, const std::string& excluded, const std::string& why,
+                         const std::function<Status(const std::string& excluded)>& ask) {
+  const auto insist = [](const std::function<bool()>& step) {
+    for (auto left = kMostToTell; !step() && left.count() > 0; left -= kLook) std::this_thread::sleep_for(kLook);
+  };
+  insist([&] { return siblings.ask_all({kTogetherCause, why, 0}) && siblings.arrive(false, excluded); });
+  for (;; std::this_thread::sleep_for(kLook)) {
+    const Siblings::Turn turn = siblings.turn(false);
+    if (turn.kind == Siblings::Turn::Kind::kDone) return {};
+    if (turn.kind == Siblings::Turn::Kind::kRefused) return Error{Errc::kConflict, turn.refused};
+    if (turn.kind == Siblings::Turn::Kind::kWait) continue;
+    Status outcome = ask(turn.excluded.empty() ? excluded : turn.excluded);
+    insist([&] { return siblings.put_back(outcome); });
+    return outcome;
+  }
 }
 
 }  // namespace dl::runs

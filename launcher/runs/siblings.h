@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The runs of a job that are at work together, as one of them sees the others: a stop reaches all, and the job is put
-// back once, when all are ready. Nothing here blocks but for the lock of the book, which nobody keeps.
+// back once, when all are ready. Nothing here blocks: where another run has the lock of the book at this moment, or the
+// book cannot be written, the caller comes again.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -20,10 +22,11 @@ class Siblings {
   // A stop that another run asks for, each once. To be called often: it looks at the book only where that has changed.
   std::optional<BookedStop> look();
   // Asks all others for it. What the book has already stays, but for a pause, and for an earlier deadline.
-  void ask_all(const BookedStop& stop);
+  // False: to be called again.
+  bool ask_all(const BookedStop& stop);
 
-  // This run is ready to go back into the queue.
-  void arrive(bool hold, const std::string& excluded);
+  // This run is ready to go back into the queue. False: to be called again.
+  bool arrive(bool hold, const std::string& excluded);
   struct Turn {
     enum class Kind {
       kWait,     // others save still, or one of them asks Slurm now
@@ -38,14 +41,16 @@ class Siblings {
   };
   // at_once: the time is over, others are not waited for.
   Turn turn(bool at_once);
-  void put_back(const Status& outcome);
+  // False: to be called again.
+  bool put_back(const Status& outcome);
 
  private:
+  bool change(const std::function<bool(JobBook*)>& change);
+
   BookFile book_;
   ProcessId own_;
   int start_ = 0;
   std::optional<BookedStop> known_;
-  int unchanged_ = 0;  // looks in a row
 };
 
 // What each run is to do, by the book alone. Pure but for `alive`.
@@ -54,6 +59,12 @@ Siblings::Turn turn_of(const JobBook& book, const ProcessId& own, bool at_once,
 // Merges a stop into the book. Returns whether that changed it.
 bool book_stop(const BookedStop& stop, JobBook* book);
 
+// Before a run has begun, and blocks: asks the others to stop, waits until they are ready, and has `ask` put the job
+// back without the nodes that any of them excludes, unless another one does so. An error is Slurm's refusal.
+Status put_back_together(Siblings siblings, const std::string& excluded, const std::string& why,
+                         const std::function<Status(const std::string& excluded)>& ask);
+
+constexpr const char* kTogetherCause = "together";
 constexpr const char* kPauseCause = "pause";  // BookedStop::cause; stronger than the others
 
 }  // namespace dl::runs

@@ -62,8 +62,9 @@ struct RunOptions {
   std::optional<OwnSignal> own_signal;     // of the user, before the time limit
   pid_t script = 0;                        // the batch script's shell, which may get it
   NodePool::Without without;               // called on the loop's thread
-  guard::Predecessor predecessor;          // the dlrun whose place this one takes, if any
-  guard::Link* guard = nullptr;            // not owned; nullptr: nobody would take this one's place
+  std::function<void(const plan::LaunchPlan&)> settle;  // a plan of without() is carried out from now on; may be empty
+  guard::Predecessor predecessor;                       // the dlrun whose place this one takes, if any
+  guard::Link* guard = nullptr;                         // not owned; nullptr: nobody would take this one's place
   // Checks the nodes of the next attempt after a failure that one of them may be to blame for; suspects: those on which
   // learners failed. Blocks, on a thread of its own. Empty: the job asked for no checks.
   std::function<CheckedNodes(const plan::LaunchPlan& next, const std::vector<std::string>& suspects)> check;
@@ -161,7 +162,7 @@ class Supervisor {
 
   // supervisor_siblings.cpp
   void look_at_siblings();
-  void ask_siblings(const std::string& cause, const std::string& who);
+  bool ask_siblings(const std::string& cause, const std::string& who);
   void put_back_together(bool hold);
 
   // supervisor_hang.cpp

@@ -25,6 +25,7 @@ void Supervisor::take_memory() {
   memory_ = record::remembered(journal_->events());
   journal_->remember(memory_);
   just_lost_ = nodes_.resume(memory_, awake_ms(), unix_ms());
+  if (options_.settle) options_.settle(plan());
   if (just_lost_.empty()) return;
   remember([&](record::RunMemory* memory) {
     ++memory->moved;

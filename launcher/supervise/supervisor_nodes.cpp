@@ -25,6 +25,7 @@ void Supervisor::raise_fence(int64_t until_ms) {
 
 void Supervisor::go_on_without_lost(const std::string& reason) {
   const NodePool::Left left = nodes_.go_on_without();
+  if (options_.settle) options_.settle(plan());
   remember([&](record::RunMemory* memory) {
     ++memory->moved;
     memory->lost.clear();

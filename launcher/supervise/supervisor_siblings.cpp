@@ -8,7 +8,8 @@ namespace dl::supervise {
 namespace {
 
 constexpr uint64_t kLookMs = 20;
-constexpr int64_t kLastMoment = 700;  // before Slurm kills all
+constexpr int64_t kLastMoment = 700;       // before Slurm kills all
+constexpr int64_t kMostToArriveMs = 5000;  // the book cannot be written
 
 // What reaches the others, and by which name in the book. A stop that Slurm ends the job with comes to each by itself.
 struct Shared {
@@ -19,7 +20,7 @@ constexpr Shared kShared[] = {{StopCause::kPause, runs::kPauseCause},
                               {StopCause::kPreemption, "preemption"},
                               {StopCause::kYield, "yield"},
                               {StopCause::kTimeLimit, "time limit"},
-                              {StopCause::kTogether, "together"}};
+                              {StopCause::kTogether, runs::kTogetherCause}};
 
 StopCause cause_of(const std::string& name) {
   for (const Shared& row : kShared)
@@ -33,9 +34,10 @@ StopCause cause_of(const std::string& name) {
 void Supervisor::look_at_siblings() {
   if (!options_.siblings || state_.finished()) return;
   if (state_.stop && told_siblings_ != state_.stop->cause) {
-    told_siblings_ = state_.stop->cause;
+    bool told = true;
     for (const Shared& row : kShared)
-      if (row.cause == state_.stop->cause) ask_siblings(row.name, state_.stop->who);
+      if (row.cause == state_.stop->cause) told = ask_siblings(row.name, state_.stop->who);
+    if (told) told_siblings_ = state_.stop->cause;
   }
   const auto asked = options_.siblings->look();
   if (!asked) return;
@@ -46,26 +48,30 @@ void Supervisor::look_at_siblings() {
   handle(stop);
 }
 
-void Supervisor::ask_siblings(const std::string& cause, const std::string& who) {
+bool Supervisor::ask_siblings(const std::string& cause, const std::string& who) {
   runs::BookedStop stop{cause, who, 0};
   if (state_.stop && state_.stop->deadline_ms) stop.deadline_ms = *state_.stop->deadline_ms;
-  options_.siblings->ask_all(stop);
+  return options_.siblings->ask_all(stop);
 }
 
 // The last one that is ready asks Slurm, which kills all. Queued behind the comment, which so is set before.
 void Supervisor::put_back_together(bool hold) {
   const auto ask = [this](bool held, const std::string& excluded) {
     slurm_->put_back(held, excluded, [this](const Status& outcome) {
-      if (options_.siblings) options_.siblings->put_back(outcome);
+      if (options_.siblings && !options_.siblings->put_back(outcome))
+        poll(kLookMs, [this, outcome] { return state_.phase == Phase::kOver || options_.siblings->put_back(outcome); });
       if (!outcome) put_back_error_ = outcome.error().text;
       handle(BackInQueue{outcome.has_value()});
     });
   };
   if (!options_.siblings) return ask(hold, memory_.excluded);
-  if (!state_.stop) ask_siblings(hold ? runs::kPauseCause : "together", decision_.reason);
-  options_.siblings->arrive(hold, memory_.excluded);
-  poll(kLookMs, [this, ask] {
-    const bool late = state_.stop && state_.stop->deadline_ms && unix_ms() > *state_.stop->deadline_ms - kLastMoment;
+  poll(kLookMs, [this, ask, hold, asked = state_.stop.has_value(), arrived = false, since = awake_ms()]() mutable {
+    const bool late =
+        (state_.stop && state_.stop->deadline_ms && unix_ms() > *state_.stop->deadline_ms - kLastMoment) ||
+        (!arrived && awake_ms() - since > kMostToArriveMs);
+    if (!asked) asked = ask_siblings(hold ? runs::kPauseCause : runs::kTogetherCause, decision_.reason);
+    if (asked && !arrived) arrived = options_.siblings->arrive(hold, memory_.excluded);
+    if (!arrived && !late) return state_.phase == Phase::kOver;
     const runs::Siblings::Turn turn = options_.siblings->turn(late);
     switch (turn.kind) {
       case runs::Siblings::Turn::Kind::kWait:

@@ -78,6 +78,12 @@ TEST(LaunchPlan, AutoIsALearnerForEachGpu) {
   ASSERT_FALSE(plan->warnings.empty());
   EXPECT_EQ(plan->warnings[0],
             "--learners auto: there are no GPUs here, so 3 learners are started, as the job has tasks");
+  in.allocation.nodes = {{"n1", 3, 4, -1}};
+  EXPECT_NE(make_plan(in)->warnings.at(0).find("it is not known how many GPUs there are here, so 3"),
+            std::string::npos);
+  in.allocation.nodes = {{"n1", 3, 4, 4}};
+  in.request.gpus = GpuRequest{"", 0};
+  EXPECT_NE(make_plan(in)->warnings.at(0).find("the learners are to have no GPUs, so 3"), std::string::npos);
 }
 
 TEST(LaunchPlan, UnknownNamesAreRefusedWithTheKnown) {

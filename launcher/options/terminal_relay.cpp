@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <mutex>
 #include <string_view>
 #include <thread>
 
@@ -17,8 +18,15 @@
 namespace dl {
 namespace {
 
-// The end that the thread writes to: closed in children, which would else keep a pipe open that is at its end.
+// The end that the thread writes to: closed in children, which would else keep a pipe open that is at its end. Where it
+// is closed already its number may be another file's, also in the children of children.
+std::mutex write_end_lock;
 int write_end = -1;
+
+void close_write_end() {
+  if (write_end >= 0) ::close(write_end);
+  write_end = -1;
+}
 
 bool write_all(int to, std::string_view data) {
   while (!data.empty()) {
@@ -30,7 +38,7 @@ bool write_all(int to, std::string_view data) {
   return true;
 }
 
-void copy(UniqueFd terminal, UniqueFd to) {
+void copy(const UniqueFd& terminal, int to) {
   // Signals are the main thread's.
   sigset_t all;
   ::sigfillset(&all);
@@ -39,8 +47,10 @@ void copy(UniqueFd terminal, UniqueFd to) {
   for (;;) {
     const ssize_t n = ::read(terminal.get(), buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0 || !write_all(to.get(), {buffer.data(), static_cast<size_t>(n)})) return;
+    if (n <= 0 || !write_all(to, {buffer.data(), static_cast<size_t>(n)})) break;
   }
+  const std::lock_guard<std::mutex> locked(write_end_lock);
+  close_write_end();
 }
 
 }  // namespace
@@ -57,9 +67,13 @@ Status relay_terminal() {
   UniqueFd from(ends[0]);
   UniqueFd to(ends[1]);
   if (::dup2(from.get(), STDIN_FILENO) < 0) return errno_error("give the terminal to learner 0", errno);
-  write_end = to.get();
-  ::pthread_atfork(nullptr, nullptr, [] { ::close(write_end); });
-  std::thread(copy, std::move(terminal), std::move(to)).detach();
+  write_end = to.release();
+  ::pthread_atfork([] { write_end_lock.lock(); }, [] { write_end_lock.unlock(); },
+                   [] {
+                     close_write_end();
+                     write_end_lock.unlock();
+                   });
+  std::thread([terminal = std::move(terminal), to = write_end] { copy(terminal, to); }).detach();
   return {};
 }
 

@@ -101,13 +101,6 @@ CheckedAgain check_again(const plan::PlanInput& input, const plan::LaunchPlan& n
 std::optional<int> check_nodes(const OtherPlan& other, plan::PlanInput* input, bool quiet, plan::LaunchPlan* plan) {
   if (input->request.preflight == PreflightMode::kOff) return std::nullopt;
   const RunInput run = run_input(*input, *plan);
-  if (Status made = make_directories(run.job_dir); !made) {
-    std::fprintf(stderr,
-                 "dlrun: job directory: %s; name a folder that can be written to: --job-dir DIR, or job_dir in "
-                 "dl.toml\n",
-                 made.error().text.c_str());
-    return supervise::kExitNoDirectory;
-  }
   const auto outcome = run_preflight(run);
   if (!outcome) {
     // A job should not fail because of what should protect it.

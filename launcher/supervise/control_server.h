@@ -44,6 +44,8 @@ class ControlServer final : public Connections {
   // Listens on any address, a free port (IPv6 included where the machine has it).
   Status listen();
   int port() const { return port_; }
+  // So many of the job's own may connect at the same moment, all from one address.
+  void expect(size_t own) { strangers_.expect(own); }
 
   // Closes everything, the port included.
   void close_all();

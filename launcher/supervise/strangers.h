@@ -15,14 +15,17 @@ class Strangers {
  public:
   using Id = uint64_t;
   static constexpr int64_t kToSpeakMs = 10'000;  // an agent says hello with its first packet
-  static constexpr size_t kOfOnePeer = 256;      // a node of many learners comes as one peer
-  static constexpr size_t kInAll = 16'384;       // agents of a large job come at the same moment
+  static constexpr size_t kOfOnePeer = 256;
+  static constexpr size_t kInAll = 16'384;
+
+  // So many of the job's own may come at the same moment, all from one address: of one node, or of several on one host.
+  void expect(size_t own) { own_ = own; }
 
   // Those that must go to make place for it: of the same peer, or of the one that has most, the oldest.
   std::vector<Id> add(Id id, const std::string& peer, int64_t now_ms) {
     std::vector<Id> out;
-    if (of_peer_[peer].size() >= kOfOnePeer) out.push_back(of_peer_[peer].begin()->first);
-    if (out.empty() && peer_of_.size() >= kInAll) {
+    if (of_peer_[peer].size() >= kOfOnePeer + own_) out.push_back(of_peer_[peer].begin()->first);
+    if (out.empty() && peer_of_.size() >= kInAll + own_) {
       const auto most = std::max_element(of_peer_.begin(), of_peer_.end(), [](const auto& a, const auto& b) {
         return a.second.size() < b.second.size();
       });
@@ -59,6 +62,7 @@ class Strangers {
   size_t size() const { return peer_of_.size(); }
 
  private:
+  size_t own_ = 0;
   std::map<std::string, std::map<Id, int64_t>> of_peer_;  // until when
   std::map<Id, std::string> peer_of_;
 };

@@ -12,7 +12,6 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "common/base/atomic_file.h"
 #include "common/contract/env_names.h"
 #include "common/contract/exit_codes.h"
 
@@ -73,11 +72,6 @@ Status Supervisor::set_up() {
   if (plan().under_slurm)
     journal_->this_run(options_.identity, plan().slurm_restart_count, options_.run, options_.first_dir);
   stops_.run_begins(unix_ms(), !options_.predecessor.death.empty());
-  if (Status made = make_directories(dir_.root()); !made) {
-    Error error = std::move(made).error().with_context("job directory");
-    error.text += "; name a folder that can be written to: --job-dir DIR, or job_dir in dl.toml";
-    return error;
-  }
   DL_TRY(journal_->open());
   attempts_ = record::summarise(journal_->events()).attempts;
   if (plan().checkpoint) {
@@ -107,6 +101,7 @@ Status Supervisor::open_control() {
   server_ = std::make_unique<ControlServer>(&loop_, secret_, std::move(handlers));
   agents_ = std::make_unique<AgentFleet>(server_.get(), plan());
   pmix_ = std::make_unique<PmixServers>(server_.get());
+  server_->expect(static_cast<size_t>(plan().world_size()) + plan().nodes.size());  // agents, and dl-pmix on each node
   DL_TRY(server_->listen());
   // The interface that leads to the other nodes; where all is on this one, the loopback.
   std::string host = "127.0.0.1", own = node_name();

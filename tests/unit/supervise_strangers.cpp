@@ -37,6 +37,14 @@ TEST(StrangersTest, OneAddressMakesPlaceAtItsOwnCost) {
   EXPECT_EQ(strangers.size(), Strangers::kOfOnePeer + 1);
 }
 
+TEST(StrangersTest, AgentsOfManyLearnersMayAllComeFromOneAddress) {
+  Strangers strangers;
+  strangers.expect(1000);
+  for (Strangers::Id id = 1; id <= 1000 + Strangers::kOfOnePeer; ++id)
+    EXPECT_TRUE(strangers.add(id, "fat node", 0).empty()) << id;
+  EXPECT_EQ(strangers.add(100'000, "fat node", 0), Ids{1});
+}
+
 TEST(StrangersTest, ManyAddressesMakePlaceAtTheCostOfTheBusiest) {
   Strangers strangers;
   strangers.add(1, "honest", 0);

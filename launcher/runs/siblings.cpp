@@ -111,6 +111,18 @@ bool Siblings::put_back(const Status& outcome) {
   });
 }
 
+bool Siblings::keeps_begin_time() {
+  bool mine = false;
+  const BookFile::Outcome outcome = book_.change(start_, kAtOnce, [&](JobBook* book) {
+    mine = book->putting_back == own_ || !is_alive(book->putting_back);
+    if (!mine || (book->back && book->putting_back == own_)) return false;
+    book->putting_back = own_;
+    book->back = true;
+    return true;
+  });
+  return mine || outcome == BookFile::Outcome::kNoBook;
+}
+
 Status put_back_together(Siblings siblings, const std::string& excluded, const std::string& why,
                          const std::function<Status(const std::string& excluded)>& ask) {
   const auto insist = [](const std::function<bool()>& step) {

@@ -43,6 +43,9 @@ class Siblings {
   Turn turn(bool at_once);
   // False: to be called again.
   bool put_back(const Status& outcome);
+  // The job is back in the queue. Whether it is this run that keeps its begin time: the one that asked Slurm, or
+  // another where that has died or Slurm did so by itself.
+  bool keeps_begin_time();
 
  private:
   bool change(const std::function<bool(JobBook*)>& change);

@@ -36,10 +36,11 @@ Status Journal::open() {
 void Journal::append(record::Event event) {
   event.attempt = attempt_;
   if (restart_ > 0) event.restart = restart_;
-  if (!(memory_ == memory_told_)) event.memory = memory_told_ = memory_;
+  if (!(memory_ == memory_told_)) event.memory = memory_;
   events_.push_back(event);
   if (!log_open_) return;
   Status written = log_.append(std::move(event));
+  if (written) memory_told_ = memory_;  // else the next event tells it
   if (!written && !log_failed_) std::fprintf(stderr, "dlrun: %s\n", written.error().text.c_str());
   log_failed_ = !written;
   lost_ += written ? 0 : 1;
@@ -156,16 +157,19 @@ void Journal::send_comment() {
   if (state_ == record::JobState::kProcessing) comment.idle = idle_;
   comment.dir = dir_.root();
   comment.reason = reason_;
-  if (!first_dir_.empty())
-    record::tell_of_all(record::other_runs(first_dir_, dir_.root()), number_, first_dir_, &comment);
   auto ok = std::make_shared<bool>(false);
-  std::string text = record::format_comment(comment);
-  calls_->post([ok, text, id = job_id_] { *ok = slurm_cli::set_comment(id, text).has_value(); },
-               [this, ok] {
-                 comment_pending_ = false;
-                 comment_failed_ = !*ok;
-               },
-               "comment");
+  const auto set = [ok, comment, id = job_id_, first = first_dir_, own = dir_.root(), number = number_]() mutable {
+    // Other runs may have long events, on a file system that takes its time.
+    if (!first.empty()) record::tell_of_all(record::other_runs(first, own), number, first, &comment);
+    *ok = slurm_cli::set_comment(id, record::format_comment(comment)).has_value();
+  };
+  calls_->post(
+      set,
+      [this, ok] {
+        comment_pending_ = false;
+        comment_failed_ = !*ok;
+      },
+      "comment");
 }
 
 void Journal::tick(int64_t now_ms) {

@@ -164,6 +164,7 @@ class Supervisor {
   void look_at_siblings();
   bool ask_siblings(const std::string& cause, const std::string& who);
   void put_back_together(bool hold);
+  bool keeps_begin_time();
 
   // supervisor_hang.cpp
   void on_stalled(int rank, const Stalled& stalled);

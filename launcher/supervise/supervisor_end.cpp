@@ -216,7 +216,8 @@ void Supervisor::perform(const End& /*end*/) {
     journal_->job(JobState::kFailed, reason, step, class_code(), status);
     words = failure_text(decision_.reason, cause_of_end(), class_of_end());
   }
-  if (!lost.empty()) words += "dlrun: " + lost + "\n";
+  // Once more: the last change may be missing, too.
+  if (const std::string all = log_losses_.summary(journal_->lost()); !all.empty()) words += "dlrun: " + all + "\n";
   settle(status, std::move(words));
 }
 

@@ -48,6 +48,7 @@ void Supervisor::perform(const AlreadyBack& /*back*/) {
   journal_->job(JobState::kPending, decision_.reason, attempt_.newest_saved_step(), class_code(),
                 decision_.exit_status);
   say(decision_.reason);
+  if (!keeps_begin_time()) return handle(Settled{});
   slurm_->keep_begin_time([this] { handle(Settled{}); });
 }
 
@@ -71,7 +72,7 @@ void Supervisor::perform(const KeepStartTime& /*keep*/) {
       return true;
     }
     if (rounds == 1) return false;
-    slurm_->keep_begin_time({});
+    if (keeps_begin_time()) slurm_->keep_begin_time({});
     return false;
   });
 }

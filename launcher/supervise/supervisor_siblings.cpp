@@ -90,4 +90,9 @@ void Supervisor::put_back_together(bool hold) {
   });
 }
 
+// One of all runs does.
+bool Supervisor::keeps_begin_time() {
+  return !options_.siblings || options_.siblings->keeps_begin_time();
+}
+
 }  // namespace dl::supervise

@@ -257,6 +257,21 @@ TEST_F(Book, whose_lock_another_has_is_not_waited_for_longer_than_said) {
   EXPECT_EQ(stop->cause, kPauseCause);
 }
 
+TEST_F(Book, of_a_job_that_is_back_has_one_run_that_keeps_its_begin_time) {
+  const ProcessId one = process_of(::getpid()), two = process_of(::getppid());
+  enter(one);
+  enter(two);
+  Siblings first(BookFile(number_), one, 0), second(BookFile(number_), two, 0);
+  EXPECT_TRUE(second.keeps_begin_time()) << "Slurm did it by itself: the first that comes";
+  EXPECT_FALSE(first.keeps_begin_time());
+  EXPECT_TRUE(second.keeps_begin_time());
+  BookFile(number_).change(0, kNow, [&](JobBook* book) {
+    book->putting_back = ProcessId{two.pid, two.started + 1};
+    return true;
+  });
+  EXPECT_TRUE(first.keeps_begin_time()) << "the one that asked Slurm has died";
+}
+
 TEST_F(Book, of_another_user_is_none_and_nobody_waits_for_its_lock) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can make a file of another user";
   const int other = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);

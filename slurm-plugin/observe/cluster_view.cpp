@@ -180,6 +180,7 @@ class Viewer {
     // What was promised at submission counts, not the flags that its user may change. Lent GPUs come back from every
     // job; one of the quota that cannot save is left alone by its own tenant's guaranteed jobs.
     job.pausable = label.pausable || label.charge == policy::Charge::kBorrowed;
+    job.saves = label.pausable;
     job.limit_s = std::clamp<int64_t>(record.limit_s, 0, policy::kLongestS);
     job.charge = label.charge;
     job.own_part = label.own_part;

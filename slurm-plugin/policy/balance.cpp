@@ -34,8 +34,8 @@ class Balancer {
       if (!job.running) continue;
       so_far_.own[i] = job.own_of(job.gpus());
       // Its tenant's quota may still be given to one that was just moved out of it, or out of another's way.
-      if (job.charge == Charge::kBorrowed && job.pausable && job.yields_to == kNobody && round_.old_enough(job) &&
-          asked_[i] == 0)
+      if (job.charge == Charge::kBorrowed && job.pausable && job.saves && job.yields_to == kNobody &&
+          round_.old_enough(job) && asked_[i] == 0)
         of_tenant_[job.tenant].push_back(static_cast<int>(i));
     }
   }
@@ -204,7 +204,7 @@ bool may_borrow(Round* round, const Job& job, int type, int gpus, int own) {
   return lent;
 }
 
-std::vector<char> keep_loans(Round* round) {
+void keep_loans(Round* round) {
   const ClusterState& state = round->state;
   std::vector<char> settled(state.jobs.size());
   std::set<int64_t> awaited;
@@ -242,7 +242,9 @@ std::vector<char> keep_loans(Round* round) {
     waiting.parts = job.promised_parts;
     if (!waiting.parts.empty()) round->count(job.tenant, state.nodes[waiting.parts.front().node].type, 0, asked);
   }
-  return settled;
+  // Decided on: they neither have a turn of lending nor get GPUs reserved.
+  std::vector<int>& queue = round->queue;
+  queue.erase(std::remove_if(queue.begin(), queue.end(), [&](int index) { return settled[index] != 0; }), queue.end());
 }
 
 void balance(Round* round) {

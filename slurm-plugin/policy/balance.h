@@ -19,9 +19,9 @@ namespace dl::policy {
 // After lend(): of what waits then for want of place, at most one job of each tenant.
 void balance(Round* round);
 
-// What those that waited so get, before anybody else is lent anything: Waiting::lent of an earlier decision. Returns
-// the jobs of the queue that are settled by that, by job.
-std::vector<char> keep_loans(Round* round);
+// What those that waited so get, before anybody else is lent anything: Waiting::lent of an earlier decision. They leave
+// the round's queue.
+void keep_loans(Round* round);
 
 // A pending job that victims make place for, and that will be charged as borrowed.
 inline bool is_loan(const Job& job) {

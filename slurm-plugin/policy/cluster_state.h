@@ -95,6 +95,7 @@ struct Job {
   int64_t min_run_s = 0;
   int64_t limit_s = 0;   // it ends by itself after running for so long; 0: not known
   bool pausable = true;  // false: never a victim
+  bool saves = true;     // false: taken from, it loses all that it did, so that only a claim is worth it, no fair share
 
   // Of a pending job: the last decision let it wait for victims that leave (Reason::kVictimsLeaving). It keeps the
   // quota and the place that it was promised until it starts, and comes before all claims that were promised nothing.

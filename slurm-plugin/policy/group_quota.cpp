@@ -78,7 +78,8 @@ int GroupQuota::left(int tenant, int type) const {
     exceeds = std::max(0, beyond_typed - quota->any);
     typed = typed && quota->any == 0;
   }
-  return exceeds > 0 ? -exceeds : left;
+  // An inner group that has some left does not touch the full one around it.
+  return exceeds > 0 && left == 0 ? -exceeds : left;
 }
 
 int GroupQuota::used(int group) const {

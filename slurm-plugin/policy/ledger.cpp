@@ -64,11 +64,6 @@ void Ledger::add(int tenant, int type, int own, int borrowed) {
     group_idle_[group] -= own + borrowed;
 }
 
-void Ledger::give_up(const Job& job, int type, int had, int left) {
-  const int own = job.own_of(left) - job.own_of(had);
-  add(job.tenant, type, own, left - had - own);
-}
-
 int Ledger::own_part(int tenant, int type, int gpus) const {
   return std::clamp(own_left(tenant, type), 0, gpus);
 }
@@ -86,7 +81,9 @@ int Ledger::own_left(int tenant, int type) const {
   const int any = quota.any - own_beyond_typed(tenant);
   if (!with_groups_ || !shared_.concerns(tenant)) return typed + any;
   const int shared = shared_.left(tenant, type);
-  return shared < 0 ? shared : typed + std::max(0, any) + shared;
+  // Where the groups are used beyond what they own, only a tenant is over its quota that holds more than its own.
+  if (any < 0 && shared < 0) return shared;
+  return typed + std::max(0, any) + std::max(0, shared);
 }
 
 bool Ledger::fits_own(int tenant, int type, int gpus) const {
@@ -166,23 +163,25 @@ namespace {
 
 // A claim that was promised its place will have its part of the quota: nobody moves into that meanwhile. No more than
 // is left: a guaranteed one has jobs of its tenant leave the quota only when it starts, and until then none of another
-// type leaves for it.
-void reserve(const ClusterState& state, const Job& job, Ledger* ledger) {
+// type leaves for it. Returns how much that is.
+int reserve(const ClusterState& state, const Job& job, Ledger* ledger) {
   const int gpus = job.min_learners * job.gpus_per_learner;
   const auto hold = [&](int type) {
-    ledger->add(job.tenant, type, ledger->own_part(job.tenant, type, gpus), Charge::kOwn);
+    const int left = ledger->own_part(job.tenant, type, gpus);
+    ledger->add(job.tenant, type, left, Charge::kOwn);
+    return left;
   };
   if (!job.promised_parts.empty()) return hold(state.nodes[job.promised_parts.front().node].type);
   int best = job.type;
   for (int type = 0; type < state.type_count() && job.type == kAnyType; ++type)
     if (best == kAnyType || ledger->own_left(job.tenant, type) > ledger->own_left(job.tenant, best)) best = type;
-  if (best != kAnyType) hold(best);
+  return best == kAnyType ? 0 : hold(best);
 }
 
 // A job that is charged: running, or pending and promised a place.
 struct Holder {
   int job = 0;
-  int gpus = 0;  // 0 of a pending one
+  int gpus = 0;  // of a pending one: those that its tenant's jobs will leave to it, by which others become borrowed
 };
 
 // GPUs of the running jobs that are own, in the order in which they are charged. idle_pays: by tenant, whether its idle
@@ -210,14 +209,14 @@ std::vector<int> charges(const ClusterState& state, const std::vector<Holder>& o
   for (size_t i = 0; i < order.size(); ++i) {
     const Job& job = state.jobs[order[i].job];
     if (!job.running) {
-      reserve(state, job, &ledger);
+      all[i] = std::min(order[i].gpus, reserve(state, job, &ledger));
     } else if (may_own(job)) {
       give(i, job, job.tier == Tier::kGuaranteed ? order[i].gpus : job.own_of(order[i].gpus));
     }
   }
   for (size_t i = 0; i < order.size(); ++i) {
     const Job& job = state.jobs[order[i].job];
-    if (all[i] < order[i].gpus && may_own(job)) give(i, job, order[i].gpus - all[i]);
+    if (job.running && all[i] < order[i].gpus && may_own(job)) give(i, job, order[i].gpus - all[i]);
   }
   return all;
 }
@@ -233,6 +232,23 @@ std::vector<char> within_limit(const ClusterState& state, const std::vector<Hold
     within.push_back(limit == kNoLimit || borrowed[i] <= limit ? 1 : 0);
   }
   return within;
+}
+
+// By tenant, whether its idle jobs do without its quota. They may only as far as the limit leaves room for it: now, and
+// also once those that were asked have gone, and guaranteed claims that were promised a place have made others of their
+// tenant borrowed. Else an idle job would use up the room that a promise counted on.
+std::vector<char> idle_pays(const ClusterState& state, const std::vector<Holder>& order, const std::vector<int>& own) {
+  std::vector<Holder> later = order;
+  for (Holder& holder : later) {
+    const Job& job = state.jobs[holder.job];
+    if (job.running && job.yields_to != kNobody) holder.gpus = job.yields_until_learners * job.gpus_per_learner;
+    if (!job.running && job.tier == Tier::kGuaranteed) holder.gpus = job.min_learners * job.gpus_per_learner;
+  }
+  std::vector<char> pays = within_limit(state, order, own);
+  const std::vector<char> then =
+      within_limit(state, later, charges(state, later, std::vector<char>(state.tenants.size(), 1)));
+  for (size_t i = 0; i < pays.size(); ++i) pays[i] = pays[i] != 0 && then[i] != 0 ? 1 : 0;
+  return pays;
 }
 
 }  // namespace
@@ -271,7 +287,7 @@ std::vector<Move> charge(const ClusterState& state) {
   std::vector<int> to = charges(state, order, std::vector<char>(state.tenants.size(), 1));
   const bool idle =
       std::any_of(order.begin(), order.end(), [&](const Holder& holder) { return state.jobs[holder.job].idle; });
-  if (idle) to = charges(state, order, within_limit(state, order, to));
+  if (idle) to = charges(state, order, idle_pays(state, order, to));
   std::vector<Move> moves;
   for (size_t i = 0; i < order.size(); ++i) {
     const Job& job = state.jobs[order[i].job];

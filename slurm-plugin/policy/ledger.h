@@ -33,8 +33,6 @@ class Ledger {
 
   void add(int tenant, int type, int gpus, Charge charge);  // negative: gives back
   void add(int tenant, int type, int own, int borrowed);    // both at once
-  // A running job gives up GPUs, those that it borrows first.
-  void give_up(const Job& job, int type, int had, int left);
   // Of so many GPUs more, those that the quota still has.
   int own_part(int tenant, int type, int gpus) const;
 

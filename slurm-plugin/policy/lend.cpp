@@ -25,7 +25,8 @@ class Lender {
   }
 
   void lend() {
-    settled_ = keep_loans(&round_);
+    keep_loans(&round_);
+    settled_.resize(round_.state.jobs.size());
     serve_reservation();
     std::vector<Turn> turns(round_.state.tenants.size());
     for (const int index : round_.queue) {

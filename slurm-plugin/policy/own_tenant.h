@@ -13,8 +13,7 @@
 
 namespace dl::policy {
 
-// Quotas as guaranteed jobs see them: everything that others hold of one could be theirs.
-// Of a running job, so many of its GPUs that are charged to the quota are borrowed instead, or will be.
+// So many GPUs of a running job, charged to the quota until now, count as borrowed from now on, or will.
 struct Leaving {
   int job = 0;
   int gpus = 0;
@@ -23,6 +22,7 @@ struct Leaving {
 std::vector<Leaving> all_beside(const std::vector<Leaving>& a, const std::vector<Leaving>& b);
 std::vector<Leaving> all_of(const std::vector<Leaving>& a, const std::vector<Leaving>& b);
 
+// Quotas as guaranteed jobs see them: everything that others hold of one could be theirs.
 class OwnTenant {
  public:
   // `state`: with the running jobs charged by charge(); `so_far`: as they are charged until now. Both must outlive it.

@@ -14,10 +14,10 @@ constexpr int kMostTries = 8;
 struct End {
   int64_t at_s;
   int type;
-  Charge charge;
   int tenant;
   const std::vector<Part>* parts;
   int gpus_per_learner;
+  int own;  // GPUs of it that are charged to the quota
 };
 
 int gpus_of(const End& end) {
@@ -34,13 +34,15 @@ std::vector<End> ends_of(const Round& round) {
     // Of a limit that is not known: as long again as it has run.
     const int64_t ran_s = std::max<int64_t>(1, state.now_s - job.start_s);
     const int64_t at_s = job.limit_s > 0 ? job.start_s + job.limit_s : state.now_s + ran_s;
-    ends.push_back(End{std::max(state.now_s + 1, at_s), state.type_held(job), job.charge, job.tenant, &job.parts,
-                       job.gpus_per_learner});
+    ends.push_back(End{std::max(state.now_s + 1, at_s), state.type_held(job), job.tenant, &job.parts,
+                       job.gpus_per_learner, job.own_of(job.gpus())});
   }
   for (const Start& start : round.decision.starts) {
     const Job& job = state.jobs[start.job];
     const int64_t runs_s = job.limit_s > 0 ? job.limit_s : std::max<int64_t>(1, state.patience_s);
-    ends.push_back(End{state.now_s + runs_s, start.type, start.charge, job.tenant, &start.parts, job.gpus_per_learner});
+    ends.push_back(
+        End{state.now_s + runs_s, start.type, job.tenant, &start.parts, job.gpus_per_learner, start.own_part});
+    if (start.charge == Charge::kOwn) ends.back().own = gpus_of(ends.back());
   }
   std::stable_sort(ends.begin(), ends.end(), [](const End& a, const End& b) { return a.at_s < b.at_s; });
   return ends;
@@ -50,8 +52,9 @@ std::vector<End> ends_of(const Round& round) {
 bool entitled(const Round& round, const Ledger& ledger, const Job& job, int type) {
   const int gpus = job.min_learners * job.gpus_per_learner;
   if (job.tier != Tier::kBorrow && ledger.fits_own(job.tenant, type, gpus)) return true;
-  return job.tier != Tier::kGuaranteed && round.ledger.within_borrow_limit(job.tenant, gpus) &&
-         ledger.lendable(type, gpus);
+  if (job.tier == Tier::kGuaranteed) return false;
+  const int lent = gpus - (job.tier == Tier::kAuto ? ledger.own_part(job.tenant, type, gpus) : 0);
+  return round.ledger.within_borrow_limit(job.tenant, lent) && ledger.lendable(type, lent);
 }
 
 }  // namespace
@@ -83,7 +86,7 @@ std::optional<Reservation> Reservation::of(const Round& round, int index) {
     // The cap.
     if (end.at_s - round.state.now_s > round.state.now_s - job.submit_s) return std::nullopt;
     found.room_.give(*end.parts, end.gpus_per_learner);
-    ledger.add(end.tenant, end.type, -gpus_of(end), end.charge);
+    ledger.add(end.tenant, end.type, -end.own, end.own - gpus_of(end));
     if (i + 1 < ends.size() && ends[i + 1].at_s == end.at_s) continue;
     if (fits_at(end.at_s)) return found;
   }

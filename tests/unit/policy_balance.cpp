@@ -80,6 +80,11 @@ TEST(Balance, leaves_those_alone_that_are_protected_or_cannot_pause) {
   state = one_has_all();
   for (Job& job : state.jobs) job.pausable = false;
   EXPECT_TRUE(decide(state).reclaims.empty());
+  state = one_has_all();
+  for (Job& job : state.jobs) job.saves = false;
+  EXPECT_TRUE(decide(state).reclaims.empty()) << "what it did would be lost, for mere fairness";
+  state.tenants[1].quota.by_type = {1};
+  EXPECT_EQ(decide(state).reclaims.size(), 1U) << "but an owner takes back from every job";
 }
 
 TEST(Balance, never_takes_what_a_tenant_owns) {

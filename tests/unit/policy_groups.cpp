@@ -47,6 +47,22 @@ TEST(Groups, own_what_their_tenants_may_use) {
   EXPECT_EQ(ledger.used_of_group(0), 0);
 }
 
+TEST(Groups, leave_each_tenant_its_own_quota_when_another_one_exceeds_the_groups) {
+  const ClusterState state = physics();
+  Ledger ledger(state);
+  ledger.add(0, 0, 10, Charge::kOwn);  // as while a guaranteed job of it waits: 4 more than it and the department own
+  EXPECT_EQ(ledger.own_left(0, 0), -4);
+  EXPECT_EQ(ledger.own_left(1, 0), 2);
+  EXPECT_EQ(ledger.own_left(2, 0), 8);
+}
+
+TEST(Groups, let_nobody_pay_for_a_tenant_whose_quota_was_cut) {
+  ClusterState state = physics();
+  add_running(&state, 0, {{0, 7}}, Charge::kOwn).tier = Tier::kGuaranteed;  // 1 more than it and the department own
+  add_running(&state, 1, {{1, 2}}, Charge::kOwn);
+  EXPECT_TRUE(charge(state).empty());
+}
+
 TEST(Groups, let_a_tenant_take_back_what_the_department_owns) {
   ClusterState state = physics();
   for (int i = 0; i < 2; ++i) add_running(&state, 2, {{i, 8}}, i == 0 ? Charge::kOwn : Charge::kBorrowed);

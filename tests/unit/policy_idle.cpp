@@ -52,6 +52,39 @@ TEST(IdleJobTest, OneThatIsGuaranteedStaysOwn) {
   EXPECT_TRUE(charge(state).empty());
 }
 
+// Three nodes of 4: n0 and n2 with a100, n1 with k80. The tenant owns 2 a100 and 3 k80, and may borrow 5. On n1 a job
+// holds 4 that it does not use, 3 of them within the quota; on n2 one holds 2 as own. A guaranteed one of 2 was
+// promised n0, whose borrower has gone: when it starts, the one on n2 will be borrowed.
+ClusterState promise_beside_an_idle_job() {
+  ClusterState state = cluster(3, 4);
+  state.types = {"a100", "k80"};
+  state.nodes[1].type = 1;
+  add_tenant(&state, "a", 2).quota.by_type = {2, 3};
+  state.tenants[0].borrow_limit = 5;
+  Job& idle = add_running(&state, 0, {{1, 4}}, Charge::kBorrowed);
+  idle.type = 1;
+  idle.own_part = 3;
+  idle.idle = true;
+  add_running(&state, 0, {{2, 2}}, Charge::kOwn);
+  Job& claim = add_job(&state, 0, 2);
+  claim.tier = Tier::kGuaranteed;
+  claim.promised = true;
+  claim.promised_parts = {{0, 2}};
+  return state;
+}
+
+TEST(IdleJobTest, DoesNotUseUpTheRoomThatAPromiseCountedOn) {
+  const ClusterState state = promise_beside_an_idle_job();
+  ASSERT_TRUE(check(state));
+  EXPECT_TRUE(charge(state).empty()) << "4 and the 2 that will be borrowed are more than 5";
+  const Decision decision = decide(state);
+  ASSERT_EQ(decision.starts.size(), 1U);
+  EXPECT_EQ(decision.starts[0].job, 2);
+  ClusterState roomy = promise_beside_an_idle_job();
+  roomy.tenants[0].borrow_limit = 6;
+  EXPECT_EQ(charge(roomy).size(), 1U);
+}
+
 TEST(IdleJobTest, ATenantDoesNotBorrowMoreThanItMayForIt) {
   ClusterState state = idle_owner();
   state.tenants[0].borrow_limit = 3;

@@ -158,6 +158,18 @@ TEST(PolicyReservation, is_what_why_names_to_those_who_wait_for_it) {
   EXPECT_EQ(waiting_of(decide(state), 3)->reserved_for, -1);
 }
 
+TEST(PolicyReservation, counts_what_the_quota_will_have_left_for_the_gang) {
+  ClusterState state = gang_waits();
+  state.tenants[0].quota.by_type = {3};
+  state.tenants[0].borrow_limit = 6;  // 1 now, and 5 of the gang's 8
+  state.jobs[0].own_part = 3;
+  add_job(&state, 1, 1).limit_s = 1100;
+  const Decision decision = decide(state);
+  EXPECT_TRUE(decision.starts.empty());
+  ASSERT_NE(waiting_of(decision, 2), nullptr);
+  EXPECT_EQ(waiting_of(decision, 2)->reserved_for, 1);
+}
+
 TEST(PolicyReservation, comes_before_tenants_whose_share_is_less) {
   ClusterState state = gang_waits();
   state.tenants[0].recent_gpu_s = 1e9;

@@ -3,6 +3,7 @@
 // patience runs out. Then nothing new happens, and it has to come to rest with every promise kept.
 //
 // DL_POLICY_ROUNDS=N tries N clusters instead of the few that a unit test has time for: 20000 are 1.4 million states.
+// DL_POLICY_ROUNDS_FROM=N begins at the Nth, to look at one again.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -28,6 +29,11 @@ int states_to_try() {
   const char* asked = std::getenv("DL_POLICY_ROUNDS");
   const int states = asked != nullptr ? std::atoi(asked) : 0;
   return states > 0 ? states : kStates;
+}
+
+int first_state() {
+  const char* asked = std::getenv("DL_POLICY_ROUNDS_FROM");
+  return asked != nullptr ? std::atoi(asked) : 0;
 }
 
 // An oracle of its own for the quotas of groups: every GPU that a tenant holds as own is given to a quota that it may
@@ -142,7 +148,10 @@ class World {
     for (const Waiting& waiting : decision.waiting)
       loans_ += waiting.lent && !state_.jobs[waiting.job].promised ? 1 : 0;
     carry_out(&state_, decision, false);
-    for (const Start& start : decision.starts) gone_for_.erase(start.job);
+    for (const Start& start : decision.starts) {
+      gone_for_.erase(start.job);
+      for_nobody_.erase(start.job);
+    }
     for (const Reclaim& reclaim : decision.reclaims) {
       ++promises_;
       for (const Victim& victim : reclaim.set.victims) {
@@ -322,7 +331,7 @@ TEST(PolicyRounds, keep_every_promise_and_come_to_rest) {
   int64_t loans = 0;
   int64_t shared = 0;
   int64_t stops = 0;
-  for (int seed = 0; seed < states; ++seed) {
+  for (int seed = first_state(); seed < states; ++seed) {
     World world(static_cast<uint64_t>(seed) + 10'000'000, seed % 2 == 0);
     ASSERT_TRUE(world.live()) << "seed " << seed;
     promises += world.promises();
@@ -330,6 +339,7 @@ TEST(PolicyRounds, keep_every_promise_and_come_to_rest) {
     shared += world.shared();
     stops += world.stops();
   }
+  if (first_state() > 0) return;
   EXPECT_GT(promises, states / 5);
   EXPECT_GT(loans, states / 400);
   EXPECT_GT(shared, states / 200);

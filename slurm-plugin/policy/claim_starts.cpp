@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "slurm-plugin/policy/balance.h"
 #include "slurm-plugin/policy/placement.h"
 
 namespace dl::policy {
@@ -37,8 +38,8 @@ bool ClaimService::claim(int index) {
   if (fits && take_back(index, From::kBorrowers)) return true;
   const bool firm = round_.is_guaranteed(index) && could_hold(job);
   if (firm && (start_beside_own_tenant(index, any) || take_back(index, From::kOwnTenant))) return true;
-  // Victims have been asked for it, and have not gone yet.
-  if (!(fits || firm) || leaving_for_.count(job.id) == 0) return false;
+  // Victims have been asked for it, and have not gone yet. Those of a loan make place for a loan.
+  if (!(fits || firm) || is_loan(job) || leaving_for_.count(job.id) == 0) return false;
   round_.wait(index, Reason::kVictimsLeaving).within_tenant = !fits;
   return true;
 }

@@ -108,6 +108,25 @@ TEST(Balance, shrinks_an_elastic_job_rather_than_stop_it) {
   EXPECT_EQ(decision.reclaims[0].set.victims[0].learners_left, 5);
 }
 
+TEST(Balance, lets_a_loan_be_a_loan_where_the_quota_is_of_a_type_that_has_no_place) {
+  ClusterState state = cluster(1, 8);
+  state.types = {"a100", "k80"};
+  add_tenant(&state, "a", 0);
+  add_tenant(&state, "b", 0).quota.by_type = {0, 1};  // of k80, of which there is no node
+  Job& victim = add_running(&state, 0, {{0, 8}}, Charge::kBorrowed);
+  victim.yields_to = 2;
+  Job& loan = add_job(&state, 1, 1);
+  loan.type = kAnyType;
+  loan.promised = true;
+  loan.charge = Charge::kBorrowed;
+  loan.promised_parts = {{0, 1}};
+  state.balance = true;
+  const Decision decision = decide(state);
+  ASSERT_EQ(decision.waiting.size(), 1U);
+  EXPECT_EQ(decision.waiting[0].reason, Reason::kVictimsLeaving);
+  EXPECT_TRUE(decision.waiting[0].lent);
+}
+
 TEST(Balance, keeps_what_becomes_free_until_the_last_of_the_victims_has_gone) {
   ClusterState state = one_has_all();
   state.jobs.resize(8);

@@ -37,6 +37,9 @@ int assoc_mgr_fill_in_user(void* connection, slurmdb_user_rec_t* user, int enfor
 extern slurmdb_federation_rec_t* fed_mgr_fed_rec __attribute__((weak));
 extern slurmdb_cluster_rec_t* fed_mgr_cluster_rec __attribute__((weak));
 
+// src/common/read_config.h: slurm.conf as this daemon has read it. Weak, too.
+extern slurm_conf_t slurm_conf __attribute__((weak));
+
 // What Slurm looks up in a plugin. C++ gives a const object internal linkage unless it was declared extern before.
 extern const char plugin_name[];
 extern const char plugin_type[];

@@ -403,6 +403,16 @@ bool may_name_tenants(const std::string& path) {
   return text->find("tenants") != std::string::npos;
 }
 
+bool may_require_network(const std::string& path) {
+  const auto text = read_regular_file(path);
+  if (!text) return text.error().code != Errc::kNotFound;
+  for (const std::string& line : split(*text, '\n')) {
+    const std::string_view code = trim(std::string_view(line).substr(0, line.find('#')));
+    if (code.find("network") != std::string_view::npos && code.find("job") != std::string_view::npos) return true;
+  }
+  return false;
+}
+
 Result<SiteConfig> load_site_config(const std::string& path) {
   auto text = read_regular_file(path);
   if (text) return parse_site_config(*text, path);

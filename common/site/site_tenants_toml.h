@@ -27,5 +27,7 @@ Status check_type_name(std::string_view type, const SiteConfig& config);
 // Whether a dl.toml that could not be used may have declared tenants: it has the word, or cannot be read. In
 // site_config.cpp, which knows how to read it.
 bool may_name_tenants(const std::string& path);
+// The same of a tenant with network = "job".
+bool may_require_network(const std::string& path);
 
 }  // namespace dl

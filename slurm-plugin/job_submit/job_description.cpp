@@ -204,6 +204,10 @@ void write_network(bool job_alone, job_desc_msg_t* job) {
   if (job_alone) abi::add_environment(&job->spank_job_env, &job->spank_job_env_size, env::kNetwork, value);
 }
 
+bool prolog_runs_at_allocation() {
+  return &slurm_conf == nullptr || (slurm_conf.prolog_flags & PROLOG_FLAG_ALLOC) != 0;  // Contain sets it, too
+}
+
 Status check_stays_here(const job_desc_msg_t& job) {
   if (&fed_mgr_fed_rec == nullptr || &fed_mgr_cluster_rec == nullptr) return {};
   if (fed_mgr_fed_rec == nullptr || fed_mgr_cluster_rec == nullptr) return {};

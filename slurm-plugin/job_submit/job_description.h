@@ -30,6 +30,9 @@ void move_to_tier(const TierTarget& target, job_desc_msg_t* job);
 // Whether the job is to be kept to its own nodes: told to prolog and epilog, which users cannot reach. What a user has
 // put in that place is overwritten.
 void write_network(bool job_alone, job_desc_msg_t* job);
+// Whether slurmd runs the prolog when a job gets its nodes (PrologFlags), with what slurmctld knows of the job. True
+// where that cannot be told: in a program that has no slurm.conf.
+bool prolog_runs_at_allocation();
 
 // In a federation Slurm may start a job in another cluster than the one that shapes and charges it, unless --clusters
 // names this one alone. kUnsupported then.

@@ -2,6 +2,7 @@
 // What slurmctld calls. Every function is one guard(): nothing is thrown into Slurm. slurmctld may call job_submit and
 // job_modify from several threads at once (23.02 and later), with its read locks held: nothing here waits, calls an RPC
 // or keeps state but the site's configuration.
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +12,7 @@
 #include <optional>
 
 #include "common/base/guard.h"
+#include "common/base/parse.h"
 #include "slurm-plugin/job_submit/job_description.h"
 #include "slurm-plugin/job_submit/modify_guard.h"
 #include "slurm-plugin/job_submit/shape.h"
@@ -131,6 +133,14 @@ Status keep_to_itself(const Site& site, job_desc_msg_t* job) {
   if (account.empty()) account = default_account(job->user_id);
   const int tenant = find_tenant(site.config.tenants, account);
   DL_TRY_ASSIGN(const bool alone, must_be_alone(site.config, tenant));
+  // Without it a node gets its rules from the first srun in the job, whose environment is the user's.
+  if (alone && !prolog_runs_at_allocation())
+    return Error{
+        Errc::kUnsupported,
+        fmt::format("tenant '{}' requires network = \"job\", which Slurm can only keep if the prolog runs when "
+                    "a job gets its nodes; allowed, by an administrator: PrologFlags=Alloc or Contain in "
+                    "slurm.conf",
+                    printable(account, 100))};
   write_network(alone, job);
   return {};
 }
@@ -151,6 +161,7 @@ int shape_and_charge(const JobRequest& request, const Site& site, job_desc_msg_t
 }
 
 int submit(job_desc_msg_t* job, char** message) {
+  write_network(false, job);  // whatever a user says; a tenant's rule follows
   auto request = read_request(*job);
   if (!request) return refuse(request.error(), message);
   if (!request->empty())
@@ -161,6 +172,11 @@ int submit(job_desc_msg_t* job, char** message) {
     return (*site)->config.tenants.empty() ? shape_only(*request, **site, job, message)
                                            : shape_and_charge(*request, **site, job, message);
   if (!request->empty()) return refuse(site.error(), message);
+  if (site_cache != nullptr && site_cache->may_require_network())
+    return refuse(Error{Errc::kUnsupported,
+                        "no job can be accepted at the moment: this cluster's dl.toml, which says whose jobs must be "
+                        "kept to themselves, is not usable, as slurmctld's log says; try again when it was mended"},
+                  message);
   if (site_cache == nullptr || !site_cache->may_have_tenants()) return SLURM_SUCCESS;
   const auto gpus = count_gpus(read_submission(*job), SiteConfig(), kGpuRule);
   if (gpus && gpus->none()) return SLURM_SUCCESS;

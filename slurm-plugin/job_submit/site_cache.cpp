@@ -71,6 +71,11 @@ bool SiteCache::may_have_tenants() {
   return current_ == nullptr && tenants_unread_;
 }
 
+bool SiteCache::may_require_network() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return current_ == nullptr && network_unread_;
+}
+
 Result<SitePtr> SiteCache::get(std::chrono::steady_clock::time_point now) {
   bool first = false;
   bool due = false;
@@ -140,17 +145,21 @@ void SiteCache::read() {
   const std::string text = outcome.error().text;
   bool keeps = false;
   const bool tenants = !site->config.tenants.empty() || may_name_tenants(path_);
+  const bool network = dl::may_require_network(path_);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     tenants_unread_ = tenants;
+    network_unread_ = network;
     error_ = std::move(outcome).error();
     keeps = current_ != nullptr;
   }
   if (text != last_error_)
     log_(Level::kError, fmt::format("dl: {}; {}", text,
                                     keeps ? "the former configuration stays in force"
-                                          : fmt::format("jobs with --dl-* flags{} are refused until this is mended",
-                                                        tenants ? " or GPUs" : "")));
+                                          : fmt::format("{} are refused until this is mended",
+                                                        network   ? "all jobs"
+                                                        : tenants ? "jobs with --dl-* flags or GPUs"
+                                                                  : "jobs with --dl-* flags")));
   last_error_ = text;
 }
 

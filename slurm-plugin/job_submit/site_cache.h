@@ -49,6 +49,8 @@ class SiteCache {
 
   // True if no good configuration was ever read and the broken one may hold tenants: then GPUs cannot be charged.
   bool may_have_tenants();
+  // The same of tenants whose jobs must be kept to themselves (network = "job"): then no job may start unsealed.
+  bool may_require_network();
 
  private:
   void look(std::chrono::steady_clock::time_point now);
@@ -66,6 +68,7 @@ class SiteCache {
   std::mutex mutex_;  // held for a few instructions; guards what follows
   bool looked_ = false;
   bool tenants_unread_ = false;
+  bool network_unread_ = false;
   std::chrono::steady_clock::time_point looked_at_{};
   SitePtr current_;
   Error error_{Errc::kNotFound, "no configuration was read yet", 0};

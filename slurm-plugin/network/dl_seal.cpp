@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // dl-seal: has the kernel keep the sockets of one job to its own nodes and to what dl.toml lists. Run as root on each
-// of the job's nodes by spank_dl.so: before the job ("on"), in a task of it where Slurm itself uses cgroups of version
-// 2
-// ("attach"), and after it ("off").
+// of the job's nodes by spank_dl.so:
 //
-//   dl-seal on JOB NODES DL_TOML   ("": where it is by default) makes the job's cgroup and rules, and notes in
-//   /run/slurm-dl what became of it dl-seal attach JOB       in a task: the same rules for the cgroup that Slurm has
-//   put the job into dl-seal off JOB          takes both away
+// dl-seal on JOB NODES DL_TOML, before the job, makes the job's cgroup and rules, and notes in /run/slurm-dl what
+// became of it. DL_TOML "" is the file where it is by default.
+//
+// dl-seal attach JOB, in a task of it where Slurm itself uses cgroups of version 2, makes the same rules for the cgroup
+// that Slurm has put the job into.
+//
+// dl-seal off JOB, after it, takes both away.
 //
 // Whatever goes wrong is noted, and spank_dl.so then starts no task of the job: a job that must not talk to others
 // never runs without its rules.
@@ -16,12 +18,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 
 #include "common/base/atomic_file.h"
 #include "common/base/hostlist.h"
+#include "common/base/ip_prefix.h"
 #include "common/base/parse.h"
 #include "common/process/child_process.h"
 #include "common/site/site_config.h"
@@ -33,6 +37,7 @@ namespace {
 
 constexpr size_t kMaxConf = 8 << 20;
 constexpr size_t kMaxNodes = 100'000;
+constexpr std::chrono::seconds kMostLookups{15};
 constexpr const char* kCgroupRoot = "/sys/fs/cgroup";
 
 std::string text_of_file(const std::string& path) {
@@ -84,15 +89,27 @@ Result<std::vector<std::string>> peers_of(const std::string& node_list, const Si
   if (nodes.empty()) return Error{Errc::kInvalid, "Slurm does not say which nodes the job has"};
   const SlurmAddresses known = addresses_in(slurm_conf(), nodes);
   std::vector<std::string> peers = site.network.allow;
+  // A name server that does not answer must not hold up the prolog of a large job for hours.
+  const auto until = std::chrono::steady_clock::now() + kMostLookups;
   const auto add = [&](const std::string& name) {
+    if (std::chrono::steady_clock::now() > until) return false;
     const std::vector<std::string> found = resolve(name);
     peers.insert(peers.end(), found.begin(), found.end());
     return !found.empty();
   };
   for (const std::string& controller : known.controllers) (void)add(controller);  // srun in the job asks it
   for (size_t i = 0; i < nodes.size(); ++i) {
-    const bool at_its_name = known.nodes[i] != nodes[i] && add(nodes[i]);
-    if (!add(known.nodes[i]) && !at_its_name)
+    // Where slurm.conf has its address, its name need not be asked for.
+    const bool address = static_cast<bool>(parse_ip_prefix(known.nodes[i]));
+    const bool at_its_name = !address && known.nodes[i] != nodes[i] && add(nodes[i]);
+    const bool there = add(known.nodes[i]);
+    if (std::chrono::steady_clock::now() > until)
+      return Error{
+          Errc::kTimeout,
+          fmt::format("the names of {} nodes took longer than {} s to look up; allowed: NodeAddr with addresses "
+                      "in slurm.conf",
+                      nodes.size(), kMostLookups.count())};
+    if (!there && !at_its_name)
       return Error{Errc::kNotFound, fmt::format("node {} of the job has no address here", nodes[i])};
     for (const std::string& pattern : site.network.names) {
       std::string name = pattern;

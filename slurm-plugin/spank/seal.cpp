@@ -24,23 +24,29 @@ namespace {
 constexpr size_t kMaxNote = 4096;
 constexpr size_t kMaxCgroups = 64 << 10;
 
+const char* prolog_variable(const char* name) {
+  return std::getenv(name);  // NOLINT(concurrency-mt-unsafe): a process of one thread
+}
+
 // The program's exit status; its words go where Slurm's do.
 int run_dl_seal(std::vector<std::string> words) {
   words.insert(words.begin(), DL_PKGLIBEXECDIR "/dl-seal");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
+  // It runs as root: nothing of the environment but where slurmd's prolog says that slurm.conf is.
+  std::string path = "PATH=/usr/sbin:/sbin:/usr/bin:/bin";
+  const char* given = words[1] == "attach" ? nullptr : prolog_variable("SLURM_CONF");
+  std::string conf = std::string("SLURM_CONF=") + (given == nullptr ? "" : given);
+  char* environment[] = {path.data(), given == nullptr ? nullptr : conf.data(), nullptr};
   pid_t child = -1;
-  if (const int failure = ::posix_spawn(&child, argv[0], nullptr, nullptr, argv.data(), environ); failure != 0)
+  if (const int failure = ::posix_spawn(&child, argv[0], nullptr, nullptr, argv.data(), environment); failure != 0)
     return failure;
   int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-const char* prolog_variable(const char* name) {
-  return std::getenv(name);  // NOLINT(concurrency-mt-unsafe): a process of one thread
+  pid_t ended = -1;
+  do ended = ::waitpid(child, &status, 0);
+  while (ended < 0 && errno == EINTR);
+  return ended == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 }  // namespace
@@ -52,10 +58,12 @@ Status seal_job(int64_t job, const std::string& config) {
   if (nodes == nullptr) nodes = prolog_variable("SLURM_NODELIST");  // as prologs of 22.05 find it
   const int status = run_dl_seal({"on", std::to_string(job), nodes == nullptr ? "" : nodes, config});
   if (status == 0) return {};
-  return Error{Errc::kUnsupported,
-               fmt::format("{} failed with {}: this node cannot keep jobs of tenants with network = \"job\" to "
-                           "themselves",
-                           DL_PKGLIBEXECDIR "/dl-seal", status),
+  const std::string why = fmt::format(DL_PKGLIBEXECDIR "/dl-seal failed with {}", status);
+  // Noted, it fails the tasks of this job and spares the node, which a prolog that fails would drain.
+  if (make_directories(network::kNoteFolder, 0755) &&
+      write_file_atomically(network::note_of(job), "refused " + why + "\n", 0600))
+    return {};
+  return Error{Errc::kUnsupported, why + ": this node cannot keep jobs of tenants with network = \"job\" to themselves",
                0};
 }
 

@@ -93,7 +93,8 @@ constexpr uint16_t kExclusive = 0;
 Submission read_submission(const job_desc_msg_t& job) {
   Submission given;
   given.batch = job.script != nullptr;
-  given.one_process = given.batch && !may_start_tasks(job.script);
+  // Only where a sentence may come of it: long scripts take milliseconds, and slurmctld waits.
+  given.one_process = given.batch && find_value(job, env::kLearners) != nullptr && !may_start_tasks(job.script);
   const char* client = find_value(job, kClientEnv);
   given.srun = !given.batch && client != nullptr && std::strcmp(client, "srun") == 0;
   // slurmctld sets it to NO_VAL for all jobs of one component but those of scrontab.

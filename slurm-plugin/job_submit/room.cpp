@@ -6,19 +6,21 @@
 namespace dl {
 namespace {
 
-// For how many learners all nodes together have GPUs; -1: dl.toml does not say.
+// For how many learners all nodes together have GPUs; -1: dl.toml does not say. 0: no node has enough for one.
 int64_t most_learners(const GpuRequest& gpus, const SiteConfig& site) {
   if (site.node_counts.empty()) return -1;
   int64_t learners = 0;
+  bool listed = false;
   for (const auto& [type, count] : site.node_counts) {
     if (!gpus.type.empty() && gpus.type != type) continue;
     const auto typed = site.gpus_per_node_by_type.find(type);
     const int there = typed != site.gpus_per_node_by_type.end() ? typed->second : site.gpus_per_node;
     if (there <= 0) return -1;
+    listed = true;
     learners += int64_t{count} * (there / gpus.count);
   }
   // dl.toml does not list this type of GPU, but Slurm may have it.
-  return learners > 0 ? learners : -1;
+  return listed ? learners : -1;
 }
 
 }  // namespace
@@ -27,6 +29,12 @@ Status check_room(const JobRequest& request, const SiteConfig& site) {
   if (!request.gpus || request.gpus->count <= 0 || !request.learners) return {};
   const int64_t there = most_learners(*request.gpus, site);
   if (there < 0 || request.learners->min <= there) return {};
+  if (there == 0)
+    return Error{
+        Errc::kConflict,
+        fmt::format("--dl-gpus={}: no node has as many GPUs ([nodes] in dl.toml), so the job would never start; "
+                    "allowed: fewer GPUs for each learner",
+                    request.gpus->count)};
   return Error{
       Errc::kConflict,
       fmt::format(

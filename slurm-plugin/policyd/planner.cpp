@@ -208,7 +208,7 @@ class Planner {
     action.job = job.id;
     Target target;
     target.label = seen.label;
-    target.returned = comes_back(&target.label, &action);
+    target.returned = has_returned(&target.label, &action);
     target.label.yielded.reset();
     if (job.yields_to != policy::kNobody) target.label.yielded = job.yields_to;
     target.label.charge = wants.charge;
@@ -261,7 +261,7 @@ class Planner {
   }
 
   // A victim that has gone: what was asked of it is done.
-  static bool comes_back(JobLabel* label, Action* action) {
+  static bool has_returned(JobLabel* label, Action* action) {
     if (!label->yields) return false;
     action->kind = ActionKind::kReturn;
     action->why =
@@ -275,7 +275,7 @@ class Planner {
     action.job = seen.id;
     Target target;
     target.label = seen.label;
-    target.returned = comes_back(&target.label, &action);
+    target.returned = has_returned(&target.label, &action);
     if (record(seen).held && seen.label.unowned) release(seen, &target, &action);
     if (target.returned || action.kind == ActionKind::kRelease) add(seen, target, std::move(action));
   }

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "common/base/unique_fd.h"
 #include "common/contract/env_names.h"
@@ -37,13 +38,18 @@ std::string own_command_line() {
   return line;
 }
 
-// The beginning of the batch script that a command line names: its first word that is a text file beginning with "#!".
-std::string script_on_command_line(const std::string& line) {
+struct BatchScript {
+  size_t at = std::string::npos;  // of its name in the command line; what follows it is the script's own; npos: none
+  std::string text;               // the beginning
+};
+
+// The batch script that a command line names: its first word that is a text file beginning with "#!".
+BatchScript script_on_command_line(const std::string& line) {
   constexpr size_t kMostBytes = 64 << 10;
   for (size_t start = line.find('\0') + 1; start != 0 && start < line.size();) {
     const size_t end = std::min(line.find('\0', start), line.size());
     const std::string word = line.substr(start, end - start);
-    start = end + 1;
+    const size_t at = std::exchange(start, end + 1);
     if (word.empty() || word.front() == '-') continue;
     const UniqueFd fd(::open(word.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     struct stat file {};
@@ -51,7 +57,7 @@ std::string script_on_command_line(const std::string& line) {
     std::string text(kMostBytes, '\0');
     const ssize_t n = ::read(fd.get(), text.data(), text.size());
     text.resize(n < 0 ? 0 : static_cast<size_t>(n));
-    if (text.rfind("#!", 0) == 0) return text;
+    if (text.rfind("#!", 0) == 0) return {at, std::move(text)};
   }
   return {};
 }
@@ -128,9 +134,9 @@ Status SubmitSide::check_image() const {
 Status SubmitSide::check_memory() const {
   if (!allocator_ || !request_.gpus || request_.gpus->count == 0) return {};
   const std::string option = "--mem-per-gpu", line = own_command_line();
-  const bool asked = has_option(line, option) || !from_environment("SBATCH_MEM_PER_GPU").empty() ||
-                     !from_environment("SALLOC_MEM_PER_GPU").empty() ||
-                     script_has_option(script_on_command_line(line), option);
+  const BatchScript script = script_on_command_line(line);
+  const bool asked = has_option(line.substr(0, script.at), option) || !from_environment("SBATCH_MEM_PER_GPU").empty() ||
+                     !from_environment("SALLOC_MEM_PER_GPU").empty() || script_has_option(script.text, option);
   if (!asked) return {};
   return Error{Errc::kConflict,
                "--mem-per-gpu conflicts with --dl-gpus: Slurm takes it only beside GPU options of its own; allowed: "

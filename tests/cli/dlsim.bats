@@ -84,7 +84,15 @@ nonsense|the line is not JSON
 {"nodes":[{"gpus":2}],"jobs":[{"id":"a","now":{"gpus":2},"speeds":{"gpu":[{"gpus":1,"speed":1}]}}]}|jobs[0].now: 2 GPUs
 {"nodes":[{"gpus":2}],"jobs":[{"id":"a","tenant":"x","speeds":{"gpu":[{"gpus":1,"speed":1}]}}]}|jobs[0].tenant: 'x' is not one
 {"nodes":[{"gpus":2}],"tenants":[{"name":"x","parent":"y"}],"jobs":[]}|tenants[0].parent
+{"nodes":[{"gpus":2}],"jobs":[{"id":"a","speeds":{"gpu":[{"gpus":1,"nodes":2,"speed":1}]}}]}|jobs[0].speeds.gpu[0].nodes: 2 nodes for 1 GPUs
 END
+  # Tenants in one another without end would end the stack; types without end, the patience.
+  jq -cn '{nodes: [{gpus: 2}], jobs: [], tenants: ([{name: "0"}] + [range(1; 70) | {name: "\(.)", parent: "\(. - 1)"}])}' >deep
+  jq -cn '{jobs: [], nodes: [range(100) | {type: "t\(.)", gpus: 1}]}' >many
+  run "$dlsim" decide deep
+  [[ $output == *'the depth of share 64 is 65; allowed: at most 64 in one another'* ]] || { echo "$output"; false; }
+  run "$dlsim" decide many
+  [[ $output == *'more than 64 types'* ]]
   run "$dlsim" decide /nonexistent/questions
   [ "$status" -eq 2 ]
 }

@@ -119,13 +119,18 @@ class Optimiser {
   // Where GPUs are few, prices say little about where a job does best: each job is tried on each type.
   void move_one_by_one() {
     if (problem_.types == 1 || types_.size() > kMostOneByOne) return;
-    for (bool better = true; better;) {
+    int64_t pass = 1;  // options that one try looks at
+    for (const auto& of_job : options_)
+      for (const auto& of_type : of_job) pass += static_cast<int64_t>(of_type.size());
+    int64_t tries = problem_.work / pass;
+    for (bool better = true; better && tries > 0;) {
       better = false;
       for (size_t i = 0; i < types_.size(); ++i) {
         for (int type = 0; types_[i] != kNothing && type < problem_.types; ++type) {
           const double before = best_.value;
           const int from = types_[i];
-          if (type == from || !change_type(static_cast<int>(i), type)) continue;
+          if (type == from || tries <= 0 || !change_type(static_cast<int>(i), type)) continue;
+          --tries;
           consider_envelopes();
           if (best_.value > before * (1 + kRounding))
             better = true;

@@ -66,7 +66,17 @@ Status check(const Problem& problem) {
   if (problem.types < 1 || problem.types > kMostTypes)
     return wrong("the number of GPU types", problem.types, fmt::format("1 to {}", kMostTypes));
   if (problem.shares.empty()) return Error{Errc::kInvalid, "there is no share, so no job could get anything"};
-  for (size_t i = 0; i < problem.shares.size(); ++i) DL_TRY(check_share(problem, i));
+  if (problem.shares.size() > kMostShares)
+    return wrong("the number of shares", static_cast<double>(problem.shares.size()),
+                 fmt::format("at most {}", kMostShares));
+  std::vector<int> depth(problem.shares.size(), 1);
+  for (size_t i = 0; i < problem.shares.size(); ++i) {
+    DL_TRY(check_share(problem, i));
+    if (const int parent = problem.shares[i].parent; parent != kNothing) depth[i] = depth[parent] + 1;
+    if (depth[i] > kDeepest)
+      return wrong(fmt::format("the depth of share {}", i), depth[i],
+                   fmt::format("at most {} in one another", kDeepest));
+  }
   for (size_t i = 0; i < problem.jobs.size(); ++i) DL_TRY(check_job(problem, i));
   if (!between(problem.least_gain, 0, 1)) return wrong("the least gain", problem.least_gain, "0 to 1");
   if (!between(problem.gap, 0, 1)) return wrong("the gap", problem.gap, "0 to 1");

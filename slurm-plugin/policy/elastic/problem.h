@@ -17,6 +17,8 @@ namespace dl::policy::elastic {
 // What check() lets pass, so that no sum here overflows.
 constexpr int kMostTypes = 64;
 constexpr int kMostPointsOfJob = 4096;
+constexpr int kMostShares = 100'000;
+constexpr int kDeepest = 64;  // shares in one another
 constexpr int kMostGpusOfPoint = 1'000'000;
 constexpr double kMostValue = 1e12;  // of a speed, a weight, a time
 
@@ -69,7 +71,7 @@ Status check(const Problem& problem);
 
 // Precondition: check(problem) holds. Running jobs are admitted first, then those that wait, in order, as long as the
 // smallest sizes of all fit; one that does not fit lets later ones pass. A running job gets kNothing only if the limits
-// do not even hold the smallest sizes of the jobs that run.
+// do not even hold the smallest sizes of the jobs that run, on the types that they run on.
 // Of the allocations that admit these jobs the value is never less than that of leaving all running jobs as they are.
 // Carried out, and asked again with all else equal, the answer is the same.
 Allocation optimise(const Problem& problem);

@@ -14,7 +14,7 @@ namespace dl::sim {
 
 class Fields {
  public:
-  // path: of this object, for messages; empty: of the whole line. Both must outlive this.
+  // path: of this object, for messages; empty: of the whole line. The object must outlive this.
   Fields(const Json& object, std::string path) : object_(object), path_(std::move(path)) {}
 
   // Each leaves `value` as it is where the member is not there.

@@ -68,14 +68,14 @@ class Reader {
       fields.needs("gpus").text("type", &type).whole("gpus", 1, 1024, &each).whole("count", 1, 1'000'000, &count);
       DL_TRY(fields.end());
       const size_t index = type_index(type);
+      if (question_.types.size() > elastic::kMostTypes)
+        return invalid(fmt::format("nodes: more than {} types", elastic::kMostTypes));
       gpus.resize(question_.types.size());
       gpus[index] += each * count;
       per_node_[index] = std::max(per_node_[index], each);
       if (gpus[index] > 100 * kMostGpus) return invalid("nodes: more than 100,000,000 GPUs of one type");
     }
     if (gpus.empty()) return invalid("nodes: there is none");
-    if (gpus.size() > elastic::kMostTypes)
-      return invalid(fmt::format("nodes: more than {} types", elastic::kMostTypes));
     elastic::Share all;
     for (const int64_t n : gpus) all.gpus.push_back(static_cast<int>(n));
     problem().shares.push_back(std::move(all));
@@ -169,6 +169,8 @@ class Reader {
         int64_t gpus = 0;
         int64_t nodes = 0;
         fields.needs("gpus").needs("speed").whole("gpus", 1, kMostGpus, &gpus).whole("nodes", 1, kMostGpus, &nodes);
+        if (nodes > gpus)
+          return invalid(fmt::format("{}.{}[{}].nodes: {} nodes for {} GPUs", path, member.name, i, nodes, gpus));
         fields.whole("batch", 1, int64_t{1} << 50, &point.batch);
         fields.number("speed", 1e-12, elastic::kMostValue, &point.speed);
         DL_TRY(fields.end());

@@ -15,7 +15,7 @@ namespace elastic = policy::elastic;
 using Clock = std::chrono::steady_clock;
 
 constexpr double kNever = 1e18;  // seconds
-constexpr double kDone = 1e-6;   // samples: what is left of a job that ends, by rounding
+constexpr double kDone = 1e-6;   // seconds of work left that count as none: sums are rounded
 
 struct Live {
   int job = 0;

@@ -30,6 +30,8 @@ Result<int64_t> Context::restore(int64_t step, std::string* note) {
     DL_TRY_ASSIGN(restored, restore_from_levels(step, /*blobs_only=*/false, &healed));
     auto members = restore_members(restored.name);
     if (members) break;
+    // Tensors have been loaded by now: "not found" would say that there is no checkpoint, and that memory is unchanged.
+    if (members.error().code == Errc::kNotFound) members.error().code = Errc::kIo;
     // A file of the program's that is damaged is damage as any other: the next older checkpoint, all of it.
     if (step != DLCKPT_LATEST || members.error().code != Errc::kCorrupt) return std::move(members).error();
     restorer_.remember_damage(restored.name, members.error());

@@ -17,6 +17,9 @@
  *       if (want.exit) return checkpoint->exit_code();
  *       ... train step `step` ...
  *     }
+ *     auto save = checkpoint->save(total);
+ *     if (!save) die(save.message());
+ *     if (auto said = save->wait(); !said) die(said.message());
  *
  * Functions return errors as values: a Status, or a Result<T>, which holds a T on success. No function throws, except
  * that the standard library throws std::bad_alloc when memory runs out; so -fno-exceptions works. Each function calls
@@ -89,7 +92,8 @@ constexpr dlckpt_dtype integer(dlckpt_dtype with_sign, dlckpt_dtype without) {
  *     template <> struct dlckpt::Element<my_bf16> { static constexpr dlckpt_dtype value = DLCKPT_BF16; }; */
 template <typename T>
 struct Element {
-  static_assert(std::is_arithmetic_v<T> && !std::is_same_v<T, long double>,
+  static_assert((std::is_integral_v<T> && sizeof(T) <= 8) || std::is_same_v<std::remove_cv_t<T>, float> ||
+                    std::is_same_v<std::remove_cv_t<T>, double>,
                 "no element type of dlckpt holds this type: specialize dlckpt::Element, or give a dlckpt_dtype");
   static constexpr dlckpt_dtype value = std::is_same_v<T, bool>       ? DLCKPT_BOOL
                                         : std::is_floating_point_v<T> ? (sizeof(T) == 4 ? DLCKPT_F32 : DLCKPT_F64)
@@ -176,15 +180,6 @@ struct Want {
   bool save = false, exit = false;
 };
 
-inline Result<Settings> resolve(const Options& options = {}) {
-  const dlckpt_options o = options.c();
-  dlckpt_settings s{};
-  s.struct_size = sizeof s;
-  if (const dlckpt_error code = dlckpt_resolve(&o, &s); code != DLCKPT_OK) return Status(code, dlckpt_open_error());
-  Settings all{s.from_environment, std::nullopt, s.every_s, s.every_steps, s.keep, s.mode};
-  if (s.dir) all.dir = s.dir;
-  return {std::move(all), Status()};
-}
 /* The kind of memory: DLCKPT_ON_HOST, DLCKPT_MANAGED or DLCKPT_ON_DEVICE; -1: the driver does not know it. */
 inline int where(const void* data) noexcept {
   return dlckpt_where(data);
@@ -217,6 +212,9 @@ inline Status refused(std::string message) {
 inline bool has_nul(const std::string& text) noexcept {
   return text.find('\0') != std::string::npos;
 }
+inline bool has_nul(const Options& options) noexcept {
+  return has_nul(options.dir) || has_nul(options.run_id) || has_nul(options.best) || has_nul(options.local_dir);
+}
 inline Status nul_in(const char* what) {
   return refused(std::string(what) + " holds a NUL character");
 }
@@ -229,6 +227,18 @@ inline Status dimensions(const std::string& path, std::size_t wanted, const char
                  std::to_string(wanted) + " dimensions");
 }
 }  // namespace detail
+
+/* What options and environment mean together, without opening anything: dlckpt_resolve. */
+inline Result<Settings> resolve(const Options& options = {}) {
+  if (detail::has_nul(options)) return detail::nul_in("an option");
+  const dlckpt_options o = options.c();
+  dlckpt_settings s{};
+  s.struct_size = sizeof s;
+  if (const dlckpt_error code = dlckpt_resolve(&o, &s); code != DLCKPT_OK) return Status(code, dlckpt_open_error());
+  Settings all{s.from_environment, std::nullopt, s.every_s, s.every_steps, s.keep, s.mode};
+  if (s.dir) all.dir = s.dir;
+  return {std::move(all), Status()};
+}
 
 /* A save that was begun. Destroying this object does not stop the save. */
 class [[nodiscard]] Save {
@@ -267,15 +277,12 @@ class [[nodiscard]] Save {
 class Checkpoint {
  public:
   static Result<Checkpoint> open(const Options& options = {}) {
-    for (const std::string* text : {&options.dir, &options.run_id, &options.best, &options.local_dir})
-      if (detail::has_nul(*text)) return detail::nul_in("an option");
-    return open(options.c());
-  }
-  static Result<Checkpoint> open(const dlckpt_options& options) {
-    dlckpt_ctx* ctx = nullptr;
-    if (const dlckpt_error code = dlckpt_open(&options, &ctx); code != DLCKPT_OK)
+    if (detail::has_nul(options)) return detail::nul_in("an option");
+    const dlckpt_options c = options.c();
+    auto context = std::make_shared<detail::Context>(nullptr); /* first, so that nothing is thrown with ctx open */
+    if (const dlckpt_error code = dlckpt_open(&c, &context->ctx); code != DLCKPT_OK)
       return Status(code, dlckpt_open_error());
-    return {Checkpoint(std::make_shared<detail::Context>(ctx)), Status()};
+    return {Checkpoint(std::move(context)), Status()};
   }
   Checkpoint(Checkpoint&&) = default;
   Checkpoint& operator=(Checkpoint&&) = default;
@@ -356,9 +363,11 @@ class Checkpoint {
     return {(set & DLCKPT_WANT_SAVE) != 0, (set & DLCKPT_WANT_EXIT) != 0};
   }
   Result<Save> save(std::int64_t step, unsigned flags = 0) {
-    Status status = said(dlckpt_save_flags(get(), step, flags));
+    const dlckpt_error code = dlckpt_save_flags(get(), step, flags);
+    /* From now on dlckpt_wait tells of this save, whatever became of it, and an older Save cannot be asked any more. */
+    if (context_ && code != DLCKPT_E_IN_FLIGHT) ++context_->saves;
+    Status status = said(code);
     if (!status) return status;
-    ++context_->saves;
     return {Save(context_, step), std::move(status)};
   }
   Status before_mutation() { return said(dlckpt_before_mutation(get())); }

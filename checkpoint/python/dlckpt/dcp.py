@@ -220,18 +220,24 @@ class Reader(StorageReader):
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> "Future[None]":
         assert self.dir is not None and self._contents is not None
         ticket: _LoadTicket = plan.storage_data
-        by_tensor: Dict[str, List[ReadItem]] = {fqn: [] for fqn in ticket.wanted}
+        # By where they are stored: tied weights of a program, which attach() has stored once, have one place.
+        entries = {entry.path: entry for entry in (self._contents.tensors[fqn] for fqn in ticket.wanted)}
+        by_path: Dict[str, List[ReadItem]] = {path: [] for path in entries}
+        inline = []
         for item in plan.items:
             if item.storage_index.fqn in self._contents.inline:
-                self._give_inline(item, planner)
+                inline.append(item)
             elif _is_tensor(item):
-                by_tensor[item.storage_index.fqn].append(item)
+                by_path[self._contents.tensors[item.storage_index.fqn].path].append(item)
         with Context(self.dir, rank=ticket.rank, world_size=ticket.world_size, run_id=ticket.run_id,
                      timeout_s=self._timeout) as context:
-            targets = [_Target(context, self._contents.tensors[fqn], items, planner) for fqn, items in by_tensor.items()]
+            targets = [_Target(context, entries[path], items, planner) for path, items in by_path.items()]
+            # Up to here nothing of the program has been changed, and it changes only once all that is read was verified.
             context.restore(ticket.step)
             for target in targets:
                 target.finish(planner)
+            for item in inline:
+                self._give_inline(item, planner)
             self._give_values(context, [item for item in plan.items if not _is_tensor(item)], planner)
         self.loaded_step = ticket.step
         done: "Future[None]" = Future()
@@ -300,11 +306,13 @@ class _Target:
         stop = tuple(map(max, zip(*(end for _, end in boxes)))) if entry.size else ()
         extent = tuple(b - a for a, b in zip(self._start, stop))
         _, _, first = self._pieces[0]
-        if len(items) == 1 and (
+        # Of another element type than the program's: it is converted by finish().
+        dtype = torch_adapter.dtype_of(entry.dtype)
+        if len(items) == 1 and first.dtype == dtype and (
                 first.device.type == "cpu" and first.is_contiguous() or torch_adapter.is_reached(first.detach())):
             self._memory = first.detach()
         else:
-            self._memory = torch.empty(extent, dtype=first.dtype)
+            self._memory = torch.empty(extent, dtype=dtype)
         host = arrays.into_place(self._memory, device=True)
         context.tensor(entry.path, entry.dtype, entry.stored_size, host.pointer, offset=self._start or zeros,
                        extent=extent or (1,), owner=self._memory)

@@ -167,6 +167,7 @@ nlp_owns() {
   counts=$(on_login "$stage/bin/dlctl" quota --json | jq -c '.tenants[] | select(.tenant == "nlp") | [.quota, .own]') && [ "$counts" = "[2,$1]" ]
 }
 fair_share() { on_login "$stage/bin/dlctl" quota --json | jq ".tenants[] | select(.tenant == \"$1\") | .fair_share"; }
+nothing_lent() { [ "$(fair_share "$1")" = 0 ]; }
 lent_counts() { [[ $(fair_share "$1") =~ ^(0\.0*[1-9]|[1-9]) ]]; }
 # bats test_tags=versions
 @test "dlctl quota and why read Slurm's records through the module for this Slurm, and tell fair shares" {
@@ -184,7 +185,7 @@ lent_counts() { [[ $(fair_share "$1") =~ ^(0\.0*[1-9]|[1-9]) ]]; }
   assert_contains "$output" "^job $job runs"
   # By what is held beyond the quota: nlp has nothing lent yet, and more when it has.
   assert_contains "$(on_login "$stage/bin/dlctl" quota)" '^TENANT .* FAIR SHARE'
-  [ "$(fair_share nlp)" = 0 ]
+  wait_for 15 "what was lent before has ended" nothing_lent nlp
   lent=$(user_submit -A nlp --dl-tier=borrow --dl-framework=generic --dl-learners=2 --dl-gpus=1 --dl-checkpoint=ck --wrap 'sleep 60')
   wait_state "$lent" RUNNING 20
   wait_for 15 "what is lent counts in the fair share" lent_counts nlp

@@ -58,13 +58,13 @@ teardown() { reclaim_teardown; }
   learners=1
   department=$(training --account=astro deaf.sh)
   vision=$(learners=2 training --account=vision deaf.sh)
-  wait_state "$department" RUNNING 20
-  wait_state "$vision" RUNNING 20
-  stop_daemon # both wait when it decides
+  solid=$(training --account=solid deaf.sh) # no GPU is free: both wait, and the daemon has put them in order when one becomes free
+  for job in "$department" "$vision" "$solid"; do wait_state "$job" RUNNING 20; done
   elsewhere=$(training --account=nlp deaf.sh)
   sleep 1
   within=$(training --account=astro deaf.sh)
-  start_daemon
+  for job in "$elsewhere" "$within"; do wait_file daemon.log "job $job: order: " 20; done
+  on_login scancel "$solid"
   wait_state "$within" RUNNING 20
   charge_is "$within" borrowed
   [ "$(job_state "$elsewhere")" = PENDING ]

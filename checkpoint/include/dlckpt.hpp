@@ -251,7 +251,7 @@ class [[nodiscard]] Save {
 
   std::int64_t step() const noexcept { return step_; }
   /* The outcome of this save, as from dlckpt_wait: TIMEOUT while it is in flight. INVALID if its Checkpoint was closed
-   * or has begun a later save; the message of the later save tells whether this one failed. */
+   * or asked for a later save; the message of the later save tells whether this one failed. */
   Status wait(double timeout_s = -1) {
     const std::shared_ptr<detail::Context> context = context_.lock();
     if (!context)
@@ -259,7 +259,7 @@ class [[nodiscard]] Save {
                              " cannot be waited for: its Checkpoint was closed");
     if (context->saves != number_)
       return detail::refused("the save of train step " + std::to_string(step_) +
-                             " cannot be waited for: a later one was begun");
+                             " cannot be waited for: a later one was asked for");
     const dlckpt_error code = dlckpt_wait(context->ctx, timeout_s, nullptr);
     return {code, dlckpt_errmsg(context->ctx)};
   }
@@ -364,7 +364,7 @@ class Checkpoint {
   }
   Result<Save> save(std::int64_t step, unsigned flags = 0) {
     const dlckpt_error code = dlckpt_save_flags(get(), step, flags);
-    /* From now on dlckpt_wait tells of this save, whatever became of it, and an older Save cannot be asked any more. */
+    /* dlckpt_wait tells of the newest save, also of one that failed at once: an older Save cannot be asked any more. */
     if (context_ && code != DLCKPT_E_IN_FLIGHT) ++context_->saves;
     Status status = said(code);
     if (!status) return status;

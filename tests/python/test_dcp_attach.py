@@ -44,6 +44,36 @@ class DcpAndAttach(support.Case):
         with safe_open(out, "pt") as file:
             self.assertEqual(sorted(file.keys()), ["100%", "a/b", "x.y"])
 
+    def test_what_is_stored_with_wider_elements_is_read_into_narrower_ones_and_the_reverse(self):
+        import torch
+        from torch.distributed import checkpoint as dcp
+        import dlckpt
+        values = torch.arange(4096.0) / 64
+        dcp.save({"wide": values, "narrow": values.bfloat16()}, storage_writer=dlckpt.dcp.Writer(self.dir, step=1))
+        # What lies behind a part of a tensor shows whether more was read than its memory holds.
+        around = torch.full((2, 4096), -1.0, dtype=torch.bfloat16)
+        state = {"wide": around[0], "narrow": torch.zeros(4096, dtype=torch.float64)}
+        dcp.load(state, storage_reader=dlckpt.dcp.Reader(self.dir))
+        self.assertTrue(torch.equal(around[0], values.bfloat16()))
+        self.assertTrue(torch.equal(around[1], torch.full((4096,), -1.0, dtype=torch.bfloat16)))
+        self.assertTrue(torch.equal(state["narrow"], values.bfloat16().double()))
+
+    def test_tied_weights_that_are_stored_once_fill_each_tensor_of_a_program_that_does_not_tie_them(self):
+        import torch
+        from torch import nn
+        from torch.distributed import checkpoint as dcp
+        import dlckpt
+        model = nn.ModuleDict({"in": nn.Linear(3, 3, bias=False), "out": nn.Linear(3, 3, bias=False)})
+        model["out"].weight = model["in"].weight
+        job = dlckpt.attach(model=model, dir=self.dir)
+        for _ in job.steps(1):
+            pass
+        job.close()
+        state = {"model": {name: torch.zeros(3, 3) for name in ("in.weight", "out.weight")}}
+        dcp.load(state, storage_reader=dlckpt.dcp.Reader(self.dir))
+        for name in ("in.weight", "out.weight"):
+            self.assertTrue(torch.equal(state["model"][name], model["in"].weight), name)
+
     def test_a_directory_of_dcp_itself_is_imported_and_attached(self):
         import torch
         from torch.distributed import checkpoint as dcp

@@ -274,7 +274,7 @@ TEST_F(DlckptCpp, WhatIsClosedOrMovedOrOvertakenIsRefusedAndNotTouched) {
   auto first = checkpoint.save(1);
   auto second = checkpoint.save(2);
   ASSERT_TRUE(first && second);
-  EXPECT_NE(first->wait().message().find("a later one was begun"), std::string::npos);
+  EXPECT_NE(first->wait().message().find("a later one was asked for"), std::string::npos);
   EXPECT_TRUE(second->wait());
   EXPECT_EQ(second->step(), 2);
   // The directory is free for another as soon as the handle lets go, whatever Saves are still about.
@@ -286,6 +286,46 @@ TEST_F(DlckptCpp, WhatIsClosedOrMovedOrOvertakenIsRefusedAndNotTouched) {
   reader->close();
   EXPECT_EQ(reader->find("x").code(), DLCKPT_E_INVALID);
   EXPECT_EQ(reader->step(), -1);
+}
+
+TEST_F(DlckptCpp, ASaveIsNotToldTheOutcomeOfALaterOneThatFailedAtOnce) {
+  double value = 1;
+  auto checkpoint = Checkpoint::open(options());
+  ASSERT_TRUE(checkpoint) << checkpoint.message();
+  ASSERT_TRUE(checkpoint->tensor("x", &value, {}));
+  ASSERT_TRUE(checkpoint->member("state", folder_ + "/state"));
+  std::ofstream(folder_ + "/state") << "first";
+  auto first = checkpoint->save(1);
+  ASSERT_TRUE(first) << first.message();
+  ASSERT_TRUE(first->wait());
+  std::filesystem::remove(folder_ + "/state");
+  const auto second = checkpoint->save(2);
+  ASSERT_FALSE(second);
+  const dlckpt::Status asked = first->wait();
+  EXPECT_EQ(asked.code(), DLCKPT_E_INVALID);
+  EXPECT_NE(asked.message().find("the save of train step 1 cannot be waited for"), std::string::npos) << asked.message();
+}
+
+// The tensors have their values then: "there is no checkpoint yet" would have the program train from the beginning on top of them.
+TEST_F(DlckptCpp, AMemberThatCannotBePutBackIsAnErrorAndNotNoCheckpoint) {
+  double value = 1;
+  std::filesystem::create_directory(folder_ + "/sub");
+  std::ofstream(folder_ + "/sub/state") << "first";
+  {
+    auto checkpoint = Checkpoint::open(options());
+    ASSERT_TRUE(checkpoint) << checkpoint.message();
+    ASSERT_TRUE(checkpoint->tensor("x", &value, {}));
+    ASSERT_TRUE(checkpoint->member("state", folder_ + "/sub/state"));
+    ASSERT_TRUE(checkpoint->save(1, DLCKPT_SYNC));
+  }
+  std::filesystem::remove_all(folder_ + "/sub");
+  auto again = Checkpoint::open(options());
+  ASSERT_TRUE(again) << again.message();
+  ASSERT_TRUE(again->tensor("x", &value, {}));
+  ASSERT_TRUE(again->member("state", folder_ + "/sub/state"));
+  const auto found = again->restore();
+  EXPECT_FALSE(found);
+  EXPECT_EQ(found.code(), DLCKPT_E_IO);
 }
 
 }  // namespace

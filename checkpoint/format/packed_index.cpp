@@ -21,8 +21,9 @@ void append_number(Integer value, std::string* out) {
   out->append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
 }
 
-// Digits alone, at most kMaxBytes.
+// Digits as append_number() writes them, at most kMaxBytes.
 std::optional<uint64_t> number(std::string_view text) {
+  if (text.size() > 1 && text.front() == '0') return std::nullopt;
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value > kMaxBytes) return std::nullopt;

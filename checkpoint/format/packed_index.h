@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the tensors are that a data file does not hold as datasets of their own. A rank with thousands of small tensors
-// stores their bytes one after another in the dataset /_dlckpt/packed/data, and in /_dlckpt/packed/index a line for
-// each, sorted by name:
+// Where the tensors are that a data file does not hold as datasets of their own. Where thousands of small tensors are
+// registered, each rank stores the bytes of its share one after another in the dataset /_dlckpt/packed/data, and in
+// /_dlckpt/packed/index a line for each, sorted by name:
 //
 //     model/layers.0.bias<TAB>float32<TAB>4,3<TAB>1024<TAB>replicated
 //

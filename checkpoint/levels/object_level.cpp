@@ -101,11 +101,18 @@ Status commit_checkpoint(const Manifest& manifest, const std::string& text, Obje
 }
 
 Status send_checkpoint(Io& io, const std::string& dir, const CheckpointName& name, ObjectLevel& level) {
+  const std::string key = key_of(name, kManifestName);
   DL_TRY_ASSIGN(const Manifest manifest, load_stored_manifest(io, dir, name));
+  DL_TRY_ASSIGN(const std::string text,
+                read_small_file(io, checkpoint_path(dir, name) + "/" + kManifestName, kMaxManifestBytes));
+  auto there = read_text(level, key, kMaxManifestBytes);
+  if (there && *there == text) return {};  // sent before: nothing of it may be touched
+  if (there) return Error{Errc::kCorrupt, key + ": there is another manifest of the same save"};
+  if (there.error().code != Errc::kNotFound) return std::move(there).error();
   Status sent;
   for (const StoredFile& file : stored_files(manifest))
     if (sent) sent = send_file(io, dir, manifest, file, level);
-  if (sent) sent = commit_checkpoint(manifest, format_manifest(manifest), level);
+  if (sent) sent = commit_checkpoint(manifest, text, level);
   if (!sent) ignore(remove_checkpoint(level, name), "what is left there does not count without its manifest");
   return sent;
 }

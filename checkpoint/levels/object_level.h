@@ -6,17 +6,18 @@
 //   step-000000001200.0000000700c0ffee/r00000.h5       the files of a checkpoint, as they are in its directory
 //   step-000000001200.0000000700c0ffee/MANIFEST.json   the last one: with it the checkpoint exists
 //
-// A store has no rename, so the manifest is the commit: an object appears whole or not at all, and after all others.
-// Objects without a manifest are what an attempt has left; list() does not show them, and remove() takes them away.
+// A store has no rename, so the manifest is the commit: an object appears whole or not at all, and the manifest is put
+// after all others. Objects without a manifest are what an attempt has left; list_checkpoints() does not show them, and
+// remove_checkpoint() takes them away.
 //
-// No store is implemented yet, and no option leads here: that comes with the client for data, which also keeps the
-// secrets. It then needs
+// No store is implemented yet, and no option leads here: a client of S3, with its credentials, has still to be written.
+// It then needs
 //   - a class for its store, in a room that may use the client; this room knows bytes and names only
 //   - in client/save_levels.cpp, send_checkpoint() by rank 0 after the checkpoint is published, beside the next
-//     train steps; or send_file() by each rank for its own files, a barrier, and commit() by rank 0
+//     train steps; or send_file() by each rank for its own files, a barrier, and commit_checkpoint() by rank 0
 //   - in client/restore.cpp, fetch_checkpoint() before the restore where the store has a newer checkpoint than the
 //     directory, as Levels::recover() does for what the nodes have
-//   - in retention, remove() for what is retired
+//   - in retention, remove_checkpoint() for what is retired
 #pragma once
 
 #include <cstdint>
@@ -61,9 +62,10 @@ Result<std::vector<CheckpointName>> list_checkpoints(ObjectLevel& level);
 
 // One file of a checkpoint that is committed in `dir`, every block verified on its way. kCorrupt: damaged here.
 Status send_file(Io& io, const std::string& dir, const Manifest& manifest, const StoredFile& file, ObjectLevel& level);
-// The commit, after all files are there; their sizes are asked for first. text: format_manifest()'s.
+// The commit, after all files are there; their sizes are asked for first. text: that of the manifest in the directory.
 Status commit_checkpoint(const Manifest& manifest, const std::string& text, ObjectLevel& level);
-// All of it. After an error the checkpoint is not there.
+// All of it. One that was sent before is left as it is. kCorrupt if the store holds another checkpoint of that name, which
+// is not touched. After another error the checkpoint is not there.
 Status send_checkpoint(Io& io, const std::string& dir, const CheckpointName& name, ObjectLevel& level);
 
 // Brings a checkpoint into `dir`, where it is published only after every byte was verified; a file that is damaged

@@ -3,11 +3,35 @@
 
 namespace dl::ckpt::tool {
 
-const char* const kTorchNames = R"(
+const char* const kCommon = R"(
 import json, struct, sys
 def fail(text):
     sys.stderr.write(str(text).strip().replace("\n", " ") + "\n")
     sys.exit(1)
+# tensors: a list of (name, dtype, shape, bytes), each with what pieces_of(place in the list) yields.
+def write(tensors, pieces_of):
+    header, at = {}, 0
+    for name, kind, shape, size in tensors:
+        header[name] = {"dtype": kind, "shape": list(shape), "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    out = sys.stdout.buffer
+    try:
+        out.write(struct.pack("<Q", len(text)) + text)
+        out.flush()
+    except OSError as error:
+        fail("the names of the tensors cannot be handed on: %s" % error)
+    for place, (name, kind, shape, size) in enumerate(tensors):
+        try:
+            for piece in pieces_of(place):
+                out.write(piece)
+            out.flush()
+        except Exception as error:
+            fail("'%s' cannot be read: %s" % (name, error))
+)";
+
+const char* const kTorchNames = R"(
 try:
     import torch
 except Exception as error:
@@ -63,16 +87,11 @@ def walk(name, value):
         left += 1
 walk("", loaded)
 names = {getattr(torch, ours): theirs for theirs, ours in NAMES.items() if hasattr(torch, ours)}
-header, at = {}, 0
+described = []
 for name, tensor in tensors.items():
     if tensor.dtype not in names:
         fail("tensor '%s' has dtype %s, which checkpoints do not have" % (name, tensor.dtype))
-    size = tensor.numel() * tensor.element_size()
-    header[name] = {"dtype": names[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [at, at + size]}
-    at += size
-text = json.dumps(header).encode()
-text += b" " * (-len(text) % 8)
-out = sys.stdout.buffer
+    described.append((name, names[tensor.dtype], tensor.shape, tensor.numel() * tensor.element_size()))
 libc = ctypes.CDLL(None)
 libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 def let_go(tensor, piece):
@@ -84,23 +103,21 @@ def let_go(tensor, piece):
     end = (piece.data_ptr() + piece.numel()) // mmap.PAGESIZE * mmap.PAGESIZE
     if end > begin:
         libc.madvise(begin, end - begin, 4)  # MADV_DONTNEED
-try:
-    out.write(struct.pack("<Q", len(text)) + text)
-    for tensor in tensors.values():
-        if tensor.is_conj():
-            tensor = tensor.resolve_conj()
-        if tensor.is_neg():
-            tensor = tensor.resolve_neg()
-        flat = tensor.contiguous().reshape(-1)
-        if flat.is_complex():
-            flat = torch.view_as_real(flat).reshape(-1)
-        for begin in range(0, flat.numel(), 1 << 24):
-            piece = flat[begin:begin + (1 << 24)].view(torch.uint8)
-            out.write(memoryview(piece.numpy()))
-            let_go(tensor, piece)
-    out.flush()
-except Exception as error:
-    fail(error)
+kept = list(tensors.values())
+def pieces_of(place):
+    tensor = kept[place]
+    if tensor.is_conj():
+        tensor = tensor.resolve_conj()
+    if tensor.is_neg():
+        tensor = tensor.resolve_neg()
+    flat = tensor.contiguous().reshape(-1)
+    if flat.is_complex():
+        flat = torch.view_as_real(flat).reshape(-1)
+    for begin in range(0, flat.numel(), 1 << 24):
+        piece = flat[begin:begin + (1 << 24)].view(torch.uint8)
+        yield memoryview(piece.numpy())
+        let_go(tensor, piece)
+write(described, pieces_of)
 if left:
     sys.stderr.write("%d value%s that are not tensors\n" % (left, "" if left == 1 else "s"))
 )";
@@ -146,21 +163,20 @@ try:
 except Exception as error:
     fail("%s: torch.distributed.checkpoint cannot read it: %s" % (path, error))
 names = {getattr(torch, ours): theirs for theirs, ours in NAMES.items() if hasattr(torch, ours)}
-header, at, left, order = {}, 0, 0, []
-for fqn, described in metadata.state_dict_metadata.items():
-    if not hasattr(described, "chunks"):
+described, order, taken, left = [], [], set(), 0
+for fqn, entry in metadata.state_dict_metadata.items():
+    if not hasattr(entry, "chunks"):
         left += 1
         continue
-    dtype = described.properties.dtype
+    dtype = entry.properties.dtype
     if dtype not in names:
         fail("tensor '%s' has dtype %s, which checkpoints do not have" % (fqn, dtype))
     name = "/".join(str(part) for part in keys.get(fqn) or (fqn,))
-    if name in header:
+    if name in taken:
         fail("two tensors would have the name '%s'" % name)
-    size = described.size.numel() * torch.empty((), dtype=dtype).element_size()
-    header[name] = {"dtype": names[dtype], "shape": list(described.size), "data_offsets": [at, at + size]}
-    order.append((fqn, described, dtype))
-    at += size
+    taken.add(name)
+    described.append((name, names[dtype], entry.size, entry.size.numel() * torch.empty((), dtype=dtype).element_size()))
+    order.append((fqn, entry.size, dtype))
 def stored(where):
     import io
     if getattr(where, "transform_descriptors", None):
@@ -169,37 +185,27 @@ def stored(where):
     with open(name, "rb") as file:
         file.seek(where.offset)
         return torch.load(io.BytesIO(file.read(where.length)), map_location="cpu", weights_only=True).detach()
-text = json.dumps(header).encode()
-text += b" " * (-len(text) % 8)
-out = sys.stdout.buffer
-try:
-    out.write(struct.pack("<Q", len(text)) + text)
-    for fqn, described, dtype in order:
-        whole, filled = torch.empty(described.size, dtype=dtype), 0
-        for offset, where in parts.get(fqn, ()):
-            part = stored(where)
-            offset = offset or (0,) * part.dim()
-            whole[tuple(slice(a, a + n) for a, n in zip(offset, part.shape))] = part
-            filled += part.numel()
-        if filled != whole.numel():
-            fail("'%s': the files hold %d of its %d elements" % (fqn, filled, whole.numel()))
-        flat = whole.reshape(-1)
-        if flat.is_complex():
-            flat = torch.view_as_real(flat).reshape(-1)
-        for begin in range(0, flat.numel(), 1 << 24):
-            out.write(memoryview(flat[begin:begin + (1 << 24)].view(torch.uint8).numpy()))
-    out.flush()
-except Exception as error:
-    fail("'%s' cannot be read: %s" % (fqn, error))
+def pieces_of(place):
+    fqn, size, dtype = order[place]
+    whole, filled = torch.empty(size, dtype=dtype), 0
+    for offset, where in parts.get(fqn, ()):
+        part = stored(where)
+        offset = offset or (0,) * part.dim()
+        whole[tuple(slice(a, a + n) for a, n in zip(offset, part.shape))] = part
+        filled += part.numel()
+    if filled != whole.numel():
+        raise ValueError("the files hold %d of its %d elements" % (filled, whole.numel()))
+    flat = whole.reshape(-1)
+    if flat.is_complex():
+        flat = torch.view_as_real(flat).reshape(-1)
+    for begin in range(0, flat.numel(), 1 << 24):
+        yield memoryview(flat[begin:begin + (1 << 24)].view(torch.uint8).numpy())
+write(described, pieces_of)
 if left:
     sys.stderr.write("%d value%s that are not tensors\n" % (left, "" if left == 1 else "s"))
 )";
 
 constexpr const char* kHdf5Names = R"(
-import json, struct, sys
-def fail(text):
-    sys.stderr.write(str(text).strip().replace("\n", " ") + "\n")
-    sys.exit(1)
 try:
     import h5py, numpy
 except Exception as error:
@@ -276,23 +282,11 @@ try:
     count_links(source)
 except Exception as error:
     fail("h5py cannot open it: %s" % error)
-header, at = {}, 0
-for name, data, kind in found:
-    size = int(numpy.prod(data.shape, dtype=object)) * data.dtype.itemsize
-    header[name] = {"dtype": kind, "shape": list(data.shape), "data_offsets": [at, at + size]}
-    at += size
-text = json.dumps(header).encode()
-text += b" " * (-len(text) % 8)
-out = sys.stdout.buffer
-try:
-    out.write(struct.pack("<Q", len(text)) + text)
-    for name, data, kind in found:
-        for part in chunks(data):
-            part = numpy.asarray(part)
-            out.write(part.astype(part.dtype.newbyteorder("<"), order="C", copy=False).tobytes())
-    out.flush()
-except Exception as error:
-    fail("'%s' cannot be read: %s" % (name, error))
+def pieces_of(place):
+    for part in chunks(found[place][1]):
+        part = numpy.asarray(part)
+        yield part.astype(part.dtype.newbyteorder("<"), order="C", copy=False).tobytes()
+write([(name, kind, data.shape, int(numpy.prod(data.shape, dtype=object)) * data.dtype.itemsize) for name, data, kind in found], pieces_of)
 said = ["%d %s" % (count, one if count == 1 else many) for count, one, many in (
     (left, "dataset that holds no numbers", "datasets that hold no numbers"), (links, "soft or external link", "soft or external links"))
         if count]
@@ -302,12 +296,12 @@ if said:
 
 }  // namespace
 
-const PythonReader kTorchReader = {"torch", kTorchNames, kReadTorch};
-const PythonReader kDcpReader = {"torch", kTorchNames, kReadDcp};
-const PythonReader kHdf5Reader = {"h5py", kHdf5Names, kReadHdf5};
+const PythonReader kTorchReader = {"torch", "torch", kTorchNames, kReadTorch};
+const PythonReader kDcpReader = {"torch", "torch", kTorchNames, kReadDcp};
+const PythonReader kHdf5Reader = {"HDF5", "h5py", kHdf5Names, kReadHdf5};
 
 std::string python_program(const PythonReader& reader) {
-  return std::string(reader.begin) + reader.rest;
+  return std::string(kCommon) + reader.begin + reader.rest;
 }
 
 }  // namespace dl::ckpt::tool

@@ -8,12 +8,15 @@
 
 namespace dl::ckpt::tool {
 
-// What programs with torch begin with: fail(text), and NAMES, from safetensors' element types to torch's.
+// What all of these programs begin with: fail(text), and write(tensors, pieces_of) of the stream.
+extern const char* const kCommon;
+// What programs with torch go on with: NAMES, from safetensors' element types to torch's.
 extern const char* const kTorchNames;
 
 struct PythonReader {
+  const char* files;  // what it reads, as users call it
   const char* needs;  // the module without which it ends with status 77
-  const char* begin;  // the program, in two parts
+  const char* begin;  // the program behind kCommon, in two parts
   const char* rest;
 };
 

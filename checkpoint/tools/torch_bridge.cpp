@@ -53,8 +53,8 @@ except Exception as error:
 // A child whose complaints go to an unlinked file.
 class Python {
  public:
-  // `needs`: the module that the program imports first, for messages.
-  explicit Python(std::string needs) : needs_(std::move(needs)) {}
+  // For messages: the files that it reads or writes, as users call them, and the module that it needs for that.
+  Python(std::string files, std::string needs) : files_(std::move(files)), needs_(std::move(needs)) {}
 
   Status start(const std::string& python, const std::string& program, const std::string& path, int stdin_fd,
                int stdout_fd) {
@@ -98,9 +98,9 @@ class Python {
     return printable(trimmed.substr(trimmed.rfind('\n') + 1), 300);
   }
 
-  std::string what_is_needed() const { return needs_ + " files need a Python with " + needs_; }
+  std::string what_is_needed() const { return files_ + " files need a Python with " + needs_; }
 
-  std::string needs_;
+  std::string files_, needs_;
   UniqueFd errors_;
   pid_t pid_ = -1;
 };
@@ -111,8 +111,8 @@ Status write_torch_file(const std::string& python, const std::string& path, cons
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return errno_error("make a pipe", errno);
   UniqueFd reader(ends[0]), writer(ends[1]);
-  Python child("torch");
-  DL_TRY(child.start(python, std::string(kTorchNames) + kWrite, path, reader.get(), STDERR_FILENO));
+  Python child("torch", "torch");
+  DL_TRY(child.start(python, std::string(kCommon) + kTorchNames + kWrite, path, reader.get(), STDERR_FILENO));
   reader.reset();
   // A child that ends early shows as EPIPE, and then says why.
   ::signal(SIGPIPE, SIG_IGN);
@@ -127,7 +127,7 @@ Status write_torch_file(const std::string& python, const std::string& path, cons
 
 Result<std::string> read_with_python(const PythonReader& reader, const std::string& python, const std::string& path,
                                      int out_fd) {
-  Python child(reader.needs);
+  Python child(reader.files, reader.needs);
   DL_TRY(child.start(python, python_program(reader), path, -1, out_fd));
   return child.finish(python);
 }

@@ -303,10 +303,12 @@ TEST_F(DlckptCpp, ASaveIsNotToldTheOutcomeOfALaterOneThatFailedAtOnce) {
   ASSERT_FALSE(second);
   const dlckpt::Status asked = first->wait();
   EXPECT_EQ(asked.code(), DLCKPT_E_INVALID);
-  EXPECT_NE(asked.message().find("the save of train step 1 cannot be waited for"), std::string::npos) << asked.message();
+  EXPECT_NE(asked.message().find("the save of train step 1 cannot be waited for"), std::string::npos)
+      << asked.message();
 }
 
-// The tensors have their values then: "there is no checkpoint yet" would have the program train from the beginning on top of them.
+// The tensors have their values then: "there is no checkpoint yet" would have the program train from the beginning on
+// top of them.
 TEST_F(DlckptCpp, AMemberThatCannotBePutBackIsAnErrorAndNotNoCheckpoint) {
   double value = 1;
   std::filesystem::create_directory(folder_ + "/sub");

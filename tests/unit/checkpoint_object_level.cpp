@@ -124,6 +124,22 @@ TEST(CheckpointObjectLevel, WhatStopsOnItsWayDoesNotCount) {
   EXPECT_FALSE(fetch_checkpoint(torn, name, posix_io(), from.path()));
 }
 
+TEST(CheckpointObjectLevel, WhatWasSentBeforeIsKeptWhateverHappensToASecondTry) {
+  const TempDir from;
+  save(from.path(), 5);
+  const CheckpointName name = newest(from.path());
+  MemoryStore store;
+  ASSERT_TRUE(send_checkpoint(posix_io(), from.path(), name, store));
+  const auto objects = store.objects;
+  store.puts_left = 0;  // nothing can be put any more
+  EXPECT_TRUE(send_checkpoint(posix_io(), from.path(), name, store));
+  EXPECT_EQ(store.objects, objects);
+  std::string& manifest = store.objects[format_checkpoint_name(name) + "/" + kManifestName];
+  manifest += " ";
+  EXPECT_EQ(send_checkpoint(posix_io(), from.path(), name, store).error().code, Errc::kCorrupt);
+  EXPECT_EQ(store.objects.size(), objects.size());
+}
+
 TEST(CheckpointObjectLevel, DamageDoesNotPassInEitherDirection) {
   const TempDir from;
   save(from.path(), 5);

@@ -237,11 +237,24 @@ TEST(CheckpointPacked, AnIndexSaysWhatWasPutIn) {
 TEST(CheckpointPacked, AForgedIndexIsRefused) {
   const std::string good = "a\tfloat32\t2\t0\twhole\n";
   for (const std::string bad :
-       {"", "a", "a\tfloat32\t2\t0\twhole", "a\tfloat32\t2\t0\n", "a\tfloat32\t2\t0\tWhole\n",
-        "\tfloat32\t2\t0\twhole\n", "/a\tfloat32\t2\t0\twhole\n", "a\tfloat99\t2\t0\twhole\n",
-        "a\tfloat32\t2,\t0\twhole\n", "a\tfloat32\t-2\t0\twhole\n", "a\tfloat32\t2 \t0\twhole\n",
-        "a\tfloat32\t3\t0\twhole\n", "a\tfloat32\t2\t1\twhole\n", "a\tfloat32\t2\t18446744073709551615\twhole\n",
-        "a\tfloat32\t2\t\twhole\n", "a\tfloat32\t4294967296,4294967296,4294967296\t0\twhole\n",
+       {"",
+        "a",
+        "a\tfloat32\t2\t0\twhole",
+        "a\tfloat32\t2\t0\n",
+        "a\tfloat32\t2\t0\tWhole\n",
+        "\tfloat32\t2\t0\twhole\n",
+        "/a\tfloat32\t2\t0\twhole\n",
+        "a\tfloat99\t2\t0\twhole\n",
+        "a\tfloat32\t2,\t0\twhole\n",
+        "a\tfloat32\t02\t0\twhole\n",
+        "a\tfloat32\t2\t00\twhole\n",
+        "a\tfloat32\t-2\t0\twhole\n",
+        "a\tfloat32\t2 \t0\twhole\n",
+        "a\tfloat32\t3\t0\twhole\n",
+        "a\tfloat32\t2\t1\twhole\n",
+        "a\tfloat32\t2\t18446744073709551615\twhole\n",
+        "a\tfloat32\t2\t\twhole\n",
+        "a\tfloat32\t4294967296,4294967296,4294967296\t0\twhole\n",
         "a\tfloat32\t2\t0\twhole\twhole\n",
         "a\tfloat32\t1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1\t0\twhole\n"}) {
     std::vector<TensorRecord> tensors;

@@ -11,7 +11,7 @@ import functools
 import gc
 import json
 import math
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple, TypeVar, Union, cast
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, TypeVar, Union, cast
 
 from . import arrays, codec, dtypes, foreign, library
 from .context import Context
@@ -370,18 +370,24 @@ class Store:
         try:
             reader = Reader(self._dir, step)
             try:
-                size = math.prod(int(n) for n in reference["shape"]) * dtypes.size(reference["dtype"])
-                values = [bytearray(size), bytearray(size)]
-                for name, value in zip((path, other), values):
-                    reader.load(name, ctypes.addressof(ctypes.c_char.from_buffer(value)), size)
+                shape, item = [int(n) for n in reference["shape"]], dtypes.size(reference["dtype"])
+                differ = not all(self._same_part(reader, path, other, *box) for box in _rows(shape, item))
             finally:
                 reader.close()
         except (CorruptError, NotFoundError, IoError):
             return False
-        if values[0] != values[1]:
+        if differ:
             raise MismatchError("%s and %s are one array in the program (tied weights), and differ in the checkpoint of train step %d; "
                                 "nothing of it was loaded. Untie them, or take one by dlckpt.open(dir).load_into()" % (path, other, step))
         return True
+
+    @staticmethod
+    def _same_part(reader: Reader, path: str, other: str, offset: Optional[List[int]], extent: Optional[List[int]], size: int) -> bool:
+        values = [bytearray(size), bytearray(size)]
+        for name, value in zip((path, other), values):
+            if size:
+                reader.load(name, ctypes.addressof(ctypes.c_char.from_buffer(value)), size, offset, extent)
+        return values[0] == values[1]
 
     def _target(self, path: str, reference: Dict[str, Any], live: Any) -> Any:
         shape = tuple(int(n) for n in reference["shape"])
@@ -439,6 +445,19 @@ class Store:
             raise
         except Exception as error:  # a user's own load_state_dict() may raise anything
             raise apply_error(entry.name, error) from error
+
+
+def _rows(shape: List[int], item: int) -> Iterator[Tuple[Optional[List[int]], Optional[List[int]], int]]:
+    """Boxes of whole rows that cover a tensor, of some 16 MiB each, since it may fill most of the memory: offset and extent (None
+    of a scalar) and bytes."""
+    if not shape:
+        yield None, None, item
+        return
+    row = math.prod(shape[1:]) * item
+    rows = max(1, (16 << 20) // max(1, row))
+    for begin in range(0, shape[0], rows):
+        count = min(rows, shape[0] - begin)
+        yield [begin] + [0] * (len(shape) - 1), [count] + shape[1:], count * row
 
 
 __all__ = ["Store", "Restored", "CorruptError"]

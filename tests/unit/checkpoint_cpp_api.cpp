@@ -299,7 +299,7 @@ TEST_F(DlckptCpp, ASaveIsNotToldTheOutcomeOfALaterOneThatFailedAtOnce) {
   ASSERT_TRUE(first) << first.message();
   ASSERT_TRUE(first->wait());
   std::filesystem::remove(folder_ + "/state");
-  const auto second = checkpoint->save(2);
+  const auto second = checkpoint->save(2, DLCKPT_SYNC);
   ASSERT_FALSE(second);
   const dlckpt::Status asked = first->wait();
   EXPECT_EQ(asked.code(), DLCKPT_E_INVALID);

@@ -247,7 +247,11 @@ TEST(Shape, of_a_job_that_no_node_count_can_hold_is_refused) {
   SiteConfig config = site();
   config.node_counts = {{"a100", 3}};
   config.gpus_per_node_by_type = {{"a100", 2}};
-  const auto large = shape("learners=1 gpus=3", batch(), config);
+  SiteConfig types = config;
+  types.node_counts["h100"] = 1;
+  types.gpus_per_node_by_type["h100"] = 2;
+  types.gpus_per_node = 0;
+  const auto large = shape("learners=1 gpus=3", batch(), types);
   ASSERT_FALSE(large);
   EXPECT_NE(large.error().text.find("--dl-gpus=3: no node has as many GPUs"), std::string::npos) << large.error().text;
   const auto refused = shape("learners=7 gpus=1", batch(), config);

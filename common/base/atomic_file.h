@@ -15,8 +15,8 @@ namespace dl {
 // old file is untouched and the new one removed. `mode` is used as given (the umask is not applied).
 Status write_file_atomically(const std::string& path, const std::string& content, mode_t mode = 0644);
 
-// The same without any fsync, for what means nothing after a crash of this machine (where dlrun listens, what it
-// started): there the old file, the new one or none may be found.
+// The same without any fsync, for content that is useless after a crash of this machine (where dlrun listens, what it
+// started). After such a crash the old file, the new one or none may be there.
 Status replace_file(const std::string& path, const std::string& content, mode_t mode = 0644);
 
 // The whole of a regular file of at most max_bytes; a larger one gives kInvalid, another kind of file too.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time in which a process could run. A suspended job (scontrol suspend, gang scheduling, a frozen node) stands still as
-// a whole, for hours perhaps: dlrun, its agents, the learners. Whoever waits for another one of them by this clock
-// takes nobody for late, hung or dead when all go on.
+// A clock that stands still while the process is suspended. A suspended job (scontrol suspend, gang scheduling, a
+// frozen node) stops as a whole, perhaps for hours: dlrun, its agents and the learners. Time-outs among them that use
+// this clock do not expire when the job goes on.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +14,10 @@ namespace dl {
 // Not for several threads at once.
 class AwakeClock {
  public:
-  // What passes between two looks counts as this much at most. So look at it far more often.
+  // Time between two calls of at() counts as this much at most, so at() must be called far more often.
   static constexpr int64_t kMostMs = 500;
 
-  // now_ms: of a monotonic clock. Begins with it, and never goes back.
+  // `now_ms`: of a monotonic clock. The first call returns it; later values never go back.
   int64_t at(int64_t now_ms) {
     awake_ms_ = last_ms_ < 0 ? now_ms : awake_ms_ + std::clamp<int64_t>(now_ms - last_ms_, 0, kMostMs);
     last_ms_ = std::max(last_ms_, now_ms);
@@ -28,7 +28,8 @@ class AwakeClock {
   int64_t last_ms_ = -1, awake_ms_ = 0;
 };
 
-// The one of the calling thread, in milliseconds from some moment on. Its loop must call it more often than kMostMs.
+// The clock of the calling thread, in milliseconds since an arbitrary moment. The thread's loop must call it at least
+// every kMostMs.
 inline int64_t awake_ms() {
   thread_local AwakeClock clock;
   return clock.at(monotonic_ms());

@@ -7,13 +7,13 @@
 
 namespace dl {
 
-// Never goes back, runs from some moment on, the same for all processes of a machine until it is booted anew.
+// Since an arbitrary moment; never goes back. All processes of a machine see the same value, until it is booted anew.
 inline int64_t monotonic_ms() {
   using std::chrono::milliseconds;
   return std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Since 1970-01-01 UTC; goes back when somebody sets it.
+// Since 1970-01-01 UTC; goes back when somebody sets the clock back.
 inline int64_t unix_ms() {
   using std::chrono::milliseconds;
   return std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The middle of some values, and how far from it they usually are: outliers do not move either.
+// The median of some values, and how far they usually are from it. Outliers change neither.
 #pragma once
 
 #include <algorithm>

@@ -29,7 +29,7 @@ std::string format_bytes(uint64_t bytes);
 
 // Splits at `separator`; an empty text gives an empty list; empty fields are kept.
 std::vector<std::string> split(std::string_view text, char separator);
-// The other way round. (fmt::join is in another header from version to version of fmt.)
+// Joins what split() has split. (fmt::join is not used: its header differs between versions of fmt.)
 std::string join(const std::vector<std::string>& texts, std::string_view separator);
 std::string_view trim(std::string_view text);
 

@@ -11,7 +11,8 @@
 
 namespace dl {
 
-// What kind of failure; each edge (SPANK, job_submit, libdlckpt, exit codes) has one table that maps these.
+// The kind of a failure. At each edge (SPANK, job_submit, libdlckpt, exit codes) one table maps these to what the
+// caller there expects.
 enum class Errc {
   kInvalid,      // the user's input is malformed or out of range
   kConflict,     // two things the user asked for exclude one another
@@ -91,7 +92,7 @@ class [[nodiscard]] Result<void> {
 
 using Status = Result<void>;
 
-// Consumes a result on purpose; `why` is for the reader.
+// Drops a result on purpose; `why` tells the reader of the code the reason.
 template <typename T>
 void ignore(const Result<T>& /*result*/, const char* /*why*/) {}
 

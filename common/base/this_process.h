@@ -14,11 +14,12 @@ std::string environment_value(const char* name);
 // This node as Slurm calls it; outside Slurm the host's name.
 std::string node_name();
 
-// The path of the running program. kIo if /proc does not tell.
+// The path of the running program. kIo if /proc cannot be read.
 Result<std::string> own_program();
 
-// The program `name` that belongs to `program`: installed they stand in one folder; in a build tree each room has its
-// own, and `room` ("bind") is that of `name`. kNotFound "dl-bind was not found in FOLDER".
+// The path of the program `name` of the same installation as `program`. Installed programs lie in one folder; in a
+// build tree each room has a folder of its own, and `room` ("bind") is the folder of `name`. kNotFound "dl-bind was not
+// found in FOLDER".
 Result<std::string> program_beside(const std::string& program, const std::string& name, const std::string& room);
 
 }  // namespace dl

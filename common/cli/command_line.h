@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command lines of our programs: each option is described by one row, and all programs read them alike.
+// Parses the command lines of our programs: one row describes each option, and all programs follow the same rules.
 //
 //   CommandLine line("dlctl pause", "Save and hold a job.");
 //   line.argument("JOB", &job, "job id").required();
@@ -9,8 +9,8 @@
 //
 // Understood are --name VALUE, --name=VALUE, -n VALUE, -nVALUE, several flags in one word (-qt), options after
 // arguments, and "--", after which every word is an argument. Names are never abbreviated. VALUE may look like an
-// option; only "--" is none (but in --name=--).
-// Nothing is printed here. All of it is for one thread.
+// option; only "--" is never taken as one, except in --name=--. Nothing here prints. Not safe to use from several
+// threads at once.
 #pragma once
 
 #include <cstdint>
@@ -25,19 +25,19 @@
 
 namespace dl {
 
-// Where a value goes. Text that is no number is refused for a number; a list takes one value each time its option is
-// given; a flag (bool) takes no value. The pointer must stay valid until parse() has returned.
+// The variable that receives a value. A number refuses text that is none; a list gets one more value each time its
+// option is given; a flag (bool) has no value. The pointer must stay valid until parse() has returned.
 using CommandValue = std::variant<bool*, std::string*, std::optional<std::string>*, std::vector<std::string>*, int*,
                                   int64_t*, uint64_t*, double*, std::optional<int64_t>*, std::optional<double>*>;
 
 // One row: an option, a flag or an argument.
 class CommandRow {
  public:
-  // `names`: "-n,--lines", "--lines" or "-n"; of an argument what it is called, "JOB".
+  // `names`: "-n,--lines", "--lines" or "-n"; for an argument the word of the help text, "JOB".
   CommandRow(const std::string& names, CommandValue value, std::string help);
 
   CommandRow& required();
-  // What the value is called in the help text; TEXT or N unless said.
+  // The word for the value in the help text; TEXT or N if this is not called.
   CommandRow& form(std::string form);
   // The help text shows the value that the variable has now.
   CommandRow& shows_default();
@@ -45,12 +45,12 @@ class CommandRow {
   CommandRow& between(long double low, long double high);
   // The texts that are allowed.
   CommandRow& among(std::vector<std::string> allowed);
-  // It is refused without the option of this name ("--keep"), or together with it.
+  // needs: the row is refused without the option of this name ("--keep"); excludes: together with it.
   CommandRow& needs(std::string name);
   CommandRow& excludes(std::string name);
   // Set to true when the row is given.
   CommandRow& marks(bool* given);
-  // The heading it stands under in the help text; "Options" unless said.
+  // The heading of the row in the help text; "Options" if this is not called.
   CommandRow& heading(std::string heading);
   // It is not in the help text.
   CommandRow& hidden();
@@ -97,8 +97,8 @@ class CommandLine {
   CommandLine* subcommand(const std::string& name, std::string summary);
   void require_subcommand();
 
-  // Fills in the values. The text is empty if all is well and the program is to do its work; else it answers --help or
-  // --version and is to be printed. kInvalid or kConflict for a mistake, with one sentence for the user.
+  // Fills in the values. An empty text means that the program is to do its work; another one answers --help or
+  // --version, and the caller prints it. kInvalid or kConflict for a mistake, with one sentence for the user.
   Result<std::string> parse(int argc, const char* const* argv);
   // After a failed parse(): the sentence with the names of program and subcommand, and where there is help.
   std::string complaint(const Error& error) const;
@@ -107,7 +107,7 @@ class CommandLine {
   bool chosen() const { return chosen_; }
   // "pause", without the program's name.
   const std::string& name() const { return name_; }
-  // What the innermost subcommand that was given is to do: run by run_action() after parse().
+  // The work of this subcommand. After parse(), run_action() runs that of the innermost subcommand that was given.
   void action(std::function<void()> action) { action_ = std::move(action); }
   void run_action() const;
 

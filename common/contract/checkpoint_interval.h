@@ -21,7 +21,7 @@
 #include <cmath>
 #include <cstdint>
 
-// All inline, so that the plugins, which link this room too, do not come to need libm.
+// All functions are inline: the plugins link this room too, and must not need libm.
 
 namespace dl {
 
@@ -33,8 +33,8 @@ inline double daly_interval_s(double delta_s, double mean_time_s) {
   return std::sqrt(2 * delta_s * mean_time_s) * (1 + std::sqrt(ratio) / 3 + ratio / 9) - delta_s;
 }
 
-// Mean time between unannounced interruptions: `running_s` of training with `interruptions` of them, and what is
-// assumed before anything is known: one in 24 h. So with no interruption so far it is 24 h plus the time run.
+// Mean time between unannounced interruptions, estimated from `running_s` seconds of training with `interruptions` of
+// them. One interruption in 24 h is assumed beforehand, so without any so far the result is 24 h plus the time run.
 constexpr double kPriorInterruption_s = 86400;
 inline double mean_time_to_interruption_s(double running_s, int64_t interruptions) {
   return (kPriorInterruption_s + std::max(running_s, 0.0)) /
@@ -42,13 +42,13 @@ inline double mean_time_to_interruption_s(double running_s, int64_t interruption
 }
 
 struct SaveCosts {
-  double cost_s = 0;     // that one save takes from training: the wait, and slower train steps beside it
+  double cost_s = 0;     // training time that one save costs: the loop is blocked, and train steps meanwhile are slower
   double durable_s = 0;  // until one save is durable; 0: no save was measured yet
 };
 constexpr double kUnmeasuredInterval_s = 60;  // to the first save, which is then measured
 constexpr double kMaxInterval_s = 3600;
-// Seconds from one save to the next: Daly's, at least the time a save takes to be durable (one is in flight at a time)
-// and one second, at most an hour.
+// Seconds from one save to the next: Daly's interval, but at least one second and the time until a save is durable
+// (only one is in flight at a time), and at most an hour.
 inline double choose_interval_s(const SaveCosts& costs, double mean_time_s) {
   if (costs.durable_s <= 0) return kUnmeasuredInterval_s;
   const double least = std::max(1.0, costs.durable_s);

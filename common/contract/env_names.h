@@ -17,7 +17,7 @@ constexpr const char* kHangTimeout = "DL_HANG_TIMEOUT";  // TIME
 constexpr const char* kImage = "DL_IMAGE";               // PATH of a container image
 constexpr const char* kNodePlacement = "DL_PLACEMENT";   // pack, spread
 constexpr const char* kPmix = "DL_PMIX";                 // dlrun, slurm: whose PMIx server; set by hand alone
-// "0": whoever connects to a rendezvous is served; set by hand alone.
+// "0": a rendezvous serves connections of any user; only set by hand.
 constexpr const char* kCheckConnections = "DL_CHECK_CONNECTIONS";
 constexpr const char* kBind = "DL_BIND";  // none, cores, numa; set by hand alone
 constexpr const char* kTier = "DL_TIER";  // auto, guaranteed, borrow
@@ -53,11 +53,11 @@ constexpr const char* kControlRank = "DL_CONTROL_RANK";  // the agent's rank, or
 constexpr const char* kPmixServer = "DL_CONTROL_PMIX";  // path of dl-pmix, where each node shall have one; else unset
 constexpr const char* kHoldPorts = "DL_CONTROL_PORTS";  // how many ports the agent holds for its learner; unset = 0
 
-// "1": the job has a checkpoint directory and may go back into the queue, should dlrun be lost. An agent sees to it.
+// "1": the job has a checkpoint directory and may be requeued. If dlrun is lost, an agent requeues it.
 constexpr const char* kMayRequeue = "DL_CONTROL_REQUEUE";
 
-// "job": its tenant requires it. job_submit_dl.so puts it into what Slurm keeps for prolog and epilog, where it has a
-// prefix of Slurm's.
+// "job": the tenant's jobs may connect to their own nodes alone (dl.toml, network). job_submit_dl.so puts it into the
+// environment that Slurm keeps for prolog and epilog; Slurm adds the prefix SPANK_ there.
 constexpr const char* kNetwork = "DL_NETWORK";
 constexpr const char* kNetworkInProlog = "SPANK_DL_NETWORK";
 

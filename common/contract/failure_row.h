@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Classes of failure as a site may add them, one [[failure]] table of dl.toml each: what the log of a learner that
-// failed says, what class that is, and what dlrun does about it. The built-in classes are in
-// launcher/supervise/failure_class.cpp.
+// Classes of failure that a site adds, each by a [[failure]] table of dl.toml: which text in the log of a failed
+// learner means that class, and what dlrun then does. The built-in classes are in launcher/supervise/failure_class.cpp.
 #pragma once
 
 #include <optional>
@@ -35,8 +34,9 @@ struct FailureRow {
 constexpr size_t kMaxFailureRows = 64;
 constexpr size_t kMaxPatternBytes = 200;
 
-// Whether `pattern` is one that we take: 1 to kMaxPatternBytes printable bytes, a valid POSIX extended regular
-// expression, without intervals ("x{2}"), whose cost a short pattern could drive without bound. If not, `why` says so.
+// Whether `pattern` is allowed: 1 to kMaxPatternBytes printable bytes, a valid POSIX extended regular
+// expression without intervals ("x{2}"), since short patterns with those can take unlimited time. If it is not, *why
+// tells the reason.
 bool is_log_pattern(const std::string& pattern, std::string* why);
 
 // The first line that the pattern matches, or none; a pattern that is_log_pattern() refuses matches nothing.

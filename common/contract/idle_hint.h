@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What dlrun says in its job's comment about GPUs that the job holds and does not use: "idle=GPUS@SINCE". The comment
-// is the user's to write, so this is a hint, never a fact: who clears it keeps GPUs that he does not use, which he
-// could as well by letting them compute nothing; who sets it gives his own away. Pure.
+// What dlrun writes into its job's comment about GPUs that the job holds and does not use: "idle=GPUS@SINCE". Users may
+// write to the comment, so this is a hint and never trusted. Nothing is gained by forging it: a user who removes it
+// keeps idle GPUs, which any useless computation would achieve too, and one who sets it gives up GPUs of his own. Pure.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct IdleHint {
 
 // "4@1789000000"; anything else is no hint.
 IdleHint parse_idle_hint(std::string_view text);
-// That of a job's whole comment, as launcher/record/job_comment.h describes it.
+// The hint within a job's whole comment, whose form launcher/record/job_comment.h describes.
 IdleHint idle_hint_in(std::string_view comment);
 
 }  // namespace dl

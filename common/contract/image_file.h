@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Container images as files, as far as spank_dl.so (at submission) and dlrun (in the job) look at them.
+// Container images as files: what both spank_dl.so (at submission) and dlrun (in the job) check of them.
 #pragma once
 
 #include <string>
@@ -20,8 +20,9 @@ ImageName split_image(const std::string& text);
 // "a directory", "a SquashFS image", "a SIF image"
 const char* image_form_name(ImageForm form);
 
-// What lies at `path`: a directory that holds a system (it has a usr or a bin), or a file whose name ends in .sqfs,
-// .squashfs, .sqsh or .sif. One or two calls of stat(2), as the caller's user. kNotFound, kDenied or kInvalid with
+// Which form the image at `path` has: a directory that holds a system (it has a usr or a bin), or a file whose name
+// ends in .sqfs, .squashfs, .sqsh or .sif. One or two calls of stat(2), as the caller's user. kNotFound, kDenied or
+// kInvalid with
 // "'PATH' ...; allowed: ...".
 Result<ImageForm> image_form(const std::string& path);
 

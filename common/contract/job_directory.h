@@ -10,8 +10,8 @@
 
 namespace dl::job_directory {
 
-// Of the layout and of the meaning of what is written: in plan.json, as "directory_version". It is raised where a
-// reader of an older one would misread something; new files and new members do not raise it.
+// The version of the layout and of the meaning of what is written; plan.json has it as "directory_version". It is
+// raised when a reader of the old version would misread the new one; new files and new members do not raise it.
 constexpr int kVersion = 1;
 
 constexpr char kEvents[] = "events.jsonl";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A signal that a job's user wants before the time limit, by sbatch --signal. Pure.
+// The signal that a user has asked for with sbatch --signal, to be sent before the time limit. Pure.
 #pragma once
 
 #include <optional>
@@ -20,9 +20,9 @@ struct OwnSignal {
 // As sbatch takes it: [{R|B|RB}:]SIGNAL[@SECONDS], the signal by number or name. None for anything else.
 std::optional<OwnSignal> parse_own_signal(std::string_view text);
 std::string format_own_signal(const OwnSignal& signal);
-// Of the #SBATCH lines of a batch script; the last one counts, as it does for sbatch.
+// The signal that the #SBATCH lines of a batch script ask for; the last line counts, as it does for sbatch.
 std::optional<OwnSignal> own_signal_of_script(std::string_view script);
-// Whether a process that does nothing about this signal is ended by it.
+// Whether this signal ends a process that has no handler for it.
 bool ends_a_process(int signal);
 
 }  // namespace dl

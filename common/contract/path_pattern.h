@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Paths of a job that hold its names, as those of sbatch's --output do: "ck-%j", "~/runs/%x". Pure.
+// Paths with placeholders for names of the job, like those of sbatch's --output: "ck-%j", "~/runs/%x". Pure.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace dl {
 
-// What stands for a job in paths. Empty: there is none, and a path that holds it is refused.
+// What replaces the placeholders. Where a name is empty, a path with its placeholder is refused.
 struct PathNames {
   std::string job;    // %j: "12", of an element of a job array "12_3"
   std::string array;  // %A: "12", also where there is no array
@@ -22,16 +22,17 @@ struct PathNames {
 
 // kInvalid for what is never expanded: another letter behind %, "$", "~user". The text names it, and what is allowed.
 Status check_path_pattern(std::string_view path);
-// The path with the names of this job in it; %% becomes %, and a width fills numbers with zeros (%4a: 0003). kInvalid
-// as above, or where this job has no such name.
+// The path with its placeholders replaced; %% becomes %, and a width fills numbers with zeros (%4a: 0003). kInvalid as
+// above, or if this job has no such name.
 Result<std::string> expand_path(std::string_view path, const PathNames& names);
-// True if one of these letters stands behind a % in it ("ja": jobs and elements of an array get different paths).
+// True if the path has a placeholder with one of these letters ("ja": whether jobs and elements of an array get
+// different paths).
 bool path_holds(std::string_view path, std::string_view letters);
 
-// The names of the job that this process is in, by SLURM_* (variable: its value, or empty). Outside of Slurm: user and
-// home alone.
+// The names of the job that this process belongs to, from the SLURM_* variables; `variable` gives the value of one, or
+// an empty text. Outside Slurm only user and home are set.
 PathNames names_in_environment(const std::function<std::string(const char*)>& variable);
-// Of "12_3" or "12": job, array and index.
+// Sets job, array and index from "12_3" or "12".
 void name_job(const std::string& id, PathNames* names);
 
 }  // namespace dl

@@ -45,8 +45,8 @@ struct GpuRequest {
 };
 Result<GpuRequest> parse_gpus(std::string_view text);
 
-// METRIC:min|max:N: the N checkpoints whose metric is lowest or highest are kept. METRIC is what the
-// program calls it in dlckpt_metric(); N from 1 to 1000.
+// best=METRIC:min|max:N of --dl-checkpoint: the N checkpoints with the lowest or highest metric are kept. METRIC is the
+// name that the program gives to dlckpt_metric(); N from 1 to 1000.
 struct BestMetric {
   std::string metric;
   bool lowest = true;
@@ -80,11 +80,10 @@ Result<CheckpointSpec> parse_checkpoint(std::string_view text);
 // The canonical text, which parse_checkpoint() reads back to the same value.
 std::string format_checkpoint(const CheckpointSpec& spec);
 
-// --dl-tier
-// How long a learner may make no progress; 0: for ever. At most a year.
+// --dl-hang-timeout=TIME: how long a learner may make no progress; 0: for ever. At most a year.
 Result<std::chrono::seconds> parse_hang_timeout(std::string_view text);
 
-// Checks of the nodes before the first learner starts.
+// --dl-preflight: checks of the nodes before the first learner starts.
 enum class PreflightMode { kOff, kQuick, kFull };
 Result<PreflightMode> parse_preflight(std::string_view text);  // off, quick, full
 const char* preflight_name(PreflightMode mode);

@@ -73,11 +73,11 @@ class Json {
   static Json array();
   static Json object();
 
-  // From UTF-8 text. What is no JSON, or nests deeper than 200, gives a value for which is_broken() is true, and no
-  // other question. Of members with one name the last counts.
+  // Parses UTF-8 text. Text that is not JSON, or nests deeper than 200, gives a value for which only is_broken() is
+  // true. Of several members with the same name the last counts.
   static Json parse(std::string_view text);
   // As text, with so many spaces for each level, or on one line if indent is negative. Bytes that are not UTF-8 become
-  // replacement characters, numbers that JSON does not know null.
+  // replacement characters; infinities and NaN become null.
   std::string dump(int indent = -1) const;
   // The same, with the members of objects in the order of their names.
   std::string dump_sorted(int indent = -1) const;

@@ -48,10 +48,10 @@ struct CommandResult {
 };
 
 // Runs a program to its end, in the calling thread. kTimeout "PROGRAM: no answer within 10 s" after the timeout, when
-// the program has been killed and reaped. Errors of spawn_process as there. Safe to call from several threads.
+// the program has been killed and reaped. Also gives the errors of spawn_process(). Safe to call from several threads.
 Result<CommandResult> run_command(const std::vector<std::string>& argv, const CommandOptions& options = {});
 
-// The file `program` would be found as in PATH, or empty. A name with '/' is returned if it is executable.
+// The file that a search of PATH finds for `program`, or empty. A name with '/' is returned if it is executable.
 std::string find_program(const std::string& program);
 
 // What a shell prints for a wait status: the exit code, or 128 + signal.

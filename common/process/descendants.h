@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Leaving no process behind. The agent is a subreaper, so whatever a learner starts stays below it, also what has
-// called setsid() or lost its parent: it can be found by parentage, killed and reaped.
+// Leaving no process behind. The agent is a subreaper, so every process that a learner starts stays a descendant of it,
+// even after setsid() or the death of its parent. All of them can therefore be found, killed and reaped.
 #pragma once
 
 #include <sys/types.h>
@@ -15,13 +15,13 @@ namespace dl::agent {
 std::vector<pid_t> descendants_of(pid_t root);
 
 // Kills everything below the calling process with SIGKILL and reaps it, again and again until nothing is left or the
-// time is up (a process in an uninterruptible wait cannot be killed). One child may be spared, which itself has none.
-// Returns how many were found alive.
+// time is up (a process in an uninterruptible wait cannot be killed). One child, which must have no children itself,
+// may be spared. Returns how many were found alive.
 int kill_descendants(std::chrono::milliseconds limit, pid_t spared = 0);
 
 // Kills every process of this user on this machine whose start environment holds `entry` ("DL_RUN_ID=..."), except the
-// caller and its parents. For the case that an agent itself was killed: its learner dies with it, but what the learner
-// had detached does not. Returns how many there were.
+// caller and its parents. Needed when an agent itself was killed: its learner dies with it, but processes that the
+// learner had detached do not. Returns how many there were.
 int sweep_marked(const std::string& entry);
 
 }  // namespace dl::agent

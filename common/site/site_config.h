@@ -22,10 +22,10 @@ struct TierTarget {
   std::string partition;
 };
 
-// [network]: for tenants with network = "job"
+// [network]: for the jobs of tenants with network = "job"
 struct SiteNetwork {
   bool enforced = false;           // enforce = "nftables": the nodes can keep jobs to themselves
-  std::vector<std::string> allow;  // addresses and prefixes that such jobs may reach besides their nodes
+  std::vector<std::string> allow;  // addresses and prefixes that such jobs may connect to besides their own nodes
   std::vector<std::string> names;  // "%n-ib": further names of a node
 };
 
@@ -47,7 +47,7 @@ struct SiteConfig {
   PreflightMode preflight = PreflightMode::kOff;
   std::chrono::seconds hang_timeout{0};   // 0 = none
   std::chrono::seconds signal_lead{120};  // warning before the time limit, 0 = none
-  // [nodes]: what a GPU node looks like; lets job_submit say and ask for the number of nodes. 0 = unknown.
+  // [nodes]: what a GPU node looks like, from which job_submit computes the number of nodes of a job. 0 = unknown.
   int gpus_per_node = 0;
   std::map<std::string, int> gpus_per_node_by_type;  // [nodes.types] a100 = 8
   std::map<std::string, int> node_counts;            // [nodes.counts] a100 = 4: how many nodes of a type there are
@@ -59,12 +59,13 @@ struct SiteConfig {
   // [frameworks]
   std::vector<std::string> catalogue;  // folders of *.toml; default: {PKGDATADIR/frameworks.d, CONFDIR/frameworks.d}
   // [launcher]
-  std::string job_dir = "dl-%j";            // relative to the submit directory; %j = job id
-  unsigned job_dir_mode = 0700;             // of job directories that dlrun makes
-  std::chrono::seconds grace{30};           // SIGTERM -> SIGKILL for learners
-  std::chrono::seconds agent_timeout{300};  // for the agents of an attempt to connect, and without a word later
-  std::string pmix = "dlrun";               // whose PMIx server MPI learners get: dlrun's own, or "slurm"
-  int loop_guard = 2;                       // attempts in a row without progress before the job is held
+  std::string job_dir = "dl-%j";   // relative to the submit directory; %j = job id
+  unsigned job_dir_mode = 0700;    // of job directories that dlrun makes
+  std::chrono::seconds grace{30};  // SIGTERM -> SIGKILL for learners
+  std::chrono::seconds agent_timeout{
+      300};                    // within it the agents of an attempt must connect; an agent silent for longer is lost
+  std::string pmix = "dlrun";  // whose PMIx server MPI learners get: dlrun's own, or "slurm"
+  int loop_guard = 2;          // attempts in a row without progress before the job is held
   // [image]
   std::string image_runtime = "auto";    // a name of launcher/image, or "auto": the first that takes the image
   std::vector<std::string> image_binds;  // folders of the nodes that every container shows
@@ -80,11 +81,11 @@ struct SiteConfig {
   std::vector<SiteGroup> groups;  // [tenant_groups.NAME] by name
 };
 
-// Where dl.toml is looked for: $DL_CONFIG if set and `trust_environment`, else beside $SLURM_CONF if that is set and
-// not handed out, else in the compiled-in Slurm configuration directory.
+// The path of dl.toml: $DL_CONFIG if set and `trust_environment`; else beside $SLURM_CONF if that is set and is not a
+// copy that slurmctld hands out; else in the compiled-in Slurm configuration directory.
 std::string default_site_config_path(bool trust_environment);
-// Whether $SLURM_CONF is the copy that slurmctld hands out to hosts without one ("configless"). It hands out its own
-// files alone, and dl.toml is none of them.
+// Whether $SLURM_CONF is a copy that slurmctld hands out to hosts without a file of their own ("configless"). slurmctld
+// hands out only Slurm's files, so there is no dl.toml beside it.
 bool slurm_conf_is_handed_out();
 
 // A missing file gives the defaults. An unknown key, a wrong type or a value out of range gives kInvalid

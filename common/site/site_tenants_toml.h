@@ -14,7 +14,8 @@ namespace dl {
 // allowed: ...". Expects [nodes] and [quota] to have been read: a quota may name no GPU type that [nodes.types] lacks.
 Status read_site_tenants(const toml::node& node, const std::string& file, SiteConfig* config);
 
-// The [tenant_groups.NAME] tables; read before the tenants. Afterwards check_site_groups() says whether those fit them.
+// The [tenant_groups.NAME] tables; to be read before the tenants. check_site_groups(), called after both, checks that
+// each names only what the other declares.
 Status read_site_groups(const toml::node& node, const std::string& file, SiteConfig* config);
 Status check_site_groups(const std::string& file, const SiteConfig& config);
 

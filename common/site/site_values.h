@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The values of dl.toml, each checked as it is taken over: what the readers of its sections are made of. All return
-// kInvalid "VALUE is not accepted; allowed: ..." and leave *out alone then; the caller puts file, line and key in
-// front.
+// Setters for values of dl.toml, of which the readers of its sections are made: each checks a value and copies it to
+// *out. All return kInvalid "VALUE is not accepted; allowed: ..." and leave *out alone then; the caller puts file, line
+// and key in front.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@ namespace dl {
 
 constexpr size_t kMaxPathBytes = 1024;
 
-// The error itself, with the value as it may be shown.
+// That error; the value is made printable.
 Error bad_value(const toml::node& node, const std::string& allowed);
 
 Status set_int(const toml::node& node, int min, int max, int* out);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // TOML from text: the one place that includes toml++, so that its settings and the guard against its faults are the
-// same everywhere. It is run inside slurmctld, on files that people write.
+// same everywhere. The parser runs inside slurmctld, on files that people write.
 #pragma once
 
 #include <string>

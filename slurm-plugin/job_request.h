@@ -32,8 +32,8 @@ struct JobRequest {
   bool empty() const { return environment.empty(); }
 };
 
-// What can be said against the request as a whole without knowing the site: kConflict with a sentence that names both
-// flags.
+// Checks that the flags fit together, as far as that does not depend on the site: kConflict with a sentence that names
+// both flags.
 Status check_request(const JobRequest& request);
 
 }  // namespace dl

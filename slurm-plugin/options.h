@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flags: one row each. Everything that must know the flags walks this table: registration in sbatch, srun, salloc
-// and on the node, --help, presets from the environment, job_submit, the tests. Without Slurm in it.
+// The table of --dl-* flags, one row each. All code that needs the flags goes through this table: registration in
+// sbatch, srun, salloc and on the node, --help, presets from the environment, job_submit, the tests. Includes nothing
+// of Slurm's.
 #pragma once
 
 #include <array>
@@ -14,11 +15,11 @@
 namespace dl {
 
 struct Option {
-  const char* name;                                          // "dl-framework"
-  const char* form;                                          // what --help shows after the '='
-  const char* help;                                          // "[dl] ...", as --help shows it
-  const char* env;                                           // DL_FRAMEWORK: preset, and what the job finds
-  Status (*read)(std::string_view value, JobRequest* into);  // the value alone; no name in the message
+  const char* name;  // "dl-framework"
+  const char* form;  // what --help shows after the '='
+  const char* help;  // "[dl] ...", as --help shows it
+  const char* env;   // DL_FRAMEWORK: the variable that presets the flag, and that the job finds
+  Status (*read)(std::string_view value, JobRequest* into);  // parses a value; the flag's name is not in its message
 };
 
 constexpr size_t kOptionCount = 11;

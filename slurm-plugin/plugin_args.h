@@ -9,7 +9,7 @@
 namespace dl {
 
 struct PluginArgs {
-  std::string config;  // absolute path of dl.toml; empty: where it is looked for by default
+  std::string config;  // absolute path of dl.toml; empty: the default place (site_config.h)
 };
 
 // kInvalid for an unknown key, a key given twice or a path that is not absolute: "plugstack.conf: 'x=1' ...; allowed:

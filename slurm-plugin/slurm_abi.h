@@ -19,7 +19,7 @@ extern "C" {
 #include <slurm/slurmdb.h>
 #include <slurm/spank.h>
 
-// slurmctld's job record changes with every release: only ever a pointer here.
+// slurmctld's job record changes with every release, so it is never more than a pointer here.
 struct job_record;
 
 // src/common/xmalloc.h and xstring.h, the same from 22.05 to 26.05. Whatever Slurm frees must come from these.
@@ -90,7 +90,7 @@ constexpr bool kNtasksIsTheNumber =
 
 // Replaces a string that Slurm owns.
 void set_string(char** field, const std::string& value);
-// NULL as an empty text.
+// The text, or an empty one for NULL.
 inline std::string text_of(const char* value) {
   return value == nullptr ? std::string() : std::string(value);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many GPUs a submission can come to hold, however it asks for them. Pure. Never too few: where Slurm could give
-// more than can be said beforehand, the answer is an error that names the option that is missing.
+// Counts the GPUs that a submission may get, with whichever options it asks for them. Pure. The count is never too low:
+// where Slurm could give more than can be known beforehand, the result is an error that names the missing option.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,16 @@ namespace dl {
 struct GpuCount {
   int64_t least = 0;  // GPUs in all; fewer than `most` where the number of nodes is a range
   int64_t most = 0;
-  int64_t per_learner = 1;   // as many as have to be on one node together
-  int64_t per_node = 0;      // where they are counted by nodes, else 0
+  int64_t per_learner = 1;   // so many have to be on one node together
+  int64_t per_node = 0;      // if they were requested per node, else 0
   std::string type;          // empty: not given
   int64_t pinned_nodes = 0;  // the count holds only if the job gets this number of nodes; 0: whatever it gets
 
   bool none() const { return most == 0; }
 };
 
-// Where versions of Slurm give different numbers of GPUs for one request. slurm_abi.h knows the running version's rule.
+// What differs between versions of Slurm in the number of GPUs for a request. slurm_abi.h knows the running version's
+// rule.
 struct GpuRule {
   // A job with --ntasks, --ntasks-per-node and --gpus-per-task. False: Slurm fills each node up to --ntasks-per-node,
   // and gives GPUs to all these tasks: -n5 -N2 --ntasks-per-node=3 gets six. True: it gives GPUs to --ntasks tasks, of

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between Slurm's job description and our types: the only file that reads or writes its fields.
+// Converts between Slurm's job description and our types: the only file that reads or writes the fields of
+// job_desc_msg_t.
 #pragma once
 
 #include "common/base/result.h"
@@ -11,11 +12,12 @@
 
 namespace dl {
 
-// The --dl-* flags, from spank_job_env: it is filled by sbatch, srun and salloc, and complete whatever --export says.
-// Its content is the user's, and may be forged.
+// Reads the --dl-* flags from spank_job_env, which sbatch, srun and salloc fill, completely whatever --export says. The
+// user may have forged its content.
 Result<JobRequest> read_request(const job_desc_msg_t& job);
-// Has a batch job find that request in its DL_* variables, and no other, whatever --export, --export-file, a variable
-// of Slurm's own or a REST client has put there. Returns a sentence for the user on each variable that does not count.
+// Sets the DL_* variables in a batch job's environment to exactly this request, whatever --export, --export-file,
+// Slurm's own variables or a REST client have put there. Returns a sentence for the user on each variable that was
+// overwritten or removed.
 std::vector<std::string> align_environment(const JobRequest& request, job_desc_msg_t* job);
 
 // Slurm's own options. NULL and NO_VAL mean "not given".
@@ -24,11 +26,11 @@ Submission read_submission(const job_desc_msg_t& job);
 // All strings come from Slurm's allocator.
 void write_shape(const Shape& shape, job_desc_msg_t* job);
 void write_ruling(const Ruling& ruling, job_desc_msg_t* job);
-// The tier's QOS or partition, unless the user named one.
+// Sets the tier's QOS or partition, unless the user named one.
 void move_to_tier(const TierTarget& target, job_desc_msg_t* job);
 
-// Whether the job is to be kept to its own nodes: told to prolog and epilog, which users cannot reach. What a user has
-// put in that place is overwritten.
+// Tells prolog and epilog, by the job's spank_job_env, whether the job is to be sealed (network = "job"). Overwrites
+// what the user has put there.
 void write_network(bool job_alone, job_desc_msg_t* job);
 // Whether slurmd runs the prolog when a job gets its nodes (PrologFlags), with what slurmctld knows of the job. True
 // where that cannot be told: in a program that has no slurm.conf.
@@ -41,8 +43,8 @@ Status check_stays_here(const job_desc_msg_t& job);
 // What an update would change.
 Change read_change(const job_desc_msg_t& job);
 
-// The account of a user's jobs that name none, from what slurmctld holds of slurmdbd's users; empty if there is none,
-// or no slurmdbd. As Slurm's own job_submit/lua finds it: a lookup in memory, under a lock of slurmctld's.
+// The default account of a user, from slurmctld's copy of slurmdbd's data; empty if the user has none, or without
+// slurmdbd. Found as Slurm's own job_submit/lua does it: a lookup in memory, under a lock of slurmctld's.
 std::string default_account(uint32_t uid);
 
 }  // namespace dl

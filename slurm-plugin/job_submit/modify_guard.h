@@ -21,12 +21,12 @@ struct Change {
   bool exclusive = false;  // whole nodes
 };
 
-// kDenied for what would take a job past the rules that were applied at its submission:
-// - a QOS or partition that a tier stands for; with tenants, any QOS or partition, since a borrowing job would leave
-// the
-//   one where it can be preempted. [tiers] locked = false turns this off for sites whose tiers are ordinary ones.
-// - with tenants, what a job's charge follows from or is kept in: licences, account, admin_comment, its size.
-// Which job it is cannot be asked here (its record is private to slurmctld), so this holds for all jobs.
+// kDenied for changes that would evade the rules that were applied at submission:
+// - the QOS or partition of a tier; with tenants any QOS or partition, since a borrowing job could otherwise leave the
+//   one in which it can be preempted. [tiers] locked = false allows these, for sites that use tiers like other
+//   partitions.
+// - with tenants, whatever decides or records a job's charge: licences, account, admin_comment, the job's size.
+// The same holds for all jobs: the record of the job at hand is private to slurmctld.
 Status check_change(const SiteConfig& site, const Change& change);
 
 }  // namespace dl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Refuses jobs that ask for more GPUs than the whole cluster has, by the numbers in dl.toml. Pure.
+// Refuses jobs that need more GPUs than the whole cluster has according to dl.toml. Pure.
 #pragma once
 
 #include "common/base/result.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A look at the text of a batch script: whether it starts anything beside the one process of its own. Pure.
+// Guesses from the text of a batch script whether it starts processes beside its own. Pure.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,9 @@
 namespace dl {
 
 // True if the script names a program that starts processes in the allocation (dlrun, srun, mpirun, torchrun, ...), and
-// also if it hands over to something whose text is not seen here: another script, or a command in a variable. It reads
-// words, not the shell's language, so it may say true of a word in a text; it looks at the first 256 KiB.
+// also if it runs something whose text is not known here: another script, or a command in a variable. Only words are
+// looked at, not the shell's grammar, so a word within a quoted text may give true as well. Only the first 256 KiB are
+// read.
 bool may_start_tasks(std::string_view script);
 
 }  // namespace dl

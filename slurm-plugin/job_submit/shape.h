@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a request to the shape of a job: pure, without Slurm in it. job_submit_entry.cpp fills the Submission from
-// Slurm's job description, and writes the Shape back.
+// Turns a request into the shape of a job: nodes, tasks, GPUs, requeueing and signals. Pure, without Slurm's types.
+// job_submit_entry.cpp fills the Submission from Slurm's job description, and writes the Shape back.
 #pragma once
 
 #include <chrono>
@@ -15,11 +15,11 @@
 
 namespace dl {
 
-// What the user said with Slurm's own options, as far as it bears on ours. nullopt or empty: not given.
+// Slurm's own options as the user gave them, as far as they matter for ours. nullopt or empty: not given.
 struct Submission {
   bool batch = false;          // sbatch; otherwise srun or salloc, which cannot be requeued
   bool srun = false;           // srun alone: starts the tasks itself
-  bool one_process = false;    // the batch script starts nothing beside itself, as far as can be seen (script_look.h)
+  bool one_process = false;    // the batch script probably starts no process beside itself (script_look.h)
   bool heterogeneous = false;  // a component of a heterogeneous job
   std::string array;           // --array
   std::optional<int64_t> tasks, min_nodes, max_nodes, tasks_per_node, tasks_per_gpu;
@@ -44,19 +44,19 @@ struct Submission {
   bool of_tenant = false;            // quotas are kept: a tier needs no QOS or partition of its own
   bool borrowed = false;             // charged as borrowed: tier auto means borrow
   std::optional<Tier> default_tier;  // in place of [defaults] tier
-  // Of the job as it was shaped: with_shape().
+  // Set by with_shape(), from the shape.
   Placement placement = Placement::kPack;
   int64_t fewest_nodes = 0;
 };
 
-// What to set. nullopt, empty or false: leave as it is.
+// What to change in the job. nullopt, empty or false: leave as it is.
 struct Shape {
   std::optional<uint32_t> tasks, min_nodes, max_nodes, min_cpus;
   std::optional<uint16_t> cpus_per_task;
   std::optional<uint16_t> cpus_per_node;   // at least; for elastic jobs
   std::optional<uint16_t> tasks_per_node;  // what `srun` in the script shall start; only in the job's environment
   std::optional<uint16_t> exact_tasks_on_node;
-  bool few_nodes = false;  // of the range, as few as Slurm finds free
+  bool few_nodes = false;  // take as few nodes of the range as Slurm finds free
   std::string gpu_type;    // of the two below; may be empty
   int gpus_per_task = 0;   // for uneven numbers of learners on nodes
   int gpus_per_node = 0;   // for elastic jobs, whose number of nodes Slurm chooses
@@ -65,7 +65,7 @@ struct Shape {
   std::chrono::seconds signal_lead{0};  // SIGUSR2 to the steps so long before the time limit; 0: none
   std::string qos, partition;
   Placement placement = Placement::kPack;
-  uint32_t fewest_nodes = 0;  // on which it could run, if it has not said how many it wants; 0: it has
+  uint32_t fewest_nodes = 0;  // the fewest nodes on which it could run; 0: the user has said how many he wants
   std::string message;        // what the user is told, one sentence a line, each starting with "dl: "
 };
 

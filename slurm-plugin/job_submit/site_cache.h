@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dl.toml and the catalogue as job_submit_dl.so keeps them: re-read when a file changes, shared by slurmctld's threads,
-// and never lost to a broken edit.
+// The cache of dl.toml and the catalogue in job_submit_dl.so: read again when a file changes, shared by slurmctld's
+// threads. After a faulty edit the last good content stays in force.
 #pragma once
 
 #include <chrono>
@@ -41,13 +41,14 @@ class SiteCache {
   // thread that noticed.
   SiteCache(std::string path, Log log) : path_(std::move(path)), log_(std::move(log)) {}
 
-  // The newest good configuration. Looks at the files at most once per second; one thread looks, the others go on with
-  // what there is. An error only if no good one was ever read: a slurmctld that starts with a broken file refuses jobs
-  // with --dl-* flags, which is safer than to run them in the wrong tier, and serves all others.
+  // The newest good configuration. Looks at the files at most once per second; while one thread looks, the others use
+  // the present configuration. An error only if no good one was ever read: a slurmctld that starts with a faulty file
+  // then refuses jobs with --dl-* flags, which is safer than running them in the wrong tier, and accepts all others.
   // Safe to call from any thread.
   Result<SitePtr> get(std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now());
 
-  // True if no good configuration was ever read and the broken one may hold tenants: then GPUs cannot be charged.
+  // True if no good configuration was ever read and the faulty one may declare tenants: GPU jobs cannot be charged
+  // then.
   bool may_have_tenants();
   // The same of tenants whose jobs must be kept to themselves (network = "job"): then no job may start unsealed.
   bool may_require_network();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What its tenant's quota makes of a GPU job at its submission: refused with the number that it exceeds, or charged as
-// the tenant's own or as borrowed. Pure.
+// Applies the tenant's quota and rules to a GPU job at its submission: the job is refused with the number that it
+// exceeds, or charged either as the tenant's own or as borrowed. Pure.
 #pragma once
 
 #include <optional>
@@ -19,41 +19,41 @@ struct TenantJob {
   const SiteConfig& site;
   const policy::ClusterState& state;  // state_of(site)
   const JobRequest& request;          // empty for a job without --dl-* flags
-  const Submission& given;            // with the shape in it, if the job has one
-  const GpuCount& gpus;               // more than none
+  const Submission& given;            // after shape_job() and with_shape(), if the job has --dl-* flags
+  const GpuCount& gpus;               // at least one GPU
   bool user_allowed = true;           // by the tenant's list of users
   bool slurm_limits_users = false;    // slurmdbd is there: slurmctld itself keeps max_user_gpus
   int64_t now_s = 0;
 };
 
-// Where dlpolicyd keeps max_user_gpus, a job begins so much later unless dlpolicyd opens this gate: slurmctld would
-// start it at once, whatever else its user runs.
+// Where dlpolicyd and not slurmctld enforces max_user_gpus, a job gets a begin time so many seconds ahead, which
+// dlpolicyd removes when the job may start. Otherwise slurmctld would start it at once, whatever else its user runs.
 constexpr int64_t kUserGateS = 30;
 
 struct Ruling {
-  std::string account;                // as dl.toml spells it
-  std::string licences;               // the user's and the tokens
-  std::string label;                  // for admin_comment
-  std::string gpu_type;               // to put into requests without a type; empty: leave them
-  std::optional<uint32_t> max_nodes;  // fewer than asked for, or the number that was counted on
+  std::string account;   // as dl.toml spells it
+  std::string licences;  // those that the user asked for, and the tokens by which slurmctld counts the quota
+  std::string label;     // for admin_comment
+  std::string gpu_type;  // to be added to GPU requests without a type; empty: they stay as they are
+  std::optional<uint32_t> max_nodes;  // fewer than the user asked for, or the number for which the job was charged
   std::optional<uint32_t> min_nodes;
   std::optional<int64_t> begin_s;
   policy::Charge charge = policy::Charge::kOwn;
   std::string message;  // lines for the user, each starting with "dl: "; may be empty
 };
 
-// kDenied: no account, one that is no tenant's, a user, framework or image that the tenant does not allow. kNoSpace: a
-// quota or limit is exceeded. kConflict: borrowing without what the site demands for it.
+// kDenied: there is no account, it belongs to no tenant, or the tenant does not allow this user, framework or image.
+// kNoSpace: a quota or limit is exceeded. kConflict: the job would borrow and lacks what the site requires for that.
 Result<Ruling> rule_job(const TenantJob& job);
 
-// Whether jobs of this tenant (an index; -1: of none) must be kept to their own nodes. kUnsupported where they must,
-// and the nodes cannot do it.
+// Whether jobs of this tenant (its index; -1: no tenant) must be sealed (network = "job"). kUnsupported if they must,
+// and dl.toml does not say that the nodes can do it.
 Result<bool> must_be_alone(const SiteConfig& site, int tenant);
 
-// Licences of a user's that begin like ours are refused, in GPU jobs and others.
+// Refuses licences that a user asks for and that begin like ours ("dl_"), in GPU jobs and in others.
 Status check_licences(const std::string& licences);
 
-// What remains of the submission after shape_job(): as if the user had asked so.
+// The submission as if the user had asked for the shape that shape_job() chose.
 Submission with_shape(Submission given, const Shape& shape);
 
 }  // namespace dl

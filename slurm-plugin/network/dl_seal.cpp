@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// dl-seal: has the kernel keep the sockets of one job to its own nodes and to what dl.toml lists. Run as root on each
-// of the job's nodes by spank_dl.so:
+// dl-seal: lets the sockets of one job speak only to its own nodes and to what dl.toml lists. spank_dl.so runs it as
+// root on each of the job's nodes.
 //
-// dl-seal on JOB NODES DL_TOML, before the job, makes the job's cgroup and rules, and notes in /run/slurm-dl what
-// became of it. DL_TOML "" is the file where it is by default.
+//   dl-seal on JOB NODES DL_TOML   before the job: makes its cgroup and rules, and notes in /run/slurm-dl whether this
+//                                  worked. DL_TOML "": the default place
+//   dl-seal attach JOB             in a task, where Slurm itself uses cgroups of version 2: makes the rules for the
+//                                  cgroup in which Slurm has put the job
+//   dl-seal off JOB                after the job: removes cgroup and rules
 //
-// dl-seal attach JOB, in a task of it where Slurm itself uses cgroups of version 2, makes the same rules for the cgroup
-// that Slurm has put the job into.
-//
-// dl-seal off JOB, after it, takes both away.
-//
-// Whatever goes wrong is noted, and spank_dl.so then starts no task of the job: a job that must not talk to others
-// never runs without its rules.
+// Every failure is noted, and spank_dl.so then starts no task of the job: a job that must be sealed never runs without
+// its rules.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <netdb.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where dl-seal notes what became of a job, and which cgroup it makes for it. Several nodes on one machine (each in a
-// network namespace of its own) do not meet there.
+// The paths of the file in which dl-seal notes whether it could seal a job, and of the cgroup that it makes for the
+// job. Both contain the number of the network namespace, so that several nodes of a test cluster on one machine do not
+// share them.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@ namespace dl::network {
 
 constexpr const char* kNoteFolder = "/run/slurm-dl";
 
-// "sealed CGROUP" or "refused WHY"; no file: nothing is asked of this job here.
+// The note: "sealed CGROUP" or "refused WHY". No file: the job is not to be sealed on this node.
 std::string note_of(int64_t job);
 
 // Relative to the mount point of the hierarchy of version 2.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From Slurm's records to what the policy sees. Pure; the records may be hostile or contradict one another: what cannot
-// be understood is left out, never trusted, and the state that results passes policy::check().
+// Turns Slurm's records into the state that the policy decides on. Pure. The records may be hostile or contradict one
+// another: what cannot be understood is left out, and the resulting state always passes policy::check().
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,29 @@
 
 namespace dl::observe {
 
-// One of our jobs, beside policy::Job.
+// What is known of a job of a tenant besides its policy::Job.
 struct SeenJob {
   size_t record = 0;  // index into Records::jobs; elements of a job array may share one
   int64_t id = 0;     // policy/job_id.h
   policy::JobLabel label;
   bool dlrun = false;       // its comment says that dlrun steers it: it hears a signal
-  bool completing = false;  // on its way out: it holds GPUs, and nothing can be told to it
+  bool completing = false;  // it is ending: it still holds GPUs, and cannot be sent anything
   bool gated = false;       // pending, and its begin time is a gate of dlpolicyd's
 };
 
-// A job of a tenant that dl.toml does not declare any more: nobody is charged for it.
+// A job whose tenant is not declared in dl.toml any more, so that nobody is charged for it.
 struct Uncharged {
   size_t record = 0;  // index into Records::jobs
   policy::JobLabel label;
-  int gpus = 0;  // that it holds; 0: it waits
+  int gpus = 0;  // GPUs that it holds; 0: it waits
 };
 
 struct ClusterView {
   policy::ClusterState state;
   std::vector<SeenJob> jobs;   // one for each of state.jobs, in the same order
-  std::vector<SeenJob> aside;  // ours, pending, but nothing is to be decided about them now: held, a dependency, ...
+  std::vector<SeenJob> aside;  // pending jobs of tenants that no decision concerns now: held, with a dependency, ...
   std::vector<Uncharged> uncharged;
-  int foreign_gpus = 0;  // held by jobs that are not ours: the nodes count as so much smaller
+  int foreign_gpus = 0;  // GPUs held by jobs of no tenant; the nodes count as smaller by so many
 };
 
 struct ViewOptions {
@@ -43,22 +43,23 @@ struct ViewOptions {
   int64_t grace_s = 120;
   bool lend_idle = false;         // a job that uses none of its GPUs does without its quota
   std::set<int64_t> passed_over;  // pending jobs to put aside, by id
-  int64_t gate_s = 60;            // of gates: a begin time of a borrower that is not further ahead is dlpolicyd's doing
+  int64_t gate_s =
+      60;  // the length of gates: a borrower's begin time that is at most so far ahead was set by dlpolicyd
 };
 
-// `site`: types and tenants, as dl.toml has them; its nodes and jobs do not matter. A GPU type of a node that it does
-// not know is added; GPUs without a type are of type "gpu". What was asked of a victim is believed only if it was asked
-// in this attempt of the job, and only while the claimant waits; else the victim counts as any other borrower.
+// `site`: types and tenants from dl.toml; its nodes and jobs are ignored. GPU types of nodes that it lacks are added;
+// GPUs without a type have the type "gpu". A job counts as a victim that was asked to yield only if that happened in
+// its present attempt and the claimant still waits; else it is a borrower like any other.
 ClusterView view_cluster(const policy::ClusterState& site, const Records& records, const ViewOptions& options);
 
 // Whether the job goes back into the queue when its lent GPUs are taken, as its user was told at submission.
 bool comes_back(const policy::JobLabel& label, const JobRecord& record);
 
-// Of the waiting elements of a job array that Slurm has in one record, at most so many are seen at once: the others can
-// start when these have.
+// Slurm keeps the waiting elements of a job array in one record. At most so many of them are seen at once; the others
+// follow when these have started.
 constexpr size_t kElementsSeen = 64;
 
-// How far ahead a job may begin and still count as waiting: what a requeue takes.
+// A job whose begin time is at most so far ahead counts as waiting: a requeue takes about that long.
 constexpr int64_t kSoonS = 20;
 
 }  // namespace dl::observe

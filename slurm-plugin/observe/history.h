@@ -6,7 +6,7 @@
 //     1789000000,60,vision,8,4,0,2,0,4.5
 //
 // GPUs are averages over the span, meant as in policy/quota_rows.h. The newest day is kept by the minute, the weeks
-// before by the quarter of an hour. If the file is lost, only the picture is.
+// before by the quarter of an hour. Nothing but this command depends on the file.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,9 @@ std::string format_history(const std::vector<TenantSpan>& spans);
 
 struct HistoryText {
   std::vector<TenantSpan> spans;  // in the order of time, each tenant and time once
-  int skipped = 0;                // lines that are none: torn, foreign or out of range
+  int skipped = 0;                // lines left out: torn, foreign or out of range
 };
-// Never fails: what cannot be read is left out. Nothing from after `now_s` is believed.
+// Never fails: lines that cannot be read, or are dated after `now_s`, are left out.
 HistoryText parse_history(const std::string& text, int64_t now_s);
 // kNotFound without a file; kInvalid for more than 256 MiB, or what is no regular file.
 Result<HistoryText> read_history(const std::string& path, int64_t now_s);
@@ -47,9 +47,9 @@ class History {
 
   explicit History(std::vector<TenantSpan> spans = {}) : spans_(std::move(spans)) {}
 
-  // What is held now. What is seen within one minute is averaged.
+  // Adds what tenants hold now. Several calls within one minute are averaged.
   void add(int64_t now_s, const std::vector<policy::QuotaRow>& rows);
-  // All, the minute that is not over included, thinned out as said above.
+  // All spans, the present minute included, the older ones averaged as said above.
   std::vector<TenantSpan> spans(int64_t now_s) const;
 
  private:

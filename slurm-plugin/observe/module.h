@@ -13,12 +13,12 @@
 namespace dl::observe {
 
 struct Module {
-  // To be compared before anything else is used; these two stay where they are in all releases.
+  // Both must be compared before anything else is used; their places are the same in all releases.
   const char* release;  // of slurm-dl: "0.1.0"
   const char* series;   // of Slurm: "22.05"
   size_t record_shape;  // record_shape() as the module was compiled
-  // All nodes and jobs as they are now. Reads slurm.conf, on whose faults libslurm ends the process; blocks as
-  // slurm_client.h says, and gives its errors. From one thread at a time.
+  // Reads all nodes and jobs. Reads slurm.conf first; libslurm ends the process if that file is faulty. Blocks and
+  // fails as slurm_client.h says. From one thread at a time.
   Status (*load)(Records* into) noexcept;
 };
 
@@ -29,7 +29,8 @@ extern "C" {
 using ModuleEntry = const Module*();
 }
 
-// Changes when a record does: two builds of one release that differ there do not fit together.
+// A number that changes when the records change, so that a dlctl refuses a module of another build of the same release
+// whose records differ.
 constexpr size_t record_shape() {
   return (sizeof(NodeRecord) * 1024 + sizeof(SwitchRecord)) * 1024 + sizeof(JobRecord) + sizeof(Records);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Slurm says of its nodes and jobs, copied into plain values: as few fields as are needed, and nothing of
-// libslurm's types, so that all that follows can be tested without it. Times are seconds since the epoch; 0: none.
+// Slurm's nodes and jobs as plain values. They have only the fields that are needed and none of libslurm's types, so
+// that all code that uses them can be tested without Slurm. Times are seconds since the epoch; 0: none.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct NodeRecord {
   bool usable = false;  // something may start there
 };
 
-// A switch that nodes hang on.
+// A switch that nodes are connected to.
 struct SwitchRecord {
   std::string name;
   std::string nodes;  // compressed
@@ -24,15 +24,14 @@ struct SwitchRecord {
 enum class JobPhase {
   kPending,
   kRunning,     // or suspended: it holds its GPUs
-  kCompleting,  // its processes are being ended; it holds its GPUs a moment longer, and may be back in the queue
-                // already
+  kCompleting,  // its processes are being ended; it holds its GPUs a little longer, and may have been requeued already
   kOver,
 };
 
-// Why Slurm lets a job wait, as far as it matters here.
+// Why Slurm lets a job wait, as far as it matters to the policy.
 enum class Wait {
-  kNothing,   // it looks only for its turn, resources or licences: a decision can help it
-  kLicenses,  // the same; Slurm has seen that licences are short
+  kNothing,   // it waits only for its turn, resources or licences: a decision can start it
+  kLicenses,  // the same, and Slurm says that licences are lacking
   kTime,      // for its begin time
   kOther,     // held, a dependency, a limit, a partition that is down: nobody yields to it
 };

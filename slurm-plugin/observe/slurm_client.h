@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slurm's controller through the public libslurm: what is there, and what may be done to jobs. The only file of
+// Reads nodes and jobs from slurmctld, and changes jobs, through the public libslurm. The only file of
 // observe and dlpolicyd that knows libslurm's types and how they differ from 22.05 to 25.11; never linked into
 // plugins or dlrun. All functions block until slurmctld answers or Slurm's MessageTimeout (and its retries) has passed;
 // from one thread at a time. Errors: kNotFound (the job is unknown), kDenied (not an operator), kBusy (slurmctld does
@@ -17,7 +17,8 @@
 
 namespace dl::observe {
 
-// Reads slurm.conf; once, before all else. libslurm ends the process, with a line on stderr, if that file is unusable.
+// Reads slurm.conf. To be called once, before anything else here. libslurm ends the process with a line on stderr if
+// the file is unusable.
 void start_slurm();
 
 // Slurm's KillWait in seconds: from SIGTERM to SIGKILL. kUnsupported if slurmctld is of another major.minor than the
@@ -63,7 +64,7 @@ struct JobUpdate {
     return !licenses && !admin_comment && !begin_s && !site_factor && !min_nodes && !max_nodes && !hold && !requeue;
   }
 };
-// `job`: policy/job_id.h; an element of a job array that waits gets a record, and an id, of its own by this.
+// `job`: as in policy/job_id.h. A waiting element of a job array gets a record and an id of its own by this.
 Status update_job(int64_t job, const JobUpdate& update);
 
 // A signal to all processes of the job's steps; the batch script is left alone. `job`: policy/job_id.h.

@@ -13,7 +13,7 @@ namespace dl::observe {
 
 constexpr size_t kMaxLeafSwitches = 100000;  // what comes after them is left out
 
-// The switches that nodes hang on, in the order of the text of `scontrol show topology`:
+// The switches that nodes are connected to, in the order of the text of `scontrol show topology`:
 //   SwitchName=s1 Level=0 LinkSpeed=1 Nodes=n[1-2]     topology/tree: level 0 alone, the switches above hold the same
 //                                                      nodes again
 //   BlockName=b1 BlockIndex=0 Nodes=n[1-2] BlockSize=2 topology/block, from 23.11 on; an AggregatedBlock= holds nodes

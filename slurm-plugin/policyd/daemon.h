@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlpolicyd at work: one round after another of observe, decide, plan, act. One thread; it holds nothing that the next
-// one could not read from Slurm.
+// The main loop of dlpolicyd: rounds of observing, deciding, planning and acting. One thread. It keeps no state that a
+// restarted dlpolicyd could not read from Slurm.
 #pragma once
 
 #include <chrono>
@@ -37,8 +37,8 @@ class Daemon {
 
   // Reads dl.toml; on an error the configuration stays as it was.
   Status configure();
-  // Until a signal ends the process (any but SIGHUP, which configures anew), or one round with `once`. An error only
-  // with `once`, or kUnsupported where slurmctld is of another Slurm than this was built for.
+  // Runs until a signal ends the process (SIGHUP only reads dl.toml again), or for one round with `once`. Errors: those
+  // of the round with `once`; kUnsupported if slurmctld is of another version of Slurm than this was built for.
   Status run();
 
  private:
@@ -57,8 +57,8 @@ class Daemon {
   bool seen_same_ = true;
   bool configured_ = false;
   bool orders_left_ = false;  // the last round had more changes to waiting jobs than there was time for
-  int64_t kill_wait_s_ = 0;   // Slurm's, as it was when that was checked
-  bool checked_ = false;      // that slurmctld is of the Slurm this was built for
+  int64_t kill_wait_s_ = 0;   // Slurm's KillWait when the version was checked
+  bool checked_ = false;      // whether slurmctld was found to be of the version this was built for
   observe::Observer observer_;
   RecentUse use_;
   CheckpointTimes checkpoints_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a job is in Slurm beside what it should be: the change that makes the one the other. Pure.
+// Compares what a job is in Slurm with what it should be, and gives the change that is needed. Pure.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace dl::policyd {
 struct Present {
   std::string licenses;
   std::string admin_comment;
-  policy::JobLabel label;  // what could be read of that
+  policy::JobLabel label;  // read from admin_comment
   int64_t site_factor = 0;
   int64_t begin_s = 0;
   uint32_t max_nodes = 0;
@@ -24,29 +24,30 @@ struct Present {
 };
 Present present_of(const observe::JobRecord& record, const policy::JobLabel& label, bool gated);
 
-// When it should begin at the earliest.
+// What its begin time should be.
 enum class Begin {
   kAny,      // as it stands
   kOpen,     // not behind a gate
-  kOpenNow,  // the same, whatever its begin time is for: its siblings stay behind theirs
-  kGated,    // closed for gate_s
+  kOpenNow,  // the same, also if the begin time was not set as a gate for this job (other elements of its array keep
+             // theirs)
+  kGated,    // a gate: not before gate_s from now
 };
 
-// As it should be. Members without a value: as they are.
+// The job as it should be. Members without a value stay as they are.
 struct Target {
   std::optional<std::string> licenses;
   policy::JobLabel label;
   std::optional<int64_t> site_factor;
-  bool unranked_will_do = false;  // a site factor of 0 is as good
+  bool unranked_will_do = false;  // a present site factor of 0 may stay
   Begin begin = Begin::kAny;
   int64_t gate_s = 0;     // of kGated
-  bool returned = false;  // from a requeue: Slurm's two minutes need not pass
+  bool returned = false;  // it was requeued: the two minutes for which Slurm delays it need not pass
   std::optional<uint32_t> max_nodes;
-  bool exact_nodes = false;  // and where that changes, at least as many
+  bool exact_nodes = false;  // if max_nodes changes, min_nodes becomes the same number
 };
 
-// Empty if nothing has to change. A gate is renewed when half of its time is over, so that a slow moment does not let
-// it pass.
+// Empty if nothing has to change. A gate is renewed when half of its time has passed, so that it does not open when a
+// round takes long.
 observe::JobUpdate diff(const Present& present, const Target& target, int64_t now_s);
 
 }  // namespace dl::policyd

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The licences that each job holds for its charge: the same that the ledger counts. Pure.
+// Computes the licences (tokens) that each job should hold for its charge, from the same numbers as policy::Ledger.
+// Pure.
 #pragma once
 
 #include <string>
@@ -18,16 +19,16 @@ struct Charged {
 
 class JobTokens {
  public:
-  // All of every tenant's and group's quota is there to be held.
+  // Begins with the whole quota of every tenant and group unused.
   explicit JobTokens(const policy::ClusterState& state);
 
-  // What the job's licences should be: those of `present` that are not ours, and tokens for the GPUs it holds, which
-  // are then not there for others any more. Asked for the running jobs first, the oldest first. `present` itself where
-  // that says the same, or where the tokens are not there.
+  // The licences that a running job should have: those of `present` that are not ours, and tokens for the GPUs it
+  // holds, which are subtracted from what is left for others. To be called for the running jobs first, in the order of
+  // their age. Returns `present` itself if it means the same, or if too few tokens are left.
   std::string of_running(const std::string& present, const policy::Job& job, const Charged& as);
 
-  // The same for a pending job. `gpus`, if not 0: it may start now with so many GPUs of `type`; else it only waits, and
-  // asks for what it would at most be given as its own.
+  // The same for a pending job. If `gpus` is not 0, the job may start now with so many GPUs of `type`; else it only
+  // waits, with tokens for as many GPUs as it could at most get as its own.
   std::string of_pending(const std::string& present, const policy::Job& job, const Charged& as, int type, int gpus);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where dlpolicyd says what it does: stderr, with the priorities that journald reads ("<6>...") when it is there, else
-// with the time in front.
+// The log of dlpolicyd, on stderr: with priorities for journald ("<6>...") if that reads it, else with the time in
+// front.
 #pragma once
 
 #include <string>
@@ -13,11 +13,11 @@ void set_verbose(bool verbose);  // kDebug is dropped otherwise
 // One line; control characters become \xNN. From one thread.
 void log(Level level, const std::string& text);
 
-// Says the same complaint once, and again after ten minutes, or when it has changed.
+// Logs a complaint once, and again when ten minutes have passed or its text has changed.
 class Complaint {
  public:
   void say(Level level, const std::string& text, int64_t now_s);
-  // It is over: says so if it was said.
+  // The trouble is over: logs `text` if the complaint was logged.
   void over(const std::string& text);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a daemon notices by looking on, and may forget without harm. Pure.
+// What dlpolicyd learns by comparing rounds. It may be lost without harm. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace dl::policyd {
 
-// When jobs saved last: dlrun's comment tells the newest saved train step, and it is noted when that grew. A hint from
-// a text that users may write: a job that lies about it only makes itself a likelier victim.
+// The time of each job's last save: dlrun's comment tells the newest saved train step, and this class notes when that
+// number grew. Users may write to the comment; one who falsifies it only makes his job a more likely victim.
 class CheckpointTimes {
  public:
-  // Puts what is known into view->state: between the start of the attempt and now.
+  // Writes the known times into view->state; each lies between the start of the attempt and now.
   void update(const observe::Records& records, observe::ClusterView* view);
 
  private:
@@ -30,9 +30,9 @@ class CheckpointTimes {
 // The number behind " step=" in dlrun's part of a comment; -1 if there is none.
 int64_t saved_step(const std::string& comment);
 
-// Jobs that the decision would start on GPUs that are free, but which Slurm does not start: for a constraint that is
-// not known here. They are passed over for a while, longer each time, so that GPUs do not idle for them, and nobody
-// gives way to them again and again.
+// Jobs that the decision wants to start on free GPUs and that Slurm does not start, because of a constraint that the
+// policy does not know. Decisions leave them out for a while, longer each time, so that no GPUs are kept for them and
+// no job has to yield to them again and again.
 class StuckJobs {
  public:
   static constexpr int64_t kPatienceS = 60;
@@ -40,7 +40,7 @@ class StuckJobs {
   static constexpr int64_t kLongestS = 86400;
 
   void update(const observe::ClusterView& view, const policy::Decision& decision);
-  // To be left out of the next decision.
+  // The jobs that the next decision is to leave out.
   std::set<int64_t> passed_over(int64_t now_s) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prometheus' text format, with FfDL's names where FfDL has one. Pure.
+// The metrics of dlpolicyd in Prometheus' text format. Where FfDL has such a metric, it has FfDL's name. Pure.
 #pragma once
 
 #include <string>
@@ -18,14 +18,14 @@ struct Totals {
   int64_t returned = 0;   // victims that came back into the queue
   int64_t withdrawn = 0;  // that need not have gone any more
   int64_t updates = 0;    // changes to jobs, of every kind: messages to slurmctld
-  // Changes that were not made, by what slurmctld answered: that we may not, nothing, or something else.
+  // Changes that slurmctld did not make: because this user may not, because it did not answer, or for another reason.
   int64_t denied = 0, unreachable = 0, refused = 0;
   double round_s = 0;           // what the last whole round took
   bool config_in_force = true;  // dl.toml as it is now is what was read
 };
-// One that was carried out.
+// Counts an action that was carried out.
 void count_action(ActionKind kind, Totals* totals);
-// One that was not. Nothing is counted where the job ended or started between the look at it and the deed.
+// Counts an action that failed. Failures because the job ended or started in the meantime are not counted.
 void count_failure(Errc code, Totals* totals);
 
 std::string metrics_text(const observe::ClusterView& view, const policy::Decision& decision, const Totals& totals);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a decision to what must be changed in Slurm for it: what each job should be (policy/wanted.h) beside what it is
-// (diff.h). Pure: the same view and decision give the same actions, and once they are carried out there is nothing left
-// to do. All that was done before is read from the jobs themselves (labels, licences, begin times), so a daemon that
-// starts anew goes on where the last one stopped.
+// Turns a decision into the changes that Slurm needs: compares what each job should be (policy/wanted.h) with what it
+// is (diff.h). Pure: the same view and decision give the same actions, and none are left once they were carried out.
+// What was done in earlier rounds is read from the jobs themselves (labels, licences, begin times), so a restarted
+// daemon goes on where the last one stopped.
 //
 // What waits and how it is kept waiting:
 //   claims and jobs that may yet become claims   hold own tokens as licences: slurmctld lets them wait for those
@@ -24,16 +24,16 @@
 namespace dl::policyd {
 
 enum class ActionKind {
-  kCharge,    // a running job is counted differently
+  kCharge,    // a running job is to be charged differently
   kOrder,     // a pending job: its licences, rank or gate
   kYield,     // a victim is asked to save and give way
-  kWithdraw,  // a victim need not any more
-  kRequeue,   // a victim that was to save did not go by the deadline
-  kPutBack,   // one that cannot save: it begins anew
-  kEnd,       // one that cannot be put back either, as its user was told
-  kReturn,    // a victim has gone and is in the queue again
-  kHold,      // a pending job's tenant is not declared any more
-  kRelease,   // it is declared again
+  kWithdraw,  // a victim need not yield any more
+  kRequeue,   // a victim that was to save still runs at the deadline
+  kPutBack,   // a victim that cannot save is requeued and begins anew
+  kEnd,       // a victim that can neither save nor be requeued is ended, as its user was told
+  kReturn,    // a victim has yielded and is in the queue again
+  kHold,      // a pending job is held, since its tenant is not declared any more
+  kRelease,   // it is released, since the tenant is declared again
 };
 const char* action_name(ActionKind kind);  // "charge", "order", ...; static
 
@@ -41,23 +41,23 @@ struct Action {
   ActionKind kind = ActionKind::kOrder;
   int64_t job = 0;  // policy/job_id.h
   observe::JobUpdate update;
-  bool signal = false;   // then SIGUSR2 to its steps: dlrun looks up what is asked of it
-  bool requeue = false;  // then Slurm's requeue
-  bool end = false;      // or its end
+  bool signal = false;   // then send SIGUSR2 to its steps, so that dlrun looks up what is asked of it
+  bool requeue = false;  // then have Slurm requeue it
+  bool end = false;      // or end it
   std::string notice;    // a line for the job's output; may be empty
-  int64_t slurm_id = 0;  // of the job that it is for
+  int64_t slurm_id = 0;  // Slurm's own id of that job, for the notice
   std::string why;       // one clause for the log
 };
 
 struct PlanOptions {
   int64_t grace_s = 120;  // from asking a victim to Slurm's requeue
-  // Slurm's, from SIGTERM to SIGKILL. A victim that cannot save is put back or ended so much before the deadline (half
-  // of the grace at most): also one that ignores SIGTERM has gone by then.
+  // Slurm's KillWait, from SIGTERM to SIGKILL. A victim that cannot save is requeued or ended so many seconds before
+  // the deadline (at most half of the grace), so that even one that ignores SIGTERM is gone by the deadline.
   int64_t kill_wait_s = 0;
 };
 
-// `decision` is decide(view.state). The order of the actions is the order to carry them out in: what makes room comes
-// first, then what starts jobs, last what keeps them waiting.
+// `decision` is decide(view.state). The actions are to be carried out in their order: first those that make room, then
+// those that start jobs, last those that keep jobs waiting.
 std::vector<Action> plan(const observe::ClusterView& view, const observe::Records& records,
                          const policy::Decision& decision, const PlanOptions& options);
 

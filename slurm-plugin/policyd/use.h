@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tenants have borrowed lately, for the fair share where no slurmdbd counts it: rebuilt from the running jobs, and
-// kept in a small file that may be lost without harm. Pure but for load and save.
+// How much each tenant has borrowed lately, for the fair share where no slurmdbd counts it. It is rebuilt from the
+// running jobs, and kept in a small file that may be lost without harm. Pure except load() and save().
 #pragma once
 
 #include <map>
@@ -13,8 +13,9 @@ namespace dl::policyd {
 
 class RecentUse {
  public:
-  // The use until now: from the last call on, each tenant held what it borrows in `state`. The first call without an
-  // earlier record counts the running jobs from their start. Then puts the use into state->tenants.
+  // Adds the time since the last call, in which each tenant is taken to have held what it borrows in `state`, and
+  // writes the use into state->tenants. The first call without a loaded record counts the running jobs from their
+  // start.
   void update(policy::ClusterState* state);
 
   // One JSON object. A missing file is an empty record; one that cannot be understood is kInvalid, and nothing changes.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs that may speak to their own nodes alone (network = "job" of their tenant in dl.toml). job_submit_dl.so says so
-// in the environment that Slurm keeps for prolog and epilog, which users cannot reach; dl-seal makes cgroup and rules.
+// spank_dl.so's part in sealing jobs whose tenant has network = "job" in dl.toml: they may speak only to their own
+// nodes. job_submit_dl.so marks such a job in the environment that Slurm keeps for prolog and epilog, which users
+// cannot change; the program dl-seal makes cgroup and rules.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +11,14 @@
 
 namespace dl {
 
-// In `slurmd spank prolog` and `slurmd spank epilog`, processes of their own: they may run a program and wait. Nothing
-// is done for jobs that nothing is asked of. An error only where not even a refusal could be noted, so that tasks would
-// not know of it: the node is of no use for such jobs.
-// `config`: dl.toml, by plugstack.conf; empty: where it is by default.
+// Called in `slurmd spank prolog` and `slurmd spank epilog`, which are processes of their own, so that these functions
+// may run a program and wait for it. They do nothing for jobs that are not marked. If the job cannot be sealed, dl-seal
+// notes this, and the tasks fail later; seal_job() gives an error only if not even that note could be written.
+// `config`: the path of dl.toml from plugstack.conf; empty: the default place.
 Status seal_job(int64_t job, const std::string& config);
 void unseal_job(int64_t job);
 
-// In a task's process, as root, before it becomes the user's: puts it behind the rules. An error fails the task.
+// Called in a task's process while it is still root: moves it into the sealed cgroup. An error fails the task.
 Status enter_seal(int64_t job);
 
 }  // namespace dl

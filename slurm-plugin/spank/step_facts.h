@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small facts about a step that follow from text and numbers alone. Pure.
+// Facts about a step that can be computed from text and numbers alone. Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ std::string learners_on_command_line(const std::string& line);
 
 // Whether a command line has an option such as "--mem-per-gpu", with "=VALUE" or VALUE as the next word, before a "--".
 bool has_option(const std::string& line, const std::string& option);
-// The same of the #SBATCH lines of a batch script; false for a text that does not begin with "#!".
+// Whether the #SBATCH lines of a batch script have such an option; false for a text that does not begin with "#!".
 bool script_has_option(const std::string& script, const std::string& option);
 
 // "node[03-05,9],x" -> "node03": the host of rank 0, as Slurm writes lists of nodes. Empty if the list is malformed.

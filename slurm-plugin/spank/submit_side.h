@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// spank_dl.so in sbatch, salloc, scrontab (allocator context) and srun (local context): as the user, on a login node or
-// inside a job. A failure here ends the command with status 1 and a message; nothing was submitted then.
+// spank_dl.so within sbatch, salloc, scrontab (allocator context) and srun (local context). It runs as the user, on a
+// login node or inside a job. A failure here ends the command with status 1 and a message, and nothing is submitted.
 #pragma once
 
 #include <array>
@@ -19,9 +19,9 @@ class SubmitSide {
   // `allocator`: sbatch, salloc or scrontab; false: srun.
   SubmitSide(bool allocator, PluginArgs args) : allocator_(allocator), args_(std::move(args)) {}
 
-  // Before Slurm reads its options: turns DL_* presets into what Slurm takes for an option's preset, so that they reach
-  // slurmctld and the nodes as flags do, whatever --export says; and, in a nested submission, drops what was inherited
-  // from the job around it.
+  // To be called before Slurm reads its options. Turns DL_* presets into the variables by which Slurm presets options,
+  // so that they reach slurmctld and the nodes like flags, whatever --export says. In a submission from within a job it
+  // drops what that job has handed down.
   void prepare_environment();
 
   // A value of kOptions[index]; may be called several times, the last one counts.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Saves by time for several ranks without dlrun. Clocks differ, so rank 0 alone looks at its own; the ranks *meet* at a
-// train step that all have agreed on before, where rank 0 says whether they save now, and at which train step they meet
-// next. Between two meetings nothing is looked at but a number. The next meeting is never put further than half of the
-// time that is left, and not further than a minute away, so that train steps which become slower do not delay a save by
-// much.
+// Saves by time for several ranks without dlrun. The ranks' clocks differ, so only rank 0's counts: the ranks *meet* at
+// a train step on which they have agreed before, and there rank 0 says whether they save now and at which train step
+// they meet next. Between two meetings a rank only compares two numbers. The next meeting is at most half of the
+// remaining time away, and at most a minute, so that train steps which become slower do not delay a save by much.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +20,9 @@ struct Hop {
   bool save = false;
   int64_t steps = 1;  // to the next meeting, at least 1
 };
-// left_s: until the next save is due; interval_s: from a save to the next, > 0; step_s: of a train step, as just seen;
-// former_steps: the hop to this meeting, of which the next is at most four times as long (a few train steps that happen
-// to be quick say little).
+// left_s: seconds until the next save is due; interval_s: from one save to the next, > 0; step_s: duration of a train
+// step, as just measured; former_steps: length of the hop to this meeting. The next hop is at most four times as long,
+// since a few quick train steps prove little.
 Hop choose_hop(double left_s, double interval_s, double step_s, int64_t former_steps);
 
 class AgreedPace {
@@ -32,12 +31,12 @@ class AgreedPace {
     double now_s = 0, left_s = 0, interval_s = 0;
   };
 
-  // `clock` is asked on rank 0, at meetings alone.
+  // `clock` is called only on rank 0, and only at meetings.
   AgreedPace(std::unique_ptr<Group> group, std::function<Clock()> clock);
 
-  // Whether to save before train step `step`; the same on all ranks, which all call it for the same train steps. May
-  // wait for rank 0, where they meet. A rank that could not hear rank 0 in time misses that save, and is
-  // back in step once it hears what was said.
+  // Whether to save before train step `step`. All ranks call it for the same train steps and get the same answer. At a
+  // meeting it may wait for rank 0. A rank that does not receive rank 0's message in time misses that save, and agrees
+  // with the others again once it has received it.
   bool due(int64_t step);
   // After a restore: train steps begin anew, on all ranks alike.
   void restart();
@@ -56,8 +55,8 @@ class AgreedPace {
   std::function<Clock()> clock_;
   int64_t next_ = -1;                // train step of the next meeting; -1: none yet
   int64_t hop_ = 1;                  // to it
-  std::optional<Decision> decided_;  // heard, but for a train step that this rank has not come to
-  bool failed_ = false;              // to hear, or to speak, at the last meeting
+  std::optional<Decision> decided_;  // received, but for a train step that this rank has not reached yet
+  bool failed_ = false;              // receiving or sending failed at the last meeting
   int64_t met_step_ = 0;             // rank 0: of the last meeting
   double met_s_ = 0;
 };

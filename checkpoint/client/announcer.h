@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rank 0 tells all ranks something, again and again, beside the group in which saves run.
+// Lets rank 0 send texts to all ranks, through a group of its own beside the one that saves use.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@ class Announcer {
       ++count_;
     }
     double patience = 1;
-    // What was said can be removed only when all have read it, which an answer shows.
+    // An announcement can be removed only when all ranks have read it; their answers show that they have.
     if (count_ % kAnswerEvery == 0) {
       patience = 2;
       auto answered = group_->gather("");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How ranks tell one another of boxes: numbers with blanks between, on one line.
+// Boxes as text, in messages between ranks: numbers separated by blanks, on one line.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ std::string format_boxes(const RegisteredTensor& tensor);
 // kInternal unless they are boxes within the shape.
 Result<std::vector<Box>> parse_boxes(std::string_view line, const Dims& shape);
 
-// Several texts as one; texts that are there already are not repeated.
+// Joins several texts into one; equal texts are stored once.
 std::string join_texts(const std::vector<std::string>& texts);
 Result<std::vector<std::string>> split_texts(std::string_view joined);
 

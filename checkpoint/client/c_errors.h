@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the C functions of dlckpt.h answer: one table of errors, and the sentences. Nothing here throws.
+// Turns our errors into what the C functions of dlckpt.h return: an error code from one table, and a sentence. Nothing
+// here throws.
 #pragma once
 
 #include <new>
@@ -18,7 +19,7 @@ dlckpt_error to_c(const Error& error);
 // The calling thread's sentence for dlckpt_open_error().
 std::string* open_message() noexcept;
 
-// Keeps the sentence, or none where there is no memory for it.
+// Stores the sentence in *where; empties it if memory runs out.
 void tell(std::string* where, const char* text) noexcept;
 
 // Runs body() -> Status: DLCKPT_OK and an empty *message, or the error and its sentence; bad_alloc gives MEMORY, any

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The background thread with its Committer. Whoever wants the Committer waits until no save is in flight: there is no
-// other way to it, so that the two threads never meet in it. A reference that when_idle() gave is good until the next
-// begin().
+// The background thread and its Committer. when_idle() is the only access to the Committer and waits until no save is
+// in flight, so that the training thread and the background thread never use it at the same time. The reference that it
+// returns is valid until the next begin().
 #pragma once
 
 #include <memory>
@@ -21,10 +21,10 @@ class CommitThread {
 
   // Waits for the save in flight.
   Committer& when_idle();
-  // Precondition: no save is in flight. The job's copy() is to be called by others. kIo where no thread can be had: the
-  // outcome, then.
+  // Starts a save. Precondition: no save is in flight. The caller sees to it that the job's copy() is called. kIo if no
+  // thread can be started; that is then the outcome of the save.
   Status begin(SaveRequest request);
-  // Waits for the save in flight. Of the last save that began; once, then nullopt.
+  // Waits for the save in flight, and returns the outcome of the last save that was begun: once, then nullopt.
   std::optional<SaveOutcome> take_outcome();
 
   bool busy() const { return worker_.busy(); }
@@ -34,7 +34,7 @@ class CommitThread {
 
  private:
   Io& io_;
-  std::unique_ptr<Committer> committer_;  // the background's while worker_ is busy, and so is:
+  std::unique_ptr<Committer> committer_;  // belongs to the background while worker_ is busy, and so does:
   std::optional<SaveOutcome> outcome_;
   Worker worker_;  // last: it ends first
 };

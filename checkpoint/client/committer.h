@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a save that runs in the background, and all that it works with: rank 0 opens an attempt, every rank
-// writes its files and tells rank 0, rank 0 commits and tells all. What it needs of the training thread comes in the
-// SaveRequest, what that has to know goes back in the SaveOutcome. The context reaches it through CommitThread alone,
-// which hands it out only while no save is in flight.
+// The part of a save that runs in the background, with all its data: rank 0 opens an attempt, every rank writes its
+// files and reports to rank 0, rank 0 commits and tells all ranks. Its input from the training thread is the
+// SaveRequest, its result the SaveOutcome. The context reaches it only through CommitThread, which gives access only
+// while no save is in flight.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ class Committer {
  public:
   // What Context::open() made for it.
   struct Parts {
-    std::string lease_token;             // rank 0: of whichever lease protects us
+    std::string lease_token;             // rank 0: of the lease that is held, by us or by dlrun
     std::shared_ptr<ProgressLink> page;  // nullptr without dlrun
     std::unique_ptr<Group> group;        // never nullptr
     std::unique_ptr<Levels> levels;      // nullptr: there is no node-local level
@@ -36,7 +36,8 @@ class Committer {
   Committer(const Committer&) = delete;
   Committer& operator=(const Committer&) = delete;
 
-  // The whole save but copying the state. On rank 0 *retired are the folders that are to be removed after it.
+  // Runs the whole save, except copying the state. On rank 0 *retired receives the folders that are to be removed
+  // afterwards.
   SaveOutcome run(SaveRequest* request, std::vector<std::string>* retired) noexcept;
 
   Peers& peers() { return peers_; }
@@ -44,11 +45,12 @@ class Committer {
   Levels* levels() { return levels_.get(); }
   // Where this rank's files are put first.
   const std::string& files_directory() const;
-  // What saves took so far says of the next; dlrun is told, too.
+  // Predicts from former saves how long the next one takes, and writes that to the progress page for dlrun.
   SavePrediction predict() const;
-  // The save of this train step slowed training down by so much: on disk with the next save's row.
+  // Notes by how many seconds the save of this train step slowed training down; stored with the next save's row.
   void note_slowdown(int64_t step, double seconds) { history_.set_slowdown(step, seconds); }
-  // The run is over: what it kept for itself in the checkpoint directory goes. The lease is held still.
+  // Called at the end of the run: removes the files that the run kept for itself in the checkpoint directory. The lease
+  // must still be held.
   void leave();
 
  private:
@@ -82,7 +84,7 @@ struct Committer::Save {
   SaveRequest& request;
   CheckpointName name;  // once agreed on
   std::string slot;     // folder with files to be written again in place, or empty
-  Part own;             // rank 0: what it would tell itself; of many tensors, text and back takes a tenth of a second
+  Part own;  // rank 0: its own report, not turned into text and back, which takes a tenth of a second for many tensors
   bool written = false;
   double local_s = 0;  // until it was committed at the node-local level
   SaveOutcome outcome;

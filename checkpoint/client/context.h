@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A dlckpt_ctx in C++: settings, lease, group, what is registered. The C functions of dlckpt.h are thin shims over it.
+// What stands behind a dlckpt_ctx: settings, lease, group, and the registered state. The C functions of dlckpt.h only
+// forward to it.
 #pragma once
 
 #include <atomic>
@@ -27,7 +28,7 @@
 
 namespace dl::ckpt {
 
-// What dlckpt_stats tells; of the last finished save, and totals.
+// The figures of dlckpt_stats: of the last finished save, and totals.
 struct SaveStats {
   int64_t step = -1;
   Status outcome;
@@ -42,7 +43,7 @@ struct SaveStats {
 struct SaveInFlight {
   int64_t step = 0;
   std::deque<std::string> blobs;  // what the job copies; the registry's may change meanwhile
-  std::shared_ptr<SaveJob> job;   // its copying side; nullptr: there is none, or it is over
+  std::shared_ptr<SaveJob> job;   // the job, as long as copying is not over; else nullptr
   bool local_only = false;
   uint64_t state_bytes = 0;
   std::shared_ptr<std::atomic<double>> blocked_s = std::make_shared<std::atomic<double>>(0.0);
@@ -62,17 +63,18 @@ class Context {
   Context& operator=(const Context&) = delete;
 
   Registry& registry() { return registry_; }
-  // Into the manifest of the next save, if this is rank 0. kInvalid.
+  // Puts the metric into the manifest of the next save, if this is rank 0. kInvalid for a bad name or value.
   Status set_metric(const char* name, double value);
-  // flags: DLCKPT_SYNC and so on. An asynchronous save that was begun is a success; *note (may be nullptr) then tells
-  // of a former one that failed meanwhile. kBusy with EALREADY: DLCKPT_SKIP_IF_BUSY, and one is in flight.
+  // flags: DLCKPT_SYNC and so on. Success of an asynchronous save means that it was begun; *note (may be nullptr) then
+  // tells whether a former one has failed meanwhile. kBusy with EALREADY if DLCKPT_SKIP_IF_BUSY was given and a save is
+  // in flight.
   Status save(int64_t step, unsigned flags = 0, std::string* note = nullptr);
   void before_mutation();
   // kTimeout; else the outcome of the last save.
   Status wait(double timeout_s, int64_t* durable_step);
-  // Not of a save in flight.
+  // A save in flight is not included.
   SaveStats stats();
-  // Whether this is the copy of a context in a child of fork(), which can only be left alone.
+  // Whether this process is a child of fork() that has only a copy of the context; it must not use it.
   bool forked() const { return fork_mark_.in_child(); }
   // On success *note says which newer checkpoints were passed over, or is empty.
   Result<int64_t> restore(int64_t step, std::string* note);
@@ -93,7 +95,7 @@ class Context {
   Result<std::string> take_lease();
   Status make_directory();
   void keep_lease();
-  // What dlrun asks for before train step `step`; nullopt without dlrun.
+  // What dlrun asks the program to do before train step `step`; nullopt without dlrun.
   std::optional<ProgressPage::Request> ask_dlrun(int64_t step);
   void note_slowdown();
 

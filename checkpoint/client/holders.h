@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who holds which box of the tensors that are registered with DLCKPT_REPLICATED and a box (2-D meshes, HSDP): ranks
-// that name the same box hold the same values, and one of them writes it. No rank knows the others' boxes by itself.
+// Which ranks hold which box of the tensors that are registered with DLCKPT_REPLICATED and a box (2-D meshes, HSDP).
+// Ranks with the same box hold the same values, and one of them writes it. A rank knows only its own boxes and must ask
+// for the others'.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +21,13 @@ struct BoxHolders {
 
 class Holders {
  public:
-  // Collective, wherever Registry::needs_holders(): one small round through the group, and a second one if any rank's
-  // boxes are others than last time. kInvalid if ranks registered different tensors; the group's errors.
+  // Collective; called if Registry::needs_holders(). One small exchange through the group, and a second one if any
+  // rank's boxes have changed since the last call. kInvalid if ranks registered different tensors; the group's errors.
   Status learn(Group& group, const Registry& registry);
 
   // The boxes of one tensor, in the order of their first holder; empty if not known.
   const std::vector<BoxHolders>& of(const std::string& path) const;
-  // Changes whenever what is known changes, the same on all ranks.
+  // A text that changes whenever the known holders change; the same on all ranks.
   const std::string& version() const { return version_; }
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who reads what in a restore, and who is handed which bytes of it: a pure function of the manifest and of what every
-// rank wants, so that all ranks come to the same plan. Each block that anybody needs is read by exactly one rank, one
-// of those that need most of it.
+// Plans a restore: which rank reads which blocks, and to which other ranks it sends which bytes. A pure function of the
+// manifest and of what every rank wants, so all ranks compute the same plan. Each needed block is read by exactly one
+// rank, one of those that need most of it.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +45,8 @@ struct Region {
   uint64_t end() const { return at + bytes; }
 };
 
-// Blocks that lie near one another in a file, read at once by one rank, with what lies between them, and handed on as
-// one message to each other that takes part of them.
+// Blocks near one another in a file. One rank reads them with one read, including the gaps between them, and sends one
+// message to each other rank that needs part of them.
 struct Granule {
   size_t file;
   std::vector<size_t> blocks;   // of which something is wanted, rising
@@ -66,7 +66,8 @@ struct LoadPlan {
 
 struct LoadOptions {
   bool with_blobs = true;
-  int alone = -1;  // a rank: what it wants itself, all read by it, as if the others wanted nothing
+  int alone =
+      -1;  // a rank that restores by itself: only its own wants count, and it reads everything; -1: all ranks together
 };
 // wants: by rank. The plan points into the manifest.
 LoadPlan plan_load(const Manifest& manifest, const std::vector<Wants>& wants, const LoadOptions& options);

@@ -16,12 +16,12 @@
 
 namespace dl::ckpt {
 
-// How it ended, and whose fault it was: that decides what is tried next.
+// How loading ended. The cause decides what is tried next.
 enum class LoadEnd : char {
   kDone = 'd',
-  kBad = 'b',     // the checkpoint: a checksum, a missing file, a read that failed
-  kPeers = 'p',   // the exchange, or another rank that gave up
-  kFailed = 'f',  // this rank cannot (no memory)
+  kBad = 'b',     // the checkpoint is bad: a checksum, a missing file, a failed read
+  kPeers = 'p',   // the exchange failed, or another rank gave up
+  kFailed = 'f',  // this rank cannot go on (no memory)
 };
 
 struct LoadOutcome {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// File mode: files that the program writes itself, copied into checkpoints as they are, and put back by a restore.
+// Members: files that the program writes itself. A save copies them into the checkpoint unchanged, and a restore puts
+// them back.
 #pragma once
 
 #include <string>
@@ -11,19 +12,19 @@
 
 namespace dl::ckpt {
 
-// A member's file, open since the beginning of the save: the program may put another file in its place meanwhile, but
-// not write to this one.
+// A member's file, opened at the beginning of the save. Until the save is over the program may replace the file by
+// another one, but must not write to it.
 struct OpenMember {
   std::string name;
   int rank = -1;  // for the manifest
   File file;
   Io::Info info;
 };
-// Those that this rank has to write. kNotFound, kDenied, kIo with the member's name in front.
+// Opens the members that this rank has to write. kNotFound, kDenied, kIo with the member's name in front.
 Result<std::vector<OpenMember>> open_members(Io& io, const Registry& registry, int rank);
 
-// Copies them into `directory`, fsynced. kIo if one was written to since it was opened. On error what was written is
-// removed.
+// Copies them into `directory`, fsynced. kIo if one was written to since it was opened. On error the copies are removed
+// again.
 Result<std::vector<MemberRecord>> write_members(Io& io, const std::string& directory, int rank,
                                                 std::vector<OpenMember>* members);
 
@@ -35,7 +36,7 @@ struct StagedMember {
 // nothing is left.
 Result<std::vector<StagedMember>> stage_members(Io& io, const std::string& checkpoint, const Manifest& manifest,
                                                 const Registry& registry, int rank);
-// Puts them into their places, each at once; the others stay as they are after an error.
+// Renames each staged file to its path. After an error the rest stay as they are.
 Status install_members(Io& io, const std::vector<StagedMember>& staged);
 void drop_members(Io& io, const std::vector<StagedMember>& staged);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// When to save, and what dlckpt_want answers: by train steps, by time, or because dlrun asks. Decisions alone: the
-// clock is the caller's, so are the progress page and the saves. The one exception are several ranks without dlrun that
-// save by time: they agree through the group that they are given (agreed_pace.h).
+// Decides when to save, and so what dlckpt_want answers: by train steps, by time, or because dlrun asks. It only
+// decides: clock, progress page and saves are the caller's. One exception: several ranks without dlrun that save by
+// time agree through a group (agreed_pace.h).
 #pragma once
 
 #include <cstdint>
@@ -37,14 +37,13 @@ class Pacer {
   Pacer& operator=(const Pacer&) = delete;
 
   bool by_time() const { return rules_.every_auto || rules_.every_s > 0; }
-  // Whether it wants to know what saves take from training: only then are set_prediction() and take_slowdown() of use.
+  // Whether the cost of saves matters (every=auto): only then set_prediction() and take_slowdown() are needed.
   bool measures() const { return rules_.every_auto; }
-  // From now on all ranks say the same where saves are due by time. For several ranks without dlrun.
+  // From now on all ranks agree, through this group, on when saves by time are due. For several ranks without dlrun.
   void agree_through(std::unique_ptr<Group> group);
 
-  // One question of the program is arrive(), decide(), depart(): what passes between the first and the last (ranks may
-  // wait for one another) is no part of a train step.
-  // The program has come to train step `step`.
+  // Each dlckpt_want of the program calls arrive(), decide() and depart(). Time between arrive() and depart(), in which
+  // ranks may wait for one another, does not count as part of a train step. The program has come to train step `step`.
   void arrive(int64_t step);
   // DLCKPT_WANT_ bits. asked: what dlrun asks for, nullopt without dlrun.
   int decide(int64_t step, std::optional<ProgressPage::Request> asked);
@@ -53,7 +52,7 @@ class Pacer {
 
   // The call that saves train step `step` has returned; saving as above.
   void saved(int64_t step, bool saving);
-  // The program need not be asked for train step `step` again: its state was saved, or is about to be.
+  // No further save at train step `step` is to be asked for: its state was saved, or is about to be.
   void settle(int64_t step) { settled_step_ = step; }
   // Train step `step` was restored; train steps begin anew there.
   void restored(int64_t step);
@@ -62,12 +61,12 @@ class Pacer {
   std::optional<double> take_slowdown() { return step_times_.take_slowdown(); }
   void set_prediction(const SavePrediction& prediction) { prediction_ = prediction; }
 
-  // Of saves by time without dlrun, 0: none.
+  // Seconds between saves by time without dlrun; 0: there are none.
   double interval_s() const;
   // Train step at which the program was told to exit; -1: none.
   int64_t exit_step() const { return exit_step_; }
   bool exits_at(int64_t step) const { return exit_step_ == step; }
-  // There is no time for more than the node-local level at that train step.
+  // Whether the save at that train step has only time for the node-local level.
   bool local_save_at(int64_t step) const { return exit_local_ && exit_step_ == step; }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks of the run: what they tell one another in saves and restores, and the bytes that they pass.
+// The connection to the other ranks of the run: a group for messages, and an exchange for bytes.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ class Peers {
   Peers(std::unique_ptr<Group> group, double timeout_s) : group_(std::move(group)), timeout_s_(timeout_s) {}
 
   Group& group() { return *group_; }
-  // Collective the first time. nullptr where there is none.
+  // The first call is collective. nullptr if the ranks cannot exchange bytes.
   Result<Exchange*> exchange() {
     if (!met_) {
       DL_TRY_ASSIGN(exchange_, make_exchange(*group_, timeout_s_));

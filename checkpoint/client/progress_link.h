@@ -24,7 +24,7 @@ class ProgressLink {
   ProgressLink& operator=(const ProgressLink&) = delete;
   ~ProgressLink();
 
-  // Announces train step `step`. If something is asked, waits until the train step to act at is decided, at most
+  // Announces train step `step`. If dlrun has a request, waits until the train step for it is decided, at most
   // timeout_s (then kNone). Returns what is to be done now, before `step` is run.
   ProgressPage::Request announce(int64_t step, double timeout_s);
   void set_state(ProgressPage::State state);

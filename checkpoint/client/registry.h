@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program registered to be saved and restored.
+// The registered state: what a program has registered to be saved and restored.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ struct RegisteredPart {
   MemoryPlace place;              // of data
 };
 
-// What tensors of a program mostly have in common.
+// The properties that many tensors of a program share.
 struct TensorKind {
   const DtypeInfo* dtype = nullptr;
   Dims shape;
@@ -69,7 +69,7 @@ class SharedKind {
   Counted* counted_ = nullptr;
 };
 
-// Of a million tensors most are small, whole and dense; they take 24 bytes each here.
+// A registered tensor. Programs may have a million; most of these are small, whole and dense, and take 24 bytes each.
 class RegisteredTensor {
  public:
   RegisteredTensor() = default;
@@ -81,10 +81,10 @@ class RegisteredTensor {
   const Dims& shape() const { return kind_->shape; }
   bool replicated() const { return kind_->replicated; }
   bool boxed() const { return kind_->boxed; }
-  // This rank's; one, unless DLCKPT_ANOTHER_PART was used.
+  // The parts that this rank holds; one, unless DLCKPT_ANOTHER_PART was used.
   std::vector<RegisteredPart> parts() const;
   void add(RegisteredPart part);
-  // The first byte, if its only part is the whole, dense and on the host; else nullptr.
+  // Its first byte, if its only part is the whole tensor, dense and in host memory; else nullptr.
   const unsigned char* plain() const { return parts_ ? nullptr : data_; }
   uint64_t bytes(const RegisteredPart& part) const { return volume(part.box.extent).value_or(0) * dtype()->size; }
   uint64_t bytes() const;  // of all parts
@@ -110,8 +110,8 @@ struct RegisteredMember {
 
 class Registry {
  public:
-  // kInvalid; see dlckpt_tensor_strided and dlckpt_blob. stride_bytes nullptr: C order without gaps. Tensors also give
-  // what place_of() does.
+  // kInvalid; see dlckpt_tensor_strided and dlckpt_blob. stride_bytes nullptr: C order without gaps. For tensors also
+  // the errors of place_of().
   Status add_tensor(const char* path, int dtype, int ndim, const int64_t* shape, const int64_t* offset,
                     const int64_t* extent, void* data, unsigned flags, const int64_t* stride_bytes = nullptr);
   Status add_blob(const char* path, const void* data, size_t size, bool per_rank);
@@ -121,7 +121,7 @@ class Registry {
 
   // Sorted by path, the same on all ranks.
   const std::map<std::string, RegisteredTensor>& tensors() const { return tensors_; }
-  // Another one whenever tensors() may have changed.
+  // A number that changes whenever tensors() may have changed.
   uint64_t tensors_version() const { return tensors_version_; }
   const std::map<std::string, RegisteredBlob>& blobs() const { return blobs_; }
   const std::map<std::string, RegisteredMember>& members() const { return members_; }

@@ -25,7 +25,7 @@ struct Restored {
   std::string note;  // which newer ones were passed over, and why; or empty
 };
 
-// Of the last restore or peek of this rank.
+// Figures of this rank's last restore or peek.
 struct RestoreStats {
   int64_t step = -1;
   uint64_t needed_bytes = 0;  // of the blocks that the ranks together need: the same on all ranks
@@ -46,14 +46,15 @@ class Restorer {
   Result<Restored> restore(Peers& peers, int64_t step) { return run(peers, step, false); }
   Result<Restored> peek(Peers& peers, int64_t step) { return run(peers, step, true); }
 
-  // A file of this one that the load does not look at was found damaged: passed over by DLCKPT_LATEST from now on.
+  // Another file of this checkpoint, which loading does not read, was found damaged: DLCKPT_LATEST passes over the
+  // checkpoint from now on.
   void remember_damage(const CheckpointName& name, const Error& how) { bad_[name.save_id] = how.text; }
-  // Somebody has repaired what was found damaged.
+  // Forgets which checkpoints were found damaged, because they may have been repaired.
   void forget_damage() { bad_.clear(); }
 
   const std::map<std::string, std::string>& blobs() const { return blobs_; }
   const RestoreStats& stats() const { return stats_; }
-  // Of what the last restore() restored; once.
+  // The manifest of the checkpoint that the last restore() restored; only once.
   std::optional<Manifest> take_manifest() { return std::exchange(manifest_, std::nullopt); }
 
  private:

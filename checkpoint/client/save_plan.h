@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who writes what in a save: a pure function of what is registered, the rank and the world size (and, for replicated
-// boxes, of who holds which), so that ranks need not ask one another.
+// Plans what each rank writes in a save. A pure function of the registered state, the rank, the world size and, for
+// replicated boxes, their holders, so ranks need not ask one another.
 #pragma once
 
 #include <memory>
@@ -15,12 +15,12 @@
 
 namespace dl::ckpt {
 
-// From so many small tensors on they are packed (format/packed_index.h): fewer are better off as datasets with names,
-// for people with h5py.
+// So many small tensors or more are packed (format/packed_index.h). Fewer become datasets with names of their own,
+// which is easier for people with h5py.
 constexpr uint64_t kPackFrom = 5000;
 
-// What one rank has to write, and what it will say about it. Items borrow the memory of tensors and blobs from the
-// registry.
+// What one rank has to write, and the report on it for rank 0. Items point into the memory of the registered tensors
+// and blobs.
 struct WorkList {
   std::vector<WriteItem> items;
   Part part;
@@ -34,10 +34,10 @@ struct WorkList {
   std::vector<Target> targets;
 };
 
-// The tensors' part, which stays the same from save to save while registry.tensors_version() and the holders do: worth
-// keeping, as it takes 4 microseconds for each tensor.
-// holders: after Holders::learn(), where registry.needs_holders() and world_size > 1; else nullptr will do.
-// Replicated data goes to at most max_files ranks. A rank other than 0 without items writes no file.
+// The part of the plan for tensors. It stays the same as long as registry.tensors_version() and the holders do, and
+// should be kept: it takes 4 microseconds for each tensor. holders: after Holders::learn(), where
+// registry.needs_holders() and world_size > 1; else nullptr will do. Replicated data goes to at most max_files ranks. A
+// rank other than 0 without items writes no file.
 WorkList plan_tensors(const Registry& registry, int rank, int world_size, const Holders* holders = nullptr,
                       int max_files = kDefaultMaxFiles);
 WorkList plan_blobs(const Registry& registry, int rank);
@@ -49,7 +49,7 @@ struct SavePlan {
 
   bool empty() const { return tensors->items.empty() && blobs.items.empty(); }
   std::vector<WriteItem> items() const;
-  // What is said of it once it is written. places: of each item of items(), file number and offset in it; nullptr:
+  // The report once it is written. places: of each item of items(), file number and offset in it; nullptr:
   // this rank writes no file, and has no item.
   Part part(const std::vector<SaveJob::Place>* places) const;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the training thread gives the background with a save, and what it gets back.
+// What the training thread hands to the background thread for a save, and what it gets back.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ namespace dl::ckpt {
 struct SaveRequest {
   int64_t step = 0;
   std::chrono::steady_clock::time_point begin;
-  // Why this rank cannot take part; the others are told.
+  // An error if this rank cannot take part in the save; the others are told then.
   Status prepared;
   SavePlan plan;
   // If prepared, and there is something to write. Both threads work on it, each on its own side (engine/save_job.h).

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What dlckpt_open works with: the caller's options, filled up from the environment (dlckpt_options says in which
-// order).
+// The settings of a context: the caller's options, completed from the environment (dlckpt_options in dlckpt.h says in
+// which order).
 #pragma once
 
 #include <cstdint>
@@ -43,8 +43,8 @@ struct Settings {
   RetentionPolicy retention() const { return RetentionPolicy{keep, keep_every, best}; }
 };
 
-// Who says what, in this order (dlckpt.h promises it): the options, then the environment, then the default; with
-// options.environment_first the environment before the options, for some of them.
+// Where each setting comes from, as dlckpt.h promises: first the options, then the environment, then the default. With
+// options.environment_first the environment precedes the options for some settings.
 struct Resolved {
   Settings settings;
   unsigned from_environment = 0;  // DLCKPT_SETTING_ bits
@@ -53,7 +53,7 @@ struct Resolved {
 // Reads the environment; no other side effect. options may be nullptr. Where nobody names a directory, settings.dir is
 // empty. kInvalid.
 Result<Resolved> resolve(const dlckpt_options* options);
-// The same for who needs a directory: kInvalid without one.
+// The same for callers that need a directory: kInvalid without one.
 Result<Settings> resolve_settings(const dlckpt_options* options);
 
 }  // namespace dl::ckpt

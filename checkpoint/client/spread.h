@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who writes which part of what several ranks hold: each byte once, about the same number of bytes on every rank. A
-// pure function of what all ranks know, so nobody has to be asked.
+// Decides which rank writes which part of data that several ranks hold: each byte is written once, and every rank
+// writes about as many bytes. A pure function of what all ranks know.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ struct ReplicaPiece {
 
 constexpr int kDefaultMaxFiles = 256;
 
-// Boxes larger than a rank's share (and than min_piece_bytes) are cut along dimension 0, and neighbours smaller than
-// that stay together; what results goes, largest first, to the rank of its holders that has least. At most max_writers
-// ranks, evenly spaced, are given anything, unless none of them holds it. The result is sorted by replica, then offset.
-// `replicas` must be in the same order everywhere.
+// Boxes larger than a rank's share (and than min_piece_bytes) are cut along dimension 0, smaller neighbours stay
+// together. The pieces are given out, the largest first, each to the rank with the fewest bytes so far among its
+// holders. At most max_writers ranks, evenly spaced, are given anything, unless none of them holds it. The result is
+// sorted by replica, then offset. `replicas` must be in the same order everywhere.
 std::vector<ReplicaPiece> spread_replicas(const std::vector<Replica>& replicas, int world_size,
                                           int max_writers = kDefaultMaxFiles,
                                           uint64_t min_piece_bytes = uint64_t{1} << 20);

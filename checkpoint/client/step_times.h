@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much a save that runs on in the background slows training down: train steps beside it against the median of those
-// without one. For every=auto, whose cost of a save is what it takes from training in all. Pure: the caller has the
-// clock.
+// Measures how much a save in the background slows training down: compares train steps during a save with the median of
+// those without one. every=auto needs this as part of the cost of a save. Pure: the caller passes the time.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +15,16 @@ class StepTimes {
   static constexpr size_t kRemembered = 63;  // train steps without a save that count
   static constexpr size_t kLeast = 5;        // fewer say nothing
 
-  // Training goes on at now_s, before train step `step`; saving: beside a save. What passed since the last end() does
-  // not count (the save's own call, for one).
+  // Training goes on at now_s, before train step `step`; saving: a save is in flight. The time since the last end()
+  // does not count (the call that saves, for example).
   void begin(double now_s, int64_t step, bool saving);
   // Training has come to train step `step`. Nothing if no train step was run since begin().
   void end(double now_s, int64_t step);
-  // What was begun is not to be counted (a restore).
+  // Discards the train step that was begun (after a restore).
   void drop() { running_ = false; }
-  // The save is over: the seconds that it took from training since the last call, beyond its own call. nullopt if it
-  // had train steps beside it and there is nothing to compare them with. A train step that was begun beside it counts
-  // whole.
+  // Called when the save is over: by how many seconds it has slowed train steps down since the last call, the call that
+  // saves not included. nullopt if there were train steps during the save but too few without one to compare them with.
+  // A train step that began during the save counts as a whole.
   std::optional<double> take_slowdown();
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is kept from save to save: the layout, the staging memory, the threads, and the file of what does not change.
+// Keeps what several saves share: the layout, the staging memory, the threads, and the file with the tensors that do
+// not change.
 #pragma once
 
 #include <memory>
@@ -18,11 +19,11 @@ namespace dl::ckpt {
 struct EngineSettings {
   uint64_t memory_bytes = 0;  // staging memory; 0: as much as the state, at most half of what the cgroup leaves
   int write_threads = 0;      // 0: 4
-  bool reuse = false;         // what does not change is stored once (unchanged.h)
+  bool reuse = false;         // tensors that do not change are stored once (unchanged.h)
   uint32_t writer = 0;        // rank, for the names of files
 };
 
-// kInternal with ENOMEM, with numbers, if the cgroup does not leave `bytes` of memory.
+// kInternal with ENOMEM, and the numbers in the text, if less than `bytes` of memory is left in the cgroup.
 Status check_memory_wish(uint64_t bytes);
 
 class Engine {
@@ -31,16 +32,16 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Compares what did not change before, lays the rest out in one file or two, and gets staging memory for them. Reads
-  // the items' memory. No job may be under way. Blobs come last among the items. same_tensors: those before them are
-  // known to be the same datasets, in the same order, as in the last call, which succeeded.
+  // Finds out which tensors have not changed, lays the others out in one file or two, and gets staging memory for them.
+  // Reads the items' memory. No job may be under way. Blobs come last among the items. same_tensors: the items before
+  // the blobs are the same datasets in the same order as in the last call, which succeeded.
   Result<std::unique_ptr<SaveJob>> prepare(std::vector<WriteItem> items, bool same_tensors = false);
-  // The job's checkpoint is committed, in this directory.
+  // To be called when the job's checkpoint is committed, in this directory.
   void committed(const SaveJob& job, const CheckpointName& name, const std::string& directory);
-  // This checkpoint, in this directory, was restored: its files may serve the next save.
+  // To be called when this checkpoint, in this directory, was restored: the next save may share its files.
   void restored(const Manifest& manifest, const std::string& directory);
-  // Gets staging memory for a state of about so many bytes and has it made present in the background; pinned, where
-  // part of the state is at such a place.
+  // Gets staging memory for a state of about so many bytes, and touches its pages in the background. It is pinned if
+  // part of the state lies on a device that profits from that.
   void warm(uint64_t bytes, const MemoryPlace& place = {});
 
   // Made when first asked for.

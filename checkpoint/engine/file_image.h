@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One data file as a sequence of segments. Every byte of it is known before the first is written: from the laid-out
-// image (metadata) and from the tensors; all but two places, whose content depends on the checksums of the rest: the
-// block table, and the user block. The pages with these are left out of the segments and written last.
+// One data file as a sequence of segments. All bytes of the file are known before the first one is written, from the
+// laid-out image (metadata) and from the tensors, except the block table and the user block, which depend on the
+// checksums of the rest. The pages with these two (the late pages) are left out of the segments and written last.
 //
-// A segment is filled in two steps, so that the training loop waits for the first only:
+// A segment is filled in two steps; the training loop waits only for the first:
 //   copy_items()      the tensors' bytes, by any thread, in any order
 //   finish_segment()  metadata in between, and the checksums of blocks; one thread, in order
 // Checksums are computed from staging memory afterwards, since doing it while copying halves the copying rate
@@ -35,11 +35,11 @@ class FileImage {
     return std::min(segment_bytes_, padded_size() - segment_at(segment));
   }
 
-  // Returns when they are there, also those that it has copied before an error.
+  // Returns when all copies have arrived; after an error, when those that were begun have.
   Status copy_items(uint64_t segment, unsigned char* buffer, DeviceCopies* copies) const;
   void finish_segment(uint64_t segment, unsigned char* buffer);
 
-  // What of a segment is written from its buffer: all but the late pages.
+  // The part of a segment that is written from its buffer: everything but the late pages.
   std::vector<Extent> early_ranges(uint64_t segment) const;
 
   // After the last segment: the record for the manifest, and the late pages, to be written in this order.

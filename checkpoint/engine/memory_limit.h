@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory the job's cgroup leaves: Slurm kills what goes beyond it, so staging memory must not.
+// How much memory is left in the job's cgroup. Slurm kills processes that exceed it, so staging memory must stay within
+// it.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of many small tensors that lie one after another in the file (format/packed_index.h): what one WriteItem
-// copies. A few dozen bytes for each, where an item of its own takes several hundred.
+// The memory of many small tensors that lie one after another in the file (format/packed_index.h) and are copied as one
+// WriteItem. It takes a few dozen bytes for each tensor; an item of its own would take several hundred.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,9 @@ class PackSource {
   PackSource& operator=(const PackSource&) = delete;
 
   void reserve(size_t tensors) { pieces_.reserve(tensors); }
-  // The next tensor, of 1 to 65535 bytes. Returns where its first byte comes to lie: behind the one before, aligned to
-  // `element` bytes. item: of memory that is not dense, or on a device; else only its data and size matter.
+  // Adds the next tensor, of 1 to 65535 bytes. Returns the offset of its first byte: behind the former tensor, aligned
+  // to `element` bytes. item: needed in full for memory that is not dense or lies on a device; else only its data and
+  // size matter.
   uint64_t add(const void* data, uint64_t bytes, uint64_t element);
   uint64_t add(WriteItem item);
 
@@ -30,7 +31,7 @@ class PackSource {
   size_t count() const { return pieces_.size(); }
   const std::deque<WriteItem>& odd_items() const { return odd_; }
 
-  // Bytes [begin, begin + size) of it all; gaps are zeros. As copy_item().
+  // Copies bytes [begin, begin + size) of the whole, with zeros in gaps. Otherwise as copy_item().
   Status copy(uint64_t begin, size_t size, unsigned char* to, DeviceCopies* copies) const;
 
  private:

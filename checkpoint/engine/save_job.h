@@ -42,7 +42,7 @@ class SaveJob {
   // tells of them; on error they are removed. Call once; returns only when copy() no longer needs the staging memory.
   Status write(Io& io, WriteQueue& queue, const std::string& directory, const FileIdentity& identity,
                const std::string& slot = std::string());
-  // In the place of write(): nothing will be written.
+  // To be called instead of write() if nothing is to be written.
   void abandon();
 
   const std::vector<FileImage>& images() const { return images_; }
@@ -51,7 +51,7 @@ class SaveJob {
   uint64_t file_bytes() const;    // of the images' files
   uint64_t reused_bytes() const;  // of items that are in the kept file
 
-  // Zero for what has not ended. From any thread.
+  // Zero for parts that have not ended yet. From any thread.
   struct Times {
     double copy_s = 0, write_s = 0, fsync_s = 0;
   };
@@ -76,7 +76,8 @@ class SaveJob {
   std::optional<KeptFile> kept_;
   std::vector<Place> places_;
   std::vector<Segment> segments_;
-  std::mutex order_mutex_;  // segments take buffers in order, or all might be held by later ones
+  std::mutex
+      order_mutex_;  // segments must take buffers in their order, since later segments could otherwise hold all of them
   size_t next_segment_ = 0;
 
   mutable std::mutex mutex_;

@@ -16,20 +16,20 @@
 
 namespace dl::ckpt {
 
-// retire(), but of what it would remove the oldest becomes the slot. Slots that were there before are removed. After an
-// error nothing is lost: the next one removes what is left.
+// Like retire(), but the oldest of the checkpoints to be removed becomes the slot. Former slots are removed. After an
+// error nothing is lost: the next call removes what is left.
 Result<std::vector<std::string>> retire_into_slot(Io& io, const std::string& dir, const RetentionPolicy& policy,
                                                   const CheckpointName& newest, SurveyMemory* memory);
 
-// Name of the folder within dir, or empty if there is none, or dir cannot be read.
+// The name of the slot's folder within dir; empty if there is none or dir cannot be read.
 std::string find_slot(Io& io, const std::string& dir);
-// Whether a text that another rank sent can be such a name.
+// Whether a text that another rank sent has the form of such a name.
 bool is_slot_name(const std::string& text);
-// As well as may be; what is left, the next start removes.
+// Removes it, and ignores errors: the next start removes what is left.
 void remove_slots(Io& io, const std::string& dir);
 
-// Moves `file` from the slot to `to`, if it may be overwritten and its size is right for `wanted` bytes; its size then,
-// else 0. What cannot be used is removed, since the space will be needed.
+// Moves `file` from the slot to `to` if it may be overwritten and its size suits `wanted` bytes; returns its size then,
+// else 0. A file that cannot be used is removed, since its space will be needed.
 uint64_t take_from_slot(Io& io, const std::string& slot, const std::string& file, const std::string& to,
                         uint64_t wanted);
 

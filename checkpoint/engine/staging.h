@@ -21,24 +21,25 @@ inline uint64_t round_up(uint64_t value, uint64_t to) {
 
 class Staging {
  public:
-  // `buffers` of `buffer_bytes`, a multiple of 4096. Huge pages where there are any. kInternal with ENOMEM.
+  // Gets `buffers` buffers of `buffer_bytes` each, a multiple of 4096; with huge pages if possible. kInternal with
+  // ENOMEM.
   static Result<std::unique_ptr<Staging>> make(uint64_t buffer_bytes, uint64_t buffers);
   ~Staging();
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  // Waits for a free one. nullptr after close().
+  // Waits for a free buffer. nullptr after close().
   unsigned char* acquire();
   void release(unsigned char* buffer);
-  // Nobody waits any more: the save has failed.
+  // Ends all waits, because the save has failed.
   void close();
-  // All buffers are free, and it is open. Nobody may hold one.
+  // Makes all buffers free and opens the memory again. Nobody may hold a buffer.
   void reset();
-  // Makes the memory present now, so that the first save does not wait for the kernel to clear pages. May run in a
-  // thread of its own beside everything else.
+  // Touches all pages, so that the first save does not wait for the kernel to clear them. May run in another thread
+  // beside everything else.
   void prefault() noexcept;
-  // For copies from devices: pins the memory, the first time, where that can be had. It is present then, so prefault()
-  // need not come before. Any thread; another one waits until it is done.
+  // For copies from devices: the first call pins the memory if possible. Pinned memory is present, so prefault() is not
+  // needed before. From any thread; other callers wait until it is done.
   void pin(const MemoryPlace& place);
 
   uint64_t buffer_bytes() const { return buffer_bytes_; }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What does not change from save to save (frozen layers, embeddings, tables) is stored once: in a data file of its own,
-// which later checkpoints have under a second name (a hard link). Here: which tensors belong into it.
+// Tensors that do not change from save to save (frozen layers, embeddings, tables) are stored once: in a data file of
+// their own, the kept file, to which later checkpoints have a hard link. This file decides which tensors belong into
+// it.
 //
-// Nobody is believed: before a tensor is left out of a save, its memory is hashed and compared with the checksums of
-// what is stored. DLCKPT_FROZEN only says where to begin.
+// Nothing is assumed to be unchanged: before a save leaves a tensor out, its memory is hashed and compared with the
+// stored checksums. DLCKPT_FROZEN only makes a tensor a candidate from the first save on.
 #pragma once
 
 #include <cstdint>
@@ -36,18 +37,19 @@ struct KeptFile {
   void drop_others(std::vector<size_t>* used);
 };
 
-// What an earlier checkpoint has of this rank in such a file; empty items: nothing.
+// This rank's kept file in an earlier checkpoint; without items if there is none.
 KeptFile find_kept_file(const Manifest& manifest, uint32_t writer);
 
-// How often tensors change, as far as saves tell. Pure.
+// Remembers how often tensors have changed between saves. Pure.
 class ChangeHistory {
  public:
   // It was saved with this content.
   void saved(const std::string& h5_path, const Hash128& content);
   // It was in the file of what does not change, and has changed.
   void surprised(const std::string& h5_path);
-  // Whether it should be in that file: large enough to have blocks of its own, and expected not to change by whoever
-  // registered it, or unchanged over some saves; the more often it surprised us, the more.
+  // Whether a tensor should be in the kept file: it is large enough to have blocks of its own, and either it was
+  // registered as frozen or it was unchanged over some saves. Each time that it changed after all, more unchanged saves
+  // are needed.
   bool settled(const WriteItem& item) const;
 
  private:
@@ -58,7 +60,7 @@ class ChangeHistory {
     bool surprised = false;
   };
   std::unordered_map<std::string, Entry> entries_;
-  // With same >= needed. Where there is none, thousands of lookups are saved in the time that training waits.
+  // Number of tensors with same >= needed. If it is 0, thousands of lookups are saved while training waits.
   size_t steady_ = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread that does one thing at a time, in the background. What follows a task is done when nobody waits for it any
-// more.
+// A background thread that does one task at a time. A task may have a second part (`following`), for which wait() does
+// not wait.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@ namespace dl::ckpt {
 class Worker {
  public:
   Worker() = default;
-  // Waits for the task and what follows it. Not to be called in a child of fork(), where the thread does not exist.
+  // Waits for the task and its second part. Not to be called in a child of fork(), where the thread does not exist.
   ~Worker() {
     if (!thread_.running()) return;
     {
@@ -29,8 +29,8 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // Precondition: not busy; what follows the former task is waited for. Neither may throw. kIo where no thread can be
-  // had: then nothing is run.
+  // Precondition: not busy. Waits for the second part of the former task. Neither part may throw. kIo if no thread can
+  // be started; nothing is run then.
   Status run(std::function<void()> task, std::function<void()> following = nullptr) {
     if (!thread_.running()) {
       DL_TRY_ASSIGN(thread_, QuietThread::start([this] { work(); }));
@@ -45,7 +45,7 @@ class Worker {
     changed_.notify_all();
     return {};
   }
-  // With a task; not with what follows it.
+  // True while the first part of a task runs.
   bool busy() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return busy_;
@@ -54,12 +54,12 @@ class Worker {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return !busy_; });
   }
-  // Also for what follows the task.
+  // Waits for the second part, too.
   void wait_for_all() {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return !busy_ && !follows_; });
   }
-  // False if it is still busy then.
+  // False if it is still busy after this time.
   bool wait_for(double seconds) {
     std::unique_lock<std::mutex> lock(mutex_);
     return changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return !busy_; });

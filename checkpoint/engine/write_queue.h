@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes in flight. Three ways, from the plainest: one after another in the caller's thread (tests count operations),
-// threads that call pwrite, and io_uring.
+// Keeps several writes in flight. There are three kinds: one after another in the caller's thread (for tests, which
+// count operations), threads that call pwrite, and io_uring.
 #pragma once
 
 #include <condition_variable>
@@ -44,8 +44,8 @@ class WriteQueue {
   Status first_;     // the first failure
 };
 
-// The best there is for this Io: io_uring if it is compiled in, the kernel allows it and DL_CHECKPOINT_URING is not 0;
-// else `threads` threads, or none where the Io wants operations one by one.
+// The fastest kind for this Io: io_uring if it is compiled in, the kernel allows it and DL_CHECKPOINT_URING is not 0;
+// else `threads` threads; the caller's thread where the Io requires operations one by one.
 std::unique_ptr<WriteQueue> make_write_queue(Io& io, int threads);
 std::unique_ptr<WriteQueue> make_thread_queue(int threads);  // 0: in the caller's thread
 // nullptr where it cannot be had. `depth` writes at most are under way.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The raw HDF5 calls we need, each checked, as values with owners. No other file of ours calls H5*, save the memory
-// driver that lies under it (h5_memory.cpp).
+// The HDF5 calls that we need, each with its errors checked and its identifiers owned. No other file of ours calls H5*
+// functions, except the memory driver below it (h5_memory.cpp).
 #pragma once
 
 #include <hdf5.h>
@@ -71,7 +71,7 @@ Result<Id> stored_type(const DtypeInfo& dtype);
 Result<Id> table_row_type();
 Result<Id> create_dataset(const Id& file, const std::string& path, const Id& type, const Dims& extent, const Id& link,
                           const Id& creation);
-// `path` then names what has the same path in `target`, a file in the same directory.
+// Makes an external link: `path` stands for the object with the same path in `target`, a file in the same directory.
 Status create_external_link(const Id& file, const std::string& path, const std::string& target, const Id& link);
 // Where its data lies in the file, counted from the file's first byte; 0 if it has none.
 Result<uint64_t> data_offset(const Id& dataset, bool empty);

@@ -27,7 +27,7 @@ struct LayoutItem {
   bool blob = false;  // bytes: one dimension, uint8, no tensor attributes
 };
 
-// Whether both make the same dataset.
+// Whether both describe the same dataset.
 bool same_dataset(const LayoutItem& a, const LayoutItem& b);
 
 // A name in the file for a dataset that lies in another file of the checkpoint (an HDF5 external link), so that people
@@ -59,9 +59,9 @@ struct Layout {
 // libhdf5 are made by the calling thread alone and take HDF5's global lock.
 Result<Layout> lay_out(const std::vector<LayoutItem>& items);
 
-// The same in two steps, so that the first can be kept: datasets whose names, types and sizes stay the same from save
-// to save (32 to 45 microseconds each) are laid out once; each save adds to a copy those that changed (blobs) and the
-// block table. The places of `more` follow those of the template's items in `at`.
+// The same in two steps, of which the first can be kept. Datasets whose names, types and sizes stay the same are laid
+// out once (32 to 45 microseconds each); each save then adds the others (blobs) and the block table to a copy. In `at`
+// the places of `more` follow those of the template's items.
 Result<Layout> lay_out_template(const std::vector<LayoutItem>& items, const std::vector<LayoutLink>& links = {});
 Result<Layout> complete_layout(const Layout& begun, const std::vector<LayoutItem>& more);
 

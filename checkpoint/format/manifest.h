@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MANIFEST.json: what a checkpoint consists of. Its durable existence under a published name is the commit.
+// MANIFEST.json: lists what a checkpoint consists of. The checkpoint is committed once this file exists durably under a
+// published name.
 //
 // Parsing treats the text as hostile: sizes are bounded, names cannot leave the directory, sums cannot overflow, boxes
 // lie within shapes and data within files. What parse_manifest() returns needs no further check before it is used to
@@ -28,7 +29,7 @@ constexpr uint64_t kMaxManifestBytes = uint64_t{256} << 20;
 constexpr uint64_t kMaxBlobBytes = uint64_t{1} << 30;
 constexpr uint64_t kMaxPackedIndexBytes = uint64_t{1} << 30;
 
-// Where a data file has the tensors that are not in the manifest itself (packed_index.h).
+// The place in a data file of the packed tensors, which are not listed in the manifest itself (packed_index.h).
 struct PackedRecord {
   uint64_t count = 0;  // tensors
   Extent data, index;  // in the file
@@ -62,7 +63,7 @@ struct TensorRecord {
   Dims shape;
   bool replicated = false;
   std::vector<ShardRecord> shards;  // disjoint, together the whole tensor; empty ones may be listed
-  bool packed = false;              // its line is in the index of its file, and not in the manifest
+  bool packed = false;              // it is listed in the index of its file, not in the manifest
   uint64_t bytes() const { return volume(shape).value_or(0) * dtype->size; }
 };
 
@@ -100,9 +101,9 @@ struct Manifest {
   // nullptr if there is none.
   const TensorRecord* find_tensor(std::string_view path) const;
   uint64_t total_bytes() const;   // of all data files and members
-  uint64_t new_bytes() const;     // of those that no earlier save wrote
+  uint64_t new_bytes() const;     // of those that no earlier save has written
   uint64_t tensor_count() const;  // the packed ones included, whether their indexes have been read or not
-  int schema() const;             // lowest that can hold it
+  int schema() const;             // the lowest schema that can express it
 };
 
 // The text to store, self-checksum included. Packed tensors are left out.
@@ -110,9 +111,9 @@ std::string format_manifest(const Manifest& manifest);
 // Errors: kCorrupt, kUnsupported (newer schema). Packed tensors are not among what is returned: load_manifest() of
 // store/verify.h adds them.
 Result<Manifest> parse_manifest(std::string_view text);
-// The same without tensors and blobs, for who asks about the checkpoint as a whole. The checksum is verified, but where
-// the text is laid out as format_manifest() does it, the tensors are skipped: a million of them take no longer than it
-// takes to read the text.
+// The same without tensors and blobs, for questions about the checkpoint as a whole. The checksum is verified. If the
+// text is laid out as by format_manifest(), the tensors are skipped without being parsed, so that even a million of
+// them take no longer than reading the text.
 Result<Manifest> parse_manifest_outline(std::string_view text);
 
 // The structural checks alone (also made before a manifest is written). kCorrupt or, for boxes that overlap or leave a

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the tensors are that a data file does not hold as datasets of their own. Where thousands of small tensors are
-// registered, each rank stores the bytes of its share one after another in the dataset /_dlckpt/packed/data, and in
+// The index of packed tensors, which a data file does not hold as datasets of their own. Where thousands of small
+// tensors are registered, each rank stores the bytes of its share one after another in the dataset
+// /_dlckpt/packed/data, and in
 // /_dlckpt/packed/index a line for each, sorted by name:
 //
 //     model/layers.0.bias<TAB>float32<TAB>4,3<TAB>1024<TAB>replicated
 //
 // name, dtype, shape (nothing for a scalar), offset of the first byte in the data, and whether all ranks hold it
-// ("replicated" or "whole"). The index is not in MANIFEST.json, which says only where it is: of a million tensors that
-// would be a hundred megabytes to read for whoever asks what a checkpoint is.
+// ("replicated" or "whole"). MANIFEST.json does not contain the index but only says where it is: for a million tensors
+// it has a hundred megabytes, which nobody should have to read for a question about the checkpoint as a whole.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The user block: the first 4 KiB of each data file, which HDF5 leaves to us. One small read tells whose file it is,
-// and whether it was written to its end, without libhdf5.
+// The user block: the first 4 KiB of each data file, which HDF5 leaves to us. One small read, without libhdf5, tells to
+// which checkpoint and rank the file belongs, and whether it was written completely.
 #pragma once
 
 #include <array>

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // The node-local level: a save is committed on the nodes first, then at the partner nodes, then in the checkpoint
-// directory that all see (the *shared* level). A restore first brings up to the shared level what a killed run left on
-// the nodes, so that all else need know one level only.
+// directory that all see (the *shared* level). A restore first copies what a killed run left on the nodes to the shared
+// level, so that all other code knows only that level.
 //
 //   LOCAL/dlckpt-<hash of the shared directory>/<node>/r00003/     of rank 3
 //     step-…/ MANIFEST.json  r00003.h5 …                           the whole manifest, this rank's files,
 //             r00002.h5 …                                          and those of the rank it is partner of
 //
-// A local checkpoint directory is committed by rename, as everywhere. Each rank has one of its own, so nothing has to
-// be agreed on within a node; a later start, with whatever ranks, finds all of them by the node's name.
+// A checkpoint in a local directory is committed by rename, too. Each rank has a directory of its own, so ranks on one
+// node need not agree on anything; a later start, with any number of ranks, finds all these directories by the node's
+// name.
 //
 // What survives      | a learner killed | a node lost      | a node and its partner lost
 //   local            | yes              | no               | no
 //   local + partner  | yes              | yes              | no
 //   shared           | yes              | yes              | yes
-// A local level in memory (/dev/shm) is lost with a reboot of its node. "Survives" is after that level's commit, and
-// for the local levels also needs the next start to be on these nodes (or their partners).
+// A local level in memory (/dev/shm) is lost with a reboot of its node. The table holds after the level's commit; for
+// the local levels the next start must also be on these nodes (or their partners).
 //
 // Threads: one at a time. "Collective": all ranks call it, in the same order, after group.start().
 #pragma once
@@ -56,25 +57,28 @@ class Levels {
   // Makes this rank's directory. Local. kDenied, kNoSpace, kIo …
   Status open();
 
-  // Save, 1: where this rank's files of the attempt go. Makes the directory, and removes what earlier attempts left.
+  // Save, step 1: makes the directory for this rank's files of the attempt, and removes what earlier attempts left.
   // Local.
   Result<std::string> begin(const CheckpointName& name);
-  // 2: the files are durable there. Rank 0's manifest (or its error) goes to all; each commits. On success the
-  // manifest's text, and the checkpoint is committed on all nodes; else on none that counts. Collective.
+  // Step 2: the files are durable there. Rank 0 sends the manifest (or its error) to all, and each rank commits. On
+  // success returns the manifest's text, and the checkpoint is committed on all nodes; on failure no restore will take
+  // it. Collective.
   Result<std::string> commit_local(Group& group, const CheckpointName& name, const Result<std::string>& text);
-  // 3: this rank's files go to the partner's node. A failure leaves what is committed as it is. Collective. `exchange`
-  // may be nullptr (then nothing is done).
+  // Step 3: sends this rank's files to the partner's node. A failure does not affect what is committed. Collective.
+  // `exchange` may be nullptr (then nothing is done).
   Status copy_to_partner(Group& group, Exchange* exchange, const Manifest& manifest);
-  // 4: this rank's files are copied into the shared attempt. The caller publishes. Local.
+  // Step 4: copies this rank's files into the attempt at the shared level. The caller publishes it. Local.
   Status copy_to_shared(const Manifest& manifest);
-  // 5: what is older than `newest` at the local level goes; before 3 if no file is shared with it. Local.
+  // Step 5: removes what is older than `newest` from the local level; before step 3 if no file is shared with it.
+  // Local.
   void retire_local(const CheckpointName& newest);
   // Instead of 2 to 5, after a failure. Local.
   void discard(const CheckpointName& name);
 
-  // Brings what is newer on the nodes than anything in the shared directory there, and replaces damaged files of the
-  // newest shared checkpoints by good ones from the nodes if `heal`. Whatever cannot be brought is left. *note (rank 0)
-  // tells what was done. Collective; the group's errors only. The holder of the lease runs as rank 0.
+  // Copies checkpoints that are newer than any in the shared directory from the nodes to there. With `heal` it also
+  // replaces damaged files of the newest shared checkpoints by good ones from the nodes. What cannot be copied is left
+  // where it is. *note (rank 0) tells what was done. Collective; fails only with the group's errors. The holder of the
+  // lease must be rank 0.
   Status recover(Group& group, bool heal, std::string* note);
 
  private:
@@ -110,7 +114,7 @@ class Levels {
 // DL_CHECKPOINT_NODE, else the host's name, made a plain file name.
 std::string this_node();
 
-// Collective: OK if all ranks are, else the first failure, on all of them.
+// Collective: OK if all ranks pass OK, else the first failure, on all ranks.
 Status agree_all(Group& group, const Status& mine);
 
 }  // namespace dl::ckpt

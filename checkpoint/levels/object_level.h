@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seam for a level that is no directory: checkpoints as objects in a store such as S3. A client of a store
-// implements ObjectLevel; what a checkpoint is there, when it counts, and that nothing damaged passes in either
-// direction is decided here, for every store alike.
+// The interface for a level that is not a directory: checkpoints as objects in a store such as S3. The client of a
+// store implements ObjectLevel. The functions here define, for all stores alike, what a checkpoint is there and when it
+// is committed, and let nothing damaged pass in either direction.
 //
 //   step-000000001200.0000000700c0ffee/r00000.h5       the files of a checkpoint, as they are in its directory
 //   step-000000001200.0000000700c0ffee/MANIFEST.json   the last one: with it the checkpoint exists
@@ -53,7 +53,7 @@ class ObjectLevel {
   virtual Result<uint64_t> size(const std::string& key) = 0;
   // All keys that begin so, in any order, as of now or later: no object that was put before is missing.
   virtual Result<std::vector<std::string>> keys(const std::string& prefix) = 0;
-  // Missing is fine.
+  // Success also if there is none.
   virtual Status erase(const std::string& key) = 0;
 };
 
@@ -64,8 +64,8 @@ Result<std::vector<CheckpointName>> list_checkpoints(ObjectLevel& level);
 Status send_file(Io& io, const std::string& dir, const Manifest& manifest, const StoredFile& file, ObjectLevel& level);
 // The commit, after all files are there; their sizes are asked for first. text: that of the manifest in the directory.
 Status commit_checkpoint(const Manifest& manifest, const std::string& text, ObjectLevel& level);
-// All of it. One that was sent before is left as it is. kCorrupt if the store holds another checkpoint of that name, which
-// is not touched. After another error the checkpoint is not there.
+// Sends the whole checkpoint. One that was sent before is left as it is. kCorrupt if the store holds another checkpoint
+// of that name, which is not touched. After another error the checkpoint does not exist in the store.
 Status send_checkpoint(Io& io, const std::string& dir, const CheckpointName& name, ObjectLevel& level);
 
 // Brings a checkpoint into `dir`, where it is published only after every byte was verified; a file that is damaged

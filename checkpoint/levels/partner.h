@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose files are copied where. Pure.
+// Chooses the partners: which rank keeps a copy of which rank's files. Pure.
 #pragma once
 
 #include <string>

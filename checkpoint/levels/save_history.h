@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What saves took, of this run and of earlier ones: the file SAVES.jsonl in the checkpoint directory, one line for each
-// of the last saves, by which the next save's time is predicted before anything was measured in this run.
+// How long saves took, in this run and in earlier ones: the file SAVES.jsonl in the checkpoint directory, with one line
+// for each of the last saves. From it the time of the next save is predicted, even before this run has measured one.
 //
 //   {"step":1200,"bytes":1073741824,"blocked_s":0.21,"local_s":0.9,"durable_s":3.4,"slowdown_s":0.05}
 //
 // slowdown_s is missing where it was not measured, and in lines of older versions.
-// It is a help and no more: what cannot be read or written is left out.
+// Nothing depends on the file: lines that cannot be read or written are left out.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class SaveHistory {
  public:
   static constexpr size_t kRows = 20;  // the last so many count
 
-  // What earlier runs left. Lines that cannot be read are passed over.
+  // Reads what earlier runs have left. Lines that cannot be read are left out.
   void load(Io& io, const std::string& dir);
   void add(const SaveTimesRow& row);
   // Of the last row, if it is that of train step `step`: known only after the row was added.
@@ -59,7 +59,7 @@ class SaveHistory {
 
 // The smallest value that at least 95 of 100 do not exceed; 0 for none.
 double percentile_95(std::vector<double> values);
-// The one in the middle, or half way between the two; 0 for none.
+// The median; 0 for no values.
 double median_of(std::vector<double> values);
 
 }  // namespace dl::ckpt

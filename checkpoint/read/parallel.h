@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same work on many pieces, in as many threads as there are cores to do it.
+// Runs the same work on many pieces in several threads.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One checkpoint of a directory, read by somebody who does not own it: no lease is taken and nothing is written, so it
-// may be another user's, on a file system mounted read-only, or in use by the job that trains. Needs no libhdf5.
+// Reads one checkpoint of a directory without owning it: takes no lease and writes nothing, so the directory may be
+// another user's, on a file system mounted read-only, or in use by the job that trains. Needs no libhdf5.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ class Reader {
 
   const CheckpointName& name() const { return picked_->manifest.name; }
   const Manifest& manifest() const { return picked_->manifest; }  // until older()
-  // What was passed over when this one was picked, and why: one sentence each.
+  // The checkpoints that were passed over when this one was picked, and why: one sentence each.
   const std::vector<std::string>& passed_over() const { return passed_over_; }
 
-  // Rejects the checkpoint and takes the next older one that looks whole. Errors as open()'s; this one stays then.
+  // Takes the next older checkpoint that looks whole. Errors as those of open(); the present one stays picked then.
   Status older();
 
   // The elements of a box of a tensor of manifest(), in the box's C order, by several threads where that pays.

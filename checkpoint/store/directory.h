@@ -23,17 +23,17 @@ std::string checkpoint_path(const std::string& dir, const CheckpointName& name);
 
 // Commits: manifest (written and fsynced), fsync of the attempt's directory, rename to the published name, fsync of
 // `dir`. The data files must be fsynced before. After an error nothing is committed: a checkpoint whose last fsync
-// failed is taken back. LATEST is replaced as well as may be; it is only a hint.
+// failed is taken back. LATEST is replaced too, and errors of that are ignored: it is only a hint.
 Status publish(Io& io, const std::string& dir, const CheckpointName& name, const std::string& manifest_text);
 
-// Removes an attempt. Never touches what is committed. Missing is fine.
+// Removes an attempt, never a committed checkpoint. Success also if there is none.
 Status discard_attempt(Io& io, const std::string& dir, const CheckpointName& name);
 
 // Renames committed checkpoints away, durably, so that a half removed one is never taken for a checkpoint; whether they
 // may go is retention's question (checkpoint/retention). The folders that are to be removed then (remove_tree()), which
 // may take a second for each: the file system gives back their space. Missing ones are fine.
 Result<std::vector<std::string>> set_aside(Io& io, const std::string& dir, const std::vector<CheckpointName>& names);
-// Both at once.
+// Both in one call.
 Status remove_checkpoints(Io& io, const std::string& dir, const std::vector<CheckpointName>& names);
 
 // Removes attempts that can no longer commit (.tmp-*) and the messages of other runs (.run-* but `own_run`).

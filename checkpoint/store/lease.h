@@ -15,7 +15,7 @@
 
 namespace dl::ckpt {
 
-// Who holds it; what LEASE says.
+// The holder of the lease, as the file LEASE describes it.
 struct LeaseRecord {
   std::string owner;  // "job 12", for people
   std::string token;  // 32 hex digits, random
@@ -24,7 +24,7 @@ struct LeaseRecord {
   int64_t pid_started = 0;  // start time of that process in clock ticks since boot, from /proc: pids are used again
   std::string job_id;       // empty outside Slurm
   int64_t restart = 0;      // SLURM_RESTART_COUNT
-  int64_t expiry_s = 60;    // not renewed for so long: it may be taken over
+  int64_t expiry_s = 60;    // a lease that was not renewed for so long may be taken over
 };
 
 class Lease {
@@ -39,9 +39,9 @@ class Lease {
   ~Lease();  // releases
 
   const std::string& token() const { return record_.token; }
-  // kBusy if it was lost; kIo and so on if that is not known, and it was not renewed.
+  // kBusy if the lease was lost; kIo and other errors if it was not renewed and it is not known whether it was lost.
   Status renew();
-  // Removes LEASE if it is still this one. Twice is fine.
+  // Removes LEASE if this lease still holds it. May be called twice.
   void release();
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread of the library, in the one way any of them is started: it blocks all signals, which are the program's, and
-// is joined by whoever owns it.
+// A thread of the library. All our threads are started by this class: they block all signals, so that these go to the
+// program's own threads, and their owner joins them.
 #pragma once
 
 #include <csignal>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Retention at work: looks at what a checkpoint directory holds, asks decide_retention(), removes.
+// Carries out retention: lists the checkpoints of a directory, asks decide_retention(), and removes those that are not
+// kept.
 #pragma once
 
 #include <map>
@@ -19,13 +20,14 @@ bool is_pinned(Io& io, const std::string& dir, const CheckpointName& name);
 Status pin(Io& io, const std::string& dir, const CheckpointName& name, const std::string& why);
 Status unpin(Io& io, const std::string& dir, const CheckpointName& name);
 
-// What manifests said before, by save id: a manifest never changes and may be large. Only intact ones are remembered.
+// A cache of manifests' facts by save id, since a manifest never changes and may be large. Only intact ones are
+// remembered.
 using SurveyMemory = std::map<uint64_t, CheckpointFacts>;
 
 // All committed checkpoints, newest first. `memory` (may be nullptr) is used and brought up to date.
 Result<std::vector<CheckpointFacts>> survey(Io& io, const std::string& dir, SurveyMemory* memory);
 
-// What the policy does not keep, newest first; never `newest`. Nothing is removed.
+// The checkpoints that the policy does not keep, newest first; never `newest`. Removes nothing.
 Result<std::vector<CheckpointName>> choose_retired(Io& io, const std::string& dir, const RetentionPolicy& policy,
                                                    const CheckpointName& newest, SurveyMemory* memory);
 

@@ -17,7 +17,7 @@ namespace dl::ckpt {
 // Packed tensors are read from the data files, whose heads and the blocks in question are verified for that.
 Result<Manifest> load_manifest(Io& io, const std::string& dir, const CheckpointName& name);
 
-// What MANIFEST.json says by itself, without packed tensors: where the data files are not all there, or not needed.
+// MANIFEST.json alone, without packed tensors: for when data files are missing or not needed.
 Result<Manifest> load_stored_manifest(Io& io, const std::string& dir, const CheckpointName& name);
 
 // The same by parse_manifest_outline(): without tensors and blobs.
@@ -47,7 +47,7 @@ class DataFile {
   size_t held_ = SIZE_MAX;
 };
 
-// Told bytes done and bytes in all now and then; returns false to stop (then the error is kTimeout).
+// Called now and then with the bytes done and the bytes in all; returns false to stop (the error is kTimeout then).
 using Progress = std::function<bool(uint64_t done, uint64_t total)>;
 
 // Everything, and the first fault as kCorrupt (file, and where in it). The manifest on success.

@@ -27,11 +27,11 @@ struct Engine {
 // and where the system looks. kUnsupported if it is nowhere or too old. Stays open to the end of the program.
 Result<Engine> load_engine();
 
-// Takes away what the environment of a job tells libdlckpt (DL_*: directory, lease, rank, intervals), so that a tool
-// run inside a job is not taken for one of its learners. `keep_tuning` leaves DL_CHECKPOINT_MODE and the like.
+// Removes the DL_* variables of a job (directory, lease, rank, intervals) from the environment, so that libdlckpt does
+// not take a tool that runs inside a job for one of its learners. `keep_tuning` leaves DL_CHECKPOINT_MODE and the like.
 void leave_job_environment(bool keep_tuning);
 
-// A context, closed on destruction; and the library's error as ours.
+// Owns a context of the library and closes it on destruction; turns the library's errors into ours.
 class EngineContext {
  public:
   EngineContext(const Engine& engine, dlckpt_ctx* ctx) : engine_(&engine), ctx_(ctx) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verdict on a checkpoint: not only whether it is damaged, but everything that is, and which tensors lie there.
-// Where libdlckpt stops at the first fault (store/verify.h), this goes on.
+// Judges a checkpoint: finds all its damage, and which tensors lie there. libdlckpt's own check (store/verify.h) stops
+// at the first fault.
 #pragma once
 
 #include <functional>
@@ -45,7 +45,7 @@ struct Verdict {
 
 enum class Depth { kQuick, kFull };  // kQuick: manifest, sizes, user blocks, block tables; kFull: every byte
 
-// Never fails: what cannot be read is damage.
+// Never fails: a file that cannot be read counts as damaged.
 Verdict judge(Io& io, const std::string& dir, const CheckpointName& name, Depth depth, const Meter& meter);
 
 // Tensors with NaNs or infinities. Precondition: the manifest's checkpoint was judged sound.

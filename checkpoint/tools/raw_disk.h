@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the disk and the memory themselves can do: the limits that dlckpt bench measures against.
+// Measures what disk and memory can do by themselves: the limits with which dlckpt bench compares.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tensors of a checkpoint a command is about, and how they are called elsewhere.
+// Which tensors of a checkpoint a command works on, and their names in the other format.
 #pragma once
 
 #include <string>

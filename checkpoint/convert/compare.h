@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far two tensors are apart, counted piece by piece, so that any size is compared in little memory.
+// Compares two tensors piece by piece, so that tensors of any size need little memory.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of HDF5's metadata (HDF5 File Format Specification 3.0): superblock, object headers, messages. By hand and
-// not by libdlckpt, as import does it, since what export writes is no checkpoint: the C API would have to grow a second
-// writer for the tool alone, while these few messages let `dlckpt export --h5` run where there is no libhdf5.
+// The bytes of HDF5's metadata (HDF5 File Format Specification 3.0): superblock, object headers, messages. Import uses
+// libdlckpt, but export does not: it writes no checkpoint, so the C API would need a second writer for this tool alone.
+// With these few messages `dlckpt export --h5` also runs where there is no libhdf5.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A single file for people (an export, a repaired one) that appears under its name whole and durable, or not at all;
-// and reading what is to go into it.
+// Writes a single file (an export, a repaired file) that appears under its name complete and durable, or not at all;
+// and reads the tensors that go into it.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +51,7 @@ struct Piece {
 // Takes bytes for an offset. Called by several threads at once if there are several workers; with one worker by rising
 // offset.
 using Sink = std::function<Status(const void* bytes, size_t size, uint64_t at)>;
-// Told bytes done and in all; by one thread at a time.
+// Called with the bytes done and the bytes in all, by one thread at a time.
 using Meter = std::function<void(uint64_t done, uint64_t total)>;
 
 // Reads and verifies the pieces and hands them to the sink.

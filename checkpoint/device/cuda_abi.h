@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What we use of the CUDA driver's ABI, declared here so that the build is the same with and without the CUDA toolkit.
-// The driver keeps an exported symbol's meaning for ever (a changed function gets another suffix, as in _v2), so this
-// needs no care when CUDA moves on; tests/unit/checkpoint_cuda_abi.cpp compares it with NVIDIA's cuda.h where there is
-// one.
+// The part of the CUDA driver's ABI that we use, declared here so that the build is the same with and without the CUDA
+// toolkit. The driver never changes the meaning of an exported symbol (a changed function gets another suffix, as in
+// _v2), so new versions of CUDA need no change here; tests/unit/checkpoint_cuda_abi.cpp compares it with NVIDIA's
+// cuda.h where there is one.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA driver of this process, if the program has loaded one. Never linked, never loaded by us: a program that has
-// device pointers has loaded it, and all others are to stay as they are.
+// The CUDA driver of this process, if the program has loaded one. We neither link nor load it: a program with device
+// pointers has loaded it already, and other programs must not get it from us.
 #pragma once
 
 #include <string>
@@ -12,7 +12,8 @@ namespace dl::ckpt {
 
 class CudaDriver {
  public:
-  // nullptr: there is none in this process (yet). Any thread; what was found stays until the process ends.
+  // nullptr if this process has not loaded one (yet). From any thread; a driver that was found stays valid until the
+  // process ends.
   static const CudaDriver* find();
 
   const cuda::Functions& call() const { return functions_; }

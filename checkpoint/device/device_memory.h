@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that the host does not read and write through its pointers: where it lies, and copies from and to it.
+// Memory that the host cannot access through its pointers: finds out on which device it lies, and copies from and to
+// it.
 //
 // Devices are those of the CUDA driver (cuda_driver.h). Managed memory is copied by the driver too: the host may touch
 // it only while the device is idle on some systems, and would fetch it page by page on the others. In a process without
-// a driver all memory is host memory, and nothing here costs more than a look for one.
+// a driver all memory is host memory, and every function here only looks whether there is a driver.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +20,21 @@ struct MemoryPlace {
   Kind kind = Kind::kHost;
   int device = -1;          // as the driver counts in this process
   void* context = nullptr;  // to which it belongs; nullptr: to none, and the device's primary one reaches it
-  // Only then may the host use the pointer: memcpy, checksums, system calls.
+  // If false, the host must not use the pointer: no memcpy, checksum or system call.
   bool on_host() const { return kind == Kind::kHost; }
 };
 
-// What the driver says of a pointer, also into the middle of what was allocated. Host memory is what no driver of this
-// process knows, and what it has pinned. kIo: the driver fails; kUnsupported: device memory, but the driver is too old.
+// The place of the memory that a pointer points to, also into the middle of an allocation. Memory that no driver of
+// this process knows, or that a driver has pinned, is host memory. kIo: the driver fails; kUnsupported: device memory,
+// but the driver is too old.
 Result<MemoryPlace> place_of(const void* data);
 
 // Waits for all work that the program has queued on the devices of these places, on any stream. The calling thread's
 // current context is the same afterwards. kIo: also where such work has failed.
 Status wait_for_queued_work(const std::vector<MemoryPlace>& places);
 
-// Copies under way, of one thread: on streams of its own, made when they are needed and gone with it. (Kept no longer,
-// since a program may destroy its contexts between two saves.)
+// The copies of one thread that are under way. It makes its own streams when they are needed and destroys them with
+// itself; they are not kept longer, since a program may destroy its contexts between two saves.
 class DeviceCopies {
  public:
   DeviceCopies() noexcept;
@@ -63,7 +65,8 @@ class DeviceCopies {
 // Host memory that devices read and write directly. It must stay mapped until this is gone.
 class PinnedMemory {
  public:
-  // Takes about as long as writing to all of it once. nullptr where it cannot be had; copies work all the same.
+  // Pins the memory, which takes about as long as writing to all of it once. nullptr if it cannot be pinned; copies
+  // work without it.
   static std::unique_ptr<PinnedMemory> pin(const MemoryPlace& place, void* memory, uint64_t bytes);
   ~PinnedMemory();
   PinnedMemory(const PinnedMemory&) = delete;

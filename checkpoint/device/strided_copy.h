@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// client/strided.h for memory on devices: the same bytes to the same places, in as few copies as may be.
+// Does what strided.h does, for memory on devices, with as few copies as possible.
 #pragma once
 
 #include "checkpoint/device/device_memory.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bounded waiting: by a clock that stands still while the job is suspended, and pauses that start short.
+// Waiting with a time limit, by a clock that stands still while the job is suspended.
 #pragma once
 
 #include <algorithm>

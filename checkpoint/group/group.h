@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks of one run, as far as a save or a restore needs them: everybody tells rank 0 something, and rank 0 tells
-// everybody something. All ranks make the same calls in the same order; messages are small (kilobytes per shard).
-// A transport is one implementation; there is one that needs nothing but the checkpoint directory.
+// Messages between the ranks of one run, in the two forms that saves and restores need: from every rank to rank 0, and
+// from rank 0 to every rank. All ranks make the same calls in the same order; messages are small (kilobytes per shard).
+// The present implementation needs nothing but the checkpoint directory.
 #pragma once
 
 #include <memory>
@@ -22,17 +22,18 @@ class Group {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // Begins a collective operation; every rank does. A rank that gave up in the midst of the last one is back in step.
+  // Begins a collective operation, on every rank. A rank that has given up during the last operation takes part again.
   virtual void start() = 0;
-  // Instead of start(), by a rank that gave up in the last operation and wants it still.
+  // Called instead of start() by a rank that has given up during the last operation and now repeats it.
   virtual void again() = 0;
-  // On rank 0: what every rank said, by rank. On the others: empty. kTimeout (naming ranks that are missing), kIo.
+  // Returns on rank 0 the messages of all ranks, by rank; on the others nothing. kTimeout (naming ranks that are
+  // missing), kIo.
   virtual Result<std::vector<std::string>> gather(std::string mine) = 0;
-  // On all ranks: what rank 0 said. `mine` counts on rank 0 alone. `patience` multiplies the timeout, where rank 0
-  // itself has to wait for others first. kTimeout, kIo.
+  // Returns rank 0's message on all ranks; `mine` is ignored on the others. `patience` multiplies the timeout, for when
+  // rank 0 itself has to wait for others first. kTimeout, kIo.
   virtual Result<std::string> broadcast(std::string mine, double patience) = 0;
-  // Random bytes that only the ranks of this run know, the same on all. kUnsupported where they cannot be kept private.
-  // Local, but waits for the others the first time. Other errors as above.
+  // Random bytes that only the ranks of this run know, the same on all of them. kUnsupported if they cannot be kept
+  // private. Not collective, but the first call waits for the others. Other errors as above.
   virtual Result<std::string> secret() { return Error{Errc::kUnsupported, "these ranks have no secret"}; }
 };
 

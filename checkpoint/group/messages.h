@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks say to one another in a save or a restore, as JSON texts.
+// The messages between ranks in saves and restores, as JSON texts.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace dl::ckpt {
 
-// "It went well, and here is something" or "it failed". The texts of other ranks are not trusted to be well-formed.
+// A message with either a result or an error. Texts of other ranks may be malformed and are checked.
 std::string say_ok(const std::string& text = "");
 std::string say_error(const Error& error);
 Result<std::string> hear(const std::string& message);
@@ -43,7 +43,8 @@ Result<Part> parse_part(const std::string& text);
 // comes with name, world size and so on filled in. kInvalid names rank or tensor.
 Status merge_parts(std::vector<Part> parts, Manifest* manifest);
 
-// The first failure of several ranks' messages, with the rank in front ("rank 3: ..."); else what they said.
+// The results in several ranks' messages; if any of them is an error, the first one, with the rank in front ("rank 3:
+// ...").
 Result<std::vector<std::string>> hear_all(const std::vector<std::string>& messages);
 
 }  // namespace dl::ckpt

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes from rank to rank, over TCP: for reading each stored byte once, and for copies on a partner's node.
+// Sends bytes from rank to rank over TCP: in restores, so that each stored byte is read only once, and for copies on a
+// partner's node.
 //
 // Ranks meet through the group (client/group.h): each listens on an ephemeral port, on loopback where all ranks share a
 // host, and tells rank 0 its address. A connection is made at the first message from one rank to another, carries
@@ -7,10 +8,10 @@
 // run (challenge and response, HMAC-SHA256), which lies in the run's private folder. Nothing is encrypted; every
 // message carries a checksum.
 //
-// Where TCP cannot be had, make_exchange() gives no exchange, on all ranks alike, and everything works without it.
+// If the ranks cannot use TCP, make_exchange() returns no exchange on any rank, and everything works without it.
 //
 // Threads: all functions may be called from any thread. One thread of the exchange receives; it blocks all signals. A
-// forked child may destroy its copy, and no more.
+// forked child may only destroy its copy.
 #pragma once
 
 #include <cstdint>
@@ -26,20 +27,22 @@ namespace dl::ckpt {
 
 constexpr uint64_t kMaxExchangeBytes = uint64_t{1} << 30;  // of one message
 
-// Who may use which channels; the numbers within a kind are its owner's, must rise, and are the same on all ranks.
+// The kinds of channels. The numbers within a kind are chosen by its user; they must rise, and be the same on all
+// ranks.
 enum class ChannelKind : uint16_t { kRestore = 1, kPartner = 2, kTest = 3 };
 constexpr uint64_t make_channel(ChannelKind kind, uint64_t number) {
   return static_cast<uint64_t>(kind) << 48 | (number & ((uint64_t{1} << 48) - 1));
 }
 
-// Memory of messages that were dealt with, for the next ones: fresh memory of this size costs more than filling it.
+// A pool that keeps the memory of processed messages for the next ones: getting fresh memory of this size takes longer
+// than filling it.
 class BufferPool {
  public:
   BufferPool() { spare_.reserve(kMost); }
   static constexpr size_t kFrom = size_t{64} << 10, kBytes = size_t{4} << 20;  // sizes that are kept; all have kBytes
   // Uninitialised.
   std::unique_ptr<unsigned char[]> take();
-  // Keeps it, or frees it where enough are kept.
+  // Keeps the memory, or frees it if enough is kept.
   void give(std::unique_ptr<unsigned char[]> buffer);
   // Frees all that are kept.
   void trim();
@@ -54,7 +57,7 @@ class BufferPool {
 class Bytes {
  public:
   Bytes() = default;
-  // From the pool (may be nullptr) and back to it, where the size is one that it keeps.
+  // Takes the memory from the pool (may be nullptr) and returns it there, if the pool keeps this size.
   explicit Bytes(size_t size, const std::shared_ptr<BufferPool>& pool = nullptr);
   unsigned char* data() { return data_.get(); }
   const unsigned char* data() const { return data_.get(); }
@@ -89,18 +92,18 @@ class Exchange {
   virtual bool one_host() const = 0;
 
   // Returns when the kernel has taken the message; `data` is not kept. Messages from one thread to one rank arrive in
-  // order. To oneself is allowed. A receiver that does not call receive() holds its senders back once 64 MiB of theirs
-  // wait. kTimeout, kIo (then the connection is closed, and made anew by the next send()), kInvalid (too large, no such
-  // rank).
+  // order. To oneself is allowed. A receiver that does not call receive() makes a sender wait once 64 MiB of that
+  // sender's messages are pending. kTimeout, kIo (then the connection is closed, and made anew by the next send()),
+  // kInvalid (too large, no such rank).
   virtual Status send(int to, uint64_t channel, uint64_t tag, const void* data, size_t size) = 0;
 
-  // The next message on this channel, from whomever. `awaited` (by rank; empty: nobody in particular) names the ranks
+  // The next message on this channel, from any rank. `awaited` (by rank; empty: nobody in particular) names the ranks
   // that the caller still expects something from. kTimeout; kIo if an awaited rank's connection has ended and nothing
   // of it is left (the text names it), if bytes were damaged on the way, or if the channel was closed.
   virtual Result<Message> receive(uint64_t channel, const std::vector<bool>& awaited, double timeout_s) = 0;
 
-  // Forgets what waits on this channel and all lower ones of its kind, and drops what still comes; ends their
-  // receive().
+  // Closes this channel and all lower ones of its kind: drops their messages, also those that arrive later, and ends
+  // receive() calls on them.
   virtual void close_channel(uint64_t channel) = 0;
 };
 

@@ -10,7 +10,7 @@ namespace dl::ckpt {
 using Digest = std::array<unsigned char, 32>;
 
 Digest hmac_sha256(std::string_view key, std::string_view bytes);
-// In a time that does not depend on where they differ.
+// Compares in a time that does not depend on where they differ.
 bool same_digest(const Digest& a, const Digest& b);
 
 }  // namespace dl::ckpt

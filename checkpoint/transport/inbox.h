@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages that have arrived, by channel, until somebody asks for them.
+// Keeps messages that have arrived, by channel, until they are asked for.
 #pragma once
 
 #include <condition_variable>
@@ -17,7 +17,7 @@ class Inbox {
  public:
   explicit Inbox(int size) : waiting_(static_cast<size_t>(size), 0), gone_(static_cast<size_t>(size), false) {}
 
-  // By the thread that receives. `hash` is checked by the thread that asks, which spreads the work.
+  // Called by the receiving thread. The thread that asks for the message checks `hash`, which spreads the work.
   void put(uint64_t channel, Message message, const Hash128& hash);
   // A rank's connection has ended, or it has a new one.
   void set_gone(int rank, bool gone);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The receiving half of the exchange: accepts connections, lets each prove itself, and puts messages into the inbox.
-// One thread, which never waits for a single peer: a stranger that connects and says nothing, or nonsense, holds up
-// nobody.
+// The receiving half of the exchange: accepts connections, has each peer prove that it knows the secret, and puts
+// messages into the inbox. It has one thread, which never waits for a single peer, so a stranger that connects and
+// sends nothing, or nonsense, delays nobody.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ class Receiver {
 
   // Starts the thread. kIo.
   Status start();
-  // Room was made in the inbox.
+  // To be called when the inbox has room again.
   void wake();
   // Gives unused memory back.
   void trim() { pool_->trim(); }

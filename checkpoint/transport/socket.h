@@ -27,8 +27,8 @@ Result<UniqueFd> listen_on(const std::string& address, Endpoint* endpoint);
 // Connected, blocking, with both directions' time limit set. kTimeout, kIo.
 Result<UniqueFd> connect_to(const Endpoint& endpoint, double timeout_s);
 
-// Whole transfers on a blocking socket. kTimeout if nothing moves for its time limit; kIo, also when the other end is
-// gone. send_all never raises SIGPIPE.
+// Send or receive everything on a blocking socket. kTimeout if nothing is transferred for the socket's time limit; kIo,
+// also if the other end has closed. send_all never raises SIGPIPE.
 Status send_all(int fd, const void* data, size_t size);
 Status receive_all(int fd, void* data, size_t size);
 

@@ -25,10 +25,10 @@ Status set_gpus(const toml::node& node, const SiteConfig& config, SiteGpus* out)
 // kInvalid unless it can name a GPU type, one of [nodes.types] if there are any.
 Status check_type_name(std::string_view type, const SiteConfig& config);
 
-// Whether a dl.toml that could not be used may have declared tenants: it has the word, or cannot be read. In
-// site_config.cpp, which knows how to read it.
+// Whether a dl.toml with a fault may declare tenants: it contains the word, or cannot be read. Implemented in
+// site_config.cpp, which knows how to read the file.
 bool may_name_tenants(const std::string& path);
-// The same of a tenant with network = "job".
+// The same for a tenant with network = "job".
 bool may_require_network(const std::string& path);
 
 }  // namespace dl

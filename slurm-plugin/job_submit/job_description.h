@@ -32,8 +32,8 @@ void move_to_tier(const TierTarget& target, job_desc_msg_t* job);
 // Tells prolog and epilog, by the job's spank_job_env, whether the job is to be sealed (network = "job"). Overwrites
 // what the user has put there.
 void write_network(bool job_alone, job_desc_msg_t* job);
-// Whether slurmd runs the prolog when a job gets its nodes (PrologFlags), with what slurmctld knows of the job. True
-// where that cannot be told: in a program that has no slurm.conf.
+// Whether slurmd runs the prolog when a job gets its nodes (PrologFlags=Alloc or Contain). True if that cannot be
+// known, in a program that has read no slurm.conf.
 bool prolog_runs_at_allocation();
 
 // In a federation Slurm may start a job in another cluster than the one that shapes and charges it, unless --clusters

@@ -50,7 +50,8 @@ class SiteCache {
   // True if no good configuration was ever read and the faulty one may declare tenants: GPU jobs cannot be charged
   // then.
   bool may_have_tenants();
-  // The same of tenants whose jobs must be kept to themselves (network = "job"): then no job may start unsealed.
+  // True if no good configuration was ever read and the faulty one may declare a tenant with network = "job": all jobs
+  // are refused then, since none of these may start unsealed.
   bool may_require_network();
 
  private:

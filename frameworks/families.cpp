@@ -397,6 +397,11 @@ Result<std::vector<const Variable*>> choose_variables(const std::string& name, c
 // USE_LIBUV as torch reads it: a PyTorch without libuv (Debian 13's) cannot be a client of a store that another process
 // hosts, since it asks for libuv there whatever USE_LIBUV says (_create_c10d_store() in
 // torch/distributed/rendezvous.py).
+void forget_empty_store(Environment* env) {
+  for (const char* name : {"MASTER_ADDR", "MASTER_PORT"})
+    if (const auto found = env->find(name); found != env->end() && found->second.empty()) env->erase(found);
+}
+
 bool has_users_store(const Environment& env) {
   const auto libuv = env.find("USE_LIBUV");
   const bool without_libuv = libuv != env.end() && libuv->second != "1";
@@ -415,6 +420,7 @@ bool may_differ(const std::string& name) {
 }
 
 Status add_family(const std::string& name, const LearnerContext& context, Environment* env) {
+  forget_empty_store(env);
   DL_TRY_ASSIGN(const std::vector<const Variable*> wanted, choose_variables(name, context, *env));
   LearnerContext seen = context;
   if (has_users_store(*env)) seen.launcher_store = false;

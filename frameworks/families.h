@@ -69,9 +69,9 @@ using Environment = std::map<std::string, std::string>;
 // shell they would be wrong for all learners but one. A variable whose value is unknown (no checkpoint directory, no
 // port yet) is left unset. A variable that is of use only together with another (the address to bind, beside the
 // address to connect to) is left alone where the user has set that other one. A MASTER_ADDR or
-// MASTER_PORT of the user's means a store of the user's, whatever launcher_store says. Families: "dl" (always added
-// first by the caller) and those of the table in families.cpp, which dl-frameworks(7) describes; "slurm" gives nothing
-// if job_id is not a Slurm job's. kNotFound with the known names for any other.
+// MASTER_PORT of the user's means a store of the user's, whatever launcher_store says; an empty one counts as unset.
+// Families: "dl" (always added first by the caller) and those of the table in families.cpp, which dl-frameworks(7)
+// describes; "slurm" gives nothing if job_id is not a Slurm job's. kNotFound with the known names for any other.
 Status add_family(const std::string& family, const LearnerContext& context, Environment* env);
 std::vector<std::string> family_names();
 

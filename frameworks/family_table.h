@@ -50,6 +50,9 @@ void add_variable(const Variable& variable, const LearnerContext& context, Envir
 Result<std::vector<const Variable*>> choose_variables(const std::string& family, const JobContext& context,
                                                       const Environment& env);
 
+// Removes a MASTER_ADDR or MASTER_PORT without a value: they name no store of the user's. A script that exports what it
+// took from an empty variable, or from a command that printed nothing, leaves them so.
+void forget_empty_store(Environment* env);
 // A store of the user's own, whatever the entry says.
 bool has_users_store(const Environment& env);
 

@@ -23,7 +23,9 @@ struct JobEnvironment::Name {
 };
 
 JobEnvironment::JobEnvironment(const LearnerContext& first, Environment inherited)
-    : context_(&first), first_(std::move(inherited)) {}
+    : context_(&first), first_(std::move(inherited)) {
+  forget_empty_store(&first_);
+}
 JobEnvironment::~JobEnvironment() = default;
 
 Status JobEnvironment::add(const std::string& family) {

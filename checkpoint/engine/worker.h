@@ -54,12 +54,7 @@ class Worker {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return !busy_; });
   }
-  // Waits for the second part, too.
-  void wait_for_all() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return !busy_ && !follows_; });
-  }
-  // False if it is still busy after this time.
+  // False if it is still busy then.
   bool wait_for(double seconds) {
     std::unique_lock<std::mutex> lock(mutex_);
     return changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return !busy_; });

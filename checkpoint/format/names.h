@@ -30,7 +30,6 @@ constexpr const char* kLeaseTemporaryPrefix = ".lease-";
 constexpr const char* kRunPrefix = ".run-";
 constexpr int64_t kMaxStep = 999999999999;  // twelve digits
 constexpr int kMaxRanks = 100000;           // five digits of rNNNNN.h5
-constexpr uint32_t kMaxPart = 9999;         // of rNNNNN.fPART.h5
 constexpr int kMaxFiles = 4 * kMaxRanks;    // of one checkpoint
 
 struct CheckpointName {

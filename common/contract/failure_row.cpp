@@ -27,10 +27,6 @@ const char* fault_name(Fault fault) {
   return fault == Fault::kYours ? "yours" : "ours";
 }
 
-const char* answer_name(Answer answer) {
-  return kAnswers[static_cast<size_t>(answer)];
-}
-
 std::optional<Answer> parse_answer(const std::string& name) {
   for (size_t i = 0; i < std::size(kAnswers); ++i)
     if (name == kAnswers[i]) return static_cast<Answer>(i);

@@ -20,8 +20,7 @@ enum class Answer {
   kHold,     // put the job back, held, for a person to look at; where it cannot be put back, as kFail
   kFail,     // the job fails at once
 };
-const char* answer_name(Answer answer);  // "restart", "exclude", "requeue", "hold", "fail"
-std::optional<Answer> parse_answer(const std::string& name);
+std::optional<Answer> parse_answer(const std::string& name);  // "restart", "exclude", "requeue", "hold", "fail"
 
 struct FailureRow {
   std::string pattern;             // POSIX extended regular expression, for any one line

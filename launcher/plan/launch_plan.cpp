@@ -178,7 +178,7 @@ void warn_about_request(const PlanInput& input, LaunchPlan* plan) {
   }
   for (const char* name : {"MASTER_ADDR", "MASTER_PORT"}) {
     auto found = input.environment.find(name);
-    if (found != input.environment.end() && has_torch(*plan)) {
+    if (found != input.environment.end() && !found->second.empty() && has_torch(*plan)) {
       plan->warnings.push_back(std::string(name) + "=" + printable(found->second) +
                                " is set in your environment and stays; unset it to have one chosen for each run");
     }

@@ -245,6 +245,24 @@ TEST(LaunchPlan, UserEnvironmentStaysAndIsWarnedOf) {
   EXPECT_EQ(environment.at("RANK"), "1");
 }
 
+// As `export MASTER_ADDR=$master` leaves it in a script where that is set nowhere.
+TEST(LaunchPlan, AnEmptyAddressOfTheUsersIsNone) {
+  PlanInput in = input(2, 0, {{"n1", 2, 2, 0}});
+  in.environment = {{"MASTER_ADDR", ""}, {"MASTER_PORT", ""}};
+  auto plan = make_plan(in);
+  ASSERT_TRUE(plan);
+  EXPECT_TRUE(plan->warnings.empty());
+  RunFacts facts;
+  facts.store_addr = "10.0.0.1";
+  facts.store_port = 4711;
+  for (const int rank : {0, 1}) {
+    Environment environment = in.environment;
+    ASSERT_TRUE(add_learner_environment(*plan, rank, facts, &environment));
+    EXPECT_EQ(environment.at("MASTER_ADDR"), "10.0.0.1");
+    EXPECT_EQ(environment.at("MASTER_PORT"), "4711");
+  }
+}
+
 TEST(LaunchPlan, CommandIsQuotedForAShell) {
   EXPECT_EQ(quote_command({"python3", "-c", "print('a b')", ""}), "python3 -c 'print('\\''a b'\\'')' ''");
   EXPECT_EQ(quote_command({"a", "--x=y/z", "$HOME"}), "a --x=y/z '$HOME'");

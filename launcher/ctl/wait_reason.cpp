@@ -105,9 +105,9 @@ constexpr Part kParts[] = {
     {"Memory", "mem", "MB of memory"},
     {"Mem", "mem", "MB of memory"},
     {"Node", "node", "nodes"},
-    {"License", "", "licences"},
+    {"License", "license/", "licences"},
     {"Energy", "energy", "energy"},
-    {"BB", "", "burst buffer"},
+    {"BB", "bb/", "of burst buffer"},
     {"Billing", "billing", "billing units"},
     {"Unknown", "", "a resource of the site's"},
 };
@@ -180,7 +180,7 @@ std::optional<LimitReason> parse_limit_reason(const std::string& reason) {
   limit.tres = part->tres;
   limit.what = words;
   const std::string head = limit.group ? "Grp" : limit.minimum ? "Min" : "Max";
-  if (!limit.tres.empty() || name == "License" || name == "BB" || name == "Unknown")
+  if (!limit.tres.empty() || name == "Unknown")
     limit.key = head + "TRES" + unit + per;
   else if (name == "SubmitJob" || name == "SubmitJobs")
     limit.key = head + "SubmitJobs" + per;

@@ -219,7 +219,8 @@ std::optional<PriorityParts> parse_priority(const std::string& text) {
 }
 
 std::vector<Limit> parse_limits(const std::string& text, const std::string& key, const std::string& tres,
-                                const std::string& user_id) {
+                                const LimitsOf& of) {
+  const bool kind = !tres.empty() && tres.back() == '/';
   std::vector<Limit> limits;
   std::string whose, part;
   for (const std::string& line : split(text, '\n')) {
@@ -233,16 +234,19 @@ std::vector<Limit> parse_limits(const std::string& text, const std::string& key,
       whose = (user.empty() ? "" : "user '" + user.substr(0, user.find('(')) + "' in ") + "account '" + account + "'";
       part.clear();
     } else if (!words.empty() && words.find('=') == std::string_view::npos) {
-      part = words;  // "User Limits", and under it the number of a user
+      part = words;  // "User Limits", and under it the number of a user; "Account Limits", and the name of an account
     }
     const std::string value = record.value(key);
     if (value.empty()) continue;
-    if (key.size() > 2 && key.compare(key.size() - 2, 2, "PU") == 0 && part != user_id) continue;
+    const std::string per = key.substr(key.size() - std::min<size_t>(key.size(), 2));
+    if ((per == "PU" && part != of.user_id) || (per == "PA" && part != of.account)) continue;
     for (const std::string& item : split(value, ',')) {
       const size_t equals = item.find('=');
-      if (equals != std::string::npos && !tres.empty() && item.compare(0, equals, tres) != 0) continue;
+      const std::string name = equals == std::string::npos ? "" : item.substr(0, equals);
+      if (!name.empty() && !tres.empty() && (kind ? name.rfind(tres, 0) != 0 : name != tres)) continue;
       const auto found = limit_and_use(std::string_view(item).substr(equals == std::string::npos ? 0 : equals + 1));
-      if (found) limits.push_back({whose, found->first, found->second});
+      if (found)
+        limits.push_back({whose, found->first, found->second, kind && !name.empty() ? name.substr(tres.size()) : ""});
     }
   }
   return limits;

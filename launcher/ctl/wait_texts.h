@@ -70,11 +70,16 @@ std::optional<PriorityParts> parse_priority(const std::string& text);
 struct Limit {
   std::string whose;  // "QOS 'normal'", "account 'nlp'", "user 'ada' in account 'nlp'"
   int64_t limit = -1, used = -1;
+  std::string name;  // which of several that are counted alike: "matlab" of license/matlab; or empty
+};
+// Whose use counts, of the limits for each user and for each account.
+struct LimitsOf {
+  std::string user_id, account;
 };
 // The limits called `key` ("GrpTRES", "MaxJobsPU", "MaxWallPJ") that are set, in the order of the text; of those of
-// TRES the one of `tres` ("gres/gpu"; empty: all). `user`: of the limits for each user, whose use counts.
+// TRES the one of `tres` ("gres/gpu"; "license/": all of that kind; empty: all).
 std::vector<Limit> parse_limits(const std::string& text, const std::string& key, const std::string& tres,
-                                const std::string& user_id);
+                                const LimitsOf& of);
 
 // `scontrol --oneliner show licenses`.
 struct Licence {

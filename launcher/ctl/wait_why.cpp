@@ -341,9 +341,10 @@ class Answering {
     const size_t open = user.find('(');
     const std::string number = open == std::string::npos ? "" : user.substr(open + 1, user.find(')') - open - 1);
     Json list = Json::array();
-    for (const Limit& found : parse_limits(text, limit->key, limit->tres, number)) {
+    for (const Limit& found : parse_limits(text, limit->key, limit->tres, {number, of(texts_.job, "Account")})) {
       if (!concerns(found.whose, user.substr(0, open), limit->qos)) continue;
-      say(fmt::format("the limit of {} is {} {}{}{}", found.whose, found.limit, limit->what,
+      say(fmt::format("the limit of {} is {} {}{}{}{}", found.whose, found.limit, limit->what,
+                      found.name.empty() ? "" : " '" + printable(found.name) + "'",
                       limit->per.empty() ? "" : " " + limit->per,
                       found.used < 0 ? "" : fmt::format("; {} {} used", found.used, found.used == 1 ? "is" : "are")));
       list.push_back({{"whose", found.whose}, {"limit", found.limit}, {"used", found.used}, {"of", limit->what}});
@@ -360,7 +361,11 @@ class Answering {
 
   // A limit of another user or QOS does not keep this job; one of an account above its own may.
   bool concerns(const std::string& whose, const std::string& user, bool qos) const {
-    if (qos) return whose == "QOS '" + of(texts_.job, "QOS") + "'" || whose.find("QOS 'part") == 0;
+    if (qos) {
+      const std::string partitions = Words(texts_.partition).value("QoS");
+      return whose == "QOS '" + of(texts_.job, "QOS") + "'" ||
+             (!partitions.empty() && whose == "QOS '" + partitions + "'");
+    }
     return whose.rfind("user ", 0) != 0 || whose.rfind("user '" + user + "' in ", 0) == 0;
   }
 
@@ -387,7 +392,7 @@ class Answering {
     answer_.json["start_estimate_s"] = start ? Json(*start) : Json(nullptr);
     if (start)
       say("Slurm expects it to start at " + when(*start, texts_.now_s) +
-          " at the latest, if all run to their time limits");
+          ", if those that run now take their whole time limits and nothing of higher priority comes");
     else
       say("Slurm has no estimate of its start yet: the backfill scheduler has not come to it");
   }

@@ -155,7 +155,8 @@ TEST_F(Wait, WhoIsAheadAndWhatIsFree) {
       "are idle\n"
       "not usable: n2 is IDLE+DRAIN (bad disk, see ticket 7)\n"
       "its priority is 1100000: fair share 100000, QOS 1000000\n"
-      "Slurm expects it to start at 22:14:31 (in 30m00s) at the latest, if all run to their time limits\n"
+      "Slurm expects it to start at 22:14:31 (in 30m00s), if those that run now take their whole time limits "
+      "and nothing of higher priority comes\n"
       "> \n");
 }
 
@@ -229,6 +230,44 @@ TEST_F(Wait, LimitsHaveTheirNumbers) {
             std::string::npos);
 }
 
+// What a QOS has of licences and burst buffers, of each account, and of a partition.
+TEST_F(Wait, LimitsOfOthersAreNotHis) {
+  const std::string qos =
+      "QOS Records\n\nQOS=partner(2)\n    GrpTRES=cpu=N(2),gres/gpu=1(1)\n    MaxWallPJ=5\n"
+      "QOS=of-batch(4)\n    GrpTRES=cpu=N(2),gres/gpu=8(7)\n"
+      "QOS=dl-guaranteed(3)\n"
+      "    GrpTRES=cpu=7(0),gres/gpu=4(3),bb/cray=9(8),license/matlab=3(2),license/ansys=N(1)\n"
+      "    Account Limits\n      vision\n        MaxJobsPA=6(1)\n        MaxTRESPA=cpu=N(0),gres/gpu=5(1)\n"
+      "      nlp\n        MaxJobsPA=2(2)\n        MaxTRESPA=cpu=N(0),gres/gpu=3(3)\n"
+      "    User Limits\n      0\n        MaxJobsPU=1(1)\n";
+  const auto said_of = [&](const std::string& reason, const std::string& partitions_qos = "N/A") {
+    auto texts = texts_of(job_text(reason));
+    texts.qos_limits = qos;
+    texts.partition.replace(texts.partition.find("QoS=N/A"), 7, "QoS=" + partitions_qos);
+    return all_of(explain_wait(texts));
+  };
+  const auto count = [](const std::string& text, const std::string& what) {
+    int found = 0;
+    for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+    return found;
+  };
+  EXPECT_EQ(count(said_of("QOSGrpGRES"), "the limit of"), 1) << said_of("QOSGrpGRES");
+  EXPECT_EQ(said_of("QOSGrpGRES").find("partner"), std::string::npos) << "a QOS whose name only begins like that";
+  EXPECT_NE(said_of("QOSGrpGRES", "of-batch").find("the limit of QOS 'of-batch' is 8 GPUs"), std::string::npos);
+  EXPECT_NE(said_of("QOSMaxJobsPerAccountLimit").find("is 2 running jobs of each account; 2 are used"),
+            std::string::npos);
+  EXPECT_EQ(count(said_of("QOSMaxJobsPerAccountLimit"), "the limit of"), 1) << "vision's is not his";
+  EXPECT_NE(said_of("QOSMaxGRESPerAccount").find("is 3 GPUs (or other GRES) of each account; 3 are used"),
+            std::string::npos);
+  EXPECT_EQ(count(said_of("QOSMaxGRESPerAccount"), "the limit of"), 1);
+  EXPECT_NE(said_of("QOSGrpLicense").find("is 3 licences 'matlab'; 2 are used"), std::string::npos)
+      << said_of("QOSGrpLicense");
+  EXPECT_EQ(count(said_of("QOSGrpLicense"), "the limit of"), 1) << said_of("QOSGrpLicense");
+  EXPECT_NE(said_of("QOSGrpBB").find("is 9 of burst buffer 'cray'; 8 are used"), std::string::npos)
+      << said_of("QOSGrpBB");
+  EXPECT_EQ(count(said_of("QOSGrpBB"), "the limit of"), 1);
+}
+
 TEST_F(Wait, LicencesArraysAndWhatDoesNotWait) {
   auto job = job_text("Licenses");
   job.replace(job.find("Licenses=(null)"), 15, "Licenses=foo:2");
@@ -299,7 +338,7 @@ TEST_F(Wait, Slurm2411IsReadAlike) {
   const auto limits = parse_limits(
       "QOS=dl-guaranteed(3)\n    "
       "GrpTRES=cpu=N(0),mem=N(0),node=N(0),gres/gpu=1(0),gres/gpumem=N(0),gres/gpuutil=N(0)\n",
-      "GrpTRES", "gres/gpu", "0");
+      "GrpTRES", "gres/gpu", {});
   ASSERT_EQ(limits.size(), 1U);
   EXPECT_EQ(limits[0].limit, 1);
   EXPECT_EQ(parse_queue(texts.queue)[2].gpus, 1);
@@ -385,7 +424,7 @@ TEST_F(Wait, RubbishIsNotBelieved) {
   EXPECT_TRUE(parse_nodes("garbage\nNodeName= State=IDLE\n").empty());
   EXPECT_TRUE(parse_queue("a|b|c\n").empty());
   EXPECT_FALSE(parse_priority("1|2"));
-  EXPECT_TRUE(parse_limits("GrpTRES=cpu", "GrpTRES", "gres/gpu", "0").empty());
+  EXPECT_TRUE(parse_limits("GrpTRES=cpu", "GrpTRES", "gres/gpu", {}).empty());
   WaitTexts texts;
   texts.job.values["JobState"] = "PENDING";
   texts.job.values["Reason"] = "Resources";

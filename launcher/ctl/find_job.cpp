@@ -136,7 +136,8 @@ Result<Job> from_dir(const std::string& path) {
 Result<std::vector<Job>> from_slurm(const std::string& id) {
   Job job;
   job.id = id;
-  Error why{Errc::kNotFound, "Slurm's commands are not installed here"};
+  Error why{Errc::kUnsupported, "Slurm's commands are not installed here, and there is no dl-" + id +
+                                    " in this folder; give its job directory with --dir"};
   if (!find_program("scontrol").empty()) {
     auto known = slurm_cli::show_jobs(id);
     if (known) {

@@ -185,6 +185,8 @@ printf '{"time_ms":1790000000000,"attempt":1,"state":"FAILED","reason":"cancelle
 expect_run "a cancelled job is shown as such" 0 '^12.2 +CANCELLED .* cancelled: saved' without_slurm status --ended old
 expect_run "by clean, too" 0 '^12.2 +CANCELLED ' without_slurm clean old
 expect_run "status --ended goes by the records then" 0 '^12 +COMPLETED .* all learners finished' without_slurm status --ended old
+expect_run "where Slurm cannot be asked, a job is not called unknown" 1 "Slurm's commands are not installed here, and there is no dl-12" \
+  without_slurm status 12
 # Root in a folder of a user's: with that user's rights.
 if [ "$(id -u)" = 0 ]; then
   chmod 711 "$work"

@@ -91,20 +91,33 @@ END
 @test "a job outlives the Python that submitted it, and what Slurm remembers" {
   run --separate-stderr python <<'END'
 import os, dl
-print(dl.submit(os.path.join, "a", "b", name="joined", time=5).id)
+def join(*names):
+    print("joined", flush=True)
+    return os.path.join(*names)
+# An interpreter of the folder from which it is submitted.
+os.symlink("/usr/bin/python3", "own-python")
+job, lost = dl.submit(join, "a", "b", python="./own-python", time=5), dl.submit(join, time=5, sbatch=["--hold"])
+lost.cancel()
+print(job.id, lost.id)
 END
   [ "$status" -eq 0 ]
-  job=$output
-  wait_for 30 "Slurm has forgotten job $job" eval "! on_login squeue -h -t all -j $job 2>/dev/null | grep -q ."
+  read -r job lost <<<"$output"
+  wait_for 40 "Slurm has forgotten jobs $job and $lost" eval "! on_login squeue -h -t all -o %i 2>/dev/null | grep -qxE '$job|$lost'"
   run --separate-stderr python <<END
 import dl
 job = dl.job("$job")
 print(job.result(), job.state, job.function)
+print(job.logs().strip())
+lost = dl.job("$lost")
+try: lost.result(timeout=5)
+except dl.JobFailed as error: print(lost.state, error)
 try: dl.job("99999")
 except LookupError as error: print(error)
 END
   [ "$status" -eq 0 ]
   assert_contains "$output" '^a/b COMPLETED join$'
+  assert_contains "$output" '^joined$'
+  assert_contains "$output" "^UNKNOWN job $lost failed: Slurm does not know it any more, and it left no result$"
   assert_contains "$output" "there is no call of job '99999' in $PWD/dl-calls"
 }
 
@@ -199,6 +212,17 @@ for call in (lambda: dl.submit(f, lr=3), lambda: dl.submit(f, gpus="many"), lamb
              lambda: dl.submit(f, partition="nowhere"), lambda: dl.map_array(f), lambda: dl.submit(later), lambda: dl.submit(f, sbatch=["--array=0-3"])):
     try: print("submitted", call())
     except (TypeError, dl.SubmitError) as error: print(type(error).__name__, error)
+try: dl.submit(f, image="images/none.sif", python="no/python")
+except dl.SubmitError as error: print(error)
+# The disk is full as soon as the job is submitted.
+import errno, dl.call
+write = dl.call.write
+def full(path, data):
+    if path.endswith("call.json"): raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+    write(path, data)
+dl.call.write = full
+try: dl.submit(f, time=5)
+except dl.SubmitError as error: print(error)
 os.environ["PATH"] = "/nowhere"
 try: dl.submit(f)
 except dl.SubmitError as error: print(error)
@@ -220,7 +244,10 @@ END
   assert_contains "$output" "^SubmitError later is an async function or a generator, "
   assert_contains "$output" "^SubmitError sbatch=.*: a job array is made by dl.map_array"
   assert_contains "$output" "^there is no Slurm here \(no sbatch in PATH\)"
+  assert_contains "$output" "images/none.sif"
+  assert_contains "$output" "^job [0-9]+ was submitted, and is cancelled again: .*/call.json cannot be written: No space left on device"
   assert_contains "$output" "^\[\]$"
+  wait_for 20 'no job is left' eval '! on_login squeue -h -o %i | grep -q .'
 }
 
 @test "another user's results are not read, since reading them would run that user's code" {

@@ -2,6 +2,7 @@
 """dlctl migrate: batch scripts of other launchers, in the shapes in which people write them, and FfDL's manifests."""
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -64,6 +65,32 @@ class Launches(support.Case):
     def test_a_local_rank_that_the_launcher_would_have_passed_is_passed(self):
         for line in ("python -m torch.distributed.launch --nproc_per_node=4 t.py -x", "deepspeed --num_gpus=4 t.py -x"):
             self.assertIn("dlrun -- bash -c 'exec \"$@\" --local_rank=$LOCAL_RANK' learner python", of(line + "\n").script)
+
+    def test_within_a_text_of_a_shell_the_local_rank_stands_behind_the_program(self):
+        launch = "python -m torch.distributed.launch --nproc_per_node=4 t.py -x"
+        for quote, rank in (("'", "$LOCAL_RANK"), ('"', "\\$LOCAL_RANK")):
+            script = of(f"srun bash -c {quote}cd /d; {launch}{quote}\n").script
+            self.assertIn(f"dlrun -- bash -c {quote}cd /d; python t.py --local_rank={rank} -x{quote}\n", script)
+            self.bash_reads(script)
+        # Within a variable's value, and in front of words that stay, it is the shell of the learner that says it.
+        wrapped = "dlrun -- bash -c 'exec \"$@\" --local_rank=$LOCAL_RANK' learner "
+        self.assertIn(f'C="python t.py -x"\n{wrapped}$C\n', of(f'C="{launch}"\n$C\n').script)
+        self.assertIn(f'C=(python t.py -x)\n{wrapped}"${{C[@]}}"\n', of(f'C=({launch})\n"${{C[@]}}"\n').script)
+        self.assertIn(f"{wrapped}singularity exec i.sif python t.py -x\n", of(f"srun singularity exec i.sif {launch}\n").script)
+
+    def bash_reads(self, script):
+        subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+
+    def test_what_bash_would_expand_it_still_expands(self):
+        for option, expected in (
+                ("-x 'A=b c'", "A='b c'"), ("-x A=$(nproc)", "A=$(nproc)"), ('-x "A=$HOME/x y"', 'A="$HOME/x y"'), ("-x A=`hostname -s`", "A=`hostname -s`"),
+                ("-x A=$((2 * 3))", "A=$((2 * 3))"), ("--mca btl_x $(hostname -s)", "OMPI_MCA_btl_x=$(hostname -s)"), ("--mca 'btl_x=a b'", "OMPI_MCA_btl_x='a b'"), ("-x A=$HOME/x", "A=$HOME/x"), ('-x A="$HOME/x y"', 'A="$HOME/x y"'),
+                ("-x A='$HOME'", "A='$HOME'"), ("-x 'A=it; b'", "A='it; b'"), ('-x A="$(cat "x y")"', 'A="$(cat "x y")"')):
+            script = of(f"mpirun -np 2 {option} python t.py\n").script
+            self.assertIn(f"\n{expected} dlrun -- python t.py\n", script, option)
+            self.bash_reads(script)
+        for option, expected in (("--export=ALL,A=$HOME/x", "A=$HOME/x"), ("--export='ALL,A=b c,D=e'", "A='b c' D=e"), ('--export="ALL,A=$X y"', 'A="$X y"')):
+            self.assertIn(f"\n{expected} dlrun -- python t.py\n", of(f"srun {option} python t.py\n").script, option)
 
     def test_words_in_variables_arrays_and_quotes_are_found(self):
         string = 'L="torchrun --nnodes $SLURM_NNODES \\\n  --nproc_per_node 4 \\\n  "\nC="train.py --lr 1"\nsrun $L $C\n'
@@ -128,10 +155,22 @@ class Directives(support.Case):
 
     def test_what_the_flags_say_is_said_once(self):
         self.assertEqual(self.flags("#SBATCH -N 2 -n 8 --gres=gpu:a100:4,lscratch:9 -p gpu -t 10 # comment\n"),
-                         ["--dl-learners=8 --dl-gpus=a100:1", "-N 2 --gres=lscratch:9 -p gpu -t 10"])
+                         ["--dl-learners=8 --dl-gpus=a100:1", "-N 2 --gres=lscratch:9 -p gpu -t 10 # comment"])
         self.assertEqual(self.flags("#SBATCH --ntasks 4\n#SBATCH --gpus-per-task=2\n#SBATCH --mem=9G\n"), ["--dl-learners=4 --dl-gpus=2", "--mem=9G"])
         self.assertEqual(self.flags("#SBATCH -J x\n", "torchrun --nproc_per_node 2 --max_restarts=3 t.py\n"),
                          ["-J x", "--dl-framework=pytorch --dl-learners=2 --dl-restarts=3"])
+
+    def test_remarks_of_sbatch_lines_stay_and_are_no_options(self):
+        result = of("srun python t.py\n", "#!/bin/bash\n#SBATCH --nodes=2 --time=10   # as long as it takes\n#SBATCH --comment=\"run #3\" --gpus=2 # mine\n")
+        self.assertIn("#SBATCH --nodes=2 --time=10   # as long as it takes\n", result.script)
+        self.assertIn("#SBATCH --comment=\"run #3\" # mine\n", result.script)
+        self.assertEqual((result.learners, result.gpus), ("2", 1))
+
+    def test_only_line_feeds_end_lines(self):
+        head = "#!/bin/bash\n#SBATCH --job-name=a\x0cb --ntasks=4\n#SBATCH --comment=\u2028x\n#SBATCH --gpus=4\n"
+        result = of("srun python t.py\n", head)
+        self.assertEqual((result.learners, result.gpus), ("4", 1))
+        self.assertIn("#SBATCH --job-name=a\x0cb\n#SBATCH --comment=\u2028x\n", result.script)
 
     def test_the_cpus_of_one_launcher_are_shared_by_its_processes(self):
         self.assertIn("--cpus-per-task=8", self.flags("#SBATCH -N1 --ntasks-per-node=1\n#SBATCH --cpus-per-task=32 \n#SBATCH -G 4\n",
@@ -209,7 +248,16 @@ class Manifests(support.Case):
     def test_what_is_no_manifest_is_refused_with_a_reason(self):
         for text, reason in (("a: [", "not YAML"), ("a: 1", "no section 'framework'"), ("framework: {name: x}", "framework.command is missing"),
                              ("framework: {command: x}\nmemory: lots", "not a size"), ("framework: {command: x}\nlearners: -1", "not a number from 0"),
-                             ("framework: {command: x}\ngpus: !!python/object:os.system x", "not YAML"), ("framework: {command: x}\ndata_stores: 3", "no")):
+                             ("framework: {command: x}\ngpus: !!python/object:os.system x", "not YAML"), ("framework: {command: x}\ndata_stores: 3", "no"),
+                             ("framework: {command: [a, b]}", "framework.command: ['a', 'b'] is no text"), ("framework: {command: null}", "command is missing"),
+                             ("framework: {command: x, name: {a: b}}", "framework.name: {'a': 'b'} is no text"), ("framework: {command: x, version: [1]}", "version"),
+                             ("framework: {command: x}\nname: [a]", "name: ['a'] is no text"), ("framework: {command: x}\nlearners: yes", "learners: True is not a number"),
+                             ("framework: {command: x}\nlearners: .nan", "not a number from"), ("framework: {command: x}\nmemory: [4]", "not a size"),
+                             ("framework: {command: x}\nname: 2020-13-45", "not YAML"), ("framework: {command: x}\ngpus: 1\ngpu_type: {}", "gpu_type"),
+                             ("framework: {command: x}\ndata_stores: [{type: mount_volume, training_data: here}]", "training_data: 'here' is no section"),
+                             ("framework: {command: x}\ndata_stores: [{connection: [a]}]", "connection: ['a'] is no section"),
+                             ("framework: {command: x}\ndata_stores: [{training_data: {container: [a]}}]", "container: ['a'] is no text"),
+                             ("framework: {command: x}\ndescription: " + "[" * 3000 + "]" * 3000, "not YAML")):
             with self.assertRaises(manifest.Broken) as caught:
                 manifest.migrate(text)
             self.assertIn(reason, str(caught.exception))
@@ -223,9 +271,12 @@ class Program(support.Case):
         with open(self.script, "w") as file:
             file.write(HEAD + "srun --odd python t.py\n")
 
-    def run_it(self, *words):
-        return subprocess.run([sys.executable, "-m", "dl.migrate", *words], capture_output=True, text=True,
-                              env={**os.environ, "PYTHONPATH": os.path.join(support.SOURCE, "launcher", "python")})
+    def environment(self):
+        return {**os.environ, "PYTHONPATH": os.path.join(support.SOURCE, "launcher", "python")}
+
+    def run_it(self, *words, **options):
+        done = subprocess.run([sys.executable, "-m", "dl.migrate", *words], capture_output=True, env=self.environment(), **options)
+        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def test_the_difference_can_be_applied_by_patch(self):
         done = self.run_it(self.script)
@@ -243,6 +294,29 @@ class Program(support.Case):
         done = self.run_it(self.script, "--write", new)
         self.assertEqual(done.returncode, 1)
         self.assertIn("is there already", done.stderr)
+
+    def test_a_script_of_dos_is_shown_with_its_own_lines_and_written_with_those_of_bash(self):
+        with open(self.script, "w", newline="") as file:
+            file.write((HEAD + "# a\x0cb\nsrun python t.py\n").replace("\n", "\r\n"))
+        done = self.run_it(self.script)
+        self.assertIn("lines end with CR LF", done.stderr)
+        patched = subprocess.run(["patch", "--binary", "-o", "-", self.script], input=done.stdout.encode(), capture_output=True)
+        self.assertEqual(patched.stdout.decode(), migrate(HEAD + "# a\x0cb\nsrun python t.py\n").script, patched.stderr)
+
+    def test_a_full_disk_leaves_no_half_of_a_script(self):
+        new = os.path.join(self.folder.name, "b.sh")
+        with open(self.script, "a") as file:
+            file.write("# long\n" * 1000)
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))  # noqa: E731
+        done = self.run_it(self.script, "--write", new, preexec_fn=limit)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"--write: {new}: File too large", done.stderr)
+        self.assertFalse(os.path.exists(new))
+        for words in ([], ["--json"]):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([sys.executable, "-m", "dl.migrate", *words, self.script], stdout=full, stderr=subprocess.PIPE, text=True, env=self.environment())
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(done.stderr.splitlines()[-1], "dlctl migrate: standard output: No space left on device")
 
     def test_json_has_the_script_and_the_remarks(self):
         found = json.loads(self.run_it("--json", self.script).stdout)

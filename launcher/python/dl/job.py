@@ -49,7 +49,7 @@ class Job(Generic[T]):
 
         Of a job that neither Slurm nor its job directory remembers: job, state "COMPLETED" or "UNKNOWN", reason.
         """
-        found = status.ask(self.id, os.path.join(self.folder, f"dl-{self.id}"))
+        found = status.ask(self.id, self._job_dir())
         if found is not None:
             return found
         if self._all_results():
@@ -110,13 +110,18 @@ class Job(Generic[T]):
 
     def logs(self, learner: Optional[int] = None) -> str:
         """What its learners have written so far, in the newest attempt; with `learner` one of them alone."""
-        return self._dlctl("logs", *([] if learner is None else [f"--learner={learner}"]))
-
-    def _dlctl(self, command: str, *options: str) -> str:
-        done = programs.run(["dlctl", command, *options, self.id])
+        done = status.dlctl(["logs", *([] if learner is None else [f"--learner={learner}"])], self.id, self._job_dir())
         if done.returncode != 0:
             raise RuntimeError(programs.complaint(done))
         return done.stdout
+
+    def _job_dir(self) -> str:
+        return os.path.join(self.folder, f"dl-{self.id}")
+
+    def _dlctl(self, command: str, *options: str) -> None:
+        done = programs.run(["dlctl", command, *options, self.id])
+        if done.returncode != 0:
+            raise RuntimeError(programs.complaint(done))
 
     def _wait(self, timeout: Optional[float]) -> Dict[str, Any]:
         end = None if timeout is None else time.monotonic() + timeout

@@ -1,24 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """The states of jobs, as ``dlctl status --json`` prints them."""
 import json
+import subprocess
 from typing import Any, Dict, List, Optional, TypeVar
 
 from . import programs
 
+UNKNOWN_JOB = 3  # exit status of dlctl(1)
 ENDED = ("COMPLETED", "FAILED", "UNKNOWN")
 J = TypeVar("J")
 
 
+def dlctl(command: List[str], job_id: str, job_dir: str) -> "subprocess.CompletedProcess[str]":
+    """Of a job that Slurm knows, or of what dlrun recorded: Slurm forgets a job some minutes after its end, and the record stays."""
+    done = programs.run(["dlctl", *command, job_id])
+    return programs.run(["dlctl", *command, job_dir]) if done.returncode == UNKNOWN_JOB else done
+
+
 def ask(job_id: str, job_dir: str) -> Optional[Dict[str, Any]]:
     """The state of one job; None if neither Slurm nor its job directory knows it. Raises RuntimeError if dlctl fails."""
-    done = programs.run(["dlctl", "status", "--json", job_id])
+    done = dlctl(["status", "--json"], job_id, job_dir)
+    if done.returncode == UNKNOWN_JOB:
+        return None
     if done.returncode != 0:
-        # Slurm forgets a job some minutes after its end; what dlrun recorded of it stays.
-        kept = programs.run(["dlctl", "status", "--json", job_dir])
-        if kept.returncode == 0:
-            return _objects(kept.stdout)[0]
-        if "not found" in done.stderr or "no job" in done.stderr or "does not know" in done.stderr:
-            return None
         raise RuntimeError(programs.complaint(done))
     return _objects(done.stdout)[0]
 

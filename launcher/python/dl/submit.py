@@ -95,6 +95,8 @@ def _options(options: Dict[str, Optional[Number]], sbatch: Sequence[str]) -> Lis
             raise TypeError(f"dl.submit(): {key} is {value!r}; it takes a number or text, as dlrun's option {DLRUN_OPTIONS[key]} does")
         if key == "checkpoint":
             value = _beside(os.getcwd(), str(value))
+        if key == "image" and not str(value).startswith("~"):
+            value = os.path.join(os.getcwd(), str(value))
         words.append(f"{DLRUN_OPTIONS[key]}={value}")
     if isinstance(sbatch, str):
         raise TypeError(f"dl.submit(): sbatch is the text {sbatch!r}; it takes a list of options: sbatch=[{sbatch!r}]")
@@ -134,6 +136,14 @@ def _pickled(function: Any, arguments: List[Tuple[Any, ...]], kwargs: Dict[str, 
     return code, items
 
 
+def _interpreter(python: Optional[str]) -> str:
+    """dlrun is called in the folder of the call: a relative path means the working directory. A name alone is looked for in PATH."""
+    if python is None:
+        return sys.executable
+    python = os.path.expanduser(os.fspath(python))
+    return os.path.abspath(python) if os.sep in python else python
+
+
 def _new_folder(name: str) -> str:
     """A folder of this call's own, which other users cannot read."""
     os.makedirs(CALLS, mode=0o700, exist_ok=True)
@@ -163,11 +173,18 @@ def _submit(function: Callable[..., Any], arguments: List[Tuple[Any, ...]], arra
                 "path": [os.path.abspath(entry) for entry in sys.path if os.path.isdir(entry or os.curdir)]}
         # A learner may begin before this process has been told the job's id, so what it reads is there before.
         files.write(os.path.join(folder, files.DRAFT), json.dumps(call).encode())
-        job_id = _run_dlrun(folder, words + [f"--job-name={name or _name_of(function)}"], python or sys.executable)
+        job_id = _run_dlrun(folder, words + [f"--job-name={name or _name_of(function)}"], _interpreter(python))
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    files.write(os.path.join(folder, files.CALL), json.dumps({**call, "job_id": job_id}).encode())
+    try:
+        files.write(os.path.join(folder, files.CALL), json.dumps({**call, "job_id": job_id}).encode())
+    except OSError as error:
+        # Without this file nobody finds the job again.
+        ended = programs.run(["scancel", job_id]).returncode == 0
+        shutil.rmtree(folder, ignore_errors=True)
+        raise SubmitError(f"job {job_id} was submitted, " + ("and is cancelled again" if ended else "and could not be cancelled (scancel)")
+                          + f": {os.path.join(folder, files.CALL)} cannot be written: {error.strerror}") from error
     return [Job(folder, item) for item in range(len(items))]
 
 

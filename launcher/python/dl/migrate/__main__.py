@@ -12,6 +12,7 @@ from typing import Any, Dict, List, NoReturn, Optional, Tuple
 
 from . import manifest
 from .rewrite import migrate
+from .shell import lines_of
 
 MOST_BYTES = 4 << 20
 
@@ -34,24 +35,26 @@ def main() -> int:
         fail(1, f"{options.file}: {error.strerror}")
     if len(data) > MOST_BYTES or b"\0" in data:
         fail(2, f"{options.file} is no script: " + ("it is larger than 4 MiB" if len(data) > MOST_BYTES else "it holds bytes that are no text"))
-    text = data.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+    there = data.decode("utf-8", "surrogateescape")
+    text = there.replace("\r\n", "\n")
     facts: Dict[str, Any]
     if manifest.is_manifest(text, options.file):
         new, facts = of_manifest(text, options.file)
         old: List[str] = []
     else:
         new, facts = of_script(text, options.file)
-        old = text.splitlines(keepends=True)
+        old = lines_of(there)
+        if text != there:
+            facts["notes"].append({"line": 0, "text": "its lines end with CR LF, which sbatch refuses; those of the new script end with LF"})
     diff = "" if not old else "".join(with_ends(difflib.unified_diff(
-        old, new.splitlines(keepends=True), options.file, options.write or options.file + ".dl")))
+        old, lines_of(new), options.file, options.write or options.file + ".dl")))
     if options.write:
         write(options.write, new, options.file)
     if options.json:
-        print(json.dumps({**facts, "script": clean(new), "diff": clean(diff)}, indent=2))
+        say(json.dumps({**facts, "script": clean(new), "diff": clean(diff)}, indent=2) + "\n")
         return 0
     if not options.write:
-        sys.stdout.buffer.write((diff or new).encode("utf-8", "surrogateescape"))
-        sys.stdout.flush()
+        say(diff or new)
     for note in facts["notes"]:
         where = f":{note['line']}" if note["line"] else ""
         print(f"{options.file}{where}: {note['text']}", file=sys.stderr)
@@ -82,6 +85,16 @@ def of_manifest(text: str, path: str) -> Tuple[str, Dict[str, Any]]:
                          "framework": script.framework, "notes": [{"line": 0, "text": note} for note in script.notes]}
 
 
+def say(text: str) -> None:
+    try:
+        sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+        sys.stdout.flush()
+    except OSError as error:
+        # Python would try once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        fail(1, f"standard output: {error.strerror}")
+
+
 def with_ends(lines: Any) -> List[str]:
     """As diff -u marks a last line without an end."""
     return [line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines]
@@ -97,8 +110,12 @@ def write(path: str, text: str, source: str) -> None:
     try:
         mode = os.stat(source).st_mode & 0o777
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-        with os.fdopen(handle, "wb") as file:
-            file.write(text.encode("utf-8", "surrogateescape"))
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(text.encode("utf-8", "surrogateescape"))
+        except OSError:
+            os.unlink(path)  # half of a script would be submitted
+            raise
     except FileExistsError:
         fail(1, f"--write: {path} is there already, and is not overwritten; name another file")
     except OSError as error:

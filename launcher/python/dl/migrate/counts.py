@@ -83,7 +83,7 @@ class Counts:
                     self.note(told["config"].at, f"--config_file {shell.unquoted(told['config'].raw)} cannot be read here: what it says of precision, "
                               "DeepSpeed or FSDP has to be set by ACCELERATE_* and FSDP_* variables")
                 else:
-                    launch.env += [item for item in variables if item[0] not in dict(launch.env)]
+                    launch.env += [(name, shell.quoted(value)) for name, value in variables if name not in dict(launch.env)]
             if total is None and "gpu_list" in told and shell.unquoted(told["gpu_list"].raw) != "all":
                 total = len(shell.unquoted(told["gpu_list"].raw).split(","))
             if total is None and "total" not in told and known["gpus"]:

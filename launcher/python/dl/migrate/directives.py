@@ -3,6 +3,8 @@
 import re
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
+from .shell import lines_of
+
 SHORT = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "G": "gpus", "J": "job-name", "p": "partition", "A": "account", "t": "time",
          "o": "output", "e": "error", "q": "qos", "a": "array", "C": "constraint", "w": "nodelist", "x": "exclude", "d": "dependency",
          "D": "chdir", "L": "licenses", "m": "distribution", "M": "clusters", "i": "input", "b": "begin", "F": "nodefile", "k": "no-kill"}
@@ -29,8 +31,8 @@ def read(text: str) -> List[Line]:
     """sbatch reads them up to the first line that is a command."""
     lines: List[Line] = []
     at = 0
-    for line in text.splitlines(keepends=True):
-        match = re.match(r"#SBATCH\s+(.*?)\s*$", line)
+    for line in lines_of(text):
+        match = re.match(r"#SBATCH\s+(.*?)\s*$", line, re.S)
         if match:
             lines.append(Line(at, at + len(line), *_options(match.group(1))))
         elif line.strip() and not line.startswith("#"):
@@ -40,11 +42,11 @@ def read(text: str) -> List[Line]:
 
 
 def _options(body: str) -> Tuple[List[Option], str]:
-    comment = ""
-    match = re.search(r"(?:^|\s)(#.*)$", body)
-    if match:
-        body, comment = body[:match.start()], match.group(1)
-    words = re.findall(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""", body)
+    # As sbatch reads them: a # outside of quotes begins a remark.
+    word = r"""(?:[^ \t"'#]|"[^"]*"|'[^']*'|["'])+"""
+    front = re.match(rf"(?:{word}|[ \t]+)*", body)
+    body, comment = (front.group(0), body[front.end():]) if front else ("", body)
+    words = re.findall(word, body)
     options: List[Option] = []
     i = 0
     while i < len(words):
@@ -148,7 +150,7 @@ def rewritten(text: str, lines: List[Line], flags: List[str], cpus: Optional[int
                 kept.append(new)
         if not changed:
             continue
-        new_line = f"#SBATCH {' '.join(kept)}\n" if kept else ""
+        new_line = f"#SBATCH {' '.join(kept + [line.comment] * bool(line.comment))}\n" if kept else ""
         gone = any(_replaced(option, cpus, per_node, instead) is None for option in line.options)
         if gone and not placed:
             new_line = ours + new_line

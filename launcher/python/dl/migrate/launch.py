@@ -188,7 +188,7 @@ def _take_option(cursor: Cursor, launch: Launch, launcher: Launcher) -> None:
     word = unquoted(raw)
     body, equals, value = word.lstrip("-").partition("=")
     name = body.replace("_", "-")
-    attached: Optional[str] = unquoted(raw).partition("=")[2] if equals else None
+    attached: Optional[str] = _assigned(raw)[1] if equals else None
     meaning = launcher.options.get(name)
     if meaning is None and not word.startswith("--") and launcher.options.get(name[:1]) is not None and len(word) > 2:
         # -n4, and several flags in one word: -lu
@@ -205,7 +205,7 @@ def _take_option(cursor: Cursor, launch: Launch, launcher: Launcher) -> None:
     if meaning in ("mca", "two", "genv"):
         first = cursor.take() if cursor.raw() is not None else ""
         second = cursor.take() if cursor.raw() is not None and "=" not in first else ""
-        _pair(launch, meaning, unquoted(first), second)
+        _pair(launch, meaning, first, second)
         return
     if meaning == "" or meaning.startswith("flag:"):
         if attached is None and name in ("use-env", "no-local-rank", "cpu") and cursor.plain() in ("true", "false"):
@@ -226,9 +226,25 @@ def _looks_like_value(cursor: Cursor) -> bool:
     return word is not None and not word.startswith("-") and not word.endswith((".py", ".sh")) and not PYTHON.fullmatch(word) and cursor.raw(1) is not None
 
 
+def _assigned(raw: str) -> Tuple[str, str]:
+    """NAME=VALUE, quoted as a whole or not: the name, and the value as bash takes it in the script."""
+    quote = raw[0] if len(raw) > 1 and raw[0] in "'\"" and raw[-1] == raw[0] else ""
+    name, _, value = (raw[1:-1] if quote else raw).partition("=")
+    plain = not quote or re.fullmatch(r"[\w./:,@%+^-]*", value)
+    return unquoted(name), value if plain else quote + value + quote
+
+
+def _assignments(raw: str) -> List[Tuple[str, str]]:
+    """The same of a list with commas."""
+    quote = raw[0] if len(raw) > 1 and raw[0] in "'\"" and raw[-1] == raw[0] else ""
+    items = (raw[1:-1] if quote else raw).split(",")
+    return [_assigned(quote + item + quote) for item in items if "=" in item]
+
+
 def _pair(launch: Launch, meaning: str, first: str, second: str) -> None:
     if "=" in first:
-        first, _, second = first.partition("=")
+        first, second = _assigned(first)
+    first = unquoted(first)
     if meaning == "mca" and not re.match(r"plm|ras|orte|rmaps|hwloc|routed|oob|opal|prte", first):
         launch.env.append((f"OMPI_MCA_{first}", second))
     if meaning == "genv":
@@ -240,15 +256,11 @@ def _set(launch: Launch, launcher: Launcher, name: str, meaning: str, told: Told
         launch.env.append((meaning[9:], "true"))
     elif meaning.startswith("env:"):
         launch.env.append((meaning[4:], told.raw))
-    elif meaning == "mpi_env":
-        for item in unquoted(told.raw).split(","):
-            if "=" in item:
-                key, _, value = told.raw.partition("=") if "," not in told.raw else item.partition("=")
-                launch.env.append((unquoted(key), value))
-    elif meaning == "export":
-        for item in unquoted(told.raw).split(","):
-            if "=" in item:
-                launch.env.append((item.partition("=")[0], item.partition("=")[2]))
+    elif meaning == "mpi_env" and "," not in told.raw:
+        if "=" in told.raw:
+            launch.env.append(_assigned(told.raw))
+    elif meaning in ("mpi_env", "export"):
+        launch.env += _assignments(told.raw)
     elif meaning not in ("", "value"):
         launch.told[-1][meaning[5:] if meaning.startswith("flag:") else meaning] = told
 

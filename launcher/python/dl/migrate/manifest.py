@@ -35,7 +35,9 @@ def migrate(text: str) -> Script:
     import yaml
     try:
         manifest: Any = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except RecursionError:
+        raise Broken("it is not YAML as manifests have it: its sections lie too deep in one another") from None
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: of a date that there is not
         raise Broken(f"it is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(manifest, dict) or not isinstance(manifest.get("framework"), dict):
         raise Broken("it has no section 'framework', so it is no manifest of FfDL's")
@@ -50,7 +52,7 @@ class _Manifest:
 
     def script(self) -> Script:
         framework: Dict[str, Any] = self.manifest["framework"]
-        command = " ".join(str(framework.get("command", "")).split())
+        command = " ".join(_text(framework, "command", "framework.").split())
         if not command:
             raise Broken("framework.command is missing: it is what each learner runs")
         learners = self.whole("learners", 1)
@@ -74,9 +76,10 @@ class _Manifest:
         self.data_stores()
         self.metrics()
         lines = ["#!/bin/bash"]
-        if self.manifest.get("description"):
-            lines += ["# " + " ".join(str(self.manifest["description"]).split())]
-        job = re.sub(r"[^\w.-]+", "-", str(self.manifest.get("name") or "training")).strip("-") or "training"
+        description = " ".join(_text(self.manifest, "description").split())
+        if description:
+            lines += ["# " + description]
+        job = re.sub(r"[^\w.-]+", "-", _text(self.manifest, "name")).strip("-") or "training"
         lines += [f"#SBATCH --job-name={job}"] + [f"#SBATCH {flag}" for flag in flags] + self.setup
         lines.append("# Names such as $DATA_DIR are for each learner to expand.")
         lines.append("exec dlrun -- bash -c " + "'" + command.replace("'", "'\\''") + "'")
@@ -85,6 +88,8 @@ class _Manifest:
     def number(self, key: str, otherwise: float) -> float:
         value = self.manifest.get(key, otherwise)
         try:
+            if isinstance(value, bool):
+                raise TypeError
             number = float(otherwise if value is None else value)
         except (TypeError, ValueError):
             raise Broken(f"{key}: {value!r} is not a number") from None
@@ -99,20 +104,20 @@ class _Manifest:
         return math.ceil(value)
 
     def framework(self, framework: Dict[str, Any]) -> str:
-        name, version = str(framework.get("name", "generic")).lower(), framework.get("version")
+        name, version = _text(framework, "name", "framework.").lower() or "generic", _text(framework, "version", "framework.")
         ours = FRAMEWORKS.get(name, name)
         if ours != name:
             self.notes.append(f"framework {name}: it runs as '{ours}'")
-        if version is not None and name == "custom":
+        if version and name == "custom":
             self.notes.append(f"the image {version} is left out: --dl-image takes a folder or a file (*.sqsh, *.sif) of it")
-        elif version is not None:
+        elif version:
             self.notes.append(f"framework version {version}: the site's own is taken; dlctl frameworks lists versions, --dl-framework={ours}:VERSION chooses one")
         if framework.get("image_location") or framework.get("image_tag"):
             self.notes.append("framework.image_location, image_tag: left out; --dl-image takes a folder or a file (*.sqsh, *.sif) of the image")
         return ours
 
     def gpu_type(self, gpus: int) -> str:
-        kind = str(self.manifest.get("gpu_type") or "")
+        kind = _text(self.manifest, "gpu_type")
         if not kind or not gpus or kind.upper() == "CPU":
             return ""
         short = re.sub(r"^nvidia-?(tesla-?)?", "", kind, flags=re.I).lower()
@@ -129,7 +134,8 @@ class _Manifest:
         return int(float(match.group(1)) * UNITS[match.group(2)])
 
     def data_stores(self) -> None:
-        stores = self.manifest.get("data_stores") or []
+        stores = self.manifest.get("data_stores")
+        stores = [] if stores is None else stores
         if not isinstance(stores, list) or any(not isinstance(store, dict) for store in stores):
             raise Broken("data_stores: it is not a list of stores")
         for number, store in enumerate(stores):
@@ -139,14 +145,15 @@ class _Manifest:
             self.data_store(store)
 
     def data_store(self, store: Dict[str, Any]) -> None:
-        kind = str(store.get("type", ""))
-        connection = store.get("connection") or {}
+        kind = _text(store, "type", "data_stores: ")
+        connection = _section(store, "connection")
         for variable, key, what in (("DATA_DIR", "training_data", "read"), ("RESULT_DIR", "training_results", "written")):
-            container = (store.get(key) or {}).get("container")
-            if container is None:
+            container = _text(_section(store, key), "container", f"data_stores: {key}.")
+            if not container:
                 continue
-            if kind == "mount_volume" and connection.get("path"):
-                folder = f"{str(connection['path']).rstrip('/')}/{container}".rstrip("/")
+            path = _text(connection, "path", "data_stores: connection.")
+            if kind == "mount_volume" and path:
+                folder = f"{path.rstrip('/')}/{container}".rstrip("/")
                 self.setup.append(f"export {variable}={_word(folder)}" + ("/$SLURM_JOB_ID" if variable == "RESULT_DIR" else ""))
                 if variable == "RESULT_DIR":
                     self.setup.append('mkdir -p "$RESULT_DIR"')
@@ -167,6 +174,25 @@ class _Manifest:
         where = metrics.get("in") if isinstance(metrics, dict) else None
         self.setup.append(f"# evaluation_metrics: {kind}" + (f", read from {' '.join(str(where).split())}" if where else ""))
         self.notes.append(f"evaluation_metrics: type {kind} is kept as a comment; a program reports metrics by dlckpt (dlckpt-python(3))")
+
+
+def _text(section: Dict[str, Any], key: str, where: str = "") -> str:
+    """Of a key that may be missing; what YAML reads as a number stays as it is written, as far as YAML tells."""
+    value = section.get(key)
+    if value is None:
+        return ""
+    if isinstance(value, (bool, dict, list, set, bytes)):
+        raise Broken(f"{where}{key}: {value!r} is no text; allowed: text, in quotes where YAML would read something else")
+    return str(value)
+
+
+def _section(store: Dict[str, Any], key: str) -> Dict[str, Any]:
+    value = store.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise Broken(f"data_stores: {key}: {value!r} is no section; allowed: keys and values below it")
+    return value
 
 
 def _word(text: str) -> str:

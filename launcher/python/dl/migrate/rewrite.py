@@ -55,7 +55,7 @@ class _Migration(Counts):
         gpus = self.gpus_of(found, learners)
         framework = self.framework_of(found)
         for item in found:
-            self.rewrite(item, learners, nested=False)
+            self.rewrite(item, learners)
         self.drop_rendezvous()
         flags = [f"--{name}={value}" for name, value in self.job_options(found)]
         ours = [f"--dl-framework={framework}"] if framework else []
@@ -189,10 +189,11 @@ class _Migration(Counts):
 
     # ---- rewriting
 
-    def rewrite(self, item: Found, learners: Count, nested: bool) -> None:
+    def rewrite(self, item: Found, learners: Count, nested: str = "") -> None:
+        """`nested`: the quote around the text of a shell in which it stands."""
         launch, cursor = item.launch, item.launch.cursor
         for inner in item.inner:
-            self.rewrite(inner, learners, True)
+            self.rewrite(inner, learners, self.text[launch.inner[0] - 1] if launch.inner else "'")
         if launch.inner and not nested:
             self.drop_inner_rendezvous(item)
         prefix = "" if nested else self.dlrun_words(item, learners)
@@ -207,11 +208,13 @@ class _Migration(Counts):
             if holder.at - 1 in holder.gone:
                 place = holder
                 break
+        if launch.local_rank and not nested:
+            prefix += "bash -c 'exec \"$@\" --local_rank=$LOCAL_RANK' learner "
+        if launch.local_rank and nested:
+            self.put_local_rank(launch, "$" if nested == "'" else "\\$")
         if place is None:
             prefix += python
             python = ""
-        if launch.local_rank:
-            python = "bash -c 'exec \"$@\" --local_rank=$LOCAL_RANK' learner " + python
         for holder in cursor.seen:
             if holder.assignment is not None and len(holder.gone) == len(holder.words):
                 self.drop_assignment(holder)
@@ -231,8 +234,15 @@ class _Migration(Counts):
             self.edits[(launch.first, launch.first)] = prefix
         self.say_what_was_dropped(item)
 
+    def put_local_rank(self, launch: launches.Launch, dollar: str) -> None:
+        """Behind the program, in the text of a shell that each learner runs."""
+        holder = launch.stack[-1]
+        at = holder.at + 1 if launches.PYTHON.fullmatch(launch.program) else holder.at
+        end = holder.words[min(at, len(holder.words) - 1)].end
+        self.edits[(end, end)] = f" --local_rank={dollar}LOCAL_RANK"
+
     def dlrun_words(self, item: Found, learners: Count) -> str:
-        words = "".join(f"{name}={_quoted(value)} " for name, value in item.launch.env)
+        words = "".join(f"{name}={value} " for name, value in item.launch.env)
         words += "dlrun "
         if item.many.most and item.many != learners:
             words += f"--learners {_text_of(item.many)} "
@@ -352,10 +362,6 @@ def _text_of(count: Count) -> str:
     if count.least is None or count.least == count.most:
         return str(count.most or "")
     return f"{count.least}:{count.most}"
-
-
-def _quoted(value: str) -> str:
-    return value if re.fullmatch(r"""[\w./:,@%+=^$"{}-]*""", value) or value[:1] in "'\"" else "'" + value.replace("'", "'\\''") + "'"
 
 
 def _applied(text: str, edits: Dict[Tuple[int, int], str]) -> str:

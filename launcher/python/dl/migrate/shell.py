@@ -194,12 +194,22 @@ def words_of(text: str, start: int, end: int) -> List[Word]:
     return words
 
 
+def lines_of(text: str) -> List[str]:
+    """With their ends; only a line feed is one, as bash and patch have it."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
 def unquoted(raw: str) -> str:
     """The word as the program sees it, where it has no $; one with $ keeps it."""
     raw = raw.replace("\\\n", "")
     if len(raw) >= 2 and raw[0] == raw[-1] == "'" and "'" not in raw[1:-1]:
         return raw[1:-1]
     return re.sub(r'\\(.)', r"\1", raw.replace('"', "")) if "'" not in raw else raw.replace("'", "").replace('"', "")
+
+
+def quoted(value: str) -> str:
+    """As bash takes these characters and no others."""
+    return value if re.fullmatch(r"[\w./:,@%+=^-]*", value) else "'" + value.replace("'", "'\\''") + "'"
 
 
 def inside(text: str, word: Word) -> Optional[Tuple[int, int]]:

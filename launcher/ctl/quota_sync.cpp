@@ -4,8 +4,8 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
-#include <iterator>
 #include <memory>
 
 #include "common/base/atomic_file.h"
@@ -36,7 +36,9 @@ Result<std::string> output_of(const std::vector<std::string>& command) {
   DL_TRY_ASSIGN(const CommandResult result, run_command(command, options));
   if (result.ok()) return result.out;
   std::string said(trim(result.err.empty() ? result.out : result.err));
-  return Error{Errc::kIo, fmt::format("{} {}: {}", command[0], command.size() > 1 ? command[1] : "",
+  const auto verb =
+      std::find_if(command.begin() + 1, command.end(), [](const std::string& word) { return word[0] != '-'; });
+  return Error{Errc::kIo, fmt::format("{} {}: {}", command[0], verb == command.end() ? "" : *verb,
                                       printable(said.substr(0, said.find('\n')), 300))};
 }
 
@@ -78,7 +80,7 @@ void print_plan(const QuotaPlan& plan) {
   std::fputs(table(rows).c_str(), stdout);
 }
 
-void print_json(const QuotaPlan& plan, bool done) {
+void print_json(const QuotaPlan& plan, bool done, const std::vector<std::string>& failures = {}) {
   Json steps = Json::array();
   for (const Step& step : plan.steps)
     steps.push_back({{"what", step.what},
@@ -86,7 +88,9 @@ void print_json(const QuotaPlan& plan, bool done) {
                      {"has", step.has},
                      {"wants", step.wants},
                      {"command", step.command}});
-  std::printf("%s\n", Json{{"steps", steps}, {"warnings", plan.warnings}, {"done", done}}.dump_sorted().c_str());
+  std::printf("%s\n", Json{{"steps", steps}, {"warnings", plan.warnings}, {"done", done}, {"failures", failures}}
+                          .dump_sorted()
+                          .c_str());
 }
 
 bool agreed() {
@@ -117,8 +121,11 @@ Result<std::string> licence_folder(const std::string& slurm_conf) {
   return folder;
 }
 
-// Before their licences go, and once more for what was submitted meanwhile.
-Status hold_orphans(const SiteConfig& site) {
+// What could not be done, a sentence each. One that fails keeps the others from nothing that they do not need.
+using Failures = std::vector<std::string>;
+
+// Before their licences go, and once more for what was submitted meanwhile. False: one that waits may start without.
+bool hold_orphans(const SiteConfig& site, Failures* failures) {
   auto records = read_slurm_records();
   if (!records) {
     std::fprintf(
@@ -126,24 +133,38 @@ Status hold_orphans(const SiteConfig& site) {
         "dlctl quota sync: jobs that tenants have queued which dl.toml does not declare any more are not held: "
         "%s\n",
         records.error().text.c_str());
-    return {};
+    return true;
   }
+  bool all = true;
   for (const Orphan& orphan : orphans_of(site, *records)) {
     const std::string id = std::to_string(orphan.job);
-    DL_TRY(output_of({"scontrol", "update", "JobId=" + id, "Priority=0", "AdminComment=" + orphan.label}));
+    auto held = output_of({"scontrol", "update", "JobId=" + id, "Priority=0", "AdminComment=" + orphan.label});
+    if (!held) {
+      failures->push_back("hold job " + id + ": " + held.error().text);
+      all = false;
+      continue;
+    }
     std::fprintf(stderr, "dlctl quota sync: job %s is held: its tenant '%s' is not in dl.toml any more\n", id.c_str(),
                  printable(orphan.tenant).c_str());
   }
-  return {};
+  return all;
 }
 
-Status carry_out(const SiteConfig& site, const QuotaPlan& plan, const std::string& folder) {
-  DL_TRY(hold_orphans(site));
-  if (!plan.licence_file.empty()) DL_TRY(write_licences(plan, folder));
-  DL_TRY(hold_orphans(site));
-  for (const Step& step : plan.steps)
-    if (!step.command.empty()) DL_TRY(sacctmgr(step.command));
-  return {};
+Failures carry_out(const SiteConfig& site, const QuotaPlan& plan, const std::string& folder) {
+  Failures failures;
+  if (!hold_orphans(site, &failures)) {
+    failures.emplace_back(
+        "the licences stay as they are: without them these jobs would start, and nobody would be charged");
+  } else if (!plan.licence_file.empty()) {
+    if (auto written = write_licences(plan, folder); !written) failures.push_back("licences: " + written.error().text);
+  }
+  hold_orphans(site, &failures);
+  for (const Step& step : plan.steps) {
+    if (step.command.empty()) continue;
+    if (auto done = sacctmgr(step.command); !done)
+      failures.push_back(fmt::format("{} {}: {}", step.what, printable(step.name), done.error().text));
+  }
+  return failures;
 }
 
 Status sync(const Options& options) {
@@ -167,11 +188,14 @@ Status sync(const Options& options) {
     std::puts("nothing was changed");
     return {};
   }
-  DL_TRY(carry_out(site, plan, folder));
-  if (options.json)
-    print_json(plan, true);
-  else
-    std::puts("done");
+  const Failures failures = carry_out(site, plan, folder);
+  for (const std::string& failure : failures) std::fprintf(stderr, "dlctl quota sync: %s\n", failure.c_str());
+  if (options.json) print_json(plan, failures.empty(), failures);
+  if (!failures.empty())
+    return Error{Errc::kIo, fmt::format("{} of {} changes could not be made, and the others are; run it again when "
+                                        "what is said above is mended",
+                                        failures.size(), std::max(plan.steps.size(), failures.size()))};
+  if (!options.json) std::puts("done");
   return {};
 }
 

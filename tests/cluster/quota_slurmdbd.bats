@@ -33,6 +33,19 @@ teardown() { cluster_teardown; }
   run on_login dlctl quota sync </dev/null
   [ "$status" -eq 2 ]
   assert_contains "$output" 'allowed: --yes to do it, --dry-run to see it'
+  # slurmdbd refuses one of the changes: all others are made, and the next run makes that one.
+  mkdir bin
+  printf '#!/bin/bash\n[[ $* != *name=nobody*account=vision* ]] || { echo "sacctmgr: no connection" >&2; exit 1; }\nexec %s "$@"\n' \
+    "$(command -v sacctmgr)" >bin/sacctmgr
+  chmod 755 bin/sacctmgr
+  run on_login env PATH="$PWD/bin:$PATH" "$stage/bin/dlctl" quota sync --json --yes
+  [ "$status" -eq 1 ]
+  assert_contains "$output" '^dlctl quota sync: user nobody in vision: sacctmgr .*: sacctmgr: no connection'
+  assert_contains "$output" 'of [0-9]+ changes could not be made, and the others are; run it again'
+  assert_contains "$output" '"done":false'
+  run on_login dlctl quota sync --dry-run
+  [ "$(grep -cE '^(licence|account|QOS|user) ' <<<"$output")" -eq 1 ]
+  assert_contains "$output" '^user +nobody in vision '
   run on_login dlctl quota sync --yes
   [ "$status" -eq 0 ]
   on_login scontrol show lic -o >licences

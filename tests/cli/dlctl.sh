@@ -156,6 +156,7 @@ touch -d '2026-09-22' $ended/events.jsonl
 touch dl-calls/f-1/dl-local-20261121-050000-9/results/model.pt
 expect "status --ended lists jobs that have ended, with attempts, times and reasons" 0 \
   '^local-20261121-040000-8 +FAILED +.* 1m30s +1 +7 +- +out of memory' status --ended
+expect "status --ended takes folders, and no --dir" 2 'exclude' status --ended --dir .
 expect "those of dl.submit, too" 0 '^local-20261121-050000-9 +COMPLETED .*all learners finished' status --ended .
 check "a paused one has not ended" "$("$dlctl" status --ended | grep -- -030000-7)"
 expect "clean tells what can go, and what stays and why" 0 'results/ holds model.pt' clean --older-than 0s

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "launcher/collectives/backend.h"
 #include "launcher/collectives/mpi_world.h"

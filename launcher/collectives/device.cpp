@@ -3,7 +3,6 @@
 
 #include <dlfcn.h>
 
-#include <cstdint>
 #include <cstdlib>
 #include <string>
 

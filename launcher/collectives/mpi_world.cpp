@@ -2,9 +2,7 @@
 #include "launcher/collectives/mpi_world.h"
 
 #include <array>
-#include <cstring>
 
-#include "launcher/collectives/elements.h"
 #include "launcher/collectives/mpi_handles.h"
 
 namespace dl::learner {

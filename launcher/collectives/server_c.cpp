@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C functions of parameter servers.
 #include <cmath>
-#include <limits>
 #include <string>
 #include <utility>
 

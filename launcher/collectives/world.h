@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <string>
 
 #include "common/base/result.h"
 #include "launcher/collectives/include/dllearner.h"

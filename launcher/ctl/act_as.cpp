@@ -15,6 +15,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <optional>
 
 #include "common/base/parse.h"
 #include "common/base/unique_fd.h"

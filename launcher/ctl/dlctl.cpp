@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlctl: what people ask of their jobs. This file only dispatches.
 #include <cstdio>
-#include <memory>
 
 #include "common/base/standard_files.h"
 #include "config.h"

@@ -3,8 +3,6 @@
 #include "common/base/this_process.h"
 #include "common/json/json.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>

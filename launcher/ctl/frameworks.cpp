@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlctl frameworks: the catalogue, and what of it is installed on this machine or on others.
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>

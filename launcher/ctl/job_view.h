@@ -2,14 +2,12 @@
 // All that can be told of one job: Slurm's word, its record, its plan, and dlrun itself while it runs.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/json/json.h"
 #include "launcher/ctl/find_job.h"
 #include "launcher/ctl/shown_state.h"
-#include "launcher/protocol/control_protocol.h"
 #include "launcher/record/event_log.h"
 
 namespace dl::ctl {

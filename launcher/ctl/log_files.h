@@ -2,8 +2,6 @@
 // The learners' log files of one attempt, read from their ends and as they grow.
 #pragma once
 
-#include <functional>
-#include <map>
 #include <string>
 #include <vector>
 

@@ -5,7 +5,9 @@
 
 #include "common/base/parse.h"
 #include "launcher/ctl/text.h"
+#include "launcher/ctl/wait_texts.h"
 #include "launcher/record/job_comment.h"
+#include "launcher/slurm_cli/slurm_cli.h"
 
 namespace dl::ctl {
 namespace {
@@ -46,9 +48,9 @@ Result<WaitTexts> look_at_wait(const std::string& job_id) {
     texts.qos_limits = answer({"scontrol", "show", "assoc_mgr", "flags=qos"});
     texts.assoc_limits = answer({"scontrol", "show", "assoc_mgr", "flags=assoc", "accounts=" + job.value("Account")});
   }
-  if (const std::string& licences = job.value("Licenses"); !licences.empty() && licences != "(null)")
+  if (!slurm_cli::given(job.value("Licenses")).empty())
     texts.licences = answer({"scontrol", "--oneliner", "show", "licenses"});
-  if (const std::string& name = job.value("Reservation"); !name.empty() && name != "(null)")
+  if (const std::string name = slurm_cli::given(job.value("Reservation")); !name.empty())
     texts.reservation = answer({"scontrol", "--oneliner", "show", "reservation", name});
   return texts;
 }

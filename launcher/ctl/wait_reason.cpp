@@ -2,7 +2,6 @@
 #include "launcher/ctl/wait_reason.h"
 
 #include <algorithm>
-#include <iterator>
 
 namespace dl::ctl {
 namespace {

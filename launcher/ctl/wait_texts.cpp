@@ -77,7 +77,7 @@ Words::Words(std::string_view line) {
 
 std::string Words::value(std::string_view key) const {
   for (const auto& [name, value] : words_)
-    if (name == key) return is_one_of(value, {"(null)", "N/A", "n/s", "None"}) ? std::string() : value;
+    if (name == key) return slurm_cli::given(value);
   return {};
 }
 

@@ -9,6 +9,8 @@
 #include "common/base/parse.h"
 #include "launcher/ctl/text.h"
 #include "launcher/ctl/wait_reason.h"
+#include "launcher/ctl/wait_texts.h"
+#include "launcher/slurm_cli/slurm_cli.h"
 
 namespace dl::ctl {
 namespace {
@@ -16,8 +18,7 @@ namespace {
 constexpr size_t kNamed = 3;  // jobs or nodes that a line names; the others are counted
 
 std::string of(const slurm_cli::JobText& job, std::string_view key) {
-  const std::string& value = job.value(key);
-  return value == "(null)" || value == "N/A" || value == "None" ? std::string() : value;
+  return slurm_cli::given(job.value(key));
 }
 
 // "2-2" and "7" nodes.

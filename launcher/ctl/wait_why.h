@@ -2,13 +2,11 @@
 // Why Slurm lets a job wait, from what its commands say: a sentence, and the numbers. Pure.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/json/json.h"
-#include "launcher/ctl/wait_texts.h"
-#include "launcher/slurm_cli/slurm_cli.h"
+#include "launcher/slurm_cli/job_text.h"
 
 namespace dl::ctl {
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "common/contract/job_directory.h"
+#include "frameworks/learner_environment.h"
 #include "launcher/image/container.h"
 
 namespace dl::image {
@@ -22,7 +23,7 @@ std::vector<fs::path> library_folders(const fs::path& prefix) {
 }  // namespace
 
 Status copy_libraries(const std::string& job_dir) {
-  const fs::path source = DL_PKGDATADIR "/python";
+  const fs::path source = installed_python_folder();
   const fs::path prefix = source.parent_path().parent_path().parent_path();
   const fs::path target = job_dir + "/" + job_directory::kImage;
   std::error_code failure;

@@ -9,15 +9,12 @@ namespace {
 struct Row {
   const char* name;
   JobState state;
-  int progress;  // order in which a run passes through them
 };
 
 constexpr Row kRows[] = {
-    {"QUEUED", JobState::kQueued, 0},         {"PENDING", JobState::kPending, 1},
-    {"DEPLOY", JobState::kDeploy, 2},         {"DOWNLOADING", JobState::kDownloading, 3},
-    {"PROCESSING", JobState::kProcessing, 4}, {"STORING", JobState::kStoring, 5},
-    {"HALTED", JobState::kHalted, 6},         {"COMPLETED", JobState::kCompleted, 7},
-    {"FAILED", JobState::kFailed, 8},
+    {"QUEUED", JobState::kQueued},           {"PENDING", JobState::kPending},       {"DEPLOY", JobState::kDeploy},
+    {"DOWNLOADING", JobState::kDownloading}, {"PROCESSING", JobState::kProcessing}, {"STORING", JobState::kStoring},
+    {"HALTED", JobState::kHalted},           {"COMPLETED", JobState::kCompleted},   {"FAILED", JobState::kFailed},
 };
 
 const Row& row(JobState state) {
@@ -66,13 +63,6 @@ bool transition_allowed(JobState from, JobState to) {
       return from == JobState::kPending || is_active(from);
   }
   return false;
-}
-
-JobState overall_state(const std::vector<JobState>& learners) {
-  if (learners.empty()) return JobState::kPending;
-  if (std::find(learners.begin(), learners.end(), JobState::kFailed) != learners.end()) return JobState::kFailed;
-  return *std::min_element(learners.begin(), learners.end(),
-                           [](JobState a, JobState b) { return row(a).progress < row(b).progress; });
 }
 
 }  // namespace dl::record

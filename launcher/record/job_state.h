@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace dl::record {
 
@@ -27,9 +26,5 @@ bool is_final(JobState state);
 // Whether `to` may follow `from` for a job, or for a learner within one attempt. A state may be repeated only if it is
 // PROCESSING (FfDL writes one row per learner that gets there).
 bool transition_allowed(JobState from, JobState to);
-
-// The state of a job from those of its learners: a failure counts at once; otherwise the least advanced learner
-// decides, so that the job changes only when all learners have. Empty: PENDING.
-JobState overall_state(const std::vector<JobState>& learners);
 
 }  // namespace dl::record

@@ -244,6 +244,12 @@ const std::string& JobText::value(std::string_view key) const {
   return found == values.end() ? kNone : found->second;
 }
 
+std::string given(const std::string& value) {
+  for (const char* none : {"(null)", "N/A", "n/s", "None"})
+    if (value == none) return {};
+  return value;
+}
+
 std::string own_id(const JobText& job) {
   const std::string& array = job.value("ArrayJobId");
   const std::string_view tasks = tasks_of(job);

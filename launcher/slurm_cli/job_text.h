@@ -44,6 +44,9 @@ struct JobText {
   const std::string& value(std::string_view key) const;
 };
 
+// A value of Slurm's, or empty where it prints that there is none: "(null)", "N/A", "n/s", "None".
+std::string given(const std::string& value);
+
 // The jobs of a text, in its order; an array has a record for each element that is known. kInvalid if the text is no
 // such text (a message, the text of --oneliner), or a job's is not of the form.
 Result<std::vector<JobText>> parse_job_texts(std::string_view text);

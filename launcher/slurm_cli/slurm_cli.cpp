@@ -123,10 +123,7 @@ std::string state_of(const std::string& shown) {
 }  // namespace
 
 JobInfo job_info_of(const JobText& text) {
-  const auto shown = [&](std::string_view key) -> std::string {
-    const std::string& value = text.value(key);
-    return value == "(null)" || value == "None" || value == "N/A" ? "" : value;
-  };
+  const auto shown = [&](std::string_view key) { return given(text.value(key)); };
   const auto time = [&](std::string_view key) { return parse_slurm_time(text.value(key)); };
   JobInfo job;
   job.job_id = own_id(text);
@@ -228,7 +225,7 @@ Result<std::vector<JobInfo>> parse_squeue(const std::string& text) {
     job.node_list = fields[10];
     job.work_dir = fields[11];
     job.name = fields[12];
-    job.comment = fields[13] == "(null)" ? "" : fields[13];
+    job.comment = given(fields[13]);
     job.held = job.reason.rfind("JobHeld", 0) == 0;
     jobs.push_back(std::move(job));
   }
@@ -328,8 +325,7 @@ std::chrono::seconds kill_wait() {
 
 std::chrono::seconds requeue_delay() {
   for (const auto& [key, value] : slurm_config())
-    if ((key == "Epilog" || key == "EpilogSlurmctld" || key.rfind("Epilog[", 0) == 0) && !value.empty() &&
-        value != "(null)")
+    if ((key == "Epilog" || key == "EpilogSlurmctld" || key.rfind("Epilog[", 0) == 0) && !given(value).empty())
       return kRequeueDelayEpilog;
   return kRequeueDelay;
 }

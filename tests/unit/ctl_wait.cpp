@@ -6,7 +6,9 @@
 #include <ctime>
 
 #include "launcher/ctl/wait_reason.h"
+#include "launcher/ctl/wait_texts.h"
 #include "launcher/ctl/wait_why.h"
+#include "launcher/slurm_cli/slurm_cli.h"
 
 namespace dl::ctl {
 namespace {

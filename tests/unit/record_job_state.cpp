@@ -69,17 +69,5 @@ TEST(JobStateTest, NamesAreReadBack) {
   EXPECT_FALSE(parse_state(""));
 }
 
-TEST(JobStateTest, TheJobChangesWhenAllLearnersHave) {
-  EXPECT_EQ(overall_state({}), S::kPending);
-  EXPECT_EQ(overall_state({S::kProcessing, S::kDeploy}), S::kDeploy);
-  EXPECT_EQ(overall_state({S::kProcessing, S::kProcessing}), S::kProcessing);
-  EXPECT_EQ(overall_state({S::kCompleted, S::kProcessing, S::kCompleted}), S::kProcessing);
-  EXPECT_EQ(overall_state({S::kCompleted, S::kCompleted}), S::kCompleted);
-}
-
-TEST(JobStateTest, OneFailureCountsAtOnce) {
-  for (S other : kAllJobStates) EXPECT_EQ(overall_state({other, S::kFailed, other}), S::kFailed);
-}
-
 }  // namespace
 }  // namespace dl::record

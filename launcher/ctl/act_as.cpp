@@ -56,8 +56,13 @@ Result<Identity> owner_of(const Job& job) {
   if (!job.has_dir()) return Identity{};
   struct stat status {};
   if (::lstat(job.dir.root().c_str(), &status) != 0) return errno_error(job.dir.root(), errno);
-  if (S_ISLNK(status.st_mode) && ::stat(job.dir.root().c_str(), &status) != 0)
-    return errno_error(job.dir.root(), errno);
+  if (S_ISLNK(status.st_mode)) {
+    const uid_t linked_by = status.st_uid;
+    if (::stat(job.dir.root().c_str(), &status) != 0) return errno_error(job.dir.root(), errno);
+    if (linked_by != 0 && linked_by != status.st_uid)
+      return Error{Errc::kDenied, fmt::format("{} is a link of another user than what it leads to; allowed: that path",
+                                              printable(job.dir.root(), 300))};
+  }
   if (status.st_uid == 0) {
     if ((status.st_mode & 0022) != 0)
       return Error{Errc::kDenied,

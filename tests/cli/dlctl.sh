@@ -196,6 +196,8 @@ if [ "$(id -u)" = 0 ]; then
   for place in theirs/dl-local-3 mine/f-1/dl-local-1 mine/dl-local-2; do find $place -exec touch -h -d 2026-09-22 {} +; done
   expect "root removes what is the user's own in a folder of a user's" 0 'removed 1 of 1 job' clean --older-than 0s --yes --results theirs
   check "and nothing that a link there leads to" "$([ -e mine/f-1/dl-local-1/events.jsonl ] || echo 'it is gone')"
+  ln -s ../mine/dl-local-2 theirs/dl-local-4 && chown -h nobody theirs/dl-local-4
+  expect "a user's link to what is root's is no job directory" 4 'is a link of another user' logs theirs/dl-local-4
   mkdir -m 777 open && cp -r mine/dl-local-2 open
   expect "where others may put links, root removes nothing" 4 'others may change what lies in' clean --older-than 0s --yes open
   expect "folders of several users are not taken together" 2 "folders of one user at a time" clean mine theirs

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # clang-tidy with the repository's settings finds nothing. A file that was found clean is looked at again only when it, what
-# it includes, the settings or clang-tidy have changed: stamps are kept in ~/.cache/slurm-dl/tidy, as ccache keeps objects.
+# it includes, the settings or clang-tidy have changed, in more than comments: stamps are kept in ~/.cache/slurm-dl/tidy, as ccache keeps objects.
 # shellcheck source=tests/lib/tap.sh
 . "$(dirname "$0")/../lib/tap.sh"
 cd "$top_srcdir" || exit 1
@@ -22,8 +22,12 @@ tidy_one() {
   local file=$1 out=$2
   shift 2
   local text stamp
-  # -C keeps NOLINT, -P leaves out where the tree lies.
-  stamp=$DL_TIDY_CACHE/$({ echo "$DL_TIDY_KEY"; g++ -x c++ -E -C -P "$@" "$file" 2>/dev/null || echo "$RANDOM$RANDOM"; } | sha256sum | cut -c1-40)
+  # Of comments only those count that clang-tidy reads: NOLINT, and names of arguments. -P leaves out where the tree lies.
+  stamp=$DL_TIDY_CACHE/$({
+    echo "$DL_TIDY_KEY"
+    g++ -x c++ -E -P "$@" "$file" 2>/dev/null || echo "$RANDOM$RANDOM"
+    g++ -x c++ -E -C -P "$@" "$file" 2>/dev/null | grep -E 'NOLINT|/\*[A-Za-z_0-9]+=\*/'
+  } | sha256sum | cut -c1-40)
   if [ -e "$stamp" ]; then return; fi
   text=$(clang-tidy --quiet "$file" -- "$@" 2>/dev/null | grep -E '(warning|error):' | sort -u)
   if [ -n "$text" ]; then

@@ -44,8 +44,9 @@ class Catalogue {
   // Reads *.toml of the folders in order; a later folder's entry replaces an earlier one of the same name. A missing
   // folder is not an error; a bad file is: kInvalid "PATH:LINE: KEY: ...". At most 256 files of at most 256 KiB.
   static Result<Catalogue> load(const std::vector<std::string>& folders);
-  // The same without the entries that have a fault, also if an earlier folder has a sound one of that name, which is
-  // not what the site means; what is wrong with each is appended to `faults`. An unreadable folder is a fault, too.
+  // The same without the entries that have a fault. If an earlier folder has a sound entry of the same name, that one
+  // is left out, too, since the site has meant to replace it. A sentence on each fault is appended to `faults`. An
+  // unreadable folder is a fault, too.
   static Catalogue load_sound(const std::vector<std::string>& folders, std::vector<std::string>* faults);
   static Result<FrameworkEntry> parse_entry(const std::string& text, const std::string& file_name);
 

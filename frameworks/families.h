@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Environment families: from where a learner stands in its job to the variables its framework reads. One row of the
-// table in families.cpp per family. Pure.
+// Environment families: sets of variables that frameworks read, computed from the place of a learner in its job. The
+// table in families.cpp has one row for each family. Pure.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace dl {
 
-// What is alike for all learners of a job.
+// The values that are the same for all learners of a job.
 struct JobContext {
   int world_size = 1;
   int servers = 0;  // the last so many of the world_size ranks are parameter servers
@@ -47,7 +47,7 @@ struct JobContext {
   std::string command;               // the command line, joined by blanks
 };
 
-// And where one learner stands. All indices are 0-based.
+// The values of one learner. All indices are 0-based.
 struct LearnerContext : JobContext {
   int rank = 0;
   int local_rank = 0, local_world_size = 1;
@@ -64,19 +64,19 @@ struct LearnerContext : JobContext {
 
 using Environment = std::map<std::string, std::string>;
 
-// Adds the variables of `family` that are not in `env` yet ("what the user set stays"). Only those that tell a learner
-// who it is (RANK, WORLD_SIZE, LOCAL_RANK, LEARNER_ID, SLURM_PROCID, all of "dl", ...) do replace: inherited from a
-// shell they would be wrong for all learners but one. A variable whose value is unknown (no checkpoint directory, no
-// port yet) is left unset. A variable that is of use only together with another (the address to bind, beside the
-// address to connect to) is left alone where the user has set that other one. A MASTER_ADDR or
-// MASTER_PORT of the user's means a store of the user's, whatever launcher_store says; an empty one counts as unset.
+// Adds the variables of `family` that are not in `env` yet, so that values which the user has set stay. Only the
+// variables that identify a learner (RANK, WORLD_SIZE, LOCAL_RANK, LEARNER_ID, SLURM_PROCID, all of "dl", ...) replace
+// what is there: inherited from a shell they would be wrong for all learners but one. A variable whose value is unknown
+// (no checkpoint directory, no port yet) is left unset. A variable that is of use only together with another (the
+// address to bind, beside the address to connect to) is left alone where the user has set that other one. A MASTER_ADDR
+// or MASTER_PORT of the user's means a store of the user's, whatever launcher_store says; an empty one counts as unset.
 // Families: "dl" (always added first by the caller) and those of the table in families.cpp, which dl-frameworks(7)
 // describes; "slurm" gives nothing if job_id is not a Slurm job's. kNotFound with the known names for any other.
 Status add_family(const std::string& family, const LearnerContext& context, Environment* env);
 std::vector<std::string> family_names();
 
-// The same for all learners of one job: what is alike for all is found for the first of them alone, and of the others
-// no more than what may differ between learners. `first` stays the caller's and outlives the object.
+// The same for all learners of one job, faster: values that are the same for all learners are computed once, for the
+// first learner; for the others only those that may differ. `first` is borrowed and outlives the object.
 class JobEnvironment {
  public:
   // inherited: by every learner.
@@ -85,7 +85,7 @@ class JobEnvironment {
   JobEnvironment(const JobEnvironment&) = delete;
   JobEnvironment& operator=(const JobEnvironment&) = delete;
 
-  // What add_family() does, in the order of the calls.
+  // Each does what add_family() does; they take effect in the order of the calls.
   Status add(const std::string& family);
   void add_default(const std::string& name, const std::string& value);  // where it is unset
   // A text of a catalogue entry, with its placeholders filled for each learner (placeholders.h). One that differs
@@ -95,9 +95,9 @@ class JobEnvironment {
 
   // What the first learner finds.
   const Environment& first() const { return first_; }
-  // The names that may differ between learners, sorted. What the first finds of any other, all find.
+  // The names whose values may differ between learners, sorted. All other variables have the first learner's value.
   const std::vector<std::string>& names() const { return names_; }
-  // What another learner of the job finds as names()[name]; nothing: it is unset.
+  // The value of names()[name] for another learner of the job; nothing if it is unset there.
   std::optional<std::string> value_of(size_t name, const LearnerContext& other) const;
 
  private:
@@ -115,7 +115,8 @@ class JobEnvironment {
 struct FamilyNeeds {
   int ports = 0;       // held for each learner
   bool peers = false;  // LearnerContext::peers
-  // In a job with servers, learner 0 alone decides when it is over: the other learners serve it, and wait for ever.
+  // In a job with servers, only learner 0 decides when the job is over: the other learners serve it, and would wait for
+  // ever.
   bool first_decides = false;
   bool http_store = false;  // LearnerContext::http_store_addr: without it these learners must not start
 };

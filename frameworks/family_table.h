@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What families.cpp (the tables) and job_environment.cpp (all learners of a job at once) share. For these alone.
+// Shared by families.cpp (the tables) and job_environment.cpp (all learners of a job at once), and not meant for other
+// files.
 #pragma once
 
 #include <string>
@@ -11,9 +12,9 @@
 
 namespace dl {
 
-// kDefault: what the user set stays. kIdentity: differs from learner to learner, so that no value inherited from a
-// shell (of another launcher, or of a notebook) can be right; replaced. kKnown: as kIdentity where our value is known,
-// else what is there stays (it is Slurm's own).
+// kDefault: a value that the user has set stays. kIdentity: the value differs between learners, so a value inherited
+// from a shell (of another launcher, or of a notebook) cannot be right and is replaced. kKnown: as kIdentity if our
+// value is known; else the present one, which is Slurm's own, stays.
 enum class Kind { kDefault, kIdentity, kKnown };
 
 // Empty: left unset (a framework that tests whether a variable exists must not find an empty one). A value that has to

@@ -22,7 +22,7 @@
 
 namespace dl {
 
-// What is alike for all learners of a job. Nothing is owned; all of it is needed during the call alone.
+// The input that is the same for all learners of a job. Everything is borrowed, and needed only during the call.
 struct LearnerRecipe {
   const Environment* version = nullptr;                // step 3; may be nullptr
   const std::vector<std::string>* families = nullptr;  // step 4, without "dl"; may be nullptr

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// %{NAME} in the variables of a catalogue entry: where a learner stands in its job, put into a text. A framework that
-// finds its peers by variables of its own is added with them, without a compiler: PADDLE_TRAINER_ID = "%{rank}". Pure.
+// Placeholders %{NAME} in the variables of a catalogue entry, which stand for values of a learner such as its rank.
+// With them a framework that finds its peers by variables of its own is added without a compiler: PADDLE_TRAINER_ID =
+// "%{rank}". Pure.
 #pragma once
 
 #include <string>
@@ -10,21 +11,22 @@
 
 namespace dl {
 
-// Whether the text has any. Without one it stands for itself.
+// Whether the text has placeholders.
 bool has_placeholders(const std::string& text);
 
-// That each of them is known, and closed by '}'. kInvalid: "'%{rnk}' is not a placeholder; allowed: %{address}, ...".
+// Checks that each placeholder is known and closed by '}'. kInvalid: "'%{rnk}' is not a placeholder; allowed:
+// %{address}, ...".
 Status check_placeholders(const std::string& text);
 
-// Whether one has a value of its own for each learner of a job, as %{rank} has. Such a variable tells a learner who it
-// is: an inherited one is replaced.
+// Whether one of the placeholders differs between the learners of a job, as %{rank} does. Such a variable identifies a
+// learner, and replaces an inherited one.
 bool placeholders_differ(const std::string& text);
 
-// Whether one is about the ports that agents hold for learners, which the family "peers" asks for.
+// Whether one of the placeholders needs the ports that agents hold for learners, for which the family "peers" asks.
 bool placeholders_need_peers(const std::string& text);
 
-// The text with each of them replaced by its value. Empty where the value of one is not known: the variable is left
-// unset then, since a half of an address would only mislead. The text has passed check_placeholders().
+// The text with its placeholders replaced by their values. Empty if one of the values is not known: the variable is
+// left unset then, since half an address would only mislead. Precondition: the text has passed check_placeholders().
 std::string fill_placeholders(const std::string& text, const LearnerContext& context);
 
 }  // namespace dl

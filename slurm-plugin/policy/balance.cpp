@@ -137,8 +137,7 @@ class Balancer {
 
   // Once the victims have gone.
   bool may_borrow_then(const Job& job, int type, int gpus, int own) {
-    const int promised = round_.own_tenant.gpus_of(round_.own_tenant.to_be_recharged(job.tenant), round_.learners);
-    if (!round_.ledger.within_borrow_limit(job.tenant, gpus - own + promised)) return false;
+    if (!within_borrow_limit(round_, job.tenant, gpus - own)) return false;
     round_.after.add(job.tenant, type, own, 0);
     const bool lent = round_.after.lendable(type, gpus - own);
     round_.after.add(job.tenant, type, -own, 0);
@@ -195,9 +194,14 @@ int part_within_quota(const Round& round, const Job& job, int type, int gpus) {
   return left == gpus ? 0 : left;
 }
 
+bool within_borrow_limit(const Round& round, int tenant, int gpus) {
+  if (round.state.tenants[tenant].borrow_limit == kNoLimit) return true;
+  const int promised = round.own_tenant.gpus_of(round.own_tenant.to_be_recharged(tenant), round.learners);
+  return round.ledger.within_borrow_limit(tenant, gpus + promised);
+}
+
 bool may_borrow(Round* round, const Job& job, int type, int gpus, int own) {
-  const int promised = round->own_tenant.gpus_of(round->own_tenant.to_be_recharged(job.tenant), round->learners);
-  if (!round->ledger.within_borrow_limit(job.tenant, gpus - own + promised)) return false;
+  if (!within_borrow_limit(*round, job.tenant, gpus - own)) return false;
   if (own > 0) round->ledger.add(job.tenant, type, own, Charge::kOwn);
   const bool lent = round->ledger.lendable(type, gpus - own);
   if (own > 0) round->ledger.add(job.tenant, type, -own, Charge::kOwn);
@@ -208,8 +212,8 @@ void keep_loans(Round* round) {
   const ClusterState& state = round->state;
   std::vector<char> settled(state.jobs.size());
   std::set<int64_t> awaited;
-  for (const Job& job : state.jobs)
-    if (job.running && job.yields_to != kNobody) awaited.insert(job.yields_to);
+  for (size_t i = state.first_running; i < state.jobs.size(); ++i)
+    if (const Job& job = state.jobs[i]; job.running && job.yields_to != kNobody) awaited.insert(job.yields_to);
   for (const int index : round->queue) {
     const Job& job = state.jobs[index];
     if (!is_loan(job) || !round->users.allows(job)) continue;

@@ -31,6 +31,8 @@ inline bool is_loan(const Job& job) {
 // Of so many GPUs, those that its tenant's quota has left. None of a job that would fit it as a whole: as a claim it
 // could have had them, and what is left is kept from it.
 int part_within_quota(const Round& round, const Job& job, int type, int gpus);
+// So many GPUs more, beside those that its jobs will borrow once guaranteed ones of it start, are within its limit.
+bool within_borrow_limit(const Round& round, int tenant, int gpus);
 // The rest of these is within what the tenant may borrow and the others lend.
 bool may_borrow(Round* round, const Job& job, int type, int gpus, int own);
 

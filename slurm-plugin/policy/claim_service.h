@@ -41,7 +41,7 @@ class ClaimService {
   using Allowed = std::function<bool(int type)>;
 
   // claims.cpp
-  bool is_promised(int index) const;
+  bool is_promised(int index) const { return promised_[index] != 0; }
   // Who pauses already is not protected from giving up more.
   bool may_be_asked(const Job& job) const { return job.yields_to != kNobody || round_.old_enough(job); }
   void serve_promised(const std::vector<int>& order, std::vector<char>* done);
@@ -88,7 +88,7 @@ class ClaimService {
   std::vector<int> takeable_;      // borrowers that may be asked to yield now, by job
   std::vector<int> protected_;     // borrowers that may be later
   std::vector<char> planned_;      // by job that runs: it will be asked when others are not protected any more
-  std::set<int64_t> yielded_to_;   // ids of those for which jobs have been asked to yield
+  std::vector<char> promised_;     // by job that waits: it was promised something, or jobs were asked to yield to it
   std::set<int64_t> leaving_for_;  // and have not gone yet
   // Claims that no set of victims could help, by whose they are: the fewest learners.
   std::map<std::array<int, 3>, int> hopeless_[2];

@@ -11,7 +11,7 @@ namespace {
 
 std::vector<int> own_gpus(const Round& round) {
   std::vector<int> own(round.learners.size());
-  for (size_t i = 0; i < own.size(); ++i) {
+  for (size_t i = round.state.first_running; i < own.size(); ++i) {
     const Job& job = round.state.jobs[i];
     if (job.running) own[i] = job.own_of(round.learners[i] * job.gpus_per_learner);
   }
@@ -34,10 +34,13 @@ ClaimService::ClaimService(Round* round)
       planned_(round->state.jobs.size()),
       budget_(round->state.search_budget),
       borrowers_(round->state, space_, so_far_, planned_, takeable_, protected_, &budget_) {
-  for (size_t i = 0; i < so_far_.left.size(); ++i) {
+  std::set<int64_t> yielded_to;  // ids
+  for (const int index : round_.queue)
+    if (const Job& job = round_.state.jobs[index]; job.yields_to != kNobody) yielded_to.insert(job.yields_to);
+  for (size_t i = round_.state.first_running; i < so_far_.left.size(); ++i) {
     const Job& job = round_.state.jobs[i];
-    if (job.yields_to != kNobody) yielded_to_.insert(job.yields_to);
     if (!job.running) continue;
+    if (job.yields_to != kNobody) yielded_to.insert(job.yields_to);
     if (job.yields_to != kNobody) {
       leaving_for_.insert(job.yields_to);
       so_far_.left[i] = job.yields_until_learners;
@@ -46,6 +49,11 @@ ClaimService::ClaimService(Round* round)
     }
     before_.left[i] = so_far_.left[i];
     if (takes_back_from(job)) (may_be_asked(job) ? takeable_ : protected_).push_back(static_cast<int>(i));
+  }
+  promised_.resize(round_.state.jobs.size());
+  for (const int index : round_.queue) {
+    const Job& job = round_.state.jobs[index];
+    promised_[index] = !is_loan(job) && (job.promised || yielded_to.count(job.id) != 0) ? 1 : 0;
   }
 }
 
@@ -73,19 +81,17 @@ void ClaimService::serve() {
       round_.queue.end());
 }
 
-bool ClaimService::is_promised(int index) const {
-  const Job& job = round_.state.jobs[index];
-  if (is_loan(job)) return false;
-  return job.promised || yielded_to_.count(job.id) != 0;
-}
-
 void ClaimService::serve_promised(const std::vector<int>& order, std::vector<char>* done) {
+  std::vector<int> promised;
+  for (const int index : order)
+    if (is_promised(index)) promised.push_back(index);
+  if (promised.empty()) return;
   std::vector<Aside> asides;
   Ledger later = round_.after;
   // Guaranteed ones last: they may need quota of jobs that are charged as borrowed once they start.
   for (const bool guaranteed : {false, true}) {
-    for (const int index : order)
-      if (is_promised(index) && round_.is_guaranteed(index) == guaranteed) set_aside(index, &later, &asides);
+    for (const int index : promised)
+      if (round_.is_guaranteed(index) == guaranteed) set_aside(index, &later, &asides);
   }
   // The oldest has what is free first, of all that were promised GPUs of one node.
   for (const Aside& aside : asides) space_.release(aside.kept);
@@ -100,8 +106,8 @@ void ClaimService::serve_promised(const std::vector<int>& order, std::vector<cha
     (*done)[aside.index] = 1;
   }
   // Of these it is not known where they were promised a place, or it is not there any more.
-  for (const int index : order) {
-    if ((*done)[index] != 0 || !is_promised(index) || !round_.users.allows(round_.state.jobs[index])) continue;
+  for (const int index : promised) {
+    if ((*done)[index] != 0 || !round_.users.allows(round_.state.jobs[index])) continue;
     (*done)[index] = claim(index) ? 1 : 0;
   }
 }

@@ -206,6 +206,10 @@ Status check(const ClusterState& state) {
   for (const Tenant& tenant : state.tenants) DL_TRY(check_tenant(tenant, state.type_count()));
   DL_TRY(check_groups(state));
   std::vector<int> held(state.nodes.size());
+  for (size_t i = 0; i < std::min(state.first_running, state.jobs.size()); ++i)
+    if (state.jobs[i].running || !state.jobs[i].parts.empty())
+      return invalid(fmt::format("job {} runs, and the first that does is said to be the {}th of the list",
+                                 state.jobs[i].id, state.first_running + 1));
   for (const Job& job : state.jobs) {
     DL_TRY(check_request(state, job));
     DL_TRY(check_parts(state, job, &held));

@@ -141,6 +141,9 @@ struct ClusterState {
   std::vector<Tenant> tenants;
   std::vector<std::string> users;  // names, as far as anything depends on them
   std::vector<Job> jobs;           // pending and running
+  // None before this one runs. 0 is always right; who keeps those that wait in front spares a decision of thousands of
+  // them that many looks.
+  size_t first_running = 0;
   int64_t half_life_s = 7 * 86400;
   bool balance = false;    // borrowers make place for a tenant that has less of what is lent (balance.h)
   int64_t patience_s = 0;  // a job that waits longer gets free GPUs kept for it, one job at a time; 0: never

@@ -13,7 +13,8 @@ FreeGpus::FreeGpus(const ClusterState& state)
     nodes_of_[state.nodes[i].type].push_back(static_cast<int>(i));
     total_[state.nodes[i].type] += free_[i];
   }
-  for (const Job& job : state.jobs) take(job.parts, job.gpus_per_learner);
+  for (size_t i = state.first_running; i < state.jobs.size(); ++i)
+    take(state.jobs[i].parts, state.jobs[i].gpus_per_learner);
 }
 
 int FreeGpus::total() const {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 namespace dl::policy {
 namespace {
@@ -18,7 +19,13 @@ int sum_of(const std::vector<int>& values, size_t first, size_t count) {
 
 }  // namespace
 
-Ledger::Ledger(const ClusterState& state, bool with_groups)
+Ledger::Ledger(const ClusterState& state, bool with_groups) : Ledger(state, with_groups, Jobs::kRunning) {}
+
+Ledger Ledger::of_nobody(const ClusterState& state, bool with_groups) {
+  return Ledger(state, with_groups, Jobs::kNone);
+}
+
+Ledger::Ledger(const ClusterState& state, bool with_groups, Jobs jobs)
     : state_(&state),
       own_(state.tenants.size() * state.types.size()),
       borrowed_(state.tenants.size() * state.types.size()),
@@ -38,7 +45,9 @@ Ledger::Ledger(const ClusterState& state, bool with_groups)
   spare_ = capacity_;
   spare_in_all_ = sum(capacity_);
   for (size_t i = 0; i < state.tenants.size(); ++i) count(static_cast<int>(i), -1);
-  for (const Job& job : state.jobs) {
+  if (jobs == Jobs::kNone) return;
+  for (size_t i = state.first_running; i < state.jobs.size(); ++i) {
+    const Job& job = state.jobs[i];
     if (!job.running) continue;
     const int gpus = job.gpus();
     const int own = job.own_of(gpus);
@@ -189,11 +198,7 @@ struct Holder {
 std::vector<int> charges(const ClusterState& state, const std::vector<Holder>& order,
                          const std::vector<char>& idle_pays) {
   // Each tenant's quota from empty: only the jobs that are charged to it so far.
-  ClusterState bare;
-  bare.types = state.types;
-  bare.tenants = state.tenants;
-  bare.groups = state.groups;
-  Ledger ledger(bare);
+  Ledger ledger = Ledger::of_nobody(state);
   std::vector<int> all(order.size());
   const auto give = [&](size_t i, const Job& job, int most) {
     const int type = state.type_held(job);
@@ -266,24 +271,30 @@ std::optional<Move> move_to(int index, const Job& job, int own_gpus) {
 }
 
 std::vector<Move> charge(const ClusterState& state) {
-  std::vector<Holder> order;
-  for (size_t i = 0; i < state.jobs.size(); ++i) {
-    const Job& job = state.jobs[i];
-    const bool promised = !job.running && job.promised && job.charge == Charge::kOwn && job.tier != Tier::kBorrow;
-    if (job.running || promised) order.push_back(Holder{static_cast<int>(i), job.running ? job.gpus() : 0});
-  }
-  const auto rank = [&](const Job& job) {
+  const auto rank_of = [&](const Job& job) {
     if (job.running && job.tier == Tier::kGuaranteed) return 0;
     if (!job.running) return 2;
     if (job.charge == Charge::kOwn) return 1;
     return job.own_part > 0 ? 3 : 4;
   };
-  std::sort(order.begin(), order.end(), [&](const Holder& a, const Holder& b) {
-    const Job& x = state.jobs[a.job];
-    const Job& y = state.jobs[b.job];
-    if (rank(x) != rank(y)) return rank(x) < rank(y);
-    return x.start_s != y.start_s ? x.start_s < y.start_s : x.id < y.id;
+  struct Key {
+    int rank;
+    int64_t start_s, id;
+    Holder holder;
+  };
+  std::vector<Key> keys;
+  for (size_t i = 0; i < state.jobs.size(); ++i) {
+    const Job& job = state.jobs[i];
+    const bool promised = !job.running && job.promised && job.charge == Charge::kOwn && job.tier != Tier::kBorrow;
+    if (job.running || promised)
+      keys.push_back(Key{rank_of(job), job.start_s, job.id, Holder{static_cast<int>(i), job.running ? job.gpus() : 0}});
+  }
+  std::sort(keys.begin(), keys.end(), [](const Key& a, const Key& b) {
+    return std::tie(a.rank, a.start_s, a.id) < std::tie(b.rank, b.start_s, b.id);
   });
+  std::vector<Holder> order;
+  order.reserve(keys.size());
+  for (const Key& key : keys) order.push_back(key.holder);
   std::vector<int> to = charges(state, order, std::vector<char>(state.tenants.size(), 1));
   const bool idle =
       std::any_of(order.begin(), order.end(), [&](const Holder& holder) { return state.jobs[holder.job].idle; });

@@ -19,6 +19,8 @@ class Ledger {
  public:
   // Counts the running jobs as they are charged. `with_groups` false: as if groups owned nothing.
   explicit Ledger(const ClusterState& state, bool with_groups = true);
+  // The same before anybody holds anything.
+  static Ledger of_nobody(const ClusterState& state, bool with_groups = true);
 
   // Would so many GPUs more be within the tenant's quota?
   bool fits_own(int tenant, int type, int gpus) const;
@@ -50,6 +52,8 @@ class Ledger {
   int used_of_group(int group) const { return shared_.used(group); }
 
  private:
+  enum class Jobs { kRunning, kNone };
+  Ledger(const ClusterState& state, bool with_groups, Jobs jobs);
   size_t at(int tenant, int type) const {
     return static_cast<size_t>(tenant) * capacity_.size() + static_cast<size_t>(type);
   }

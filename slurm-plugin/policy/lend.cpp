@@ -36,6 +36,7 @@ class Lender {
         if (!beyond_user_limit(index)) quota_full(index);
       } else {
         turns[job.tenant].jobs.push_back(index);
+        turns[job.tenant].kinds.push_back(add_to_kind(job));
       }
     }
     const auto before = [&](int a, int b) {
@@ -49,14 +50,17 @@ class Lender {
     for (size_t i = 0; i < turns.size(); ++i)
       if (look(static_cast<int>(i), &turns[i])) active.insert(static_cast<int>(i));
     while (!active.empty()) {
+      if (!something_may_start()) {
+        // Whose turn it is makes no difference any more.
+        for (const int tenant : active) let_wait(&turns[tenant]);
+        break;
+      }
       const int tenant = *active.begin();
       const int held = round_.ledger.own(tenant) + round_.ledger.borrowed(tenant);
       Turn& turn = turns[tenant];
       active.erase(active.begin());
       if (turn.next < turn.jobs.size()) {
-        if (borrow(turn.jobs[turn.next]) && round_.state.jobs[turn.jobs[turn.next]].elastic())
-          turn.growing.push_back(round_.decision.starts.size() - 1);
-        ++turn.next;
+        if (next_borrows(&turn)) turn.growing.push_back(round_.decision.starts.size() - 1);
       } else {
         grow(&turn);
       }
@@ -81,6 +85,7 @@ class Lender {
   // more for those of them that are elastic, in turn.
   struct Turn {
     std::vector<int> jobs;
+    std::vector<int> kinds;  // of these
     size_t next = 0;
     std::vector<size_t> growing;  // in decision.starts
     size_t grows = 0;             // whose turn it is
@@ -89,6 +94,66 @@ class Lender {
     int64_t submit_s = 0;
     int64_t id = 0;
   };
+
+  // Jobs for which the same place would do: what was found out about one holds for all until something starts. There
+  // may be thousands of each.
+  struct Kind {
+    int type, gpus_per_learner, min_learners;
+    Placement placement;
+    bool soon;  // they end by themselves before the reserved gang starts
+    int left = 0;
+    bool reserved = false;  // its place is needed for that gang
+
+    bool operator==(const Kind& other) const {
+      return gpus_per_learner == other.gpus_per_learner && min_learners == other.min_learners && soon == other.soon &&
+             type == other.type && placement == other.placement;
+    }
+  };
+
+  int add_to_kind(const Job& job) {
+    const Kind kind{job.type, job.gpus_per_learner, job.min_learners, job.placement,
+                    reserved_ && reserved_->ends_before(job.limit_s)};
+    size_t at = 0;
+    while (at < kinds_.size() && !(kinds_[at] == kind)) ++at;
+    if (at == kinds_.size()) kinds_.push_back(kind);
+    ++kinds_[at].left;
+    return static_cast<int>(at);
+  }
+
+  // Has one of those that are left a place?
+  bool something_may_start() {
+    if (growing_ > 0 || !changed_) return true;
+    changed_ = false;
+    return std::any_of(kinds_.begin(), kinds_.end(), [&](const Kind& kind) {
+      for (int type = 0; kind.left > 0 && type < round_.state.type_count(); ++type)
+        if ((kind.type == kAnyType || kind.type == type) && !(kind.reserved && reserved_->type() == type) &&
+            round_.free.slots(type, kind.gpus_per_learner) >= kind.min_learners)
+          return true;
+      return false;
+    });
+  }
+
+  // Of the tenant's next job. True: it started, and may grow.
+  bool next_borrows(Turn* turn) {
+    const int index = turn->jobs[turn->next];
+    Kind& kind = kinds_[turn->kinds[turn->next]];
+    ++turn->next;
+    if (--kind.left == 0) changed_ = true;
+    if (!borrow(index, &kind)) return false;
+    something_started();
+    const bool grows = round_.state.jobs[index].elastic();
+    growing_ += grows ? 1 : 0;
+    return grows;
+  }
+
+  void let_wait(Turn* turn) {
+    while (turn->next < turn->jobs.size()) next_borrows(turn);
+  }
+
+  void something_started() {
+    for (Kind& kind : kinds_) kind.reserved = false;
+    changed_ = true;
+  }
 
   // False: nothing is left to give to the tenant. The key is the one in the middle of what it would be given: so sizes
   // of any kind come out nearest to the weights.
@@ -110,9 +175,11 @@ class Lender {
   void grow(Turn* turn) {
     const size_t which = turn->growing[turn->grows];
     if (grow_by_one(&round_.decision.starts[which])) {
+      something_started();
       ++turn->grows;
       if (grown_.empty() || std::find(grown_.begin(), grown_.end(), which) == grown_.end()) grown_.push_back(which);
     } else {
+      --growing_;
       turn->growing.erase(turn->growing.begin() + static_cast<std::ptrdiff_t>(turn->grows));
     }
   }
@@ -170,7 +237,7 @@ class Lender {
     if (round_.is_guaranteed(index)) return;
     if (settled_[index] != 0) return;
     settled_[index] = 1;
-    borrow(index);
+    borrow(index, nullptr);
   }
 
   int own_part(const Job& job, int type, int gpus) const { return part_within_quota(round_, job, type, gpus); }
@@ -182,10 +249,7 @@ class Lender {
     return most;
   }
 
-  bool within_limit(const Job& job, int gpus) const {
-    const int promised = round_.own_tenant.gpus_of(round_.own_tenant.to_be_recharged(job.tenant), round_.learners);
-    return round_.ledger.within_borrow_limit(job.tenant, gpus + promised);
-  }
+  bool within_limit(const Job& job, int gpus) const { return within_borrow_limit(round_, job.tenant, gpus); }
 
   // A job that may not borrow: its quota is used up, or there is no place for it.
   void quota_full(int index) {
@@ -214,8 +278,8 @@ class Lender {
     return true;
   }
 
-  // Lends to the job if it fits. True if it started.
-  bool borrow(int index) {
+  // Lends to the job if it fits. True if it started. `kind`: the job's, if there is one.
+  bool borrow(int index, Kind* kind) {
     if (beyond_user_limit(index)) return false;
     const Job& job = round_.state.jobs[index];
     const int size = job.gpus_per_learner;
@@ -239,10 +303,19 @@ class Lender {
         kept = true;
         continue;
       }
+      const bool asks_reserved = kind != nullptr && reserved_ && reserved_->type() == type;
+      if (asks_reserved && kind->reserved) {
+        reserved = true;
+        continue;
+      }
       auto parts = place(job.placement, round_.free, type, size, job.min_learners);
       if (!parts) continue;
       if (reserved_ && !reserved_->admit(job.limit_s, type, *parts, size)) {
         reserved = true;
+        if (asks_reserved) {
+          kind->reserved = true;
+          changed_ = true;
+        }
         continue;
       }
       round_.start(index, Charge::kBorrowed, type, std::move(*parts), own);
@@ -274,6 +347,9 @@ class Lender {
 
   Round& round_;
   std::optional<Reservation> reserved_;
+  std::vector<Kind> kinds_;
+  bool changed_ = true;         // since something_may_start() was asked
+  int growing_ = 0;             // elastic ones that started, and may get more
   std::vector<int> outermost_;  // by tenant: the group around all groups that it lies in
   std::vector<char> settled_;   // by job: decided on before its turn, since everything was kept for it
   std::vector<size_t> grown_;   // in decision.starts

@@ -2,6 +2,7 @@
 #include "slurm-plugin/policy/own_tenant.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace dl::policy {
 namespace {
@@ -74,40 +75,47 @@ std::vector<Leaving> all_of(const std::vector<Leaving>& a, const std::vector<Lea
 OwnTenant::OwnTenant(const ClusterState& state, const ClusterState& so_far)
     : state_(state),
       so_far_(so_far),
-      now_(state, false),
-      later_(state, false),
+      now_(Ledger::of_nobody(state, false)),
+      later_(now_),
       on_quota_(state.tenants.size()),
       may_yield_(state.tenants.size()),
       left_quota_(state.tenants.size()),
       own_(state.jobs.size()),
       out_now_(state.jobs.size()),
       out_later_(state.jobs.size()) {
-  for (size_t i = 0; i < state.jobs.size(); ++i) {
+  for (size_t i = state.first_running; i < state.jobs.size(); ++i) {
     const Job& job = state.jobs[i];
     if (!job.running) continue;
     const int gpus = job.gpus();
     const int own = job.own_of(gpus);
     own_[i] = own;
-    if (job.tier == Tier::kGuaranteed) continue;
-    now_.add(job.tenant, state.type_held(job), -own, own - gpus);
+    if (job.tier == Tier::kGuaranteed) {
+      now_.add(job.tenant, state.type_held(job), own, gpus - own);
+      continue;
+    }
     if (own < so_far.jobs[i].own_of(gpus)) left_quota_[job.tenant] = 1;
     if (own > 0) on_quota_[job.tenant].push_back(static_cast<int>(i));
     if (job.pausable && (job.yields_to == kNobody || job.yields_until_learners > 0))
       may_yield_[job.tenant].push_back(static_cast<int>(i));
   }
   later_ = now_;
+  struct Key {
+    int rank;
+    int64_t start_s, id;
+    int job;
+  };
+  std::vector<Key> keys;
   for (std::vector<int>& jobs : on_quota_) {
-    std::sort(jobs.begin(), jobs.end(), [&](int a, int b) {
-      const Job& x = state.jobs[a];
-      const Job& y = state.jobs[b];
-      const bool own_a = so_far.jobs[a].charge == Charge::kOwn;
-      const bool own_b = so_far.jobs[b].charge == Charge::kOwn;
-      if (own_a != own_b) return own_a;
-      const bool part_a = so_far.jobs[a].own_part > 0;
-      const bool part_b = so_far.jobs[b].own_part > 0;
-      if (!own_a && part_a != part_b) return part_a;
-      return x.start_s != y.start_s ? x.start_s < y.start_s : x.id < y.id;
+    keys.clear();
+    for (const int index : jobs) {
+      const Job& before = so_far.jobs[index];
+      const int rank = before.charge == Charge::kOwn ? 0 : before.own_part > 0 ? 1 : 2;
+      keys.push_back(Key{rank, state.jobs[index].start_s, state.jobs[index].id, index});
+    }
+    std::sort(keys.begin(), keys.end(), [](const Key& a, const Key& b) {
+      return std::tie(a.rank, a.start_s, a.id) < std::tie(b.rank, b.start_s, b.id);
     });
+    for (size_t i = 0; i < keys.size(); ++i) jobs[i] = keys[i].job;
   }
 }
 

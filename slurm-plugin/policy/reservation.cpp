@@ -29,7 +29,8 @@ int gpus_of(const End& end) {
 std::vector<End> ends_of(const Round& round) {
   const ClusterState& state = round.state;
   std::vector<End> ends;
-  for (const Job& job : state.jobs) {
+  for (size_t i = state.first_running; i < state.jobs.size(); ++i) {
+    const Job& job = state.jobs[i];
     if (!job.running) continue;
     // Of a limit that is not known: as long again as it has run.
     const int64_t ran_s = std::max<int64_t>(1, state.now_s - job.start_s);
@@ -112,7 +113,7 @@ std::optional<Reservation> Reservation::find(const Round& round) {
 }
 
 bool Reservation::admit(int64_t limit_s, int type, const std::vector<Part>& parts, int gpus_per_learner) {
-  if (type != type_ || (limit_s > 0 && now_s_ + limit_s <= at_s_)) return true;
+  if (type != type_ || ends_before(limit_s)) return true;
   room_.take(parts, gpus_per_learner);
   if (room_.slots(type_, gpus_per_learner_) >= learners_) return true;
   room_.give(parts, gpus_per_learner);

@@ -22,7 +22,10 @@ class Reservation {
   int job() const { return job_; }
   int64_t in_s() const { return at_s_ - now_s_; }  // until it starts
   bool starts_now() const { return at_s_ == now_s_; }
+  int type() const { return type_; }
   const std::vector<Part>& parts() const { return parts_; }
+  // Of a job that runs for at most limit_s (0: not known) and starts now.
+  bool ends_before(int64_t limit_s) const { return limit_s > 0 && now_s_ + limit_s <= at_s_; }
   // May a job that runs for at most limit_s (0: not known) take these GPUs? If so they are counted as taken.
   bool admit(int64_t limit_s, int type, const std::vector<Part>& parts, int gpus_per_learner);
 

@@ -14,8 +14,9 @@ Round::Round(const ClusterState& running, const ClusterState& so_far)
       users(running),
       head_waits(running.tenants.size()),
       learners(running.jobs.size()) {
+  queue.reserve(state.jobs.size());
   for (size_t i = 0; i < state.jobs.size(); ++i) {
-    if (state.jobs[i].running) {
+    if (i >= state.first_running && state.jobs[i].running) {
       learners[i] = state.jobs[i].learners();
     } else {
       queue.push_back(static_cast<int>(i));
@@ -29,6 +30,7 @@ Round::Round(const ClusterState& running, const ClusterState& so_far)
   // Who observes a cluster mostly has them in this order already, and there may be ten thousand.
   if (!std::is_sorted(queue.begin(), queue.end(), older)) std::sort(queue.begin(), queue.end(), older);
   by_nice();
+  decision.waiting.reserve(queue.size());
 }
 
 // The jobs of a tenant change places among themselves; the tenants' turns stay.
@@ -79,7 +81,7 @@ Waiting& Round::wait(int index, Reason reason) {
   waiting.asked = asked(index);
   if (reason == Reason::kVictimsLeaving || reason == Reason::kVictimsProtected)
     users.hold(state.jobs[index], waiting.asked);
-  decision.waiting.push_back(waiting);
+  decision.waiting.push_back(std::move(waiting));
   return decision.waiting.back();
 }
 
@@ -90,7 +92,7 @@ Decision Round::take() {
   std::vector<Waiting> by_job;
   by_job.reserve(decision.waiting.size());
   for (const int i : where) {
-    if (i >= 0) by_job.push_back(decision.waiting[i]);
+    if (i >= 0) by_job.push_back(std::move(decision.waiting[i]));
   }
   decision.waiting = std::move(by_job);
   return std::move(decision);

@@ -6,9 +6,8 @@
 namespace dl::policy {
 
 UserLimits::UserLimits(const ClusterState& state) : state_(state) {
-  for (const Job& job : state.jobs) {
-    if (job.running) hold(job, job.gpus());
-  }
+  for (size_t i = state.first_running; i < state.jobs.size(); ++i)
+    if (const Job& job = state.jobs[i]; job.running) hold(job, job.gpus());
 }
 
 bool UserLimits::concerns(const Job& job) const {

@@ -216,5 +216,23 @@ TEST_F(SimSite, a_configuration_that_is_not_there_or_wrong_is_refused) {
   EXPECT_NE(wrong.error().text.find(":2: tenants.vision.quta: unknown key"), std::string::npos) << wrong.error().text;
 }
 
+// One job has all GPUs; what comes after it can only wait, and no decision has anything new to say of it.
+TEST(SimEngine, jobs_like_an_older_one_that_waits_need_no_decision) {
+  std::string lines = "1,0,a,4,1,9000,,,\n";
+  for (int i = 2; i <= 200; ++i) lines += std::to_string(i) + "," + std::to_string(i) + ",a,2,1,10,,,\n";
+  Scenario scenario = scenario_of("g=1x4", 4, 0);
+  scenario.cluster.patience_s = 600;
+  for (const char* policy : {"lend", "fifo", "backfill"}) {
+    const Outcome outcome = replayed(trace_of(lines), policy, scenario);
+    EXPECT_EQ(outcome.completed, 200) << policy;
+    EXPECT_EQ(outcome.makespan_s, 9000 + 100 * 10) << policy;
+    // One for each moment at which jobs end, two for the first two submissions, and one for lost patience.
+    EXPECT_LE(outcome.decisions, 101 + 4) << policy;
+  }
+  // A smaller one, or one that ends sooner, may pass.
+  const std::string passes = "1,0,a,2,1,100,,,\n2,1,a,4,1,50,,,\n3,2,a,2,1,98,,,\n";
+  EXPECT_EQ(replayed(trace_of(passes), "backfill", scenario).makespan_s, 150);
+}
+
 }  // namespace
 }  // namespace dl::sim

@@ -27,7 +27,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-enum class What { kEnds, kYields, kSubmitted, kWake, kStuck };
+enum class What { kEnds, kYields, kSubmitted, kWake, kImpatient, kStuck };
 
 struct Event {
   int64_t at_s = 0;
@@ -143,9 +143,10 @@ class Replay {
     if (event.what == What::kSubmitted) {
       jobs_.submit(event.in_trace, std::move(waiting_[event.in_trace]));
       if (policy_.quotas && state().patience_s > 0)
-        events_.push(Event{state().now_s + state().patience_s, What::kWake, -1, 0});
-      return true;
+        events_.push(Event{state().now_s + state().patience_s, What::kImpatient, event.in_trace, 0});
+      return may_matter(event.in_trace);
     }
+    if (event.what == What::kImpatient) return may_matter(event.in_trace);
     if (event.what == What::kWake) {
       if (event.at_s == wake_s_) wake_s_ = -1;
       return !state().jobs.empty();
@@ -163,6 +164,15 @@ class Replay {
     return true;
   }
 
+  // Whether a decision could say something new of a job that has just come or lost its patience. Not where it does not
+  // wait, nor where an older one that is like it has been let wait, and nothing has become free since: what does not do
+  // for the one does not do for the other. (Balance looks at shares, which change by themselves.)
+  bool may_matter(int in_trace) const {
+    const int job = jobs_.live(in_trace);
+    if (job < 0 || state().jobs[job].running) return false;
+    return !policy_.gang || state().balance || !jobs_.older_like_it_waits(job);
+  }
+
   void ends(int in_trace, int64_t at_s) {
     if (at_s < 0) return;
     events_.push(Event{at_s, What::kEnds, in_trace, jobs_.attempt(in_trace)});
@@ -170,6 +180,8 @@ class Replay {
 
   void decide() {
     ClusterState before;
+    // Without gangs those that wait may hold GPUs.
+    jobs_.state.first_running = policy_.gang ? static_cast<size_t>(jobs_.waiting()) : 0;
     if (hooks_.watch) before = state();
     const auto begin = Clock::now();
     const Turn turn = policy_.take_turn(View{state(), jobs_.limit_s}, &dice_);
@@ -181,6 +193,7 @@ class Replay {
     carry_out(turn.decision);
     for (const Placed& placed : turn.placed) jobs_.hold(placed.job, placed.node);
     if (!policy_.gang) start_whole_ones();
+    jobs_.state.first_running = 0;
     if (hooks_.watch) hooks_.watch(before, turn, state());
   }
 

@@ -2,6 +2,8 @@
 #include "slurm-plugin/sim/engine/live_jobs.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 #include "slurm-plugin/policy/fair_share.h"
 #include "slurm-plugin/policy/victims.h"
@@ -11,6 +13,24 @@ namespace dl::sim {
 using policy::Charge;
 using policy::Job;
 using policy::Part;
+
+namespace {
+
+std::vector<int> kinds_of(const Trace& trace) {
+  std::map<std::tuple<std::string, std::string, int, int, int, Tier, policy::Placement>, int> known;
+  std::vector<int> kinds;
+  for (const TraceJob& job : trace.jobs) {
+    const auto next = static_cast<int>(known.size());
+    kinds.push_back(
+        known
+            .try_emplace({job.tenant, job.type, job.gpus, job.min_learners, job.max_learners, job.tier, job.placement},
+                         next)
+            .first->second);
+  }
+  return kinds;
+}
+
+}  // namespace
 
 LiveJobs::LiveJobs(const Trace& trace, policy::ClusterState cluster, Recorder* recorder)
     : state(std::move(cluster)),
@@ -34,8 +54,20 @@ LiveJobs::LiveJobs(const Trace& trace, policy::ClusterState cluster, Recorder* r
         largest_[type] = std::max(largest_[type], job.gpus);
     }
   }
+  kind_ = kinds_of(trace);
   for (size_t node = 0; node < free_.size(); ++node) levels.unusable += free_[node] % largest_[state.nodes[node].type];
   state.now_s = trace.jobs.empty() ? 0 : trace.jobs.front().submit_s;
+}
+
+bool LiveJobs::older_like_it_waits(int job) const {
+  const int kind = kind_[trace_of_[job]];
+  for (int i = 0; i < job; ++i) {
+    const Job& other = state.jobs[i];
+    if (kind_[trace_of_[i]] == kind && other.limit_s <= state.jobs[job].limit_s && !other.promised &&
+        other.yields_to == policy::kNobody)
+      return true;
+  }
+  return false;
 }
 
 void LiveJobs::hold(const std::vector<Part>& parts, int gpus_per_learner, int sign) {

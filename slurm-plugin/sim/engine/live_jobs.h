@@ -22,9 +22,12 @@ class LiveJobs {
   std::vector<int64_t> limit_s;  // by job of the state, see View
   Levels levels;
 
+  int waiting() const { return waiting_; }
   int trace_of(int job) const { return trace_of_[job]; }
   // Index into the state's jobs; -1: not submitted yet, or ended.
   int live(int in_trace) const { return live_[in_trace]; }
+  // Of a job that waits: an older one waits that asks for the same, for no longer, and was promised nothing.
+  bool older_like_it_waits(int job) const;
   // Changes whenever the job starts, stops or shrinks: what was planned for an earlier attempt is void.
   int64_t attempt(int in_trace) const { return progress_[in_trace].attempt; }
 
@@ -66,6 +69,7 @@ class LiveJobs {
   std::vector<Progress> progress_;  // by job of the trace
   std::vector<int> live_;
   std::vector<int> trace_of_;
+  std::vector<int> kind_;         // by job of the trace: those that ask for the same have the same number
   std::vector<int> free_;         // by node
   std::vector<int> largest_;      // by type: GPUs of the largest learner that may use it
   std::vector<double> borrowed_;  // by tenant, kept to save allocations

@@ -256,6 +256,43 @@ std::vector<char> idle_pays(const ClusterState& state, const std::vector<Holder>
   return pays;
 }
 
+// Seen without charging anew that nobody's charge changes, as is so of most decisions: every tenant is within its
+// quota, and of what it borrows nothing would fit that. False where it takes more to tell.
+bool all_charged(const ClusterState& state) {
+  if (!state.groups.empty()) return false;
+  const size_t types = state.types.size();
+  std::vector<int> own(state.tenants.size() * types);
+  const auto at = [&](int tenant, int type) { return static_cast<size_t>(tenant) * types + static_cast<size_t>(type); };
+  for (size_t i = 0; i < state.jobs.size(); ++i) {
+    const Job& job = state.jobs[i];
+    if (!job.running) {
+      if (job.promised && job.charge == Charge::kOwn) return false;
+      continue;
+    }
+    const int gpus = job.gpus();
+    const int mine = job.own_of(gpus);
+    const bool odd = job.idle || (job.charge == Charge::kBorrowed && (mine == gpus || job.tier == Tier::kGuaranteed)) ||
+                     (job.tier == Tier::kBorrow && mine > 0);
+    if (odd) return false;
+    own[at(job.tenant, state.type_held(job))] += mine;
+  }
+  std::vector<int> any;
+  for (size_t i = 0; i < state.tenants.size(); ++i) {
+    const GpuCounts& quota = state.tenants[i].quota;
+    any.push_back(quota.any);
+    for (int type = 0; type < state.type_count(); ++type)
+      any.back() -= std::max(0, own[at(static_cast<int>(i), type)] - quota.of(type));
+    if (any.back() < 0) return false;
+  }
+  for (size_t i = state.first_running; i < state.jobs.size(); ++i) {
+    const Job& job = state.jobs[i];
+    if (!job.running || job.charge == Charge::kOwn || job.tier == Tier::kBorrow) continue;
+    const int type = state.type_held(job);
+    if (any[job.tenant] > 0 || state.tenants[job.tenant].quota.of(type) > own[at(job.tenant, type)]) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void carry_out(const Move& move, Job* job) {
@@ -271,6 +308,7 @@ std::optional<Move> move_to(int index, const Job& job, int own_gpus) {
 }
 
 std::vector<Move> charge(const ClusterState& state) {
+  if (all_charged(state)) return {};
   const auto rank_of = [&](const Job& job) {
     if (job.running && job.tier == Tier::kGuaranteed) return 0;
     if (!job.running) return 2;

@@ -120,6 +120,14 @@ class Lender {
     return static_cast<int>(at);
   }
 
+  bool has_room(const Kind& kind) const {
+    for (int type = 0; type < round_.state.type_count(); ++type)
+      if ((kind.type == kAnyType || kind.type == type) &&
+          round_.free.slots(type, kind.gpus_per_learner) >= kind.min_learners)
+        return true;
+    return false;
+  }
+
   // Has one of those that are left a place?
   bool something_may_start() {
     if (growing_ > 0 || !changed_) return true;
@@ -147,7 +155,17 @@ class Lender {
   }
 
   void let_wait(Turn* turn) {
-    while (turn->next < turn->jobs.size()) next_borrows(turn);
+    for (; turn->next < turn->jobs.size(); ++turn->next) {
+      const int index = turn->jobs[turn->next];
+      const Job& job = round_.state.jobs[index];
+      Kind& kind = kinds_[turn->kinds[turn->next]];
+      const bool limited = round_.state.tenants[job.tenant].borrow_limit != kNoLimit || round_.users.concerns(job);
+      if (!limited && !has_room(kind)) {
+        no_place(index);
+      } else {
+        borrow(index, &kind);
+      }
+    }
   }
 
   void something_started() {

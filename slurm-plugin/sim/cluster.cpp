@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 
 #include "common/base/parse.h"
 #include "slurm-plugin/policy/site_state.h"
@@ -84,6 +85,14 @@ void add_tenants(const std::vector<std::string>& names, policy::ClusterState* st
     tenant.quota.by_type = part;
     state->tenants.push_back(std::move(tenant));
   }
+}
+
+void set_unavailable(double part, policy::ClusterState* state) {
+  std::vector<int> left(state->types.size());
+  for (const policy::Node& node : state->nodes) ++left[node.type];
+  for (int& nodes : left) nodes = static_cast<int>(std::lround(part * nodes));
+  for (auto node = state->nodes.rbegin(); node != state->nodes.rend(); ++node)
+    if (left[node->type]-- > 0) node->usable = false;
 }
 
 int gpus_in_all(const policy::ClusterState& state) {

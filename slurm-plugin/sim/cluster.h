@@ -33,6 +33,9 @@ void set_switches(int nodes, policy::ClusterState* state);
 // does not divide is nobody's. A state with tenants is left as it is.
 void add_tenants(const std::vector<std::string>& names, policy::ClusterState* state);
 
+// So large a part of the nodes of each type is down, or kept for others, all the time: the last of them, rounded.
+void set_unavailable(double part, policy::ClusterState* state);
+
 int gpus_in_all(const policy::ClusterState& state);
 
 }  // namespace dl::sim

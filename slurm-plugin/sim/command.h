@@ -27,6 +27,9 @@ struct Command {
 
 Run add_run(CommandLine* line);
 Run add_generate(CommandLine* line);
+Run add_compare(CommandLine* line);
+Run add_sweep(CommandLine* line);
+Run add_import(CommandLine* line);
 Run add_check(CommandLine* line);
 Run add_decide(CommandLine* line);
 Run add_elastic(CommandLine* line);

@@ -19,6 +19,10 @@ class Dice {
   int64_t from(int64_t low, int64_t high) {
     return low + static_cast<int64_t>(uniform() * static_cast<double>(high - low + 1));
   }
+  // At random at any time, after so many seconds on average; at least 1.
+  int64_t after(int64_t mean_s) {
+    return 1 + static_cast<int64_t>(-std::log(1 - uniform()) * static_cast<double>(mean_s));
+  }
   // Mean 0, standard deviation 1.
   double normal() {
     constexpr double kTwoPi = 6.283185307179586;

@@ -12,7 +12,10 @@ namespace {
 // THE table of subcommands. To add one: a file beside this one, and a row.
 const Command kCommands[] = {
     {"run", "replay a trace under several policies and compare them", add_run},
+    {"compare", "simulated waits beside those that a cluster really had, and calibration", add_compare},
+    {"sweep", "what placement does, over the load of a cluster", add_sweep},
     {"generate", "make a trace, shaped on published figures", add_generate},
+    {"import", "make a trace of what sacct knows of a cluster's jobs", add_import},
     {"check", "read a trace, and say what is in it or which line is wrong", add_check},
     {"decide", "divide GPUs among elastic jobs, asked in JSON", add_decide},
     {"elastic", "compare elastic policies over the load of a cluster", add_elastic},

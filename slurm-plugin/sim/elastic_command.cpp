@@ -2,13 +2,11 @@
 // dlsim elastic
 #include <fmt/core.h>
 
-#include <cmath>
-#include <cstdlib>
-
 #include "common/base/parse.h"
 #include "common/cli/progress_bar.h"
 #include "slurm-plugin/sim/command.h"
 #include "slurm-plugin/sim/elastic/sweep.h"
+#include "slurm-plugin/sim/number_list.h"
 #include "slurm-plugin/sim/report/report.h"
 
 namespace dl::sim {
@@ -34,21 +32,6 @@ Result<double> seconds(const char* option, const std::string& text, double least
     return Error{Errc::kInvalid, fmt::format("{}: '{}' is not accepted; allowed: a time from {} to {}", option,
                                              printable(text), short_time(least), short_time(most))};
   return static_cast<double>(value->count());
-}
-
-Result<std::vector<double>> loads(const std::string& text) {
-  std::vector<double> found;
-  for (const std::string& word : split(text, ',')) {
-    char* end = nullptr;
-    const double load = std::strtod(word.c_str(), &end);
-    if (word.empty() || *end != '\0' || !std::isfinite(load) || load < 0.01 || load > 100)
-      return Error{
-          Errc::kInvalid,
-          fmt::format("--load: '{}' is not accepted; allowed: numbers from 0.01 to 100, with commas", printable(word))};
-    found.push_back(load);
-  }
-  if (found.empty()) return Error{Errc::kInvalid, "--load: '' is not accepted; allowed: numbers from 0.01 to 100"};
-  return found;
 }
 
 Result<std::vector<bool>> admissions(const std::string& text) {
@@ -78,7 +61,7 @@ Status run_sweep(const Options& options) {
   Rules rules;
   DL_TRY_ASSIGN(rules.restart_s, seconds("--restart", options.restart, 0, 86400));
   DL_TRY_ASSIGN(rules.decide_s, seconds("--decide", options.decide, 1, 86400));
-  DL_TRY_ASSIGN(const std::vector<double> all_loads, loads(options.loads));
+  DL_TRY_ASSIGN(const std::vector<double> all_loads, parse_numbers("--load", options.loads, 0.01, 100));
   DL_TRY_ASSIGN(const std::vector<bool> all_admissions, admissions(options.admission));
   std::vector<SweepRow> rows;
   const size_t runs = all_loads.size() * all_admissions.size() * elastic_policies().size();

@@ -21,6 +21,7 @@ void lease(const uint8_t* data, size_t size);
 void safetensors(const uint8_t* data, size_t size);
 void agent_words(const uint8_t* data, size_t size);
 void pmix(const uint8_t* data, size_t size);
+void sacct(const uint8_t* data, size_t size);
 void tcp_store(const uint8_t* data, size_t size);
 
 // A promise. Says which, and aborts.

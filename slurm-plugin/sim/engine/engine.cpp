@@ -27,12 +27,12 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-enum class What { kEnds, kYields, kSubmitted, kWake, kImpatient, kStuck };
+enum class What { kEnds, kYields, kFails, kRepaired, kSubmitted, kWake, kImpatient, kStuck, kDecide };
 
 struct Event {
   int64_t at_s = 0;
   What what = What::kWake;
-  int in_trace = -1;
+  int in_trace = -1;    // a node's index where a node fails or is repaired
   int64_t attempt = 0;  // of the job, that this is meant for
 
   bool operator>(const Event& other) const {
@@ -61,6 +61,7 @@ class Replay {
         scenario_(scenario),
         hooks_(hooks),
         dice_(scenario.seed),
+        failures_(scenario.seed + 1),
         recorder_(trace, gpus_in_all(scenario.cluster)),
         jobs_(trace, policy.quotas ? scenario.cluster : without_quotas(scenario.cluster), &recorder_),
         waiting_(trace.jobs.size()) {}
@@ -68,6 +69,8 @@ class Replay {
   Result<Outcome> run() {
     const auto begin = Clock::now();
     DL_TRY(submit_all());
+    for (size_t i = 0; scenario_.mtbf_s > 0 && i < state().nodes.size(); ++i)
+      push(Event{state().now_s + failures_.after(scenario_.mtbf_s), What::kFails, static_cast<int>(i), 0});
     while (!events_.empty()) {
       const int64_t now = events_.top().at_s;
       jobs_.advance(now);
@@ -75,9 +78,11 @@ class Replay {
       while (!events_.empty() && events_.top().at_s == now) {
         const Event event = events_.top();
         events_.pop();
+        if (!is_of_node(event)) --of_jobs_;
         happened |= handle(event);
       }
-      if (happened) decide();
+      due_ = due_ || happened;
+      if (due_) decide_in_time();
       if (hooks_.progress && recorder_.counts.decisions % kProgressEvery == 0) hooks_.progress(now);
     }
     Outcome outcome = recorder_.finish(trace_.tenants());
@@ -89,6 +94,13 @@ class Replay {
 
  private:
   const ClusterState& state() const { return jobs_.state; }
+
+  static bool is_of_node(const Event& event) { return event.what == What::kFails || event.what == What::kRepaired; }
+
+  void push(const Event& event) {
+    if (!is_of_node(event)) ++of_jobs_;
+    events_.push(event);
+  }
 
   // All jobs become events; those that can never run are refused here, as they would be at submission.
   Status submit_all() {
@@ -108,7 +120,7 @@ class Replay {
         continue;
       }
       waiting_[i] = std::move(job);
-      events_.push(Event{asked.submit_s, What::kSubmitted, static_cast<int>(i), 0});
+      push(Event{asked.submit_s, What::kSubmitted, static_cast<int>(i), 0});
     }
     return {};
   }
@@ -143,7 +155,7 @@ class Replay {
     if (event.what == What::kSubmitted) {
       jobs_.submit(event.in_trace, std::move(waiting_[event.in_trace]));
       if (policy_.quotas && state().patience_s > 0)
-        events_.push(Event{state().now_s + state().patience_s, What::kImpatient, event.in_trace, 0});
+        push(Event{state().now_s + state().patience_s, What::kImpatient, event.in_trace, 0});
       return may_matter(event.in_trace);
     }
     if (event.what == What::kImpatient) return may_matter(event.in_trace);
@@ -151,6 +163,9 @@ class Replay {
       if (event.at_s == wake_s_) wake_s_ = -1;
       return !state().jobs.empty();
     }
+    if (event.what == What::kDecide) return true;
+    if (event.what == What::kFails) return fail(event.in_trace);
+    if (event.what == What::kRepaired) return repair(event.in_trace);
     if (event.what == What::kStuck) return end_deadlock(event.at_s);
     if (jobs_.attempt(event.in_trace) != event.attempt) return false;
     const int job = jobs_.live(event.in_trace);
@@ -161,6 +176,52 @@ class Replay {
       ++(keeps > 0 ? recorder_.counts.shrinks : recorder_.counts.stops);
       ends(event.in_trace, jobs_.pause(job, keeps));
     }
+    return true;
+  }
+
+  // At once, or at the next of the moments at which the scheduler looks.
+  void decide_in_time() {
+    const int64_t now = state().now_s;
+    const int64_t every = std::max<int64_t>(1, scenario_.interval_s);
+    const int64_t at_s = (now + every - 1) / every * every;
+    if (at_s == now) {
+      due_ = false;
+      decide();
+    } else if (decides_at_s_ != at_s) {
+      decides_at_s_ = at_s;
+      push(Event{at_s, What::kDecide, -1, 0});
+    }
+  }
+
+  // All that ran on the node goes back into the queue without what it had not saved.
+  bool fail(int node) {
+    // Nothing happens any more but to nodes: what still waits, waits for repairs alone, or for ever.
+    if (of_jobs_ == 0) return false;
+    ++recorder_.counts.node_failures;
+    const auto on_it = [&](const policy::Job& job) {
+      return std::any_of(job.parts.begin(), job.parts.end(),
+                         [&](const policy::Part& part) { return part.node == node; });
+    };
+    std::vector<int> hit;
+    for (size_t i = 0; i < state().jobs.size(); ++i)
+      if (on_it(state().jobs[i])) hit.push_back(jobs_.trace_of(static_cast<int>(i)));
+    for (const int in_trace : hit) {
+      const int job = jobs_.live(in_trace);
+      if (state().jobs[job].running) {
+        ++recorder_.counts.failed;
+        jobs_.pause(job, 0);
+      } else {
+        jobs_.let_go(job);
+      }
+    }
+    jobs_.set_usable(node, false);
+    push(Event{state().now_s + scenario_.repair_s, What::kRepaired, node, 0});
+    return true;
+  }
+
+  bool repair(int node) {
+    jobs_.set_usable(node, true);
+    push(Event{state().now_s + failures_.after(scenario_.mtbf_s), What::kFails, node, 0});
     return true;
   }
 
@@ -175,7 +236,7 @@ class Replay {
 
   void ends(int in_trace, int64_t at_s) {
     if (at_s < 0) return;
-    events_.push(Event{at_s, What::kEnds, in_trace, jobs_.attempt(in_trace)});
+    push(Event{at_s, What::kEnds, in_trace, jobs_.attempt(in_trace)});
   }
 
   void decide() {
@@ -235,7 +296,7 @@ class Replay {
     const int64_t at_s = state().now_s + soonest;
     if (wake_s_ > state().now_s && wake_s_ <= at_s) return;
     wake_s_ = at_s;
-    events_.push(Event{at_s, What::kWake, -1, 0});
+    push(Event{at_s, What::kWake, -1, 0});
   }
 
   void ask_to_yield(int64_t claimant, const policy::Victim& victim) {
@@ -247,7 +308,7 @@ class Replay {
     took_.insert({claimant, job.id});
     if (leaves_already) return;  // it gives up more when it goes, at the time that it was given
     const int in_trace = jobs_.trace_of(victim.job);
-    events_.push(Event{state().now_s + scenario_.yield_s, What::kYields, in_trace, jobs_.attempt(in_trace)});
+    push(Event{state().now_s + scenario_.yield_s, What::kYields, in_trace, jobs_.attempt(in_trace)});
   }
 
   // Without gang scheduling: jobs that have all their learners by now run; the others hold what they have. They block
@@ -286,7 +347,7 @@ class Replay {
   void watch_deadlock() {
     if (scenario_.stuck_s == 0) return;
     stuck_s_ = state().now_s + scenario_.stuck_s;
-    events_.push(Event{stuck_s_, What::kStuck, -1, 0});
+    push(Event{stuck_s_, What::kStuck, -1, 0});
   }
 
   // The deadlock that was seen stuck_s ago lasts: the youngest job that holds learners gives them up.
@@ -312,6 +373,7 @@ class Replay {
   const Scenario& scenario_;
   const Hooks& hooks_;
   Dice dice_;
+  Dice failures_;
   Recorder recorder_;
   LiveJobs jobs_;
   std::vector<policy::Job> waiting_;  // by job of the trace, until it is submitted
@@ -319,6 +381,9 @@ class Replay {
   std::set<std::pair<int64_t, int64_t>> took_;  // claimant, victim: ids
   int64_t wake_s_ = -1;                         // when a minimum run time is over; -1: nobody waits for one
   int64_t stuck_s_ = -1;
+  int64_t of_jobs_ = 0;  // events that are not of nodes
+  bool due_ = false;     // a decision
+  int64_t decides_at_s_ = -1;
 };
 
 }  // namespace

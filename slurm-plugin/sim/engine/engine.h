@@ -20,7 +20,10 @@ struct Scenario {
   int64_t min_run_s = 600;       // a job on borrowed GPUs is not taken from before it has run for so long
   int64_t yield_s = 30;          // from being asked to yield until the GPUs are free
   int64_t stuck_s = 3600;        // a deadlock lasts so long until the youngest of its jobs is withdrawn; 0: for ever
-  uint64_t seed = 1;             // of policies that throw dice
+  uint64_t seed = 1;             // of policies that throw dice, and of failures
+  int64_t interval_s = 0;        // decisions are so far apart: each waits for the next multiple; 0: none waits
+  int64_t mtbf_s = 0;            // of a node, between being repaired and failing, on average; 0: nodes never fail
+  int64_t repair_s = 4 * 3600;   // from a node's failure until it is back
 };
 
 struct Hooks {

@@ -246,6 +246,16 @@ int64_t LiveJobs::pause(int job, int learners_left) {
   return -1;
 }
 
+void LiveJobs::set_usable(int node, bool usable) {
+  policy::Node& it = state.nodes[node];
+  if (it.usable == usable) return;
+  const int largest = largest_[it.type];
+  it.usable = usable;
+  levels.unusable += (usable ? 1 : -1) * (it.gpus % largest);
+  levels.free += (usable ? 1 : -1) * it.gpus;
+  free_[node] = usable ? it.gpus : 0;
+}
+
 void LiveJobs::end(int job) {
   const Job& it = state.jobs[job];
   const int in_trace = trace_of_[job];

@@ -46,6 +46,8 @@ class LiveJobs {
   // when it will end is returned. -1: pending.
   int64_t pause(int job, int learners_left);
   void end(int job);
+  // The node is lost, or comes back. Nothing may hold GPUs of it.
+  void set_usable(int node, bool usable);
 
  private:
   struct Progress {

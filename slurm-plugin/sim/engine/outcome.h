@@ -26,6 +26,21 @@ struct TenantOutcome {
   double gpu_hours = 0;  // held by its running jobs
 };
 
+// Jobs of one size, by the GPUs that they ask for at most.
+struct SizeOutcome {
+  std::string name;  // "3-4"
+  int64_t jobs = 0;
+  Times queue;
+  int64_t waited_15m = 0;
+};
+// Index of the size, 0 to size_count() - 1.
+size_t size_class(int64_t gpus);
+size_t size_count();
+const char* size_name(size_t index);
+
+// Longer than this is a long wait: what FfDL counts.
+constexpr double kLongWaitS = 15 * 60;
+
 // Averages over pieces of time of equal length, from the first submission on.
 struct Series {
   double bucket_s = 1;
@@ -53,7 +68,9 @@ struct Outcome {
   int64_t most_pauses = 0;   // of one job
   int64_t ping_pong = 0;     // a claimant took from a job that had taken from it
   double lost_gpu_h = 0;     // work after the last checkpoint, and restarts
-  int64_t deadlocks = 0;     // times that jobs held GPUs which one of them lacked to start
+  int64_t node_failures = 0;
+  int64_t failed = 0;     // attempts of jobs that ended with a node
+  int64_t deadlocks = 0;  // times that jobs held GPUs which one of them lacked to start
   double deadlock_s = 0;
   int64_t withdrawn = 0;  // jobs whose learners were taken back to end a deadlock
   int64_t decisions = 0;
@@ -61,6 +78,9 @@ struct Outcome {
   double solver_max_ms = 0;
   double wall_s = 0;  // of the whole replay
   std::vector<TenantOutcome> tenants;
+  std::vector<SizeOutcome> sizes;  // those that there are
+  std::vector<double> waits;       // by job of the trace; -1: it never started
+  std::vector<double> jcts;        // likewise, until the end
   Series series;
 };
 

@@ -2,6 +2,7 @@
 #include "slurm-plugin/sim/engine/recorder.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -9,7 +10,15 @@ namespace dl::sim {
 namespace {
 
 constexpr int kBuckets = 160;  // over the time of the submissions: a point for each few pixels of the plot
-constexpr double kLongWait = 15 * 60;
+
+struct SizeClass {
+  int64_t most;
+  const char* name;
+};
+constexpr std::array kSizes{SizeClass{1, "1"},      SizeClass{2, "2"},
+                            SizeClass{4, "3-4"},    SizeClass{8, "5-8"},
+                            SizeClass{16, "9-16"},  SizeClass{32, "17-32"},
+                            SizeClass{64, "33-64"}, SizeClass{std::numeric_limits<int64_t>::max(), "65 and more"}};
 
 double rank(const std::vector<double>& sorted, double part) {
   const auto place = static_cast<size_t>(std::ceil(part * static_cast<double>(sorted.size())));
@@ -17,6 +26,18 @@ double rank(const std::vector<double>& sorted, double part) {
 }
 
 }  // namespace
+
+size_t size_class(int64_t gpus) {
+  size_t at = 0;
+  while (gpus > kSizes[at].most) ++at;
+  return at;
+}
+size_t size_count() {
+  return kSizes.size();
+}
+const char* size_name(size_t index) {
+  return kSizes[index].name;
+}
 
 Times times_of(std::vector<double> values) {
   Times times;
@@ -79,6 +100,10 @@ Outcome Recorder::finish(const std::vector<std::string>& tenants) {
   std::vector<double> queue;
   std::vector<double> jct;
   std::vector<std::vector<double>> queue_of(tenants.size());
+  std::vector<std::vector<double>> queue_of_size(kSizes.size());
+  std::vector<SizeOutcome> sizes(kSizes.size());
+  outcome.waits.assign(jobs.size(), -1);
+  outcome.jcts.assign(jobs.size(), -1);
   for (const std::string& name : tenants) {
     TenantOutcome tenant;
     tenant.name = name;
@@ -97,11 +122,18 @@ Outcome Recorder::finish(const std::vector<std::string>& tenants) {
       ++outcome.refused;
       continue;
     }
+    const size_t size = size_class(int64_t{job.gpus} * job.max_learners);
+    ++sizes[size].jobs;
     if (record.first_start_s >= 0) {
       queue.push_back(static_cast<double>(record.first_start_s - job.submit_s));
       queue_of[whose].push_back(queue.back());
+      queue_of_size[size].push_back(queue.back());
+      outcome.waits[i] = queue.back();
     }
-    if (record.first_start_s < 0 || queue.back() > kLongWait) ++outcome.waited_15m;
+    if (record.first_start_s < 0 || queue.back() > kLongWaitS) {
+      ++outcome.waited_15m;
+      ++sizes[size].waited_15m;
+    }
     if (record.end_s < 0) {
       ++outcome.unfinished;
       continue;
@@ -109,11 +141,18 @@ Outcome Recorder::finish(const std::vector<std::string>& tenants) {
     ++outcome.completed;
     ++tenant.completed;
     jct.push_back(static_cast<double>(record.end_s - job.submit_s));
+    outcome.jcts[i] = jct.back();
     outcome.makespan_s = std::max(outcome.makespan_s, static_cast<double>(record.end_s - begin_s_));
   }
   outcome.queue = times_of(std::move(queue));
   outcome.jct = times_of(std::move(jct));
   for (size_t i = 0; i < tenants.size(); ++i) outcome.tenants[i].queue = times_of(std::move(queue_of[i]));
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i].jobs == 0) continue;
+    sizes[i].name = kSizes[i].name;
+    sizes[i].queue = times_of(std::move(queue_of_size[i]));
+    outcome.sizes.push_back(std::move(sizes[i]));
+  }
   if (window_s_ > 0) {
     outcome.utilisation = running_gpu_s_ / window_s_ / gpus_;
     outcome.held_idle = idle_gpu_s_ / window_s_ / gpus_;

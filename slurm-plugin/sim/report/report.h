@@ -6,14 +6,23 @@
 #include <vector>
 
 #include "slurm-plugin/sim/engine/outcome.h"
+#include "slurm-plugin/sim/report/confidence.h"
 
 namespace dl::sim {
 
-// One line per policy, under a heading; with `tenants` also one per policy and tenant. Ends with a newline.
-std::string table_text(const std::vector<Outcome>& outcomes, bool tenants);
+// One line per policy, under a heading; with `tenants` also one per policy and tenant, with `sizes` one per policy and
+// size of jobs. Ends with a newline.
+std::string table_text(const std::vector<Outcome>& outcomes, bool tenants, bool sizes = false);
 
-// An array with one object per policy, as in dlsim(1). Ends with a newline.
-std::string json_text(const std::vector<Outcome>& outcomes);
+// The means of the policies with what they lie between, a line each; `level`: 0.95.
+struct Judged {
+  std::string policy;
+  Confidence confidence;
+};
+std::string confidence_text(const std::vector<Judged>& policies, double level);
+
+// An array with one object per policy, as in dlsim(1). Ends with a newline. `judged`: by name of the policy.
+std::string json_text(const std::vector<Outcome>& outcomes, const std::vector<Judged>& judged = {}, double level = 0);
 
 // What stands above the plot.
 struct PlotTitle {
@@ -24,7 +33,10 @@ struct PlotTitle {
 // that is not everywhere, no script and no other file.
 std::string svg_text(const std::vector<Outcome>& outcomes, const PlotTitle& title);
 
-// "12s", "3.4m", "1.2h", "2.5d".
+// Rows of cells, the first of them the heading: so many columns of names to the left, numbers to the right.
+std::string aligned(const std::vector<std::vector<std::string>>& rows, size_t names);
+
+// "12s", "3.4m", "1.2h", "2.5d", "-1.2h".
 std::string short_time(double seconds);
 
 }  // namespace dl::sim

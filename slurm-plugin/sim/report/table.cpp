@@ -34,6 +34,7 @@ const Column kColumns[] = {
     {"HELD", [](const Outcome& o) { return percent(o.held_idle); }},
     {"FRAG", [](const Outcome& o) { return percent(o.fragmentation); }},
     {"STOPS", [](const Outcome& o) { return fmt::format("{}", o.stops); }},
+    {"FAILED", [](const Outcome& o) { return fmt::format("{}", o.failed); }},
     {"SHRINKS", [](const Outcome& o) { return fmt::format("{}", o.shrinks); }},
     {"LOST-GPUH", [](const Outcome& o) { return fmt::format("{:.0f}", o.lost_gpu_h); }},
     {"DEADLOCKS", [](const Outcome& o) { return fmt::format("{}", o.deadlocks); }},
@@ -43,8 +44,9 @@ const Column kColumns[] = {
 
 using Cells = std::vector<std::vector<std::string>>;
 
-// Names to the left, numbers to the right.
-std::string aligned(const Cells& rows, size_t names) {
+}  // namespace
+
+std::string aligned(const std::vector<std::vector<std::string>>& rows, size_t names) {
   std::vector<size_t> widths(rows.front().size());
   for (const auto& row : rows) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
@@ -61,9 +63,9 @@ std::string aligned(const Cells& rows, size_t names) {
   return text;
 }
 
-}  // namespace
-
 std::string short_time(double seconds) {
+  if (seconds <= -0.5) return "-" + short_time(-seconds);
+  if (seconds < 0) return "0s";
   struct Unit {
     double seconds;
     const char* name;
@@ -77,16 +79,10 @@ std::string short_time(double seconds) {
   return fmt::format("{:.0f}s", seconds);
 }
 
-std::string table_text(const std::vector<Outcome>& outcomes, bool tenants) {
-  Cells rows(1);
-  for (const Column& column : kColumns) rows.front().emplace_back(column.heading);
-  for (const Outcome& outcome : outcomes) {
-    rows.emplace_back();
-    for (const Column& column : kColumns) rows.back().push_back(column.cell(outcome));
-  }
-  std::string text = aligned(rows, 1);
-  if (!tenants) return text;
-  rows = {{"TENANT", "POLICY", "JOBS", "DONE", "WAIT", "MEDIAN", "P95", "P99", "GPU-HOURS"}};
+namespace {
+
+std::string tenants_text(const std::vector<Outcome>& outcomes) {
+  Cells rows{{"TENANT", "POLICY", "JOBS", "DONE", "WAIT", "MEDIAN", "P95", "P99", "GPU-HOURS"}};
   for (size_t i = 0; !outcomes.empty() && i < outcomes.front().tenants.size(); ++i) {
     for (const Outcome& outcome : outcomes) {
       const TenantOutcome& tenant = outcome.tenants[i];
@@ -95,7 +91,60 @@ std::string table_text(const std::vector<Outcome>& outcomes, bool tenants) {
                       short_time(tenant.queue.p99), fmt::format("{:.0f}", tenant.gpu_hours)});
     }
   }
-  return text + "\n" + aligned(rows, 2);
+  return aligned(rows, 2);
+}
+
+// Jobs that one policy refuses are of a size that another one has, too.
+std::string sizes_text(const std::vector<Outcome>& outcomes) {
+  Cells rows{{"GPUS", "POLICY", "JOBS", "WAIT", "MEDIAN", "P95", "P99", ">15M"}};
+  for (size_t size = 0; size < size_count(); ++size) {
+    for (const Outcome& outcome : outcomes) {
+      for (const SizeOutcome& of : outcome.sizes)
+        if (of.name == size_name(size))
+          rows.push_back({of.name, outcome.policy, fmt::format("{}", of.jobs), short_time(of.queue.mean),
+                          short_time(of.queue.median), short_time(of.queue.p95), short_time(of.queue.p99),
+                          percent(static_cast<double>(of.waited_15m) / static_cast<double>(of.jobs))});
+    }
+  }
+  return aligned(rows, 2);
+}
+
+}  // namespace
+
+std::string confidence_text(const std::vector<Judged>& policies, double level) {
+  const auto times = [](const Interval& i) {
+    return fmt::format("{} [{}, {}]", short_time(i.mean), short_time(i.low), short_time(i.high));
+  };
+  const auto parts = [](const Interval& i) {
+    return fmt::format("{} [{}, {}]", percent(i.mean), percent(i.low), percent(i.high));
+  };
+  Cells rows{{fmt::format("MEAN AND {:g}%", 100 * level), "WAIT", ">15M", "JCT", "WAIT LESS THE FIRST'S"}};
+  for (const Judged& judged : policies) {
+    const Confidence& it = judged.confidence;
+    if (it.known) {
+      rows.push_back({judged.policy, times(it.wait_s), parts(it.long_waits), times(it.jct_s),
+                      &judged == &policies.front() ? "" : times(it.wait_less_first)});
+    } else {
+      rows.push_back({judged.policy, "-", "-", "-", "-"});
+    }
+  }
+  std::string text = aligned(rows, 1);
+  if (!policies.empty() && !policies.front().confidence.known)
+    text += "The jobs were submitted within too few pieces of time to tell how sure the means are.\n";
+  return text;
+}
+
+std::string table_text(const std::vector<Outcome>& outcomes, bool tenants, bool sizes) {
+  Cells rows(1);
+  for (const Column& column : kColumns) rows.front().emplace_back(column.heading);
+  for (const Outcome& outcome : outcomes) {
+    rows.emplace_back();
+    for (const Column& column : kColumns) rows.back().push_back(column.cell(outcome));
+  }
+  std::string text = aligned(rows, 1);
+  if (tenants) text += "\n" + tenants_text(outcomes);
+  if (sizes) text += "\n" + sizes_text(outcomes);
+  return text;
 }
 
 }  // namespace dl::sim

@@ -91,6 +91,8 @@ const std::vector<TraceField>& trace_fields() {
        [](const Job& job) { return std::to_string(job.checkpoint_s); }},
       {"restart", false, true, [](Text text, Job* job) { return set_time(text, 0, &job->restart_s); },
        [](const Job& job) { return std::to_string(job.restart_s); }},
+      {"waited", false, true, [](Text text, Job* job) { return set_time(text, 0, &job->waited_s); },
+       [](const Job& job) { return job.waited_s < 0 ? std::string() : std::to_string(job.waited_s); }},
   };
   return kFields;
 }

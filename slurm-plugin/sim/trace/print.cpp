@@ -15,9 +15,12 @@ std::string csv_line(const TraceJob& job) {
 
 std::string json_line(const TraceJob& job) {
   std::string line = "{";
-  for (const TraceField& field : trace_fields())
-    line += fmt::format(field.number ? "{}\"{}\": {}" : "{}\"{}\": \"{}\"", line.size() > 1 ? ", " : "", field.name,
-                        field.print(job));
+  for (const TraceField& field : trace_fields()) {
+    const std::string text = field.print(job);
+    if (text.empty()) continue;
+    line +=
+        fmt::format(field.number ? "{}\"{}\": {}" : "{}\"{}\": \"{}\"", line.size() > 1 ? ", " : "", field.name, text);
+  }
   return line + "}\n";
 }
 

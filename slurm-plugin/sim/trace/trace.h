@@ -27,6 +27,7 @@ struct TraceJob {
   policy::Placement placement = policy::Placement::kPack;
   int64_t checkpoint_s = 0;  // between checkpoints; 0: none, and it cannot be paused
   int64_t restart_s = 60;    // from a pause until it trains again, as policy::Job::restart_s
+  int64_t waited_s = -1;     // where the trace comes from, before it started first; -1: not known
 };
 
 struct Trace {
@@ -47,7 +48,7 @@ struct TraceField {
   bool number;  // JSON writes it without quotes
   // kInvalid "'x' ...; allowed: ..."; the text is what stands in CSV, or the value of JSON written out.
   Status (*parse)(std::string_view text, TraceJob* job);
-  std::string (*print)(const TraceJob& job);  // parse() reads it back
+  std::string (*print)(const TraceJob& job);  // parse() reads it back; empty: not given
 };
 const std::vector<TraceField>& trace_fields();
 

@@ -21,6 +21,59 @@ setup() {
     jq -e 'map(.policy) == ["lend", "fifo"] and all(.[]; .completed + .refused == .jobs and .deadlocks == 0 and .utilisation > 0)'
 }
 
+@test "dlsim import sacct prints its command, reads what that prints, and says what it left out, beside the trace" {
+  command=$("$dlsim" import sacct --command)
+  heading=${command##* }
+  cat >sacct.txt <<END
+${heading//,/|}
+7|vision|1000|1000|1100|600|60|COMPLETED|cpu=8,gres/gpu:a100=2,gres/gpu=2,node=1|cpu=8,gres/gpu=2|1
+8|nlp|1010|1010|1010|50|UNLIMITED|FAILED|gres/gpu:a100=8,node=2|gres/gpu=8|2
+8.batch|nlp|1010|1010|1010|50||FAILED|gres/gpu=8|cpu=8|2
+9|nlp|1020|1020|None|0|60|CANCELLED by 1000||gres/gpu=1|1
+END
+  "$dlsim" import sacct - <sacct.txt >trace.csv 2>said
+  grep -q '^2 jobs of 2 tenants from 5 lines$' said
+  grep -q '^left out: 1 lines of job steps$' said
+  "$dlsim" import sacct sacct.txt --checkpoint 10m --json -o with.csv | jq -e '.jobs == 2 and (.left_out | length) == 2 and .changed == {}'
+  grep -q '^7,0,vision,a100:2,1,600,3600,auto,pack,600,60,100$' with.csv
+  "$dlsim" check trace.csv | grep -q 'tenants    nlp, vision'
+  "$dlsim" compare trace.csv --nodes a100=1x8 -p backfill,fifo --sizes --calibrate --plot waits.svg >table.txt
+  grep -qE '^all +real +2 ' table.txt
+  grep -q '^backfill: fitted to the first half' table.txt
+  grep -q '</svg>' waits.svg
+  "$dlsim" compare trace.csv --nodes a100=1x8 --json | jq -e '.[0].policy == "backfill" and .[0].real.count == 2 and (.[0].sizes | length) == 2'
+  for line in 'import' 'import slurm' 'import sacct nowhere' 'import sacct trace.csv' 'import sacct sacct.txt --checkpoint soon' \
+    'compare' 'compare trace.csv --nodes a100=1x8 -p best' 'compare trace.csv --nodes a100=1x8 --unavailable 2'; do
+    # shellcheck disable=SC2086
+    run "$dlsim" $line
+    [ "$status" -eq 2 ] || { echo "$line: $status"; false; }
+    [ -n "$output" ]
+  done
+  sed -i 's/,[0-9]*$/,/; 1s/,$/,waited/' trace.csv
+  run "$dlsim" compare trace.csv --nodes a100=1x8
+  [ "$status" -eq 2 ]
+  [[ $output == *"no job tells how long it really waited; allowed: "* ]]
+}
+
+@test "dlsim run tells how sure its means are, waits by size, and what failures of nodes cost; dlsim sweep what placement does" {
+  "$dlsim" generate --days 12 --nodes a100=4x8 --load 0.9 -o trace.csv
+  "$dlsim" run trace.csv --nodes a100=4x8 -p lend,backfill --sizes --confidence 95 --mtbf 5d --repair 1h --seeds 2 >table.txt
+  grep -q '^lend #2 ' table.txt
+  grep -qE '^1 +backfill #1 ' table.txt
+  grep -qE "^backfill +[^ ]+ \[" table.txt
+  "$dlsim" run trace.csv --nodes a100=4x8 -p lend,backfill --confidence 90 --mtbf 5d --interval 30s --unavailable 0.25 --json |
+    jq -e 'all(.[]; .node_failures > 0 and .confidence.level == 0.9 and .confidence.wait_s.low <= .confidence.wait_s.high and (.sizes | length) > 2)'
+  "$dlsim" sweep --nodes g=4x4 --nodes g=2x8 --load 0.5,0.7 --days 4 --seeds 2 --plot sweep.svg >sweep.txt
+  [ "$(wc -l <sweep.txt)" -eq 9 ]
+  grep -q '</svg>' sweep.svg
+  "$dlsim" sweep --nodes g=4x4 --load 0.6 --days 4 --seeds 1 --json | jq -e 'length == 2 and .[0].times_the_first == null and .[1].load == 0.6'
+  for line in 'sweep --load fast' 'sweep --nodes 8' 'sweep -p best' 'sweep --seeds 0' 'run trace.csv --confidence 5' 'run trace.csv --mtbf soon'; do
+    # shellcheck disable=SC2086
+    run "$dlsim" $line
+    [ "$status" -eq 2 ] || { echo "$line: $status"; false; }
+  done
+}
+
 @test "dlsim refuses what it does not know with status 2, and says what is allowed" {
   printf 'id,submit,tenant,gpus,run\n1,0,a,1,60\n2,0,a,none,60\n' >bad.csv
   run "$dlsim" run bad.csv

@@ -99,6 +99,24 @@ teardown() { cluster_teardown; }
   [ "$(used dl_nlp)" -eq 2 ]
 }
 
+@test "dlsim import sacct makes a trace of what slurmdbd knows, and dlsim compare replays it" {
+  job=$(user_submit --array=1-2 --gpus=1 --wrap 'sleep 2')
+  again=$(user_submit --gpus=1 --requeue --wrap 'sleep 3')
+  wait_state "$again" RUNNING 20
+  sleep 2
+  on_login scontrol requeue "$again"
+  on_login scontrol update JobId="$again" StartTime=now
+  wait_for 60 'sacct knows that all have ended' eval \
+    "[ \"\$(on_login sacct -XnP -j $job,$again -o state | grep -c COMPLETED)\" -eq 3 ]"
+  on_login sh -c "$(on_login dlsim import sacct --command)" >sacct.txt
+  on_login dlsim import sacct "$PWD/sacct.txt" --json -o "$PWD/trace.csv" >said.json || { cat sacct.txt; false; }
+  jq -e '.jobs >= 3 and .changed["jobs that were requeued: their attempts are one job"] == 1' said.json || { cat said.json sacct.txt; false; }
+  # The array's elements and the requeued job: one GPU each (of its type only where AccountingStorageTRES has it), their account, their wait.
+  [ "$(grep -cE "^[0-9]+,[0-9]+,vision,(a100:)?1,1,[1-9][0-9]*,[0-9]+,auto,pack,0,60,[0-9]+\$" trace.csv)" -ge 3 ] || { cat trace.csv; false; }
+  grep -qE "^$again," trace.csv
+  on_login dlsim compare "$PWD/trace.csv" --nodes a100=4x2 --json | jq -e '.[0].real.count >= 3 and .[0].factor >= 1'
+}
+
 # The last one: the federation stays.
 @test "in a federation a job of ours, or of tenants' GPUs, names this cluster; then it runs, with a number as large as they are there" {
   here=$(sed -n 's/^ClusterName=//p' "$DL_SANDBOX_DIR/etc/slurm.conf")

@@ -3,8 +3,10 @@
 
 #include <fmt/core.h>
 
+#include <cctype>
 #include <csignal>
 #include <cstring>
+#include <vector>
 
 #include "common/base/parse.h"
 
@@ -15,12 +17,51 @@ constexpr int kMostLead = 65535;
 
 int signal_number(std::string_view name) {
   if (const auto number = parse_int(name, 1, NSIG - 1)) return static_cast<int>(*number);
-  if (name.substr(0, 3) == "SIG") name.remove_prefix(3);
+  std::string upper(name);
+  for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  if (upper.rfind("SIG", 0) == 0) upper.erase(0, 3);
   for (int signal = 1; signal < NSIG; ++signal) {
     const char* known = sigabbrev_np(signal);
-    if (known != nullptr && name == known) return signal;
+    if (known != nullptr && upper == known) return signal;
   }
   return 0;
+}
+
+// The words of a #SBATCH line, as sbatch takes them apart: any white space is between them but in quotes or behind \,
+// and # begins a comment.
+std::vector<std::string> words_of(std::string_view line) {
+  std::vector<std::string> words;
+  bool open = false, escaped = false;
+  char quote = '\0';
+  for (const char c : line) {
+    if (!escaped && quote == '\0' && c == '#') break;
+    if (!escaped && quote == '\0' && std::isspace(static_cast<unsigned char>(c)) != 0) {
+      open = false;
+      continue;
+    }
+    if (!open) words.emplace_back();
+    open = true;
+    if (escaped) {
+      escaped = false;
+      words.back() += c;
+    } else if (c == '\\') {
+      escaped = true;
+    } else if (c == quote) {
+      quote = '\0';
+    } else if (quote == '\0' && (c == '"' || c == '\'')) {
+      quote = c;
+    } else {
+      words.back() += c;
+    }
+  }
+  return words;
+}
+
+// sbatch takes an option by the beginning of its name, as long as no other begins so.
+bool is_signal_option(std::string_view name) {
+  constexpr std::string_view kOption = "--signal";
+  constexpr size_t kLeast = 4;
+  return name.size() >= kLeast && kOption.substr(0, name.size()) == name;
 }
 
 }  // namespace
@@ -29,8 +70,8 @@ std::optional<OwnSignal> parse_own_signal(std::string_view text) {
   OwnSignal signal;
   if (const size_t colon = text.find(':'); colon != std::string_view::npos) {
     const std::string_view flags = text.substr(0, colon);
-    if (flags.empty() || flags.find_first_not_of("RB") != std::string_view::npos) return std::nullopt;
-    signal.to_script = flags.find('B') != std::string_view::npos;
+    if (flags.empty() || flags.find_first_not_of("RBrb") != std::string_view::npos) return std::nullopt;
+    signal.to_script = flags.find_first_of("Bb") != std::string_view::npos;
     text.remove_prefix(colon + 1);
   }
   if (const size_t at = text.find('@'); at != std::string_view::npos) {
@@ -51,24 +92,21 @@ std::string format_own_signal(const OwnSignal& signal) {
 }
 
 std::optional<OwnSignal> own_signal_of_script(std::string_view script) {
-  constexpr std::string_view kMark = "#SBATCH", kOption = "--signal";
+  constexpr std::string_view kMark = "#SBATCH";
   std::optional<OwnSignal> found;
   for (const std::string& line : split(std::string(script), '\n')) {
-    const std::string text(trim(line));
-    if (text.empty() || text[0] != '#') {
-      if (!text.empty()) break;  // sbatch reads no further than the first command
+    if (line.rfind(kMark, 0) != 0) {
+      const std::string_view text = trim(line);
+      if (!text.empty() && text[0] != '#') break;  // sbatch reads no further than the first command
       continue;
     }
-    if (text.rfind(kMark, 0) != 0) continue;
-    const std::vector<std::string> words = split(text.substr(kMark.size()), ' ');
+    const std::vector<std::string> words = words_of(std::string_view(line).substr(kMark.size()));
     for (size_t i = 0; i < words.size(); ++i) {
-      std::string value;
-      if (!words[i].empty() && words[i][0] == '#') break;
-      if (words[i].rfind(std::string(kOption) + "=", 0) == 0)
-        value = words[i].substr(kOption.size() + 1);
-      else if (words[i] == kOption && i + 1 < words.size())
-        value = words[i + 1];
-      if (const auto signal = parse_own_signal(value)) found = signal;
+      const size_t equals = words[i].find('=');
+      if (!is_signal_option(std::string_view(words[i]).substr(0, equals))) continue;
+      const std::string next = i + 1 < words.size() ? words[i + 1] : std::string();
+      if (const auto signal = parse_own_signal(equals == std::string::npos ? next : words[i].substr(equals + 1)))
+        found = signal;
     }
   }
   return found;

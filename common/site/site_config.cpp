@@ -291,20 +291,16 @@ class Reader {
       if (section.empty() && own.name == key) return own.read(node, name_, config_);
     for (const Key& row : kKeys) {
       if (row.section == section && (row.name == key || (row.name == "*" && is_plain_name(key)))) {
-        if (Status set = row.set(node, key, config_); !set) return place(node, full, std::move(set).error());
+        if (Status set = row.set(node, key, config_); !set) return place(node, name_, full, std::move(set).error());
         return {};
       }
     }
     for (const Key& row : kKeys) {
       if (!is_inside(row.section, full)) continue;
       if (const auto* table = node.as_table()) return read(*table, full);
-      return place(node, full, bad_value(node, fmt::format("a table: [{}]", full)));
+      return place(node, name_, full, bad_value(node, fmt::format("a table: [{}]", full)));
     }
-    return place(node, full, Error{Errc::kInvalid, "unknown key; allowed: " + allowed_in(section)});
-  }
-
-  Error place(const toml::node& node, const std::string& key, Error error) const {
-    return std::move(error).with_context(fmt::format("{}:{}: {}", name_, node.source().begin.line, printable(key)));
+    return place(node, name_, full, Error{Errc::kInvalid, "unknown key; allowed: " + allowed_in(section)});
   }
 
   const std::string& name_;

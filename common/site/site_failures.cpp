@@ -7,6 +7,7 @@
 
 #include "common/base/parse.h"
 #include "common/contract/request_values.h"
+#include "common/site/site_values.h"
 
 namespace dl {
 namespace {
@@ -70,14 +71,10 @@ struct Key {
 constexpr std::array kKeys{Key{"pattern", set_pattern}, Key{"class", set_class}, Key{"answer", set_answer},
                            Key{"fault", set_fault}, Key{"budget", set_budget}};
 
-Error place(const toml::node& node, const std::string& file, const std::string& key, Error error) {
-  return std::move(error).with_context(fmt::format("{}:{}: {}", file, node.source().begin.line, key));
-}
-
 Result<FailureRow> read_row(const toml::table& table, const std::string& file) {
   FailureRow row;
   for (auto&& [toml_key, node] : table) {
-    const std::string full = "failure." + printable(std::string(toml_key.str()));
+    const std::string full = "failure." + std::string(toml_key.str());
     const Key* known = nullptr;
     for (const Key& key : kKeys)
       if (key.name == toml_key.str()) known = &key;

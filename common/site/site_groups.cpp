@@ -11,11 +11,6 @@
 namespace dl {
 namespace {
 
-Error at(const toml::node& node, const std::string& file, const std::string& key, Error error) {
-  error.code = Errc::kInvalid;
-  return std::move(error).with_context(fmt::format("{}:{}: {}", file, node.source().begin.line, printable(key, 160)));
-}
-
 Result<SiteGroup> read_group(const toml::table& table, const std::string& file, const std::string& where,
                              const SiteConfig& config) {
   SiteGroup group;
@@ -28,7 +23,7 @@ Result<SiteGroup> read_group(const toml::table& table, const std::string& file, 
     } else {
       set = Error{Errc::kInvalid, "unknown key; allowed: quota, parent"};
     }
-    if (!set) return at(node, file, fmt::format("{}.{}", where, key.str()), std::move(set).error());
+    if (!set) return place(node, file, fmt::format("{}.{}", where, key.str()), std::move(set).error());
   }
   return group;
 }
@@ -59,23 +54,13 @@ Status check_below(const std::string& what, const SiteGpus& quota, const std::st
 }  // namespace
 
 Status read_site_groups(const toml::node& node, const std::string& file, SiteConfig* config) {
-  const auto* tables = node.as_table();
-  if (tables == nullptr) return at(node, file, "tenant_groups", bad_value(node, "tables: [tenant_groups.NAME]"));
-  if (tables->size() > kMaxTenants)
-    return at(node, file, "tenant_groups", bad_value(node, fmt::format("at most {} groups", kMaxTenants)));
-  for (auto&& [key, element] : *tables) {
-    const std::string name(key.str());
-    const std::string where = "tenant_groups." + name;
-    const auto* table = element.as_table();
-    if (table == nullptr) return at(element, file, where, bad_value(element, "a table: [tenant_groups.NAME]"));
-    if (!is_plain_name(name))
-      return at(element, file, where,
-                Error{Errc::kInvalid, "is not the name of a group; allowed: letters, digits and . _ + -"});
-    DL_TRY_ASSIGN(SiteGroup group, read_group(*table, file, where, *config));
-    group.name = name;
-    config->groups.push_back(std::move(group));
-  }
-  return {};
+  return each_table(node, file, "tenant_groups", kMaxTenants, "group", "a group",
+                    [&](const std::string& name, const toml::table& table) -> Status {
+                      DL_TRY_ASSIGN(SiteGroup group, read_group(table, file, "tenant_groups." + name, *config));
+                      group.name = name;
+                      config->groups.push_back(std::move(group));
+                      return {};
+                    });
 }
 
 Status check_site_groups(const std::string& file, const SiteConfig& config) {

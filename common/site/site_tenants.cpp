@@ -106,11 +106,6 @@ Status check_tenant(const SiteTenant& tenant) {
   return {};
 }
 
-Error place(const toml::node& node, const std::string& file, const std::string& key, Error error) {
-  error.code = Errc::kInvalid;
-  return std::move(error).with_context(fmt::format("{}:{}: {}", file, node.source().begin.line, printable(key, 160)));
-}
-
 Result<SiteTenant> read_tenant(const toml::table& table, const std::string& file, const std::string& where,
                                const SiteConfig& config) {
   SiteTenant tenant;
@@ -187,28 +182,20 @@ Status set_gpus(const toml::node& node, const SiteConfig& config, SiteGpus* out)
 }
 
 Status read_site_tenants(const toml::node& node, const std::string& file, SiteConfig* config) {
-  const auto* tables = node.as_table();
-  if (tables == nullptr) return place(node, file, "tenants", bad_value(node, "tables: [tenants.NAME]"));
-  if (tables->size() > kMaxTenants)
-    return place(node, file, "tenants", bad_value(node, fmt::format("at most {} tenants", kMaxTenants)));
-  for (auto&& [key, element] : *tables) {
-    const std::string name(key.str());
-    const std::string where = "tenants." + name;
-    const auto* table = element.as_table();
-    if (table == nullptr) return place(element, file, where, bad_value(element, "a table: [tenants.NAME]"));
-    if (!is_plain_name(name))
-      return place(element, file, where,
-                   Error{Errc::kInvalid, "is not the name of an account; allowed: letters, digits and . _ + -"});
-    if (const int other = find_tenant(config->tenants, name); other >= 0)
-      return place(element, file, where,
-                   Error{Errc::kInvalid, fmt::format("is tenant '{}' once more, since Slurm does not tell upper from "
-                                                     "lower case in accounts; allowed: one of the two",
-                                                     config->tenants[static_cast<size_t>(other)].name)});
-    DL_TRY_ASSIGN(SiteTenant tenant, read_tenant(*table, file, where, *config));
-    tenant.name = name;
-    config->tenants.push_back(std::move(tenant));
-  }
-  return {};
+  return each_table(node, file, "tenants", kMaxTenants, "tenant", "an account",
+                    [&](const std::string& name, const toml::table& table) -> Status {
+                      const std::string where = "tenants." + name;
+                      if (const int other = find_tenant(config->tenants, name); other >= 0)
+                        return place(table, file, where,
+                                     Error{Errc::kInvalid,
+                                           fmt::format("is tenant '{}' once more, since Slurm does not tell upper from "
+                                                       "lower case in accounts; allowed: one of the two",
+                                                       config->tenants[static_cast<size_t>(other)].name)});
+                      DL_TRY_ASSIGN(SiteTenant tenant, read_tenant(table, file, where, *config));
+                      tenant.name = name;
+                      config->tenants.push_back(std::move(tenant));
+                      return {};
+                    });
 }
 
 }  // namespace dl

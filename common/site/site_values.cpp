@@ -108,6 +108,33 @@ Status set_texts(const toml::node& node, const std::string& allowed, bool (*good
 
 }  // namespace
 
+Error place(const toml::node& node, const std::string& file, const std::string& key, Error error) {
+  error.code = Errc::kInvalid;
+  return std::move(error).with_context(fmt::format("{}:{}: {}", file, node.source().begin.line, printable(key, 160)));
+}
+
+Status each_table(const toml::node& node, const std::string& file, const std::string& section, size_t most,
+                  const std::string& what, const std::string& of_name,
+                  const std::function<Status(const std::string& name, const toml::table& table)>& read) {
+  const auto* tables = node.as_table();
+  if (tables == nullptr) return place(node, file, section, bad_value(node, fmt::format("tables: [{}.NAME]", section)));
+  if (tables->size() > most)
+    return place(node, file, section, bad_value(node, fmt::format("at most {} {}s", most, what)));
+  for (auto&& [key, element] : *tables) {
+    const std::string name(key.str());
+    const std::string where = section + "." + name;
+    const auto* table = element.as_table();
+    if (table == nullptr)
+      return place(element, file, where, bad_value(element, fmt::format("a table: [{}.NAME]", section)));
+    if (!is_plain_name(name))
+      return place(
+          element, file, where,
+          Error{Errc::kInvalid, fmt::format("is not the name of {}; allowed: letters, digits and . _ + -", of_name)});
+    DL_TRY(read(name, *table));
+  }
+  return {};
+}
+
 Status set_prefixes(const toml::node& node, std::vector<std::string>* out) {
   return set_texts(
       node, "addresses and prefixes in an array: [\"10.0.0.5\", \"10.1.0.0/16\", \"fd00::/8\"]",

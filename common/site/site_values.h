@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,15 @@ constexpr size_t kMaxPathBytes = 1024;
 
 // That error; the value is made printable.
 Error bad_value(const toml::node& node, const std::string& allowed);
+
+// kInvalid "FILE:LINE: KEY: ..." of an error about this node.
+Error place(const toml::node& node, const std::string& file, const std::string& key, Error error);
+
+// Hands on the name and the table of each [SECTION.NAME]; `what` in the singular ("tenant"), of_name what the name is
+// of. Errors of `read` are to have their place already.
+Status each_table(const toml::node& node, const std::string& file, const std::string& section, size_t most,
+                  const std::string& what, const std::string& of_name,
+                  const std::function<Status(const std::string& name, const toml::table& table)>& read);
 
 Status set_int(const toml::node& node, int min, int max, int* out);
 // A whole number or one with a fraction; finite.

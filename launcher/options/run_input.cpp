@@ -21,6 +21,7 @@
 #include "common/base/atomic_file.h"
 #include "common/base/hostlist.h"
 #include "common/base/parse.h"
+#include "common/base/standard_files.h"
 #include "common/contract/env_names.h"
 #include "common/contract/image_file.h"
 #include "common/contract/path_pattern.h"
@@ -237,6 +238,7 @@ Result<GatheredInput> gather_input(const RunCommand& run, const SiteSettings& se
   DL_TRY_ASSIGN(input.agent_path, find_agent());
   DL_TRY_ASSIGN(input.pmix_server, find_pmix_server(input.agent_path, input.site.pmix));
   input.as_root = ::geteuid() == 0;
+  input.reads_stdin = standard_input_is_given();
   bool slurm = plan::in_slurm_job(input.environment);
   plan::RequestOptions options = run.request;
   bool framework_named = options.framework || input.environment.count(env::kFramework) != 0;

@@ -13,6 +13,7 @@
 #include "common/base/atomic_file.h"
 #include "common/base/this_process.h"
 #include "common/contract/env_names.h"
+#include "common/contract/path_pattern.h"
 #include "launcher/record/event_log.h"
 #include "launcher/record/job_comment.h"
 #include "launcher/record/job_dir.h"
@@ -75,15 +76,24 @@ bool is_own_file(const std::string& path) {
          info.st_uid == ::geteuid();
 }
 
+// Empty where the pattern holds a name that this job has not.
+std::string folder_of(const std::string& pattern, const std::string& base, const std::string& id) {
+  PathNames names = names_in_environment([](const char* name) { return environment_value(name); });
+  name_job(id, &names);
+  const auto path = expand_path(pattern, names);
+  if (!path || path->empty()) return {};
+  return path->front() == '/' ? *path : base + "/" + *path;
+}
+
 // Where this job's directory may be, the surest place first. The configured name of it is in the file with the fault.
 std::vector<std::string> possible_folders(const RunCommand& run, const std::string& id,
                                           const std::optional<slurm_cli::JobInfo>& job) {
   std::vector<std::string> folders;
   const std::string base = job && !job->work_dir.empty() ? job->work_dir : environment_value("SLURM_SUBMIT_DIR");
-  if (run.job_dir) folders.push_back(record::expand_job_dir(*run.job_dir, base, id));
+  if (run.job_dir) folders.push_back(folder_of(*run.job_dir, base, id));
   const auto comment = job ? record::parse_comment(job->comment) : std::nullopt;
   if (comment && !comment->dir.empty()) folders.push_back(comment->dir);
-  folders.push_back(record::expand_job_dir(SiteConfig().job_dir, base, id));
+  folders.push_back(folder_of(SiteConfig().job_dir, base, id));
   return folders;
 }
 

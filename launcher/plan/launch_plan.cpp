@@ -262,6 +262,7 @@ void copy_request(const PlanInput& input, const Catalogue::Choice& choice, Launc
   plan->container = input.container;
   plan->python_folder = plan->container.image.empty() ? input.python_folder : image::python_folder(plan->job_dir);
   plan->bind = input.request.bind;
+  plan->reads_stdin = input.reads_stdin;
   if (!plan->container.image.empty()) {
     for (const std::string& path : {plan->work_dir, plan->job_dir, allocation.submit_dir}) add_bind(path, plan);
     if (plan->checkpoint)

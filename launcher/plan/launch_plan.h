@@ -98,6 +98,7 @@ struct LaunchPlan {
   std::string hostfile_text;
   std::string pmix_server;            // path of dl-pmix, one on each node; empty: none of ours
   std::vector<std::string> warnings;  // one sentence each, for the user
+  bool reads_stdin = false;           // learner 0 has dlrun's standard input
   bool overcommit = false;            // more learners on a node than Slurm counted tasks for
 
   int world_size() const { return static_cast<int>(learners.size()); }  // with the servers
@@ -125,6 +126,7 @@ struct PlanInput {
   std::string pmix_server;          // path of dl-pmix, where dlrun shall serve PMIx itself
   bool command_uses_mpi = false;    // it is linked with MPI, whatever its framework
   bool as_root = false;             // mpirun must be told that this is meant
+  bool reads_stdin = false;         // dlrun was given a standard input (standard_files.h)
 };
 
 // kInvalid, kNotFound (framework, version, placement) or kConflict "needs 4 learners x 2 GPUs but the allocation has 6

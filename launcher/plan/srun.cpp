@@ -150,7 +150,7 @@ void fill_srun(const PlanInput& input, bool pmix, const Allocation& allocation, 
                               "--cpu-bind=none",
                               // Also under sbatch --export=NONE, which would leave the agents without DL_CONTROL.
                               "--export=ALL",
-                              "--input=none",
+                              plan->reads_stdin ? "--input=0" : "--input=none",
                           });
   // Slurm hands on what tasks write in pieces of 1 KiB; without this option it keeps to whole lines, so that those of
   // several learners, and dlrun's own, do not mix. A learner alone may draw its progress bar as it likes.

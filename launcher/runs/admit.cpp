@@ -26,6 +26,7 @@ using namespace std::chrono_literals;
 constexpr auto kLook = 100ms;
 constexpr auto kPatience = 5s;       // with the lock of the book, before anything runs
 constexpr auto kPatienceLater = 1s;  // in the event loop, where agents wait for answers
+constexpr int kMostReads = 20;       // of events that change all the time
 constexpr int kLookAnyhow = 20;      // looks at a book that has not changed
 constexpr int kMostAncestors = 64;
 
@@ -106,8 +107,9 @@ class Try {
 
   bool admitted = false;
   Status refused;
-  std::string waits_for;  // neither; empty: the events of an earlier run have changed
-  bool put_back = false;  // Slurm has the job back
+  std::string waits_for;       // neither; empty: the events of an earlier run have changed
+  bool put_back = false;       // Slurm has the job back
+  bool believes_past = false;  // whatever has changed there since
   std::vector<BookedRun> others;
   plan::PlanInput free;  // admitted: what is left for this run
 
@@ -150,7 +152,7 @@ bool Try::enter(JobBook* book, BookedRun* own) {
   if (own != nullptr) {
     choice.number = own->number;
   } else {
-    if (!past_.is_current(*book, applicant_.guard)) return false;
+    if (!believes_past && !past_.is_current(*book, applicant_.guard)) return false;
     choice = choose_run(past_.with(*book, applicant_.guard), admission_->identity, applicant_.start);
     if (applicant_.own_dir) choice.number = 1;
   }
@@ -204,9 +206,11 @@ Result<Admission> admit(const Applicant& applicant, plan::LaunchPlan plan, plan:
   PastRuns past(admission.first_dir, applicant.own_dir);
   const Patience patience;
   std::string said;
-  for (bool put_back = false;;) {
+  bool put_back = false;
+  for (int stale = 0;;) {
     past.read();
     Try attempt(applicant, plan, past, &admission);
+    attempt.believes_past = stale >= kMostReads;
     const bool told = term_came != 0 || put_back;
     const auto look = [&](JobBook* book) {
       if (!told) return attempt.look(book);
@@ -235,7 +239,10 @@ Result<Admission> admit(const Applicant& applicant, plan::LaunchPlan plan, plan:
       }
       return admission;
     }
-    if (attempt.waits_for.empty()) continue;
+    if (attempt.waits_for.empty()) {
+      ++stale;  // somebody who is not in the book writes there, as another job may
+      continue;
+    }
     if (attempt.waits_for != said) say(said = attempt.waits_for);
     for (int looks = 0; looks < kLookAnyhow && (term_came != 0) == told && !admission.book.has_changed(); ++looks)
       std::this_thread::sleep_for(kLook);

@@ -40,7 +40,7 @@ struct BookedRun {
 
 // What a run asks all others to stop for.
 struct BookedStop {
-  std::string cause;        // a name of supervise/siblings.cpp's
+  std::string cause;        // a name of supervise/supervisor_siblings.cpp's
   std::string who;          // text for people
   int64_t deadline_ms = 0;  // Unix time; 0: none
 };

@@ -11,7 +11,6 @@
 #include <cstring>
 
 #include "common/base/atomic_file.h"
-#include "common/base/standard_files.h"
 #include "common/contract/env_names.h"
 #include "common/process/child_process.h"
 
@@ -27,11 +26,7 @@ Result<pid_t> AgentLauncher::spawn(const std::vector<std::string>& argv, const s
                                    bool reads) {
   SpawnOptions options;
   options.argv = argv;
-  if (reads) {
-    options.stdin_fd = STDIN_FILENO;
-    // Of srun's tasks, that of learner 0.
-    std::replace(options.argv.begin(), options.argv.end(), std::string("--input=none"), std::string("--input=0"));
-  }
+  if (reads) options.stdin_fd = STDIN_FILENO;
   std::vector<std::string> environment;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     std::string name(*entry, std::strcspn(*entry, "="));
@@ -57,7 +52,7 @@ Status AgentLauncher::start(const std::string& endpoint, const std::string& secr
   std::map<std::string, std::string> set = {{env::kControl, endpoint}, {env::kSecret, secret}};
   if (plan_.ports > 0) set[env::kHoldPorts] = std::to_string(plan_.ports);
   if (plan_.under_slurm && plan_.checkpoint) set[env::kMayRequeue] = "1";
-  const bool given = standard_input_is_given();
+  const bool given = plan_.reads_stdin;
   switch (plan_.method) {
     case plan::LaunchMethod::kSrun:
       set[env::kControlRank] = "SLURM_PROCID";

@@ -178,6 +178,9 @@ struct RunRules {
   int64_t signal_lead_s = 120;
   int64_t kill_wait_s = 30;
   int restart_count = 0;  // how often Slurm had put the job back when it started
+  // The signal before the time limit is the user's own, and comes to dlrun: the learners save at it. Else it tells of
+  // the time limit alone.
+  bool saves_at_own_signal = false;
 };
 
 // What Slurm means by a signal that came at signal_ms (Unix time). job: as it says now; none: it does not answer.

@@ -253,8 +253,10 @@ void RunStep::on(const SlurmSaid& said) {
     take_stop(std::move(asked), false);
   } else if (reading.kind == Kind::kWatchTimeLimit && reading.deadline_ms) {
     act(WatchTimeLimit{*reading.deadline_ms});
-  } else if (reading.kind == Kind::kSaveNow && s_.phase == Phase::kRunning && !s_.agreement.open() &&
-             !question.presumed) {
+  }
+  const bool saves =
+      reading.kind == Kind::kSaveNow || (reading.kind == Kind::kWatchTimeLimit && s_.rules.saves_at_own_signal);
+  if (saves && !s_.stop && s_.phase == Phase::kRunning && !s_.agreement.open() && !question.presumed) {
     say("a signal that asks for a save: the learners save and go on");
     begin_agreement(ProgressPage::kSave);
   }

@@ -34,6 +34,9 @@ Supervisor::Supervisor(plan::LaunchPlan first_plan, SiteConfig site, RunOptions 
   state_.rules.grace_ms = std::chrono::duration_cast<std::chrono::milliseconds>(plan().grace).count();
   state_.rules.signal_lead_s = site_.signal_lead.count();
   state_.rules.restart_count = plan().slurm_restart_count;
+  // Where the script has become dlrun (exec), its process is the guard.
+  state_.rules.saves_at_own_signal =
+      options_.own_signal && options_.own_signal->to_script && options_.script == ::getppid();
 }
 
 Supervisor::~Supervisor() {

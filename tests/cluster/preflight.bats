@@ -57,6 +57,23 @@ hosts() { grep -oE 'on n[0-9]+' "$1" | sort -u | xargs; }
   [ "$(hosts out)" = "on n1 on n3" ]
 }
 
+@test "a bad node that one dlrun finds does not take the job from another one: that saves before the job goes back, once" {
+  [[ -x $top_builddir/tests/lib/toy_learner ]] || skip "built without HDF5"
+  spoil_n2
+  printf '%s\n' '#!/bin/bash' \
+    "dlrun --learners 1 --gpus 0 --preflight off --checkpoint ck,every=1000steps -- $top_builddir/tests/lib/toy_learner 40000 50 &" \
+    "until grep -qs '^attempt . starts' dl-\$SLURM_JOB_ID/logs/attempt-*/learner-0.log; do sleep 0.2; done; sleep 1" \
+    "dlrun --job-dir $PWD/job -- sh -c 'echo \"rank \$RANK on \$(hostname)\"'" wait >two.sh
+  chmod 755 two.sh
+  job=$(submit --output=out --open-mode=append --dl-framework=generic --dl-learners=2 --dl-gpus=2 --dl-preflight=quick two.sh)
+  wait_file "dl-$job/logs/attempt-2/learner-0.log" '^attempt 2 starts at train step [1-9]' 60
+  wait_for 30 "the second one has run" grep -q 'on n3' out
+  assert_contains "$(jq -r 'select(.state == "PENDING").reason' "dl-$job/events.jsonl")" '^put back with another dlrun of the job: saved at train step'
+  [ "$(job_field "$job" ExcNodeList)" = n2 ]
+  [ "$(job_field "$job" Restarts)" = 1 ]
+  on_login scancel "$job"
+}
+
 @test "a node that turns bad between two attempts is found before the second one, and left out" {
   cat >learner.sh <<'EOF'
 #!/bin/sh

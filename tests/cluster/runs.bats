@@ -143,9 +143,11 @@ restarts() { job_field "$1" Restarts; }
 
 @test "two dlruns with one checkpoint directory are refused with one sentence" {
   script twice.sh "dlrun --learners 1 --gpus 1 --checkpoint ck,every=10steps -- $toy 400 10 & first=\$!" 'sleep 2' \
+    "dlrun --learners 1 --gpus 0 -- sh -c 'echo \"none:\$CUDA_VISIBLE_DEVICES:\"'" \
     "dlrun --learners 1 --gpus 1 --checkpoint \$PWD/ck -- $toy 10 10; echo \"status \$?\"" 'wait $first; echo "first $?"'
   job=$(submit --dl-framework=generic --gpus=2 -o out twice.sh)
   wait_state "$job" COMPLETED 40
+  grep -qx 'none::' out
   [ "$(grep -c 'checkpoint directory' out)" -eq 1 ]
   assert_contains "$(cat out)" "^dlrun: checkpoint directory $PWD/ck is in use by another dlrun of this job, $job\.1 in $PWD/dl-$job; allowed: a --checkpoint of its own for each"
   assert_contains "$(cat out)" '^status 73'

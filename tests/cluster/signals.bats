@@ -88,6 +88,7 @@ hurry() {
 @test "--signal=B:USR1@60 for a script that has become dlrun: it saves at the signal, and stops at the time limit" {
   job=$(cat become.job)
   wait_event "$job" 'PENDING time limit: saved at train step' 150
-  wait_file become.out 'a signal that asks for a save|time limit near' 5
+  wait_file become.out 'a signal that asks for a save' 5
+  wait_event "$job" 'PROCESSING saved at train step' 5
   went_on "$job" 60
 }

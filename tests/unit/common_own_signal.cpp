@@ -14,9 +14,11 @@ TEST(OwnSignal, is_read_as_sbatch_reads_it) {
     const char* text;
     int number, lead_s;
     bool to_script;
-  } kGood[] = {{"USR1", SIGUSR1, 60, false},     {"10", 10, 60, false},           {"USR1@90", SIGUSR1, 90, false},
-               {"B:USR1@60", SIGUSR1, 60, true}, {"B:12@0", 12, 0, true},         {"R:TERM@120", SIGTERM, 120, false},
-               {"RB:INT@1", SIGINT, 1, true},    {"SIGUSR2@5", SIGUSR2, 5, false}};
+  } kGood[] = {{"USR1", SIGUSR1, 60, false},     {"10", 10, 60, false},
+               {"USR1@90", SIGUSR1, 90, false},  {"B:USR1@60", SIGUSR1, 60, true},
+               {"B:12@0", 12, 0, true},          {"R:TERM@120", SIGTERM, 120, false},
+               {"RB:INT@1", SIGINT, 1, true},    {"SIGUSR2@5", SIGUSR2, 5, false},
+               {"b:usr1@90", SIGUSR1, 90, true}, {"sigterm", SIGTERM, 60, false}};
   for (const auto& row : kGood) {
     const auto signal = parse_own_signal(row.text);
     ASSERT_TRUE(signal) << row.text;
@@ -41,6 +43,22 @@ TEST(OwnSignal, is_found_in_the_lines_that_sbatch_reads) {
   EXPECT_FALSE(own_signal_of_script("#!/bin/bash\necho\n#SBATCH --signal=USR1\n")) << "behind a command";
   EXPECT_FALSE(own_signal_of_script("#!/bin/bash\n##SBATCH --signal=USR1\n# --signal=USR1\n#SBATCH # --signal=USR1\n"));
   EXPECT_FALSE(own_signal_of_script(""));
+}
+
+TEST(OwnSignal, is_found_however_the_line_is_written_that_sbatch_takes) {
+  for (const char* line :
+       {"#SBATCH\t--signal=B:USR1@90", "#SBATCH --time=10\t--signal\tB:USR1@90", "#SBATCH --signal=\"B:USR1@90\"",
+        "#SBATCH '--signal=B:USR1@90'#mine", "#SBATCH --comment='a # b' --signal=b:usr1@90", "#SBATCH --sig=B:USR1@90",
+        "#SBATCH --signal=B\\:USR1@90\r"}) {
+    const auto found = own_signal_of_script(std::string("#!/bin/bash\n") + line + "\n");
+    ASSERT_TRUE(found) << line;
+    EXPECT_EQ(found->number, SIGUSR1) << line;
+    EXPECT_EQ(found->lead_s, 90) << line;
+    EXPECT_TRUE(found->to_script) << line;
+  }
+  for (const char* line : {" #SBATCH --signal=USR1", "#SBATCH --comment='--signal=USR1'x", "#SBATCH --s=USR1",
+                           "#SBATCH --signals=USR1", "#sbatch --signal=USR1"})
+    EXPECT_FALSE(own_signal_of_script(std::string("#!/bin/bash\n") + line + "\n")) << line;
 }
 
 }  // namespace

@@ -54,6 +54,17 @@ TEST(LaunchPlan, TooFewGpusAreSaidInNumbers) {
             "needs 1 learner x 1 GPU but the allocation has 0 GPUs on 1 node");
 }
 
+TEST(LaunchPlan, LearnerZeroHasTheStandardInputThatDlrunWasGiven) {
+  PlanInput in = input(2, 1, {{"n1", 2, 4, 2}});
+  in.command = {"echo", "--input=none"};
+  EXPECT_TRUE(has(make_plan(in)->argv, "--input=none"));
+  in.reads_stdin = true;
+  const auto plan = make_plan(in);
+  EXPECT_TRUE(has(plan->argv, "--input=0"));
+  EXPECT_FALSE(has(plan->argv, "--input=none"));
+  EXPECT_TRUE(plan->reads_stdin);
+}
+
 TEST(LaunchPlan, AutoIsALearnerForEachGpu) {
   PlanInput in = input(1, 1, {{"n1", 1, 4, 4}, {"n2", 1, 4, 2}});
   in.request.learners.reset();

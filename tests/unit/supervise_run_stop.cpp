@@ -110,6 +110,26 @@ TEST(ReadSignalTest, TheRulesOfTheRunHoldForEverySignalThatIsRead) {
   EXPECT_EQ(read_signal(rules, SIGTERM, kSignal, job, kSignal).cause, StopCause::kSlurmRequeue);
 }
 
+TEST_F(RunStopTest, ASignalOfTheUsersOwnToDlrunIsAnsweredByASaveNearTheTimeLimitToo) {
+  SlurmSaid answer;
+  answer.job.emplace();
+  answer.job->state = "RUNNING";
+  answer.job->end_time = kSignal / 1000 + 90;
+  run();
+  give(Signalled{SIGUSR2});
+  give(answer);
+  EXPECT_TRUE(did<WatchTimeLimit>());
+  EXPECT_FALSE(did<SendRequest>()) << "of slurm-dl: it tells of the time limit";
+  wait(2000);
+  state_.rules.saves_at_own_signal = true;
+  give(Signalled{SIGUSR2});
+  give(answer);
+  EXPECT_TRUE(did<WatchTimeLimit>());
+  ASSERT_TRUE(did<SendRequest>());
+  EXPECT_EQ(did<SendRequest>()->kind, ProgressPage::kSave);
+  EXPECT_FALSE(state_.stop);
+}
+
 TEST_F(RunStopTest, WhatSlurmSaysLateCorrectsWhatWasPresumed) {
   run();
   give(Signalled{SIGTERM});

@@ -146,6 +146,10 @@ class Launches(support.Case):
         self.assertEqual(body_of(of("MASTER_ADDR=$(hostname)\nexport MASTER_ADDR\nsrun python t.py\n")), "dlrun -- python t.py\n")
         result = of(body + "srun python t.py --url tcp://$MASTER_ADDR:1\n")
         self.assertIn("export MASTER_ADDR=", result.script)
+        self.assertIn("learners meet there", str(result))
+        result = of("MASTER_ADDR=$(hostname)\necho $MASTER_ADDR\nsrun torchrun --nproc_per_node 4 t.py\n")
+        self.assertIn("MASTER_ADDR=$(hostname)", result.script)
+        self.assertNotIn("learners meet there", str(result))  # no learner finds what is not exported
         self.assertNotIn("MASTER_PORT", result.script)
 
 

@@ -337,6 +337,10 @@ class _Migration(Counts):
                     if re.match(r"(?:" + "|".join(RENDEZVOUS) + r")=", self.text[word.start:word.end]):
                         self.edits[(word.start, word.end)] = ""
 
+    def is_exported(self, name: str) -> bool:
+        """Learners find it in their environment."""
+        return re.search(r"^[ \t]*((export|declare[ \t]+-\w*x\w*)\b[^\n]*\b" + name + r"\b|set[ \t]+(-a\b|-o[ \t]+allexport))", self.text, re.M) is not None
+
     def drop_rendezvous(self) -> None:
         """Lines that only tell programs of the old launcher where to meet."""
         for item in self.assigned:
@@ -351,7 +355,7 @@ class _Migration(Counts):
                 continue
             if not live:
                 self.edits[(start, end + 1)] = ""
-            elif item.name in ("MASTER_ADDR", "MASTER_PORT"):
+            elif item.name in ("MASTER_ADDR", "MASTER_PORT") and self.is_exported(item.name):
                 self.note(item.start, f"{item.name} is used elsewhere, so it stays, and learners meet there; without it dlrun finds an address itself")
         for match in re.finditer(r"^[ \t]*export[ \t]+(\w+)[ \t]*\n", self.text, re.M):
             if match.group(1) in RENDEZVOUS and any(item.name == match.group(1) and self.is_taken(item.start) for item in self.assigned):

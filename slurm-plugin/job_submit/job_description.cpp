@@ -27,6 +27,13 @@ const char* find_value(const job_desc_msg_t& job, const std::string& name) {
   return found;
 }
 
+// Whether the flag that this variable presets came with the submission.
+bool is_given(const job_desc_msg_t& job, std::string_view variable) {
+  for (const Option& option : kOptions)
+    if (variable == option.env) return find_value(job, slurm_option_env(option)) != nullptr;
+  return false;
+}
+
 std::optional<int64_t> given32(uint32_t value) {
   if (value == NO_VAL || value == INFINITE) return std::nullopt;
   return value;
@@ -94,7 +101,7 @@ Submission read_submission(const job_desc_msg_t& job) {
   Submission given;
   given.batch = job.script != nullptr;
   // Only where a sentence may come of it: long scripts take milliseconds, and slurmctld waits.
-  given.one_process = given.batch && find_value(job, env::kLearners) != nullptr && !may_start_tasks(job.script);
+  given.one_process = given.batch && is_given(job, env::kLearners) && !may_start_tasks(job.script);
   const char* client = find_value(job, kClientEnv);
   given.srun = !given.batch && client != nullptr && std::strcmp(client, "srun") == 0;
   // slurmctld sets it to NO_VAL for all jobs of one component but those of scrontab.

@@ -49,17 +49,31 @@ bool in_allocation() {
 }  // namespace
 
 NodeAnswers merge_answers(const std::string& text, const std::vector<std::string>& asked) {
-  NodeAnswers answers;
-  std::set<std::string> heard;
+  struct Told {
+    std::vector<Json> rows;
+    bool whole = false;
+  };
+  std::map<std::string, Told> told;  // by node
+  std::vector<std::string> order;
   for (const std::string& line : split(text, '\n')) {
-    const Json object = Json::parse(line);
+    Json object = Json::parse(line);
     if (!object.is_object()) continue;
     const std::string node = text_of(object, "node");
-    auto rows = object.find("frameworks");
-    if (node.empty() || rows == nullptr || !rows->is_array() || !heard.insert(node).second) continue;
-    for (const Json& row : *rows) {
-      if (row.is_object()) add_finding(row, node, &answers.found);
-    }
+    if (node.empty()) continue;
+    const auto [its, first] = told.try_emplace(node);
+    if (first) order.push_back(node);
+    if (its->second.whole) continue;  // it answers twice
+    if (const Json* count = object.find("count"); count != nullptr && count->is_number_integer())
+      its->second.whole = count->get<int64_t>() == static_cast<int64_t>(its->second.rows.size());
+    else
+      its->second.rows.push_back(std::move(object));
+  }
+  NodeAnswers answers;
+  std::set<std::string> heard;
+  for (const std::string& node : order) {
+    if (!told[node].whole) continue;
+    heard.insert(node);
+    for (const Json& row : told[node].rows) add_finding(row, node, &answers.found);
   }
   // Answers come in any order.
   std::map<std::string, size_t> place;
@@ -122,7 +136,7 @@ Result<NodeAnswers> ask_nodes(const std::vector<std::string>& nodes, bool hidden
     argv.insert(argv.end(), {"--time=5", "--immediate=60"});
   }
   const auto self = own_program();
-  argv.insert(argv.end(), {self ? *self : "dlctl", "frameworks", "--one-line"});
+  argv.insert(argv.end(), {self ? *self : "dlctl", "frameworks", "--findings"});
   if (hidden) argv.emplace_back("--hidden");
   CommandOptions options;
   options.timeout = kAskTimeout;

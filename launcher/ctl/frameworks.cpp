@@ -30,7 +30,7 @@ struct Options {
   bool json = false;
   bool hidden = false;
   bool no_probe = false;
-  bool one_line = false;  // for framework_nodes
+  bool findings = false;  // for framework_nodes
   std::string nodes;      // a list, "all", or empty: here
 };
 
@@ -133,6 +133,21 @@ void print_json(const Json& json, int indent) {
   std::puts(json.dump(indent).c_str());
 }
 
+// What merge_answers() reads.
+void print_findings(const std::vector<Row>& rows) {
+  constexpr size_t kMostFound = 300;
+  for (const Row& row : rows) {
+    Json json;
+    json["node"] = node_name();
+    json["name"] = row.entry->name;
+    json["version"] = row.version != nullptr ? row.version->version : std::string();
+    json["here"] = printable(row.here, kMostFound);
+    json["probed"] = row.probed;
+    print_json(json, -1);
+  }
+  print_json({{"node", node_name()}, {"count", rows.size()}}, -1);
+}
+
 void print_answers(const NodeAnswers& answers) {
   std::vector<std::vector<std::string>> lines{{"NAME", "VERSION", "FOUND", "NODES"}};
   for (const FoundOnNodes& row : answers.found) {
@@ -172,11 +187,8 @@ Status run(const Options& options) {
     }
   }
   if (!options.no_probe) probe_all(&rows);
-  if (options.one_line) {
-    Json json;
-    json["node"] = node_name();
-    json["frameworks"] = to_json(rows);
-    print_json(json, -1);
+  if (options.findings) {
+    print_findings(rows);
   } else if (options.json) {
     print_json(to_json(rows), 2);
   } else if (rows.empty()) {
@@ -198,7 +210,7 @@ Run add_frameworks(CommandLine* line) {
   line->option("--nodes", &options->nodes, "what is installed on these nodes: a list, or all (asked by srun)");
   line->flag("--json", &options->json, "for programs: an array of objects");
   // What --nodes runs on each of them.
-  line->flag("--one-line", &options->one_line, "").hidden();
+  line->flag("--findings", &options->findings, "").hidden();
   return [options] { return run(*options); };
 }
 

@@ -68,7 +68,7 @@ horovod_python() {
   options=('--dl-checkpoint=ck,every=20steps' --dl-restarts=2)
   learners horovod 2 "$horovod" "$example" --steps 100 --crash 70
   assert_contains "$(cat job.out)" 'learner 1 .*exited with code 7; restart 1 of 2'
-  assert_contains "$(cat job.out)" 'resumed at train step 60'
+  assert_contains "$(cat job.out)" 'resumed at train step [46]0' # the save of train step 60 may not be durable yet
   assert_contains "$(cat job.out)" "$weights"
 }
 

@@ -26,17 +26,17 @@ struct AgentLoss {
   Verdict verdict = Verdict::kAgentKilled;
   std::string why;
   // Its node may be cut off, so that the agent still runs where no sweep reaches it. No learner starts in its place
-  // before this time. None: the agent is known to have ended, or its learner was to end anyway.
+  // before this time (awake clock). None: the agent is known to have ended, or its learner was to end anyway.
   std::optional<int64_t> fence_until_ms;
 
-  bool takes_node() const { return verdict != Verdict::kAgentKilled; }
+  bool takes_node() const { return verdict != Verdict::kAgentKilled; }  // its node counts as lost, too
 };
 // What this loss means for the agent's learner, which ran on `host`. Pure.
 Failure failure_of(const AgentLoss& loss, const std::string& host);
 
 class AgentFleet {
  public:
-  using Learners = std::vector<Learner>;  // by rank; the agent of a learner that has ended is not asked anything
+  using Learners = std::vector<Learner>;  // index = rank; agents whose learner has ended get no messages
 
   // Borrows both. The plan may change between attempts.
   AgentFleet(Connections* connections, const plan::LaunchPlan& plan) : connections_(connections), launcher_(plan) {}
@@ -46,52 +46,54 @@ class AgentFleet {
   // milliseconds, while a new job step takes a good part of a second. False: none stayed, and the caller has to call
   // start(). may_stay: false if an agent of the last attempt is lost, or cannot serve another learner.
   bool begin(size_t learners, bool may_stay);
-  // Agents that were told to begin anew: all have said hello; or some have not in time, or have ended.
+  // About agents that were told to begin anew. all_came(): to be called when all of them have said hello.
+  // waits_in_vain(): true if some have not within 5 s after since_ms, or their launcher has ended.
   void all_came() { woken_ = false; }
   bool waits_in_vain(int64_t now_ms, int64_t since_ms) const;
 
   // ---- the processes that start agents (agent_launcher.h)
-  Status start(const std::string& endpoint, const std::string& secret);
-  void reap(int64_t now_ms);
+  Status start(const std::string& endpoint, const std::string& secret);  // as AgentLauncher::start()
+  void reap(int64_t now_ms);                                             // to be called often, and after SIGCHLD
   bool any_running() const { return launcher_.any_running(); }
-  // The launcher ended a while ago, so its agents have ended or were never started.
+  // True if all launcher processes ended more than 1 s ago, so that their agents have ended or were never started.
   bool launcher_is_gone(int64_t now_ms) const;
-  int launcher_status() const { return launcher_status_; }  // from waitpid(), of the newest that ended
+  int launcher_status() const { return launcher_status_; }  // wait status of the one that ended last
   void kill_all(int signal) { launcher_.kill_all(signal); }
   void kill_older(int signal) { launcher_.kill_older(signal); }
 
   // ---- connections
-  void greet(ConnectionId id, int rank, bool sessions, int64_t now_ms);
+  void greet(ConnectionId id, int rank, bool sessions, int64_t now_ms);  // an agent has sent Hello
   std::optional<int> rank_of(ConnectionId id) const;
   bool has(int rank) const { return agent(rank).connection != 0; }
   void heard(int rank, int64_t now_ms) { agent(rank).heard_ms = now_ms; }
   void tell(int rank, const Message& message) { connections_->send(agent(rank).connection, message); }
   void tell_line(int rank, const std::string& line) { connections_->send_line(agent(rank).connection, line); }
   void tell_all(const std::string& line, const Learners& learners);
-  // Closes the connection and the session of an agent, which ends when it notices. Its datagrams are not answered.
+  // Closes the connection and the session of an agent, which then ends. Its datagrams are not answered any more.
   void let_go(int rank);
   // Call this often: it keeps connections alive, and probes agents that do not acknowledge.
   void tick(int64_t now_ms, const Learners& learners);
 
   // ---- broken connections
   // A connection broke. Returns a loss if the agent counts as lost; nothing if it may still take the connection up
-  // again, or if its end does not matter. ending: its learner is to end anyway.
+  // again, or if its end does not matter. ending: its learner is to end anyway, so it need not be waited for.
   std::optional<AgentLoss> broken(ConnectionId id, const std::string& why, bool ending, int64_t now_ms,
                                   const Learners& learners);
   // The same question again, about an agent whose connection is still broken.
   std::optional<AgentLoss> judge(int rank, bool ending, int64_t now_ms);
   // Probes all agents whose connection is broken, and returns their ranks.
   std::vector<int> look_at_broken(int64_t now_ms);
-  // Probes one agent at once. False: its connection is not broken any more. An agent that was killed may answer once
-  // more while its kernel still ends it.
+  // Probes one agent at once. False: its connection is not broken any more. Probe several times: an agent that was
+  // killed may answer once more while its kernel is ending it.
   bool ask_again(ConnectionId id);
   struct Resumed {
     int rank = 0;
     std::string text;  // for people
   };
-  std::optional<Resumed> resumed(ConnectionId id, int64_t now_ms);
+  std::optional<Resumed> resumed(ConnectionId id, int64_t now_ms);  // none: no agent has this id
 
   // ---- agents that are silent although their node acknowledges: stopped, frozen, starved
+  // Ranks of the agents that have sent nothing for more than limit_ms.
   std::vector<int> silent(int64_t now_ms, int64_t limit_ms, const Learners& learners) const;
   // Slurm was asked whether the job is suspended. Until it answers, no agent counts as silent.
   void silence_is_asked_about() { silence_open_ = true; }
@@ -113,7 +115,7 @@ class AgentFleet {
 
   Connections* connections_;
   AgentLauncher launcher_;
-  std::optional<MoreDescriptors> descriptors_;  // not while agents are started
+  std::optional<MoreDescriptors> descriptors_;  // a raised limit of open files, except while agents are started
   int64_t launcher_gone_ms_ = 0;
   int launcher_status_ = 0;
   bool woken_ = false;

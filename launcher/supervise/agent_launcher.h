@@ -17,26 +17,27 @@ class AgentLauncher {
  public:
   explicit AgentLauncher(const plan::LaunchPlan& plan) : plan_(plan) {}
 
-  // endpoint: where dlrun listens; secret: the job's. Writes the hostfile first if the plan has one. What could be
-  // started before an error keeps running: the caller ends it with kill_all().
+  // endpoint: where dlrun listens; secret: the job's. Writes the hostfile first if the plan has one. Processes that
+  // were started before an error keep running: the caller ends them with kill_all().
   Status start(const std::string& endpoint, const std::string& secret);
 
   struct Ended {
     pid_t pid;
     int wait_status;
   };
-  // Reaps what has ended, without waiting. Only processes of ours: others' children are left alone.
+  // Reaps processes that have ended, without waiting, and returns those of the newest start(). Leaves other children
+  // alone.
   std::vector<Ended> reap();
-  // The processes of the newest start(). Empty when all of them have ended.
+  // True while any process of the newest start() runs.
   bool running() const { return !current_.empty(); }
-  // Those of earlier starts too.
+  // The same, earlier starts included.
   bool any_running() const { return !current_.empty() || !older_.empty(); }
-  // Signals the process groups of all, and of those of earlier starts alone.
+  // kill_all() signals the process groups of all starts, kill_older() only those of earlier ones.
   void kill_all(int signal);
   void kill_older(int signal);
 
  private:
-  // reads: it gets standard input, for learner 0; else it has /dev/null.
+  // reads: the process gets dlrun's standard input, for learner 0; else it gets /dev/null.
   Result<pid_t> spawn(const std::vector<std::string>& argv, const std::map<std::string, std::string>& set, bool reads);
   const plan::LaunchPlan& plan_;
   std::map<pid_t, bool> current_, older_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlrun's side of a session with an agent, which outlives its TCP connections. No socket and no clock here; the
-// connections and datagrams are ControlServer's.
+// dlrun's side of a session with an agent, which outlives its TCP connections. No socket and no clock here:
+// ControlServer has the connections and the UDP socket, and callers pass times.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace dl::supervise {
 
 class AgentSession {
  public:
-  // With random tokens. Fails if the kernel has no random numbers.
+  // Makes a session with random tokens. number: never used before. Fails if the kernel has no random numbers.
   static Result<AgentSession> open(uint64_t number, int udp_port);
 
   const OpenSession& offer() const { return offer_; }
@@ -27,21 +27,24 @@ class AgentSession {
   uint64_t received() const { return received_; }
   void count_received() { ++received_; }
 
-  // Its connection was lost at now_ms: timed out, or closed by whoever.
+  // Its TCP connection was lost at now_ms. how: kUnacknowledged (timed out) or kClosed (by either side).
   void lost(Tcp how, int64_t now_ms);
   Tcp tcp() const { return tcp_; }
-  // The agent shows the right token, by a younger connection than that of now, and nothing that it needs is forgotten.
+  // True if the token is right, the connection is newer than the present one, and all that the agent lacks can be
+  // repeated.
   bool may_resume(const Resume& resume) const;
-  // Gives the answer. Only where may_resume().
+  // Takes the session up again and returns the answer. Only if may_resume() is true.
   Resumed resume(const Resume& resume);
 
-  // A datagram in this session's name. False if it is not the agent's, or old. *answer: what is to be sent back.
+  // Takes a datagram that names this session. False if its token is wrong or it is not newer than the last one.
+  // *answer: set if a datagram is to be sent back.
   bool hear(const HeardBeat& heard, const BeatPeer& from, int64_t now_ms, std::optional<Beat>* answer);
-  // The datagram that asks whether it is there; where it lives, peer(), is not known before it was heard.
+  // Makes the datagram that asks for an answer. It is to be sent to peer(), which is not known before the agent was
+  // heard.
   Beat probe(int64_t now_ms);
   void refused(const BeatPeer& to) { same_peer(to, peer_) ? watch_.refused(tcp_) : void(); }
   const BeatPeer& peer() const { return peer_; }
-  const Token& token() const { return answer_; }
+  const Token& token() const { return answer_; }  // of dlrun's datagrams
 
   Verdict verdict(int64_t now_ms) const { return judge(tcp_, watch_.state(now_ms), now_ms - lost_ms_); }
 
@@ -57,7 +60,7 @@ class AgentSession {
   int64_t lost_ms_ = 0;
   UdpWatch watch_;
   BeatPeer peer_;
-  uint64_t heard_ = 0, sent_ = 0;  // sequences of datagrams
+  uint64_t heard_ = 0, sent_ = 0;  // sequence numbers of datagrams
 };
 
 }  // namespace dl::supervise

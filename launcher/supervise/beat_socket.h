@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlrun's end of the heartbeats: one UDP socket on libuv's loop, IPv6 and IPv4 where the machine has them. It knows
-// nothing of who may speak: what it gives is as hostile as what came. In one thread.
+// dlrun's end of the heartbeats: one UDP socket on libuv's loop, IPv6 and IPv4 where the machine has them. It does not
+// check who has sent a datagram, so what it hands on is untrusted. To be used by one thread.
 #pragma once
 
 #include <netinet/in.h>
@@ -14,22 +14,22 @@
 
 namespace dl::supervise {
 
-// The other end of a datagram, and the address of ours that it was sent to: an answer must come from there, since the
-// agent's socket takes it from nowhere else.
+// The sender of a datagram, and the local address that it was sent to. An answer must be sent from that address, since
+// the agent's socket is connected to it and receives from nowhere else.
 struct BeatPeer {
   sockaddr_storage address{};
   socklen_t size = 0;  // 0: not known
   in6_addr own{};
   bool own_known = false;
 };
-// Address and port of the other end are the same.
+// True if address and port of the other end are known and the same.
 bool same_peer(const BeatPeer& a, const BeatPeer& b);
 
 class BeatSocket {
  public:
   struct Handlers {
     std::function<void(const HeardBeat&, const BeatPeer& from)> on_beat;
-    // What was sent there was refused by the kernel of that very host: no process has the port.
+    // The kernel of the peer's own host has refused a datagram (ICMP): no process has the port.
     std::function<void(const BeatPeer& to)> on_refused;
   };
 
@@ -38,14 +38,15 @@ class BeatSocket {
   BeatSocket& operator=(const BeatSocket&) = delete;
   ~BeatSocket() { close(); }
 
-  // Any address, a free port.
+  // Takes a free port on all addresses. Fails with the error of socket() or bind().
   Status open();
   int port() const { return port_; }  // 0: not open
-  // Best effort, as datagrams are.
+  // The datagram may get lost. Does nothing if the socket is not open.
   void send(const Beat& beat, const Token& token, const BeatPeer& to);
-  // Hands on what has come, a bounded number. The loop does it too; call it before a decision that time makes.
+  // Hands on the datagrams that have come, up to a limit. The loop does it too; call it before deciding that time is
+  // over.
   void read();
-  // The loop must be run once more before it is destroyed itself.
+  // After this the loop must run once more before the loop is destroyed.
   void close();
 
  private:

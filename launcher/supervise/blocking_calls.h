@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that may block (Slurm's commands, the lease's file) on libuv's thread pool, one after the other, so that
-// dlrun's loop never waits for slurmctld. Used from the loop's thread alone.
+// Calls that may block (Slurm's commands, the lease's file) on libuv's thread pool, one after another, so that dlrun's
+// loop never waits for slurmctld. Used from the loop's thread alone.
 #pragma once
 
 #include <uv.h>
@@ -18,8 +18,8 @@ class BlockingCalls {
   BlockingCalls(const BlockingCalls&) = delete;
   BlockingCalls& operator=(const BlockingCalls&) = delete;
 
-  // Runs `work` on another thread, then `done` on the loop's. A task with a non-empty `key` replaces a waiting one of
-  // the same key (its `done` is never called): only the newest comment counts.
+  // Runs `work` on another thread, then `done` on the loop's. A task with a non-empty `key` replaces a waiting one with
+  // the same key, whose `done` is never called: of several comments only the newest is worth sending.
   void post(std::function<void()> work, std::function<void()> done, const std::string& key = {});
   bool idle() const { return running_ == nullptr && queue_.empty(); }
 

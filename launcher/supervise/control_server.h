@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlrun's control port: listens on one TCP port, lets in whoever knows the job's secret, and hands messages on. On
-// libuv's loop, in one thread.
+// dlrun's control port: listens on one TCP port, accepts clients that know the job's secret, and hands their messages
+// on. Runs on libuv's loop, in one thread.
 //
-// An agent's connection may be given a session: its id then outlives connections that break (agent_session.h). What is
-// sent meanwhile is kept, what was on the way is sent again; each message arrives once, in order.
+// An agent's connection may be given a session: its id then outlives connections that break (agent_session.h). Messages
+// sent while it is broken are kept, and those that got lost are sent again: each arrives once, in order.
 #pragma once
 
 #include <uv.h>
@@ -30,11 +30,12 @@ class ControlServer final : public Connections {
   struct Handlers {
     std::function<void(ConnectionId, const Hello&)> on_hello;             // the secret was right
     std::function<void(ConnectionId, const Message&)> on_message;         // after that
-    std::function<void(ConnectionId, const std::string& why)> on_closed;  // by the other side, or because of nonsense
-    // With a session, instead of on_closed: verdict() tells what it means, each time anew. The id stays until close().
+    std::function<void(ConnectionId, const std::string& why)> on_closed;  // by the other side, or after malformed data
+    // Instead of on_closed if there is a session: verdict() tells what it means, and may change. The id stays until
+    // close().
     std::function<void(ConnectionId, const std::string& why)> on_broken;
-    std::function<void(ConnectionId)> on_resumed;  // before what was said meanwhile
-    std::function<void(ConnectionId)> on_refused;  // its datagrams are refused while its connection is broken
+    std::function<void(ConnectionId)> on_resumed;  // comes before the messages of the meantime
+    std::function<void(ConnectionId)> on_refused;  // datagrams to it are refused, and its connection is broken
   };
 
   ControlServer(uv_loop_t* loop, std::string secret, Handlers handlers);
@@ -44,7 +45,7 @@ class ControlServer final : public Connections {
   // Listens on any address, a free port (IPv6 included where the machine has it).
   Status listen();
   int port() const { return port_; }
-  // So many of the job's own may connect at the same moment, all from one address.
+  // How many of the job's own processes may connect at the same moment, perhaps all from one address.
   void expect(size_t own) { strangers_.expect(own); }
 
   // Closes everything, the port included.
@@ -92,7 +93,7 @@ class ControlServer final : public Connections {
   Strangers strangers_;
   uv_timer_t* patience_ = nullptr;  // runs while there are strangers
   BeatSocket beats_;
-  // For what is being read: libuv asks for it, fills it and hands it on before it turns to another connection.
+  // The receive buffer of all connections: libuv fills it and hands it on before it reads from another one.
   std::vector<char> buffer_ = std::vector<char>(65536);
 };
 
@@ -105,7 +106,7 @@ struct ControlServer::Connection {
 };
 
 // The numeric address at which other machines reach this one: that of the interface which leads to `peer` (a host name
-// or address); 127.0.0.1 if peer is empty. kNotFound if peer has no address or there is no way to it.
+// or address); 127.0.0.1 if peer is empty. kNotFound if peer has no address, kIo if no route leads to it.
 Result<std::string> address_towards(const std::string& peer);
 
 }  // namespace dl::supervise

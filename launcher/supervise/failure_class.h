@@ -13,7 +13,7 @@
 
 namespace dl::supervise {
 
-// Of a PyTorch that was built without libuv, and so cannot use a store that dlrun hosts.
+// The class of a PyTorch that was built without libuv, and so cannot use a store that dlrun hosts.
 constexpr const char* kNoLibuv = "no-libuv";
 
 struct FailureClass {
@@ -25,15 +25,16 @@ struct FailureClass {
 };
 
 // The first rule that fits: the site's in their order, then the built-in ones. A site's row applies to learners that
-// ended by themselves (an exit code or a signal) and have the pattern in one of their last lines or in their exception.
+// ended with an exit code (other than 93, "do not start me again") or by a signal, and whose last lines or exception
+// match its pattern.
 FailureClass classify(const Failure& failure, const std::vector<FailureRow>& site);
 
 // "gpu-memory (C211, yours)".
 std::string format_class(const FailureClass& failure_class);
 
 // The same failure has the same signature on any node, rank and attempt: class, exit code or signal, the exception with
-// its numbers and addresses removed, and the train step. Empty where it could not be told from another:
-// at no known train step, or if it is ours (a node fails whatever the program does).
+// its numbers and addresses removed, and the train step. Empty where two failures cannot be told apart: if the train
+// step is not known, or the failure is ours (a node fails whatever the program does).
 std::string failure_signature(const Failure& failure, const FailureClass& failure_class);
 
 // In how many attempts a learner failed with this signature, the last included; counted since a person last looked at

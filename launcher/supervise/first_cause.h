@@ -10,12 +10,12 @@
 namespace dl::supervise {
 
 struct Failure {
-  // kNoAgent: its agent has not connected in time. kLauncher: no learner's, dlrun itself died.
+  // kNoAgent: its agent has not connected in time. kLauncher: not a learner's failure: dlrun itself died.
   enum class Kind { kExit, kSignal, kAgentLost, kNotStarted, kHang, kNoAgent, kLauncher };
   int rank = 0;
   std::string host;
   Kind kind = Kind::kExit;
-  int exit = 0;        // kExit: its code, not 0; kNotStarted: 126 or 127
+  int exit = 0;        // kExit: its code, not 0; kNotStarted: 126, 127, or 71 if agents did not come
   int signal = 0;      // kSignal
   int64_t at_ms = 0;   // when dlrun heard of it, any monotonic clock
   bool asked = false;  // dlrun had asked for the end: not a cause
@@ -28,8 +28,9 @@ struct Failure {
 };
 
 // The cause among failures: the earliest not asked for. Within kSameMomentMs of it (messages of different nodes may
-// overtake one another) a death that a broken peer connection does not explain (SIGKILL, SIGSEGV, SIGBUS, SIGILL,
-// SIGFPE, or a lost agent) is preferred over an exit code or an abort. None if all were asked for.
+// overtake one another) a failure that a broken connection to a peer does not explain (SIGKILL, SIGSEGV, SIGBUS,
+// SIGILL, SIGFPE, kAgentLost, kNotStarted, kHang, kNoAgent) is preferred over an exit code or an abort. None if all
+// were asked for.
 constexpr int64_t kSameMomentMs = 300;
 std::optional<Failure> first_cause(const std::vector<Failure>& failures);
 

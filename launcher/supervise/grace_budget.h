@@ -11,10 +11,10 @@
 
 namespace dl::supervise {
 
-constexpr int64_t kPutBackMs = 1000;  // before the deadline, to put the job back
+constexpr int64_t kPutBackMs = 1000;  // kept free before the deadline, to put the job back
 
 struct SaveTimes {
-  uint64_t save_ms = 0;   // of the slowest learner's saves the 95th percentile; 0 = unknown
+  uint64_t save_ms = 0;   // 95th percentile of the slowest learner's saves; 0 = unknown
   uint64_t step_ms = 0;   // time of a train step; 0 = unknown
   uint64_t local_ms = 0;  // the same for saves at the node-local level; 0 = unknown, or there is none
 };
@@ -30,9 +30,9 @@ struct GraceDecision {
       text;  // if not: "not saved: a save takes 41 s, and 12 s are left"; if local: "saving on the nodes alone: ..."
   bool local = false;  // at the node-local level alone
 };
-// Saves where the prediction fits: in the checkpoint directory, else at the node-local level, else nowhere, and the
-// last periodic checkpoint counts. remaining_ms: until the processes are killed; none = no deadline. An unmeasured save
-// is tried.
+// Chooses where to save by what the predicted time allows: in the checkpoint directory, else at the node-local level,
+// else nowhere, so that the last periodic checkpoint counts. remaining_ms: until the processes are killed; none = no
+// deadline. An unmeasured save is tried.
 GraceDecision decide_grace(const SaveTimes& times, std::optional<int64_t> remaining_ms);
 
 // How long before the end of the time limit to stop: what is needed plus 15 s (Slurm ends a job up to some seconds

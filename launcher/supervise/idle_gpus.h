@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whose GPUs are not used. A learner counts as idle once none of its GPUs was used for as long as the site says, and as
-// using them again after two reports of use in a row: a blip does not make it one and then the other. One that waits
-// for a save, a restore or its data counts as idle like any other: its GPUs are. Pure.
+// using them again after two reports of use in a row, so that a short blip changes nothing. A learner that waits for a
+// save, a restore or its data counts as idle too, because its GPUs are. Pure.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace dl::supervise {
 
 class IdleGpus {
  public:
-  static constexpr int kUses = 2;
-  // Without a report for so long it is not known any more: nothing is said of the learner until reports come again.
+  static constexpr int kUses = 2;  // reports of use in a row that end idleness
+  // Without a report for so long, a learner counts as neither: it is not reported as idle until reports come again.
   static constexpr int64_t kSilenceMs = 120'000;
 
   explicit IdleGpus(size_t learners = 0, const SiteIdle& site = {}) : site_(site), learners_(learners) {}
@@ -25,15 +25,15 @@ class IdleGpus {
   void add(int rank, int64_t at_ms, int percent);
 
   struct News {
-    std::vector<int> idle;        // that were not at the last look, by rank
-    std::vector<int> used_again;  // that were
-    std::vector<int> unknown;     // that were, and of which nothing is heard any more
+    std::vector<int> idle;        // ranks that have become idle since the last look
+    std::vector<int> used_again;  // ranks that were idle and use their GPUs again
+    std::vector<int> unknown;     // ranks that were idle and send no reports any more
   };
   News look(int64_t now_ms);
 
   bool is_idle(int rank) const { return learners_[static_cast<size_t>(rank)].idle; }
   std::vector<int> idle() const;
-  // For how long none of these was used; 0 for nobody.
+  // For how long none of these learners used its GPUs; 0 for an empty list.
   int64_t unused_ms(const std::vector<int>& ranks, int64_t now_ms) const;
 
  private:

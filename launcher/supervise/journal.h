@@ -21,7 +21,7 @@ class Journal {
   // job_id: empty without Slurm.
   Journal(record::JobDir dir, std::string job_id, BlockingCalls* calls);
 
-  // Opens the log; reads what earlier attempts wrote.
+  // Reads what earlier attempts wrote, and opens the log. Fails if events.jsonl cannot be read or opened.
   Status open();
   const std::vector<record::Event>& events() const { return events_; }
   record::JobState state() const { return state_; }
@@ -29,50 +29,52 @@ class Journal {
   int lost() const { return lost_; }  // events that could not be written to events.jsonl
 
   void begin_attempt(int attempt, int restart);
-  // Told with the next event, if it is not what was told last.
+  // Written with the next event if it differs from what was written last.
   void remember(const record::RunMemory& memory) { memory_ = memory; }
-  // Slurm has given the job a grace time: told with the next event about the whole job.
+  // Slurm has given the job a grace time: written with the next event about the whole job.
   void preempted() { preempted_ = true; }
   bool marked_preempted() const;  // once_more.h
-  // Told with a final state: the next start of Slurm's, its restart number `slurm_restarts`, has nothing to run.
+  // Written with a final state: Slurm will start the job once more, as restart number `slurm_restarts`, with nothing to
+  // run.
   void once_more(int slurm_restarts, std::string command) {
     once_more_ = slurm_restarts;
     command_ = std::move(command);
   }
-  // By what this run of the job is known again; told with each attempt's beginning, and with a completion unless a
-  // signal came before it: a program that ends well after a signal may have more to do.
+  // What identifies this run in later starts of the job. Written when an attempt begins, and when the run completes
+  // unless a signal came before: a program that ends well after a signal may have more to do.
   void this_run(std::string identity, int start, int number, std::string first_dir) {
     run_ = std::move(identity);
     start_ = start;
     number_ = number;
     first_dir_ = std::move(first_dir);
   }
-  void signalled() { signalled_ = true; }
+  void signalled() { signalled_ = true; }  // a signal came in this attempt
   // About the whole job.
   void job(record::JobState state, const std::string& reason, std::optional<int64_t> step = {},
            const std::string& code = {}, std::optional<int> exit = {});
   void learner(int rank, record::JobState state, const std::string& host, const std::string& reason = {},
                const std::string& code = {}, std::optional<int> exit = {});
-  // It failed: with the class and signature of failure_class.h.
+  // A learner failed; failure_class and signature: see failure_class.h.
   void learner_failed(int rank, const std::string& host, const std::string& reason, const FailureClass& failure_class,
                       const std::string& signature, int exit);
-  // About the whole job, in the state in which it is.
+  // Writes a text about the whole job, whose state does not change.
   void note(const std::string& text);
-  // All learners know train step `step` to be saved: one event, and the comment at most each half minute.
+  // The checkpoint of train step `step` is committed: one event if it is the newest, and the comment at most each half
+  // minute.
   void saved(int64_t step);
 
-  // Which of the job's GPUs are not used has changed: one event about the job, and the comment, where dlpolicyd reads
-  // it.
+  // Other GPUs of the job than before are unused: one event about the job, and the comment, which dlpolicyd
+  // reads.
   void idle_gpus(const IdleHint& idle, const std::string& text);
 
-  // The user's own comment, once it is known; comments are held back until then.
+  // To be called when the user's own comment is known; comments are held back until then.
   void set_user_comment(const std::string& text);
-  // Slurm takes no comment of the job any more (slurm_cli::can_update_after_release): none is sent from now on, and
-  // what is told stands in the event log alone.
+  // Slurm accepts no comment for the job any more (slurm_cli::can_update_after_release): from now on none is sent, and
+  // only the event log is written.
   void end_comments() { job_id_.clear(); }
   // The newest comment has reached slurmctld (true without Slurm).
   bool comment_settled() const { return job_id_.empty() || (!comment_pending_ && !comment_failed_); }
-  // Call about each second: tries a failed comment again, sends a delayed one.
+  // To be called about each second: tries a failed comment again, sends a delayed one.
   void tick(int64_t now_ms);
 
  private:

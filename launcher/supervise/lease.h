@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lease on the checkpoint directory, held by dlrun for the whole run (checkpoint/include/dlckpt.h).
+// The lease on the checkpoint directory, held by dlrun for the whole run (checkpoint/include/dlckpt_lease.h).
 #pragma once
 
 #include <memory>
@@ -16,11 +16,13 @@ class Lease {
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
 
-  // job_id: empty without Slurm. kBusy names the holder; kDenied, kNoSpace, kIo name the directory.
+  // Makes the directory if it is missing, and tries to write there. job_id: empty without Slurm. kBusy: the text names
+  // the holder; kDenied, kNoSpace, kIo: it names the directory.
   Status acquire(const std::string& dir, const std::string& owner, const std::string& job_id);
   // "" if there is none.
   std::string token() const;
-  // Each 15 s, on the thread of BlockingCalls. False: lost to another job.
+  // To be called each 15 s, from a thread that may block. False: another job has the lease. Other errors may pass:
+  // true.
   bool renew();
   void release();
 

@@ -15,16 +15,16 @@ namespace dl::supervise {
 
 class LeaseKeeper {
  public:
-  // lost: called once it is known that the lease is another's.
+  // lost: called after each renewal that finds the lease with another job.
   LeaseKeeper(uv_loop_t* loop, std::function<void()> lost) : calls_(loop), lost_(std::move(lost)) {}
 
   // As Lease::acquire().
   Status acquire(const std::string& dir, const std::string& owner, const std::string& job_id, int64_t now_ms);
   // For learners; "" if there is none.
   const std::string& token() const { return token_; }
-  // To be called about each second; now_ms: monotonic, also while the job is suspended.
+  // To be called about each second; now_ms: of a monotonic clock that runs on while the job is suspended.
   void tick(int64_t now_ms);
-  // From now on it is not renewed. One that is being renewed at this moment is released when that is done.
+  // Releases the lease. If it is being renewed at this moment, that is done first, on the other thread.
   void release();
   bool idle() const { return calls_.idle(); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Output of learners that is missing in their logs because the logs could not be written (a full disk): what dlrun says
-// when it begins, and once more at the end of the run. Pure.
+// when the loss begins, and once more at the end of the run. Pure.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ class LogLosses {
   std::string add(int attempt, int rank, const LogLost& lost);
   // For `dlctl status`; empty if the log of this learner is complete.
   std::string note(int attempt, int rank) const;
-  // About all logs of the run; empty if they are complete. events: changes that could not be written to events.jsonl.
+  // About all logs of the run; empty if they are complete. events: how many could not be written to events.jsonl.
   std::string summary(int events) const;
 
  private:

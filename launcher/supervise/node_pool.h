@@ -21,19 +21,19 @@ class Attempt;
 
 class NodePool {
  public:
-  // Makes a plan for the allocation without these nodes, which it never uses again. Fails if the rest cannot hold the
-  // learners. An empty function: there is no such plan.
+  // Makes a plan for the allocation without these nodes, which no later plan uses either. Fails if the rest cannot hold
+  // the learners. An empty function: the run cannot go on without a node.
   using Without = std::function<Result<plan::LaunchPlan>(const std::vector<std::string>&, const plan::LaunchPlan&)>;
 
   NodePool(plan::LaunchPlan plan, Without without) : plan_(std::move(plan)), without_(std::move(without)) {}
 
   const plan::LaunchPlan& plan() const { return plan_; }
-  std::vector<std::string> names() const;  // those that hold learners
+  std::vector<std::string> names() const;  // of the nodes in plan()
   const std::string& name_of(int rank) const;
 
   // From now on learner 0 hosts the store, also in later plans.
   void drop_launcher_store();
-  // The same, for a PyTorch without libuv.
+  // The same, and learners get USE_LIBUV=0: for a PyTorch without libuv.
   void use_store_without_libuv();
 
   // A new attempt begins: forgets which nodes the last one has lost.
@@ -54,7 +54,7 @@ class NodePool {
   const plan::LaunchPlan& next(bool without_lost) const { return without_lost ? *rest_ : plan_; }
   struct Left {
     std::vector<std::string> out;   // all nodes that the new plan leaves out
-    std::vector<std::string> lost;  // those of them that were lost, which are given back to Slurm
+    std::vector<std::string> lost;  // those of them that were lost, which the caller gives back to Slurm
   };
   // Makes the plan without lost and bad nodes the current one. Only after rest_suffices() returned true.
   Left go_on_without();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why Slurm sent a signal, and how long there is: preemption, time limit and scancel look alike in the step, so the job
-// is looked up (launcher/slurm_cli). Pure.
+// Why Slurm sent a signal, and how much time is left. Preemption, time limit and scancel look alike in the job step, so
+// the caller asks Slurm about the job (launcher/slurm_cli). Pure.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ struct NoticeInput {
   int64_t signal_ms = 0;                  // Unix time at which the signal came: Slurm counts KillWait from then on
   int64_t signal_lead_s = 120;            // how long before the time limit the job asked to be told
   int64_t kill_wait_s = 30;               // Slurm's KillWait: between SIGTERM and SIGKILL of a job that is being ended
-  int restart_count = 0;                  // how often Slurm had put the job back when it started
+  int restart_count = 0;                  // how often Slurm had put the job back when this start of it began
 };
 
 //   job unknown              SIGTERM: preemption, KillWait seconds; SIGUSR2: save now
@@ -50,8 +50,8 @@ struct NoticeInput {
 //   else                     SIGUSR2: save now and go on; SIGTERM: somebody's `scancel --signal=TERM`: stop, interrupt
 NoticeReading read_notice(const NoticeInput& input);
 
-// "yields=CLAIMANT@DEADLINE:LEARNERS" in the label "dl:1 ...": the deadline in seconds since the epoch. None if nothing
-// is asked.
+// "yields=CLAIMANT@DEADLINE:LEARNERS" in the label "dl:1 ...": the deadline in seconds since the epoch. None if the
+// label asks for nothing.
 std::optional<int64_t> yield_deadline_s(const std::string& label);
 
 }  // namespace dl::supervise

@@ -21,14 +21,14 @@ namespace dl::supervise {
 // Whether this Slurm puts a preempted job back once more. Pure.
 bool puts_back_once_more(const slurm_cli::Version& version);
 
-// Whether Slurm's mark is on the job: it was preempted, and has not been put back once more since. Pure.
+// Whether Slurm's mark is on the job: it was preempted, and no end was recorded that removes the mark. Pure.
 bool is_marked_preempted(const std::vector<record::Event>& events);
 
-// One text for a command, by which a later start knows it again; bounded. Pure.
+// The command as one text of bounded length, by which a later start recognises it. Pure.
 std::string command_text(const std::vector<std::string>& command);
 
-// The end that this start finds: the event by which an earlier start of Slurm's recorded that `command` had ended and
-// that the next start, the one numbered `slurm_restarts`, would be Slurm's own. None: there is something to run. Pure.
+// The event by which an earlier start recorded that `command` had ended, and that Slurm would start the job once more
+// with restart number `slurm_restarts` (this start). None: there is something to run. Pure.
 std::optional<record::Event> ended_before(const std::vector<record::Event>& events, const std::string& command,
                                           int slurm_restarts);
 

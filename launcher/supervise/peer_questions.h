@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose is a new connection to a rendezvous that dlrun hosts? Its servers ask from threads of their own; the agents of
-// the nodes, which can see, are asked over the control connections, on dlrun's loop. One of the job's own user (and of
-// root) is served; one of anybody else, and one that no node of the job knows, is cut off.
+// Finds out which user has opened a new connection to a rendezvous that dlrun hosts. The rendezvous servers ask from
+// their own threads; on dlrun's loop the agents are asked, which see the sockets of their nodes. Connections of the
+// job's own user and of root are served; those of other users, and those that no node of the job knows, are cut off.
 #pragma once
 
 #include <uv.h>
@@ -21,25 +21,25 @@ class PeerQuestions {
  public:
   // Asks one agent of each node (on the loop's thread); returns how many will answer.
   using Ask = std::function<int(int64_t query, const rendezvous::Connection& connection)>;
-  // Told once for each that was cut off, with a sentence.
+  // Called with one sentence for each connection that was cut off.
   using Tell = std::function<void(const std::string& text)>;
 
   PeerQuestions(uv_loop_t* loop, unsigned own_uid, Ask ask, Tell tell);
-  // close() was called, and the loop has run since.
+  // Call close() before, and let the loop run once after that.
   ~PeerQuestions() = default;
   PeerQuestions(const PeerQuestions&) = delete;
   PeerQuestions& operator=(const PeerQuestions&) = delete;
 
-  // For the servers; any thread.
+  // The function by which servers ask; it may be called from any thread. Valid as long as this object.
   rendezvous::PeerCheck check();
 
-  // The loop's thread alone. uid: -1 where that node has no such connection.
+  // The rest is for the loop's thread alone. An agent has answered; uid: -1 if its node has no such connection.
   void answered(int64_t query, int uid);
-  void tick(int64_t now_ms);  // no answer in time counts as none
-  // Cuts off all that is open, so that no server waits for an answer; new ones until open() at once.
+  void tick(int64_t now_ms);  // a question is answered "no" after 10 s
+  // Answers all open questions "no", so that no server waits, and each new one at once, until open() is called.
   void shut();
   void open();
-  void close();  // the handle
+  void close();  // shut(), and closes libuv's handle
 
  private:
   struct Question {
@@ -56,7 +56,7 @@ class PeerQuestions {
   Tell tell_;
   uv_async_t async_{};
   std::mutex mutex_;
-  std::vector<Question> incoming_;  // under mutex_, as shut_
+  std::vector<Question> incoming_;  // guarded by mutex_, as is shut_
   bool shut_ = true;
   std::map<int64_t, Question> open_;
   int64_t next_ = 1;

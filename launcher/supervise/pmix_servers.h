@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The PMIx servers of an attempt (launcher/pmix): one on each node, started by the agent of its first learner. Learners
-// start when all of them are ready; they hear through them of a peer that is lost, before they are ended for it. What
-// the rest of dlrun is to do is given back as news. No socket and no clock here: times are of the awake clock.
+// start when all of them are ready; when a peer is lost, the servers tell them before dlrun ends them because of it.
+// What the rest of dlrun has to do is returned as News. No socket and no clock here: times are of the awake clock.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ namespace dl::supervise {
 class PmixServers {
  public:
   struct News {
-    std::vector<std::string> lines;               // to be said to people
-    std::string not_started;                      // the attempt cannot begin, for this; empty: nothing hinders it
+    std::vector<std::string> lines;               // to be printed for the user
+    std::string not_started;                      // why the attempt cannot begin; empty: it can
     std::optional<std::pair<int, Failure>> lost;  // this learner has failed
-    std::optional<int> end_learners_ms;           // they are to be ended, with this grace
+    std::optional<int> end_learners_ms;           // all learners are to be ended, with this grace period
   };
   struct Now {
     int64_t ms = 0;
@@ -38,39 +38,40 @@ class PmixServers {
   // connections: not owned.
   explicit PmixServers(Connections* connections) : connections_(connections) {}
 
-  // Of a new attempt, in place of those of the one before. space: PMIx's name for it, of this attempt alone since PMIx
-  // knows each process once, and with random digits, since whoever knows it may call itself one of its processes.
+  // Begins a new attempt and closes the connections of the last one. space: the PMIx namespace of this attempt alone,
+  // since PMIx knows each process once. It has random digits, since whoever knows it may pose as one of its processes.
   void open(const plan::LaunchPlan& plan, std::string space);
   void close();
 
-  // The server that the agent of learner `rank` has started; false: it is not waited for.
+  // The server that the agent of learner `rank` started has said hello. False: no server is expected from there.
   bool greet(ConnectionId id, int rank, bool sessions);
   bool knows(ConnectionId id) const { return node_of_.count(id) > 0; }
-  // What a server that it knows says; and what became of its connection.
+  // A message from a server, or what became of its connection. heard() and broken(): only if knows(id).
   News heard(ConnectionId id, const std::string& body, const Now& now);
   News broken(ConnectionId id, const std::string& why, const Now& now);
   void resumed(ConnectionId id);
 
-  // All of them; also where there are none.
+  // True if all servers are ready, also if there are none.
   bool ready() const;
-  // all_agents: they have come, so that the servers are waited for.
+  // To be called often. all_agents: all agents have come; servers that are not ready 30 s later count as lost.
   News tick(const Now& now, bool all_agents);
-  void add_environment(int rank, Start* start) const;
+  void add_environment(int rank, Start* start) const;  // of its server, to start->forced
 
-  // A learner has ended, with this status. True if others are told of it: they are asked to end a little later
-  // (end_after_notice()). Who of them wants to hear it libpmix does not say; those that have never come to PMIx do not.
+  // A learner has ended with this exit code. True if it failed and other learners may hear of it by PMIx: they are then
+  // to be ended a little later, by end_after_notice(). libpmix does not say which of them listen, so it is true once
+  // any learner has connected to its server.
   bool tell_of_end(int rank, bool failed, int exit);
-  void end_after_notice(int grace_ms, int64_t now_ms);
+  void end_after_notice(int grace_ms, int64_t now_ms);  // News::end_learners_ms comes 100 ms later
 
   bool has_aborted(int rank) const { return aborts_.count(rank) > 0; }  // by MPI_Abort
-  // Adds to a learner's failure what PMIx knows of it. Gives a sentence for people, or nothing.
+  // Adds to a learner's failure what PMIx knows of it. Returns a sentence for the user, or an empty text.
   std::string explain(int rank, Failure* failure) const;
 
  private:
   struct Server {
     ConnectionId connection = 0;  // 0: none (yet, or any more)
     bool ready = false;
-    std::string broken;                                        // why its connection is waited for; empty: it is there
+    std::string broken;  // why its connection broke, while it may come back; else empty
     std::vector<std::map<std::string, std::string>> learners;  // environment of each of the node's
   };
   struct Abort {
@@ -86,7 +87,7 @@ class PmixServers {
   News lost(int node, const std::string& why, const Now& now);
 
   Connections* connections_;
-  bool said_ = false;  // which PMIx it is; once a run
+  bool said_ = false;  // the user was told which PMIx it is; once a run
 
   // Of the attempt; no servers: its plan has none
   pmix::Job job_;

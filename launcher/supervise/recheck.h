@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether nodes are checked again before the learners are started anew, and what the result means. Pure.
+// Whether nodes are checked again before learners are restarted, and what the result means. Pure.
 #pragma once
 
 #include <string>
@@ -16,12 +16,13 @@ struct CheckedNodes {
   std::vector<std::string> lines;  // a sentence for each finding, for people
 };
 
-// A failure that a node, its GPUs, its network or its disks may be to blame for. Not the program's own failures, nor
-// what no node is the cause of (a port that was taken): such a restart costs nothing more.
+// True for failures that a node, its GPUs, its network or its disks may have caused. False for the program's own, and
+// for those that no node has caused (a port that was taken): a restart after these needs no check.
 bool blames_nodes(const FailureClass& failure_class);
 
-// A restart was decided, and then these nodes were found bad. rest_suffices: the others of the allocation hold the
-// learners. Else back to the queue, away from them, as far as the job may go there; else it fails.
+// What to do when a restart was decided, and then these nodes were found bad. rest_suffices: the other nodes of the
+// allocation can hold the learners, which are restarted there. Else the job goes back into the queue if it may; else it
+// fails.
 EndDecision decide_without_bad(EndDecision decision, const std::vector<std::string>& bad, bool rest_suffices,
                                const RestartLimits& limits);
 

@@ -17,21 +17,22 @@ namespace dl::supervise {
 
 class Rendezvous {
  public:
-  // ask: of each node's agent, whose a connection is.
+  // ask: asks an agent of each node which user has opened a connection (peer_questions.h).
   Rendezvous(uv_loop_t* loop, PeerQuestions::Ask ask);
   ~Rendezvous() { close(); }
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  // The store of torch.distributed, and Horovod's: at dlrun's address, as *facts tells learners.
+  // Open the store of torch.distributed, and Horovod's. endpoint: where dlrun listens; its host and the new port are
+  // put into *facts, for learners. Errors of parse_endpoint() and of the servers' start().
   Status open_store(const std::string& endpoint, plan::RunFacts* facts);
   Status open_http_store(const std::string& endpoint, plan::RunFacts* facts);
   void close();
 
-  // An agent's word, and the time.
+  // Passed on to PeerQuestions.
   void answered(int64_t query, int uid) { peers_.answered(query, uid); }
   void tick(int64_t now_ms) { peers_.tick(now_ms); }
-  // For good; the loop must be run once more before this is destroyed.
+  // close() for good; the loop must run once more before this is destroyed.
   void close_handle();
 
  private:

@@ -24,7 +24,7 @@ struct AttemptEnd {
   FailureClass failure_class;      // of `failure`
   std::optional<StopCause> stop;   // a stop was asked for
   bool all_finished = false;       // every learner exited 0
-  bool all_saved = false;          // every learner that stopped said so by exit code 75 (or 0)
+  bool all_saved = false;          // learners exited with 75 (saved) or 0; or the agreed train step is committed
   int64_t saved_step = -1;         // newest train step known to be saved
   std::string not_saved_reason;    // why a stop did not save, or empty
 };
@@ -38,7 +38,7 @@ struct RestartLimits {
   bool can_requeue = false;    // a batch job that Slurm may put back
   bool node_lost = false;      // the failure took nodes away
   bool rest_suffices = false;  // node_lost: the rest of the allocation holds the learners, or an elastic job's fewer
-  int class_restarts = 0;      // restarts_done after failures of the same class
+  int class_restarts = 0;      // how many of restarts_done followed failures of the same class
   int same_failure = 0;        // attempts that ended by the same failure at the same train step, this one included
 };
 
@@ -48,17 +48,18 @@ struct EndDecision {
   int exit_status = 0;
   std::string reason;         // for events, comment and people
   bool exclude_node = false;  // kRequeue: not on the node of the learner that failed
-  bool without_lost = false;  // kRestart: on the rest of the allocation, which does not count as a restart
+  bool without_lost = false;  // kRestart: on the rest of the allocation; it does not count in restarts_done
 };
 
-// A stop wins over the failures it brings about; a job that finished all the same is complete. A failure is answered as
-// its class says (failure_class.h); it is restarted while restarts are left, in all and for its class, unless the loop
-// guard holds. The same failure at the same train step twice is the program's: there is no third try.
+// A stop takes precedence over the failures that it causes; a job that finished all the same is complete. A failure is
+// answered as its class says (failure_class.h): learners are restarted while restarts are left, in all and for the
+// class, unless the loop guard holds the job. After the same failure at the same train step twice there is no third
+// try.
 EndDecision decide_end(const AttemptEnd& end, const RestartLimits& limits);
 
-// After a dlrun that died (Failure::Kind::kLauncher). A job without checkpoints begins again from its start, which it
-// must have allowed. This is no restart in the sense of limits.restarts_max. last: no more of them. limits.node_lost:
-// of the nodes that it starts with one was lost, and the others do not suffice.
+// What to do after a dlrun died (Failure::Kind::kLauncher). A job without checkpoints begins again from its start,
+// which it must have allowed (restarts_max > 0); this does not count in restarts_done. last: dlrun may not be started
+// again. limits.node_lost: the dead dlrun had lost a node, and the others do not suffice.
 EndDecision decide_after_death(const Failure& death, bool last, const RestartLimits& limits);
 
 }  // namespace dl::supervise

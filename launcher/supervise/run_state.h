@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The states of a run, and what each event makes of them: next(state, event) changes the state and gives the actions
-// that follow, which the supervisor carries out in their order. All that decides what comes next stands here, so that
-// tests can try any order of events. Pure.
+// The states of a run, and what each event makes of them: next(state, event) changes the state and returns the actions
+// that follow, which the supervisor carries out in this order. All decisions about what comes next are made here, so
+// that tests can try any order of events. Pure.
 //
 //   Idle -> Starting -> Running -> Stopping -> Ending -> Judging -> Sweeping -> CheckingNodes -> Starting again
 //                                                                            -> PuttingBack | Settling -> Over
 //
 // A stop that is asked for while no learner runs (Judging, Sweeping, CheckingNodes), or while a failure is ending them,
-// waits for what was decided: where the job would have gone on, it is stopped instead.
+// waits for the decision about the attempt: if the job would have gone on, it is stopped instead.
 #pragma once
 
 #include <cstdint>
@@ -25,15 +25,15 @@ namespace dl::supervise {
 
 enum class Phase {
   kIdle,           // no attempt has begun
-  kStarting,       // agents are on their way
+  kStarting,       // agents are being started
   kRunning,        // learners were told to start
-  kStopping,       // the same, and they are to stop at a train step, or to finish
-  kEnding,         // they are being killed: a failure, or a stop that does not wait
-  kJudging,        // all have ended; what that means is found out
-  kSweeping,       // what lost agents may have left is ended
-  kCheckingNodes,  // before they start again
-  kPuttingBack,    // the job goes back into the queue
-  kSettling,       // the last words reach Slurm, agents end
+  kStopping,       // the same, and they are to stop at an agreed train step, or to finish
+  kEnding,         // they are being killed: after a failure, or by a stop that does not wait
+  kJudging,        // all have ended; what to do next is being decided
+  kSweeping,       // processes that lost agents may have left are being killed
+  kCheckingNodes,  // nodes are checked before learners start again
+  kPuttingBack,    // the job is being put back into the queue
+  kSettling,       // the last comment is sent to Slurm, agents end
   kOver,
 };
 const char* phase_name(Phase phase);  // static
@@ -41,22 +41,22 @@ const char* phase_name(Phase phase);  // static
 // ---- events
 
 struct Begin {};      // the first attempt
-struct AgentsReady {  // all are there, and learners may start
+struct AgentsReady {  // all agents have come, and learners may start
   int deciding = 1;   // LaunchPlan::deciding()
 };
 struct AllStarted {};  // all learners run, or have ended
 struct StopAsked {
   StopCause cause = StopCause::kPause;
   std::optional<int64_t> deadline_ms;  // Unix time at which processes may be killed
-  int signal = 0;                      // what was sent to us, 0 = none
+  int signal = 0;                      // the signal that dlrun got, 0 = none
   std::string who;                     // text for people
-  uint64_t asker = 0;                  // who is answered (StopAnswer); 0: nobody
+  uint64_t asker = 0;                  // connection that gets the StopAnswer; 0: none
 };
 struct Signalled {
   int signal = 0;  // SIGINT, SIGHUP, SIGTERM, SIGUSR2: sent to dlrun or to an agent
 };
-struct SlurmSaid {  // of the job, after AskSlurm
-  std::optional<slurm_cli::JobInfo> job;
+struct SlurmSaid {                        // the answer to AskSlurm
+  std::optional<slurm_cli::JobInfo> job;  // none: Slurm did not answer
 };
 struct SaveDue {};  // a periodic save
 struct Reported {   // a learner's answer to SendRequest
@@ -70,20 +70,20 @@ struct Acted {  // a learner has acted upon a request
 };
 struct Gone {  // a learner has ended
   int rank = 0;
-  bool deaf_left = false;  // well, and none is left that can be asked
+  bool deaf_left = false;  // it ended well, and of those that still run none can be asked to stop
 };
-struct EndLearners {  // because of a failure, or because nobody is left to be served
+struct EndLearners {  // because of a failure, or because those that they served have ended
   int grace_ms = 0;
 };
-struct AttemptOver {  // all learners have ended
-  bool ask_why = false;
+struct AttemptOver {     // all learners have ended
+  bool ask_why = false;  // Slurm has to be asked before the decision
 };
 struct WhyKnown {
-  std::optional<StopCause> by_slurm;  // its SIGTERM ended the learners, for this
+  std::optional<StopCause> by_slurm;  // Slurm's SIGTERM ended the learners, for this cause
 };
 struct Decided {  // after JudgeEnd, JudgeStopped and CheckNodes
   EndDecision::Action what = EndDecision::Action::kFail;
-  bool sweep = false;        // agents were lost
+  bool sweep = false;        // agents were lost: what they left has to be killed
   bool again = false;        // the attempt is begun anew, whatever the decision
   bool check = false;        // nodes are checked before a restart
   bool ask_version = false;  // what comes after the end depends on Slurm's version
@@ -102,44 +102,44 @@ using RunEvent =
 
 struct Moment {
   int64_t unix_ms = 0, awake_ms = 0;
-  SaveTimes times;  // as measured by now; needed by events that may lead to a stop
+  SaveTimes times;  // as measured so far; needed by events that may lead to a stop
 };
 
 // ---- actions
 
-struct StartAttempt {  // agents, or those that wait; learners are new
+struct StartAttempt {  // starts agents, or tells those that wait to begin anew
   bool again = false;  // Decided::again
 };
-struct StartLearners {};  // all agents are there
-struct GiveUpUnheard {};  // learners whose agents have not come count as ended
-struct GiveUpAll {};      // nothing was heard of them since they were to end
-struct StopAnswer {       // to StopAsked
+struct StartLearners {};  // tells the agents to start their learners
+struct GiveUpUnheard {};  // learners whose agents have not come are counted as ended
+struct GiveUpAll {};      // all learners are counted as ended: they were to be long ago
+struct StopAnswer {       // the reply to StopAsked
   enum class Kind {
     kTaken,    // it is carried out now
-    kLater,    // it is carried out when what is under way has been decided
+    kLater,    // it is carried out after the decision about the attempt
     kAlready,  // another stop is under way
     kTooLate,  // the job is ending
   };
   uint64_t asker = 0;
   Kind kind = Kind::kTaken;
 };
-struct AskSlurm {};  // what it says of the job: SlurmSaid
-struct WatchTimeLimit {
+struct AskSlurm {};      // asks Slurm about the job; then SlurmSaid
+struct WatchTimeLimit {  // the time limit ends the job at this Unix time
   int64_t end_ms = 0;
 };
 struct Say {
   std::string text;
 };
-struct SendRequest {
+struct SendRequest {  // asks all learners for their train step; each answers (Reported)
   int64_t request = 0;
   uint32_t kind = 0;
 };
-struct SendDecide {
+struct SendDecide {  // tells all learners to act at this train step
   int64_t request = 0;
   uint32_t kind = 0;
   int64_t step = 0;
 };
-struct SendWithdraw {
+struct SendWithdraw {  // takes the request back
   int64_t request = 0;
 };
 struct SignalLearners {
@@ -148,21 +148,21 @@ struct SignalLearners {
 struct KillLearners {
   int grace_ms = 0;
 };
-struct AskWhy {};        // whether Slurm ended the learners: WhyKnown
-struct JudgeEnd {};      // Decided
-struct JudgeStopped {};  // the same, of a stop before the next attempt
-struct Sweep {};         // Swept
-struct AskVersion {};    // VersionKnown
-struct CheckNodes {};    // Decided
-struct End {};           // as was decided: the last words; Settled
-struct PutBack {         // BackInQueue
+struct AskWhy {};        // asks whether Slurm ended the learners; then WhyKnown
+struct JudgeEnd {};      // decides what follows; then Decided
+struct JudgeStopped {};  // the same, for a stop before the next attempt
+struct Sweep {};         // kills what lost agents left; then Swept
+struct AskVersion {};    // asks for the version of Slurm; then VersionKnown
+struct CheckNodes {};    // checks nodes before a restart; then Decided
+struct End {};           // ends the run as decided; then Settled
+struct PutBack {         // puts the job back into the queue; then BackInQueue
   bool hold = false;
 };
-struct AlreadyBack {};    // Slurm has put it back; Settled
-struct HoldJob {};        // it is in the queue
-struct KeepStartTime {};  // until Slurm ends us; Settled
-struct PutBackFailed {};  // the job fails; Settled
-struct Finish {};
+struct AlreadyBack {};    // Slurm has put the job back; then Settled
+struct HoldJob {};        // holds it there: it is in the queue already
+struct KeepStartTime {};  // keeps the begin time until Slurm ends dlrun; then Settled
+struct PutBackFailed {};  // the job fails; then Settled
+struct Finish {};         // leaves the loop
 
 using RunAction = std::variant<StartAttempt, StartLearners, GiveUpUnheard, GiveUpAll, StopAnswer, AskSlurm,
                                WatchTimeLimit, Say, SendRequest, SendDecide, SendWithdraw, SignalLearners, KillLearners,
@@ -178,19 +178,19 @@ struct RunRules {
   int64_t signal_lead_s = 120;
   int64_t kill_wait_s = 30;
   int restart_count = 0;  // how often Slurm had put the job back when it started
-  // The signal before the time limit is the user's own, and comes to dlrun: the learners save at it. Else it tells of
-  // the time limit alone.
+  // The signal before the time limit is the user's own, and dlrun gets it: learners save when it comes. False: it only
+  // announces the time limit.
   bool saves_at_own_signal = false;
 };
 
-// What Slurm means by a signal that came at signal_ms (Unix time). job: as it says now; none: it does not answer.
+// What Slurm means by a signal that came at signal_ms (Unix time). job: Slurm's answer now; none: it does not answer.
 NoticeReading read_signal(const RunRules& rules, int signal, int64_t signal_ms,
                           const std::optional<slurm_cli::JobInfo>& job, int64_t now_unix_ms);
 
 struct Stop {
   StopCause cause = StopCause::kPause;
   std::string who;                     // text for people
-  int signal = 0;                      // what was sent to us, 0 = none
+  int signal = 0;                      // the signal that dlrun got, 0 = none
   std::optional<int64_t> deadline_ms;  // Unix time
   bool save = true;
   bool local = false;  // at the node-local level alone
@@ -198,16 +198,16 @@ struct Stop {
   bool killing = false;   // the learners end because of it, unsaved
   bool presumed = false;  // Slurm has not said yet what its signal means
   bool late = false;      // asked for when this attempt was ending: meant for what comes after it
-  bool hold = false;      // a pause is among what was asked for
+  bool hold = false;      // a pause was asked for, too
 };
 
-// What Slurm is asked about a signal.
+// The question to Slurm about a signal.
 struct Question {
   bool open = false;
   int signal = 0;
   int64_t signal_ms = 0;  // Unix time at which it came
   bool presumed = false;  // the answer was not waited for
-  // A SIGTERM that came while SIGUSR2 was asked about: Unix time, 0 = none. The answer may be older than it.
+  // When a SIGTERM came while the question about SIGUSR2 was open: Unix time, 0 = none. It needs a question of its own.
   int64_t term_ms = 0;
   int64_t answered_ms = 0;  // awake time of the last answer
 };
@@ -220,27 +220,27 @@ struct RunState {
   int interrupts = 0;
   int64_t interrupted_ms = 0;
 
-  // Of the attempt
+  // About the attempt
   bool learners_started = false, all_started = false;
-  std::vector<bool> gone;  // of those that decide (LaunchPlan::deciding()), once they have started
+  std::vector<bool> gone;  // which learners have ended, of those that decide (LaunchPlan::deciding())
   StopAgreement agreement;
-  bool stop_waits = false;    // for the save that is open
-  int64_t kill_unix_ms = 0;   // kEnding: when the last of them is killed
-  int64_t deaf_after_ms = 0;  // kEnding: awake time after which those that said nothing count as lost
+  bool stop_waits = false;    // the stop begins when the save that is being made is done
+  int64_t kill_unix_ms = 0;   // kEnding: Unix time at which learners that still run are killed
+  int64_t deaf_after_ms = 0;  // kEnding: awake time after which silent learners count as lost
 
-  // After it
+  // About what follows it
   Decided decided;
   bool is_decided = false, version_known = false, nodes_checked = false, overruled = false;
   bool hold = false, back_in_queue = false, killed = false;
 
-  // Not of the attempts: request numbers never come twice.
+  // The last request number; it goes on through all attempts, so that none is used twice.
   int64_t requests = 0;
 
   bool alive() const { return phase >= Phase::kStarting && phase <= Phase::kEnding; }  // an attempt is under way
   bool running() const { return phase == Phase::kRunning || phase == Phase::kStopping; }
   bool ending() const { return phase == Phase::kEnding; }
   bool finished() const { return phase >= Phase::kSettling; }
-  bool may_greet() const { return phase == Phase::kStarting || (ending() && !learners_started); }
+  bool may_greet() const { return phase == Phase::kStarting || (ending() && !learners_started); }  // Hello is awaited
 };
 
 RunActions next(RunState* state, const RunEvent& event, const Moment& now);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One step of next(): the parts of run_state.h, which are run_attempt.cpp, run_stop.cpp and run_after.cpp. For these
-// files alone.
+// One call of next() (run_state.h): a handler for each event, in run_attempt.cpp, run_stop.cpp and run_after.cpp. For
+// these files alone.
 #pragma once
 
 #include <string>

@@ -31,9 +31,9 @@ struct StopDecision {
 
 class StopAgreement {
  public:
-  // Starts one with `world_size` answers to come; ranks beyond take no part. `kind` is a ProgressPage::Request.
+  // Opens a request that ranks 0 to world_size - 1 answer; higher ranks take no part. kind: a ProgressPage::Request.
   void begin(int64_t request, uint32_t kind, int world_size);
-  // The kind may be made stronger (save -> save and exit, exit without save) as long as it is undecided; false if not.
+  // Makes the kind stronger (save -> save and exit, exit without save). False if no request is open, or it is decided.
   bool upgrade(uint32_t kind);
 
   void answer(int rank, int64_t request, const StepAnswer& answer);
@@ -44,7 +44,7 @@ class StopAgreement {
   // kWithdraw. A save alone needs all learners attached; a stop needs one: a learner that attaches later finds the
   // decided request on its page, and can only be at or before S.
   StopDecision decide() const;
-  // To be called when decide() has been carried out.
+  // To be called when the result of decide() has been carried out.
   void decided(const StopDecision& decision);
   // The learner has acted upon the request (Progress.done_request).
   void acted(int rank, int64_t request);

@@ -20,8 +20,8 @@ class StepTimes {
  public:
   static constexpr size_t kWindow = 20, kFewest = 5;
 
-  // The learner was seen at this train step; at_ms: any monotonic clock. A step that is not above the one before begins
-  // anew.
+  // The learner was seen at this train step; at_ms: any monotonic clock. A lower train step than before discards the
+  // older reports.
   void add(int64_t at_ms, int64_t step);
   // Milliseconds; none before there are kFewest intervals.
   std::optional<double> median_ms() const;
@@ -34,23 +34,23 @@ class StepTimes {
 struct Straggler {
   int rank = 0;
   double step_ms = 0, usual_ms = 0;
-  int compared = 0;  // learners whose times are known
+  int compared = 0;  // number of learners whose times are known
 };
 
-// By rank; none of a learner: not known. At least three are needed to compare. A straggler is above the median of all
-// by more than max(5 MAD, a quarter of the median).
+// step_ms: by rank; none: not known. At least three are needed to compare. A straggler is above the median of all by
+// more than max(5 MAD, a quarter of the median).
 std::vector<Straggler> find_stragglers(const std::vector<std::optional<double>>& step_ms);
 
 // "slow: its train step takes 180 ms, the median of 8 learners is 100 ms"
 std::string describe(const Straggler& straggler);
 
-// A learner counts as slow once it has stood out kTimes times in a row, and until it has not for as long.
+// A learner counts as slow once kTimes looks in a row found it to be a straggler, and until kTimes in a row did not.
 class SlowLearners {
  public:
   static constexpr int kTimes = 3;
 
   explicit SlowLearners(size_t count = 0) : learners_(count) {}
-  // The stragglers of one look. Gives those that now count as slow and did not before.
+  // stragglers: of this look, by rank. Returns those that now count as slow and did not before.
   std::vector<Straggler> look(const std::vector<Straggler>& stragglers);
   // What was last said of it; empty if it is not slow.
   const std::string& note(size_t rank) const { return learners_[rank].note; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections that have not said who they are: anybody who reaches a node can open such. They get a moment to speak,
-// and of each address only so many are kept, so that nobody fills dlrun's table of descriptors. Pure.
+// Connections that have not said who they are, which anybody who reaches the node can open. Their time and their number
+// are limited, for each address and in all, so that nobody uses up dlrun's file descriptors. Pure.
 #pragma once
 
 #include <algorithm>
@@ -18,10 +18,11 @@ class Strangers {
   static constexpr size_t kOfOnePeer = 256;
   static constexpr size_t kInAll = 16'384;
 
-  // So many of the job's own may come at the same moment, all from one address: of one node, or of several on one host.
+  // How many of the job's own may connect at the same moment, besides the limits; perhaps all from one address.
   void expect(size_t own) { own_ = own; }
 
-  // Those that must go to make place for it: of the same peer, or of the one that has most, the oldest.
+  // Adds a connection. Returns those that the caller must close for it: the oldest of this peer, or of the one with
+  // most.
   std::vector<Id> add(Id id, const std::string& peer, int64_t now_ms) {
     std::vector<Id> out;
     if (of_peer_[peer].size() >= kOfOnePeer + own_) out.push_back(of_peer_[peer].begin()->first);
@@ -37,7 +38,7 @@ class Strangers {
     return out;
   }
 
-  // It has spoken, or is closed.
+  // To be called when a connection has said who it is, or is closed. Unknown ids are ignored.
   void remove(Id id) {
     const auto known = peer_of_.find(id);
     if (known == peer_of_.end()) return;
@@ -47,7 +48,7 @@ class Strangers {
     peer_of_.erase(known);
   }
 
-  // Those whose time is over; they are forgotten.
+  // Returns those whose time is over, to be closed, and forgets them.
   std::vector<Id> overdue(int64_t now_ms) {
     std::vector<Id> out;
     for (const auto& [peer, ids] : of_peer_)
@@ -63,7 +64,7 @@ class Strangers {
 
  private:
   size_t own_ = 0;
-  std::map<std::string, std::map<Id, int64_t>> of_peer_;  // until when
+  std::map<std::string, std::map<Id, int64_t>> of_peer_;  // by peer: until when it may be silent
   std::map<Id, std::string> peer_of_;
 };
 

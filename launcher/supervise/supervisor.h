@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlrun at work. One event loop: agents report, the states of the run (run_state.h) and the pure decisions beside this
-// file decide (first_cause, notice, restart_policy), and this acts. supervisor.cpp holds the loop, its clock and its
-// answers, supervisor_run.cpp speaks with the states, supervisor_attempt.cpp runs an attempt, supervisor_stop.cpp hears
-// of stops, supervisor_end.cpp and supervisor_queue.cpp carry out what comes after, supervisor_ways.cpp answers
-// for agents that are lost, supervisor_nodes.cpp goes on where nodes were lost, supervisor_store.cpp hosts rendezvous,
-// supervisor_pmix.cpp follows the news of the PMIx servers.
+// dlrun's supervisor: one event loop. Agents report; the states of the run (run_state.h) and the pure decisions beside
+// this file (first_cause, notice, restart_policy) decide; this class acts. supervisor.cpp holds the loop, its clock and
+// the answers to dlctl; supervisor_run.cpp passes events to the states and carries out their actions;
+// supervisor_attempt.cpp runs an attempt; supervisor_stop.cpp receives requests to stop; supervisor_end.cpp and
+// supervisor_queue.cpp carry out what follows an attempt; supervisor_ways.cpp handles lost agents; supervisor_nodes.cpp
+// goes on without lost nodes; supervisor_store.cpp hosts rendezvous; supervisor_pmix.cpp follows the PMIx servers.
 //
 //   an event -> handle() -> next() -> perform() each action -> the events that come of it
 #pragma once
@@ -50,22 +50,22 @@ namespace dl::supervise {
 
 struct RunOptions {
   int64_t hang_ms = 0;                    // no progress for so long is a failure; 0: never
-  bool quiet = false;                     // learners' output to their logs alone, and no lines of our own but errors
+  bool quiet = false;                     // learners' output goes to their logs alone; dlrun prints only errors
   bool debug = false;                     // learner 0's output alone is shown, byte for byte
   std::string agent_path;                 // for the sweep after a lost agent
   std::optional<slurm_cli::JobInfo> job;  // what Slurm said of the job a moment ago; none: it is asked
   // The text of plan.json for an attempt. Empty: none is written.
   std::function<std::string(const plan::LaunchPlan& plan, const plan::RunFacts& attempt)> plan_json;
-  std::optional<runs::Siblings> siblings;  // other dlruns of the job; none without Slurm
-  std::string identity, first_dir;         // by which this run is known again, and where the job's first one is
-  int run = 1;                             // its number within the job
-  std::optional<OwnSignal> own_signal;     // of the user, before the time limit
-  pid_t script = 0;                        // the batch script's shell, which may get it
-  NodePool::Without without;               // called on the loop's thread
-  std::function<void(const plan::LaunchPlan&)> settle;  // a plan of without() is carried out from now on; may be empty
+  std::optional<runs::Siblings> siblings;               // other dlruns of the job; none without Slurm
+  std::string identity, first_dir;                      // what identifies this run later; folder of the job's first run
+  int run = 1;                                          // its number within the job
+  std::optional<OwnSignal> own_signal;                  // that the user asked for, before the time limit
+  pid_t script = 0;                                     // pid of the batch script's shell, which may get it; 0: none
+  NodePool::Without without;                            // called on the loop's thread
+  std::function<void(const plan::LaunchPlan&)> settle;  // told that a plan of without() is now in use; may be empty
   guard::Predecessor predecessor;                       // the dlrun whose place this one takes, if any
   guard::Link* guard = nullptr;                         // not owned; nullptr: nobody would take this one's place
-  // Checks the nodes of the next attempt after a failure that one of them may be to blame for; suspects: those on which
+  // Checks the nodes of the next attempt, after a failure that one of them may have caused. suspects: those on which
   // learners failed. Blocks, on a thread of its own. Empty: the job asked for no checks.
   std::function<CheckedNodes(const plan::LaunchPlan& next, const std::vector<std::string>& suspects)> check;
 };
@@ -119,7 +119,7 @@ class Supervisor {
   void tick_serving(int64_t now_ms);
   // Learners were told to start, and not all have ended.
   bool learners_under_way() const { return state_.alive() && state_.learners_started; }
-  // Also where no restart can follow: the agent of a node's first learner holds its PMIx server.
+  // Also where no restart can follow, if there are PMIx servers: each ends with the agent of its node's first learner.
   bool may_keep_agents() const {
     return !attempt_.agents_have_pmi && (memory_.restarts < plan().restarts || !plan().pmix_server.empty());
   }
@@ -242,7 +242,7 @@ class Supervisor {
   std::unique_ptr<ControlServer> server_;
   std::unique_ptr<SlurmJob> slurm_;
   std::unique_ptr<LeaseKeeper> lease_;
-  std::unique_ptr<BlockingCalls> checker_;  // nodes before a restart
+  std::unique_ptr<BlockingCalls> checker_;  // checks nodes before a restart
   std::unique_ptr<Journal> journal_;
   LogLosses log_losses_;
 
@@ -253,7 +253,7 @@ class Supervisor {
   int exit_status_ = 0;
   bool control_written_ = false;
   std::string put_back_error_;
-  std::optional<StopCause> told_siblings_;  // what they were asked to stop for
+  std::optional<StopCause> told_siblings_;  // the cause that the others were told
   std::vector<std::string> just_lost_;      // nodes that a dlrun that died had not given back to Slurm yet
 
   // The states of the run (run_state.h), and what waits to be told to them
@@ -268,7 +268,7 @@ class Supervisor {
   std::unique_ptr<Rendezvous> rendezvous_;
   std::unique_ptr<AgentFleet> agents_;
   std::unique_ptr<PmixServers> pmix_;
-  int64_t last_second_ms_ = 0;  // awake time, as all that is counted here but where a name says unix
+  int64_t last_second_ms_ = 0;  // of the awake clock, as all times here unless a name says unix
 };
 
 }  // namespace dl::supervise

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One agent watches one learner. It is small and knows nothing of the job: it says what it sees and does what dlrun
-// says (launcher/protocol/control_protocol.h). When dlrun is gone, so is the learner; when the agent is gone, the
-// kernel kills the learner. It never initialises PMIx, so that an MPI program below it can.
+// One agent watches one learner. It is small and knows nothing of the job: it reports what it sees and does what dlrun
+// tells it (launcher/protocol/control_protocol.h). When dlrun is lost, the agent ends the learner; when the agent dies,
+// the kernel kills the learner. It never initialises PMIx, so that an MPI program that it starts can.
 #pragma once
 
 #include <sys/types.h>
@@ -26,12 +26,12 @@ namespace dl::agent {
 
 class Agent {
  public:
-  // The exit status of the agent: 0 when all was said to dlrun (however the learner ended), 1 when dlrun was lost.
+  // The exit status of the agent: 0 when all was reported to dlrun (however the learner ended), 1 when dlrun was lost.
   enum class End { kDone = 0, kLost = 1, kAgain };
 
-  // Runs to the end. kAgain: dlrun wants the next attempt's learner from this process; it shall become a new agent, by
-  // exec once this one is destroyed, so that nothing of the old attempt can be left. Fails if there is no way to dlrun
-  // at all.
+  // Runs to the end. kAgain: dlrun keeps this process for the next attempt. The caller then destroys this object and
+  // starts the agent anew by exec, so that nothing of the old attempt is left. Fails if dlrun cannot be reached at the
+  // start.
   Result<End> run();
 
  private:
@@ -64,8 +64,8 @@ class Agent {
   Channel channel_;
   ProgressFile progress_;
   PmixServer pmix_;
-  HeldPort port_, coordinator_port_, ras_port_;  // rank 0's
-  std::vector<HeldPort> ports_;                  // its learner's own
+  HeldPort port_, coordinator_port_, ras_port_;  // held by rank 0 alone
+  std::vector<HeldPort> ports_;                  // for its learner's own use
   LogTee tee_;
   LastLines last_;
   OomWatch memory_;
@@ -81,8 +81,8 @@ class Agent {
   std::string secret_;
   int rank_ = -1;
   bool greeted_ = false, started_ = false, asked_ = false;
-  bool done_ = false;   // all was said; dlrun says what comes next, by Again or by closing the connection
-  bool leave_ = false;  // there is nothing to wait for
+  bool done_ = false;   // all was reported; dlrun answers with Again or closes the connection
+  bool leave_ = false;  // end without waiting for dlrun
   bool again_ = false;
   pid_t learner_ = 0;
   int64_t request_ = 0;

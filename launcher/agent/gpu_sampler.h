@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much a learner's GPUs are used, as NVIDIA's management library tells. A child process asks it, so that a driver
-// that hangs holds up nobody but that child. Where the library, a GPU or its use is not to be had, the child ends and
-// nothing is told: what was not measured counts neither as used nor as idle.
+// Measures how much a learner's GPUs are used, with NVIDIA's management library (NVML). A child process asks it, so
+// that a driver that hangs blocks only that child. If the library, a GPU or its use is not available, the child ends
+// and reports nothing: GPUs without a measurement count neither as used nor as idle.
 #pragma once
 
 #include <sys/types.h>
@@ -15,18 +15,21 @@
 
 namespace dl::agent {
 
-// Which of the GPUs that the agent may see are the learner's: numbers of NVML's or names ("GPU-8a..."). Without
-// CUDA_VISIBLE_DEVICES nobody says which they are: then they are known only if NVML shows just those of the job here.
+// Which of the GPUs that the agent may see are the learner's: NVML's numbers or names ("GPU-8a..."). Without
+// CUDA_VISIBLE_DEVICES they are taken in order, which is right only if NVML shows exactly the job's GPUs on this node
+// (`seen`).
 struct LearnerGpus {
   std::vector<std::string> names;
   unsigned seen = 0;  // NVML must show so many; 0: any number
 };
-// visible: CUDA_VISIBLE_DEVICES of the agent, nullptr if unset. Empty where the learner has none. Pure.
+// visible: CUDA_VISIBLE_DEVICES of the agent, nullptr if unset. No names if the learner has no GPUs, or which it has
+// cannot be told. Pure.
 LearnerGpus gpus_of_learner(const char* visible, int local_rank, int local_learners, int gpus_per_learner);
 
-// Of a list such as CUDA_VISIBLE_DEVICES the items at these positions; those that it does not have are left out. Pure.
+// The items at these positions of a list such as CUDA_VISIBLE_DEVICES; positions beyond its end are left out. Pure.
 std::string chosen_gpus(const std::string& visible, const std::vector<int>& positions);
-// CUDA_VISIBLE_DEVICES of the agent, narrowed to what the learners of `start` shall see; none where it is not set.
+// CUDA_VISIBLE_DEVICES of the agent; with `narrowed` only these positions of it (Start::gpus). set: false if it is
+// unset.
 struct VisibleGpus {
   std::string text;
   bool set = false;
@@ -36,22 +39,22 @@ VisibleGpus visible_gpus(const std::vector<int>& positions, bool narrowed);
 
 class GpuSampler {
  public:
-  static constexpr int kLooks = 3;  // one report tells the highest use of so many looks
+  static constexpr int kLooks = 3;  // each report is the highest use seen in this many looks
 
   GpuSampler() = default;
   ~GpuSampler() { stop(); }
   GpuSampler(const GpuSampler&) = delete;
   GpuSampler& operator=(const GpuSampler&) = delete;
 
-  // Nothing happens without GPUs, or if no process can be had.
+  // Starts the child, which looks each look_ms. Does nothing without GPUs, or if no process can be started.
   void start(const LearnerGpus& gpus, int64_t look_ms);
-  // To wait on; -1: there is nothing to wait for.
+  // Readable when there is a report; -1: there will be none.
   int fd() const { return reports_.get(); }
-  // The newest report, in percent: the highest of all GPUs over the last kLooks looks. None: nothing has come.
+  // The newest report, in percent: the highest of all GPUs over the last kLooks looks. None: no report has come.
   std::optional<int> read();
-  // The process was reaped by somebody else.
+  // To be called when the caller has reaped this process; others than the child are ignored.
   void reaped(pid_t pid) { child_ = pid == child_ ? 0 : child_; }
-  // Ends the child; waits a moment at most for it.
+  // Kills the child, and waits 0.1 s at most for its end.
   void stop();
 
  private:

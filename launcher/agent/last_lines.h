@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a learner said last: a ring of its last lines, and the last exception among them, for the message about its
-// failure. Pure; bounded in memory, whatever the learner writes.
+// The last lines of a learner's output, and the last exception among them, for the message about its failure. Pure;
+// uses bounded memory, whatever the learner writes.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ class LastLines {
 
   void feed(std::string_view data);
 
-  // Oldest first, without blank lines; control characters and bytes that are not UTF-8's are shown as '?'. A line that
-  // a carriage return ended is replaced by what followed it, as on a terminal.
+  // Oldest first, without blank lines; control characters and bytes that are not valid UTF-8 are shown as '?'. A line
+  // that a carriage return ended is replaced by what followed it, as on a terminal.
   std::vector<std::string> lines() const;
 
   // "RuntimeError: CUDA out of memory": the line that ends the last Python traceback ("Traceback (most recent call
-  // last):"), or "std::bad_alloc" and its what() of the C++ runtime's last words ("terminate called ..."). Empty if
-  // there was none among the last kLines lines.
+  // last):"), or the type and what() of a C++ exception, from the message "terminate called ...". Empty if there is
+  // none among the last kLines lines.
   std::string exception() const;
 
  private:

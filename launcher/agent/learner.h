@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The learner's side of the agent: what it finds in its environment, and how it is started.
+// The start of a learner: its environment and its command.
 #pragma once
 
 #include <string>
@@ -12,18 +12,20 @@
 
 namespace dl::agent {
 
-// The environment of a learner: what the agent inherited, less what is between dlrun and its agents, with the families
-// added (what the user set stays) and the progress page's path.
+// The environment of a learner: that of the agent without the variables that dlrun sets for agents, with the variables
+// of the families added (what the user set stays) and the path of the progress page.
 Result<Environment> learner_environment(const supervise::Start& start, const std::string& progress_path);
 
-// The argument vector: the command, under sh if the framework has to be activated first.
+// The argument vector: the command, run by sh if the framework has to be activated first.
 std::vector<std::string> learner_argv(const supervise::Start& start);
 
-// The same behind dl-bind, where learners are bound to CPUs (Start::bind). kNotFound if that is not installed.
+// The command run by dl-bind if learners are bound to CPUs (Start::bind), else unchanged. kNotFound if dl-bind is
+// missing.
 Result<std::vector<std::string>> bound_command(const supervise::Start& start, std::vector<std::string> command);
 
-// Starts it, in its container if it has one: own process group, gone with us (SIGKILL), SIGUSR2 ignored (Slurm's
-// --signal may reach all processes of a step, and its default action is to kill). Both outputs go to output_fd.
+// Starts the learner, in its container if it has one: in a process group of its own, killed by the kernel when the
+// agent dies, with SIGUSR2 ignored (Slurm's --signal may reach all processes of a job step, and would kill it).
+// Standard output and error go to output_fd.
 Result<pid_t> start_learner(const supervise::Start& start, const std::string& progress_path, int output_fd);
 
 }  // namespace dl::agent

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies what a learner writes: every byte to its log file, and to the agent's standard output either the same bytes
 // (one learner) or whole lines with "[R] " in front (several). A carriage return ends a line too, so that progress bars
-// move. Standard output is never written to when that could block: what it does not take waits here, and when much
-// waits, wants_input() is false and the learner's pipe fills, as it would without us. Where the log cannot be written,
-// because the disk is full, the learner goes on; the log has a line at the place where output is missing.
+// move. Writes to standard output never block: what it does not take is kept here; when that is much, wants_input() is
+// false and the learner's pipe fills, as it would without an agent. If the log cannot be written (the disk is full),
+// the learner goes on, and the log later gets a line at the place where output is missing.
 #pragma once
 
 #include <chrono>
@@ -19,13 +19,13 @@ namespace dl::agent {
 class LogTee {
  public:
   LogTee() = default;
-  // out_fd is borrowed; -1: the log alone.
+  // log_path: empty for no log. out_fd is borrowed; -1: the log alone. Fails if the log cannot be opened.
   Status open(const std::string& log_path, int out_fd, std::string prefix);
 
   void feed(std::string_view data);
   bool wants_input() const { return pending_.size() < kHighWater; }
   bool has_pending() const { return !pending_.empty(); }
-  // Writes to standard output what it takes without blocking. Call when it is writable.
+  // Writes to standard output as much as goes without blocking. To be called when it is writable.
   void write_pending();
   // What could not be written to the log so far.
   struct Lost {
@@ -33,7 +33,7 @@ class LogTee {
     std::string error;  // empty: nothing was lost
   };
   const Lost& lost() const { return lost_; }
-  // The learner is gone: ends an unfinished line and writes the rest, waiting at most `limit`.
+  // To be called when the learner has ended: completes an unfinished line and writes the rest, waiting at most `limit`.
   void finish(std::chrono::milliseconds limit);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a learner that was killed was killed for want of memory: the kernel counts its victims, for each memory
-// cgroup (v1 and v2) and for the machine. Read before and after; the counters are never reset.
+// Whether a learner was killed because memory ran out. The kernel counts the processes that it kills for that reason,
+// for each memory cgroup (v1 and v2) and for the machine. The counts are read before and after; they are never reset.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@ struct OomCounts {
   int64_t machine = -1;  // of this machine; -1 = unknown
 };
 
-// Whether a learner that ended so (its exit code, or the signal that killed it) died for want of memory. The cgroup's
-// count speaks also for a learner that failed because one of its children was killed; the machine's alone only for a
-// SIGKILL that dlrun had not asked for. Pure.
+// Whether a learner that ended with this exit code, or by this signal, died because memory ran out. Never if dlrun had
+// asked for its end. If the cgroup's count has risen: any failure, since a child of the learner may be the one that was
+// killed. If only the machine's has: SIGKILL alone. Pure.
 bool died_of_memory(int exit, int signal, bool asked, const OomCounts& before, const OomCounts& after);
 
-// The file and key of our memory cgroup's count, from the texts of /proc/self/cgroup and /proc/self/mountinfo. Pure.
-// Version 2's memory.events is preferred; version 1's memory.oom_control has the count since Linux 4.13.
+// The file that has the count of our memory cgroup, from the texts of /proc/self/cgroup and /proc/self/mountinfo:
+// memory.oom_control if the memory controller is version 1's (since Linux 4.13), else memory.events. Pure.
 struct OomFile {
   std::string path;     // empty: none
-  std::string at_root;  // to be tried if path is not there: the mount's own root (a cgroup namespace, a container)
+  std::string at_root;  // to be tried if path is missing (in a container): the same file in the mount's root
 };
 OomFile oom_file(const std::string& cgroup, const std::string& mountinfo);
 // The number behind "oom_kill " in such a file, or in /proc/vmstat; -1 if there is none. Pure.
@@ -30,10 +30,10 @@ int64_t oom_kills(const std::string& text);
 
 class OomWatch {
  public:
-  // Finds the file and takes the counts as they are now.
+  // Finds the file and reads the counts that later ones are compared with.
   void start();
   const OomCounts& at_start() const { return before_; }
-  // A few microseconds.
+  // Takes a few microseconds.
   OomCounts now() const;
 
  private:

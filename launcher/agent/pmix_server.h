@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The PMIx server of this node (launcher/pmix), which the agent of the node's first learner starts for each attempt. It
-// ends when this one's end of a pipe is closed, however that comes about; dlrun closes its connection before.
+// ends when the agent's end of a pipe is closed, also by the agent's death; before that, dlrun closes its connection to
+// it.
 #pragma once
 
 #include <sys/types.h>
@@ -18,24 +19,25 @@ class PmixServer {
   PmixServer() = default;
   PmixServer(const PmixServer&) = delete;
   PmixServer& operator=(const PmixServer&) = delete;
-  // Ends it: waits a second, then kills it.
+  // Ends the server: waits a second, then kills it. Removes its folder.
   ~PmixServer();
 
-  // Starts env::kPmixServer, if that is set and this is the first task of its node (SLURM_LOCALID); else does nothing.
+  // Starts the program env::kPmixServer if it is set and this is the first task of its node (SLURM_LOCALID is 0); else
+  // does nothing. Fails if its folder cannot be made or the program not be started.
   Status start(int rank);
   pid_t pid() const { return pid_; }  // 0: there is none
-  // It was found to have ended.
+  // To be called when the caller has reaped this process; others than the server are ignored.
   void reaped(pid_t pid);
 
-  // Removes what killed agents of this user have left on this node.
+  // Removes the folders that killed agents of this user have left on this node.
   static void remove_left();
 
  private:
   Status make_folder();
   pid_t pid_ = 0;
-  UniqueFd alive_;        // of a pipe whose other end is its standard input
-  std::string folder_;    // its files; removed here, however it ended
-  UniqueFd folder_lock_;  // held as long as they are used
+  UniqueFd alive_;        // write end of a pipe; the server's standard input is the other end
+  std::string folder_;    // of the server's files
+  UniqueFd folder_lock_;  // held as long as the folder is used
 };
 
 }  // namespace dl::agent

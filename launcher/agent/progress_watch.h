@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether a learner makes progress, from samples that the agent takes about each second. Pure.
 //
-// What counts: of a learner that uses the checkpoint library its train steps (and saves); of another one what it writes
-// to its log; of one that has never written anything the CPU time of its processes.
-// The first train step, what comes before it (data, compilers) and saves may take kSlowFactor times as long.
+// What counts as progress: if the learner uses the checkpoint library, its train steps and saves; if not, output to its
+// log; if it has never written anything, the CPU time of its processes. With the library, the first train step, what
+// comes before it (data, compilers) and saves may take kSlowFactor times as long.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace dl::agent {
 
 struct ProgressSample {
-  int64_t at_ms = 0;   // awake_ms(): while it is suspended nobody hangs
+  int64_t at_ms = 0;   // awake_ms(), so that time in suspension does not count
   uint32_t state = 0;  // ProgressPage::State
   int64_t step = -1;   // as on the progress page
   int64_t saved_step = -1;
@@ -22,15 +22,15 @@ struct ProgressSample {
 class ProgressWatch {
  public:
   static constexpr int64_t kSlowFactor = 10;
-  static constexpr int64_t kBusyMs = 20;  // CPU time that counts as progress
+  static constexpr int64_t kBusyMs = 20;  // so much more CPU time counts as progress
 
   explicit ProgressWatch(int64_t limit_ms = 0) : limit_ms_(limit_ms) {}
 
   void add(const ProgressSample& sample);
   bool wants_cpu() const;
-  // For how long there was no progress, at the last sample.
+  // How long there had been no progress when the last sample was taken.
   int64_t silent_ms() const { return last_.at_ms - progress_ms_; }
-  // No progress for longer than is allowed; never if the limit is 0.
+  // True if there was no progress for the time allowed; never if the limit is 0.
   bool stalled() const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose a TCP connection of this node is: the user who opened its socket, as the kernel tells everybody (proc(5),
-// /proc/net/tcp and tcp6).
+// Which user has opened the socket of a TCP connection on this node, from /proc/net/tcp and tcp6
+// (proc(5)).
 #pragma once
 
 #include <optional>
@@ -13,9 +13,9 @@ struct Socket {
   int local_port = 0, remote_port = 0;
 };
 
-// In the text of /proc/net/tcp or tcp6. Pure.
+// The user id, from the text of /proc/net/tcp or tcp6; none if the connection is not in it. Pure.
 std::optional<unsigned> owner_in(const std::string& table, const Socket& socket);
-// Nothing where this node has no such connection (any more).
+// The user id; none if this node has no such connection (any more).
 std::optional<unsigned> socket_owner(const Socket& socket);
 
 }  // namespace dl::agent

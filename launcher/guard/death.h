@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the end of a dlrun means to its guard: handed on as it is, or a failure like any other, after which another
-// dlrun takes its place. Pure.
+// What the end of a dlrun means to its guard: its exit status is handed on, or it has died, and another dlrun takes its
+// place. Pure.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace dl::guard {
 
-// So many new starts within so long. A dlrun that dies again and again has a cause that a new one does not remove.
+// At most so many new starts within this time: if dlrun dies again and again, a new start does not remove the cause.
 constexpr int kMostStarts = 3;
 constexpr int64_t kStartsWithinMs = 3600 * 1000;
 
-// Whether a process that ends by this signal has crashed, or was killed by force.
+// True if a process that this signal ended has crashed or was killed by force (SIGKILL, SIGSEGV, SIGABRT, ...).
 bool is_deadly(int signal);
 
 class Budget {
  public:
-  // Whether there is one left at this time (milliseconds of any clock that does not go back); it is then taken.
+  // Takes one start from the budget. False if none is left. now_ms: of any clock that does not go back.
   bool take(int64_t now_ms);
 
  private:
@@ -27,19 +27,19 @@ class Budget {
 
 struct ChildEnd {
   int wait_status = 0;
-  bool fault = false;       // it told that it ends because of a fault of its own (an exception)
-  bool stop_asked = false;  // a signal that asks for an end had been handed on to it
+  bool fault = false;       // it has said that it ends by an exception
+  bool stop_asked = false;  // a signal that asks a process to end was handed on to it
 };
 
 struct Verdict {
-  bool died = false;    // nobody asked for that
+  bool died = false;    // it crashed or was killed, and nobody had asked it to end
   int exit_status = 0;  // as a shell shows it
   std::string text;     // died: "dlrun was killed by signal 9 (SIGKILL)"
 };
 
-//   exit code                          handed on, but for a fault that it told of
-//   SIGKILL, SIGSEGV, SIGABRT, ...     died, unless a stop was asked for before: whoever waits for it has lost patience
-//   SIGTERM, SIGINT and other signals  somebody's wish
+//   exit code                          handed on; died if it ended by an exception and no stop was asked for
+//   SIGKILL, SIGSEGV, SIGABRT, ...     died, unless it was asked to end before: then somebody did not want to wait
+//   SIGTERM, SIGINT and other signals  handed on: somebody wanted it to end
 Verdict judge(const ChildEnd& end);
 
 }  // namespace dl::guard

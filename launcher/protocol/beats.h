@@ -15,21 +15,22 @@ namespace dl::agent {
 
 class Beats {
  public:
-  // To dlrun's address, by another port. Without success there is the one way.
+  // Opens the socket to this port at dlrun's address. own, dlruns: the tokens of the datagrams sent and received. If it
+  // fails, only the TCP connection remains.
   void open(const addrinfo& dlrun, int port, uint64_t session, const supervise::Token& own,
             const supervise::Token& dlruns);
   int fd() const { return fd_.get(); }
 
-  // Sends a beat if one is due: seldom, but often where `anxious`.
+  // Sends a beat if one is due: each 5 s, each 0.1 s if `anxious`, and each 0.5 s in the beginning.
   void tick(int64_t now_ms, bool anxious);
-  // Sends one now. What was asked or heard before says nothing of what is now.
+  // Sends one now, and forgets which earlier ones were not answered.
   void ask_anew(int64_t now_ms);
-  // Reads what has come. True if dlrun says that it does not hold the connection that was taken up as number `link`.
+  // Reads what has come. True if dlrun says that it has lost the TCP connection that was taken up as number `link`.
   bool read(int64_t now_ms, uint16_t link);
-  void taken_up() { watch_.taken_up(); }
+  void taken_up() { watch_.taken_up(); }  // the TCP connection is open again
 
   supervise::Udp state(int64_t now_ms) const { return watch_.state(now_ms); }
-  // When the newest datagram was sent that dlrun is known to have got; -1: none.
+  // Send time of the newest datagram that dlrun is known to have received; -1: none.
   int64_t acknowledged_ms() const { return acknowledged_ms_; }
 
  private:
@@ -47,7 +48,7 @@ class Beats {
   uint64_t session_ = 0, sequence_ = 0, heard_ = 0;
   supervise::Token own_{}, dlruns_{};
   supervise::UdpWatch watch_;
-  std::array<Sent, 64> sent_{};  // those of the last seconds, by sequence
+  std::array<Sent, 64> sent_{};  // those of the last seconds, by sequence modulo the size
   int64_t acknowledged_ms_ = -1, last_beat_ms_ = -1;
   int unanswered_ = 0;
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent's way to dlrun, on non-blocking sockets: its loop waits on the descriptors that watch() gives.
+// The agent's connection to dlrun, on non-blocking sockets: the agent's loop waits on the descriptors from watch().
 //
-// Where dlrun offers a session, a connection that breaks is taken up again, and nothing said is lost or said twice
-// (channel_resume.cpp). closed() is true only when that is over: dlrun is gone, has given this agent up, or has not
-// been reached on either way for the length of the lease (two_ways.h), after which a learner must not train on by
+// If dlrun offers a session, a connection that breaks is taken up again, and each message arrives exactly once
+// (channel_resume.cpp). closed() then becomes true only if dlrun has ended or given this agent up, or has
+// acknowledged nothing, by TCP or UDP, for kAgentLeaseMs (two_ways.h), after which a learner must not train on by
 // itself.
 #pragma once
 
@@ -27,34 +27,35 @@ class Channel {
  public:
   Channel() : splitter_(supervise::kMaxLineBytes) {}
 
-  // Connects to a numeric address. A full backlog (ECONNREFUSED, time-outs) is tried again until `limit`.
+  // Connects to a numeric address. Blocks; failures such as a full backlog (ECONNREFUSED, a timeout) are tried again
+  // until `limit`. kInvalid: not an address; else the error of the last try.
   Status connect(const std::string& host, int port, std::chrono::milliseconds limit);
-  // Numeric address of our end.
+  // Numeric address of this end.
   std::string local_address() const { return local_address_; }
 
-  // The first word. What is said before that is lost.
+  // Sends Hello, which must be the first message.
   void greet(supervise::Hello hello);
-  void send(const supervise::Message& message);
+  void send(const supervise::Message& message);  // kept and sent later while the connection is broken
 
-  // What to poll() for; the second is that of the heartbeats. A negative descriptor is passed over by poll().
+  // What to poll() for: the connection, and the socket of the heartbeats. A descriptor may be -1, which poll() ignores.
   static constexpr int kWatched = 2;
   void watch(pollfd* fds) const;
-  // After poll(): reads and writes. Gives what has come; nothing, and closed(), when it is over.
+  // To be called after poll() with its results: reads and writes. Returns the messages that have come.
   std::vector<supervise::Message> handle(const pollfd* fds);
-  // What time asks for: pings, heartbeats, another try, the end of the lease. Call it at least each 100 ms.
+  // Does what is due: pings, heartbeats, new tries to connect, the end of the lease. Call it at least each 100 ms.
   void tick();
 
   bool closed() const { return state_ == State::kClosed; }
-  // All is said: when dlrun closes the connection now, that is the end.
+  // To be called when all was sent: if dlrun closes the connection from now on, that is its regular end.
   void expect_end() { end_expected_ = true; }
-  // Sends the rest and waits until dlrun has closed its end, so that nothing said is lost; at most `limit`.
+  // Sends the rest and waits until dlrun has closed its end, so that no message is lost; for `limit` at most.
   void close(std::chrono::milliseconds limit);
 
  private:
   using Clock = std::chrono::steady_clock;
   enum class State {
     kOpen,
-    kConnecting,  // anew
+    kConnecting,  // a broken connection is being opened anew
     kResuming,    // connected; dlrun has not answered yet
     kPausing,     // before another try
     kClosed,
@@ -86,7 +87,7 @@ class Channel {
 
   State state_ = State::kClosed;
   UniqueFd fd_;
-  std::string out_;  // for fd_
+  std::string out_;  // to be written to fd_
   supervise::LineSplitter splitter_;
   std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> dlrun_{nullptr, &::freeaddrinfo};
   std::string local_address_;
@@ -100,7 +101,7 @@ class Channel {
   int64_t last_ping_ms_ = 0;
   int64_t written_ms_ = 0;       // when fd_ was last written to
   int64_t acknowledged_ms_ = 0;  // send time of the newest data that TCP acknowledged
-  int64_t nothing_open_ms_ = 0;  // when all written was last seen acknowledged
+  int64_t nothing_open_ms_ = 0;  // when all that was written was last seen to be acknowledged
   int64_t next_ms_ = 0;          // kPausing: the next try; kConnecting, kResuming: the end of this one
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TCP connections to dlrun, and their times.
+// Opens TCP connections to dlrun within a time limit.
 #pragma once
 
 #include <netdb.h>
@@ -12,16 +12,17 @@
 
 namespace dl::agent {
 
-// Until then; 0 if it is over.
+// Milliseconds until the deadline; 0 if it has passed.
 int milliseconds_left(std::chrono::steady_clock::time_point deadline);
 
-// One try of the first of these addresses. 0, and *out is a connected socket that does not block; else errno of the
-// failure, ETIMEDOUT if the time was over.
+// Tries once to connect to the first of these addresses. 0: *out is a connected, non-blocking socket; else an errno,
+// ETIMEDOUT if the deadline has passed.
 int connect_by(std::chrono::steady_clock::time_point deadline, const addrinfo& address, UniqueFd* out);
 
-// Of a connection to dlrun: what is written goes out at once, and what is not acknowledged breaks it in seconds.
+// Sets options of a connection to dlrun: data are sent at once (TCP_NODELAY), and the connection breaks if they are not
+// acknowledged for 2.5 s (TCP_USER_TIMEOUT).
 void prepare_socket(int fd);
-// Numeric address of our end; empty if it has none.
+// Numeric address of this end of the socket; empty if it has none.
 std::string address_of(int fd);
 
 }  // namespace dl::agent

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What dlrun, its agents and dlctl say to one another: one JSON object a line over TCP, {"type":"hello",...}. The first
-// line of a connection is Hello with the job's secret, or Resume; whoever sends anything else, or more than
-// kMaxHelloBytes before it is known, is cut off without an answer. Members that a version does not know are ignored,
-// missing ones take their defaults. Pure: no socket here.
+// line of a connection is Hello with the job's secret, or Resume; a client that sends anything else, or more than
+// kMaxHelloBytes before that, is cut off without an answer. Members that a version does not know are ignored, missing
+// ones take their defaults. Pure: no socket here.
 #pragma once
 
 #include <cstddef>
@@ -30,34 +30,34 @@ struct Hello {
   // agents only:
   int rank = -1;
   std::string host;          // node name
-  std::string address;       // its own numeric address on the way to dlrun: where other nodes reach it
+  std::string address;       // numeric address of its connection to dlrun: where other nodes reach it
   int port = 0;              // port held for MASTER_PORT (rank 0), else 0
   int coordinator_port = 0;  // ports held for JAX's coordinator and NCCL's status service (rank 0), else 0
   int ras_port = 0;
   std::vector<int> ports;  // ports held for the learner itself, as many as dlrun asked for (env::kHoldPorts)
   int pid = 0;
   bool pmi = false;       // its task has a PMI or PMIx server, which knows each process once: it cannot begin anew
-  bool sessions = false;  // it knows OpenSession and what follows from it
-  std::string error;      // why it cannot have what it was told to have, or empty
+  bool sessions = false;  // it understands OpenSession and what belongs to it
+  std::string error;      // why something that it was told to start or hold failed, or empty
 };
 struct Resume {  // or this: an agent takes up its session over a new connection
   uint64_t session = 0;
   std::string token;      // OpenSession::token
   uint64_t received = 0;  // lines of dlrun's that have arrived (session_buffer.h)
-  uint64_t tries = 0;     // higher with each connection that is opened: an older one that comes late is refused
+  uint64_t tries = 0;     // counts the tries to resume: an older try that arrives late is refused
 };
 
 // ---- agent -> dlrun
 struct Started {  // the learner's exec has succeeded
   int pid = 0;
 };
-struct StepReport {  // answer to Request: what the progress page held after the request was put there
+struct StepReport {  // answer to Request: what the progress page held after the request was written to it
   int64_t request = 0;
   bool attached = false;
   uint32_t state = 0;  // ProgressPage::State
   int64_t step = -1;   // train step last announced, -1 = none
 };
-struct Progress {  // when it changed, at most each 100 ms; always before Exited
+struct Progress {  // sent when the page has changed, at most each 100 ms, and always before Exited
   uint32_t state = 0;
   int64_t step = -1;
   int64_t saved_step = -1;
@@ -78,8 +78,8 @@ struct StandingStill {  // answer to Stacks, when they are written
   int64_t silent_ms = 0;
   std::vector<std::string> last_lines;  // as in Exited
 };
-struct GpuUse {     // of the learner's GPUs, about each quarter of a minute; nothing where it cannot be measured
-  int percent = 0;  // highest of all of them since the last report
+struct GpuUse {     // use of the learner's GPUs, sent about each 15 s; not sent if it cannot be measured
+  int percent = 0;  // highest of all these GPUs since the last report
 };
 struct Connects {  // answer to WhoConnects
   int64_t query = 0;
@@ -95,8 +95,8 @@ struct Exited {        // the learner ended, or could not be started; no process
   bool asked = false;  // dlrun had asked for its end (Signal, Kill) before
   std::string error;   // why it could not be started; empty otherwise
   int stragglers = 0;  // processes it left behind, which were killed
-  // Of a failure, from what the learner left (agent/last_lines.h, oom_watch.h, error_file.h); printable, bounded:
-  bool memory = false;                  // the kernel killed it, or a child of it, for want of memory
+  // About a failure (agent/last_lines.h, oom_watch.h, error_file.h); texts are printable and bounded:
+  bool memory = false;                  // the kernel killed it, or a child of it, because memory ran out
   std::string exception;                // "RuntimeError: CUDA out of memory", or empty
   std::vector<std::string> last_lines;  // of its log, oldest first
   LogLost log_lost;                     // bytes = 0: its log is complete
@@ -116,26 +116,27 @@ struct Start {
   bool quiet = false;          // nothing on the agent's standard output, the log alone
   int64_t gpu_look_ms = 0;     // how often to look at how much its GPUs are used; 0: never
   int64_t hang_ms = 0;         // no progress for so long is a failure; 0: never
-  bool serves = false;         // LaunchPlan::serves(): SIGTERM is ignored from the start
+  bool serves = false;         // LaunchPlan::serves(): the learner ignores SIGTERM from its start
   std::string bind;            // bind/bind_mode.h; empty: the learner is not bound
-  bool free_ports = false;     // the learner's own ports are let go before it starts
-  // The learners see these of the GPUs that Slurm shows the agent, by position; other runs of the job have the rest.
+  bool free_ports = false;     // the learner's own ports are released before it starts
+  // Positions, among the GPUs that Slurm shows the agent, of those that learners see; other runs of the job have the
+  // rest.
   std::vector<int> gpus;
-  bool narrowed = false;  // else they see all
+  bool narrowed = false;  // false: `gpus` is not applied, and learners see all
 };
-struct Request {  // puts a request on the progress page, undecided (progress_page.h)
+struct Request {  // write this request to the progress page, undecided (progress_page.h)
   int64_t request = 0;
   uint32_t kind = 0;  // ProgressPage::Request
 };
-struct Decide {  // all act at this train step; kind may be stronger than the request's
+struct Decide {  // all learners act at this train step; kind may be stronger than the request's
   int64_t request = 0;
   uint32_t kind = 0;
   int64_t stop_step = -1;
 };
-struct Withdraw {
+struct Withdraw {  // the request is cancelled
   int64_t request = 0;
 };
-struct Signal {  // send to the learner's process group
+struct Signal {  // send this signal to the learner's process group
   int signal = 0;
 };
 struct Kill {  // SIGTERM to the learner's process group, SIGKILL to all that is left after grace_ms (0: at once)
@@ -143,26 +144,26 @@ struct Kill {  // SIGTERM to the learner's process group, SIGKILL to all that is
 };
 
 struct OpenSession {     // after Hello, if Hello::sessions: the connection may be taken up again if it breaks
-  uint64_t session = 0;  // never used twice by a dlrun
+  uint64_t session = 0;  // a dlrun uses no number twice
   std::string token;     // 32 hex digits that the agent shows, in Resume and its datagrams (heartbeat.h)
   std::string answer;    // 32 hex digits that dlrun shows, in Resumed and its datagrams
   int udp_port = 0;      // of dlrun, at the address of its control port; 0: none
 };
-struct Resumed {  // answer to Resume, before all that had not arrived; a connection closed without it: no such session
+struct Resumed {  // answer to Resume, before the repeated messages; without such a session the connection is closed
   std::string answer;     // OpenSession::answer
   uint64_t received = 0;  // lines of the agent's that have arrived
   uint16_t link = 0;      // how often this session was taken up again, modulo 2^16
 };
 
-struct Again {};  // after Exited: begin anew, as if just started (the agent is kept for the next attempt)
+struct Again {};  // after Exited: begin anew, as if just started, for the next attempt
 
 struct Stacks {  // write the learner's stack traces to this file, then answer StandingStill
   std::string path;
 };
 
-struct WhoConnects {  // whose is this TCP connection to dlrun?
+struct WhoConnects {  // which user has opened this TCP connection to dlrun?
   int64_t query = 0;
-  std::string client;  // numeric address of its end that is not dlrun's
+  std::string client;  // numeric address of the client's end
   int client_port = 0, server_port = 0;
 };
 
@@ -181,7 +182,7 @@ struct Pause {
 struct StatusQuery {};
 
 // ---- dlrun -> dlctl
-struct Reply {  // answer to Pause: whether it was taken, and a sentence
+struct Reply {  // answer to Pause: whether it is carried out, and a sentence
   bool ok = false;
   std::string text;
 };

@@ -2,8 +2,8 @@
 // The datagrams between dlrun and an agent, beside their TCP connection: 48 bytes each, big endian. Pure: no socket
 // here.
 //
-// Each direction has a token of its own, told over TCP. So whoever takes the port of one that has died learns only what
-// the dead one would have been told, and cannot speak for it; who cannot read the network can forge nothing.
+// Each direction has a token of its own, which was told over TCP. So a process that gets the port of a dead one learns
+// only the token of datagrams to it, and cannot send in its name; nobody who cannot read the network can forge any.
 #pragma once
 
 #include <array>
@@ -16,16 +16,16 @@ namespace dl::supervise {
 
 struct Beat {
   enum class Kind : uint8_t {
-    kBeat = 1,  // agent: answer, please
+    kBeat = 1,  // agent: asks for kAnswer
     kAlive,     // agent: answer to kProbe
     kAnswer,    // dlrun: answer to kBeat
-    kProbe,     // dlrun: answer, please
+    kProbe,     // dlrun: asks for kAlive
   };
   Kind kind = Kind::kBeat;
-  bool connected = true;  // dlrun's: it holds the session's TCP connection
-  uint16_t link = 0;      // dlrun's: how often the session was taken up again, modulo 2^16
+  bool connected = true;  // set by dlrun: it holds the session's TCP connection
+  uint16_t link = 0;      // set by dlrun: how often the session was taken up again, modulo 2^16
   uint64_t session = 0;
-  uint64_t sequence = 0;  // from 1 on, of the sender in this session
+  uint64_t sequence = 0;  // counts the sender's datagrams in this session, from 1 on
   uint64_t echo = 0;      // highest sequence heard from the other side; 0: none yet
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent's side of the progress page (common/contract/progress_page.h): makes the file, maps it, asks and reads.
+// The agent's side of the progress page (common/contract/progress_page.h): creates the file, maps it, writes requests
+// and reads answers.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,8 @@
 
 namespace dl::agent {
 
-// Removes the pages of this user's agents that live no more: an agent that was killed could not. Only those of this
-// process-id namespace are seen to be dead. Returns how many there were.
+// Removes pages that this user's agents have left because they were killed. Only processes of this pid namespace can be
+// seen to have ended. Returns the number of removed pages.
 int remove_orphaned_pages();
 
 class ProgressFile {
@@ -22,7 +23,8 @@ class ProgressFile {
   // Unmaps and removes the file.
   ~ProgressFile();
 
-  // Makes the page in /dev/shm, $TMPDIR or /tmp (the first that takes it; mode 0600, a name nobody can guess).
+  // Creates the page in /dev/shm, $TMPDIR or /tmp (the first where it is possible), with mode 0600 and a random name.
+  // Fails with the error of the last of them.
   Status create(int rank);
   const std::string& path() const { return path_; }
 
@@ -31,11 +33,11 @@ class ProgressFile {
     int64_t step = ProgressPage::kNoStep;
     int64_t saved_step = -1;
     uint64_t save_ms = 0, local_ms = 0, cost_ms = 0;
-    bool acted = true;  // the learner has seen the newest request
+    bool acted = true;  // the learner has acted upon the newest request
   };
   View read() const;
 
-  // Puts a request there, undecided, then reads what the learner announced (in this order: see the protocol).
+  // Writes an undecided request, then reads what the learner has announced; this order matters (progress_page.h).
   View request(uint32_t kind);
   void decide(uint32_t kind, int64_t stop_step);
   void withdraw();

@@ -1,61 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the two ways between dlrun and an agent tell together: the TCP connection, which carries all messages, and the
-// UDP heartbeats (heartbeat.h). Pure: times are milliseconds of any monotonic clock.
+// What dlrun and an agent conclude from the two ways between them: the TCP connection, which carries all messages, and
+// the UDP heartbeats (heartbeat.h). Pure: times are milliseconds of any monotonic clock.
 #pragma once
 
 #include <cstdint>
 
 namespace dl::supervise {
 
-// An agent ends its learner when the newest word of its own that dlrun is known to have got, on either way, was said so
-// long ago. dlrun reckons with it before it starts that learner elsewhere (fence_until_ms()).
+// An agent ends its learner this long after it sent the newest data that dlrun has acknowledged, by TCP or UDP. dlrun
+// waits accordingly before it starts that learner elsewhere (fence_until_ms()).
 constexpr int64_t kAgentLeaseMs = 2500;
-constexpr int64_t kProbeLimitMs = 300;   // a datagram not answered for so long: that way is silent
-constexpr int64_t kRowMs = 1000;         // questions further apart say nothing of one another
-constexpr int64_t kWayLimitMs = 10'000;  // for a connection to be taken up again while datagrams are answered
+constexpr int64_t kProbeLimitMs = 300;   // after so long without an answer to a datagram UDP counts as silent
+constexpr int64_t kRowMs = 1000;         // unanswered datagrams further apart are not one series
+constexpr int64_t kWayLimitMs = 10'000;  // so long a connection may be broken while datagrams are answered
 
-enum class Tcp { kFine, kUnacknowledged, kClosed };  // kUnacknowledged: for as long as the kernel waits (2 s)
+enum class Tcp { kFine, kUnacknowledged, kClosed };  // kUnacknowledged: timed out in the kernel (2 s)
 enum class Udp {
   kAnswers,
-  kAsked,    // not answered yet
+  kAsked,    // the newest question is not answered yet
   kSilent,   // not answered for kProbeLimitMs
-  kRefused,  // ICMP: no process has the port, though the kernel there lives
-  kNever,    // never worked: a firewall, or an agent that does not speak it
+  kRefused,  // its kernel says by ICMP that no process has the port
+  kNever,    // no datagram has gone both ways yet: a firewall, or an agent without heartbeats
 };
 
 enum class Verdict {
   kWell,
-  kWait,         // the agent lives: it connects anew
-  kAgentKilled,  // and its node lives
+  kWait,         // undecided, or the agent lives and connects anew
+  kAgentKilled,  // its node lives
   kNodeLost,
-  kWayBroken,  // the agent lives, but has not been able to connect anew within kWayLimitMs
+  kWayBroken,  // not decided or not connected anew within kWayLimitMs
 };
 
-// dlrun's: away_ms since the connection was lost.
+// What dlrun concludes about an agent. away_ms: time since the TCP connection was lost.
 Verdict judge(Tcp tcp, Udp udp, int64_t away_ms);
-// The agent's, when dlrun's port has refused a new connection: whether dlrun is gone, or something on the way said so.
+// For an agent whose new connection was refused: true if dlrun has ended, false if a firewall has refused in its name.
 bool refusal_is_true(Udp udp);
 
-// What one side knows of the UDP way.
+// What one side knows about the UDP heartbeats.
 class UdpWatch {
  public:
-  void asked(int64_t now_ms);     // a datagram was sent that wants an answer
-  void answered(int64_t now_ms);  // the other side is heard, and has heard us
-  // Where TCP is fine, it is a firewall that refuses, and the way counts as one that never worked until it does again.
+  void asked(int64_t now_ms);     // a datagram was sent that asks for an answer
+  void answered(int64_t now_ms);  // a datagram has come, and the other side has received ours
+  // A datagram was refused. While TCP is fine, a firewall has done it: UDP then counts as kNever until it works again.
   void refused(Tcp tcp);
-  void taken_up() { refused_ = false, asked_ms_ = -1; }  // the connection is there again
+  void taken_up() { refused_ = false, asked_ms_ = -1; }  // TCP is open again
   Udp state(int64_t now_ms) const;
   int64_t answered_ms() const { return answered_ms_; }  // -1: never
 
  private:
   bool refused_ = false, worked_ = false;
-  int64_t asked_ms_ = -1;  // the first that was not answered, of those in a row; -1: none is
+  int64_t asked_ms_ = -1;  // first unanswered datagram of the present series; -1: none
   int64_t last_asked_ms_ = -1;
   int64_t answered_ms_ = -1;
 };
 
-// When no process of a learner can run any more whose agent was given up at now_ms because it was silent; answered_ms:
-// UdpWatch's.
+// The time from which on no process of a learner can run whose agent was given up at now_ms because it was silent.
+// answered_ms: UdpWatch::answered_ms().
 int64_t fence_until_ms(int64_t now_ms, int64_t answered_ms);
 
 }  // namespace dl::supervise

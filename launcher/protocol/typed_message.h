@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A message of several kinds, a std::variant of structures with members() (common/json/json_members.h), as a JSON
-// object that names its kind in "type". The names stand in one table, in the order of the variant's alternatives.
+// Writes and reads a message, a std::variant of structures with members() (common/json/json_members.h), as a JSON
+// object that names the kind of the message in "type". The names stand in one table, in the order of the variant's
+// alternatives.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +36,8 @@ Result<Message> read_typed(const std::string& type, const Json& object,
   }
 }
 
-// kUnsupported: a kind that this version does not know. kInvalid: no JSON object, none with a type, or a member of
-// another type than is expected.
+// kUnsupported: this version does not know the kind. kInvalid: not a JSON object, one without a type, or a member has
+// the wrong type.
 template <typename Message>
 Result<Message> decode_typed(const std::string& text, const char* const (&types)[std::variant_size_v<Message>]) {
   const Json object = Json::parse(text);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlrun's part of a PMIx fence, exchange and name store: what the servers of an attempt say goes in, what to answer
-// whom comes out. A learner that is gone lets nobody wait: whatever needs it ends with kLostConnection. Pure: no
-// socket, no clock. One for each attempt.
+// dlrun's part of PMIx fences, direct modex (Get) and published names: takes the messages of an attempt's servers and
+// returns the messages to send. When a learner has failed, everything that needs it ends with kLostConnection. Pure: no
+// socket, no clock. One object for each attempt.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@
 
 namespace dl::pmix {
 
-// Of what all learners of an attempt keep in dlrun together; kOutOfResource beyond.
+// Limits of what all learners of an attempt keep in dlrun together. Requests beyond them get kOutOfResource.
 struct Limits {
-  size_t stored = 64 << 20;   // bytes published; and of the names that lookups wait for
-  size_t keys = 1 << 16;      // published
-  size_t open = 1 << 16;      // questions open at once, of each kind
+  size_t stored = 64 << 20;   // bytes published; also bytes of the keys that lookups wait for
+  size_t keys = 1 << 16;      // keys published
+  size_t open = 1 << 16;      // open fences, Gets and waiting lookups, each
   size_t fenced = 512 << 20;  // bytes of all open fences
 };
 
@@ -33,22 +33,24 @@ class Exchange {
   using Answers = std::vector<Answer>;
 
   Exchange() = default;
-  // Ranks of each node; every rank 0..n-1 stands there once.
+  // ranks: of each node; every rank 0..n-1 occurs once.
   explicit Exchange(const std::vector<std::vector<int>>& ranks) : Exchange(ranks, Limits()) {}
   Exchange(const std::vector<std::vector<int>>& ranks, const Limits& limits);
 
-  // A server's Fence, Get, Got, Publish, Lookup, Unpublish, Abort or Event; of anything else nothing comes. An Abort is
-  // answered at once: what it means is the caller's to know. What names a rank that is not there is refused.
+  // node: whose server sent the message. Handles Fence, Get, Got, Publish, Lookup, Unpublish, Abort and Event; ignores
+  // others. An Abort is only answered: the caller has to act on it. A request that names an unknown rank, or a rank of
+  // another node as its own, gets an error or is ignored.
   Answers handle(int node, const Message& message);
-  // This learner has ended: `failed`, or in order. Then nothing waits for it any more.
+  // This learner has ended. If it failed, open fences with it end, and later ones fail at once, with kLostConnection.
+  // Open Gets of its data end with kLostConnection, or kNotFound if it ended in order.
   Answers gone(int rank, bool failed);
 
  private:
   struct OpenFence {
     std::string kind;
     std::vector<int> ranks;
-    std::set<int> nodes;                                // that take part
-    std::map<int, std::pair<int64_t, std::string>> in;  // node -> its id and data
+    std::set<int> nodes;                                // those that take part
+    std::map<int, std::pair<int64_t, std::string>> in;  // by node: its question's id, and its data
   };
   struct OpenGet {
     int asker = 0;
@@ -86,7 +88,7 @@ class Exchange {
   std::map<std::string, Stored> stored_;
   size_t stored_bytes_ = 0;
   std::list<OpenLookup> lookups_;
-  size_t awaited_bytes_ = 0;  // of their keys
+  size_t awaited_bytes_ = 0;  // bytes of the keys that lookups wait for
 };
 
 }  // namespace dl::pmix

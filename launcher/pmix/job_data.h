@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the learners of an attempt are to PMIx, as texts and numbers; server.cpp hands them to libpmix. Pure.
+// The learners of an attempt in the texts and numbers that PMIx wants; server.cpp hands them to libpmix. Pure.
 #pragma once
 
 #include <string>
@@ -16,15 +16,15 @@ struct ProcessData {
 };
 
 struct JobData {
-  int size = 0;                        // learners
+  int size = 0;                        // number of learners
   std::string nodes;                   // "n1,n2"
   std::string ranks;                   // of each node: "0,1;2,3"
-  std::string local_peers;             // of the server's own node: "2,3"
+  std::string local_peers;             // the ranks of the server's own node: "2,3"
   std::vector<int> local;              // the same
   std::vector<ProcessData> processes;  // by rank
 };
 
-// kInvalid unless every rank 0..n-1 stands in exactly one node.
+// kInvalid unless every rank 0..n-1 is on exactly one node.
 Result<JobData> job_data(const Job& job);
 
 }  // namespace dl::pmix

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What dlrun and the PMIx servers of a job (dl-pmix, one on each node) say to one another, in the body of a
+// The messages between dlrun and the PMIx servers of a job (dl-pmix, one on each node), each in the body of a
 // supervise::Pmix on the authenticated control channel: one JSON object, {"type":"fence",...}. A server numbers its
-// questions (id > 0); what dlrun asks a server has a number of dlrun's. Statuses are PMIx's (0 = PMIX_SUCCESS). Bytes
-// that PMIx packed are base64 and are passed on unread. Pure: no socket and no libpmix here.
+// questions (id > 0), and dlrun numbers its own; an answer has the number of its question. Statuses are PMIx's (0 =
+// PMIX_SUCCESS). Bytes that PMIx packed are base64 and are passed on unread. Pure: no socket and no libpmix here.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ constexpr size_t kMaxText = 512;      // of a key (PMIX_MAX_KEYLEN is 511), of a
 constexpr size_t kMaxEntries = 4096;  // keys of one question
 constexpr int kMaxRank = 1 << 20;
 
-// Of PMIx's statuses those that dlrun itself gives; server.cpp holds them against libpmix's header.
+// Those of PMIx's statuses that dlrun itself gives; server.cpp compares them with libpmix's header.
 constexpr int kSuccess = 0;
 constexpr int kBadParameter = -27;
 constexpr int kOutOfResource = -29;
@@ -34,17 +34,17 @@ struct Bytes {
 };
 
 // ---- dlrun -> server
-struct Job {          // the first word: what the learners of this attempt are
-  std::string space;  // PMIx's namespace: of this attempt alone, and not to be guessed by others
-  int node = 0;       // the server's own, in `nodes`
+struct Job {          // the first message: the learners of this attempt
+  std::string space;  // PMIx's namespace: new for each attempt, and random, so that nobody can guess it
+  int node = 0;       // index of the server's own node in `nodes`
   std::vector<std::string> nodes;
-  std::vector<std::vector<int>> ranks;  // of each node, ascending
+  std::vector<std::vector<int>> ranks;  // by node, ascending
 };
-struct FencePart {  // what one server had given; as many of these as servers gave any, then Done
+struct FencePart {  // the data of one server for a fence: one for each server that sent any, then Done
   int64_t id = 0;
   Bytes data;
 };
-struct Lost {  // this learner has failed: with this exit code, or -1
+struct Lost {  // this learner has failed, with this exit code
   int rank = 0;
   int exit = 0;
 };
@@ -54,14 +54,14 @@ struct Ready {
   std::string version;                                       // of libpmix
   std::vector<std::map<std::string, std::string>> learners;  // environment of each of the node's, in their order
 };
-struct Failed {  // it cannot go on
+struct Failed {  // the server cannot go on; why
   std::string text;
 };
-struct Client {  // a learner has come, or has gone in order
+struct Client {  // a learner has connected to its server, or has disconnected in order
   int rank = 0;
   bool connected = false;
 };
-struct Fence {  // all of this node's among the ranks (empty: all learners) are in; answered by Parts and Done
+struct Fence {  // all of `ranks` on this node have entered; empty: all learners. Answered by FencePart and Done
   int64_t id = 0;
   std::string kind;  // "fence", "connect", "disconnect"
   std::vector<int> ranks;
@@ -86,20 +86,20 @@ struct Publish {  // answered by Done
 struct Lookup {  // answered by Found
   int64_t id = 0;
   std::vector<std::string> keys;
-  bool wait = false;  // until all are there
+  bool wait = false;  // the answer waits until all are published
 };
-struct Unpublish {  // answered by Done; no keys: all of this rank's
+struct Unpublish {  // answered by Done; without keys: removes all that this rank has published
   int64_t id = 0;
   int rank = 0;
   std::vector<std::string> keys;
 };
-struct Refused {  // a learner asked for what a job of dlrun's cannot do
+struct Refused {  // a learner asked for something that dlrun does not support
   int rank = 0;
   std::string what;
 };
 
 // ---- both ways
-struct Get {  // what has this rank put? Asked of its server through dlrun; answered by Got
+struct Get {  // asks for the data that a rank has put; dlrun passes it to the rank's server. Answered by Got
   int64_t id = 0;
   int rank = 0;
 };
@@ -108,12 +108,12 @@ struct Got {
   int status = 0;
   Bytes data;
 };
-struct Event {  // a learner's own notice for others; dlrun tells all other servers
+struct Event {  // a learner's own event for others; dlrun passes it to all other servers
   int code = 0;
   int rank = 0;
   int range = 0;  // pmix_data_range_t
-  Bytes data;     // packed pmix_info_t
-  int count = 0;  // how many
+  Bytes data;     // packed array of pmix_info_t
+  int count = 0;  // its length
 };
 
 // ---- dlrun -> server, answers

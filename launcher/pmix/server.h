@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The PMIx server of one node: libpmix on one side, dlrun's messages on the other. libpmix calls from its own thread
-// (upcalls.cpp); handle() comes from the caller's. One for each process, since libpmix is.
+// The PMIx server of one node: libpmix on one side, dlrun's messages on the other. libpmix calls it on a thread of its
+// own (upcalls.cpp), the caller calls handle() on another. One object in a process, since libpmix allows only one
+// server.
 #pragma once
 
 #include <pmix_server.h>
@@ -18,28 +19,30 @@ namespace dl::pmix {
 
 class Server {
  public:
-  // send: hands a message to dlrun; called from any thread, must not call back.
+  // send: hands a message to dlrun; called from any thread, must not call this object.
   explicit Server(std::function<void(const Message&)> send) : send_(std::move(send)) {}
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
   ~Server();
 
-  // folder: for libpmix's files and the learners' session directories; the caller's. node: the name of this one.
+  // folder: for libpmix's files and the learners' session directories; the caller removes it. node: name of this node.
+  // kIo with libpmix's reason.
   Status start(const std::string& folder, const std::string& node);
-  // A word of dlrun's. The first is the Job, answered by Ready; an error means that no learner can be served.
+  // Handles a message of dlrun's. The first is Job, answered by Ready; if it fails (kInvalid, kIo), no learner can be
+  // served. Others never fail.
   Status handle(const Message& message);
 
-  // For the upcalls.
+  // The rest is for the upcalls. A question of libpmix's that dlrun has not answered yet.
   struct Pending {  // exactly one of the functions is set
     pmix_modex_cbfunc_t modex = nullptr;
     pmix_op_cbfunc_t op = nullptr;
     pmix_lookup_cbfunc_t lookup = nullptr;
     void* data = nullptr;
-    std::string parts;  // of a fence, so far
+    std::string parts;  // data of a fence that have come so far
   };
-  int64_t open(const Pending& pending);
+  int64_t open(const Pending& pending);  // returns the number for the message to dlrun
   void send(const Message& message) { send_(message); }
-  // Of the learners of this attempt.
+  // Whether a process is a learner of this attempt.
   bool own_space(const pmix_proc_t& named) const;
   int rank_of(const pmix_proc_t& named) const;  // -1: none of them
 
@@ -67,7 +70,7 @@ class Server {
 // The functions that libpmix calls, for this server.
 pmix_server_module_t* upcalls(Server* server);
 
-// An array of what libpmix takes, packed into bytes and back; for it alone to read.
+// Pack arguments of libpmix into bytes that only libpmix reads, and unpack them. False: they are malformed.
 Bytes pack(const pmix_info_t* info, size_t count);
 Bytes pack(const pmix_value_t& value);
 bool unpack(const Bytes& bytes, std::vector<pmix_info_t>* info, int count);

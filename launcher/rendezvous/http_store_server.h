@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server of Horovod's rendezvous (key_value.h) over HTTP, in threads of civetweb's. A connection serves one request,
-// as Horovod's client has it, and is closed after two seconds of silence, so that one that says nothing holds up
-// neither the others nor the end of the server for longer.
+// An HTTP server for Horovod's rendezvous (key_value.h), in civetweb's threads. Each connection serves one request, as
+// Horovod's client expects, and is closed after two seconds of silence, so that a silent client delays others and the
+// end of the server by no more than that.
 #pragma once
 
 #include <memory>
@@ -14,11 +14,11 @@ namespace dl::rendezvous {
 
 class HttpStoreServer {
  public:
-  // Listens on a port that the kernel chooses, on all addresses (IPv6 included where the machine has it), and serves
-  // from then on. The store is empty. kIo if it cannot listen.
-  // `check`: who may use it.
+  // Listens on a port that the kernel chooses, on all addresses (IPv6 included if the machine has it), and serves from
+  // then on. The store is empty at first. kIo if it cannot listen.
+  // `check`: decides who may use it (peer_check.h).
   static Result<std::unique_ptr<HttpStoreServer>> start(const KeyValueLimits& limits = {}, PeerCheck check = {});
-  // Ends the threads; a request that is under way is waited for, two seconds at most.
+  // Ends the threads; waits for a request that is under way, two seconds at most.
   ~HttpStoreServer();
   HttpStoreServer(const HttpStoreServer&) = delete;
   HttpStoreServer& operator=(const HttpStoreServer&) = delete;

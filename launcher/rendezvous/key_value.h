@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Horovod's rendezvous as one HTTP request after the other on a key-value store: what is asked, and what is answered.
-// Pure; sockets and threads are http_store_server's. Clients are hostile until shown otherwise: what is not a request
-// of Horovod's, or goes beyond the limits, is answered with an error and changes nothing.
+// Horovod's rendezvous: carries out HTTP requests, one after another, on a key-value store. Pure; http_store_server has
+// the sockets and threads. Clients are not trusted: what is not a request of Horovod's, or exceeds the limits, is
+// answered with an error and changes nothing.
 //
 // Source: horovod/common/gloo/http_store.cc, horovod/runner/http/http_server.py (0.28.1).
 #pragma once
@@ -19,7 +19,7 @@ struct KeyValueLimits {
 };
 
 struct HttpReply {
-  int status = 200;  // 400 not such a path, 404 absent, 405 method, 413 value too long, 507 store full
+  int status = 200;  // 400 malformed path, 404 no such key, 405 method, 413 value too long, 507 store full
   std::string body;  // of a GET that was answered with 200
 };
 
@@ -27,9 +27,9 @@ class KeyValueStore {
  public:
   explicit KeyValueStore(const KeyValueLimits& limits = {}) : limits_(limits) {}
 
-  // GET, PUT and DELETE of "/SCOPE/KEY", neither empty. DELETE of what is absent is no error: by it a rank says that it
-  // has met all others in this scope, whose keys are the ranks; the next meeting in the scope finds nothing of this
-  // one. `body` counts for PUT alone, and replaces what was there.
+  // GET, PUT and DELETE of "/SCOPE/KEY", neither empty. DELETE of a missing key is no error: with it a rank, whose
+  // number is the key, says that it has met all others in this scope, so that the next meeting in the scope finds
+  // nothing old. `body` is used by PUT alone, and replaces the value.
   HttpReply handle(const std::string& method, const std::string& path, std::string body);
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a TCPStore holds: values by key, queues by key, and who waits for which keys. Pure: no socket, no clock, no
-// thread. The meaning of each call is that of torch's own server
-// (torch/csrc/distributed/c10d/TCPStoreLibUvBackend.cpp), except where that one crashes or loses a waiter; such places
-// say so.
+// The content of a TCPStore: values by key, queues by key, and which client waits for which keys. Pure: no socket, no
+// clock, no thread. Each call does what torch's own server does
+// (torch/csrc/distributed/c10d/TCPStoreLibUvBackend.cpp), except where that one crashes or loses a waiter, as is noted
+// there.
 #pragma once
 
 #include <cstddef>
@@ -23,34 +23,36 @@ using ClientId = uint64_t;  // never used twice
 class Store {
  public:
   void set(const std::string& key, std::string value);
-  // The value afterwards; for a missing key and an expected value that is not empty: the expected one, as torch does.
+  // Sets the key to `desired` if its value is `expected`, or if it is missing and `expected` is empty. Returns the
+  // value afterwards; `expected`, as torch does, if the key is still missing.
   std::string compare_set(const std::string& key, const std::string& expected, const std::string& desired);
   // nullptr if the key is missing. Valid until the next change.
   const std::string* get(const std::string& key) const;
-  // The sum, kept as decimal text. kInvalid if the key holds something else (torch's server ends there).
+  // Adds to a number that is kept as decimal text (missing: 0), and returns the sum. kInvalid if the value is no number
+  // (torch's server ends there).
   Result<int64_t> add(const std::string& key, int64_t amount);
-  bool remove(const std::string& key);  // a value; queues stay
+  bool remove(const std::string& key);  // only a value, not a queue; false if there is none
   void append(const std::string& key, const std::string& value);
   int64_t size() const { return static_cast<int64_t>(values_.size()); }
-  std::vector<std::string> keys() const;  // of values, in no order
+  std::vector<std::string> keys() const;  // of values, not of queues; in no order
 
   void push(const std::string& key, std::string value);
-  // How many there were, the one taken included; 0: none, and *value is left alone.
+  // Takes the oldest item. Returns how many there were, this one included; 0: none, and *value is left alone.
   int64_t pop(const std::string& key, std::string* value);
   int64_t queue_size(const std::string& key) const;
 
-  // All are there: a value, or a queue that is not empty.
+  // True if each key has a value, or a queue that is not empty.
   bool check(const std::vector<std::string>& keys) const;
-  // True: all are there now. False: the client waits, and will be in woken() once each of the missing ones has come
-  // since (it is not looked again whether they still are there). A client waits for one thing at a time; a second call
+  // True: all keys are there now. False: the client waits, and will be in take_woken() once each of the missing keys
+  // has come (a key that is removed again meanwhile counts as come). A client has one wait at a time; a second call
   // replaces the first.
   bool wait(ClientId client, const std::vector<std::string>& keys);
-  // Counts the client in under the key (as add() does). True: it and all who waited in this barrier may go on, which
-  // are in woken(). False: it waits. Errors of add().
+  // Adds 1 to the key, as add() does. True: world_size is reached; the client may go on, and those that waited in this
+  // barrier are in take_woken(). False: the client waits. Errors of add().
   Result<bool> barrier(ClientId client, const std::string& key, int64_t world_size);
-  void cancel_wait(ClientId client);  // or it is gone
+  void cancel_wait(ClientId client);  // also if the client has disconnected
 
-  // Whose wait has ended since the last call, each once, in that order.
+  // The clients whose wait has ended since the last call, each once, in the order of these ends.
   std::vector<ClientId> take_woken() { return std::exchange(woken_, {}); }
 
   // Memory held, roughly: the bytes of keys, values and waiters, and kEntryBytes for each.
@@ -59,11 +61,12 @@ class Store {
 
  private:
   struct Wait {
-    std::vector<std::string> keys;  // those still missing when it began; in a barrier its key
+    std::vector<std::string> keys;  // the keys that were missing when it began; in a barrier its key
     size_t left = 0;
     bool in_barrier = false;
   };
-  using Waiters = std::map<uint64_t, ClientId>;  // by number of arrival, so that queues are served in turn
+  using Waiters =
+      std::map<uint64_t, ClientId>;  // by number of arrival, so that the first waiter gets an item of a queue
 
   void put(const std::string& key, std::string value);
   void arrived(const std::string& key);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server of PyTorch's TCPStore protocol, in a thread of its own with its own libuv loop, so that neither dlrun's
-// supervision waits for ten thousand clients nor they for it. Shares nothing with other threads: no lock.
+// A server of PyTorch's TCPStore protocol, in a thread of its own with its own libuv loop, so that dlrun's supervision
+// and ten thousand clients do not wait for each other. It shares nothing with other threads and needs no lock.
 //
-// Clients are hostile until shown otherwise: what is not the protocol, or goes beyond the limits of wire.h and
-// ServeLimits, closes its connection and harms no other. A client that does not read its replies is not served on until
+// Clients are not trusted: a client that violates the protocol, or exceeds the limits of wire.h and
+// ServeLimits, is cut off, and no other is harmed. A client that does not read its replies is not served until
 // it does.
 //
-// While there is a server, the process's soft limit of open descriptors is raised to its hard one (1,048,576 at most).
+// While a server exists, the process's soft limit of open files is raised to the hard limit (1,048,576 at most).
 #pragma once
 
 #include <memory>
@@ -20,8 +20,8 @@ namespace dl::rendezvous {
 class TcpStoreServer {
  public:
   // Listens on a port that the kernel chooses, on all addresses (IPv6 included where the machine has it), with the
-  // longest backlog the kernel allows, and serves from then on. The store is empty. kIo if there are no descriptors.
-  // `check`: who may use it.
+  // longest backlog the kernel allows, and serves from then on. The store is empty at first. kIo if it cannot listen.
+  // `check`: decides who may use it (peer_check.h).
   static Result<std::unique_ptr<TcpStoreServer>> start(const ServeLimits& limits = {}, PeerCheck check = {});
   // Closes all connections and ends the thread.
   ~TcpStoreServer();

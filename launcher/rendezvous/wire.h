@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The wire protocol of PyTorch's TCPStore, read piece by piece. Pure: bytes in, requests out; no socket, no store.
+// The wire protocol of PyTorch's TCPStore: parses requests from pieces of a stream, and writes replies. Pure: no
+// socket, no store.
 //
 // It has changed between releases of torch (numbers of requests, a validation in front), so the parser recognises the
-// client's generation from its first bytes:
+// client's version from its first bytes:
 //   00 CE F7 85 3C  VALIDATE: torch 2.2 and later; each request by its number in that enumeration. As the SET of an
 //                   older client it would be a key of almost 1 GiB, which is beyond the limit, so nothing is ambiguous.
 //   CE F7 85 3C     in front of every request: a short-lived form of 2023.
@@ -16,8 +17,8 @@
 // Tried with torch 1.13 and 2.15; the forms of 2023 only against what this comment says.
 //
 // Numbers are in host byte order, as torch sends them: client and server are of one architecture. Texts are a uint64
-// length and that many bytes. What is read is hostile until parsed: lengths and counts are bounded before anything is
-// stored, and memory grows only with bytes that have arrived.
+// length and that many bytes. Input is not trusted: lengths and counts are checked before anything is stored, and
+// memory grows only with bytes that have arrived.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,7 @@
 
 namespace dl::rendezvous {
 
-// The limits of torch's own server (its libuv backend), so that nobody loses anything by the change.
+// The limits of torch's own server (its libuv backend), so that no program that works there fails here.
 constexpr uint64_t kMaxTextBytes = 8 << 20;       // a key, a value
 constexpr uint64_t kMaxKeyCount = 128 << 10;      // keys in one request
 constexpr uint64_t kMaxRequestBytes = 256 << 20;  // all of one request
@@ -58,19 +59,20 @@ enum class Op : uint8_t {
 
 struct Request {
   Op op = Op::kValidate;
-  std::vector<std::string> keys;    // in order; those that name one key have one
-  std::vector<std::string> values;  // SET, APPEND, QUEUE_PUSH: one; COMPARE_SET: expected, desired; MULTI_SET: as keys
-  int64_t number = 0;               // ADD: what to add; BARRIER: the world size; VALIDATE, PING: 32 bits
+  std::vector<std::string> keys;  // in order; one for requests that name one key
+  std::vector<std::string>
+      values;          // SET, APPEND, QUEUE_PUSH: one; COMPARE_SET: expected, desired; MULTI_SET: one for each key
+  int64_t number = 0;  // ADD: what to add; BARRIER: the world size; VALIDATE, PING: 32 bits
 };
 
 class Parser {
  public:
-  // Reads on. Returns how many of the bytes were used, at least 1 if size > 0: all of them, or those up to the end of a
-  // request, which is then in *request with *complete true. kInvalid: not a client of TCPStore, or one beyond the
-  // limits; the connection must be closed and the parser not be used again.
+  // Takes the next bytes. Returns how many of them were used, at least 1 if size > 0: all of them, or those up to the
+  // end of a request, which is then in *request, with *complete true. kInvalid: this is no TCPStore client, or it
+  // exceeds the limits; close the connection, and do not use the parser again.
   Result<size_t> feed(const char* data, size_t size, Request* request, bool* complete);
 
-  // Memory of the request that is not complete yet.
+  // Bytes of memory that the incomplete request holds.
   size_t held_bytes() const { return held_; }
 
  private:
@@ -82,16 +84,16 @@ class Parser {
   Status end_of_fields();
 
   Dialect dialect_ = Dialect::kUnknown;
-  bool first_ = true;              // no request was complete on this connection yet
+  bool first_ = true;              // no request of this connection was complete yet
   bool in_request_ = false;        // the type was read
   bool delete_or_append_ = false;  // type 8 of a plain client, undecided
   bool done_ = false;
   uint8_t magic_seen_ = 0;   // bytes of a prefix
-  const char* fields_ = "";  // what is still to come, see kOps
-  uint64_t pairs_left_ = 0;  // of a counted list
+  const char* fields_ = "";  // the fields still to come, see kFields
+  uint64_t pairs_left_ = 0;  // items still to come of a counted list
   const char* pair_fields_ = "";
   char field_ = 0;        // being read; 0: none
-  bool in_text_ = false;  // its length was read
+  bool in_text_ = false;  // the length of a text was read
   uint64_t text_left_ = 0;
   unsigned char number_[8] = {};
   uint8_t number_have_ = 0, number_want_ = 0;

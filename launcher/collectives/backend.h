@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What moves bytes between learners: MPI for host memory, NCCL for that of GPUs, nothing in a world of one. All of them
-// take the same Operation, checked before (check_operation), and are used by one thread at a time.
+// The interface to the libraries that move data between learners: MPI for host memory, NCCL for memory of GPUs, none in
+// a world of one. Each takes Operations that check_operation() has accepted, and is used by one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,8 @@ namespace dl::learner {
 
 enum class Kind { kAllReduce, kBroadcast, kReduceScatter, kAllGather, kBarrier };
 
-// in is unused by broadcast, both by barrier. count: as in dllearner.h (per rank, for reduce-scatter and all-gather).
+// A collective operation. Broadcast does not use `in`, barrier uses neither buffer. count: as in dllearner.h (per rank,
+// for reduce-scatter and all-gather). Buffers are borrowed until the operation is done.
 struct Operation {
   Kind kind = Kind::kBarrier;
   const void* in = nullptr;
@@ -25,7 +26,8 @@ struct Operation {
   int root = 0;
 };
 
-// A started operation. Freed only when done or after an error; an unfinished one is left to the peer's fate.
+// A started operation. Free it only when it is done or has failed: an unfinished one is not cancelled, and its buffers
+// may still be used.
 class Request {
  public:
   Request() = default;
@@ -33,7 +35,7 @@ class Request {
   Request& operator=(const Request&) = delete;
   virtual ~Request() = default;
   virtual Result<bool> test() = 0;  // true: done
-  virtual Status wait() = 0;        // kTimeout after the backend's time
+  virtual Status wait() = 0;        // kTimeout after the backend's timeout_s
 };
 
 class Backend {
@@ -45,9 +47,9 @@ class Backend {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual Result<std::unique_ptr<Request>> start(const Operation& operation) = 0;
-  // Several all-reduces at once, one request for all; empty lists are not allowed. kUnsupported but for memory of GPUs.
-  // In the header: the class must need nothing of this library, since the module for NCCL cannot reach what is not
-  // exported.
+  // Starts several all-reduces at once, with one request for all; the list must not be empty. kUnsupported, except for
+  // memory of GPUs. Defined in the header because the module for NCCL cannot use symbols that this library does not
+  // export.
   virtual Result<std::unique_ptr<Request>> start_all(const std::vector<Operation>& /*operations*/) {
     return Error{Errc::kUnsupported, "several operations at once: allowed with memory of a GPU"};
   }
@@ -55,9 +57,9 @@ class Backend {
     DL_TRY_ASSIGN(const auto request, start(operation));
     return request->wait();
   }
-  // A channel of its own to the same peers: its operations are not ordered with those of this one. Collective.
+  // A second backend to the same peers, whose operations need not be in one order with those of this one. Collective.
   virtual Result<std::unique_ptr<Backend>> duplicate() = 0;
-  // Another rank is gone or late: nothing may be waited for any more.
+  // To be called when another rank has ended or is late: from now on nothing is waited for, also in the destructor.
   virtual void abandon() {}
 };
 

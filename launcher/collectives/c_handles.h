@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What dllearner_ctx is inside.
+// The definition of dllearner_ctx.
 #pragma once
 
 #include <memory>

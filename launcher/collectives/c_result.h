@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where C++ stops: results as codes of dllearner.h, the sentence kept for dllearner_error.
+// The C boundary: turns results and exceptions into the codes of dllearner.h, and keeps the sentence for
+// dllearner_error.
 #pragma once
 
 #include <new>
@@ -11,12 +12,13 @@
 
 namespace dl::learner {
 
-// Keeps the sentence for this thread, and gives the code.
+// Keeps the sentence for this thread, and returns the code.
 dllearner_result keep_error(const Error& error) noexcept;
 dllearner_result keep_error(dllearner_result code, const char* sentence) noexcept;
 const char* kept_error() noexcept;
 
-// Runs body (which returns Status); exceptions become codes, bad_alloc that of memory.
+// Runs body (which returns Status). std::bad_alloc becomes DLLEARNER_E_MEMORY, any other exception
+// DLLEARNER_E_INTERNAL.
 template <typename Body>
 dllearner_result answer(Body&& body) noexcept;
 

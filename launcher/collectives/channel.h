@@ -24,10 +24,10 @@ class Channel {
   virtual ~Channel() = default;
   virtual int rank() const = 0;  // among all ranks of the job
   virtual int size() const = 0;
-  // Bytes up to 2^31 - 1 of one dtype; the buffer is the operation's until it is done.
+  // count: up to 2^31 - 1 elements of dtype. The buffer is borrowed until the operation is done.
   virtual Result<std::unique_ptr<Request>> start_send(int to, int tag, const void* data, size_t count, int dtype) = 0;
   virtual Result<std::unique_ptr<Request>> start_receive(int from, int tag, void* data, size_t count, int dtype) = 0;
-  // The next message with this tag from anybody, if one is there.
+  // The next message with this tag from any rank, if one has arrived. Does not wait.
   virtual Result<std::optional<Arrival>> probe(int tag) = 0;
 };
 

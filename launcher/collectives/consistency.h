@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a parameter server may do when: which gradients it applies, and which learners get weights. Pure.
+// Decides when a parameter server applies gradients, and which learners get weights. Pure.
 //
-// A learner's clock counts the gradients it has pushed; it pulls the weights for train step `clock`.
+// A learner's clock counts the gradients that it has pushed. It pulls weights for train step `clock`.
 //   synchronous   the gradients of one train step of all learners are applied together; a pull waits for that
 //   asynchronous  each gradient is applied as it comes; a pull never waits
 //   bounded       as asynchronous, but a pull waits while the learner is more than `staleness` steps ahead of the
 //                 slowest; 0: all stay within the same train step
-// Learners that have left are waited for no more.
+// Learners that have left are not waited for any more.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +23,16 @@ class Consistency {
   Consistency(int mode, int64_t staleness, int learners);
 
   enum class Apply { kNothing, kThis, kRound };
-  // A gradient came. kRound: that of all learners' same train step are there. kBusy: it has not left the step before
-  // (synchronous), or has left the world; kInvalid: there is no such learner.
+  // A gradient has come. kThis: apply it now. kRound: apply those of this train step, which all learners have pushed
+  // now. kBusy: this learner pushed twice for one train step (synchronous), or has left. kInvalid: there is no such
+  // learner.
   Result<Apply> push(int learner);
-  // It asks for weights; kBusy if it is asking already.
+  // A learner asks for weights. kBusy if it is waiting for some already, or has left; kInvalid as above.
   Status pull(int learner);
-  // kRound: it was the last that the others waited for.
+  // A learner leaves. kRound: the others waited only for it: apply the gradients of this train step. Errors of push().
   Result<Apply> leave(int learner);
-  // Who gets weights now, in rank order; each is told once. Called after what push or leave said was applied.
+  // The learners that get weights now, in rank order; each once for each pull. Call it after applying what push() or
+  // leave() returned.
   std::vector<int> release();
 
   int64_t clock(int learner) const { return learners_[static_cast<size_t>(learner)].clock; }
@@ -53,7 +55,8 @@ class Consistency {
   int64_t version_ = 0;  // rounds applied (synchronous)
 };
 
-// The first element of a server's part when `count` elements are divided evenly; that of server `servers` is count.
+// The first element of a server's part when `count` elements are divided evenly over the servers. If server == servers:
+// count.
 size_t shard_begin(size_t count, int servers, int server);
 
 }  // namespace dl::learner

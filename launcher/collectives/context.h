@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One opened world, behind dllearner_ctx.
+// An opened world: what is behind a dllearner_ctx.
 #pragma once
 
 #include <memory>
@@ -27,14 +27,14 @@ class Context {
   // The learners' collectives.
   Status run(const Operation& operation);
   Result<std::unique_ptr<Request>> start(const Operation& operation);
-  // A channel of its own between the learners, for host memory. Collective.
+  // A second backend between the learners, for host memory (Backend::duplicate()). Collective.
   Result<std::unique_ptr<Backend>> duplicate_group();
 
-  // kBusy once a peer is gone, or on a server (learners_only).
+  // kBusy once another rank was lost or late; with learners_only also on a server.
   Status usable(bool learners_only) const;
-  // Called with the outcome of everything that speaks to peers: after kIo or kTimeout nobody is waited for any more.
+  // To be called with each error of a call that communicates: after kIo or kTimeout the context is broken.
   void note(const Error& error);
-  bool broken() const { return broken_; }
+  bool broken() const { return broken_; }  // it can only be closed
 
  private:
   Context() = default;
@@ -42,7 +42,7 @@ class Context {
 
   WorldPlan plan_;
   MpiWorld world_;
-  std::unique_ptr<Backend> device_;  // made with the first GPU memory
+  std::unique_ptr<Backend> device_;  // opened when memory of a GPU is first used
   bool broken_ = false;
 };
 

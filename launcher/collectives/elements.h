@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types: sizes, and the arithmetic that MPI has not (half precision) or that follows an operation (the mean).
+// Element types: their sizes, and the arithmetic that MPI lacks (half precision) or that follows an operation (the
+// mean).
 #pragma once
 
 #include <cstddef>
@@ -14,16 +15,16 @@ size_t element_size(int dtype);
 bool is_floating(int dtype);
 bool is_op(int op);
 
-// IEEE 754 half and bfloat16, as their bits. To float is exact; from float rounds to nearest, ties to even; a NaN stays
-// one.
+// IEEE 754 half and bfloat16, as their bits. Conversion to float is exact; from float it rounds to nearest, ties to
+// even. NaNs stay NaNs.
 float half_to_float(uint16_t bits);
 uint16_t float_to_half(float value);
 float bfloat_to_float(uint16_t bits);
 uint16_t float_to_bfloat(float value);
 
-// inout[i] = in[i] (op) inout[i] for SUM, MAX and MIN. The same bits whichever operand is which, so that ranks that add
-// the same two values in another order agree (a NaN wins; of two zeros MAX and MIN take the one without sign or with
-// it).
+// inout[i] = in[i] (op) inout[i] for SUM, MAX and MIN. The bits do not depend on which operand is which, so that
+// ranks that combine the same two values in another order agree (a NaN wins; of two zeros MAX takes +0 and MIN takes
+// -0).
 void reduce_elements(int dtype, int op, const void* in, void* inout, size_t count);
 // data[i] /= divisor. For floating-point dtypes.
 void divide_elements(int dtype, void* data, size_t count, int divisor);

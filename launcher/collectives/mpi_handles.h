@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts that speak MPI share: its header without the C++ bindings, its errors as ours, its types for ours.
+// What the MPI parts share: mpi.h without its C++ bindings, and the conversion of errors, types and operations.
 #pragma once
 
 #define OMPI_SKIP_MPICXX 1
@@ -13,17 +13,17 @@
 
 namespace dl::learner {
 
-// "what: MPI's own words", kIo.
+// kIo with the text "what: MPI's error string". mpi_status(): success if code is MPI_SUCCESS.
 Error mpi_error(const std::string& what, int code);
 Status mpi_status(const std::string& what, int code);
 
-// MPI's type and operation for ours. Half types travel as 16-bit integers, with operations of our own (made once per
-// process; freed by free_mpi_operations before MPI_Finalize).
+// The MPI type and operation for a dtype and an op. Half types are sent as 16-bit integers, with user-defined
+// operations (made once per process; freed by free_mpi_operations before MPI_Finalize).
 MPI_Datatype mpi_type(int dtype);
 Result<MPI_Op> mpi_operation(int dtype, int op);
 void free_mpi_operations();
 
-// A request of MPI's. mean_of: where a mean is to be made of the sum when it is done, else nullptr.
+// Wraps a request of MPI's. mean: if data is set, these elements are divided by divisor when the request is done.
 struct Mean {
   void* data = nullptr;
   size_t count = 0;
@@ -32,7 +32,7 @@ struct Mean {
 };
 std::unique_ptr<Request> make_mpi_request(MPI_Request request, const char* what, double timeout_s, const Mean& mean);
 
-// Takes the communicator over (freed with the backend, unless it was abandoned). timeout_s 0: wait in MPI's own calls.
+// Takes ownership of comm (freed with the backend unless that was abandoned). timeout_s 0: wait in MPI's own calls.
 std::unique_ptr<Backend> make_mpi_backend(MPI_Comm comm, double timeout_s);
 
 }  // namespace dl::learner

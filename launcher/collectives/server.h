@@ -11,15 +11,15 @@
 
 namespace dl::learner {
 
-// A server's part of the weights, and what is done with gradients.
+// A server's part of the weights, and the application of gradients to it. update: nullptr: SGD with momentum.
 class Shard {
  public:
   Shard(const Order& create, size_t first, size_t count, int learners, dllearner_update_fn update, void* user);
   std::vector<float>& weights() { return weights_; }
-  // Where the gradient of a learner is to be received.
+  // The buffer for the next gradient of a learner; valid until it is applied.
   float* inbox(int learner);
-  void apply_one(int learner);  // divided by the number of learners
-  void apply_round();           // the mean of those that came, in the order of ranks
+  void apply_one(int learner);  // applies its gradient, divided by the number of learners
+  void apply_round();           // applies the mean of the gradients that came(), added in the order of ranks
   void came(int learner) { came_[static_cast<size_t>(learner)] = true; }
 
  private:
@@ -35,10 +35,10 @@ class Shard {
   int64_t updates_ = 0;
 };
 
-// Serves one parameter server, whole.
+// Serves one parameter server from its creation until all learners have left. Errors: see dllearner_serve.
 Status serve(Channel* channel, int servers, double timeout_s, dllearner_update_fn update, void* user);
 
-// A learner's end.
+// A learner's end of the connection. Errors: see dllearner_ps_create and the functions after it.
 class Client {
  public:
   static Result<std::unique_ptr<Client>> create(Channel* channel, int servers, const Order& create,
@@ -52,13 +52,13 @@ class Client {
   int rank_of(int server) const { return channel_->size() - servers_ + server; }
   size_t begin(int server) const { return shard_begin(count_, servers_, server); }
   size_t size(int server) const { return begin(server + 1) - begin(server); }
-  // One order to all servers, and data (may be null) behind it; returns when all are sent.
+  // Sends an order to all servers, and after it the server's part of data (nullptr: none). Returns when all was sent.
   Status tell(const Order& order, const float* data);
 
   Channel* channel_;
   int servers_;
   size_t count_;
-  bool pulled_ = false;
+  bool pulled_ = false;  // since the last push
 };
 
 }  // namespace dl::learner

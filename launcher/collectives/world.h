@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where this process stands among its peers, from its environment: a pure decision, before MPI is touched.
+// Finds rank and size of this process from its environment. A pure decision, before MPI is used.
 #pragma once
 
 #include <functional>
@@ -9,24 +9,25 @@
 
 namespace dl::learner {
 
-// nullptr: not set.
+// Returns the value of a variable; nullptr: not set.
 using Environment = std::function<const char*(const char* name)>;
 
 struct WorldPlan {
-  bool told = false;     // DL_RANK and DL_WORLD_SIZE were there: rank and size are theirs
+  bool told = false;     // DL_RANK and DL_WORLD_SIZE were set: rank and size are from them
   bool use_mpi = false;  // false: a world of one, without MPI
   int rank = 0;
   int size = 1;
-  int servers = 0;  // the last ranks
+  int servers = 0;  // so many of the last ranks are servers
   double timeout_s = 600;
 };
 
-// Reads DL_RANK, DL_WORLD_SIZE, DL_SERVERS, and the marks that mpirun, PMI and PMIx leave; mpi_running: the program has
-// started MPI itself. kConflict where Slurm started several tasks and nothing tells them of one another: each would
-// train alone and believe to be the only one.
+// Reads DL_RANK, DL_WORLD_SIZE, DL_SERVERS, and the variables that mpirun, PMI and PMIx set. mpi_running: the program
+// has started MPI itself. kInvalid: a bad option or variable. kConflict: Slurm started several tasks, but without MPI
+// and dlrun's variables, so each would train alone.
 Result<WorldPlan> plan_world(const dllearner_options* options, const Environment& environment, bool mpi_running);
 
-// What MPI says against the plan: kConflict with one sentence that says how to start the program.
+// Compares MPI's rank and size with the plan. kConflict: they differ, and the text says how to start the program.
+// kInvalid: more servers than MPI has ranks for.
 Status check_world(const WorldPlan& plan, int mpi_rank, int mpi_size);
 
 }  // namespace dl::learner

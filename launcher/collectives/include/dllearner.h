@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * dllearner.h: the public C API of libdllearner: what a training program in C or C++ needs to run on several
- * learners, when its framework has nothing of its own.
+ * dllearner.h: the public C API of libdllearner, with which a training program in C or C++ runs on several learners
+ * if its framework cannot do that by itself.
  *
  * How to use it
  *     dllearner_ctx *c;
@@ -18,7 +18,7 @@
  *     dllearner_close(c);
  *
  * Terms (slurm-dl(7)): a *learner* is one process of the training, numbered by its *rank*. With parameter servers the
- * last ranks of the job are *servers*; ranks and sizes given by this library then count the learners alone.
+ * last ranks of the job are *servers*; ranks and sizes from this library then count only the learners.
  *
  * Memory: host memory is moved by MPI, memory of a GPU by NCCL (found out for each call from the CUDA driver that the
  * program has loaded; the library is not linked with CUDA). All buffers of one call lie in the same kind of memory, on
@@ -26,7 +26,7 @@
  *
  * Collective calls ("collective" below) are made by all learners in the same order with the same counts, dtype, op and
  * root. A blocking call and a started one do not match each other: all ranks call the one or the other. Buckets and
- * parameter servers have channels of their own, so their calls may lie anywhere between others.
+ * parameter servers use communicators of their own, so their calls need not be in one order with the others.
  *
  * Results: every rank gets the same bits. Runs with another number of ranks add in another order, so floating-point
  * sums then differ in the last bits. DLLEARNER_F16 and _BF16 are added in 32 bits, pair by pair, each sum rounded.
@@ -66,7 +66,7 @@ typedef enum dllearner_result {
   DLLEARNER_E_PEER = 4,        /* MPI or NCCL failed, mostly because another rank is gone */
   DLLEARNER_E_TIMEOUT = 5,     /* another rank did not take part in time */
   DLLEARNER_E_MEMORY = 6,      /* out of memory */
-  DLLEARNER_E_STATE = 7,       /* not now, or not by this rank: see the function */
+  DLLEARNER_E_STATE = 7,       /* called too early, too late or by the wrong rank: see the function */
   DLLEARNER_E_INTERNAL = 8     /* a fault of the library */
 } dllearner_result;
 
@@ -110,8 +110,8 @@ typedef struct dllearner_options {
  */
 dllearner_result dllearner_open(const dllearner_options* options, dllearner_ctx** out);
 
-/* dllearner_close: frees the context; buckets and servers' ends are to be destroyed, and operations waited for, before.
- * Finalises MPI if the library started it and this was its last context: none can be opened after. Where a call has
+/* dllearner_close: frees the context. Destroy buckets and parameter servers, and wait for started operations, before.
+ * Finalises MPI if the library started it and this was its last context: no other can be opened then. After a call that
  * failed with PEER or TIMEOUT it waits for nobody and leaves MPI as it is: exit then. Never fails.
  *   ctx      may be NULL
  *   Ranks    collective

@@ -51,8 +51,8 @@ class Link {
 using Work = std::function<int(const Predecessor&, Link*)>;
 
 // Runs `work` in a child process, again after each death, and returns the exit status of the last child. A
-// std::exception that leaves `work` is printed and counts as a death. 70, with a line on standard error, if no child
-// can be started. Call it while the process has one thread, and before anything is opened.
+// std::exception that leaves `work` is printed and counts as a death. If a child cannot be started: a line on standard
+// error, and 70 or the exit status of the dead child. Call it with one thread, and before anything is opened.
 int run_guarded(const Work& work);
 
 }  // namespace dl::guard

@@ -78,7 +78,7 @@ struct StandingStill {  // answer to Stacks, when they are written
   int64_t silent_ms = 0;
   std::vector<std::string> last_lines;  // as in Exited
 };
-struct GpuUse {     // use of the learner's GPUs, sent about each 15 s; not sent if it cannot be measured
+struct GpuUse {     // use of the learner's GPUs, sent each 3 to 15 s; not if it cannot be measured
   int percent = 0;  // highest of all these GPUs since the last report
 };
 struct Connects {  // answer to WhoConnects

@@ -65,8 +65,7 @@ class Store {
     size_t left = 0;
     bool in_barrier = false;
   };
-  using Waiters =
-      std::map<uint64_t, ClientId>;  // by number of arrival, so that the first waiter gets an item of a queue
+  using Waiters = std::map<uint64_t, ClientId>;  // by number of arrival: the first waiter is served first
 
   void put(const std::string& key, std::string value);
   void arrived(const std::string& key);

@@ -59,10 +59,9 @@ enum class Op : uint8_t {
 
 struct Request {
   Op op = Op::kValidate;
-  std::vector<std::string> keys;  // in order; one for requests that name one key
-  std::vector<std::string>
-      values;          // SET, APPEND, QUEUE_PUSH: one; COMPARE_SET: expected, desired; MULTI_SET: one for each key
-  int64_t number = 0;  // ADD: what to add; BARRIER: the world size; VALIDATE, PING: 32 bits
+  std::vector<std::string> keys;    // in order; one for requests that name one key
+  std::vector<std::string> values;  // SET, APPEND, QUEUE_PUSH: one; COMPARE_SET: expected, desired; MULTI_SET: as keys
+  int64_t number = 0;               // ADD: what to add; BARRIER: the world size; VALIDATE, PING: 32 bits
 };
 
 class Parser {

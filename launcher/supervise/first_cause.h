@@ -21,7 +21,7 @@ struct Failure {
   bool asked = false;  // dlrun had asked for the end: not a cause
   std::string text;    // kNotStarted, kAgentLost, kHang, kNoAgent, kLauncher: why
   // What the learner left (control_protocol.h, Exited):
-  bool memory = false;    // killed for want of memory
+  bool memory = false;    // killed because memory ran out
   std::string exception;  // one line, or empty
   std::vector<std::string> last_lines;
   int64_t step = -1;  // train step it had announced; -1 = none
@@ -34,7 +34,7 @@ struct Failure {
 constexpr int64_t kSameMomentMs = 300;
 std::optional<Failure> first_cause(const std::vector<Failure>& failures);
 
-// What dlrun exits with.
+// The exit status of dlrun after this failure.
 int exit_status(const Failure& failure);
 // "learner 2 on n3 was killed by signal 9 (SIGKILL): out of memory", "learner 0 exited with code 1: KeyError: 'lr'".
 std::string describe(const Failure& failure);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Root's dlctl and what belongs to users: job directories, logs, control files, and the connection that such a file
-// names, are their users' to shape. Root touches none of it with its own rights, but with those of the job's user.
-// Callers other than root have no rights but their own, and nothing here changes anything for them.
+// How dlctl, run by root, handles what users control: job directories, logs, control files, and the connection that a
+// control file names. Root uses none of these with its own rights; it takes the rights of the job's user first. For
+// callers other than root, nothing here changes anything.
 #pragma once
 
 #include <sys/types.h>
@@ -15,31 +15,31 @@
 
 namespace dl::ctl {
 
-// Whether the job is another user's than the caller's: then less is read of what it wrote.
+// True if the job belongs to another user than the caller; dlctl then reads less of its files, and trusts them less.
 bool is_foreign(const Job& job);
 
-// From now on this process has the rights of the job's user, for good: for commands that deal with one job. Nothing
-// happens unless root calls it for a job that is not root's. kDenied where the user is not known here, or where the job
-// directory is root's and others may write to it.
+// Gives this process the rights of the job's user, permanently; for commands that deal with one job. Does nothing
+// unless root calls it for a job of another user. kDenied if that user is not known on this machine, or if the job
+// directory belongs to root and others may write to it.
 Status act_as_owner(const Job& job);
 
-// The same for commands that deal with all that lies in some folders: the rights of these folders' owner. A folder of
-// root's own has to be one in which nobody else can put a link; kDenied where it is not. kInvalid for folders of
-// several users, or what is no folder (a link to one is none).
+// The same for commands that deal with whole folders: takes the rights of their owner. kNotFound if one is not a folder
+// (a link to a folder is refused too), kInvalid if they belong to several users. kDenied for a folder of root's if
+// others may write to it or to a folder above it, since they could put a link there.
 Status act_as_owner_of(const std::vector<std::string>& folders);
 
-// The text that `make` gives, made by a process that has the rights of the job's user, and bounded memory and time: for
-// commands that deal with jobs of several users.
+// Returns the text that `make` returns. If root calls it for another user's job, `make` runs in a child process with
+// that user's rights and at most 1 GiB and 30 s. For commands that deal with jobs of several users.
 Result<std::string> made_as_owner(const Job& job, const std::function<std::string()>& make);
 
 struct Identity {
   uid_t uid = 0;
   gid_t gid = 0;
-  std::string name;  // empty: a number without one
+  std::string name;  // empty: the user id has no name
 };
 
-// While it lives, root has the file rights of this user (""; root's own), or of the job's; of one whom this machine
-// does not know, nobody's.
+// While this object exists, root accesses files with the rights of this user ("": root's own) or of the job's user. If
+// this machine does not know the user, the rights are those of uid 65534 (nobody).
 class FileRights {
  public:
   explicit FileRights(const std::string& user);

@@ -16,8 +16,8 @@ struct ClusterNow {
   observe::ClusterView view;
   policy::Decision decision;
 
-  // Index into view.state.jobs; -1: not there. Of a job array whose waiting elements are asked for by the array's id,
-  // the first of them.
+  // Index into view.state.jobs; -1 if the job is not there. The id of a job array stands for the first of its waiting
+  // elements.
   int find(int64_t job) const;
 };
 
@@ -27,10 +27,9 @@ Result<int64_t> parse_job_option(const std::string& text);
 // {"job": 17}; of an element of a job array {"job": 17, "element": "17_3"}.
 Json job_json(int64_t id);
 
-// Reads dl.toml and asks slurmctld. Use is counted from the jobs that run now; what dlpolicyd remembers besides (of
-// ended jobs, and when jobs saved) is not known here. kUnsupported where there is no module for this Slurm
-// (slurm_records.h); kNotFound if no tenants are declared. What a user may not see of others' jobs (PrivateData) counts
-// as GPUs that are not there.
+// Reads dl.toml and asks slurmctld. The use of GPUs is counted from the jobs that run now; only dlpolicyd also knows
+// what ended jobs used and when jobs saved. kUnsupported if there is no module for this Slurm (slurm_records.h);
+// kNotFound if dl.toml declares no tenants. GPUs of jobs that PrivateData hides from the caller are treated as absent.
 Result<ClusterNow> look_at_cluster();
 
 }  // namespace dl::ctl

@@ -10,11 +10,11 @@
 
 namespace dl::ctl {
 
-// Connects, says Hello, asks, and waits for a Reply or JobStatus. kNotFound: there is no control.json, dlrun does not
-// run; kDenied: not the caller's job; kBusy: nobody answers there (dlrun has just ended, or its host cannot be
-// reached); kTimeout: no answer in time.
-// Of another user's job (root asks) only the port is believed: the host is the one where Slurm says that the batch
-// script runs; of a run without Slurm, this one.
+// Connects, says Hello, asks, and waits for a Reply or JobStatus. kNotFound: there is no control.json, so dlrun does
+// not run; kDenied: not the caller's job; kBusy: no connection (dlrun has just ended, or its host cannot be reached);
+// kTimeout: no answer in time.
+// When root asks about another user's job, only the port is taken from control.json: the host is the one on which Slurm
+// says that the batch script runs, or for a run without Slurm this machine.
 Result<supervise::Message> ask_dlrun(const Job& job, const supervise::Message& question,
                                      std::chrono::milliseconds timeout);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lies below a folder of the user's: its size, and its removal. No link is ever followed, and no other file system
-// entered: each folder is opened by its name within the one above it.
+// The size of a user's folder with all that is in it, and its removal. Links are never followed and other file systems
+// are never entered: each folder is opened by its name within the one above it (openat, O_NOFOLLOW).
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,19 @@
 namespace dl::ctl {
 
 struct TreeFacts {
-  int64_t bytes = 0;        // on the disk
-  int64_t files = 0;        // links and folders are none
-  int64_t newest_s = 0;     // when one of them was written last, since the epoch
+  int64_t bytes = 0;        // allocated on the disk
+  int64_t files = 0;        // regular files
+  int64_t newest_s = 0;     // newest modification time of these files, Unix time
   bool checkpoint = false;  // a checkpoint directory lies in it
-  bool foreign = false;     // something in it is another user's, or on another file system
-  std::string results;      // a file in its folder results/, by name; empty: none
+  bool foreign = false;     // it holds something of another user, or of another file system
+  std::string results;      // the name of one file below results/; empty: there is none
 };
 
-// kNotFound, kIo; kInvalid if it is no folder but, for one, a link.
+// kNotFound, kIo; kInvalid if it is not a folder (a link to a folder is refused), or is nested deeper than 64 folders.
 Result<TreeFacts> look_at_tree(const std::string& path);
 
-// Removes the folder and what is in it. Stops at the first error, and what is left stays. kInvalid as above.
+// Removes the folder and what is in it. Stops at the first error and leaves the rest. Errors as above; kInvalid also at
+// another file system.
 Status remove_tree(const std::string& path);
 
 }  // namespace dl::ctl

@@ -17,24 +17,24 @@ struct Period {
   int64_t to_s = 0;
 };
 
-// Of one tenant, in `columns` equal parts of the period: averages by time, none where nothing is known.
+// One tenant's history in `columns` equal parts of the period: the average over each part, none if nothing is known of
+// it.
 using Columns = std::vector<std::optional<observe::TenantSpan>>;
 Columns columns_of(const std::vector<observe::TenantSpan>& spans, const std::string& tenant, const Period& period,
                    size_t columns);
 
-// Tenants that the spans name, by name.
+// The names of the tenants in the spans, sorted.
 std::vector<std::string> tenants_in(const std::vector<observe::TenantSpan>& spans);
 
-// A chart for each tenant, `width` characters wide with its numbers, over local time: own '#', lent '+', borrowed '>',
-// the rest of the quota '.'.
+// A text chart for each tenant over local time, `width` characters wide including the numbers: own '#', lent '+',
+// borrowed '>', the rest of the quota '.'.
 std::string history_text(const std::vector<observe::TenantSpan>& spans, const Period& period, size_t width);
 // A whole SVG file with a panel for each tenant.
 std::string history_svg(const std::vector<observe::TenantSpan>& spans, const Period& period);
-// An array of objects with the members of the file.
+// A JSON array of objects whose members are the columns of the history file.
 std::string history_json(const std::vector<observe::TenantSpan>& spans);
 
-// Times between from and to at which an axis has its marks, at most about `count` of them, with what stands there:
-// "14:00", or at midnight "Nov 22". Local time.
+// The marks of a time axis, about `count` at most, with their labels in local time: "14:00", or at midnight "Nov 22".
 struct TimeMark {
   int64_t time_s = 0;
   std::string text;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All that can be told of one job: Slurm's word, its record, its plan, and dlrun itself while it runs.
+// Everything dlctl can show of one job, from Slurm, from its record and launch plan, and from dlrun while it runs.
 #pragma once
 
 #include <string>
@@ -36,19 +36,19 @@ struct JobView {
   ShownState shown;
   int attempt = 0;
   int restarts = 0;
-  int64_t step = -1;        // newest train step that is known
-  int64_t saved_step = -1;  // newest train step known to be saved
+  int64_t step = -1;        // newest known train step; -1: unknown
+  int64_t saved_step = -1;  // newest train step known to be saved; -1: none
   bool alive = false;       // dlrun answered
   PlanFacts plan;
   std::vector<LearnerView> learners;   // of the newest attempt; may be empty
   std::vector<record::Event> history;  // events of the job, without those of learners
 };
 
-// Never fails: what cannot be read stays empty. ask: also ask dlrun, if its control file can be read (at most one
-// second).
+// Never fails: what cannot be read stays empty. ask: also asks dlrun, if its control file can be read, for at most one
+// second.
 JobView view_job(const Job& job, bool ask);
 
-// GPUs that it holds now and has not used for long, as dlrun wrote into its comment.
+// The GPUs that the job holds but has not used for long, as dlrun wrote into its Slurm comment.
 IdleHint unused_gpus(const JobView& view);
 
 // What `dlctl status JOB` prints, and one element of what `--json` prints.

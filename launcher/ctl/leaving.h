@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For people: who has been asked to give lent GPUs back, and what becomes of each. Pure.
+// Texts for people about jobs that are asked to give borrowed GPUs back, and what happens to each. Pure.
 #pragma once
 
 #include <string>
@@ -9,12 +9,13 @@
 
 namespace dl::ctl {
 
-// "asked to save by 14:03:10, then it goes back into the queue", "is ended at 14:03:10": of a job that runs on lent
-// GPUs, if they were taken back now or, where it has been asked, by then.
+// What happens to a job on borrowed GPUs when they are taken back: "it is asked to save, and goes back into the queue
+// by 14:03:10"; "within the grace" in place of the time if it has not been asked yet. `job`, `claim`: indices into
+// view.state.jobs.
 std::string what_becomes_of(const ClusterNow& now, int job);
 
-// A line for each job that has been asked and has not gone yet, those first that were asked for this claim. Empty
-// unless the claim waits for such.
+// A line for each job that has been asked and still runs; first those that were asked for this claim. Empty unless the
+// claim waits for such jobs.
 std::vector<std::string> leaving_for(const ClusterNow& now, int claim);
 
 }  // namespace dl::ctl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The learners' log files of one attempt, read from their ends and as they grow.
+// Reads the learners' log files of one attempt: their last lines, and what is appended later.
 #pragma once
 
 #include <string>
@@ -11,21 +11,21 @@
 
 namespace dl::ctl {
 
-// Numbers of the attempts that have a folder, rising; none if there is none yet.
+// The numbers of the attempts that have a log folder, ascending; may be empty.
 std::vector<int> list_attempts(const record::JobDir& dir);
-// Ranks that have a log in this attempt, rising.
+// The ranks that have a log in this attempt, ascending.
 std::vector<int> list_learner_logs(const record::JobDir& dir, int attempt);
 // "logs/attempt-1/learner-0.log"
 std::string learner_log(int attempt, int rank);
 
-// One growing file. Gives whole lines; what stands after the last line break is kept until more comes, or end().
+// One growing file. Gives whole lines; an unfinished last line is kept until the rest of it comes, or take_rest().
 class LogTail {
  public:
-  // last_lines < 0: from the beginning, else from so many lines before the present end.
+  // last_lines < 0: reads from the beginning; else from that many lines before the present end.
   // `relative` to the job directory `root`, as record::open_below() takes it.
   static Result<LogTail> open(const std::string& root, const std::string& relative, int last_lines);
 
-  // Appends what is new, up to 1 MiB, to *lines. True if there was anything.
+  // Appends new whole lines to *lines; reads at most 1 MiB. True if there was anything to read.
   Result<bool> read(std::vector<std::string>* lines);
   // The unfinished last line, if any; empties it.
   std::string take_rest();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs that have ended, by the directories that they left: for `dlctl status --ended` and `dlctl clean`.
+// Finds jobs that have ended by the job directories they left: for `dlctl status --ended` and `dlctl clean`.
 #pragma once
 
 #include <cstdint>
@@ -16,32 +16,32 @@ namespace dl::ctl {
 
 struct OldJob {
   JobView view;
-  bool ended = false;                  // neither Slurm nor a dlrun has it any more
-  std::string still;                   // why not: "Slurm has it: RUNNING", "it is paused"; empty if it has ended
-  bool unsure = false;                 // ended by its record alone: Slurm could not be asked
-  int64_t began_ms = 0, ended_ms = 0;  // 0: not known
+  bool ended = false;                  // not in Slurm's queue, no dlrun, not paused
+  std::string still;                   // why it has not ended: "Slurm has it: RUNNING", "it is paused"; or empty
+  bool unsure = false;                 // known from its record alone: squeue is not installed
+  int64_t began_ms = 0, ended_ms = 0;  // Unix time; 0: not known
 };
 
-// The jobs that Slurm has now, by the directory that their comment names, and by their id. Pure.
+// The states of the jobs that Slurm has now, by the directory that a job's comment names and by job id. Pure.
 struct QueuedJobs {
   std::map<std::string, std::string> state_of_dir, state_of_id;
 };
 QueuedJobs queued_jobs(const std::vector<slurm_cli::JobInfo>& jobs);
-// Why the job of a job directory has not ended: Slurm has it, or one of its number, or elements of its array wait.
-// `planned_id`: the job that its plan.json names. Empty if there is no such job. Pure.
+// Why the job of a job directory has not ended: Slurm has it, or has a job of the same number, or elements of its array
+// wait. `planned_id`: the job id in its plan.json, or empty. Returns an empty text if none of these holds. Pure.
 std::string still_queued(const std::string& dir, const std::string& planned_id, const QueuedJobs& queued);
 
-// The job directories (dl-*, with a history in it) in each of these folders, the oldest end first; those of dl.submit
-// in their dl-calls/, too. Only the caller's own, and links are passed over; root takes the rights of the folders'
-// owner for good (act_as.h). kIo if Slurm is installed and does not answer: what runs is not known then.
+// The job directories (dl-* with a history) in these folders and in their dl-calls/ (made by dl.submit), the earliest
+// end first. Skips links and folders of other users; root takes the rights of the folders' owner, permanently
+// (act_as.h, and its errors). kIo if Slurm is installed but does not answer, since it is then unknown what runs.
 Result<std::vector<OldJob>> find_old_jobs(const std::vector<std::string>& folders);
 
-// Whether dlctl clean may remove a job directory. Pure.
+// The options of `dlctl clean` that decide what it may remove.
 struct CleanRules {
   int64_t older_than_s = 0;
-  bool results = false;  // also those in whose results/ files lie
+  bool results = false;  // also directories with files in results/
 };
-// Empty: it may; else why not, as a few words: "it holds checkpoints".
+// Empty if the directory may be removed; else the reason in a few words: "it holds checkpoints". Pure.
 std::string reason_to_keep(const OldJob& job, const TreeFacts& tree, const CleanRules& rules, int64_t now_ms);
 
 }  // namespace dl::ctl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Subcommands that the Python package dl carries out: text work of a person's, on a login node.
+// Runs the subcommands that the Python package `dl` implements (`migrate`, `python`).
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace dl::ctl {
 
-// main() of the module ("dl.migrate.__main__") takes the place of this process, run by the python3 in PATH, and ends it
-// with its own exit status. Returns only if that cannot be done. The package is taken from where slurm-dl is installed,
-// or from $DL_PYTHON_FOLDER, never from the working directory.
+// Replaces this process (exec) by the python3 in PATH, which runs main() of the module ("dl.migrate.__main__"); its
+// exit status is dlctl's. Returns only on an error: kIo if the package is missing, kUnsupported without python3. The
+// package is taken from where slurm-dl is installed or from $DL_PYTHON_FOLDER, never from the working directory.
 Status run_python(const std::string& module, const std::vector<std::string>& arguments);
 
 }  // namespace dl::ctl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlctl quota --history: what tenants held over time, as dlpolicyd wrote it down.
+// dlctl quota --history: the GPUs that tenants held over time, from the file that dlpolicyd writes.
 #pragma once
 
 #include "launcher/ctl/subcommand.h"
@@ -12,11 +12,12 @@ struct HistoryOptions {
   std::string since = "1d";
   std::string tenant, svg;
   std::string file = "/var/lib/dlpolicyd/history.csv";
-  bool given = false;  // any option of these but --history
+  bool given = false;  // --since, --tenant, --svg or --history-file was given
 };
 
 void add_history_options(CommandLine* line, HistoryOptions* options);
-// json: as --json of dlctl quota. kInvalid or kConflict for options that cannot be; kNotFound without a history.
+// json: `dlctl quota --json`. kInvalid or kConflict for options that are wrong or exclude each other; kNotFound without
+// a history file.
 Status show_history(const HistoryOptions& options, bool json);
 
 }  // namespace dl::ctl

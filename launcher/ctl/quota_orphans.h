@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tenant that is not in dl.toml any more has in the queue. Slurm would start it as soon as its licences are
-// gone, and nobody would be charged.
+// Waiting jobs of tenants that are no longer in dl.toml. They have to be held: Slurm would start them as soon as their
+// licences are removed, and no quota would be charged.
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@
 namespace dl::ctl {
 
 struct Orphan {
-  int64_t job = 0;  // Slurm's number; of a job array, of the record that its waiting elements have
+  int64_t job = 0;  // Slurm's job id; for waiting elements of an array, that of the array
   std::string tenant;
-  std::string label;  // as it should be: held by us, so that it is released when the tenant is back
+  std::string label;  // its new admin comment, which marks it as held by us until the tenant is back
 };
 
-// The jobs that wait, and are not held yet. Pure.
+// The waiting jobs that are not held yet. Pure.
 std::vector<Orphan> orphans_of(const SiteConfig& site, const observe::Records& records);
 
 }  // namespace dl::ctl

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which state to show of a job, from what Slurm says and what its record holds. Pure.
+// Decides which state of a job to show, from what Slurm says and what its record holds. Pure.
 //
-// While Slurm has a job in its queue, Slurm is right: QUEUED for a quota, PENDING for anything else, HALTED if dlrun
-// paused it and it is held. While it runs, the record is right, if it is of this start of the job. Afterwards the
-// record is, if it ends; else Slurm's word for the end counts.
+// While the job waits in the queue, Slurm decides: QUEUED if it waits for a quota, HALTED if dlrun paused it and it is
+// held, else PENDING. While it runs, its record decides, if the record is of this start of the job. After that the
+// record decides if it has an end; else Slurm's state of the ended job is shown.
 #pragma once
 
 #include <cstdint>
@@ -31,14 +31,14 @@ const char* shown_name(const ShownState& shown);
 ShownState shown_state(const std::optional<slurm_cli::JobInfo>& info, const std::optional<record::JobComment>& comment,
                        const record::JobSummary& summary, bool alive);
 
-// One dlrun of a job: its state as it is shown, and the newest of its record (none: nothing is recorded).
+// One dlrun of a job: the state to show, and the newest state in its record (none: nothing is recorded).
 struct RunWord {
   ShownState shown;
   std::optional<record::JobState> recorded;
 };
-// Of a job that was told to pause, the dlrun that tells whether it has come to rest: one that is at work still, else
-// one that is paused, else the first. What ended before the pause stays ended, also when the job `waits` in the queue
-// again.
+// For a job that was asked to pause: the index of the dlrun whose state tells whether the pause is complete. That is
+// the first one still at work, else the first that is paused, else the first. waits: the job is in the queue again;
+// dlruns whose record had ended before the pause are then skipped, too.
 size_t telling_run(const std::vector<RunWord>& runs, bool waits);
 
 }  // namespace dl::ctl

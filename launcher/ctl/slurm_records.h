@@ -14,7 +14,7 @@ namespace dl::ctl {
 // kUnsupported, in one sentence, where there is no module for it or it cannot be loaded.
 Result<observe::Records> read_slurm_records();
 
-// "for any Slurm; quota and why: for Slurm 22.05, 24.11": for which modules are installed.
+// "for any Slurm; quota and why: for Slurm 22.05, 24.11": the versions for which modules are installed.
 std::string served_versions();
 
 }  // namespace dl::ctl

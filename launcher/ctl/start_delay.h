@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a released job may begin; the decision of dlctl resume.
+// When a released job may start: `dlctl resume` decides by this.
 #pragma once
 
 #include <chrono>
@@ -8,9 +8,10 @@
 
 namespace dl::ctl {
 
-// A job must not begin in the second in which its last run was ended: slurmd has then revoked the job's credentials up
-// to that second, kills the new run with "Job credential revoked", and the job is lost (seen in 22.05.8). `eligible_s`
-// is its begin time as Slurm shows it, both in Unix seconds.
+// A job must not start in the same second in which its last run was ended: slurmd has revoked the job's credentials up
+// to that second, so it kills the new run with "Job credential revoked", and the job is lost (seen in 22.05.8).
+// `eligible_s` is the begin time that Slurm shows; both are Unix times in seconds. Returns the begin time to set, from
+// now:
 //   past or unknown                   -> 0: at once
 //   at most kRequeueDelayEpilog ahead -> nothing to set: dlrun has just put it back, and chose this time itself
 //   further ahead (Slurm's 2 min after somebody else's requeue) -> 2 s

@@ -16,13 +16,13 @@ enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2, kUnknownJob = 3, kDenied = 4
 // What an error means for the exit code.
 int exit_code_of(const Error& error);
 
-// Called once, after the command line was parsed. Prints what it has to say on stdout; an error is printed by main().
+// Does the work of a subcommand. Called once, after parsing; prints its answer on stdout. main() prints the error.
 using Run = std::function<Status()>;
 
 struct Subcommand {
   const char* name;
   const char* summary;
-  // Adds the options to `line`; the values live as long as the Run that is returned.
+  // Adds the options to `line`; the returned Run owns the variables that receive their values.
   Run (*add)(CommandLine* line);
 };
 
@@ -38,7 +38,7 @@ Run add_clean(CommandLine* line);
 Run add_migrate(CommandLine* line);
 Run add_python(CommandLine* line);
 
-// What `dlctl status --ended` prints of the job directories in these folders; none: the current one.
+// `dlctl status --ended`: prints the ended jobs of the job directories in these folders; if empty, in the current one.
 Status print_ended(const std::vector<std::string>& folders, bool as_json);
 
 }  // namespace dl::ctl

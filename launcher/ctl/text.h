@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What dlctl's answers are made of: tables and times.
+// Formats tables, times, and lines of logs for dlctl's output.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 namespace dl::ctl {
 
 // Columns as wide as their widest cell, two blanks between them, no blanks at the ends of lines. The first row is the
-// heading. Cells are printed as they are: make hostile ones printable() before.
+// heading. Cells are printed unchanged: pass untrusted text through printable() first.
 std::string table(const std::vector<std::vector<std::string>>& rows);
 
-// A line of somebody's output for a terminal: colours stay, whatever else would move the cursor, change the terminal or
-// hide text is shown as \xNN. Of a line that was written over (\r), what stands in the end.
+// Makes a line of a log safe for a terminal: colours stay, all other control characters except tabs become \xNN. If the
+// line was overwritten by carriage returns, only the last text is kept.
 std::string terminal_text(const std::string& line);
 
 int64_t now_ms();  // since the epoch

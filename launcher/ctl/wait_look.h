@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks Slurm's commands what a waiting job waits for.
+// Asks Slurm's commands why a job waits.
 #pragma once
 
 #include "common/base/result.h"
@@ -7,8 +7,8 @@
 
 namespace dl::ctl {
 
-// Of an array that has several records, the first that waits, else the first. kNotFound if Slurm does not know the job.
-// What cannot be asked (sprio without priority/multifactor, limits without slurmdbd) stays empty.
+// For an array with several records: the first that waits, else the first. kNotFound if Slurm does not know the job.
+// What cannot be asked (sprio without priority/multifactor, limits without slurmdbd) stays empty. Blocks.
 Result<WaitTexts> look_at_wait(const std::string& job_id);
 
 }  // namespace dl::ctl

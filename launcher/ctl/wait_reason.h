@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reasons for which Slurm lets a job wait, in words: THE table, of all versions from 22.05 to 26.05. Pure.
+// THE table of the reasons for which Slurm lets a job wait, in words, for all versions from 22.05 to 26.05. Pure.
 //
-// Some 60 reasons have a row. The some 200 of limits are put together by Slurm from parts, and taken apart here:
-// QOSMaxGRESPerUser is the Max limit of a QOS, of GRES, per user.
+// About 60 reasons have a row. Slurm composes about 200 more, those of limits, from parts, which are parsed here:
+// QOSMaxGRESPerUser is a QOS's Max limit on GRES per user.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace dl::ctl {
 
-// Which facts say more about a reason.
+// Which facts explain a reason further.
 enum class About {
   kNothing,
   kQueue,       // jobs ahead
@@ -31,23 +31,23 @@ struct ReasonRow {
   const char* name;   // as Slurm spells it
   const char* words;  // completes "it waits: ..."
   About about;
-  bool for_ever;            // nothing but a change of the job or of the site's settings will let it start
-  const char* advice = "";  // what its owner may do; %J is the job
+  bool for_ever;            // it cannot start unless the job or the site's settings change
+  const char* advice = "";  // what the job's owner can do; %J stands for the job id
 };
 
-// None if it has no row; `reason` as squeue ("ReqNodeNotAvail, UnavailableNodes:n2") or scontrol prints it
+// nullptr if it has no row; `reason` as squeue ("ReqNodeNotAvail, UnavailableNodes:n2") or scontrol prints it
 // ("ReqNodeNotAvail,_UnavailableNodes:n2").
 const ReasonRow* find_reason(const std::string& reason);
 
 // A reason that names a limit.
 struct LimitReason {
   std::string key;       // as `scontrol show assoc_mgr` calls it: "GrpTRES", "MaxJobsPU", "MaxWallPJ"
-  std::string tres;      // "cpu", "gres/gpu", ...; empty: it is none of TRES
+  std::string tres;      // "cpu", "gres/gpu", ...; empty: not a limit of TRES
   std::string what;      // "GPUs", "running jobs", "minutes of CPUs that running jobs may still use"
-  bool qos = false;      // of a QOS, else of the account or user
-  bool group = false;    // of all jobs together
-  bool per_job = false;  // of this job alone: waiting does not help
-  bool minimum = false;  // the job asks for less than it must
+  bool qos = false;      // limit of a QOS; false: of an account or user
+  bool group = false;    // limit of all jobs together (Grp...)
+  bool per_job = false;  // limit of each single job: waiting does not help
+  bool minimum = false;  // a minimum: the job asks for less
   std::string per;       // "of each user", "of each job", "of each account", "of each node"; empty: of all together
 };
 std::optional<LimitReason> parse_limit_reason(const std::string& reason);

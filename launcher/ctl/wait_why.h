@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why Slurm lets a job wait, from what its commands say: a sentence, and the numbers. Pure.
+// Explains from the output of Slurm's commands why a job waits: a sentence, and the numbers behind it. Pure.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace dl::ctl {
 
-// What could be asked. Each text may be empty: the answer then says less.
+// The output of Slurm's commands. Any text may be empty; the answer then says less.
 struct WaitTexts {
   slurm_cli::JobText job;    // scontrol show job
   std::string nodes;         // scontrol --oneliner show nodes
   std::string partition;     // scontrol --oneliner show partition NAME
-  std::string queue;         // squeue of its partition, in the order of priority; and the jobs that it depends on
+  std::string queue;         // squeue of its partition, highest priority first, and of the jobs it depends on
   std::string priority;      // sprio
   std::string qos_limits;    // scontrol show assoc_mgr flags=qos
   std::string assoc_limits;  // the same, flags=assoc
@@ -27,16 +27,17 @@ struct WaitTexts {
 
 struct WaitAnswer {
   std::string sentence;            // "job 12 waits: jobs of higher priority are ahead (Priority)"
-  std::vector<std::string> lines;  // the numbers, a sentence each, the most telling first
-  std::string advice;              // what its owner may do; empty: nothing but to wait
+  std::vector<std::string> lines;  // the numbers, a sentence each, the most important first
+  std::string advice;              // what its owner can do; empty: only wait
   bool can_ever_run = true;
   Json json;
 };
 
-// Of a job in any state: one that runs or has ended waits for nothing, and the sentence says that.
+// Takes a job in any state; if it runs or has ended, the sentence says so.
 WaitAnswer explain_wait(const WaitTexts& texts);
 
-// Whether the limits of QOS, accounts and users have to be asked for; the jobs that a dependency names ("12,13").
+// needs_limits: whether qos_limits and assoc_limits are needed for this job's reason. dependency_ids: the job ids that
+// a dependency ("afterok:12:13") names.
 bool needs_limits(const slurm_cli::JobText& job);
 std::vector<std::string> dependency_ids(const std::string& dependency);
 

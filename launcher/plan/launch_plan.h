@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launch plan: everything that is known before the first process is started. make_plan() is pure (no I/O, no clock,
-// no global): `dlrun --dry-run` prints what it returns, the tests compare it in thousands of cases, and dlrun does what
-// it says. What is known only after the agents have met (address and port of rank 0, the run's id) comes in RunFacts.
+// The launch plan: everything that is decided before the first process is started. make_plan() is pure (no I/O, no
+// clock, no global): `dlrun --dry-run` prints the plan, the tests compare thousands of plans, and dlrun carries it out.
+// What is known only after the agents have connected (address and port of rank 0, the run's id) is in RunFacts.
 #pragma once
 
 #include <chrono>
@@ -30,21 +30,21 @@ const char* launch_method_name(LaunchMethod method);  // "srun", "mpirun", "dire
 
 struct PlannedNode {
   std::string name;
-  int learners = 0;   // on this node, at least 1; with the servers there
-  int servers = 0;    // of these
+  int learners = 0;   // processes on this node, servers included; at least 1
+  int servers = 0;    // how many of these are servers
   int gpus = -1;      // free for this run; -1 = unknown
   std::string ranks;  // "0,1"; kept for Slurm jobs alone
-  // GPUs by their position among the job's on this node.
-  std::vector<int> taken;     // other runs of the job have them
-  std::vector<int> own_gpus;  // the learners of this one have them
-  bool narrowed = false;      // learners see their own alone, since there are more
+  // GPUs are named by their position among the job's GPUs on this node.
+  std::vector<int> taken;     // used by other runs of the job
+  std::vector<int> own_gpus;  // used by the learners of this run
+  bool narrowed = false;      // learners see only own_gpus, since the node has more
 };
 
 struct PlannedLearner {
   int rank = 0;
   int node = 0;           // index in LaunchPlan::nodes = its node rank
   int local_rank = 0;     // dense from 0 on each node
-  int cross_rank = 0;     // dense from 0 among the learners of this local rank, in the order of their ranks
+  int cross_rank = 0;     // among the learners with the same local rank, in rank order, from 0
   std::vector<int> gpus;  // indices within those visible on the node; empty without GPUs
 };
 
@@ -57,13 +57,13 @@ struct LaunchPlan {
   std::string version;                // may be empty
   std::string activate;               // shell words before the command, may be empty (catalogue.h)
   Environment framework_environment;  // set for learners where the user left it unset
-  std::vector<std::string> families;  // without "dl", which is always added first
-  std::string python_folder;          // of our Python package, as learners see it; empty: not told
+  std::vector<std::string> families;  // of environment variables; "dl" is always added first
+  std::string python_folder;          // of our Python package, as learners see it; empty: unset
   bool launcher_store = false;        // dlrun hosts the store of torch.distributed (catalogue.h)
   // Where
   std::vector<PlannedNode> nodes;        // those that hold learners, in Slurm's order
   std::vector<PlannedLearner> learners;  // index = rank; learners first, then parameter servers
-  int servers = 0;                       // the last so many of them
+  int servers = 0;                       // how many of `learners`, at its end, are parameter servers
   bool first_decides = false;            // FamilyNeeds
   LearnerRange asked;                    // as requested; min == max unless elastic
   int gpus_per_learner = 0;
@@ -71,15 +71,15 @@ struct LaunchPlan {
   int cpus_per_learner = 0;  // 0 = unknown
   std::string placement;
   std::string node_list;         // Slurm jobs alone: the nodes in Slurm's short form, "n[1-3]"
-  std::string tasks_per_node;    // Slurm jobs alone: the learners of each, "2(x2),1"
+  std::string tasks_per_node;    // Slurm jobs alone: ranks on each node, "2(x2),1"
   int ports = 0;                 // TCP ports that each agent holds for its learner
-  bool hold_ports = true;        // until the learner ends; else until it starts (FrameworkEntry)
+  bool hold_ports = true;        // held until the learner ends, else until it starts (FrameworkEntry)
   bool http_store = false;       // dlrun hosts Horovod's rendezvous (FamilyNeeds)
-  std::vector<int> cross_sizes;  // how many learners there are of each local rank
-  bool peers = false;            // each learner is told where the first of them is for all (FamilyNeeds)
+  std::vector<int> cross_sizes;  // index = local rank: how many learners have it
+  bool peers = false;            // learners are told the address of every rank (FamilyNeeds)
   // What
   std::vector<std::string> command;  // argument vector of a learner
-  image::Container container;        // the learners run in it, if it names an image
+  image::Container container;        // where learners run, if it names an image
   bind::BindMode bind = bind::BindMode::kNone;
   std::string work_dir;                      // absolute
   std::string job_dir;                       // absolute
@@ -96,14 +96,14 @@ struct LaunchPlan {
   // If not empty, dlrun writes this text to hostfile_path (in job_dir) before it starts argv, which names it.
   std::string hostfile_path;
   std::string hostfile_text;
-  std::string pmix_server;            // path of dl-pmix, one on each node; empty: none of ours
+  std::string pmix_server;            // path of dl-pmix, started once on each node; empty: not used
   std::vector<std::string> warnings;  // one sentence each, for the user
-  bool reads_stdin = false;           // learner 0 has dlrun's standard input
+  bool reads_stdin = false;           // learner 0 gets dlrun's standard input
   bool overcommit = false;            // more learners on a node than Slurm counted tasks for
 
-  int world_size() const { return static_cast<int>(learners.size()); }  // with the servers
+  int world_size() const { return static_cast<int>(learners.size()); }  // servers included
   int learner_count() const { return world_size() - servers; }
-  // So many, from rank 0 on, decide by their end when the job is over. The others serve them: they wait for ever, and
+  // The job is over when the ranks below this number have ended. The other ranks serve them: they wait for ever, so
   // dlrun ends them.
   int deciding() const { return servers > 0 && first_decides ? 1 : learner_count(); }
   bool serves(int rank) const { return rank >= deciding(); }
@@ -117,37 +117,36 @@ struct PlanInput {
   Environment environment;           // the user's, for warnings about what stays
   std::vector<std::string> command;  // not empty
   std::string work_dir;              // absolute: where dlrun was called
-  int run_number = 1;                // of this dlrun within the job: it has a job directory of its own
-  std::string user, home;            // for paths with %u and ~; may be empty
-  image::Container container;        // of the request's image, with what the site shows in it
-  std::string python_folder;         // of our Python package, for learners outside an image; empty: not told
+  int run_number = 1;                // which dlrun of the job this is; each has its own job directory
+  std::string user, home;            // replace %u and ~ in paths; may be empty
+  image::Container container;        // the request's image, with the site's binds
+  std::string python_folder;         // of our Python package, for learners outside an image; empty: unset
   std::string agent_path = "dl-agent";
-  std::string mpi_plugin = "pmix";  // srun --mpi=, where the entry or the command wants PMIx, and pmix_server is empty
-  std::string pmix_server;          // path of dl-pmix, where dlrun shall serve PMIx itself
-  bool command_uses_mpi = false;    // it is linked with MPI, whatever its framework
-  bool as_root = false;             // mpirun must be told that this is meant
+  std::string mpi_plugin = "pmix";  // srun --mpi= if PMIx is needed and pmix_server is empty
+  std::string pmix_server;          // path of dl-pmix if dlrun shall serve PMIx itself, else empty
+  bool command_uses_mpi = false;    // the program is linked with MPI, whatever its framework
+  bool as_root = false;             // mpirun needs --allow-run-as-root
   bool reads_stdin = false;         // dlrun was given a standard input (standard_files.h)
 };
 
 // kInvalid, kNotFound (framework, version, placement) or kConflict "needs 4 learners x 2 GPUs but the allocation has 6
 // GPUs on 3 nodes". An elastic request gets as many learners as the allocation holds within MIN:MAX.
 Result<LaunchPlan> make_plan(const PlanInput& input);
-// Takes these nodes out of input->allocation for good, for a plan in place of `plan`, which *input led to. kConflict if
-// no node is left.
+// Removes these nodes from input->allocation permanently. `plan` is what make_plan(*input) gave: its number of learners
+// becomes the request if the request named none. kConflict if no node is left.
 Status leave_out(const std::vector<std::string>& nodes, const LaunchPlan& plan, PlanInput* input);
-// A plan in place of `plan`, which *input led to, without these nodes: they are taken out of input->allocation for
-// good. Spare nodes take their place, an elastic job takes fewer learners. kConflict if no node is left; else as
-// make_plan().
+// leave_out() and then make_plan(): a new plan without these nodes, in which spare nodes take their place or an elastic
+// job has fewer learners. kConflict if no node is left; else the errors of make_plan().
 Result<LaunchPlan> make_plan_without(const std::vector<std::string>& nodes, const LaunchPlan& plan, PlanInput* input);
 // "n2 is left out; 2 learners on n[1,3]", or "n[2,4] are left out; ...".
 std::string describe_without(const std::vector<std::string>& nodes, const LaunchPlan& plan);
 
-// What only the running job knows.
+// What is known only while the job runs.
 struct RunFacts {
   std::string master_addr;      // numeric address of the host of rank 0; empty: its node name is shown
   int master_port = 0;          // held for rank 0; 0: not known yet, left unset
-  int coordinator_port = 0;     // the same, for JAX's coordinator
-  int ras_port = 0;             // the same, for NCCL's status service
+  int coordinator_port = 0;     // likewise, for JAX's coordinator
+  int ras_port = 0;             // likewise, for NCCL's status service (RAS)
   std::string store_addr;       // where dlrun hosts the store, if it does
   int store_port = 0;           // 0: not known yet
   std::string http_store_addr;  // the same for Horovod's rendezvous
@@ -164,14 +163,14 @@ std::string learner_log(const LaunchPlan& plan, int attempt, int rank);  // JOB_
 
 // Precondition of all: 0 <= rank < plan.world_size().
 LearnerContext learner_context(const LaunchPlan& plan, int rank, const RunFacts& facts);
-// Makes the context of one learner of the plan that of another one; less work than to make it anew.
+// Changes a context of this plan to that of another rank; cheaper than learner_context().
 void move_to_rank(const LaunchPlan& plan, int rank, LearnerContext* context);
-// Composes what the learner finds (frameworks/learner_environment.h) from what *environment holds, which it inherits.
-// What its agent alone learns (DL_PROGRESS, DL_LEASE, ports) is not in it. Fails only for an unknown family, which
-// make_plan() has refused before.
+// Turns *environment, which the learner inherits, into the learner's environment (frameworks/learner_environment.h).
+// Variables that only the agent knows (DL_PROGRESS, DL_LEASE, ports) are missing. Fails only for an unknown family,
+// which make_plan() refuses.
 Status add_learner_environment(const LaunchPlan& plan, int rank, const RunFacts& facts, Environment* environment);
-// The same for all of them; the object was made with the context of one, and with what they inherit after
-// drop_launcher_variables().
+// The same for all learners at once. *environment was constructed with the context of one learner and with the
+// inherited variables after drop_launcher_variables().
 Status add_job_environment(const LaunchPlan& plan, JobEnvironment* environment);
 
 // The command line as a person would type it, quoted for sh where needed.

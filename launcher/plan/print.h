@@ -8,8 +8,8 @@
 
 namespace dl::plan {
 
-// For people: aligned, ends with a line break. `inherited` is the environment that learners inherit; of it only what
-// the plan changes or keeps is shown.
+// For people: aligned, ends with a line break. inherited: the environment that learners inherit; only the variables
+// that the plan sets or keeps are shown.
 std::string plan_text(const LaunchPlan& plan, const RunFacts& facts, const Environment& inherited);
 
 // One JSON object, indented by two blanks, ends with a line break. Keys are described in dlrun(1).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is to be run: the request from the DL_* environment and dlrun's own options, parsed. Options win. Pure.
+// What the user asked for: the DL_* environment and dlrun's own options, parsed. Options win. Pure.
 #pragma once
 
 #include <chrono>
@@ -34,21 +34,21 @@ struct RequestOptions {
 struct Request {
   FrameworkRef framework;
   std::optional<LearnerRange> learners;  // absent: as many as the allocation has tasks; 1 without Slurm
-  bool learners_by_gpus = false;         // --learners auto: one for each GPU, or each --gpus of them, that there is
+  bool learners_by_gpus = false;         // --learners auto: one for each --gpus GPUs (default 1) there are
   int servers = 0;                       // parameter servers, beside the learners
-  std::optional<GpuRequest> gpus;        // absent: the node's GPUs are shared evenly, if that works out
+  std::optional<GpuRequest> gpus;        // absent: a node's GPUs are divided evenly among its learners, if they can be
   std::optional<CheckpointSpec> checkpoint;
   int restarts = 0;
   Tier tier = Tier::kAuto;
   std::string placement = "block";
   PreflightMode preflight = PreflightMode::kOff;
   std::chrono::seconds hang_timeout{0};  // 0: none
-  std::optional<std::string> image;      // of a container, as typed; absent: none
+  std::optional<std::string> image;      // container image, as typed; absent: none
   bind::BindMode bind = bind::BindMode::kNone;
 };
 
 // kInvalid "DL_LEARNERS: 'x' is ...; allowed: ..." or "--learners: 'x' is ...". An empty variable counts as not set.
-// Whether framework and placement exist is make_plan()'s question.
+// make_plan() checks whether the framework and the placement exist.
 Result<Request> read_request(const Environment& environment, const RequestOptions& options, const SiteConfig& site);
 
 }  // namespace dl::plan

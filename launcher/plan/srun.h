@@ -7,7 +7,7 @@
 namespace dl::plan {
 
 // Fills method, argv, scrub, hostfile_path and hostfile_text from the rest of the plan.
-// overcommit: more learners than Slurm counted CPUs for.
+// overcommit: a node gets more learners than Slurm counted tasks for (srun --overcommit).
 void fill_start_command(const PlanInput& input, const FrameworkEntry& entry, const Allocation& allocation,
                         bool overcommit, LaunchPlan* plan);
 

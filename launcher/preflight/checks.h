@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checks that dl-preflight makes on the node it runs on. Each takes its time there and nowhere else; none changes
-// anything but a file of its own that it removes again.
+// The checks that dl-preflight makes on its own node. They block; they change nothing except temporary files, which
+// they remove.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@
 
 namespace dl::preflight {
 
-// kFullEachTime: of the GPUs that this job holds, which says nothing of others on the node; never kept for a next job.
+// kFullEachTime: full checks of the job's GPUs; never cached, since another job may get other GPUs of the node.
 enum class Depth { kQuick, kFullEachTime, kFull };
 
 struct CheckInput {
-  std::string job_dir;             // where events and logs go; must be writable from every node
+  std::string job_dir;             // the job directory, which must be writable from every node
   std::vector<std::string> peers;  // names of the job's nodes
-  int gpus = -1;                   // that learners will use here; -1: not known
+  int gpus = -1;                   // GPUs that the job has here; -1: not known
 };
 
-// The table: quick checks take a second at most together, others ten.
+// The table of checks. All quick checks together take at most a second, the others about ten.
 struct Check {
   const char* name;
   Depth depth;
@@ -29,17 +29,17 @@ struct Check {
 extern const Check kChecks[];
 extern const size_t kCheckCount;
 
-// The checks of these depths.
+// Runs the checks of these depths.
 NodeReport run_checks(const std::vector<Depth>& depths, const std::string& node, const CheckInput& input);
 
-// checks_full.cpp: how much this node can do, to be compared with others.
+// checks_full.cpp: rates of this node, to be compared between nodes.
 CheckResult check_memory_bandwidth(const CheckInput& input);
 CheckResult check_compute(const CheckInput& input);
 CheckResult check_disk_write(const CheckInput& input);
 // nvml.cpp: through NVIDIA's management library, where it is installed.
 CheckResult check_gpus(const CheckInput& input);
-// gpu_rates.cpp: through CUDA's driver, where it is installed; the slowest GPU's rate, or which one is slow. All are
-// measured by the first call.
+// gpu_rates.cpp: copy rates through CUDA's driver, if it is installed. Each gives the rate of the slowest GPU, or is
+// bad and names the GPU. The first call measures all four.
 CheckResult check_gpu_from_host(const CheckInput& input);
 CheckResult check_gpu_to_host(const CheckInput& input);
 CheckResult check_gpu_memory(const CheckInput& input);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the reports of all nodes to what is wrong with which. Pure.
+// Finds from the reports of all nodes which nodes are bad, and why. Pure.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct Finding {
   std::string check;
   Grade grade = Grade::kWarning;  // kWarning or kBad
   std::string text;               // a sentence without the node's name
-  bool compared = false;          // it is a rate that is too far from the others'
+  bool compared = false;          // from comparing a rate with those of the other nodes
 };
 
 // The rate between two nodes, both ways at once.
@@ -23,26 +23,27 @@ struct LinkRate {
   double bytes_per_s = 0;
 };
 
-// When the reports were asked for and had all come, on dlrun's clock (Unix milliseconds): no node's clock may show
-// another time.
+// When the reports were requested and when the last one came, by dlrun's clock (Unix time in ms): the times in the
+// reports must lie between.
 struct AskedBetween {
   int64_t from_ms = 0, to_ms = 0;
 };
 
-// expected: all nodes; one without a report is bad. Where at least three nodes measured the same, one that is worse
-// than the median by more than max(5 MAD, half the median) is bad, by more than max(3 MAD, 20 %) a warning (MAD: median
-// absolute deviation). Sorted by node, bad ones first.
+// expected: all nodes; one without a report is bad. If at least three nodes measured a rate, a node that is below the
+// median by more than max(5 MAD, half the median) is bad, by more than max(3 MAD, 20 % of it) a warning (MAD: median
+// absolute deviation). Bad findings come first, then by node.
 std::vector<Finding> judge_nodes(const std::vector<std::string>& expected, const std::vector<NodeReport>& reports,
                                  const AskedBetween& asked);
 
-// A node all of whose links are slow is bad; a single slow link is a warning for both ends, since either may be at
-// fault. Slow: less than half of what is usual, the median of the nodes' best links (the median of all links would be a
-// slow one where one of three nodes is bad). Needs at least three nodes, else there is nothing to compare.
+// A node whose links are all slow is bad; a single slow link is a warning for both ends, since either may be at fault.
+// Slow: less than half the usual rate, which is the median of the nodes' best links (with one bad node of three, the
+// median of all links would itself be slow). Returns nothing for fewer than three nodes.
 std::vector<Finding> judge_links(const std::vector<LinkRate>& links);
 
-// The nodes that are named because of a rate that others have not, which is to be measured again.
+// The nodes with a finding that compares rates (Finding::compared); they are measured a second time.
 std::vector<std::string> outliers_of(const std::vector<Finding>& findings);
-// Merges two measurements: of each rate the higher one. Keeps the old report of a node that is silent again.
+// Merges a second measurement into *reports: keeps the higher of two rates. A node without a second report stays
+// unchanged.
 void take_better_rates(const std::vector<NodeReport>& again, std::vector<NodeReport>* reports);
 std::vector<LinkRate> better_links(const std::vector<LinkRate>& one, const std::vector<LinkRate>& other);
 

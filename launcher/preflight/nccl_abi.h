@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What we use of NCCL's and the CUDA driver's ABI, declared here so that the build is the same with and without them:
-// both are loaded when a node is checked. tests/unit/preflight_nccl_abi.cpp compares it with nccl.h and cuda.h where
-// they are.
+// The parts of NCCL's and the CUDA driver's ABI that we use, declared here so that the build needs neither: both are
+// loaded (dlopen) when a node is checked. tests/unit/preflight_nccl_abi.cpp compares this with nccl.h and cuda.h where
+// they exist.
 #pragma once
 
 #include <climits>
@@ -25,7 +25,7 @@ struct UniqueId {
   char internal[128];
 };
 
-// As of NCCL 2.18; a later one knows from size and version what is missing.
+// ncclConfig_t of NCCL 2.18; later versions learn from `size` and `version` which members are missing.
 struct Config {
   size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef;

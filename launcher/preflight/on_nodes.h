@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starting a program once on each node, or on this machine, and reading what all have written. Blocks.
+// Starts a program once on each node (without Slurm: on this machine) and collects the output. Blocks.
 #pragma once
 
 #include <chrono>
@@ -10,13 +10,13 @@
 
 namespace dl::preflight {
 
-// The GPUs of every node, or 0 where they are not the same or not known.
+// The number of GPUs of each node; 0 if it differs between nodes or is unknown.
 int gpus_of_each(const std::vector<plan::Node>& nodes);
 std::vector<std::string> names_of(const std::vector<plan::Node>& nodes);
 
-// What all have written to their standard output, also where some said nothing or failed. Errors: nothing was written,
-// and why; a step that Slurm refuses for a moment is tried again (refused_step.h). mpi: srun --mpi=; "none" for a
-// program that is not one of MPI's.
+// Returns the standard output of all nodes, even if some wrote nothing or failed. Errors (kIo, kTimeout after `limit`)
+// only if there is no output at all. A step that Slurm refuses is tried again (refused_step.h). mpi: for srun --mpi=;
+// "none" for a program without MPI.
 Result<std::string> run_on_nodes(const RunInput& input, const std::vector<plan::Node>& nodes, const std::string& mpi,
                                  const std::vector<std::string>& program, std::chrono::seconds limit);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a preflight means for the job: learners stand on good nodes only, or the job asks Slurm for others.
+// Acts on the result of a preflight: learners run on good nodes only, or the job is requeued without the bad ones.
 #pragma once
 
 #include <functional>
@@ -12,26 +12,27 @@
 
 namespace dl::preflight {
 
-// Does what --preflight asks for, before anything is started. *plan is made anew without the bad nodes where the rest
-// of the allocation holds the learners: spares take their place, an elastic job takes fewer. Else a batch job goes back
-// into the queue with these nodes excluded. Says what it found on standard error (warnings not if `quiet`).
-// Returns nothing to go on, or dlrun's exit status.
+// Checks the nodes as --preflight says, before anything is started. If the rest of the allocation can hold the
+// learners, *plan becomes one without the bad nodes (spares take their place, an elastic job has fewer learners). Else
+// a batch job is requeued with these nodes excluded. Prints findings on standard error (if `quiet`, only bad ones).
+// Returns none if dlrun shall go on (also if the checks themselves failed), else dlrun's exit status.
 struct OtherPlan {
-  // A plan of what is left without these nodes; *input becomes what it was made of.
+  // Makes a plan without these nodes; *input becomes the input of that plan.
   std::function<Result<plan::LaunchPlan>(const std::vector<std::string>&, const plan::LaunchPlan&, plan::PlanInput*)>
       without;
-  std::function<void(const plan::LaunchPlan&)> settle;  // it is carried out
-  // Asks Slurm by `ask` to put the job back without these nodes (a list), when other dlruns of the job are ready, too.
+  std::function<void(const plan::LaunchPlan&)> settle;  // called when this plan is used
+  // Waits until the job's other dlruns are ready, then calls `ask` to requeue the job without these nodes (a host
+  // list).
   std::function<Status(const std::string& excluded, const std::function<Status(const std::string& excluded)>& ask)>
       put_back;
 };
 std::optional<int> check_nodes(const OtherPlan& other, plan::PlanInput* input, bool quiet, plan::LaunchPlan* plan);
 
-// The same before the learners are started anew on the nodes of `next`, after a failure that a node may be to blame
-// for. Starts and plans nothing. Blocks; may be called from any thread, `input` being the caller's own.
+// Checks the nodes of `next` again before a restart, after a failure that a node may have caused (run_again()). Starts
+// and plans nothing. Blocks; may be called from any thread if no other thread uses `input`.
 struct CheckedAgain {
   std::vector<std::string> bad;    // names, sorted
-  std::vector<std::string> lines;  // what was found, or that nothing could be
+  std::vector<std::string> lines;  // the findings, or why the nodes could not be checked
 };
 CheckedAgain check_again(const plan::PlanInput& input, const plan::LaunchPlan& next,
                          const std::vector<std::string>& suspects);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dl-preflight on every node of the allocation, and what it all means. Blocks for as long as it takes: a second or so
-// for the quick checks, some ten for the full ones.
+// Runs dl-preflight on every node of the allocation and judges the reports. Blocks: about a second for the quick
+// checks, about ten for the full ones.
 #pragma once
 
 #include <optional>
@@ -16,27 +16,28 @@ namespace dl::preflight {
 
 struct RunInput {
   PreflightMode mode = PreflightMode::kQuick;
-  std::vector<plan::Node> nodes;  // all of the allocation, spare ones too
+  std::vector<plan::Node> nodes;  // the whole allocation, spare nodes included
   bool under_slurm = false;
   std::string job_dir;             // exists
-  std::string program_folder;      // where dl-preflight is
+  std::string program_folder;      // the folder of dl-preflight
   std::string mpi_plugin;          // srun --mpi=, for the links
-  std::vector<std::string> scrub;  // variables that srun must not see
+  std::vector<std::string> scrub;  // variables to remove from srun's environment
 };
 
 struct Outcome {
   std::vector<NodeReport> reports;
   std::vector<LinkRate> links;
-  std::optional<double> allreduce_bytes_per_s;  // bus bandwidth of an all-reduce over MPI of all nodes, if measured
-  std::vector<NcclGroup> nccl;  // pairs, suspects with good nodes, and all together; empty: no GPUs, or not measured
+  std::optional<double> allreduce_bytes_per_s;  // bus bandwidth of an MPI all-reduce over all nodes, if measured
+  std::vector<NcclGroup> nccl;                  // both rounds, and all nodes together; empty: no GPUs, or not measured
   std::vector<Finding> findings;
 };
-// kIo, kNotFound, kTimeout: the checks could not be made at all.
+// kIo, kNotFound, kTimeout: the checks could not be made at all. A node that does not answer is a finding, not an
+// error.
 Result<Outcome> run_preflight(const RunInput& input);
 
-// Before the learners are started anew, after a failure that a node may be to blame for: the quick checks on all of
-// input.nodes; where full ones were asked for, those too, on the suspects measured now and on the others as it was
-// kept.
+// For a restart after a failure that a node may have caused: quick checks on all of input.nodes. If input.mode is
+// kFull, also the full checks of a node, which are measured again on the suspects and may come from the cache on the
+// others.
 Result<Outcome> run_again(const RunInput& input, const std::vector<std::string>& suspects);
 
 // For JOB_DIR/preflight.json.

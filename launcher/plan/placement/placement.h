@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rank placement: which rank stands on which node of one allocation. Pure functions in one table (registry.cpp).
+// Rank placement: which rank runs on which node of the allocation. Pure functions in one table (registry.cpp).
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace dl::plan {
 
-// capacity[n] >= 0: how many learners node n may hold; their sum is at least `learners` >= 1. Returns one index of a
-// node for each rank 0..learners-1, none used more often than its capacity. Rank 0 must stand on the first node used.
+// capacity[n] >= 0: how many learners node n may hold; their sum is at least `learners` >= 1. Returns a node index for
+// each rank 0..learners-1, none more often than its capacity. Rank 0 must be on the lowest index that is used.
 using PlaceFunction = std::vector<int> (*)(const std::vector<int>& capacity, int learners);
 
 struct PlacementPolicy {

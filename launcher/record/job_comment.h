@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The job's Slurm comment, where `squeue -o %k` and `sacct -o Comment` show a job's state after it is gone:
+// The job's Slurm comment, in which `squeue -o %k`, and after the job `sacct -o Comment`, show its state:
 //   [USER TEXT | ]dl:STATE attempt=A step=S idle=GPUS@SINCE dir=/path/dl-12 reason=free text to the end
 // step=, idle= and reason= are left out when unknown. A text of the user's own is kept in front. Pure.
 #pragma once
@@ -18,16 +18,16 @@ struct JobComment {
   JobState state = JobState::kPending;
   int attempt = 0;
   int64_t step = -1;  // newest train step known to be saved; -1 = unknown
-  IdleHint idle;      // GPUs that have not been used for longer than the site allows: [idle] in dl.toml
+  IdleHint idle;      // GPUs not used for longer than [idle] in dl.toml allows
   std::string dir;    // job directory, absolute
   std::string reason;
 };
 
-// At most 1000 bytes (Slurm takes 1024); the reason is cut first. Control characters become blanks.
+// At most 1000 bytes (Slurm's limit is 1024); the reason is shortened first. Control characters become blanks.
 std::string format_comment(const JobComment& comment);
-// None if the text holds nothing of ours.
+// None if the text has no part "dl:...".
 std::optional<JobComment> parse_comment(const std::string& text);
-// The part that is the user's own.
+// The part of a comment that the user wrote.
 std::string user_part(const std::string& text);
 
 }  // namespace dl::record

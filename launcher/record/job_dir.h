@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job directory by its path, and the two small files by which dlctl and dlrun talk. What lies in it is the table of
-// common/contract/job_directory.h. All of it is on a file system that the batch node, the compute nodes and the user's
-// login node share.
+// The paths in a job directory, and the two small files through which dlctl and dlrun communicate. The names are those
+// of the table in common/contract/job_directory.h. The directory must be on a file system that the batch node, the
+// compute nodes and the user's login node share.
 #pragma once
 
 #include <sys/types.h>
@@ -32,7 +32,7 @@ class JobDir {
     return attempt_logs(attempt) + "/learner-" + std::to_string(rank) + ".log";
   }
 
-  // Makes the directory itself with this mode, whatever the umask says; one that is there is left as it is.
+  // Makes the directory with this mode, whatever the umask is; an existing one is left unchanged.
   Status make(mode_t mode) const;
   // Makes the folders for an attempt and points logs/latest at it. Errors name the folder and the reason.
   Status prepare(int attempt) const;
@@ -58,7 +58,7 @@ struct ControlInfo {
 Status write_control(const std::string& path, const ControlInfo& info);
 // kNotFound if there is none (dlrun does not run); kInvalid if it is not such a file.
 Result<ControlInfo> read_control(const std::string& path);
-// The same of its text, or the error by which it could not be read.
+// Parses the text of control.json; if `text` is an error, returns that error. `path` is for messages.
 Result<ControlInfo> parse_control(const std::string& path, Result<std::string> text);
 constexpr size_t kMaxControlBytes = 64 << 10;
 

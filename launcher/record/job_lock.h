@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job directory has one dlrun at a time: it holds a lock on a file in it, which the kernel gives back when it dies.
+// Ensures one dlrun at a time in a job directory, by a lock (flock) on a file in it, which the kernel releases when
+// dlrun dies.
 #pragma once
 
 #include <sys/types.h>
@@ -12,10 +13,10 @@
 
 namespace dl::record {
 
-// Who holds it; what the file says.
+// Who holds the lock, as the file says.
 struct DirHolder {
   std::string job_id;
-  int slurm_restarts = -1;  // how often Slurm had put the job back; -1 without Slurm
+  int slurm_restarts = -1;  // how often Slurm had requeued the job; -1 without Slurm
   std::string node;         // host name
   pid_t pid = 0;
 };
@@ -24,18 +25,18 @@ std::string format_holder(const DirHolder& holder);
 // kInvalid for anything else.
 Result<DirHolder> parse_holder(const std::string& text);
 
-// Whether `self` may go on though `holder` has the lock: that is an earlier start of the same job, of which Slurm has
-// none left when it starts the next. Its node has died, and the file server does not know that yet. Pure.
+// True if `self` may go on although `holder` has the lock: `holder` is an earlier start of the same job. Slurm has
+// ended that before it starts the job again, so its node has died and the file server has not noticed yet. Pure.
 bool is_superseded(const DirHolder& holder, const DirHolder& self);
 
 class JobLock {
  public:
-  // Takes the lock of the directory `root`, which is made if it is not there; one that is held is waited for, for
-  // `patience` at most, since whoever holds it may be dying. kBusy names the holder. Where there are no locks, or the
-  // file cannot be written, it is given without: whoever needs the directory next says what is wrong with it.
+  // Takes the lock of the directory `root`, which is made if it is missing. Waits for up to `patience` for another
+  // holder, which may be about to end; then kBusy, which names the holder. If the file system has no locks, or the file
+  // cannot be written, it succeeds without a lock: the next use of the directory reports the fault.
   static Result<JobLock> take(const std::string& root, const DirHolder& self, std::chrono::milliseconds patience);
 
-  // Whether it really is locked.
+  // False if take() succeeded without a lock.
   bool held() const { return static_cast<bool>(fd_); }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The job directories of one job: dl-12 of its first dlrun, dl-12.2 and so on of further ones (launcher/runs).
+// The job directories of one job: dl-12 for its first dlrun, dl-12.2 and so on for further ones (launcher/runs).
 #pragma once
 
 #include <cstddef>
@@ -15,27 +15,28 @@ struct RunDir {
   int number = 1;
   std::string path;
 };
-// "/x/dl-12", 2 -> "/x/dl-12.2"; 1: the first itself. Pure.
+// "/x/dl-12", 2 -> "/x/dl-12.2"; number 1: "/x/dl-12" itself. Pure.
 std::string run_dir(const std::string& first, int number);
-// The other way round: "/x/dl-12.2" -> "/x/dl-12" and 2; of any other path itself, and 1. Pure.
+// The inverse: "/x/dl-12.2" -> "/x/dl-12" and 2; any other path -> the path itself and 1. Pure.
 struct RunName {
   std::string first;
   int number = 1;
 };
 RunName split_run_dir(const std::string& path);
-// Those that are there, by rising number, at most so many. Some may be missing in between.
+// The directories that exist, by ascending number, at most `most`; numbers may be missing.
 std::vector<RunDir> run_dirs(const std::string& first, size_t most = SIZE_MAX);
 
-// How another run of the job stands.
+// The state of another run of the job.
 struct RunState {
   int number = 1;
   JobState state = JobState::kPending;
 };
-// Of all runs of the job but the one in `own`; what cannot be read is left out.
+// The states of all runs except the one in directory `own`; runs whose events cannot be read are left out.
 std::vector<RunState> other_runs(const std::string& first, const std::string& own);
 
-// One comment for the whole job: its state is that of the runs that are at work, else the worst of the ends; the
-// directory is the first one's, from which the others are found. Without others *comment stays. Pure.
+// Turns *comment, of run `own`, into one for the whole job: the state of the runs that are at work, else the worst end;
+// the counts of states in the reason; the directory of the first run, from which the others are found. Without other
+// runs *comment stays unchanged. Pure.
 void tell_of_all(const std::vector<RunState>& others, int own, const std::string& first, JobComment* comment);
 
 }  // namespace dl::record

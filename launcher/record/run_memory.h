@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run inside one allocation has learned, and what it decides by after the next failure: it stands in the events,
-// so that a dlrun that takes the place of one that died goes on with it. A job that went back into the queue begins
-// with an empty one.
+// What dlrun has learned inside one allocation and needs after the next failure. It is stored in the events, so that a
+// dlrun that replaces one that died continues with it. A job that starts from the queue begins with an empty one.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +16,23 @@ namespace dl::record {
 struct Event;
 
 struct RunMemory {
-  int restarts = 0;                           // done after failures
-  std::map<std::string, int> class_restarts;  // of these by class of failure
-  int moved = 0;                              // attempts begun anew on the rest of the allocation
-  std::vector<std::string> left_out;          // nodes of the allocation that its plans do without
-  std::vector<std::string> lost;              // nodes that the newest attempt has lost, and no plan leaves out yet
-  std::string excluded;                       // nodes that the job shall not get again, with commas between, or empty
-  int64_t fence_unix_ms = 0;                  // no learner starts before: others may still run on a lost node
-  std::string pause;                          // who was told that the job will be paused; empty: nobody
+  int restarts = 0;                           // number of restarts after failures
+  std::map<std::string, int> class_restarts;  // the same by class of failure
+  int moved = 0;                              // attempts that continued on other nodes of the allocation
+  std::vector<std::string> left_out;          // nodes of the allocation that are no longer used
+  std::vector<std::string> lost;              // nodes lost in the newest attempt that are not in left_out yet
+  std::string excluded;                       // comma-separated nodes that the job must not get again, or empty
+  int64_t fence_unix_ms = 0;                  // no learner may start earlier: old ones may still run on a lost node
+  std::string pause;                          // who asked for a pause that was accepted; empty: no pause
 };
 bool operator==(const RunMemory& a, const RunMemory& b);
 
-// A member of an event. Members that are missing are empty.
+// The form of the member `memory` of an event; empty members are left out.
 Json to_json(const RunMemory& memory);
 // kInvalid for a member of the wrong type.
 Result<RunMemory> memory_from(const Json& json);
 
-// What the newest of the events remembers that remember anything. Pure.
+// The memory of the newest event that has one; else an empty one. Pure.
 RunMemory remembered(const std::vector<Event>& events);
 
 }  // namespace dl::record

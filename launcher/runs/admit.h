@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way of a dlrun to its plan, in a job that may have other runs.
+// Makes the plan of a dlrun in a job that may have other runs, and enters it in the book.
 #pragma once
 
 #include <functional>
@@ -16,38 +16,39 @@
 namespace dl::runs {
 
 struct Applicant {
-  std::string number;    // of the job, as Slurm counts
-  int start = 0;         // how often Slurm had put the job back
-  ProcessId guard;       // the process by which this run lives
-  bool own_dir = false;  // --job-dir was given: no other directory is chosen
+  std::string number;    // SLURM_JOB_ID
+  int start = 0;         // how often Slurm had requeued the job
+  ProcessId guard;       // the run lives as long as this process
+  bool own_dir = false;  // --job-dir was given: use that directory
 };
 
 struct Admission {
   plan::LaunchPlan plan;
-  plan::PlanInput whole;  // what the plan would be made of if the run were alone
+  plan::PlanInput whole;  // the input of the plan if the run were alone
   RunIdentity identity;
   int run = 1;                             // its number within the job
   std::string first_dir;                   // of run 1
-  std::optional<record::Event> completed;  // it has completed already: so
+  std::optional<record::Event> completed;  // if set: it completed in an earlier start, with this event
   BookFile book;
 };
 
-// `plan` was made of *input for the whole allocation. Blocks while the GPUs that it needs belong to other runs, and
-// while the job is being put back; `say` is told why. *input is left with what is free for this run. kBusy: another run
-// has the checkpoint directory. kConflict: it was told to end before it could begin.
+// plan: what make_plan(*input) gave for the whole allocation. Blocks while other runs use the GPUs that it needs, and
+// while the job is being stopped; tells `say` why. On success *input holds what is free for this run. kBusy: another
+// run uses the checkpoint directory. kConflict: SIGTERM came, or the job was requeued, before the run could begin.
 Result<Admission> admit(const Applicant& applicant, plan::LaunchPlan plan, plan::PlanInput* input,
                         const std::function<void(const std::string&)>& say);
-// A plan in place of `now` without these nodes, of what other runs leave at this moment; *input becomes what it was
-// made of. It is booked beside what the run has, until settle(). As plan::make_plan_without(); kBusy: the book is in
-// use.
+// Replaces the plan `now` by one without these nodes, made from what other runs leave free now; *input becomes its
+// input. Until settle(), the book holds the resources of both plans for this run. Errors as plan::make_plan_without();
+// kConflict also if other runs use what it needs; kBusy: another run holds the lock of the book; kIo: the book cannot
+// be written.
 Result<plan::LaunchPlan> plan_without(const std::vector<std::string>& nodes, const plan::LaunchPlan& now,
                                       const Applicant& applicant, Admission* admission, plan::PlanInput* input);
-// The run goes on with this plan alone, and gives back what else it has booked.
+// Ends the choice: the run uses `plan`, and its other entries in the book are released.
 void settle(const plan::LaunchPlan& plan, const Applicant& applicant, Admission* admission);
-// This run is over.
+// Removes this run from the book.
 void leave(const Applicant& applicant, Admission* admission);
 
-// An agent among the ancestors of this process: it belongs to a learner. Empty, or the learner's rank.
+// The rank of the learner to which this process belongs, by an agent among its ancestors; empty if there is none.
 std::string surrounding_learner();
 
 }  // namespace dl::runs

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is at work in a job now: its runs, what they have of its nodes, and the stop that is asked for. A small file in
-// memory on the node where the batch script runs, changed under a lock. Where it cannot be had, a run is alone.
+// The list of a job's runs that are active now ("the book"): which GPUs and CPUs each has, and whether a stop was asked
+// for. A small file in /dev/shm on the node of the batch script, changed under a lock. Without it, a run behaves as the
+// only one.
 #pragma once
 
 #include <sys/types.h>
@@ -18,67 +19,67 @@
 
 namespace dl::runs {
 
-// A process, told from a later one with the same number.
+// Identifies a process; a later one with the same process id differs in `started`.
 struct ProcessId {
   pid_t pid = 0;
-  int64_t started = 0;  // as in /proc/PID/stat
+  int64_t started = 0;  // start time in clock ticks since boot (/proc/PID/stat)
 };
 bool operator==(const ProcessId& a, const ProcessId& b);
-// started is 0 where /proc does not tell, and for one that has ended and waits for its parent to ask for its status.
+// process_of(): started is 0 if there is no such process, and for a zombie. is_alive(): false for started 0.
 ProcessId process_of(pid_t pid);
 bool is_alive(const ProcessId& process);
 
 struct BookedRun {
-  ProcessId guard;  // the run lives as long as it does
+  ProcessId guard;  // the run lives as long as this process
   int number = 1;
   std::string dir, checkpoint;  // absolute; checkpoint may be empty
-  bool arrived = false;         // ready to go back into the queue
-  bool hold = false;            // arrived: and to be held there
-  std::string excluded;         // arrived: nodes that the job shall not get again
+  bool arrived = false;         // ready to be requeued
+  bool hold = false;            // if arrived: the job shall be held in the queue
+  std::string excluded;         // if arrived: nodes the job must not get again
   std::vector<NodeShare> shares;
 };
 
-// What a run asks all others to stop for.
+// A stop that one run asks of all others.
 struct BookedStop {
-  std::string cause;        // a name of supervise/supervisor_siblings.cpp's
+  std::string cause;        // a name from supervise/supervisor_siblings.cpp
   std::string who;          // text for people
   int64_t deadline_ms = 0;  // Unix time; 0: none
 };
 
 struct JobBook {
-  int start = 0;  // how often Slurm had put the job back
+  int start = 0;  // how often Slurm had requeued the job
   std::vector<BookedRun> runs;
   std::optional<BookedStop> stop;
-  ProcessId putting_back;  // of the run that asks Slurm now
-  bool back = false;       // Slurm has put the job back
-  std::string refused;     // or has refused, with these words
+  ProcessId putting_back;  // guard of the run that asks Slurm now
+  bool back = false;       // Slurm has requeued the job
+  std::string refused;     // Slurm's error text, if it refused to
 };
 
 std::string format_book(const JobBook& book);
-// An empty one for anything else.
+// Returns an empty book if `text` is not one.
 JobBook parse_book(const std::string& text);
 
-// Drops runs that have died, and all that an earlier start of the job has left. Returns whether anything changed. A
-// book of a later start in which anybody lives is left alone but for the dead.
+// Removes runs that have died, and everything from an earlier start of the job. Returns true if anything changed. In a
+// book of a later start that has living runs, only the dead runs are removed.
 bool tidy(int start, const std::function<bool(const ProcessId&)>& alive, JobBook* book);
 
 class BookFile {
  public:
   BookFile() = default;
-  // `number`: of the job, as Slurm counts.
+  // number: SLURM_JOB_ID; empty: no book.
   explicit BookFile(const std::string& number);
   enum class Outcome {
     kDone,
-    kNoBook,      // there is none, or it belongs to a later start of the job: nothing was called
-    kBusy,        // another run had the lock all the time: nothing was called
-    kNotWritten,  // `change` was called, and the book stays as it was
+    kNoBook,      // it cannot be opened, or belongs to a later start of the job: `change` was not called
+    kBusy,        // another run held the lock all the time: `change` was not called
+    kNotWritten,  // `change` was called, but the book could not be written
   };
-  // The book under its lock, tidied; written where `change` returns true, removed when nobody is in it. The lock is
-  // waited for, for `patience` at most.
+  // Locks the book, waiting for up to `patience`, calls tidy(), then `change`, and writes the book if either returned
+  // true. A book without runs is removed.
   Outcome change(int start, std::chrono::milliseconds patience, const std::function<bool(JobBook*)>& change);
-  // Whether it was changed since the last call, by anybody.
+  // True if any run has changed the book since the last call.
   bool has_changed();
-  // The next has_changed() says so whatever comes.
+  // Makes the next has_changed() return true.
   void forget_seen() { seen_ = {}; }
 
  private:

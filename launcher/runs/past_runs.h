@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the job directories of a job tell of its runs. They lie on a shared file system, and their events may be many:
-// so they are read without the lock of the book, and under it only looked at for whether they are still the same.
+// Reads the events of all job directories of a job. Since they are on a shared file system and may be long, they are
+// read without the lock of the book; under the lock it is only checked that they have not changed.
 #pragma once
 
 #include <sys/types.h>
@@ -16,14 +16,14 @@ namespace dl::runs {
 
 class PastRuns {
  public:
-  // first: the directory of run 1. first_alone: no other one counts.
+  // first: the directory of run 1. first_alone: ignore all other directories.
   PastRuns(std::string first, bool first_alone) : first_(std::move(first)), first_alone_(first_alone) {}
 
-  // Reads the events of those that have changed.
+  // Reads the event logs that have changed since the last call.
   void read();
-  // Whether what was read is still what is there, but for runs that are at work, of which no event counts.
+  // True if no event log has changed since read(). Those of active runs are ignored: their events are not used.
   bool is_current(const JobBook& book, const ProcessId& own) const;
-  // By rising number. A run makes its directory some time after it was booked: those that are booked count without one.
+  // The runs by ascending number. A run that is in the book counts even if it has not made its directory yet.
   std::vector<PastRun> with(const JobBook& book, const ProcessId& own) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// By what a run is known again when Slurm starts its job once more. Pure.
+// How a run is recognised when Slurm starts its job again. Pure.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@
 namespace dl::runs {
 
 struct RunIdentity {
-  std::string what;         // of job, command, working directory and checkpoint: 16 hex digits
-  std::string environment;  // of the user's variables: 16 hex digits
-  // "WHAT-ENVIRONMENT", as events have it.
+  std::string what;         // hash of job, command, working directory, checkpoint and image: 16 hex digits
+  std::string environment;  // hash of the user's environment variables: 16 hex digits
+  // "WHAT-ENVIRONMENT", as in Event::run.
   std::string text() const { return what + "-" + environment; }
 };
 bool operator==(const RunIdentity& a, const RunIdentity& b);
 
-// What Slurm sets anew at each start, and what follows from the node, is not looked at.
+// Ignores variables that Slurm sets at each start of the job or that depend on the node.
 RunIdentity identify(const plan::LaunchPlan& plan, const plan::Environment& environment);
-// Both empty for anything else.
+// The inverse of text(); both members are empty if `text` is not one.
 RunIdentity parse_identity(const std::string& text);
 
 }  // namespace dl::runs

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the runs of a job have of its nodes. Pure.
+// The GPUs, CPUs and tasks that the runs of a job use on its nodes. Pure.
 #pragma once
 
 #include <string>
@@ -14,23 +14,23 @@ struct NodeShare {
   std::vector<int> gpus;  // positions among the job's GPUs on that node
   int cpus = 0;
   int learners = 0;
-  bool counted = true;  // else Slurm chooses which GPUs it has, and `gpus` says how many alone
+  bool counted = true;  // false: Slurm chooses the GPUs, and only the size of `gpus` is right
 };
 
-// What a plan takes.
+// What a plan uses.
 std::vector<NodeShare> shares_of(const plan::LaunchPlan& plan);
 
-// Takes what others have out of the allocation: their GPUs for good; of CPUs and tasks it is noted, since learners may
-// share CPUs, and a GPU never.
+// Removes what other runs use from the allocation: their GPUs; CPUs and tasks are only noted as taken, since learners
+// may share CPUs but never a GPU.
 void take_out(const std::vector<NodeShare>& others, plan::Allocation* allocation);
 
-// Of two plans of one run: what both have.
+// The union of the shares of two plans of one run.
 std::vector<NodeShare> both(const std::vector<NodeShare>& a, const std::vector<NodeShare>& b);
 
-// Why a plan cannot be carried out beside others, or an empty text. whole: the plan of the same run if it were alone.
-//   - the GPUs of one of its nodes are not counted by position: Slurm gives each node of a step the same number of
-//     them, or chooses itself
-//   - it was to share the GPUs that are free, and of those there are none on one of its nodes, or no even share
+// Why a plan cannot run beside others; empty if it can. whole: the plan of the same run if it were alone. Reasons:
+//   - Slurm, not the plan, chooses which GPUs of a node a step gets: it gives each node of a step the same number of
+//     GPUs, or, if the nodes differ in GPUs, chooses itself; then two runs must not share a node
+//   - it divides the free GPUs among its learners, and one of its nodes has none free, or they do not divide evenly
 std::string obstacle(const plan::LaunchPlan& plan, const plan::LaunchPlan& whole, const std::vector<NodeShare>& others);
 
 }  // namespace dl::runs

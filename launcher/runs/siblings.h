@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runs of a job that are at work together, as one of them sees the others: a stop reaches all, and the job is put
-// back once, when all are ready. Nothing here blocks: where another run has the lock of the book at this moment, or the
-// book cannot be written, the caller comes again.
+// How one run of a job acts together with the job's other active runs: a stop reaches all of them, and the job is
+// requeued once, when all are ready. No member function blocks: if another run holds the lock of the book, or the book
+// cannot be written, the caller has to call again later.
 #pragma once
 
 #include <functional>
@@ -16,35 +16,36 @@ namespace dl::runs {
 class Siblings {
  public:
   Siblings() = default;
-  // own: the guard of this run, by which it stands in the book.
+  // own: the guard of this run, its key in the book. start: how often Slurm has requeued the job.
   Siblings(BookFile book, ProcessId own, int start) : book_(std::move(book)), own_(own), start_(start) {}
 
-  // A stop that another run asks for, each once. To be called often: it looks at the book only where that has changed.
+  // Returns each stop that another run asks for once. Call it often: it reads the book only if that has changed.
   std::optional<BookedStop> look();
-  // Asks all others for it. What the book has already stays, but for a pause, and for an earlier deadline.
-  // False: to be called again.
+  // Asks all other runs to stop. A stop already in the book is kept, except that a pause or an earlier deadline is
+  // merged into it.
+  // False: call it again.
   bool ask_all(const BookedStop& stop);
 
-  // This run is ready to go back into the queue. False: to be called again.
+  // Tells the others that this run is ready to be requeued (hold: and held). False: call it again.
   bool arrive(bool hold, const std::string& excluded);
   struct Turn {
     enum class Kind {
-      kWait,     // others save still, or one of them asks Slurm now
-      kMine,     // this run asks Slurm, and tells what came of it
+      kWait,     // others still save, or one of them is asking Slurm
+      kMine,     // this run asks Slurm now, then calls put_back()
       kDone,     // the job is back in the queue
-      kRefused,  // Slurm has refused
+      kRefused,  // Slurm has refused, see Turn::refused
     };
     Kind kind = Kind::kWait;
-    bool hold = false;     // kMine: as any of them wants it
-    std::string excluded;  // kMine: of all
+    bool hold = false;     // kMine: true if any run wants the job held
+    std::string excluded;  // kMine: the excluded nodes of all runs
     std::string refused;
   };
-  // at_once: the time is over, others are not waited for.
+  // What this run has to do next. at_once: the deadline has passed, so do not wait for other runs.
   Turn turn(bool at_once);
-  // False: to be called again.
+  // False: call it again.
   bool put_back(const Status& outcome);
-  // The job is back in the queue. Whether it is this run that keeps its begin time: the one that asked Slurm, or
-  // another where that has died or Slurm did so by itself.
+  // For when the job is back in the queue: true if this run has to keep the job's begin time. That is the run that
+  // asked Slurm, or another one if that has died or Slurm requeued the job by itself.
   bool keeps_begin_time();
 
  private:
@@ -56,14 +57,15 @@ class Siblings {
   std::optional<BookedStop> known_;
 };
 
-// What each run is to do, by the book alone. Pure but for `alive`.
+// What the run `own` has to do next, by the book alone. Pure except for `alive`.
 Siblings::Turn turn_of(const JobBook& book, const ProcessId& own, bool at_once,
                        const std::function<bool(const ProcessId&)>& alive);
-// Merges a stop into the book. Returns whether that changed it.
+// Merges a stop into the book, as ask_all() does. Returns true if the book changed.
 bool book_stop(const BookedStop& stop, JobBook* book);
 
-// Before a run has begun, and blocks: asks the others to stop, waits until they are ready, and has `ask` put the job
-// back without the nodes that any of them excludes, unless another one does so. An error is Slurm's refusal.
+// For a run that has not begun; blocks. Asks the others to stop, waits until all are ready, and then calls `ask` to
+// requeue the job without the nodes that any run excludes, unless another run does so. kConflict, or the error of
+// `ask`, if Slurm refuses.
 Status put_back_together(Siblings siblings, const std::string& excluded, const std::string& why,
                          const std::function<Status(const std::string& excluded)>& ask);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlrun --bind: whether learners are bound to CPUs, and how. Names and their meaning alone; nothing of hwloc.
+// dlrun --bind: whether and how learners are bound to CPUs. Only the modes and their names; does not use hwloc.
 #pragma once
 
 #include <string_view>
@@ -10,8 +10,8 @@ namespace dl::bind {
 
 enum class BindMode {
   kNone,   // each learner may use all CPUs of the job on its node
-  kCores,  // these are divided among the learners of the node, neighbours together
-  kNuma,   // each has the CPUs of one NUMA node of them, that of its GPUs if it is known, and its memory first
+  kCores,  // the job's CPUs are divided among the learners of the node; neighbouring CPUs stay together
+  kNuma,   // each learner has the CPUs of one NUMA node, that of its GPUs if known, and prefers its memory
 };
 
 // "none", "cores" or "numa"; else kInvalid "'x' is not a way to bind; allowed: none, cores, numa".

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which CPUs are nearest to GPUs, as NVIDIA's management library tells.
+// Which CPUs are nearest to GPUs, from NVIDIA's management library (NVML).
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace dl::bind {
 
-// gpus: numbers of NVML's or names ("GPU-8a..."). Empty where the library, a GPU or its place is not to be had. A child
-// process asks, for two seconds at most: a driver that hangs holds up nobody but that child.
+// gpus: NVML indices or UUIDs ("GPU-8a..."). Empty if the library is missing, or if it does not know a GPU or its
+// place. A child process asks NVML and gets two seconds, so that a driver that hangs does not block the caller.
 Bitmap cpus_near(const std::vector<std::string>& gpus);
 
 }  // namespace dl::bind

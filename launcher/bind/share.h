@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which CPUs of its node a learner gets. Pure: decided from a topology that hwloc has read, or made up.
+// Which CPUs of its node a learner gets. Pure: decided from an hwloc topology, which may be synthetic.
 #pragma once
 
 #include <hwloc.h>
@@ -23,26 +23,25 @@ inline Bitmap make_bitmap() {
 // "0-3,8"
 std::string list_of(hwloc_const_bitmap_t bitmap);
 
-// Of the learners of one node.
+// The place of a learner among those of its node.
 struct Place {
   int local_rank = 0, local_world_size = 1;  // 0 <= local_rank < local_world_size
 };
 
 struct Share {
   Bitmap cpus;    // never empty
-  Bitmap memory;  // NUMA nodes whose memory is taken first; empty: as the kernel does by itself
+  Bitmap memory;  // NUMA nodes whose memory is preferred; empty: the kernel's default
 };
 
-// The topology must hold nothing but the CPUs that may be used (hwloc_topology_restrict). gpu_cpus: the CPUs nearest to
-// the learner's GPUs; empty or nullptr: not known, then the learners are laid over the NUMA nodes in blocks. More
-// learners than cores share cores; none is left without. kInvalid for a place that is none, kUnsupported where the
-// topology has no CPU.
+// The topology must contain only the CPUs that may be used (hwloc_topology_restrict). gpu_cpus: the CPUs nearest to the
+// learner's GPUs; empty or nullptr: not known, so learners are spread over the NUMA nodes in blocks. If there are more
+// learners than cores, they share cores. kInvalid for a wrong `place`, kUnsupported if the topology has no CPU.
 Result<Share> share_of(hwloc_topology_t topology, BindMode mode, Place place, hwloc_const_bitmap_t gpu_cpus);
 
-// Whether the CPUs that a job's processes may use are more than its own. machine: CPUs of the node; usable: those of
-// them that these processes may use, and their cores; slurm: CPUs that Slurm counts for the job on this node, 0 if it
-// says nothing. Where Slurm does not confine jobs, all CPUs are usable, and to bind would take those of others; a count
-// in cores or in threads is taken as meant well.
+// True if Slurm does not confine the job to its own CPUs, so that binding could take CPUs of other jobs: all CPUs of
+// the node are usable, but Slurm counted fewer for the job than there are cores (so a count in cores and one in threads
+// are both accepted). machine: CPUs of the node; usable, usable_cores: those that the job's processes may use; slurm:
+// CPUs that Slurm counts for the job on this node, 0 if unknown.
 struct CpuCounts {
   int machine = 0, usable = 0, usable_cores = 0, slurm = 0;
 };

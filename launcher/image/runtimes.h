@@ -11,11 +11,11 @@ namespace dl::image {
 
 struct Runtime {
   const char* name;                   // in dl.toml and messages
-  std::vector<const char*> programs;  // the first that is in PATH is used
-  std::vector<ImageForm> forms;       // that it runs
-  std::vector<std::string> shared;    // folders of the node that are seen in every container
-  bool wants_mount_points;            // a bind needs a folder of its name in the image
-  const char* no_bind;                // characters that a path to bind may not hold
+  std::vector<const char*> programs;  // names of its program; the first in PATH is used
+  std::vector<ImageForm> forms;       // forms of images that it runs
+  std::vector<std::string> shared;    // folders of the node that every container shows
+  bool wants_mount_points;            // a bind needs a folder of the same name in the image
+  const char* no_bind;                // characters that a path to bind may not contain
   std::vector<std::string> (*wrap)(const std::string& program, const Container& container,
                                    const LearnerCommand& command, Environment* environment);
 };

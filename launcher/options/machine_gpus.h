@@ -6,13 +6,12 @@
 
 namespace dl {
 
-// visible: CUDA_VISIBLE_DEVICES, nullptr if unset; devices: the folder with the device files, mostly /dev. Counts
-// NVIDIA's GPUs that a process may use: the names in CUDA_VISIBLE_DEVICES up to the first that names none, else the
-// device files. -1: not known, because there are GPUs of another maker.
+// visible: CUDA_VISIBLE_DEVICES, nullptr if unset; devices: the folder of device files, normally /dev. Counts the
+// NVIDIA GPUs that a process may use: the names in CUDA_VISIBLE_DEVICES up to the first that is empty or -1; if it is
+// unset, the device files. -1: not known, since there are GPUs with other device files (AMD, WSL).
 int count_machine_gpus(const char* visible, const std::string& devices);
 
-// The same of this process and this machine. -1 also where NVIDIA's driver is installed and no device file is there
-// yet.
+// The same for this process on this machine. -1 also if NVIDIA's driver is installed but has no device file yet.
 int machine_gpus();
 
 }  // namespace dl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options of sbatch that dlrun --submit takes under the same name and hands on, as "#SBATCH" lines.
+// Options of sbatch that dlrun --submit takes under the same name and writes into the script as "#SBATCH" lines.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@ namespace dl::submit {
 
 struct PassedOption {
   const char* name;   // without "--"; as in sbatch
-  const char* value;  // what its value is called in help texts
+  const char* value;  // the word for its value in help texts
   const char* help;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What dlrun has to know before it can plan: its environment, the site's settings (site_settings.h), the allocation.
-// All reading of files and asking of Slurm for the plan happens here; the plan itself is pure.
+// Collects what dlrun needs for a plan: its environment, the site's settings (site_settings.h), the allocation. All
+// files are read and Slurm is asked here; making the plan is pure.
 #pragma once
 
 #include <sys/types.h>
@@ -22,38 +22,39 @@ struct GatheredInput {
   plan::PlanInput input;
   Catalogue catalogue;                    // input.catalogue points here after bind()
   std::vector<std::string> notes;         // one line each, for the user
-  std::optional<slurm_cli::JobInfo> job;  // as Slurm knows it; none without Slurm, and where it did not answer
+  std::optional<slurm_cli::JobInfo> job;  // from Slurm; none without Slurm, or if it did not answer
 };
-// again: another dlrun has run in this allocation, which may have given nodes back since Slurm made the environment.
+// again: this dlrun replaces another one, which may have released nodes of the allocation; they are left out.
 Result<GatheredInput> gather_input(const RunCommand& run, const SiteSettings& settings, bool again = false);
 
 // "local-20260401-101530-4711": the id of a job without Slurm.
 std::string local_job_id();
 
-// Of this process.
+// The environment of this process.
 Environment own_environment();
-Result<std::string> current_directory();  // by the name that the user knows it by ($PWD), if that leads there
+Result<std::string> current_directory();  // $PWD if it leads there, so that links in it are kept
 
 // The agent beside this program (../libexec/slurm-dl/dl-agent, or in a build tree ./agent/dl-agent), else the
 // compiled-in place, else $DL_AGENT. kNotFound names the places.
 Result<std::string> find_agent();
 
-// dl-pmix beside this agent, where $DL_PMIX, or else the site ("dlrun" or "slurm"), wants PMIx served by dlrun; empty
-// where not, and where it was built without libpmix. kNotFound if $DL_PMIX asks for what was not built; kInvalid.
+// The path of dl-pmix beside this agent if dlrun shall serve PMIx: $DL_PMIX decides, else `site` ("dlrun" or "slurm").
+// Empty if Slurm shall, or if dl-pmix was not built. kNotFound if $DL_PMIX asks for dl-pmix but it was not built;
+// kInvalid for another value.
 Result<std::string> find_pmix_server(const std::string& agent_path, const std::string& site);
 
-// kNotFound, in one sentence, if the plan leaves PMIx to a plugin that this Slurm does not have: srun would say so once
-// for each node, in words of its own. site: as in find_pmix_server(). Asks srun, and only then; where srun gives no
-// list, the plan is taken as it is.
+// kNotFound if the plan uses an MPI plugin that this Slurm does not have; srun's own error would come once for each
+// node. site: as in find_pmix_server(). Calls srun --mpi=list if the plan names a plugin; if that fails, reports no
+// error.
 Status check_mpi_plugin(const plan::LaunchPlan& plan, const std::string& site);
 
-// True if the program is an ELF file that names an MPI library: without Slurm it has to be started by mpirun.
+// True if the program is an ELF file linked with an MPI library: without Slurm it has to be started by mpirun.
 bool links_mpi(const std::string& program);
 
-// The shell of the batch script, as Slurm says; 0 where there is none.
+// The process id of the batch script's shell, from Slurm; 0 if there is none.
 pid_t script_process();
-// The signal that the user wants before the time limit: as job_submit_dl.so says, else as the script's #SBATCH lines
-// do.
+// The signal that the user wants before the time limit (--signal), from job_submit_dl.so, else from the script's
+// #SBATCH lines.
 std::optional<OwnSignal> own_signal_of_job(pid_t script);
 
 }  // namespace dl

@@ -19,13 +19,13 @@ struct RunCommand {
   bool dry_run = false, json = false, quiet = false;
   bool submit = false;                                      // --submit
   bool debug = false;                                       // --debug
-  std::string local_id;                                     // the job's id without Slurm
-  std::string typed;                                        // the whole command line, for people
-  std::vector<std::pair<std::string, std::string>> sbatch;  // options of sbatch and their values, for --submit
-  std::vector<std::string> command;                         // after the options
+  std::string local_id;                                     // the job id without Slurm, "local-..."
+  std::string typed;                                        // the whole command line, to be shown to people
+  std::vector<std::pair<std::string, std::string>> sbatch;  // sbatch options and values, for --submit
+  std::vector<std::string> command;                         // what learners run: the words after the options
 };
 
-// Either a command to carry out, or, for --help, --version and mistakes, the exit status with everything printed.
+// Either a command to carry out; or none, and the exit status, after --help, --version or a mistake has been answered.
 struct ParsedArguments {
   std::optional<RunCommand> command;
   int exit_status = 0;

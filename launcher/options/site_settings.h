@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The site's settings as a run gets them, whatever an administrator is doing to dl.toml at that moment: see dl.toml(5),
-// "A FILE WITH A FAULT". A fault of the site's never fails a batch job.
+// The site's settings for a run, also if dl.toml has a fault because an administrator is editing it: see dl.toml(5),
+// "A FILE WITH A FAULT". Such a fault does not fail a batch job at once.
 #pragma once
 
 #include <chrono>
@@ -17,27 +17,29 @@ namespace dl {
 struct SiteSettings {
   SiteConfig site;
   Catalogue catalogue;
-  std::string path;                // where dl.toml is, or would be
-  std::string fault;               // of the file: these are other settings. Empty: they are the file's
+  std::string path;                // of dl.toml, whether it exists or not
+  std::string fault;               // what is wrong with the file, so that `site` differs from it; empty: nothing
   std::vector<std::string> notes;  // one line each, for the user
 };
 
-// For how long a job waits for the file to be mended before it is tried again, and how often it is until it is held:
-// an hour in all. Slurm's count of restarts is the count; a job that has run once has its settings recorded, and so
-// does not come here.
+// A job that cannot start because of the fault is requeued with this delay, and held after this many requeues (an hour
+// in all). Counted by Slurm's restart count: a job that has run before has recorded settings and is not requeued for
+// this.
 constexpr std::chrono::minutes kMendDelay{5};
 constexpr int kMostPutBack = 12;
-// For how long one that may not be put back waits for the entry of its framework to be mended.
+// How long a job that may not be requeued waits for the catalogue entry of its framework to be repaired.
 constexpr std::chrono::minutes kCatalogueWait{10};
 
-// Reads dl.toml and the catalogue. Where they have a fault, a batch job goes on without the entries that have it, if
-// its framework is another; else by what record_settings() wrote; else it is put back, which ends this process with the
-// job; else it waits for the entry of its framework, and gets the built-in settings in place of a dl.toml. The error is
-// for who is not in a batch job, or named the file himself, and for a dry run. Blocks, and prints what it puts back.
+// Reads dl.toml and the catalogue. If one of them has a fault, a batch job uses the first of these that is possible:
+//   1. catalogue: its good entries, if the job's framework is among them; dl.toml: what record_settings() wrote
+//   2. a requeue, which ends this process with the job
+//   3. catalogue: waiting for the entry of the framework; dl.toml: the built-in settings
+// The error is returned if none is possible, outside of batch jobs, for a dry run, and if the file is the user's own
+// ($DL_CONFIG). Blocks; prints on standard error that it requeues or waits.
 Result<SiteSettings> read_site_settings(const RunCommand& run);
 
-// Keeps the settings that a job runs with in its directory, for the day on which the file has a fault. Nothing happens
-// if the settings are not the file's.
+// Writes a copy of dl.toml into the job directory, for a later start while dl.toml has a fault. Does nothing if
+// `settings` has a fault. Errors of reading or writing.
 Status record_settings(const SiteSettings& settings, const std::string& job_dir);
 
 }  // namespace dl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `scontrol show job` (and `show job -d`) prints, of every version from 22.05 to 26.05, taken apart: the one
-// parser of that text. Pure; any thread.
+// The parser of what `scontrol show job` (and `show job -d`) prints, for all versions from 22.05 to 26.05. Pure; any
+// thread.
 //
 // scontrol quotes nothing, and users may write anything, line breaks too, into the name of a job, its comment, its
 // command and (printed from 25.11 on) the line that they submitted it with. So the text is read by its form, which is
@@ -15,8 +15,8 @@
 //      …                                     what Slurm itself writes. A line that begins with none of them belongs to
 //                                            the value before it.
 //
-// A text in which a key stands twice, or in another order, is refused as a whole: somebody imitates scontrol. What is
-// left to users: a folder whose name holds a line break can give an AdminComment to a job that has none.
+// A text with a key that occurs twice or out of order is refused as a whole, since a user may be imitating scontrol.
+// One trick remains: a working directory whose name has a line break can add an AdminComment to a job that has none.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@
 
 namespace dl::slurm_cli {
 
-// What a job holds on nodes that are alike, from `show job -d`.
+// What a job has on each of a group of nodes with equal shares, from `show job -d`.
 struct NodeShare {
   std::string nodes;    // compressed
   std::string cpu_ids;  // "0-3,8"
@@ -44,28 +44,29 @@ struct JobText {
   const std::string& value(std::string_view key) const;
 };
 
-// A value of Slurm's, or empty where it prints that there is none: "(null)", "N/A", "n/s", "None".
+// The value, or empty if it is one of Slurm's words for none: "(null)", "N/A", "n/s", "None".
 std::string given(const std::string& value);
 
-// The jobs of a text, in its order; an array has a record for each element that is known. kInvalid if the text is no
-// such text (a message, the text of --oneliner), or a job's is not of the form.
+// The jobs of a text, in its order; an array may have several records. kInvalid if the text has another form (a
+// message, the output of --oneliner), also if only one job has.
 Result<std::vector<JobText>> parse_job_texts(std::string_view text);
 
-// The record of one job among them: the one whose JobId is `job_id`; else, for an element of an array ("12_3"), that
-// element's, or the one in which it waits with others; else, for an array that no JobId names any more, the last that
-// scontrol printed. kInvalid as above, and if none or two are called so.
+// The record of one job in the text: the one whose JobId is `job_id`; else, for an element of an array ("12_3"), its
+// own or the one of the elements that wait together with it; else, for an array that no JobId names any more, the last
+// record. kInvalid as above, and if no record or two records match.
 Result<JobText> parse_job_text(std::string_view text, const std::string& job_id);
 
-// The id by which Slurm's commands mean this record and no other: "12"; "12_3" of an element of an array; "12_[0-3,7]"
-// of those of its elements that wait in one record. The JobId would not do: that of the last element is the array's
-// own, so that scontrol and scancel take it for all elements.
+// The id by which Slurm's commands mean this record and no other: "12"; "12_3" for an element of an array; "12_[0-3,7]"
+// for elements that wait in one record. JobId is not used: for the last element it equals the array's id, which
+// scontrol and scancel take for all elements.
 std::string own_id(const JobText& job);
 
 // "12_3" is array "12", as is "12_[0-3]"; empty for any other id.
 std::string array_of(const std::string& job_id);
 
-// The GPUs of a list of GRES in any form that Slurm prints: "gpu:2(IDX:0-1)", "gpu:a100:1(IDX:0),shard:8(IDX:1)", and
-// with '=' before the count as from 24.05 on: "gpu:a100=2", "gres/gpu=2". 0 to 1,000,000.
+// The number of GPUs in a list of GRES in any form that Slurm prints: "gpu:2(IDX:0-1)",
+// "gpu:a100:1(IDX:0),shard:8(IDX:1)", and from 24.05 on with '=' before the count: "gpu:a100=2", "gres/gpu=2". 0 to
+// 1,000,000.
 int count_gpus(std::string_view gres);
 
 }  // namespace dl::slurm_cli

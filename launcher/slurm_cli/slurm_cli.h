@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slurm through its own commands: scontrol and squeue, called by argument vector, with a time-out, their output parsed.
-// So dlrun and dlctl link no libslurm and run unchanged beside any version of it. All functions block (dlrun calls them
-// on a thread of its own); safe to call from several threads. Errors carry what the command said.
+// Slurm through its own commands (scontrol, squeue, ...), called by argument vector with a time-out. So dlrun and dlctl
+// link no libslurm and work with any version of Slurm. All functions except the parsers block (dlrun calls them on a
+// thread of its own); safe to call from several threads. Errors carry what the command said.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@
 namespace dl::slurm_cli {
 
 struct JobInfo {
-  std::string job_id;  // own_id(): what names this job and no other, for all that is done to it
+  std::string job_id;  // own_id(): names this job and no other; use it in all commands
   std::string number;  // Slurm's own number, SLURM_JOB_ID of the job; empty from squeue
   std::string name;
   std::string user;    // name
@@ -40,47 +40,47 @@ struct JobInfo {
   std::optional<int64_t> submit_time, eligible_time, start_time, end_time, preempt_time;
 };
 
-// `scontrol show job ID`. kNotFound if Slurm does not know it (any more), kInvalid if what it prints is not understood
-// or imitated by the job's owner (job_text.h).
+// `scontrol show job ID`. kNotFound if Slurm does not know the job (any more), kInvalid if the output cannot be parsed
+// or a text of the job's owner imitates it (job_text.h).
 Result<JobInfo> show_job(const std::string& job_id);
-// The same for all that the id names to Slurm: of an array each record, in the order of its elements; else one.
+// The same for all records that the id names: for an array one or more, in the order of its elements; else one.
 Result<std::vector<JobInfo>> show_jobs(const std::string& job_id);
 // The jobs of a user (empty: the calling one) or of all ("*"), pending ones and those in hidden partitions included, in
 // squeue's order, whatever SQUEUE_* variables the user has set.
 Result<std::vector<JobInfo>> list_jobs(const std::string& user);
 
-// What a command of Slurm's that only shows something prints (at most 64 MiB of it). kNotFound of a job that Slurm does
-// not know.
+// The standard output (at most 64 MiB) of a Slurm command that changes nothing. kNotFound for a job that Slurm does not
+// know.
 Result<std::string> answer_of(const std::vector<std::string>& argv);
 
 Status set_comment(const std::string& job_id, const std::string& comment);
-// StartTime of a pending job, `delay` from now; a job that is completing after a requeue counts as pending.
+// Sets StartTime of a pending job to now + delay; a job that is completing after a requeue counts as pending.
 Status set_start_time(const std::string& job_id, std::chrono::seconds delay);
-// requeuehold if `hold`; in the same call StartTime = now + delay, so that Slurm's wait of two minutes falls away: when
-// the job's last process is gone, slurmctld keeps a begin time that lies ahead and replaces only an older one
-// (batch_requeue_fini, seen in 22.05.8). `excluded`: its new ExcNodeList; empty: as it is. The caller's job is killed
-// by this.
+// Requeues the job (requeuehold if `hold`) and in the same call sets StartTime = now + delay, which avoids Slurm's wait
+// of two minutes: when the job's last process is gone, slurmctld keeps a begin time in the future and replaces only an
+// older one (batch_requeue_fini, seen in 22.05.8). excluded: the new ExcNodeList; empty: unchanged. If it is the
+// caller's own job, Slurm kills the caller.
 Status requeue(const std::string& job_id, bool hold, std::chrono::seconds delay, const std::string& excluded = {});
-// Takes these nodes out of a running job of the caller's, which keeps the others; steps go on there. Those that it does
-// not have are passed over. Needs no more than a job's owner may (not where SchedulerParameters=disable_job_shrink).
-// scontrol leaves scripts in its working directory that reset a shell's environment: they are removed from `folder`,
-// which must be writable.
+// Gives these nodes of the caller's running job back to Slurm; steps on the other nodes go on. Nodes that the job does
+// not have are ignored; kInvalid if none would be left. A job's owner may do this, unless SchedulerParameters has
+// disable_job_shrink. scontrol writes two scripts into its working directory, `folder`, which must be writable; they
+// are removed.
 Status release_nodes(const std::string& job_id, const std::vector<std::string>& nodes, const std::string& folder);
-// Whether a job whose nodes were released can still be changed (its comment, for one). Up to 24.05 not without
-// slurmdbd, until the job is requeued: slurmctld waits for a number of the new record, which nobody gives, for 5 s, and
-// refuses with ESLURM_JOB_SETTING_DB_INX, which 24.11 no longer has.
+// True if a job can still be changed (for example its comment) after release_nodes(). Up to 24.05 without slurmdbd it
+// cannot until it is requeued: slurmctld waits 5 s for the record number that slurmdbd would assign and refuses with
+// ESLURM_JOB_SETTING_DB_INX, which 24.11 no longer has.
 bool can_update_after_release();
 Status release(const std::string& job_id);
 Status hold(const std::string& job_id);
 
-// How far ahead a requeued job may start again: long enough for its last processes to be gone, else slurmctld adds two
-// minutes. slurmd looks each second whether they are; an epilog of the site takes longer.
+// Delays after which a requeued job may start again. The job's last processes must be gone by then, else slurmctld adds
+// two minutes; slurmd checks that each second, and an epilog takes longer.
 constexpr std::chrono::seconds kRequeueDelay{5}, kRequeueDelayEpilog{15};
-// Which of the two holds at this site; the longer one only where Slurm says that there is an epilog.
+// The delay for this site: the longer one if Slurm's configuration names an epilog.
 std::chrono::seconds requeue_delay();
-// SlurmdTimeout: for how long a node may be silent before Slurm gives it up; Slurm's default where it does not say.
+// SlurmdTimeout: how long a node may be silent before Slurm sets it DOWN; 300 s if it cannot be read.
 std::chrono::seconds slurmd_timeout();
-// KillWait: between the SIGTERM and the SIGKILL of a job that Slurm ends; Slurm's default where it does not say.
+// KillWait: the time between SIGTERM and SIGKILL for a job that Slurm ends; 30 s if it cannot be read.
 std::chrono::seconds kill_wait();
 // {22, 5, 8}
 struct Version {
@@ -88,7 +88,7 @@ struct Version {
   bool at_least(int a, int b) const { return major > a || (major == a && minor >= b); }
 };
 Result<Version> slurm_version();
-// The names that `srun --mpi=` takes here ("none", "pmi2", "pmix", "pmix_v4"), by srun's own list. kIo if srun gives
+// The names that `srun --mpi=` accepts here ("none", "pmi2", "pmix", "pmix_v4"), from srun --mpi=list. kIo if it prints
 // none.
 Result<std::vector<std::string>> mpi_plugins();
 
@@ -100,8 +100,8 @@ Result<std::vector<JobInfo>> parse_show_jobs(const std::string& text);
 Result<std::vector<JobInfo>> parse_squeue(const std::string& text);
 std::optional<int64_t> parse_slurm_time(const std::string& text);  // local time "2026-11-21T03:00:00"
 Result<Version> parse_version(const std::string& text);            // "slurm-wlm 22.05.8", "slurm 24.05.1"
-// `text`: what `srun --mpi=list` prints (src/common/plugrack.c of Slurm: a name a line behind a tab, then the versions
-// of pmix in one line). Empty if it is no such text.
+// text: what `srun --mpi=list` prints (Slurm's src/common/plugrack.c: one name a line after a tab, then the pmix
+// versions in one line). Empty if it is not such a text.
 std::vector<std::string> mpi_plugins_of(const std::string& text);
 // `config`: what `scontrol show config` prints. Without slurmdbd its AccountingStorageType is "accounting_storage/none"
 // up to 23.02 and "(null)" later.

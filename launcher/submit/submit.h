@@ -9,20 +9,20 @@
 namespace dl::submit {
 
 struct Submitted {
-  std::string job_id;   // as sbatch --parsable says it, without the cluster
-  std::string message;  // what sbatch and the plugins said besides; lines
+  std::string job_id;   // from sbatch --parsable, without the cluster's name
+  std::string message;  // what sbatch and plugins wrote to standard error
 };
 
-// Writes `text` to FOLDER/NAME.sbatch; where a file with another content is there, to NAME-2.sbatch and so on: nothing
-// is ever overwritten. kIo.
+// Writes `text` to FOLDER/NAME.sbatch, or if a file with another content exists there, to NAME-2.sbatch and so on:
+// nothing is overwritten. Errors of the file system; kIo if there are too many such files.
 struct Script {
   std::string path;
-  bool created = false;  // false: the same text was there already
+  bool created = false;  // false: a file with this text existed already
 };
 Result<Script> write_script(const std::string& folder, const std::string& name, const std::string& text);
 
-// kNotFound: no sbatch; kUnsupported: sbatch lacks the --dl-* flags that are needed; kInvalid: it refused the job, with
-// its words.
+// kNotFound: no sbatch; kUnsupported: sbatch does not know the --dl-* flags; kInvalid: it refused the job, with its
+// error text.
 Result<Submitted> submit_script(const std::string& path);
 
 // Whether there is a Slurm to submit to: sbatch is in PATH.

@@ -6,13 +6,12 @@
 
 namespace dl::submit {
 
-// Whether the command runs here, as without --submit: in a job, or where there is no sbatch. *note (may stay empty)
-// tells why.
+// True if --submit has no effect, so that the command runs here: inside a job, or without sbatch in PATH. Then *note
+// says why, or stays empty.
 bool runs_here(const RunCommand& run, std::string* note);
 
-// Writes the script, shows it (standard error), submits it and prints as sbatch does "Submitted batch job N", or JSON.
-// With --dry-run only prints the script. Returns the exit status: 0, 2 for a request that is wrong, 71 if it was not
-// submitted.
+// Writes the script, shows it on standard error, submits it, and prints "Submitted batch job N" like sbatch, or JSON.
+// With --dry-run only prints the script. Returns the exit status: 0; 2 for a wrong request; 71 if it was not submitted.
 int submit_command(const RunCommand& run);
 
 }  // namespace dl::submit

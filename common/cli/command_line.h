@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parses the command lines of our programs: one row describes each option, and all programs follow the same rules.
+// Parses the command lines of our programs: one row describes each option, and the rules are the same in all programs.
 //
 //   CommandLine line("dlctl pause", "Save and hold a job.");
 //   line.argument("JOB", &job, "job id").required();
@@ -7,10 +7,9 @@
 //   line.flag("--json", &json, "for programs");
 //   const Result<std::string> text = line.parse(argc, argv);
 //
-// Understood are --name VALUE, --name=VALUE, -n VALUE, -nVALUE, several flags in one word (-qt), options after
-// arguments, and "--", after which every word is an argument. Names are never abbreviated. VALUE may look like an
-// option; only "--" is never taken as one, except in --name=--. Nothing here prints. Not safe to use from several
-// threads at once.
+// Accepted are --name VALUE, --name=VALUE, -n VALUE, -nVALUE, several flags in one word (-qt), options after arguments,
+// and "--", after which every word is an argument. Names cannot be abbreviated. VALUE may look like an option; only
+// "--" is not taken as a value, except in --name=--. Nothing here prints. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -25,34 +24,34 @@
 
 namespace dl {
 
-// The variable that receives a value. A number refuses text that is none; a list gets one more value each time its
-// option is given; a flag (bool) has no value. The pointer must stay valid until parse() has returned.
+// The variable that receives a value. Text that is not a number is refused for a number; a list gets one more value
+// each time its option is given; a flag (bool) has no value. The pointer must stay valid until parse() has returned.
 using CommandValue = std::variant<bool*, std::string*, std::optional<std::string>*, std::vector<std::string>*, int*,
                                   int64_t*, uint64_t*, double*, std::optional<int64_t>*, std::optional<double>*>;
 
 // One row: an option, a flag or an argument.
 class CommandRow {
  public:
-  // `names`: "-n,--lines", "--lines" or "-n"; for an argument the word of the help text, "JOB".
+  // names: "-n,--lines", "--lines" or "-n"; for an argument its word in the help text, "JOB".
   CommandRow(const std::string& names, CommandValue value, std::string help);
 
   CommandRow& required();
   // The word for the value in the help text; TEXT or N if this is not called.
   CommandRow& form(std::string form);
-  // The help text shows the value that the variable has now.
+  // The help text shows the variable's present value as the default.
   CommandRow& shows_default();
-  // Limits of a number, both allowed.
+  // The smallest and the largest number allowed.
   CommandRow& between(long double low, long double high);
-  // The texts that are allowed.
+  // The allowed texts; all others are refused.
   CommandRow& among(std::vector<std::string> allowed);
-  // needs: the row is refused without the option of this name ("--keep"); excludes: together with it.
+  // needs: the row is refused unless the option of this name ("--keep") is given; excludes: if it is given.
   CommandRow& needs(std::string name);
   CommandRow& excludes(std::string name);
   // Set to true when the row is given.
   CommandRow& marks(bool* given);
   // The heading of the row in the help text; "Options" if this is not called.
   CommandRow& heading(std::string heading);
-  // It is not in the help text.
+  // Leaves the row out of the help text.
   CommandRow& hidden();
 
  private:
@@ -85,29 +84,29 @@ class CommandLine {
   CommandRow& flag(const std::string& names, bool* value, std::string help);
   // Arguments are taken in the order of their rows; a list takes all that are left.
   CommandRow& argument(const std::string& name, CommandValue value, std::string help);
-  // The first word that is no option of ours, or what follows "--", and all words after it, whatever they look like.
+  // The first word that is not an option, or that follows "--", and all words after it, whatever they look like.
   CommandRow& rest(const std::string& name, std::vector<std::string>* words, std::string help);
-  // Answers `names` with `text`.
+  // Adds the option `names`, which parse() answers with `text`.
   void version(const std::string& names, std::string text);
   void footer(std::string text);
-  // One of these options must be given, and no two of them.
+  // Exactly one of these options must be given.
   void exactly_one_of(std::vector<std::string> names);
 
   // The subcommand is owned by this one.
   CommandLine* subcommand(const std::string& name, std::string summary);
   void require_subcommand();
 
-  // Fills in the values. An empty text means that the program is to do its work; another one answers --help or
-  // --version, and the caller prints it. kInvalid or kConflict for a mistake, with one sentence for the user.
+  // Sets the variables. Returns an empty text if the program shall do its work, else the answer to --help or --version,
+  // which the caller prints. kInvalid or kConflict for a mistake, with one sentence for the user.
   Result<std::string> parse(int argc, const char* const* argv);
-  // After a failed parse(): the sentence with the names of program and subcommand, and where there is help.
+  // After a failed parse(): the error's sentence with the names of program and subcommand, and how to get help.
   std::string complaint(const Error& error) const;
 
   // After parse(): whether this subcommand was given.
   bool chosen() const { return chosen_; }
   // "pause", without the program's name.
   const std::string& name() const { return name_; }
-  // The work of this subcommand. After parse(), run_action() runs that of the innermost subcommand that was given.
+  // Sets the work of this subcommand. After parse(), run_action() runs that of the innermost subcommand that was given.
   void action(std::function<void()> action) { action_ = std::move(action); }
   void run_action() const;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bar on stderr for work that takes more than two seconds, if a terminal is there to see it. For programs only:
-// libraries print nothing.
+// A progress bar for work that takes more than two seconds, if stderr is a terminal. For programs only: libraries print
+// nothing.
 #pragma once
 
 #include <fmt/core.h>
@@ -18,15 +18,15 @@ namespace dl {
 class ProgressBar {
  public:
   explicit ProgressBar(std::string label) : label_(std::move(label)), terminal_(::isatty(STDERR_FILENO) == 1) {}
-  // Takes the bar away.
+  // Erases the bar.
   ~ProgressBar() {
     if (shown_) fmt::print(stderr, "\r\033[K");
   }
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  // `part`: of the work, 0 to 1. `tail`: is called with the seconds since the beginning, for the text behind the bar.
-  // Draws at most ten times a second. From any thread.
+  // part: the share of the work that is done, 0 to 1. tail: called with the seconds since the beginning; returns the
+  // text after the bar. Draws at most ten times a second. May be called from any thread.
   template <typename Tail>
   void show(double part, Tail&& tail) {
     if (!terminal_) return;

@@ -8,19 +8,19 @@
 
 namespace dl::svg {
 
-// The text with the characters replaced that XML does not allow in texts and attributes.
+// The text with the characters that XML reserves in texts and attributes (& < > ") replaced by entities.
 std::string escaped(std::string_view text);
 
-// style: title, head, soft, tick (right-aligned), time (centred) or name.
+// A text at x, y (its baseline). style: title, head, soft, tick (right-aligned), time (centred) or name.
 std::string words(double x, double y, const char* style, std::string_view what);
 
-// A round step (1, 2 or 5 times a power of ten) of which about `count` make up `range`.
+// A round step (1, 2 or 5 times a power of ten) that divides `range` into at most `count` parts.
 double nice_step(double range, int count);
 
-// The lines and numbers of an axis upwards, from 0 at `bottom` to `most` at `top`, a line each `step`.
+// The grid lines and numbers of a vertical axis, from 0 at `bottom` to `most` at `top`, one line each `step`.
 std::string upward_axis(double left, double right, double top, double bottom, double most, double step);
 
-// The whole file. `title` is what a screen reader says.
+// The whole SVG file. title: read by screen readers.
 std::string document(double width, double height, std::string_view title, std::string_view body);
 
 }  // namespace dl::svg

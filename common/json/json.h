@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A JSON value. nlohmann-json reads and writes the text, in two files of ours: its header takes seconds of each file's
-// compilation.
+// A JSON value. nlohmann-json reads and writes the text, but only two source files include it: its header adds seconds
+// to each file's compilation.
 //
 //   Json job = {{"id", 12}, {"nodes", {"n1", "n2"}}};
 //   job["state"] = "PENDING";
 //   std::puts(job.dump(2).c_str());
 //
-// A list in braces is an object if all its items are pairs that begin with a text, else an array.
+// A list in braces becomes an object if all its items are pairs that begin with a text, else an array.
 // Objects keep the order in which members were added.
 #pragma once
 
@@ -42,7 +42,7 @@ class Json {
   Json& operator=(Json&& other) noexcept;
   ~Json();
 
-  // NOLINTBEGIN(google-explicit-constructor): a value stands for itself.
+  // NOLINTBEGIN(google-explicit-constructor): plain values convert to Json implicitly.
   Json(std::nullptr_t) noexcept;
   Json(int value) noexcept;
   Json(long value) noexcept;
@@ -53,7 +53,7 @@ class Json {
   Json(double value) noexcept;
   Json(const char* text);
   Json(std::string text);
-  // Not from pointers.
+  // A template, so that pointers do not convert to bool.
   template <typename Bool, typename = std::enable_if_t<std::is_same_v<Bool, bool>>>
   Json(Bool value) noexcept : value_(value) {}
   template <typename T>
@@ -76,12 +76,12 @@ class Json {
   // Parses UTF-8 text. Text that is not JSON, or nests deeper than 200, gives a value for which only is_broken() is
   // true. Of several members with the same name the last counts.
   static Json parse(std::string_view text);
-  // As text, with so many spaces for each level, or on one line if indent is negative. Bytes that are not UTF-8 become
-  // replacement characters; infinities and NaN become null.
+  // As text, indented by `indent` spaces a level, or on one line if it is negative. Bytes that are not UTF-8 become
+  // U+FFFD; infinities and NaN become null.
   std::string dump(int indent = -1) const;
-  // The same, with the members of objects in the order of their names.
+  // The same, with the members of objects sorted by name.
   std::string dump_sorted(int indent = -1) const;
-  // With all characters outside ASCII as \uXXXX.
+  // On one line, with all characters outside ASCII as \uXXXX.
   std::string dump_ascii() const;
 
   bool is_broken() const noexcept;
@@ -94,31 +94,31 @@ class Json {
   bool is_array() const noexcept;
   bool is_object() const noexcept;
 
-  // Items of an array, members of an object; 0 of anything else.
+  // The number of items of an array or of members of an object; 0 for anything else.
   size_t size() const noexcept;
   bool empty() const noexcept { return size() == 0; }
-  // The items of an array; none of anything else.
+  // The items of an array; an empty range for anything else.
   const Json* begin() const noexcept;
   const Json* end() const noexcept;
-  // The members of an object; none of anything else.
+  // The members of an object; empty for anything else.
   const std::vector<JsonMember>& members() const noexcept;
 
   // nullptr if this is no object or has no such member.
   const Json* find(std::string_view name) const noexcept;
   bool contains(std::string_view name) const noexcept { return find(name) != nullptr; }
   const Json& at(std::string_view name) const;
-  // The member, added if it is not there; null becomes an object.
+  // The member, added as null if it is missing; null becomes an object.
   Json& operator[](std::string_view name);
   Json& operator[](const char* name) { return (*this)[std::string_view(name)]; }
   // Precondition: at < size() of an array.
   const Json& operator[](size_t at) const;
   const Json& operator[](int at) const { return (*this)[static_cast<size_t>(at)]; }
-  // To an array; null becomes one.
+  // Appends to an array; null becomes an array.
   void push_back(Json item);
-  // To an object that has no such member; null becomes one.
+  // Appends a member to an object, which must not have one of this name; null becomes an object.
   void push_back(std::string name, Json value);
 
-  // bool, std::string, a number, or a std::vector or a std::map<std::string, ...> of them.
+  // T: bool, std::string, a number, or a std::vector or std::map<std::string, ...> of these.
   template <typename T>
   T get() const {
     T value{};
@@ -127,7 +127,7 @@ class Json {
   }
   // The text of a string.
   const std::string& text() const;
-  // The member, or `otherwise` where there is none.
+  // The member's value, or `otherwise` if there is no such member.
   template <typename T>
   T value(std::string_view name, T otherwise) const {
     const Json* member = find(name);
@@ -152,9 +152,9 @@ class Json {
   }
   template <typename T>
   void read(std::map<std::string, T>* value) const;
-  // One value for each name, the last, at the place of the first.
+  // Keeps one member for each name: the last value, at the place of the first.
   static void keep_last(std::vector<JsonMember>* members);
-  // Of any number; a large unsigned one wraps, as a cast of it does.
+  // The value of any number as int64_t; a large unsigned one wraps.
   int64_t integer() const;
   const std::vector<Json>& items() const;
   const std::vector<JsonMember>& named() const;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Structures as JSON objects. Beside a structure, one function names its members, for both ways:
+// Converts structures to JSON objects and back. One function beside a structure names its members, for both directions:
 //
 //   void members(Reply& m, JsonMembers& each) { each("ok", m.ok)("text", m.text); }
 //
-// json_of(reply) then gives the object, and read_json(json, &reply) reads it: members that are missing keep the value
-// that they have, unknown ones are ignored. Members may be numbers, texts, such structures, and vectors and maps of
-// them; other types have to_json(value) and from_json(json, &value) in their namespace.
+// json_of(reply) then makes the object, and read_json(json, &reply) reads it: members that are missing in the JSON keep
+// their value, unknown ones are ignored. Members may be numbers, texts, such structures, and vectors and maps of them;
+// other types need to_json(value) and from_json(json, &value) in their namespace.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ namespace dl {
 class JsonMembers;
 template <typename T>
 Json json_of(const T& value);
-// Throws JsonError for a value of another type.
+// Throws JsonError if a value has another type.
 template <typename T>
 void read_json(const Json& json, T* value);
 

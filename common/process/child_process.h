@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starting other programs: by argument vector, never through a shell. Children start with default signal dispositions
-// and an empty signal mask, whatever the caller's are, and inherit no descriptor but the three they are given (all ours
+// Starts other programs by argument vector, never through a shell. Children start with default signal dispositions and
+// an empty signal mask, whatever the caller's are, and inherit only the three descriptors they are given (all of ours
 // are O_CLOEXEC).
 #pragma once
 
@@ -19,7 +19,7 @@ struct SpawnOptions {
   std::vector<std::string> argv;                        // argv[0] is looked up in PATH (the caller's) if it has no '/'
   std::optional<std::vector<std::string>> environment;  // "NAME=value"; empty optional: the caller's
   std::string work_dir;                                 // empty: the caller's
-  int stdin_fd = -1;                                    // -1: /dev/null; borrowed, as the next two
+  int stdin_fd = -1;                                    // -1: /dev/null; all three descriptors are borrowed
   int stdout_fd = -1;                                   // -1: the caller's
   int stderr_fd = -1;                                   // -1: the caller's
   bool new_process_group = false;                       // becomes the leader of a group of its own
@@ -27,8 +27,8 @@ struct SpawnOptions {
   std::vector<int> ignored_signals;                     // ignored from the start (inherited through exec)
 };
 
-// Forks and execs. Returns when exec has succeeded; its failure is reported here: kNotFound "PROGRAM: No such file or
-// directory" and so on, with no process left behind. The caller reaps the pid.
+// Forks and execs. Returns when exec has succeeded, or its error, kNotFound "PROGRAM: No such file or directory" and so
+// on, with no process left behind. The caller has to reap the process.
 Result<pid_t> spawn_process(const SpawnOptions& options);
 
 struct CommandOptions {
@@ -37,7 +37,7 @@ struct CommandOptions {
   std::vector<std::string> environment;  // "NAME=value" set over the caller's environment
   std::vector<int> ignored_signals;
   size_t max_output = 8 << 20;       // bytes kept of stdout and of stderr each; the rest is read and dropped
-  std::vector<std::string> without;  // names of the caller's environment that it does not get
+  std::vector<std::string> without;  // names of variables to remove from its environment
 };
 
 struct CommandResult {

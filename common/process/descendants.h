@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Leaving no process behind. The agent is a subreaper, so every process that a learner starts stays a descendant of it,
-// even after setsid() or the death of its parent. All of them can therefore be found, killed and reaped.
+// Ends all processes of a learner. The agent is a subreaper, so every process that a learner starts stays a descendant
+// of it, even after setsid() or the death of its parent. All of them can therefore be found, killed and reaped.
 #pragma once
 
 #include <sys/types.h>
@@ -14,13 +14,13 @@ namespace dl::agent {
 // All processes below `root` (not itself), from /proc.
 std::vector<pid_t> descendants_of(pid_t root);
 
-// Kills everything below the calling process with SIGKILL and reaps it, again and again until nothing is left or the
-// time is up (a process in an uninterruptible wait cannot be killed). One child, which must have no children itself,
-// may be spared. Returns how many were found alive.
+// Kills all descendants of the calling process with SIGKILL and reaps them, until none is left or `limit` has passed (a
+// process in an uninterruptible wait cannot be killed). spared: one child to leave alone, which must have no children
+// itself; 0: none. Returns how many were found alive.
 int kill_descendants(std::chrono::milliseconds limit, pid_t spared = 0);
 
-// Kills every process of this user on this machine whose start environment holds `entry` ("DL_RUN_ID=..."), except the
-// caller and its parents. Needed when an agent itself was killed: its learner dies with it, but processes that the
+// Kills every process of this user on this machine whose initial environment contains `entry` ("DL_RUN_ID=..."), except
+// the caller and its ancestors. Needed after an agent was killed: its learner dies with it, but processes that the
 // learner had detached do not. Returns how many there were.
 int sweep_marked(const std::string& entry);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVIDIA's management library, opened only where it is installed: nothing of CUDA is linked. Numbers and meanings of
-// its functions: nvml.h of the driver's developer kit. Its calls may take seconds, and hang where the driver does.
+// NVIDIA's management library (NVML), opened at run time if it is installed; nothing of CUDA is linked. Its functions
+// and constants are described in nvml.h of the CUDA toolkit. Calls may take seconds, and hang if the driver hangs.
 #pragma once
 
 #include <dlfcn.h>
@@ -30,7 +30,7 @@ class Nvml {
   bool installed() const { return library_ != nullptr; }
   bool ready() const { return ready_; }
 
-  // By its number ("3") or its name ("GPU-8a..."); nullptr if there is none.
+  // By its index ("3") or UUID ("GPU-8a..."); nullptr if there is no such GPU.
   Device device(const std::string& name) const {
     constexpr int kMaxGpu = 1023;
     Device found = nullptr;
@@ -41,7 +41,7 @@ class Nvml {
     const auto by_uuid = function<int(const char*, Device*)>("nvmlDeviceGetHandleByUUID");
     return by_uuid != nullptr && by_uuid(name.c_str(), &found) == kSuccess ? found : nullptr;
   }
-  // nullptr where this version lacks it.
+  // nullptr if this version of the library lacks it. Signature must be the one in nvml.h.
   template <typename Signature>
   Signature* function(const char* name) const {
     return library_ == nullptr ? nullptr : reinterpret_cast<Signature*>(::dlsym(library_, name));

@@ -16,7 +16,7 @@
 
 namespace dl {
 
-// [tiers.NAME] with NAME guaranteed or borrow: what the tier means to Slurm. At most one of the two may be set.
+// [tiers.NAME] with NAME guaranteed or borrow: the QOS or partition that stands for the tier; at most one of the two.
 struct TierTarget {
   std::string qos;
   std::string partition;
@@ -24,22 +24,22 @@ struct TierTarget {
 
 // [network]: for the jobs of tenants with network = "job"
 struct SiteNetwork {
-  bool enforced = false;           // enforce = "nftables": the nodes can keep jobs to themselves
+  bool enforced = false;           // enforce = "nftables": nodes can restrict a job's connections
   std::vector<std::string> allow;  // addresses and prefixes that such jobs may connect to besides their own nodes
   std::vector<std::string> names;  // "%n-ib": further names of a node
 };
 
 // [idle]
 struct SiteIdle {
-  std::chrono::seconds after{1800};  // a learner's GPUs that were not used for so long are idle; 0: never
-  int below = 5;                     // percent: less than that is not used
-  bool lend = false;                 // GPUs of a job that is idle as a whole count as borrowed: a claim may take them
+  std::chrono::seconds after{1800};  // GPUs of a learner that were unused for this long are idle; 0: never
+  int below = 5;                     // utilisation in percent below which a GPU counts as unused
+  bool lend = false;                 // GPUs of a wholly idle job count as borrowed: a claim may take them
 };
 
 struct SiteConfig {
   // [defaults]
   std::string framework = "generic";  // used when --dl-framework is not given but another --dl-* flag is
-  Tier tier = Tier::kAuto;            // what auto means is decided by the tier rules; thin: guaranteed
+  Tier tier = Tier::kAuto;            // kAuto: guaranteed, unless the job has to borrow
   Placement placement = Placement::kPack;
   int cpus_per_gpu = 0;      // 0 = leave to Slurm
   int cpus_per_learner = 1;  // for CPU jobs
@@ -47,10 +47,10 @@ struct SiteConfig {
   PreflightMode preflight = PreflightMode::kOff;
   std::chrono::seconds hang_timeout{0};   // 0 = none
   std::chrono::seconds signal_lead{120};  // warning before the time limit, 0 = none
-  // [nodes]: what a GPU node looks like, from which job_submit computes the number of nodes of a job. 0 = unknown.
+  // [nodes]: GPUs of a node, from which job_submit computes the number of nodes of a job. 0 = unknown.
   int gpus_per_node = 0;
   std::map<std::string, int> gpus_per_node_by_type;  // [nodes.types] a100 = 8
-  std::map<std::string, int> node_counts;            // [nodes.counts] a100 = 4: how many nodes of a type there are
+  std::map<std::string, int> node_counts;            // [nodes.counts] a100 = 4: number of nodes by type
   // [tiers] locked: users may not move a job to a tier's QOS or partition after its submission
   bool tiers_locked = true;
   // [tiers.guaranteed], [tiers.borrow]
@@ -65,20 +65,21 @@ struct SiteConfig {
   std::chrono::seconds agent_timeout{
       300};                    // within it the agents of an attempt must connect; an agent silent for longer is lost
   std::string pmix = "dlrun";  // whose PMIx server MPI learners get: dlrun's own, or "slurm"
-  int loop_guard = 2;          // attempts in a row without progress before the job is held
+  int loop_guard = 2;          // the job is held after so many attempts without progress
   // [image]
-  std::string image_runtime = "auto";    // a name of launcher/image, or "auto": the first that takes the image
+  std::string image_runtime = "auto";    // a runtime of launcher/image, or "auto": the first that can run it
   std::vector<std::string> image_binds;  // folders of the nodes that every container shows
   // [idle]: GPUs that a job holds and does not use
   SiteIdle idle;
   // [network]
   SiteNetwork network;
-  // [[failure]], in the file's order; tried before the built-in classes
+  // [[failure]], in the file's order; matched before the built-in classes
   std::vector<FailureRow> failures;
-  // [quota], and [tenants.NAME] by name. No tenant: there are no quotas, and jobs without --dl-* flags are left alone.
+  // [quota], and [tenants.NAME] sorted by name. Without tenants there are no quotas, and jobs without --dl-* flags are
+  // left alone.
   SiteQuota quota;
   std::vector<SiteTenant> tenants;
-  std::vector<SiteGroup> groups;  // [tenant_groups.NAME] by name
+  std::vector<SiteGroup> groups;  // [tenant_groups.NAME] sorted by name
 };
 
 // The path of dl.toml: $DL_CONFIG if set and `trust_environment`; else beside $SLURM_CONF if that is set and is not a

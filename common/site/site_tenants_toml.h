@@ -22,11 +22,11 @@ Status check_site_groups(const std::string& file, const SiteConfig& config);
 // A whole number of GPUs, or a table of them by type.
 Status set_gpus(const toml::node& node, const SiteConfig& config, SiteGpus* out);
 
-// kInvalid unless it can name a GPU type, one of [nodes.types] if there are any.
+// kInvalid if `type` is not a valid name of a GPU type, or not in [nodes.types] if that table has entries.
 Status check_type_name(std::string_view type, const SiteConfig& config);
 
-// Whether a dl.toml with a fault may declare tenants: it contains the word, or cannot be read. Implemented in
-// site_config.cpp, which knows how to read the file.
+// True if a dl.toml that cannot be parsed may declare tenants: it contains the word, or cannot be read. Implemented in
+// site_config.cpp, which reads the file.
 bool may_name_tenants(const std::string& path);
 // The same for a tenant with network = "job".
 bool may_require_network(const std::string& path);

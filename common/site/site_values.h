@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Setters for values of dl.toml, of which the readers of its sections are made: each checks a value and copies it to
-// *out. All return kInvalid "VALUE is not accepted; allowed: ..." and leave *out alone then; the caller puts file, line
+// Setters for values of dl.toml, used by the readers of its sections: each checks a value and copies it to *out. On an
+// error all return kInvalid "VALUE is not accepted; allowed: ..." and leave *out unchanged; the caller puts file, line
 // and key in front.
 #pragma once
 
@@ -17,14 +17,15 @@ namespace dl {
 
 constexpr size_t kMaxPathBytes = 1024;
 
-// That error; the value is made printable.
+// Makes that error; the value is made printable.
 Error bad_value(const toml::node& node, const std::string& allowed);
 
-// kInvalid "FILE:LINE: KEY: ..." of an error about this node.
+// Puts "FILE:LINE: KEY: " in front of an error about this node.
 Error place(const toml::node& node, const std::string& file, const std::string& key, Error error);
 
-// Hands on the name and the table of each [SECTION.NAME]; `what` in the singular ("tenant"), of_name what the name is
-// of. Errors of `read` are to have their place already.
+// Calls `read` with the name and the table of each [SECTION.NAME], of which at most `most` are allowed. what: the
+// thing, in the singular ("tenant"); of_name: what the name names; both for messages. Errors of `read` must already
+// name their place.
 Status each_table(const toml::node& node, const std::string& file, const std::string& section, size_t most,
                   const std::string& what, const std::string& of_name,
                   const std::function<Status(const std::string& name, const toml::table& table)>& read);
@@ -35,9 +36,9 @@ Status set_number(const toml::node& node, double min, double max, double* out);
 // A number of seconds or a text such as "10m".
 Status set_time(const toml::node& node, std::chrono::seconds min, std::chrono::seconds max, std::chrono::seconds* out);
 Status set_bool(const toml::node& node, bool* out);
-// A plain name (parse.h); `what` it names, for the message.
+// A plain name (parse.h); what: what it names, for the message.
 Status set_name(const toml::node& node, const char* what, std::string* out);
-// An array of 1 to `most` plain names; `what` in the plural.
+// An array of 1 to `most` plain names; what: in the plural, for the message.
 Status set_names(const toml::node& node, const char* what, size_t most, std::vector<std::string>* out);
 Status set_tier(const toml::node& node, Tier* out);
 // [network]: "nftables" or "off"; addresses and prefixes; names with one %n in each.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TOML from text: the one place that includes toml++, so that its settings and the guard against its faults are the
-// same everywhere. The parser runs inside slurmctld, on files that people write.
+// Parses TOML. Only this header includes toml++, so that its settings, and the guard against its bugs, are the same
+// everywhere. The parser runs inside slurmctld, on files that people write.
 #pragma once
 
 #include <string>
@@ -33,7 +33,7 @@ void toml_assertion_failed();  // throws
 
 namespace dl {
 
-// kInvalid "NAME:LINE: what is wrong". No other exception than std::bad_alloc leaves it.
+// kInvalid "NAME:LINE: what is wrong". Throws nothing but std::bad_alloc.
 Result<toml::table> parse_toml(std::string_view text, const std::string& name);
 
 }  // namespace dl

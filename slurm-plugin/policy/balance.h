@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fair shares among borrowers that run already, for sites that turn it on (ClusterState::balance): a job that would be
-// lent to and finds no place takes back from the tenant that borrows most for its weight.
+// Fair shares among running borrowers, for sites that turn it on (ClusterState::balance): where a job could be lent
+// GPUs but finds no place, jobs of the tenant that borrows most for its weight are asked to yield to it.
 //
-// It takes no more GPUs than it gets, from one tenant, and only as far as that is fair afterwards, too: what the tenant
-// of the newcomer borrows then, for its weight, is at most what the other one still borrows for its own. So each time
-// either more GPUs are in use than before, or as many, and the sum of borrowed^2 / weight falls: nobody can take the
-// same share back, and where nothing new comes it ends. What counts is what is borrowed now; past use decides who is
-// lent free GPUs, but moves nobody.
+// All its victims are of one tenant and give up no more GPUs than it gets. Its own tenant then borrows, divided by its
+// weight, at most what the victims' tenant still borrows divided by that one's weight. So each time either more GPUs
+// are in use than before, or as many, and the sum of borrowed^2 / weight falls: nobody can take the same share back,
+// and without new jobs this comes to an end. Only what is borrowed now counts; past use decides who is lent free GPUs,
+// but stops no running job.
 #pragma once
 
 #include <optional>
@@ -16,24 +16,25 @@
 
 namespace dl::policy {
 
-// After lend(): of what waits then for want of place, at most one job of each tenant.
+// To be called after lend(). Serves at most one job of each tenant, of those that wait with Reason::kNoPlace.
 void balance(Round* round);
 
-// What those that waited so get, before anybody else is lent anything: Waiting::lent of an earlier decision. They leave
-// the round's queue.
+// Serves jobs that an earlier decision promised a loan (Waiting::lent), before anybody else is lent anything. They
+// start or go on waiting, and leave the round's queue; one stays in it if its victims have gone and it finds no place.
 void keep_loans(Round* round);
 
-// A pending job that victims make place for, and that will be charged as borrowed.
+// A pending job that was promised a loan: victims yield to it, and it will be charged as borrowed.
 inline bool is_loan(const Job& job) {
   return !job.running && job.promised && job.charge == Charge::kBorrowed;
 }
 
-// Of so many GPUs, those that its tenant's quota has left. None of a job that would fit it as a whole: as a claim it
-// could have had them, and what is left is kept from it.
+// How many of `gpus` GPUs the tenant's quota still covers. 0 if it covers all of them: claims were served before, so
+// what is left then is meant for others. 0 also if the job's tier is not auto, or while the quota is kept for another
+// job.
 int part_within_quota(const Round& round, const Job& job, int type, int gpus);
-// So many GPUs more, beside those that its jobs will borrow once guaranteed ones of it start, are within its limit.
+// Whether the tenant may borrow `gpus` more, if it also borrows what its guaranteed jobs displace when they start.
 bool within_borrow_limit(const Round& round, int tenant, int gpus);
-// The rest of these is within what the tenant may borrow and the others lend.
+// Whether the tenant may borrow gpus - own GPUs more, and others lend them. The round is left as it was.
 bool may_borrow(Round* round, const Job& job, int type, int gpus, int own);
 
 }  // namespace dl::policy

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Victims of one claim among all who borrow. What is found out about them serves all claims of one decision.
+// Finds the victims of one claim among all borrowers. What it finds out is kept for the later claims of the decision.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@ namespace dl::policy {
 
 class BorrowerSearch {
  public:
-  // All of these change as claims are served, and must outlive it. `takeable`, `later`: borrowers that may be asked
-  // now, and those that are protected, by job. `planned`: by job, whether it will be asked then.
+  // All of these change as claims are served, and must outlive this. `takeable`: borrowers that may be asked now;
+  // `later`: those still protected; both rising indexes of jobs. `planned`: by job, will be asked when others may be.
   BorrowerSearch(const ClusterState& state, const Space& space, const SoFar& so_far, const std::vector<char>& planned,
                  const std::vector<int>& takeable, const std::vector<int>& later, int* budget)
       : state_(state),
@@ -26,10 +26,12 @@ class BorrowerSearch {
         protected_(later),
         budget_(budget) {}
 
-  // By job; kLast: with those that are protected for a while yet.
+  // Borrowers that may be asked, as rising indexes; kLast: also those that are still protected.
   std::vector<int> all(Space::When when) const;
+  // The victims that make room for the job on GPUs of the type; nothing if no set does. Among more than 512 borrowers
+  // it may look only at those that lose least for each GPU: `exact` is false then.
   std::optional<VictimSet> find(const Job& job, int type, Space::When when);
-  // There are more borrowers than there were.
+  // To be called when there are new borrowers: forgets what was found out.
   void changed() {
     no_set_.clear();
     ranked_.clear();
@@ -52,7 +54,7 @@ class BorrowerSearch {
   const std::vector<int>& protected_;
   int* budget_;
   // Both by type, size of a learner, and whether protected ones are among them.
-  std::map<std::array<int, 3>, int> no_set_;  // learners that no set of borrowers makes room for, the fewest
+  std::map<std::array<int, 3>, int> no_set_;  // the fewest learners for which no set of victims was found
   std::map<std::array<int, 3>, Ranked> ranked_;
 };
 

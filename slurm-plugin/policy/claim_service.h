@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The claims of one decision, served one after another, and what that needs to remember. claims.cpp has their order and
-// what was promised before, claim_starts.cpp who starts on GPUs that are free, take_back.cpp whom GPUs are taken from.
-// For these files alone; others call serve_claims().
+// Serves the claims of one decision one after another. claims.cpp has their order and the promises of earlier
+// decisions, claim_starts.cpp the starts on free GPUs, take_back.cpp the choice of victims. For these files alone;
+// others call serve_claims().
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ class ClaimService {
  private:
   using When = OwnTenant::When;
   enum class From { kBorrowers, kOwnTenant };  // whom a claim takes back from
-  // What a claim was promised, and nobody else gets until its turn.
+  // The place that a claim was promised, which is kept from all others until its turn.
   struct Aside {
     int index;
     int type;
@@ -42,7 +42,7 @@ class ClaimService {
 
   // claims.cpp
   bool is_promised(int index) const { return promised_[index] != 0; }
-  // Who pauses already is not protected from giving up more.
+  // A job that was asked to yield already may be asked for more, whatever its minimum run time.
   bool may_be_asked(const Job& job) const { return job.yields_to != kNobody || round_.old_enough(job); }
   void serve_promised(const std::vector<int>& order, std::vector<char>* done);
   void set_aside(int index, Ledger* later, std::vector<Aside>* asides);
@@ -83,17 +83,17 @@ class ClaimService {
   Round& round_;
   Space space_;
   SoFar so_far_;
-  SoFar before_;                   // as it was before this decision
-  std::vector<Taken> taken_;       // from borrowers, by claims that were promised nothing before
-  std::vector<int> takeable_;      // borrowers that may be asked to yield now, by job
-  std::vector<int> protected_;     // borrowers that may be later
-  std::vector<char> planned_;      // by job that runs: it will be asked when others are not protected any more
-  std::vector<char> promised_;     // by job that waits: it was promised something, or jobs were asked to yield to it
-  std::set<int64_t> leaving_for_;  // and have not gone yet
-  // Claims that no set of victims could help, by whose they are: the fewest learners.
+  SoFar before_;                   // so_far_ as it was before this decision
+  std::vector<Taken> taken_;       // claims that take back from borrowers, and were promised nothing before
+  std::vector<int> takeable_;      // borrowers that may be asked to yield now, rising indexes
+  std::vector<int> protected_;     // borrowers within their minimum run time, likewise
+  std::vector<char> planned_;      // by running job: victim of a claim that waits for protected ones
+  std::vector<char> promised_;     // by waiting job: it was promised a place, or jobs were asked to yield to it
+  std::set<int64_t> leaving_for_;  // ids of claims whose victims were asked earlier and have not gone yet
+  // By From, then by kind_of(): the fewest learners for which no set of victims was found.
   std::map<std::array<int, 3>, int> hopeless_[2];
-  bool smallest_ = false;          // the promised claims are served: elastic ones start at their smallest size
-  std::vector<size_t> cut_short_;  // those of the decision's starts, to grow once all of these are served
+  bool smallest_ = false;          // while promised claims are served: elastic ones start at their smallest size
+  std::vector<size_t> cut_short_;  // of decision.starts: those that may grow once all promised claims are served
   int budget_;
   BorrowerSearch borrowers_;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the policy sees: nodes, tenants and jobs at one moment. Plain data, filled by dlpolicyd from Slurm or by dlsim
-// from a trace; nothing here asks anybody anything. Times are seconds on one clock of the caller's (`now_s` says where
-// it is); GPUs are whole ones. Names of jobs, nodes, tenants and types are for messages; decisions use indexes into the
+// from a trace. Times are seconds on a clock that the caller chooses (`now_s` is its present time); GPUs are counted as
+// whole ones. Names of nodes, tenants and types are only for messages; decisions use indexes into the
 // vectors.
 #pragma once
 
@@ -19,7 +19,7 @@ constexpr int kAnyType = -1;  // a request that names no GPU type: charged to th
 constexpr int kNobody = -1;   // no group, no job, no user
 constexpr int kNoLimit = -1;
 
-// What check() lets pass, so that no sum or product here overflows.
+// Limits that check() enforces, so that no sum or product here overflows.
 constexpr int kMostGpus = 10'000'000;  // of a node, a quota
 constexpr int kMostJobGpus = 200'000'000;
 constexpr int64_t kMostGpusInAll = 1'000'000'000;      // of all nodes
@@ -35,24 +35,24 @@ struct GpuCounts {
   int total() const;
 };
 
-// Tenants with the same number, or in groups that lie in one another: departments of one house.
+// A group of tenants, such as a department. A group may lie in another one.
 struct Group {
   std::string name;
-  GpuCounts quota;       // its own, for any tenant below it (group_quota.h)
+  GpuCounts quota;       // what the group itself owns, for any tenant in it (group_quota.h)
   int parent = kNobody;  // the group that it lies in
 };
 
 // A Slurm account. What it holds beyond its quota is borrowed from the others.
 struct Tenant {
   std::string name;
-  int group = kNobody;            // tenants with the same number lend to one another first, then their groups do
-  GpuCounts quota;                // its own at any time
+  int group = kNobody;            // idle GPUs are lent within this group first, then within the one around it
+  GpuCounts quota;                // what it owns: it may take this back at any time
   std::optional<GpuCounts> lend;  // most of its quota that others may hold while it is idle; absent: all of it
   int borrow_limit = kNoLimit;    // most GPUs beyond its quota
   int max_job_gpus = kNoLimit;    // most GPUs of one job
   int max_user_gpus = kNoLimit;   // most GPUs of one user, over all jobs
-  double weight = 1;              // of its share of what is lent; 0: only what nobody else wants
-  double recent_gpu_s = 0;        // decayed use so far, by fair_share.h
+  double weight = 1;              // its fair share of lent GPUs is in proportion; 0: only what nobody else wants
+  double recent_gpu_s = 0;        // GPU-seconds borrowed so far, weighted and decayed (fair_share.h)
 };
 
 // A node has GPUs of one type; a machine with two types counts as two nodes.
@@ -88,70 +88,70 @@ struct Job {
   int max_learners = 1;
   Placement placement = Placement::kPack;
   int64_t submit_s = 0;
-  int64_t nice = 0;        // among the waiting jobs of its tenant those with less come first, then the oldest
+  int64_t nice = 0;        // of a tenant's waiting jobs those with a lower value come first, then the oldest
   int64_t restart_s = 60;  // what a pause costs besides the work since the last checkpoint: saving, waiting, loading
-  // Not taken from before it has run for so long in this attempt. Who observes sets 0 for a job that goes on after a
-  // shrink: it has had its time, and owners would wait once for each of its learners.
+  // Minimum run time: not a victim before it has run for so long in this attempt. 0 for a job that came back smaller
+  // after it yielded: it was protected once, and owners would else wait again for each further learner.
   int64_t min_run_s = 0;
   int64_t limit_s = 0;   // it ends by itself after running for so long; 0: not known
   bool pausable = true;  // false: never a victim
-  bool saves = true;     // false: taken from, it loses all that it did, so that only a claim is worth it, no fair share
+  bool saves = true;     // false: if stopped it loses all its work, so it may be a victim of claims, not of balance.h
 
-  // Of a pending job: the last decision let it wait for victims that leave (Reason::kVictimsLeaving). It keeps the
-  // quota and the place that it was promised until it starts, and comes before all claims that were promised nothing.
-  // With `charge` borrowed it was promised a loan (Waiting::lent): a place alone, before all others that are lent to.
+  // Of a pending job: an earlier decision asked victims to yield to it (Reason::kVictimsLeaving). Until it starts it
+  // keeps the quota and the place that it was promised, and comes before all claims that were promised nothing.
+  // With `charge` borrowed it was promised a loan (Waiting::lent): a place without quota, before all other borrowers.
   bool promised = false;
-  std::vector<Part> promised_parts;  // Waiting::parts of that decision; empty: whoever observes does not know
+  std::vector<Part> promised_parts;  // Waiting::parts of that decision; empty: not known
 
-  // For what a scheduler of its own does with it (wanted.h); no decision depends on these.
-  int64_t priority = 0;        // in that scheduler's queue, without a rank of ours
-  bool with_siblings = false;  // an element of a job array that has not begun: all of them have one begin time
+  // For a scheduler that starts jobs by itself (wanted.h); no decision depends on these.
+  int64_t priority = 0;        // in that scheduler's queue, without the rank that dlpolicyd adds
+  bool with_siblings = false;  // one of the waiting elements of a job array, all of which share one begin time
 
   // Of a running job.
   bool running = false;
   Charge charge = Charge::kOwn;
-  int own_part = 0;          // of a borrowed job: GPUs of it that are charged to its tenant's quota; the rest is lent
+  int own_part = 0;          // of a borrowed job: GPUs of it that are charged to the quota; the rest is borrowed
   int64_t start_s = 0;       // of this attempt
   int64_t checkpoint_s = 0;  // last good checkpoint; before start_s: nothing saved in this attempt
   std::vector<Part> parts;   // every node at most once, by node
-  int idle_gpus = 0;         // that it has not used for longer than the site allows, by its own word...
-  int64_t idle_since_s = 0;  // ...since then
-  bool idle = false;         // none of its GPUs is used, and the site lends such: it does without its quota
-  // Id of the claimant it has been asked to yield to, the first of them if there are several. A running job has not
-  // gone yet, a pending one has: so the claimant comes before others that would take its place. What a running one
-  // gives up is for all claims, those first that are promised something; it may be asked for more before it has gone.
+  int idle_gpus = 0;         // GPUs unused for longer than the site allows, as the job itself reports
+  int64_t idle_since_s = 0;  // since when they are
+  bool idle = false;         // it uses none of its GPUs, and the site lends such: it is charged as borrowed
+  // Id of the claimant that it was asked to yield to, the first one if there are several; kNobody: none. A running job
+  // has not gone yet and may be asked for more; what it gives up goes to all claims, promised ones first. A pending job
+  // has yielded; the claimant comes before others that would take its place.
   int64_t yields_to = kNobody;
   int yields_until_learners = 0;  // how many learners it will keep; 0: stops
 
   bool elastic() const { return min_learners < max_learners; }
   int learners() const;
   int gpus() const { return learners() * gpus_per_learner; }
-  // Of so many GPUs that it keeps, those on its tenant's quota: what it gives up, it gives up of the borrowed ones
-  // first.
+  // If it kept `gpus` of its GPUs, how many of them would be charged to its tenant's quota: the borrowed ones are given
+  // up first.
   int own_of(int gpus) const { return charge == Charge::kOwn || own_part > gpus ? gpus : own_part; }
 };
 
 struct ClusterState {
   int64_t now_s = 0;
   std::vector<std::string> types;
-  std::vector<double> type_weight;  // of a GPU-second, in the fair share; a type beyond its end weighs 1
+  std::vector<double> type_weight;  // of a GPU-second, for the fair share; a type beyond its end weighs 1
   std::vector<Node> nodes;
-  bool nodes_known = true;    // false: nobody said which nodes there are, and admission judges by quotas alone
-  std::vector<Group> groups;  // one beyond its end owns nothing and lies in no other
+  bool nodes_known = true;    // false: the nodes are not known, and admission judges by quotas alone
+  std::vector<Group> groups;  // a group number beyond its end owns nothing and lies in no other group
   std::vector<Tenant> tenants;
-  std::vector<std::string> users;  // names, as far as anything depends on them
+  std::vector<std::string> users;  // names; may lack users on whom no limit depends
   std::vector<Job> jobs;           // pending and running
-  // None before this one runs. 0 is always right; who keeps those that wait in front spares a decision of thousands of
-  // them that many looks.
+  // No job before this index runs. 0 is always right; with thousands of waiting jobs in front, the right number lets
+  // loops over running jobs skip them.
   size_t first_running = 0;
   int64_t half_life_s = 7 * 86400;
-  bool balance = false;    // borrowers make place for a tenant that has less of what is lent (balance.h)
+  bool balance = false;    // borrowers are asked to yield to tenants that borrow less for their weight (balance.h)
   int64_t patience_s = 0;  // a job that waits longer gets free GPUs kept for it, one job at a time; 0: never
-  // What a job's own word is worth in GPU-seconds: one that never saves, or says that its restart takes ever so long,
-  // would have its rivals stopped in its stead.
+  // Limits on what stopping a job may count for, as these times are the job's own statements: a job that never saves,
+  // or states a very long restart, would otherwise always have others stopped in its place.
   int64_t most_unsaved_s = 4 * 3600;  // work since the last checkpoint counts up to this
-  int64_t most_restart_s = 600;       // and what a pause costs besides up to this
-  int search_budget = 20'000;         // steps of the exact victim search in one decision; then its best find is taken
+  int64_t most_restart_s = 600;       // Job::restart_s counts up to this
+  int search_budget = 20'000;         // steps of the exact victim search; then the best set found so far is taken
 
   int type_count() const { return static_cast<int>(types.size()); }
   double weight_of_type(int type) const;
@@ -163,13 +163,13 @@ struct ClusterState {
   int type_held(const Job& job) const { return job.parts.empty() ? kAnyType : nodes[job.parts.front().node].type; }
 };
 
-// kInvalid with one sentence if an index is out of range, a number is negative, a node is given out twice over, a
-// running job has GPUs of two types or fewer or more learners than it asked for. All else here expects a state that
-// passed.
+// kInvalid with one sentence if, for example, an index or a number is out of range, jobs hold more GPUs than a node
+// has, or a running job has GPUs of two types, or fewer or more learners than it asked for. All other functions of this
+// folder expect a state that passed.
 Status check(const ClusterState& state);
 
-// Quotas of one type, or of all, that exceed what the nodes have: guarantees that cannot all be kept. One sentence
-// each.
+// One sentence for each type of which the quotas together exceed what the nodes have, and one if the quotas of all
+// types do: such guarantees cannot all be kept.
 std::vector<std::string> oversubscribed(const ClusterState& state);
 
 }  // namespace dl::policy

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The decision: what to do with the cluster as it is now. A pure function: the same state gives the same decision.
 //
-// 1. Running jobs are charged anew (ledger.h): moves, without a restart.
-// 2. Claims: pending jobs that fit their tenant's own quota, oldest first, those that were promised a place before
-//    all others: their quota and their places are set aside before anything else is decided. A claim starts on free
-//    GPUs; else it takes back from jobs that run on borrowed ones; else it waits for those that are still protected by
-//    their minimum run time, and what is free of the place it will get is kept.
+// 1. Running jobs are charged anew (ledger.h), without a restart: `moves`.
+// 2. Claims: pending jobs that fit their tenant's own quota. Those that were promised a place come first: their quota
+//    and places are set aside before anything else is decided; then the others, oldest first. A claim starts on free
+//    GPUs; else jobs on borrowed GPUs are asked to yield to it; else it waits until the minimum run time of such jobs
+//    is over, and what is free already of the place that it will get is kept for it.
 // 3. What is left is lent: tenant by tenant in the order of fair share, each tenant's jobs oldest first; a tenant whose
 //    group has idle quota comes before the others. A job that does not fit lets smaller ones pass, unless it has waited
-//    longer than the cluster's patience: then free GPUs are kept for it.
-// 4. Where the site asks for it, borrowers make place for tenants that have less of what is lent (balance.h).
-// A job that runs within quota is never a victim, but of a guaranteed job of its own tenant (own_tenant.h), and only a
-// claim has victims, or a borrower whose share is the lesser one afterwards, too: so no two jobs can take from one
-// another.
+//    longer than the cluster's patience: then free GPUs are kept for it (reservation.h).
+// 4. Where the site asks for it, borrowers are asked to yield to tenants that borrow less for their weight (balance.h).
+// A job within quota is never a victim, except of a guaranteed job of its own tenant (own_tenant.h). Only claims have
+// victims, and in step 4 borrowers whose tenant has the smaller share even afterwards. So no two jobs can take from one
+// another in turn.
 #pragma once
 
 #include <vector>
@@ -31,17 +31,17 @@ struct Start {
 };
 
 struct Reclaim {
-  int claimant = 0;  // index of a pending job; it starts, charged as own, when the victims have gone
+  int claimant = 0;  // index of a pending job, which starts when the victims have gone
   int type = 0;
   std::vector<Part> parts;  // where it will fit then
   VictimSet set;            // without those that were asked earlier and have not gone yet
 };
 
 enum class Reason {
-  kVictimsLeaving,    // a claim: its victims have been asked to yield
-  kVictimsProtected,  // a claim: jobs on borrowed GPUs may not be taken from yet; `seconds` until they may
-  kNoPlace,           // not enough free GPUs, or not as whole nodes; `free` are free
-  kQuota,             // a job that may not borrow: the quota has `free` left
+  kVictimsLeaving,    // its victims have been asked to yield
+  kVictimsProtected,  // a claim: its victims are protected by their minimum run time, for `seconds` more
+  kNoPlace,           // too few GPUs are free, or too few on single nodes; `free`: the free ones
+  kQuota,             // a guaranteed job: the quota has `free` left
   kBorrowLimit,       // the tenant borrows `used` of `limit`
   kUserLimit,         // its user holds `used` of the `limit` that one user of the tenant may have
   kKept,              // GPUs are free, but their owners do not lend them
@@ -54,25 +54,25 @@ struct Waiting {
   int free = 0;           // GPUs
   int used = 0;           // GPUs
   int limit = 0;          // GPUs
-  int own = 0;            // GPUs of those asked that the quota has left; the rest would be borrowed
+  int own = 0;            // GPUs of `asked` that the quota could still cover; the rest would be borrowed
   int64_t seconds = 0;    // until the reason may go away by itself, 0 if unknown
   bool kept_for = false;  // free GPUs are being kept for it
-  // Of a job that victims make room for, or GPUs are kept for: where it will run. What is free of that is kept.
+  // Of a job with victims, or for which GPUs are kept: where it will run. What is free of that already is kept for it.
   std::vector<Part> parts;
-  // Of a job that what is free would do for, but for a gang that smaller jobs passed (reservation.h): that gang, which
-  // is expected to start when `reserved_s` have passed. -1: there is none.
+  // Of a job that would fit on free GPUs which are reserved for a gang (reservation.h): the index of that gang, which
+  // is expected to start in `reserved_s` seconds. -1: none.
   int reserved_for = -1;
   int64_t reserved_s = 0;
-  bool lent = false;  // its victims leave, and what it gets will be borrowed (balance.h)
-  // Of a guaranteed job whose victims leave or are protected: jobs of its own tenant have the quota, and give way.
+  bool lent = false;  // a loan: its victims leave, and it will be charged as borrowed (balance.h)
+  // Of a guaranteed job whose victims leave or are protected: jobs of its own tenant hold the quota and yield to it.
   bool within_tenant = false;
 };
 
 struct Decision {
   std::vector<Move> moves;    // by job
   std::vector<Start> starts;  // in the order of decision
-  // Likewise; only those with new victims. A job may be asked for several claims, each time for more: the last word
-  // counts, and it pauses once.
+  // Likewise; only those with new victims. A job may be a victim several times, each time with fewer learners left: the
+  // last number counts, and it pauses once.
   std::vector<Reclaim> reclaims;
   std::vector<Waiting> waiting;  // every other pending job, by job
 };

@@ -2,9 +2,9 @@
 // What groups of tenants own themselves: quota that any tenant below them may use as its own once its own quota is used
 // up. Groups lie in one another, so what exceeds one group's quota comes out of the next one's.
 //
-// Of a tenant's or a group's quota typed GPUs are used first, then those for any type. What has passed a quota for any
-// type counts only in quotas for any type from there on: so a typed quota of a group expects that all below it are
-// typed, too (check() refuses anything else).
+// Of a tenant's or a group's quota typed GPUs are used first, then those for any type. GPUs that exceed a quota for any
+// type count only against quotas for any type further out. So all quotas inside a group with a typed quota must be
+// typed (check() refuses anything else).
 #pragma once
 
 #include <vector>
@@ -24,21 +24,21 @@ class GroupQuota {
 
   // Does a group that the tenant lies in own anything?
   bool concerns(int tenant) const { return concerns_[tenant] != 0; }
-  // The tenant holds so many GPUs more of a type as own: `held`, by type, until now, of its own quota and its groups'.
+  // Counts `gpus` more GPUs of a type as own. `held`, by type: all that the tenant held as own before, its groups' too.
   void add(int tenant, const int* held, int type, int gpus);
-  // What the tenant could hold more of a type beyond its own quota. Below 0: the groups hold more than they own.
+  // How many more GPUs of a type its groups could give the tenant. Negative: more is charged to them than they own.
   int left(int tenant, int type) const;
-  // Used of what a group owns.
+  // GPUs used of the quota that a group itself owns.
   int used(int group) const;
 
  private:
-  // GPUs by type, and behind them those of which it does not matter any more.
+  // GPUs by type; the last element counts those that have passed a quota for any type.
   using Counts = std::vector<int>;
   static Counts beyond(const GpuCounts& quota, const Counts& held);
 
   const ClusterState* state_;
   std::vector<char> concerns_;  // by tenant
-  std::vector<Counts> held_;    // by group: what exceeds the quotas below it
+  std::vector<Counts> held_;    // by group: what exceeds the quotas of the tenants and groups in it
 };
 
 }  // namespace dl::policy

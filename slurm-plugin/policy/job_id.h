@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ids of jobs. The elements of a job array that have not started are one record of Slurm's, and have no job ids of
-// their own until they are split off; here each of them goes by its place in the array, always, as an id that is larger
-// than any of Slurm's.
+// their own until they are split off. Here each element always has an id made from its index in the array, which is
+// larger than any of Slurm's.
 #pragma once
 
 #include <cstdint>

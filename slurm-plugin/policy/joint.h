@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Claims find their victims one after the other, each at the least loss for itself. Together they may do with less: one
-// large job instead of eight small ones, or a later claim's victim leaves room for an earlier claim too. Here those of
-// one type are looked at together. Pure.
+// Claims find their victims one after another, each at the least loss for itself. Searched for together, less may be
+// enough: one large job instead of eight small ones, or a later claim's victim that leaves room for an earlier claim
+// too. Here this is done for the claims of one type. Pure.
 #pragma once
 
 #include <optional>
@@ -12,24 +12,25 @@
 
 namespace dl::policy {
 
-// A claim whose victims are asked in this decision, or that waits for the same GPUs as these.
+// A claim whose victims are asked in this decision, or that waits for GPUs that are being given up already.
 struct Taken {
   int job = 0;  // index of the claimant
   int type = 0;
   Space::Kept kept;  // its place
   VictimSet set;
-  bool now = false;  // found by take_jointly(): the place is free already, and the claim starts
+  bool now = false;  // set by take_jointly(): the place is free already, so that the claim starts at once
 };
 
-// What is found for all of them: the claims with the largest learners first, otherwise as they were; each with the
-// victims that it needs beside those of the claims before it, and its place: one that is free already where there is
-// one, since others may be served by a victim of which more is left over. Nothing if that is no less a loss, or if
-// their sizes are not multiples of one another. `space`: with the places and victims that the claims have now.
-// `before`: what was asked of jobs before any of these claims. `candidates`: borrowers that may be asked.
+// Finds victims and places for all `claims` together. The answer has those with the largest learners first, otherwise
+// in the given order, each with its place (a free one if there is one) and with the victims that it needs in addition
+// to those of the claims before it. Nothing if the loss is not smaller than that of the victims the claims have now, if
+// the sizes of learners are not multiples of one another, or if other decisions depend on the present places. `space`:
+// with the claims' present places and victims counted. `before`: what was asked of jobs before any of these claims was
+// served. `candidates`: borrowers that may be asked.
 //
-// On few borrowers (kFewTogether) the joint loss is the least there is, as long as `budget` steps are enough. On more,
-// for claims of learners with one GPU, it is at most the least there is and one victim's loss; always no victim can be
-// put back, and the loss is at most that of one claim after the other.
+// Among at most kFewTogether candidates the joint loss is the least possible, as long as `budget` steps are enough.
+// Among more, where learners have one GPU, it exceeds the least possible by at most one victim's loss. Always every
+// victim is needed.
 std::optional<std::vector<Taken>> take_jointly(const ClusterState& state, const Space& space, std::vector<Taken> claims,
                                                const std::vector<int>& candidates, const SoFar& before, int budget);
 

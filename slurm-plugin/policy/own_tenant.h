@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A guaranteed job may not borrow. Where jobs that may hold its tenant's quota, they give way to it, and nobody else
-// does: some are charged as borrowed instead, without noticing, if there are GPUs to be lent; else some stop or shrink.
+// A guaranteed job may not borrow. If jobs that may borrow hold its tenant's quota, these make way for it: if there are
+// GPUs to be lent, some are charged as borrowed instead, which does not affect them; else some stop or shrink.
+// Borrowers of other tenants are asked too only where that alone leaves no place.
 #pragma once
 
 #include <functional>
@@ -13,79 +14,82 @@
 
 namespace dl::policy {
 
-// So many GPUs of a running job, charged to the quota until now, count as borrowed from now on, or will.
+// GPUs of a running job that leave its tenant's quota: charged as borrowed from now on, or once a waiting claim starts.
 struct Leaving {
   int job = 0;
   int gpus = 0;
 };
-// By job, each once: of one that is in both lists the sum, or the greater number.
+// Both lists as one, each job once. For a job in both, all_beside() has the sum, all_of() the greater number.
 std::vector<Leaving> all_beside(const std::vector<Leaving>& a, const std::vector<Leaving>& b);
 std::vector<Leaving> all_of(const std::vector<Leaving>& a, const std::vector<Leaving>& b);
 
-// Quotas as guaranteed jobs see them: everything that others hold of one could be theirs.
+// Tenants' quotas as their guaranteed jobs see them: what the tenant's other jobs hold of one is available to them.
 class OwnTenant {
  public:
-  // `state`: with the running jobs charged by charge(); `so_far`: as they are charged until now. Both must outlive it.
+  // `state`: with the running jobs charged by charge(); `so_far`: as they were charged before. Both must outlive this.
   OwnTenant(const ClusterState& state, const ClusterState& so_far);
 
-  // Running jobs of the tenant that may borrow, and can be taken from at some time.
+  // Running jobs of the tenant that are not guaranteed and can be asked to yield, now or after their minimum run time.
   const std::vector<int>& may_yield(int tenant) const { return may_yield_[tenant]; }
-  // Would so many GPUs more fit the tenant's own quota beside its guaranteed jobs alone? False if no job of its own is
-  // in the way.
+  // Would so many GPUs more fit the tenant's own quota if only what hold() counts and its running guaranteed jobs used
+  // it? False if no other job of the tenant is in the way.
   bool could_hold(int tenant, int type, int gpus) const;
-  // What of the tenant's jobs on its quota would not fit beside so many guaranteed GPUs more, each with `learners` of
-  // it running, by job of the state. First those stay that are charged as own so far, then the oldest, so that the
-  // answer stays the same once it is carried out. kNow: beside the guaranteed jobs that run or start, without what was
-  // recharged; kLater: beside those that wait for victims too, without what was displaced for them.
+  // What would have to leave the tenant's quota for so many guaranteed GPUs more. `learners`: how many each job of the
+  // state runs with. Jobs that were charged as own before stay first, then the oldest, so that the answer stays the
+  // same once it is carried out. kNow: counts guaranteed jobs that run or start, and what was recharged for them;
+  // kLater: also those that wait for victims, and what will be recharged for them.
   enum class When { kNow, kLater };
   std::vector<Leaving> displaced(When when, int tenant, int type, int gpus, const std::vector<int>& learners) const;
 
-  // Would what other tenants keep stay theirs, if the guaranteed job ran on GPUs of that type, and `moved` were charged
-  // as borrowed? `after`: of the running jobs, each with so many learners, and what was decided before. It is left as
-  // it was: a copy would be as long as the list of tenants, for each of thousands of claims.
+  // Would the GPUs suffice for what other tenants keep from being lent, if the guaranteed job ran on GPUs of that type
+  // and `moved` were charged as borrowed? `after`: a ledger of the running jobs with `learners` each, and of what was
+  // decided before. It is changed and restored: to copy it for each of thousands of claims would be slow.
   bool lent_beside(Ledger* after, const Job& job, int type, const std::vector<Leaving>& moved,
                    const std::vector<int>& learners) const;
-  // Counts a running job with `to` learners instead of `from`.
+  // Counts a running job with `to` learners instead of `from` in the ledger.
   void give_up(Ledger* ledger, int job, int from, int to) const;
-  // They stay what they are, and nothing else of their tenant's becomes borrowed: nothing more is borrowed.
+  // True if these were charged as borrowed before, and charge() moved no job of their tenant out of the quota: then the
+  // tenant borrows no more than before.
   bool all_borrowed_so_far(const std::vector<Leaving>& jobs) const;
-  // What they borrow by that, each with `learners` of it running.
+  // GPUs that these jobs come to borrow by leaving the quota, with `learners` of each running.
   int gpus_of(const std::vector<Leaving>& jobs, const std::vector<int>& learners) const;
-  // Of a job that runs with so many learners, what is borrowed already.
+  // GPUs of a job, if it runs with so many learners, that are borrowed already.
   int borrowed(int job, int learners) const;
 
-  // A claim starts, or will: a guaranteed one, or one that may borrow and does not give way before it runs.
+  // Counts GPUs of a claim that must not be displaced again: kNow if it starts, or if it waits and is not guaranteed;
+  // kLater if it is guaranteed and waits for victims. Negative: no longer.
   void hold(When when, int tenant, int type, int gpus);
-  // They are charged as borrowed, or will be.
+  // Notes that these are charged as borrowed from now on (kNow), or once a waiting claim starts (kLater).
   void displace(When when, const std::vector<Leaving>& jobs);
-  // Those that will be.
+  // Jobs of the tenant that were displaced for waiting claims, and are not yet charged as borrowed.
   std::vector<Leaving> to_be_recharged(int tenant) const;
-  // All that were displaced so far, by job; kLater: those of kNow too.
+  // All that were displaced in this decision, by job; kLater includes those of kNow.
   std::vector<Leaving> all_out(When when) const;
 
  private:
-  // Of a job that runs with so many learners: on the quota now.
+  // GPUs of a job, if it runs with so many learners, that are on the quota now.
   int own(int job, int learners) const;
 
   const ClusterState& state_;
   const ClusterState& so_far_;
-  Ledger now_;                              // guaranteed jobs that run or start
-  Ledger later_;                            // and those that wait for victims
-  std::vector<std::vector<int>> on_quota_;  // by tenant: jobs that may borrow and have quota, in the order they stay
+  Ledger now_;                              // running guaranteed jobs, and what was held with kNow
+  Ledger later_;                            // the same, and what was held with kLater
+  std::vector<std::vector<int>> on_quota_;  // by tenant: other jobs with quota, in the order in which they keep it
   std::vector<std::vector<int>> may_yield_;
-  std::vector<char> left_quota_;  // by tenant: charge() has just moved one of its jobs out of the quota
+  std::vector<char> left_quota_;  // by tenant: charge() has moved one of its jobs out of the quota
   std::vector<int> own_;          // by job: GPUs on the quota now
-  std::vector<int> out_now_;      // by job: GPUs that are charged as borrowed since this decision
-  std::vector<int> out_later_;    // and that will be, those of now among them
+  std::vector<int> out_now_;      // by job: GPUs displaced with kNow
+  std::vector<int> out_later_;    // by job: GPUs displaced with either
 };
 
-// Those of `queue` (pending jobs, oldest first) that may have quota, in this order; but those of a tenant that may
-// borrow come after its last guaranteed one: what they took of the quota it would take back.
+// The jobs of `queue` (pending, oldest first) that may use quota, in this order; but those of a tenant that may borrow
+// come after its last guaranteed one, which would take the quota back from them.
 std::vector<int> order_of_claims(const ClusterState& state, const std::vector<int>& queue);
 
-// find_victims() where room alone is not enough: `allowed` has to say yes to the victims too. Stops as many more of
-// `also` as it takes, the least loss for a GPU first; then gives back what is not needed, the greatest loss first. The
-// loss is the least there is if `allowed` needs no more than the room does; else no victim can be put back.
+// find_victims() with one more condition: `allowed` must accept the victims. If it does not accept those that make
+// room, jobs of `also` stop too until it does, the least loss per GPU first; then victims that are not needed are
+// dropped, the greatest loss first. If `allowed` accepts the first set, the loss is the least possible; else `exact` is
+// false.
 std::optional<VictimSet> find_allowed_victims(const ClusterState& state, const FreeGpus& free, int type,
                                               int gpus_per_learner, int learners, const std::vector<int>& candidates,
                                               const std::vector<int>& also, int* budget, const SoFar& so_far,

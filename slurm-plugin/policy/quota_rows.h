@@ -13,12 +13,12 @@ struct QuotaRow {
   std::string tenant;
   int quota = 0;
   int own = 0;       // held within the quota
-  int lent = 0;      // of the idle quota, held by others
+  int lent = 0;      // of its idle quota, as far as others borrow it
   int borrowed = 0;  // held beyond the quota
   int pending = 0;   // asked for by waiting jobs, at their smallest size
   int jobs_pending = 0;
   int idle = 0;     // held, and not used for longer than the site allows
-  double fair = 0;  // whose turn it is: the smallest first; infinite: never
+  double fair = 0;  // fair_key(): the tenant with the smallest is lent GPUs next; infinite: weight 0
 };
 
 // What a group of tenants owns itself.
@@ -30,8 +30,8 @@ struct GroupRow {
 };
 std::vector<GroupRow> group_rows(const policy::ClusterState& state);
 
-// A tenant's idle quota counts as lent as far as others borrow: shared out by the size of what is idle, so that the sum
-// is what is borrowed, or all that is idle if less.
+// What is borrowed counts as lent by the tenants in proportion to their idle quota: the sum of `lent` is all that is
+// borrowed, or all idle quota if that is less.
 std::vector<QuotaRow> quota_rows(const policy::ClusterState& state);
 
 }  // namespace dl::policy

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A gang that has waited longer than the cluster's patience, and that smaller jobs pass again and again: what is free
-// is kept for it until enough running jobs have reached their time limits. Others start meanwhile if they end before
-// that, or leave its place whole (backfill).
+// A reservation for a gang that has waited longer than the cluster's patience while smaller jobs passed it: free GPUs
+// are kept for it until enough running jobs have reached their time limits. Others may start meanwhile if they end
+// before that, or if the gang still finds its place beside them (backfill).
 //
-// The cap: GPUs are kept for no longer than the gang has waited already. So of the time since its submission they idle
-// for it at most half, however long others may run; and as it waits on, it comes to its turn all the same.
+// The cap: GPUs are kept for no longer than the gang has waited already. So they idle for it during at most half of the
+// time since its submission, however long others run. The cap grows as it waits on, so its turn comes in the end.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ namespace dl::policy {
 
 class Reservation {
  public:
-  // The oldest job of the queue to which that applies; nothing if there is none. What claims start or wait for is
-  // decided already.
+  // For the oldest job of the queue to which that applies; nothing if it applies to none of the oldest eight that have
+  // lost patience. To be called after the claims were served.
   static std::optional<Reservation> find(const Round& round);
 
   int job() const { return job_; }
@@ -24,7 +24,7 @@ class Reservation {
   bool starts_now() const { return at_s_ == now_s_; }
   int type() const { return type_; }
   const std::vector<Part>& parts() const { return parts_; }
-  // Of a job that runs for at most limit_s (0: not known) and starts now.
+  // Does a job that starts now and runs for at most limit_s (0: not known) end before the gang starts?
   bool ends_before(int64_t limit_s) const { return limit_s > 0 && now_s_ + limit_s <= at_s_; }
   // May a job that runs for at most limit_s (0: not known) take these GPUs? If so they are counted as taken.
   bool admit(int64_t limit_s, int type, const std::vector<Part>& parts, int gpus_per_learner);

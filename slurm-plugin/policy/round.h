@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the steps of one decision share: what is free, who holds what, and what has been decided so far. Of decide.cpp,
-// claims.cpp and lend.cpp only.
+// What the steps of one decision share: what is free, who holds what, and what has been decided so far. Only for the
+// steps that decide() calls: claims, lending and balance.
 #pragma once
 
 #include <vector>
@@ -14,13 +14,13 @@
 namespace dl::policy {
 
 struct Round {
-  // `running`: the state with its running jobs charged anew; `so_far`: as they are charged until now. Both must outlive
-  // it.
+  // `running`: the state with its running jobs charged anew; `so_far`: as they were charged before. Both must outlive
+  // this.
   Round(const ClusterState& running, const ClusterState& so_far);
 
   int asked(int index) const { return state.jobs[index].min_learners * state.jobs[index].gpus_per_learner; }
   bool is_guaranteed(int index) const { return state.jobs[index].tier == Tier::kGuaranteed; }
-  // A start that is ahead of the clock protects nobody.
+  // Is its minimum run time over? A start time in the future protects nobody.
   bool old_enough(const Job& job) const {
     return job.start_s > state.now_s || state.now_s - job.start_s >= job.min_run_s;
   }
@@ -30,36 +30,36 @@ struct Round {
 
   // Counts into both ledgers.
   void count(int tenant, int type, int own, int borrowed);
-  // A job that was asked keeps `to` learners, and no longer `from`.
+  // A running job that was asked to yield will keep `to` learners instead of `from`: counted in `after`.
   void leave(int index, int from, int to) { own_tenant.give_up(&after, index, from, to); }
-  // `own_part`: of a borrowed one
+  // `own_part`: as Job::own_part, if it is charged as borrowed.
   void start(int index, Charge charge, int type, std::vector<Part> parts, int own_part = 0);
   // One of decision.starts gets other parts, of the same type, which may overlap those that it had.
   void replace(Start* start, std::vector<Part> parts);
   // The reference is valid until the next job waits.
   Waiting& wait(int index, Reason reason);
-  // What was decided, in the order that decide.h promises; charges are left to the caller. Once.
+  // What was decided, in the order that decide.h promises, without `moves`. To be called once.
   Decision take();
 
-  void by_nice();
+  void by_nice();  // sorts each tenant's jobs in `queue` by their nice
 
   const ClusterState& state;
   FreeGpus free;
   Ledger ledger;
-  Ledger after;  // the same once all have gone that were asked, as far as claims know it
+  Ledger after;  // the same once all victims have gone
   OwnTenant own_tenant;
-  UserLimits users;  // with what claims will hold that wait for victims
-  // Pending jobs of which nothing is decided yet, oldest first; of one tenant by their nice first.
+  UserLimits users;  // counts also what jobs that wait for victims will hold
+  // Pending jobs on which nothing is decided yet, oldest first; the jobs of one tenant by their nice first.
   std::vector<int> queue;
-  // By tenant: a job of it has waited too long for the quota, which is kept from others of the tenant.
+  // By tenant: a job of it has waited too long for the quota, so that no other job of the tenant gets any.
   std::vector<char> head_waits;
-  std::vector<int> learners;  // by job that runs
+  std::vector<int> learners;  // by running job
   Decision decision;
 };
 
 bool may_use(const Job& job, int type);
 
-// Learners of the job that `gpus` GPUs give, at most its maximum; 0 if fewer than its minimum.
+// How many learners of the job `gpus` GPUs are enough for, at most its maximum; 0 if fewer than its minimum.
 int learners_for(const Job& job, int gpus);
 
 }  // namespace dl::policy

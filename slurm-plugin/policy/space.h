@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPUs as claims see them: free now, free when those that were asked to yield have gone, and free when those have gone
-// too that are protected for a while yet. On every node each of the three holds at least as many as the one before.
+// GPUs as claims see them: free now, free later, when all jobs that were asked to yield have gone, and free last, when
+// those have gone too that are still protected. On every node each count is at least as large as the one before.
 #pragma once
 
 #include <vector>
@@ -16,7 +16,7 @@ class Space {
   struct Kept {
     std::vector<Part> parts;
     int gpus_per_learner = 1;
-    std::vector<int> now, later;  // GPUs of each part that were taken out of these two
+    std::vector<int> now, later;  // GPUs of each part that were subtracted from these two counts
   };
 
   // `now` is shared with whoever starts jobs, and must outlive this.
@@ -26,12 +26,12 @@ class Space {
   const FreeGpus& at(When when) const { return when == When::kNow ? now_ : when == When::kLater ? later_ : last_; }
   bool holds(When when, const std::vector<Part>& parts, int gpus_per_learner) const;
 
-  // Something started on GPUs that were free, or gave them back: the count of those was changed already.
+  // Something started on free GPUs, or gave them back. The caller has changed `now` already; this changes the others.
   void started(const std::vector<Part>& parts, int gpus_per_learner);
   void ended(const std::vector<Part>& parts, int gpus_per_learner);
-  // A job gives up some of its learners, once it has been asked (kLater) or is not protected any more (kLast).
+  // A job that holds `held` gives up some of its learners: it was asked (kLater), or will be once it may be (kLast).
   void give_up(When when, const std::vector<Part>& held, int learners_left, int gpus_per_learner);
-  // Sets a claim's place aside. What becomes free last is used first, so that as little as possible idles until then.
+  // Sets a claim's place aside. GPUs that become free last are used first, so that few free ones idle until then.
   Kept keep(When when, std::vector<Part> parts, int gpus_per_learner);
   void release(const Kept& kept);
 

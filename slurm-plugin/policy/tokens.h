@@ -61,24 +61,24 @@ std::string with_tokens(std::string_view users, std::string_view ours);
 // none with a count of 0.
 std::vector<Licence> token_totals(const ClusterState& state);
 
-// What is free of own tokens.
+// The own tokens that no job holds.
 struct TokensLeft {
-  explicit TokensLeft(const ClusterState& state);  // all of them
+  explicit TokensLeft(const ClusterState& state);  // begins with all of them
 
   std::vector<GpuCounts> tenants;
   std::vector<GpuCounts> groups;
 };
 
-// What a job of so many GPUs holds. Own: tokens of its type first, the rest for any type; then in the same way those of
-// its tenant's groups, from the inside out. `left`, if given: what is free of own tokens, out of which these are taken.
-// Nothing if it does not fit what is left; if `left` is not given, the whole quota. A type of kAnyType takes tokens for
-// any type alone. A borrowed job holds own ones for its `own_part`, and borrow tokens for the rest; none for that if
-// its tenant's borrowing has no limit.
+// The tokens for a job of so many GPUs. Charged as own it takes tokens of its type first, then those for any type; then
+// in the same way those of its tenant's groups, from the inside out. `left`, if given: the free own tokens, from which
+// these are subtracted. Nothing if there are too few in `left`, or without it in the whole quota. With kAnyType only
+// tokens for any type are taken. A borrowed job takes own tokens for its `own_part`, and borrow tokens for the rest;
+// none for the rest if its tenant's borrowing has no limit.
 std::optional<std::vector<Licence>> tokens_for(const ClusterState& state, int tenant, int type, int gpus, Charge charge,
                                                TokensLeft* left = nullptr, int own_part = 0);
 
-// Of a borrowed job of so many GPUs, of which nobody has said how much is within the quota: what exceeds the borrowing
-// limit has to be. None of one that asked to borrow.
+// The own_part of a borrowed job of so many GPUs, if no decision has set it: the GPUs that exceed the borrowing limit,
+// since they have to be within the quota. 0 for a job of tier borrow.
 int least_own_part(const ClusterState& state, int tenant, Tier tier, int gpus);
 
 }  // namespace dl::policy

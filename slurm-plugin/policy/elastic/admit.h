@@ -9,9 +9,10 @@
 
 namespace dl::policy::elastic {
 
-// By job: the type of its GPUs, or kNothing. Running jobs come first, on the type that they have if their smallest size
-// there fits, then those that wait, in order, each on the type where its smallest size is worth most for each GPU.
-// `left`, one for each type, is without the smallest sizes afterwards.
+// By job: the type of GPU that it gets, or kNothing if it is not admitted. Running jobs come first, on their present
+// type if their smallest size fits there; then waiting jobs, in order. Any other job gets the type on which its
+// smallest size is worth most per GPU. `left`, one for each type: the smallest sizes of the admitted jobs are
+// subtracted.
 std::vector<int> admit(const Problem& problem, std::vector<Limits>* left);
 
 // The fewest GPUs of this type that the job can run with; 0: it cannot.

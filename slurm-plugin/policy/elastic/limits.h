@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is left of the limits of each share, of one type of GPU.
+// How many GPUs of one type the jobs of each share (problem.h) may still get.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@ class Limits {
  public:
   Limits(const Problem& problem, int type);
 
-  // GPUs that a job of this share may still get: the least that is left of its share and those above it.
+  // GPUs that a job of this share may still get: the smallest number that is left of its share and of those above it.
   int left(int share) const;
   // Precondition: gpus <= left(share); a negative number gives back.
   void take(int share, int gpus);

@@ -28,17 +28,18 @@ using Choices = std::vector<int>;
 
 struct Greedy {
   Choices choices;
-  // By share: what one more GPU would be worth to a job there; 0 where not all GPUs are taken. With them bound_of() is
-  // the optimum of the problem in which GPUs can be divided.
+  // By share: what one more GPU would be worth to a job there; 0 where not all GPUs are taken. At these prices
+  // bound_of() is the optimum of the relaxed problem, in which GPUs can be divided.
   std::vector<double> prices;
 };
 
-// Steps along the envelopes, the greatest gain for each GPU first; where a step does not fit, the largest option that
-// does, then the next item. Within the gain of one step for each share whose limit is reached, optimal. O(n log n).
+// Greedy: takes the steps of all envelopes in the order of gain per GPU. An item whose step does not fit gets the
+// largest option that does, and no more steps. The value is below the optimum by at most one step's gain for each share
+// whose limit is reached. O(n log n).
 Greedy by_envelopes(const OneType& problem);
 
-// Optimal, by dynamic programming over the tree of shares, or nothing if that would take more than `work` steps. Each
-// step is an addition and a comparison: some 10^9 of them a second.
+// Optimal, by dynamic programming over the tree of shares; nothing if that would take more than `work` steps (each an
+// addition and a comparison, some 10^9 of them a second) or more than 400 MB of memory.
 std::optional<Choices> by_programme(const OneType& problem, int64_t work);
 
 double value_of(const OneType& problem, const Choices& choices);

@@ -28,7 +28,7 @@ constexpr int kNothing = -1;  // no point: the job waits; no parent
 struct Point {
   int type = 0;       // of GPU
   int gpus = 1;       // in all
-  int nodes = 0;      // that they are on; 0: not known. For who reads the answer
+  int nodes = 0;      // that the GPUs are on; 0: not known. Only reported in the answer
   int64_t batch = 0;  // global batch size; 0: not known. Of points with the same GPUs the fastest counts
   double speed = 1;   // samples a second, or goodput (samples a second x statistical efficiency); > 0, any unit
 };
@@ -55,14 +55,14 @@ struct Problem {
   std::vector<Job> jobs;      // those that wait: in the order in which they are to be admitted
   double least_gain = 0.05;   // a running job is changed only for a gain of more than this part of its speed
   double gap = 0.001;         // a solution is good enough if no other can be better by more than this part
-  int64_t work = 40'000'000;  // steps that the exact search may take; more: the envelope's solution stands
+  int64_t work = 40'000'000;  // steps that the exact search may take; if it needs more, the greedy solution stands
 };
 
 struct Allocation {
   std::vector<int> points;  // by job: index of its point, or kNothing
   double value = 0;         // sum of what the jobs are worth there (value.h)
-  double bound = 0;         // no allocation that admits the same jobs has more
-  bool exact = false;       // none has more than `value`: found by the exact search, or equal to the bound
+  double bound = 0;         // no allocation that admits the same jobs has a greater value
+  bool exact = false;       // `value` is the optimum: found by the exact search, or equal to the bound
   bool kept = false;        // no running job is changed, since any change would cost more than it brings
 };
 
@@ -72,8 +72,8 @@ Status check(const Problem& problem);
 // Precondition: check(problem) holds. Running jobs are admitted first, then those that wait, in order, as long as the
 // smallest sizes of all fit; one that does not fit lets later ones pass. A running job gets kNothing only if the limits
 // do not even hold the smallest sizes of the jobs that run, on the types that they run on.
-// Of the allocations that admit these jobs the value is never less than that of leaving all running jobs as they are.
-// Carried out, and asked again with all else equal, the answer is the same.
+// The value is never less than that of admitting the same jobs and leaving all running ones as they are. Asked again
+// after its answer was carried out, with all else equal, it gives the same answer.
 Allocation optimise(const Problem& problem);
 
 }  // namespace dl::policy::elastic

@@ -8,12 +8,12 @@
 
 namespace dl::policy::elastic {
 
-// weight x speed / speed at the job's smallest size: its speed-up. At any other point than the present one of a running
-// job also x (age - restarts x restart_s) / (age + restart_s), not below 0, as Pollux has it (OSDI 2021, section 4.2):
-// who has run for a short time, or has been moved often, is moved last; and x (1 - least_gain).
+// The job's speed-up: weight x speed / speed at its smallest size. For a running job, at any other point than its
+// present one, multiplied by (age - restarts x restart_s) / (age + restart_s), not below 0, as in Pollux (OSDI 2021,
+// section 4.2), so that young and often changed jobs are changed last; and by (1 - least_gain).
 double value_of(const Problem& problem, int job, int point);
 
-// What changing costs, as the factor above; 1 for a job that waits.
+// The factor by which a change multiplies a running job's value, as said above; 1 for a job that waits.
 double factor_of_change(const Problem& problem, const Job& job);
 
 struct Option {
@@ -22,12 +22,12 @@ struct Option {
   int point = 0;
 };
 
-// Of one type, by rising GPUs, and the value rises with them: no option that needs more GPUs for nothing more. Empty if
+// The job's options on one type, sorted by GPUs, without those that need more GPUs and have no greater value. Empty if
 // the job has no point on this type.
 std::vector<Option> options_of(const Problem& problem, int job, int type);
 
-// The indexes of those options that lie on the least concave line above all, from the first one on: with these the gain
-// for each further GPU falls.
+// The indexes of the options on the upper concave envelope, from the first option on: along it the gain per GPU falls
+// from step to step.
 std::vector<int> envelope(const std::vector<Option>& options);
 
 }  // namespace dl::policy::elastic

@@ -18,7 +18,7 @@ struct NodeRecord {
 // A switch that nodes are connected to.
 struct SwitchRecord {
   std::string name;
-  std::string nodes;  // compressed
+  std::string nodes;  // as Slurm writes lists: "n[1-2]"
 };
 
 enum class JobPhase {
@@ -51,15 +51,15 @@ struct JobRecord {
   bool held = false;           // pending, with a priority of 0
   bool requeueable = false;    // a batch job that Slurm may put back
   int64_t submit_s = 0;
-  int64_t begin_s = 0;                    // not to start before
+  int64_t begin_s = 0;                    // Slurm does not start it before
   int64_t start_s = 0;                    // of a running job
   int64_t limit_s = 0;                    // its time limit; 0: none, or not known
-  int64_t site_factor = 0;                // around 0
+  int64_t site_factor = 0;                // 0: no effect (Slurm's offset is subtracted)
   int64_t nice = 0;                       // likewise
   int64_t priority = 0;                   // Slurm's, with the site factor in it
-  uint32_t max_nodes = 0;                 // of a pending job; 0: not said
-  int node_gpus = 0;                      // asked for on each node; 0: not by node
-  std::string nodes;                      // compressed
+  uint32_t max_nodes = 0;                 // of a pending job; 0: not given
+  int node_gpus = 0;                      // asked for on each node; 0: not asked for by node
+  std::string nodes;                      // as Slurm writes lists: "n[1-2]"
   std::vector<std::string> gres_by_node;  // in the order of `nodes`; empty if Slurm does not say
 };
 

@@ -64,7 +64,7 @@ struct JobUpdate {
     return !licenses && !admin_comment && !begin_s && !site_factor && !min_nodes && !max_nodes && !hold && !requeue;
   }
 };
-// `job`: as in policy/job_id.h. A waiting element of a job array gets a record and an id of its own by this.
+// `job`: as in policy/job_id.h. A waiting element of a job array is split off by this: it gets an id of its own.
 Status update_job(int64_t job, const JobUpdate& update);
 
 // A signal to all processes of the job's steps; the batch script is left alone. `job`: policy/job_id.h.

@@ -66,11 +66,11 @@ class Daemon {
   int64_t saved_s_ = 0;
   observe::History history_;
   int64_t history_saved_s_ = 0;
-  int64_t gate_s_;   // how far ahead a gate may be that was set by...
-  int64_t gated_s_;  // ...then
+  int64_t gate_s_;   // every gate that was set ends at most so many seconds after gated_s_
+  int64_t gated_s_;  // when gate_s_ was computed, since the epoch
   Totals totals_;
   Complaint unreachable_, unsound_, no_metrics_, no_state_, no_history_;
-  std::set<int64_t> uncharged_;          // jobs that were told of
+  std::set<int64_t> uncharged_;          // jobs without a declared tenant that were logged
   std::map<int64_t, Complaint> failed_;  // by job
 };
 

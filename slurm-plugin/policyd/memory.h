@@ -45,9 +45,9 @@ class StuckJobs {
 
  private:
   struct Try {
-    int64_t since_s = 0;    // could start from then on; 0: not now
-    int64_t until_s = 0;    // passed over
-    int64_t penalty_s = 0;  // the last one
+    int64_t since_s = 0;    // since when Slurm could have started it; 0: it may not start now
+    int64_t until_s = 0;    // decisions leave it out until then
+    int64_t penalty_s = 0;  // for how long they were last told to
   };
   std::map<int64_t, Try> tries_;  // by job
 };

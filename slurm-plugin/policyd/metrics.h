@@ -12,16 +12,16 @@ namespace dl::policyd {
 // Since this process began.
 struct Totals {
   int64_t asked = 0;      // victims asked to yield
-  int64_t requeued = 0;   // put back by Slurm, since they were to save and did not go
-  int64_t put_back = 0;   // that cannot save
-  int64_t ended = 0;      // that cannot be put back either
-  int64_t returned = 0;   // victims that came back into the queue
-  int64_t withdrawn = 0;  // that need not have gone any more
+  int64_t requeued = 0;   // victims requeued at the deadline, since they had not yielded
+  int64_t put_back = 0;   // victims requeued that cannot save
+  int64_t ended = 0;      // victims ended that can neither save nor be requeued
+  int64_t returned = 0;   // victims that have yielded and are in the queue again
+  int64_t withdrawn = 0;  // victims told that they need not yield any more
   int64_t updates = 0;    // changes to jobs, of every kind: messages to slurmctld
   // Changes that slurmctld did not make: because this user may not, because it did not answer, or for another reason.
   int64_t denied = 0, unreachable = 0, refused = 0;
-  double round_s = 0;           // what the last whole round took
-  bool config_in_force = true;  // dl.toml as it is now is what was read
+  double round_s = 0;           // how long the last whole round took
+  bool config_in_force = true;  // false: dl.toml has changed since it was read
 };
 // Counts an action that was carried out.
 void count_action(ActionKind kind, Totals* totals);

@@ -23,17 +23,17 @@ struct Site {
 // Reads dl.toml, which must be there. Errors as those of load_site_config().
 Result<Site> read_site(const std::string& path);
 
-// Nodes of "TYPE=COUNTxGPUS[,...]" instead of those that are there: "a100=50x8" are 50 nodes of 8 GPUs each. Types that
-// the state does not know are added to it. kInvalid "'x' ...; allowed: ...".
+// Replaces the nodes by those of "TYPE=COUNTxGPUS[,...]": "a100=50x8" are 50 nodes of 8 GPUs each. Types that the state
+// does not know are added to it. kInvalid "'x' ...; allowed: ...".
 Status set_nodes(std::string_view text, policy::ClusterState* state);
-// So many nodes of a type after one another share a leaf switch.
+// Gives each `nodes` successive nodes of one type a leaf switch of their own.
 void set_switches(int nodes, policy::ClusterState* state);
 
-// For a state without tenants: a tenant for each name, with an equal part of the GPUs of each type as its own; what
-// does not divide is nobody's. A state with tenants is left as it is.
+// For a state without tenants: adds a tenant for each name, with an equal part of the GPUs of each type as its quota;
+// the remainder of the division belongs to nobody. A state with tenants is left as it is.
 void add_tenants(const std::vector<std::string>& names, policy::ClusterState* state);
 
-// So large a part of the nodes of each type is down, or kept for others, all the time: the last of them, rounded.
+// Makes this part (0 to 1) of the nodes of each type unusable all the time: the last ones, their number rounded.
 void set_unavailable(double part, policy::ClusterState* state);
 
 int gpus_in_all(const policy::ClusterState& state);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One subcommand of dlsim: its options and what it does. Each lies in a file of its own and has a row in dlsim.cpp.
+// One subcommand of dlsim: its options and what it does. Each has a file of its own and a row in dlsim.cpp.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace dl::sim {
 // Exit codes; the table in dlsim(1) is the same.
 enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2 };
 
-// Called once, after the command line was parsed. Prints what it has to say on stdout; an error is printed by main().
+// Called once, after the command line was parsed. Prints its result on stdout; main() prints an error.
 using Run = std::function<Status()>;
 
 struct Command {
@@ -35,7 +35,7 @@ Run add_decide(CommandLine* line);
 Run add_elastic(CommandLine* line);
 Run add_policies(CommandLine* line);
 
-// The cluster, as run and generate are told of it.
+// The options that describe the cluster, as most subcommands have them.
 struct ClusterOptions {
   std::string config;
   std::string nodes;  // empty: those of the configuration, or kDefaultNodes without one

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers that are the same on every machine for the same seed: the distributions of <random> are not, so the
+// Random numbers that are the same on every machine for the same seed. The distributions of <random> are not, so the
 // few that are needed are written here.
 #pragma once
 
@@ -19,7 +19,7 @@ class Dice {
   int64_t from(int64_t low, int64_t high) {
     return low + static_cast<int64_t>(uniform() * static_cast<double>(high - low + 1));
   }
-  // At random at any time, after so many seconds on average; at least 1.
+  // Seconds until the next event of a Poisson process: exponentially distributed with this mean, plus 1.
   int64_t after(int64_t mean_s) {
     return 1 + static_cast<int64_t>(-std::log(1 - uniform()) * static_cast<double>(mean_s));
   }

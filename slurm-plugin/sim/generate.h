@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes traces. Their shape is that of the published figures of FfDL's use where there are any
-// (NIPS 2017 workshop paper, section 5.2: learners of 1, 2 and more GPUs, jobs of a single learner); what those figures
-// leave open - durations, times of day, tenants - is ours, and says so beside each number in generate.cpp.
+// Makes traces. They follow the published figures on the use of FfDL where there are any
+// (NIPS 2017 workshop paper, section 5.2: learners of 1, 2 and more GPUs, jobs of a single learner). What those figures
+// leave open (durations, times of day, tenants) is assumed; generate.cpp says so beside each number.
 #pragma once
 
 #include "slurm-plugin/sim/trace/trace.h"
@@ -11,8 +11,8 @@ namespace dl::sim {
 struct Shape {
   uint64_t seed = 1;   // the same seed, the same trace, on any machine
   double days = 60;    // of submissions
-  double load = 0.85;  // GPU-time asked for, as a part of what the cluster has meanwhile
-  // Without tenants in the cluster: so many, t1 being the one that asks for most.
+  double load = 0.85;  // GPU-time asked for, as a part of the GPU-time of the cluster during these days
+  // How many tenants there are if the cluster has none; t1 asks for most.
   int tenants = 6;
   // Parts of the jobs that ask for these tiers, together at most 1; the others are auto.
   double guaranteed = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What run and compare are told of the cluster and of time, as a scenario.
+// The options of run and compare that describe the cluster and its times, and the scenario that they make.
 #pragma once
 
 #include "slurm-plugin/sim/command.h"
@@ -9,7 +9,7 @@ namespace dl::sim {
 
 struct ScenarioOptions {
   ClusterOptions cluster;
-  // Empty: as the configuration or the scenario has it.
+  // Empty: the value of the configuration, or else the default of Scenario.
   std::string min_run;
   std::string yield;
   std::string patience;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Simulated waits beside those that a cluster really had (the field `waited` of traces). Pure, but for the replays that
-// the caller hands in.
+// Compares simulated waits with those that a cluster really had (the field `waited` of traces). Pure, except for the
+// replays, which the caller passes in as a function.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace dl::sim {
 
-// The jobs whose real wait is known, and that were submitted within a part of the trace's time.
+// Jobs that were submitted within a part of the trace's time, 0 to 1, the end excluded.
 struct Window {
   double from = 0;
   double to = 1;
@@ -21,31 +21,32 @@ constexpr Window kFirstHalf{0, 0.5};
 constexpr Window kSecondHalf{0.5, 1.01};
 constexpr Window kAll{0, 1.01};
 
-// Waits of the same jobs. A job that never started in the simulation waited as long as the simulation lasted.
+// Waits in seconds of the jobs whose real wait is known, in the same order. A job that never started in the simulation
+// counts with the time that the simulation lasted.
 struct WaitPairs {
   std::vector<double> real;
   std::vector<double> simulated;
 };
 WaitPairs wait_pairs(const Trace& trace, const Outcome& outcome, const Window& window);
-// The same of jobs of one size.
+// The same for jobs of one size_class().
 WaitPairs wait_pairs(const Trace& trace, const Outcome& outcome, const Window& window, size_t size);
 
-// How far two sets of waits are apart, as a factor from 1 on: the waits of either, in order, lie so far apart on
-// average (of logarithms, minutes added so that seconds count little). Not job by job: of two like jobs it is chance
-// who is first.
+// How far two sets of waits are apart, as a factor of at least 1: both are sorted, and the ratios of what stands at the
+// same place are averaged as logarithms (each wait plus a minute, so that seconds count little). Jobs are not compared
+// one by one, since it is chance which of two similar jobs starts first.
 double factor_between(WaitPairs pairs);
 
-// What a replay cannot know and is fitted. Each has a few values that are tried.
+// The settings that a trace does not tell, and that calibrate() fits. A few values are tried of each.
 struct Fitted {
-  double unavailable = 0;
+  double unavailable = 0;  // part of the nodes
   int64_t interval_s = 0;
   int64_t yield_s = 30;
   int64_t restart_s = -1;  // of all jobs; -1: as the trace has it
 };
 struct FittedField {
   const char* option;  // of dlsim run
-  bool only_quotas;    // policies without quotas stop nobody
-  int values;
+  bool only_quotas;    // of no effect under policies without quotas, which stop no job
+  int values;          // how many are tried
   void (*set)(int value, Fitted* fitted);
   std::string (*print)(const Fitted& fitted);  // as the option's value; empty: as it was
 };
@@ -54,11 +55,13 @@ const std::vector<FittedField>& fitted_fields();
 struct Calibration {
   Fitted best;
   int replays = 0;
-  // Factors: as given and as fitted, in the half that it was fitted to and in the one that it never saw.
+  // factor_between() with the given and with the fitted values: in the first half, to which they were fitted, and in
+  // the second half, which was not used for that.
   double first_before = 1, first_after = 1, second_before = 1, second_after = 1;
 };
 using ReplayWith = std::function<Result<Outcome>(const Fitted& fitted)>;
-// One field after another, until none gets better (at most twice over all). `begin`: as given.
+// Tries the values of one field after another and keeps what makes the factor smaller; goes through all fields at most
+// twice. `begin`: the given values. Errors: those of the replays.
 Result<Calibration> calibrate(const Trace& trace, const SimPolicy& policy, const Fitted& begin,
                               const ReplayWith& replay_with);
 // "--unavailable 0.1 --interval 60s"; empty: nothing was better than what was given.

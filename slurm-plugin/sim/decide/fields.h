@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Members of a JSON object, read one by one, each with its bounds; a member that nobody asked for is refused.
+// Reads the members of a JSON object one by one, each with its bounds. A member that was not read is refused.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ class Fields {
   // path: of this object, for messages; empty: of the whole line. The object must outlive this.
   Fields(const Json& object, std::string path) : object_(object), path_(std::move(path)) {}
 
-  // Each leaves `value` as it is where the member is not there.
+  // Each leaves `value` as it is if the member is missing. Errors are kept for end().
   Fields& number(const char* name, double low, double high, double* value);
   Fields& whole(const char* name, int64_t low, int64_t high, int64_t* value);
   Fields& text(const char* name, std::string* value);
-  // nullptr if it is not there. The caller reads it.
+  // nullptr if the member is missing. The caller reads what is in it.
   const Json* array(const char* name);
   const Json* object(const char* name);
-  // The member has to be there.
+  // It is an error if the member is missing.
   Fields& needs(const char* name);
 
-  // The first thing that was wrong.
+  // The first error: kInvalid "PATH: ...". To be called once all members were read.
   Status end();
   std::string path_of(const std::string& name) const { return path_.empty() ? name : path_ + "." + name; }
 

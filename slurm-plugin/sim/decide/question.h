@@ -20,10 +20,10 @@ struct Question {
 };
 
 // kInvalid with the path of the member that is wrong ("jobs[2].speeds.a100[0].gpus: ..."). An unknown member is
-// refused: a slip of the pen would else change the answer unnoticed.
+// refused, since a misspelt name would otherwise change the answer unnoticed.
 Result<Question> read_question(std::string_view line);
 
-// The answer, without the time that it took.
+// The answer, without the time that the optimiser took.
 Json answer_of(const Question& question, const policy::elastic::Allocation& allocation);
 
 }  // namespace dl::sim

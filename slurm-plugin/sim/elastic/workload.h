@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Made-up elastic jobs, after the experiment of "Effective Elastic Scaling of Deep Learning Workloads" (MASCOTS 2020):
-// four categories, arrivals at random. The paper's own parameters are not published; these are ours, and stand in
-// workload.cpp beside what they mean.
+// four categories, arrivals at random. The paper's own parameters are not published; those used here are assumed, and
+// workload.cpp says beside each what it means.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct Category {
   double sample_s;
   double talk_s;
   double node_talk_s;
-  int64_t batch;       // that its user chose
-  int64_t most_batch;  // up to which accuracy is kept; the same: it cannot vary
+  int64_t batch;       // the global batch size that its user chose
+  int64_t most_batch;  // the largest at which accuracy is kept; if the same as `batch`, the batch cannot vary
   int most_gpus;
   double part;  // of all jobs
 };
@@ -34,8 +34,8 @@ struct Speed {
   int64_t batch = 0;
   double samples_s = 0;
 };
-// By GPUs from 1 on, at the batch that is fastest on so many; index 0 is not used. vary: any batch of the range,
-// doubled from the user's on; else the user's alone.
+// The speed on each number of GPUs from 1 on, with the batch that is fastest there; index 0 is not used. `vary`: the
+// user's batch and its doubles up to most_batch are tried; else only the user's.
 std::vector<Speed> speeds(const Category& category, int gpus_per_node, bool vary);
 
 struct ElasticJob {
@@ -50,7 +50,7 @@ struct Workload {
   int gpus = 400;
   int gpus_per_node = 8;
   double hours = 8;  // of submissions
-  double load = 1;   // GPU-time asked for at the fixed sizes, as a part of what there is meanwhile
+  double load = 1;   // GPU-time asked for at the fixed sizes, as a part of the GPU-time that there is
   std::vector<Category> categories;
 };
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replays a trace under one policy, in virtual time: from event to event, deciding after each moment at which something
-// happened. The clock is the trace's; the only real time read is what the policy itself took.
+// Replays a trace under one policy, in virtual time: from event to event, with a decision after each moment at which
+// something happened. Times are the trace's; the real clock is read only to measure how long decisions take.
 //
 // A job's work is run_s x max_learners learner-seconds, done at one per second and learner. Stopped or shrunk, it goes
-// back to its last checkpoint; its next attempt begins with restart_s seconds without progress. Between being asked to
-// yield and going, it runs on for Scenario::yield_s.
+// back to its last checkpoint; its next attempt begins with restart_s seconds without progress. After it was asked to
+// yield it runs on for Scenario::yield_s.
 #pragma once
 
 #include <functional>
@@ -17,11 +17,11 @@ namespace dl::sim {
 
 struct Scenario {
   policy::ClusterState cluster;  // nodes, types, tenants, half_life_s and patience_s; its jobs are not looked at
-  int64_t min_run_s = 600;       // a job on borrowed GPUs is not taken from before it has run for so long
+  int64_t min_run_s = 600;       // a job is not a victim before it has run for so long
   int64_t yield_s = 30;          // from being asked to yield until the GPUs are free
-  int64_t stuck_s = 3600;        // a deadlock lasts so long until the youngest of its jobs is withdrawn; 0: for ever
-  uint64_t seed = 1;             // of policies that throw dice, and of failures
-  int64_t interval_s = 0;        // decisions are so far apart: each waits for the next multiple; 0: none waits
+  int64_t stuck_s = 3600;        // after so long in a deadlock the youngest of its jobs gives up its GPUs; 0: never
+  uint64_t seed = 1;             // of policies that choose at random, and of failures
+  int64_t interval_s = 0;        // decisions are made only at multiples of this; 0: at once
   int64_t mtbf_s = 0;            // of a node, between being repaired and failing, on average; 0: nodes never fail
   int64_t repair_s = 4 * 3600;   // from a node's failure until it is back
 };
@@ -29,7 +29,7 @@ struct Scenario {
 struct Hooks {
   // Called now and then with the virtual time; may be empty.
   std::function<void(int64_t now_s)> progress;
-  // Called after each decision was carried out, with what was decided on, what was decided, and what is so now; may be
+  // Called after each decision was carried out, with the state before it, the decision and the state after it; may be
   // empty. For tests.
   std::function<void(const policy::ClusterState& before, const Turn& turn, const policy::ClusterState& after)> watch;
 };

@@ -8,13 +8,13 @@
 
 namespace dl::sim {
 
-// What is so from one event to the next. GPUs and jobs.
+// What stays the same from one event to the next.
 struct Levels {
   int running = 0;    // GPUs held by jobs that run
-  int held_idle = 0;  // GPUs held by learners that wait
-  int free = 0;
-  int unusable = 0;  // of these: not for the trace's largest learner
-  int queued = 0;    // jobs
+  int held_idle = 0;  // GPUs held by learners that wait for others of their job
+  int free = 0;       // GPUs
+  int unusable = 0;   // free GPUs that the trace's largest learner could not use
+  int queued = 0;     // jobs
   bool deadlock = false;
 };
 
@@ -30,7 +30,7 @@ class Recorder {
  public:
   Recorder(const Trace& trace, int gpus);
 
-  // The levels held since the last call, until now.
+  // Counts `levels` for the time from the last call until now_s.
   void advance(int64_t now_s, const Levels& levels);
 
   std::vector<JobRecord> jobs;  // by job of the trace
@@ -42,7 +42,7 @@ class Recorder {
   const Trace& trace_;
   double gpus_;
   int64_t begin_s_;
-  int64_t window_end_s_;  // shares are taken until then
+  int64_t window_end_s_;  // utilisation and the like are averaged until then
   int64_t now_s_;
   double window_s_ = 0;
   double running_gpu_s_ = 0;

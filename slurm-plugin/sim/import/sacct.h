@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sacct tells of jobs that were, made into a trace: line by line, so that a year of jobs needs no more memory than
-// they do. The text is what users of the cluster called their accounts and what a machine of another kind printed: it
-// is believed in nothing. Pure, but for the time zone by which "2026-11-20T12:00:00" is read.
+// Makes a trace of what sacct prints about past jobs, line by line, so that memory holds only the jobs and not the
+// text. The text comes from another machine and has names that its users chose: every field is checked. Pure, except
+// for the time zone by which "2026-11-20T12:00:00" is read.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@
 
 namespace dl::sim {
 
-// What sacct does not know of a job, said for all of them; and how attempts of a job that was requeued are taken.
+// Values for all jobs that sacct does not know, and how the attempts of a requeued job are counted.
 struct ImportOptions {
-  int64_t checkpoint_s = 0;
-  int64_t restart_s = 60;
-  bool last_attempt = false;  // its run time is that of the last attempt, not of all together
+  int64_t checkpoint_s = 0;   // as TraceJob::checkpoint_s
+  int64_t restart_s = 60;     // as TraceJob::restart_s
+  bool last_attempt = false;  // a job's run time is that of its last attempt, not the sum of all
 };
 
-// The command whose output is read; it has no step and no heading left out, and times that no time zone changes.
+// The command whose output is read: with a heading, without job steps, and with times as seconds since the epoch.
 std::string sacct_command();
 
 // One line of sacct: an attempt of a job.
@@ -39,7 +39,7 @@ struct SacctRow {
   int nodes = 1;
 };
 
-// What was left out or changed, by what is said of it, each with its number of lines or jobs.
+// What was left out or changed: a phrase for people, and the number of lines or jobs.
 using ImportCounts = std::map<std::string, int64_t>;
 
 class SacctReader {
@@ -47,9 +47,9 @@ class SacctReader {
   // `name`: of the input, for messages.
   explicit SacctReader(std::string name) : name_(std::move(name)) {}
 
-  // The next line, without its newline. kInvalid "NAME:LINE: ..." for one that sacct cannot have printed.
+  // Reads the next line, without its newline. kInvalid "NAME:LINE: ..." for one that sacct cannot have printed.
   Status line(std::string_view line);
-  // All that were read. kInvalid if there is no job to be replayed.
+  // The trace of all lines that were read. kInvalid if it would have no job.
   Result<Trace> end(const ImportOptions& options);
 
   const ImportCounts& left_out() const { return left_out_; }
@@ -63,24 +63,26 @@ class SacctReader {
 
   std::string name_;
   int64_t number_ = 0;
-  std::vector<int> columns_;  // by field of the line: which of ours it is; -1: one that we do not need
+  std::vector<int> columns_;  // by field of the line: the number of the field in our table; -1: not needed
   bool trailing_ = false;     // lines end with the delimiter, as with --parsable
   std::vector<SacctRow> rows_;
   ImportCounts left_out_;
   ImportCounts changed_;
 };
 
-// Of "billing=8,gres/gpu:a100=2,gres/gpu=2,node=1": the GPUs, and their type where there is one alone. kInvalid for
-// what is no TRES string. In sacct_fields.cpp, as all below.
+// The GPUs of "billing=8,gres/gpu:a100=2,gres/gpu=2,node=1", and their type if there is only one. kInvalid for
+// what is no TRES string. In sacct_fields.cpp, like all functions below.
 struct TresGpus {
   int gpus = 0;
   std::string type;
   int types = 0;
 };
 Result<TresGpus> parse_tres_gpus(std::string_view text);
-// Seconds since the epoch, or "2026-11-20T12:00:00" in this machine's time zone. Nothing: Unknown, None, N/A, empty.
+// Reads seconds since the epoch, or "2026-11-20T12:00:00" in this machine's time zone. Nothing for 0, Unknown, None,
+// N/A and an empty text. kInvalid for anything else.
 Result<std::optional<int64_t>> parse_sacct_time(std::string_view text);
-// "90" in units of so many seconds, "1-02:03:04", "02:03:04", "03:04"; UNLIMITED; nothing: Partition_Limit, empty.
+// Reads a number of units of `unit_s` seconds, "1-02:03:04", "02:03:04", "03:04", or UNLIMITED (kUnlimitedS); the
+// result is in seconds. Nothing for Partition_Limit, Unknown and an empty text. kInvalid for anything else.
 Result<std::optional<int64_t>> parse_sacct_span(std::string_view text, int64_t unit_s);
 constexpr int64_t kUnlimitedS = int64_t{365} * 86400;
 

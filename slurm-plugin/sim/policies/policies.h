@@ -17,13 +17,13 @@ namespace dl::sim {
 // rest.
 struct View {
   const policy::ClusterState& state;
-  // By job of the state: how long it takes at most with all its learners, as its user said.
+  // By job of the state: its time limit in seconds, if it ran with all its learners, as its user stated it.
   const std::vector<int64_t>& limit_s;
 
-  int64_t limit_of(int job, int learners) const;  // the same with so many learners
+  int64_t limit_of(int job, int learners) const;  // the same if it runs with so many learners
 };
 
-// One learner of a job that need not start as a whole.
+// One learner that gets a place while its job does not start as a whole (without gang scheduling).
 struct Placed {
   int job = 0;  // index into the state's jobs
   int node = 0;
@@ -39,10 +39,10 @@ struct SimPolicy {
   const char* name;
   const char* summary;
   Turn (*take_turn)(const View& view, Dice* dice);
-  bool quotas;        // jobs are admitted by their tenant's quota, and charged
-  bool never_borrow;  // every job is one that may not
-  bool gang;
-  std::optional<policy::Placement> placement;  // of every job, whatever it asked for
+  bool quotas;                                 // jobs are admitted by their tenant's quota, and charged
+  bool never_borrow;                           // every job counts as guaranteed
+  bool gang;                                   // a job's learners start together or not at all
+  std::optional<policy::Placement> placement;  // of every job, whatever it asked for; absent: as it asked
 };
 
 // The table; nullptr for a name that is not in it.
@@ -52,13 +52,13 @@ const SimPolicy* find_sim_policy(std::string_view name);
 Result<std::vector<const SimPolicy*>> parse_sim_policies(std::string_view text);
 
 Turn plan_quotas(const View& view, Dice* dice);             // policy::decide()
-Turn plan_as_dlpolicyd(const View& view, Dice* dice);       // the same, as far as Slurm lets it be carried out
+Turn plan_as_dlpolicyd(const View& view, Dice* dice);       // the same, without starts that Slurm cannot be given
 Turn plan_fifo(const View& view, Dice* dice);               // the oldest job blocks all others
-Turn plan_backfill(const View& view, Dice* dice);           // EASY: others may pass it if they do not delay it
+Turn plan_backfill(const View& view, Dice* dice);           // EASY: others may pass the oldest, without delaying it
 Turn plan_learners(const View& view, Dice* dice);           // learner by learner, those of the oldest job first
-Turn plan_learners_shuffled(const View& view, Dice* dice);  // learner by learner, in no order
+Turn plan_learners_shuffled(const View& view, Dice* dice);  // learner by learner, in random order
 
-// Shared by those without quotas.
+// Shared by the policies without quotas.
 
 // Indexes of the pending jobs, oldest first.
 std::vector<int> queue_of(const policy::ClusterState& state);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How sure the means of a comparison are. Jobs that are submitted together wait together, so that they are no
-// independent samples: pieces of time are drawn again, with all their jobs (a block bootstrap), and the same pieces for
-// every policy, so that what differs between two of them is told apart from what differs between the days.
+// Confidence intervals for the means of a comparison. Jobs that are submitted together wait together, so they are not
+// independent samples: whole pieces of time are drawn again, with all their jobs (a block bootstrap). The same pieces
+// are drawn for every policy, so that differences between days do not count as differences between policies.
 #pragma once
 
 #include <vector>
@@ -18,18 +18,18 @@ struct Interval {
 };
 
 struct Confidence {
-  bool known = false;  // there are enough pieces of time with jobs
+  bool known = false;  // false: too few pieces of time have jobs, and the intervals mean nothing
   Interval wait_s;
   Interval jct_s;
   Interval long_waits;       // part of the jobs
   Interval wait_less_first;  // mean wait less that of the first policy
 };
 
-// One for each policy; of each, the outcomes of one seed or of several. `level`: 0.95.
+// One for each policy. `policies`: for each, the outcomes of one or several seeds. `level`: for example 0.95.
 std::vector<Confidence> confidence_of(const Trace& trace, const std::vector<std::vector<const Outcome*>>& policies,
                                       double level);
 
-// Of a few values, say one for each seed: their mean, and where it would come to lie with other seeds.
+// The mean of a few values, for example one for each seed, and its confidence interval (bootstrap).
 Interval interval_of_means(const std::vector<double>& values, double level);
 
 }  // namespace dl::sim

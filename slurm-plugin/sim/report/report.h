@@ -14,7 +14,7 @@ namespace dl::sim {
 // size of jobs. Ends with a newline.
 std::string table_text(const std::vector<Outcome>& outcomes, bool tenants, bool sizes = false);
 
-// The means of the policies with what they lie between, a line each; `level`: 0.95.
+// The means of the policies with their confidence intervals, a line each; `level`: for example 0.95.
 struct Judged {
   std::string policy;
   Confidence confidence;
@@ -29,11 +29,12 @@ struct PlotTitle {
   std::string title;
   std::string subtitle;
 };
-// A whole SVG file: use and queue over time, a line per policy, and the queue times' percentiles as bars. Needs no font
-// that is not everywhere, no script and no other file.
+// A whole SVG file: use and queue over time, a line per policy, and the queue times' percentiles as bars. It needs only
+// common fonts, no script and no other file.
 std::string svg_text(const std::vector<Outcome>& outcomes, const PlotTitle& title);
 
-// Rows of cells, the first of them the heading: so many columns of names to the left, numbers to the right.
+// Rows of cells as text, the first row being the heading: the first `names` columns are aligned to the left, the others
+// to the right.
 std::string aligned(const std::vector<std::vector<std::string>>& rows, size_t names);
 
 // "12s", "3.4m", "1.2h", "2.5d", "-1.2h".

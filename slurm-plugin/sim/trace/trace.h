@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trace: the jobs that were submitted, when, and what they would do. Read from CSV or from JSON lines, which is told
-// from the first line; both formats are described in dlsim(1), and both have the fields of the one table in fields.cpp.
+// A trace: the jobs that were submitted, when, and what they would do. It is read from CSV or from JSON lines; the
+// first line tells which. dlsim(1) describes both formats; both have the fields of the table in fields.cpp.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ struct TraceJob {
   int min_learners = 1;
   int max_learners = 1;
   int64_t run_s = 1;    // with max_learners; with fewer it takes longer in proportion
-  int64_t limit_s = 0;  // what the user said it would take at most, which backfill believes; 0: run_s
+  int64_t limit_s = 0;  // the time limit that the user stated, on which backfill relies; 0: run_s
   Tier tier = Tier::kAuto;
   policy::Placement placement = policy::Placement::kPack;
-  int64_t checkpoint_s = 0;  // between checkpoints; 0: none, and it cannot be paused
+  int64_t checkpoint_s = 0;  // from one checkpoint to the next; 0: none, and it cannot be paused
   int64_t restart_s = 60;    // from a pause until it trains again, as policy::Job::restart_s
-  int64_t waited_s = -1;     // where the trace comes from, before it started first; -1: not known
+  int64_t waited_s = -1;     // how long it really waited for its first start; -1: not known
 };
 
 struct Trace {
@@ -46,7 +46,7 @@ struct TraceField {
   std::string_view name;
   bool required;
   bool number;  // JSON writes it without quotes
-  // kInvalid "'x' ...; allowed: ..."; the text is what stands in CSV, or the value of JSON written out.
+  // kInvalid "'x' ...; allowed: ..."; `text`: the field of CSV, or the value of JSON as text.
   Status (*parse)(std::string_view text, TraceJob* job);
   std::string (*print)(const TraceJob& job);  // parse() reads it back; empty: not given
 };
@@ -58,7 +58,7 @@ Result<Trace> parse_trace(std::string_view text, const std::string& name);
 // "-" is standard input. At most 2 GiB.
 Result<Trace> read_trace(const std::string& path);
 
-// Writes it piece by piece to `out`; stops at its first error.
+// Writes the trace piece by piece to `out`; returns the first error of `out`.
 Status print_trace(const Trace& trace, TraceFormat format, const std::function<Status(std::string_view)>& out);
 
 }  // namespace dl::sim

@@ -23,8 +23,8 @@
  * together; it exists once its manifest is durable, and not before. Nothing that is not committed is ever loaded, and
  * nothing is loaded whose checksums do not match.
  *
- * Ranks find one another through the checkpoint directory alone, which all must see (no MPI is needed; to read each
- * stored byte once, a restore also passes bytes from rank to rank over TCP, where it can be had): every function
+ * Ranks find one another through the checkpoint directory, which all must see; MPI is not needed. (So that each stored
+ * byte is read only once, a restore also passes bytes from rank to rank over TCP, if they can connect.) Every function
  * marked "collective" must be called by all ranks with the same train step, and returns the same outcome on all of
  * them. A rank that waits longer than the timeout for another gives up with DLCKPT_E_TIMEOUT; nothing is committed
  * then.
@@ -32,19 +32,19 @@
  * Threads: a context may be used by one thread at a time. Different contexts are independent. Saving starts threads of
  * the library's own, which live until dlckpt_close and block all signals; they read registered memory only between
  * dlckpt_save and its return (lazy saves: the return of dlckpt_before_mutation). The threads of a restore end before it
- * returns, but one that listens for the other ranks until dlckpt_close. The library prints nothing, never
- * exits or aborts, and leaves signals alone. In a child of fork() a context is dead: the child may only close it, which
+ * returns, except one that listens for the other ranks until dlckpt_close. The library prints nothing, never
+ * exits or aborts, and leaves signals alone. A child of fork() may only close its parent's context, which
  * does nothing there. All other calls on it are refused there at once, and do nothing: DLCKPT_E_INVALID (dlckpt_want:
  * 0, dlckpt_latest: -1, dlckpt_exit_code: 76). The child may open contexts of its own.
  *
  * GPUs: tensors may lie in device or managed memory of the CUDA driver, in any context, also memory of another process
- * (cuIpcOpenMemHandle). That is found out by itself when they are registered, from the driver that the program has
+ * (cuIpcOpenMemHandle). Registration detects this by asking the driver that the program has
  * loaded; the library is not linked with CUDA and never loads it. A save first waits for all work that is queued, on
- * any stream, in the contexts of the tensors' memory, and a restore before it writes (memory of no context, as pools
- * give it: the primary context of its device); so neither may be called while a stream of theirs is being captured.
- * Work queued on other devices that uses this memory is to be waited for by the program. Copies go over streams of the
- * library's own, made for each save; what they copy is there, and the memory free for any stream, under the same
- * conditions as on the host: on return of dlckpt_save, dlckpt_before_mutation or dlckpt_restore. Staging memory is
+ * any stream, in the contexts of the tensors' memory, and a restore does so before it writes (for memory of no context,
+ * as pools give it, in the primary context of its device); so neither may be called while a stream of these contexts is
+ * being captured. The program itself must wait for work on other devices that uses this memory. Copies use streams of
+ * the library's own, made for each save. As on the host, they are complete, and any stream may use the memory,
+ * when dlckpt_save, dlckpt_before_mutation (lazy saves) or dlckpt_restore has returned. Staging memory is
  * pinned from the first save of such tensors on, if the driver allows it. The library's threads make the memory's
  * context current for themselves; the caller's current context is the same after a call as before. Contexts that
  * tensors lie in must exist as long as their memory is registered. A failed call of the driver is DLCKPT_E_IO
@@ -112,8 +112,8 @@ enum {
                              one of them writes it. Different boxes must not overlap, and together cover the whole (2-D
                              meshes, HSDP). All ranks give offset and extent, or none. */
   DLCKPT_OPTIONAL = 2,    /* restore leaves it alone, without error, if the checkpoint does not have it */
-  DLCKPT_FROZEN = 4,      /* is not expected to change between saves: from the first save on it goes where what does not
-                             change is stored once (options.reuse). A hint: what did change is saved */
+  DLCKPT_FROZEN = 4,      /* is not expected to change between saves: from the first save on it is stored with what is
+                             stored only once (options.reuse). Only a hint: if it changes, it is saved */
   DLCKPT_ANOTHER_PART = 8 /* adds a box of a tensor that this rank has registered already, instead of replacing it;
                              dtype, shape and the other flags as before; the boxes must not overlap */
 };
@@ -174,18 +174,18 @@ typedef struct dlckpt_options {
                   their own, which later checkpoints share by hard links; 2: every checkpoint has its own copy. Else
                   DL_CHECKPOINT_REUSE (1 or 0), else 1 */
   /* Since API version 3. */
-  int environment_first; /* 0: as said above, what is given here counts and the environment where nothing is. Not 0: the
-                            other way round for dir (DL_CHECKPOINT_DIR, DL_CHECKPOINT), every_s with every_steps (every=
-                            of DL_CHECKPOINT), keep (its keep=) and mode (DL_CHECKPOINT_MODE). So what was asked for at
-                            submission counts, and one program runs unchanged on a laptop and in a job: the Python
-                            module's attach() does this. CHECKPOINT_DIR never counts more than dir. */
+  int environment_first; /* 0: these options have precedence over the environment. Not 0: the environment has precedence
+                            for dir (DL_CHECKPOINT_DIR, DL_CHECKPOINT), every_s with every_steps (every= of
+                            DL_CHECKPOINT), keep (its keep=) and mode (DL_CHECKPOINT_MODE). So what was asked for at
+                            submission is done, and one program runs unchanged on a laptop and in a job: the Python
+                            module's attach() does this. CHECKPOINT_DIR never has precedence over dir. */
 } dlckpt_options;
 
 /* What dlckpt_resolve tells: the options after the environment was asked. */
 typedef struct dlckpt_settings {
   size_t struct_size;        /* set it to sizeof(dlckpt_settings) before the call */
-  unsigned from_environment; /* DLCKPT_SETTING_ bits: what the environment has said, and not the options */
-  const char* dir;           /* NULL: nobody names one, and dlckpt_open would refuse that. Valid until the calling
+  unsigned from_environment; /* DLCKPT_SETTING_ bits: those of the settings below that come from the environment */
+  const char* dir;           /* NULL: neither names one, and dlckpt_open would refuse that. Valid until the calling
                                 thread's next dlckpt_resolve */
   double every_s;            /* 0: not by time; DLCKPT_EVERY_AUTO */
   int64_t every_steps;       /* 0: not by train steps */
@@ -244,8 +244,8 @@ dlckpt_error dlckpt_tensor(dlckpt_ctx* ctx, const char* path, dlckpt_dtype dtype
  *                 (restore then leaves the last value there). NULL: C order without gaps
  *   data          the box's first element
  *   Errors, ranks as dlckpt_tensor
- * On a GPU rows at even distances are copied in one piece, but where the last dimension has gaps or is not the fastest
- * in memory, each element is a row: slow; better make a dense copy there.
+ * On a GPU rows at even distances are copied with one call. If the last dimension has gaps or is not the one that
+ * varies fastest in memory, each element counts as a row, which is slow: make a dense copy and register that.
  */
 dlckpt_error dlckpt_tensor_strided(dlckpt_ctx* ctx, const char* path, dlckpt_dtype dtype, int ndim,
                                    const int64_t* shape, const int64_t* offset, const int64_t* extent,
@@ -260,7 +260,7 @@ enum { DLCKPT_ON_HOST = 0, DLCKPT_MANAGED = 1, DLCKPT_ON_DEVICE = 2 };
  */
 int dlckpt_where(const void* data);
 
-/* dlckpt_blob: registers bytes: random states, data cursors, JSON. Set again before each save.
+/* dlckpt_blob: registers bytes: random states, data cursors, JSON. Register them again before each save.
  *   path      as of dlckpt_tensor
  *   data      at most 1 GiB, in host memory. Copied at once
  *   per_rank  0: rank 0's bytes count, and every rank finds them after restore. Not 0: each rank saves its own; after
@@ -308,14 +308,14 @@ dlckpt_error dlckpt_forget(dlckpt_ctx* ctx, const char* path);
  */
 dlckpt_error dlckpt_metric(dlckpt_ctx* ctx, const char* name, double value);
 
-/* dlckpt_want: tells what is due before train step `step` is run. Mostly nothing: then it costs a store and a load of
- * shared memory, and with every=auto a look at the clock.
+/* dlckpt_want: tells what is due before train step `step` is run. Usually nothing is: then the call costs a store and a
+ * load of shared memory, and with every=auto a look at the clock.
  *   step     must not decrease from call to call, except after a restore
  *   Returns  a set of DLCKPT_WANT_ bits, the same on all ranks; never an error
  *   Ranks    collective. Under dlrun it may wait for one round trip, until all ranks know the train step agreed on.
  *            Without dlrun, several ranks that save by time follow the clock of rank 0: at a few train steps, agreed on
- *            beforehand, the others wait here for its word, at most the timeout, and read a small file; then it is rank
- *            0 that says when it is due, to within half a train step unless train steps grow longer
+ *            beforehand, the others wait here, at most for the timeout, and read from a small file whether rank 0 says
+ *            that a save is due. It is due to within half a train step, unless train steps become longer
  */
 int dlckpt_want(dlckpt_ctx* ctx, int64_t step);
 
@@ -329,13 +329,13 @@ int dlckpt_want(dlckpt_ctx* ctx, int64_t step);
  *   flags    DLCKPT_SYNC and so on
  *   Synchronous, that is durable on return: with DLCKPT_SYNC, with DLCKPT_MODE_SYNC, and at the train step for which
  *            dlckpt_want answered DLCKPT_WANT_EXIT
- *   In flight is one save at a time: a second call waits for the first. Did that fail, the second goes on all the same;
+ *   Only one save is in flight at a time: a second call waits for the first. Even if that failed, the second goes on;
  *            dlckpt_errmsg says so although DLCKPT_OK is returned, and dlckpt_stats counts it
  *   Errors   of a synchronous save: NO_SPACE, IO, DENIED, TIMEOUT, INVALID (boxes overlap or leave a hole), NOT_FOUND
  *            (the file of a member, or the checkpoint directory: somebody removed or renamed it), BUSY (the lease was
  *            lost to another job), MEMORY: nothing is committed. Of an asynchronous one: INVALID (step, flags),
- *            IN_FLIGHT (or, where that is asked of the other ranks, TIMEOUT) and IO (no thread can be started); the
- *            rest is dlckpt_wait's
+ *            IN_FLIGHT (TIMEOUT, if another rank does not answer whether it is busy) and IO (no thread can be started);
+ *            dlckpt_wait returns the others
  *   Ranks    collective, with the same step and flags
  */
 dlckpt_error dlckpt_save(dlckpt_ctx* ctx, int64_t step);
@@ -367,11 +367,11 @@ typedef struct dlckpt_save_stats {
   uint64_t bytes;         /* state that this rank had to store */
   uint64_t written_bytes; /* of data files */
   uint64_t reused_bytes;  /* not written, because unchanged since an earlier save */
-  double blocked_s;       /* of the call of dlckpt_save */
-  double copy_s;          /* to staging memory */
+  double blocked_s;       /* how long the call of dlckpt_save took */
+  double copy_s;          /* copying to staging memory */
   double write_s;         /* until all was written */
   double fsync_s;
-  double commit_s;  /* the ranks together */
+  double commit_s;  /* after that, until all ranks had committed */
   double durable_s; /* from the call until the checkpoint existed; 0 if it failed */
   uint64_t saves, failed_saves, total_written_bytes;
   double total_blocked_s;
@@ -425,7 +425,7 @@ typedef struct dlckpt_load_stats {
   int exchange;            /* 1: bytes could go from rank to rank */
 } dlckpt_load_stats;
 
-/* dlckpt_restore_stats: tells it.
+/* dlckpt_restore_stats: tells what the last restore or peek read.
  *   out      filled in; struct_size is to be set before
  *   Errors   INVALID (out or its struct_size)
  *   Ranks    each by itself

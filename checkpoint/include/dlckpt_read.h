@@ -2,9 +2,9 @@
  *
  * dlckpt_read.h: reading a checkpoint of libdlckpt without owning its directory.
  *
- * For evaluation beside training, for fine-tuning from somebody's weights, for tools: no lease is taken, nothing is
+ * For evaluation beside training, for fine-tuning from another user's weights, for tools: no lease is taken, nothing is
  * written and no other rank is asked, so the directory may belong to another user, lie on a file system that is mounted
- * read-only, or be in use by the job that trains. Which tensors there are is told before any memory for them exists.
+ * read-only, or be in use by the job that trains. The tensors' shapes can be asked for before memory is allocated.
  *
  *     dlckpt_reader *r;
  *     if (dlckpt_reader_open("/shared/run/ckpt", DLCKPT_LATEST, &r) != DLCKPT_OK) { ... dlckpt_open_error() ... }
@@ -14,10 +14,10 @@
  *     rc = dlckpt_reader_load(r, info.path, NULL, NULL, w, info.bytes);
  *     dlckpt_reader_close(r);
  *
- * Only what is committed is seen, and each block is verified before a byte of it is handed out. What lies at the
- * node-local level alone is not seen: `dlckpt` and the job itself bring it to the shared directory. The job that owns
- * the directory goes on removing checkpoints that it keeps no longer, also while they are read: that is
- * DLCKPT_E_NOT_FOUND, and another can be taken; `dlckpt pin` (dlckpt(1)) has one kept.
+ * Only committed checkpoints are seen, and each block is verified before a byte of it is returned. Checkpoints that are
+ * only at the node-local level are not seen: the job itself copies them to the shared directory. The job that owns
+ * the directory goes on removing checkpoints that it no longer keeps, also while they are read: that gives
+ * DLCKPT_E_NOT_FOUND, and another can be opened; `dlckpt pin` (dlckpt(1)) keeps one from being removed.
  *
  * Threads: a reader may be used by one thread at a time; loading large tensors starts threads that end before the call
  * returns. Different readers are independent. Errors: DLCKPT_OK or another dlckpt_error; the sentence is in

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "common/base/parse.h"
+#include "common/contract/path_pattern.h"
 #include "common/process/child_process.h"
 #include "common/site/site_config.h"
 #include "launcher/ctl/act_as.h"
@@ -54,23 +55,42 @@ std::string names_of(const std::vector<Job>& jobs) {
   return names + (jobs.size() > kMostNamed ? ", ..." : "");
 }
 
+// What a job directory may be named after, besides the job's id.
+struct Named {
+  std::string user, name, work_dir;
+};
+
+PathNames names_for(const std::string& id, const Named& job) {
+  PathNames names;
+  name_job(id, &names);
+  names.name = job.name;
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
+  const struct passwd* user = job.user.empty() ? ::getpwuid(::getuid()) : ::getpwnam(job.user.c_str());
+  if (user != nullptr) {
+    names.user = user->pw_name;
+    names.home = user->pw_dir;
+  }
+  return names;
+}
+
 // The directory of a job of Slurm's, or empty.
-std::string find_dir(const std::string& id, const std::optional<slurm_cli::JobInfo>& info,
-                     const std::optional<record::JobComment>& comment) {
+std::string find_dir(const std::string& id, const Named& job, const std::optional<record::JobComment>& comment) {
   if (comment && !comment->dir.empty()) return comment->dir;
   const std::string pattern = job_dir_pattern();
+  const PathNames names = names_for(id, job);
   // Whether it is there is for the job's user to see: root may not be able to (NFS), and need not look.
-  const FileRights rights(info ? info->user : std::string());
-  if (info && !info->work_dir.empty()) {
-    std::string path = record::expand_job_dir(pattern, info->work_dir, id);
-    if (is_folder(path)) return path;
+  const FileRights rights(job.user);
+  for (const std::string& base : {job.work_dir, absolute(".")}) {
+    if (base.empty()) continue;
+    std::string path = record::expand_job_dir(pattern, base, names);
+    if (!path.empty() && is_folder(path)) return path;
   }
-  const std::string here = record::expand_job_dir(pattern, absolute("."), id);
-  return is_folder(here) ? here : std::string();
+  return {};
 }
 
 struct Accounted {
-  std::string user, comment;
+  Named job;
+  std::string comment;
 };
 // What the accounting keeps of a job that slurmctld has forgotten; empty without accounting, and for an array, of which
 // sacct prints all elements.
@@ -78,13 +98,15 @@ Accounted accounted(const std::string& id) {
   if (find_program("sacct").empty()) return {};
   CommandOptions options;
   options.timeout = std::chrono::seconds(5);
-  auto result = run_command({"sacct", "-X", "-n", "-P", "-o", "JobID,User,Comment", "-j", id}, options);
+  constexpr char kBetween = '\x1f';  // a "|" may stand in a job's name
+  auto result = run_command({"sacct", "-X", "-n", "-P", std::string("--delimiter=") + kBetween, "-o",
+                             "JobID,User,JobName,WorkDir,Comment", "-j", id},
+                            options);
   if (!result || !result->ok()) return {};
   Accounted last;
   for (const std::string& line : split(result->out, '\n')) {
-    const size_t comment = line.find('|', id.size() + 1);
-    if (comment == std::string::npos || line.compare(0, id.size() + 1, id + "|") != 0) continue;
-    last = {line.substr(id.size() + 1, comment - id.size() - 1), line.substr(comment + 1)};
+    const std::vector<std::string> fields = split(line, kBetween);
+    if (fields.size() >= 5 && fields[0] == id) last = {{fields[1], fields[2], fields[3]}, fields[4]};
   }
   return last;
 }
@@ -136,6 +158,7 @@ Result<Job> from_dir(const std::string& path) {
 Result<std::vector<Job>> from_slurm(const std::string& id) {
   Job job;
   job.id = id;
+  Named named;
   Error why{Errc::kUnsupported, "Slurm's commands are not installed here, and there is no dl-" + id +
                                     " in this folder; give its job directory with --dir"};
   if (!find_program("scontrol").empty()) {
@@ -148,10 +171,11 @@ Result<std::vector<Job>> from_slurm(const std::string& id) {
     // slurmctld not answering is another matter than a job it does not know: then the record may still tell.
     why = std::move(known).error();
     const Accounted kept = accounted(id);
-    job.accounted_user = kept.user;
+    job.accounted_user = kept.job.user;
     job.comment = record::parse_comment(kept.comment);
+    named = kept.job;
   }
-  const std::string dir = find_dir(id, std::nullopt, job.comment);
+  const std::string dir = find_dir(id, named, job.comment);
   if (dir.empty()) {
     if (why.code == Errc::kNotFound) {
       why.text = "job " + id + " is not known to Slurm (any more), and there is no dl-" + id +
@@ -185,7 +209,7 @@ Job job_of(const slurm_cli::JobInfo& info) {
   job.id = info.job_id;
   job.slurm = info;
   job.comment = record::parse_comment(info.comment);
-  const std::string dir = find_dir(info.job_id, job.slurm, job.comment);
+  const std::string dir = find_dir(info.job_id, {info.user, info.name, info.work_dir}, job.comment);
   if (!dir.empty()) job.dir = record::JobDir(dir);
   return job;
 }

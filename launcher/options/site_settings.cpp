@@ -80,9 +80,7 @@ bool is_own_file(const std::string& path) {
 std::string folder_of(const std::string& pattern, const std::string& base, const std::string& id) {
   PathNames names = names_in_environment([](const char* name) { return environment_value(name); });
   name_job(id, &names);
-  const auto path = expand_path(pattern, names);
-  if (!path || path->empty()) return {};
-  return path->front() == '/' ? *path : base + "/" + *path;
+  return record::expand_job_dir(pattern, base, names);
 }
 
 // Where this job's directory may be, the surest place first. The configured name of it is in the file with the fault.

@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "common/base/atomic_file.h"
+#include "common/contract/path_pattern.h"
 #include "common/json/json.h"
 
 namespace dl::record {
@@ -64,17 +65,12 @@ Status JobDir::prepare(int attempt) const {
   return {};
 }
 
-std::string expand_job_dir(const std::string& pattern, const std::string& base, const std::string& job_id) {
-  std::string path;
-  for (size_t i = 0; i < pattern.size(); ++i) {
-    if (pattern[i] == '%' && i + 1 < pattern.size() && (pattern[i + 1] == 'j' || pattern[i + 1] == '%'))
-      path += pattern[++i] == 'j' ? job_id : "%";
-    else
-      path += pattern[i];
-  }
-  if (path.empty() || path[0] != '/') path = base + "/" + path;
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path;
+std::string expand_job_dir(const std::string& pattern, const std::string& base, const PathNames& names) {
+  auto path = expand_path(pattern, names);
+  if (!path || path->empty()) return {};
+  if (path->front() != '/') *path = base + "/" + *path;
+  while (path->size() > 1 && path->back() == '/') path->pop_back();
+  return std::move(path).value();
 }
 
 Status write_control(const std::string& path, const ControlInfo& info) {

@@ -11,6 +11,10 @@
 #include "common/base/result.h"
 #include "common/contract/job_directory.h"
 
+namespace dl {
+struct PathNames;
+}
+
 namespace dl::record {
 
 class JobDir {
@@ -43,9 +47,9 @@ class JobDir {
   std::string root_;
 };
 
-// [launcher] job_dir of dl.toml or --job-dir: "%j" becomes the job id, a relative path is taken from `base` (the submit
-// directory). Pure.
-std::string expand_job_dir(const std::string& pattern, const std::string& base, const std::string& job_id);
+// [launcher] job_dir of dl.toml or --job-dir for a job with these names; a relative path is taken from `base` (the
+// submit directory). Empty if the pattern cannot be expanded, as when it holds a name that is not known. Pure.
+std::string expand_job_dir(const std::string& pattern, const std::string& base, const PathNames& names);
 
 // control.json
 struct ControlInfo {

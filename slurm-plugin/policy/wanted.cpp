@@ -216,10 +216,15 @@ int64_t far_gate_s(int64_t gates) {
   return std::clamp<int64_t>(2 * gates / kRenewalsPerS, kGateS, kLongestGateS);
 }
 
+int64_t Grace::early_s() const {
+  return std::min(kill_wait_s, grace_s / 2);
+}
+
 YieldOrder yield_order(const ClusterState& state, const Job& job, const std::optional<Yield>& told,
-                       const std::optional<Asked>& asked, int64_t grace_s) {
+                       const std::optional<Asked>& asked, GiveBack back, const Grace& grace) {
   if (job.yields_to != kNobody && told) {
-    if (state.now_s - told->deadline_s >= kSlackS) return {YieldStep::kRequeue, told};
+    const int64_t over_s = told->deadline_s + (back == GiveBack::kSave ? kSlackS : -grace.early_s());
+    if (state.now_s >= over_s) return {YieldStep::kRequeue, told};
     if (!asked) return {YieldStep::kNothing, told};
     Yield more = *told;
     more.learners = asked->learners_left;
@@ -227,9 +232,24 @@ YieldOrder yield_order(const ClusterState& state, const Job& job, const std::opt
   }
   if (!asked) return told ? YieldOrder{YieldStep::kWithdraw, std::nullopt} : YieldOrder{};
   // Asked anew, for another claim: its time has begun already.
-  int64_t deadline = state.now_s + grace_s;
-  if (told && job.start_s <= told->deadline_s - grace_s) deadline = std::min(deadline, told->deadline_s);
+  int64_t deadline = state.now_s + grace.grace_s;
+  if (told && job.start_s <= told->deadline_s - grace.grace_s) deadline = std::min(deadline, told->deadline_s);
   return {YieldStep::kAsk, Yield{asked->claimant, deadline, asked->learners_left}};
+}
+
+std::optional<NodeCount> node_count(const ClusterState& state, const Decision& decision, const Job& job,
+                                    const Wanted& wanted, const NodeRange& range, int node_gpus) {
+  if (range.max <= range.min) return std::nullopt;
+  if (!wanted.turn) {
+    if (!job.elastic() || !wanted.waits_for_victims) return std::nullopt;
+    return NodeCount{wanted.smallest ? range.min : range.max, false};
+  }
+  const Start& start = decision.starts[wanted.start];
+  const int learners_per_node = node_gpus / job.gpus_per_learner;
+  if (job.elastic() && learners_per_node < 1) return std::nullopt;
+  const int nodes = job.elastic() ? gpus_of(state, start) / job.gpus_per_learner / learners_per_node
+                                  : static_cast<int>(start.parts.size());
+  return NodeCount{std::clamp(nodes, range.min, range.max), !job.elastic() && job.placement == Placement::kSpread};
 }
 
 }  // namespace dl::policy

@@ -70,15 +70,38 @@ enum class YieldStep {
   kAsk,       // to save and yield
   kAskMore,   // to yield more; it is saving already, so that only the size changes with which it comes back
   kWithdraw,  // that it need not yield any more
-  kRequeue,   // nothing: it did not yield in time, and Slurm is to requeue it
+  kRequeue,   // nothing: its time is over, and Slurm is to requeue it, or to end it if it cannot come back
 };
 struct YieldOrder {
   YieldStep step = YieldStep::kNothing;
   std::optional<Yield> yield;  // what it is asked from now on
 };
+// The time that a victim has.
+struct Grace {
+  int64_t grace_s = 120;  // from asking it to the deadline
+  // Slurm's KillWait, from SIGTERM to SIGKILL. A victim that cannot save is requeued or ended early_s() before the
+  // deadline, so that even one that ignores SIGTERM is gone by then.
+  int64_t kill_wait_s = 0;
+  int64_t early_s() const;  // kill_wait_s, but at most half of the grace
+};
 // `told`: what it was asked before, by its label; it still counts if Job::yields_to says so. `asked`: what the decision
-// asks of it. `grace_s`: from asking to the deadline.
+// asks of it. `back`: how it gives its GPUs back.
 YieldOrder yield_order(const ClusterState& state, const Job& job, const std::optional<Yield>& told,
-                       const std::optional<Asked>& asked, int64_t grace_s);
+                       const std::optional<Asked>& asked, GiveBack back, const Grace& grace);
+
+// The number of nodes that a waiting job may get. Slurm chooses the nodes; any number within the job's own range is one
+// that it can run on, also when nobody changes it again.
+struct NodeRange {
+  int min = 1, max = 1;  // as the job was submitted
+};
+struct NodeCount {
+  int most = 1;
+  bool exact = false;  // not fewer either: a spread job would else be packed
+};
+// A job whose turn it is gets as many nodes as the decision gives it: what is free beyond that may be meant for others,
+// and a spread job would wait for more nodes than have room. An elastic claim that waits for victims keeps its whole
+// range, or gets the fewest (Wanted::smallest). Nothing: the number stays as it is. `node_gpus`: of one of its nodes.
+std::optional<NodeCount> node_count(const ClusterState& state, const Decision& decision, const Job& job,
+                                    const Wanted& wanted, const NodeRange& range, int node_gpus);
 
 }  // namespace dl::policy

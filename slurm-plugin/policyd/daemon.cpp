@@ -129,10 +129,8 @@ Status Daemon::round() {
   checkpoints_.update(*records, &view);
   const policy::Decision decision = policy::decide(view.state);
   stuck_.update(view, decision);
-  PlanOptions plan_options;
-  plan_options.grace_s = view_options.grace_s;
-  plan_options.kill_wait_s = kill_wait_s_;
-  const std::vector<Action> actions = plan(view, *records, decision, plan_options);
+  const policy::Grace grace{view_options.grace_s, kill_wait_s_};
+  const std::vector<Action> actions = plan(view, *records, decision, grace);
   // Gates that were set to last longer stand for a while when fewer jobs wait.
   gate_s_ =
       std::max(longest_gate_s(actions, records->now_s), gate_s_ - std::max<int64_t>(0, records->now_s - gated_s_));

@@ -28,12 +28,12 @@ using policy::YieldStep;
 class Planner {
  public:
   Planner(const ClusterView& view, const observe::Records& records, const policy::Decision& decision,
-          const PlanOptions& options)
+          const policy::Grace& grace)
       : view_(view),
         state_(view.state),
         records_(records),
         decision_(decision),
-        options_(options),
+        grace_(grace),
         wanted_(policy::wanted(view.state, decision)),
         tokens_(state_) {}
 
@@ -109,9 +109,9 @@ class Planner {
   void yields(int index, JobLabel* label, Action* action) const {
     const policy::Job& job = state_.jobs[index];
     const auto& asked = wanted_[index].asked;
-    const policy::YieldOrder order = policy::yield_order(state_, job, label->yields, asked, options_.grace_s);
-    const bool leaves_now = leaves_without_saving(job, *label);
-    switch (leaves_now ? YieldStep::kRequeue : order.step) {
+    const policy::YieldOrder order =
+        policy::yield_order(state_, job, label->yields, asked, policy::gives_back(*label), grace_);
+    switch (order.step) {
       case YieldStep::kNothing:
         return;
       case YieldStep::kAskMore:
@@ -151,12 +151,6 @@ class Planner {
   void allow_requeue(int index, Action* action) const {
     if (comes_back(index) && !record(view_.jobs[index]).requeueable) action->update.requeue = true;
   }
-  int64_t early_s() const { return std::min(options_.kill_wait_s, options_.grace_s / 2); }
-
-  bool leaves_without_saving(const policy::Job& job, const JobLabel& label) const {
-    return label.yields && job.yields_to != policy::kNobody && policy::gives_back(label) != policy::GiveBack::kSave &&
-           state_.now_s >= label.yields->deadline_s - early_s();
-  }
 
   // Asked, and what cannot hear it is told.
   void prepare(int index, const JobLabel& label, int64_t deadline_s, Action* action) const {
@@ -164,7 +158,7 @@ class Planner {
     const policy::GiveBack back = policy::gives_back(label);
     action->slurm_id = record(view_.jobs[index]).id;
     if (back == policy::GiveBack::kSave) return;
-    const int64_t left_s = std::max<int64_t>(0, deadline_s - early_s() - state_.now_s);
+    const int64_t left_s = std::max<int64_t>(0, deadline_s - grace_.early_s() - state_.now_s);
     action->notice = fmt::format("the owner of the lent GPUs of this job needs them: in {} it is {}",
                                  format_duration(std::chrono::seconds(left_s)),
                                  comes_back(index) ? "put back into the queue, and will begin anew" : "ended");
@@ -218,11 +212,10 @@ class Planner {
     target.licenses =
         tokens_.of_pending(its.licenses, sized, {wants.charge, wants.own_part}, wants.turn ? start->type : job.type,
                            wants.turn ? policy::gpus_of(state_, *start) : 0);
-    if (wants.turn) {
-      set_size(its, *start, &target);
-    } else if (job.elastic() && wants.waits_for_victims && target.label.max_nodes > target.label.min_nodes) {
-      // Of a claim that waits: all that it was submitted with, or the fewest.
-      target.max_nodes = static_cast<uint32_t>(wants.smallest ? target.label.min_nodes : target.label.max_nodes);
+    if (const auto nodes = policy::node_count(state_, decision_, job, wants,
+                                              {seen.label.min_nodes, seen.label.max_nodes}, its.node_gpus)) {
+      target.max_nodes = static_cast<uint32_t>(nodes->most);
+      target.exact_nodes = nodes->exact;
     }
     target.site_factor = wants.rank;
     target.unranked_will_do = wants.unranked_will_do;
@@ -244,20 +237,6 @@ class Planner {
     const observe::JobUpdate update = change(seen, target);
     return turn && (target.label.charge == Charge::kBorrowed || target.label.charge != seen.label.charge ||
                     update.licenses || update.max_nodes || update.begin_s);
-  }
-
-  // A job whose number of nodes is open gets as many as the decision gives it. What is free beyond that may be meant
-  // for others; a spread job would wait for more nodes than have room. Any number within its range is one that it can
-  // run on, also when nobody changes it again.
-  void set_size(const JobRecord& its, const policy::Start& start, Target* target) const {
-    const policy::Job& job = state_.jobs[start.job];
-    const JobLabel& label = target->label;
-    const int per_node = its.node_gpus / job.gpus_per_learner;
-    if (label.max_nodes <= label.min_nodes || (job.elastic() && per_node < 1)) return;
-    const int wanted = job.elastic() ? policy::gpus_of(state_, start) / job.gpus_per_learner / per_node
-                                     : static_cast<int>(start.parts.size());
-    target->max_nodes = static_cast<uint32_t>(std::clamp(wanted, label.min_nodes, label.max_nodes));
-    target->exact_nodes = !job.elastic() && job.placement == policy::Placement::kSpread;
   }
 
   // A victim that has gone: what was asked of it is done.
@@ -346,7 +325,7 @@ class Planner {
   const policy::ClusterState& state_;
   const observe::Records& records_;
   const policy::Decision& decision_;
-  const PlanOptions& options_;
+  const policy::Grace& grace_;
   const std::vector<Wanted> wanted_;  // by job
   JobTokens tokens_;
   std::set<size_t> whole_records_;  // of job arrays, that have their action
@@ -382,8 +361,8 @@ const char* action_name(ActionKind kind) {
 }
 
 std::vector<Action> plan(const ClusterView& view, const observe::Records& records, const policy::Decision& decision,
-                         const PlanOptions& options) {
-  return Planner(view, records, decision, options).plan();
+                         const policy::Grace& grace) {
+  return Planner(view, records, decision, grace).plan();
 }
 
 }  // namespace dl::policyd

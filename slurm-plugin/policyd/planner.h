@@ -49,16 +49,9 @@ struct Action {
   std::string why;       // one clause for the log
 };
 
-struct PlanOptions {
-  int64_t grace_s = 120;  // from asking a victim to Slurm's requeue
-  // Slurm's KillWait, from SIGTERM to SIGKILL. A victim that cannot save is requeued or ended so many seconds before
-  // the deadline (at most half of the grace), so that even one that ignores SIGTERM is gone by the deadline.
-  int64_t kill_wait_s = 0;
-};
-
 // `decision` is decide(view.state). The actions are to be carried out in their order: first those that make room, then
 // those that start jobs, last those that keep jobs waiting.
 std::vector<Action> plan(const observe::ClusterView& view, const observe::Records& records,
-                         const policy::Decision& decision, const PlanOptions& options);
+                         const policy::Decision& decision, const policy::Grace& grace);
 
 }  // namespace dl::policyd

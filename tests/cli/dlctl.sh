@@ -188,6 +188,12 @@ expect_run "by clean, too" 0 '^12.2 +CANCELLED ' without_slurm clean old
 expect_run "status --ended goes by the records then" 0 '^12 +COMPLETED .* all learners finished' without_slurm status --ended old
 expect_run "where Slurm cannot be asked, a job is not called unknown" 1 "Slurm's commands are not installed here, and there is no dl-12" \
   without_slurm status 12
+# A pattern of the site's with the user's name in it.
+me=$(id -un)
+mkdir -p "runs/$me" && cp -r old/dl-12 "runs/$me/12" && cp "$DL_CONFIG" patterns.toml
+printf '[launcher]\njob_dir = "runs/%%u/%%j"\n' >>patterns.toml
+by_pattern() { DL_CONFIG=$work/patterns.toml without_slurm "$@"; }
+expect_run "a job directory named by the user is found by the job's id" 0 "runs/$me/12" by_pattern status 12
 # Root in a folder of a user's: with that user's rights.
 if [ "$(id -u)" = 0 ]; then
   chmod 711 "$work"

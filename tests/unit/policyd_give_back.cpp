@@ -35,9 +35,9 @@ observe::Records claimed(GiveBack back) {
 
 std::vector<Action> plan_at(const observe::Records& records, int64_t kill_wait_s = 30) {
   const auto view = observe::view_cluster(site(), records, {});
-  PlanOptions options;
-  options.kill_wait_s = kill_wait_s;
-  return plan(view, records, policy::decide(view.state), options);
+  policy::Grace grace;
+  grace.kill_wait_s = kill_wait_s;
+  return plan(view, records, policy::decide(view.state), grace);
 }
 
 // What job 2 is to do; kCharge if nothing.

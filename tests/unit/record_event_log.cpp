@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "common/base/atomic_file.h"
+#include "common/contract/path_pattern.h"
 #include "launcher/record/job_comment.h"
 #include "launcher/record/job_dir.h"
 #include "launcher/record/job_runs.h"
@@ -202,9 +203,15 @@ TEST(CommentTest, FitsIntoSlurmsLimit) {
 }
 
 TEST(JobDirTest, PatternsAreExpanded) {
-  EXPECT_EQ(expand_job_dir("dl-%j", "/home/a", "12"), "/home/a/dl-12");
-  EXPECT_EQ(expand_job_dir("/scratch/%j/", "/home/a", "12"), "/scratch/12");
-  EXPECT_EQ(expand_job_dir("a%%j%x", "/b", "12"), "/b/a%j%x");
+  PathNames names;
+  name_job("12_3", &names);
+  EXPECT_EQ(expand_job_dir("dl-%j", "/home/a", names), "/home/a/dl-12_3");
+  EXPECT_EQ(expand_job_dir("/scratch/%A/%a/", "/home/a", names), "/scratch/12/3");
+  EXPECT_EQ(expand_job_dir("a%%j", "/b", names), "/b/a%j");
+  EXPECT_EQ(expand_job_dir("%u/%x-%j", "/b", names), "") << "neither is known";
+  names.user = "ada";
+  names.name = "digits";
+  EXPECT_EQ(expand_job_dir("%u/%x-%j", "/b", names), "/b/ada/digits-12_3");
 }
 
 TEST_F(RecordTest, FoldersAreMadeAndLatestPointsAtTheNewestAttempt) {

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm-plugin/policy/wanted.h"
+
+#include <gtest/gtest.h>
+
+#include "policy_support.h"
+
+namespace dl::policy {
+namespace {
+
+using testing::add_job;
+using testing::add_running;
+using testing::add_tenant;
+using testing::cluster;
+
+// A cluster of four nodes of two GPUs, a waiting job, and a decision that starts it on `parts`.
+struct AStart {
+  AStart(int learners, std::vector<Part> parts) : state(cluster(4, 2)) {
+    add_tenant(&state, "vision", 8);
+    add_job(&state, 0, learners);
+    decision.starts.push_back({0, Charge::kOwn, 0, std::move(parts), 0});
+    wanted.start = 0;
+    wanted.turn = true;
+  }
+  Job& job() { return state.jobs[0]; }
+  std::optional<NodeCount> nodes(NodeRange range, int node_gpus = 2) {
+    return node_count(state, decision, job(), wanted, range, node_gpus);
+  }
+  ClusterState state;
+  Decision decision;
+  Wanted wanted;
+};
+
+TEST(NodeCountTest, AJobGetsTheNodesOfTheDecisionAndNoneBeyondItsRange) {
+  AStart packed(3, {{0, 2}, {1, 1}});
+  EXPECT_EQ(packed.nodes({1, 4})->most, 2);
+  EXPECT_FALSE(packed.nodes({1, 4})->exact);
+  EXPECT_EQ(packed.nodes({3, 4})->most, 3);
+  EXPECT_FALSE(packed.nodes({2, 2})) << "there is nothing to choose";
+  packed.job().placement = Placement::kSpread;
+  EXPECT_TRUE(packed.nodes({1, 4})->exact);
+}
+
+TEST(NodeCountTest, AnElasticJobGetsAsManyNodesAsItsLearnersFill) {
+  AStart elastic(4, {{0, 2}, {1, 1}, {2, 1}});
+  elastic.job().min_learners = 1;
+  EXPECT_EQ(elastic.nodes({1, 4}, 2)->most, 2);
+  EXPECT_EQ(elastic.nodes({1, 4}, 1)->most, 4);
+  elastic.job().gpus_per_learner = 4;
+  EXPECT_FALSE(elastic.nodes({1, 4}, 2)) << "a node holds no learner";
+}
+
+TEST(NodeCountTest, AnElasticClaimThatWaitsKeepsItsRangeOrGetsTheFewest) {
+  AStart waits(4, {});
+  waits.job().min_learners = 2;
+  waits.wanted.turn = false;
+  EXPECT_FALSE(waits.nodes({1, 2})) << "for its turn: it stays as it is";
+  waits.wanted.waits_for_victims = true;
+  EXPECT_EQ(waits.nodes({1, 2})->most, 2);
+  waits.wanted.smallest = true;
+  EXPECT_EQ(waits.nodes({1, 2})->most, 1);
+}
+
+// A borrower that was asked to go by a deadline, and how long until then.
+YieldStep step_at(int64_t left_s, GiveBack back, int64_t kill_wait_s = 30) {
+  ClusterState state = cluster(1, 2);
+  add_tenant(&state, "vision", 2);
+  Job& victim = add_running(&state, 0, {{0, 2}}, Charge::kBorrowed);
+  victim.yields_to = 9;
+  const Yield told{9, state.now_s + left_s, 0};
+  return yield_order(state, victim, told, std::nullopt, back, {120, kill_wait_s}).step;
+}
+
+TEST(YieldOrderTest, AJobThatSavesHasUntilTheDeadlineAndALittleMore) {
+  EXPECT_EQ(step_at(0, GiveBack::kSave), YieldStep::kNothing);
+  EXPECT_EQ(step_at(-2, GiveBack::kSave), YieldStep::kNothing);
+  EXPECT_EQ(step_at(-3, GiveBack::kSave), YieldStep::kRequeue);
+}
+
+TEST(YieldOrderTest, AJobThatCannotSaveIsTakenSoEarlyThatItIsGoneByTheDeadline) {
+  for (const GiveBack back : {GiveBack::kRequeue, GiveBack::kEnd}) {
+    EXPECT_EQ(step_at(31, back), YieldStep::kNothing);
+    EXPECT_EQ(step_at(30, back), YieldStep::kRequeue);
+    EXPECT_EQ(step_at(61, back, 500), YieldStep::kNothing) << "at most half of the grace is taken from it";
+    EXPECT_EQ(step_at(60, back, 500), YieldStep::kRequeue);
+  }
+}
+
+}  // namespace
+}  // namespace dl::policy

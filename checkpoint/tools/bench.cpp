@@ -293,7 +293,7 @@ void add_bench(CommandLine* line, int* exit_code) {
       .required();
   command->option("--size", &options->size, "Size of the state").shows_default();
   command->option("--tensors", &options->tensors, "Number of tensors").shows_default().between(1, 1000000);
-  command->option("--rounds", &options->rounds, "Rounds that count; one more goes before")
+  command->option("--rounds", &options->rounds, "Rounds that count, after one that does not")
       .shows_default()
       .between(1, 1000);
   command->flag("--json", &options->json, "Print one object");

@@ -331,7 +331,7 @@ void add_diff(CommandLine* line, int* exit_code) {
       .between(0, 9e18L);
   add_selection(command, &options->selection);
   command->flag("-a,--all", &options->all, "List equal tensors too");
-  command->flag("-q,--quiet", &options->quiet, "Print nothing, only exit");
+  command->flag("-q,--quiet", &options->quiet, "Print nothing; the exit status tells");
   command->flag("--json", &options->json, "Print one object");
   command->action([=] { *exit_code = run(*options); });
 }

@@ -164,7 +164,7 @@ void add_gc(CommandLine* line, int* exit_code) {
   command->option("--best", &options->best, "Also keep the best by a metric: NAME:min[:N] or NAME:max[:N]")
       .needs("--keep");
   command->flag("--verify", &options->verify, "Read every byte: only sound checkpoints count as kept");
-  command->flag("-n,--dry-run", &options->dry_run, "Only tell what would be removed");
+  command->flag("-n,--dry-run", &options->dry_run, "Show what would be removed, and remove nothing");
   command->flag("--json", &options->json, "Print one object");
   command->action([=] { *exit_code = run(*options); });
 }

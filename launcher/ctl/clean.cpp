@@ -130,7 +130,7 @@ Status run(const Options& options) {
 Run add_clean(CommandLine* line) {
   auto options = std::make_shared<Options>();
   line->argument("FOLDER", &options->folders, "where the job directories lie; none: the current folder");
-  line->option("--older-than", &options->older_than, "only those whose job ended so long ago")
+  line->option("--older-than", &options->older_than, "only those of jobs that ended at least this long ago")
       .form("TIME")
       .shows_default();
   line->flag("--results", &options->results, "also those with files in results/");

@@ -120,7 +120,7 @@ Run add_config(CommandLine* line) {
   line->require_subcommand();
   CommandLine* sub = line->subcommand("check", "check dl.toml and the catalogue, and show what they say");
   sub->argument("FILE", &options->file, "default: dl.toml beside slurm.conf, or $DL_CONFIG");
-  sub->flag("-q,--quiet", &options->quiet, "say nothing if it is good");
+  sub->flag("-q,--quiet", &options->quiet, "print nothing if there is no fault");
   return [options] { return check(*options); };
 }
 

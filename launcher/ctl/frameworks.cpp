@@ -205,8 +205,8 @@ Status run(const Options& options) {
 
 Run add_frameworks(CommandLine* line) {
   auto options = std::make_shared<Options>();
-  line->flag("--hidden", &options->hidden, "also versions that are usable but not advertised");
-  line->flag("--no-probe", &options->no_probe, "do not look what is installed here");
+  line->flag("--hidden", &options->hidden, "also show versions that can be used but are not listed");
+  line->flag("--no-probe", &options->no_probe, "do not look for what is installed here");
   line->option("--nodes", &options->nodes, "what is installed on these nodes: a list, or all (asked by srun)");
   line->flag("--json", &options->json, "for programs: an array of objects");
   // What --nodes runs on each of them.

@@ -213,15 +213,15 @@ Status run(Options options) {
 Run add_logs(CommandLine* line) {
   auto options = std::make_shared<Options>();
   line->argument("JOB", &options->job, "job id, local-..., or path of a job directory").required();
-  line->flag("-f,--follow", &options->follow, "go on as the logs grow, until the job ends");
-  line->option("--learner", &options->learner, "of this rank alone").form("RANK").between(0, 99999);
-  line->option("--attempt", &options->attempt, "of this attempt (default: the newest)")
+  line->flag("-f,--follow", &options->follow, "follow the logs until the job ends");
+  line->option("--learner", &options->learner, "only the log of this rank").form("RANK").between(0, 99999);
+  line->option("--attempt", &options->attempt, "only this attempt (default: the newest)")
       .form("N")
       .between(1, 1000000000);
-  line->option("-n,--lines", &options->lines, "of each learner the last so many lines (default: all)")
+  line->option("-n,--lines", &options->lines, "only the last N lines of each learner (default: all)")
       .form("N")
       .between(0, 1000000000);
-  line->option("--dir", &options->dir, "its job directory, if it is not found by itself").form("DIR");
+  line->option("--dir", &options->dir, "the job directory, where dlctl does not find it").form("DIR");
   return [options] { return run(*options); };
 }
 

@@ -240,7 +240,7 @@ Status run(const Options& options) {
 Run add_pause(CommandLine* line) {
   auto options = std::make_shared<Options>();
   line->argument("JOB", &options->job, "job id, local-..., or path of a job directory").required();
-  line->option("--dir", &options->dir, "its job directory, if it is not found by itself").form("DIR");
+  line->option("--dir", &options->dir, "the job directory, where dlctl does not find it").form("DIR");
   line->option("--reason", &options->reason, "kept in the job's history").form("TEXT");
   line->option("--timeout", &options->timeout, "how long to wait until it is paused").form("TIME").shows_default();
   line->flag("--force", &options->force, "also a job without checkpoints, which begins anew");

@@ -28,9 +28,9 @@ Status run(const Options& options) {
 
 Run add_python(CommandLine* line) {
   auto options = std::make_shared<Options>();
-  line->flag("--install", &options->install, "the python3 in PATH finds them from now on (pip is not needed)")
+  line->flag("--install", &options->install, "let the python3 in PATH find the modules from now on (without pip)")
       .excludes("--remove");
-  line->flag("--remove", &options->remove, "undo that");
+  line->flag("--remove", &options->remove, "undo --install");
   line->footer("Without an option it prints a line for this shell: eval \"$(dlctl python)\"");
   return [options] { return run(*options); };
 }

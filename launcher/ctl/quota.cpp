@@ -123,10 +123,11 @@ Run add_quota(CommandLine* line) {
   add_history_options(line, &options->history);
   CommandLine* sub = line->subcommand("reclaim", "which jobs would give GPUs back for a claim, and why");
   sub->argument("JOB", &options->job, "the job that waits").required();
-  sub->flag("--dry-run", &options->dry_run, "tell only; needed: dlpolicyd alone takes back");
+  sub->flag("--dry-run", &options->dry_run, "only show it; required, since only dlpolicyd takes GPUs back");
   sub->flag("--json", &options->json, "for programs");
   options->reclaim = sub;
-  CommandLine* sync = line->subcommand("sync", "have Slurm hold what dl.toml says of tenants");
+  CommandLine* sync =
+      line->subcommand("sync", "write the licences, accounts and limits of dl.toml's tenants into Slurm");
   return [options, sync, run_sync = add_quota_sync(sync)] {
     if (sync->chosen()) return run_sync();
     const HistoryOptions& history = options->history;

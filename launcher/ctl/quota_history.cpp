@@ -65,7 +65,7 @@ void add_history_options(CommandLine* line, HistoryOptions* options) {
       .form("TIME")
       .shows_default()
       .marks(&options->given);
-  line->option("--tenant", &options->tenant, "with --history: of this one alone").form("NAME").marks(&options->given);
+  line->option("--tenant", &options->tenant, "with --history: only this tenant").form("NAME").marks(&options->given);
   line->option("--svg", &options->svg, "with --history: a picture into this file").form("FILE").marks(&options->given);
   line->flag("--csv", &options->csv, "with --history: as comma-separated values");
   line->option("--history-file", &options->file, "with --history: where dlpolicyd keeps it")

@@ -203,7 +203,7 @@ Status sync(const Options& options) {
 
 Run add_quota_sync(CommandLine* line) {
   auto options = std::make_shared<Options>();
-  line->flag("--dry-run", &options->dry_run, "show what would be changed");
+  line->flag("--dry-run", &options->dry_run, "show what would change, and change nothing");
   line->flag("-y,--yes", &options->yes, "do not ask");
   line->flag("--json", &options->json, "for programs");
   return [options] { return sync(*options); };

@@ -73,7 +73,7 @@ Status run(const Options& options) {
 Run add_resume(CommandLine* line) {
   auto options = std::make_shared<Options>();
   line->argument("JOB", &options->job, "job id; 12 is all of a job array, 12_3 an element of it").required();
-  line->option("--dir", &options->dir, "its job directory, if it is not found by itself").form("DIR");
+  line->option("--dir", &options->dir, "the job directory, where dlctl does not find it").form("DIR");
   return [options] { return run(*options); };
 }
 

@@ -173,7 +173,7 @@ Status run(const Options& options) {
 Run add_status(CommandLine* line) {
   auto options = std::make_shared<Options>();
   line->argument("JOB", &options->jobs, "job id, local-..., or path of a job directory; none: your jobs in the queue");
-  line->option("--dir", &options->dir, "its job directory, where Slurm does not know it any more")
+  line->option("--dir", &options->dir, "the job directory of a job that Slurm has forgotten")
       .form("DIR")
       .excludes("--ended");
   line->flag("--all", &options->all, "without JOB: the jobs of all users");

@@ -35,13 +35,14 @@ ParsedArguments parse_arguments(int argc, char** argv) {
   line.option("--image", &run.request.image, "Container image that the learners run in").form("PATH");
   line.option("--bind", &run.request.bind, "Learners on CPUs of their own: none, cores or numa").form("MODE");
   line.option("--job-dir", &run.job_dir, "Where events and logs go (%j: job id)").form("PATH");
-  line.option("--hang-timeout", &run.request.hang_timeout, "No progress of a learner for so long counts as a failure")
+  line.option("--hang-timeout", &run.request.hang_timeout, "A learner without progress for this long has failed")
       .form("TIME");
   line.option("--grace", &grace, "How long learners may take to end after SIGTERM").form("TIME");
   line.flag("--dry-run", &run.dry_run, "Print the launch plan and start nothing");
   line.flag("--json", &run.json, "With --dry-run: print it as JSON");
-  line.flag("-q,--quiet", &run.quiet, "Learners' output to their logs alone; only errors of our own");
-  line.flag("--debug", &run.debug, "This terminal is learner 0's, for a debugger such as pdb; no restarts, no hangs");
+  line.flag("-q,--quiet", &run.quiet, "Write the learners' output to their logs only, and of dlrun's own only errors");
+  line.flag("--debug", &run.debug,
+            "Give this terminal to learner 0, for a debugger such as pdb; no restarts, no check for hangs");
   line.flag("--submit", &run.submit, "Write the batch script for this, show it and submit it; without Slurm: run here");
   std::vector<std::optional<std::string>> passed(submit::kPassedOptionCount);
   for (size_t i = 0; i < submit::kPassedOptionCount; ++i) {

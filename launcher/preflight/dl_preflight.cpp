@@ -51,9 +51,9 @@ int main(int argc, char** argv) try {
   dl::CommandLine line("dl-preflight",
                        "Check this node before a job starts on it, and print what was found as a line of JSON.");
   line.version("-V,--version", std::string("dl-preflight (slurm-dl) ") + PACKAGE_VERSION);
-  line.flag("--full", &full, "Measure what the node can do, too");
-  line.flag("--split", &split, "Print a line for each check, as short as Slurm lets lines of several nodes be");
-  line.option("--max-age", &max_age, "With --full: take what was measured at most so long ago")
+  line.flag("--full", &full, "Also measure the speed of the node");
+  line.flag("--split", &split, "Print a short line for each check");
+  line.option("--max-age", &max_age, "With --full: use measurements that are not older")
       .form("SECONDS")
       .between(0, 9e18L);
   line.option("--job-dir", &input.job_dir, "Folder that must be writable from here").form("PATH");

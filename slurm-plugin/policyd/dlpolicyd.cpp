@@ -57,7 +57,7 @@ int run(int argc, char** argv) {
   line.option("--state-file", &options.state_file, "keeps past use for the fair share").form("FILE");
   line.option("--history-file", &options.history_file, "keeps who held what, for dlctl quota --history").form("FILE");
   line.option("--metrics-file", &options.metrics_file, "for node_exporter's textfile collector").form("FILE");
-  line.flag("--verbose", &verbose, "say every change, those of waiting jobs too");
+  line.flag("--verbose", &verbose, "log every change, also those of waiting jobs");
   line.footer("It runs in the foreground. SIGHUP reads dl.toml again. Manual: dlpolicyd(8).");
   const Result<std::string> text = line.parse(argc, argv);
   if (!text) {

@@ -87,19 +87,19 @@ Status run_sweep(const Options& options) {
 
 Run add_elastic(CommandLine* line) {
   auto options = std::make_shared<Options>();
-  line->option("--gpus", &options->gpus, "of the cluster").form("N").shows_default();
+  line->option("--gpus", &options->gpus, "GPUs of the cluster").form("N").shows_default();
   line->option("--per-node", &options->per_node, "GPUs of a node").form("N").shows_default();
-  line->option("--time", &options->time, "for which jobs are submitted").form("TIME").shows_default();
-  line->option("--load", &options->loads, "GPU-time asked for, as parts of what there is")
+  line->option("--time", &options->time, "how long jobs are submitted").form("TIME").shows_default();
+  line->option("--load", &options->loads, "GPU time asked for, divided by what the cluster has; several with commas")
       .form("X,...")
       .shows_default();
   line->option("--admission", &options->admission, "a job without room waits (hold) or is dropped")
       .form("NAMES")
       .shows_default();
-  line->option("--categories", &options->categories, "of jobs, by name").form("NAMES").shows_default();
+  line->option("--categories", &options->categories, "categories of jobs, by name").form("NAMES").shows_default();
   line->option("--restart", &options->restart, "what a resize costs a job").form("TIME").shows_default();
-  line->option("--decide", &options->decide, "between two decisions, at least").form("TIME").shows_default();
-  line->option("--seed", &options->seed, "another one, other jobs").form("N").shows_default();
+  line->option("--decide", &options->decide, "least time between two decisions").form("TIME").shows_default();
+  line->option("--seed", &options->seed, "another seed gives other jobs").form("N").shows_default();
   line->flag("--json", &options->json, "print JSON");
   line->option("--plot", &options->plot, "write a picture (SVG)").form("FILE");
   return [options] { return run_sweep(*options); };

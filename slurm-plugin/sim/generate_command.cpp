@@ -31,7 +31,9 @@ Status generate_trace(const Options& options) {
 
 Run add_generate(CommandLine* line) {
   auto options = std::make_shared<Options>();
-  line->option("--days", &options->shape.days, "days of submissions").shows_default().between(0.01, 3660.0);
+  line->option("--days", &options->shape.days, "days on which jobs are submitted")
+      .shows_default()
+      .between(0.01, 3660.0);
   line->option("--load", &options->shape.load, "GPU-time asked for, as a part of what the cluster has")
       .shows_default()
       .between(0.01, 10.0);

@@ -30,13 +30,13 @@ void ScenarioOptions::add(CommandLine* line) {
                "GPUs are kept for a job that waits longer; 1h, or [quota] patience; 0s: never");
   line->option("--half-life", &half_life, "of use, in the fair share; 7d, or [quota] half_life");
   line->option("--stuck", &stuck, "a deadlock is ended after so long; 1h; 0s: never");
-  line->option("--interval", &interval, "decisions are so far apart; 0s: each is made at once");
+  line->option("--interval", &interval, "time between two decisions; 0s: decide at each event");
   line->option("--mtbf", &mtbf, "a node fails after so long, on average, at random; 0s: never");
   line->option("--repair", &repair, "from a node's failure until it is back; 4h");
   line->option("--unavailable", &unavailable, "part of the nodes that is down all the time")
       .shows_default()
       .between(0.0, 0.99);
-  line->option("--seed", &seed, "of failures, and of the order in no-gang-mixed").shows_default();
+  line->option("--seed", &seed, "seed of the failures, and of the order in no-gang-mixed").shows_default();
 }
 
 Result<Scenario> ScenarioOptions::scenario(const Trace& trace) const {

@@ -102,10 +102,10 @@ Run add_sweep(CommandLine* line) {
   line->option("--nodes", &options->nodes,
                "a cluster, TYPE=COUNTxGPUS[,...]; given several times, several of them; gpu=100x4 and gpu=50x8");
   line->option("-p,--policies", &options->policies, "names with commas; ratios are to the first").shows_default();
-  line->option("--load", &options->loads, "GPU-time asked for, as parts of what there is")
+  line->option("--load", &options->loads, "GPU time asked for, divided by what the cluster has; several with commas")
       .form("X,...")
       .shows_default();
-  line->option("--days", &options->days, "days of submissions").shows_default().between(0.01, 3660.0);
+  line->option("--days", &options->days, "days on which jobs are submitted").shows_default().between(0.01, 3660.0);
   line->option("--seeds", &options->seeds, "so many traces at each load").shows_default().between(1, 1000);
   line->option("--seed", &options->seed, "the first of them").shows_default();
   line->option("--confidence", &options->confidence, "what means lie between with so many percent")

@@ -25,6 +25,33 @@ def body_of(result, head_lines=1):
     return "".join(line for line in result.script.splitlines(True) if not line.startswith(("#SBATCH", "#!")))
 
 
+# In the place of dlrun: runs the command as learner 3 would, and its program is a python that prints its arguments.
+STANDINS = """dlrun() { [ "$1" = -- ] && shift; LOCAL_RANK=3 "$@"; }
+python() { printf '<%s>' "$@"; }
+python3() { python "$@"; }
+bash() { if [ "$1" = -c ]; then shift; local code=$1; shift 2; eval "${code/exec /}"; else command bash "$@"; fi; }
+"""
+
+
+class Eval(support.Case):
+    """A launch behind eval: what is written is read twice by the shell."""
+
+    def test_the_program_gets_its_words(self):
+        for body, expected in (
+                ('CMD="torchrun --nproc_per_node=4 t.py --lr 0.1"\neval $CMD', "<t.py><--lr><0.1>"),
+                ('L="torchrun --nproc_per_node 4"\neval "$L t.py --name \\"two words\\" > /dev/stdout 2>&1"', "<t.py><--name><two words>"),
+                ("eval 'torchrun --nproc_per_node 4 t.py a'", "<t.py><a>"),
+                ('CMD="python -m torch.distributed.launch --nproc_per_node=4 t.py --lr 1"\neval $CMD', "<t.py><--lr><1><--local_rank=3>"),
+                ('eval "python -m torch.distributed.launch --nproc_per_node=4 t.py --lr 1"', "<t.py><--lr><1><--local_rank=3>"),
+                ("eval 'python -m torch.distributed.launch --nproc_per_node=4 t.py --lr 1'", "<t.py><--lr><1><--local_rank=3>"),
+                ('cd . && eval exec torchrun --nproc_per_node 4 t.py b || exit 1', "<t.py><b>")):
+            result = of(body + "\n")
+            code = body_of(result).replace("exec ", "")  # the stand-ins are functions
+            done = subprocess.run(["bash", "-c", STANDINS + code], capture_output=True, text=True)
+            self.assertEqual(result.learners, "4", body)
+            self.assertEqual((done.stdout, done.stderr), (expected, ""), result.script)
+
+
 class Launches(support.Case):
     """(what stands in the script, what becomes of it, learners)"""
 

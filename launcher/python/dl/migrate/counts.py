@@ -26,7 +26,7 @@ class Counts:
         self.text, self.folder = text, folder
         self.lines = directives.read(text)
         self.asked = directives.Asked(self.lines)
-        self.commands = shell.commands(text, 0, len(text))
+        self.commands = shell.of_evals(text, shell.commands(text, 0, len(text)))
         self.assigned = shell.assignments(text, self.commands)
         self.values = Values(text, self.assigned, self.asked.known())
         self.notes: List[Note] = []

@@ -209,7 +209,7 @@ class _Migration(Counts):
                 place = holder
                 break
         if launch.local_rank and not nested:
-            prefix += "bash -c 'exec \"$@\" --local_rank=$LOCAL_RANK' learner "
+            prefix = self.with_local_rank(prefix, launch)
         if launch.local_rank and nested:
             self.put_local_rank(launch, "$" if nested == "'" else "\\$")
         if place is None:
@@ -233,6 +233,19 @@ class _Migration(Counts):
         if prefix:
             self.edits[(launch.first, launch.first)] = prefix
         self.say_what_was_dropped(item)
+
+    def with_local_rank(self, prefix: str, launch: launches.Launch) -> str:
+        """`prefix`, and a shell that gives each learner its --local_rank; quoted once more where eval reads it."""
+        words = launch.cursor.top.words
+        before = self.text[words[0].start - 1:words[0].start]
+        if before == "'":
+            return prefix + 'bash -c "exec \\"\\$@\\" --local_rank=\\$LOCAL_RANK" learner '
+        escaped = "bash -c 'exec \\\"\\$@\\\" --local_rank=\\$LOCAL_RANK' learner"
+        if before == '"':
+            return prefix + escaped + " "
+        if any(self.text[word.start:word.end] == "eval" and word.start < launch.first for word in words):
+            return f'"{prefix}{escaped}" '
+        return prefix + "bash -c 'exec \"$@\" --local_rank=$LOCAL_RANK' learner "
 
     def put_local_rank(self, launch: launches.Launch, dollar: str) -> None:
         """Behind the program, in the text of a shell that each learner runs."""

@@ -147,6 +147,17 @@ def commands(text: str, start: int, end: int) -> List[Command]:
     return found
 
 
+def of_evals(text: str, found: List[Command]) -> List[Command]:
+    """With the commands within the quoted text of an eval in its place. Other evals stay: their words are a command."""
+    result: List[Command] = []
+    for command in found:
+        words = [word for word in command.words if not word.redirect]
+        raw = [text[word.start:word.end] for word in words]
+        within = inside(text, words[-1]) if len(raw) > 1 and raw[-2] == "eval" and set(raw[:-2]) <= RESERVED else None
+        result += commands(text, *within) if within else [command]
+    return result
+
+
 def _take_redirect(text: str, at: int, end: int, redirect: "re.Match[str]", words: List[Word], heredocs: List[Tuple[str, bool]]) -> int:
     stop = redirect.end()
     while stop < end and text[stop] in " \t":

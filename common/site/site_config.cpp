@@ -13,6 +13,7 @@
 #include "common/base/parse.h"
 #include "common/base/unique_fd.h"
 #include "common/contract/env_names.h"
+#include "common/contract/path_pattern.h"
 #include "common/site/site_failures.h"
 #include "common/site/site_tenants_toml.h"
 #include "common/site/site_values.h"
@@ -83,14 +84,13 @@ Status set_folder_mode(const toml::node& node, unsigned* out) {
   return {};
 }
 
-// dlrun makes the directory as the user: %j keeps the directories of two jobs apart, and is the only replacement.
+// dlrun makes the directory as the user. %j keeps the directories of two jobs apart; %a is not there for every job.
 Status set_job_dir(const toml::node& node, std::string* out) {
   const auto* text = node.as_string();
-  bool good = text != nullptr && is_clean_path(text->get()) && text->get().find("%j") != std::string::npos;
-  if (good)
-    for (size_t i = text->get().find('%'); i != std::string::npos; i = text->get().find('%', i + 1))
-      good = good && i + 1 < text->get().size() && text->get()[i + 1] == 'j';
-  if (!good) return bad_value(node, "a path in quotes with %j for the job's id, and no other %");
+  const bool good = text != nullptr && is_clean_path(text->get()) && check_path_pattern(text->get()) &&
+                    path_holds(text->get(), "j") && !path_holds(text->get(), "a");
+  if (!good)
+    return bad_value(node, "a path in quotes with %j for the job's id, and no % besides but %A, %u, %x and %%");
   *out = text->get();
   return {};
 }

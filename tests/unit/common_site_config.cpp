@@ -35,7 +35,7 @@ TEST(SiteConfig, reads_every_key) {
     [frameworks]
     catalogue = ["/opt/a", "/opt/b"]
     [launcher]
-    job_dir = "/scratch/dl-%j"
+    job_dir = "/scratch/%u/%x/dl-%j"
     grace = 45
     loop_guard = 4
     pmix = "slurm"
@@ -66,7 +66,7 @@ TEST(SiteConfig, reads_every_key) {
   EXPECT_EQ(got->guaranteed.partition, "");
   EXPECT_EQ(got->borrow.partition, "scavenge,idle");
   EXPECT_EQ(got->catalogue, (std::vector<std::string>{"/opt/a", "/opt/b"}));
-  EXPECT_EQ(got->job_dir, "/scratch/dl-%j");
+  EXPECT_EQ(got->job_dir, "/scratch/%u/%x/dl-%j");
   EXPECT_EQ(got->grace.count(), 45);
   EXPECT_EQ(got->loop_guard, 4);
   EXPECT_EQ(got->pmix, "slurm");
@@ -135,8 +135,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"[frameworks]\ncatalogue = []", "dl.toml:2: frameworks.catalogue: an array", "1 to 16"},
         BadConfig{"[frameworks]\ncatalogue = [\"rel\"]", "dl.toml:2: frameworks.catalogue: 'rel'", "absolute"},
         BadConfig{"[launcher]\njob_dir = \"dl\"", "dl.toml:2: launcher.job_dir: 'dl'", "%j"},
-        BadConfig{"[launcher]\njob_dir = \"%j-%s\"", "dl.toml:2: launcher.job_dir: '%j-%s'", "no other %"},
-        BadConfig{"[launcher]\njob_dir = \"%j%\"", "dl.toml:2: launcher.job_dir: '%j%'", "no other %"},
+        BadConfig{"[launcher]\njob_dir = \"%j-%s\"", "dl.toml:2: launcher.job_dir: '%j-%s'", "no % besides"},
+        BadConfig{"[launcher]\njob_dir = \"%A/%a-%j\"", "dl.toml:2: launcher.job_dir: '%A/%a-%j'", "no % besides"},
+        BadConfig{"[launcher]\njob_dir = \"%u/%x\"", "dl.toml:2: launcher.job_dir: '%u/%x'", "%j"},
+        BadConfig{"[launcher]\njob_dir = \"%j%\"", "dl.toml:2: launcher.job_dir: '%j%'", "no % besides"},
         BadConfig{"[launcher]\njob_dir_mode = 700", "dl.toml:2: launcher.job_dir_mode: 700", "0700"},
         BadConfig{"[launcher]\njob_dir_mode = \"0770\"", "dl.toml:2: launcher.job_dir_mode: '0770'", "owner alone"},
         BadConfig{"[launcher]\njob_dir_mode = \"0500\"", "dl.toml:2: launcher.job_dir_mode: '0500'", "owner alone"},

@@ -357,3 +357,19 @@ END
     contains "$output" '^dlrun: .*/proc/nowhere.*; (allowed|name a folder).*--job-dir'
   done
 }
+
+@test "an image that is asked for by its digest is that one, or nothing is started" {
+  local image='odd \name.sqfs' right
+  echo 'not really an image' >"$image"
+  right=$(sha256sum <"$image" | cut -c 1-64)
+  run "$dlrun" --image "$PWD/$image@sha256:$right" -- true
+  [[ $output != *digest* ]] # whatever the container runtime says of it, if there is one
+  run "$dlrun" --image "$PWD/$image@sha256:$(printf '0%.0s' {1..64})" -- touch started
+  [ "$status" -eq 2 ]
+  contains "$output" "has the digest sha256:$right, and sha256:0{64} was asked for; allowed: "
+  [ ! -e started ]
+  mkdir folder.sqfs
+  run "$dlrun" --image "$PWD/folder.sqfs@sha256:$right" -- true
+  [ "$status" -eq 2 ]
+  contains "$output" 'folder.sqfs cannot be checked by its digest: .*; allowed: a file'
+}

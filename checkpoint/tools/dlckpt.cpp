@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlckpt: looks into checkpoint directories, compares, converts, mends and measures. Needs neither libhdf5 nor a
 // framework, except where it writes checkpoints (import, bench: through libdlckpt) and torch files (through Python).
+#include "common/base/letters.h"
 #include "common/base/standard_files.h"
 #include "config.h"
 
@@ -11,6 +12,7 @@
 
 int main(int argc, char** argv) {
   dl::open_closed_standard_files();
+  dl::show_letters(dl::locale_is_utf8());
   using namespace dl::ckpt::tool;
   int exit_code = kOk;
   try {

@@ -181,16 +181,4 @@ bool is_plain_name(std::string_view text, size_t max_length) {
   return true;
 }
 
-std::string printable(std::string_view text, size_t max_length) {
-  std::string out;
-  for (char c : text) {
-    if (out.size() >= max_length) return out + "…";
-    if (c >= 0x20 && c < 0x7f)
-      out += c;
-    else
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-  }
-  return out;
-}
-
 }  // namespace dl

@@ -56,7 +56,7 @@ void print(const std::vector<Found>& all, const Options& options) {
                                   : "stays: " + found.keep});
   }
   if (all.empty()) {
-    std::puts("there is no job directory here (dl-*); allowed: dlctl clean FOLDER...");
+    std::puts("there is no job directory here; allowed: dlctl clean FOLDER...");
     return;
   }
   std::fputs(table(rows).c_str(), stdout);

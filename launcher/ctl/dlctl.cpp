@@ -2,6 +2,7 @@
 // dlctl: what people ask of their jobs. This file only dispatches.
 #include <cstdio>
 
+#include "common/base/letters.h"
 #include "common/base/standard_files.h"
 #include "config.h"
 #include "launcher/ctl/slurm_records.h"
@@ -74,6 +75,7 @@ int exit_code_of(const Error& error) {
 
 int main(int argc, char** argv) {
   dl::open_closed_standard_files();
+  dl::show_letters(dl::locale_is_utf8());
   try {
     return dl::ctl::run(argc, argv);
   } catch (const std::exception& error) {

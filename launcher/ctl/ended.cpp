@@ -37,7 +37,7 @@ Status print_ended(const std::vector<std::string>& folders, bool as_json) {
   if (as_json)
     std::puts(json.dump(2).c_str());
   else if (rows.size() == 1)
-    std::puts("no job that has ended left a job directory (dl-*) here; allowed: dlctl status --ended FOLDER...");
+    std::puts("no job that has ended left a job directory here; allowed: dlctl status --ended FOLDER...");
   else
     std::fputs(table(rows).c_str(), stdout);
   return {};

@@ -51,6 +51,7 @@ PlanFacts read_plan(const record::JobDir& dir, bool foreign) {
   facts.framework = value_or<std::string>(json, "framework", "");
   facts.version = value_or<std::string>(json, "version", "");
   facts.work_dir = value_or<std::string>(json, "work_dir", "");
+  facts.job_dir = value_or<std::string>(json, "job_dir", "");
   facts.job_id = value_or<std::string>(json, "job_id", "");
   facts.learners = value_or(json, "world_size", 0);
   facts.gpus_per_learner = value_or(json, "gpus_per_learner", 0);

@@ -18,7 +18,7 @@ struct PlanFacts {
   int learners = 0;
   int gpus_per_learner = 0;
   std::string checkpoint;  // as --dl-checkpoint takes it
-  std::string work_dir;
+  std::string work_dir, job_dir;
   std::string job_id;
 };
 

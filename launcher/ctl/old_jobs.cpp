@@ -54,7 +54,28 @@ std::vector<std::string> folders_called(const std::string& folder, const std::st
   return found;
 }
 
+bool is_called_dl(const std::string& path) {
+  return fs::path(path).filename().string().rfind(kPrefix, 0) == 0;
+}
+
+// A folder that is not called dl-* is a job directory if the plan in it says that it lies there (job_dir of dl.toml and
+// --job-dir may name it anything). The plan knows the job, too.
+bool is_planned_here(JobView* view) {
+  const std::string& path = view->job.dir.root();
+  if (view->plan.job_dir != path || view->plan.job_id.empty()) return false;
+  view->job.id = view->plan.job_id;
+  view->job.local = !is_slurm_id(view->job.id);
+  if (const int number = record::split_run_dir(path).number; !view->job.local && number > 1) view->job.run = number;
+  return true;
+}
+
 Job job_in(const std::string& path) {
+  if (!is_called_dl(path)) {
+    Job job;
+    job.local = true;
+    job.dir = record::JobDir(path);
+    return job;
+  }
   Job job;
   const record::RunName run = record::split_run_dir(path);
   const bool of_slurm = is_slurm_id(fs::path(run.first).filename().string().substr(kPrefix.size()));
@@ -134,14 +155,18 @@ Result<std::vector<OldJob>> find_old_jobs(const std::vector<std::string>& folder
       for (const std::string& call : folders_called(calls, ""))
         if (is_own_place(call)) places.push_back(call);
     for (const std::string& place : places)
-      for (const std::string& path : folders_called(place, "dl-"))
-        if (is_real_file(path + "/events.jsonl")) paths.push_back(path);
+      for (const std::string& path : folders_called(place, ""))
+        if (is_real_file(path + "/events.jsonl") && (is_called_dl(path) || is_real_file(path + "/plan.json")))
+          paths.push_back(path);
   }
   std::sort(paths.begin(), paths.end());
   paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
   std::vector<JobView> views;
   views.reserve(paths.size());
-  for (const std::string& path : paths) views.push_back(view_job(job_in(path), true));
+  for (const std::string& path : paths) {
+    JobView view = view_job(job_in(path), true);
+    if (is_called_dl(path) || is_planned_here(&view)) views.push_back(std::move(view));
+  }
   std::optional<QueuedJobs> queued;
   // Of runs without Slurm it need not be asked.
   if (std::any_of(views.begin(), views.end(), of_slurm) && !find_program("squeue").empty()) {

@@ -217,7 +217,9 @@ Status find_paths(const PlanInput& input, LaunchPlan* plan) {
   const Allocation& allocation = input.allocation;
   PathNames names;
   name_job(allocation.job_id, &names);
-  names.name = allocation.job_name;
+  // Without Slurm there is no job that has a name: Slurm would name it after the command.
+  const std::string command = input.command.empty() ? std::string() : input.command.front();
+  names.name = allocation.job_name.empty() ? command.substr(command.rfind('/') + 1) : allocation.job_name;
   names.user = input.user;
   names.home = input.home;
   auto job_dir = expand_path(input.site.job_dir, names);

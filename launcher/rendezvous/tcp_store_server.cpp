@@ -6,6 +6,7 @@
 #include <uv.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <memory>
 #include <mutex>
@@ -94,6 +95,7 @@ struct TcpStoreServer::Loop {
   std::unordered_map<ClientId, Client*> clients;  // freed by their close callback
   std::vector<ClientId> dirty;                    // have something to be sent
   ClientId next_id = 1;
+  std::atomic<bool> was_used{false};  // read by another thread
   size_t buffered = 0;
   std::vector<char> read_buffer = std::vector<char>(1 << 16);
 
@@ -154,6 +156,7 @@ void TcpStoreServer::Loop::run() {
 void TcpStoreServer::Loop::on_connection(uv_stream_t* server, int status) {
   if (status != 0) return;
   auto* self = static_cast<Loop*>(server->data);
+  self->was_used = true;
   auto* client = new Client;
   uv_tcp_init(&self->uv, &client->handle);
   client->handle.data = client;
@@ -359,6 +362,10 @@ TcpStoreServer::~TcpStoreServer() {
   uv_async_send(&loop_->stop);
   loop_->thread.join();
   uv_loop_close(&loop_->uv);
+}
+
+bool TcpStoreServer::was_used() const {
+  return loop_->was_used;
 }
 
 int TcpStoreServer::port() const {

@@ -29,6 +29,8 @@ class TcpStoreServer {
   TcpStoreServer& operator=(const TcpStoreServer&) = delete;
 
   int port() const;
+  // Whether anybody has connected yet, allowed to or not.
+  bool was_used() const;
 
  private:
   struct Loop;

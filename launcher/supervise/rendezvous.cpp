@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/rendezvous.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -11,6 +12,10 @@
 #include "launcher/protocol/control_protocol.h"
 
 namespace dl::supervise {
+
+namespace {
+constexpr int64_t kUnusedMs = 60'000;  // importing PyTorch and reading data may take as long
+}
 
 Rendezvous::Rendezvous(uv_loop_t* loop, PeerQuestions::Ask ask)
     : peers_(loop, ::getuid(), std::move(ask),
@@ -28,6 +33,8 @@ Status Rendezvous::open_store(const std::string& endpoint, plan::RunFacts* facts
   DL_TRY_ASSIGN(store_, rendezvous::TcpStoreServer::start({}, check()));
   facts->store_addr = at.first;
   facts->store_port = store_->port();
+  store_address_ = fmt::format("{}:{}", facts->store_addr, facts->store_port);
+  told_ = false;
   return {};
 }
 
@@ -38,6 +45,18 @@ Status Rendezvous::open_http_store(const std::string& endpoint, plan::RunFacts* 
   facts->http_store_addr = at.first;
   facts->http_store_port = http_store_->port();
   return {};
+}
+
+std::string Rendezvous::look(int64_t running_ms) {
+  if (told_ || store_ == nullptr || running_ms < kUnusedMs || store_->was_used()) return {};
+  told_ = true;
+  return fmt::format(
+      "no learner has come to the store of torch.distributed, {}, for {} s; processes that set MASTER_ADDR or "
+      "MASTER_PORT "
+      "themselves wait for one another for ever: leave both to dlrun, or use --framework generic, where learner 0 "
+      "hosts "
+      "the store",
+      store_address_, kUnusedMs / 1000);
 }
 
 // Questions first: a thread of a server may wait for the answer.

@@ -28,6 +28,9 @@ class Rendezvous {
   Status open_store(const std::string& endpoint, plan::RunFacts* facts);
   Status open_http_store(const std::string& endpoint, plan::RunFacts* facts);
   void close();
+  // Something to tell the user, once: nobody has connected to the store of torch.distributed although all learners have
+  // been running for a while. Empty otherwise. running_ms: how long they have.
+  std::string look(int64_t running_ms);
 
   // Passed on to PeerQuestions.
   void answered(int64_t query, int uid) { peers_.answered(query, uid); }
@@ -41,6 +44,8 @@ class Rendezvous {
   PeerQuestions peers_;
   std::unique_ptr<rendezvous::TcpStoreServer> store_;
   std::unique_ptr<rendezvous::HttpStoreServer> http_store_;
+  std::string store_address_;
+  bool told_ = false;
 };
 
 }  // namespace dl::supervise

@@ -174,6 +174,7 @@ class Supervisor {
   // supervisor_watch.cpp
   void look_for_stragglers();
   void look_for_idle_gpus();
+  void look_at_store(int64_t now_ms);
   int64_t gpu_look_ms() const;
   std::string note_of(size_t rank) const;
   void agents_missing();

@@ -33,6 +33,12 @@ Status Supervisor::open_stores() {
   return plan().http_store ? rendezvous_->open_http_store(endpoint_, &attempt_.facts) : Status{};
 }
 
+void Supervisor::look_at_store(int64_t now_ms) {
+  if (plan().world_size() < 2) return;
+  const auto running_ms = static_cast<int64_t>(1000 * attempt_.running_s(now_ms));
+  if (const std::string note = rendezvous_->look(running_ms); !note.empty()) say(note);
+}
+
 // Debian 13's PyTorch, for one. Its learners have only just started: the attempt is begun anew, and no restart is
 // counted.
 bool Supervisor::needs_other_store(const FailureClass& its) const {

@@ -117,6 +117,9 @@ Submission read_submission(const job_desc_msg_t& job) {
   for (auto* field : {&given.tasks, &given.min_nodes, &given.max_nodes, &given.tasks_per_node, &given.tasks_per_gpu,
                       &given.tasks_per_core, &given.cpus_per_task})
     if (*field == 0) field->reset();
+  // With these (--hint=nomultithread sets them) and --nodes sbatch writes a task for each node, as if the user had.
+  const bool sbatch_counts = given.tasks_per_core || given16(job.threads_per_core);
+  if (sbatch_counts && given.tasks && given.tasks == given.min_nodes && !given.tasks_per_node) given.tasks.reset();
   given.cpus_per_gpu = asks_for_gpus(abi::text_of(job.cpus_per_tres));
   given.overcommit = job.overcommit == 1;
   given.enforce_binding = (job.bitflags & GRES_ENFORCE_BIND) != 0;

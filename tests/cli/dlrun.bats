@@ -373,3 +373,23 @@ END
   [ "$status" -eq 2 ]
   contains "$output" 'folder.sqfs cannot be checked by its digest: .*; allowed: a file'
 }
+
+@test "an empty --job-dir is refused: the working directory is nobody's job directory" {
+  run "$dlrun" --job-dir "" -- true
+  [ "$status" -eq 2 ]
+  contains "$output" '^dlrun: --job-dir: the value is empty; allowed: a path'
+  [ ! -e events.jsonl ]
+}
+
+@test "a job directory of a site that is named by user and job is used without Slurm, too, and found again" {
+  cp "$DL_CONFIG" named.toml
+  printf '[launcher]\njob_dir = "jobs/%%u/%%x-%%j"\n' >>named.toml
+  DL_CONFIG=$PWD/named.toml run "$dlrun" -q -- /usr/bin/env true
+  [ "$status" -eq 0 ]
+  [ -e "$(echo "jobs/$(id -un)"/env-local-*/events.jsonl)" ]
+  mkdir -p "jobs/$(id -un)/other" && cp "jobs/$(id -un)"/env-local-*/*.json* "jobs/$(id -un)/other"
+  run "$top_builddir/launcher/ctl/dlctl" status --ended "jobs/$(id -un)"
+  [ "$status" -eq 0 ]
+  contains "$output" '^local-[0-9-]+ +COMPLETED'
+  [ "$(grep -c COMPLETED <<<"$output")" -eq 1 ] # a copy lies where its plan does not say
+}

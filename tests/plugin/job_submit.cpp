@@ -234,6 +234,17 @@ TEST_F(JobSubmit, keeps_other_gres_beside_the_gpus_of_an_elastic_job) {
   EXPECT_EQ(job.environment("SLURM_NTASKS_PER_NODE"), "2");
 }
 
+TEST_F(JobSubmit, takes_the_tasks_that_sbatch_counts_by_nodes_for_no_word_of_the_users) {
+  for (const bool per_core : {true, false}) {
+    Job job({kPrefix + "learners=4"});
+    job.desc.min_nodes = job.desc.max_nodes = job.desc.num_tasks = 2;
+    (per_core ? job.desc.ntasks_per_core : job.desc.threads_per_core) = 1;
+    ASSERT_EQ(submit(&job), SLURM_SUCCESS) << job.text();
+    EXPECT_EQ(job.desc.num_tasks, 4U);
+    EXPECT_EQ(job.desc.min_nodes, 2U);
+  }
+}
+
 TEST_F(JobSubmit, refuses_in_one_line_that_starts_with_dl) {
   struct {
     std::vector<std::string> env;

@@ -169,6 +169,16 @@ END
   [ "$(job_field "$job" Partition)" = borrow ]
 }
 
+@test "--nodes with hints on cores and threads says nothing of learners" {
+  local hint
+  for hint in --hint=nomultithread --ntasks-per-core=1 --threads-per-core=1; do
+    run on_login sbatch -W -o /dev/null --nodes=1 "$hint" --dl-learners=2 --wrap 'srun true'
+    [ "$status" -eq 0 ]
+    run on_login sbatch --test-only --nodes=1 --ntasks=3 "$hint" --dl-learners=2 --wrap true
+    assert_contains "$output" '--ntasks=3 conflicts with --dl-learners=2'
+  done
+}
+
 @test "a forged request of absurd length or with control characters harms nobody" {
   long=$(printf 'x%.0s' {1..100000})
   for value in "$long" $'a\tb' '%n%n%s' '$(touch /tmp/owned)'; do

@@ -180,6 +180,67 @@ class Launches(support.Case):
         self.assertNotIn("MASTER_PORT", result.script)
 
 
+class Meeting(support.Case):
+    """What a script says itself of where ranks meet, and of who they are, would hide what dlrun says."""
+    SETS = "export RANK=$SLURM_PROCID\nexport MASTER_PORT=29500  # torchrun's\n"
+
+    def with_file(self, body, content, name="vars.sh"):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, name), "w") as file:
+                file.write(content)
+            return of(body, folder=folder)
+
+    def ranks(self, result):
+        """RANK and MASTER_PORT as the program sees them, where dlrun says 3 and 1234."""
+        code = body_of(result).replace("python3 t.py", "echo $RANK $MASTER_PORT $OTHER").replace("python3 \\$T", "echo \\$RANK \\$MASTER_PORT \\$OTHER")
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "vars.sh"), "w") as file:
+                file.write(self.SETS + "export OTHER=kept\n")
+            done = subprocess.run(["bash", "-c", 'dlrun() { shift; RANK=3 MASTER_PORT=1234 "$@"; }\n' + code], capture_output=True, text=True, cwd=folder)
+        return (done.stdout + done.stderr).strip()
+
+    def test_a_file_that_only_names_the_meeting_is_not_sourced(self):
+        for body, expected in (
+                ('srun bash -c "source vars.sh; python3 t.py"\n', 'dlrun -- bash -c "python3 t.py"\n'),
+                ("srun bash -c '\n  . ./vars.sh\n  python3 t.py\n'\n", "dlrun -- bash -c '\n  python3 t.py\n'\n"),
+                ("srun bash -c 'cd /d && source vars.sh && python3 t.py'\n", "dlrun -- bash -c 'cd /d && python3 t.py'\n"),
+                ('srun shifter bash -c "source $SLURM_SUBMIT_DIR/vars.sh; python3 t.py"\n', 'dlrun -- shifter bash -c "python3 t.py"\n')):
+            result = self.with_file(body, self.SETS)
+            self.assertEqual(body_of(result), expected)
+            self.assertIn("vars.sh", str(result.notes))
+
+    def test_of_a_file_that_does_more_the_variables_of_dlrun_win(self):
+        for quote in "'\"":
+            result = self.with_file(f"srun bash -c {quote}source vars.sh && python3 {'t.py' if quote == chr(39) else chr(92) + '$T'}{quote}\n", self.SETS + "export OTHER=kept\n")
+            self.assertEqual(self.ranks(result), "3 1234 kept", result.script)
+            self.assertIn("RANK", str(result.notes))
+
+    def test_a_file_that_is_not_there_is_named_with_its_line(self):
+        result = of("srun bash -c 'source vars.sh; python3 t.py'\n")
+        self.assertEqual([note.line for note in result.notes], [5])
+        self.assertIn("vars.sh", result.notes[0].text)
+        for harmless in ("~/.bashrc", "$CONDA/etc/profile.d/conda.sh", "/v/bin/activate"):
+            self.assertEqual(of(f"srun bash -c 'source {harmless}; python3 t.py'\n").notes, [], harmless)
+        self.assertEqual(self.with_file("srun bash -c 'source vars.sh; python3 t.py'\n", "export A=1\n").notes, [])
+
+    def test_within_a_container_they_go_as_without_one(self):
+        for front in ("singularity exec -B /a:/b i.sif ", "apptainer exec --nv i.sif ", "", "./wrapper.sh ", "env A=b numactl -l "):
+            result = of(f"srun {front}bash -c 'export MASTER_PORT=29500; export RANK=$SLURM_PROCID; echo rank $RANK; python3 t.py'\n")
+            self.assertEqual(body_of(result), f"dlrun -- {front}bash -c 'echo rank $RANK; python3 t.py'\n")
+        result = of("export MASTER_ADDR=a\nsrun singularity exec i.sif bash -c 'export NODE_RANK=$SLURM_NODEID; torchrun --nnodes=2 --nproc_per_node=4 --node_rank=$NODE_RANK "
+                    "--master_addr=$MASTER_ADDR t.py'\n")
+        self.assertEqual(body_of(result), "dlrun -- singularity exec i.sif bash -c 'python3 t.py'\n")
+        self.assertEqual((result.learners, result.notes), ("8", []))
+
+    def test_a_launcher_in_the_text_of_a_shell_needs_no_srun(self):
+        for front in ("bash -c ", "singularity exec i.sif bash -c "):
+            self.assertEqual(body_of(of(front + "'cd /d; torchrun --nproc_per_node=4 t.py'\n")), f"dlrun -- {front}'cd /d; python3 t.py'\n")
+
+    def test_a_script_beside_it_that_sets_them_is_told(self):
+        result = self.with_file("srun bash run.sh\n", "cd /d\n" + self.SETS + "python t.py\n", "run.sh")
+        self.assertIn("run.sh:2 sets RANK", str(result.notes))
+
+
 class Directives(support.Case):
     def flags(self, head, body="srun python t.py\n"):
         return [line[8:] for line in migrate("#!/bin/bash\n" + head + body).script.splitlines() if line.startswith("#SBATCH")]

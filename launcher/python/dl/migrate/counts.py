@@ -19,6 +19,14 @@ class Count(NamedTuple):
     most: Optional[int]
 
 
+class Found(NamedTuple):
+    launch: launches.Launch
+    inner: List["Found"]
+    many: Count
+    parallel: bool
+    at: int
+
+
 class Counts:
     """The script as it is read, and what is remarked of it."""
 

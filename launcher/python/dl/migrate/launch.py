@@ -52,7 +52,10 @@ def read(cursor: Cursor, nested: bool = False) -> Optional[Launch]:
     if name is None and (nested or os.path.basename(cursor.plain() or "") in WRAPPERS):
         name = _take_head_further_on(cursor, launch)
     if name is None:
-        return None
+        # A launcher may stand in the text of bash -c.
+        launch.program, launch.stack = cursor.plain() or "", list(cursor.stack)
+        _text_of_shell(launch)
+        return launch if launch.inner and not nested and (launch.program in SHELLS or is_wrapper(launch.program)) else None
     while name is not None:
         launch.launchers.append(name)
         launch.told.append({})
@@ -282,19 +285,27 @@ def _python_of(launch: Launch) -> None:
 
 
 def _text_of_shell(launch: Launch) -> None:
-    """bash -c '...': launchers within that text are looked for."""
+    """bash -c '...', also behind a container's words or a wrapper's: launchers within that text are looked for."""
     cursor = launch.cursor
-    if launch.program not in SHELLS:
+    if not launch.stack or PYTHON.fullmatch(launch.program):
         return
-    ahead = 1
-    while True:
-        word = cursor.plain(ahead)
-        if word is None or not word.startswith("-"):
-            return
-        if re.fullmatch(r"-\w*c", word):
-            break
-        ahead += 2 if word.endswith("o") else 1
     holder = launch.stack[-1]
+    for first in range(len(holder.words) - holder.at):
+        word = cursor.plain(first) or ""
+        if word in SHELLS:
+            break
+        if PYTHON.fullmatch(word) or word.endswith(".py"):
+            return
+    else:
+        return
+    ahead = first + 1
+    while True:
+        option = cursor.plain(ahead)
+        if option is None or not option.startswith("-"):
+            return
+        if re.fullmatch(r"-\w*c", option):
+            break
+        ahead += 2 if option.endswith("o") else 1
     if holder.at + ahead + 1 < len(holder.words):
         word_of_text = holder.words[holder.at + ahead + 1]
         raw = cursor.text[word_of_text.start:word_of_text.end]

@@ -4,12 +4,11 @@ import re
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from . import directives, launch as launches, shell
-from .counts import Count, Counts, Note
-from .launchers import LAUNCHERS, RENDEZVOUS
+from .counts import Count, Found, Note
+from .launchers import LAUNCHERS
+from .rendezvous import Meeting
 from .values import Values
 from .words import Cursor, Holder
-
-Edit = Tuple[int, int, str]
 
 
 class Result(NamedTuple):
@@ -21,23 +20,14 @@ class Result(NamedTuple):
     notes: List[Note]
 
 
-class Found(NamedTuple):
-    launch: launches.Launch
-    inner: List["Found"]
-    many: Count
-    parallel: bool
-    at: int
-
-
 def migrate(text: str, folder: str = ".") -> Result:
     """`folder`: where the script lies; files that it names are looked for there."""
     return _Migration(text, folder).run()
 
 
-class _Migration(Counts):
+class _Migration(Meeting):
     def __init__(self, text: str, folder: str):
         super().__init__(text, folder)
-        self.edits: Dict[Tuple[int, int], str] = {}
         self.one_starts_many = False
 
     def run(self) -> Result:
@@ -83,13 +73,14 @@ class _Migration(Counts):
         launch = launches.read(Cursor(self.text, command.words, self.assigned), nested)
         if launch is None:
             return None
-        if not launch.program or (launch.launchers[-1] in ("srun", "mpirun") and launches.is_utility(launch.program)):
+        if not launch.program or (launch.launchers[-1:] in (["srun"], ["mpirun"]) and launches.is_utility(launch.program) and
+                                  not (launch.inner and launch.program == "env")):
             return None
         inner: List[Found] = []
         if launch.inner:
             inside = shell.commands(self.text, *launch.inner)
             inner = [item for item in (self.look(one, True) for one in inside) if item is not None]
-            if not inner and not self.trains(self.text[launch.inner[0]:launch.inner[1]]):
+            if not inner and (not launch.launchers or not self.trains(self.text[launch.inner[0]:launch.inner[1]])):
                 return None
         elif launch.launchers == ["srun"] and self.is_snippet(launch):
             return None
@@ -283,6 +274,9 @@ class _Migration(Counts):
         program = item.launch.program
         if not item.inner and re.search(r"\.(sh|bash|slurm|sbatch)$", program) or program in launches.SHELLS and not item.launch.inner:
             self.note(item.at, f"what '{program}' starts is not looked into: if a launcher stands in it, say dlctl migrate to that file too, and leave dlrun out of one of them")
+            words = item.launch.stack[-1].words[item.launch.stack[-1].at:]
+            for word in [shell.unquoted(self.text[word.start:word.end]) for word in words[:4]]:
+                self.say_what_a_script_sets(word, item.at)
 
     def drop_assignment(self, holder: Holder) -> None:
         item = holder.assignment
@@ -322,57 +316,6 @@ class _Migration(Counts):
         if not live or not self.asked.nodes or not learners.most or learners.most % self.asked.nodes:
             return None
         return learners.most // self.asked.nodes
-
-    def is_taken(self, at: int) -> bool:
-        return any(start <= at < end for start, end in self.edits)
-
-    def drop_inner_rendezvous(self, item: Found) -> None:
-        """The same within the text of bash -c: what is set there would hide dlrun's own from the program."""
-        start, end = item.launch.inner or (0, 0)
-        used = any(re.search(r"\$\{?" + name + r"\b", self.text[start:end]) for name in RENDEZVOUS)
-        for command in shell.commands(self.text, start, end):
-            found = [one for one in shell.assignments(self.text, [command]) if one.name in RENDEZVOUS]
-            if not found:
-                continue
-            if used:
-                item.launch.env.append(("MASTER_PORT", "29500"))  # says that ranks bring a store of their own
-                self.note(command.words[0].start, "ranks meet at the address that is set here, not at dlrun's own")
-                return
-            words = [word for word in command.words if not word.redirect]
-            whole = len(found) == len(words) - (self.text[words[0].start:words[0].end] == "export")
-            if whole:
-                stop = words[-1].end
-                while stop < end and self.text[stop] in "; \t\n":
-                    stop += 1
-                self.edits[(words[0].start, stop)] = ""
-            else:
-                for word in words:
-                    if re.match(r"(?:" + "|".join(RENDEZVOUS) + r")=", self.text[word.start:word.end]):
-                        self.edits[(word.start, word.end)] = ""
-
-    def is_exported(self, name: str) -> bool:
-        """Learners find it in their environment."""
-        return re.search(r"^[ \t]*((export|declare[ \t]+-\w*x\w*)\b[^\n]*\b" + name + r"\b|set[ \t]+(-a\b|-o[ \t]+allexport))", self.text, re.M) is not None
-
-    def drop_rendezvous(self) -> None:
-        """Lines that only tell programs of the old launcher where to meet."""
-        for item in self.assigned:
-            if item.name not in RENDEZVOUS or not item.alone or self.is_taken(item.start):
-                continue
-            uses = [match.start() for match in re.finditer(r"\$\{?" + item.name + r"\b", self.text)]
-            own = [other for other in self.assigned if other.name == item.name]
-            live = [at for at in uses if not self.is_taken(at) and not any(other.start <= at < other.end for other in own)]
-            start = self.text.rfind("\n", 0, item.start) + 1
-            end = self.text.find("\n", item.end)
-            if self.text[start:item.start].strip() != "" or end < 0 or self.text[item.end:end].split("#")[0].strip() != "":
-                continue
-            if not live:
-                self.edits[(start, end + 1)] = ""
-            elif item.name in ("MASTER_ADDR", "MASTER_PORT") and self.is_exported(item.name):
-                self.note(item.start, f"{item.name} is used elsewhere, so it stays, and learners meet there; without it dlrun finds an address itself")
-        for match in re.finditer(r"^[ \t]*export[ \t]+(\w+)[ \t]*\n", self.text, re.M):
-            if match.group(1) in RENDEZVOUS and any(item.name == match.group(1) and self.is_taken(item.start) for item in self.assigned):
-                self.edits[(match.start(), match.end())] = ""
 
 
 def _text_of(count: Count) -> str:

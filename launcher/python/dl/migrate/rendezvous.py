@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a script sets so that ranks find one another: dlrun gives that itself, and what is set by hand would hide it."""
+import os
+import re
+from typing import Dict, List, Optional, Tuple
+
+from . import shell
+from .counts import Counts, Found
+from .launchers import RENDEZVOUS
+
+MEETING = ("MASTER_ADDR", "MASTER_PORT")
+OF_LEARNERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK")  # dlrun sets them in every learner
+# Files that people source for Python's or the system's sake.
+HARMLESS = re.compile(r"(^|/)(activate|conda\.sh|mamba\.sh|\.?bashrc|\.?profile|\.?bash_profile|setvars\.sh|bash|modules\.sh)$")
+MOST_OF_A_FILE = 1 << 20
+
+
+def set_in(code: str) -> Tuple[List[str], bool]:
+    """Which names of RENDEZVOUS the code sets, and whether it does anything else."""
+    found = shell.commands(code, 0, len(code))
+    names: List[str] = []
+    more = False
+    for command in found:
+        if not command.words:
+            continue
+        here = [item.name for item in shell.assignments(code, [command])]
+        words = [code[word.start:word.end] for word in command.words]
+        if words[0] == "export":
+            here += [word for word in words[1:] if word in RENDEZVOUS]
+        names += [name for name in here if name in RENDEZVOUS and name not in names]
+        more = more or not here or any(name not in RENDEZVOUS for name in here)
+    return names, more
+
+
+class Meeting(Counts):
+    """`edits`: what is written in the place of a part of the text."""
+
+    def __init__(self, text: str, folder: str):
+        super().__init__(text, folder)
+        self.edits: Dict[Tuple[int, int], str] = {}
+
+    def is_taken(self, at: int) -> bool:
+        return any(start <= at < end for start, end in self.edits)
+
+    def drop_inner_rendezvous(self, item: Found) -> None:
+        """The same within the text of bash -c: what is set there would hide dlrun's own from the program."""
+        start, end = item.launch.inner or (0, 0)
+        inside = shell.commands(self.text, start, end)
+        own = next((command for command in inside if {one.name for one in shell.assignments(self.text, [command])} & set(MEETING)), None)
+        if own is not None and self.is_read(inside, MEETING):
+            item.launch.env.append(("MASTER_PORT", "29500"))  # says that ranks bring a store of their own
+            self.note(own.words[0].start, "ranks meet at the address that is set here, not at dlrun's own")
+            return
+        names = [name for name in RENDEZVOUS if name in OF_LEARNERS or not self.is_read(inside, (name,))]
+        for command in inside:
+            self.look_into_sourced(command, self.text[start - 1], end)
+            found = [one for one in shell.assignments(self.text, [command]) if one.name in names]
+            if not found:
+                continue
+            words = [word for word in command.words if not word.redirect]
+            if len(found) == len(words) - (self.text[words[0].start:words[0].end] == "export"):
+                self.drop_command(command, end)
+                continue
+            for word in words:
+                if re.match(r"(?:" + "|".join(names) + r")=", self.text[word.start:word.end]):
+                    self.edits[(word.start, word.end)] = ""
+
+    def is_read(self, inside: List[shell.Command], names: Tuple[str, ...]) -> bool:
+        """Whether one of these commands, as they are rewritten, hands such a variable on. To print it, or to set it anew, is not to use it."""
+        for command in inside:
+            words = [word for word in command.words if not word.redirect]
+            if not words or self.text[words[0].start:words[0].end] in ("echo", "printf") or \
+                    {one.name for one in shell.assignments(self.text, [command])} & set(RENDEZVOUS):
+                continue
+            for use in re.finditer(r"\$\{?(?:" + "|".join(names) + r")\b", self.text[words[0].start:words[-1].end]):
+                if not self.is_taken(words[0].start + use.start()):
+                    return True
+        return False
+
+    def drop_command(self, command: shell.Command, end: int) -> None:
+        """With what separates it from the next."""
+        stop = command.words[-1].end
+        while stop < end and self.text[stop] in "; \t\n&":
+            stop += 1
+        self.edits[(command.words[0].start, stop)] = ""
+
+    def look_into_sourced(self, command: shell.Command, quote: str, end: int) -> None:
+        """source FILE in the text of a shell that each learner runs."""
+        words = [word for word in command.words if not word.redirect]
+        raw = [shell.unquoted(self.text[word.start:word.end]) for word in words]
+        if len(raw) < 2 or raw[0] not in ("source", ".") or HARMLESS.search(raw[1]):
+            return
+        content = self.content_of(raw[1])
+        if content is None:
+            self.note(words[0].start, f"{raw[1]} is not read here: if it sets MASTER_ADDR, MASTER_PORT, RANK or WORLD_SIZE, it hides those of dlrun, and learners "
+                      "may wait for one another for ever; if so, remove these lines from it")
+            return
+        names, more = set_in(content)
+        if not names:
+            return
+        if not more and len(raw) == 2:
+            self.drop_command(command, end)
+            self.note(words[0].start, f"{raw[1]} sets {', '.join(names)} and nothing else; dlrun sets these, so it is no longer sourced")
+            return
+        escape = "\\" if quote == '"' else ""
+        save = f'{{ of_dlrun={escape}$(declare -p {" ".join(names)} 2> /dev/null); '
+        restore = f'; eval {escape}"{escape}$of_dlrun{escape}"; }}'
+        self.edits[(words[0].start, words[0].start)] = save
+        self.edits[(words[-1].end, words[-1].end)] = restore
+        self.note(words[0].start, f"{raw[1]} sets {', '.join(names)}, which would hide those of dlrun: they are kept across it; simpler is to remove these lines from it")
+
+    def content_of(self, path: str) -> Optional[str]:
+        """Of a file that the script names, looked for where the script lies. None if it cannot be read."""
+        path = re.sub(r"^(\\?\$\{?(SLURM_SUBMIT_DIR|PWD)\}?|\\?\$\((dirname \W*\$\{?(0|BASH_SOURCE\S*)\}?\W*|pwd)\))/", "", path)
+        if "$" in path or "`" in path:
+            return None
+        try:
+            with open(os.path.join(self.folder, path), encoding="utf-8", errors="replace") as file:
+                return file.read(MOST_OF_A_FILE)
+        except (OSError, ValueError):
+            return None
+
+    def say_what_a_script_sets(self, path: str, at: int) -> None:
+        """A script that each learner runs, where it is there to be read."""
+        content = self.content_of(path) if re.search(r"\.(sh|bash|slurm)$", path) else None
+        for item in shell.assignments(content or "", shell.commands(content or "", 0, len(content or ""))):
+            if item.name in OF_LEARNERS + MEETING:
+                line = (content or "").count("\n", 0, item.start) + 1
+                self.note(at, f"{path}:{line} sets {item.name}, which hides that of dlrun: remove it there")
+
+    def is_exported(self, name: str) -> bool:
+        """Learners find it in their environment."""
+        return re.search(r"^[ \t]*((export|declare[ \t]+-\w*x\w*)\b[^\n]*\b" + name + r"\b|set[ \t]+(-a\b|-o[ \t]+allexport))", self.text, re.M) is not None
+
+    def drop_rendezvous(self) -> None:
+        """Lines that only tell programs of the old launcher where to meet."""
+        for item in self.assigned:
+            if item.name not in RENDEZVOUS or not item.alone or self.is_taken(item.start):
+                continue
+            uses = [match.start() for match in re.finditer(r"\$\{?" + item.name + r"\b", self.text)]
+            own = [other for other in self.assigned if other.name == item.name]
+            live = [at for at in uses if not self.is_taken(at) and not any(other.start <= at < other.end for other in own)]
+            start = self.text.rfind("\n", 0, item.start) + 1
+            end = self.text.find("\n", item.end)
+            if self.text[start:item.start].strip() != "" or end < 0 or self.text[item.end:end].split("#")[0].strip() != "":
+                continue
+            if not live:
+                self.edits[(start, end + 1)] = ""
+            elif item.name in ("MASTER_ADDR", "MASTER_PORT") and self.is_exported(item.name):
+                self.note(item.start, f"{item.name} is used elsewhere, so it stays, and learners meet there; without it dlrun finds an address itself")
+        for match in re.finditer(r"^[ \t]*export[ \t]+(\w+)[ \t]*\n", self.text, re.M):
+            if match.group(1) in RENDEZVOUS and any(item.name == match.group(1) and self.is_taken(item.start) for item in self.assigned):
+                self.edits[(match.start(), match.end())] = ""

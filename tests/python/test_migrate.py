@@ -241,6 +241,54 @@ class Meeting(support.Case):
         self.assertIn("run.sh:2 sets RANK", str(result.notes))
 
 
+class Nodes(support.Case):
+    """What a script does node by node."""
+    PART = "torchrun --nnodes=2 --nproc_per_node=4 --node_rank={rank} --master_addr=$head t.py --lr 1"
+
+    def test_the_setup_of_nodes_stays_with_srun(self):
+        for setup in ("srun -N $SLURM_NNODES -n $SLURM_NNODES config_env.sh", "srun -n 2 bash prepare.sh", "srun --ntasks=2 ./a.sh", "srun --ntasks-per-node=1 --nodes=2 b.sh"):
+            result = of(setup + "\nsrun python t.py\n", HEAD.replace("per-node=1", "per-node=4"))
+            self.assertEqual(body_of(result), setup + "\ndlrun -- python t.py\n")
+            self.assertEqual((result.launches, result.learners), (1, "8"))
+        result = of("srun -n 2 run1.sh\nsrun -n 2 run2.sh\n")
+        self.assertEqual(body_of(result), "dlrun -- ./run1.sh\ndlrun -- ./run2.sh\n")
+
+    def test_what_srun_ran_once_a_node_is_still_run_once_a_node(self):
+        result = of("srun cp -r data /tmp\nsrun setup_env.sh\nsrun -n 1 mkdir x\nsrun torchrun --nnodes 2 --nproc_per_node 4 t.py\n")
+        self.assertEqual(body_of(result), "srun --ntasks=2 cp -r data /tmp\nsrun --ntasks=2 setup_env.sh\nsrun -n 1 mkdir x\ndlrun -- python3 t.py\n")
+        self.assertEqual(body_of(of("srun cp -r data /tmp\nsrun python t.py\n")), "srun cp -r data /tmp\ndlrun -- python t.py\n")
+
+    def test_a_loop_that_starts_each_node_becomes_one_launch(self):
+        for loop in ("for ((i=0; i<2; i++)); do\n  srun -N1 -n1 -w ${{nodes[i]}} {part} &\ndone\nwait\n",
+                     "for ((i = 0; i < 2; i++))\ndo\n  n=${{nodes[$i]}}\n  echo $n\n  srun -N 1 -n 1 --nodelist=$n \\\n    {part} &\n  sleep 5\ndone\nwait\n",
+                     "for i in $(seq 0 1); do srun -N1 -n1 -w ${{nodes[i]}} {part} & done; wait\n",
+                     "i=0\nfor n in ${{nodes[@]}}; do\n  srun -N1 -n1 -w $n {part} &\n  i=$((i + 1))\ndone\nwait\n"):
+            result = of("head=a\n" + loop.format(part=self.PART.format(rank="$i")))
+            code = [line.strip() for line in body_of(result).splitlines() if "dlrun" in line or "for " in line or "done" in line or "srun" in line or "&" in line]
+            self.assertEqual(code, ["dlrun -- python3 t.py --lr 1"], result.script)
+            self.assertEqual((result.launches, result.learners), (1, "8"))
+            self.assertEqual(result.notes, [])
+            subprocess.run(["bash", "-n"], input=result.script, text=True, check=True)
+
+    def test_a_head_and_a_loop_of_workers_become_one_launch(self):
+        body = ("echo head\nsrun -N1 -n1 -w $head " + self.PART.format(rank="0") + " &\nsleep 10\n" +
+                "for ((i=1; i<2; i++)); do\n  srun -N1 -n1 -w ${nodes[i]} " + self.PART.format(rank="$i") + " &\ndone\nwait\necho end\n")
+        result = of("head=a\n" + body)
+        self.assertEqual(body_of(result), "head=a\necho head\ndlrun -- python3 t.py --lr 1\nsleep 10\necho end\n")
+        self.assertEqual(result.learners, "8")
+        body = "srun -w a " + self.PART.format(rank="0") + " &\nsrun -w b " + self.PART.format(rank="1") + "\n"
+        self.assertEqual(body_of(of(body)), "dlrun -- python3 t.py --lr 1\n")
+
+    def test_a_loop_that_does_more_is_told(self):
+        for inside in ("rsync a b", "cd $i"):
+            result = of(f"for i in 0 1; do\n  {inside}\n  srun -w $i " + self.PART.format(rank="$i") + " &\ndone\nwait\n")
+            self.assertIn((7, "loop"), [(note.line, "loop") for note in result.notes if "loop" in note.text])
+        result = of("for i in 0 1; do\n  srun -w $i " + self.PART.format(rank="$i") + " --out $i &\ndone\nwait\n")
+        self.assertIn("loop", str(result.notes))
+        result = of("for s in 1 2; do\n  srun python t.py --seed $s\ndone\n")
+        self.assertEqual((body_of(result), result.notes), ("for s in 1 2; do\n  dlrun -- python t.py --seed $s\ndone\n", []))
+
+
 class Directives(support.Case):
     def flags(self, head, body="srun python t.py\n"):
         return [line[8:] for line in migrate("#!/bin/bash\n" + head + body).script.splitlines() if line.startswith("#SBATCH")]

@@ -24,16 +24,16 @@ def _options(values: str, flags: str, **meaning: str) -> Dict[str, str]:
 
 
 TORCH = _options(
-    "rdzv-backend rdzv-id rdzv-conf monitor-interval start-method role log-dir redirects r tee t local-ranks-filter node-rank "
+    "rdzv-backend rdzv-id rdzv-conf monitor-interval start-method role log-dir redirects r tee t local-ranks-filter "
     "master-addr master-port local-addr logs-specs numa-binding event-log-handler signals-to-handle",
-    "standalone run-path virtual-local-rank", nnodes="nodes", rdzv_endpoint="endpoint", nproc_per_node="each", max_restarts="restarts", module="flag:module", m="flag:module",
+    "standalone run-path virtual-local-rank", nnodes="nodes", rdzv_endpoint="endpoint", node_rank="node_rank", nproc_per_node="each", max_restarts="restarts", module="flag:module", m="flag:module",
     no_python="flag:program", use_env="flag:use_env", use_environment="flag:use_env")
 
 ACCELERATE = _options(
-    "machine-rank main-process-ip main-process-port deepspeed-multinode-launcher deepspeed-hostfile deepspeed-exclusion-filter "
+    "main-process-ip main-process-port deepspeed-multinode-launcher deepspeed-hostfile deepspeed-exclusion-filter "
     "deepspeed-inclusion-filter rdzv-backend rdzv-conf monitor-interval role log-dir tee main-training-function tpu-name dynamo-mode local-ranks-filter",
     "multi-gpu same-network debug quiet q enable-cpu-affinity tpu use-xpu ipex mps downcast-bf16",
-    num_machines="nodes", num_processes="total", config_file="config", gpu_ids="gpu_list", max_restarts="restarts", module="flag:module",
+    num_machines="nodes", machine_rank="node_rank", num_processes="total", config_file="config", gpu_ids="gpu_list", max_restarts="restarts", module="flag:module",
     m="flag:module", no_python="flag:program", mixed_precision="env:ACCELERATE_MIXED_PRECISION", cpu="flag:env:ACCELERATE_USE_CPU",
     num_cpu_threads_per_process="env:OMP_NUM_THREADS", dynamo_backend="env:ACCELERATE_DYNAMO_BACKEND",
     gradient_accumulation_steps="env:ACCELERATE_GRADIENT_ACCUMULATION_STEPS", gradient_clipping="env:ACCELERATE_GRADIENT_CLIPPING",
@@ -47,9 +47,9 @@ ACCELERATE = _options(
         "forward_prefetch use_orig_params cpu_ram_efficient_loading sync_module_states activation_checkpointing version reshard_after_forward").split()})
 
 DEEPSPEED = _options(
-    "hostfile H exclude e master-addr master-port node-rank launcher launcher-args ssh-port bind-core-list save-pid min-elastic-nodes "
+    "hostfile H exclude e master-addr master-port launcher launcher-args ssh-port bind-core-list save-pid min-elastic-nodes "
     "max-elastic-nodes enable-each-rank-log autotuning venv-script",
-    "no-ssh no-ssh-check force-multi bind-cores-to-rank elastic-training", num_nodes="nodes", num_gpus="each", num_accelerators="each",
+    "no-ssh no-ssh-check force-multi bind-cores-to-rank elastic-training", node_rank="node_rank", num_nodes="nodes", num_gpus="each", num_accelerators="each",
     include="include", i="include", module="flag:module", m="flag:module", no_python="flag:program", no_local_rank="flag:use_env")
 
 SRUN = _options(
@@ -90,8 +90,8 @@ HOROVOD = _options(
 
 COLOSSAL = _options("host hostfile H master-addr master-port include exclude ssh-port extra-launch-args", "", nproc_per_node="each", num_nodes="nodes",
                     m="flag:module")
-COMPOSER = _options("stdout stderr base-rank master-addr master-port node-rank", "verbose v", nproc="each", n="each", world_size="total",
-                    module_mode="flag:module", m="flag:module", command_mode="flag:program", c="flag:program")
+COMPOSER = _options("stdout stderr base-rank master-addr master-port", "verbose v", nproc="each", n="each", world_size="total",
+                    node_rank="node_rank", module_mode="flag:module", m="flag:module", command_mode="flag:program", c="flag:program")
 
 LAUNCHERS: Dict[str, Launcher] = {
     "torchrun": Launcher(TORCH, "pytorch", True),
@@ -106,12 +106,12 @@ LAUNCHERS: Dict[str, Launcher] = {
 }
 
 # How a launcher is called: the name of the program, and words that must follow.
-HEADS = {("torchrun",): "torchrun", ("accelerate", "launch"): "accelerate", ("accelerate-launch",): "accelerate", ("deepspeed",): "deepspeed",
+HEADS = {("torchrun",): "torchrun", ("torchrun_jsc",): "torchrun", ("accelerate", "launch"): "accelerate", ("accelerate-launch",): "accelerate", ("deepspeed",): "deepspeed",
          ("colossalai", "run"): "colossalai", ("composer",): "composer", ("srun",): "srun", ("mpirun",): "mpirun", ("mpiexec",): "mpirun",
          ("mpiexec.hydra",): "mpirun", ("orterun",): "mpirun", ("prterun",): "mpirun", ("horovodrun",): "horovodrun"}
 # And as a module of Python's: python -m NAME.
 MODULES = {"torch.distributed.run": "torchrun", "torch.distributed.launch": "torch.distributed.launch",
-           "torch.distributed.launcher": "torchrun", "accelerate.commands.launch": "accelerate", "deepspeed.launcher.runner": "deepspeed",
+           "torch.distributed.launcher": "torchrun", "torchrun_jsc": "torchrun", "accelerate.commands.launch": "accelerate", "deepspeed.launcher.runner": "deepspeed",
            "composer.cli.launcher": "composer", "horovod.runner.launch": "horovodrun", "horovod.run": "horovodrun"}
 
 # What srun starts that is no training: left as it is.

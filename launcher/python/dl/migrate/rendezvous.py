@@ -2,7 +2,7 @@
 """What a script sets so that ranks find one another: dlrun gives that itself, and what is set by hand would hide it."""
 import os
 import re
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Optional, Set, Tuple
 
 from . import shell
 from .counts import Counts, Found
@@ -38,6 +38,7 @@ class Meeting(Counts):
     def __init__(self, text: str, folder: str):
         super().__init__(text, folder)
         self.edits: Dict[Tuple[int, int], str] = {}
+        self.whole: Set[int] = set()  # where the launches begin that were parts of one
 
     def is_taken(self, at: int) -> bool:
         return any(start <= at < end for start, end in self.edits)

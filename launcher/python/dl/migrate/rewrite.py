@@ -6,7 +6,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 from . import directives, launch as launches, shell
 from .counts import Count, Found, Note
 from .launchers import LAUNCHERS
-from .rendezvous import Meeting
+from .nodes import Nodes
 from .values import Values
 from .words import Cursor, Holder
 
@@ -25,7 +25,7 @@ def migrate(text: str, folder: str = ".") -> Result:
     return _Migration(text, folder).run()
 
 
-class _Migration(Meeting):
+class _Migration(Nodes):
     def __init__(self, text: str, folder: str):
         super().__init__(text, folder)
         self.one_starts_many = False
@@ -39,6 +39,7 @@ class _Migration(Meeting):
             found = self.plain_python()
         if not found:
             return Result(self.text, 0, "", None, "", self.notes)
+        found = self.one_of_parts(self.without_setup(found))
         learners = self.learners_of(found)
         # The CPUs of the launcher's task are those of the processes that it starts; mpirun's tasks are Slurm's own.
         self.one_starts_many = any(LAUNCHERS[one.launch.launchers[-1]].script for item in found for one in [item] + item.inner if one.launch.launchers)
@@ -46,6 +47,7 @@ class _Migration(Meeting):
         framework = self.framework_of(found)
         for item in found:
             self.rewrite(item, learners)
+        self.keep_tasks_of_srun(found, learners)
         self.drop_rendezvous()
         flags = [f"--{name}={value}" for name, value in self.job_options(found)]
         ours = [f"--dl-framework={framework}"] if framework else []

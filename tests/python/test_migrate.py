@@ -289,6 +289,81 @@ class Nodes(support.Case):
         self.assertEqual((body_of(result), result.notes), ("for s in 1 2; do\n  dlrun -- python t.py --seed $s\ndone\n", []))
 
 
+class Kept(support.Case):
+    """Lines that stay, and variables and options that are no longer there for them."""
+    TORCH = "srun torchrun --nnodes 2 --nproc_per_node 4 --rdzv_endpoint $h:1 t.py"
+
+    def test_cpus_that_are_shared_already_are_not_divided_again(self):
+        head = HEAD.replace("gres=gpu:4", "gpus-per-node=4\n#SBATCH --cpus-per-task=32")
+        for line, expected in (
+                ("export OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK/4))", "export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK"),
+                ("export OMP_NUM_THREADS=$(( $SLURM_CPUS_PER_TASK / $SLURM_GPUS_ON_NODE ))", "export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK"),
+                ("export OMP_NUM_THREADS=$(( ${SLURM_CPUS_PER_TASK} / UNKNOWN ))", "export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK"),
+                ("export A=$(expr $SLURM_CPUS_PER_TASK / 4) B=`expr $SLURM_CPUS_PER_TASK / 4`", "export A=$SLURM_CPUS_PER_TASK B=$SLURM_CPUS_PER_TASK"),
+                ("export OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK / 4 - 1))", "export OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK - 1))"),
+                ("N=4\nC=$SLURM_CPUS_PER_TASK\nexport OMP_NUM_THREADS=$((C / N))", "N=4\nC=$SLURM_CPUS_PER_TASK\nexport OMP_NUM_THREADS=$C")):
+            result = of(line + "\n" + self.TORCH + "\n", head)
+            self.assertEqual(body_of(result), expected + "\ndlrun -- python3 t.py\n")
+            self.assertIn("of a learner", str(result.notes))
+        half = "export OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK / 2))\n"
+        self.assertIn(half, of(half + self.TORCH + "\n", head).script)
+        same = "export OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK / 4))\n"
+        self.assertIn(same, of(same + "srun python t.py\n", head).script)
+
+    def test_variables_of_options_that_went_become_numbers(self):
+        head = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=a100:4\n"
+        for line, expected in (("echo $SLURM_GPUS_PER_NODE", "echo 4"), ("W=$((SLURM_NNODES * SLURM_GPUS_PER_NODE))", "W=$((SLURM_NNODES * 4))"),
+                               ("G=${SLURM_GPUS_PER_NODE:-8}", "G=4"), ("# $SLURM_GPUS_PER_NODE", "# $SLURM_GPUS_PER_NODE"), ("echo $SLURM_GPUS_ON_NODE", "echo $SLURM_GPUS_ON_NODE")):
+            result = of(line + "\n" + self.TORCH + "\n", head)
+            self.assertEqual(body_of(result).splitlines()[0], expected)
+            self.assertEqual(bool(result.notes), expected != line)
+        result = of("srun python t.py --devices $SLURM_GPUS --each ${SLURM_GPUS_PER_TASK}\n", "#!/bin/bash\n#SBATCH -n 4 --gpus=8 --gpus-per-task=2\n")
+        self.assertIn("dlrun -- python t.py --devices 8 --each 2\n", result.script)
+        result = of("SLURM_GPUS_PER_NODE=2\necho $SLURM_GPUS_PER_NODE\n" + self.TORCH + "\n", head)
+        self.assertIn("echo $SLURM_GPUS_PER_NODE\n", result.script)
+
+    def test_srun_that_asks_for_all_itself_keeps_gpus_and_nodes(self):
+        for gres in ("--gres=gpu:${GPUS_PER_NODE}", "--gpus-per-node=$GPUS_PER_NODE", "--gres=gpu:a100:4"):
+            for args in ("${SRUN_ARGS}", '$SRUN_ARGS', ""):
+                result = migrate("#!/usr/bin/env bash\nP=$1\nGPUS=${GPUS:-8}\nGPUS_PER_NODE=${GPUS_PER_NODE:-4}\nCPUS_PER_TASK=${CPUS_PER_TASK:-5}\nSRUN_ARGS=${SRUN_ARGS:-\"\"}\n"
+                                 f"srun -p ${{P}} {gres} --ntasks=${{GPUS}} --ntasks-per-node=${{GPUS_PER_NODE}} --cpus-per-task=${{CPUS_PER_TASK}} \\\n"
+                                 f'  --kill-on-bad-exit=1 {args} \\\n  python -u tools/train.py --launcher="slurm" ${{@:5}}\n')
+                self.assertIn('\ndlrun -- python -u tools/train.py --launcher="slurm" ${@:5}\n', result.script)
+                kind = "a100:" if "a100" in gres else ""
+                self.assertIn(f"#SBATCH --dl-framework=pytorch --dl-learners=8 --dl-gpus={kind}1\n#SBATCH --", result.script)
+                for flag in ("cpus-per-task=5", "nodes=2", "ntasks-per-node=4"):
+                    self.assertIn(f"#SBATCH --{flag}\n", result.script)
+                self.assertNotIn("--cpus-per-task", str(result.notes))
+
+    def test_tasks_of_a_node_stay_where_they_say_how_many_nodes(self):
+        result = of("mpirun -np 4 --map-by ppr:2:node python t.py\n", "#!/bin/bash\n#SBATCH -n 4 --ntasks-per-node=2\n#SBATCH --gpus-per-task=1\n")
+        self.assertIn("#SBATCH --nodes=2\n", result.script)
+        self.assertIn("#SBATCH --ntasks-per-node=2\n", result.script)
+        self.assertNotIn("map-by", str(result.notes))
+        result = of(self.TORCH + "\n", "#!/bin/bash\n#SBATCH -n 2 --ntasks-per-node=1 --gpus-per-task=4\n")
+        self.assertIn("#SBATCH --nodes=2\n", result.script)
+        self.assertNotIn("ntasks-per-node", result.script)
+
+    def test_a_placement_that_is_dropped_is_told(self):
+        for line, word in (("mpirun -np 2 --map-by ppr:4:socket python t.py", "--map-by"), ("mpirun -np 2 --rankfile r python t.py", "--rankfile"),
+                           ("horovodrun -np 2 --network-interface ib0 python t.py", "HOROVOD_GLOO_IFACE=ib0"), ("srun --cpu-bind=mask_cpu:0x1,0x2 python t.py", "--cpu-bind"),
+                           ('B="map_cpu:1,2"\nsrun --cpu-bind=$B python t.py', "--cpu-bind"), ("srun -m cyclic python t.py", "-m cyclic"), ("srun -w n1 python t.py", "n1"),
+                           ("srun --gpu-bind=map_gpu:3,2,1,0 python t.py", "--gpu-bind")):
+            result = of(line + "\n")
+            self.assertIn(word, " ".join(note.text for note in result.notes), line)
+        for line in ("mpirun -np 2 --map-by slot --bind-to none python t.py", "srun --cpu-bind=none --gpu-bind=closest -m block:block python t.py"):
+            self.assertEqual(of(line + "\n").notes, [], line)
+
+    def test_a_range_of_nodes_has_the_gpus_of_its_learners(self):
+        result = of("srun torchrun --nnodes=1:4 --nproc_per_node=4 --rdzv_endpoint=$h:1 t.py\n", "#!/bin/bash\n#SBATCH --nodes=1-4\n#SBATCH --gpus-per-node=4\n")
+        self.assertEqual((result.learners, result.gpus), ("4:16", 1))
+        self.assertNotIn("--nodes", result.script)  # --dl-learners=4:16 says how many; sbatch refuses both
+        self.assertNotIn("not shared", str(result.notes))
+        result = of(self.TORCH + "\n", "#!/bin/bash\n#SBATCH --nodes=1-4\n#SBATCH --gpus-per-node=4\n")
+        self.assertEqual((result.learners, result.gpus, result.notes), ("8", 1, []))
+        self.assertIn("--nodes=1-4", result.script)
+
+
 class Directives(support.Case):
     def flags(self, head, body="srun python t.py\n"):
         return [line[8:] for line in migrate("#!/bin/bash\n" + head + body).script.splitlines() if line.startswith("#SBATCH")]

@@ -177,7 +177,7 @@ def of_gpus(asked: Asked, gpus: Optional[int]) -> Dict[str, str]:
 
 def _replaced(option: Option, cpus: Optional[int], per_node: Optional[int], instead: Dict[str, str]) -> Optional[str]:
     if option.name in instead:
-        return instead[option.name]
+        return instead[option.name] or None
     if option.name in ("ntasks-per-node", "tasks-per-node") and per_node is not None:
         return option.text if option.value == str(per_node) else f"--ntasks-per-node={per_node}"
     if option.name in REPLACED:

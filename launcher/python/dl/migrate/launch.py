@@ -27,6 +27,7 @@ class Launch:
         self.told: List[Dict[str, Told]] = []      # of each of them, by the words of the table
         self.env: List[Tuple[str, str]] = []
         self.notes: List[str] = []
+        self.noted: List[Tuple[str, Told]] = []    # options by their names, of which something is to be said
         self.python = ""                           # goes in front of the program
         self.local_rank = False                    # the program expects --local_rank
         self.inner: Optional[Tuple[int, int]] = None  # the text of bash -c
@@ -169,7 +170,7 @@ def _options(cursor: Cursor, launch: Launch, launcher: Launcher) -> None:
                 if first.startswith("-"):
                     continue
                 cursor.leave_unread()
-            elif re.search(r"ARG|OPT|FLAG", raw, re.I) and not launcher.script and (cursor.raw(1) is not None):
+            if re.search(r"ARG|OPT|FLAG", raw, re.I) and not launcher.script and (cursor.raw(1) is not None):
                 launch.notes.append(f"{unquoted(raw)}: what it holds is not known here; it is left out, as options of {launch.launchers[-1]}")
                 cursor.take()
                 continue
@@ -264,6 +265,8 @@ def _set(launch: Launch, launcher: Launcher, name: str, meaning: str, told: Told
             launch.env.append(_assigned(told.raw))
     elif meaning in ("mpi_env", "export"):
         launch.env += _assignments(told.raw)
+    elif meaning == "noted":
+        launch.noted.append((name, told))
     elif meaning not in ("", "value"):
         launch.told[-1][meaning[5:] if meaning.startswith("flag:") else meaning] = told
 

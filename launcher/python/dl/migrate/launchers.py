@@ -4,6 +4,7 @@
 An option is named without its dashes, and with - for _. Its value in the table:
     ""             a flag
     "value"        takes a value, which dlrun has no need of: addresses, ports, ranks, bindings
+    "noted"        the same, but people may miss it, so it is said that it is left out
     "two"          takes two words
     another word   takes a value that means something; "flag:WORD" a flag that does; "env:NAME" sets a variable of the program's
 """
@@ -53,8 +54,8 @@ DEEPSPEED = _options(
     include="include", i="include", module="flag:module", m="flag:module", no_python="flag:program", no_local_rank="flag:use_env")
 
 SRUN = _options(
-    "jobid job-id cpu-bind gpu-bind mem-bind mpi wait W distribution m mem-per-cpu "
-    "mem-per-gpu cpus-per-gpu hint ntasks-per-core ntasks-per-socket ntasks-per-gpu threads-per-core relative r gres-flags "
+    "jobid job-id mpi wait W mem-per-cpu "
+    "mem-per-gpu cpus-per-gpu hint ntasks-per-core ntasks-per-socket ntasks-per-gpu threads-per-core gres-flags "
     "licenses L dependency d comment epilog prolog task-epilog task-prolog threads T network profile acctg-freq bcast-exclude tres-per-task "
     "het-group signal switches sockets-per-node cores-per-socket begin b deadline core-spec S input i "
     "slurmd-debug open-mode export-file container-workdir container-name container-env cpu-freq cores extra-node-info B delay-boot nice tmp",
@@ -65,28 +66,30 @@ SRUN = _options(
     ntasks="total", n="total", nodes="nodes", N="nodes", ntasks_per_node="each", gpus_per_task="gpus_each", gpus_per_node="gpus_per_node",
     gpus="gpus", G="gpus", gres="gres", cpus_per_task="cpus", c="cpus", export="export", output="output", o="output", error="output", e="output",
     chdir="folder", D="folder", container_image="image", container_mounts="mounts", multi_prog="flag:multi_prog",
+    **{name: "noted" for name in "cpu-bind gpu-bind mem-bind distribution m relative r".split()},
     **{name: "job:" + long for long, names in (
         ("partition", "partition p"), ("account", "account A"), ("qos", "qos q"), ("time", "time t"), ("constraint", "constraint C"),
         ("nodelist", "nodelist w"), ("exclude", "exclude x"), ("mem", "mem"), ("job-name", "job-name J"), ("reservation", "reservation"))
        for name in names.split()})
 
 MPIRUN = _options(
-    "H host hostfile machinefile machine-file f map-by rank-by bind-to prefix output-filename timeout rf rankfile cpus-per-proc "
-    "cpus-per-rank iface launcher launcher-exec rmk report-uri personality xml-file stdin display output envlist genvlist cpu-set max-restarts ckpoint-interval "
-    "bootstrap configfile dvm app host-list cpu-bind mem-bind hosts",
+    "H host hostfile machinefile machine-file f bind-to prefix output-filename timeout cpus-per-proc "
+    "cpus-per-rank iface launcher launcher-exec rmk report-uri personality xml-file stdin display output envlist genvlist max-restarts ckpoint-interval "
+    "bootstrap configfile dvm app host-list mem-bind hosts",
     "oversubscribe nooversubscribe allow-run-as-root tag-output timestamp-output report-bindings q quiet v verbose bynode byslot bycore bysocket "
     "display-map display-allocation merge-stderr-to-stdout genvall envall l prepend-rank bind-to-core bind-to-none enable-recovery "
     "no-local do-not-launch display-topo display-devel-map nolocal",
+    **{name.replace("-", "_"): "noted" for name in "map-by rank-by rankfile rf cpu-set cpu-bind".split()},
     np="total", n="total", c="total", npernode="each", N="each", ppn="each", perhost="each", ntasks_per_node="each", x="mpi_env", mca="mca", gmca="mca", prtemca="two",
     pmixmca="two", genv="genv", env="genv", wdir="folder", wd="folder")
 
 HOROVOD = _options(
-    "H hosts hostfile p ssh-port start-timeout network-interface network-interfaces nics output-filename host-discovery-script slots slots-per-host reset-limit "
+    "H hosts hostfile p ssh-port start-timeout output-filename host-discovery-script slots slots-per-host reset-limit "
     "elastic-timeout cooldown-range mpi-args config-file log-level autotune-log-file binding-args tcp ssh-identity-file i prefix-timestamp thread-affinity",
     "gloo use-gloo mpi use-mpi js use-jsrun verbose disable-cache autotune check-build no-stall-check hierarchical-allreduce prefix-output-with-timestamp",
     np="total", num_proc="total", n="total", min_np="least", min_num_proc="least", max_np="most", max_num_proc="most",
     timeline_filename="env:HOROVOD_TIMELINE", cycle_time_ms="env:HOROVOD_CYCLE_TIME", cache_capacity="env:HOROVOD_CACHE_CAPACITY",
-    fusion_threshold_mb="value")
+    fusion_threshold_mb="value", network_interface="noted", network_interfaces="noted", nics="noted")
 
 COLOSSAL = _options("host hostfile H master-addr master-port include exclude ssh-port extra-launch-args", "", nproc_per_node="each", num_nodes="nodes",
                     m="flag:module")

@@ -6,7 +6,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 from . import directives, launch as launches, shell
 from .counts import Count, Found, Note
 from .launchers import LAUNCHERS
-from .nodes import Nodes
+from .kept import Kept
 from .values import Values
 from .words import Cursor, Holder
 
@@ -25,10 +25,9 @@ def migrate(text: str, folder: str = ".") -> Result:
     return _Migration(text, folder).run()
 
 
-class _Migration(Nodes):
+class _Migration(Kept):
     def __init__(self, text: str, folder: str):
         super().__init__(text, folder)
-        self.one_starts_many = False
 
     def run(self) -> Result:
         if any(option.name in ("hetjob", "packjob") for line in self.lines for option in line.options):
@@ -49,7 +48,9 @@ class _Migration(Nodes):
             self.rewrite(item, learners)
         self.keep_tasks_of_srun(found, learners)
         self.drop_rendezvous()
-        flags = [f"--{name}={value}" for name, value in self.job_options(found)]
+        self.share_cpus_once(learners)
+        self.replace_variables(learners)
+        flags = [f"--{name}={value}" for name, value in self.job_options(found, learners)]
         ours = [f"--dl-framework={framework}"] if framework else []
         if learners.least:
             ours.append(f"--dl-learners={_text_of(learners)}")
@@ -58,8 +59,11 @@ class _Migration(Nodes):
             ours.append(f"--dl-gpus={kind}{gpus}")
         if self.restarts:
             ours.append(f"--dl-restarts={self.restarts}")
+        instead = directives.of_gpus(self.asked, gpus)
+        if learners.least != learners.most:
+            instead["nodes"] = ""  # their number follows from the range of learners
         for start, end, new in directives.rewritten(self.text, self.lines, [" ".join(ours)] + flags, self.cpus_of(learners), self.per_node(learners),
-                                                      directives.of_gpus(self.asked, gpus)):
+                                                      instead):
             self.edits[(start, end)] = new
         return Result(_applied(self.text, self.edits), len(found), _text_of(learners), gpus, framework, sorted(set(self.notes)))
 
@@ -121,60 +125,14 @@ class _Migration(Nodes):
                 return [Found(launch, [], Count(1, 1), command.after == "&", words[start].start)]
         return []
 
-    # ---- what the job asks for
-
-    def learners_of(self, found: List[Found]) -> Count:
-        """Of the job: the largest launch; those that run at the same time together, if the job has as many tasks."""
-        best = max((item.many for item in found), key=lambda one: one.most or 0)
-        together = sum(item.many.most or 0 for item in found if item.parallel)
-        if any(item.parallel and item.many.most == 1 for item in found):
-            together = max(together, self.asked.tasks or 0, self.asked.gpus or 0)
-        if together > (best.most or 0):
-            best = Count(together, together)
-        return best
-
-    def gpus_of(self, found: List[Found], learners: Count) -> Optional[int]:
-        total = self.asked.gpus
-        for item in found:
-            told = item.launch.told[0] if item.launch.told else {}
-            if "gpus_each" in told and total is None:
-                tasks = self.number(told.get("total")) or (self.number(told.get("nodes")) or 1) * (self.number(told.get("each")) or 1)
-                total = (self.number(told["gpus_each"]) or 0) * (tasks if "total" in told or "nodes" in told else self.asked.tasks or tasks)
-            if "gpus" in told and total is None:
-                total = self.number(told["gpus"])
-            if "gpus_per_node" in told and total is None:
-                total = (self.number(told["gpus_per_node"]) or 0) * (self.asked.nodes or 1)
-        if total is None:
-            if not self.lines and self.one_starts_many:
-                self.note(0, "there are no #SBATCH lines; a GPU for each process is assumed (--dl-gpus=1)")
-                return 1
-            if self.lines:
-                self.note(0, "no GPUs are asked for, so there is no --dl-gpus: where the site gives whole nodes, add --dl-gpus=N")
-            return None
-        count = learners.most or 1
-        if learners.least != learners.most and self.asked.nodes is None:
-            count = learners.least or 1  # of an elastic one, the lines tell what one node has
-        if total % count == 0:
-            return total // count
-        if total > count:
-            self.note(0, f"{total} GPUs for {count} learners: each gets {total // count}, as far as whole ones go")
-            return total // count
-        self.note(0, f"{total} GPUs for {count} learners: GPUs are not shared among learners here; --dl-gpus=1 asks for {count}")
-        return 1
-
-    def cpus_of(self, learners: Count) -> Optional[int]:
-        if self.asked.cpus is None or not learners.most or not self.asked.tasks:
-            return None
-        if not self.one_starts_many:
-            return None
-        return max(self.asked.cpus * self.asked.tasks // learners.most, 1) if learners.most > self.asked.tasks else None
+    # ---- rewriting
 
     def framework_of(self, found: List[Found]) -> str:
         names = [name for item in found for launch in [item.launch] + [one.launch for one in item.inner] for name in launch.launchers]
         said = [LAUNCHERS[name].framework for name in reversed(names) if LAUNCHERS[name].framework]
         if said and said[0] != "mpi":
             return said[0]
-        for pattern, framework in ((r"horovod", "horovod"), (r"torch|lightning|MASTER_ADDR|deepspeed|accelerate|\bddp|[-_]ddp|\bddp_", "pytorch"),
+        for pattern, framework in ((r"horovod", "horovod"), (r"torch|lightning|MASTER_ADDR|deepspeed|accelerate|\bddp|[-_]ddp|\bddp_|--launcher[= ]\W?(slurm|pytorch)", "pytorch"),
                                    (r"TF_CONFIG|tensorflow|keras", "tensorflow"), (r"\bjax\b|\bflax\b|JAX_", "jax")):
             if re.search(pattern, self.text, re.I):
                 return framework
@@ -257,29 +215,6 @@ class _Migration(Nodes):
             words += f"--image {image.raw} "
         return words + "-- "
 
-    def say_what_was_dropped(self, item: Found) -> None:
-        for told in item.launch.told:
-            if "output" in told:
-                self.note(told["output"].at, "srun's files of output are not kept: learners' output is in that of the job, and one file each in its job directory (dlctl logs)")
-            if "folder" in told:
-                self.note(told["folder"].at, f"the working directory {told['folder'].raw} is left out: put cd {told['folder'].raw} in front")
-            if "multi_prog" in told:
-                self.note(told["multi_prog"].at, "--multi-prog has no like here: each learner runs the same command")
-            if "mounts" in told:
-                self.note(told["mounts"].at, f"mounts of the container ({told['mounts'].raw}) are the site's here: dl.toml(5), image")
-            if "cpus" in told and self.asked.cpus is None:
-                self.note(told["cpus"].at, f"srun's --cpus-per-task={told['cpus'].raw} is left out: write #SBATCH --cpus-per-task=N")
-            if "image" in told and not re.search(r"\.(sqsh|sqfs|squashfs|sif)\W*$", told["image"].raw):
-                self.note(told["image"].at, f"the image {told['image'].raw} is no file: dlrun --image takes a directory, *.sqsh or *.sif")
-        if item.launch.launchers == ["srun"] and "gpus_each" in item.launch.told[0] or self.asked.gpus_per_task:
-            self.note(item.at, "each task saw its own GPUs alone (--gpus-per-task); here a learner sees those of its node and takes cuda:$LOCAL_RANK")
-        program = item.launch.program
-        if not item.inner and re.search(r"\.(sh|bash|slurm|sbatch)$", program) or program in launches.SHELLS and not item.launch.inner:
-            self.note(item.at, f"what '{program}' starts is not looked into: if a launcher stands in it, say dlctl migrate to that file too, and leave dlrun out of one of them")
-            words = item.launch.stack[-1].words[item.launch.stack[-1].at:]
-            for word in [shell.unquoted(self.text[word.start:word.end]) for word in words[:4]]:
-                self.say_what_a_script_sets(word, item.at)
-
     def drop_assignment(self, holder: Holder) -> None:
         item = holder.assignment
         assert item is not None
@@ -291,34 +226,6 @@ class _Migration(Nodes):
                 self.edits[(start, end + 1)] = ""
                 return
         self.edits[item.value] = ""
-
-    def job_options(self, found: List[Found]) -> List[Tuple[str, str]]:
-        """Of a script without #SBATCH lines, what srun itself asked Slurm for."""
-        if self.lines:
-            return []
-        options: Dict[str, str] = {}
-        for item in found:
-            for what, told in (item.launch.told[0] if item.launch.launchers[:1] == ["srun"] else {}).items():
-                name = {"nodes": "nodes", "cpus": "cpus-per-task"}.get(what, what[4:] if what.startswith("job:") else "")
-                if not name:
-                    continue
-                number = self.number(told)
-                value = shell.unquoted(told.raw) if "$" not in told.raw else str(number) if number is not None else self.values.text(told.raw, told.at)
-                if value is None:
-                    self.note(told.at, f"srun's --{name}={told.raw}: its value is not known here; give it to sbatch")
-                else:
-                    options[name] = value
-        if options:
-            self.note(0, "srun asked Slurm for nodes itself; now this is a batch script: sbatch takes it")
-        return list(options.items())
-
-    def per_node(self, learners: Count) -> Optional[int]:
-        """--ntasks-per-node, if what stays of the script reads it."""
-        live = [match.start() for match in re.finditer(r"\bSLURM_NTASKS_PER_NODE\b", self.text) if not self.is_taken(match.start())]
-        if not live or not self.asked.nodes or not learners.most or learners.most % self.asked.nodes:
-            return None
-        return learners.most // self.asked.nodes
-
 
 def _text_of(count: Count) -> str:
     if count.least is None or count.least == count.most:

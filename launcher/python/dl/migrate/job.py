@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the job asks for: learners, GPUs, CPUs and nodes."""
+import re
+from typing import Dict, List, Optional, Tuple
+
+from . import launch as launches, shell
+from .counts import Count, Found
+from .nodes import Nodes
+
+
+class Job(Nodes):
+    def __init__(self, text: str, folder: str):
+        super().__init__(text, folder)
+        self.one_starts_many = False
+
+    def learners_of(self, found: List[Found]) -> Count:
+        """Of the job: the largest launch; those that run at the same time together, if the job has as many tasks."""
+        best = max((item.many for item in found), key=lambda one: one.most or 0)
+        together = sum(item.many.most or 0 for item in found if item.parallel)
+        if any(item.parallel and item.many.most == 1 for item in found):
+            together = max(together, self.asked.tasks or 0, self.asked.gpus or 0)
+        if together > (best.most or 0):
+            best = Count(together, together)
+        return best
+
+    def gpus_of(self, found: List[Found], learners: Count) -> Optional[int]:
+        total = self.asked.gpus
+        for item in found:
+            told = item.launch.told[0] if item.launch.told else {}
+            nodes = self.number(told.get("nodes")) or self.nodes_of_tasks(told)
+            if "gpus_each" in told and total is None:
+                tasks = self.number(told.get("total")) or (nodes or 1) * (self.number(told.get("each")) or 1)
+                total = (self.gpus_told(told["gpus_each"]) or 0) * (tasks if "total" in told or "nodes" in told else self.asked.tasks or tasks)
+            if "gpus" in told and total is None:
+                total = self.gpus_told(told["gpus"])
+            for what in ("gpus_per_node", "gres"):
+                of_node = self.gpus_told(told[what], what == "gres") if what in told and total is None else None
+                if of_node is not None:
+                    total = of_node * (nodes or self.asked.nodes or 1)
+        if total is None:
+            if not self.lines and self.one_starts_many:
+                self.note(0, "there are no #SBATCH lines; a GPU for each process is assumed (--dl-gpus=1)")
+                return 1
+            if self.lines:
+                self.note(0, "no GPUs are asked for, so there is no --dl-gpus: where the site gives whole nodes, add --dl-gpus=N")
+            return None
+        count = learners.most or 1
+        elastic = learners.least != learners.most
+        most_nodes = re.fullmatch(r"(\d+)-(\d+)", self.asked.given.get("nodes", ""))
+        if elastic and (self.asked.nodes is None or most_nodes):
+            count = learners.least or 1  # the lines tell what one node has
+        if most_nodes and self.asked.gpus_per_node and not elastic:
+            # As many of the nodes as the learners need.
+            total = self.asked.gpus_per_node * min(max(-(-count // self.asked.gpus_per_node), int(most_nodes.group(1))), int(most_nodes.group(2)))
+        if total % count == 0:
+            return total // count
+        if total > count:
+            self.note(0, f"{total} GPUs for {count} learners: each gets {total // count}, as far as whole ones go")
+            return total // count
+        self.note(0, f"{total} GPUs for {count} learners: GPUs are not shared among learners here; --dl-gpus=1 asks for {count}")
+        return 1
+
+    def cpus_of(self, learners: Count) -> Optional[int]:
+        if self.asked.cpus is None or not learners.most or not self.asked.tasks:
+            return None
+        if not self.one_starts_many:
+            return None
+        return max(self.asked.cpus * self.asked.tasks // learners.most, 1) if learners.most > self.asked.tasks else None
+
+    def job_options(self, found: List[Found], learners: Count) -> List[Tuple[str, str]]:
+        """Of a script without #SBATCH lines, what srun itself asked Slurm for."""
+        if self.lines:
+            nodes = self.nodes_by_tasks(learners)
+            return [("nodes", str(nodes))] if nodes else []
+        options: Dict[str, str] = {}
+        for item in found:
+            for what, told in (item.launch.told[0] if item.launch.launchers[:1] == ["srun"] else {}).items():
+                name = {"nodes": "nodes", "cpus": "cpus-per-task"}.get(what, what[4:] if what.startswith("job:") else "")
+                if not name:
+                    continue
+                number = self.number(told)
+                value = shell.unquoted(told.raw) if "$" not in told.raw else str(number) if number is not None else self.values.text(told.raw, told.at)
+                if value is None:
+                    self.note(told.at, f"srun's --{name}={told.raw}: its value is not known here; give it to sbatch")
+                else:
+                    options[name] = value
+            told_first = item.launch.told[0] if item.launch.launchers[:1] == ["srun"] else {}
+            nodes = self.nodes_of_tasks(told_first)
+            if nodes and "nodes" not in options and item.many.most == learners.most:
+                options["nodes"] = str(nodes)
+                if (learners.most or 0) % nodes == 0 and not self.one_starts_many:
+                    options["ntasks-per-node"] = str((learners.most or 0) // nodes)
+        if options:
+            self.note(0, "srun asked Slurm for nodes itself; now this is a batch script: sbatch takes it")
+        return list(options.items())
+
+    def nodes_of_tasks(self, told: Dict[str, launches.Told]) -> Optional[int]:
+        """How many srun takes for its tasks."""
+        total, each = self.number(told.get("total")), self.number(told.get("each"))
+        return -(-total // each) if total and each else None
+
+    def gpus_told(self, told: launches.Told, gres: bool = False) -> Optional[int]:
+        """"4", "a100:4" and, as --gres has it, "gpu:a100:4"; any of the numbers may be a variable."""
+        for item in shell.unquoted(told.raw).split(","):
+            match = re.fullmatch((r"(?:gpu|dcu|mlu|npu)(?::(?=.)|$)" if gres else "") + r"(?:([A-Za-z][\w.+-]*)(?::|$))?(.*)", item)
+            if match:
+                self.asked.gpu_type = self.asked.gpu_type or match.group(1) or ""
+                return self.number(launches.Told(match.group(2), told.at)) if match.group(2) else 1
+        return None
+
+    def per_node(self, learners: Count) -> Optional[int]:
+        """--ntasks-per-node, if what stays of the script reads it, or if it says with --ntasks how many nodes there are."""
+        nodes, most = self.asked.nodes, learners.most
+        if not nodes or not most or most % nodes or learners.least != most:
+            return None
+        if self.nodes_by_tasks(learners) and most == self.asked.tasks:
+            return most // nodes
+        live = any(not self.is_taken(match.start()) for match in re.finditer(r"\bSLURM_NTASKS_PER_NODE\b", self.text))
+        return most // nodes if live else None
+
+    def nodes_by_tasks(self, learners: Count) -> Optional[int]:
+        """The number of nodes that --ntasks and --ntasks-per-node say together, and that they alone say."""
+        asked = self.asked
+        if "nodes" in asked.given or "ntasks" not in asked.given or not asked.per_node or learners.least != learners.most:
+            return None
+        return asked.nodes

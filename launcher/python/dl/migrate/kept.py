@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lines that stay, although options on which they rest have gone; and what is said of options that have no like here."""
+import re
+from typing import Dict, Optional, Tuple
+
+from . import launch as launches, shell
+from .counts import Count, Found
+from .job import Job
+
+# Placements that dlrun's own comes near enough to.
+USUAL = re.compile(r"((verbose|quiet|v|q),)?(none|no|off|cores?|threads?|sockets?|rank|ldoms|closest|verbose|single:1|local|slot|node|numa|byslot|bycore|core:.*|slot:.*|block(:\w+)?|\*)?")
+OPERAND = r"(?:\$\{[^}]*\}|\$?\w+)"
+
+
+class Kept(Job):
+    def replace_variables(self, learners: Count) -> None:
+        """Slurm sets them for options that --dl-learners and --dl-gpus have replaced."""
+        asked = self.asked
+        numbers: Dict[str, Tuple[str, Optional[int]]] = {
+            "SLURM_GPUS_PER_NODE": ("gpus-per-node", asked.gpus_per_node), "SLURM_GPUS": ("gpus", asked.gpus),
+            "SLURM_GPUS_PER_TASK": ("gpus-per-task", asked.gpus_per_task), "SLURM_CPUS_PER_GPU": ("cpus-per-gpu", self.number_of("cpus-per-gpu")),
+            "SLURM_NTASKS_PER_NODE": ("ntasks-per-node", asked.per_node if self.per_node(learners) is None else None)}
+        for name, (option, number) in numbers.items():
+            if option not in asked.given or number is None or any(item.name == name for item in self.assigned):
+                continue
+            for use in re.finditer(r"\$\{" + name + r"(?::?[-=?][^}]*)?\}|\$" + name + r"\b|\b" + name + r"\b", self.text):
+                if self.is_taken(use.start()) or self.is_remark(use.start()) or (use.group(0) == name and not self.is_arithmetic(use.start())):
+                    continue
+                start = use.start() - (self.text[use.start() - 1] == "\\" and use.group(0) != name)
+                self.edits[(start, use.end())] = str(number)
+                self.note(start, f"{name} is only set for --{option}, which has gone: {number} is written in its place")
+
+    def number_of(self, option: str) -> Optional[int]:
+        value = self.asked.given.get(option, "")
+        return int(value) if value.isdigit() else None
+
+    def share_cpus_once(self, learners: Count) -> None:
+        """--cpus-per-task was that of a launcher's task, and scripts divide it by the processes; now it is a learner's."""
+        cpus = self.cpus_of(learners)
+        if cpus is None or cpus == self.asked.cpus or not self.asked.tasks:
+            return
+        each = (learners.most or 1) // self.asked.tasks
+        names = ["SLURM_CPUS_PER_TASK"] + [item.name for item in self.assigned if re.fullmatch(
+            r"\$\{?SLURM_CPUS_PER_TASK(:?-\d+)?\}?", self.text[item.value[0]:item.value[1]])]
+        shared = r"\\?\$?\{?\b(?P<name>" + "|".join(names) + r")\b(?::?-\d+)?\}?\s*/\s*\\?(?P<by>" + OPERAND + ")"
+        whole = (r"(?P<escape>\\?)\$\(\(\s*" + shared + r"\s*\)\)|", r"(?P<escape>\\?)\$\(\s*expr\s+" + shared + r"\s*\)|", r"(?P<escape>\\?)`\s*expr\s+" + shared + r"\s*`|")
+        for pattern in [item[:-1] for item in whole] + [shared]:
+            for use in re.finditer(pattern, self.text):
+                by = self.values.number("$((" + use.group("by") + "))", use.start())
+                if self.is_taken(use.start()) or self.is_remark(use.start()) or by not in (each, None):
+                    continue
+                name = use.group("name")
+                self.edits[use.span()] = name if pattern == shared else f"{use.group('escape')}${name}"
+                self.note(use.start(), f"--cpus-per-task is that of a learner now, so it is not divided by {use.group('by')} once more")
+
+    def is_remark(self, at: int) -> bool:
+        return self.text[self.text.rfind("\n", 0, at) + 1:at].lstrip().startswith("#")
+
+    def is_arithmetic(self, at: int) -> bool:
+        return self.text.rfind("((", 0, at) > self.text.rfind("))", 0, at)
+
+    # ---- remarks
+
+    def say_of_placement(self, item: Found, name: str, told: launches.Told) -> None:
+        value = self.values.text(told.raw, told.at) or shell.unquoted(told.raw)
+        each = re.fullmatch(r"ppr:(\d+):node.*", value)
+        if USUAL.fullmatch(value) or each and int(each.group(1)) == self.asked.known()["SLURM_NTASKS_PER_NODE"]:
+            return
+        option = f"-{name} {value}" if len(name) == 1 else f"--{name}={value}"
+        if name in ("network-interface", "network-interfaces", "nics"):
+            self.note(told.at, f"{option} is left out, as each node finds its own interface; to choose one: export HOROVOD_GLOO_IFACE={value.split(',')[0]} NCCL_SOCKET_IFNAME={value}")
+        elif "gpu" in name:
+            self.note(told.at, f"{option} is left out: a learner sees the GPUs of its node and takes that of its LOCAL_RANK")
+        else:
+            self.note(told.at, f"{option} is left out: #SBATCH --nodes and --ntasks-per-node say how many learners a node has, and dlrun --bind=cores or numa binds them")
+
+    def say_what_was_dropped(self, item: Found) -> None:
+        for name, value in item.launch.noted:
+            self.say_of_placement(item, name, value)
+        for told in item.launch.told:
+            if "job:nodelist" in told and self.lines and item.at not in self.whole:
+                self.note(told["job:nodelist"].at, f"the list of nodes {told['job:nodelist'].raw} is left out: learners are started on all nodes of the job; "
+                          "#SBATCH --nodelist=... chooses these")
+            if "output" in told:
+                self.note(told["output"].at, "srun's files of output are not kept: learners' output is in that of the job, and one file each in its job directory (dlctl logs)")
+            if "folder" in told:
+                self.note(told["folder"].at, f"the working directory {told['folder'].raw} is left out: put cd {told['folder'].raw} in front")
+            if "multi_prog" in told:
+                self.note(told["multi_prog"].at, "--multi-prog has no like here: each learner runs the same command")
+            if "mounts" in told:
+                self.note(told["mounts"].at, f"mounts of the container ({told['mounts'].raw}) are the site's here: dl.toml(5), image")
+            if "cpus" in told and self.asked.cpus is None and self.lines:
+                self.note(told["cpus"].at, f"srun's --cpus-per-task={told['cpus'].raw} is left out: write #SBATCH --cpus-per-task=N")
+            if "image" in told and not re.search(r"\.(sqsh|sqfs|squashfs|sif)\W*$", told["image"].raw):
+                self.note(told["image"].at, f"the image {told['image'].raw} is no file: dlrun --image takes a directory, *.sqsh or *.sif")
+        if item.launch.launchers == ["srun"] and "gpus_each" in item.launch.told[0] or self.asked.gpus_per_task:
+            self.note(item.at, "each task saw its own GPUs alone (--gpus-per-task); here a learner sees those of its node and takes cuda:$LOCAL_RANK")
+        program = item.launch.program
+        if not item.inner and re.search(r"\.(sh|bash|slurm|sbatch)$", program) or program in launches.SHELLS and not item.launch.inner:
+            self.note(item.at, f"what '{program}' starts is not looked into: if a launcher stands in it, say dlctl migrate to that file too, and leave dlrun out of one of them")
+            words = item.launch.stack[-1].words[item.launch.stack[-1].at:]
+            for word in [shell.unquoted(self.text[word.start:word.end]) for word in words[:4]]:
+                self.say_what_a_script_sets(word, item.at)

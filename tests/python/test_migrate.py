@@ -285,8 +285,8 @@ class Nodes(support.Case):
             self.assertIn((7, "loop"), [(note.line, "loop") for note in result.notes if "loop" in note.text])
         result = of("for i in 0 1; do\n  srun -w $i " + self.PART.format(rank="$i") + " --out $i &\ndone\nwait\n")
         self.assertIn("loop", str(result.notes))
-        result = of("for s in 1 2; do\n  srun python t.py --seed $s\ndone\n")
-        self.assertEqual((body_of(result), result.notes), ("for s in 1 2; do\n  dlrun -- python t.py --seed $s\ndone\n", []))
+        result = of("for s in 1 2; do\n  srun python torch.py --seed $s\ndone\n")
+        self.assertEqual((body_of(result), result.notes), ("for s in 1 2; do\n  dlrun -- python torch.py --seed $s\ndone\n", []))
 
 
 class Kept(support.Case):
@@ -351,7 +351,7 @@ class Kept(support.Case):
                            ("srun --gpu-bind=map_gpu:3,2,1,0 python t.py", "--gpu-bind")):
             result = of(line + "\n")
             self.assertIn(word, " ".join(note.text for note in result.notes), line)
-        for line in ("mpirun -np 2 --map-by slot --bind-to none python t.py", "srun --cpu-bind=none --gpu-bind=closest -m block:block python t.py"):
+        for line in ("mpirun -np 2 --map-by slot --bind-to none python t.py", "srun --cpu-bind=none --gpu-bind=closest -m block:block python torch.py"):
             self.assertEqual(of(line + "\n").notes, [], line)
 
     def test_a_range_of_nodes_has_the_gpus_of_its_learners(self):
@@ -362,6 +362,40 @@ class Kept(support.Case):
         result = of(self.TORCH + "\n", "#!/bin/bash\n#SBATCH --nodes=1-4\n#SBATCH --gpus-per-node=4\n")
         self.assertEqual((result.learners, result.gpus, result.notes), ("8", 1, []))
         self.assertIn("--nodes=1-4", result.script)
+
+
+class Frameworks(support.Case):
+    def test_the_program_itself_tells_its_framework(self):
+        for code, framework in (("import torch.nn as nn\n", "pytorch"), ("if 1:\n  from lightning.pytorch import Trainer\n", "pytorch"), ("import horovod.torch as hvd\nimport torch\n", "horovod"),
+                                ("import tensorflow as tf\n", "tensorflow"), ("import jax\n", "jax"), ("from mpi4py import MPI\n", "mpi")):
+            with tempfile.TemporaryDirectory() as folder:
+                with open(os.path.join(folder, "t.py"), "w") as file:
+                    file.write(code)
+                for line in ("srun python t.py\n", "srun bash -c 'python t.py'\n"):
+                    result = of(line, folder=folder)
+                    self.assertEqual((result.framework, result.notes), (framework, []), line)
+
+    def test_one_that_is_not_told_is_asked_for(self):
+        self.assertIn("--dl-framework", str(of("srun python3 -u t.py\n").notes))
+        self.assertNotIn("--dl-framework", str(of("srun ./a.out\n").notes))
+
+    def test_tensorflow_under_mpirun_is_that_of_horovod(self):
+        self.assertEqual(of("mpirun -np 8 python tensorflow2_mnist.py\n").framework, "horovod")
+        self.assertEqual(of("srun python tensorflow2_mnist.py\n").framework, "tensorflow")
+
+    def test_a_program_that_starts_others_itself_is_told(self):
+        result = of("python ./deepy.py train.py config.yml\n")
+        self.assertIn("asks for 2 nodes", str(result.notes))
+        self.assertEqual(result.gpus, 4)
+        self.assertNotIn("asks for", str(of("python train.py\n", HEAD.replace("nodes=2", "nodes=1")).notes))
+
+    def test_a_number_that_is_not_known_is_asked_for(self):
+        for head in ("#!/bin/bash\n", "#!/bin/bash\n#SBATCH --time=10\n"):
+            result = of("N=$1\ntorchrun --nproc_per_node=$N t.py\n", head)
+            self.assertIn("add --dl-learners=N", str(result.notes))
+        result = of("./distributed_train.sh 4 /data\n")
+        self.assertEqual(result.launches, 0)
+        self.assertIn("./distributed_train.sh", str(result.notes))
 
 
 class Directives(support.Case):
@@ -418,7 +452,7 @@ class Directives(support.Case):
 
 class Remarks(support.Case):
     def test_what_is_not_understood_is_said_with_its_line(self):
-        result = of("srun --newoption=3 --output=%t.log python t.py\n")
+        result = of("srun --newoption=3 --output=%t.log python torch.py\n")
         self.assertEqual([note.line for note in result.notes], [5, 5])
         self.assertIn("'--newoption=3' of srun is not known here", " ".join(note.text for note in result.notes))
         result = of("srun bash run.sh\n")
@@ -536,7 +570,7 @@ class Program(support.Case):
     def test_json_has_the_script_and_the_remarks(self):
         found = json.loads(self.run_it("--json", self.script).stdout)
         self.assertEqual((found["learners"], found["gpus"], found["launches"]), ("2", 4, 1))
-        self.assertEqual(found["notes"][0]["line"], 5)
+        self.assertEqual([note["line"] for note in found["notes"]], [1, 5])
 
     def test_a_file_without_a_training_is_refused(self):
         with open(self.script, "w") as file:

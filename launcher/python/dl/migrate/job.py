@@ -37,6 +37,8 @@ class Job(Nodes):
                 of_node = self.gpus_told(told[what], what == "gres") if what in told and total is None else None
                 if of_node is not None:
                     total = of_node * (nodes or self.asked.nodes or 1)
+        if total is None and learners.most is None:
+            self.note(0, "how many learners there are is not known here: add --dl-learners=N to the line of --dl-* flags, or give it to sbatch")
         if total is None:
             if not self.lines and self.one_starts_many:
                 self.note(0, "there are no #SBATCH lines; a GPU for each process is assumed (--dl-gpus=1)")
@@ -45,6 +47,8 @@ class Job(Nodes):
                 self.note(0, "no GPUs are asked for, so there is no --dl-gpus: where the site gives whole nodes, add --dl-gpus=N")
             return None
         count = learners.most or 1
+        if count == 1 and (self.asked.nodes or 1) > 1 and self.asked.gpus_per_node:
+            return self.asked.gpus_per_node  # one learner is on one node
         elastic = learners.least != learners.most
         most_nodes = re.fullmatch(r"(\d+)-(\d+)", self.asked.given.get("nodes", ""))
         if elastic and (self.asked.nodes is None or most_nodes):

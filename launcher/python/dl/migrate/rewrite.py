@@ -24,6 +24,21 @@ def migrate(text: str, folder: str = ".") -> Result:
     """`folder`: where the script lies; files that it names are looked for there."""
     return _Migration(text, folder).run()
 
+FRAMEWORKS = (("horovod", r"horovod"), ("pytorch", r"torch|lightning|MASTER_ADDR|deepspeed|accelerate|\bddp|[-_]ddp|\bddp_|--launcher[= ]\W?(slurm|pytorch)"),
+              ("tensorflow", r"TF_CONFIG|tensorflow|keras"), ("jax", r"\bjax\b|\bflax\b|JAX_"))
+MODULES = (("horovod", "horovod"), ("pytorch", "torch|torchvision|lightning|pytorch_lightning|deepspeed|accelerate|transformers"), ("jax", "jax|flax"),
+           ("tensorflow", "tensorflow|keras"), ("mpi", "mpi4py"))
+
+
+def in_words(text: str) -> str:
+    """The framework of which the words of a script speak."""
+    return next((name for name, pattern in FRAMEWORKS if re.search(pattern, text, re.I)), "")
+
+
+def imported(program: str) -> str:
+    """The framework that a program of Python's imports."""
+    return next((name for name, modules in MODULES if re.search(r"^[ \t]*(import|from)[ \t]+(" + modules + r")\b", program, re.M)), "")
+
 
 class _Migration(Kept):
     def __init__(self, text: str, folder: str):
@@ -36,14 +51,19 @@ class _Migration(Kept):
         found = [item for item in (self.look(command) for command in self.commands) if item is not None]
         if not found:
             found = self.plain_python()
+            if found and ((self.asked.nodes or 1) > 1 or (self.asked.per_node or 1) > 1):
+                what = f"{self.asked.nodes} nodes" if (self.asked.nodes or 1) > 1 else f"{self.asked.per_node} tasks"
+                self.note(found[0].at, f"this starts one process, but the job asks for {what}: if it starts the others itself, have it start none (or leave it out) and put "
+                          "the training behind dlrun -- with --dl-learners=N; else ask for one node")
         if not found:
+            self.say_which_scripts_start()
             return Result(self.text, 0, "", None, "", self.notes)
         found = self.one_of_parts(self.without_setup(found))
         learners = self.learners_of(found)
         # The CPUs of the launcher's task are those of the processes that it starts; mpirun's tasks are Slurm's own.
         self.one_starts_many = any(LAUNCHERS[one.launch.launchers[-1]].script for item in found for one in [item] + item.inner if one.launch.launchers)
         gpus = self.gpus_of(found, learners)
-        framework = self.framework_of(found)
+        framework = self.framework_of(found, learners)
         for item in found:
             self.rewrite(item, learners)
         self.keep_tasks_of_srun(found, learners)
@@ -105,6 +125,15 @@ class _Migration(Kept):
         cursor = launch.cursor
         return bool(launches.PYTHON.fullmatch(launch.program)) and cursor.plain(1) in ("-c", "-V", "--version", None)
 
+    def say_which_scripts_start(self) -> None:
+        for command in self.commands:
+            cursor = Cursor(self.text, command.words, self.assigned)
+            if not launches.skip_front(cursor):
+                continue
+            program = cursor.plain(1 if cursor.plain() in launches.SHELLS else 0) or ""
+            if re.search(r"\.(sh|bash)$", program):
+                self.note(cursor.word().start, f"what {program} starts is not looked into: if it starts the training, say dlctl migrate to that file")
+
     def plain_python(self) -> List[Found]:
         """A script that starts one process without any launcher: the last python with a file."""
         for command in reversed(self.commands):
@@ -127,16 +156,22 @@ class _Migration(Kept):
 
     # ---- rewriting
 
-    def framework_of(self, found: List[Found]) -> str:
-        names = [name for item in found for launch in [item.launch] + [one.launch for one in item.inner] for name in launch.launchers]
-        said = [LAUNCHERS[name].framework for name in reversed(names) if LAUNCHERS[name].framework]
-        if said and said[0] != "mpi":
-            return said[0]
-        for pattern, framework in ((r"horovod", "horovod"), (r"torch|lightning|MASTER_ADDR|deepspeed|accelerate|\bddp|[-_]ddp|\bddp_|--launcher[= ]\W?(slurm|pytorch)", "pytorch"),
-                                   (r"TF_CONFIG|tensorflow|keras", "tensorflow"), (r"\bjax\b|\bflax\b|JAX_", "jax")):
-            if re.search(pattern, self.text, re.I):
-                return framework
-        return said[0] if said else ""
+    def framework_of(self, found: List[Found], learners: Count) -> str:
+        every = [one.launch for item in found for one in [item] + item.inner]
+        said = [LAUNCHERS[name].framework for launch in every for name in launch.launchers if LAUNCHERS[name].framework]
+        said = [name for name in said if name != "mpi"] or said
+        if said and said[-1] != "mpi":
+            return said[-1]
+        programs = [shell.unquoted(name) for name in re.findall(r"[^\s'\";=]+\.py\b", self.text)]
+        for name in [framework for name in programs for framework in [imported(self.content_of(name) or "")] if framework] or [in_words(self.text)]:
+            if name == "tensorflow" and said:
+                self.note(0, "TensorFlow under mpirun is taken to be Horovod's; if it is not, write --dl-framework=tensorflow")
+                return "horovod"
+            if name:
+                return name
+        if not said and (learners.most or 0) > 1 and any(launches.PYTHON.fullmatch(launch.program) for launch in every):
+            self.note(0, "nothing here tells which framework the program uses: if it is one of those that dlctl frameworks lists, add --dl-framework=NAME")
+        return said[-1] if said else ""
 
     # ---- rewriting
 

@@ -75,7 +75,8 @@ class Job(Nodes):
         """Of a script without #SBATCH lines, what srun itself asked Slurm for."""
         if self.lines:
             nodes = self.nodes_by_tasks(learners)
-            return [("nodes", str(nodes))] if nodes else []
+            cpus = self.cpus_of_srun(found)
+            return ([("nodes", str(nodes))] if nodes else []) + ([("cpus-per-task", str(cpus))] if cpus else [])
         options: Dict[str, str] = {}
         for item in found:
             for what, told in (item.launch.told[0] if item.launch.launchers[:1] == ["srun"] else {}).items():
@@ -97,6 +98,11 @@ class Job(Nodes):
         if options:
             self.note(0, "srun asked Slurm for nodes itself; now this is a batch script: sbatch takes it")
         return list(options.items())
+
+    def cpus_of_srun(self, found: List[Found]) -> Optional[int]:
+        """Where srun alone says how many CPUs a task has, and there is one srun."""
+        told = found[0].launch.told[0] if len(found) == 1 and found[0].launch.launchers == ["srun"] and not self.one_starts_many else {}
+        return self.number(told["cpus"]) if "cpus" in told and self.asked.cpus is None else None
 
     def nodes_of_tasks(self, told: Dict[str, launches.Told]) -> Optional[int]:
         """How many srun takes for its tasks."""

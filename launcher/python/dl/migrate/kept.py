@@ -23,12 +23,15 @@ class Kept(Job):
         for name, (option, number) in numbers.items():
             if option not in asked.given or number is None or any(item.name == name for item in self.assigned):
                 continue
+            taken, first = dict(self.edits), True
             for use in re.finditer(r"\$\{" + name + r"(?::?[-=?][^}]*)?\}|\$" + name + r"\b|\b" + name + r"\b", self.text):
-                if self.is_taken(use.start()) or self.is_remark(use.start()) or (use.group(0) == name and not self.is_arithmetic(use.start())):
+                if any(a <= use.start() < b for a, b in taken) or self.is_remark(use.start()) or (use.group(0) == name and not self.is_arithmetic(use.start())):
                     continue
                 start = use.start() - (self.text[use.start() - 1] == "\\" and use.group(0) != name)
                 self.edits[(start, use.end())] = str(number)
-                self.note(start, f"{name} is only set for --{option}, which has gone: {number} is written in its place")
+                if first:
+                    self.note(start, f"{name} is only set for --{option}, which has gone: {number} is written in its place")
+                first = False
 
     def number_of(self, option: str) -> Optional[int]:
         value = self.asked.given.get(option, "")
@@ -61,6 +64,13 @@ class Kept(Job):
 
     # ---- remarks
 
+    def say_which_launchers_stay(self) -> None:
+        for use in re.finditer(r"\b(torchrun|torch\.distributed\.(run|launch)|accelerate launch|horovodrun)\b(?![-./=])", self.text):
+            line = self.text[self.text.rfind("\n", 0, use.start()) + 1:use.start()]
+            if not self.is_taken(use.start()) and not re.match(r"\s*(#|echo\b|printf\b|which\b|pip\b|module\b|command -v\b|type\b)|.*\s#\s|.*(which|command -v) $", line):
+                self.note(use.start(), f"'{use.group(0)}' stands here in a way that is not understood, and stays: if it starts the training, write dlrun -- PROGRAM in its place, "
+                          "once and not on each node")
+
     def say_of_placement(self, item: Found, name: str, told: launches.Told) -> None:
         value = self.values.text(told.raw, told.at) or shell.unquoted(told.raw)
         each = re.fullmatch(r"ppr:(\d+):node.*", value)
@@ -89,11 +99,11 @@ class Kept(Job):
                 self.note(told["multi_prog"].at, "--multi-prog has no like here: each learner runs the same command")
             if "mounts" in told:
                 self.note(told["mounts"].at, f"mounts of the container ({told['mounts'].raw}) are the site's here: dl.toml(5), image")
-            if "cpus" in told and self.asked.cpus is None and self.lines:
+            if "cpus" in told and self.asked.cpus is None and self.lines and not self.cpus_of_srun([item]):
                 self.note(told["cpus"].at, f"srun's --cpus-per-task={told['cpus'].raw} is left out: write #SBATCH --cpus-per-task=N")
             if "image" in told and not re.search(r"\.(sqsh|sqfs|squashfs|sif)\W*$", told["image"].raw):
                 self.note(told["image"].at, f"the image {told['image'].raw} is no file: dlrun --image takes a directory, *.sqsh or *.sif")
-        if item.launch.launchers == ["srun"] and "gpus_each" in item.launch.told[0] or self.asked.gpus_per_task:
+        if item.launch.launchers in (["srun"], ["mpirun"]) and not item.inner and ("gpus_each" in item.launch.told[0] or self.asked.gpus_per_task):
             self.note(item.at, "each task saw its own GPUs alone (--gpus-per-task); here a learner sees those of its node and takes cuda:$LOCAL_RANK")
         program = item.launch.program
         if not item.inner and re.search(r"\.(sh|bash|slurm|sbatch)$", program) or program in launches.SHELLS and not item.launch.inner:

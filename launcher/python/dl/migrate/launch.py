@@ -6,7 +6,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from .launchers import HEADS, LAUNCHERS, MODULES, UTILITIES, WRAPPERS, Launcher
 from .shell import RESERVED, unquoted
-from .words import Cursor, Holder
+from .words import DEPTH, Cursor, Holder
 
 PYTHON = re.compile(r"(?:\S*/)?(?:i?python[\d.]*|pypy[\d.]*)|\$\{?\w*(?:PYTHON|python)(?:_?(?:BIN|EXE|PATH|bin|exe))?\}?")
 KEPT_IN_FRONT = {"exec", "nohup", "command", "builtin", "env", "sudo", "unbuffer", "stdbuf", "eval"}
@@ -143,20 +143,45 @@ def _take_head(cursor: Cursor, launch: Launch) -> Optional[str]:
     return name
 
 
-def _take_head_further_on(cursor: Cursor, launch: Launch) -> Optional[str]:
-    """Behind words that stay: a container's, numactl's, a wrapper script's."""
+def _take_head_further_on(cursor: Cursor, launch: Launch, depth: int = 0) -> Optional[str]:
+    """Behind words that stay: a container's, numactl's, a wrapper script's; also within variables."""
     ahead = 0
     while True:
         word = cursor.plain(ahead)
         if word is None or word in SHELLS or word.endswith(".py"):
             return None
-        if ahead > 0 and _head_here(cursor, ahead) is not None:
+        # --backend deepspeed is no launcher.
+        of_option = ahead > 0 and word in ("deepspeed", "composer") and (cursor.plain(ahead - 1) or "").startswith("-")
+        if ahead > 0 and not of_option and _head_here(cursor, ahead) is not None:
             for _ in range(ahead):
                 cursor.keep()
             return _take_head(cursor, launch)
         if PYTHON.fullmatch(word):
             return None
+        if word.startswith("$") and depth < DEPTH:
+            name = _take_head_of_variable(cursor, launch, ahead, depth)
+            if name is not None:
+                return name
         ahead += 1
+
+
+def _take_head_of_variable(cursor: Cursor, launch: Launch, ahead: int, depth: int) -> Optional[str]:
+    """The variable `ahead` words on holds a launcher, or a container's words and a launcher."""
+    holder = cursor.stack[-1]
+    at = holder.at
+    for _ in range(ahead):
+        cursor.keep()
+    name = _take_head(cursor, launch) if ahead > 0 else None
+    if name is None and cursor.enter():
+        within = cursor.stack[-1]
+        name = _take_head_further_on(cursor, launch, depth + 1)
+        if name is None:
+            while cursor.stack[-1] is not within:
+                cursor.leave_unread()
+            cursor.leave_unread()
+    if name is None:
+        holder.at = at
+    return name
 
 
 def _options(cursor: Cursor, launch: Launch, launcher: Launcher) -> None:

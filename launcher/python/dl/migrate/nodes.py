@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a script does node by node: it prepares each of them, or starts one part of the training on each."""
 import re
-from typing import List, NamedTuple, Optional, Set, Tuple
+from typing import Dict, List, NamedTuple, Optional, Set, Tuple
 
 from . import launch as launches, shell
 from .counts import Count, Found
@@ -23,6 +23,10 @@ class Loop(NamedTuple):
 
 
 class Nodes(Meeting):
+    def __init__(self, text: str, folder: str):
+        super().__init__(text, folder)
+        self.kept_texts: Dict[int, str] = {}
+
     # ---- setup
 
     def without_setup(self, found: List[Found]) -> List[Found]:
@@ -71,7 +75,8 @@ class Nodes(Meeting):
         gone: List[Found] = []
         while parts:
             first = parts.pop(0)
-            same = [item for item in parts if first.parallel and self.kept_text(item) == self.kept_text(first)]
+            program = self.kept_text(first)
+            same = [item for item in parts if first.parallel and self.kept_text(item) == program]
             loop = self.loop_of(first, loops)
             if loop is not None:
                 if self.is_alone(first, loop):
@@ -120,13 +125,16 @@ class Nodes(Meeting):
 
     def kept_text(self, item: Found) -> str:
         """What is no launcher's, with single blanks."""
+        if item.at in self.kept_texts:
+            return self.kept_texts[item.at]
         start, end = item.launch.cursor.top.words[0].start, item.launch.cursor.top.words[-1].end
         gone = [(top.words[i].start, top.words[i].end) for one in [item] + item.inner for top in [one.launch.cursor.top] for i in top.gone]
         text = "".join(char for at, char in enumerate(self.text[start:end], start) if not any(a <= at < b for a, b in gone))
         words = text.replace("\\\n", " ").split()
         while words and words[0] in shell.RESERVED:
             words.pop(0)
-        return " ".join(words)
+        self.kept_texts[item.at] = " ".join(words)
+        return self.kept_texts[item.at]
 
     def loops(self) -> List[Loop]:
         found: List[Loop] = []

@@ -119,7 +119,17 @@ class Meeting(Counts):
             with open(os.path.join(self.folder, path), encoding="utf-8", errors="replace") as file:
                 return file.read(MOST_OF_A_FILE)
         except (OSError, ValueError):
+            return self.written_here(path)
+
+    def written_here(self, path: str) -> Optional[str]:
+        """Of a file that the script itself writes: cat > FILE <<EOF."""
+        name = r">[ \t]*(?:\./)?" + re.escape(re.sub(r"^\./", "", path)) + r"(?=[\s;])"
+        mark = r"<<-?[ \t]*[\"'\\]?(\w+)"
+        match = re.search(r"^[^\n#]*" + name + r"[^\n]*" + mark + r"[^\n]*\n|^[^\n#]*" + mark + r"[^\n]*" + name + r"[^\n]*\n", self.text, re.M)
+        if match is None:
             return None
+        end = re.compile(r"^\t*" + (match.group(1) or match.group(2)) + r"$", re.M).search(self.text, match.end())
+        return self.text[match.end():end.start() if end else len(self.text)].replace("\\$", "$")
 
     def say_what_a_script_sets(self, path: str, at: int) -> None:
         """A script that each learner runs, where it is there to be read."""

@@ -24,7 +24,8 @@ def migrate(text: str, folder: str = ".") -> Result:
     """`folder`: where the script lies; files that it names are looked for there."""
     return _Migration(text, folder).run()
 
-FRAMEWORKS = (("horovod", r"horovod"), ("pytorch", r"torch|lightning|MASTER_ADDR|deepspeed|accelerate|\bddp|[-_]ddp|\bddp_|--launcher[= ]\W?(slurm|pytorch)"),
+FRAMEWORKS = (("horovod", r"horovod"), ("pytorch", r"torch|lightning|MASTER_ADDR|deepspeed|accelerate|\bddp|[-_]ddp|\bddp_|--launcher[= ]\W?(slurm|pytorch)|\bnemo\b|megatron|"
+              r"trainer\.(devices|num_nodes)|fairseq|huggingface|fsdp|--num[-_]nodes"),
               ("tensorflow", r"TF_CONFIG|tensorflow|keras"), ("jax", r"\bjax\b|\bflax\b|JAX_"))
 MODULES = (("horovod", "horovod"), ("pytorch", "torch|torchvision|lightning|pytorch_lightning|deepspeed|accelerate|transformers"), ("jax", "jax|flax"),
            ("tensorflow", "tensorflow|keras"), ("mpi", "mpi4py"))
@@ -49,6 +50,9 @@ class _Migration(Kept):
             self.note(self.lines[0].start, "a heterogeneous job: --dl-* flags are refused in it; it is left as it is")
             return Result(self.text, 0, "", None, "", self.notes)
         found = [item for item in (self.look(command) for command in self.commands) if item is not None]
+        if not found and re.search(r"^[^#\n]*\bray[ \t]+start\b", self.text, re.M):
+            self.note(0, "Ray starts and places the processes of this job itself: leave the script as it is, without dlrun")
+            return Result(self.text, 0, "", None, "", self.notes)
         if not found:
             found = self.plain_python()
             if found and ((self.asked.nodes or 1) > 1 or (self.asked.per_node or 1) > 1):
@@ -57,6 +61,7 @@ class _Migration(Kept):
                           "the training behind dlrun -- with --dl-learners=N; else ask for one node")
         if not found:
             self.say_which_scripts_start()
+            self.say_which_launchers_stay()
             return Result(self.text, 0, "", None, "", self.notes)
         found = self.one_of_parts(self.without_setup(found))
         learners = self.learners_of(found)
@@ -68,6 +73,7 @@ class _Migration(Kept):
             self.rewrite(item, learners)
         self.keep_tasks_of_srun(found, learners)
         self.drop_rendezvous()
+        self.say_which_launchers_stay()
         self.share_cpus_once(learners)
         self.replace_variables(learners)
         flags = [f"--{name}={value}" for name, value in self.job_options(found, learners)]
@@ -169,7 +175,7 @@ class _Migration(Kept):
                 return "horovod"
             if name:
                 return name
-        if not said and (learners.most or 0) > 1 and any(launches.PYTHON.fullmatch(launch.program) for launch in every):
+        if not said and (learners.most or 0) > 1 and re.search(r"\bpython[\d.]*\s|\.py\b", self.text):
             self.note(0, "nothing here tells which framework the program uses: if it is one of those that dlctl frameworks lists, add --dl-framework=NAME")
         return said[-1] if said else ""
 
@@ -194,6 +200,10 @@ class _Migration(Kept):
             if holder.at - 1 in holder.gone:
                 place = holder
                 break
+        if place is None:
+            # A variable that ends with the launcher, behind words that stay in it.
+            place = next((holder for holder in reversed(cursor.seen) if holder.assignment is not None and holder.at == len(holder.words) and
+                          holder.at - 1 in holder.gone and len(holder.gone) < len(holder.words)), None)
         if launch.local_rank and not nested:
             prefix = self.with_local_rank(prefix, launch)
         if launch.local_rank and nested:
@@ -210,7 +220,7 @@ class _Migration(Kept):
                 if holder is cursor.top and first == min(holder.gone) and holder.words[first].start == launch.first:
                     new, prefix = prefix, ""
                 if holder is place and last == holder.at - 1:
-                    new += python
+                    new += python if last + 1 < len(holder.words) or holder is cursor.top else python.rstrip()
                 start = holder.words[first].start
                 end = holder.words[last + 1].start if last + 1 < len(holder.words) else holder.words[last].end
                 if "\n" in self.text[holder.words[last].end:end] and not new and holder is not cursor.top:

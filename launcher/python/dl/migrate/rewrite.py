@@ -5,9 +5,8 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from . import directives, launch as launches, shell
 from .counts import Count, Found, Note
-from .launchers import LAUNCHERS
 from .kept import Kept
-from .values import Values
+from .launchers import LAUNCHERS
 from .words import Cursor, Holder
 
 

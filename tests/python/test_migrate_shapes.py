@@ -68,6 +68,11 @@ class Meeting(support.Case):
         for front in ("bash -c ", "singularity exec i.sif bash -c "):
             self.assertEqual(body_of(of(front + "'cd /d; torchrun --nproc_per_node=4 t.py'\n")), f"dlrun -- {front}'cd /d; python3 t.py'\n")
 
+    def test_options_that_hand_them_on_go(self):
+        for line in ("mpirun -np 2 -x MASTER_ADDR=$(hostname) -x MASTER_PORT=1234 -x A=b python torch.py", "srun --export=ALL,NODE_RANK=$i,A=b python torch.py"):
+            self.assertEqual(body_of(of(line + "\n")), "A=b dlrun -- python torch.py\n")
+        self.assertIn("MASTER_PORT=1 dlrun", of("srun --export=ALL,MASTER_PORT=1 bash -c 'python torch.py tcp://h:$MASTER_PORT'\n").script)
+
     def test_a_script_beside_it_that_sets_them_is_told(self):
         result = self.with_file("srun bash run.sh\n", "cd /d\n" + self.SETS + "python t.py\n", "run.sh")
         self.assertIn("run.sh:2 sets RANK", str(result.notes))
@@ -117,6 +122,11 @@ class Nodes(support.Case):
             self.assertIn((7, "loop"), [(note.line, "loop") for note in result.notes if "loop" in note.text])
         result = of("for i in 0 1; do\n  srun -w $i " + self.PART.format(rank="$i") + " --out $i &\ndone\nwait\n")
         self.assertIn("loop", str(result.notes))
+        result = of("for i in 0 1; do\n  srun -w $i --export=ALL,LOG=$i " + self.PART.format(rank="$i") + " &\ndone\nwait\n")
+        self.assertIn("loop", str(result.notes))
+        result = of("for s in 1 2; do\n  torchrun --nproc_per_node=2 t.py --seed $s &\ndone\nwait\n", "#!/bin/bash\n#SBATCH --gpus=4\n")
+        self.assertEqual((result.learners, result.gpus), ("4", 1))
+        self.assertIn("dlrun --learners 2 -- python3 t.py --seed $s &\n", result.script)
         result = of("for s in 1 2; do\n  srun python torch.py --seed $s\ndone\n")
         self.assertEqual((body_of(result), result.notes), ("for s in 1 2; do\n  dlrun -- python torch.py --seed $s\ndone\n", []))
 

@@ -19,6 +19,11 @@ class Job(Nodes):
         together = sum(item.many.most or 0 for item in found if item.parallel)
         if any(item.parallel and item.many.most == 1 for item in found):
             together = max(together, self.asked.tasks or 0, self.asked.gpus or 0)
+        loops = self.loops()
+        for item in found:
+            most = item.many.most or 0
+            if item.parallel and most > 1 and self.asked.gpus and self.asked.gpus % most == 0 and self.loop_of(item, loops) is not None:
+                together = max(together, self.asked.gpus)  # the turns of a loop share the GPUs of the job
         if together > (best.most or 0):
             best = Count(together, together)
         return best

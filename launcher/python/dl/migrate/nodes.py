@@ -179,7 +179,8 @@ class Nodes(Meeting):
         return True
 
     def varies(self, item: Found, loop: Loop) -> bool:
-        return any(re.search(r"\$\{?" + name + r"\b", self.kept_text(item)) for name in loop.names)
+        kept = " ".join([self.kept_text(item)] + [value for _, value in item.launch.env])
+        return any(re.search(r"\$\{?" + name + r"\b", kept) for name in loop.names)
 
     def take_out_of_loop(self, item: Found, loop: Loop) -> None:
         start, end = self.span_of(item)

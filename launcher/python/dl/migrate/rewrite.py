@@ -6,7 +6,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 from . import directives, launch as launches, shell
 from .counts import Count, Found, Note
 from .kept import Kept
-from .launchers import LAUNCHERS
+from .launchers import LAUNCHERS, RENDEZVOUS
 from .words import Cursor, Holder
 
 
@@ -115,6 +115,9 @@ class _Migration(Kept):
                 return None
         elif launch.launchers == ["srun"] and self.is_snippet(launch):
             return None
+        # What hands on where ranks meet goes, unless the command itself reads it.
+        whole = self.text[words[0].start:words[-1].end]
+        launch.env = [pair for pair in launch.env if pair[0] not in RENDEZVOUS or re.search(r"\$\{?" + pair[0] + r"\b", whole)]
         for text in launch.notes:
             self.note(words[0].start, text)
         count = self.count_of(launch) if not inner else max((item.many for item in inner), key=lambda one: one.most or 0)

@@ -31,7 +31,7 @@ void sacct(const uint8_t* data, size_t size) {
     return {};
   };
   must(static_cast<bool>(sim::print_trace(*trace, sim::TraceFormat::kCsv, take)), "a trace can be written");
-  if (trace->last_submit_s() > int64_t{10} * 366 * 86400) return;  // sacct may tell of more years than a trace has
+  if (trace->last_submit_s() > int64_t{10} * 365 * 86400) return;  // sacct may tell of more years than a trace has
   const auto again = sim::parse_trace(csv, "again");
   must(static_cast<bool>(again), "what was written can be read");
   std::string once = std::move(csv);

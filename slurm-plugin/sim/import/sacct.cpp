@@ -233,7 +233,8 @@ TraceJob SacctReader::job_of(std::vector<SacctRow> attempts, const ImportOptions
   // Before it was eligible (--begin, a dependency) it did not wait for GPUs.
   const int64_t eligible_s = std::max(*first.submit_s, first.eligible_s.value_or(0));
   job.submit_s = std::min(eligible_s, *first.start_s);
-  job.waited_s = *first.start_s - job.submit_s;
+  constexpr int64_t kLongest = int64_t{10} * 365 * 86400;  // parse_duration() reads no longer times
+  job.waited_s = std::min(*first.start_s - job.submit_s, kLongest);
   job.tenant = tenant_of(first.account);
   if (job.tenant != first.account) ++changed_["jobs whose account is no name of a tenant, renamed"];
   job.type = is_plain_name(last.type) ? last.type : "";
@@ -244,7 +245,6 @@ TraceJob SacctReader::job_of(std::vector<SacctRow> attempts, const ImportOptions
   job.min_learners = job.max_learners = std::min(kMaxLearners, last.gpus / job.gpus);
   int64_t run_s = 0;
   for (const SacctRow& attempt : attempts) run_s += attempt.elapsed_s;
-  constexpr int64_t kLongest = int64_t{10} * 366 * 86400;
   job.run_s = std::clamp<int64_t>(options.last_attempt ? last.elapsed_s : run_s, 1, kLongest);
   job.limit_s = last.limit_s == 0 ? 0 : std::clamp(last.limit_s, job.run_s, kLongest);
   job.checkpoint_s = options.checkpoint_s;

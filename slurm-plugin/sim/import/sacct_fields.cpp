@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kMostGpus = policy::kMostGpus;
 constexpr int64_t kLastS = int64_t{1} << 40;
-constexpr int64_t kLongestSpanS = int64_t{10} * 366 * 86400;
+constexpr int64_t kLongestSpanS = int64_t{10} * 365 * 86400;
 
 Error refuse(std::string_view text, std::string_view allowed) {
   return Error{Errc::kInvalid, fmt::format("'{}' is not accepted; allowed: {}", printable(text), allowed)};

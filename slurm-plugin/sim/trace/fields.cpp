@@ -8,7 +8,7 @@ namespace dl::sim {
 namespace {
 
 constexpr int64_t kMostId = int64_t{1} << 53;  // what JSON numbers hold exactly
-constexpr int64_t kLongest = int64_t{10} * 366 * 86400;
+constexpr int64_t kLongest = int64_t{10} * 365 * 86400;
 
 // Seconds, or a duration as people write it.
 Status set_time(std::string_view text, int64_t least, int64_t* out) {

@@ -162,7 +162,7 @@ Result<std::string> Committer::write_part(Save* save) {
   DL_TRY_ASSIGN(std::vector<MemberRecord> members,
                 write_members(io_, directory, settings_.rank, &save->request.members));
   if (!save->request.job) {
-    Part part = save->request.plan.part(nullptr);
+    Part part = save->request.plan.part({}, {});
     part.members = std::move(members);
     return tell_part(save, std::move(part));
   }
@@ -170,10 +170,8 @@ Result<std::string> Committer::write_part(Save* save) {
   const FileIdentity identity{save->name, static_cast<uint32_t>(settings_.rank),
                               static_cast<uint32_t>(settings_.world_size)};
   DL_TRY(save->request.job->write(io_, engine_.queue(), directory, identity, save->slot));
-  Part part = save->request.plan.part(&save->request.job->places());
+  Part part = save->request.plan.part(save->request.job->places(), save->request.job->records());
   part.members = std::move(members);
-  part.files = save->request.job->records();
-  part.set_packed();
   return tell_part(save, std::move(part));
 }
 

@@ -63,7 +63,7 @@ SharedKind Registry::shared_kind(TensorKind kind) {
   size_t hash = static_cast<size_t>(kind.dtype->id) * 4 + (kind.replicated ? 2 : 0) + (kind.boxed ? 1 : 0);
   for (const int64_t size : kind.shape) hash = hash * 31 + static_cast<size_t>(size);
   auto& known = kinds_[hash % kinds_.size()];
-  if (!known || !(*known == kind)) known = SharedKind(std::move(kind));
+  if (!known || !(*known == kind)) known = std::make_shared<const TensorKind>(std::move(kind));
   return known;
 }
 

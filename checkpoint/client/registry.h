@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "checkpoint/device/device_memory.h"
@@ -41,35 +40,9 @@ struct TensorKind {
   }
 };
 
-// A kind, shared by the tensors that have it; half as large as a std::shared_ptr. For one thread.
-class SharedKind {
- public:
-  SharedKind() = default;
-  explicit SharedKind(TensorKind kind) : counted_(new Counted{std::move(kind), 1}) {}
-  SharedKind(const SharedKind& other) noexcept : counted_(other.counted_) {
-    if (counted_) ++counted_->users;
-  }
-  SharedKind(SharedKind&& other) noexcept : counted_(std::exchange(other.counted_, nullptr)) {}
-  SharedKind& operator=(SharedKind other) noexcept {
-    std::swap(counted_, other.counted_);
-    return *this;
-  }
-  ~SharedKind() {
-    if (counted_ && --counted_->users == 0) delete counted_;
-  }
-  explicit operator bool() const noexcept { return counted_ != nullptr; }
-  const TensorKind& operator*() const noexcept { return counted_->kind; }
-  const TensorKind* operator->() const noexcept { return &counted_->kind; }
+using SharedKind = std::shared_ptr<const TensorKind>;
 
- private:
-  struct Counted {
-    TensorKind kind;
-    size_t users;
-  };
-  Counted* counted_ = nullptr;
-};
-
-// A registered tensor. Programs may have a million; most of these are small, whole and dense, and take 24 bytes each.
+// A registered tensor. Programs may have a million; most of these are small, whole and dense, and take 32 bytes each.
 class RegisteredTensor {
  public:
   RegisteredTensor() = default;

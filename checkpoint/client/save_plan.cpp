@@ -30,9 +30,8 @@ class WorkListBuilder {
   bool can_be_packed(const RegisteredTensor& tensor) const {
     const uint64_t bytes = tensor.whole_bytes();
     if (bytes == 0 || bytes >= kOwnBlocksFrom) return false;
-    if (tensor.plain() && (world_size_ == 1 || !tensor.boxed())) return world_size_ == 1 || tensor.replicated();
-    if (tensor.boxed()) return world_size_ == 1 && is_whole(tensor);
-    return world_size_ == 1 || tensor.replicated();
+    if (world_size_ > 1) return tensor.replicated() && !tensor.boxed();
+    return tensor.plain() || !tensor.boxed() || is_whole(tensor);
   }
   static bool is_whole(const RegisteredTensor& tensor) {
     const std::vector<RegisteredPart> parts = tensor.parts();
@@ -70,14 +69,14 @@ class WorkListBuilder {
       append_packed_line(path, *tensor.dtype(), tensor.shape(), tensor.replicated(), at, index.get());
     }
     if (source->count() == 0) return;
-    work_.part.packed = PackedPart();
-    work_.part.packed->record.count = source->count();
-    add_bytes("/_dlckpt/packed/data", "bytes of the tensors in the index", source->bytes(),
-              &work_.part.packed->record.data, WorkList::Target::kPackedData);
+    work_.packed = PackedRecord();
+    work_.packed->count = source->count();
+    add_bytes("/_dlckpt/packed/data", "bytes of the tensors in the index", source->bytes(), &work_.packed->data,
+              WorkList::Target::kPackedData);
     work_.items.back().place = place;
     work_.items.back().pack = std::move(source);
     add_bytes("/_dlckpt/packed/index", "lines of name, dtype, shape, offset in data, replicated or whole; tabs between",
-              index->size(), &work_.part.packed->record.index, WorkList::Target::kPackedIndex);
+              index->size(), &work_.packed->index, WorkList::Target::kPackedIndex);
     index->shrink_to_fit();
     work_.items.back().data = index->data();
     work_.index = std::move(index);
@@ -89,7 +88,8 @@ class WorkListBuilder {
       return source->add(data, tensor.whole_bytes(), tensor.dtype()->size);
     const RegisteredPart part = tensor.parts()[0];
     WriteItem item;
-    item.item = LayoutItem{"", path, tensor.dtype(), tensor.shape(), part.box, tensor.replicated(), false};
+    item.dataset = std::make_shared<const LayoutItem>(
+        LayoutItem{"", path, tensor.dtype(), tensor.shape(), part.box, tensor.replicated(), false});
     set_source(tensor, part, part.box, &item);
     if (!item.place.on_host()) *place = item.place;
     return source->add(std::move(item));
@@ -99,7 +99,8 @@ class WorkListBuilder {
                  WorkList::Target::Kind kind) {
     const Dims shape{static_cast<int64_t>(size)};
     WriteItem item;
-    item.item = LayoutItem{h5_path, description, find_dtype(DLCKPT_U8), shape, whole(shape), false, true};
+    item.dataset = std::make_shared<const LayoutItem>(
+        LayoutItem{h5_path, description, find_dtype(DLCKPT_U8), shape, whole(shape), false, true});
     work_.items.push_back(std::move(item));
     work_.targets.push_back({kind, 0, 0});
     extent->length = size;
@@ -174,7 +175,8 @@ class WorkListBuilder {
     shard.box = box;
     shard.h5_path = h5_path(path, 's', static_cast<unsigned>(record->shards.size()));
     WriteItem item;
-    item.item = LayoutItem{shard.h5_path, path, tensor.dtype(), tensor.shape(), box, tensor.replicated(), false};
+    item.dataset = std::make_shared<const LayoutItem>(
+        LayoutItem{shard.h5_path, path, tensor.dtype(), tensor.shape(), box, tensor.replicated(), false});
     item.frozen = tensor.kind().frozen;
     if (part.data && volume(box.extent).value_or(0) > 0) set_source(tensor, part, box, &item);
     work_.items.push_back(std::move(item));
@@ -191,10 +193,18 @@ class WorkListBuilder {
   WorkList work_;
 };
 
-void set_place(const WorkList::Target& target, const SaveJob::Place& place, Part* part) {
+// packed: those of the work list.
+void set_place(const WorkList::Target& target, const SaveJob::Place& place, const std::optional<PackedRecord>& packed,
+               Part* part) {
   const auto set = [&](auto& record) {
     record.file = place.file;
     record.at = place.at;
+  };
+  // Their data and their index lie in the same file.
+  const auto packed_record = [&]() -> PackedRecord& {
+    FileRecord& file = part->files[place.file];
+    if (!file.packed) file.packed = packed;
+    return *file.packed;
   };
   switch (target.kind) {
     case WorkList::Target::kShard:
@@ -202,11 +212,10 @@ void set_place(const WorkList::Target& target, const SaveJob::Place& place, Part
     case WorkList::Target::kBlob:
       return set(part->blobs[target.record]);
     case WorkList::Target::kPackedData:
-      part->packed->file = place.file;
-      part->packed->record.data.at = place.at;
+      packed_record().data.at = place.at;
       return;
     case WorkList::Target::kPackedIndex:
-      part->packed->record.index.at = place.at;
+      packed_record().index.at = place.at;
       return;
   }
 }
@@ -228,7 +237,8 @@ WorkList plan_blobs(const Registry& registry, int rank) {
     record.size = blob.bytes.size();
     const Dims shape{static_cast<int64_t>(blob.bytes.size())};
     WriteItem item;
-    item.item = LayoutItem{record.h5_path, path, find_dtype(DLCKPT_U8), shape, whole(shape), false, true};
+    item.dataset = std::make_shared<const LayoutItem>(
+        LayoutItem{record.h5_path, path, find_dtype(DLCKPT_U8), shape, whole(shape), false, true});
     item.data = blob.bytes.data();
     work.items.push_back(std::move(item));
     work.targets.push_back({WorkList::Target::kBlob, work.part.blobs.size(), 0});
@@ -245,13 +255,13 @@ std::vector<WriteItem> SavePlan::items() const {
   return all;
 }
 
-Part SavePlan::part(const std::vector<SaveJob::Place>* places) const {
+Part SavePlan::part(const std::vector<SaveJob::Place>& places, std::vector<FileRecord> files) const {
   Part part = tensors->part;
   part.blobs = blobs.part.blobs;
-  if (!places) return part;
-  auto place = places->begin();
+  part.files = std::move(files);
+  auto place = places.begin();
   for (const WorkList* work : {tensors.get(), &blobs})
-    for (const WorkList::Target& target : work->targets) set_place(target, *place++, &part);
+    for (const WorkList::Target& target : work->targets) set_place(target, *place++, work->packed, &part);
   return part;
 }
 

@@ -24,7 +24,8 @@ constexpr uint64_t kPackFrom = 5000;
 struct WorkList {
   std::vector<WriteItem> items;
   Part part;
-  std::shared_ptr<const std::string> index;  // of packed tensors; an item borrows it
+  std::optional<PackedRecord> packed;        // packed tensors, their places not yet known
+  std::shared_ptr<const std::string> index;  // of these; an item borrows it
   // For each item, which record of the part its place belongs to.
   struct Target {
     enum Kind : unsigned char { kShard, kBlob, kPackedData, kPackedIndex };
@@ -49,9 +50,8 @@ struct SavePlan {
 
   bool empty() const { return tensors->items.empty() && blobs.items.empty(); }
   std::vector<WriteItem> items() const;
-  // The report once it is written. places: of each item of items(), file number and offset in it; nullptr:
-  // this rank writes no file, and has no item.
-  Part part(const std::vector<SaveJob::Place>* places) const;
+  // The report once it is written. places: of each item of items(), file number and offset in it.
+  Part part(const std::vector<SaveJob::Place>& places, std::vector<FileRecord> files) const;
 };
 
 }  // namespace dl::ckpt

@@ -16,12 +16,6 @@ std::string say_ok(const std::string& text = "");
 std::string say_error(const Error& error);
 Result<std::string> hear(const std::string& message);
 
-// Packed tensors (format/packed_index.h) of one of a rank's files.
-struct PackedPart {
-  size_t file = 0;
-  PackedRecord record;
-};
-
 // What one rank wrote.
 struct Part {
   std::vector<FileRecord> files;      // by part; records below name them by index
@@ -30,11 +24,6 @@ struct Part {
   std::vector<MemberRecord> members;
   std::string fingerprint;  // of what is registered
   size_t tensor_count = 0;  // registered
-  // Where this rank's packed tensors are. format_part() wants it with the file: set_packed().
-  std::optional<PackedPart> packed;
-  void set_packed() {
-    if (packed) files[packed->file].packed = packed->record;
-  }
 };
 std::string format_part(const Part& part);
 Result<Part> parse_part(const std::string& text);

@@ -174,7 +174,7 @@ Result<std::string> read_extent(DataFile* file, const Extent& extent) {
     const uint64_t from = std::max(blocks[b].at, extent.at), to = std::min(blocks[b].end(), extent.end());
     bytes.append(reinterpret_cast<const char*>(block) + (from - blocks[b].at), to - from);
   }
-  if (bytes.size() != extent.length) return corrupt("no block holds the index of its packed tensors");
+  if (bytes.size() != extent.length) return corrupt(file->path() + ": no block holds the index of its packed tensors");
   return bytes;
 }
 
@@ -184,12 +184,9 @@ Status add_packed_tensors(Io& io, const std::string& checkpoint, Manifest* manif
     const FileRecord& record = manifest->files[f];
     if (!record.packed) continue;
     DL_TRY_ASSIGN(DataFile file, DataFile::open(io, checkpoint, *manifest, f));
-    auto index = read_extent(&file, record.packed->index);
-    Status added = index ? parse_packed_index(*index, *record.packed, f, &manifest->tensors) : Status(index.error());
-    if (!added) {
-      const bool named = added.error().text.compare(0, checkpoint.size(), checkpoint) == 0;
-      return named ? added : std::move(added).error().with_context(checkpoint + "/" + record.name());
-    }
+    DL_TRY_ASSIGN(const std::string index, read_extent(&file, record.packed->index));
+    Status added = parse_packed_index(index, *record.packed, f, &manifest->tensors);
+    if (!added) return std::move(added).error().with_context(file.path());
   }
   if (manifest->tensors.size() == before) return {};
   if (!std::is_sorted(manifest->tensors.begin(), manifest->tensors.end(), by_path))

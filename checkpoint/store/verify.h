@@ -38,6 +38,7 @@ class DataFile {
   // same block again costs nothing. kCorrupt if the checksum is wrong.
   Result<const unsigned char*> read_block(size_t index);
   const FileRecord& record() const { return *record_; }
+  const std::string& path() const { return file_.path(); }
 
  private:
   DataFile(File file, const FileRecord* record) : file_(std::move(file)), record_(record) {}

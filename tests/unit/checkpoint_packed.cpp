@@ -298,9 +298,8 @@ TEST(CheckpointPacked, RanksThatPackedMoreOrLessThanIsRegisteredCommitNothing) {
   file.table = Extent{4096, 320};
   file.blocks = cut_blocks(4096, file.size, file.table, {});
   file.root = table_root(file.blocks);
+  file.packed = PackedRecord{2, {8192, 100}, {12288, 100}};
   part.files.push_back(file);
-  part.packed = PackedPart{0, PackedRecord{2, {8192, 100}, {12288, 100}}};
-  part.set_packed();
   Manifest manifest;
   manifest.name = CheckpointName{1, uint64_t{1} << 32};
   const Status merged = merge_parts({part}, &manifest);

@@ -65,8 +65,8 @@ Status copy_item(const WriteItem& item, uint64_t begin, size_t size, void* to, D
     copy_past_caches(out, data + begin, size);
     return {};
   }
-  const Box& box = item.item.box;
-  const StridedMap map(box, box, box, item.strides, item.item.dtype->size);
+  const Box& box = item.dataset->box;
+  const StridedMap map(box, box, box, item.strides, item.dataset->dtype->size);
   if (!item.place.on_host()) return gather_from_device(map, begin, begin + size, item.place, data, out, copies);
   map.gather(begin, begin + size, data, out);
   return {};
@@ -77,8 +77,8 @@ Status await_devices(const std::vector<WriteItem>& items) {
   for (const WriteItem& item : items) {
     if (!item.place.on_host()) places.push_back(item.place);
     if (!item.pack) continue;
-    for (const WriteItem& odd : item.pack->odd_items())
-      if (!odd.place.on_host()) places.push_back(odd.place);
+    for (const auto& odd : item.pack->odd_items())
+      if (!odd->place.on_host()) places.push_back(odd->place);
   }
   return wait_for_queued_work(places);
 }

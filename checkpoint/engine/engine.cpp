@@ -53,7 +53,7 @@ WriteQueue& Engine::queue() {
 // anew.
 Result<Layout> Engine::lay_out_cached(const std::vector<WriteItem>& items, const std::vector<LayoutLink>& links,
                                       bool same_tensors) {
-  const auto is_blob = [](const WriteItem& item) { return item.item.blob; };
+  const auto is_blob = [](const WriteItem& item) { return item.dataset->blob; };
   const auto first_blob = std::find_if(items.begin(), items.end(), is_blob);
   if (!std::all_of(first_blob, items.end(), is_blob))
     return Error{Errc::kInternal, "a tensor follows a blob in the plan of a save"};
@@ -64,18 +64,19 @@ Result<Layout> Engine::lay_out_cached(const std::vector<WriteItem>& items, const
   bool same = template_ && template_items_.size() == tensors &&
               std::equal(links.begin(), links.end(), template_links_.begin(), template_links_.end(), same_link);
   // What is not in this file is in the links: with the same tensors and links, the rest is the same too.
-  for (size_t i = 0; same && !same_tensors && i < tensors; ++i) same = same_dataset(template_items_[i], items[i].item);
+  for (size_t i = 0; same && !same_tensors && i < tensors; ++i)
+    same = same_dataset(template_items_[i], *items[i].dataset);
   if (!same) {
     template_.reset();
     template_items_.clear();
-    for (size_t i = 0; i < tensors; ++i) template_items_.push_back(items[i].item);
+    for (size_t i = 0; i < tensors; ++i) template_items_.push_back(*items[i].dataset);
     template_links_ = links;
     DL_TRY_ASSIGN(Layout made, lay_out_template(template_items_, links));
     template_ = std::make_unique<Layout>(std::move(made));
     ++layouts_made_;
   }
   std::vector<LayoutItem> blobs;
-  for (auto blob = first_blob; blob != items.end(); ++blob) blobs.push_back(blob->item);
+  for (auto blob = first_blob; blob != items.end(); ++blob) blobs.push_back(*blob->dataset);
   return complete_layout(*template_, blobs);
 }
 
@@ -120,7 +121,7 @@ std::vector<Home> Engine::find_homes(const std::vector<WriteItem>& items, std::v
     *unchanged = find_unchanged(*kept_, items, pool());
     for (size_t i = 0; i < items.size(); ++i) {
       if ((*unchanged)[i] != kChanged) continue;
-      history_.surprised(items[i].item.h5_path);
+      history_.surprised(items[i].dataset->h5_path);
       (*unchanged)[i] = kNotKept;
     }
   }
@@ -150,7 +151,7 @@ Result<std::unique_ptr<SaveJob>> Engine::prepare(std::vector<WriteItem> items, b
   } else {
     for (size_t i = 0; i < items.size(); ++i) {
       places[i].file = homes[i] == Home::kMain ? 0 : 1;
-      if (homes[i] != Home::kMain) links.push_back({items[i].item.h5_path, kept_name});
+      if (homes[i] != Home::kMain) links.push_back({items[i].dataset->h5_path, kept_name});
       if (homes[i] == Home::kKept) {
         places[i].at = kept_->at[unchanged[i]];
       } else {
@@ -165,7 +166,7 @@ Result<std::unique_ptr<SaveJob>> Engine::prepare(std::vector<WriteItem> items, b
     images.emplace_back(std::move(main), std::move(changing), 0, staging_->buffer_bytes());
   } else {
     std::vector<LayoutItem> datasets;
-    for (const WriteItem& item : settled) datasets.push_back(item.item);
+    for (const WriteItem& item : settled) datasets.push_back(*item.dataset);
     DL_TRY_ASSIGN(Layout other, lay_out(datasets));
     DL_TRY(make_staging({main.file_size, other.file_size}));
     images.emplace_back(std::move(main), std::move(changing), 0, staging_->buffer_bytes());
@@ -194,8 +195,8 @@ void Engine::committed(const SaveJob& job, const CheckpointName& name, const std
   for (const FileImage& image : job.images()) {
     const std::vector<WriteItem>& items = image.items();
     for (size_t i = 0; i < items.size(); ++i)
-      if (!items[i].item.blob && items[i].bytes() >= kOwnBlocksFrom)
-        history_.saved(items[i].item.h5_path, image.item_hash(i));
+      if (!items[i].dataset->blob && items[i].bytes() >= kOwnBlocksFrom)
+        history_.saved(items[i].dataset->h5_path, image.item_hash(i));
   }
   if (kept_) return keep(*std::move(kept_), directory);
   if (job.images().size() < 2) return;
@@ -205,7 +206,7 @@ void Engine::committed(const SaveJob& job, const CheckpointName& name, const std
   made.record.origin = name;
   made.at = image.places();
   for (const WriteItem& item : image.items()) {
-    made.items.push_back(item.item);
+    made.items.push_back(*item.dataset);
     made.stored_bytes += item.bytes();
   }
   keep(std::move(made), directory);

@@ -53,7 +53,9 @@ Status FileImage::copy_items(uint64_t segment, unsigned char* buffer, DeviceCopi
     const Placed& placed = placed_[i];
     const uint64_t from = std::max(begin, placed.at), to = std::min(end, placed.end());
     status = copy_item(items_[placed.item], from - placed.at, to - from, buffer + (from - begin), copies);
-    if (!status) status = std::move(status).error().with_context("tensor '" + items_[placed.item].item.path + "'");
+    // Of packed tensors it names the one already.
+    if (!status && !items_[placed.item].pack)
+      status = std::move(status).error().with_context("tensor '" + items_[placed.item].dataset->path + "'");
   }
   Status waited = copies->wait();
   return status ? waited : status;

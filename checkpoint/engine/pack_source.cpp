@@ -24,9 +24,9 @@ uint64_t PackSource::add(const void* data, uint64_t bytes, uint64_t element) {
 }
 
 uint64_t PackSource::add(WriteItem item) {
-  const uint64_t bytes = item.bytes(), at = place(bytes, item.item.dtype->size);
-  odd_.push_back(std::move(item));
-  pieces_.push_back(Piece{&odd_.back(), at, 1, bytes});
+  const uint64_t bytes = item.bytes(), at = place(bytes, item.dataset->dtype->size);
+  odd_.push_back(std::make_unique<WriteItem>(std::move(item)));
+  pieces_.push_back(Piece{odd_.back().get(), at, 1, bytes});
   return at;
 }
 
@@ -44,7 +44,7 @@ Status PackSource::copy(uint64_t begin, size_t size, unsigned char* to, DeviceCo
     } else {
       const auto& item = *static_cast<const WriteItem*>(piece->data);
       auto copied = copy_item(item, from - piece->at, until - from, to + (from - begin), copies);
-      if (!copied) return std::move(copied).error().with_context(item.item.path);
+      if (!copied) return std::move(copied).error().with_context("tensor '" + item.dataset->path + "'");
     }
     filled = until;
   }

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <vector>
 
 #include "checkpoint/device/device_memory.h"
@@ -29,7 +29,7 @@ class PackSource {
 
   uint64_t bytes() const { return bytes_; }
   size_t count() const { return pieces_.size(); }
-  const std::deque<WriteItem>& odd_items() const { return odd_; }
+  const std::vector<std::unique_ptr<WriteItem>>& odd_items() const { return odd_; }
 
   // Copies bytes [begin, begin + size) of the whole, with zeros in gaps. Otherwise as copy_item().
   Status copy(uint64_t begin, size_t size, unsigned char* to, DeviceCopies* copies) const;
@@ -43,7 +43,7 @@ class PackSource {
   uint64_t place(uint64_t bytes, uint64_t element);
 
   std::vector<Piece> pieces_;  // by place
-  std::deque<WriteItem> odd_;  // they keep their addresses
+  std::vector<std::unique_ptr<WriteItem>> odd_;
   uint64_t bytes_ = 0;
 };
 

@@ -104,8 +104,8 @@ void ChangeHistory::surprised(const std::string& h5_path) {
 }
 
 bool ChangeHistory::settled(const WriteItem& item) const {
-  if (item.item.blob || (steady_ == 0 && !item.frozen) || item.bytes() < kOwnBlocksFrom) return false;
-  const auto found = entries_.find(item.item.h5_path);
+  if (item.dataset->blob || (steady_ == 0 && !item.frozen) || item.bytes() < kOwnBlocksFrom) return false;
+  const auto found = entries_.find(item.dataset->h5_path);
   if (found == entries_.end()) return item.frozen;
   return (item.frozen && !found->second.surprised) || found->second.same >= found->second.needed;
 }
@@ -116,8 +116,8 @@ std::vector<size_t> find_unchanged(const KeptFile& kept, const std::vector<Write
   std::vector<size_t> found(items.size(), kNotKept);
   std::vector<Comparison> comparisons;
   for (size_t i = 0; i < items.size(); ++i) {
-    const auto place = places.find(items[i].item.h5_path);
-    if (place == places.end() || !same_dataset(kept.items[place->second], items[i].item)) continue;
+    const auto place = places.find(items[i].dataset->h5_path);
+    if (place == places.end() || !same_dataset(kept.items[place->second], *items[i].dataset)) continue;
     if (add_comparisons(kept, place->second, i, items[i].bytes(), &comparisons)) found[i] = place->second;
   }
   const auto changed = std::make_unique<std::atomic<bool>[]>(items.size());

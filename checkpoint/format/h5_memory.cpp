@@ -30,13 +30,23 @@ void SparseImage::read(uint64_t at, void* out, size_t size) const {
   }
 }
 
+SparseImage::Page SparseImage::new_page() {
+  return Page(new unsigned char[kPage]());
+}
+
 void SparseImage::write(uint64_t at, const void* in, size_t size) {
   const auto* from = static_cast<const unsigned char*>(in);
   while (size > 0) {
     const uint64_t in_page = at % kPage;
     const auto part = static_cast<size_t>(std::min<uint64_t>(size, kPage - in_page));
-    auto& page = pages_[at / kPage];
-    if (!page) page = std::make_unique<unsigned char[]>(kPage);
+    Page& page = pages_[at / kPage];
+    if (!page) {
+      page = new_page();
+    } else if (page.use_count() > 1) {
+      Page mine = new_page();
+      std::memcpy(mine.get(), page.get(), kPage);
+      page = std::move(mine);
+    }
     std::memcpy(page.get() + in_page, from, part);
     at += part;
     from += part;
@@ -48,12 +58,7 @@ void SparseImage::write(uint64_t at, const void* in, size_t size) {
 SparseImage SparseImage::clone() const {
   SparseImage copy;
   copy.size_ = size_;
-  copy.pages_.reserve(pages_.size());
-  for (const auto& [index, page] : pages_) {
-    auto mine = std::make_unique<unsigned char[]>(kPage);
-    std::memcpy(mine.get(), page.get(), kPage);
-    copy.pages_.emplace(index, std::move(mine));
-  }
+  copy.pages_ = pages_;
   return copy;
 }
 

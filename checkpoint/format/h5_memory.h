@@ -24,12 +24,16 @@ class SparseImage {
   void read(uint64_t at, void* out, size_t size) const;
   void write(uint64_t at, const void* in, size_t size);
   uint64_t size() const { return size_; }
+  // Shares the pages with this image until one of the two writes to them. An image may be read in one thread while a
+  // clone of it is written to in another.
   SparseImage clone() const;
   void set_size(uint64_t size) { size_ = size; }
 
  private:
   static constexpr uint64_t kPage = 4096;
-  std::unordered_map<uint64_t, std::unique_ptr<unsigned char[]>> pages_;
+  using Page = std::shared_ptr<unsigned char[]>;
+  static Page new_page();
+  std::unordered_map<uint64_t, Page> pages_;
   uint64_t size_ = 0;
 };
 

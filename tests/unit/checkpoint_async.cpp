@@ -315,19 +315,16 @@ TEST(CheckpointAsync, BlobsOfOtherSizesNeedNoNewLayout) {
     for (int i = 0; i < 50; ++i) {
       WriteItem item;
       const Dims shape{400 * (i + 1)};
-      item.item = LayoutItem{"/t" + std::to_string(i) + "/s0",
-                             "t" + std::to_string(i),
-                             find_dtype(DLCKPT_F32),
-                             shape,
-                             whole(shape),
-                             false,
-                             false};
+      item.dataset =
+          std::make_shared<const LayoutItem>(LayoutItem{"/t" + std::to_string(i) + "/s0", "t" + std::to_string(i),
+                                                        find_dtype(DLCKPT_F32), shape, whole(shape), false, false});
       item.data = values.data();
       items.push_back(item);
     }
     WriteItem item;
     const Dims shape{static_cast<int64_t>(size)};
-    item.item = LayoutItem{"/cursor/b0", "cursor", find_dtype(DLCKPT_U8), shape, whole(shape), false, true};
+    item.dataset = std::make_shared<const LayoutItem>(
+        LayoutItem{"/cursor/b0", "cursor", find_dtype(DLCKPT_U8), shape, whole(shape), false, true});
     item.data = blob.data();
     items.push_back(item);
     auto job = engine.prepare(items);

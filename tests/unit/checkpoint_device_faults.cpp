@@ -3,6 +3,7 @@
 // and nothing wrong is ever committed or called restored.
 #include <set>
 
+#include "checkpoint/client/save_plan.h"
 #include "tests/unit/checkpoint_device_support.h"
 
 namespace dl::ckpt::test {
@@ -110,6 +111,32 @@ TEST_P(CheckpointDeviceFaults, TheDeviceMayDieAtAnyCallOfASave) {
     ASSERT_TRUE(state.holds(second_counts ? 2 : 1)) << "after call " << at;
     ASSERT_LT(at, 1000);
   }
+}
+
+TEST_F(CheckpointDevice, APackedTensorThatCannotBeCopiedIsNamed) {
+  const TempDir dir;
+  std::vector<uint32_t> host(kPackFrom);
+  DeviceBuffer count{8};
+  Status saved;
+  // Until the call that fails is the one that copies.
+  for (long at = 1; saved; ++at) {
+    auto context = open_small(dir.path());
+    for (size_t i = 0; i < host.size(); ++i)
+      ASSERT_TRUE(context->registry().add_tensor(("host/" + std::to_string(i)).c_str(), DLCKPT_U32, 0, nullptr, nullptr,
+                                                 nullptr, &host[i], DLCKPT_REPLICATED));
+    ASSERT_TRUE(context->registry().add_tensor("count", DLCKPT_I64, 0, nullptr, nullptr, nullptr, count.pointer(),
+                                               DLCKPT_REPLICATED));
+    gpu().fail(at, kIllegalAddress, false);
+    saved = context->save(at, DLCKPT_SYNC);
+    ASSERT_TRUE(gpu().failed()) << "no save failed";
+    const std::string function = gpu().failed_function();
+    gpu().fail(0, 0, false);
+    context.reset();
+    forgive_if_needed(function);
+    if (function != "cuMemcpyDtoHAsync") saved = Status();
+    ASSERT_LT(at, 1000);
+  }
+  EXPECT_EQ(saved.error().text.compare(0, 15, "tensor 'count':"), 0) << saved.error().text;
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, CheckpointDeviceFaults, testing::Values(unsigned{DLCKPT_SYNC}, unsigned{DLCKPT_LAZY}));

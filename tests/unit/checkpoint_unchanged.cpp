@@ -448,7 +448,8 @@ TEST(CheckpointUnchanged, PeopleWithHdf5FindEverythingInTheMainFile) {
 WriteItem item(const std::string& path, uint64_t bytes, bool frozen = false) {
   WriteItem made;
   const Dims shape{static_cast<int64_t>(bytes)};
-  made.item = LayoutItem{path, path, find_dtype(DLCKPT_U8), shape, whole(shape), false, false};
+  made.dataset = std::make_shared<const LayoutItem>(
+      LayoutItem{path, path, find_dtype(DLCKPT_U8), shape, whole(shape), false, false});
   made.frozen = frozen;
   return made;
 }

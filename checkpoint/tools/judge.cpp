@@ -5,11 +5,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <atomic>
+#include <memory>
 #include <mutex>
 
 #include "checkpoint/convert/compare.h"
 #include "checkpoint/read/parallel.h"
+#include "checkpoint/store/direct_file.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/verify.h"
 #include "common/base/parse.h"
@@ -20,15 +21,20 @@ namespace {
 // Reading keeps a disk busy only with several requests at once, however few cores there are.
 constexpr size_t kLeastReaders = 4;
 
+// Neighbouring blocks of a file that are read with one request, since small requests keep a disk from its full rate.
 struct Task {
-  size_t file, block;
+  size_t file;
+  size_t first, end;  // blocks
+  uint64_t at, bytes;
 };
+constexpr uint64_t kTaskBytes = 2 * kBlockBytes;
+constexpr uint64_t kGapBytes = 65536;  // between two blocks of a task
 
-// One reader's open file.
+// One reader's open file. Read past the page cache, so that what is verified is what the disk holds.
 struct OpenFile {
   size_t file = SIZE_MAX;
-  std::optional<File> data;
-  std::vector<unsigned char> buffer;
+  std::unique_ptr<DirectFile> data;
+  AlignedBuffer buffer;
 };
 
 std::vector<std::string> tensors_in(const Manifest& manifest, size_t file, const Extent& range) {
@@ -48,15 +54,59 @@ std::vector<std::string> tensors_in(const Manifest& manifest, size_t file, const
   return names;
 }
 
-Status check_block(Io& io, const std::string& path, size_t file, const Block& block, OpenFile* open) {
-  if (open->file != file) {
-    open->data.reset();
-    open->file = SIZE_MAX;
-    DL_TRY_ASSIGN(File data, File::open(io, path, O_RDONLY));
-    open->data.emplace(std::move(data));
-    open->file = file;
+Status open_file(Io& io, const std::string& path, size_t file, OpenFile* open) {
+  if (open->file == file) return {};
+  open->file = SIZE_MAX;
+  DL_TRY_ASSIGN(open->data, DirectFile::open(io, path));
+  open->file = file;
+  return {};
+}
+
+Status compare(const Block& block, const unsigned char* bytes) {
+  if (hash_bytes(bytes, block.length) != block.hash) return Error{Errc::kCorrupt, "its checksum is wrong"};
+  return {};
+}
+
+using Fault = std::pair<size_t, Error>;  // block, what is wrong with it
+
+// Where the blocks cannot be read together, each is read for itself, to find out which of them cannot be.
+std::vector<Fault> check_blocks(Io& io, const std::string& path, const Task& task, const std::vector<Block>& blocks,
+                                OpenFile* open) {
+  std::vector<Fault> faults;
+  const auto note = [&](size_t block, Status checked) {
+    if (!checked) faults.emplace_back(block, std::move(checked).error());
+  };
+  const Status opened = open_file(io, path, task.file, open);
+  if (opened) {
+    if (const auto bytes = open->data->read(task.at, task.bytes, &open->buffer)) {
+      for (size_t b = task.first; b < task.end; ++b) note(b, compare(blocks[b], *bytes + (blocks[b].at - task.at)));
+      return faults;
+    }
   }
-  return read_block(&*open->data, block, &open->buffer);
+  for (size_t b = task.first; b < task.end; ++b) {
+    if (!opened) {
+      note(b, opened);
+      continue;
+    }
+    const auto bytes = open->data->read(blocks[b].at, blocks[b].length, &open->buffer);
+    note(b, bytes ? compare(blocks[b], *bytes) : Status(bytes.error()));
+  }
+  return faults;
+}
+
+void add_tasks(size_t file, const std::vector<Block>& blocks, std::vector<Task>* tasks) {
+  bool joins = false;
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    const Block& block = blocks[b];
+    Task* const last = joins ? &tasks->back() : nullptr;
+    if (last && block.at - (last->at + last->bytes) <= kGapBytes && block.end() - last->at <= kTaskBytes) {
+      last->end = b + 1;
+      last->bytes = block.end() - last->at;
+    } else {
+      tasks->push_back(Task{file, b, b + 1, block.at, block.length});
+    }
+    joins = true;
+  }
 }
 
 // Without the path in front, which the reader of a list of damage knows.
@@ -73,7 +123,7 @@ void read_all_blocks(Io& io, const std::string& checkpoint, const std::vector<bo
   for (size_t f = 0; f < stored_count(manifest); ++f) {
     if (missing[f]) continue;
     const StoredFile file = stored_file(manifest, f);
-    for (size_t b = 0; b < file.blocks->size(); ++b) tasks.push_back(Task{f, b});
+    add_tasks(f, *file.blocks, &tasks);
     total += file.size;
   }
   const size_t readers = std::max(kLeastReaders, worker_count());
@@ -82,14 +132,15 @@ void read_all_blocks(Io& io, const std::string& checkpoint, const std::vector<bo
   const auto outcome = for_each_parallel(tasks.size(), readers, [&](size_t index, size_t reader) -> Status {
     const Task& task = tasks[index];
     const StoredFile file = stored_file(manifest, task.file);
-    const Block& block = (*file.blocks)[task.block];
     const std::string path = checkpoint + "/" + file.name;
-    const auto checked = check_block(io, path, task.file, block, &open[reader]);
+    const std::vector<Fault> faults = check_blocks(io, path, task, *file.blocks, &open[reader]);
     const std::lock_guard<std::mutex> lock(mutex);
-    if (!checked)
-      verdict->damage.push_back(Damage{task.file, task.block, shorten(checked.error().text, path),
+    for (const auto& [number, error] : faults) {
+      const Block& block = (*file.blocks)[number];
+      verdict->damage.push_back(Damage{task.file, number, shorten(error.text, path),
                                        tensors_in(manifest, task.file, Extent{block.at, block.length})});
-    done += block.length;
+    }
+    done += task.bytes;
     if (meter) meter(done, total);
     return {};
   });
@@ -118,8 +169,7 @@ StoredFile stored_file(const Manifest& manifest, size_t index) {
 Status read_block(File* file, const Block& block, std::vector<unsigned char>* buffer) {
   if (buffer->size() < block.length) buffer->resize(block.length);
   DL_TRY(file->read_all(buffer->data(), block.length, block.at));
-  if (hash_bytes(buffer->data(), block.length) != block.hash) return Error{Errc::kCorrupt, "its checksum is wrong"};
-  return {};
+  return compare(block, buffer->data());
 }
 
 Verdict judge(Io& io, const std::string& dir, const CheckpointName& name, Depth depth, const Meter& meter) {

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import json
 import os
 import shutil
 import socket
 import subprocess
-from typing import Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from dlbench.samples import Unavailable
-from dlbench.worker import Team, Worker
+from dlbench.worker import Team, Worker, WorkerError, merge
 from states import Scale, State
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -106,9 +107,21 @@ class Session:
     def trainer(self) -> Worker:
         if self.python is None:
             raise Unavailable("no Python with torch is installed")
-        environment = self._environment({"DLCKPT_LIBRARY": self.library, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()),
-                                         "PYTHONPATH": os.path.join(TOP, "checkpoint", "python")})
+        environment = self._environment({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), **self._module()})
         return Worker("training loop", [self.python, os.path.join(HERE, "peers", "train.py"), str(self.scale.train_width)], environment)
+
+    def in_python(self, script: str, *arguments: str) -> Dict[str, Any]:
+        """What a script of peers/ that uses our Python module prints, run to its end."""
+        if self.python is None:
+            raise Unavailable("no Python with NumPy is installed")
+        done = subprocess.run([self.python, os.path.join(HERE, "peers", script), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, env=merge(self._environment(self._module())))
+        if done.returncode != 0:
+            raise WorkerError("%s: %s" % (script, done.stderr.strip()[-1000:]))
+        return dict(json.loads(done.stdout))
+
+    def _module(self) -> Dict[str, str]:
+        return {"DLCKPT_LIBRARY": self.library, "PYTHONPATH": os.path.join(TOP, "checkpoint", "python")}
 
     def _environment(self, more: Dict[str, str]) -> Dict[str, Optional[str]]:
         """Nothing of a job or of the user's settings may turn what is measured into something else."""

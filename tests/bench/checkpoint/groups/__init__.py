@@ -24,7 +24,7 @@ def all_groups(scale: Scale) -> List[Group]:
     small, large, many, huge, ranks = scale.states()
     return [
         Blocked(large, with_peers=True),
-        Blocked(many, with_peers=False),
+        Blocked(many, with_peers=False, target="<= 1"),
         Durable(large, ("fio", "fio-overwrite", "dd", "torch", "dcp", "safetensors", "h5py", "hdf5")),
         Durable(many, ("fio", "fio-overwrite", "torch", "dcp", "safetensors", "h5py", "hdf5")),
         Durable(small, ("torch", "dcp", "safetensors", "h5py", "hdf5")),
@@ -32,6 +32,7 @@ def all_groups(scale: Scale) -> List[Group]:
         Durable(ranks, ("fio-overwrite", "dcp")),
         Unchanged(large),
         Verify(large),
+        Verify(many),
         Elastic(ranks),
         TrainingLoop(),
         Many(scale.many("100k", 100000)),

@@ -20,8 +20,8 @@ PASS = 2.0
 
 
 class Blocked(Group):
-    def __init__(self, state: State, with_peers: bool) -> None:
-        self.state, self.with_peers = state, with_peers
+    def __init__(self, state: State, with_peers: bool, target: str = "<= 1.1") -> None:
+        self.state, self.with_peers, self.target = state, with_peers, target
         self.name = "blocked-" + state.name
         self.label = "blocked by saving " + state.label
 
@@ -76,7 +76,7 @@ class Blocked(Group):
                 made.note = found["notes"].get(ours, "")
             return made
 
-        rows = [row("async", "ours", "memcpy", "<= 1.1"), row("lazy", "ours-lazy", "memcpy", "<= 1.1"),
+        rows = [row("async", "ours", "memcpy", self.target), row("lazy", "ours-lazy", "memcpy", self.target),
                 row("async", "ours", "memcpy-all", None)]
         if self.with_peers:
             rows += [row("async", "ours", "dcp-async", "<= 1"), row("async", "ours", "torch", "<= 1")]

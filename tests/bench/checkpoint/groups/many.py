@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many small tensors: registering them, the first save, memory for each, and dlckpt ls, beside what is wanted of them."""
+"""Many small tensors: registering them, the first save, memory for each, and dlckpt ls, beside what is wanted of them;
+and the same in Python."""
 from __future__ import annotations
 
 import os
@@ -8,7 +9,7 @@ import time
 from typing import Dict, List, Optional
 
 from dlbench.rows import Row
-from dlbench.samples import alternate
+from dlbench.samples import Measure, alternate
 from dlbench.worker import WorkerError
 from session import Session
 from states import State
@@ -17,6 +18,7 @@ from .base import Found, Group, Ours, remove
 
 # For a million tensors; the times grow with their number, but that of ls.
 WANTED = {"register": 2.0, "first": 5.0, "memory": 300.0, "ls": 0.1}
+PYTHON = 5  # times as long as in C
 
 
 class Many(Group):
@@ -42,13 +44,28 @@ class Many(Group):
             remove(ours.folder)
             return found
 
-        values = alternate({"ours": once}, session.scale.runs, session.scale.warm_up,
+        def in_python(_number: int) -> Dict[str, float]:
+            folder = session.folder("python")
+            found = session.in_python("many.py", str(self.state.tensors), folder)
+            remove(folder)
+            return {quantity: float(found[quantity]) for quantity in ("register", "first")}
+
+        subjects: Dict[str, Measure] = {"ours": once}
+        notes = {}
+        if session.python is None:
+            notes["python"] = "no Python with NumPy"
+        else:
+            subjects["python"] = in_python
+        values = alternate(subjects, session.scale.runs, session.scale.warm_up,
                            lambda done, of, subject: session.told(self.name, done, of, subject), session.scale.runs_if_wide)
         share = self.state.tensors / 1e6
         for quantity, wanted in WANTED.items():
-            values[quantity + "/wanted"] = [wanted * share if quantity in ("register", "first") else wanted]
+            grows = quantity in ("register", "first")
+            values[quantity + "/wanted"] = [wanted * share if grows else wanted]
+            if grows:
+                values[quantity + "/wanted-python"] = [PYTHON * wanted * share]
         values["disk/wanted"] = [self.state.bytes / self.state.tensors]
-        return {"values": values, "notes": {}}
+        return {"values": values, "notes": notes}
 
     def rows(self, found: Optional[Found]) -> List[Row]:
         def row(what: str, quantity: str, unit: str) -> Row:
@@ -56,5 +73,12 @@ class Many(Group):
             return self.row(found, "%s, %s" % (what, self.label), "wanted" if wanted else "the values alone", quantity + "/ours", quantity + "/wanted",
                             unit, "<= 1" if wanted else None)
 
+        def python(what: str, quantity: str) -> Row:
+            made = self.row(found, "%s, %s" % (what, self.label), "wanted", quantity + "/python", quantity + "/wanted-python", "s", "<= 1")
+            if made.ours is None and found is not None:
+                made.note = found["notes"].get("python", "")
+            return made
+
         return [row("registered", "register", "s"), row("first save durable", "first", "s"), row("memory when registered, each", "memory", "B"),
-                row("dlckpt ls", "ls", "s"), row("on disk, each", "disk", "B")]
+                row("dlckpt ls", "ls", "s"), row("on disk, each", "disk", "B"),
+                python("registered in Python", "register"), python("attached and first save durable in Python", "first")]

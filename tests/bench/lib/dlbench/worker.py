@@ -20,7 +20,7 @@ class WorkerError(RuntimeError):
     pass
 
 
-def _merge(changes: Dict[str, Optional[str]]) -> Dict[str, str]:
+def merge(changes: Dict[str, Optional[str]]) -> Dict[str, str]:
     """The environment with these variables set, or taken out where None."""
     merged: Dict[str, Optional[str]] = {**os.environ, **changes}
     return {name: value for name, value in merged.items() if value is not None}
@@ -33,7 +33,7 @@ class Worker:
         self._timeout_s = timeout_s
         self._buffer = b""
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                         env=_merge(environment or {}))
+                                         env=merge(environment or {}))
 
     def tell(self, op: str, **arguments: Any) -> None:
         line = json.dumps({"op": op, **arguments}) + "\n"

@@ -55,6 +55,7 @@ class Planner {
 
   void add_tensors() {
     std::vector<std::vector<Wish>> wishes(manifest_.tensors.size());
+    const bool one_rank = wants_.size() == 1 || alone_ >= 0;         // then no two can want the same
     std::map<std::tuple<size_t, size_t, Dims, Dims>, size_t> known;  // tensor, box number, box -> wish
     for (size_t rank = 0; rank < wants_.size(); ++rank) {
       if (!counts(static_cast<int>(rank))) continue;
@@ -62,6 +63,10 @@ class Planner {
         std::vector<Wish>& of_tensor = wishes[want.tensor];
         for (size_t n = 0; n < want.boxes.size(); ++n) {
           const Box& box = want.boxes[n];
+          if (one_rank) {
+            of_tensor.push_back(Wish{box, n, {static_cast<int>(rank)}});
+            continue;
+          }
           const auto [at, added] = known.try_emplace({want.tensor, n, box.offset, box.extent}, of_tensor.size());
           if (added) of_tensor.push_back(Wish{box, n, {}});
           of_tensor[at->second].ranks.push_back(static_cast<int>(rank));

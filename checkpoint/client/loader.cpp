@@ -6,6 +6,7 @@
 #include <new>
 
 #include "checkpoint/device/strided_copy.h"
+#include "checkpoint/engine/copy.h"
 #include "checkpoint/store/quiet_thread.h"
 #include "checkpoint/store/verify.h"
 
@@ -23,7 +24,9 @@ struct Target {
   // Bytes that lie in `stored` or follow one another from *packed on. On devices they are after copies->wait().
   Status fill(uint64_t from, uint64_t to, const unsigned char* stored, DeviceCopies* copies) const {
     if (!place.on_host()) return scatter_to_device(map, from, to, stored, place, memory, copies);
-    map.scatter(from, to, stored, memory);
+    map.each(from, to, [&](uint64_t at, int64_t offset, uint64_t length) {
+      copy_past_caches(memory + offset, stored + (at - from), length);
+    });
     return {};
   }
   Status fill_packed(uint64_t from, uint64_t to, const unsigned char** packed, DeviceCopies* copies) const {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "checkpoint/format/manifest_json.h"
+#include "checkpoint/format/manifest_scan.h"
 #include "checkpoint/format/manifest_text.h"
 #include "checkpoint/format/user_block.h"
 #include "common/base/parse.h"
@@ -265,10 +266,35 @@ std::optional<std::string> cut_list(std::string_view text, const char* name, std
   return std::string(text.substr(0, begin)) + '"' + std::string(kCut) + '"' + std::string(text.substr(end));
 }
 
+std::optional<TensorRecord> tensor_of_line(std::string_view line) {
+  if (auto scanned = scan_tensor(line)) return scanned;
+  const auto json = parse_json(line);
+  if (!json) return std::nullopt;
+  auto tensor = tensor_from_json(*json);
+  if (!tensor) return std::nullopt;
+  return *std::move(tensor);
+}
+
+std::optional<FileRecord> file_of_line(std::string_view line) {
+  std::string rest;
+  auto blocks = scan_blocks(line, &rest);
+  const auto json = parse_json(blocks ? std::string_view(rest) : line);
+  if (!json) return std::nullopt;
+  auto file = file_from_json(*json);
+  if (!file) return std::nullopt;
+  if (!blocks) return *std::move(file);
+  for (const Block& block : *blocks)
+    if (block.at > file->size) return std::nullopt;
+  file->blocks = *std::move(blocks);
+  return *std::move(file);
+}
+
 // One value on each line, as cut_list() gives them: a million of them as one JSON value would take gigabytes. Nothing
 // if it is anything else.
-std::optional<std::vector<TensorRecord>> tensors_of_lines(std::string_view list) {
-  std::vector<TensorRecord> tensors;
+template <typename Record>
+std::optional<std::vector<Record>> records_of_lines(std::string_view list,
+                                                    std::optional<Record> (*read)(std::string_view line)) {
+  std::vector<Record> records;
   while (!list.empty()) {
     if (list.front() != '\n') return std::nullopt;
     const size_t end = std::min(list.find('\n', 1), list.size());
@@ -278,18 +304,20 @@ std::optional<std::vector<TensorRecord>> tensors_of_lines(std::string_view list)
       if (line.empty() || line.back() != ',') return std::nullopt;
       line.remove_suffix(1);
     }
-    const auto json = parse_json(line);
-    if (!json) return std::nullopt;
-    auto tensor = tensor_from_json(*json);
-    if (!tensor) return std::nullopt;
-    tensors.push_back(*std::move(tensor));
+    const size_t indent = line.find_first_not_of(' ');
+    if (indent != std::string_view::npos) line.remove_prefix(indent);
+    auto record = read(line);
+    if (!record) return std::nullopt;
+    records.push_back(*std::move(record));
   }
-  return tensors;
+  return records;
 }
 
 enum class Lists { kAll, kNoTensors, kNeither };  // tensors and blobs that are to be read from the value
 
-Result<Manifest> manifest_from_json(const Json& json, Lists lists, std::vector<TensorRecord> tensors_read = {}) {
+// The lists that were read already are given.
+Result<Manifest> manifest_from_json(const Json& json, Lists lists, std::vector<TensorRecord> tensors_read = {},
+                                    std::optional<std::vector<FileRecord>> files_read = std::nullopt) {
   DL_TRY_ASSIGN(const int64_t schema, int_member(json, "schema", 1, INT32_MAX));
   if (schema > kManifestSchema)
     return Error{Errc::kUnsupported, "it has schema version " + std::to_string(schema) +
@@ -308,9 +336,13 @@ Result<Manifest> manifest_from_json(const Json& json, Lists lists, std::vector<T
   DL_TRY_ASSIGN(const Json* files, array_member(json, "files"));
   DL_TRY_ASSIGN(const Json* tensors, array_member(json, "tensors"));
   DL_TRY_ASSIGN(const Json* blobs, array_member(json, "blobs"));
-  for (const Json& item : *files) {
-    DL_TRY_ASSIGN(FileRecord file, file_from_json(item));
-    manifest.files.push_back(std::move(file));
+  if (files_read) {
+    manifest.files = *std::move(files_read);
+  } else {
+    for (const Json& item : *files) {
+      DL_TRY_ASSIGN(FileRecord file, file_from_json(item));
+      manifest.files.push_back(std::move(file));
+    }
   }
   manifest.tensors = std::move(tensors_read);
   if (lists == Lists::kAll)
@@ -340,12 +372,17 @@ Result<Manifest> manifest_from_json(const Json& json, Lists lists, std::vector<T
 
 Result<Manifest> parse_manifest(std::string_view text) {
   DL_TRY(check_text(text));
-  std::string_view list;
-  if (const auto rest = cut_list(text, "tensors", &list)) {
-    const auto json = parse_json(*rest);
-    if (json && is_cut(json->find("tensors")))
-      if (auto tensors = tensors_of_lines(list))
-        return manifest_from_json(*json, Lists::kNoTensors, *std::move(tensors));
+  std::string_view tensor_lines, file_lines;
+  if (const auto without_tensors = cut_list(text, "tensors", &tensor_lines)) {
+    const auto rest = cut_list(*without_tensors, "files", &file_lines);
+    const auto json = parse_json(rest ? *rest : *without_tensors);
+    if (json && is_cut(json->find("tensors"))) {
+      auto tensors = records_of_lines(tensor_lines, tensor_of_line);
+      std::optional<std::vector<FileRecord>> files;
+      if (rest && is_cut(json->find("files"))) files = records_of_lines(file_lines, file_of_line);
+      if (tensors && (files || !rest))
+        return manifest_from_json(*json, Lists::kNoTensors, *std::move(tensors), std::move(files));
+    }
   }
   const auto json = parse_json(text);
   if (!json) return corrupt("it is not JSON");
@@ -354,11 +391,16 @@ Result<Manifest> parse_manifest(std::string_view text) {
 
 Result<Manifest> parse_manifest_outline(std::string_view text) {
   DL_TRY(check_text(text));
-  std::string_view list;
-  if (const auto rest = cut_list(text, "tensors", &list)) {
-    const auto json = parse_json(*rest);
-    if (json && is_cut(json->find("tensors")))
-      if (auto manifest = manifest_from_json(*json, Lists::kNeither)) return manifest;
+  std::string_view tensor_lines, file_lines;
+  if (const auto without_tensors = cut_list(text, "tensors", &tensor_lines)) {
+    const auto rest = cut_list(*without_tensors, "files", &file_lines);
+    const auto json = parse_json(rest ? *rest : *without_tensors);
+    if (json && is_cut(json->find("tensors"))) {
+      std::optional<std::vector<FileRecord>> files;
+      if (rest && is_cut(json->find("files"))) files = records_of_lines(file_lines, file_of_line);
+      if (files || !rest)
+        if (auto manifest = manifest_from_json(*json, Lists::kNeither, {}, std::move(files))) return manifest;
+    }
   }
   const auto json = parse_json(text);
   if (!json) return corrupt("it is not JSON");

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The outline of a manifest: what a checkpoint is as a whole, read without its tensors, of which there may be a
 // million.
+#include "checkpoint/format/manifest_json.h"
+#include "checkpoint/format/manifest_scan.h"
+#include "checkpoint/format/manifest_text.h"
 #include "checkpoint/format/user_block.h"
 #include "tests/unit/checkpoint_support.h"
 
@@ -85,6 +88,63 @@ TEST(CheckpointManyTensors, TheOutlineNoticesEveryFlippedOrMissingByte) {
     text[i] = static_cast<char>(text[i] ^ (1 << (i % 8)));
     EXPECT_FALSE(parse_manifest_outline(text.substr(0, i))) << i;
   }
+}
+
+// The text with one character replaced or one put in, at every place.
+std::vector<std::string> changed_a_little(const std::string& text) {
+  std::vector<std::string> all;
+  for (size_t at = 0; at < text.size(); ++at)
+    for (const char* with :
+         {"", "0", "7", "-", "+", ".", "e", " ", ",", "\"", "\\", "[", "]", "{", "}", "\x7f", "\n", "\xc3"})
+      for (const size_t skipped : {0, 1}) all.push_back(text.substr(0, at) + with + text.substr(at + skipped));
+  return all;
+}
+
+template <typename Record>
+std::string text_of(const Record& record) {
+  std::string text;
+  append_json(record, &text);
+  return text;
+}
+
+TEST(CheckpointManyTensors, WhatIsScannedIsWhatTheJsonReaderReads) {
+  const TensorRecord tensor{"layers.1/weight",
+                            find_dtype(DLCKPT_F32),
+                            {40, 5},
+                            true,
+                            {{0, "/layers.1/weight/s0", 600000, {{0, 0}, {10, 5}}}, {1, "/s1", 0, {{10, 0}, {30, 5}}}}};
+  ASSERT_TRUE(scan_tensor(text_of(tensor)));
+  size_t scanned_tensors = 0;
+  for (const std::string& text : changed_a_little(text_of(tensor))) {
+    const auto scanned = scan_tensor(text);
+    if (!scanned) continue;
+    ++scanned_tensors;
+    const auto json = parse_json(text);
+    ASSERT_TRUE(json) << text;
+    const auto read = tensor_from_json(*json);
+    ASSERT_TRUE(read) << text;
+    EXPECT_EQ(text_of(*scanned), text_of(*read)) << text;
+  }
+  EXPECT_GT(scanned_tensors, 100U);
+
+  const FileRecord file = manifest_of(1).files[0];
+  size_t scanned_files = 0;
+  for (const std::string& text : changed_a_little(text_of(file))) {
+    std::string rest;
+    const auto blocks = scan_blocks(text, &rest);
+    const auto json = parse_json(blocks ? rest : text);
+    if (!blocks || !json) continue;
+    auto scanned = file_from_json(*json);
+    if (!scanned) continue;
+    scanned->blocks = *blocks;
+    ++scanned_files;
+    const auto whole = parse_json(text);
+    ASSERT_TRUE(whole) << text;
+    const auto read = file_from_json(*whole);
+    if (!read) continue;  // a block that begins behind the end of the file: parse_manifest() sees that
+    EXPECT_EQ(text_of(*scanned), text_of(*read)) << text;
+  }
+  EXPECT_GT(scanned_files, 100U);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Set, Tuple
 
 from . import cuda_array, dtypes
 from .errors import StateError
@@ -24,15 +24,22 @@ def _numpy() -> Any:
     return sys.modules.get("numpy")
 
 
+# What a state is mostly made of, so that nearly all values are known by their type alone.
+_array_types: Set[type] = {Shard, Parts}
+_PLAIN_TYPES = frozenset([type(None), bool, int, float, complex, str, bytes, dict, list, tuple, set, frozenset])
+
+
 def is_array(value: Any) -> bool:
     """True for a NumPy array (not a NumPy scalar), a torch tensor, a writable array on a GPU, a Shard of these, and Parts."""
-    if isinstance(value, (Shard, Parts)):
+    kind = type(value)
+    if kind in _array_types:
         return True
-    np = _numpy()
-    if np is not None and isinstance(value, np.ndarray):
-        return True
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor):
+    if kind in _PLAIN_TYPES:
+        return False
+    np, torch = _numpy(), sys.modules.get("torch")
+    if isinstance(value, (Shard, Parts)) or (np is not None and isinstance(value, np.ndarray)) or (
+            torch is not None and isinstance(value, torch.Tensor)):
+        _array_types.add(kind)
         return True
     return cuda_array.interface(value) is not None
 
@@ -74,14 +81,17 @@ def describe(value: Any, where: str) -> ArrayInfo:
 def is_big_endian(value: Any) -> bool:
     """A NumPy array whose elements have their most significant byte in front."""
     np = _numpy()
-    return np is not None and isinstance(value, np.ndarray) and bool(value.dtype.str[0] == ">")
+    if np is None or not isinstance(value, np.ndarray):
+        return False
+    order = value.dtype.byteorder
+    return bool(order == ">" or (order == "=" and sys.byteorder == "big"))
 
 
 def place_of(value: Any) -> Any:
     """The same for two arrays that are one in memory (tied weights), and for no others; None where there is nothing to compare."""
     np = _numpy()
     if np is not None and isinstance(value, np.ndarray):
-        return (value.ctypes.data, value.dtype.str, value.shape, value.strides) if value.size else None
+        return (value.ctypes.data, value.dtype, value.shape, value.strides) if value.size else None
     if hasattr(value, "data_ptr") and hasattr(value, "stride") and value.numel():
         return (value.data_ptr(), str(value.device), str(value.dtype), tuple(value.shape), value.stride(), value.is_conj(), value.is_neg())
     return None

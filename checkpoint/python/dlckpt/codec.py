@@ -83,6 +83,8 @@ def encode(value: Any, path: str, sink: Optional[Sink], depth: int = 0) -> Any:
 
 
 def _text(value: str, path: str) -> str:
+    if value.isascii():
+        return value
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -115,6 +117,8 @@ def _encode_pairs(value: Any, path: str, sink: Optional[Sink], depth: int) -> Li
 def _encode_key(key: Any, path: str, depth: int) -> Any:
     """A key of a dict or an item of a set. An array there is found again by what it is, not by its values: one that is read back
     is another."""
+    if type(key) is str:
+        return _text(key, path)
     if arrays.is_array(key):
         raise StateError("%s: a %s is the key of a dict or an item of a set; it cannot be stored, since the restored one would be "
                          "another object and not be found. Use texts, numbers or tuples of them there, and put arrays among the "
@@ -133,7 +137,7 @@ def _encode_array(value: Any, path: str, sink: Optional[Sink]) -> Dict[str, Any]
     info = arrays.describe(value, path)
     if len(info.global_shape) > MAX_DIMS:
         raise StateError("%s: an array of %d dimensions cannot be stored; allowed: up to %d" % (path, len(info.global_shape), MAX_DIMS))
-    if sink is not None and len(path.encode()) > MAX_PATH:
+    if sink is not None and 4 * len(path) > MAX_PATH and len(path.encode()) > MAX_PATH:
         raise StateError("%s...: the names that lead to this array are %d bytes long; allowed: %d" %
                          (path[:80], len(path.encode()), MAX_PATH))
     out: Dict[str, Any] = {"$": "tensor", "path": path, "kind": info.kind, "dtype": info.dtype,

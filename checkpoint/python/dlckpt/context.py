@@ -7,6 +7,7 @@ what is collective, who owns what, and what is left behind on an error.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
@@ -19,8 +20,12 @@ def _encode(text: Optional[str]) -> Optional[bytes]:
 
 
 def _int64s(values: Optional[Sequence[int]]) -> Any:
-    if values is None:
-        return None
+    return None if values is None else _array_of(tuple(values))
+
+
+# libdlckpt only reads it, and the tensors of a program have few different shapes.
+@functools.lru_cache(maxsize=1024)
+def _array_of(values: Tuple[int, ...]) -> Any:
     return (ctypes.c_int64 * max(1, len(values)))(*values)
 
 

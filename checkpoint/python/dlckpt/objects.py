@@ -168,7 +168,11 @@ def _saved_leaves(tree: Any, prefix: str = "") -> Dict[str, Any]:
 def _joined(pairs: Any, prefix: str, leaves: Any) -> Dict[str, Any]:
     found: Dict[str, Any] = {}
     for key, item in pairs:
-        found.update(leaves(item, (prefix + "/" if prefix else "") + codec.escape(key)))
+        path = (prefix + "/" if prefix else "") + codec.escape(key)
+        if arrays.is_array(item):  # nearly all
+            found[path] = item
+        else:
+            found.update(leaves(item, path))
     return found
 
 

@@ -22,7 +22,13 @@ std::string answer(const std::vector<std::string>& argv) {
 
 Result<WaitTexts> look_at_wait(const std::string& job_id) {
   WaitTexts texts;
-  DL_TRY_ASSIGN(const std::string shown, slurm_cli::answer_of({"scontrol", "show", "job", job_id}));
+  const Result<std::string> answered = slurm_cli::answer_of({"scontrol", "show", "job", job_id});
+  if (!answered && answered.error().code == Errc::kNotFound)
+    return Error{Errc::kNotFound, "job " + job_id +
+                                      " is not known to Slurm (any more), so it does not wait; dlctl status " + job_id +
+                                      " tells how it ended, where its job directory is found"};
+  if (!answered) return answered.error();
+  const std::string& shown = *answered;
   if (slurm_cli::array_of(job_id).empty()) {
     DL_TRY_ASSIGN(std::vector<slurm_cli::JobText> jobs, slurm_cli::parse_job_texts(shown));
     const auto waits =
@@ -37,10 +43,12 @@ Result<WaitTexts> look_at_wait(const std::string& job_id) {
   const auto comment = record::parse_comment(job.value("Comment"));
   texts.paused = comment && comment->state == record::JobState::kHalted;
   const std::string partition = job.value("Partition"), number = job.value("JobId");
-  texts.nodes = answer({"scontrol", "--oneliner", "show", "nodes"});
+  texts.nodes = answer({"scontrol", "--oneliner", "--details", "show", "nodes"});
   texts.partition = answer({"scontrol", "--oneliner", "show", "partition", partition});
   texts.queue = answer(
       {"squeue", "--noheader", "--partition=" + partition, "--sort=-p,i", "--states=PD,R,S,CG", "-o", kQueueFormat});
+  texts.queue_gpus =
+      answer({"squeue", "--noheader", "--partition=" + partition, "--states=PD,R,S,CG", "-O", kQueueGpusFormat});
   if (const auto ids = dependency_ids(job.value("Dependency")); !ids.empty())
     texts.queue += answer({"squeue", "--noheader", "--jobs=" + join(ids, ","), "--states=all", "-o", kQueueFormat});
   texts.priority = answer({"sprio", "--noheader", "--jobs=" + number, "-o", kPriorityFormat});

@@ -20,6 +20,8 @@ constexpr ReasonRow kReasons[] = {
      "see sinfo -N -o '%N %c %m %G %f', and change what it asks for"},
     {"PartitionNodeLimit", "it asks for more nodes than its partition has or allows", About::kSize, true,
      "scontrol update JobId=%J NumNodes=N, or scancel %J and submit it smaller"},
+    {"PartitionConfig", "its partition is not configured for what it asks for", About::kSize, true,
+     "see scontrol show partition, and change what it asks for, or scontrol update JobId=%J Partition=NAME"},
     {"PartitionTimeLimit", "its time limit is longer than the partition's", About::kTime, true,
      "scontrol update JobId=%J TimeLimit=TIME"},
     {"PartitionDown", "its partition is down", About::kNothing, false,

@@ -4,7 +4,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 
+#include "common/base/count.h"
 #include "common/base/parse.h"
 #include "launcher/slurm_cli/slurm_cli.h"
 
@@ -38,10 +40,6 @@ int64_t number_of(std::string_view text) {
   }
   const auto whole = parse_int(text.substr(0, text.find('.')), 0, kMost / (1024 * 1024));
   return whole ? *whole * std::max<int64_t>(unit, 1) : -1;
-}
-
-std::string plural(int64_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 // "4(2)" -> 4 and 2; "N(2)" and "" have no limit.
@@ -100,11 +98,19 @@ Amounts parse_amounts(std::string_view tres) {
   return amounts;
 }
 
+int64_t GpuRequest::gpus() const {
+  const auto of = [](const std::string& form, int64_t times) {
+    return slurm_cli::count_gpus(slurm_cli::given(form)) * std::max<int64_t>(times, 1);
+  };
+  const int64_t all = std::max({of(per_job, 1), of(per_node, nodes), of(per_socket, nodes), of(per_task, tasks)});
+  return all > 0 ? all : -1;
+}
+
 std::string amounts_text(const Amounts& amounts, bool with_memory) {
   std::vector<std::string> parts;
-  if (amounts.nodes > 0) parts.push_back(plural(amounts.nodes, "node"));
-  if (amounts.cpus > 0) parts.push_back(plural(amounts.cpus, "CPU"));
-  if (amounts.gpus > 0) parts.push_back(plural(amounts.gpus, "GPU"));
+  if (amounts.nodes > 0) parts.push_back(count_text(amounts.nodes, "node"));
+  if (amounts.cpus > 0) parts.push_back(count_text(amounts.cpus, "CPU"));
+  if (amounts.gpus > 0) parts.push_back(count_text(amounts.gpus, "GPU"));
   if (with_memory && amounts.memory_mb > 0)
     parts.push_back(format_bytes(static_cast<uint64_t>(amounts.memory_mb) << 20) + " of memory");
   return join(parts, ", ");
@@ -134,6 +140,11 @@ std::vector<NodeLine> parse_nodes(const std::string& text) {
     if (const size_t who = node.reason.rfind(" ["); who != std::string::npos) node.reason.resize(who);
     node.all = parse_amounts(words.value("CfgTRES"));
     node.used = parse_amounts(words.value("AllocTRES"));
+    // GPUs are TRES only where AccountingStorageTRES names them, as a cluster without slurmdbd seldom does.
+    if (const int gpus = slurm_cli::count_gpus(words.value("Gres")); node.all.gpus < 0 && gpus > 0) {
+      node.all.gpus = gpus;
+      node.used.gpus = slurm_cli::count_gpus(words.value("GresUsed"));
+    }
     nodes.push_back(std::move(node));
   }
   return nodes;
@@ -144,6 +155,7 @@ Room room_of(const std::vector<NodeLine>& nodes, const std::string& partition) {
   for (const NodeLine& node : nodes) {
     if (!is_in_list(node.partitions, partition)) continue;
     ++room.nodes;
+    room.gpus_in_all += std::max<int64_t>(node.all.gpus, 0);
     if (!node.usable()) {
       room.out.push_back(fmt::format("{} is {}{}", printable(node.name), printable(node.state),
                                      node.reason.empty() ? "" : " (" + printable(node.reason) + ")"));
@@ -165,7 +177,15 @@ Room room_of(const std::vector<NodeLine>& nodes, const std::string& partition) {
   return room;
 }
 
-std::vector<QueueLine> parse_queue(const std::string& text) {
+std::vector<QueueLine> parse_queue(const std::string& text, const std::string& gpus) {
+  std::map<std::string, GpuRequest> requests;
+  constexpr size_t kForms = 6;
+  for (const std::string& line : split(gpus, '\n')) {
+    const auto fields = split(line, '|');
+    if (fields.size() < kForms) continue;
+    const auto tasks = parse_int(fields[1], 0, kMost);
+    requests[fields[0]] = {fields[2], fields[3], fields[4], fields[5], 0, tasks ? *tasks : 0};
+  }
   std::vector<QueueLine> jobs;
   constexpr size_t kFields = 10;
   for (const std::string& line : split(text, '\n')) {
@@ -177,6 +197,8 @@ std::vector<QueueLine> parse_queue(const std::string& text) {
     };
     QueueLine job;
     job.id = fields[0];
+    GpuRequest request;
+    if (const auto found = requests.find(job.id); found != requests.end()) request = found->second;
     // "12_[0-3%1]": how many may run at once is no part of the name.
     if (const size_t most = job.id.find('%'); most != std::string::npos) job.id.erase(most, job.id.find(']') - most);
     job.state = fields[1];
@@ -184,8 +206,9 @@ std::vector<QueueLine> parse_queue(const std::string& text) {
     job.user = fields[3];
     job.nodes = count(4);
     job.cpus = count(5);
-    job.gpus = slurm_cli::count_gpus(fields[6].rfind("gres", 0) == 0 ? fields[6].substr(5) : fields[6]) *
-               std::max<int64_t>(job.nodes, 1);
+    if (request.per_node.empty()) request.per_node = fields[6];
+    request.nodes = job.nodes;
+    job.gpus = std::max<int64_t>(request.gpus(), 0);
     job.start_s = slurm_cli::parse_slurm_time(fields[7]);
     job.end_s = slurm_cli::parse_slurm_time(fields[8]);
     job.reason = fields[9];

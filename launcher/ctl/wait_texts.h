@@ -31,7 +31,16 @@ Amounts parse_amounts(std::string_view tres);
 // "2 nodes, 4 CPUs, 2 GPUs"; amounts of -1 or 0 are left out, and memory unless `with_memory`.
 std::string amounts_text(const Amounts& amounts, bool with_memory);
 
-// A line of `scontrol --oneliner show nodes`.
+// What a job asks for of GPUs in each of the forms that sbatch has, and how often. A form that it does not use is
+// empty.
+struct GpuRequest {
+  std::string per_job, per_node, per_socket, per_task;  // "gres:gpu:2", "gres/gpu:a100=2"
+  int64_t nodes = 0, tasks = 0;
+  // On all its nodes together; -1: none. Of --gpus-per-socket the least, since a node may have several sockets.
+  int64_t gpus() const;
+};
+
+// A line of `scontrol --oneliner --details show nodes`.
 struct NodeLine {
   std::string name, state, reason, partitions;
   Amounts all, used;
@@ -44,6 +53,7 @@ struct Room {
   int nodes = 0, usable = 0, idle = 0;
   int64_t cpus = 0, cpus_free = 0, gpus = 0, gpus_free = 0;                      // sums over usable nodes
   int64_t node_cpus = 0, node_cpus_free = 0, node_gpus = 0, node_gpus_free = 0;  // maximum of one node
+  int64_t gpus_in_all = 0;                                                       // also of nodes that are out
   std::vector<std::string> out;                                                  // "n2 is MIXED+DRAIN (bad disk)"
 };
 Room room_of(const std::vector<NodeLine>& nodes, const std::string& partition);
@@ -56,7 +66,11 @@ struct QueueLine {
   int64_t nodes = 0, cpus = 0, gpus = 0;  // gpus: on all its nodes together
   std::optional<int64_t> start_s, end_s;  // Unix time; Slurm's estimates
 };
-std::vector<QueueLine> parse_queue(const std::string& text);
+// `squeue -O kQueueGpusFormat`: the forms in which a job may ask for GPUs, of which %b above has one alone.
+constexpr const char* kQueueGpusFormat =
+    "JobArrayID:|,NumTasks:|,tres-per-job:|,tres-per-node:|,tres-per-socket:|,tres-per-task:|";
+// gpus: of kQueueGpusFormat; empty where it cannot be had.
+std::vector<QueueLine> parse_queue(const std::string& text, const std::string& gpus = {});
 
 // `sprio -o kPriorityFormat`: the parts of a priority, weighted.
 constexpr const char* kPriorityFormat = "%Y|%S|%A|%B|%F|%J|%P|%Q|%N|%T";

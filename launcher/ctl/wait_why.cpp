@@ -5,9 +5,11 @@
 
 #include <algorithm>
 
+#include "common/base/count.h"
 #include "common/base/hostlist.h"
 #include "common/base/parse.h"
 #include "launcher/ctl/text.h"
+#include "launcher/ctl/wait_asked.h"
 #include "launcher/ctl/wait_reason.h"
 #include "launcher/ctl/wait_texts.h"
 #include "launcher/slurm_cli/slurm_cli.h"
@@ -21,27 +23,6 @@ std::string of(const slurm_cli::JobText& job, std::string_view key) {
   return slurm_cli::given(job.value(key));
 }
 
-// "2-2" and "7" nodes.
-int64_t least(const std::string& text) {
-  const auto value = parse_int(text.substr(0, text.find('-')), 0, INT32_MAX);
-  return value ? *value : 0;
-}
-
-struct Asked {
-  Amounts amounts;
-  std::string partition;
-};
-
-Asked asked_of(const slurm_cli::JobText& job) {
-  Asked asked;
-  // ReqTRES from 23.02 on; before, TRES is what a waiting job asks for.
-  asked.amounts = parse_amounts(of(job, "ReqTRES").empty() ? of(job, "TRES") : of(job, "ReqTRES"));
-  asked.amounts.nodes = std::max(asked.amounts.nodes, least(of(job, "NumNodes")));
-  asked.amounts.cpus = std::max(asked.amounts.cpus, least(of(job, "NumCPUs")));
-  asked.partition = of(job, "Partition");
-  return asked;
-}
-
 std::string names_text(const std::vector<std::string>& names) {
   std::string text;
   for (size_t i = 0; i < std::min(names.size(), kNamed); ++i) text += (i > 0 ? ", " : "") + names[i];
@@ -52,6 +33,17 @@ std::string names_text(const std::vector<std::string>& names) {
 std::string when(int64_t at_s, int64_t now_s) {
   const std::string clock = clock_text(at_s * 1000, now_s * 1000);
   return at_s > now_s ? fmt::format("{} (in {})", clock, age_text((at_s - now_s) * 1000)) : clock;
+}
+
+// The words of a limit ("running jobs", "minutes of CPUs ...") behind a number.
+std::string counted(int64_t count, std::string words) {
+  if (count == 1)
+    for (const std::string_view plural : {"minutes", "jobs", "CPUs", "GPUs", "nodes", "licences", "units"})
+      if (const size_t at = words.find(plural); at != std::string::npos) {
+        words.erase(at + plural.size() - 1, 1);
+        break;
+      }
+  return std::to_string(count) + " " + words;
 }
 
 std::string job_line(const QueueLine& job) {
@@ -69,7 +61,7 @@ class Answering {
         id_(slurm_cli::own_id(texts.job)),
         reason_(texts.job.value("Reason")),
         asked_(asked_of(texts.job)),
-        queue_(parse_queue(texts.queue)),
+        queue_(parse_queue(texts.queue, texts.queue_gpus)),
         room_(room_of(parse_nodes(texts.nodes), asked_.partition)) {}
 
   WaitAnswer run() {
@@ -127,6 +119,8 @@ class Answering {
       answer_.advice = fmt::format("scancel %J, and submit it with {}, or with another --{}",
                                    limit->minimum ? "more" : "less", limit->qos ? "qos" : "account");
     }
+    if (about == About::kQueue || about == About::kRoom || about == About::kSize || about == About::kNodes)
+      more_gpus_than_there_are();
     switch (about) {
       case About::kQueue:
         ahead();
@@ -196,6 +190,19 @@ class Answering {
                     names.size() == 1 ? "job is" : "jobs are", printable(asked_.partition), names_text(names)));
   }
 
+  // Slurm accepts it where no AccountingStorageTRES names GPUs, and then calls it too many nodes, or lets it wait.
+  void more_gpus_than_there_are() {
+    if (room_.nodes == 0 || asked_.amounts.gpus <= room_.gpus_in_all) return;
+    answer_.can_ever_run = false;
+    say(fmt::format("it asks for {}, and partition '{}' has {}, so it never starts there",
+                    count_text(asked_.amounts.gpus, "GPU"), printable(asked_.partition),
+                    room_.gpus_in_all == 0 ? "none" : std::to_string(room_.gpus_in_all)));
+    answer_.advice = room_.gpus_in_all == 0
+                         ? "scancel %J, and submit it to another partition (-p)"
+                         : fmt::format("scancel %J, and submit it with at most {}, or to another partition (-p)",
+                                       count_text(room_.gpus_in_all, "GPU"));
+  }
+
   // `short_of`: also says what of it is too little.
   void room(bool short_of) {
     Json json = {{"nodes_asked", asked_.amounts.nodes},
@@ -210,19 +217,20 @@ class Answering {
     answer_.json["room"] = std::move(json);
     if (room_.nodes == 0) return;
     const bool gpus = room_.gpus > 0 || asked_.amounts.gpus > 0;
-    say(fmt::format("it asks for {}; free in partition '{}' are {}{} of {} CPUs, and {} of {} nodes {} idle",
+    say(fmt::format("it asks for {}; free in partition '{}' are {}{} of {}, and {} of {} {} idle",
                     amounts_text(asked_.amounts, false), printable(asked_.partition),
-                    gpus ? fmt::format("{} of {} GPUs, ", room_.gpus_free, room_.gpus) : "", room_.cpus_free,
-                    room_.cpus, room_.idle, room_.nodes, room_.idle == 1 ? "is" : "are"));
+                    gpus ? fmt::format("{} of {}, ", room_.gpus_free, count_text(room_.gpus, "GPU")) : "",
+                    room_.cpus_free, count_text(room_.cpus, "CPU"), room_.idle, count_text(room_.nodes, "node"),
+                    room_.idle == 1 ? "is" : "are"));
     if (!room_.out.empty()) say("not usable: " + names_text(room_.out));
-    if (!short_of) return;
+    if (!short_of || !answer_.can_ever_run) return;
     if (asked_.amounts.gpus > room_.gpus || asked_.amounts.cpus > room_.cpus || asked_.amounts.nodes > room_.usable)
       say("that is more than the usable nodes of the partition have together, so it waits until nodes come back");
     else if (asked_.amounts.gpus <= room_.gpus_free && asked_.amounts.cpus <= room_.cpus_free)
       say(fmt::format(
           "there is as much in all, but not on the nodes as it asks for it: the most that one node has free is "
-          "{} CPUs{}; memory counts, too",
-          room_.node_cpus_free, gpus ? fmt::format(" and {} GPUs", room_.node_gpus_free) : ""));
+          "{}{}; memory counts, too",
+          count_text(room_.node_cpus_free, "CPU"), gpus ? " and " + count_text(room_.node_gpus_free, "GPU") : ""));
   }
 
   // Running jobs whose time limits end them first.
@@ -251,10 +259,12 @@ class Answering {
         "it asks for {}{}", amounts_text(asked_.amounts, true),
         of(texts_.job, "Features").empty() ? "" : ", and nodes with " + printable(of(texts_.job, "Features"))));
     if (room_.nodes > 0)
-      say(fmt::format("partition '{}' has {} nodes with at most {} CPUs{} each{}", printable(asked_.partition),
-                      room_.nodes, room_.node_cpus,
-                      room_.node_gpus > 0 ? fmt::format(" and {} GPUs", room_.node_gpus) : "",
-                      most.empty() || most == "UNLIMITED" ? "" : fmt::format(", and allows {} nodes for a job", most)));
+      say(fmt::format("partition '{}' has {} with at most {}{} each{}", printable(asked_.partition),
+                      count_text(room_.nodes, "node"), count_text(room_.node_cpus, "CPU"),
+                      room_.node_gpus > 0 ? " and " + count_text(room_.node_gpus, "GPU") : "",
+                      most.empty() || most == "UNLIMITED"
+                          ? ""
+                          : fmt::format(", and allows {} node{} for a job", most, most == "1" ? "" : "s")));
     if (const std::string memory = partition.value("MaxMemPerNode"); !memory.empty() && memory != "UNLIMITED")
       say(fmt::format("it allows {} MB of memory on a node", memory));
   }
@@ -323,8 +333,8 @@ class Answering {
     for (const Licence& licence : parse_licences(texts_.licences))
       for (const std::string& item : split(asked, ','))
         if (item.substr(0, item.find_first_of(":=@")) == licence.name.substr(0, licence.name.find('@')))
-          say(fmt::format("of '{}' there are {}, of which {} are free", printable(licence.name), licence.total,
-                          licence.free));
+          say(fmt::format("of '{}' there are {}, of which {} {} free", printable(licence.name), licence.total,
+                          licence.free, licence.free == 1 ? "is" : "are"));
   }
 
   void array() {
@@ -332,7 +342,8 @@ class Answering {
     const auto running = std::count_if(queue_.begin(), queue_.end(), [&](const QueueLine& job) {
       return job.state == "RUNNING" && slurm_cli::array_of(job.id) == array;
     });
-    say(fmt::format("{} of its elements run{}", running, most.empty() ? "" : ", and " + most + " may"));
+    say(fmt::format("{} of its elements run{}{}", running, running == 1 ? "s" : "",
+                    most.empty() ? "" : ", and " + most + " may"));
   }
 
   void limits(const std::optional<LimitReason>& limit) {
@@ -344,7 +355,7 @@ class Answering {
     Json list = Json::array();
     for (const Limit& found : parse_limits(text, limit->key, limit->tres, {number, of(texts_.job, "Account")})) {
       if (!concerns(found.whose, user.substr(0, open), limit->qos)) continue;
-      say(fmt::format("the limit of {} is {} {}{}{}{}", found.whose, found.limit, limit->what,
+      say(fmt::format("the limit of {} is {}{}{}{}", found.whose, counted(found.limit, limit->what),
                       found.name.empty() ? "" : " '" + printable(found.name) + "'",
                       limit->per.empty() ? "" : " " + limit->per,
                       found.used < 0 ? "" : fmt::format("; {} {} used", found.used, found.used == 1 ? "is" : "are")));

@@ -13,9 +13,10 @@ namespace dl::ctl {
 // The output of Slurm's commands. Any text may be empty; the answer then says less.
 struct WaitTexts {
   slurm_cli::JobText job;    // scontrol show job
-  std::string nodes;         // scontrol --oneliner show nodes
+  std::string nodes;         // scontrol --oneliner --details show nodes
   std::string partition;     // scontrol --oneliner show partition NAME
   std::string queue;         // squeue of its partition, highest priority first, and of the jobs it depends on
+  std::string queue_gpus;    // squeue of the same partition: what each job asks for of GPUs (kQueueGpusFormat)
   std::string priority;      // sprio
   std::string qos_limits;    // scontrol show assoc_mgr flags=qos
   std::string assoc_limits;  // the same, flags=assoc

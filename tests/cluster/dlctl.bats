@@ -56,6 +56,22 @@ SH
   assert_contains "$(field "$job" reason)" 'quota is used up'
 }
 
+# No AccountingStorageTRES here, so no TRES is called gres/gpu.
+@test "why: GPUs are counted where the accounting does not count them, and more than there are never come" {
+  for _ in 1 2 3 4; do submit -c1 --gres=gpu:1 -t5 --output=/dev/null --wrap 'sleep 300'; done
+  wait_for 20 "four jobs run" bash -c "$(declare -f on_login dl_sandbox); top_srcdir=$top_srcdir; (( \$(on_login squeue -h -t R | wc -l) == 4 ))"
+  write_script 1
+  job=$(submit --dl-learners=1 --dl-gpus=1 -t5 train.sh)
+  wait_for 20 "Slurm has looked at it" bash -c "$(declare -f dlctl on_login dl_sandbox); stage=$stage top_srcdir=$top_srcdir; dlctl why $job | grep -q Resources"
+  run dlctl why "$job"
+  assert_contains "$output" "it asks for 1 node, 1 CPU, 1 GPU; free in partition 'batch' are 0 of 4 GPUs, "
+  assert_contains "$output" 'running there, by the end of their time limits: [0-9]+ of root \(1 node, 1 GPU\) until '
+  [[ $output != *'memory counts, too'* ]]
+  run dlctl why "$(submit --dl-learners=5 --dl-gpus=1 -t5 train.sh)"
+  assert_contains "$output" "it asks for 5 GPUs, and partition 'batch' has 4, so it never starts there"
+  assert_contains "$output" 'what you can do: scancel [0-9]+, and submit it with at most 4 GPUs'
+}
+
 @test "status: a running job shows its learners, a finished one how it ended" {
   write_script 4
   job=$(submit --dl-learners=2 --dl-gpus=1 train.sh)

@@ -56,7 +56,8 @@ tells() { wait_for 20 "dlctl why $1 says '$2', not: $(dlctl why "$1")" says "$1"
   tells "$large" 'partition .batch. has 2 nodes with at most 4 CPUs'
   [ "$(dlctl why --json "$large" | jq .can_ever_run)" = false ]
   tells "$out" 'n2 is .*DRAIN.*\(bad disk, see ticket 7\)'
-  tells "$limited" "the limit of QOS 'dl-guaranteed' is 1 GPUs \(or other GRES\); 0 are used"
+  tells "$limited" "the limit of QOS 'dl-guaranteed' is 1 GPU \(or other GRES\); 0 are used"
   run dlctl why 99999
   [ "$status" -eq 3 ]
+  assert_contains "$output" '^dlctl why: job 99999 is not known to Slurm \(any more\), so it does not wait; '
 }

@@ -169,7 +169,7 @@ TEST_F(Wait, ResourcesNamesThoseWhoHoldThem) {
             std::string::npos)
       << text;
   auto texts = texts_of(job_text("Resources", "(null)", "NumNodes=4-4 NumCPUs=4 NumTasks=4",
-                                 "TRES=cpu=4,mem=6026M,node=4,billing=1,gres/gpu=8"));
+                                 "TRES=cpu=4,mem=6026M,node=4,billing=1,gres/gpu=3"));
   EXPECT_NE(all_of(explain_wait(texts)).find("more than the usable nodes of the partition have together"),
             std::string::npos);
 }
@@ -177,6 +177,7 @@ TEST_F(Wait, ResourcesNamesThoseWhoHoldThem) {
 TEST_F(Wait, WhatNeverStartsSaysSoAndWhatToDo) {
   auto texts = texts_of(job_text("PartitionNodeLimit", "(null)", "NumNodes=7-7 NumCPUs=7 NumTasks=7",
                                  "TRES=cpu=7,mem=42182M,node=7,billing=7"));
+  texts.job.values["TresPerNode"] = "(null)";
   const WaitAnswer answer = explain_wait(texts);
   EXPECT_FALSE(answer.can_ever_run);
   EXPECT_EQ(answer.lines[0], "it asks for 7 nodes, 7 CPUs, 41.2 GiB of memory");
@@ -186,6 +187,75 @@ TEST_F(Wait, WhatNeverStartsSaysSoAndWhatToDo) {
             std::string::npos);
   EXPECT_FALSE(explain_wait(texts_of(job_text("DependencyNeverSatisfied", "afterok:2(failed)"))).can_ever_run);
   EXPECT_TRUE(explain_wait(texts_of(job_text("Priority"))).can_ever_run);
+}
+
+// A cluster without slurmdbd: no TRES is called gres/gpu, as no AccountingStorageTRES names it.
+class WaitWithoutTres : public Wait {
+ protected:
+  // 3 nodes of 4 CPUs and 2 GPUs, 22.05.8, and `used` GPUs on each.
+  static WaitTexts texts_of(const std::string& reason, const std::string& size, const std::string& form, int used) {
+    std::string job = job_text(reason, "(null)", size, "TRES=cpu=1,mem=6026M,node=1,billing=1");
+    job.replace(job.find("TresPerNode=gres:gpu:1"), 22, form);
+    WaitTexts texts = ctl::texts_of(job);
+    texts.nodes.clear();
+    for (int node = 1; node <= 3; ++node)
+      texts.nodes += "NodeName=n" + std::to_string(node) +
+                     " Arch=x86_64 CoresPerSocket=4  CPUAlloc=2 CPUEfctv=4 CPUTot=4 CPULoad=16.83 "
+                     "AvailableFeatures=(null) ActiveFeatures=(null) Gres=gpu:2 GresDrain=N/A GresUsed=gpu:" +
+                     std::to_string(used) +
+                     " NodeAddr=10.77.234.11 NodeHostName=n1 Version=22.05.8 RealMemory=24105 AllocMem=12052 "
+                     "FreeMem=12890 Sockets=1 Boards=1 State=MIXED ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A "
+                     "MCS_label=N/A Partitions=batch,borrow  BootTime=2026-11-25T07:48:04 "
+                     "CfgTRES=cpu=4,mem=24105M,billing=4 AllocTRES=cpu=2,mem=12052M CapWatts=n/a\n";
+    texts.queue =
+        "9|PENDING|1|root|1|1|N/A|2026-11-25T09:17:56|2026-11-25T09:22:56|Resources\n"
+        "1|RUNNING|1|root|1|1|gres:gpu:1|2026-11-24T21:44:00|2026-11-24T21:49:00|None\n"
+        "2|RUNNING|1|ada|2|3|N/A|2026-11-24T21:44:00|2026-11-24T21:50:00|None\n"
+        "3|RUNNING|1|bob|1|1|N/A|2026-11-24T21:44:00|2026-11-24T21:51:00|None\n";
+    texts.queue_gpus =
+        "9|1|N/A|N/A|N/A|gres:gpu:1|\n1|1|N/A|gres:gpu:1|N/A|N/A|\n2|3|N/A|N/A|N/A|gres:gpu:1|\n"
+        "3|1|gres:gpu:2|N/A|N/A|N/A|\n";
+    return texts;
+  }
+};
+
+TEST_F(WaitWithoutTres, GpusAreCountedAllTheSame) {
+  const char* const kOne = "NumNodes=1-1 NumCPUs=1 NumTasks=1";
+  const std::string text = all_of(explain_wait(texts_of("Resources", kOne, "TresPerTask=gres:gpu:1", 2)));
+  EXPECT_NE(text.find("it asks for 1 node, 1 CPU, 1 GPU; free in partition 'batch' are 0 of 6 GPUs, 6 of 12 CPUs, and "
+                      "0 of 3 nodes are idle\n"
+                      "running there, by the end of their time limits: 1 of root (1 node, 1 GPU) until 21:49:00, 2 of "
+                      "ada (2 nodes, 3 GPUs) until 21:50:00, 3 of bob (1 node, 2 GPUs) until 21:51:00\n"),
+            std::string::npos)
+      << text;
+  EXPECT_TRUE(explain_wait(texts_of("Resources", kOne, "TresPerTask=gres:gpu:1", 2)).can_ever_run);
+  const std::string spread =
+      all_of(explain_wait(texts_of("Resources", "NumNodes=1 NumCPUs=1 NumTasks=1", "TresPerNode=gres:gpu:2", 1)));
+  EXPECT_NE(spread.find("the most that one node has free is 2 CPUs and 1 GPU; memory counts, too"), std::string::npos)
+      << spread;
+  for (const char* form : {"TresPerJob=gres:gpu:4", "TresPerNode=gres:gpu:2", "TresPerSocket=gres/gpu:2",
+                           "TresPerTask=cpu=1,gres/gpu=1", "TresPerNode=gres/gpu:a100=2"})
+    EXPECT_NE(all_of(explain_wait(texts_of("Priority", "NumNodes=2-2 NumCPUs=4 NumTasks=4", form, 2)))
+                  .find("it asks for 2 nodes, 4 CPUs, 4 GPUs; "),
+              std::string::npos)
+        << form;
+}
+
+TEST_F(WaitWithoutTres, MoreGpusThanThePartitionHasNeverCome) {
+  const auto texts = texts_of("PartitionNodeLimit", "NumNodes=4-7 NumCPUs=7 NumTasks=7", "TresPerTask=gres:gpu:1", 2);
+  const WaitAnswer answer = explain_wait(texts);
+  EXPECT_FALSE(answer.can_ever_run);
+  ASSERT_FALSE(answer.lines.empty());
+  EXPECT_EQ(answer.lines[0], "it asks for 7 GPUs, and partition 'batch' has 6, so it never starts there");
+  EXPECT_EQ(answer.advice, "scancel 9, and submit it with at most 6 GPUs, or to another partition (-p)");
+  EXPECT_EQ(explain_wait(texts_of("PartitionConfig", "NumNodes=4-7 NumCPUs=7 NumTasks=7", "TresPerTask=gres:gpu:1", 2))
+                .advice,
+            answer.advice);
+  // Newer versions of Slurm let it wait for free nodes.
+  const WaitAnswer waits =
+      explain_wait(texts_of("Resources", "NumNodes=4-7 NumCPUs=7 NumTasks=7", "TresPerTask=gres/gpu=1", 2));
+  EXPECT_FALSE(waits.can_ever_run);
+  EXPECT_EQ(all_of(waits).find("until nodes come back"), std::string::npos) << all_of(waits);
 }
 
 TEST_F(Wait, HeldBegunLaterAndDependent) {
@@ -216,10 +286,10 @@ TEST_F(Wait, LimitsHaveTheirNumbers) {
   EXPECT_NE(said("QOSGrpGRES").find("the limit of QOS 'dl-guaranteed' is 4 GPUs (or other GRES); 3 are used\n"),
             std::string::npos)
       << said("QOSGrpGRES");
-  EXPECT_NE(said("QOSMaxJobsPerUserLimit").find("is 1 running jobs of each user; 1 is used"), std::string::npos);
+  EXPECT_NE(said("QOSMaxJobsPerUserLimit").find("is 1 running job of each user; 1 is used"), std::string::npos);
   EXPECT_NE(said("QOSMaxGRESPerUser").find("is 2 GPUs (or other GRES) of each user; 2 are used"), std::string::npos);
   EXPECT_NE(said("QOSMaxWallDurationPerJobLimit").find("is 60 minutes of time limit of each job"), std::string::npos);
-  EXPECT_NE(said("AssocGrpGRES").find("the limit of account 'nlp' is 1 GPUs (or other GRES); 0 are used"),
+  EXPECT_NE(said("AssocGrpGRES").find("the limit of account 'nlp' is 1 GPU (or other GRES); 0 are used"),
             std::string::npos);
   EXPECT_NE(said("AssocMaxJobsLimit").find("the limit of user 'root' in account 'nlp' is 3 running jobs; 3 are used"),
             std::string::npos);
@@ -276,12 +346,12 @@ TEST_F(Wait, LicencesArraysAndWhatDoesNotWait) {
   auto texts = texts_of(job);
   texts.licences =
       "LicenseName=foo Total=4 Used=3 Free=1 Reserved=0 Remote=no\nLicenseName=bar Total=1 Used=1 Free=0\n";
-  EXPECT_NE(all_of(explain_wait(texts)).find("of 'foo' there are 4, of which 1 are free"), std::string::npos);
+  EXPECT_NE(all_of(explain_wait(texts)).find("of 'foo' there are 4, of which 1 is free"), std::string::npos);
   job = job_text("JobArrayTaskLimit");
   job.replace(0, job.find(" JobName"), "JobId=14 ArrayJobId=14 ArrayTaskId=2-5%2 ArrayTaskThrottle=2");
   texts = texts_of(job_text("Priority"));
   texts.job = *slurm_cli::parse_job_text(job, "14");
-  EXPECT_NE(all_of(explain_wait(texts)).find("1 of its elements run, and 2 may"), std::string::npos)
+  EXPECT_NE(all_of(explain_wait(texts)).find("1 of its elements runs, and 2 may"), std::string::npos)
       << all_of(explain_wait(texts));
   texts = texts_of(job_text("None"));
   texts.job.values["JobState"] = "RUNNING";

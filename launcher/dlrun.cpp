@@ -143,6 +143,7 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
   }
   if (run.dry_run) {
     const dl::plan::RunFacts facts;
+    gathered->input.debug = run.debug;
     const auto& inherited = gathered->input.environment;
     std::string text = run.json ? plan_json(*plan, facts, inherited) : plan_text(*plan, facts, inherited);
     std::fputs(text.c_str(), stdout);

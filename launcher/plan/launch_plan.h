@@ -127,6 +127,7 @@ struct PlanInput {
   bool command_uses_mpi = false;    // the program is linked with MPI, whatever its framework
   bool as_root = false;             // mpirun needs --allow-run-as-root
   bool reads_stdin = false;         // dlrun was given a standard input (standard_files.h)
+  bool debug = false;               // learner 0 has a debugger's terminal, and its output alone is shown
 };
 
 // kInvalid, kNotFound (framework, version, placement) or kConflict "needs 4 learners x 2 GPUs but the allocation has 6

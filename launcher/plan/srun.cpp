@@ -153,8 +153,9 @@ void fill_srun(const PlanInput& input, bool pmix, const Allocation& allocation, 
                               plan->reads_stdin ? "--input=0" : "--input=none",
                           });
   // Slurm hands on what tasks write in pieces of 1 KiB; without this option it keeps to whole lines, so that those of
-  // several learners, and dlrun's own, do not mix. A learner alone may draw its progress bar as it likes.
-  if (plan->world_size() == 1) argv.emplace_back("--unbuffered");
+  // several learners, and dlrun's own, do not mix. A learner alone may draw its progress bar as it likes; and of
+  // several only learner 0 is shown to a debugger, whose prompt ends no line.
+  if (plan->world_size() == 1 || input.debug) argv.emplace_back("--unbuffered");
   argv.push_back(input.agent_path);
   plan->scrub.assign(std::begin(kScrub), std::end(kScrub));
   // Then the user's own choice, if any, counts as in a bare srun.

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "common/base/atomic_file.h"
+#include "common/base/this_process.h"
 #include "common/contract/env_names.h"
 #include "common/contract/exit_codes.h"
 #include "launcher/supervise/supervisor.h"
@@ -156,6 +157,10 @@ void Supervisor::perform(const StartLearners& /*start*/) {
     start.serves = plan().serves(rank);
     start.gpu_look_ms = gpu_look_ms();
     start.hang_ms = plan().serves(rank) ? 0 : options_.hang_ms;  // waiting is its work
+    // Nobody answers their debuggers: a breakpoint() would end them at once, and with them the run. Their environment
+    // is dlrun's own, where the user may have said otherwise.
+    if (options_.debug && rank > 0 && environment_value("PYTHONBREAKPOINT").empty())
+      start.forced["PYTHONBREAKPOINT"] = "0";
     if (plan().checkpoint) start.forced[env::kCheckpoint] = format_checkpoint(*plan().checkpoint);
     if (std::string token = lease_->token(); !token.empty()) start.forced[env::kLease] = token;
     pmix_->add_environment(rank, &start);

@@ -336,6 +336,27 @@ END
   grep -qE 'hello from 1' dl-local-*/logs/attempt-1/learner-1.log
 }
 
+@test "what is printed and cannot be written is an error" {
+  [ -c /dev/full ] || skip "no /dev/full"
+  for words in --help --version '--dry-run -- true' '--dry-run --json -- true'; do
+    # shellcheck disable=SC2016,SC2086  # expanded by that shell; several words on purpose
+    run sh -c '"$@" >/dev/full' sh "$dlrun" $words
+    [ "$status" -eq 73 ]
+    contains "$output" '^dlrun: standard output: No space left on device$'
+  done
+}
+
+@test "--debug: a breakpoint() in every learner stops learner 0 alone" {
+  printf 'import os\nbreakpoint()\nprint("rank", os.environ["RANK"], os.environ.get("PYTHONBREAKPOINT"), flush=True)\n' >all.py
+  run bash -c "echo continue | '$dlrun' --debug --learners 2 -- /usr/bin/python3 all.py"
+  [ "$status" -eq 0 ]
+  contains "$output" 'rank 0 None$'
+  grep -qx 'rank 1 0' dl-local-*/logs/attempt-1/learner-1.log
+  rm -r dl-local-*
+  run bash -c "echo continue | PYTHONBREAKPOINT=os.getpid '$dlrun' --debug --learners 2 -- /usr/bin/python3 all.py"
+  grep -qx 'rank 1 os.getpid' dl-local-*/logs/attempt-1/learner-1.log
+}
+
 @test "--debug takes a debugger's commands from a pipe, and is refused where nobody can answer" {
   printf 'import sys\nprint("got", sys.stdin.readline().strip())\n' >reads.py
   run bash -c "echo words | '$dlrun' --debug --learners 2 -- /usr/bin/python3 reads.py"

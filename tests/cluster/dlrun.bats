@@ -46,6 +46,20 @@ restarts_of() { job_field "$1" Restarts; }
   [ -z "$output" ]
 }
 
+@test "--debug of several learners: a prompt, which ends no line, is shown before anything is typed" {
+  printf 'import os\nbreakpoint()\nprint("rank", os.environ["RANK"], "is through", flush=True)\n' >debugged.py
+  mkfifo typed
+  on_login salloc --quiet --dl-framework=generic --dl-learners=2 dlrun --debug -- /usr/bin/python3 debugged.py <typed >shown 2>&1 &
+  exec 7>typed
+  wait_file shown '\(Pdb\)' 60
+  echo continue >&7
+  exec 7>&-
+  wait $!
+  assert_contains "$(cat shown)" 'rank 0 is through'
+  run cat dl-*/logs/attempt-1/learner-1.log
+  [ "$output" = 'rank 1 is through' ]
+}
+
 @test "kill -9 of one learner fails the job: first cause named, all else killed, detached children too" {
   job=$(submit --dl-framework=generic --dl-learners=4 shell.sh \
     'setsid sleep 31415 & if [ "$RANK" = 2 ]; then sleep 1; kill -9 $$; fi; sleep 100')

@@ -65,6 +65,14 @@ TEST(LaunchPlan, LearnerZeroHasTheStandardInputThatDlrunWasGiven) {
   EXPECT_TRUE(plan->reads_stdin);
 }
 
+// A debugger's prompt is a line without an end, which srun would keep to itself.
+TEST(LaunchPlan, OfSeveralLearnersADebuggersPromptIsShownAtOnce) {
+  PlanInput in = input(2, 1, {{"n1", 2, 4, 2}});
+  EXPECT_FALSE(has(make_plan(in)->argv, "--unbuffered"));
+  in.debug = true;
+  EXPECT_TRUE(has(make_plan(in)->argv, "--unbuffered"));
+}
+
 TEST(LaunchPlan, AutoIsALearnerForEachGpu) {
   PlanInput in = input(1, 1, {{"n1", 1, 4, 4}, {"n2", 1, 4, 2}});
   in.request.learners.reset();

@@ -98,7 +98,8 @@ Result<Allocation> allocation_from_slurm(const Environment& environment) {
   DL_TRY(read_int(environment, "SLURM_STEP_NUM_TASKS", kMaxCount, &step_tasks));
   if (step_tasks > 1) {
     return Error{Errc::kConflict, "dlrun was itself started by srun with " + std::to_string(step_tasks) +
-                                      " tasks; call it once, in the batch script: dlrun -- COMMAND"};
+                                      " tasks; call it once, in the batch script: dlrun -- COMMAND; "
+                                      "at a terminal: salloc --dl-learners=N dlrun --debug -- COMMAND"};
   }
 
   const char* list_name = find(environment, "SLURM_JOB_NODELIST") != nullptr ? "SLURM_JOB_NODELIST" : "SLURM_NODELIST";

@@ -124,6 +124,14 @@ dl::preflight::OtherPlan other_plan(OtherRuns* others) {
   return other;
 }
 
+// The status of a dlrun that only prints: `status`, where all of it could be printed.
+int printed(int status) {
+  const dl::Status flushed = dl::flush_standard_output();
+  if (flushed) return status;
+  std::fprintf(stderr, "dlrun: %s\n", flushed.error().text.c_str());
+  return dl::supervise::kExitNoDirectory;
+}
+
 // `link`: to its guard; nullptr for a dry run.
 int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predecessor, dl::guard::Link* link) {
   const auto settings = dl::read_site_settings(run);
@@ -135,6 +143,7 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
   dl::Result<dl::plan::LaunchPlan> plan = dl::Error{};
   if (gathered) {
     gathered->input.catalogue = &gathered->catalogue;
+    gathered->input.debug = run.debug;
     plan = dl::plan::make_plan(gathered->input);
   }
   if (!gathered || !plan) {
@@ -143,11 +152,10 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
   }
   if (run.dry_run) {
     const dl::plan::RunFacts facts;
-    gathered->input.debug = run.debug;
     const auto& inherited = gathered->input.environment;
     std::string text = run.json ? plan_json(*plan, facts, inherited) : plan_text(*plan, facts, inherited);
     std::fputs(text.c_str(), stdout);
-    return 0;
+    return printed(0);
   }
   std::optional<OtherRuns> others;
   if (plan->under_slurm) {
@@ -217,9 +225,9 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
 int main(int argc, char** argv) try {
   dl::open_closed_standard_files();
   dl::ParsedArguments parsed = dl::parse_arguments(argc, argv);
-  if (!parsed.command) return parsed.exit_status;
+  if (!parsed.command) return printed(parsed.exit_status);
   std::string note;
-  if (!dl::submit::runs_here(*parsed.command, &note)) return dl::submit::submit_command(*parsed.command);
+  if (!dl::submit::runs_here(*parsed.command, &note)) return printed(dl::submit::submit_command(*parsed.command));
   if (!note.empty() && !parsed.command->quiet) std::fprintf(stderr, "dlrun: %s\n", note.c_str());
   dl::RunCommand& run = *parsed.command;
   if (run.dry_run) return plan_and_run(run, {}, nullptr);

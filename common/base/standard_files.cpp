@@ -5,6 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdio>
+
 namespace dl {
 
 void open_closed_standard_files() {
@@ -20,6 +23,13 @@ bool standard_input_is_given() {
   struct stat facts {};
   if (::fstat(STDIN_FILENO, &facts) != 0) return false;
   return S_ISREG(facts.st_mode) || S_ISFIFO(facts.st_mode) || S_ISSOCK(facts.st_mode);
+}
+
+Status flush_standard_output() {
+  if (std::fflush(stdout) != 0) return errno_error("standard output", errno);
+  // An earlier write failed, and what it could not write is gone.
+  if (std::ferror(stdout) != 0) return errno_error("standard output", EIO);
+  return {};
 }
 
 }  // namespace dl

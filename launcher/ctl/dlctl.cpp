@@ -41,14 +41,20 @@ int run(int argc, char** argv) {
     std::fputs(line.complaint(text.error()).c_str(), stderr);
     return kUsage;
   }
-  if (!text->empty()) return std::fputs(text->c_str(), stdout) < 0 ? kFailed : kDone;
+  if (!text->empty()) {
+    std::fputs(text->c_str(), stdout);
+    const Status printed = flush_standard_output();
+    if (!printed) std::fprintf(stderr, "dlctl: %s\n", printed.error().text.c_str());
+    return printed ? kDone : kFailed;
+  }
   for (const auto& [sub, action] : runs) {
     if (!sub->chosen()) continue;
     const Status status = action();
-    if (std::fflush(stdout) != 0) return kFailed;
-    if (status) return kDone;
-    std::fprintf(stderr, "dlctl %s: %s\n", sub->name().c_str(), status.error().text.c_str());
-    return exit_code_of(status.error());
+    const Status printed = flush_standard_output();
+    if (status && printed) return kDone;
+    const Error& error = status ? printed.error() : status.error();
+    std::fprintf(stderr, "dlctl %s: %s\n", sub->name().c_str(), error.text.c_str());
+    return printed ? exit_code_of(error) : kFailed;
   }
   return kUsage;
 }

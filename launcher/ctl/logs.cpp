@@ -129,7 +129,7 @@ Status follow(const Job& job, Attempt current, const Options& options) {
   for (;;) {
     DL_TRY(current.open_new(-1));
     DL_TRY_ASSIGN(const bool any, current.print_new());
-    if (std::fflush(stdout) != 0) return errno_error("stdout", errno);
+    if (std::fflush(stdout) != 0) return errno_error("standard output", errno);
     if (any) continue;
     const std::vector<int> attempts = list_attempts(job.dir);
     if (options.attempt == 0 && !attempts.empty() && attempts.back() > current.number()) {

@@ -20,6 +20,11 @@ for sub in status why pause resume quota "quota reclaim" "quota sync" logs frame
   # shellcheck disable=SC2086  # two words on purpose
   expect "$sub has a help" 0 'Usage: dlctl' $sub --help
 done
+for words in --version --help "status --help" "status --ended" "clean" "frameworks"; do
+  # shellcheck disable=SC2016,SC2086  # expanded by that shell; two words on purpose
+  [[ -c /dev/full ]] && expect_run "dlctl $words tells that it cannot print" 1 '^dlctl( [a-z]+)?: standard output: No space left on device$' \
+    sh -c '"$@" >/dev/full' sh "$dlctl" $words
+done
 expect "the version is told" 0 '^slurm-dl [0-9]' --version
 expect "a subcommand is needed" 2 'subcommand is required'
 expect "an unknown subcommand is refused" 2 'subcommand is required' paus 12

@@ -25,6 +25,16 @@ bool is_summary(std::string_view line) {
   return learners != std::string_view::npos && line.find(": ") == std::string_view::npos && line.find(", ") < learners;
 }
 
+// Where the script cannot be written, another folder helps; what of the folder is left over, --chdir says.
+Error no_script(const std::string& folder, const std::string& path, int error) {
+  Error why = errno_error("write " + path, error);
+  why.text +=
+      "; --submit keeps the batch script in the current folder; allowed: to call it in a folder that you can "
+      "write to, with --sbatch=--chdir=" +
+      printable(folder, 300) + " if learners shall start here";
+  return why;
+}
+
 // Its lines, without the name of the program in front. Where our plugin says why, what Slurm says of it besides (that a
 // plugin failed) only confuses.
 std::string words_of(const CommandResult& result) {
@@ -54,7 +64,7 @@ Result<Script> write_script(const std::string& folder, const std::string& name, 
   for (int number = 1; number <= kMostScripts; ++number) {
     const std::string path = folder + "/" + name + (number > 1 ? "-" + std::to_string(number) : "") + ".sbatch";
     UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0777));
-    if (!file && errno != EEXIST) return errno_error("write " + path, errno);
+    if (!file && errno != EEXIST) return no_script(folder, path, errno);
     if (!file) {
       const auto there = read_small_file(path, kMaxScript);
       if (there && *there == text) return Script{path, false};
@@ -63,7 +73,7 @@ Result<Script> write_script(const std::string& folder, const std::string& name, 
     if (::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) || file.close() != 0) {
       const int error = errno != 0 ? errno : ENOSPC;
       ::unlink(path.c_str());
-      return errno_error("write " + path, error);
+      return no_script(folder, path, error);
     }
     return Script{path, true};
   }

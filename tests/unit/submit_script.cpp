@@ -88,7 +88,10 @@ TEST(SubmitScript, NothingIsOverwritten) {
   EXPECT_EQ(content(base + "/train.sbatch") + content(base + "/train-2.sbatch"), "onetwo");
   const auto failed = write_script(base + "/missing", "train", "one");
   ASSERT_FALSE(failed);
-  EXPECT_EQ(failed.error().text, "write " + base + "/missing/train.sbatch: No such file or directory");
+  EXPECT_EQ(failed.error().text,
+            "write " + base + "/missing/train.sbatch: No such file or directory; --submit keeps the batch script in " +
+                "the current folder; allowed: to call it in a folder that you can write to, with --sbatch=--chdir=" +
+                base + "/missing if learners shall start here");
   std::filesystem::remove_all(base);
 }
 

@@ -161,13 +161,13 @@ other = dl.submit(time.sleep, 100, sbatch=["--hold"], time=5)
 other.cancel()
 other.cancel()
 try: other.result(timeout=30)
-except dl.JobCancelled as error: print(error)
+except dl.JobCancelled as error: print(error, other.state, other.status()["state"], other.done())
 END
   [ "$status" -eq 0 ]
   assert_contains "$output" '^HALTED False'
   assert_contains "$output" '^job [0-9]+ has not ended after 0.5 s: it is HALTED'
   assert_contains "$output" '^150.0 2'
-  assert_contains "$output" '^job [0-9]+ failed: .*(cancelled|CANCELLED)'
+  assert_contains "$output" '^job [0-9]+ was cancelled, by its user or an operator CANCELLED FAILED True$'
   [ -d ck ]
 }
 
@@ -209,11 +209,16 @@ async def later(): pass
 for call in (lambda: dl.submit(f, lr=3), lambda: dl.submit(f, gpus="many"), lambda: dl.submit(f, framework="nix"), lambda: dl.submit(3),
              lambda: dl.submit(f, sbatch="--hold"), lambda: dl.submit(f, sbatch=["--nonsense"]), lambda: dl.submit(f, learners=True),
              lambda: dl.submit(f, threading.Lock()), lambda: dl.map_array(f, range(2000)), lambda: dl.map_array(f, [1], at_once=0),
-             lambda: dl.submit(f, partition="nowhere"), lambda: dl.map_array(f), lambda: dl.submit(later), lambda: dl.submit(f, sbatch=["--array=0-3"])):
+             lambda: dl.submit(f, partition="nowhere"), lambda: dl.map_array(f), lambda: dl.submit(later), lambda: dl.submit(f, sbatch=["--array=0-3"]),
+             lambda: dl.submit(f, python="/nonexist"), lambda: dl.submit(f, python=os.getcwd())):
     try: print("submitted", call())
     except (TypeError, dl.SubmitError) as error: print(type(error).__name__, error)
 try: dl.submit(f, image="images/none.sif", python="no/python")
 except dl.SubmitError as error: print(error)
+os.makedirs("taken"), open("taken/dl-calls", "w").close(), os.chdir("taken")
+try: dl.submit(f)
+except dl.SubmitError as error: print(error)
+os.chdir("..")
 # The disk is full as soon as the job is submitted.
 import errno, dl.call
 write = dl.call.write
@@ -243,6 +248,9 @@ END
   assert_contains "$output" "^SubmitError invalid partition specified: nowhere; "
   assert_contains "$output" "^SubmitError later is an async function or a generator, "
   assert_contains "$output" "^SubmitError sbatch=.*: a job array is made by dl.map_array"
+  assert_contains "$output" "^SubmitError python='/nonexist': /nonexist is not there; it takes the path of an interpreter"
+  assert_contains "$output" "^SubmitError python='.*': .* cannot be run; "
+  assert_contains "$output" "^the call cannot be kept in .*/taken/dl-calls: File exists; submit from a folder that you can write to"
   assert_contains "$output" "^there is no Slurm here \(no sbatch in PATH\)"
   assert_contains "$output" "images/none.sif"
   assert_contains "$output" "^job [0-9]+ was submitted, and is cancelled again: .*/call.json cannot be written: No space left on device"

@@ -17,9 +17,13 @@ class JobFailed(RuntimeError):
     """
 
     def __init__(self, job_id: str, reason: str, traceback: Optional[str] = None):
-        text = f"job {job_id} failed: {reason}"
+        text = self._words(job_id, reason)
         super().__init__(text + "\n" + traceback.rstrip() if traceback else text)
         self.job_id, self.reason, self.traceback = job_id, reason, traceback
+
+    @staticmethod
+    def _words(job_id: str, reason: str) -> str:
+        return f"job {job_id} failed: {reason}"
 
     def __reduce__(self):  # type: ignore[no-untyped-def]
         return type(self), (self.job_id, self.reason, self.traceback)
@@ -27,6 +31,10 @@ class JobFailed(RuntimeError):
 
 class JobCancelled(JobFailed):
     """Somebody ended the job: scancel, or Job.cancel()."""
+
+    @staticmethod
+    def _words(job_id: str, reason: str) -> str:
+        return f"job {job_id} was {reason}" if reason.startswith("cancelled") else f"job {job_id} was cancelled: {reason}"
 
 
 class ResultError(RuntimeError):

@@ -58,12 +58,13 @@ class Job(Generic[T]):
 
     @property
     def state(self) -> str:
-        """QUEUED, PENDING, DEPLOY, DOWNLOADING, PROCESSING, STORING, COMPLETED, FAILED, HALTED (paused) or UNKNOWN."""
-        return str(self.status()["state"])
+        """QUEUED, PENDING, DEPLOY, DOWNLOADING, PROCESSING, STORING, COMPLETED, FAILED, CANCELLED, HALTED (paused) or UNKNOWN."""
+        found = self.status()
+        return status.CANCELLED if status.was_cancelled(found) else str(found["state"])
 
     def done(self) -> bool:
         """True once it has ended, well or not. A paused job has not."""
-        return self.state in status.ENDED
+        return self.status()["state"] in status.ENDED
 
     def wait(self, timeout: Optional[float] = None) -> "Job[T]":
         """Waits until the job has ended, well or not. A paused job has not ended. Raises TimeoutError after `timeout` seconds."""
@@ -142,8 +143,7 @@ class Job(Generic[T]):
         if found["state"] == "COMPLETED":
             return
         text, cause = self._raised()
-        cancelled = str(found.get("slurm_state")).startswith("CANCELLED") or str(found.get("reason")).startswith("cancelled")
-        kind = JobCancelled if cancelled else JobFailed
+        kind = JobCancelled if status.was_cancelled(found) else JobFailed
         raise kind(self.id, str(found.get("reason") or found["state"]), text) from cause
 
     def _record(self, rank: int) -> Any:

@@ -8,6 +8,7 @@ from . import programs
 
 UNKNOWN_JOB = 3  # exit status of dlctl(1)
 ENDED = ("COMPLETED", "FAILED", "UNKNOWN")
+CANCELLED = "CANCELLED"  # as dlctl prints it; its JSON has the state FAILED and "cancelled"
 J = TypeVar("J")
 
 
@@ -25,6 +26,11 @@ def ask(job_id: str, job_dir: str) -> Optional[Dict[str, Any]]:
     if done.returncode != 0:
         raise RuntimeError(programs.complaint(done))
     return _objects(done.stdout)[0]
+
+
+def was_cancelled(found: Dict[str, Any]) -> bool:
+    """Whether somebody ended the job, of what ask() returned."""
+    return found.get("cancelled") is True or (found.get("state") == "FAILED" and str(found.get("slurm_state")).startswith(CANCELLED))
 
 
 def ended(jobs: List[J]) -> List[J]:

@@ -41,7 +41,8 @@ def submit(function: Callable[..., T], *args: Any, kwargs: Optional[Dict[str, An
     qos, cpus_per_task, mem
                  as the options of dlrun(1): numbers or text. A relative checkpoint lies in the working directory.
     sbatch       any other options of sbatch, each as it takes them: ("--exclusive", "--dl-tier=borrow")
-    python       the interpreter that learners run; default: this one. It needs cloudpickle and the same version.
+    python       the interpreter that learners run; default: this one. It needs cloudpickle and the same version. A path must
+                 be there where submit() is called, unless image is given; a name alone is looked for in the learners' PATH.
 
     Learners start in the working directory of this process. Raises SubmitError if the job was refused, and TypeError for an
     unknown option.
@@ -136,19 +137,29 @@ def _pickled(function: Any, arguments: List[Tuple[Any, ...]], kwargs: Dict[str, 
     return code, items
 
 
-def _interpreter(python: Optional[str]) -> str:
+def _interpreter(python: Optional[str], in_image: bool) -> str:
     """dlrun is called in the folder of the call: a relative path means the working directory. A name alone is looked for in PATH."""
     if python is None:
         return sys.executable
     python = os.path.expanduser(os.fspath(python))
-    return os.path.abspath(python) if os.sep in python else python
+    if os.sep not in python:
+        return python
+    path = os.path.abspath(python)
+    if not in_image and not (os.path.isfile(path) and os.access(path, os.X_OK)):
+        raise SubmitError(f"python={python!r}: {path} " + ("cannot be run" if os.path.exists(path) else "is not there")
+                          + "; it takes the path of an interpreter, or a name alone, such as \"python3\", which is looked for where learners run")
+    return path
 
 
 def _new_folder(name: str) -> str:
     """A folder of this call's own, which other users cannot read."""
-    os.makedirs(CALLS, mode=0o700, exist_ok=True)
     prefix = clock.strftime(f"{name}-%Y%m%d-%H%M%S-")
-    return os.path.abspath(tempfile.mkdtemp(prefix=prefix, dir=CALLS))
+    try:
+        os.makedirs(CALLS, mode=0o700, exist_ok=True)
+        return os.path.abspath(tempfile.mkdtemp(prefix=prefix, dir=CALLS))
+    except OSError as error:
+        raise SubmitError(f"the call cannot be kept in {os.path.abspath(CALLS)}: {error.strerror}; submit from a folder that you can write to "
+                          "(os.chdir), which learners see, too") from error
 
 
 def _submit(function: Callable[..., Any], arguments: List[Tuple[Any, ...]], array: Optional[str], kwargs: Optional[Dict[str, Any]],
@@ -161,19 +172,23 @@ def _submit(function: Callable[..., Any], arguments: List[Tuple[Any, ...]], arra
     words = _options(options, sbatch)
     if array is not None:
         words.append(f"--sbatch={array}")
+    interpreter = _interpreter(python, any(re.match(r"--(dl-)?image\b", word.partition("--sbatch=")[2] or word) for word in words))
     code, items = _pickled(function, arguments, dict(kwargs or {}))
     folder = _new_folder(_name_of(function))
     try:
-        files.write(os.path.join(folder, files.FUNCTION), code)
-        for i, item in enumerate(items):
-            os.mkdir(files.item_folder(folder, i), 0o700)
-            files.write(os.path.join(files.item_folder(folder, i), files.ARGS), item)
         call = {"format": files.FORMAT, "items": None if array is None else len(items), "function": _name_of(function),
                 "python": files.python_version(), "submitted_ms": int(clock.time() * 1000), "cwd": os.getcwd(),
                 "path": [os.path.abspath(entry) for entry in sys.path if os.path.isdir(entry or os.curdir)]}
         # A learner may begin before this process has been told the job's id, so what it reads is there before.
-        files.write(os.path.join(folder, files.DRAFT), json.dumps(call).encode())
-        job_id = _run_dlrun(folder, words + [f"--job-name={name or _name_of(function)}"], _interpreter(python))
+        try:
+            files.write(os.path.join(folder, files.FUNCTION), code)
+            for i, item in enumerate(items):
+                os.mkdir(files.item_folder(folder, i), 0o700)
+                files.write(os.path.join(files.item_folder(folder, i), files.ARGS), item)
+            files.write(os.path.join(folder, files.DRAFT), json.dumps(call).encode())
+        except OSError as error:
+            raise SubmitError(f"the call cannot be written into {folder}: {error.strerror}") from error
+        job_id = _run_dlrun(folder, words + [f"--job-name={name or _name_of(function)}"], interpreter)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "common/base/count.h"
+
 namespace dl::bind {
 namespace {
 
@@ -57,7 +59,7 @@ std::string list_of(hwloc_const_bitmap_t bitmap) {
 Result<Share> share_of(hwloc_topology_t topology, BindMode mode, Place place, hwloc_const_bitmap_t gpu_cpus) {
   if (place.local_world_size < 1 || place.local_rank < 0 || place.local_rank >= place.local_world_size)
     return Error{Errc::kInvalid, "rank " + std::to_string(place.local_rank) + " of " +
-                                     std::to_string(place.local_world_size) + " learners on this node is none"};
+                                     count_text(place.local_world_size, "learner") + " on this node is none"};
   hwloc_const_bitmap_t all = hwloc_topology_get_topology_cpuset(topology);
   if (all == nullptr || hwloc_bitmap_iszero(all) != 0) return Error{Errc::kUnsupported, "this node tells of no CPUs"};
   Share share{make_bitmap(), make_bitmap()};

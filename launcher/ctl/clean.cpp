@@ -62,10 +62,11 @@ void print(const std::vector<Found>& all, const Options& options) {
   std::fputs(table(rows).c_str(), stdout);
   const std::string size = format_bytes(static_cast<uint64_t>(bytes));
   if (options.yes)
-    std::printf("removed %d of %zu job directories, %s\n", count, all.size(), size.c_str());
+    std::printf("removed %d of %zu job director%s, %s\n", count, all.size(), all.size() == 1 ? "y" : "ies",
+                size.c_str());
   else
-    std::printf("%d of %zu job directories can go, %s%s\n", count, all.size(), size.c_str(),
-                count > 0 ? "; dlctl clean --yes removes them" : "");
+    std::printf("%d of %zu job director%s can go, %s%s\n", count, all.size(), all.size() == 1 ? "y" : "ies",
+                size.c_str(), count > 0 ? "; dlctl clean --yes removes them" : "");
 }
 
 void print_json(const std::vector<Found>& all) {

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "common/base/count.h"
 #include "common/base/parse.h"
 #include "common/site/site_config.h"
 #include "frameworks/catalogue.h"
@@ -88,7 +89,7 @@ void print_values(const SiteConfig& site, const Catalogue& catalogue) {
       {"job directory", site.job_dir},
       {"grace", format_duration(site.grace)},
       {"agents connect within", format_duration(site.agent_timeout)},
-      {"loop guard", std::to_string(site.loop_guard) + " attempts without progress"},
+      {"loop guard", count_text(site.loop_guard, "attempt") + " without progress"},
       {"PMIx", site.pmix == "slurm" ? "Slurm's plugin" : "dlrun's own servers"},
       {"classes of failure", failure_names(site)}};
   std::fputs(table(rows).c_str(), stdout);

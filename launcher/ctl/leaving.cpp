@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include "common/base/count.h"
 #include "launcher/ctl/text.h"
 #include "slurm-plugin/policy/job_id.h"
 
@@ -18,8 +19,8 @@ std::string line_of(const ClusterNow& now, size_t index) {
   const policy::ClusterState& state = now.view.state;
   const policy::Job& job = state.jobs[index];
   const int gives = (job.learners() - job.yields_until_learners) * job.gpus_per_learner;
-  return fmt::format("job {} of '{}' gives {} GPUs: {}", policy::job_name(job.id), state.tenants[job.tenant].name,
-                     gives, what_becomes_of(now, static_cast<int>(index)));
+  return fmt::format("job {} of '{}' gives {}: {}", policy::job_name(job.id), state.tenants[job.tenant].name,
+                     count_text(gives, "GPU"), what_becomes_of(now, static_cast<int>(index)));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "common/base/count.h"
 #include "common/base/parse.h"
 #include "common/json/json.h"
 #include "launcher/ctl/cluster_now.h"
@@ -56,10 +57,11 @@ std::string runs_on(const policy::Job& job) {
 std::string victim_text(const ClusterNow& now, const policy::Victim& victim) {
   const policy::ClusterState& state = now.view.state;
   const policy::Job& job = state.jobs[victim.job];
-  const std::string what = victim.learners_left == 0
-                               ? fmt::format("stops and gives {} GPUs", job.gpus())
-                               : fmt::format("shrinks to {} learners and gives {} GPUs", victim.learners_left,
-                                             (job.learners() - victim.learners_left) * job.gpus_per_learner);
+  const std::string what =
+      victim.learners_left == 0
+          ? "stops and gives " + count_text(job.gpus(), "GPU")
+          : fmt::format("shrinks to {} and gives {}", count_text(victim.learners_left, "learner"),
+                        count_text((job.learners() - victim.learners_left) * job.gpus_per_learner, "GPU"));
   return fmt::format("job {} of '{}' {}: runs on {} GPUs for {} s; {:.2f} GPU-hours of work are at risk; {}",
                      policy::job_name(job.id), state.tenants[job.tenant].name, what, runs_on(job),
                      state.now_s - job.start_s, static_cast<double>(victim.lost_gpu_s) / 3600,

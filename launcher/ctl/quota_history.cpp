@@ -10,6 +10,7 @@
 #include <cstdio>
 
 #include "common/base/atomic_file.h"
+#include "common/base/count.h"
 #include "common/base/parse.h"
 #include "launcher/ctl/history_plot.h"
 #include "launcher/ctl/text.h"
@@ -36,8 +37,8 @@ Result<std::vector<observe::TenantSpan>> read(const HistoryOptions& options, con
                     printable(options.file, 200))};
   }
   if (history->skipped > 0)
-    std::fprintf(stderr, "dlctl: %s: %d lines are not of a history and were passed over\n",
-                 printable(options.file, 200).c_str(), history->skipped);
+    std::fprintf(stderr, "dlctl: %s: %s not of a history and passed over\n", printable(options.file, 200).c_str(),
+                 (count_text(history->skipped, "line") + (history->skipped == 1 ? " is" : " are")).c_str());
   std::vector<observe::TenantSpan> spans;
   std::string known;
   for (const std::string& tenant : tenants_in(history->spans)) known += (known.empty() ? "" : ", ") + tenant;

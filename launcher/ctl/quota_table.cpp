@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "common/base/count.h"
 #include "common/base/parse.h"
 #include "common/json/json.h"
 #include "launcher/ctl/text.h"
@@ -69,12 +70,13 @@ std::string unused_text(const policy::ClusterState& state) {
   std::string text;
   for (size_t i = 0; i < jobs.size() && i < kMost; ++i)
     text += fmt::format("{}: {}\n", state.tenants[jobs[i]->tenant].name, unused_text(state, *jobs[i]));
-  if (jobs.size() > kMost) text += fmt::format("and {} jobs more\n", jobs.size() - kMost);
+  if (jobs.size() > kMost)
+    text += fmt::format("and {} more\n", count_text(static_cast<int64_t>(jobs.size() - kMost), "job"));
   return text;
 }
 
 std::string unused_text(const policy::ClusterState& state, const policy::Job& job) {
-  return fmt::format("job {} has not used {} of its {} GPUs for {}{}", job.id, job.idle_gpus, job.gpus(),
+  return fmt::format("job {} has not used {} of its {} for {}{}", job.id, job.idle_gpus, count_text(job.gpus(), "GPU"),
                      age_text((state.now_s - job.idle_since_s) * 1000),
                      job.idle && job.charge == policy::Charge::kBorrowed ? ": they count as lent" : "");
 }
@@ -83,10 +85,11 @@ std::string uncharged_text(const std::vector<observe::Uncharged>& uncharged) {
   std::string text;
   for (const auto& [tenant, sum] : by_tenant(uncharged))
     text += fmt::format(
-        "{}: not in dl.toml any more; {} GPUs of {} running job{} are charged to nobody, {} job{} wait{} "
+        "{}: not in dl.toml any more; {} of {} {} charged to nobody, {} wait{} "
         "and {} held by dlpolicyd until it is declared again\n",
-        printable(tenant), sum.gpus, sum.running, sum.running == 1 ? "" : "s", sum.waiting, sum.waiting == 1 ? "" : "s",
-        sum.waiting == 1 ? "s" : "", sum.waiting == 1 ? "is" : "are");
+        printable(tenant), count_text(sum.gpus, "GPU"), count_text(sum.running, "running job"),
+        sum.gpus == 1 ? "is" : "are", count_text(sum.waiting, "job"), sum.waiting == 1 ? "s" : "",
+        sum.waiting == 1 ? "is" : "are");
   return text;
 }
 
@@ -94,8 +97,9 @@ std::string groups_text(const policy::ClusterState& state) {
   std::string text;
   for (const policy::GroupRow& row : policy::group_rows(state))
     if (row.quota > 0)
-      text += fmt::format("group {}{}: {} GPUs of its own, {} in use by its tenants\n", printable(row.group),
-                          row.parent.empty() ? "" : fmt::format(" in {}", printable(row.parent)), row.quota, row.used);
+      text += fmt::format("group {}{}: {} of its own, {} in use by its tenants\n", printable(row.group),
+                          row.parent.empty() ? "" : fmt::format(" in {}", printable(row.parent)),
+                          count_text(row.quota, "GPU"), row.used);
   return text;
 }
 

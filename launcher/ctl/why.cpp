@@ -3,6 +3,7 @@
 // sees it; and of every job as Slurm sees it.
 #include "slurm-plugin/policy/why.h"
 
+#include "common/base/count.h"
 #include "common/json/json.h"
 
 #include <fmt/core.h>
@@ -85,8 +86,9 @@ PolicyAnswer ask_policy(const ClusterNow& now, int64_t id) {
     its["charge"] = policy::charge_name(holder.charge);
     its["own_gpus"] = holder.own_of(holder.gpus());
     answer.json["would_have_to_end"].push_back(std::move(its));
-    answer.lines.push_back(fmt::format("  job {} of '{}' holds {} GPUs as {}", policy::job_name(holder.id),
-                                       state.tenants[holder.tenant].name, holder.gpus(), held_as(holder)));
+    answer.lines.push_back(fmt::format("  job {} of '{}' holds {} as {}", policy::job_name(holder.id),
+                                       state.tenants[holder.tenant].name, count_text(holder.gpus(), "GPU"),
+                                       held_as(holder)));
   }
   return answer;
 }

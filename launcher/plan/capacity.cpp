@@ -5,6 +5,8 @@
 #include <climits>
 #include <utility>
 
+#include "common/base/count.h"
+
 namespace dl::plan {
 namespace {
 
@@ -21,10 +23,6 @@ int task_slots(const Allocation& allocation, const Node& node) {
   return std::max(0, node.cpus - node.taken_cpus) / std::max(1, allocation.cpus_per_task);
 }
 
-std::string plural(int64_t count, const char* word) {
-  return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
-}
-
 int64_t sum(const std::vector<int>& values) {
   int64_t total = 0;
   for (const int value : values) total += value;
@@ -34,15 +32,15 @@ int64_t sum(const std::vector<int>& values) {
 Error too_few_gpus(const Allocation& allocation, const LearnerRange& range, int gpus_per_learner, int64_t slots) {
   int64_t gpus = 0;
   for (const Node& node : allocation.nodes) gpus += node.gpus;
-  std::string text = "needs " + plural(range.min, "learner") + " x " + plural(gpus_per_learner, "GPU") +
-                     " but the allocation has " + plural(gpus, "GPU") + " on " +
-                     plural(static_cast<int64_t>(allocation.nodes.size()), "node");
+  std::string text = "needs " + count_text(range.min, "learner") + " x " + count_text(gpus_per_learner, "GPU") +
+                     " but the allocation has " + count_text(gpus, "GPU") + " on " +
+                     count_text(static_cast<int64_t>(allocation.nodes.size()), "node");
   if (allocation.source == Allocation::Source::kLocal)
-    return Error{Errc::kConflict, "needs " + plural(range.min, "learner") + " x " + plural(gpus_per_learner, "GPU") +
-                                      " but this machine has " + plural(gpus, "GPU") +
-                                      "; allowed: --gpus=0, or fewer learners"};
+    return Error{Errc::kConflict, "needs " + count_text(range.min, "learner") + " x " +
+                                      count_text(gpus_per_learner, "GPU") + " but this machine has " +
+                                      count_text(gpus, "GPU") + "; allowed: --gpus=0, or fewer learners"};
   if (gpus >= static_cast<int64_t>(range.min) * gpus_per_learner) {
-    text += ", which hold no more than " + plural(slots, "whole learner");
+    text += ", which hold no more than " + count_text(slots, "whole learner");
   }
   return Error{Errc::kConflict, text};
 }
@@ -79,10 +77,10 @@ Result<std::optional<LearnerRange>> learners_by_gpus(const Allocation& allocatio
   }
   if (gpus == 0 || gpus_per_learner == 0) return std::optional<LearnerRange>();
   if (learners == 0)
-    return Error{Errc::kConflict, "--learners auto: no node has " + plural(gpus_per_learner, "GPU") +
+    return Error{Errc::kConflict, "--learners auto: no node has " + count_text(gpus_per_learner, "GPU") +
                                       ", as --gpus asks for each learner; there " + (gpus == 1 ? "is " : "are ") +
-                                      plural(gpus, "GPU") + " on " +
-                                      plural(static_cast<int64_t>(allocation.nodes.size()), "node")};
+                                      count_text(gpus, "GPU") + " on " +
+                                      count_text(static_cast<int64_t>(allocation.nodes.size()), "node")};
   const int count = static_cast<int>(std::min<int64_t>(learners, kMaxLearners));
   return std::optional<LearnerRange>(LearnerRange{count, count});
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "common/base/count.h"
 #include "common/base/hostlist.h"
 #include "common/base/parse.h"
 #include "common/contract/env_names.h"
@@ -151,15 +152,15 @@ void warn_about_use(const PlanInput& input, const std::vector<int>& count, bool 
     if (++idle <= 5) idle_nodes += (idle_nodes.empty() ? "" : ", ") + nodes[i].name;
   }
   if (idle > 0) {
-    plan->warnings.push_back(std::to_string(idle) + " of " + std::to_string(nodes.size()) +
-                             " nodes get no learner: " + idle_nodes + (idle > 5 ? ", ..." : ""));
+    plan->warnings.push_back(std::to_string(idle) + " of " + std::to_string(nodes.size()) + " nodes get" +
+                             (idle == 1 ? "s" : "") + " no learner: " + idle_nodes + (idle > 5 ? ", ..." : ""));
   }
   const int64_t used = static_cast<int64_t>(plan->learner_count()) * plan->gpus_per_learner;
-  if (gpus_known && gpus > used) {
-    plan->warnings.push_back(std::to_string(gpus - used) + " of " + std::to_string(gpus) + " GPUs stay idle");
-  }
+  if (gpus_known && gpus > used)
+    plan->warnings.push_back(std::to_string(gpus - used) + " of " + count_text(gpus, "GPU") +
+                             (gpus - used == 1 ? " stays idle" : " stay idle"));
   if (overcommit || (!plan->under_slurm && cpus > 0 && plan->world_size() > cpus)) {
-    plan->warnings.push_back(std::to_string(plan->world_size()) + " learners share " + std::to_string(cpus) + " CPUs" +
+    plan->warnings.push_back(std::to_string(plan->world_size()) + " learners share " + count_text(cpus, "CPU") +
                              (plan->under_slurm ? "; ask for more with --cpus-per-task or --cpus-per-gpu" : ""));
   }
 }

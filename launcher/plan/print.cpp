@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 
+#include "common/base/count.h"
 #include "common/base/hostlist.h"
 #include "common/base/parse.h"
 #include "common/contract/env_names.h"
@@ -146,10 +147,6 @@ class EnvironmentView {
   std::vector<size_t> own_;  // of job_.names()
 };
 
-std::string plural(int64_t count, const char* word) {
-  return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
-}
-
 std::string gpu_text(const PlannedLearner& learner) {
   if (learner.gpus.empty()) return "-";
   if (learner.gpus.size() == 1) return std::to_string(learner.gpus.front());
@@ -163,8 +160,8 @@ std::string learners_text(const LaunchPlan& plan) {
     text += fmt::format(" x {}{} GPU{}", plan.gpu_type.empty() ? "" : plan.gpu_type + ":", plan.gpus_per_learner,
                         plan.gpus_per_learner == 1 ? "" : "s");
   }
-  if (plan.servers > 0) text += " and " + plural(plan.servers, "parameter server");
-  return text + " on " + plural(static_cast<int64_t>(plan.nodes.size()), "node");
+  if (plan.servers > 0) text += " and " + count_text(plan.servers, "parameter server");
+  return text + " on " + count_text(static_cast<int64_t>(plan.nodes.size()), "node");
 }
 
 void row(std::string* out, const char* name, const std::string& value) {
@@ -279,7 +276,7 @@ std::string plan_text(const LaunchPlan& plan, const RunFacts& facts, const Envir
   row(&out, "learners", learners_text(plan));
   row(&out, "nodes", compress_hostlist(names));
   row(&out, "placement", plan.placement);
-  if (plan.cpus_per_learner > 0) row(&out, "CPUs", plural(plan.cpus_per_learner, "CPU") + " per learner");
+  if (plan.cpus_per_learner > 0) row(&out, "CPUs", count_text(plan.cpus_per_learner, "CPU") + " per learner");
   row(&out, "command", quote_command(plan.command));
   row(&out, "directory", plan.work_dir);
   if (!plan.container.image.empty())

@@ -16,6 +16,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "common/base/count.h"
 #include "common/base/parse.h"
 #include "common/base/unique_fd.h"
 
@@ -102,8 +103,8 @@ CheckResult check_load(const CheckInput& /*input*/) {
   const auto cpus = static_cast<double>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
   if (::getloadavg(&load, 1) != 1) return not_good(Grade::kSkipped, "the system tells no load");
   if (load <= kMostLoad * cpus) return good(load);
-  CheckResult result =
-      not_good(Grade::kWarning, fmt::format("other programs run here: load {:.1f} on {} CPUs", load, cpus));
+  CheckResult result = not_good(Grade::kWarning, fmt::format("other programs run here: load {:.1f} on {}", load,
+                                                             count_text(static_cast<int64_t>(cpus), "CPU")));
   result.value = load;
   return result;
 }

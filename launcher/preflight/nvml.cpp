@@ -2,6 +2,7 @@
 // The health of the GPUs through NVIDIA's management library.
 #include <fmt/core.h>
 
+#include "common/base/count.h"
 #include "common/process/nvml.h"
 #include "launcher/preflight/checks.h"
 
@@ -51,7 +52,8 @@ CheckResult check_gpus(const CheckInput& input) {
   const auto count_of = nvml.function<int(unsigned*)>("nvmlDeviceGetCount_v2");
   if (count_of == nullptr || count_of(&count) != kSuccess) return not_good(Grade::kBad, "the GPUs cannot be counted");
   if (input.gpus > 0 && count < static_cast<unsigned>(input.gpus))
-    return not_good(Grade::kBad, fmt::format("{} GPUs are here, {} were allocated", count, input.gpus));
+    return not_good(Grade::kBad, fmt::format("{} {} here, {} {} allocated", count_text(count, "GPU"),
+                                             count == 1 ? "is" : "are", input.gpus, input.gpus == 1 ? "was" : "were"));
   CheckResult worst = good(count);
   for (unsigned index = 0; index < count; ++index) {
     CheckResult one = check_one(nvml, index);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "common/base/count.h"
 #include "common/contract/exit_codes.h"
 #include "launcher/guard/death.h"
 
@@ -16,7 +17,8 @@ using record::JobState;
 using Action = EndDecision::Action;
 
 std::string guard_reason(const RestartLimits& limits, const std::string& why) {
-  return fmt::format("held: {} attempts in a row saved no new train step; last: {}", limits.without_progress, why);
+  return fmt::format("held: {} in a row saved no new train step; last: {}",
+                     count_text(limits.without_progress, "attempt"), why);
 }
 
 bool guard_trips(const RestartLimits& limits) {

@@ -45,7 +45,7 @@ now=$(date +%s)
 printf 'time_s,span_s,tenant,quota,own,lent,borrowed,unused,pending\n%s,60,vision,8,4,0,2,1,0\ntorn' $((now - 1200)) >history.csv
 past=(quota --history --history-file history.csv)
 expect "a history is drawn" 0 'vision: on average 4.0 own, 0.0 lent, 2.0 borrowed, 1.0 not used' "${past[@]}" --since 1h
-expect "torn lines of it are told and passed over" 0 '1 lines are not of a history' "${past[@]}"
+expect "torn lines of it are told and passed over" 0 '1 line is not of a history and passed over' "${past[@]}"
 expect "it is printed as it is kept" 0 '60,vision,8,4,0,2,1,0$' "${past[@]}" --csv
 expect "and as JSON" 0 '"borrowed": 2.0' "${past[@]}" --json --tenant VISION
 expect "and as a picture" 0 '' "${past[@]}" --svg picture.svg

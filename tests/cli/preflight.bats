@@ -75,7 +75,7 @@ C
   }
   check "good " COUNT=2
   check "good " COUNT=2 THROTTLE=4
-  check "bad 1 GPUs are here, 2 were allocated" COUNT=1
+  check "bad 1 GPU is here, 2 were allocated" COUNT=1
   check "bad GPU 1 does not answer" COUNT=2 LOST=2
   check "bad GPU 0: 3 uncorrected memory errors since it was reset" COUNT=2 ECC=3
   check "bad GPU 0: memory rows wait to be remapped: it needs a reset" COUNT=2 PENDING=1

@@ -50,7 +50,7 @@ teardown() { reclaim_teardown; }
   wait_state "$claim" RUNNING 20
   charge_is "$claim" own
   [ "$(job_field "$claim" Licenses)" = dl_/physics:1 ]
-  assert_contains "$(dlctl quota)" 'group physics: 1 GPUs of its own, 1 in use by its tenants'
+  assert_contains "$(dlctl quota)" 'group physics: 1 GPU of its own, 1 in use by its tenants'
   [ "$(dlctl quota --json | jq -c .groups)" = '[{"group":"physics","parent":"","quota":1,"used":1}]' ]
 }
 

@@ -46,8 +46,8 @@ teardown() {
   sleep 1
   claim=$(mallory sbatch --parsable -o /dev/null -A lab --gpus=5 --wrap 'sleep 600')
   wait_for 8 "the claim is counted" metric_is 'dl_waiting_claims 1'
-  assert_contains "$(dlctl why "$claim")" "job $no_requeue of 'bio' gives 1 GPUs: it can neither save nor be put back"
-  assert_contains "$(dlctl quota reclaim --dry-run "$claim")" "job $plain of 'bio' gives 1 GPUs: it cannot save; it is put back"
+  assert_contains "$(dlctl why "$claim")" "job $no_requeue of 'bio' gives 1 GPU: it can neither save nor be put back"
+  assert_contains "$(dlctl quota reclaim --dry-run "$claim")" "job $plain of 'bio' gives 1 GPU: it cannot save; it is put back"
   # The grace (6 s), KillWait of those that were to save, and what the daemons take.
   wait_state "$claim" RUNNING 25
   for job in "$plain" "$stubborn" "$forged"; do

@@ -206,7 +206,7 @@ TEST(LaunchPlan, FewerNodesThanAllocatedAreNamed) {
   auto plan = make_plan(input(2, 1, {{"n1", 2, 2, 2}, {"n2", 2, 2, 2}}));
   ASSERT_TRUE(plan);
   EXPECT_TRUE(has(plan->argv, "--nodelist=n1"));
-  EXPECT_EQ(plan->warnings[0], "1 of 2 nodes get no learner: n2");
+  EXPECT_EQ(plan->warnings[0], "1 of 2 nodes gets no learner: n2");
 }
 
 TEST(LaunchPlan, PathsAreAbsoluteAndRelativeOnesToTheRightPlace) {

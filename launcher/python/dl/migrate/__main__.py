@@ -59,7 +59,8 @@ def main() -> int:
         where = f":{note['line']}" if note["line"] else ""
         print(f"{options.file}{where}: {note['text']}", file=sys.stderr)
     if options.write:
-        print(f"wrote {options.write}: {facts['learners']} learners; submit it with sbatch {options.write}", file=sys.stderr)
+        learners = "1 learner" if str(facts["learners"]) == "1" else f"{facts['learners']} learners"
+        print(f"wrote {options.write}: {learners}; submit it with sbatch {options.write}", file=sys.stderr)
     return 0
 
 

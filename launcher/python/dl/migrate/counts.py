@@ -141,5 +141,7 @@ class Counts:
 
     def fallback_text(self) -> str:
         if self.asked.gpus:
-            return f"one learner for each of the {self.asked.gpus} GPUs is assumed"
+            return "one learner for the one GPU is assumed" if self.asked.gpus == 1 else f"one learner for each of the {self.asked.gpus} GPUs is assumed"
+        if self.asked.tasks == 1:
+            return "1 learner is assumed"
         return f"{self.asked.tasks or 'an unknown number of'} learners are assumed"

@@ -66,7 +66,7 @@ class Job(Nodes):
         if total > count:
             self.note(0, f"{total} GPUs for {count} learners: each gets {total // count}, as far as whole ones go")
             return total // count
-        self.note(0, f"{total} GPUs for {count} learners: GPUs are not shared among learners here; --dl-gpus=1 asks for {count}")
+        self.note(0, f"{total} GPU{'' if total == 1 else 's'} for {count} learners: GPUs are not shared among learners here; --dl-gpus=1 asks for {count}")
         return 1
 
     def cpus_of(self, learners: Count) -> Optional[int]:

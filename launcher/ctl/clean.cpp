@@ -74,7 +74,7 @@ void print_json(const std::vector<Found>& all) {
   for (const Found& found : all) {
     Json item = {{"job", found.job.view.job.id}};
     if (found.job.view.job.run > 0) item["run"] = found.job.view.job.run;
-    item["state"] = record::state_name(found.job.view.shown.state);
+    item["state"] = state_word(found.job.view.shown);
     item["cancelled"] = found.job.view.shown.cancelled;
     item["dir"] = found.job.view.job.dir.root();
     item["ended_ms"] = found.job.ended_ms;
@@ -101,10 +101,12 @@ Status run(const Options& options) {
   for (OldJob& job : jobs) {
     Found found;
     found.job = std::move(job);
+    found.job.view.job = numbered(found.job.view.job);
     const std::string path = found.job.view.job.dir.root();
     if (auto tree = look_at_tree(path)) {
       found.tree = *std::move(tree);
-      found.keep = reason_to_keep(found.job, found.tree, rules, now_ms());
+      found.keep = found.job.view.shown.unknown ? "its record cannot be read"
+                                                : reason_to_keep(found.job, found.tree, rules, now_ms());
     } else {
       found.keep = tree.error().text;
     }

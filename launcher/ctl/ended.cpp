@@ -19,7 +19,8 @@ Status print_ended(const std::vector<std::string>& folders, bool as_json) {
       {"JOB", "STATE", "BEGAN", "ENDED", "LASTED", "ATTEMPTS", "STEP", "LEARNERS", "WHY"}};
   for (const OldJob& job : all) {
     if (!job.ended) continue;
-    const JobView& view = job.view;
+    JobView view = job.view;
+    view.job = numbered(view.job);
     if (as_json) {
       Json item = view_json(view);
       item["began_ms"] = job.began_ms;

@@ -293,6 +293,12 @@ std::vector<Job> runs_of(const Job& job) {
   return runs;
 }
 
+Job numbered(const Job& job) {
+  for (Job& run : runs_of(job))
+    if (run.dir.root() == job.dir.root()) return std::move(run);
+  return job;
+}
+
 Result<std::vector<Job>> find_runs(const std::string& reference, const std::string& dir) {
   std::string id;
   const int number = split_run(reference, &id);

@@ -45,6 +45,8 @@ Result<Job> find_run(const std::string& reference, const std::string& dir);
 // The dlruns of a job, at most 1000; the job itself if it has only one. Reads the folder with the rights of the job's
 // user.
 std::vector<Job> runs_of(const Job& job);
+// A job of a directory, as that one of its dlruns which wrote there: where it has several, the first is number 1.
+Job numbered(const Job& job);
 
 // Makes a Job of a record that Slurm has just listed, and looks for its directory.
 Job job_of(const slurm_cli::JobInfo& info);

@@ -113,7 +113,7 @@ Json view_json(const JobView& view) {
   if (view.job.run > 0) json["run"] = view.job.run;
   json["name"] = view.name;
   json["user"] = view.user;
-  json["state"] = record::state_name(view.shown.state);
+  json["state"] = state_word(view.shown);
   json["cancelled"] = view.shown.cancelled;
   json["since_ms"] = view.shown.since_ms ? Json(*view.shown.since_ms) : Json(nullptr);
   json["reason"] = view.shown.reason;

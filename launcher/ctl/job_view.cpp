@@ -117,6 +117,7 @@ JobView view_job(const Job& job, bool ask) {
   JobView view;
   view.job = job;
   record::JobSummary summary;
+  std::optional<Error> unread;
   if (job.has_dir()) {
     const bool foreign = is_foreign(job);
     auto history = read_history(job.dir, foreign);
@@ -129,6 +130,8 @@ JobView view_job(const Job& job, bool ask) {
         if (event.step) view.step = std::max(view.step, *event.step);
         view.history.push_back(std::move(event));
       }
+    } else if (history.error().code != Errc::kNotFound) {
+      unread = history.error();
     }
     view.plan = read_plan(job.dir, foreign);
   }
@@ -152,6 +155,14 @@ JobView view_job(const Job& job, bool ask) {
   const bool unknown = !ask || (job.has_dir() && ::access(job.dir.control().c_str(), F_OK) == 0 &&
                                 ::access(job.dir.control().c_str(), R_OK) != 0);
   view.shown = shown_state(job.slurm, job.comment, summary, view.alive || unknown);
+  if (unread && !job.slurm && !job.comment && !view.alive) {
+    view.shown = ShownState();
+    view.shown.unknown = true;
+    // Why, without the path, which the directory's own line shows.
+    const size_t why = unread->text.rfind(": ");
+    view.shown.reason =
+        "its record cannot be read: " + (why == std::string::npos ? unread->text : unread->text.substr(why + 2));
+  }
   return view;
 }
 

@@ -92,7 +92,11 @@ ShownState of_ended(const slurm_cli::JobInfo& info, const record::JobSummary& su
 }  // namespace
 
 const char* shown_name(const ShownState& shown) {
-  return shown.cancelled ? "CANCELLED" : record::state_name(shown.state);
+  return shown.cancelled ? "CANCELLED" : state_word(shown);
+}
+
+const char* state_word(const ShownState& shown) {
+  return shown.unknown ? "UNKNOWN" : record::state_name(shown.state);
 }
 
 ShownState shown_state(const std::optional<slurm_cli::JobInfo>& info, const std::optional<record::JobComment>& comment,

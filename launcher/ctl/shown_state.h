@@ -23,9 +23,12 @@ struct ShownState {
   std::optional<int64_t> since_ms;  // since the epoch
   std::string reason;               // may be empty
   bool cancelled = false;           // kFailed because somebody cancelled the job (scancel)
+  bool unknown = false;             // `state` means nothing: Slurm does not know the job, and its record cannot be read
 };
-// The name of the state, for people; CANCELLED for a job that was cancelled. Static.
+// The name of the state, for people: CANCELLED for a job that was cancelled, UNKNOWN. Static.
 const char* shown_name(const ShownState& shown);
+// The same for programs, which find in a member of its own whether the job was cancelled: FAILED then. Static.
+const char* state_word(const ShownState& shown);
 
 // info: none if Slurm does not know the job. alive: dlrun answers.
 ShownState shown_state(const std::optional<slurm_cli::JobInfo>& info, const std::optional<record::JobComment>& comment,

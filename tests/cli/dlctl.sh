@@ -190,7 +190,9 @@ check "it is all there" "$(for run in old/dl-12 old/dl-12.2; do [ -e $run/events
 printf '{"time_ms":1790000000000,"attempt":1,"state":"FAILED","reason":"cancelled: saved at train step 7"}\n' >old/dl-12.2/events.jsonl
 expect_run "a cancelled job is shown as such" 0 '^12.2 +CANCELLED .* cancelled: saved' without_slurm status --ended old
 expect_run "by clean, too" 0 '^12.2 +CANCELLED ' without_slurm clean old
-expect_run "status --ended goes by the records then" 0 '^12 +COMPLETED .* all learners finished' without_slurm status --ended old
+expect_run "status --ended goes by the records then" 0 '^12.1 +COMPLETED .* all learners finished' without_slurm status --ended old
+expect_run "a run has the same name in status, status --ended and clean" 0 '^12.1 +COMPLETED ' without_slurm clean old
+expect_run "also for programs" 0 '"run": 1,' without_slurm status --ended --json old
 expect_run "where Slurm cannot be asked, a job is not called unknown" 1 "Slurm's commands are not installed here, and there is no dl-12" \
   without_slurm status 12
 # A pattern of the site's with the user's name in it.
@@ -205,6 +207,10 @@ if [ "$(id -u)" = 0 ]; then
   mkdir -p mine/f-1 && cp -r old/dl-12 mine/f-1/dl-local-1 && cp -r old/dl-12 mine/dl-local-2
   install -d -o nobody theirs && cp -r old/dl-12 theirs/dl-local-3 && chown -R nobody theirs && ln -s ../mine theirs/dl-calls
   for place in theirs/dl-local-3 mine/f-1/dl-local-1 mine/dl-local-2; do find $place -exec touch -h -d 2026-09-22 {} +; done
+  chmod 000 theirs/dl-local-3/events.jsonl
+  expect "a job whose record cannot be read has no state" 0 '^local-3 +UNKNOWN .*its record cannot be read: .*Permission denied' status --ended theirs
+  expect "and is not removed" 0 'stays: its record cannot be read' clean --older-than 0s --yes --results theirs
+  chmod 600 theirs/dl-local-3/events.jsonl
   expect "root removes what is the user's own in a folder of a user's" 0 'removed 1 of 1 job' clean --older-than 0s --yes --results theirs
   check "and nothing that a link there leads to" "$([ -e mine/f-1/dl-local-1/events.jsonl ] || echo 'it is gone')"
   ln -s ../mine/dl-local-2 theirs/dl-local-4 && chown -h nobody theirs/dl-local-4

@@ -220,7 +220,7 @@ SH
   [[ $output != *$'\n'"$running"[\ .]* ]]
   # Whatever squeue is told not to show.
   run on_login env -C "$PWD" SQUEUE_STATES=PENDING SQUEUE_PARTITION=none SQUEUE_USERS=nobody "$stage/bin/dlctl" clean --older-than 0s --yes
-  assert_contains "$output" "^$running +PROCESSING .* stays: Slurm has it: RUNNING"
+  assert_contains "$output" "^$running\.1 +PROCESSING .* stays: Slurm has it: RUNNING"
   assert_contains "$output" "^$running\.2 +COMPLETED .* stays: Slurm has it: RUNNING"
   assert_contains "$output" "^$ended +COMPLETED .* removed$"
   [ ! -e "dl-$ended" ]

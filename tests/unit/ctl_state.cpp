@@ -2,6 +2,10 @@
 // Which state is shown: Slurm's word and the record, in all combinations that happen.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+
+#include "launcher/ctl/job_view.h"
 #include "launcher/ctl/shown_state.h"
 #include "launcher/ctl/start_delay.h"
 #include "launcher/ctl/wait_reason.h"
@@ -135,6 +139,22 @@ TEST(ShownState, ReasonsAreExplained) {
 }
 
 // Of several dlruns of a job that was told to pause.
+// With umask 777 nobody but root can read what dlrun wrote.
+TEST(ViewJob, ARecordThatCannotBeReadTellsNoState) {
+  char folder[] = "/tmp/ctl-state-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder), nullptr);
+  Job job;
+  job.id = "local-1";
+  job.local = true;
+  job.dir = record::JobDir(folder);
+  EXPECT_STREQ(shown_name(view_job(job, false).shown), "PENDING") << "nothing is there yet";
+  std::filesystem::create_directory(job.dir.events());  // which root cannot read either
+  const ShownState shown = view_job(job, false).shown;
+  EXPECT_STREQ(shown_name(shown), "UNKNOWN");
+  EXPECT_EQ(shown.reason.rfind("its record cannot be read: ", 0), 0U) << shown.reason;
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Rest, ARunThatHasEndedBeforeDoesNotSpeakForThoseThatArePaused) {
   const JobInfo held = slurm("PENDING", "JobHeldUser", true);
   const auto word = [](const JobInfo& info, JobState state, int64_t since_ms) {

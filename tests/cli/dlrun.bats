@@ -115,7 +115,7 @@ setup() {
   [[ -x $learner ]] || skip "built without HDF5"
   "$dlrun" -n 3 -c ck --job-dir job -- "$learner" 100000 20 >out 2>&1 3>&- &
   for _ in $(seq 150); do
-    [ "$("$top_builddir/launcher/ctl/dlctl" status --json "$PWD/job" | jq '.[0].step')" = null ] || break
+    [[ $("$top_builddir/launcher/ctl/dlctl" status --json "$PWD/job" | jq '.[0].step') == [0-9]* ]] && break
     sleep 0.1
   done
   kill -INT "$(jq -r .pid job/control.json)"

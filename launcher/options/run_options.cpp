@@ -68,8 +68,7 @@ ParsedArguments parse_arguments(int argc, char** argv) {
   }
   if (run.command.empty())
     return fail("no command given: dlrun [OPTIONS] -- COMMAND, such as dlrun --learners 4 -- python3 train.py");
-  if (run.job_dir && run.job_dir->empty())
-    return fail("--job-dir: the value is empty; allowed: a path, such as dl-%j");
+  if (run.job_dir && run.job_dir->empty()) return fail("--job-dir: the value is empty; allowed: a path, such as dl-%j");
   if (run.submit && run.request.learners == "auto")
     return fail("--learners: 'auto' takes the GPUs of a job that runs; with --submit say how many: --learners N");
   if (run.debug && (run.submit || run.quiet))

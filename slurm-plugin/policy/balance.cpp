@@ -209,6 +209,7 @@ bool may_borrow(Round* round, const Job& job, int type, int gpus, int own) {
 }
 
 void keep_loans(Round* round) {
+  if (round->nobody_promised) return;
   const ClusterState& state = round->state;
   std::vector<char> settled(state.jobs.size());
   std::set<int64_t> awaited;

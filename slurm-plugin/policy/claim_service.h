@@ -71,18 +71,22 @@ class ClaimService {
   std::optional<Found> cheapest(int index, Space::When when, From from);
   template <typename Search>
   std::optional<Found> cheapest_of_types(const Job& job, Search search) const;
-  bool leave_quota(int index, int type, const std::vector<Victim>& victims, bool may_recharge);
-  bool quota_holds(int index, int type, bool may_recharge);
+  bool leave_quota(int index, int type, Space::When when, const std::vector<Victim>& victims, bool may_recharge);
+  bool quota_holds(int index, int type, Space::When when, bool may_recharge);
   Space::Kept commit(int index, const Found& found, Space::When when);
-  void take_together(int type);
+  bool take_together(bool may_change_types);
+  std::optional<bool> take_together(const std::vector<Taken>& claims, const SoFar& before);
+  void hold_type(int index, int type, int sign);
+  bool quotas_hold(const std::vector<Taken>& claims, const std::vector<int>& types);
   void start_after_all(const Taken& claim);
   void ask(const Victim& victim, Space::When when);
-  void take_up(int index);
+  void take_up(int index, int keeps);
   bool wait_for_protected(int index, From from);
 
   Round& round_;
   Space space_;
   SoFar so_far_;
+  std::vector<int> left_asked_;    // as so_far_.left, but without victims that will only be asked later
   SoFar before_;                   // so_far_ as it was before this decision
   std::vector<Taken> taken_;       // claims that take back from borrowers, and were promised nothing before
   std::vector<int> takeable_;      // borrowers that may be asked to yield now, rising indexes

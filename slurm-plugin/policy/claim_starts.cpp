@@ -32,9 +32,10 @@ bool ClaimService::start_on_free(int index, const Allowed& allowed) {
 // A pending job that fits its tenant's quota on some type. False: it does not, and may be lent to.
 bool ClaimService::claim(int index) {
   const Job& job = round_.state.jobs[index];
+  const bool fits = fits_quota(job);
+  if (!fits && !round_.is_guaranteed(index)) return false;
   const auto any = [](int) { return true; };
   if (start_on_free(index, any)) return true;
-  const bool fits = fits_quota(job);
   if (fits && take_back(index, From::kBorrowers)) return true;
   const bool firm = round_.is_guaranteed(index) && could_hold(job);
   if (firm && (start_beside_own_tenant(index, any) || take_back(index, From::kOwnTenant))) return true;
@@ -100,12 +101,15 @@ bool ClaimService::start_beside_own_tenant(int index, const Allowed& allowed) {
 
 // Own so far, and borrowed from now on: whoever may take back borrowed GPUs may take these.
 void ClaimService::recharge(const std::vector<Leaving>& jobs) {
-  for (const Leaving& leaving : jobs)
-    round_.leave(leaving.job, so_far_.left[leaving.job], round_.learners[leaving.job]);
+  for (const Leaving& leaving : jobs) {
+    round_.leave(leaving.job, left_asked_[leaving.job], round_.learners[leaving.job]);
+    round_.plan_to_leave(leaving.job, so_far_.left[leaving.job], left_asked_[leaving.job]);
+  }
   round_.own_tenant.displace(When::kNow, jobs);
   for (const auto& [index, gpus] : jobs) {
     const Job& job = round_.state.jobs[index];
-    round_.leave(index, round_.learners[index], so_far_.left[index]);
+    round_.leave(index, round_.learners[index], left_asked_[index]);
+    round_.plan_to_leave(index, left_asked_[index], so_far_.left[index]);
     round_.count(job.tenant, round_.state.type_held(job), -gpus, gpus);
     so_far_.own[index] -= gpus;
     before_.own[index] -= gpus;

@@ -9,6 +9,9 @@
 namespace dl::policy {
 namespace {
 
+// Over the claims, while some of them get GPUs of another type. Each time the loss is less, so that it ends anyway.
+constexpr int kMostPasses = 8;
+
 std::vector<int> own_gpus(const Round& round) {
   std::vector<int> own(round.learners.size());
   for (size_t i = round.state.first_running; i < own.size(); ++i) {
@@ -30,13 +33,13 @@ ClaimService::ClaimService(Round* round)
     : round_(*round),
       space_(&round->free),
       so_far_{round->learners, own_gpus(*round)},
+      left_asked_(round->learners),
       before_{so_far_},
       planned_(round->state.jobs.size()),
       budget_(round->state.search_budget),
       borrowers_(round->state, space_, so_far_, planned_, takeable_, protected_, &budget_) {
-  std::set<int64_t> yielded_to;  // ids
-  for (const int index : round_.queue)
-    if (const Job& job = round_.state.jobs[index]; job.yields_to != kNobody) yielded_to.insert(job.yields_to);
+  std::set<int64_t> yielded_to(round_.yielded_to.begin(), round_.yielded_to.end());  // ids
+  promised_.resize(round_.state.jobs.size());
   for (size_t i = round_.state.first_running; i < so_far_.left.size(); ++i) {
     const Job& job = round_.state.jobs[i];
     if (!job.running) continue;
@@ -47,18 +50,20 @@ ClaimService::ClaimService(Round* round)
       round_.leave(static_cast<int>(i), job.learners(), so_far_.left[i]);
       space_.give_up(Space::When::kLater, job.parts, job.yields_until_learners, job.gpus_per_learner);
     }
-    before_.left[i] = so_far_.left[i];
+    before_.left[i] = left_asked_[i] = so_far_.left[i];
     if (takes_back_from(job)) (may_be_asked(job) ? takeable_ : protected_).push_back(static_cast<int>(i));
   }
-  promised_.resize(round_.state.jobs.size());
+  if (yielded_to.empty() && round_.nobody_promised) return;
   for (const int index : round_.queue) {
-    const Job& job = round_.state.jobs[index];
-    promised_[index] = !is_loan(job) && (job.promised || yielded_to.count(job.id) != 0) ? 1 : 0;
+    const Asked& asked = round_.asks[index];
+    const bool awaits = !yielded_to.empty() && yielded_to.count(asked.id) != 0 && !is_loan(round_.state.jobs[index]);
+    promised_[index] = asked.promised || awaits ? 1 : 0;
   }
 }
 
 void ClaimService::serve() {
-  const std::vector<int> order = order_of_claims(round_.state, round_.queue);
+  const bool in_order = !round_.some_guaranteed && !round_.some_borrow;
+  const std::vector<int> order = in_order ? round_.queue : order_of_claims(round_.state, round_.queue);
   std::vector<char> done(round_.state.jobs.size());
   // First what was promised, so that nothing else is decided about it: at the smallest size, and larger where that is
   // left once the last of them has its own.
@@ -69,13 +74,19 @@ void ClaimService::serve() {
   // A job that has waited too long for its tenant's quota is not passed by the tenant's smaller ones any more, but by
   // those that were promised a place.
   std::vector<char>& head_waits = round_.head_waits;
-  for (const int index : order) {
-    const Job& job = round_.state.jobs[index];
-    if (is_promised(index) || head_waits[job.tenant] || !round_.users.allows(job)) continue;
-    done[index] = claim(index) ? 1 : 0;
-    if (!done[index] && round_.impatient(job) && could_be_own(round_.state, job)) head_waits[job.tenant] = 1;
+  for (int pass = 1;; ++pass) {
+    for (const int index : order) {
+      if (done[index] != 0 || is_promised(index) || head_waits[round_.asks[index].tenant]) continue;
+      const Job& job = round_.state.jobs[index];
+      if (!round_.users.allows(job)) continue;
+      done[index] = claim(index) ? 1 : 0;
+      if (!done[index] && round_.impatient(job) && could_be_own(round_.state, job)) head_waits[job.tenant] = 1;
+    }
+    if (!take_together(pass < kMostPasses)) break;
+    // Quotas have room where they had none, and other borrowers are left.
+    for (auto& jobs_without_hope : hopeless_) jobs_without_hope.clear();
+    borrowers_.changed();
   }
-  for (int type = 0; type < round_.state.type_count(); ++type) take_together(type);
   round_.queue.erase(
       std::remove_if(round_.queue.begin(), round_.queue.end(), [&](int index) { return done[index] != 0; }),
       round_.queue.end());

@@ -49,11 +49,12 @@ std::vector<Move> beside_guaranteed(const ClusterState& state, const ClusterStat
 
 }  // namespace
 
-Decision decide(const ClusterState& state) {
+Decision decide(const ClusterState& state, Tell tell) {
   std::vector<Move> moves = charge(state);
   ClusterState recharged;
   if (!moves.empty()) recharged = charged(state, moves);
-  Round round(moves.empty() ? state : recharged, state);
+  // Balance asks why jobs wait.
+  Round round(moves.empty() ? state : recharged, state, state.balance ? Tell::kAll : tell);
   const Displaced displaced = serve_claims(&round);
   lend(&round);
   balance(&round);

@@ -77,7 +77,11 @@ struct Decision {
   std::vector<Waiting> waiting;  // every other pending job, by job
 };
 
+// Whether Decision::waiting says of every job why it waits, or only of those whose victims leave or are protected: a
+// simulator looks at no others, and there may be thousands in each of many thousand decisions. All else is the same.
+enum class Tell { kAll, kWhatFollows };
+
 // Precondition: check(state) holds. Pending jobs that can never run (admission.h) wait for ever.
-Decision decide(const ClusterState& state);
+Decision decide(const ClusterState& state, Tell tell = Tell::kAll);
 
 }  // namespace dl::policy

@@ -2,6 +2,7 @@
 #include "slurm-plugin/policy/joint.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "slurm-plugin/policy/placement.h"
@@ -27,11 +28,13 @@ void add(const ClusterState& state, const Victim& victim, int had, VictimSet* se
   set->victims.push_back(victim);
 }
 
-// The victims of all claims: of one that was asked several times, the last word.
+// The victims of all claims: of one that was asked several times, the last word; without those that others have asked
+// for as much since.
 VictimSet all_victims(const ClusterState& state, const std::vector<Taken>& claims, const SoFar& before) {
   std::vector<std::pair<int, int>> left;
   for (const Taken& claim : claims)
-    for (const Victim& victim : claim.set.victims) left.emplace_back(victim.job, victim.learners_left);
+    for (const Victim& victim : claim.set.victims)
+      if (victim.learners_left < before.left[victim.job]) left.emplace_back(victim.job, victim.learners_left);
   // Each is asked for more every time: the least is the last.
   std::sort(left.begin(), left.end());
   VictimSet set;
@@ -46,6 +49,11 @@ void give_up(const ClusterState& state, int index, int had, int left, FreeGpus* 
   const Job& job = state.jobs[index];
   free->give(parts_after_shrink(job.parts, had), job.gpus_per_learner);
   free->take(parts_after_shrink(job.parts, left), job.gpus_per_learner);
+}
+
+Need need_of(const ClusterState& state, const Taken& claim) {
+  const Job& job = state.jobs[claim.job];
+  return Need{job.gpus_per_learner, job.min_learners};
 }
 
 struct RoomWithout {
@@ -65,8 +73,10 @@ std::optional<RoomWithout> room_without(const ClusterState& state, const Space& 
   }
   for (const Victim& victim : victims.victims)
     give_up(state, victim.job, victim.learners_left, before.left[victim.job], &later);
-  for (const int node : later.nodes_of(claims.front().type))
+  for (size_t i = 0; i < state.nodes.size(); ++i) {
+    const int node = static_cast<int>(i);
     if (later.on(node) < now.on(node) || now.on(node) < 0) return std::nullopt;
+  }
   return RoomWithout{std::move(now), std::move(later)};
 }
 
@@ -82,12 +92,73 @@ class Sharing {
                      [&](const Left& a, const Left& b) { return first_node(a) < first_node(b); });
   }
 
-  bool serve(Taken* claim) {
-    const Job& job = state_.jobs[claim->job];
-    const auto fits = [&] { return room_.slots(claim->type, job.gpus_per_learner) >= job.min_learners; };
+  // Claims of one type, the largest learners first.
+  bool serve(const std::vector<Taken*>& claims) {
+    std::vector<Need> needs;
+    for (const Taken* claim : claims) needs.push_back(need_of(state_, *claim));
+    if (!multiples(by_size(needs))) return serve_packed(claims, std::move(needs));
+    return std::all_of(claims.begin(), claims.end(), [&](Taken* claim) {
+      const Need need = need_of(state_, *claim);
+      if (!take_victims(claim, [&] { return room_.slots(claim->type, need.gpus_per_learner) >= need.learners; }))
+        return false;
+      const Placement placement = state_.jobs[claim->job].placement;
+      auto parts = place(placement, now_, claim->type, need.gpus_per_learner, need.learners);
+      claim->now = parts.has_value();
+      if (!parts) parts = place(placement, room_, claim->type, need.gpus_per_learner, need.learners);
+      if (!parts) return false;
+      keep(claim, std::move(*parts));
+      return true;
+    });
+  }
+
+ private:
+  struct Left {
+    int job;
+    int has;
+    int target;
+  };
+
+  // Where sizes are no multiples of one another it matters where each claim lies: all have their places first, and then
+  // those victims that are on them.
+  bool serve_packed(const std::vector<Taken*>& claims, std::vector<Need> needs) {
+    FreeGpus room = room_;
+    for (const Left& one : pool_)
+      if (one.has != one.target) give_up(state_, one.job, one.has, one.target, &room);
+    std::vector<std::vector<Part>> places;
+    for (const Taken* claim : claims) {
+      const Placement placement = state_.jobs[claim->job].placement;
+      const Need need = needs.front();
+      needs.erase(needs.begin());
+      auto parts = place(placement, room, claim->type, need.gpus_per_learner, need.learners);
+      if (!parts) return false;
+      room.take(*parts, need.gpus_per_learner);
+      if (!needs.empty() && !all_fit(room, claim->type, needs, &packing_steps_)) {
+        room.give(*parts, need.gpus_per_learner);
+        parts = place_beside(room, claim->type, placement == Placement::kSpread, need, needs, &packing_steps_);
+        if (!parts) return false;
+        room.take(*parts, need.gpus_per_learner);
+      }
+      places.push_back(std::move(*parts));
+    }
+    for (size_t i = 0; i < claims.size(); ++i) {
+      const int size = state_.jobs[claims[i]->job].gpus_per_learner;
+      const auto hold = [&](const FreeGpus& free) {
+        return std::all_of(places[i].begin(), places[i].end(),
+                           [&](const Part& part) { return free.on(part.node) >= part.learners * size; });
+      };
+      if (!take_victims(claims[i], [&] { return hold(room_); })) return false;
+      claims[i]->now = hold(now_);
+      keep(claims[i], std::move(places[i]));
+    }
+    return true;
+  }
+
+  // Of those that are left the first that make room for the claim, without those that it does not need.
+  template <typename Fits>
+  bool take_victims(Taken* claim, Fits fits) {
     std::vector<std::pair<size_t, int>> taken;  // and how many learners each had
     for (size_t i = first_; i < pool_.size() && !fits(); ++i) {
-      if (pool_[i].has == pool_[i].target) continue;
+      if (pool_[i].has == pool_[i].target || state_.type_held(state_.jobs[pool_[i].job]) != claim->type) continue;
       taken.emplace_back(i, pool_[i].has);
       set(&pool_[i], pool_[i].target);
     }
@@ -107,27 +178,20 @@ class Sharing {
     std::sort(claim->set.victims.begin(), claim->set.victims.end(),
               [](const Victim& a, const Victim& b) { return a.job < b.job; });
     while (first_ < pool_.size() && pool_[first_].has == pool_[first_].target) ++first_;
-    auto parts = place(job.placement, now_, claim->type, job.gpus_per_learner, job.min_learners);
-    claim->now = parts.has_value();
-    if (!parts) parts = place(job.placement, room_, claim->type, job.gpus_per_learner, job.min_learners);
-    if (!parts) return false;
-    // What becomes free last is used first, as Space::keep() does.
-    for (const Part& part : *parts) {
-      const int wanted = part.learners * job.gpus_per_learner;
+    return true;
+  }
+
+  // What becomes free last is used first, as Space::keep() does.
+  void keep(Taken* claim, std::vector<Part> parts) {
+    const int size = state_.jobs[claim->job].gpus_per_learner;
+    for (const Part& part : parts) {
+      const int wanted = part.learners * size;
       const int later = claim->now ? 0 : std::min(wanted, room_.on(part.node) - now_.on(part.node));
       now_.add(part.node, later - wanted);
       room_.add(part.node, -wanted);
     }
-    claim->kept = Space::Kept{std::move(*parts), job.gpus_per_learner, {}, {}};
-    return true;
+    claim->kept = Space::Kept{std::move(parts), size, {}, {}};
   }
-
- private:
-  struct Left {
-    int job;
-    int has;
-    int target;
-  };
 
   int first_node(const Left& one) const { return state_.jobs[one.job].parts.front().node; }
   void set(Left* one, int left) {
@@ -140,41 +204,130 @@ class Sharing {
   FreeGpus room_;
   std::vector<Left> pool_;
   size_t first_ = 0;  // those before it are all given to claims
+  int packing_steps_ = kPackingSteps;
 };
 
-// Of sizes in falling order.
-bool multiples(const std::vector<Need>& needs) {
-  for (size_t i = 1; i < needs.size(); ++i)
-    if (needs[i - 1].gpus_per_learner % needs[i].gpus_per_learner != 0) return false;
-  return true;
+// The victims with which all claims fit at the least loss, for any types that these get.
+class JointSearch {
+ public:
+  JointSearch(const ClusterState& state, const FreeGpus& room, const std::vector<int>& candidates, const SoFar& before,
+              const std::vector<Victim>& known, int budget)
+      : state_(state), room_(room), before_(before), known_(known), budget_(budget), others_budget_(budget) {
+    candidates_.resize(state.types.size());
+    for (const int job : candidates) candidates_[state.type_held(state.jobs[job])].push_back(job);
+  }
+
+  // `as_is`: the claims have these types already, and known victims that are enough.
+  std::optional<VictimSet> find(const std::vector<Taken>& claims, const std::vector<int>& types, bool as_is) {
+    VictimSet all;
+    for (int type = 0; type < state_.type_count(); ++type) {
+      std::vector<Need> needs;
+      for (size_t i = 0; i < claims.size(); ++i)
+        if (types[i] == type) needs.push_back(need_of(state_, claims[i]));
+      if (needs.empty()) continue;
+      const std::optional<VictimSet>& of_type = find(type, by_size(std::move(needs)), as_is);
+      if (!of_type) return std::nullopt;
+      all.victims.insert(all.victims.end(), of_type->victims.begin(), of_type->victims.end());
+      all.stopped_gpu_s += of_type->stopped_gpu_s;
+      all.shrunk_gpu_s += of_type->shrunk_gpu_s;
+      all.shrunk_gpus += of_type->shrunk_gpus;
+      all.own_gpus += of_type->own_gpus;
+      all.exact = all.exact && of_type->exact;
+    }
+    return all;
+  }
+
+ private:
+  const std::optional<VictimSet>& find(int type, const std::vector<Need>& needs, bool as_is) {
+    std::vector<int> key = {type};
+    for (const Need& need : needs) {
+      key.push_back(need.gpus_per_learner);
+      key.push_back(need.learners);
+    }
+    const auto [at, is_new] = found_.try_emplace(std::move(key));
+    if (!is_new) return at->second;
+    // What changes no type is searched for as long as if that were all.
+    int none = 0;
+    int own = budget_;
+    const bool few = candidates_[type].size() <= kFewTogether;
+    int own_packing = few ? 10 * kPackingSteps : kPackingSteps;
+    int* steps = !few ? &none : as_is ? &own : &others_budget_;
+    int* packing = as_is ? &own_packing : &others_packing_;
+    at->second = find_joint_victims(state_, room_, type, needs, candidates_[type], steps, packing, before_,
+                                    as_is ? known_ : std::vector<Victim>{});
+    return at->second;
+  }
+
+  const ClusterState& state_;
+  const FreeGpus& room_;
+  const SoFar& before_;
+  const std::vector<Victim>& known_;
+  int budget_;
+  int others_budget_;
+  int others_packing_ = kPackingSteps;
+  std::vector<std::vector<int>> candidates_;                    // by type
+  std::map<std::vector<int>, std::optional<VictimSet>> found_;  // by type and needs
+};
+
+// Calls look(types) with all types that the claims could have together; not where these are too many.
+template <typename Look>
+void each_choice(const std::vector<Taken>& claims, Look look) {
+  size_t choices = 1;
+  for (const Taken& claim : claims) {
+    choices *= std::max<size_t>(1, claim.types.size());
+    if (choices > kMostChoices) return;
+  }
+  for (size_t choice = 0; choice < choices; ++choice) {
+    size_t rest = choice;
+    std::vector<int> types;
+    for (const Taken& claim : claims) {
+      const size_t count = std::max<size_t>(1, claim.types.size());
+      types.push_back(claim.types.empty() ? claim.type : claim.types[rest % count]);
+      rest /= count;
+    }
+    look(types);
+  }
 }
 
 }  // namespace
 
 std::optional<std::vector<Taken>> take_jointly(const ClusterState& state, const Space& space, std::vector<Taken> claims,
-                                               const std::vector<int>& candidates, const SoFar& before, int budget) {
+                                               const std::vector<int>& candidates, const SoFar& before, int budget,
+                                               const AllowedTypes& allowed) {
   const VictimSet one_by_one = all_victims(state, claims, before);
   if (claims.size() < 2 || one_by_one.victims.empty()) return std::nullopt;
   std::stable_sort(claims.begin(), claims.end(), [&](const Taken& a, const Taken& b) {
     return state.jobs[a.job].gpus_per_learner > state.jobs[b.job].gpus_per_learner;
   });
-  std::vector<Need> needs;
-  for (const Taken& claim : claims)
-    needs.push_back(Need{state.jobs[claim.job].gpus_per_learner, state.jobs[claim.job].min_learners});
-  if (!multiples(needs)) return std::nullopt;
-  std::optional<RoomWithout> room = room_without(state, space, claims, one_by_one, before);
+  const std::optional<RoomWithout> room = room_without(state, space, claims, one_by_one, before);
   if (!room) return std::nullopt;
-  int steps = candidates.size() <= kFewTogether ? budget : 0;
-  const auto found = find_joint_victims(state, room->later, claims.front().type, needs, candidates, &steps, before,
-                                        one_by_one.victims);
-  if (!found) return std::nullopt;
-  Sharing sharing(state, std::move(*room), *found, before);
-  for (Taken& claim : claims) {
-    if (!sharing.serve(&claim)) return std::nullopt;
-    claim.set.exact = found->exact;
+  std::vector<int> as_is;
+  for (const Taken& claim : claims) as_is.push_back(claim.type);
+  JointSearch search(state, room->later, candidates, before, one_by_one.victims, budget);
+  std::vector<std::pair<std::vector<int>, VictimSet>> found;  // the last is best
+  if (auto victims = search.find(claims, as_is, true)) found.emplace_back(as_is, std::move(*victims));
+  each_choice(claims, [&](const std::vector<int>& types) {
+    if (types == as_is || !allowed(claims, types)) return;
+    auto victims = search.find(claims, types, false);
+    if (victims && (found.empty() || less_loss(*victims, found.back().second)))
+      found.emplace_back(types, std::move(*victims));
+  });
+  for (; !found.empty(); found.pop_back()) {
+    const auto& [types, victims] = found.back();
+    std::vector<Taken> shared = claims;
+    std::map<int, std::vector<Taken*>> by_type;
+    for (size_t i = 0; i < shared.size(); ++i) {
+      shared[i].type = types[i];
+      by_type[types[i]].push_back(&shared[i]);
+    }
+    Sharing sharing(state, *room, victims, before);
+    const bool served =
+        std::all_of(by_type.begin(), by_type.end(), [&](const auto& of_type) { return sharing.serve(of_type.second); });
+    if (!served || !less_loss(all_victims(state, shared, before), one_by_one)) continue;
+    for (Taken& claim : shared) claim.set.exact = victims.exact;
+    return shared;
   }
-  if (!less_loss(all_victims(state, claims, before), one_by_one)) return std::nullopt;
-  return claims;
+  return std::nullopt;
 }
 
 }  // namespace dl::policy

@@ -265,7 +265,7 @@ bool all_charged(const ClusterState& state) {
   const auto at = [&](int tenant, int type) { return static_cast<size_t>(tenant) * types + static_cast<size_t>(type); };
   for (size_t i = 0; i < state.jobs.size(); ++i) {
     const Job& job = state.jobs[i];
-    if (!job.running) {
+    if (i < state.first_running || !job.running) {
       if (job.promised && job.charge == Charge::kOwn) return false;
       continue;
     }

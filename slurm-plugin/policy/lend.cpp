@@ -2,6 +2,7 @@
 #include "slurm-plugin/policy/lend.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -17,10 +18,14 @@ namespace {
 class Lender {
  public:
   explicit Lender(Round* round) : round_(*round) {
+    for (const Group& group : round->state.groups) groups_own_ = groups_own_ || group.quota.total() > 0;
     for (const Tenant& tenant : round->state.tenants) {
       int group = tenant.group;
       while (round->state.parent_of(group) >= 0) group = round->state.parent_of(group);
       outermost_.push_back(group);
+      if (group < 0) continue;
+      if (static_cast<size_t>(group) >= tenants_within_.size()) tenants_within_.resize(static_cast<size_t>(group) + 1);
+      tenants_within_[static_cast<size_t>(group)].push_back(static_cast<int>(outermost_.size()) - 1);
     }
   }
 
@@ -30,18 +35,18 @@ class Lender {
     serve_reservation();
     std::vector<Turn> turns(round_.state.tenants.size());
     for (const int index : round_.queue) {
-      const Job& job = round_.state.jobs[index];
       if (settled_[index] != 0) continue;
-      if (job.tier == Tier::kGuaranteed) {
+      const Asked& asked = round_.asks[index];
+      if (asked.tier == Tier::kGuaranteed) {
         if (!beyond_user_limit(index)) quota_full(index);
       } else {
-        turns[job.tenant].jobs.push_back(index);
-        turns[job.tenant].kinds.push_back(add_to_kind(job));
+        turns[asked.tenant].jobs.push_back(index);
+        turns[asked.tenant].kinds.push_back(add_to_kind(asked));
       }
     }
     const auto before = [&](int a, int b) {
-      const Turn& x = turns[a];
-      const Turn& y = turns[b];
+      const Place& x = turns[a].place;
+      const Place& y = turns[b].place;
       if (x.depth != y.depth) return x.depth > y.depth;
       if (x.key != y.key) return x.key < y.key;
       return x.submit_s != y.submit_s ? x.submit_s < y.submit_s : std::tie(x.id, a) < std::tie(y.id, b);
@@ -52,6 +57,8 @@ class Lender {
     while (!active.empty()) {
       if (!something_may_start()) {
         // Whose turn it is makes no difference any more.
+        ++round_.waits;  // some of them
+        if (round_.tell != Tell::kAll) break;
         for (const int tenant : active) let_wait(&turns[tenant]);
         break;
       }
@@ -67,20 +74,34 @@ class Lender {
       if (look(tenant, &turn)) active.insert(tenant);
       const int outermost = outermost_[tenant];
       if (outermost < 0 || round_.ledger.own(tenant) + round_.ledger.borrowed(tenant) == held) continue;
-      // What a group has left to lend within changes with each of them.
-      const std::vector<int> all(active.begin(), active.end());
-      active.clear();
-      for (const int other : all) {
-        if (outermost_[other] == outermost) look(other, &turns[other]);
+      // What a group has left to lend within changes with each of them, and what it has left of its own quota.
+      for (const int other : tenants_within_[static_cast<size_t>(outermost)]) {
+        Turn& its = turns[other];
+        if (other == tenant || !waits_for_turn(its)) continue;
+        Place now = its.place;
+        now.depth = round_.ledger.depth_lent(other, now.asked);
+        if (groups_own_) now = place_of(other, its);
+        if (now.depth == its.place.depth && now.key == its.place.key) continue;
+        active.erase(other);
+        its.place = now;
         active.insert(other);
       }
     }
     // Where somebody waits, no other place becomes free by that.
-    if (reserved_ || !round_.decision.waiting.empty()) return;
+    if (reserved_ || round_.waits > 0) return;
     for (const size_t start : grown_) settle(&round_.decision.starts[start]);
   }
 
  private:
+  // Among the tenants, by what it would be lent next.
+  struct Place {
+    double key = 0;
+    int depth = 0;  // Ledger::depth_lent()
+    int asked = 0;
+    int64_t submit_s = 0;
+    int64_t id = 0;
+  };
+
   // What a tenant would be lent next: its oldest job at its smallest size; when all have had their turn, one learner
   // more for those of them that are elastic, in turn.
   struct Turn {
@@ -89,12 +110,8 @@ class Lender {
     size_t next = 0;
     std::vector<size_t> growing;  // in decision.starts
     size_t grows = 0;             // whose turn it is
-    double key = 0;
-    int depth = 0;  // Ledger::depth_lent()
-    int64_t submit_s = 0;
-    int64_t id = 0;
+    Place place;
   };
-
   // Jobs for which the same place would do: what was found out about one holds for all until something starts. There
   // may be thousands of each.
   struct Kind {
@@ -110,12 +127,20 @@ class Lender {
     }
   };
 
-  int add_to_kind(const Job& job) {
+  int add_to_kind(const Asked& job) {
     const Kind kind{job.type, job.gpus_per_learner, job.min_learners, job.placement,
                     reserved_ && reserved_->ends_before(job.limit_s)};
-    size_t at = 0;
-    while (at < kinds_.size() && !(kinds_[at] == kind)) ++at;
-    if (at == kinds_.size()) kinds_.push_back(kind);
+    // Where the last one with this number was found.
+    const int number = kind.gpus_per_learner * 7 + kind.min_learners * 3 + (kind.type + 1) * 29 + (kind.soon ? 64 : 0) +
+                       (kind.placement == Placement::kPack ? 128 : 0);
+    int& last = last_kind_[static_cast<size_t>(number) % last_kind_.size()];
+    size_t at = static_cast<size_t>(last);
+    if (at >= kinds_.size() || !(kinds_[at] == kind)) {
+      at = 0;
+      while (at < kinds_.size() && !(kinds_[at] == kind)) ++at;
+      if (at == kinds_.size()) kinds_.push_back(kind);
+      last = static_cast<int>(at);
+    }
     ++kinds_[at].left;
     return static_cast<int>(at);
   }
@@ -179,15 +204,25 @@ class Lender {
     const bool pending = turn->next < turn->jobs.size();
     if (!pending && turn->growing.empty()) return false;
     if (!pending) turn->grows %= turn->growing.size();
-    const int index = pending ? turn->jobs[turn->next] : round_.decision.starts[turn->growing[turn->grows]].job;
+    turn->place = place_of(tenant, *turn);
+    return true;
+  }
+
+  static bool waits_for_turn(const Turn& turn) { return turn.next < turn.jobs.size() || !turn.growing.empty(); }
+
+  Place place_of(int tenant, const Turn& turn) const {
+    const bool pending = turn.next < turn.jobs.size();
+    const int index = pending ? turn.jobs[turn.next] : round_.decision.starts[turn.growing[turn.grows]].job;
     const Job& job = round_.state.jobs[index];
     const int asked = pending ? round_.asked(index) : job.gpus_per_learner;
     const int lent = asked - (pending ? most_own_part(job, asked) : 0);
-    turn->key = fair_key(round_.state, round_.ledger, tenant, lent * round_.state.weight_of_type(job.type) / 2);
-    turn->depth = round_.ledger.depth_lent(tenant, asked);
-    turn->submit_s = job.submit_s;
-    turn->id = job.id;
-    return true;
+    Place place;
+    place.key = fair_key(round_.state, round_.ledger, tenant, lent * round_.state.weight_of_type(job.type) / 2);
+    place.depth = round_.ledger.depth_lent(tenant, asked);
+    place.asked = asked;
+    place.submit_s = job.submit_s;
+    place.id = job.id;
+    return place;
   }
 
   void grow(Turn* turn) {
@@ -355,6 +390,7 @@ class Lender {
   void no_place(int index) {
     const Job& job = round_.state.jobs[index];
     Waiting& waiting = round_.wait(index, Reason::kNoPlace);
+    if (round_.tell != Tell::kAll) return;
     for (int type = 0; type < round_.state.type_count(); ++type) {
       if (may_use(job, type)) waiting.free = std::max(waiting.free, round_.free.total(type));
     }
@@ -366,11 +402,14 @@ class Lender {
   Round& round_;
   std::optional<Reservation> reserved_;
   std::vector<Kind> kinds_;
-  bool changed_ = true;         // since something_may_start() was asked
-  int growing_ = 0;             // elastic ones that started, and may get more
-  std::vector<int> outermost_;  // by tenant: the group around all groups that it lies in
-  std::vector<char> settled_;   // by job: decided on before its turn, since everything was kept for it
-  std::vector<size_t> grown_;   // in decision.starts
+  std::array<int, 256> last_kind_{};
+  bool changed_ = true;                           // since something_may_start() was asked
+  int growing_ = 0;                               // elastic ones that started, and may get more
+  std::vector<int> outermost_;                    // by tenant: the group around all groups that it lies in
+  std::vector<std::vector<int>> tenants_within_;  // by such a group
+  bool groups_own_ = false;                       // some quota
+  std::vector<char> settled_;  // by job: decided on before its turn, since everything was kept for it
+  std::vector<size_t> grown_;  // in decision.starts
 };
 
 }  // namespace

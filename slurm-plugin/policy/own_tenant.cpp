@@ -217,6 +217,7 @@ std::vector<int> order_of_claims(const ClusterState& state, const std::vector<in
   for (const int index : queue) guaranteed[state.jobs[index].tenant] += state.jobs[index].tier == Tier::kGuaranteed;
   std::vector<std::vector<int>> after(state.tenants.size());
   std::vector<int> order;
+  order.reserve(queue.size());
   for (const int index : queue) {
     const Job& job = state.jobs[index];
     if (job.tier == Tier::kBorrow) continue;

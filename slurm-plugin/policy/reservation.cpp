@@ -6,12 +6,8 @@
 #include "slurm-plugin/policy/placement.h"
 
 namespace dl::policy {
-namespace {
 
-// Each try looks at all running jobs; who has no hope is mostly the oldest, and there may be many like it.
-constexpr int kMostTries = 8;
-
-struct End {
+struct Reservation::End {
   int64_t at_s;
   int type;
   int tenant;
@@ -19,6 +15,13 @@ struct End {
   int gpus_per_learner;
   int own;  // GPUs of it that are charged to the quota
 };
+
+namespace {
+
+using End = Reservation::End;
+
+// Each try looks at all running jobs; who has no hope is mostly the oldest, and there may be many like it.
+constexpr int kMostTries = 8;
 
 int gpus_of(const End& end) {
   int learners = 0;
@@ -60,7 +63,7 @@ bool entitled(const Round& round, const Ledger& ledger, const Job& job, int type
 
 }  // namespace
 
-std::optional<Reservation> Reservation::of(const Round& round, int index) {
+std::optional<Reservation> Reservation::of(const Round& round, int index, std::optional<std::vector<End>>* known) {
   const Job& job = round.state.jobs[index];
   Ledger ledger = round.ledger;
   Reservation found(round, index, round.free);
@@ -81,7 +84,8 @@ std::optional<Reservation> Reservation::of(const Round& round, int index) {
     return false;
   };
   if (fits_at(round.state.now_s)) return found;
-  const std::vector<End> ends = ends_of(round);
+  if (!*known) *known = ends_of(round);
+  const std::vector<End>& ends = **known;
   for (size_t i = 0; i < ends.size(); ++i) {
     const End& end = ends[i];
     // The cap.
@@ -99,14 +103,15 @@ std::optional<Reservation> Reservation::find(const Round& round) {
   // Among jobs of one size nobody passes anybody: there the fair share alone decides.
   int smallest = 0;
   for (const int index : round.queue)
-    smallest = smallest == 0 ? round.asked(index) : std::min(smallest, round.asked(index));
+    smallest = smallest == 0 ? round.asks[index].gpus() : std::min(smallest, round.asks[index].gpus());
   int tries = 0;
+  std::optional<std::vector<End>> ends;
   for (const int index : round.queue) {
     const Job& job = round.state.jobs[index];
     if (!round.impatient(job)) continue;
     if (round.asked(index) == smallest && job.gpus_per_learner == 1) continue;
     if (!round.users.allows(job)) continue;
-    if (auto found = of(round, index)) return found;
+    if (auto found = of(round, index, &ends)) return found;
     if (++tries == kMostTries) return std::nullopt;
   }
   return std::nullopt;

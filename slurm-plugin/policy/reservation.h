@@ -18,6 +18,7 @@ class Reservation {
   // For the oldest job of the queue to which that applies; nothing if it applies to none of the oldest eight that have
   // lost patience. To be called after the claims were served.
   static std::optional<Reservation> find(const Round& round);
+  struct End;  // of a job that runs or starts
 
   int job() const { return job_; }
   int64_t in_s() const { return at_s_ - now_s_; }  // until it starts
@@ -32,7 +33,8 @@ class Reservation {
  private:
   Reservation(const Round& round, int job, FreeGpus room)
       : room_(std::move(room)), job_(job), now_s_(round.state.now_s) {}
-  static std::optional<Reservation> of(const Round& round, int index);
+  // *ends: found out with the first job that needs them, for all.
+  static std::optional<Reservation> of(const Round& round, int index, std::optional<std::vector<End>>* ends);
 
   FreeGpus room_;  // what will be free when it starts
   int job_;

@@ -5,38 +5,58 @@
 
 namespace dl::policy {
 
-Round::Round(const ClusterState& running, const ClusterState& so_far)
-    : state(running),
+Round::Round(const ClusterState& running, const ClusterState& so_far, Tell what)
+    : tell(what),
+      state(running),
       free(running),
       ledger(running),
       after(ledger),
+      after_asked(ledger),
       own_tenant(running, so_far),
       users(running),
       head_waits(running.tenants.size()),
       learners(running.jobs.size()) {
   queue.reserve(state.jobs.size());
-  for (size_t i = 0; i < state.jobs.size(); ++i) {
-    if (i >= state.first_running && state.jobs[i].running) {
-      learners[i] = state.jobs[i].learners();
-    } else {
-      queue.push_back(static_cast<int>(i));
-    }
-  }
-  const auto older = [&](int a, int b) {
-    const Job& x = state.jobs[a];
-    const Job& y = state.jobs[b];
+  asks.resize(state.jobs.size());
+  const auto older = [](const Job& x, const Job& y) {
     return x.submit_s != y.submit_s ? x.submit_s < y.submit_s : x.id < y.id;
   };
   // Who observes a cluster mostly has them in this order already, and there may be ten thousand.
-  if (!std::is_sorted(queue.begin(), queue.end(), older)) std::sort(queue.begin(), queue.end(), older);
-  by_nice();
-  decision.waiting.reserve(queue.size());
+  bool in_order = true;
+  bool nice = false;
+  for (size_t i = 0; i < state.jobs.size(); ++i) {
+    const Job& job = state.jobs[i];
+    if (i >= state.first_running && job.running) {
+      learners[i] = job.learners();
+      continue;
+    }
+    in_order = in_order && (queue.empty() || !older(job, state.jobs[queue.back()]));
+    nice = nice || job.nice != 0;
+    nobody_promised = nobody_promised && !job.promised;
+    some_guaranteed = some_guaranteed || job.tier == Tier::kGuaranteed;
+    some_borrow = some_borrow || job.tier == Tier::kBorrow;
+    if (job.yields_to != kNobody) yielded_to.push_back(job.yields_to);
+    asks[i] = Asked{job.tenant,
+                    job.type,
+                    job.gpus_per_learner,
+                    job.min_learners,
+                    job.tier,
+                    job.placement,
+                    job.submit_s,
+                    job.limit_s,
+                    job.id,
+                    job.promised && job.charge == Charge::kOwn};
+    queue.push_back(static_cast<int>(i));
+  }
+  if (!in_order)
+    std::sort(queue.begin(), queue.end(), [&](int a, int b) { return older(state.jobs[a], state.jobs[b]); });
+  if (nice) by_nice();
+  if (tell == Tell::kAll) decision.waiting.reserve(queue.size());
 }
 
 // The jobs of a tenant change places among themselves; the tenants' turns stay.
 void Round::by_nice() {
   const auto nice = [&](int index) { return state.jobs[index].nice; };
-  if (std::all_of(queue.begin(), queue.end(), [&](int index) { return nice(index) == 0; })) return;
   std::vector<std::vector<int>> of_tenant(state.tenants.size());
   for (const int index : queue) of_tenant[state.jobs[index].tenant].push_back(index);
   for (std::vector<int>& jobs : of_tenant)
@@ -51,6 +71,7 @@ void Round::by_nice() {
 void Round::count(int tenant, int type, int own, int borrowed) {
   ledger.add(tenant, type, own, borrowed);
   after.add(tenant, type, own, borrowed);
+  after_asked.add(tenant, type, own, borrowed);
 }
 
 void Round::start(int index, Charge charge, int type, std::vector<Part> parts, int own_part) {
@@ -75,6 +96,8 @@ void Round::replace(Start* start, std::vector<Part> parts) {
 }
 
 Waiting& Round::wait(int index, Reason reason) {
+  ++waits;
+  if (tell != Tell::kAll && reason != Reason::kVictimsLeaving && reason != Reason::kVictimsProtected) return untold_;
   Waiting waiting;
   waiting.job = index;
   waiting.reason = reason;
@@ -86,6 +109,11 @@ Waiting& Round::wait(int index, Reason reason) {
 }
 
 Decision Round::take() {
+  if (tell != Tell::kAll) {
+    std::sort(decision.waiting.begin(), decision.waiting.end(),
+              [](const Waiting& a, const Waiting& b) { return a.job < b.job; });
+    return std::move(decision);
+  }
   // By job: each waits once.
   std::vector<int> where(state.jobs.size(), -1);
   for (size_t i = 0; i < decision.waiting.size(); ++i) where[decision.waiting[i].job] = static_cast<int>(i);

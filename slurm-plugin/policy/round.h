@@ -13,10 +13,27 @@
 
 namespace dl::policy {
 
+// What a waiting job asks for, apart from the rest of what is known about it: a decision looks at this of thousands of
+// them several times.
+struct Asked {
+  int tenant = 0;
+  int type = kAnyType;
+  int gpus_per_learner = 1;
+  int min_learners = 1;
+  Tier tier = Tier::kAuto;
+  Placement placement = Placement::kPack;
+  int64_t submit_s = 0;
+  int64_t limit_s = 0;
+  int64_t id = 0;
+  bool promised = false;  // as Job::promised, of a claim
+
+  int gpus() const { return gpus_per_learner * min_learners; }
+};
+
 struct Round {
   // `running`: the state with its running jobs charged anew; `so_far`: as they were charged before. Both must outlive
   // this.
-  Round(const ClusterState& running, const ClusterState& so_far);
+  Round(const ClusterState& running, const ClusterState& so_far, Tell what);
 
   int asked(int index) const { return state.jobs[index].min_learners * state.jobs[index].gpus_per_learner; }
   bool is_guaranteed(int index) const { return state.jobs[index].tier == Tier::kGuaranteed; }
@@ -28,10 +45,16 @@ struct Round {
     return state.patience_s > 0 && state.now_s - job.submit_s >= state.patience_s;
   }
 
-  // Counts into both ledgers.
+  // Counts into all ledgers.
   void count(int tenant, int type, int own, int borrowed);
-  // A running job that was asked to yield will keep `to` learners instead of `from`: counted in `after`.
-  void leave(int index, int from, int to) { own_tenant.give_up(&after, index, from, to); }
+  // A running job that was asked to yield will keep `to` learners instead of `from`: counted in `after` and
+  // `after_asked`.
+  void leave(int index, int from, int to) {
+    own_tenant.give_up(&after, index, from, to);
+    own_tenant.give_up(&after_asked, index, from, to);
+  }
+  // The same for one that is protected now, and will be asked later: counted in `after` alone.
+  void plan_to_leave(int index, int from, int to) { own_tenant.give_up(&after, index, from, to); }
   // `own_part`: as Job::own_part, if it is charged as borrowed.
   void start(int index, Charge charge, int type, std::vector<Part> parts, int own_part = 0);
   // One of decision.starts gets other parts, of the same type, which may overlap those that it had.
@@ -43,10 +66,12 @@ struct Round {
 
   void by_nice();  // sorts each tenant's jobs in `queue` by their nice
 
+  const Tell tell;
   const ClusterState& state;
   FreeGpus free;
   Ledger ledger;
-  Ledger after;  // the same once all victims have gone
+  Ledger after;        // the same once all victims have gone, also those that will only be asked later
+  Ledger after_asked;  // once those have gone that were asked: what is promised now must hold with these alone
   OwnTenant own_tenant;
   UserLimits users;  // counts also what jobs that wait for victims will hold
   // Pending jobs on which nothing is decided yet, oldest first; the jobs of one tenant by their nice first.
@@ -54,7 +79,16 @@ struct Round {
   // By tenant: a job of it has waited too long for the quota, so that no other job of the tenant gets any.
   std::vector<char> head_waits;
   std::vector<int> learners;  // by running job
+  std::vector<Asked> asks;    // by waiting job
+  bool some_guaranteed = false;
+  bool some_borrow = false;         // some jobs that never use the quota
+  std::vector<int64_t> yielded_to;  // ids of the claimants for which waiting jobs gave way
+  bool nobody_promised = true;      // no job of the queue, as it was at first, was promised anything
+  int waits = 0;                    // jobs of which it was decided that they wait, told of or not
   Decision decision;
+
+ private:
+  Waiting untold_;  // of a job of which nothing is told
 };
 
 bool may_use(const Job& job, int type);

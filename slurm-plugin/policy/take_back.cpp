@@ -23,7 +23,7 @@ bool ClaimService::take_back(int index, From from) {
     waiting.free = round_.free.total(found->type);
     waiting.within_tenant = from == From::kOwnTenant;
     if (from == From::kBorrowers && !is_promised(index))
-      taken_.push_back(Taken{index, found->type, std::move(kept), found->set});
+      taken_.push_back(Taken{index, found->type, std::move(kept), found->set, false, {}});
     if (!found->set.victims.empty())
       round_.decision.reclaims.push_back(Reclaim{index, found->type, waiting.parts, std::move(found->set)});
     return true;
@@ -63,7 +63,7 @@ std::optional<ClaimService::Found> ClaimService::cheapest(int index, Space::When
       if (!round_.own_tenant.could_hold(job.tenant, type, round_.asked(index))) return std::nullopt;
       return find_allowed_victims(
           round_.state, room, type, job.gpus_per_learner, job.min_learners, candidates, own, &budget_, so_far_,
-          [&](const auto& victims) { return leave_quota(index, type, victims, beside_borrowers); });
+          [&](const auto& victims) { return leave_quota(index, type, when, victims, beside_borrowers); });
     });
   };
   // Others give way only as far as the tenant, with this job, stays within its quota.
@@ -90,25 +90,32 @@ std::optional<ClaimService::Found> ClaimService::cheapest_of_types(const Job& jo
 }
 
 // With the victims gone, does the quota hold the guaranteed job, once those of its tenant that are left over are
-// charged as borrowed, if they may be?
-bool ClaimService::leave_quota(int index, int type, const std::vector<Victim>& victims, bool may_recharge) {
+// charged as borrowed, if they may be? Victims that are asked now (kLater) have to do without those that will be asked
+// when they are not protected any more: else they would have gone, and the job could still not start.
+bool ClaimService::leave_quota(int index, int type, Space::When when, const std::vector<Victim>& victims,
+                               bool may_recharge) {
   // For so long as it is asked; a copy would be as long as the list of jobs, for each of thousands of claims.
+  const bool last = when == Space::When::kLast;
+  std::vector<int>& left = last ? so_far_.left : left_asked_;
+  const auto leave = [&](int job, int from, int to) {
+    round_.own_tenant.give_up(last ? &round_.after : &round_.after_asked, job, from, to);
+    left[job] = to;
+  };
   std::vector<int> had;
   for (const Victim& victim : victims) {
-    had.push_back(std::exchange(so_far_.left[victim.job], victim.learners_left));
-    round_.leave(victim.job, had.back(), victim.learners_left);
+    had.push_back(left[victim.job]);
+    leave(victim.job, had.back(), victim.learners_left);
   }
-  const bool leaves = quota_holds(index, type, may_recharge);
-  for (size_t i = victims.size(); i-- > 0;) {
-    round_.leave(victims[i].job, victims[i].learners_left, had[i]);
-    so_far_.left[victims[i].job] = had[i];
-  }
+  const bool leaves = quota_holds(index, type, when, may_recharge);
+  for (size_t i = victims.size(); i-- > 0;) leave(victims[i].job, victims[i].learners_left, had[i]);
   return leaves;
 }
 
-bool ClaimService::quota_holds(int index, int type, bool may_recharge) {
+bool ClaimService::quota_holds(int index, int type, Space::When when, bool may_recharge) {
   const Job& job = round_.state.jobs[index];
-  const std::vector<int>& left = so_far_.left;
+  const bool last = when == Space::When::kLast;
+  Ledger* after = last ? &round_.after : &round_.after_asked;
+  const std::vector<int>& left = last ? so_far_.left : left_asked_;
   const std::vector<Leaving> moved =
       round_.own_tenant.displaced(When::kLater, job.tenant, type, round_.asked(index), left);
   const std::vector<Leaving> waiting = round_.own_tenant.to_be_recharged(job.tenant);
@@ -118,10 +125,10 @@ bool ClaimService::quota_holds(int index, int type, bool may_recharge) {
   const int limit = round_.state.tenants[job.tenant].borrow_limit;
   if (limit != kNoLimit) {
     const int recharged = round_.own_tenant.gpus_of(moved, left) + round_.own_tenant.gpus_of(waiting, left);
-    if (round_.after.borrowed(job.tenant) + recharged > limit) return false;
+    if (after->borrowed(job.tenant) + recharged > limit) return false;
   }
   // What was promised while it could be lent stays so.
-  return job.promised || round_.own_tenant.lent_beside(&round_.after, job, type, moved, left);
+  return job.promised || round_.own_tenant.lent_beside(after, job, type, moved, left);
 }
 
 // The claim's place is decided, and kept. The victims stay in the ledger until they have gone, so that their tenant
@@ -142,39 +149,95 @@ Space::Kept ClaimService::commit(int index, const Found& found, Space::When when
   return space_.keep(when, std::move(*parts), job.gpus_per_learner);
 }
 
-// The claims of one type that take back from borrowers now, all of them together (joint.h). Left as they are where
-// other claims have victims too, which were chosen beside theirs.
-void ClaimService::take_together(int type) {
+// The claims that take back from borrowers now, all of them together (joint.h). What other claims take stays as it is:
+// a guaranteed one's from its own tenant, and what was promised before. True if one of them gets GPUs of another type:
+// then others of its tenant may find theirs.
+bool ClaimService::take_together(bool may_change_types) {
+  // Victims that are planned for other claims, too, were chosen beside theirs.
+  std::vector<char> stays(round_.state.types.size());
+  for (const Taken& claim : taken_)
+    for (const Victim& victim : claim.set.victims)
+      if (planned_[victim.job] != 0) stays[claim.type] = 1;
   std::vector<Taken> claims;
   std::set<int> claimants;
   for (const Taken& claim : taken_) {
-    if (claim.type != type) continue;
+    if (stays[claim.type] != 0) continue;
     claims.push_back(claim);
     claimants.insert(claim.job);
-    for (const Victim& victim : claim.set.victims)
-      if (planned_[victim.job] != 0) return;
   }
-  std::vector<Reclaim>& reclaims = round_.decision.reclaims;
-  for (const Reclaim& reclaim : reclaims)
-    if (reclaim.type == type && claimants.count(reclaim.claimant) == 0) return;
+  if (claims.size() < 2) return false;
+  SoFar before = before_;
+  for (const Reclaim& reclaim : round_.decision.reclaims)
+    for (const Victim& victim : reclaim.set.victims)
+      if (claimants.count(reclaim.claimant) == 0)
+        before.left[victim.job] = std::min(before.left[victim.job], victim.learners_left);
+  bool several = false;
+  for (Taken& claim : claims) {
+    claim.types.clear();
+    for (int type = 0; may_change_types && type < round_.state.type_count(); ++type)
+      if (may_use(round_.state.jobs[claim.job], type) && stays[type] == 0 && !round_.is_guaranteed(claim.job))
+        claim.types.push_back(type);
+    several = several || claim.types.size() > 1;
+  }
+  if (several)
+    if (const std::optional<bool> changed = take_together(claims, before)) return *changed;
+  for (int type = 0; type < round_.state.type_count(); ++type) {
+    std::vector<Taken> of_type;
+    for (const Taken& claim : claims)
+      if (claim.type == type) of_type.push_back(claim);
+    for (Taken& claim : of_type) claim.types.clear();
+    take_together(of_type, before);
+  }
+  return false;
+}
+
+// Whether one of them gets another type; nothing if they all stay as they are.
+std::optional<bool> ClaimService::take_together(const std::vector<Taken>& claims, const SoFar& before) {
+  if (claims.size() < 2) return std::nullopt;
+  const bool one_type =
+      std::all_of(claims.begin(), claims.end(), [&](const Taken& claim) { return claim.types.size() < 2; });
   std::vector<int> candidates;
   for (const int other : borrowers_.all(Space::When::kLater))
-    if (round_.state.type_held(round_.state.jobs[other]) == type) candidates.push_back(other);
-  const auto found = take_jointly(round_.state, space_, claims, candidates, before_, round_.state.search_budget);
-  if (!found) return;
+    if (!one_type || round_.state.type_held(round_.state.jobs[other]) == claims.front().type)
+      candidates.push_back(other);
+  const auto allowed = [&](const std::vector<Taken>& all, const std::vector<int>& types) {
+    return quotas_hold(all, types);
+  };
+  const auto found =
+      take_jointly(round_.state, space_, claims, candidates, before, round_.state.search_budget, allowed);
+  if (!found) return std::nullopt;
+  std::set<int> claimants;
   for (const Taken& claim : claims) {
+    claimants.insert(claim.job);
     space_.release(claim.kept);
-    for (const Victim& victim : claim.set.victims) take_up(victim.job);
   }
+  for (const Taken& claim : claims)
+    for (const Victim& victim : claim.set.victims) take_up(victim.job, before.left[victim.job]);
+  bool changed = false;
+  std::vector<Reclaim>& reclaims = round_.decision.reclaims;
   reclaims.erase(std::remove_if(reclaims.begin(), reclaims.end(),
                                 [&](const Reclaim& reclaim) { return claimants.count(reclaim.claimant) != 0; }),
                  reclaims.end());
+  taken_.erase(
+      std::remove_if(taken_.begin(), taken_.end(), [&](const Taken& claim) { return claimants.count(claim.job) != 0; }),
+      taken_.end());
+  for (const Taken& claim : *found) {
+    const auto was = std::find_if(claims.begin(), claims.end(), [&](const Taken& one) { return one.job == claim.job; });
+    if (was->type == claim.type) continue;
+    changed = true;
+    hold_type(claim.job, was->type, -1);
+    hold_type(claim.job, claim.type, +1);
+  }
   const size_t starts = round_.decision.starts.size();
   for (const Taken& claim : *found) {
     for (const Victim& victim : claim.set.victims) ask(victim, Space::When::kLater);
-    if (!claim.now) space_.keep(Space::When::kLater, claim.kept.parts, claim.kept.gpus_per_learner);
-    if (claim.now) start_after_all(claim);
-    if (!claim.set.victims.empty()) reclaims.push_back(Reclaim{claim.job, type, claim.kept.parts, claim.set});
+    if (claim.now) {
+      start_after_all(claim);
+    } else {
+      taken_.push_back(claim);
+      taken_.back().kept = space_.keep(Space::When::kLater, claim.kept.parts, claim.kept.gpus_per_learner);
+    }
+    if (!claim.set.victims.empty()) reclaims.push_back(Reclaim{claim.job, claim.type, claim.kept.parts, claim.set});
   }
   for (size_t i = starts; i < round_.decision.starts.size(); ++i) grow(&round_.decision.starts[i]);
   for (Waiting& waiting : round_.decision.waiting) {
@@ -182,8 +245,40 @@ void ClaimService::take_together(int type) {
     const auto claim =
         std::find_if(found->begin(), found->end(), [&](const Taken& one) { return one.job == waiting.job; });
     waiting.parts = claim->kept.parts;
-    waiting.free = round_.free.total(type);
+    waiting.free = round_.free.total(claim->type);
   }
+  return changed;
+}
+
+// A claim that waits, and may borrow.
+void ClaimService::hold_type(int index, int type, int sign) {
+  const Job& job = round_.state.jobs[index];
+  const int gpus = sign * round_.asked(index);
+  round_.count(job.tenant, type, gpus, 0);
+  round_.own_tenant.hold(When::kNow, job.tenant, type, gpus);
+}
+
+// Would quotas hold the claims if they had these types instead?
+bool ClaimService::quotas_hold(const std::vector<Taken>& claims, const std::vector<int>& types) {
+  const auto count = [&](size_t i, int type, int sign) {
+    round_.ledger.add(round_.state.jobs[claims[i].job].tenant, type, sign * round_.asked(claims[i].job), Charge::kOwn);
+  };
+  for (size_t i = 0; i < claims.size(); ++i)
+    if (types[i] != claims[i].type) count(i, claims[i].type, -1);
+  bool hold = true;
+  size_t counted = 0;
+  for (; hold && counted < claims.size(); ++counted) {
+    if (types[counted] == claims[counted].type) continue;
+    const int job = claims[counted].job;
+    hold = round_.ledger.fits_own(round_.state.jobs[job].tenant, types[counted], round_.asked(job));
+    count(counted, types[counted], +1);
+  }
+  for (size_t i = 0; i < claims.size(); ++i) {
+    if (types[i] == claims[i].type) continue;
+    if (i < counted) count(i, types[i], -1);
+    count(i, claims[i].type, +1);
+  }
+  return hold;
 }
 
 // It was to wait.
@@ -191,6 +286,7 @@ void ClaimService::start_after_all(const Taken& claim) {
   const Job& job = round_.state.jobs[claim.job];
   std::vector<Waiting>& waiting = round_.decision.waiting;
   waiting.erase(std::find_if(waiting.begin(), waiting.end(), [&](const Waiting& one) { return one.job == claim.job; }));
+  --round_.waits;
   const int asked = round_.asked(claim.job);
   round_.users.hold(job, -asked);
   round_.count(job.tenant, claim.type, -asked, 0);
@@ -202,16 +298,21 @@ void ClaimService::ask(const Victim& victim, Space::When when) {
   const Job& gone = round_.state.jobs[victim.job];
   int& left = so_far_.left[victim.job];
   space_.give_up(when, parts_after_shrink(gone.parts, left), victim.learners_left, gone.gpus_per_learner);
-  round_.leave(victim.job, left, victim.learners_left);
+  if (when == Space::When::kLast) {
+    round_.plan_to_leave(victim.job, left, victim.learners_left);
+  } else {
+    round_.leave(victim.job, left, victim.learners_left);
+    left_asked_[victim.job] = victim.learners_left;
+  }
   left = victim.learners_left;
 }
 
-// It keeps what it had before any of the claims that are looked at together.
-void ClaimService::take_up(int index) {
+// It keeps what it has without any of the claims that are looked at together.
+void ClaimService::take_up(int index, int keeps) {
   const Job& job = round_.state.jobs[index];
   space_.ended(parts_after_shrink(job.parts, so_far_.left[index]), job.gpus_per_learner);
-  round_.leave(index, so_far_.left[index], before_.left[index]);
-  so_far_.left[index] = before_.left[index];
+  round_.leave(index, so_far_.left[index], keeps);
+  so_far_.left[index] = left_asked_[index] = keeps;
   space_.started(parts_after_shrink(job.parts, so_far_.left[index]), job.gpus_per_learner);
 }
 

@@ -9,6 +9,8 @@
 #include <tuple>
 #include <utility>
 
+#include "slurm-plugin/policy/gangs_room.h"
+
 namespace dl::policy {
 namespace {
 
@@ -27,11 +29,6 @@ struct Cost {
   }
 };
 
-struct Freed {
-  int node;  // its place among those that the search looks at
-  int gpus;
-};
-
 // One thing that can be done to a candidate.
 struct Option {
   Cost cost;
@@ -43,63 +40,6 @@ struct Option {
 struct Candidate {
   int job = 0;
   std::vector<Option> options;  // cheapest first; doing nothing is not listed
-};
-
-// Places of one size, and how many of them there have to be.
-struct Places {
-  int size;
-  int needed;
-  int slots;  // that there are
-};
-
-// Of sizes of which each is a multiple of the next: a learner takes as many places of a smaller size as fit into it,
-// wherever it lies. So all fit if of each size there are as many places as it and the larger ones need together.
-std::vector<Places> places_for(const FreeGpus& free, int type, std::vector<Need> needs) {
-  std::sort(needs.begin(), needs.end(),
-            [](const Need& a, const Need& b) { return a.gpus_per_learner > b.gpus_per_learner; });
-  std::vector<Places> places;
-  for (const Need& need : needs) {
-    const int size = need.gpus_per_learner;
-    if (places.empty() || places.back().size != size) {
-      const int larger = places.empty() ? 0 : places.back().needed * (places.back().size / size);
-      places.push_back(Places{size, larger, free.slots(type, size)});
-    }
-    places.back().needed += need.learners;
-  }
-  return places;
-}
-
-// Room for the gangs, as options are taken and given back.
-class Room {
- public:
-  Room(const FreeGpus& free, int type, std::vector<Need> needs) : places_(places_for(free, type, std::move(needs))) {}
-  // The nodes that options may change; they name them by their places in this list.
-  void look_at(const FreeGpus& free, const std::vector<int>& nodes) {
-    for (const int node : nodes) free_.push_back(free.on(node));
-  }
-  const std::vector<Places>& places() const { return places_; }
-  bool enough() const {
-    return std::all_of(places_.begin(), places_.end(), [](const Places& p) { return p.slots >= p.needed; });
-  }
-  int on(int node) const { return free_[node]; }
-  // The largest size of which places are missing; 0: none is.
-  int size_missing() const {
-    for (const Places& places : places_)
-      if (places.slots < places.needed) return places.size;
-    return 0;
-  }
-  void apply(const Option& option, int sign) {
-    for (const Freed& freed : option.freed) {
-      const int before = free_[freed.node];
-      const int after = before + sign * freed.gpus;
-      free_[freed.node] = after;
-      for (Places& places : places_) places.slots += after / places.size - before / places.size;
-    }
-  }
-
- private:
-  std::vector<Places> places_;  // the largest first
-  std::vector<int> free_;
 };
 
 // `has`: the learners that the job has, or will have by what it was asked.
@@ -134,8 +74,8 @@ Option option_of(const ClusterState& state, const FreeGpus& free, const Job& job
 class Search {
  public:
   Search(const ClusterState& state, const FreeGpus& free, int type, const std::vector<Need>& needs,
-         const std::vector<int>& jobs, int* budget, bool may_shrink, const SoFar* so_far)
-      : room_(free, type, needs), budget_(*budget) {
+         const std::vector<int>& jobs, int* budget, int* packing_steps, bool may_shrink, const SoFar* so_far)
+      : room_(free, type, needs, packing_steps), budget_(*budget) {
     if (room_.enough()) return;  // no victim is needed
     const int size = room_.places().back().size;
     for (const int index : jobs) {
@@ -218,7 +158,7 @@ class Search {
       set.own_gpus += option.cost.own_gpus;
     }
     std::sort(set.victims.begin(), set.victims.end(), [](const Victim& a, const Victim& b) { return a.job < b.job; });
-    set.exact = budget_ > 0 || set.victims.empty();
+    set.exact = set.victims.empty() || (budget_ > 0 && room_.exact());
     return set;
   }
 
@@ -231,9 +171,9 @@ class Search {
   }
 
   void choose(size_t candidate, int option) {
-    if (chosen_[candidate] >= 0) room_.apply(candidates_[candidate].options[chosen_[candidate]], -1);
+    if (chosen_[candidate] >= 0) room_.apply(candidates_[candidate].options[chosen_[candidate]].freed, -1);
     chosen_[candidate] = option;
-    if (option >= 0) room_.apply(candidates_[candidate].options[option], +1);
+    if (option >= 0) room_.apply(candidates_[candidate].options[option].freed, +1);
   }
 
   // Takes what is chosen back as far as the gang still fits, the greatest loss first, of equals the oldest; then
@@ -376,7 +316,7 @@ class Search {
     descend(i + 1, cost);
   }
 
-  Room room_;
+  GangsRoom room_;
   size_t nodes_ = 0;  // that candidates are on
   int& budget_;
   std::vector<Candidate> candidates_;
@@ -422,13 +362,17 @@ std::vector<Part> parts_after_shrink(const std::vector<Part>& parts, int learner
 std::optional<VictimSet> find_victims(const ClusterState& state, const FreeGpus& free, int type, int gpus_per_learner,
                                       int learners, const std::vector<int>& candidates, int* budget, bool may_shrink,
                                       const SoFar* so_far) {
-  return Search(state, free, type, {Need{gpus_per_learner, learners}}, candidates, budget, may_shrink, so_far).run();
+  int packing_steps = 0;  // one size is not packed
+  return Search(state, free, type, {Need{gpus_per_learner, learners}}, candidates, budget, &packing_steps, may_shrink,
+                so_far)
+      .run();
 }
 
 std::optional<VictimSet> find_joint_victims(const ClusterState& state, const FreeGpus& free, int type,
                                             const std::vector<Need>& needs, const std::vector<int>& candidates,
-                                            int* budget, const SoFar& so_far, const std::vector<Victim>& known) {
-  return Search(state, free, type, needs, candidates, budget, true, &so_far).run(known);
+                                            int* budget, int* packing_steps, const SoFar& so_far,
+                                            const std::vector<Victim>& known) {
+  return Search(state, free, type, needs, candidates, budget, packing_steps, true, &so_far).run(known);
 }
 
 }  // namespace dl::policy

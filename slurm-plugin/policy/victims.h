@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "slurm-plugin/policy/free_gpus.h"
+#include "slurm-plugin/policy/gangs_room.h"
 
 namespace dl::policy {
 
@@ -61,16 +62,11 @@ std::optional<VictimSet> find_victims(const ClusterState& state, const FreeGpus&
                                       int learners, const std::vector<int>& candidates, int* budget,
                                       bool may_shrink = true, const SoFar* so_far = nullptr);
 
-// Learners of one size.
-struct Need {
-  int gpus_per_learner;
-  int learners;
-};
-
-// The same for several gangs that have to fit at once. Each of their sizes must be a multiple of the next smaller one.
-// `known`, sorted by job: victims that are enough; the answer is no greater a loss.
+// The same for several gangs that have to fit at once (gangs_room.h). `known`, sorted by job: victims that are enough,
+// if there are any already; the answer is no greater a loss. *packing_steps: what packing may cost, counted down.
 std::optional<VictimSet> find_joint_victims(const ClusterState& state, const FreeGpus& free, int type,
                                             const std::vector<Need>& needs, const std::vector<int>& candidates,
-                                            int* budget, const SoFar& so_far, const std::vector<Victim>& known);
+                                            int* budget, int* packing_steps, const SoFar& so_far,
+                                            const std::vector<Victim>& known);
 
 }  // namespace dl::policy

@@ -64,6 +64,31 @@ TEST(PolicyGuaranteed, takes_from_its_own_tenant_and_from_nobody_else_where_no_g
             "becomes free is kept for it");
 }
 
+// The tenant borrows more than it may by now. One guaranteed job waits for a borrower that is protected, and which then
+// gives room within the limit; until then there is none, so that the other one would stop a job for nothing.
+TEST(PolicyGuaranteed, stops_nobody_now_for_room_that_only_a_protected_job_will_give) {
+  ClusterState state = cluster(3, 8);
+  state.nodes[0].gpus = 9;
+  state.nodes[2].gpus = 1;
+  add_tenant(&state, "a", 9).borrow_limit = 6;
+  add_running(&state, 0, {{0, 9}}, Charge::kOwn).pausable = false;
+  add_running(&state, 0, {{1, 8}}, Charge::kBorrowed).min_run_s = 1000;
+  add_running(&state, 0, {{2, 1}}, Charge::kBorrowed);
+  for (const int running : {1, 2}) state.jobs[running].tier = Tier::kBorrow;
+  Job& large = add_job(&state, 0, 1, 2);
+  large.tier = Tier::kGuaranteed;
+  add_guaranteed(&state, 0, 1);
+  Decision decision = decide(state);
+  EXPECT_TRUE(decision.reclaims.empty());
+  ASSERT_EQ(decision.waiting.size(), 2U);
+  for (const Waiting& waiting : decision.waiting) EXPECT_EQ(waiting.reason, Reason::kVictimsProtected);
+  state.now_s += 1000;
+  decision = decide(state);
+  ASSERT_EQ(decision.reclaims.size(), 1U);
+  ASSERT_EQ(decision.reclaims[0].set.victims.size(), 1U);
+  EXPECT_EQ(decision.reclaims[0].set.victims[0].job, 1);
+}
+
 TEST(PolicyGuaranteed, waits_for_the_minimum_run_time_of_its_tenants_jobs) {
   ClusterState state = full_quota(1);
   for (Job& job : state.jobs) job.min_run_s = 1000;

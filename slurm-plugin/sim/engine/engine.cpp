@@ -245,7 +245,8 @@ class Replay {
     jobs_.state.first_running = policy_.gang ? static_cast<size_t>(jobs_.waiting()) : 0;
     if (hooks_.watch) before = state();
     const auto begin = Clock::now();
-    const Turn turn = policy_.take_turn(View{state(), jobs_.limit_s}, &dice_);
+    const Turn turn = policy_.take_turn(
+        View{state(), jobs_.limit_s, hooks_.watch ? policy::Tell::kAll : policy::Tell::kWhatFollows}, &dice_);
     const double took_ms = seconds_since(begin) * 1e3;
     Outcome& counts = recorder_.counts;
     ++counts.decisions;
@@ -261,15 +262,21 @@ class Replay {
   void carry_out(const policy::Decision& decision) {
     Outcome& counts = recorder_.counts;
     for (const policy::Move& move : decision.moves) policy::carry_out(move, &jobs_.state.jobs[move.job]);
+    // Who was promised a place and is not any more, is not told of.
+    for (const int in_trace : promised_) {
+      const int job = jobs_.live(in_trace);
+      if (job < 0 || state().jobs[job].running) continue;
+      jobs_.state.jobs[job].promised = false;
+      jobs_.state.jobs[job].promised_parts.clear();
+    }
+    promised_.clear();
     for (const policy::Waiting& waiting : decision.waiting) {
+      if (waiting.reason != policy::Reason::kVictimsLeaving) continue;
       policy::Job& job = jobs_.state.jobs[waiting.job];
-      job.promised = waiting.reason == policy::Reason::kVictimsLeaving;
-      if (job.promised) job.charge = waiting.lent ? policy::Charge::kBorrowed : policy::Charge::kOwn;
-      if (job.promised) {
-        job.promised_parts = waiting.parts;
-      } else {
-        job.promised_parts.clear();
-      }
+      job.promised = true;
+      job.charge = waiting.lent ? policy::Charge::kBorrowed : policy::Charge::kOwn;
+      job.promised_parts = waiting.parts;
+      promised_.push_back(jobs_.trace_of(waiting.job));
     }
     counts.moves += static_cast<int64_t>(decision.moves.size());
     for (const policy::Reclaim& reclaim : decision.reclaims) {
@@ -377,6 +384,7 @@ class Replay {
   Recorder recorder_;
   LiveJobs jobs_;
   std::vector<policy::Job> waiting_;  // by job of the trace, until it is submitted
+  std::vector<int> promised_;         // jobs of the trace
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::set<std::pair<int64_t, int64_t>> took_;  // claimant, victim: ids
   int64_t wake_s_ = -1;                         // when a minimum run time is over; -1: nobody waits for one

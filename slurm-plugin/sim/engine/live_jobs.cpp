@@ -96,9 +96,8 @@ void LiveJobs::advance(int64_t now_s) {
   const int64_t elapsed = now_s - state.now_s;
   state.now_s = now_s;
   std::fill(borrowed_.begin(), borrowed_.end(), 0);
-  for (size_t i = 0; i < state.jobs.size(); ++i) {
+  for (auto i = static_cast<size_t>(waiting_); i < state.jobs.size(); ++i) {
     Job& job = state.jobs[i];
-    if (!job.running) continue;
     if (const int64_t saved = saved_s(static_cast<int>(i)); saved > 0)
       job.checkpoint_s = job.start_s + progress_[trace_of_[i]].overhead_s + saved;
     if (job.charge == Charge::kBorrowed)

@@ -73,7 +73,7 @@ int64_t View::limit_of(int job, int learners) const {
 }
 
 Turn plan_quotas(const View& view, Dice* /*dice*/) {
-  return Turn{policy::decide(view.state), {}};
+  return Turn{policy::decide(view.state, view.tell), {}};
 }
 
 // Slurm cannot be told which GPUs to leave alone, so that dlpolicyd lets some jobs wait that the decision would start.

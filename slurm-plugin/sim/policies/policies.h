@@ -19,6 +19,7 @@ struct View {
   const policy::ClusterState& state;
   // By job of the state: its time limit in seconds, if it ran with all its learners, as its user stated it.
   const std::vector<int64_t>& limit_s;
+  policy::Tell tell;  // of those that wait
 
   int64_t limit_of(int job, int learners) const;  // the same if it runs with so many learners
 };

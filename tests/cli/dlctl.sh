@@ -255,6 +255,7 @@ group = "dept-a"
 [tenants.nlp]
 quota = 6
 TOML
+printf '[frameworks]\ncatalogue = [%s]\n' "${catalogue%, }" >>tenants.toml # make check runs before anything is installed
 expect "config check shows tenants" 0 '^vision +12 a100 +4 a100 +8 +2.5 +dept-a +any$' config check tenants.toml
 expect "config check warns of quotas beyond the nodes" 0 '^warning: tenants have a quota of 18 GPUs in all; the nodes have 16$' config check tenants.toml
 sed -i '/^counts/d' tenants.toml

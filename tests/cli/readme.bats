@@ -110,6 +110,8 @@ setup() {
 @test "dl.toml in README.md is right, and dlctl config check says so" {
   readme_blocks toml >dl.toml
   grep -q '^\[tenants.vision\]' dl.toml
+  # make check runs before anything is installed, so there is no catalogue where dlctl looks for it.
+  printf '[frameworks]\ncatalogue = ["%s"]\n' "$top_srcdir/frameworks/generic" >>dl.toml
   run bash -c "$(from_readme 'dlctl config check')"
   echo "$output"
   [ "$status" -eq 0 ]

@@ -37,7 +37,9 @@ class Scanner {
     if (!take("\"")) return false;
     size_t n = 0;
     while (n < rest_.size() && rest_[n] != '"') {
-      if (rest_[n] < ' ' || rest_[n] == 0x7f || rest_[n] == '\\') return false;  // chars above 127 are negative
+      // Whether char is signed depends on the machine.
+      const auto byte = static_cast<unsigned char>(rest_[n]);
+      if (byte < 0x20 || byte > 0x7e || byte == '\\') return false;
       ++n;
     }
     if (n == rest_.size() || n > most) return false;
@@ -112,7 +114,9 @@ std::optional<std::vector<Block>> scan_blocks(std::string_view file, std::string
     block.hash = *value;
     blocks.push_back(block);
   }
-  if (from.rest().find("blocks") != std::string_view::npos) return std::nullopt;  // a second list of that name
+  // A second list of that name, which may be spelt with escapes.
+  if (from.rest().find("blocks") != std::string_view::npos || from.rest().find('\\') != std::string_view::npos)
+    return std::nullopt;
   *rest = std::string(kBlocksHead) + "]" + std::string(from.rest());
   return blocks;
 }

@@ -37,8 +37,8 @@ std::string_view trim(std::string_view text);
 // allow as the name of a framework, version, tier or GPU type, in any process that runs as root.
 bool is_plain_name(std::string_view text, size_t max_length = 64);
 
-// The text with control characters and bytes outside ASCII shown as \xNN, cut to max_length characters with "…" added:
-// for putting hostile input into a message.
+// The text with control characters and bytes outside ASCII shown as \xNN (letters: see letters.h), cut to max_length
+// characters with "…" added: for putting hostile input into a message. Defined in letters.cpp.
 std::string printable(std::string_view text, size_t max_length = 80);
 
 }  // namespace dl

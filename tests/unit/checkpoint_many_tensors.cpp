@@ -126,6 +126,10 @@ TEST(CheckpointManyTensors, WhatIsScannedIsWhatTheJsonReaderReads) {
     EXPECT_EQ(text_of(*scanned), text_of(*read)) << text;
   }
   EXPECT_GT(scanned_tensors, 100U);
+  // Letters outside of ASCII are for the JSON reader, which knows whether they are well-formed.
+  TensorRecord foreign = tensor;
+  foreign.path = "mod\u00e8le";
+  EXPECT_FALSE(scan_tensor(text_of(foreign)));
 
   const FileRecord file = manifest_of(1).files[0];
   size_t scanned_files = 0;
@@ -145,6 +149,11 @@ TEST(CheckpointManyTensors, WhatIsScannedIsWhatTheJsonReaderReads) {
     EXPECT_EQ(text_of(*scanned), text_of(*read)) << text;
   }
   EXPECT_GT(scanned_files, 100U);
+  // A second list, under the same name in another spelling.
+  std::string rest, twice = text_of(file);
+  ASSERT_TRUE(scan_blocks(twice, &rest));
+  twice.insert(twice.rfind('}'), R"(,"bl\u006fcks":[])");
+  EXPECT_FALSE(scan_blocks(twice, &rest));
 }
 
 }  // namespace

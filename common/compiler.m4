@@ -35,6 +35,12 @@ AC_DEFUN([DL_CHECK_COMPILER], [
        DL_CXXFLAGS="$DL_CXXFLAGS $dl_san"; DL_CFLAGS="$DL_CFLAGS $dl_san"; DL_LDFLAGS="-fsanitize=$enable_sanitizer"],
     [AC_MSG_ERROR([--enable-sanitizer=$enable_sanitizer: allowed are address, thread, undefined, and address,undefined])])
   AM_CONDITIONAL([SANITIZED], [test "x$enable_sanitizer" != xno])
+  AC_ARG_ENABLE([precompiled], [AS_HELP_STRING([--disable-precompiled], [parse the common headers anew for each file])],
+    [], [enable_precompiled=yes])
+  AS_CASE([$enable_precompiled], [yes|no], [], [AC_MSG_ERROR([--enable-precompiled=$enable_precompiled: allowed are yes and no])])
+  # The form of the file is GCC's; another compiler reads the headers each time.
+  AS_IF([test "x$GXX" != xyes || $CXX --version 2>/dev/null | grep -q clang], [enable_precompiled=no])
+  AM_CONDITIONAL([PRECOMPILED], [test "x$enable_precompiled" = xyes])
   AC_SUBST([DL_CXXFLAGS])
   AC_SUBST([DL_CFLAGS])
   AC_SUBST([DL_LDFLAGS])

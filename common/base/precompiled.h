@@ -4,8 +4,8 @@
 // The build puts it in front of each C++ file (Makefile.inc). No file may rely on that: each includes what it uses, and
 // clang-tidy, which does not see this header, finds what is missing. Headers of our own that change often stay out,
 // because after a change here everything is compiled again.
-#ifndef DL_COMMON_PRECOMPILED_H  // GCC warns of #pragma once in a header that it compiles by itself
-#define DL_COMMON_PRECOMPILED_H
+#ifndef DL_COMMON_BASE_PRECOMPILED_H  // GCC warns of #pragma once in a header that it compiles by itself
+#define DL_COMMON_BASE_PRECOMPILED_H
 
 #include <fmt/core.h>
 

@@ -22,7 +22,8 @@ struct Deal {
 
 class Balancer {
  public:
-  explicit Balancer(Round* round) : round_(*round), so_far_{round->learners, {}}, budget_(round->state.search_budget) {
+  Balancer(Round* round, std::optional<Reservation>* reserved)
+      : round_(*round), reserved_(*reserved), so_far_{round->learners, {}}, budget_(round->state.search_budget) {
     const ClusterState& state = round_.state;
     so_far_.own.resize(state.jobs.size());
     asked_.resize(state.jobs.size());
@@ -112,6 +113,9 @@ class Balancer {
     FreeGpus room = round_.free;
     for (const Victim& victim : set->victims) free_of(victim, &room);
     auto parts = allowed ? place(job.placement, room, type, job.gpus_per_learner, job.min_learners) : std::nullopt;
+    if (parts && reserved_ &&
+        !reserved_->admit_for(round_, set->victims, job.limit_s, type, *parts, job.gpus_per_learner))
+      parts.reset();
     if (!parts) {
       for (const Victim& victim : set->victims) leave(victim, -1);
       return std::nullopt;
@@ -180,6 +184,7 @@ class Balancer {
   }
 
   Round& round_;
+  std::optional<Reservation>& reserved_;
   SoFar so_far_;
   std::vector<char> asked_;                  // by job that runs: in this decision
   std::vector<std::vector<int>> of_tenant_;  // borrowers that may be asked
@@ -252,8 +257,8 @@ void keep_loans(Round* round) {
   queue.erase(std::remove_if(queue.begin(), queue.end(), [&](int index) { return settled[index] != 0; }), queue.end());
 }
 
-void balance(Round* round) {
-  if (round->state.balance) Balancer(round).balance();
+void balance(Round* round, std::optional<Reservation> reserved) {
+  if (round->state.balance) Balancer(round, &reserved).balance();
 }
 
 }  // namespace dl::policy

@@ -12,12 +12,14 @@
 #include <optional>
 #include <vector>
 
+#include "slurm-plugin/policy/reservation.h"
 #include "slurm-plugin/policy/round.h"
 
 namespace dl::policy {
 
-// To be called after lend(). Serves at most one job of each tenant, of those that wait with Reason::kNoPlace.
-void balance(Round* round);
+// To be called after lend(), with what that keeps for a gang: nobody is asked to yield to a job that would delay the
+// gang. Serves at most one job of each tenant, of those that wait with Reason::kNoPlace.
+void balance(Round* round, std::optional<Reservation> reserved);
 
 // Serves jobs that an earlier decision promised a loan (Waiting::lent), before anybody else is lent anything. They
 // start or go on waiting, and leave the round's queue; one stays in it if its victims have gone and it finds no place.

@@ -54,9 +54,14 @@ ClaimService::ClaimService(Round* round)
     if (takes_back_from(job)) (may_be_asked(job) ? takeable_ : protected_).push_back(static_cast<int>(i));
   }
   if (yielded_to.empty() && round_.nobody_promised) return;
+  // One bit of each of these ids: for most of the thousands that wait that is enough to tell.
+  const auto bit = [](int64_t id) { return uint64_t{1} << (static_cast<uint64_t>(id) % 64); };
+  uint64_t bits = 0;
+  for (const int64_t id : yielded_to) bits |= bit(id);
   for (const int index : round_.queue) {
     const Asked& asked = round_.asks[index];
-    const bool awaits = !yielded_to.empty() && yielded_to.count(asked.id) != 0 && !is_loan(round_.state.jobs[index]);
+    const bool awaits =
+        (bits & bit(asked.id)) != 0 && yielded_to.count(asked.id) != 0 && !is_loan(round_.state.jobs[index]);
     promised_[index] = asked.promised || awaits ? 1 : 0;
   }
 }
@@ -80,7 +85,9 @@ void ClaimService::serve() {
       const Job& job = round_.state.jobs[index];
       if (!round_.users.allows(job)) continue;
       done[index] = claim(index) ? 1 : 0;
-      if (!done[index] && round_.impatient(job) && could_be_own(round_.state, job)) head_waits[job.tenant] = 1;
+      // A loan has its place already.
+      if (!done[index] && round_.impatient(job) && could_be_own(round_.state, job) && !is_loan(job))
+        head_waits[job.tenant] = 1;
     }
     if (!take_together(pass < kMostPasses)) break;
     // Quotas have room where they had none, and other borrowers are left.

@@ -174,12 +174,6 @@ int GpuCounts::total() const {
   return sum;
 }
 
-int Job::learners() const {
-  int sum = 0;
-  for (const Part& part : parts) sum += part.learners;
-  return sum;
-}
-
 double ClusterState::weight_of_type(int type) const {
   return type >= 0 && type < static_cast<int>(type_weight.size()) ? type_weight[type] : 1.0;
 }

@@ -77,30 +77,36 @@ enum class Charge { kOwn, kBorrowed };
 
 using dl::Placement;
 
+// What a decision looks at of all jobs that wait, who may be thousands, comes first: so it lies together in memory.
 struct Job {
   int64_t id = 0;  // job_id.h
+  int64_t submit_s = 0;
+  int64_t limit_s = 0;  // it ends by itself after running for so long; 0: not known
+  int64_t nice = 0;     // of a tenant's waiting jobs those with a lower value come first, then the oldest
+  // Id of the claimant that it was asked to yield to, the first one if there are several; kNobody: none. A running job
+  // has not gone yet and may be asked for more; what it gives up goes to all claims, promised ones first. A pending job
+  // has yielded; the claimant comes before others that would take its place.
+  int64_t yields_to = kNobody;
   int tenant = 0;
-  int user = kNobody;       // index into the state's users; kNobody: not known
-  Tier tier = Tier::kAuto;  // kGuaranteed never borrows; kBorrow never uses the quota
   int type = kAnyType;
   int gpus_per_learner = 1;
-  int min_learners = 1;  // all of them start together or none; fewer than max: elastic
-  int max_learners = 1;
+  int min_learners = 1;     // all of them start together or none; fewer than max: elastic
+  Tier tier = Tier::kAuto;  // kGuaranteed never borrows; kBorrow never uses the quota
   Placement placement = Placement::kPack;
-  int64_t submit_s = 0;
-  int64_t nice = 0;        // of a tenant's waiting jobs those with a lower value come first, then the oldest
-  int64_t restart_s = 60;  // what a pause costs besides the work since the last checkpoint: saving, waiting, loading
-  // Minimum run time: not a victim before it has run for so long in this attempt. 0 for a job that came back smaller
-  // after it yielded: it was protected once, and owners would else wait again for each further learner.
-  int64_t min_run_s = 0;
-  int64_t limit_s = 0;   // it ends by itself after running for so long; 0: not known
-  bool pausable = true;  // false: never a victim
-  bool saves = true;     // false: if stopped it loses all its work, so it may be a victim of claims, not of balance.h
-
+  bool running = false;
   // Of a pending job: an earlier decision asked victims to yield to it (Reason::kVictimsLeaving). Until it starts it
   // keeps the quota and the place that it was promised, and comes before all claims that were promised nothing.
   // With `charge` borrowed it was promised a loan (Waiting::lent): a place without quota, before all other borrowers.
   bool promised = false;
+  Charge charge = Charge::kOwn;  // of a running job, too
+  int max_learners = 1;
+  int user = kNobody;      // index into the state's users; kNobody: not known
+  int64_t restart_s = 60;  // what a pause costs besides the work since the last checkpoint: saving, waiting, loading
+  // Minimum run time: not a victim before it has run for so long in this attempt. 0 for a job that came back smaller
+  // after it yielded: it was protected once, and owners would else wait again for each further learner.
+  int64_t min_run_s = 0;
+  bool pausable = true;  // false: never a victim
+  bool saves = true;     // false: if stopped it loses all its work, so it may be a victim of claims, not of balance.h
   std::vector<Part> promised_parts;  // Waiting::parts of that decision; empty: not known
 
   // For a scheduler that starts jobs by itself (wanted.h); no decision depends on these.
@@ -108,23 +114,21 @@ struct Job {
   bool with_siblings = false;  // one of the waiting elements of a job array, all of which share one begin time
 
   // Of a running job.
-  bool running = false;
-  Charge charge = Charge::kOwn;
-  int own_part = 0;          // of a borrowed job: GPUs of it that are charged to the quota; the rest is borrowed
-  int64_t start_s = 0;       // of this attempt
-  int64_t checkpoint_s = 0;  // last good checkpoint; before start_s: nothing saved in this attempt
-  std::vector<Part> parts;   // every node at most once, by node
-  int idle_gpus = 0;         // GPUs unused for longer than the site allows, as the job itself reports
-  int64_t idle_since_s = 0;  // since when they are
-  bool idle = false;         // it uses none of its GPUs, and the site lends such: it is charged as borrowed
-  // Id of the claimant that it was asked to yield to, the first one if there are several; kNobody: none. A running job
-  // has not gone yet and may be asked for more; what it gives up goes to all claims, promised ones first. A pending job
-  // has yielded; the claimant comes before others that would take its place.
-  int64_t yields_to = kNobody;
-  int yields_until_learners = 0;  // how many learners it will keep; 0: stops
+  int own_part = 0;               // of a borrowed job: GPUs of it that are charged to the quota; the rest is borrowed
+  int64_t start_s = 0;            // of this attempt
+  int64_t checkpoint_s = 0;       // last good checkpoint; before start_s: nothing saved in this attempt
+  std::vector<Part> parts;        // every node at most once, by node
+  int idle_gpus = 0;              // GPUs unused for longer than the site allows, as the job itself reports
+  int64_t idle_since_s = 0;       // since when they are
+  bool idle = false;              // it uses none of its GPUs, and the site lends such: it is charged as borrowed
+  int yields_until_learners = 0;  // of one that yields: how many learners it will keep; 0: stops
 
   bool elastic() const { return min_learners < max_learners; }
-  int learners() const;
+  int learners() const {
+    int sum = 0;
+    for (const Part& part : parts) sum += part.learners;
+    return sum;
+  }
   int gpus() const { return learners() * gpus_per_learner; }
   // If it kept `gpus` of its GPUs, how many of them would be charged to its tenant's quota: the borrowed ones are given
   // up first.

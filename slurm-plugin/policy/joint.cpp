@@ -96,7 +96,8 @@ class Sharing {
   bool serve(const std::vector<Taken*>& claims) {
     std::vector<Need> needs;
     for (const Taken* claim : claims) needs.push_back(need_of(state_, *claim));
-    if (!multiples(by_size(needs))) return serve_packed(claims, std::move(needs));
+    needs = by_size(std::move(needs));
+    if (!multiples(needs)) return serve_packed(claims, std::move(needs));
     return std::all_of(claims.begin(), claims.end(), [&](Taken* claim) {
       const Need need = need_of(state_, *claim);
       if (!take_victims(claim, [&] { return room_.slots(claim->type, need.gpus_per_learner) >= need.learners; }))
@@ -119,7 +120,7 @@ class Sharing {
   };
 
   // Where sizes are no multiples of one another it matters where each claim lies: all have their places first, and then
-  // those victims that are on them.
+  // those victims that are on them. `needs`: of all claims, by size.
   bool serve_packed(const std::vector<Taken*>& claims, std::vector<Need> needs) {
     FreeGpus room = room_;
     for (const Left& one : pool_)
@@ -127,8 +128,9 @@ class Sharing {
     std::vector<std::vector<Part>> places;
     for (const Taken* claim : claims) {
       const Placement placement = state_.jobs[claim->job].placement;
-      const Need need = needs.front();
-      needs.erase(needs.begin());
+      const Need need = need_of(state_, *claim);
+      // The largest come first.
+      if ((needs.front().learners -= need.learners) == 0) needs.erase(needs.begin());
       auto parts = place(placement, room, claim->type, need.gpus_per_learner, need.learners);
       if (!parts) return false;
       room.take(*parts, need.gpus_per_learner);

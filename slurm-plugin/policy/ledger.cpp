@@ -44,15 +44,14 @@ Ledger::Ledger(const ClusterState& state, bool with_groups, Jobs jobs)
   for (const Node& node : state.nodes) capacity_[node.type] += node.gpus;
   spare_ = capacity_;
   spare_in_all_ = sum(capacity_);
-  for (size_t i = 0; i < state.tenants.size(); ++i) count(static_cast<int>(i), -1);
-  if (jobs == Jobs::kNone) return;
-  for (size_t i = state.first_running; i < state.jobs.size(); ++i) {
+  for (size_t i = state.first_running; i < state.jobs.size() && jobs == Jobs::kRunning; ++i) {
     const Job& job = state.jobs[i];
     if (!job.running) continue;
     const int gpus = job.gpus();
     const int own = job.own_of(gpus);
-    add(job.tenant, state.type_held(job), own, gpus - own);
+    hold(job.tenant, state.type_held(job), own, gpus - own);
   }
+  for (size_t i = 0; i < state.tenants.size(); ++i) count(static_cast<int>(i), -1);
 }
 
 void Ledger::add(int tenant, int type, int gpus, Charge charge) {
@@ -65,10 +64,14 @@ void Ledger::add(int tenant, int type, int gpus, Charge charge) {
 
 void Ledger::add(int tenant, int type, int own, int borrowed) {
   count(tenant, +1);
+  hold(tenant, type, own, borrowed);
+  count(tenant, -1);
+}
+
+void Ledger::hold(int tenant, int type, int own, int borrowed) {
   if (own != 0 && with_groups_ && shared_.concerns(tenant)) shared_.add(tenant, &own_[at(tenant, 0)], type, own);
   own_[at(tenant, type)] += own;
   borrowed_[at(tenant, type)] += borrowed;
-  count(tenant, -1);
   for (int group = state_->tenants[tenant].group; group >= 0; group = state_->parent_of(group))
     group_idle_[group] -= own + borrowed;
 }
@@ -256,19 +259,17 @@ std::vector<char> idle_pays(const ClusterState& state, const std::vector<Holder>
   return pays;
 }
 
-// Seen without charging anew that nobody's charge changes, as is so of most decisions: every tenant is within its
-// quota, and of what it borrows nothing would fit that. False where it takes more to tell.
+// Seen without charging anew that nobody's charge changes where no claim was promised anything, as is so of most
+// decisions: every tenant is within its quota, and of what it borrows nothing would fit that. False where it takes more
+// to tell.
 bool all_charged(const ClusterState& state) {
   if (!state.groups.empty()) return false;
   const size_t types = state.types.size();
   std::vector<int> own(state.tenants.size() * types);
   const auto at = [&](int tenant, int type) { return static_cast<size_t>(tenant) * types + static_cast<size_t>(type); };
-  for (size_t i = 0; i < state.jobs.size(); ++i) {
+  for (size_t i = state.first_running; i < state.jobs.size(); ++i) {
     const Job& job = state.jobs[i];
-    if (i < state.first_running || !job.running) {
-      if (job.promised && job.charge == Charge::kOwn) return false;
-      continue;
-    }
+    if (!job.running) continue;
     const int gpus = job.gpus();
     const int mine = job.own_of(gpus);
     const bool odd = job.idle || (job.charge == Charge::kBorrowed && (mine == gpus || job.tier == Tier::kGuaranteed)) ||
@@ -293,6 +294,11 @@ bool all_charged(const ClusterState& state) {
   return true;
 }
 
+// As Job::own_of().
+int own_of(const Move& charged, int gpus) {
+  return charged.to == Charge::kOwn || charged.own_part > gpus ? gpus : charged.own_part;
+}
+
 }  // namespace
 
 void carry_out(const Move& move, Job* job) {
@@ -301,14 +307,41 @@ void carry_out(const Move& move, Job* job) {
 }
 
 std::optional<Move> move_to(int index, const Job& job, int own_gpus) {
-  const int gpus = job.gpus();
+  return move_to(Move{index, job.charge, job.own_part}, job.gpus(), own_gpus);
+}
+
+std::optional<Move> move_to(const Move& so_far, int gpus, int own_gpus) {
   const Charge to = own_gpus == gpus ? Charge::kOwn : Charge::kBorrowed;
-  if (to == job.charge && own_gpus == job.own_of(gpus)) return std::nullopt;
-  return Move{index, to, to == Charge::kOwn ? 0 : own_gpus};
+  if (to == so_far.to && own_gpus == own_of(so_far, gpus)) return std::nullopt;
+  return Move{so_far.job, to, to == Charge::kOwn ? 0 : own_gpus};
+}
+
+ChargedBefore::ChargedBefore(const ClusterState& state, const std::vector<Move>& moves) : state_(state) {
+  were_.reserve(moves.size());
+  for (const Move& move : moves) {
+    const Job& job = state.jobs[move.job];
+    were_.push_back(Move{move.job, job.charge, job.own_part});
+  }
+}
+
+Move ChargedBefore::of(int job) const {
+  const auto was =
+      std::lower_bound(were_.begin(), were_.end(), job, [](const Move& move, int wanted) { return move.job < wanted; });
+  if (was != were_.end() && was->job == job) return *was;
+  return Move{job, state_.jobs[job].charge, state_.jobs[job].own_part};
+}
+
+int ChargedBefore::own_of(int job, int gpus) const {
+  return policy::own_of(of(job), gpus);
 }
 
 std::vector<Move> charge(const ClusterState& state) {
-  if (all_charged(state)) return {};
+  // The only look at all that wait, who may be thousands.
+  std::vector<int> promised;
+  for (size_t i = 0; i < state.jobs.size(); ++i)
+    if (const Job& job = state.jobs[i]; job.promised && job.charge == Charge::kOwn && !job.running)
+      promised.push_back(static_cast<int>(i));
+  if (promised.empty() && all_charged(state)) return {};
   const auto rank_of = [&](const Job& job) {
     if (job.running && job.tier == Tier::kGuaranteed) return 0;
     if (!job.running) return 2;
@@ -321,12 +354,14 @@ std::vector<Move> charge(const ClusterState& state) {
     Holder holder;
   };
   std::vector<Key> keys;
-  for (size_t i = 0; i < state.jobs.size(); ++i) {
-    const Job& job = state.jobs[i];
-    const bool promised = !job.running && job.promised && job.charge == Charge::kOwn && job.tier != Tier::kBorrow;
-    if (job.running || promised)
-      keys.push_back(Key{rank_of(job), job.start_s, job.id, Holder{static_cast<int>(i), job.running ? job.gpus() : 0}});
-  }
+  const auto add = [&](int index, int gpus) {
+    const Job& job = state.jobs[index];
+    keys.push_back(Key{rank_of(job), job.start_s, job.id, Holder{index, gpus}});
+  };
+  for (const int index : promised)
+    if (state.jobs[index].tier != Tier::kBorrow) add(index, 0);
+  for (size_t i = state.first_running; i < state.jobs.size(); ++i)
+    if (state.jobs[i].running) add(static_cast<int>(i), state.jobs[i].gpus());
   std::sort(keys.begin(), keys.end(), [](const Key& a, const Key& b) {
     return std::tie(a.rank, a.start_s, a.id) < std::tie(b.rank, b.start_s, b.id);
   });

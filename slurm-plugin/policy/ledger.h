@@ -57,6 +57,7 @@ class Ledger {
   size_t at(int tenant, int type) const {
     return static_cast<size_t>(tenant) * capacity_.size() + static_cast<size_t>(type);
   }
+  void hold(int tenant, int type, int own, int borrowed);  // as add(), without spare_
   // Subtracts what a tenant holds and keeps from spare_ (-1), or adds it again (+1).
   void count(int tenant, int sign);
   int kept_of_type(int tenant, int type) const;
@@ -88,6 +89,26 @@ struct Move {
 void carry_out(const Move& move, Job* job);
 // The move after which `own_gpus` of the job's GPUs are charged to the quota. Nothing if that is so already.
 std::optional<Move> move_to(int index, const Job& job, int own_gpus);
+// The same of a job of `gpus` GPUs that is charged as `so_far` says.
+std::optional<Move> move_to(const Move& so_far, int gpus, int own_gpus);
+
+// How running jobs are charged without some moves that were carried out.
+class ChargedBefore {
+ public:
+  // `moves`: by job, as charge() returns them, and not carried out yet. Once they are, the state still has to outlive
+  // this.
+  ChargedBefore(const ClusterState& state, const std::vector<Move>& moves);
+
+  // The job as it was charged: its `charge` and `own_part` alone are told.
+  Move of(int job) const;
+  // As Job::own_of().
+  int own_of(int job, int gpus) const;
+  const std::vector<Move>& moved() const { return were_; }
+
+ private:
+  const ClusterState& state_;
+  std::vector<Move> were_;  // only those that were moved, by job
+};
 
 // How running jobs should be charged. Each tenant's quota goes to its guaranteed jobs, then to those charged to it
 // already and to promises (Job::promised), then to the oldest; the rest is borrowed. A job larger than what is left of

@@ -29,11 +29,24 @@ class Lender {
     }
   }
 
-  void lend() {
+  std::optional<Reservation> lend() {
+    give();
+    return std::move(reserved_);
+  }
+
+ private:
+  void give() {
     keep_loans(&round_);
     settled_.resize(round_.state.jobs.size());
     serve_reservation();
+    if (round_.tell != Tell::kAll && nobody_fits()) return;
     std::vector<Turn> turns(round_.state.tenants.size());
+    std::vector<size_t> most(turns.size());
+    for (const int index : round_.queue) ++most[round_.asks[index].tenant];
+    for (size_t i = 0; i < turns.size(); ++i) {
+      turns[i].jobs.reserve(most[i]);
+      turns[i].kinds.reserve(most[i]);
+    }
     for (const int index : round_.queue) {
       if (settled_[index] != 0) continue;
       const Asked& asked = round_.asks[index];
@@ -92,7 +105,6 @@ class Lender {
     for (const size_t start : grown_) settle(&round_.decision.starts[start]);
   }
 
- private:
   // Among the tenants, by what it would be lent next.
   struct Place {
     double key = 0;
@@ -281,6 +293,19 @@ class Lender {
     if (parts) round_.replace(start, std::move(*parts));
   }
 
+  // As the cluster is mostly full, this is so of most decisions: then it makes no difference whose turn it would be.
+  bool nobody_fits() const {
+    return std::none_of(round_.queue.begin(), round_.queue.end(), [&](int index) {
+      const Asked& asked = round_.asks[index];
+      if (settled_[index] != 0 || asked.tier == Tier::kGuaranteed) return false;
+      for (int type = 0; type < round_.state.type_count(); ++type)
+        if ((asked.type == kAnyType || asked.type == type) && asked.gpus() <= round_.free.total(type) &&
+            round_.free.slots(type, asked.gpus_per_learner) >= asked.min_learners)
+          return true;
+      return false;
+    });
+  }
+
   // Before the others have their turn.
   void serve_reservation() {
     reserved_ = Reservation::find(round_);
@@ -414,8 +439,8 @@ class Lender {
 
 }  // namespace
 
-void lend(Round* round) {
-  Lender(round).lend();
+std::optional<Reservation> lend(Round* round) {
+  return Lender(round).lend();
 }
 
 }  // namespace dl::policy

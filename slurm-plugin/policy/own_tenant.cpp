@@ -72,7 +72,7 @@ std::vector<Leaving> all_of(const std::vector<Leaving>& a, const std::vector<Lea
   return merged(a, b, [](int x, int y) { return std::max(x, y); });
 }
 
-OwnTenant::OwnTenant(const ClusterState& state, const ClusterState& so_far)
+OwnTenant::OwnTenant(const ClusterState& state, const ChargedBefore& so_far)
     : state_(state),
       so_far_(so_far),
       now_(Ledger::of_nobody(state, false)),
@@ -93,7 +93,7 @@ OwnTenant::OwnTenant(const ClusterState& state, const ClusterState& so_far)
       now_.add(job.tenant, state.type_held(job), own, gpus - own);
       continue;
     }
-    if (own < so_far.jobs[i].own_of(gpus)) left_quota_[job.tenant] = 1;
+    if (own < so_far.own_of(static_cast<int>(i), gpus)) left_quota_[job.tenant] = 1;
     if (own > 0) on_quota_[job.tenant].push_back(static_cast<int>(i));
     if (job.pausable && (job.yields_to == kNobody || job.yields_until_learners > 0))
       may_yield_[job.tenant].push_back(static_cast<int>(i));
@@ -108,8 +108,8 @@ OwnTenant::OwnTenant(const ClusterState& state, const ClusterState& so_far)
   for (std::vector<int>& jobs : on_quota_) {
     keys.clear();
     for (const int index : jobs) {
-      const Job& before = so_far.jobs[index];
-      const int rank = before.charge == Charge::kOwn ? 0 : before.own_part > 0 ? 1 : 2;
+      const Move before = so_far.of(index);
+      const int rank = before.to == Charge::kOwn ? 0 : before.own_part > 0 ? 1 : 2;
       keys.push_back(Key{rank, state.jobs[index].start_s, state.jobs[index].id, index});
     }
     std::sort(keys.begin(), keys.end(), [](const Key& a, const Key& b) {
@@ -173,8 +173,8 @@ bool OwnTenant::all_borrowed_so_far(const std::vector<Leaving>& jobs) const {
   return std::all_of(jobs.begin(), jobs.end(), [&](const Leaving& leaving) {
     const Job& job = state_.jobs[leaving.job];
     if (left_quota_[job.tenant] != 0) return false;
-    const Job& before = so_far_.jobs[leaving.job];
-    return before.charge == Charge::kBorrowed && before.own_part <= own_[leaving.job] - leaving.gpus;
+    const Move before = so_far_.of(leaving.job);
+    return before.to == Charge::kBorrowed && before.own_part <= own_[leaving.job] - leaving.gpus;
   });
 }
 
@@ -191,6 +191,7 @@ void OwnTenant::hold(When when, int tenant, int type, int gpus) {
 
 void OwnTenant::displace(When when, const std::vector<Leaving>& jobs) {
   for (const auto& [index, gpus] : jobs) {
+    nobody_out_ = false;
     (when == When::kNow ? out_now_ : out_later_)[index] += gpus;
     if (when == When::kNow) own_[index] -= gpus;
     out_later_[index] = std::max(out_later_[index], out_now_[index]);
@@ -205,6 +206,7 @@ std::vector<Leaving> OwnTenant::to_be_recharged(int tenant) const {
 }
 
 std::vector<Leaving> OwnTenant::all_out(When when) const {
+  if (nobody_out_) return {};
   const std::vector<int>& out = when == When::kNow ? out_now_ : out_later_;
   std::vector<Leaving> all;
   for (size_t i = 0; i < out.size(); ++i)

@@ -27,7 +27,7 @@ std::vector<Leaving> all_of(const std::vector<Leaving>& a, const std::vector<Lea
 class OwnTenant {
  public:
   // `state`: with the running jobs charged by charge(); `so_far`: as they were charged before. Both must outlive this.
-  OwnTenant(const ClusterState& state, const ClusterState& so_far);
+  OwnTenant(const ClusterState& state, const ChargedBefore& so_far);
 
   // Running jobs of the tenant that are not guaranteed and can be asked to yield, now or after their minimum run time.
   const std::vector<int>& may_yield(int tenant) const { return may_yield_[tenant]; }
@@ -71,7 +71,7 @@ class OwnTenant {
   int own(int job, int learners) const;
 
   const ClusterState& state_;
-  const ClusterState& so_far_;
+  const ChargedBefore& so_far_;
   Ledger now_;                              // running guaranteed jobs, and what was held with kNow
   Ledger later_;                            // the same, and what was held with kLater
   std::vector<std::vector<int>> on_quota_;  // by tenant: other jobs with quota, in the order in which they keep it
@@ -80,6 +80,7 @@ class OwnTenant {
   std::vector<int> own_;          // by job: GPUs on the quota now
   std::vector<int> out_now_;      // by job: GPUs displaced with kNow
   std::vector<int> out_later_;    // by job: GPUs displaced with either
+  bool nobody_out_ = true;
 };
 
 // The jobs of `queue` (pending, oldest first) that may use quota, in this order; but those of a tenant that may borrow

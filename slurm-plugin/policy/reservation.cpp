@@ -2,6 +2,8 @@
 #include "slurm-plugin/policy/reservation.h"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "slurm-plugin/policy/placement.h"
 
@@ -29,28 +31,54 @@ int gpus_of(const End& end) {
   return learners * end.gpus_per_learner;
 }
 
-std::vector<End> ends_of(const Round& round) {
-  const ClusterState& state = round.state;
-  std::vector<End> ends;
-  for (size_t i = state.first_running; i < state.jobs.size(); ++i) {
-    const Job& job = state.jobs[i];
-    if (!job.running) continue;
-    // Of a limit that is not known: as long again as it has run.
-    const int64_t ran_s = std::max<int64_t>(1, state.now_s - job.start_s);
-    const int64_t at_s = job.limit_s > 0 ? job.start_s + job.limit_s : state.now_s + ran_s;
-    ends.push_back(End{std::max(state.now_s + 1, at_s), state.type_held(job), job.tenant, &job.parts,
-                       job.gpus_per_learner, job.own_of(job.gpus())});
-  }
-  for (const Start& start : round.decision.starts) {
-    const Job& job = state.jobs[start.job];
-    const int64_t runs_s = job.limit_s > 0 ? job.limit_s : std::max<int64_t>(1, state.patience_s);
-    ends.push_back(
-        End{state.now_s + runs_s, start.type, job.tenant, &start.parts, job.gpus_per_learner, start.own_part});
-    if (start.charge == Charge::kOwn) ends.back().own = gpus_of(ends.back());
-  }
-  std::stable_sort(ends.begin(), ends.end(), [](const End& a, const End& b) { return a.at_s < b.at_s; });
-  return ends;
+int64_t ends_at(const ClusterState& state, const Job& job) {
+  // Of a limit that is not known: as long again as it has run.
+  const int64_t ran_s = std::max<int64_t>(1, state.now_s - job.start_s);
+  const int64_t at_s = job.limit_s > 0 ? job.start_s + job.limit_s : state.now_s + ran_s;
+  return std::max(state.now_s + 1, at_s);
 }
+
+// When jobs end by themselves, as far as anybody has asked: mostly only about the first few.
+class Ends {
+ public:
+  explicit Ends(const Round& round) {
+    const ClusterState& state = round.state;
+    for (size_t i = state.first_running; i < state.jobs.size(); ++i) {
+      const Job& job = state.jobs[i];
+      if (!job.running) continue;
+      add(End{ends_at(state, job), state.type_held(job), job.tenant, &job.parts, job.gpus_per_learner,
+              job.own_of(job.gpus())});
+    }
+    for (const Start& start : round.decision.starts) {
+      const Job& job = state.jobs[start.job];
+      const int64_t runs_s = job.limit_s > 0 ? job.limit_s : std::max<int64_t>(1, state.patience_s);
+      End end{state.now_s + runs_s, start.type, job.tenant, &start.parts, job.gpus_per_learner, start.own_part};
+      if (start.charge == Charge::kOwn) end.own = gpus_of(end);
+      add(end);
+    }
+    std::make_heap(later_.begin(), later_.end(), std::greater<>());
+  }
+
+  // The nth, counted from 0; nullptr: there are not so many. Of equal times in the order of the jobs.
+  const End* at(size_t nth) {
+    while (nth >= sorted_.size() && !later_.empty()) {
+      std::pop_heap(later_.begin(), later_.end(), std::greater<>());
+      sorted_.push_back(later_.back().second);
+      later_.pop_back();
+    }
+    return nth < sorted_.size() ? &all_[sorted_[nth]] : nullptr;
+  }
+
+ private:
+  void add(const End& end) {
+    later_.emplace_back(end.at_s, all_.size());
+    all_.push_back(end);
+  }
+
+  std::vector<End> all_;
+  std::vector<size_t> sorted_;
+  std::vector<std::pair<int64_t, size_t>> later_;  // the others, a heap with the first one on top
+};
 
 // Would the job's tenant be let have it?
 bool entitled(const Round& round, const Ledger& ledger, const Job& job, int type) {
@@ -63,37 +91,45 @@ bool entitled(const Round& round, const Ledger& ledger, const Job& job, int type
 
 }  // namespace
 
-std::optional<Reservation> Reservation::of(const Round& round, int index, std::optional<std::vector<End>>* known) {
+// Made for the first job that needs them, and used again for each.
+struct Reservation::Tries {
+  std::optional<Ends> ends;
+  std::optional<Ledger> ledger;
+  std::optional<FreeGpus> room;
+};
+
+std::optional<Reservation> Reservation::of(const Round& round, int index, Tries* tries) {
   const Job& job = round.state.jobs[index];
-  Ledger ledger = round.ledger;
-  Reservation found(round, index, round.free);
-  found.gpus_per_learner_ = job.gpus_per_learner;
-  found.learners_ = job.min_learners;
-  const auto fits_at = [&](int64_t at_s) {
+  const auto found_at = [&](int64_t at_s, const FreeGpus& room, const Ledger& ledger) -> std::optional<Reservation> {
     for (int type = 0; type < round.state.type_count(); ++type) {
-      if (!may_use(job, type) || found.room_.slots(type, job.gpus_per_learner) < job.min_learners ||
+      if (!may_use(job, type) || room.slots(type, job.gpus_per_learner) < job.min_learners ||
           !entitled(round, ledger, job, type))
         continue;
-      auto parts = place(job.placement, found.room_, type, job.gpus_per_learner, job.min_learners);
+      auto parts = place(job.placement, room, type, job.gpus_per_learner, job.min_learners);
       if (!parts) continue;
+      Reservation found(round, index, room);
+      found.gpus_per_learner_ = job.gpus_per_learner;
+      found.learners_ = job.min_learners;
       found.type_ = type;
       found.at_s_ = at_s;
       found.parts_ = std::move(*parts);
-      return true;
+      return found;
     }
-    return false;
+    return std::nullopt;
   };
-  if (fits_at(round.state.now_s)) return found;
-  if (!*known) *known = ends_of(round);
-  const std::vector<End>& ends = **known;
-  for (size_t i = 0; i < ends.size(); ++i) {
-    const End& end = ends[i];
+  if (auto found = found_at(round.state.now_s, round.free, round.ledger)) return found;
+  if (!tries->ends) tries->ends.emplace(round);
+  tries->ledger = round.ledger;
+  tries->room = round.free;
+  for (size_t i = 0; tries->ends->at(i) != nullptr; ++i) {
+    const End end = *tries->ends->at(i);
     // The cap.
     if (end.at_s - round.state.now_s > round.state.now_s - job.submit_s) return std::nullopt;
-    found.room_.give(*end.parts, end.gpus_per_learner);
-    ledger.add(end.tenant, end.type, -end.own, end.own - gpus_of(end));
-    if (i + 1 < ends.size() && ends[i + 1].at_s == end.at_s) continue;
-    if (fits_at(end.at_s)) return found;
+    tries->room->give(*end.parts, end.gpus_per_learner);
+    tries->ledger->add(end.tenant, end.type, -end.own, end.own - gpus_of(end));
+    const End* next = tries->ends->at(i + 1);
+    if (next != nullptr && next->at_s == end.at_s) continue;
+    if (auto found = found_at(end.at_s, *tries->room, *tries->ledger)) return found;
   }
   return std::nullopt;
 }
@@ -105,16 +141,31 @@ std::optional<Reservation> Reservation::find(const Round& round) {
   for (const int index : round.queue)
     smallest = smallest == 0 ? round.asks[index].gpus() : std::min(smallest, round.asks[index].gpus());
   int tries = 0;
-  std::optional<std::vector<End>> ends;
+  Tries of_all;
   for (const int index : round.queue) {
     const Job& job = round.state.jobs[index];
     if (!round.impatient(job)) continue;
     if (round.asked(index) == smallest && job.gpus_per_learner == 1) continue;
     if (!round.users.allows(job)) continue;
-    if (auto found = of(round, index, &ends)) return found;
+    if (auto found = of(round, index, &of_all)) return found;
     if (++tries == kMostTries) return std::nullopt;
   }
   return std::nullopt;
+}
+
+bool Reservation::admit_for(const Round& round, const std::vector<Victim>& victims, int64_t limit_s, int type,
+                            const std::vector<Part>& parts, int gpus_per_learner) {
+  if (type != type_ || ends_before(limit_s)) return true;
+  const FreeGpus before = room_;
+  for (const Victim& victim : victims) {
+    const Job& job = round.state.jobs[victim.job];
+    if (ends_at(round.state, job) <= at_s_) continue;
+    room_.give(job.parts, job.gpus_per_learner);
+    room_.take(parts_after_shrink(job.parts, victim.learners_left), job.gpus_per_learner);
+  }
+  if (admit(limit_s, type, parts, gpus_per_learner)) return true;
+  room_ = before;
+  return false;
 }
 
 bool Reservation::admit(int64_t limit_s, int type, const std::vector<Part>& parts, int gpus_per_learner) {

@@ -29,12 +29,16 @@ class Reservation {
   bool ends_before(int64_t limit_s) const { return limit_s > 0 && now_s_ + limit_s <= at_s_; }
   // May a job that runs for at most limit_s (0: not known) take these GPUs? If so they are counted as taken.
   bool admit(int64_t limit_s, int type, const std::vector<Part>& parts, int gpus_per_learner);
+  // The same where running jobs yield to the job, as balance.h has them do. What they would have given up by the time
+  // at which the gang starts was counted on.
+  bool admit_for(const Round& round, const std::vector<Victim>& victims, int64_t limit_s, int type,
+                 const std::vector<Part>& parts, int gpus_per_learner);
 
  private:
   Reservation(const Round& round, int job, FreeGpus room)
       : room_(std::move(room)), job_(job), now_s_(round.state.now_s) {}
-  // *ends: found out with the first job that needs them, for all.
-  static std::optional<Reservation> of(const Round& round, int index, std::optional<std::vector<End>>* ends);
+  struct Tries;
+  static std::optional<Reservation> of(const Round& round, int index, Tries* tries);
 
   FreeGpus room_;  // what will be free when it starts
   int job_;

@@ -5,7 +5,7 @@
 
 namespace dl::policy {
 
-Round::Round(const ClusterState& running, const ClusterState& so_far, Tell what)
+Round::Round(const ClusterState& running, const ChargedBefore& so_far, Tell what)
     : tell(what),
       state(running),
       free(running),
@@ -17,7 +17,7 @@ Round::Round(const ClusterState& running, const ClusterState& so_far, Tell what)
       head_waits(running.tenants.size()),
       learners(running.jobs.size()) {
   queue.reserve(state.jobs.size());
-  asks.resize(state.jobs.size());
+  asks.reserve(state.jobs.size());
   const auto older = [](const Job& x, const Job& y) {
     return x.submit_s != y.submit_s ? x.submit_s < y.submit_s : x.id < y.id;
   };
@@ -28,6 +28,7 @@ Round::Round(const ClusterState& running, const ClusterState& so_far, Tell what)
     const Job& job = state.jobs[i];
     if (i >= state.first_running && job.running) {
       learners[i] = job.learners();
+      asks.emplace_back();
       continue;
     }
     in_order = in_order && (queue.empty() || !older(job, state.jobs[queue.back()]));
@@ -36,16 +37,8 @@ Round::Round(const ClusterState& running, const ClusterState& so_far, Tell what)
     some_guaranteed = some_guaranteed || job.tier == Tier::kGuaranteed;
     some_borrow = some_borrow || job.tier == Tier::kBorrow;
     if (job.yields_to != kNobody) yielded_to.push_back(job.yields_to);
-    asks[i] = Asked{job.tenant,
-                    job.type,
-                    job.gpus_per_learner,
-                    job.min_learners,
-                    job.tier,
-                    job.placement,
-                    job.submit_s,
-                    job.limit_s,
-                    job.id,
-                    job.promised && job.charge == Charge::kOwn};
+    asks.push_back(Asked{job.tenant, job.type, job.gpus_per_learner, job.min_learners, job.tier, job.placement,
+                         job.submit_s, job.limit_s, job.id, job.promised && job.charge == Charge::kOwn});
     queue.push_back(static_cast<int>(i));
   }
   if (!in_order)

@@ -33,7 +33,7 @@ struct Asked {
 struct Round {
   // `running`: the state with its running jobs charged anew; `so_far`: as they were charged before. Both must outlive
   // this.
-  Round(const ClusterState& running, const ClusterState& so_far, Tell what);
+  Round(const ClusterState& running, const ChargedBefore& so_far, Tell what);
 
   int asked(int index) const { return state.jobs[index].min_learners * state.jobs[index].gpus_per_learner; }
   bool is_guaranteed(int index) const { return state.jobs[index].tier == Tier::kGuaranteed; }

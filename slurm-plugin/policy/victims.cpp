@@ -48,8 +48,11 @@ Option option_of(const ClusterState& state, const FreeGpus& free, const Job& job
   Option option;
   option.learners_left = learners_left;
   const bool asked = has < job.learners();
-  const std::vector<Part> held = asked ? parts_after_shrink(job.parts, has) : job.parts;
+  // Thousands of searches make an option of each of their candidates: most are of jobs that hold all and stop.
+  const std::vector<Part> fewer = asked ? parts_after_shrink(job.parts, has) : std::vector<Part>{};
+  const std::vector<Part>& held = asked ? fewer : job.parts;
   const std::vector<Part> kept = parts_after_shrink(held, learners_left);
+  option.freed.reserve(held.size());
   for (const Part& part : held) {
     int left = 0;
     for (const Part& k : kept) {
@@ -78,6 +81,7 @@ class Search {
       : room_(free, type, needs, packing_steps), budget_(*budget) {
     if (room_.enough()) return;  // no victim is needed
     const int size = room_.places().back().size;
+    candidates_.reserve(jobs.size());
     for (const int index : jobs) {
       const Job& job = state.jobs[index];
       if (state.type_held(job) != type) continue;
@@ -342,9 +346,11 @@ int64_t lost_if_paused(const ClusterState& state, const Job& job) {
 }
 
 std::vector<Part> parts_after_shrink(const std::vector<Part>& parts, int learners_left) {
-  std::vector<Part> left = parts;
+  if (learners_left == 0) return {};
   int give = -learners_left;
   for (const Part& part : parts) give += part.learners;
+  if (give == 0) return parts;
+  std::vector<Part> left = parts;
   // Fewest first; among equals the last node.
   std::stable_sort(left.begin(), left.end(), [](const Part& a, const Part& b) {
     return a.learners != b.learners ? a.learners < b.learners : a.node > b.node;

@@ -127,7 +127,7 @@ Status Daemon::round() {
   unsound_.over("Slurm's numbers fit together again");
   use_.update(&view.state);
   checkpoints_.update(*records, &view);
-  const policy::Decision decision = policy::decide(view.state);
+  const policy::Decision decision = policy::decide(&view.state);
   stuck_.update(view, decision);
   const policy::Grace grace{view_options.grace_s, kill_wait_s_};
   const std::vector<Action> actions = plan(view, *records, decision, grace);

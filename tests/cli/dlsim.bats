@@ -95,7 +95,7 @@ END
 @test "the policy bench answers with a row for each size, and the decision on 400 jobs is timed beside its limit" {
   [ -x "$top_builddir/tests/bench/policy/decide_once" ] || skip "the bench's program is not built"
   DL_BUILD_DIR=$top_builddir "${top_srcdir:?}/tests/bench/policy/run" --quick --json >rows || [ $? -eq 1 ]
-  jq -e 'length == 66 and all(.[]; .ours > 0 and .ratio > 0) and (map(select(.target != null)) | length == 33)' rows
+  jq -e 'length == 72 and all(.[]; .ours > 0 and .ratio > 0) and (map(select(.target != null)) | length == 36)' rows
 }
 
 # ask QUESTION: answers to the lines, without the times.

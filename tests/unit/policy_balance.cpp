@@ -156,6 +156,77 @@ TEST(Balance, keeps_what_becomes_free_until_the_last_of_the_victims_has_gone) {
   EXPECT_EQ(decision.starts[0].charge, Charge::kBorrowed);
 }
 
+// A whole node is kept for a gang, from when the first job on it ends. The second one ends before that.
+ClusterState gang_waits() {
+  ClusterState state = cluster(1, 4);
+  add_tenant(&state, "a", 0);
+  add_tenant(&state, "b", 0);
+  state.now_s = 100'000;
+  state.patience_s = 600;
+  state.balance = true;
+  Job& first = add_running(&state, 0, {{0, 2}}, Charge::kBorrowed);
+  first.pausable = false;
+  first.start_s = state.now_s - 1000;
+  first.limit_s = 2000;
+  Job& second = add_running(&state, 0, {{0, 2}}, Charge::kBorrowed);
+  second.start_s = state.now_s - 1000;
+  second.limit_s = 1900;
+  Job& gang = add_job(&state, 0, 1, 4);
+  gang.submit_s = state.now_s - 10'000;
+  Job& asker = add_job(&state, 1, 2);
+  asker.submit_s = state.now_s - 60;
+  return state;
+}
+
+TEST(Balance, takes_nothing_for_a_job_that_would_delay_a_gang_for_which_gpus_are_kept) {
+  ClusterState state = gang_waits();
+  state.jobs[3].limit_s = 5000;
+  EXPECT_TRUE(decide(state).reclaims.empty());
+  state.jobs[3].limit_s = 900;
+  EXPECT_EQ(decide(state).reclaims.size(), 1U) << "it ends before the gang could start";
+  state.jobs[3].limit_s = 9000;
+  state.jobs[1].limit_s = 9000;
+  state.jobs[0].limit_s = 8000;
+  ASSERT_TRUE(decide(state).waiting[0].kept_for);
+  EXPECT_TRUE(decide(state).reclaims.empty()) << "its victim would have ended before the gang starts";
+  state.nodes.push_back(state.nodes[0]);
+  state.jobs[1].parts = {{1, 2}};
+  for (const int node : {0, 1}) {
+    Job& beside = add_running(&state, 0, {{node, 2}}, Charge::kBorrowed);
+    beside.pausable = false;
+    beside.limit_s = node == 0 ? 4000 : 20'000;
+  }
+  ASSERT_EQ(decide(state).waiting[0].parts, (std::vector<Part>{{0, 1}}));
+  EXPECT_EQ(decide(state).reclaims.size(), 1U) << "its victim would have run on beside the gang";
+}
+
+TEST(Balance, lets_other_jobs_have_the_quota_while_a_loan_waits_for_its_victims) {
+  ClusterState state = cluster(1, 8);
+  state.types = {"a100", "k80"};
+  state.nodes.push_back(state.nodes[0]);
+  state.nodes[1].type = 1;
+  add_tenant(&state, "a", 0);
+  add_tenant(&state, "b", 0).quota.by_type = {1, 1};
+  state.now_s = 100'000;
+  state.patience_s = 600;
+  state.balance = true;
+  add_running(&state, 1, {{0, 1}}, Charge::kOwn);
+  Job& victim = add_running(&state, 0, {{0, 7}}, Charge::kBorrowed);
+  Job& loan = add_job(&state, 1, 1);
+  victim.yields_to = loan.id;
+  loan.submit_s = state.now_s - 10'000;
+  loan.promised = true;
+  loan.charge = Charge::kBorrowed;
+  loan.promised_parts = {{0, 1}};
+  Job& other = add_job(&state, 1, 1);
+  other.type = 1;
+  other.submit_s = state.now_s - 60;
+  const Decision decision = decide(state);
+  ASSERT_EQ(decision.starts.size(), 1U);
+  EXPECT_EQ(decision.starts[0].job, 3);
+  EXPECT_EQ(decision.starts[0].charge, Charge::kOwn);
+}
+
 // Only borrowers, on random clusters where nothing comes or ends: nobody is moved twice for the same share, and it
 // comes to rest.
 TEST(Balance, ends_and_moves_nobody_twice_for_the_same_share) {

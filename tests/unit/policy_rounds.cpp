@@ -265,6 +265,8 @@ class World {
       if (start.charge == Charge::kBorrowed || (job.tier == Tier::kGuaranteed && moved.count(job.tenant) != 0))
         behind.insert(job.tenant);
     }
+    std::set<int> asks;  // jobs for which others were asked to yield just now
+    for (const Reclaim& reclaim : decision.reclaims) asks.insert(reclaim.claimant);
     for (const Waiting& waiting : decision.waiting) {
       const Job& job = state_.jobs[waiting.job];
       const bool claims = waiting.reason == Reason::kVictimsLeaving || waiting.reason == Reason::kVictimsProtected;
@@ -273,7 +275,9 @@ class World {
       if (claims && !waiting.parts.empty())
         ledger.add(job.tenant, state_.nodes[waiting.parts.front().node].type, waiting.asked, Charge::kOwn);
       const bool impatient = state_.patience_s > 0 && state_.now_s - job.submit_s >= state_.patience_s;
-      if ((!claims && impatient && could_be_own(state_, job)) || job.tier == Tier::kGuaranteed)
+      // Whether it is lent to is decided last.
+      const bool until_now = !claims || (waiting.lent && asks.count(waiting.job) != 0);
+      if ((until_now && impatient && could_be_own(state_, job)) || job.tier == Tier::kGuaranteed)
         behind.insert(job.tenant);
     }
     for (const Waiting& waiting : decision.waiting) {

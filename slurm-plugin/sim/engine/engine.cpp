@@ -246,7 +246,7 @@ class Replay {
     if (hooks_.watch) before = state();
     const auto begin = Clock::now();
     const Turn turn = policy_.take_turn(
-        View{state(), jobs_.limit_s, hooks_.watch ? policy::Tell::kAll : policy::Tell::kWhatFollows}, &dice_);
+        View{jobs_.state, jobs_.limit_s, hooks_.watch ? policy::Tell::kAll : policy::Tell::kWhatFollows}, &dice_);
     const double took_ms = seconds_since(begin) * 1e3;
     Outcome& counts = recorder_.counts;
     ++counts.decisions;

@@ -118,14 +118,22 @@ void LiveJobs::swap_places(int a, int b) {
   live_[trace_of_[b]] = b;
 }
 
-void LiveJobs::rotate_places(int first, int middle, int last) {
-  const auto turn = [&](auto& values) {
-    std::rotate(values.begin() + first, values.begin() + middle, values.begin() + last);
+void LiveJobs::move_place(int from, int to) {
+  // std::rotate would swap each job on the way.
+  const auto move = [&](auto& values) {
+    const auto begin = values.begin();
+    auto moved = std::move(values[from]);
+    if (from < to) {
+      std::move(begin + from + 1, begin + to + 1, begin + from);
+    } else {
+      std::move_backward(begin + to, begin + from, begin + from + 1);
+    }
+    values[to] = std::move(moved);
   };
-  turn(state.jobs);
-  turn(limit_s);
-  turn(trace_of_);
-  for (int i = first; i < last; ++i) live_[trace_of_[i]] = i;
+  move(state.jobs);
+  move(limit_s);
+  move(trace_of_);
+  for (int i = std::min(from, to); i <= std::max(from, to); ++i) live_[trace_of_[i]] = i;
 }
 
 int LiveJobs::into_queue(int job) {
@@ -135,14 +143,14 @@ int LiveJobs::into_queue(int job) {
     return a.submit_s != b.submit_s ? a.submit_s < b.submit_s : a.id < b.id;
   });
   const auto to = static_cast<int>(place - begin);
-  rotate_places(to, waiting_, waiting_ + 1);
+  move_place(waiting_, to);
   ++waiting_;
   ++levels.queued;
   return to;
 }
 
 int LiveJobs::out_of_queue(int job) {
-  rotate_places(job, job + 1, waiting_);
+  move_place(job, waiting_ - 1);
   --levels.queued;
   return --waiting_;
 }

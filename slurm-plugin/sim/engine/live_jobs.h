@@ -64,7 +64,7 @@ class LiveJobs {
   int into_queue(int job);    // to its place by age
   int out_of_queue(int job);  // to the first place after the queue
   void swap_places(int a, int b);
-  void rotate_places(int first, int middle, int last);
+  void move_place(int from, int to);  // those between make room
 
   const Trace& trace_;
   Recorder& recorder_;

@@ -73,12 +73,12 @@ int64_t View::limit_of(int job, int learners) const {
 }
 
 Turn plan_quotas(const View& view, Dice* /*dice*/) {
-  return Turn{policy::decide(view.state, view.tell), {}};
+  return Turn{policy::decide(&view.state, view.tell), {}};
 }
 
 // Slurm cannot be told which GPUs to leave alone, so that dlpolicyd lets some jobs wait that the decision would start.
 Turn plan_as_dlpolicyd(const View& view, Dice* /*dice*/) {
-  policy::Decision decision = policy::decide(view.state);
+  policy::Decision decision = policy::decide(&view.state);
   const std::vector<policy::Wanted> wanted = policy::wanted(view.state, decision);
   const auto waits = [&](const policy::Start& start) { return !wanted[start.job].turn; };
   decision.starts.erase(std::remove_if(decision.starts.begin(), decision.starts.end(), waits), decision.starts.end());

@@ -12,7 +12,8 @@
 // are are claimed by who owns them. `ones`: by jobs of one GPU; `eights`: of a whole node; `tenth`: by jobs of one GPU,
 // but only a tenth of the GPUs; `protected`: as ones, but nobody may be asked yet; `own`: guaranteed jobs of one GPU
 // claim from their own tenants; `hopeless`: as eights, but one job on each node cannot be paused; `odd`: by jobs of
-// one GPU, but a tenth of the GPUs, by learners of 3 and of 2, which do not fill nodes evenly.
+// one GPU, but a tenth of the GPUs, by learners of 3 and of 2, which do not fill nodes evenly; `odd-half`: the same,
+// half of the GPUs.
 #include <fmt/core.h>
 
 #include <chrono>
@@ -164,8 +165,8 @@ ClusterState make_many(const std::string& kind, int gpus, uint64_t seed) {
     }
   }
   const int size = kind == "eights" || kind == "hopeless" ? 8 : 1;
-  const bool odd = kind == "odd";
-  const int claims = odd ? gpus / 25 : gpus / size / (kind == "tenth" ? 10 : 1);
+  const bool odd = kind == "odd" || kind == "odd-half";
+  const int claims = odd ? gpus / (kind == "odd" ? 25 : 5) : gpus / size / (kind == "tenth" ? 10 : 1);
   for (int i = 0; i < claims; ++i) {
     Job& job = add(2 * (i % owners) + 1);
     job.gpus_per_learner = odd ? 2 + i % 2 : size;
@@ -191,7 +192,7 @@ int measure(const ClusterState& state) {
 
 int run(int argc, char** argv) {
   if (argc != 5) return 2;
-  for (const char* kind : {"ones", "tenth", "eights", "protected", "own", "hopeless", "odd"}) {
+  for (const char* kind : {"ones", "tenth", "eights", "protected", "own", "hopeless", "odd", "odd-half"}) {
     if (std::string(argv[1]) == kind)
       return measure(make_many(kind, std::atoi(argv[3]), std::strtoull(argv[4], nullptr, 10)));
   }
@@ -209,8 +210,9 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   const int status = dl::policy::run(argc, argv);
   if (status == 2)
-    std::fprintf(stderr,
-                 "usage: decide_once claims|lend|mixed|guaranteed|ones|tenth|eights|protected|own|hopeless|odd JOBS "
-                 "GPUS SEED\n");
+    std::fprintf(
+        stderr,
+        "usage: decide_once claims|lend|mixed|guaranteed|ones|tenth|eights|protected|own|hopeless|odd|odd-half "
+        "JOBS GPUS SEED\n");
   return status;
 }

@@ -58,11 +58,8 @@ class Lender {
       }
     }
     const auto before = [&](int a, int b) {
-      const Place& x = turns[a].place;
-      const Place& y = turns[b].place;
-      if (x.depth != y.depth) return x.depth > y.depth;
-      if (x.key != y.key) return x.key < y.key;
-      return x.submit_s != y.submit_s ? x.submit_s < y.submit_s : std::tie(x.id, a) < std::tie(y.id, b);
+      if (comes_before(turns[a].place, turns[b].place)) return true;
+      return !comes_before(turns[b].place, turns[a].place) && a < b;
     };
     std::set<int, decltype(before)> active(before);
     for (size_t i = 0; i < turns.size(); ++i)
@@ -113,6 +110,11 @@ class Lender {
     int64_t submit_s = 0;
     int64_t id = 0;
   };
+  static bool comes_before(const Place& x, const Place& y) {
+    if (x.depth != y.depth) return x.depth > y.depth;
+    if (x.key != y.key) return x.key < y.key;
+    return x.submit_s != y.submit_s ? x.submit_s < y.submit_s : x.id < y.id;
+  }
 
   // What a tenant would be lent next: its oldest job at its smallest size; when all have had their turn, one learner
   // more for those of them that are elastic, in turn.
@@ -132,6 +134,7 @@ class Lender {
     bool soon;  // they end by themselves before the reserved gang starts
     int left = 0;
     bool reserved = false;  // its place is needed for that gang
+    bool full = false;      // there is no place for it, nor will there be: what is free only becomes less
 
     bool operator==(const Kind& other) const {
       return gpus_per_learner == other.gpus_per_learner && min_learners == other.min_learners && soon == other.soon &&
@@ -213,11 +216,38 @@ class Lender {
   // False: nothing is left to give to the tenant. The key is the one in the middle of what it would be given: so sizes
   // of any kind come out nearest to the weights.
   bool look(int tenant, Turn* turn) {
+    std::optional<Place> passed;
+    if (round_.tell != Tell::kAll && tenants_within_.empty()) passed = pass_over(tenant, turn);
     const bool pending = turn->next < turn->jobs.size();
     if (!pending && turn->growing.empty()) return false;
     if (!pending) turn->grows %= turn->growing.size();
     turn->place = place_of(tenant, *turn);
+    if (passed && comes_before(turn->place, *passed)) turn->place = *passed;
     return true;
+  }
+
+  // Of a tenant's next jobs those that have no place, of which there may be hundreds before one that has: their turns
+  // would change nothing. Who comes behind them does not come before the last of these turns, which is returned.
+  std::optional<Place> pass_over(int tenant, Turn* turn) {
+    std::optional<Place> last;
+    Place place;
+    int kind_before = -1;
+    Tier tier_before = Tier::kAuto;
+    for (; turn->next < turn->jobs.size(); ++turn->next) {
+      Kind& kind = kinds_[turn->kinds[turn->next]];
+      kind.full = kind.full || !has_room(kind);
+      if (!kind.full) break;
+      const Asked& job = round_.asks[turn->jobs[turn->next]];
+      if (turn->kinds[turn->next] != kind_before || job.tier != tier_before) place = place_of(tenant, *turn);
+      kind_before = turn->kinds[turn->next];
+      tier_before = job.tier;
+      place.submit_s = job.submit_s;
+      place.id = job.id;
+      if (!last || comes_before(*last, place)) last = place;
+      ++round_.waits;
+      if (--kind.left == 0) changed_ = true;
+    }
+    return last;
   }
 
   static bool waits_for_turn(const Turn& turn) { return turn.next < turn.jobs.size() || !turn.growing.empty(); }

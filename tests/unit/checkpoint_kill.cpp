@@ -168,8 +168,9 @@ void kill_rounds(const Way& way, int rounds) {
   Shared shared;
   std::mt19937 random(static_cast<unsigned>(getpid()));
   int64_t next = 0;
-  int with_progress = 0, idle = 0;
-  unsigned longest_us = way.ranks == 1 ? 25000 : 120000;
+  int with_progress = 0, idle = 0, busy = 0;
+  const unsigned usual_us = way.ranks == 1 ? 25000 : 120000;
+  unsigned longest_us = usual_us;
   for (int round = 0; round < rounds; ++round) {
     const int64_t before = shared.acknowledged();
     const std::string run_id = "round" + std::to_string(round);
@@ -196,9 +197,13 @@ void kill_rounds(const Way& way, int rounds) {
     const int64_t acknowledged = shared.acknowledged();
     with_progress += acknowledged > before;
     idle = acknowledged > before ? 0 : idle + 1;
+    busy = acknowledged > before ? busy + 1 : 0;
     if (idle >= 8 && longest_us < 4000000) {  // a slow or busy machine: let them come further
       longest_us *= 2;
       idle = 0;
+    } else if (busy >= 8 && longest_us > usual_us) {  // no longer; of thousands of rounds each would last seconds
+      longest_us /= 2;
+      busy = 0;
     }
     expect_newest(dir, way, "after " + run_id, acknowledged, &next);
     if (testing::Test::HasFailure()) return;

@@ -7,6 +7,7 @@ Neither NumPy nor torch is imported here unless the program has imported it: a v
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 from typing import Any, Dict, Optional, Set, Tuple
 
@@ -22,6 +23,19 @@ _numpy_names: Dict[Any, str] = {}  # dtype: its name, which NumPy takes a micros
 
 def _numpy() -> Any:
     return sys.modules.get("numpy")
+
+
+@functools.lru_cache(maxsize=1024)
+def _of_numpy(name: str, shape: Tuple[int, ...]) -> ArrayInfo:
+    return ArrayInfo("numpy", name, shape, shape, None)
+
+
+def _address(array: Any) -> int:
+    """Where the elements of a NumPy array lie. NumPy itself takes ten times as long to tell it."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+    except (TypeError, ValueError, BufferError):  # read-only, not in C order, empty, or of elements that buffers do not know
+        return int(array.ctypes.data)
 
 
 # What a state is mostly made of, so that nearly all values are known by their type alone.
@@ -46,6 +60,11 @@ def is_array(value: Any) -> bool:
 
 def describe(value: Any, where: str) -> ArrayInfo:
     """StateError, naming ``where``, if its element type or layout cannot be stored."""
+    np = _numpy()
+    if np is not None and type(value) is np.ndarray:  # of one there may be a million
+        known = _numpy_names.get(value.dtype)
+        if known is not None:
+            return _of_numpy(known, value.shape)
     if isinstance(value, Parts):
         if not dtypes.known(value.dtype):
             raise StateError("%s: an array of dtype '%s' cannot be stored; allowed: %s" %
@@ -54,7 +73,6 @@ def describe(value: Any, where: str) -> ArrayInfo:
     if isinstance(value, Shard):
         inner = describe(value.array, where)
         return inner._replace(global_shape=value.global_shape, offset=value.offset)
-    np = _numpy()
     if np is not None and isinstance(value, np.ndarray):
         if type(value) not in (np.ndarray, np.memmap):
             raise StateError("%s: an array of the class %s cannot be stored; give a plain numpy.ndarray" %
@@ -66,7 +84,7 @@ def describe(value: Any, where: str) -> ArrayInfo:
                 raise StateError("%s: a NumPy array of dtype '%s' cannot be stored; allowed: %s" %
                                  (where, value.dtype, ", ".join(dtypes.DTYPES)))
             _numpy_names[value.dtype] = name
-        return ArrayInfo("numpy", name, value.shape, value.shape, None)
+        return _of_numpy(name, value.shape)
     if cuda_array.is_one(value):
         name, shape = cuda_array.describe(value, where)
         return ArrayInfo("cuda", name, shape, shape, None)
@@ -91,7 +109,7 @@ def place_of(value: Any) -> Any:
     """The same for two arrays that are one in memory (tied weights), and for no others; None where there is nothing to compare."""
     np = _numpy()
     if np is not None and isinstance(value, np.ndarray):
-        return (value.ctypes.data, value.dtype, value.shape, value.strides) if value.size else None
+        return (_address(value), value.dtype, value.shape, value.strides) if value.size else None
     if hasattr(value, "data_ptr") and hasattr(value, "stride") and value.numel():
         return (value.data_ptr(), str(value.device), str(value.dtype), tuple(value.shape), value.stride(), value.is_conj(), value.is_neg())
     return None
@@ -134,10 +152,10 @@ def to_store(value: Any, staging: Any = None, *, strided: bool = False, device: 
     np = _numpy()
     if np is not None and isinstance(value, np.ndarray):
         if strided and value.size and not value.flags.c_contiguous and value.dtype.isnative:
-            return Memory(value.ctypes.data, value, None, tuple(value.strides))
+            return Memory(_address(value), value, None, tuple(value.strides))
         if not _is_plain(value):
             value = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("=")).reshape(value.shape)
-        return Memory(value.ctypes.data if value.size else 0, value, None)
+        return Memory(_address(value) if value.size else 0, value, None)
     if cuda_array.is_one(value):
         return cuda_array.to_store(value, device)
     from . import torch_adapter
@@ -172,7 +190,7 @@ def into_place(value: Any, *, device: bool = False) -> Memory:
         if not value.flags.writeable:
             raise StateError("a NumPy array that is to be restored is read-only; give a writable one")
         if _is_plain(value):
-            return Memory(value.ctypes.data if value.size else 0, value, None)
+            return Memory(_address(value) if value.size else 0, value, None)
         if value.size and value.dtype.isnative and 0 not in value.strides:
             return Memory(value.ctypes.data, value, None, tuple(value.strides))
         staging = np.empty(value.shape, dtype=value.dtype.newbyteorder("="))

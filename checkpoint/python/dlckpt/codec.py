@@ -127,10 +127,14 @@ def _encode_key(key: Any, path: str, depth: int) -> Any:
 
 
 def _encode_dict(value: Dict[Any, Any], path: str, sink: Optional[Sink], depth: int) -> Any:
-    pairs = _encode_pairs(value, path, sink, depth)
-    if all(type(key) is str for key in value) and "$" not in value:
-        return {key: item for key, (_, item) in zip(value, pairs)}
-    return {"$": "dict", "v": pairs}
+    if "$" in value or not all(type(key) is str for key in value):
+        return {"$": "dict", "v": _encode_pairs(value, path, sink, depth)}
+    out, below = {}, path + "/"
+    for key, item in value.items():
+        inner = below + escape(key)
+        # Arrays, of which there may be a million, without the way through encode().
+        out[_text(key, path)] = _encode_array(item, inner, sink) if arrays.is_array(item) else encode(item, inner, sink, depth + 1)
+    return out
 
 
 def _encode_array(value: Any, path: str, sink: Optional[Sink]) -> Dict[str, Any]:
@@ -144,7 +148,7 @@ def _encode_array(value: Any, path: str, sink: Optional[Sink]) -> Dict[str, Any]
                            "shape": list(info.global_shape)}
     if info.offset is not None:
         out["sharded"] = True
-    if arrays.is_big_endian(value):
+    if info.kind == "numpy" and arrays.is_big_endian(value):
         out["order"] = "big"  # of the program's array; what is stored is little-endian
     taken = False if sink is None else sink(path, value)
     if taken is not False:

@@ -110,11 +110,13 @@ class Context:
         """Registers memory to be saved and restored (dlckpt_tensor_strided). ``pointer`` is the address of the box's first
         element (0 if empty), ``strides`` in bytes, None for C order without gaps; ``owner`` is kept alive as long as the
         registration. ``dtype`` is a name of dtypes.DTYPES, ``flags`` of library.REPLICATED and so on."""
-        if not dtypes.known(dtype):
+        known = dtypes.DTYPES.get(dtype)
+        if known is None:
             raise InvalidError("%s: the dtype '%s' cannot be stored; allowed: %s" % (path, dtype, ", ".join(dtypes.DTYPES)))
-        self._check(self._lib.dlckpt_tensor_strided(self._open(), path.encode(), dtypes.number(dtype), len(shape),
-                                                    _int64s(shape), _int64s(offset), _int64s(extent), _int64s(strides),
-                                                    pointer or None, flags))
+        code = self._lib.dlckpt_tensor_strided(self._open(), path.encode(), known[0], len(shape), _int64s(shape), _int64s(offset),
+                                               _int64s(extent), _int64s(strides), pointer or None, flags)
+        if code != library.OK:
+            self._check(code)
         self._memory[path] = (owner, self._memory.get(path)) if flags & library.ANOTHER_PART else owner
 
     def blob(self, path: str, data: bytes, *, per_rank: bool = False) -> None:

@@ -144,9 +144,10 @@ class Store:
                     raise StateError("%s: two values of the state have this path; rename one of them, in the dict or in attach()" %
                                      path)
                 value = arrays.divided(value)
-                unfit = arrays.why_not_filled(value) if entry is not None and entry.in_place else ""
-                if unfit:
-                    raise StateError("%s: it could be saved, but not restored in place: %s" % (path, unfit))
+                if entry is not None and entry.in_place:
+                    unfit = arrays.why_not_filled(value)
+                    if unfit:
+                        raise StateError("%s: it could be saved, but not restored in place: %s" % (path, unfit))
                 if entry is not None and entry.per_rank:
                     return False  # into the learner's own record
                 divided = isinstance(value, (Shard, Parts)) or (entry is not None and entry.same_everywhere(path))
@@ -177,8 +178,7 @@ class Store:
     def prove(self) -> None:
         """StateError for what cannot be stored, or could be but not given back. At the start, and not after hours at the first save,
         or days at the first restore."""
-        shared, own, found = self.encode(0)
-        shared, own = json.loads(json.dumps(shared)), json.loads(json.dumps(own))
+        shared, own, found = self.encode(0)  # of nothing but what JSON gives back as it was
         problems: List[str] = []
         for entries, record in ((self._shared, shared), (self._own, own)):
             for e in entries:

@@ -16,7 +16,8 @@ namespace dl::ckpt {
 namespace {
 
 constexpr int kMaxReadThreads = 64;
-constexpr int kReadThreadsAlone = 4, kReadThreadsOfMany = 2;
+// So many reads keep the disk busy while others are verified and copied, also on few cores, which other programs want too.
+constexpr int kReadThreadsAlone = 12, kReadThreadsOfMany = 2;
 
 int read_threads(int world_size) {
   if (const char* text = std::getenv("DL_CHECKPOINT_READ_THREADS"))

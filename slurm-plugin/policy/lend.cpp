@@ -39,7 +39,8 @@ class Lender {
     keep_loans(&round_);
     settled_.resize(round_.state.jobs.size());
     serve_reservation();
-    if (round_.tell != Tell::kAll && nobody_fits()) return;
+    // The cluster is mostly full: then it makes no difference whose turn it would be.
+    if (round_.tell != Tell::kAll && !round_.some_borrower_fits(settled_)) return;
     std::vector<Turn> turns(round_.state.tenants.size());
     std::vector<size_t> most(turns.size());
     for (const int index : round_.queue) ++most[round_.asks[index].tenant];
@@ -321,19 +322,6 @@ class Lender {
     for (const Part& part : start->parts) learners += part.learners;
     auto parts = place(job.placement, free, start->type, job.gpus_per_learner, learners);
     if (parts) round_.replace(start, std::move(*parts));
-  }
-
-  // As the cluster is mostly full, this is so of most decisions: then it makes no difference whose turn it would be.
-  bool nobody_fits() const {
-    return std::none_of(round_.queue.begin(), round_.queue.end(), [&](int index) {
-      const Asked& asked = round_.asks[index];
-      if (settled_[index] != 0 || asked.tier == Tier::kGuaranteed) return false;
-      for (int type = 0; type < round_.state.type_count(); ++type)
-        if ((asked.type == kAnyType || asked.type == type) && asked.gpus() <= round_.free.total(type) &&
-            round_.free.slots(type, asked.gpus_per_learner) >= asked.min_learners)
-          return true;
-      return false;
-    });
   }
 
   // Before the others have their turn.

@@ -61,6 +61,18 @@ void Round::by_nice() {
   }
 }
 
+bool Round::some_borrower_fits(const std::vector<char>& settled) const {
+  return std::any_of(queue.begin(), queue.end(), [&](int index) {
+    const Asked& job = asks[index];
+    if (settled[index] != 0 || job.tier == Tier::kGuaranteed) return false;
+    for (int type = 0; type < state.type_count(); ++type)
+      if ((job.type == kAnyType || job.type == type) && job.gpus() <= free.total(type) &&
+          free.slots(type, job.gpus_per_learner) >= job.min_learners)
+        return true;
+    return false;
+  });
+}
+
 void Round::count(int tenant, int type, int own, int borrowed) {
   ledger.add(tenant, type, own, borrowed);
   after.add(tenant, type, own, borrowed);

@@ -45,6 +45,9 @@ struct Round {
     return state.patience_s > 0 && state.now_s - job.submit_s >= state.patience_s;
   }
 
+  // Has one of the queue a place that may borrow? But those that are `settled`, by job.
+  bool some_borrower_fits(const std::vector<char>& settled) const;
+
   // Counts into all ledgers.
   void count(int tenant, int type, int own, int borrowed);
   // A running job that was asked to yield will keep `to` learners instead of `from`: counted in `after` and

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A learner for test_killed.py: Lightning's Trainer over a language model of Lightning's own, with validation and clipped gradients.
-Usage: lightning_learner.py DIR KILL_AT; it kills itself at the end of that train step (-1: not)."""
-import hashlib
+See killed_learner.py for its usage."""
 import logging
 import os
-import signal
-import sys
 import warnings
 
 import lightning
@@ -14,6 +11,7 @@ from lightning.pytorch.demos import Transformer
 
 import dlckpt
 import dlckpt.lightning
+import killed_learner
 
 warnings.simplefilter("ignore")
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
@@ -43,8 +41,7 @@ class Kill(lightning.Callback):
         self.at = at
 
     def on_train_batch_end(self, trainer, *_args):
-        if trainer.global_step == self.at:
-            os.kill(os.getpid(), signal.SIGKILL)
+        killed_learner.signal_itself(trainer.global_step, self.at)
 
 
 def train(dir, kill_at):
@@ -58,11 +55,7 @@ def train(dir, kill_at):
                                 default_root_dir=os.path.dirname(dir))
     trainer.fit(model, dlckpt.lightning.Loader(training, dlckpt.GlobalBatches(len(training), 4)),
                 torch.utils.data.DataLoader(validation, batch_size=4), ckpt_path=checkpoints.resume())
-    digest = hashlib.sha256(b"".join(value.numpy().tobytes() for value in model.state_dict().values()))
-    print("weights", digest.hexdigest(), flush=True)
+    killed_learner.print_weights(model.state_dict().values())
 
 
-torch.set_num_threads(1)
-if int(sys.argv[2]) >= 0:
-    train(sys.argv[1] + "-whole", -1)
-train(sys.argv[1], int(sys.argv[2]))
+killed_learner.run(train)

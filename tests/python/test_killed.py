@@ -10,16 +10,18 @@ support.use_frameworks()
 
 
 class Killed(support.Case):
-    def ends_with_the_same_weights(self, learners, script, kill_at, *modules):
+    def ends_with_the_same_weights(self, learners, script, kill_at, *modules, by=signal.SIGKILL, at=6, words=()):
+        """Of a training that is sent the signal ``by`` at train step ``kill_at`` and resumes at ``at``."""
         lacking = [module for module in modules if importlib.util.find_spec(module) is None]
         if lacking:
             self.skipTest("there is no module %s" % ", ".join(lacking))
-        killed = support.learners(learners, script, self.dir, kill_at, timeout=300)
-        self.assertEqual(killed[-1][0], -signal.SIGKILL, killed[-1][2])
-        resumed = support.learners(learners, script, self.dir, -1, timeout=300)
+        killed = support.learners(learners, script, self.dir, kill_at, by.name, *words, timeout=300)
+        self.assertEqual(killed[-1][0], -signal.SIGKILL if by == signal.SIGKILL else 75, killed[-1][2])
+        resumed = support.learners(learners, script, self.dir, -1, by.name, *words, timeout=300)
         for rank, (code, out, error) in enumerate(resumed):
             self.assertEqual(code, 0, error)
-            self.assertRegex(error if rank == 0 else "resumed at train step 6", "resumed at train step 6")
+            if rank == 0:
+                self.assertIn("resumed at train step %d " % at, error)
             self.assertEqual(self.weights(out), self.weights(killed[rank][1]))
 
     def weights(self, text):
@@ -29,6 +31,15 @@ class Killed(support.Case):
 
     def test_two_learners_with_a_model_divided_by_fsdp2(self):
         self.ends_with_the_same_weights(2, "fsdp_learner.py", 7, "torch")
+
+    def test_two_learners_with_fsdp2_that_prefetches_explicitly(self):
+        self.ends_with_the_same_weights(2, "fsdp_learner.py", 7, "torch", words=["prefetch"])
+
+    def test_lightning_that_is_told_to_end(self):
+        self.ends_with_the_same_weights(1, "lightning_learner.py", 8, "lightning", by=signal.SIGTERM, at=8)
+
+    def test_transformers_with_words_masked_at_random(self):
+        self.ends_with_the_same_weights(1, "huggingface_learner.py", 8, "transformers", "accelerate", words=["masked"])
 
     def test_lightning_with_validation_and_clipped_gradients(self):
         self.ends_with_the_same_weights(1, "lightning_learner.py", 8, "lightning")

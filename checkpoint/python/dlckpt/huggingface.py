@@ -17,6 +17,7 @@ import shutil
 import tempfile
 from typing import Any, Dict, List, Optional
 
+import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import ExportableState
 
@@ -39,7 +40,8 @@ class DlckptCallback(TrainerCallback):
     ``job`` is the dlckpt.Job while training runs: job.state for values of your own.
 
     A resumed training goes on at the exact train step: with as many learners as before, and a data set whose items do not
-    depend on random numbers drawn in the main process, with the same weights bit for bit as if it had not been interrupted.
+    depend on random numbers, with the same weights bit for bit as if it had not been interrupted. The data collator may draw random
+    numbers in the main process (dataloader_num_workers=0), as that of masked language models does.
 
     Not for DeepSpeed, whose engine keeps the state to itself (InvalidError).
     """
@@ -51,6 +53,7 @@ class DlckptCallback(TrainerCallback):
         self._strict = strict
         self._trainer: Any = None
         self._folder: Optional[str] = None
+        self._fetched = _FetchedEntry()
 
     def resume(self, trainer: Any) -> Optional[str]:
         """Collective; call it right before trainer.train(), with its result as resume_from_checkpoint. Opens the directory and
@@ -70,6 +73,8 @@ class DlckptCallback(TrainerCallback):
         except BaseException:
             self.job.close()
             raise
+        self._fetched = _FetchedEntry()
+        self._fetched.watch(trainer)
         # What train() would load from files comes from the checkpoint in on_train_begin().
         trainer._load_from_checkpoint = lambda *_args, **_kwargs: None
         if peeked is None:
@@ -98,7 +103,8 @@ class DlckptCallback(TrainerCallback):
             entries.append(entry("scaler", scaler))
         # The Trainer draws random numbers before its first train step (for the order of the data): check() in on_step_begin() gives
         # the generators back.
-        self.job._start(entries + [DefaultRandomEntry("default random generators", None)], self._strict)
+        entries += [DefaultRandomEntry("default random generators", None), self._fetched]
+        self.job._start(entries, self._strict)
         if self.job.restored and self.job.train_step != state.global_step:
             raise InternalError("the Trainer goes on at train step %d, the checkpoint is of %d" %
                                 (state.global_step, self.job.train_step))
@@ -118,6 +124,10 @@ class DlckptCallback(TrainerCallback):
             self.job = None
             self._trainer.callback_handler.on_train_end(args, state, control)
             raise
+        self._fetched.begin_step()
+
+    def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self._fetched.begin_epoch()
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         if self.job is not None:
@@ -125,6 +135,54 @@ class DlckptCallback(TrainerCallback):
             self.job.train_step = state.global_step
             self.job.finish()
             self.job = None
+
+
+class _FetchedEntry(Entry):
+    """The state of the random generators before each batch that is fetched and not trained on yet: those of the train step that begins,
+    and one more, which Accelerate fetches ahead. A resumed training fetches them again, with the same random numbers."""
+
+    per_rank = True
+
+    def __init__(self) -> None:
+        super().__init__("generators before fetched batches", None)
+        self._generators = DefaultRandomEntry("", None)
+        self._before: List[Any] = []
+        self._again: List[Any] = []
+
+    def watch(self, trainer: Any) -> None:
+        """Has the loader of the training, not those of evaluations, tell when it makes a batch."""
+        trainer.__dict__.pop("get_train_dataloader", None)
+        original = trainer.get_train_dataloader
+
+        def get_train_dataloader() -> Any:
+            collate = trainer.data_collator
+
+            def watched(items: Any) -> Any:
+                if torch.utils.data.get_worker_info() is None:
+                    if self._again:
+                        self._generators.set(self._again.pop(0))
+                    self._before.append(self._generators.now())
+                return collate(items)
+
+            trainer.data_collator = watched
+            try:
+                return original()
+            finally:
+                trainer.data_collator = collate
+
+        trainer.get_train_dataloader = get_train_dataloader
+
+    def begin_step(self) -> None:
+        del self._before[:-1]
+
+    def begin_epoch(self) -> None:
+        self._before.clear()
+
+    def capture(self) -> Any:
+        return list(self._before)
+
+    def apply(self, state: Any) -> None:
+        self._again = list(state)
 
 
 class _TrainerState:

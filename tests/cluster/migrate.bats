@@ -19,10 +19,10 @@ teardown() {
 }
 
 migrate() { on_login env -C "$PWD" PATH="$PWD/bin:$stage/bin:$PATH" "$stage/bin/dlctl" migrate "$@"; }
-# migrated NAME: submits what becomes of NAME.sbatch; prints the job's id.
+# migrated NAME [OPTION-OF-SBATCH...]: submits what becomes of NAME.sbatch; prints the job's id.
 migrated() {
   migrate "$1.sbatch" --write "$1.dl" 2>"$1.said" || { cat "$1.said" >&2; return 1; }
-  on_login env -C "$PWD" PATH="$PWD/bin:$stage/bin:$PATH" sbatch --parsable --output="$1.out" --error="$1.out" "$1.dl" 2>>"$1.said" || { cat "$1.said" "$1.dl" >&2; return 1; }
+  on_login env -C "$PWD" PATH="$PWD/bin:$stage/bin:$PATH" sbatch --parsable --output="$1.out" --error="$1.out" "${@:2}" "$1.dl" 2>>"$1.said" || { cat "$1.said" "$1.dl" >&2; return 1; }
 }
 # ranks NAME: how many ranks of how many say what they have trained, each once: "4/4".
 ranks() {
@@ -41,6 +41,24 @@ all_written() { [[ -e result_1.txt && -e result_2.txt && -e result_3.txt && -e r
     wait_state "$job" COMPLETED 100
     [ "$(ranks "$name")" = 4/4/1 ] || { cat "$name.out" "$name.dl"; return 1; }
   done
+}
+
+@test "where sbatch's command line says how many nodes and GPUs there are, dlrun takes what the script computes of them" {
+  /usr/bin/python3 -c 'import torch' 2>/dev/null || skip "/usr/bin/python3 has no PyTorch"
+  job=$(migrated torchrun_by_job --nodes=2 --gres=gpu:2)
+  wait_state "$job" COMPLETED 100
+  [ "$(ranks torchrun_by_job)" = 4/4/1 ] || { cat torchrun_by_job.out torchrun_by_job.dl; return 1; }
+  rm torchrun_by_job.dl
+  job=$(migrated torchrun_by_job --nodes=1 --gres=gpu:1)
+  wait_state "$job" COMPLETED 100
+  [ "$(ranks torchrun_by_job)" = 1/1/1 ] || { cat torchrun_by_job.out torchrun_by_job.dl; return 1; }
+}
+
+@test "a script of the site's that starts torchrun on each node still does, and all ranks train the same weights" {
+  /usr/bin/python3 -c 'import torch' 2>/dev/null || skip "/usr/bin/python3 has no PyTorch"
+  job=$(migrated srun_of_script)
+  wait_state "$job" COMPLETED 100
+  [ "$(ranks srun_of_script)" = 4/4/1 ] || { cat srun_of_script.out srun_of_script.dl; return 1; }
 }
 
 @test "mpirun, a heredoc and an array of one python without a launcher run as many learners as they had tasks" {

@@ -7,10 +7,12 @@ import argparse
 import difflib
 import json
 import os
+import re
 import sys
 from typing import Any, Dict, List, NoReturn, Optional, Tuple
 
 from . import manifest
+from .accelerate import environment_of
 from .rewrite import migrate
 from .shell import lines_of
 
@@ -27,7 +29,10 @@ def main() -> int:
     parser.add_argument("file")
     parser.add_argument("--write")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--variables-of", action="store_true")
     options = parser.parse_args()
+    if options.variables_of:
+        return variables_of(options.file)
     try:
         with open(options.file, "rb") as file:
             data = file.read(MOST_BYTES + 1)
@@ -61,6 +66,18 @@ def main() -> int:
     if options.write:
         learners = "1 learner" if str(facts["learners"]) == "1" else f"{facts['learners']} learners"
         print(f"wrote {options.write}: {learners}; submit it with sbatch {options.write}", file=sys.stderr)
+    return 0
+
+
+def variables_of(path: str) -> int:
+    """For `env $(dlctl migrate --variables-of FILE) PROGRAM`: an env that is told this fails, so nobody trains without the settings."""
+    variables, _ = environment_of(path, ".")
+    spaced = [name for name, value in variables or [] if not re.fullmatch(r"[^\s*?\[\]\\]+", value)]
+    if variables is None or spaced:
+        say("--what-accelerate-is-told-cannot-be-read\n")
+        fail(1, f"--variables-of: {path}: " + (f"the value of {spaced[0]} has blanks, which cannot be handed on" if spaced else
+                "this is no configuration of accelerate that can be read here (a file in YAML, and python3 with PyYAML)"))
+    say("".join(f"{name}={value}\n" for name, value in variables or []))
     return 0
 
 

@@ -5,7 +5,13 @@ from typing import Dict, List, NamedTuple, Optional
 
 from . import directives, launch as launches, shell
 from .accelerate import environment_of
+from .branches import Branches
 from .values import Values
+
+
+NODES = r"\bSLURM_(JOB_NUM_NODES|NNODES)\b|scontrol show host|\bSLURM_NTASKS\b|\bSLURM_NPROCS\b"
+NNODES = launches.Told("$SLURM_NNODES", 0)
+ASKED = {"nodes", "ntasks", "ntasks-per-node", "tasks-per-node", "gpus", "gpus-per-node", "gpus-per-task", "ntasks-per-gpu", "gres", "cpus-per-task", "array"}
 
 
 class Note(NamedTuple):
@@ -14,9 +20,12 @@ class Note(NamedTuple):
 
 
 class Count(NamedTuple):
-    """Learners of one launch; most > least for an elastic one. None: it cannot be told."""
+    """Learners of one launch; most > least for an elastic one. None: it cannot be told here, but where the script runs: `words` are
+    those that dlrun is given, none where the job's number of tasks is meant. `gpus`: of each, if it is more than one."""
     least: Optional[int]
     most: Optional[int]
+    words: str = ""
+    gpus: int = 1
 
 
 class Found(NamedTuple):
@@ -36,7 +45,13 @@ class Counts:
         self.asked = directives.Asked(self.lines)
         self.commands = shell.of_evals(text, shell.commands(text, 0, len(text)))
         self.assigned = shell.assignments(text, self.commands)
-        self.values = Values(text, self.assigned, self.asked.known())
+        self.branches = Branches(text, self.commands)
+        by_name: Dict[str, List[shell.Assignment]] = {}
+        for one in self.assigned:
+            by_name.setdefault(one.name, []).append(one)
+        # Branches that exclude one another follow one another.
+        self.shared = frozenset(name for name, items in by_name.items() if any(self.branches.exclude(a.start, b.start) for a, b in zip(items, items[1:])))
+        self.values = Values(text, self.assigned, self.asked.known(), self.branches)
         self.notes: List[Note] = []
         self.restarts: Optional[str] = None
 
@@ -56,65 +71,129 @@ class Counts:
         if "restarts" in told and (self.number(told["restarts"]) or 0) > 0:
             self.restarts = str(self.number(told["restarts"]))
         if name in ("torchrun", "torch.distributed.launch", "deepspeed", "colossalai", "composer"):
-            each = self.each_of(told, known, name)
-            if each is None:
-                self.note(at, f"how many processes a node has is not told in a way that is understood; {self.fallback_text()}")
-                return self.fallback()
-            nodes = told.get("nodes")
-            match = re.fullmatch(r"(\d+):(\d+)", shell.unquoted(nodes.raw)) if nodes else None
-            if match:
-                return Count(int(match.group(1)) * each, int(match.group(2)) * each)
-            if nodes is None:
-                number: Optional[int] = 1
-                if name in ("deepspeed", "colossalai"):
-                    number = known["SLURM_NNODES"] if name == "deepspeed" and ("launcher" in told or self.has_hostfile(launch)) else 1
-                elif "endpoint" in told and not re.search(r"localhost|127\.0", told["endpoint"].raw):
-                    # srun starts one on each node, and they are to meet.
-                    number = self.number(outer.get("nodes")) or self.number(outer.get("total")) or 1
-                elif "total" in told:
-                    total = self.number(told["total"])
-                    return Count(total, total)
-            else:
-                number = self.number(nodes)
-            if number is None:
-                number = known["SLURM_NNODES"]
-            if number is None:
-                self.note(at, f"how many nodes it uses is not told in a way that is understood; {self.fallback_text()}")
-                return self.fallback()
-            return Count(number * each, number * each)
+            return self.of_nodes(launch, name, told, outer, known, at)
         if name == "accelerate":
-            total = self.number(told.get("total"))
-            if "config" in told:
-                variables, of_file = environment_of(shell.unquoted(told["config"].raw), self.folder)
-                total = total if total is not None or "total" in told else of_file
-                if variables is None:
-                    self.note(told["config"].at, f"--config_file {shell.unquoted(told['config'].raw)} cannot be read here: what it says of precision, "
-                              "DeepSpeed or FSDP has to be set by ACCELERATE_* and FSDP_* variables")
-                else:
-                    launch.env += [(name, shell.quoted(value)) for name, value in variables if name not in dict(launch.env)]
-            if total is None and "gpu_list" in told and shell.unquoted(told["gpu_list"].raw) != "all":
-                total = len(shell.unquoted(told["gpu_list"].raw).split(","))
-            if total is None and "total" not in told and known["gpus"]:
-                total = known["gpus"] * (known["SLURM_NNODES"] or 1)
-            if total is None:
-                self.note(at, f"--num_processes is not told in a way that is understood; {self.fallback_text()}")
-                return self.fallback()
-            return Count(total, total)
+            return self.of_accelerate(launch, told, known, at)
         if name == "horovodrun" and "least" in told:
             return Count(self.number(told["least"]), self.number(told.get("most")) or self.number(told["least"]))
+        if "total" in told and self.is_open(told["total"]):
+            return self.at_run_time([told["total"]], at)
         total = self.number(told.get("total"))
         if total is None and "each" in told:
             each = self.number(told["each"])
-            nodes_told = self.number(told.get("nodes")) or known["SLURM_NNODES"]
+            nodes = told.get("nodes")
+            if each is None or self.is_open(nodes):
+                return self.at_run_time([nodes or NNODES, told["each"]], at)
+            nodes_told = self.number(nodes) or known["SLURM_NNODES"]
             total = each * nodes_told if each and nodes_told else None
-        if total is None and "nodes" in told and "total" not in told:
+        if total is None and "nodes" in told and "total" not in told and not self.is_open(told["nodes"]):
             nodes_told = self.number(told["nodes"])
             total = nodes_told * (known["SLURM_NTASKS_PER_NODE"] or 1) if nodes_told else None
         if total is None:
             if "total" in told:
-                self.note(told["total"].at, f"'{told['total'].raw}' is not a number that is understood; {self.fallback_text()}")
+                return self.at_run_time([told["total"]], at)
             total = self.asked.tasks or self.number(outer.get("total"))
+        if total is None and self.lines and name != "horovodrun" and not set(self.asked.given) & ASKED:
+            return Count(None, None)  # sbatch is told
         return Count(total or 1, total or 1)
+
+    def of_nodes(self, launch: launches.Launch, name: str, told: Dict[str, launches.Told], outer: Dict[str, launches.Told],
+                 known: Dict[str, Optional[int]], at: int) -> Count:
+        """Of a launcher that is told of nodes, and of processes on each."""
+        each = self.each_of(told, known, name)
+        nodes = told.get("nodes")
+        match = re.fullmatch(r"(\d+):(\d+)", shell.unquoted(nodes.raw)) if nodes else None
+        if match and each is not None:
+            return Count(int(match.group(1)) * each, int(match.group(2)) * each)
+        number: Optional[int] = 1
+        open_nodes = self.is_open(nodes)
+        if nodes is not None and not match:
+            number = self.number(nodes)
+            if number is None and (each is None or "$" not in nodes.raw):
+                number = known["SLURM_NNODES"]
+        elif name in ("deepspeed", "colossalai"):
+            hosts = name == "deepspeed" and ("launcher" in told or self.has_hostfile(launch))
+            open_nodes = hosts and self.asked.nodes is None
+            number, nodes = known["SLURM_NNODES"] if hosts else 1, NNODES if hosts else None
+        elif "endpoint" in told and not re.search(r"localhost|127\.0", told["endpoint"].raw):
+            # srun starts one on each node, and they are to meet.
+            number = self.number(outer.get("nodes")) or self.number(outer.get("total")) or 1
+            if any(self.is_open(outer.get(what)) for what in ("nodes", "total")):
+                open_nodes, nodes = True, outer.get("nodes") or outer.get("total")
+        elif "total" in told:
+            total = self.number(told["total"])
+            return self.at_run_time([told["total"]], at) if total is None or self.is_open(told["total"]) else Count(total, total)
+        if each is not None and number is not None and not open_nodes:
+            return Count(number * each, number * each)
+        each_told = told.get("each")
+        if each_told is not None and shell.unquoted(each_told.raw) not in ("gpu", "auto", "cpu"):
+            return self.at_run_time([nodes or launches.Told("1", at), each_told], at, each)
+        if each is not None:
+            return self.at_run_time([nodes or launches.Told("1", at), launches.Told(str(each), at)], at, each)
+        return self.at_run_time([], at)
+
+    def of_accelerate(self, launch: launches.Launch, told: Dict[str, launches.Told], known: Dict[str, Optional[int]], at: int) -> Count:
+        total = self.number(told.get("total"))
+        if "config" in told:
+            variables, of_file = environment_of(shell.unquoted(told["config"].raw), self.folder)
+            total = total if total is not None or "total" in told else of_file
+            if variables is None:
+                launch.settings = told["config"].raw
+                self.note(told["config"].at, f"--config_file {shell.unquoted(told['config'].raw)} cannot be read here: the job itself reads what it says of precision, "
+                          "DeepSpeed or FSDP (dlctl migrate --variables-of)")
+            else:
+                launch.env += [(name, shell.quoted(value)) for name, value in variables if name not in dict(launch.env)]
+        if "total" in told and (total is None or self.is_open(told["total"])):
+            return self.at_run_time([told["total"]], at)
+        if total is None and "gpu_list" in told and shell.unquoted(told["gpu_list"].raw) != "all":
+            total = len(shell.unquoted(told["gpu_list"].raw).split(","))
+        if total is None and known["gpus"]:
+            total = known["gpus"] * (known["SLURM_NNODES"] or 1)
+        return self.at_run_time([], at) if total is None else Count(total, total)
+
+    # ---- numbers that only the job itself has
+
+    def is_open(self, told: Optional[launches.Told]) -> bool:
+        """Whether it follows from the number of nodes, and that is said to sbatch."""
+        return told is not None and self.asked.nodes is None and self.asked.given.get("ntasks") != "1" and \
+            self.values.reads(shell.unquoted(told.raw), told.at, NODES)
+
+    def at_run_time(self, factors: List[launches.Told], at: int, each: Optional[int] = None) -> Count:
+        """dlrun --learners with what the script itself computes, or one for each GPU there is."""
+        words = [self.factor(one) for one in factors]
+        per_node = self.asked.gpus_per_node
+        if each is None and len(factors) > 1:
+            each = self.number(factors[-1])
+        gpus = per_node // each if per_node and each and per_node % each == 0 else 1
+        if not words or any(word is None for word in words):
+            self.note(at, "how many processes there are is not told in a way that is understood; one learner for each GPU of the job is started (--learners auto)")
+            return Count(None, None, "auto")
+        used = [word for word in words if word and word != "1"] or ["1"]
+        if len(used) > 1:
+            return Count(None, None, f"$(({' * '.join(used)}))", gpus)
+        only = used[0]
+        if re.fullmatch(r"[A-Za-z_]\w*", only):
+            return Count(None, None, f"${only}", gpus)
+        return Count(None, None, f"${only}" if only.startswith("((") else only, gpus)
+
+    def factor(self, told: launches.Told) -> Optional[str]:
+        """A word as it stands in arithmetic; None if it means something only elsewhere, such as in the shell of a node."""
+        raw = shell.unquoted(told.raw).replace("\\$", "$")
+        raw = re.sub(r"^\$\{?(\w+)\}?$", r"\1" if not re.fullmatch(r"\$\{?\d\}?", raw) else r"$\1", raw)
+        nested = not any(command.words[0].start <= told.at < command.words[-1].end and not self.within_quotes(command, told.at)
+                         for command in self.commands if command.words)
+        names = set(re.findall(r"[A-Za-z_]\w*", raw)) if re.fullmatch(r"\w+", raw) else set(re.findall(r"\$\{?[#!]?([A-Za-z_]\w*)", raw))
+        if nested and any(not name.startswith("SLURM_") and self.values.last(name, told.at) is None for name in names):
+            return None
+        if names & {"SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID"}:
+            return None
+        if raw.startswith("$(("):
+            return raw[1:]  # its brackets stand for themselves
+        return raw if re.fullmatch(r"\w+|\$\{[^}]*\}|\$\(.*\)|`.*`|\$\w", raw, re.S) else None
+
+    def within_quotes(self, command: shell.Command, at: int) -> bool:
+        word = next((word for word in command.words if word.start <= at < word.end), None)
+        return word is not None and word.start != at and shell.inside(self.text, word) is not None and " " in self.text[word.start:word.end].strip()
 
     def each_of(self, told: Dict[str, launches.Told], known: Dict[str, Optional[int]], name: str) -> Optional[int]:
         if "include" in told:
@@ -134,14 +213,3 @@ class Counts:
         text = launch.cursor.text
         start = launch.cursor.top.words[0].start
         return re.search(r"--(hostfile|launcher)\b|-H\b", text[start:launch.cursor.top.words[-1].end]) is not None
-
-    def fallback(self) -> Count:
-        total = self.asked.gpus or self.asked.tasks
-        return Count(total, total)
-
-    def fallback_text(self) -> str:
-        if self.asked.gpus:
-            return "one learner for the one GPU is assumed" if self.asked.gpus == 1 else f"one learner for each of the {self.asked.gpus} GPUs is assumed"
-        if self.asked.tasks == 1:
-            return "1 learner is assumed"
-        return f"{self.asked.tasks or 'an unknown number of'} learners are assumed"

@@ -15,8 +15,11 @@ class Job(Nodes):
 
     def learners_of(self, found: List[Found]) -> Count:
         """Of the job: the largest launch; those that run at the same time together, if the job has as many tasks."""
+        if any(item.many.most is None for item in found):
+            return Count(None, None)
         best = max((item.many for item in found), key=lambda one: one.most or 0)
-        together = sum(item.many.most or 0 for item in found if item.parallel)
+        parallel = [item for item in found if item.parallel]
+        together = max((sum(item.many.most or 0 for item in parallel if not self.branches.exclude(item.at, one.at)) for one in parallel), default=0)
         if any(item.parallel and item.many.most == 1 for item in found):
             together = max(together, self.asked.tasks or 0, self.asked.gpus or 0)
         loops = self.loops()
@@ -42,8 +45,6 @@ class Job(Nodes):
                 of_node = self.gpus_told(told[what], what == "gres") if what in told and total is None else None
                 if of_node is not None:
                     total = of_node * (nodes or self.asked.nodes or 1)
-        if total is None and learners.most is None:
-            self.note(0, "how many learners there are is not known here: add --dl-learners=N to the line of --dl-* flags, or give it to sbatch")
         if total is None:
             if not self.lines and self.one_starts_many:
                 self.note(0, "there are no #SBATCH lines; a GPU for each process is assumed (--dl-gpus=1)")

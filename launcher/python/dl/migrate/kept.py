@@ -6,9 +6,10 @@ from typing import Dict, Optional, Tuple
 from . import launch as launches, shell
 from .counts import Count, Found
 from .job import Job
+from .launchers import LAUNCHERS
 
 # Placements that dlrun's own comes near enough to.
-USUAL = re.compile(r"((verbose|quiet|v|q),)?(none|no|off|cores?|threads?|sockets?|rank|ldoms|closest|verbose|single:1|local|slot|node|numa|byslot|bycore|core:.*|slot:.*|block(:\w+)?|\*)?")
+USUAL = re.compile(r"((verbose|quiet|v|q),)?(v|q|quiet|none|no|off|cores?|threads?|sockets?|rank|ldoms|closest|verbose|single:1|local|slot|node|numa|byslot|bycore|core:.*|slot:.*|block(:\w+)?|\*)?(,v|,verbose)?")
 OPERAND = r"(?:\$\{[^}]*\}|\$?\w+)"
 
 
@@ -84,6 +85,17 @@ class Kept(Job):
         else:
             self.note(told.at, f"{option} is left out: #SBATCH --nodes and --ntasks-per-node say how many learners a node has, and dlrun --bind=cores or numa binds them")
 
+    def say_what_runs_oftener(self, item: Found) -> None:
+        """In the text of a shell, behind a launcher that started all ranks of a node."""
+        last = item.inner[-1] if item.inner else None
+        if last is None or item.launch.inner is None or not last.launch.launchers or not LAUNCHERS[last.launch.launchers[-1]].script:
+            return
+        for command in shell.commands(self.text, *item.launch.inner):
+            words = [self.text[word.start:word.end] for word in command.words if not word.redirect]
+            if words and command.words[0].start > last.at and re.match(r"\S*(python[\d.]*|bash|sh|ssh|rsync|rclone|aws|curl)$", words[0]):
+                self.note(command.words[0].start, f"'{words[0]}' here ran once a node, behind the launch, and now runs once for each learner: put it behind the line of dlrun")
+                return
+
     def say_what_was_dropped(self, item: Found) -> None:
         for name, value in item.launch.noted:
             self.say_of_placement(item, name, value)
@@ -101,11 +113,15 @@ class Kept(Job):
                 self.note(told["mounts"].at, f"mounts of the container ({told['mounts'].raw}) are the site's here: dl.toml(5), image")
             if "cpus" in told and self.asked.cpus is None and self.lines and not self.cpus_of_srun([item]):
                 self.note(told["cpus"].at, f"srun's --cpus-per-task={told['cpus'].raw} is left out: write #SBATCH --cpus-per-task=N")
-            if "image" in told and not re.search(r"\.(sqsh|sqfs|squashfs|sif)\W*$", told["image"].raw):
-                self.note(told["image"].at, f"the image {told['image'].raw} is no file: dlrun --image takes a directory, *.sqsh or *.sif")
         if item.launch.launchers in (["srun"], ["mpirun"]) and not item.inner and ("gpus_each" in item.launch.told[0] or self.asked.gpus_per_task):
             self.note(item.at, "each task saw its own GPUs alone (--gpus-per-task); here a learner sees those of its node and takes cuda:$LOCAL_RANK")
+        self.say_what_runs_oftener(item)
         program = item.launch.program
+        launchers = self.launchers_in_script(item)
+        if launchers:
+            script = self.script_of(item)
+            self.note(item.at, f"{script} starts {launchers[0]} itself, once on each node as before; for a learner for each GPU say dlctl migrate {script}, too, and leave dlrun out of it")
+            return
         if not item.inner and re.search(r"\.(sh|bash|slurm|sbatch)$", program) or program in launches.SHELLS and not item.launch.inner:
             self.note(item.at, f"what '{program}' starts is not looked into: if a launcher stands in it, say dlctl migrate to that file too, and leave dlrun out of one of them")
             words = item.launch.stack[-1].words[item.launch.stack[-1].at:]

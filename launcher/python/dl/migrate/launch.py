@@ -28,6 +28,7 @@ class Launch:
         self.env: List[Tuple[str, str]] = []
         self.notes: List[str] = []
         self.noted: List[Tuple[str, Told]] = []    # options by their names, of which something is to be said
+        self.settings = ""                         # accelerate's file, which is read where the script runs
         self.python = ""                           # goes in front of the program
         self.local_rank = False                    # the program expects --local_rank
         self.inner: Optional[Tuple[int, int]] = None  # the text of bash -c
@@ -81,8 +82,14 @@ def skip_front(cursor: Cursor) -> bool:
         if word is None:
             return False
         if re.match(r"[A-Za-z_]\w*\+?=", word) or word in RESERVED or word in KEPT_IN_FRONT:
+            cursor.runs_words = cursor.runs_words or word in KEPT_IN_FRONT and word not in ("env", "eval", "sudo")
             cursor.keep()
+        elif re.fullmatch(r"\w+", word) and cursor.raw(1) is not None and re.search(
+                r"^[ \t]*(?:function[ \t]+" + word + r"\b|" + word + r"[ \t]*\(\))[^}]*\"\$@\"", cursor.text, re.M):
+            cursor.runs_words = True
+            cursor.keep()  # a function of the script that runs what it is given
         elif word == "timeout":
+            cursor.runs_words = True
             cursor.keep()
             while (cursor.plain() or "").startswith("-"):
                 cursor.keep()
@@ -110,8 +117,10 @@ def _head_here(cursor: Cursor, ahead: int = 0) -> Optional[Tuple[str, int, str]]
         option = cursor.plain(at)
         if option is None or not option.startswith("-"):
             # python /path/to/torchrun
-            if option is not None and os.path.basename(option) in ("torchrun", "deepspeed"):
-                return os.path.basename(option), at - ahead + 1, " ".join(options)
+            which = re.fullmatch(r"(?:`|\$\()\s*(?:which|command -v)\s+(\w+)\s*(?:`|\))", option or "")
+            name = which.group(1) if which else os.path.basename(option or "")
+            if name in ("torchrun", "deepspeed"):
+                return name, at - ahead + 1, " ".join(options)
             return None
         if option in ("-m", "-um"):
             module = cursor.plain(at + 1)

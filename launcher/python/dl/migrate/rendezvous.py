@@ -4,15 +4,18 @@ import os
 import re
 from typing import Dict, List, Optional, Set, Tuple
 
-from . import shell
+from . import launch as launches, shell
 from .counts import Counts, Found
-from .launchers import RENDEZVOUS
+from .launchers import LAUNCHERS, RENDEZVOUS
+from .words import Cursor
 
 MEETING = ("MASTER_ADDR", "MASTER_PORT")
 OF_LEARNERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK")  # dlrun sets them in every learner
 # Files that people source for Python's or the system's sake.
 HARMLESS = re.compile(r"(^|/)(activate|conda\.sh|mamba\.sh|\.?bashrc|\.?profile|\.?bash_profile|setvars\.sh|bash|modules\.sh)$")
 MOST_OF_A_FILE = 1 << 20
+OWN_MEETING = re.compile(r"environ\[['\"]MASTER_(ADDR|PORT)['\"]\]\s*=[^=]|(init_method|dist_url)\b[^\n]*['\"]tcp://|init_process_group\([^)]*tcp://")
+SCRIPTS = [name for name, launcher in LAUNCHERS.items() if launcher.script]
 
 
 def set_in(code: str) -> Tuple[List[str], bool]:
@@ -30,6 +33,14 @@ def set_in(code: str) -> Tuple[List[str], bool]:
         names += [name for name in here if name in RENDEZVOUS and name not in names]
         more = more or not here or any(name not in RENDEZVOUS for name in here)
     return names, more
+
+
+def _text_of(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(MOST_OF_A_FILE)
+    except OSError:
+        return ""
 
 
 class Meeting(Counts):
@@ -92,11 +103,7 @@ class Meeting(Counts):
         if len(raw) < 2 or raw[0] not in ("source", ".") or HARMLESS.search(raw[1]):
             return
         content = self.content_of(raw[1])
-        if content is None:
-            self.note(words[0].start, f"{raw[1]} is not read here: if it sets MASTER_ADDR, MASTER_PORT, RANK or WORLD_SIZE, it hides those of dlrun, and learners "
-                      "may wait for one another for ever; if so, remove these lines from it")
-            return
-        names, more = set_in(content)
+        names, more = set_in(content) if content is not None else (list(MEETING + OF_LEARNERS), True)
         if not names:
             return
         if not more and len(raw) == 2:
@@ -108,18 +115,25 @@ class Meeting(Counts):
         restore = f'; eval {escape}"{escape}$of_dlrun{escape}"; }}'
         self.edits[(words[0].start, words[0].start)] = save
         self.edits[(words[-1].end, words[-1].end)] = restore
-        self.note(words[0].start, f"{raw[1]} sets {', '.join(names)}, which would hide those of dlrun: they are kept across it; simpler is to remove these lines from it")
+        self.note(words[0].start, f"{raw[1]} sets {', '.join(names)}, which would hide those of dlrun: they are kept across it; simpler is to remove these lines from it"
+                  if content is not None else f"{raw[1]} is not read here, and may set MASTER_ADDR, RANK and the like, which would hide those of dlrun: they are kept across it")
 
     def content_of(self, path: str) -> Optional[str]:
         """Of a file that the script names, looked for where the script lies. None if it cannot be read."""
         path = re.sub(r"^(\\?\$\{?(SLURM_SUBMIT_DIR|PWD)\}?|\\?\$\((dirname \W*\$\{?(0|BASH_SOURCE\S*)\}?\W*|pwd)\))/", "", path)
+        behind = re.fullmatch(r"[^/]*[$`][^/]*/((?:[^/$`]+/)*[^/$`]+)", path)
+        if behind:
+            path = behind.group(1)  # of a folder of the user's, which may well be this one
         if "$" in path or "`" in path:
             return None
-        try:
-            with open(os.path.join(self.folder, path), encoding="utf-8", errors="replace") as file:
-                return file.read(MOST_OF_A_FILE)
-        except (OSError, ValueError):
-            return self.written_here(path)
+        # A script lies in scripts/ or slurm/, and is submitted from a folder above.
+        for above in ("", "..", "../.."):
+            try:
+                with open(os.path.join(self.folder, above, path), encoding="utf-8", errors="replace") as file:
+                    return file.read(MOST_OF_A_FILE)
+            except (OSError, ValueError):
+                continue
+        return self.written_here(path)
 
     def written_here(self, path: str) -> Optional[str]:
         """Of a file that the script itself writes: cat > FILE <<EOF."""
@@ -139,17 +153,67 @@ class Meeting(Counts):
                 line = (content or "").count("\n", 0, item.start) + 1
                 self.note(at, f"{path}:{line} sets {item.name}, which hides that of dlrun: remove it there")
 
+    def script_of(self, item: Found) -> str:
+        """The script of a shell that is the program of the launch; empty if it is none."""
+        launch = item.launch
+        if item.inner or launch.inner or not launch.stack:
+            return ""
+        holder = launch.stack[-1]
+        words = [shell.unquoted(self.text[word.start:word.end]) for word in holder.words[holder.at:]]
+        for word in words[:8]:
+            if re.search(r"\.(sh|bash|slurm|sbatch)$", word):
+                return word
+            if re.search(r"\.py$|^python", word):
+                break
+        return ""
+
+    def launchers_in_script(self, item: Found) -> List[str]:
+        """Which launchers the launch's script itself starts, where it can be read."""
+        content = self.content_of(self.script_of(item)) if self.script_of(item) else None
+        if content is None:
+            return []
+        inside = shell.commands(content, 0, len(content))
+        assigned = shell.assignments(content, inside)
+        read = [launches.read(Cursor(content, command.words, assigned)) for command in inside]
+        return [launch.launchers[-1] for launch in read if launch is not None and launch.launchers and launch.launchers[-1] in SCRIPTS]
+
+    def meets_by_itself(self, found: List[Found]) -> bool:
+        """Whether some script, which is not rewritten, may need the address that is set here."""
+        for item in found:
+            script = self.script_of(item)
+            content = self.content_of(script) if script else ""
+            if content is None or re.search(r"\$\{?(MASTER_ADDR|MASTER_PORT)\b", content) or self.launchers_in_script(item):
+                return True
+        return False
+
+    def meets_in_code(self, words: List[str]) -> bool:
+        """Whether a program of Python's, or a module beside it, says itself where ranks meet: then rank 0 has to be there."""
+        program = next((word for word in words if word.endswith(".py")), "")
+        module = words[words.index("-m") + 1] if "-m" in words[:-1] else ""
+        path = program or module.replace(".", "/") + ".py"
+        for above in ("", "..", "../.."):
+            full = os.path.join(self.folder, above, path)
+            if path == ".py" or "$" in path or not os.path.isfile(full):
+                continue
+            here = [full] + [os.path.join(folder, name) for folder, _, names in list(os.walk(os.path.dirname(full)))[:40] for name in sorted(names)[:40] if name.endswith(".py")]
+            return any(OWN_MEETING.search(_text_of(file)) for file in here[:300])
+        return False
+
     def is_exported(self, name: str) -> bool:
         """Learners find it in their environment."""
         return re.search(r"^[ \t]*((export|declare[ \t]+-\w*x\w*)\b[^\n]*\b" + name + r"\b|set[ \t]+(-a\b|-o[ \t]+allexport))", self.text, re.M) is not None
 
-    def drop_rendezvous(self) -> None:
+    def drop_rendezvous(self, found: List[Found]) -> None:
         """Lines that only tell programs of the old launcher where to meet."""
+        if self.meets_by_itself(found):
+            return
         for item in self.assigned:
             if item.name not in RENDEZVOUS or not item.alone or self.is_taken(item.start):
                 continue
             uses = [match.start() for match in re.finditer(r"\$\{?" + item.name + r"\b", self.text)]
             own = [other for other in self.assigned if other.name == item.name]
+            if any("dlrun " in new and re.search(r"\b" + item.name + r"\b", new.partition(" -- ")[0]) for new in self.edits.values()):
+                continue
             live = [at for at in uses if not self.is_taken(at) and not any(other.start <= at < other.end for other in own)]
             start = self.text.rfind("\n", 0, item.start) + 1
             end = self.text.find("\n", item.end)

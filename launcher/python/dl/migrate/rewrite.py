@@ -19,19 +19,24 @@ class Result(NamedTuple):
     notes: List[Note]
 
 
+SERVERS = r"\b(vllm|vllm-serve|vllm_serve|sglang|text-generation-launcher|tensorboard|redis-server|mlflow|jupyter(-\w+)?|mongod|\w*_?server(\.py)?)$|^(serve|vllm\.entrypoints\S*)$"
+
+
 def migrate(text: str, folder: str = ".") -> Result:
     """`folder`: where the script lies; files that it names are looked for there."""
     return _Migration(text, folder).run()
 
 FRAMEWORKS = (("horovod", r"horovod"), ("pytorch", r"torch|lightning|MASTER_ADDR|deepspeed|accelerate|\bddp|[-_]ddp|\bddp_|--launcher[= ]\W?(slurm|pytorch)|\bnemo\b|megatron|"
               r"trainer\.(devices|num_nodes)|fairseq|huggingface|fsdp|--num[-_]nodes"),
-              ("tensorflow", r"TF_CONFIG|tensorflow|keras"), ("jax", r"\bjax\b|\bflax\b|JAX_"))
+              ("tensorflow", r"TF_CONFIG|tensorflow|keras"), ("jax", r"\bjax\b|\bflax\b|JAX_"),
+              ("mpi", r"\bmpi4py|\bMPICH_\w+=|\bI_MPI_\w+=|\w*BACKEND=mpi\b"))
 MODULES = (("horovod", "horovod"), ("pytorch", "torch|torchvision|lightning|pytorch_lightning|deepspeed|accelerate|transformers"), ("jax", "jax|flax"),
            ("tensorflow", "tensorflow|keras"), ("mpi", "mpi4py"))
 
 
 def in_words(text: str) -> str:
     """The framework of which the words of a script speak."""
+    text = re.sub(r"^[ \t]*#(?!SBATCH)[^\n]*", "", text, flags=re.M)
     return next((name for name, pattern in FRAMEWORKS if re.search(pattern, text, re.I)), "")
 
 
@@ -43,13 +48,17 @@ def imported(program: str) -> str:
 class _Migration(Kept):
     def __init__(self, text: str, folder: str):
         super().__init__(text, folder)
+        self.framework = ""
+        self.others: Dict[int, List[Found]] = {}
 
     def run(self) -> Result:
         if any(option.name in ("hetjob", "packjob") for line in self.lines for option in line.options):
             self.note(self.lines[0].start, "a heterogeneous job: --dl-* flags are refused in it; it is left as it is")
             return Result(self.text, 0, "", None, "", self.notes)
         found = [item for item in (self.look(command) for command in self.commands) if item is not None]
-        if not found and re.search(r"^[^#\n]*\bray[ \t]+start\b", self.text, re.M):
+        self.others = {item.at: self.other_ways(item) for item in found}
+        found = [item._replace(many=self.many_of(item)) for item in found]
+        if re.search(r"^[^#\n]*\bray[ \t]+start\b", self.text, re.M) and not any(name != "srun" for item in found for one in [item] + item.inner for name in one.launch.launchers):
             self.note(0, "Ray starts and places the processes of this job itself: leave the script as it is, without dlrun")
             return Result(self.text, 0, "", None, "", self.notes)
         if not found:
@@ -66,12 +75,14 @@ class _Migration(Kept):
         learners = self.learners_of(found)
         # The CPUs of the launcher's task are those of the processes that it starts; mpirun's tasks are Slurm's own.
         self.one_starts_many = any(LAUNCHERS[one.launch.launchers[-1]].script for item in found for one in [item] + item.inner if one.launch.launchers)
+        if learners.most is None:
+            return self.told_by_the_job(found, learners)
         gpus = self.gpus_of(found, learners)
         framework = self.framework_of(found, learners)
         for item in found:
             self.rewrite(item, learners)
         self.keep_tasks_of_srun(found, learners)
-        self.drop_rendezvous()
+        self.drop_rendezvous(found)
         self.say_which_launchers_stay()
         self.share_cpus_once(learners)
         self.replace_variables(learners)
@@ -92,20 +103,74 @@ class _Migration(Kept):
             self.edits[(start, end)] = new
         return Result(_applied(self.text, self.edits), len(found), _text_of(learners), gpus, framework, sorted(set(self.notes)))
 
+    def told_by_the_job(self, found: List[Found], learners: Count) -> Result:
+        """The lines of #SBATCH stay, and dlrun is told how many learners there are by what the script computes."""
+        self.framework = self.framework_of(found, learners)
+        for item in found:
+            self.rewrite(item, learners)
+        self.drop_rendezvous(found)
+        self.say_which_launchers_stay()
+        words = next((item.many.words for item in found if item.many.most is None), "")
+        self.note(0, f"how many learners there are is known only where the job runs: what sbatch is told stays, and dlrun starts "
+                     + (f"--learners {words}" if words else "one for each task of the job"))
+        return Result(_applied(self.text, self.edits), len(found), words, None, self.framework, sorted(set(self.notes)))
+
     # ---- finding
 
+    def other_ways(self, item: Found) -> List[Found]:
+        """The same command, with what other branches assign to the variables that it is made of."""
+        ways: List[Found] = []
+        for holder in item.launch.cursor.seen:
+            mine = holder.assignment
+            if mine is None or not holder.shared:
+                continue
+            command = next(one for one in self.commands if any(word.start == item.at for word in one.words))
+            for other in self.assigned:
+                if other.name != mine.name or other.start == mine.start or not self.branches.exclude(other.start, mine.start):
+                    continue
+                there = [one for one in self.assigned if one.name != mine.name] + [other]
+                launch = launches.read(Cursor(self.text, command.words, there, self.shared))
+                if launch is not None and launch.launchers and any(one.assignment is other for one in launch.cursor.seen):
+                    ways.append(Found(launch, [], self.count_of(launch), item.parallel, item.at))
+        return ways
+
+    def many_of(self, item: Found) -> Count:
+        """Where the branches have different numbers, one learner for each GPU there is."""
+        counts = [item.many] + [way.many for way in self.others[item.at]]
+        return item.many if all(one == item.many for one in counts) else Count(None, None, "auto")
+
     def look(self, command: shell.Command, nested: bool = False) -> Optional[Found]:
+        if nested:
+            return self.look_once(command, nested, self.assigned)
+        found = self.look_once(command, nested, self.assigned)
+        first = re.match(r"\"?\$\{?(\w+)", self.text[command.words[0].start:command.words[0].end]) if command.words else None
+        if found is None and first:
+            # The last of several branches has no launcher; another may.
+            before = [one for one in self.assigned if one.name == first.group(1) and one.start < command.words[0].start]
+            for other in [one for one in before if self.branches.exclude(one.start, before[-1].start)]:
+                found = self.look_once(command, nested, [one for one in self.assigned if one.name != other.name] + [other])
+                if found is not None:
+                    return found
+        return found
+
+    def look_once(self, command: shell.Command, nested: bool, assigned: List[shell.Assignment]) -> Optional[Found]:
         words = [word for word in command.words if not word.redirect]
         if not words:
             return None
         raw = [self.text[word.start:word.end] for word in words]
         if all(re.match(r"[A-Za-z_]\w*\+?=", item) for item in raw) or raw[0] in ("export", "declare", "local", "readonly", "echo", "alias", "function", "printf"):
             return None
-        launch = launches.read(Cursor(self.text, command.words, self.assigned), nested)
+        launch = launches.read(Cursor(self.text, command.words, assigned, self.shared), nested)
         if launch is None:
             return None
         if not launch.program or (launch.launchers[-1:] in (["srun"], ["mpirun"]) and launches.is_utility(launch.program) and
                                   not (launch.inner and launch.program == "env")):
+            return None
+        if command.after == "&" and launch.launchers[-1:] == ["srun"] and self.serves(launch):
+            return None
+        container = launch.value("container") or launch.value("image")
+        if container is not None and not self.image_of(launch):
+            self.note(words[0].start, f"this stays with srun: its container ({container.raw}) is no file, and dlrun --image takes a directory, *.sqsh or *.sif")
             return None
         inner: List[Found] = []
         if launch.inner:
@@ -122,6 +187,19 @@ class _Migration(Kept):
             self.note(words[0].start, text)
         count = self.count_of(launch) if not inner else max((item.many for item in inner), key=lambda one: one.most or 0)
         return Found(launch, inner, count, command.after == "&", words[0].start)
+
+    def image_of(self, launch: launches.Launch) -> str:
+        """The container's image, as a word, if it is a file."""
+        image = launch.value("image")
+        name = re.fullmatch(r'"?\$\{?(\w+)\}?"?', image.raw) if image is not None else None
+        value = (self.values.raw(name.group(1), image.at) if name and image else None) or (image.raw if image is not None else "")
+        return image.raw if image is not None and re.search(r"\.(sqsh|sqfs|squashfs|sif)\W*$", value) else ""
+
+    def serves(self, launch: launches.Launch) -> bool:
+        """Something that runs beside the training on one node: srun keeps it there."""
+        words = [shell.unquoted(self.text[word.start:word.end]) for word in launch.stack[-1].words[launch.stack[-1].at:][:6]]
+        one = self.number(launch.told[-1].get("total")) == 1 or self.number(launch.told[-1].get("nodes")) == 1
+        return one and any(re.search(SERVERS, word) for word in words)
 
     @staticmethod
     def trains(code: str) -> bool:
@@ -205,7 +283,7 @@ class _Migration(Kept):
         if place is None:
             # A variable that ends with the launcher, behind words that stay in it.
             place = next((holder for holder in reversed(cursor.seen) if holder.assignment is not None and holder.at == len(holder.words) and
-                          holder.at - 1 in holder.gone and len(holder.gone) < len(holder.words)), None)
+                          holder.at - 1 in holder.gone and (holder.shared or len(holder.gone) < len(holder.words))), None)
         if launch.local_rank and not nested:
             prefix = self.with_local_rank(prefix, launch)
         if launch.local_rank and nested:
@@ -214,7 +292,7 @@ class _Migration(Kept):
             prefix += python
             python = ""
         for holder in cursor.seen:
-            if holder.assignment is not None and len(holder.gone) == len(holder.words):
+            if holder.assignment is not None and len(holder.gone) == len(holder.words) and not holder.shared:
                 self.drop_assignment(holder)
                 continue
             for first, last in holder.runs():
@@ -231,6 +309,19 @@ class _Migration(Kept):
         if prefix:
             self.edits[(launch.first, launch.first)] = prefix
         self.say_what_was_dropped(item)
+        for way in self.others.get(item.at, []) if not nested else []:
+            self.rewrite_holders(way.launch)
+
+    def rewrite_holders(self, launch: launches.Launch) -> None:
+        """What another branch assigns."""
+        place = next((holder for holder in list(reversed(launch.stack)) + launch.cursor.seen if holder.assignment is not None and holder.at - 1 in holder.gone), None)
+        for holder in launch.cursor.seen:
+            if holder.assignment is None or self.is_taken(holder.assignment.value[0]):
+                continue
+            for first, last in holder.runs():
+                python = launch.python + " " if launch.python and holder is place and last == holder.at - 1 else ""
+                end = holder.words[last + 1].start if last + 1 < len(holder.words) else holder.words[last].end
+                self.edits[(holder.words[first].start, end)] = python if last + 1 < len(holder.words) else python.rstrip()
 
     def with_local_rank(self, prefix: str, launch: launches.Launch) -> str:
         """`prefix`, and a shell that gives each learner its --local_rank; quoted once more where eval reads it."""
@@ -254,13 +345,42 @@ class _Migration(Kept):
 
     def dlrun_words(self, item: Found, learners: Count) -> str:
         words = "".join(f"{name}={value} " for name, value in item.launch.env)
+        last = item.launch.launchers[-1] if item.launch.launchers else ""
+        if last in ("srun", "mpirun") and not item.inner and (item.many.most or 2) > 1 and "MASTER_PORT=" not in words:
+            holder = item.launch.stack[-1]
+            if self.meets_in_code([shell.unquoted(self.text[word.start:word.end]) for word in holder.words[holder.at:]]):
+                words += "MASTER_PORT=29500 "
+                self.note(item.at, "the program says itself where its ranks meet, so rank 0 hosts their store (MASTER_PORT is set), and not dlrun")
+        if words and item.launch.cursor.runs_words:
+            words = "env " + words
         words += "dlrun "
-        if item.many.most and item.many != learners:
+        if learners.most is None:
+            words += f"--framework {self.framework} " if self.framework else ""
+            many = item.many.words if item.many.most is None else _text_of(item.many)
+            words += f"--learners {many} " if many else ""
+            words += f"--gpus {item.many.gpus} " if item.many.gpus > 1 else ""
+            words += f"--restarts {self.restarts} " if self.restarts else ""
+        elif item.many.most and item.many != learners:
             words += f"--learners {_text_of(item.many)} "
-        image = item.launch.value("image")
-        if image is not None and re.search(r"\.(sqsh|sqfs|squashfs|sif)\W*$", image.raw):
-            words += f"--image {image.raw} "
-        return words + "-- "
+        image = self.image_of(item.launch)
+        words += f"--image {image} " if image else ""
+        words += "-- "
+        kept = self.kept_for_script(item)
+        settings = next((one.launch.settings for one in [item] + item.inner if one.launch.settings), "")
+        if settings:
+            kept.append("$(dlctl migrate --variables-of " + (settings if settings[0] in "\"'" else f'"{settings}"') + ")")
+        return words + "".join(f"{word} " for word in ["env"] * bool(kept) + kept)
+
+    def kept_for_script(self, item: Found) -> List[str]:
+        """A script that itself starts a launcher on each node counts learners otherwise than dlrun."""
+        script = self.script_of(item)
+        content = self.content_of(script) if script else ""
+        if content is None:
+            return ["WORLD_SIZE=$WORLD_SIZE"] if self.values.last("WORLD_SIZE", item.at) is not None else []
+        if not self.launchers_in_script(item):
+            return []
+        return [f"{name}=${name}" for name in ("WORLD_SIZE", "RANK") if re.search(r"\$\{?" + name + r"\b", content) and self.values.last(name, item.at) is not None and
+                not any(one.name == name for one in shell.assignments(content, shell.commands(content, 0, len(content))))]
 
     def drop_assignment(self, holder: Holder) -> None:
         item = holder.assignment
@@ -289,4 +409,9 @@ def _applied(text: str, edits: Dict[Tuple[int, int], str]) -> str:
             continue
         result += [text[at:start], new]
         at = end
-    return "".join(result) + text[at:]
+    return _with_bodies("".join(result) + text[at:])
+
+
+def _with_bodies(text: str) -> str:
+    """Where all lines of a branch or a loop have gone: bash wants a command there."""
+    return re.sub(r"^([ \t]*)((?:[^\n#]*[ \t;])?(?:then|else|do)[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*)(?=[ \t]*(?:fi|else|elif|done)\b)", r"\1\2\1  :\n", text, flags=re.M)

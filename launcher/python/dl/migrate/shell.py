@@ -246,6 +246,13 @@ def assignments(text: str, found: List[Command]) -> List[Assignment]:
         words = [word for word in command.words if not word.redirect]
         raw = [text[word.start:word.end] for word in words]
         first = 0
+        if raw and raw[0] == ":":
+            # : ${NAME:=value}
+            for word, item in zip(words[1:], raw[1:]):
+                default = re.fullmatch(r"\"?\$\{(\w+):?=(\"?)(.*?)\2\}\"?", item, re.S)
+                if default:
+                    result.append(Assignment(default.group(1), words[0].start, words[-1].end, (word.start + default.start(3), word.start + default.end(3)), False, False))
+            continue
         if raw and raw[0] in ("export", "declare", "local", "readonly", "typeset"):
             first = 1
             while first < len(raw) and raw[first].startswith("-"):

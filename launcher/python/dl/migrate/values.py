@@ -5,23 +5,44 @@ import operator
 import re
 from typing import Callable, Dict, List, Optional, Type
 
-from .shell import Assignment, unquoted
+from .branches import Branches
+from .shell import Assignment, unquoted, words_of
 
 OPERATORS: Dict[Type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Div: operator.floordiv}
+    ast.Add: operator.add, ast.Mod: operator.mod, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Div: operator.floordiv}
 DEPTH = 8  # of variables that stand for others
+GPUS = r"nvidia-smi|CUDA_VISIBLE_DEVICES|device_count|rocm-smi|SLURM_JOB_GPUS|SLURM_STEP_GPUS|GPU_DEVICE_ORDINAL|ROCR_VISIBLE_DEVICES"
 
 
 class Values:
     """`known`: of Slurm's variables by name (SLURM_NNODES), and "gpus" of a node; None where the script does not say."""
 
-    def __init__(self, text: str, assigned: List[Assignment], known: Dict[str, Optional[int]]):
-        self._text, self._assigned, self._known = text, assigned, known
+    def __init__(self, text: str, assigned: List[Assignment], known: Dict[str, Optional[int]], branches: Branches):
+        self._text, self._assigned, self._known, self._branches = text, assigned, known, branches
+
+    def last(self, name: str, before: int) -> Optional[Assignment]:
+        """What was last assigned to the variable before this place, on every way there if there is such an assignment."""
+        found = [item for item in self._assigned if item.name == name and item.start < before and not self._branches.exclude(item.start, before)]
+        sure = [item for item in found if self._branches.always_before(item.start, before)]
+        if not sure and self._known.get(name) is not None:
+            return None  # Slurm's own, unless some branch says otherwise
+        return sure[-1] if sure else found[-1] if found else None
 
     def raw(self, name: str, before: int) -> Optional[str]:
-        """What was last assigned to the variable before this place."""
-        found = [item for item in self._assigned if item.name == name and item.start < before]
-        return self._text[found[-1].value[0]:found[-1].value[1]] if found else None
+        item = self.last(name, before)
+        return self._text[item.value[0]:item.value[1]] if item else None
+
+    def reads(self, raw: str, before: int, pattern: str, depth: int = 0) -> bool:
+        """Whether the word, or what the variables in it were made of, speaks of the pattern."""
+        if re.search(pattern, raw):
+            return True
+        if depth > DEPTH:
+            return False
+        for name in set(re.findall(r"\$\{?[#!]?(\w+)", raw)) | (set(re.findall(r"\b[A-Za-z_]\w*", raw)) if "((" in raw or re.match(r"\$\(?\s*expr|\$\[", raw) else set()):
+            item = self.last(name, before)
+            if item is not None and self.reads(self._text[item.value[0]:item.value[1]], item.start, pattern, depth + 1):
+                return True
+        return False
 
     def number(self, raw: str, before: int, depth: int = 0) -> Optional[int]:
         """Of a word of the script; None if it cannot be told."""
@@ -39,7 +60,7 @@ class Values:
             return value if value is not None else self.number(match.group(2), before, depth + 1)
         match = re.fullmatch(r"\$\{#(\w+)(\[[@*]\])?\}", raw)
         if match:
-            return self._known["SLURM_NNODES"] if "hostname" in (self.raw(match.group(1), before) or "") else None
+            return self._length(match.group(1), before)
         match = re.fullmatch(r"\$\(\((.*)\)\)|\$\[(.*)\]", raw, re.S)
         if match:
             return self._arithmetic(match.group(1) or match.group(2), before, depth)
@@ -55,17 +76,30 @@ class Values:
         return unquoted(value) if value is not None and "$" not in value and "`" not in value else None
 
     def _variable(self, name: str, before: int, depth: int) -> Optional[int]:
-        value = self.raw(name, before)
-        if value is not None:
+        item = self.last(name, before)
+        if item is not None:
             # X=${X:-4} means the one that was there before.
-            found = [item for item in self._assigned if item.name == name and item.start < before]
-            return self.number(value, found[-1].start, depth + 1)
+            return self.number(self._text[item.value[0]:item.value[1]], item.start, depth + 1)
         return self._known.get(name)
+
+    def _length(self, name: str, before: int) -> Optional[int]:
+        """${#NAME[@]}"""
+        item = self.last(name, before)
+        if item is None:
+            filled = re.search(r"\b(?:read\s+-\w*a\w*|mapfile\s.*?|readarray\s.*?)\s" + name + r"\b[^\n]*<[^\n]*", self._text)
+            value = filled.group(0) if filled else ""
+        else:
+            value = self._text[item.value[0]:item.value[1]]
+        if "hostname" in value:
+            return self._known["SLURM_NNODES"]
+        if re.search(GPUS, value):
+            return self._known["gpus"]
+        return len(words_of(value, 0, len(value))) if item is not None and item.array and not re.search(r"[$`*?{]", value) else None
 
     def _command(self, command: str, before: int, depth: int) -> Optional[int]:
         if re.match(r"expr\s", command):
             return self._arithmetic(command[5:].replace("\\*", "*"), before, depth)
-        if "nvidia-smi" in command or "CUDA_VISIBLE_DEVICES" in command or "device_count" in command or "rocm-smi" in command:
+        if self.reads(command, before, GPUS):
             return self._known["gpus"]
         if re.search(r"hostnames?\b.*wc -[lw]|JOB_NODELIST.*wc -[lw]", command, re.S):
             return self._known["SLURM_NNODES"]

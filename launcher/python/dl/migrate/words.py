@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The words of one command, with variables of the script looked into where a launcher's words stand in them."""
 import re
-from typing import List, Optional, Set, Tuple
+from typing import FrozenSet, List, Optional, Set, Tuple
 
 from .shell import Assignment, Word, inside, unquoted, words_of
 
@@ -12,8 +12,9 @@ VARIABLE = re.compile(r'"?\$\{?(\w+)(\[[@*]\])?\}?"?')
 class Holder:
     """Words that stand together: those of a command, or of a variable's value."""
 
-    def __init__(self, words: List[Word], assignment: Optional[Assignment] = None):
+    def __init__(self, words: List[Word], assignment: Optional[Assignment] = None, shared: bool = False):
         self.words, self.assignment, self.at = words, assignment, 0
+        self.shared = shared         # other branches assign to the same variable, so the command keeps it
         self.gone: Set[int] = set()  # indexes of the words that the launcher took
 
     def runs(self) -> List[Tuple[int, int]]:
@@ -30,8 +31,9 @@ class Holder:
 class Cursor:
     """Reads words from left to right; take() removes a word from the command, keep() leaves it."""
 
-    def __init__(self, text: str, words: List[Word], assigned: List[Assignment]):
-        self.text, self._assigned = text, assigned
+    def __init__(self, text: str, words: List[Word], assigned: List[Assignment], shared: FrozenSet[str] = frozenset()):
+        self.text, self._assigned, self._shared = text, assigned, shared
+        self.runs_words = False  # something in front runs what follows: NAME=VALUE is no assignment there
         self.top = Holder([word for word in words if not word.redirect])
         self.stack = [self.top]
         self.seen = [self.top]
@@ -68,7 +70,7 @@ class Cursor:
         if not words:
             return False
         known = [holder for holder in self.seen if holder.assignment is found[-1]]
-        holder = known[0] if known else Holder(words, found[-1])
+        holder = known[0] if known else Holder(words, found[-1], match.group(1) in self._shared)
         holder.at = 0
         if not known:
             self.seen.append(holder)
@@ -98,6 +100,6 @@ class Cursor:
     def _leave(self) -> None:
         while len(self.stack) > 1 and self.stack[-1].at >= len(self.stack[-1].words):
             done = self.stack.pop()
-            if len(done.gone) == len(done.words):
+            if len(done.gone) == len(done.words) and not done.shared:
                 self.stack[-1].gone.add(self.stack[-1].at)
             self.stack[-1].at += 1

@@ -16,7 +16,8 @@ namespace dl::ckpt {
 namespace {
 
 constexpr int kMaxReadThreads = 64;
-// So many reads keep the disk busy while others are verified and copied, also on few cores, which other programs want too.
+// So many reads keep the disk busy while others are verified and copied, also on few cores, which other programs want
+// too.
 constexpr int kReadThreadsAlone = 12, kReadThreadsOfMany = 2;
 
 int read_threads(int world_size) {

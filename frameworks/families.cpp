@@ -36,6 +36,11 @@ std::string role(const LearnerContext& c) {
   return is_server(c) ? "server" : "learner";
 }
 
+// A parameter server has none.
+bool has_batch(const LearnerContext& c) {
+  return c.global_batch > 0 && !is_server(c);
+}
+
 std::string gpu_list(const LearnerContext& c) {
   std::string text;
   for (int i = 0; i < c.gpus_per_learner; ++i) {
@@ -75,6 +80,17 @@ const Variable kDl[] = {
      [](const LearnerContext& c) { return c.servers > 0 ? num(role_rank(c)) : std::string(); }},
     {env::kRoleSize, Kind::kIdentity,
      [](const LearnerContext& c) { return c.servers > 0 ? num(role_size(c)) : std::string(); }},
+    {env::kBatch, Kind::kIdentity, [](const JobContext& c) { return c.batch_range; }},
+    {env::kGlobalBatch, Kind::kIdentity,
+     [](const LearnerContext& c) { return has_batch(c) ? std::to_string(c.global_batch) : std::string(); }},
+    {env::kLocalBatch, Kind::kIdentity,
+     [](const LearnerContext& c) {
+       if (!has_batch(c)) return std::string();
+       return std::to_string(local_batch({c.global_batch, c.accumulation}, c.rank, learners_of(c)));
+     }},
+    {env::kAccumulation, Kind::kIdentity,
+     [](const LearnerContext& c) { return has_batch(c) ? std::to_string(c.accumulation) : std::string(); }},
+    {env::kLrScale, Kind::kIdentity, [](const LearnerContext& c) { return has_batch(c) ? c.lr_scale : std::string(); }},
     {env::kServers, Kind::kKnown, [](const JobContext& c) { return c.servers > 0 ? num(c.servers) : std::string(); }},
     // A server sees no GPU: a framework would take memory on all that it sees.
     {"CUDA_VISIBLE_DEVICES", Kind::kKnown,
@@ -365,6 +381,13 @@ const Family* find_family(const std::string& name) {
 }
 
 }  // namespace
+
+void describe_batch(const BatchRange& range, const BatchSplit& split, JobContext* context) {
+  context->batch_range = format_batch(range);
+  context->global_batch = split.batch;
+  context->accumulation = split.accumulation;
+  context->lr_scale = format_lr_scale(lr_scale(range, split.batch));
+}
 
 void add_variable(const Variable& variable, const LearnerContext& context, Environment* env) {
   auto found = env->find(variable.name);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/contract/batch_split.h"
 
 namespace dl {
 
@@ -39,6 +40,9 @@ struct JobContext {
   std::string tasks_per_node;  // learners on each node of it: "2(x2),1"
   std::string run_id;          // env::kRunId
   int attempt = 1, restarts = 0, max_restarts = 0;
+  // The batch of the learners; global_batch 0: the job has no --dl-batch. The others as learners find them.
+  std::string batch_range, lr_scale;
+  int64_t global_batch = 0, accumulation = 1;
   std::string job_dir;               // absolute
   std::string log_dir;               // absolute
   std::string work_dir;              // where the command is run
@@ -61,6 +65,9 @@ struct LearnerContext : JobContext {
   int gpus_per_learner = 0;  // of a server 0
   std::string node_ranks;    // ranks on this node: "0,1"; empty = unknown, or not in a Slurm job
 };
+
+// Fills in what the learners find of their batch.
+void describe_batch(const BatchRange& range, const BatchSplit& split, JobContext* context);
 
 using Environment = std::map<std::string, std::string>;
 

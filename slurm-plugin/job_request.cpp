@@ -20,6 +20,9 @@ Status check_request(const JobRequest& request) {
     return Error{Errc::kConflict, fmt::format("--dl-servers={} says nothing of the learners that use them; allowed: "
                                               "--dl-servers together with --dl-learners",
                                               *request.servers)};
+  if (request.batch && request.learners)
+    if (auto fits = check_batch(*request.batch, *request.learners); !fits)
+      return std::move(fits).error().with_context("--dl-batch");
   if (request.gpus && request.learners) {
     const int64_t total = static_cast<int64_t>(request.gpus->count) * request.learners->max;
     if (total > kMaxGpusOfJob)

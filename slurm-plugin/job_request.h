@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/contract/batch_range.h"
 #include "common/contract/request_values.h"
 
 namespace dl {
@@ -18,6 +19,7 @@ struct JobRequest {
   std::optional<LearnerRange> learners;
   std::optional<int> servers;
   std::optional<GpuRequest> gpus;
+  std::optional<BatchRange> batch;
   std::optional<CheckpointSpec> checkpoint;
   std::optional<int> restarts;
   std::optional<PreflightMode> preflight;

@@ -27,6 +27,9 @@ const std::array<Option, kOptionCount> kOptions{{
      store<parse_servers, &JobRequest::servers>},
     {"dl-gpus", "[TYPE:]N", "[dl] GPUs for each learner; 0 for a CPU job", env::kGpus,
      store<parse_gpus, &JobRequest::gpus>},
+    {"dl-batch", "MIN:MAX[:MULTIPLE][,rule=none|linear|sqrt|adascale][,micro=N]",
+     "[dl] global batch sizes that keep accuracy; the program is told which one its number of learners gets",
+     env::kBatch, store<parse_batch, &JobRequest::batch>},
     {"dl-checkpoint", "PATH[,every=TIME|Nsteps|auto][,keep=N][,...]",
      "[dl] directory of checkpoints; makes the job pausable: it is saved and requeued when it is preempted or its time "
      "ends",

@@ -10,6 +10,7 @@ constexpr const char* kFramework = "DL_FRAMEWORK";       // NAME[:VERSION]
 constexpr const char* kLearners = "DL_LEARNERS";         // N or MIN:MAX
 constexpr const char* kServers = "DL_SERVERS";           // N parameter servers; learners and servers find it too
 constexpr const char* kGpus = "DL_GPUS";                 // [TYPE:]N per learner
+constexpr const char* kBatch = "DL_BATCH";               // MIN:MAX[:MULTIPLE],... (batch_range.h); learners find it too
 constexpr const char* kCheckpoint = "DL_CHECKPOINT";     // PATH[,every=..][,keep=..]... (request_values.h)
 constexpr const char* kRestarts = "DL_RESTARTS";         // N
 constexpr const char* kPreflight = "DL_PREFLIGHT";       // off, quick, full
@@ -35,13 +36,18 @@ constexpr const char* kNumNodes = "DL_NUM_NODES";
 constexpr const char* kRole = "DL_ROLE";           // "learner" or "server"; this and the next two in a job with servers
 constexpr const char* kRoleRank = "DL_ROLE_RANK";  // 0-based among those of its role
 constexpr const char* kRoleSize = "DL_ROLE_SIZE";  // how many these are
-constexpr const char* kLocalGpus = "DL_LOCAL_GPUS";  // "2,3": its GPUs, counted within those visible on its node
-constexpr const char* kPorts = "DL_PORTS";           // "40001,40002": TCP ports held for it on its node
-constexpr const char* kPeers = "DL_PEERS";           // "10.0.0.1:40001,...": first held port of each learner, by rank
-constexpr const char* kJobDir = "DL_JOB_DIR";        // absolute path of the job directory
-constexpr const char* kAttempt = "DL_ATTEMPT";       // 1-based count of starts of this job's learners
-constexpr const char* kRunId = "DL_RUN_ID";          // unique for each start of the learners: 1..64 of [A-Za-z0-9._-]
-constexpr const char* kProgress = "DL_PROGRESS";     // path of the progress page (progress_page.h)
+// In a job with DL_BATCH, of learners alone (batch_split.h):
+constexpr const char* kGlobalBatch = "DL_GLOBAL_BATCH";   // samples of a train step, of all learners together
+constexpr const char* kLocalBatch = "DL_LOCAL_BATCH";     // this learner's samples of a train step
+constexpr const char* kAccumulation = "DL_ACCUMULATION";  // passes in which it computes them
+constexpr const char* kLrScale = "DL_LR_SCALE";           // what multiplies its learning rate: "1.41421356"
+constexpr const char* kLocalGpus = "DL_LOCAL_GPUS";       // "2,3": its GPUs, counted within those visible on its node
+constexpr const char* kPorts = "DL_PORTS";                // "40001,40002": TCP ports held for it on its node
+constexpr const char* kPeers = "DL_PEERS";        // "10.0.0.1:40001,...": first held port of each learner, by rank
+constexpr const char* kJobDir = "DL_JOB_DIR";     // absolute path of the job directory
+constexpr const char* kAttempt = "DL_ATTEMPT";    // 1-based count of starts of this job's learners
+constexpr const char* kRunId = "DL_RUN_ID";       // unique for each start of the learners: 1..64 of [A-Za-z0-9._-]
+constexpr const char* kProgress = "DL_PROGRESS";  // path of the progress page (progress_page.h)
 constexpr const char* kCheckpointDir = "DL_CHECKPOINT_DIR";  // absolute path, without the options
 constexpr const char* kLease = "DL_CHECKPOINT_LEASE";        // token of the lease that dlrun holds on it
 

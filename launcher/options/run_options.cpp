@@ -26,6 +26,8 @@ ParsedArguments parse_arguments(int argc, char** argv) {
       .form("NAME[:VERSION]");
   line.option("--servers", &run.request.servers, "Parameter servers beside the learners, without GPUs").form("N");
   line.option("-g,--gpus", &run.request.gpus, "GPUs for each learner").form("[TYPE:]N");
+  line.option("--batch", &run.request.batch, "Global batch sizes that keep accuracy, for programs that ask for theirs")
+      .form("MIN:MAX[:MULTIPLE][,rule=RULE][,micro=N]");
   line.option("-c,--checkpoint", &run.request.checkpoint,
               "Checkpoint directory: PATH[,every=10m|50steps|auto][,keep=3]...")
       .form("PATH");

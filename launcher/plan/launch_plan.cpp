@@ -209,6 +209,18 @@ Status check_servers(const LaunchPlan& plan) {
   return {};
 }
 
+// For as many learners as there are now: dlrun plans anew before each attempt that has other ones.
+Status choose_batch(const Request& request, LaunchPlan* plan) {
+  plan->batch = request.batch;
+  if (!plan->batch) return {};
+  const int learners = plan->learner_count();
+  auto split =
+      split_batch(*plan->batch, learners, batch_target(*plan->batch, std::min(plan->asked.min, learners), learners));
+  if (!split) return std::move(split).error().with_context("--batch");
+  plan->split = *split;
+  return {};
+}
+
 void add_bind(const std::string& path, LaunchPlan* plan) {
   if (!path.empty()) plan->container.binds.push_back(path);
 }
@@ -331,6 +343,7 @@ Result<LaunchPlan> make_plan(const PlanInput& input) {
   const std::vector<int> count = place(input, capacity, *policy, &plan);
   const bool overcommit = capacity.overcommit || (plan.servers > 0 && is_overcommitted(input.allocation, count));
   DL_TRY(check_servers(plan));
+  DL_TRY(choose_batch(input.request, &plan));
   if (plan.under_slurm) describe_step(&plan);
   plan.cpus_per_learner = find_cpus_per_learner(input.allocation, count, plan.gpus_per_learner);
 
@@ -409,6 +422,7 @@ LearnerContext learner_context(const LaunchPlan& plan, int rank, const RunFacts&
   context.job_dir = plan.job_dir;
   context.log_dir = log_dir(plan, facts.attempt);
   context.work_dir = plan.work_dir;
+  if (plan.batch) describe_batch(*plan.batch, plan.split, &context);
   if (plan.checkpoint) context.checkpoint_dir = plan.checkpoint->path;
   context.command = quote_command(plan.command);
   move_to_rank(plan, rank, &context);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/contract/batch_split.h"
 #include "common/site/site_config.h"
 #include "frameworks/catalogue.h"
 #include "frameworks/learner_environment.h"
@@ -84,6 +85,8 @@ struct LaunchPlan {
   std::string work_dir;                      // absolute
   std::string job_dir;                       // absolute
   std::optional<CheckpointSpec> checkpoint;  // its path made absolute
+  std::optional<BatchRange> batch;           // as asked
+  BatchSplit split;                          // of these learners; where there is a batch
   int restarts = 0;                          // restarts allowed inside the allocation
   Tier tier = Tier::kAuto;
   std::chrono::seconds grace{30};     // SIGTERM -> SIGKILL

@@ -168,6 +168,16 @@ void row(std::string* out, const char* name, const std::string& value) {
   *out += fmt::format("{:<15}{}\n", name, value);
 }
 
+// What a program finds that asks for its batch; one with a batch of its own keeps that.
+std::string batch_text(const LaunchPlan& plan) {
+  const BatchSplit& split = plan.split;
+  std::string text = fmt::format("{} of {}, {} for learner 0", split.batch, format_batch(*plan.batch),
+                                 local_batch(split, 0, plan.learner_count()));
+  if (split.accumulation > 1) text += fmt::format(" in {} passes", split.accumulation);
+  if (plan.batch->rule == BatchRule::kNone) return text;
+  return text + ", learning rate x " + format_lr_scale(lr_scale(*plan.batch, split.batch));
+}
+
 void print_learners(const LaunchPlan& plan, std::string* out) {
   size_t width = 4;
   for (const PlannedNode& node : plan.nodes) width = std::max(width, node.name.size());
@@ -283,6 +293,7 @@ std::string plan_text(const LaunchPlan& plan, const RunFacts& facts, const Envir
     row(&out, "image", printable(plan.container.image, 400) + " (" + plan.container.runtime + ")");
   if (plan.bind != bind::BindMode::kNone) row(&out, "bound to", bind::bind_name(plan.bind));
   if (!plan.activate.empty()) row(&out, "activation", printable(plan.activate, 400));
+  if (plan.batch) row(&out, "batch", batch_text(plan));
   row(&out, "checkpoint", plan.checkpoint ? format_checkpoint(*plan.checkpoint) : "none: a stopped job begins anew");
   row(&out, "restarts", std::to_string(plan.restarts));
   row(&out, "tier", tier_name(plan.tier));
@@ -342,6 +353,12 @@ std::string plan_json(const LaunchPlan& plan, const RunFacts& facts, const Envir
     if (spec.partner) item["partner"] = true;
     json["checkpoint"] = std::move(item);
   }
+  if (plan.batch)
+    json["batch"] = {{"asked", format_batch(*plan.batch)},
+                     {"global", plan.split.batch},
+                     {"accumulation", plan.split.accumulation},
+                     {"rule", batch_rule_name(plan.batch->rule)},
+                     {"lr_scale", lr_scale(*plan.batch, plan.split.batch)}};
   json["restarts"] = plan.restarts;
   json["tier"] = tier_name(plan.tier);
   json["grace_s"] = plan.grace.count();

@@ -50,6 +50,8 @@ Result<Request> read_request(const Environment& environment, const RequestOption
   DL_TRY(read_value(servers, parse_servers, &request.servers));
   const auto gpus = find_value(environment, env::kGpus, options.gpus, "--gpus");
   DL_TRY(read_value(gpus, parse_gpus, &request.gpus));
+  const auto batch = find_value(environment, env::kBatch, options.batch, "--batch");
+  DL_TRY(read_value(batch, parse_batch, &request.batch));
   const auto checkpoint = find_value(environment, env::kCheckpoint, options.checkpoint, "--checkpoint");
   DL_TRY(read_value(checkpoint, parse_checkpoint, &request.checkpoint));
   const auto restarts = find_value(environment, env::kRestarts, options.restarts, "--restarts");

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "common/base/result.h"
+#include "common/contract/batch_range.h"
 #include "common/contract/request_values.h"
 #include "common/site/site_config.h"
 #include "launcher/bind/bind_mode.h"
@@ -22,6 +23,7 @@ struct RequestOptions {
   std::optional<std::string> learners;      // --learners
   std::optional<std::string> servers;       // --servers
   std::optional<std::string> gpus;          // --gpus
+  std::optional<std::string> batch;         // --batch
   std::optional<std::string> checkpoint;    // --checkpoint
   std::optional<std::string> restarts;      // --restarts
   std::optional<std::string> placement;     // --placement: rank placement, block or cyclic
@@ -37,6 +39,7 @@ struct Request {
   bool learners_by_gpus = false;         // --learners auto: one for each --gpus GPUs (default 1) there are
   int servers = 0;                       // parameter servers, beside the learners
   std::optional<GpuRequest> gpus;        // absent: a node's GPUs are divided evenly among its learners, if they can be
+  std::optional<BatchRange> batch;       // absent: the program has its own
   std::optional<CheckpointSpec> checkpoint;
   int restarts = 0;
   Tier tier = Tier::kAuto;

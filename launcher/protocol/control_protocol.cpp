@@ -25,7 +25,8 @@ void members(LearnerContext& m, JsonMembers& each) {
       "job_name", m.job_name)("node_list", m.node_list)("tasks_per_node", m.tasks_per_node)("node_ranks", m.node_ranks)(
       "run_id", m.run_id)("attempt", m.attempt)("restarts", m.restarts)("max_restarts", m.max_restarts)(
       "job_dir", m.job_dir)("log_dir", m.log_dir)("work_dir", m.work_dir)("checkpoint_dir", m.checkpoint_dir)(
-      "data_dir", m.data_dir)("result_dir", m.result_dir)("command", m.command);
+      "data_dir", m.data_dir)("result_dir", m.result_dir)("command", m.command)("batch_range", m.batch_range)(
+      "lr_scale", m.lr_scale)("global_batch", m.global_batch)("accumulation", m.accumulation);
 }
 
 // In the order of ImageForm.

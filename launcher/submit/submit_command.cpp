@@ -27,15 +27,11 @@ const struct {
   const char* flag;
   Text plan::RequestOptions::*value;
 } kFlags[] = {
-    {"dl-framework", &plan::RequestOptions::framework},
-    {"dl-learners", &plan::RequestOptions::learners},
-    {"dl-servers", &plan::RequestOptions::servers},
-    {"dl-gpus", &plan::RequestOptions::gpus},
-    {"dl-checkpoint", &plan::RequestOptions::checkpoint},
-    {"dl-restarts", &plan::RequestOptions::restarts},
-    {"dl-hang-timeout", &plan::RequestOptions::hang_timeout},
-    {"dl-preflight", &plan::RequestOptions::preflight},
-    {"dl-image", &plan::RequestOptions::image},
+    {"dl-framework", &plan::RequestOptions::framework}, {"dl-learners", &plan::RequestOptions::learners},
+    {"dl-servers", &plan::RequestOptions::servers},     {"dl-gpus", &plan::RequestOptions::gpus},
+    {"dl-batch", &plan::RequestOptions::batch},         {"dl-checkpoint", &plan::RequestOptions::checkpoint},
+    {"dl-restarts", &plan::RequestOptions::restarts},   {"dl-hang-timeout", &plan::RequestOptions::hang_timeout},
+    {"dl-preflight", &plan::RequestOptions::preflight}, {"dl-image", &plan::RequestOptions::image},
 };
 
 std::vector<std::string> dlrun_line(const RunCommand& run) {

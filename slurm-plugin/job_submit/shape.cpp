@@ -381,6 +381,12 @@ class Shaper {
     return text;
   }
 
+  std::string batch_text() const {
+    const BatchRange& batch = *request_.batch;
+    if (batch.smallest() == batch.largest()) return fmt::format("global batch {}", batch.largest());
+    return fmt::format("global batch {} to {}", batch.smallest(), batch.largest());
+  }
+
   std::string checkpoint_text() const {
     const CheckpointSpec& spec = *request_.checkpoint;
     if (spec.every_auto) return "checkpoint interval chosen by measurement";
@@ -392,6 +398,7 @@ class Shaper {
   std::string message() const {
     std::string text = fmt::format("dl: {}, {}", framework_, size_text());
     if (!tier_text_.empty()) text += fmt::format(", {} tier", tier_text_);
+    if (request_.batch) text += ", " + batch_text();
     if (request_.checkpoint) text += ", " + checkpoint_text();
     if (request_.restarts.value_or(0) > 0) text += ", " + plural(*request_.restarts, "restart", "restarts");
     if (reclaimable_ && !request_.checkpoint)

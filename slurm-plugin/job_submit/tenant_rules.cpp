@@ -234,6 +234,7 @@ class Rules {
     label.tier = as_policy_.tier;
     label.learners = {as_policy_.min_learners, as_policy_.max_learners};
     label.gpus = as_policy_.gpus_per_learner;
+    label.batch = job_.request.batch;
     // A type that only [nodes.types] knows, but no request, is not one to ask Slurm for.
     label.type = ruling_.gpu_type.empty() ? job_.gpus.type : ruling_.gpu_type;
     const int64_t nodes = job_.gpus.pinned_nodes;

@@ -83,6 +83,12 @@ constexpr std::array kKeys{
     Key{"gpus", true, [](Text t, Label* l) { return read_int(t, 1, kMaxGpusPerLearner, &l->gpus); }},
     Key{"type", false, [](Text t, Label* l) { return read_name(t, &l->type); }},
     Key{"nodes", false, read_nodes},
+    Key{"batch", false,
+        [](Text t, Label* l) {
+          const auto batch = parse_batch(t);
+          if (batch) l->batch = *batch;
+          return batch.has_value();
+        }},
     Key{"pausable", true,
         [](Text t, Label* l) {
           l->pausable = t == "1";
@@ -130,6 +136,7 @@ std::string format_label(const JobLabel& label) {
   text += fmt::format(" gpus={}", label.gpus);
   if (!label.type.empty()) text += " type=" + label.type;
   if (label.min_nodes > 0 || label.max_nodes > 0) text += fmt::format(" nodes={}:{}", label.min_nodes, label.max_nodes);
+  if (label.batch) text += " batch=" + format_batch(*label.batch);
   text += fmt::format(" pausable={}", label.pausable ? 1 : 0);
   if (gives_back(label) == GiveBack::kRequeue) text += " back=requeue";
   if (gives_back(label) == GiveBack::kEnd) text += " back=end";

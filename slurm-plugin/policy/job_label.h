@@ -2,7 +2,8 @@
 // The label of a tenant's GPU job: what dlpolicyd needs to know about it besides what Slurm tells. job_submit_dl writes
 // it into the job's admin_comment, which users cannot change. One line:
 //
-//     dl:1 tenant=vision tier=auto learners=2:4 gpus=2 type=a100 nodes=1:2 pausable=1 placement=pack charge=own
+//     dl:1 tenant=vision tier=auto learners=2:4 gpus=2 type=a100 nodes=1:2 batch=64:512 pausable=1 placement=pack
+//     charge=own
 //
 // Behind " | " the text is kept that somebody else had written there. Pure; safe to call from any thread.
 #pragma once
@@ -12,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/contract/batch_range.h"
 #include "slurm-plugin/policy/cluster_state.h"
 
 namespace dl::policy {
@@ -40,6 +42,7 @@ struct JobLabel {
   Tier tier = Tier::kAuto;
   LearnerRange learners;               // of a job without learners: as many as its GPUs divide into `gpus` each
   int gpus = 1;                        // per learner
+  std::optional<BatchRange> batch;     // --dl-batch
   std::string type;                    // GPU type that was asked for or that it was restricted to; empty: any
   int min_nodes = 0;                   // as submitted; 0: not given
   int max_nodes = 0;                   // 0: not given

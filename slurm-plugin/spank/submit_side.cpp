@@ -64,9 +64,11 @@ BatchScript script_on_command_line(const std::string& line) {
 
 // What dlrun gave the learner from which a nested job is submitted: it must not take that job for one of its own.
 constexpr const char* kOfTheJobAround[] = {
-    env::kControl,  env::kControlRank, env::kSecret,    env::kProgress,      env::kLease,     env::kRunId,
-    env::kJobDir,   env::kAttempt,     env::kRank,      env::kWorldSize,     env::kLocalRank, env::kLocalWorldSize,
-    env::kNodeRank, env::kNumNodes,    env::kLocalGpus, env::kCheckpointDir, kSignalEnv,      kOwnSignalEnv};
+    env::kControl,       env::kControlRank,    env::kSecret,   env::kProgress,    env::kLease,
+    env::kRunId,         env::kJobDir,         env::kAttempt,  env::kRank,        env::kWorldSize,
+    env::kLocalRank,     env::kLocalWorldSize, env::kNodeRank, env::kNumNodes,    env::kLocalGpus,
+    env::kCheckpointDir, kSignalEnv,           kOwnSignalEnv,  env::kGlobalBatch, env::kLocalBatch,
+    env::kAccumulation,  env::kLrScale};
 
 }  // namespace
 

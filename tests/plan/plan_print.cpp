@@ -94,6 +94,7 @@ int main(int argc, char** argv) {
   line.option("--framework", &options.request.framework, "");
   line.option("--learners", &options.request.learners, "");
   line.option("--gpus", &options.request.gpus, "");
+  line.option("--batch", &options.request.batch, "");
   line.option("--checkpoint", &options.request.checkpoint, "");
   line.option("--restarts", &options.request.restarts, "");
   line.option("--placement", &options.request.placement, "");

@@ -36,6 +36,27 @@ TEST(Families, Dl) {
   EXPECT_EQ(family("dl", third_of_four()), expected);
 }
 
+TEST(Families, DlTellsEachLearnerItsPartOfTheBatch) {
+  LearnerContext c = third_of_four();
+  c.servers = 1;  // three learners, and rank 3 serves
+  describe_batch({10, 20, 1, BatchRule::kSqrt, 2}, {20, 4}, &c);
+  int64_t sum = 0;
+  for (c.rank = 0; c.rank < 3; ++c.rank) {
+    const Environment env = family("dl", c);
+    EXPECT_EQ(env.at("DL_BATCH"), "10:20,rule=sqrt,micro=2");
+    EXPECT_EQ(env.at("DL_GLOBAL_BATCH"), "20");
+    EXPECT_EQ(env.at("DL_ACCUMULATION"), "4");
+    EXPECT_EQ(env.at("DL_LR_SCALE"), "1.41421356");
+    sum += std::stoi(env.at("DL_LOCAL_BATCH"));
+  }
+  EXPECT_EQ(sum, 20);
+  const Environment server = family("dl", c, {{"DL_LOCAL_BATCH", "5"}, {"DL_LR_SCALE", "3"}});
+  for (const char* name : {"DL_GLOBAL_BATCH", "DL_LOCAL_BATCH", "DL_ACCUMULATION", "DL_LR_SCALE"})
+    EXPECT_EQ(server.count(name), 0U) << name;
+  c = third_of_four();
+  EXPECT_EQ(family("dl", c, {{"DL_GLOBAL_BATCH", "64"}}).count("DL_GLOBAL_BATCH"), 0U) << "of another job";
+}
+
 TEST(Families, TorchWithTheStoreOfTheLauncher) {
   LearnerContext c = third_of_four();
   c.launcher_store = true, c.store_addr = "10.0.0.9", c.store_port = 5555;

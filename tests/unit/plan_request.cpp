@@ -42,6 +42,22 @@ TEST(PlanRequest, EnvironmentIsReadAndOptionsWin) {
   EXPECT_EQ(request->gpus->count, 0);
   EXPECT_EQ(request->placement, "cyclic");
   EXPECT_EQ(request->restarts, 3);
+  EXPECT_FALSE(request->batch);
+}
+
+TEST(Request, has_the_batch_of_the_job_or_of_the_option) {
+  RequestOptions options;
+  auto request = read_request({{"DL_BATCH", "16:64"}}, options, {});
+  ASSERT_TRUE(request) << request.error().text;
+  EXPECT_EQ(request->batch->max, 64);
+  options.batch = "8:16";
+  request = read_request({{"DL_BATCH", "16:64"}}, options, {});
+  ASSERT_TRUE(request) << request.error().text;
+  EXPECT_EQ(request->batch->max, 16);
+  options.batch = "16:8";
+  request = read_request({}, options, {});
+  ASSERT_FALSE(request);
+  EXPECT_EQ(request.error().text.rfind("--batch: '16:8' has a MIN above its MAX", 0), 0U) << request.error().text;
 }
 
 TEST(PlanRequest, EmptyVariableCountsAsUnset) {

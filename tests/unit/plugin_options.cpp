@@ -43,6 +43,7 @@ const Case kCases[] = {{"dl-framework", "pytorch:1.13", "py torch"},
                        {"dl-learners", "2:4", "4:2"},
                        {"dl-servers", "2", "two"},
                        {"dl-gpus", "a100:2", "two"},
+                       {"dl-batch", "16:64:4,rule=sqrt", "64:16"},
                        {"dl-checkpoint", "/ck,every=10m", ",every=1m"},
                        {"dl-restarts", "3", "-3"},
                        {"dl-tier", "borrow", "cheap"},
@@ -97,6 +98,20 @@ TEST(Request, with_a_type_but_no_gpus_or_with_a_million_gpus_is_refused) {
   Status refused = check_request(request);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().text.find("102400000 GPUs"), std::string::npos) << refused.error().text;
+}
+
+TEST(Request, with_more_learners_than_the_largest_batch_has_samples_is_refused) {
+  JobRequest request;
+  ASSERT_TRUE(read_option(option("dl-batch"), "16:65:4", &request));
+  EXPECT_TRUE(check_request(request)) << "nobody has said how many learners";
+  ASSERT_TRUE(read_option(option("dl-learners"), "1:64", &request));
+  EXPECT_TRUE(check_request(request));
+  ASSERT_TRUE(read_option(option("dl-learners"), "1:65", &request));
+  const Status refused = check_request(request);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kConflict);
+  EXPECT_EQ(refused.error().text.rfind("--dl-batch: '16:65:4' has no batch for 65 learners", 0), 0U)
+      << refused.error().text;
 }
 
 Result<PluginArgs> args(std::vector<std::string> words) {

@@ -295,6 +295,16 @@ TEST(Shape, of_an_elastic_job_stays_within_its_range) {
       }
 }
 
+TEST(Shape, tells_the_batches_of_an_elastic_job) {
+  auto got = shape("learners=1:4 gpus=1 batch=16:66:4,rule=linear", batch());
+  ASSERT_TRUE(got) << got.error().text;
+  EXPECT_NE(got->message.find(", global batch 16 to 64"), std::string::npos) << got->message;
+  got = shape("learners=2 gpus=1 batch=64:64", batch());
+  ASSERT_TRUE(got) << got.error().text;
+  EXPECT_NE(got->message.find(", global batch 64"), std::string::npos) << got->message;
+  EXPECT_FALSE(shape("learners=1:80 gpus=1 batch=16:64", batch()));
+}
+
 TEST(Shape, of_an_elastic_job_starts_at_its_lower_end_where_nodes_are_unknown) {
   SiteConfig config = site();
   config.gpus_per_node = 0;

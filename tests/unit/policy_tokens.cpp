@@ -188,6 +188,12 @@ TEST(JobLabels, are_read_back_as_written) {
   EXPECT_EQ(format_label(*got), full);
   EXPECT_EQ(got->note, "by lua: x=1 | y");
   EXPECT_EQ(got->yields, full_label().yields);
+  JobLabel batched = full_label();
+  batched.batch = BatchRange{16, 64, 4, BatchRule::kSqrt, 8};
+  EXPECT_NE(format_label(batched).find(" batch=16:64:4,rule=sqrt,micro=8 "), std::string::npos)
+      << format_label(batched);
+  ASSERT_TRUE(parse_label(format_label(batched)));
+  EXPECT_EQ(parse_label(format_label(batched))->batch, batched.batch);
   JobLabel small;
   small.tenant = "nlp";
   const std::string shortest = "dl:1 tenant=nlp tier=auto learners=1 gpus=1 pausable=0 placement=pack charge=own";

@@ -18,6 +18,7 @@ dlckpt-python(3); the C functions one by one are in dlckpt.context, the file for
 import importlib
 from typing import Any
 
+from .batch import Batch, find_batch
 from .context import Context, Lease, SaveStats
 from .errors import (BusyError, CorruptError, DeniedError, Error, InternalError, InvalidError, IoError, LibraryError,
                      InFlightError, MismatchError, NoMemoryError, NoSpaceError, NotFoundError, StateError, WaitTimeoutError)
@@ -41,7 +42,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "attach", "Job", "open", "Checkpoint", "Loaded", "TensorInfo", "GlobalBatches", "Shard", "PerRank", "Context", "Lease", "SaveStats", "World", "find_world", "split_evenly",
+    "attach", "Job", "open", "Checkpoint", "Loaded", "TensorInfo", "Batch", "find_batch", "GlobalBatches", "Shard", "PerRank", "Context", "Lease", "SaveStats", "World", "find_world", "split_evenly",
     "set_log", "version", "EXIT_SAVED", "EXIT_NOT_SAVED",
     "Error", "BusyError", "CorruptError", "DeniedError", "InFlightError", "InternalError", "InvalidError", "IoError", "LibraryError",
     "MismatchError", "NoMemoryError", "NoSpaceError", "NotFoundError", "StateError", "WaitTimeoutError",

@@ -3,8 +3,9 @@
 neither repeats nor skips a sample."""
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
 
+from .batch import Batch, local_batch, part_size
 from .errors import InvalidError, MismatchError
 from .world import find_world, split_evenly
 
@@ -19,9 +20,18 @@ class GlobalBatches:
     global_batch, seed and shuffle, and not on the number of learners. A batch may reach over the end of a data epoch:
     nothing is dropped.
 
+    global_batch is a number, which stays, or find_batch(64): what dlrun chose among the sizes of --dl-batch, 64 where nobody asked
+    for any. It may then be another one after each resume: the cursor counts samples, so each sample of each data epoch is trained
+    on once all the same. A batch of find_batch() is drawn in ``accumulation`` parts, one for each pass of a train step.
+
+    With ``epochs`` the sequence ends after so many data epochs, to the sample, at whatever sizes of batch: the last train steps are
+    smaller, or larger by fewer samples than there are learners, so that each learner still has one; job.steps() without a number
+    ends there, too. (If it is resumed with more learners than samples are left, some draw an empty list.)
+
     If global_batch is not divisible by the world size, the first learners get one sample more. An average over learners of
     average losses (what DistributedDataParallel computes) then weighs samples unequally; multiply the loss with
-    ``loss_weight`` to get the exact average over the global batch at any world size. With fewer samples in a global batch
+    ``loss_weight`` to get the exact average over the global batch at any world size (and divide by ``accumulation``, if there are
+    several passes). With fewer samples in a global batch
     than learners it is refused.
 
     The order of data epoch e is that of numpy.random.RandomState([seed, e]).permutation(n_samples), which NumPy keeps the
@@ -32,7 +42,7 @@ class GlobalBatches:
         batches = dlckpt.GlobalBatches(len(x), 64, seed=1)       # 1. indices, drawn as they are trained
         job = dlckpt.attach(model=model, data=batches)
         for step in job.steps(total):
-            index = next(batches)
+            index = next(batches)                                # job.accumulation times, where there are several passes
 
         loader = DataLoader(dataset, batch_sampler=batches)      # 2. a DataLoader, whose workers draw ahead
         for step, batch in zip(job.steps(total), loader):
@@ -41,10 +51,19 @@ class GlobalBatches:
     gradient accumulation), and what was drawn ahead but not trained is drawn again after a resume.
     """
 
-    def __init__(self, n_samples: int, global_batch: int, seed: int = 0, shuffle: bool = True, *, rank: Optional[int] = None,
-                 world_size: Optional[int] = None, batches_per_step: int = 1) -> None:
+    def __init__(self, n_samples: int, global_batch: Union[int, Batch], seed: int = 0, shuffle: bool = True, *, rank: Optional[int] = None,
+                 world_size: Optional[int] = None, batches_per_step: int = 1, epochs: Optional[int] = None) -> None:
         world = find_world(rank, world_size)
-        for name, value in (("n_samples", n_samples), ("global_batch", global_batch), ("batches_per_step", batches_per_step)):
+        self._batch = global_batch if isinstance(global_batch, Batch) else None
+        if isinstance(global_batch, Batch):
+            if batches_per_step != 1:
+                raise InvalidError("GlobalBatches: batches_per_step=%s beside find_batch(), which knows the passes of a train step; leave "
+                                   "it out" % batches_per_step)
+            passes, global_batch = global_batch.accumulation, global_batch.batch
+        else:
+            passes = int(batches_per_step)
+        for name, value in (("n_samples", n_samples), ("global_batch", global_batch), ("batches_per_step", batches_per_step),
+                            ("epochs", 1 if epochs is None else epochs)):
             if int(value) < 1:
                 raise InvalidError("GlobalBatches: %s is %s; it must be at least 1" % (name, value))
         if not 0 <= int(seed) < 2**32:
@@ -54,7 +73,13 @@ class GlobalBatches:
                                (global_batch, world.size))
         self.n_samples, self.global_batch, self.seed, self.shuffle = int(n_samples), int(global_batch), int(seed), bool(shuffle)
         self.batches_per_step = int(batches_per_step)
+        self.total_samples = None if epochs is None else int(epochs) * self.n_samples
+        if self.total_samples is not None and self.total_samples < world.size:
+            raise InvalidError("GlobalBatches: %d samples in all cannot be divided over %d learners" % (self.total_samples, world.size))
         self.cursor = 0
+        self._passes = passes
+        self._step = (0, 0, 0)  # of the train step that next() is in: its size, its passes, how many of these are drawn
+        self._drawn: Optional[Tuple[int, int, int]] = None  # what next() drew last: samples of this learner; size and passes of the step
         self._world = world
         self._restores = 0
         self._drawn_ahead = False
@@ -68,19 +93,68 @@ class GlobalBatches:
     @property
     def local_batch(self) -> int:
         """This learner's number of samples in a global batch."""
-        start, stop = split_evenly(self.global_batch, self._world.rank, self._world.size)
-        return stop - start
+        return local_batch(self.global_batch, self._passes if self._batch else 1, self._world.rank, self._world.size)
+
+    @property
+    def step_samples(self) -> int:
+        """Samples of a train step, of all learners together: global_batch, times batches_per_step."""
+        return self.global_batch * self.batches_per_step
+
+    @property
+    def accumulation(self) -> int:
+        """Parts in which the present train step is drawn, one for each pass."""
+        return self._step[1] if self._step[2] else self._step_at(self.cursor)[1]
+
+    @property
+    def lr_scale(self) -> float:
+        """What find_batch() said; 1 for a number."""
+        return self._batch.lr_scale if self._batch else 1.0
+
+    @property
+    def done(self) -> bool:
+        """Whether all ``epochs`` were trained on."""
+        return self.total_samples is not None and self.cursor >= self.total_samples
 
     @property
     def loss_weight(self) -> float:
-        """local_batch * world size / global_batch: 1.0 where the global batch divides evenly."""
-        return self.local_batch * self._world.size / self.global_batch
+        """Samples of this learner * world size / samples of all, in the pass that next() drew last: 1.0 where the global batch divides
+        evenly. With a loader whose parts are not all alike: weight_of(len(part))."""
+        if self._drawn is not None:
+            samples, size, passes = self._drawn
+            return samples * self._world.size * passes / size
+        size, passes = self._step_at(self.cursor)
+        return self.weight_of(part_size(part_size(size, 0, passes), self._world.rank, self._world.size))
+
+    def weight_of(self, samples: int) -> float:
+        """loss_weight of a part of the present train step in which this learner has so many samples."""
+        size, passes = self._step[:2] if self._step[2] else self._step_at(self.cursor)
+        return samples * self._world.size * passes / size if size else 1.0
 
     def __next__(self) -> List[int]:
-        """This learner's sample indices of the next global batch, which counts as trained from now on."""
-        indices = self._part(self.cursor)
-        self.cursor += self.global_batch
+        """This learner's sample indices of the next part: of the next global batch, or where there are several passes of the next
+        pass. They count as trained from now on. StopIteration after all ``epochs``."""
+        if self.done:
+            raise StopIteration
+        size, passes, drawn = self._step
+        if not drawn:
+            size, passes = self._step_at(self.cursor)
+        samples = part_size(size, drawn, passes)
+        indices = self._part(self.cursor, samples)
+        self.cursor += samples
+        self._step = (size, passes, (drawn + 1) % passes)
+        self._drawn = (len(indices), size, passes)
         return indices
+
+    def _step_at(self, position: int) -> Tuple[int, int]:
+        """Samples and passes of the train step that begins there."""
+        whole = self.step_samples
+        if self.total_samples is None or self.total_samples - position >= whole + self._world.size:
+            return whole, self._passes
+        left = max(0, self.total_samples - position)
+        size, learners = left, self._world.size
+        if left > whole and left >= 2 * learners:
+            size = min(whole, left - learners)  # so that each learner has one in the last step, too
+        return size, max(1, min(self._passes, size // learners))
 
     def __iter__(self) -> Iterator[List[int]]:
         """Draws ahead of training without moving the cursor (for a DataLoader's batch_sampler); job.steps() moves it."""
@@ -88,20 +162,23 @@ class GlobalBatches:
         return self._draw_ahead(self.cursor, self._restores)
 
     def _draw_ahead(self, position: int, restores: int) -> Iterator[List[int]]:
-        while True:
-            if restores != self._restores:
-                raise InvalidError("GlobalBatches was restored after this iteration over it began; begin to iterate (iter(loader)) "
-                                   "after dlckpt.attach()")
-            yield self._part(position)
-            position += self.global_batch
+        while self.total_samples is None or position < self.total_samples:
+            size, passes = self._step_at(position)
+            for number in range(passes):
+                if restores != self._restores:
+                    raise InvalidError("GlobalBatches was restored after this iteration over it began; begin to iterate (iter(loader)) "
+                                       "after dlckpt.attach()")
+                samples = part_size(size, number, passes)
+                yield self._part(position, samples)
+                position += samples
 
     def step_done(self) -> None:
         """Called by job.steps() when a train step is done."""
         if self._drawn_ahead:
-            self.cursor += self.global_batch * self.batches_per_step
+            self.cursor += self._step_at(self.cursor)[0]
 
-    def _part(self, position: int) -> List[int]:
-        start, stop = split_evenly(self.global_batch, self._world.rank, self._world.size)
+    def _part(self, position: int, samples: int) -> List[int]:
+        start, stop = split_evenly(samples, self._world.rank, self._world.size)
         position, remaining, indices = position + start, stop - start, []
         while remaining:
             data_epoch, place = divmod(position, self.n_samples)
@@ -135,3 +212,4 @@ class GlobalBatches:
             raise MismatchError("; ".join(problems))
         self.cursor = int(state["cursor"])
         self._restores += 1
+        self._step, self._drawn = (0, 0, 0), None

@@ -30,11 +30,12 @@ SCHEMA = 1
 
 
 class Restored(NamedTuple):
-    """train_step, world size of the run that saved it, and remarks for the user."""
+    """train_step, world size of the run that saved it, remarks for the user, and how far it was in samples, as Store.progress."""
 
     step: int
     world_size: int
     notes: List[str]
+    progress: Dict[str, Any]
 
 
 class Peeked(NamedTuple):
@@ -126,6 +127,7 @@ class Store:
         self._strict = strict
         self._registered: Dict[str, Tuple[Any, ...]] = {}
         self._owners: Dict[str, object] = {}
+        self.progress: Dict[str, Any] = {}  # plain values, recorded with each save: samples, batch, ...
         self.remarks: List[str] = []  # for the user, where nothing is restored
         # Addresses that a lazy save may read until before_mutation(); None: saves are not lazy.
         self.guarded: Optional[Set[int]] = None
@@ -166,6 +168,7 @@ class Store:
             "world_size": self._world.size,
             "objects": {e.name: codec.encode(e.capture(), codec.escape(e.name), sink_for(e)) for e in self._shared},
             "state": codec.encode(self._state, "state", sink_for(None)),
+            "progress": dict(self.progress),
         }
         own = {
             "schema": SCHEMA,
@@ -297,7 +300,8 @@ class Store:
                 raise _changed(error) from error
             raise
         self._forget_all()
-        return Restored(step, int(shared.get("world_size", 0)), notes)
+        progress = shared.get("progress")
+        return Restored(step, int(shared.get("world_size", 0)), notes, progress if isinstance(progress, dict) else {})
 
     def restore_members(self, step: int) -> None:
         """Collective. Puts the files of a checkpoint at their paths, and nothing else."""

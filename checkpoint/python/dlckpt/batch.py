@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The global batch that a job trains with: what dlrun chose for the number of learners there are (--dl-batch), or the program's own."""
+from __future__ import annotations
+
+import os
+from typing import NamedTuple, Optional
+
+from .errors import InvalidError
+
+
+class Batch(NamedTuple):
+    """batch          samples of a train step, of all learners together
+    accumulation   passes (forward and backward) in which a learner computes its part of them
+    lr_scale       what to multiply the learning rate with; rule adascale: 1 until its noise is known (lr_scale_for())
+    rule           none, linear, sqrt or adascale
+    reference      the batch for which the program's own learning rate is meant
+    """
+
+    batch: int
+    accumulation: int = 1
+    lr_scale: float = 1.0
+    rule: str = "none"
+    reference: int = 0
+
+    def lr_scale_for(self, noise: Optional[float]) -> float:
+        """With the gradient noise scale of the program, in samples: the gain of AdaScale, from 1 to batch / reference. Other rules
+        do not need it."""
+        if self.rule != "adascale" or noise is None or not noise >= 0:
+            return self.lr_scale
+        if noise > 1e300:
+            return self.batch / self.reference
+        return (noise / self.reference + 1) / (noise / self.batch + 1)
+
+
+def asked_batch() -> Optional[Batch]:
+    """What the launcher says in DL_GLOBAL_BATCH and so on; None if the job has no --dl-batch."""
+    if not os.environ.get("DL_GLOBAL_BATCH"):
+        return None
+    try:
+        batch, passes = int(os.environ["DL_GLOBAL_BATCH"]), int(os.environ.get("DL_ACCUMULATION") or 1)
+        scale = float(os.environ.get("DL_LR_SCALE") or 1)
+        numbers, _, options = (os.environ.get("DL_BATCH") or str(batch)).partition(",")
+        reference = int(numbers.partition(":")[0])
+    except ValueError as error:
+        raise InvalidError("DL_BATCH, DL_GLOBAL_BATCH, DL_ACCUMULATION and DL_LR_SCALE must be as dlrun sets them: %s" % error) from None
+    if not (1 <= passes <= batch and reference >= 1 and 0 < scale < float("inf")):
+        raise InvalidError("DL_GLOBAL_BATCH=%d with DL_ACCUMULATION=%d, DL_LR_SCALE=%g and DL_BATCH from %d on is no batch that dlrun "
+                           "has chosen" % (batch, passes, scale, reference))
+    rule = next((option[5:] for option in options.split(",") if option.startswith("rule=")), "none")
+    return Batch(batch, passes, scale, rule, reference)
+
+
+def find_batch(default: Optional[int] = None) -> Batch:
+    """The batch that was chosen for this job, or without --dl-batch ``default``, the program's own. InvalidError without either."""
+    asked = asked_batch()
+    if asked is not None:
+        return asked
+    if default is None:
+        raise InvalidError("nobody has said how large a global batch is: ask for one with --dl-batch (dlrun --batch), or give "
+                           "find_batch() a number")
+    if int(default) < 1:
+        raise InvalidError("find_batch(%s): a global batch has at least 1 sample" % default)
+    return Batch(int(default), reference=int(default))
+
+
+def part_size(total: int, number: int, parts: int) -> int:
+    """The size of part ``number`` when ``total`` is divided into parts whose sizes differ by at most one, the larger ones first."""
+    return total // parts + (1 if number < total % parts else 0)
+
+
+def local_batch(batch: int, accumulation: int, rank: int, world_size: int) -> int:
+    """What a learner computes of a train step, all passes together."""
+    size, larger = divmod(batch, accumulation)
+    return larger * part_size(size + 1, rank, world_size) + (accumulation - larger) * part_size(size, rank, world_size)

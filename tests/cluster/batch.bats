@@ -1,0 +1,118 @@
+#!/usr/bin/env bats
+# --dl-batch on a real Slurm with real PyTorch: an elastic job comes back at other sizes, each with its batch, and sees every
+# sample of every data epoch once.
+# shellcheck source=tests/cluster/lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
+
+setup_file() {
+  cluster_up --nodes 4 --gpus-per-node 1 --grace 30
+  [[ -z $DL_NO_CLUSTER ]] || return 0
+  export DL_TEST_TORCH=no
+  if /usr/bin/python3 -c 'import torch' 2>/dev/null; then DL_TEST_TORCH=yes; fi
+}
+teardown_file() { cluster_down; }
+setup() {
+  cluster_setup
+  [[ $DL_TEST_TORCH == yes ]] || skip "/usr/bin/python3 has no PyTorch"
+  cat >train.py <<'END_OF_PROGRAM'
+import os, time
+import torch, torch.distributed as dist
+import dlckpt
+dist.init_process_group("gloo")
+torch.manual_seed(1)
+x = torch.arange(96.).reshape(96, 1) / 96
+y = 3 * x - 1
+model = torch.nn.Linear(1, 1)
+opt = torch.optim.SGD(model.parameters(), lr=0.01)
+batches = dlckpt.GlobalBatches(96, dlckpt.find_batch(16), seed=1, epochs=6)
+job = dlckpt.attach(model=model, opt=opt, data=batches)
+for group in opt.param_groups:
+    group["lr"] = 0.01 * job.lr_scale
+for name, value in (("DL_GLOBAL_BATCH", job.batch), ("DL_LOCAL_BATCH", job.local_batch), ("DL_ACCUMULATION", job.accumulation)):
+    assert os.environ[name] == str(value), (name, os.environ[name], value)
+ddp = torch.nn.parallel.DistributedDataParallel(model)
+out = open("learner-%d.txt" % job.world.rank, "a")
+for step in job.steps():
+    index = next(batches)
+    opt.zero_grad()
+    loss = ((ddp(x[index]) - y[index]) ** 2).mean() * batches.loss_weight
+    loss.backward()
+    opt.step()
+    print(step, job.world.size, job.batch, "%g" % job.lr_scale, *index, file=out, flush=True)
+    time.sleep(float(os.environ.get("STEP_DELAY", "0.4")))
+dist.barrier()
+if job.world.rank == 0:
+    print("trained on", job.samples, "samples", flush=True)
+END_OF_PROGRAM
+  printf '#!/bin/bash\nexport OMP_NUM_THREADS=1\nexec dlrun -- /usr/bin/python3 train.py\n' >train.sh
+}
+teardown() {
+  [[ -n ${BATS_TEST_COMPLETED:-} ]] || tail -n 40 train.out 2>/dev/null || true
+  cluster_teardown
+}
+
+# trained_with JOB LEARNERS BATCH SCALE: whether a train step was done so.
+trained_with() { grep -qE "^[0-9]+ $1 $2 $3 " learner-0.txt 2>/dev/null; }
+# blocked N: N nodes are held by another job, whose id is printed.
+blocked() {
+  local id
+  id=$(submit --job-name=block --output=/dev/null -N"$1" --gpus-per-node=1 --time=30 --wrap 'sleep 1000')
+  wait_state "$id" RUNNING 30
+  echo "$id"
+}
+
+@test "an elastic job that comes back at another size has another batch, and sees each sample of each epoch once" {
+  block=$(blocked 3)
+  job=$(submit --job-name=train --output=train.out --time=20 --dl-framework=pytorch --dl-learners=1:4 --dl-gpus=1 \
+    --dl-batch=16:64:4,rule=linear --dl-checkpoint="$PWD/ckpt" train.sh)
+  assert_contains "$(cat submit.err 2>/dev/null; cat "$BATS_TEST_TMPDIR/submit.err" 2>/dev/null)" 'global batch 16 to 64'
+  wait_for 90 "job $job trains with one learner" trained_with 1 16 1
+  on_login dlctl pause "$job"
+  wait_state "$job" PENDING 60
+  on_login scancel "$block"
+  # shellcheck disable=SC2016  # eval expands it, each time anew
+  wait_for 30 "the nodes are free" eval '[[ -z $(job_state "$block") || $(job_state "$block") == CANCELLED ]]'
+  on_login dlctl resume "$job"
+  wait_for 90 "job $job trains with four learners" trained_with 4 64 4
+  on_login dlctl pause "$job"
+  wait_state "$job" PENDING 60
+  block=$(blocked 2)
+  on_login dlctl resume "$job"
+  wait_for 90 "job $job trains with two learners" trained_with 2 32 2
+  wait_state "$job" COMPLETED 120
+  assert_contains "$(cat train.out)" 'with batches of 16 samples, now 64'
+  assert_contains "$(cat train.out)" 'with batches of 64 samples, now 32'
+  assert_contains "$(cat train.out)" '^(.*: )?trained on 576 samples'
+  on_login scancel "$block"
+  /usr/bin/python3 - <<'END_OF_CHECK'
+import collections, glob, os, sys
+sys.path.insert(0, os.environ["top_srcdir"] + "/checkpoint/python")
+import dlckpt
+steps = collections.defaultdict(list)
+sizes = {}
+for name in glob.glob("learner-*.txt"):
+    for line in open(name):
+        step, learners, batch, scale, *samples = line.split()
+        assert sizes.setdefault(step, (learners, batch, scale)) == (learners, batch, scale), line
+        steps[int(step)] += map(int, samples)
+order = dlckpt.GlobalBatches(96, 1, seed=1, rank=0, world_size=1)
+left = 576
+for step in range(len(steps)):
+    expected = sorted(sum((next(order) for _ in range(len(steps[step]))), []))
+    assert sorted(steps[step]) == expected, "train step %d" % step
+    left -= len(steps[step])
+    if left:
+        assert len(steps[step]) == int(sizes[str(step)][1]), (step, len(steps[step]), sizes[str(step)])
+assert left == 0, left
+assert {size[1] for size in sizes.values()} == {"16", "64", "32"}, sizes
+END_OF_CHECK
+}
+
+@test "a job with more learners than the largest batch has samples is refused at submission" {
+  run on_login sbatch --dl-learners=1:80 --dl-gpus=1 --dl-batch=16:64 --wrap true
+  [ "$status" -ne 0 ]
+  assert_contains "$output" "--dl-batch: '16:64' has no batch for 80 learners"
+  run on_login sbatch --dl-learners=1:4 --dl-batch=64:16 --wrap true
+  [ "$status" -ne 0 ]
+  assert_contains "$output" "--dl-batch: '64:16' has a MIN above its MAX"
+}

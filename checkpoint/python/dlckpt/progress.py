@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far a job is, counted in samples, and with which batch: the part of Job that an elastic training goes by."""
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional
+
+from .batch import asked_batch, local_batch
+from .entries import Entry
+from .errors import InvalidError
+from .samplers import GlobalBatches
+from .world import World
+
+
+class Progress:
+    """The batch (DL_GLOBAL_BATCH and so on): what --dl-batch gave this number of learners; where a GlobalBatches is attached, what that
+    has. It is the same until the learners are started anew from a checkpoint.
+    batch         samples of a train step, of all learners together; 0: not known
+    local_batch   this learner's samples of a train step
+    accumulation  passes of a train step
+    lr_scale      what to multiply the learning rate with; 1 for a program with a batch of its own
+    samples       trained on so far, by all learners together, since the training began; saved and restored
+    """
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.train_step = 0
+        self._entries: List[Entry] = []
+        self._asked = asked_batch()
+        self._samples = 0  # where no GlobalBatches counts them
+        self._noise: Optional[float] = None
+
+    def step_done(self) -> None:
+        """Counts a train step. Objects with a method step_done(), such as GlobalBatches, are told."""
+        self.train_step += 1
+        self._samples += self.batch
+        for item in self._entries:
+            told = getattr(item.value, "step_done", None)
+            if callable(told):
+                told()
+
+    @property
+    def _batches(self) -> Optional[GlobalBatches]:
+        return next((item.value for item in self._entries if isinstance(item.value, GlobalBatches)), None)
+
+    @property
+    def batch(self) -> int:
+        if self._batches is not None:
+            return self._batches.step_samples
+        return self._asked.batch if self._asked else 0
+
+    @property
+    def local_batch(self) -> int:
+        if self._batches is not None:
+            return self._batches.local_batch * self._batches.batches_per_step
+        return local_batch(self._asked.batch, self._asked.accumulation, self.world.rank, self.world.size) if self._asked else 0
+
+    @property
+    def accumulation(self) -> int:
+        if self._batches is not None:
+            return self._batches.accumulation
+        return self._asked.accumulation if self._asked else 1
+
+    @property
+    def lr_scale(self) -> float:
+        batch = self._batches._batch if self._batches is not None else self._asked
+        return batch.lr_scale_for(self._noise) if batch else 1.0
+
+    @property
+    def samples(self) -> int:
+        return self._batches.cursor if self._batches is not None else self._samples
+
+    def noise_scale(self, samples: float) -> None:
+        """The gradient noise scale, in samples: the trace of the covariance of one sample's gradient, over the square of the norm of
+        the mean gradient. rule=adascale makes lr_scale of it. The same on all learners; saved and restored. InvalidError if it is
+        negative or not finite."""
+        if not 0 <= samples < float("inf"):
+            raise InvalidError("job.noise_scale(%s): allowed: 0 or more samples" % samples)
+        self._noise = float(samples)
+
+    def _progress(self) -> Dict[str, Any]:
+        """What is recorded with each checkpoint; nothing where the batch is not known."""
+        if not self.batch:
+            return {}
+        progress = {"samples": self.samples, "batch": self.batch, "lr_scale": self.lr_scale}
+        return progress if self._noise is None else dict(progress, noise_scale=self._noise)
+
+    def _take_progress(self, progress: Dict[str, Any]) -> str:
+        """Goes on from there. Returns what to tell the user of another batch."""
+        samples, noise, batch = (progress.get(name) for name in ("samples", "noise_scale", "batch"))
+        if isinstance(samples, int) and samples >= 0:
+            self._samples = samples
+        if isinstance(noise, (int, float)) and 0 <= noise < float("inf"):
+            self._noise = float(noise)
+        # A program that has no GlobalBatches may go by the batch, or not.
+        if self._batches is None or not batch or batch == self.batch:
+            return ""
+        return ", with batches of %s samples, now %d" % (batch, self.batch)

@@ -382,13 +382,6 @@ const Family* find_family(const std::string& name) {
 
 }  // namespace
 
-void describe_batch(const BatchRange& range, const BatchSplit& split, JobContext* context) {
-  context->batch_range = format_batch(range);
-  context->global_batch = split.batch;
-  context->accumulation = split.accumulation;
-  context->lr_scale = format_lr_scale(lr_scale(range, split.batch));
-}
-
 void add_variable(const Variable& variable, const LearnerContext& context, Environment* env) {
   auto found = env->find(variable.name);
   if (found != env->end() && variable.kind == Kind::kDefault) return;

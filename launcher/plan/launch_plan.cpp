@@ -209,18 +209,6 @@ Status check_servers(const LaunchPlan& plan) {
   return {};
 }
 
-// For as many learners as there are now: dlrun plans anew before each attempt that has other ones.
-Status choose_batch(const Request& request, LaunchPlan* plan) {
-  plan->batch = request.batch;
-  if (!plan->batch) return {};
-  const int learners = plan->learner_count();
-  auto split =
-      split_batch(*plan->batch, learners, batch_target(*plan->batch, std::min(plan->asked.min, learners), learners));
-  if (!split) return std::move(split).error().with_context("--batch");
-  plan->split = *split;
-  return {};
-}
-
 void add_bind(const std::string& path, LaunchPlan* plan) {
   if (!path.empty()) plan->container.binds.push_back(path);
 }
@@ -341,7 +329,7 @@ Result<LaunchPlan> make_plan(const PlanInput& input) {
   DL_TRY_ASSIGN(const Capacity capacity,
                 find_capacity(input.allocation, plan.asked, plan.gpus_per_learner, plan.servers));
   const std::vector<int> count = place(input, capacity, *policy, &plan);
-  const bool overcommit = capacity.overcommit || (plan.servers > 0 && is_overcommitted(input.allocation, count));
+  plan.overcommit = capacity.overcommit || (plan.servers > 0 && is_overcommitted(input.allocation, count));
   DL_TRY(check_servers(plan));
   DL_TRY(choose_batch(input.request, &plan));
   if (plan.under_slurm) describe_step(&plan);
@@ -351,10 +339,9 @@ Result<LaunchPlan> make_plan(const PlanInput& input) {
   Environment probe;
   DL_TRY(add_learner_environment(plan, 0, RunFacts{}, &probe));
 
-  plan.overcommit = overcommit;
-  warn_about_use(input, count, overcommit, &plan);
+  warn_about_use(input, count, plan.overcommit, &plan);
   warn_about_request(input, &plan);
-  fill_start_command(input, *choice.entry, input.allocation, overcommit, &plan);
+  fill_start_command(input, *choice.entry, input.allocation, plan.overcommit, &plan);
   return plan;
 }
 

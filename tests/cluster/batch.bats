@@ -82,7 +82,7 @@ blocked() {
   wait_state "$job" COMPLETED 120
   assert_contains "$(cat train.out)" 'with batches of 16 samples, now 64'
   assert_contains "$(cat train.out)" 'with batches of 64 samples, now 32'
-  assert_contains "$(cat train.out)" '^(.*: )?trained on 576 samples'
+  assert_contains "$(cat train.out)" '^(\[0\] )?trained on 576 samples'
   on_login scancel "$block"
   /usr/bin/python3 - <<'END_OF_CHECK'
 import collections, glob, os, sys

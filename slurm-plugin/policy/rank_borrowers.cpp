@@ -53,7 +53,7 @@ std::vector<int> rank_borrowers(const ClusterState& state, const FreeGpus& free,
     const Job& job = state.jobs[index];
     if (state.type_held(job) != type) continue;
     const int gpus = job.gpus();
-    const int lent = job.charge == Charge::kOwn ? gpus : std::max(1, gpus - job.own_of(gpus));
+    const int lent = std::max(1, job.charge == Charge::kOwn ? gpus : gpus - job.own_of(gpus));
     keys.emplace_back(lost_if_paused(state, job) / lent, -job.start_s, -job.id, index);
   }
   std::sort(keys.begin(), keys.end());

@@ -29,7 +29,8 @@ except ImportError:  # the same, installed under its older name
     from pytorch_lightning import Callback
 
 from . import codec, committed
-from .errors import InternalError
+from .batch import asked_batch
+from .errors import InternalError, InvalidError
 from .job import Job, open_job
 from .objects import DefaultRandomEntry, StatefulEntry
 from .samplers import GlobalBatches
@@ -134,9 +135,15 @@ class DlckptCallback(Callback):  # type: ignore[misc]
 
 class Loader(DataLoader):  # type: ignore[type-arg]
     """A DataLoader over the batches of a GlobalBatches, ``batches``, which Lightning can stop and resume at any batch. A data epoch
-    of it is n_samples / global_batch batches, rounded up; they go on from one data epoch to the next."""
+    of it is n_samples / global_batch batches, rounded up; they go on from one data epoch to the next.
+
+    InvalidError if the batch of ``batches`` is one that --dl-batch chose: Lightning counts batches, so with another number of learners
+    a resumed training would leave samples out or train on them twice."""
 
     def __init__(self, dataset: Any, batches: GlobalBatches, **options: Any) -> None:
+        if batches._batch is not None and asked_batch() is not None:
+            raise InvalidError("dlckpt.lightning.Loader: the batch of find_batch() changes with the number of learners (--dl-batch), and "
+                               "Lightning counts batches; allowed: a number in GlobalBatches(n_samples, 64)")
         super().__init__(dataset, batch_sampler=_Ahead(batches), **options)
         self.batches = batches
 

@@ -77,6 +77,10 @@ Result<BatchSplit> split_batch(const BatchRange& range, int learners, int64_t ta
   return split;
 }
 
+Result<BatchSplit> split_of_job(const BatchRange& range, int least, int learners) {
+  return split_batch(range, learners, batch_target(range, std::min(least, learners), learners));
+}
+
 int64_t part_size(int64_t total, int64_t number, int64_t parts) {
   return total / parts + (number < total % parts ? 1 : 0);
 }

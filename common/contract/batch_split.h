@@ -39,6 +39,10 @@ int64_t batch_target(const BatchRange& range, int least, int learners);
 // optimiser has chosen.
 Result<BatchSplit> split_batch(const BatchRange& range, int learners, int64_t target);
 
+// What a job trains with that asked for `least` learners or more and has `learners`, which may be fewer than that:
+// split_batch() of batch_target(). kConflict as split_batch().
+Result<BatchSplit> split_of_job(const BatchRange& range, int least, int learners);
+
 // The size of part `number` of `parts`, when `total` is divided so that the sizes differ by at most one and the first
 // parts have the larger ones.
 int64_t part_size(int64_t total, int64_t number, int64_t parts);

@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <climits>
 #include <csignal>
 #include <cstring>
@@ -153,11 +152,9 @@ Result<LearnerContext> NodeSide::context(spank_t spank) const {
   c.master_port = rendezvous_port(job_id, step_id_);
   // Learners that srun starts are not elastic: the job has the size that it began with.
   if (request_.batch) {
-    const BatchRange& range = *request_.batch;
-    const int least = std::min(request_.learners ? request_.learners->min : c.world_size, c.world_size);
-    auto split = split_batch(range, c.world_size, batch_target(range, least, c.world_size));
+    auto split = split_of_job(*request_.batch, request_.learners ? request_.learners->min : c.world_size, c.world_size);
     if (!split) return std::move(split).error().with_context("--dl-batch");
-    describe_batch(range, *split, &c);
+    describe_batch(*request_.batch, *split, &c);
   }
   char folder[PATH_MAX];
   if (::getcwd(folder, sizeof folder) != nullptr) c.work_dir = folder;

@@ -6,6 +6,7 @@ import os
 from typing import NamedTuple, Optional
 
 from .errors import InvalidError
+from .world import split_evenly
 
 
 class Batch(NamedTuple):
@@ -65,7 +66,8 @@ def find_batch(default: Optional[int] = None) -> Batch:
 
 def part_size(total: int, number: int, parts: int) -> int:
     """The size of part ``number`` when ``total`` is divided into parts whose sizes differ by at most one, the larger ones first."""
-    return total // parts + (1 if number < total % parts else 0)
+    start, stop = split_evenly(total, number, parts)
+    return stop - start
 
 
 def local_batch(batch: int, accumulation: int, rank: int, world_size: int) -> int:

@@ -16,8 +16,8 @@ namespace dl::ckpt {
 namespace {
 
 constexpr int kMaxReadThreads = 64;
-// So many reads keep the disk busy while others are verified and copied, also on few cores, which other programs want
-// too.
+// More threads than there are cores: while some verify and copy what they have read, enough others wait for the disk to
+// keep it busy, also where other programs use the cores.
 constexpr int kReadThreadsAlone = 12, kReadThreadsOfMany = 2;
 
 int read_threads(int world_size) {

@@ -16,7 +16,7 @@ namespace dl::sim {
 // What a policy sees. Without gang scheduling a pending job may have parts: learners that hold GPUs and wait for the
 // rest.
 struct View {
-  policy::ClusterState& state;  // a policy may change it as long as it takes its turn
+  policy::ClusterState& state;  // decide() charges it anew while it decides, and then as before
   // By job of the state: its time limit in seconds, if it ran with all its learners, as its user stated it.
   const std::vector<int64_t>& limit_s;
   policy::Tell tell;  // of those that wait

@@ -54,7 +54,8 @@ ClaimService::ClaimService(Round* round)
     if (takes_back_from(job)) (may_be_asked(job) ? takeable_ : protected_).push_back(static_cast<int>(i));
   }
   if (yielded_to.empty() && round_.nobody_promised) return;
-  // One bit of each of these ids: for most of the thousands that wait that is enough to tell.
+  // A filter with one bit for all ids that are equal modulo 64: it rules out most waiting jobs without a search in the
+  // set.
   const auto bit = [](int64_t id) { return uint64_t{1} << (static_cast<uint64_t>(id) % 64); };
   uint64_t bits = 0;
   for (const int64_t id : yielded_to) bits |= bit(id);

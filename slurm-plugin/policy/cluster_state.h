@@ -77,7 +77,8 @@ enum class Charge { kOwn, kBorrowed };
 
 using dl::Placement;
 
-// What a decision looks at of all jobs that wait, who may be thousands, comes first: so it lies together in memory.
+// The fields that a decision reads of every waiting job, of which there may be thousands, come first: they share cache
+// lines.
 struct Job {
   int64_t id = 0;  // job_id.h
   int64_t submit_s = 0;

@@ -83,8 +83,8 @@ enum class Tell { kAll, kWhatFollows };
 
 // Precondition: check(state) holds. Pending jobs that can never run (admission.h) wait for ever.
 Decision decide(const ClusterState& state, Tell tell = Tell::kAll);
-// The same. Meanwhile the state's running jobs are charged anew, and then as before: to copy thousands of jobs for that
-// would take as long as the decision.
+// The same decision without a copy of the state, which would take as long as the decision itself: charges of running
+// jobs in *state are changed meanwhile, and are as before when it returns.
 Decision decide(ClusterState* state, Tell tell = Tell::kAll);
 
 }  // namespace dl::policy

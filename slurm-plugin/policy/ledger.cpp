@@ -259,9 +259,9 @@ std::vector<char> idle_pays(const ClusterState& state, const std::vector<Holder>
   return pays;
 }
 
-// Seen without charging anew that nobody's charge changes where no claim was promised anything, as is so of most
-// decisions: every tenant is within its quota, and of what it borrows nothing would fit that. False where it takes more
-// to tell.
+// A quick test whether no charge has to change, as is so in most decisions: every tenant is within its quota, and
+// nothing of what it borrows would fit into the rest of that. False: it may have to. Precondition: no waiting claim was
+// promised GPUs.
 bool all_charged(const ClusterState& state) {
   if (!state.groups.empty()) return false;
   const size_t types = state.types.size();

@@ -92,7 +92,7 @@ std::optional<Move> move_to(int index, const Job& job, int own_gpus);
 // The same of a job of `gpus` GPUs that is charged as `so_far` says.
 std::optional<Move> move_to(const Move& so_far, int gpus, int own_gpus);
 
-// How running jobs are charged without some moves that were carried out.
+// How running jobs were charged before some moves were carried out.
 class ChargedBefore {
  public:
   // `moves`: by job, as charge() returns them, and not carried out yet. Once they are, the state still has to outlive

@@ -39,7 +39,7 @@ class Lender {
     keep_loans(&round_);
     settled_.resize(round_.state.jobs.size());
     serve_reservation();
-    // The cluster is mostly full: then it makes no difference whose turn it would be.
+    // Where no job fits, as is so whenever the cluster is full, the order of turns makes no difference.
     if (round_.tell != Tell::kAll && !round_.some_borrower_fits(settled_)) return;
     std::vector<Turn> turns(round_.state.tenants.size());
     std::vector<size_t> most(turns.size());
@@ -227,8 +227,9 @@ class Lender {
     return true;
   }
 
-  // Of a tenant's next jobs those that have no place, of which there may be hundreds before one that has: their turns
-  // would change nothing. Who comes behind them does not come before the last of these turns, which is returned.
+  // Skips the tenant's next jobs that have no place: hundreds may stand before one that has, and their turns would
+  // change nothing. Returns the latest place in the order that one of them had: the job behind them gets its turn no
+  // earlier.
   std::optional<Place> pass_over(int tenant, Turn* turn) {
     std::optional<Place> last;
     Place place;

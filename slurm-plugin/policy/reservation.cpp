@@ -91,7 +91,7 @@ bool entitled(const Round& round, const Ledger& ledger, const Job& job, int type
 
 }  // namespace
 
-// Made for the first job that needs them, and used again for each.
+// What find() works with: made when the first job needs it, and used again for the jobs after that.
 struct Reservation::Tries {
   std::optional<Ends> ends;
   std::optional<Ledger> ledger;

@@ -29,8 +29,8 @@ class Reservation {
   bool ends_before(int64_t limit_s) const { return limit_s > 0 && now_s_ + limit_s <= at_s_; }
   // May a job that runs for at most limit_s (0: not known) take these GPUs? If so they are counted as taken.
   bool admit(int64_t limit_s, int type, const std::vector<Part>& parts, int gpus_per_learner);
-  // The same where running jobs yield to the job, as balance.h has them do. What they would have given up by the time
-  // at which the gang starts was counted on.
+  // The same for a job to which `victims`, running jobs, yield (balance.h). GPUs of victims that end before the gang
+  // starts are not counted again: the reservation expects them to be free by then.
   bool admit_for(const Round& round, const std::vector<Victim>& victims, int64_t limit_s, int type,
                  const std::vector<Part>& parts, int gpus_per_learner);
 

@@ -45,7 +45,7 @@ struct Round {
     return state.patience_s > 0 && state.now_s - job.submit_s >= state.patience_s;
   }
 
-  // Has one of the queue a place that may borrow? But those that are `settled`, by job.
+  // Whether what is free has room for a job of the queue that may borrow. Jobs with settled[job] != 0 do not count.
   bool some_borrower_fits(const std::vector<char>& settled) const;
 
   // Counts into all ledgers.

@@ -48,7 +48,7 @@ Option option_of(const ClusterState& state, const FreeGpus& free, const Job& job
   Option option;
   option.learners_left = learners_left;
   const bool asked = has < job.learners();
-  // Thousands of searches make an option of each of their candidates: most are of jobs that hold all and stop.
+  // This is done for each candidate of thousands of searches, so a job that still holds all its parts is not copied.
   const std::vector<Part> fewer = asked ? parts_after_shrink(job.parts, has) : std::vector<Part>{};
   const std::vector<Part>& held = asked ? fewer : job.parts;
   const std::vector<Part> kept = parts_after_shrink(held, learners_left);

@@ -10,7 +10,9 @@ from .world import split_evenly
 
 
 class Batch(NamedTuple):
-    """batch          samples of a train step, of all learners together
+    """A global batch, in how many passes it is computed, and what that means for the learning rate.
+
+    batch          samples of a train step, of all learners together
     accumulation   passes (forward and backward) in which a learner computes its part of them
     lr_scale       what to multiply the learning rate with; rule adascale: 1 until its noise is known (lr_scale_for())
     rule           none, linear, sqrt or adascale

@@ -12,11 +12,11 @@ namespace dl::supervise {
 namespace {
 
 constexpr int64_t kPingMs = 500;
-constexpr int64_t kSuspiciousMs = 1000;        // pings come each half second
-constexpr int64_t kLookMs = 200;               // how often suspects are looked for, and asked
-constexpr int64_t kProbeMs = 100;              // how often those are asked whose connection is broken
-constexpr int64_t kWakeLimitMs = 5000;         // for agents that are kept to say hello again; then new ones are started
-constexpr int64_t kLauncherPatienceMs = 1000;  // for what agents said before to arrive
+constexpr int64_t kSuspiciousMs = 1000;        // without a message; agents ping each half second
+constexpr int64_t kLookMs = 200;               // how often silent agents are looked for and asked by UDP
+constexpr int64_t kProbeMs = 100;              // how often an agent whose connection is broken is asked by UDP
+constexpr int64_t kWakeLimitMs = 5000;         // for reused agents to say hello again; after that, new ones are started
+constexpr int64_t kLauncherPatienceMs = 1000;  // after srun has ended, for messages still under way
 
 }  // namespace
 
@@ -121,7 +121,8 @@ std::optional<AgentLoss> AgentFleet::broken(ConnectionId id, const std::string& 
     let_go(*rank);
     return std::nullopt;
   }
-  // One way only. The kernel of a killed agent closes its connection; a lost node says nothing at all.
+  // Without a session there are no heartbeats, so only the error of the connection can tell: the kernel of a killed
+  // agent closes the connection, and a lost node sends nothing at all.
   if (!connections_->has_session(id))
     return lose(*rank, is_silence(why) ? Verdict::kNodeLost : Verdict::kAgentKilled, why, ending, now_ms);
   broken_[*rank] = {now_ms, why};
@@ -133,7 +134,7 @@ std::optional<AgentLoss> AgentFleet::judge(int rank, bool ending, int64_t now_ms
   const auto found = broken_.find(rank);
   if (found == broken_.end()) return std::nullopt;
   Verdict verdict = connections_->verdict(agent(rank).connection);
-  // Nobody waits for one that is to end: if it lives, it ends its learner when it finds itself given up.
+  // An agent that is to end anyway is not waited for: if it lives, it finds its session given up and ends its learner.
   if (ending && verdict == Verdict::kWait) verdict = Verdict::kAgentKilled;
   if (verdict == Verdict::kWait || verdict == Verdict::kWell) return std::nullopt;
   return lose(rank, verdict, found->second.why, ending, now_ms);

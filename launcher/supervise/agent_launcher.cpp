@@ -38,7 +38,7 @@ Result<pid_t> AgentLauncher::spawn(const std::vector<std::string>& argv, const s
     environment.back().append("=").append(value);
   }
   options.environment = std::move(environment);
-  // Of its own, so that Ctrl-C reaches dlrun alone, which knows what to do about it.
+  // In a process group of its own, Ctrl-C does not reach it, but dlrun alone, which decides what to do.
   options.new_process_group = true;
   DL_TRY_ASSIGN(pid_t pid, spawn_process(options));
   current_[pid] = true;
@@ -57,8 +57,8 @@ Status AgentLauncher::start(const std::string& endpoint, const std::string& secr
     case plan::LaunchMethod::kSrun:
       set[env::kControlRank] = "SLURM_PROCID";
       if (!plan_.pmix_server.empty()) set[env::kPmixServer] = plan_.pmix_server;
-      // With Slurm's default kind of fence, ranks of Open MPI 4.1 with PMIx 4.2 crashed in MPI_Init in 25 of 680 starts
-      // on a busy machine (Slurm 22.05.8), with tree fences in 1 of 430.
+      // With Slurm's default kind of PMIx fence, ranks of Open MPI 4.1 with PMIx 4.2 crashed in MPI_Init in 25 of 680
+      // starts on a busy machine (Slurm 22.05.8); with tree fences, in 1 of 430.
       if (std::getenv("SLURM_PMIX_FENCE") == nullptr) set["SLURM_PMIX_FENCE"] = "tree";
       DL_TRY(spawn(plan_.argv, set, given));
       break;

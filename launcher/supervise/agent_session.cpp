@@ -39,7 +39,7 @@ bool AgentSession::hear(const HeardBeat& heard, const BeatPeer& from, int64_t no
     return false;
   heard_ = heard.beat.sequence;
   peer_ = from;
-  // Where our own words do not arrive, the way does not work.
+  // A beat that echoes none of ours proves only one direction of the connection, so it does not count as an answer.
   if (heard.beat.echo > 0) watch_.answered(now_ms);
   if (kind == Beat::Kind::kBeat) *answer = next(Beat::Kind::kAnswer);
   return true;

@@ -12,9 +12,9 @@
 namespace dl::supervise {
 namespace {
 
-constexpr int kAtOnce = 256;  // datagrams read before other work of the loop has its turn
+constexpr int kAtOnce = 256;  // datagrams that are read before the loop does other work
 
-// Room for the control messages read and written here.
+// Space for one control message of sendmsg() or recvmsg(), suitably aligned.
 union Control {
   cmsghdr align;
   char bytes[512];
@@ -34,14 +34,15 @@ bool same_host(const sockaddr_storage& a, const sockaddr_storage& b) {
          reinterpret_cast<const sockaddr_in&>(b).sin_addr.s_addr;
 }
 
-// A dual-stack socket for both kinds of address, or one for IPv4 where the machine has no other.
+// An IPv6 socket also serves IPv4 addresses; a machine without IPv6 gets one for IPv4 alone.
 UniqueFd bound_socket(int family) {
   UniqueFd fd(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return fd;
   sockaddr_storage any{};
   any.ss_family = static_cast<sa_family_t>(family);
   const int one = 1, zero = 0;
-  // Refusals of single destinations come by the error queue. Also those of IPv4 on a socket of IPv6.
+  // The kernel then reports each refused destination in the error queue. On an IPv6 socket, IP_RECVERR is for the
+  // destinations with an IPv4 address.
   ::setsockopt(fd.get(), SOL_IP, IP_RECVERR, &one, sizeof one);
   if (family == AF_INET6) {
     ::setsockopt(fd.get(), SOL_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
@@ -82,7 +83,7 @@ Status BeatSocket::open() {
     auto* self = static_cast<BeatSocket*>(handle->data);
     if (self == nullptr) return;
     self->read();
-    // libuv stops watching where the kernel tells of an error; refusals are nothing else.
+    // libuv stops polling after an error. The only errors here are refused destinations, so polling is started again.
     if (status < 0 && self->poll_ != nullptr) uv_poll_start(handle, UV_READABLE, handle->poll_cb);
   };
   uv_poll_start(poll_, UV_READABLE, on_event);
@@ -111,7 +112,7 @@ void BeatSocket::send(const Beat& beat, const Token& token, const BeatPeer& to) 
     info.ipi6_addr = to.own;
     std::memcpy(CMSG_DATA(header), &info, sizeof info);
   }
-  // The first try may be told of another datagram's fate.
+  // sendmsg() may fail with the error of an earlier datagram, so that a second try is needed.
   for (int i = 0; i < 2; ++i)
     if (::sendmsg(fd_, &message, MSG_NOSIGNAL) >= 0 || errno == EAGAIN) return;
 }
@@ -168,7 +169,7 @@ void BeatSocket::read_refusals() {
       sockaddr_storage offender{};
       std::memcpy(&offender, CMSG_DATA(header) + sizeof error,
                   std::min(sizeof offender, header->cmsg_len - CMSG_LEN(sizeof error)));
-      // Of a firewall on the way it would say nothing about the process.
+      // A refusal that a firewall on the way has sent says nothing about the process at the destination.
       if (error.ee_errno == ECONNREFUSED && same_host(offender, to.address)) handlers_.on_refused(to);
     }
   }
@@ -180,7 +181,7 @@ void BeatSocket::close() {
   uv_close(reinterpret_cast<uv_handle_t*>(poll_),
            [](uv_handle_t* handle) { delete reinterpret_cast<uv_poll_t*>(handle); });
   poll_ = nullptr;
-  // uv_close has stopped watching it already.
+  // uv_close has already stopped polling the socket.
   ::close(fd_);
   fd_ = -1;
   port_ = 0;

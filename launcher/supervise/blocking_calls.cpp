@@ -32,7 +32,7 @@ void BlockingCalls::start_next() {
         owner->start_next();
         if (finished->done) finished->done();
       });
-  if (rc != 0) running_.reset();  // only if the request were malformed
+  if (rc != 0) running_.reset();  // uv_queue_work fails only for a malformed request
 }
 
 }  // namespace dl::supervise

@@ -16,11 +16,11 @@ namespace dl::supervise {
 
 namespace {
 
-// Data that the other side's kernel has not acknowledged for so long means that its node or the way to it is gone.
-// Pings keep data under way (supervisor.cpp), so a lost node shows within 3 s; a stopped or busy process does not
-// matter.
+// If the other side's kernel acknowledges no data for so long, its node or the network to it is gone. Pings
+// (agent_fleet.cpp) make sure that there is always data to acknowledge, so a lost node shows within 3 s. The kernel
+// also acknowledges for a stopped or busy process.
 constexpr unsigned kUserTimeoutMs = 2000;
-constexpr uint64_t kLookEveryMs = 1000;  // at connections that have not spoken yet
+constexpr uint64_t kLookEveryMs = 1000;  // for connections that have not identified themselves in time
 
 struct WriteRequest {
   uv_write_t request{};
@@ -56,7 +56,7 @@ Status ControlServer::listen() {
     uv_ip4_addr("0.0.0.0", 0, reinterpret_cast<sockaddr_in*>(&address));
     rc = uv_tcp_bind(listener_, reinterpret_cast<const sockaddr*>(&address), 0);
   }
-  // The kernel cuts the backlog to net.core.somaxconn; agents whose connection is refused try again.
+  // The kernel limits the backlog to net.core.somaxconn. Agents whose connection is refused try again.
   if (rc == 0) rc = uv_listen(reinterpret_cast<uv_stream_t*>(listener_), 65535, on_connection);
   int size = sizeof address;
   if (rc == 0) rc = uv_tcp_getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
@@ -89,7 +89,7 @@ void ControlServer::on_connection(uv_stream_t* server, int status) {
       reinterpret_cast<uv_stream_t*>(&connection->handle),
       [](uv_handle_t* handle, size_t /*suggested*/, uv_buf_t* buffer) {
         auto* c = static_cast<Connection*>(handle->data);
-        // None for a connection that is being closed: what comes there is not read any more.
+        // A connection that is being closed gets no buffer: its data is not read any more.
         std::vector<char>* to = c->server != nullptr ? &c->server->buffer_ : nullptr;
         *buffer = to != nullptr ? uv_buf_init(to->data(), static_cast<unsigned>(to->size())) : uv_buf_init(nullptr, 0);
       },
@@ -104,7 +104,7 @@ void ControlServer::on_connection(uv_stream_t* server, int status) {
       });
 }
 
-// One that has yet to say who it is.
+// Registers a connection that has not identified itself yet. Such connections are limited in number and in time.
 void ControlServer::greet(Connection* connection) {
   sockaddr_storage address{};
   int size = sizeof address;
@@ -132,7 +132,7 @@ void ControlServer::close_overdue() {
 void ControlServer::receive(Connection* connection, const char* data, size_t size) {
   auto lines = connection->splitter.feed(data, size);
   if (!lines) {
-    sessions_.erase(connection->id);  // nonsense would come again
+    sessions_.erase(connection->id);  // after a resume, the same invalid data would come again
     return drop(connection, lines.error().text);
   }
   for (const std::string& line : *lines) {
@@ -145,14 +145,14 @@ bool ControlServer::handle_line(Connection* connection, const std::string& line)
   Result<Message> message = decode(line);
   if (connection->known) {
     if (!note_arrival(connection, message)) return false;
-    // Of a newer version, perhaps: passed over.
+    // A message that this version does not know, perhaps of a newer one, is ignored.
     if (message) handlers_.on_message(connection->id, *message);
     return true;
   }
   if (const Resume* again = message ? std::get_if<Resume>(&*message) : nullptr) return resume(connection, *again);
   const Hello* hello = message ? std::get_if<Hello>(&*message) : nullptr;
   if (hello == nullptr || !same_secret(hello->secret, secret_)) {
-    close(connection->id);  // a stranger: no answer, and nobody needs to hear of it
+    close(connection->id);  // a stranger gets no answer, and nobody is told of it
     return false;
   }
   connection->known = true;
@@ -188,7 +188,7 @@ void ControlServer::write(Connection* connection, std::string data) {
   uv_buf_t buffer = uv_buf_init(write->data.data(), static_cast<unsigned>(write->data.size()));
   int rc = uv_write(&write->request, reinterpret_cast<uv_stream_t*>(&connection->handle), &buffer, 1,
                     [](uv_write_t* request, int /*status*/) { delete static_cast<WriteRequest*>(request->data); });
-  if (rc != 0) delete write;  // a broken connection: its read callback tells
+  if (rc != 0) delete write;  // the connection is broken; its read callback reports that
 }
 
 void ControlServer::close(ConnectionId id) {
@@ -207,7 +207,7 @@ void ControlServer::close(ConnectionId id) {
     uv_close(reinterpret_cast<uv_handle_t*>(&c->handle),
              [](uv_handle_t* handle) { delete static_cast<Connection*>(handle->data); });
   };
-  // shutdown waits for what is still to be written.
+  // uv_shutdown first sends what is still to be written.
   int rc = uv_shutdown(shutdown, reinterpret_cast<uv_stream_t*>(&connection->handle),
                        [](uv_shutdown_t* request, int /*status*/) {
                          auto* c = static_cast<Connection*>(request->data);
@@ -241,7 +241,8 @@ Result<std::string> address_towards(const std::string& peer) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* list = nullptr;
-  // Any port: connecting a datagram socket sends nothing, but has the kernel choose the way and our address on it.
+  // The port does not matter: connecting a datagram socket sends nothing, but makes the kernel choose the route, and
+  // with it our address.
   if (int rc = ::getaddrinfo(peer.c_str(), "9", &hints, &list); rc != 0)
     return Error{Errc::kNotFound, "find the address of " + peer + ": " + ::gai_strerror(rc)};
   std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, ::freeaddrinfo);

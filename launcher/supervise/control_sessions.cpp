@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions of ControlServer: agents whose connection may break and be taken up again, and their heartbeats.
+// Sessions of ControlServer: agents that may connect again after their connection broke, and their heartbeats.
 #include <fmt/core.h>
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
@@ -18,7 +18,8 @@ void ControlServer::open_session(ConnectionId id) {
   sessions_.emplace(id, *std::move(session));
 }
 
-// Who is none of ours, or was given up, is cut off without an answer: an agent then ends its learner.
+// A connection that asks for an unknown session, or for one that was given up, is closed without an answer. An agent
+// then ends its learner.
 bool ControlServer::resume(Connection* connection, const Resume& resume) {
   const ConnectionId id = resume.session;
   auto found = sessions_.find(id);
@@ -27,7 +28,7 @@ bool ControlServer::resume(Connection* connection, const Resume& resume) {
     return false;
   }
   AgentSession& session = found->second;
-  // What the old connection still holds unread was not counted, and comes again over the new one.
+  // Unread data of the old connection was not counted, so the agent sends it again over the new one.
   if (auto old = connections_.find(id); old != connections_.end()) abandon(old->second);
   connections_.erase(connection->id);
   strangers_.remove(connection->id);
@@ -41,7 +42,7 @@ bool ControlServer::resume(Connection* connection, const Resume& resume) {
   return connection->server != nullptr;
 }
 
-// Counts what has come; false if the connection was closed because of nonsense.
+// Counts the messages that have arrived. Returns false if it closed the connection because of an invalid ping.
 bool ControlServer::note_arrival(Connection* connection, const Result<Message>& message) {
   auto session = sessions_.find(connection->id);
   if (session == sessions_.end()) return true;
@@ -60,7 +61,7 @@ void ControlServer::ping(ConnectionId id) {
   auto it = connections_.find(id);
   if (it == connections_.end()) return;
   auto session = sessions_.find(id);
-  // As encode() would, which takes too long for 10,000 agents twice a second.
+  // The same text as encode() makes, which would take too long for 10,000 agents twice a second.
   write(it->second, fmt::format("{{\"received\":{},\"type\":\"ping\"}}\n",
                                 session != sessions_.end() ? session->second.received() : 0));
 }
@@ -105,7 +106,7 @@ void ControlServer::heard_beat(const HeardBeat& heard, const BeatPeer& from) {
   beats_.send(*answer, session.token(), session.peer());
 }
 
-// Rare, so that they are looked through: an agent has died, or a firewall came.
+// Refusals are rare (an agent has died, or a firewall now rejects), so searching all sessions is good enough.
 void ControlServer::beat_refused(const BeatPeer& to) {
   for (auto& [id, session] : sessions_) {
     if (!same_peer(to, session.peer())) continue;
@@ -115,7 +116,7 @@ void ControlServer::beat_refused(const BeatPeer& to) {
   }
 }
 
-// At once, with what was still to be written. What is read from it meanwhile is passed over.
+// Closes the connection at once; data that is not yet written, or not yet read, is dropped.
 void ControlServer::abandon(Connection* connection) {
   connection->server->connections_.erase(connection->id);
   connection->server = nullptr;

@@ -15,13 +15,13 @@ namespace {
 
 using Kind = Failure::Kind;
 
-// What has to hold of a failure; what is left at its default is not asked.
+// Conditions that a failure has to meet. A member at its default value is no condition.
 struct Matcher {
   int kinds = 0;                      // a sum of 1 << Kind; 0: a learner that ended by itself (kExit, kSignal)
   int first_exit = 0, last_exit = 0;  // range of exit codes; 0, 0: any
   std::vector<int> signals = {};
   bool memory = false;
-  const char* pattern = nullptr;  // in one of its last lines, or in its exception
+  const char* pattern = nullptr;  // regular expression, found in one of its last lines or in its exception
 };
 
 struct Rule {
@@ -39,20 +39,21 @@ constexpr int bit(Kind kind) {
 
 constexpr int kAnyStart = bit(Kind::kExit) | bit(Kind::kSignal) | bit(Kind::kNotStarted);
 
-// In order; the last row takes what is left. A pattern stands before the exit codes and signals that come with it, and
-// the reason of a failure before its consequences: a rank whose GPU has failed also reports a broken connection.
+// The first row that matches counts; the last matches everything. Rows with a pattern come before the rows with the
+// exit codes and signals that go along with it, and causes before their consequences: a rank whose GPU has failed also
+// reports a broken connection.
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> kRules = {
-      // Not the learner's own end.
+      // Failures that are not an end of the learner by itself.
       {"no-command", "C101", {bit(Kind::kNotStarted), 126, 127}, Fault::kYours, Answer::kFail, 0},
       {"no-agent", "S102", {bit(Kind::kNoAgent)}, Fault::kOurs, Answer::kExclude, 2},
       {"node", "S104", {bit(Kind::kAgentLost)}, Fault::kOurs, Answer::kExclude, -1},
       {"launcher", "S105", {bit(Kind::kLauncher)}, Fault::kOurs, Answer::kRestart, guard::kMostStarts},
       {"no-progress", "S220", {bit(Kind::kHang)}, Fault::kOurs, Answer::kRestart, 3},
-      // What the program itself asks for (NVRx, too, takes 93 for "do not start me again").
+      // The program itself asks not to be started again (NVRx, too, uses 93 for that).
       {"given-up", "C202", {0, kExitDoNotRestart, kExitDoNotRestart}, Fault::kYours, Answer::kFail, 0},
       {"memory", "C210", {0, 0, 0, {}, true}, Fault::kYours, Answer::kRestart, 2},
-      // Hardware and its drivers: the node is not used again.
+      // Hardware and its drivers: most of these nodes are excluded.
       {"gpu",
        "S110",
        {0,
@@ -77,7 +78,7 @@ const std::vector<Rule>& rules() {
        Fault::kOurs,
        Answer::kExclude,
        2},
-      // The program's use of memory.
+      // The program uses too much memory.
       {"gpu-memory",
        "C211",
        {0,
@@ -102,9 +103,10 @@ const std::vector<Rule>& rules() {
        Fault::kYours,
        Answer::kRestart,
        2},
-      // Storage. A full disk stays full until somebody makes room, also for what dlrun itself writes.
+      // Storage. A full disk stays full until somebody makes room; that includes a disk on which dlrun itself cannot
+      // write.
       {"quota", "C220", {kAnyStart, 0, 0, {}, false, "Disk quota exceeded"}, Fault::kYours, Answer::kHold, 0},
-      // The second sentence is libdlckpt's.
+      // The second alternative is the message of libdlckpt.
       {"storage-full",
        "S306",
        {kAnyStart, 0, 0, {}, false, "No space left on device|disk of the checkpoint directory is full"},
@@ -123,21 +125,22 @@ const std::vector<Rule>& rules() {
        Fault::kOurs,
        Answer::kExclude,
        2},
-      // The program cannot run, wherever it is started.
+      // The program cannot run on any node.
       {"syntax",
        "C204",
        {0, 0, 0, {}, false, "^(SyntaxError|IndentationError|TabError): "},
        Fault::kYours,
        Answer::kFail,
        0},
-      // supervisor_store.cpp knows an answer.
+      // supervisor_store.cpp starts such an attempt again with another store.
       {kNoLibuv,
        "C205",
        {0, 0, 0, {}, false, "use_libuv was requested but PyTorch was buil[dt] without libuv"},
        Fault::kYours,
        Answer::kFail,
        0},
-      // The network between the nodes; a lost peer looks the same, hence after all that explains it.
+      // The network between the nodes. A lost peer causes the same messages, so these rows follow those that explain
+      // the loss.
       {"network",
        "S120",
        {0,
@@ -208,13 +211,13 @@ FailureClass class_of(const FailureRow& row) {
   return found;
 }
 
-// Without what differs from rank to rank and run to run: numbers and addresses.
+// Removes numbers and addresses, which differ from rank to rank and from run to run.
 std::string without_numbers(const std::string& text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
     const auto c = static_cast<unsigned char>(text[i]);
     if (std::isdigit(c) != 0) {
-      // With it the rest of a hexadecimal number, an address or a version.
+      // The rest of a hexadecimal number, an address or a version goes with its first digit.
       while (i + 1 < text.size() && (std::isxdigit(static_cast<unsigned char>(text[i + 1])) != 0 ||
                                      text[i + 1] == 'x' || text[i + 1] == '.' || text[i + 1] == ':'))
         ++i;
@@ -230,7 +233,7 @@ std::string without_numbers(const std::string& text) {
 
 FailureClass classify(const Failure& failure, const std::vector<FailureRow>& site) {
   const bool by_itself = failure.kind == Kind::kExit || failure.kind == Kind::kSignal;
-  // What the program asks for is not overruled by what it prints.
+  // What the program asks for by its exit code counts more than what it prints.
   const bool given_up = failure.kind == Kind::kExit && failure.exit == kExitDoNotRestart;
   if (by_itself && !given_up)
     for (const FailureRow& row : site)

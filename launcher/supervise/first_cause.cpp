@@ -31,12 +31,12 @@ bool is_root_like(const Failure& failure) {
 
 constexpr size_t kShownException = 240;
 
-// What the learner itself said of its end.
+// The learner's own account of its end.
 std::string own_words(const Failure& failure) {
   std::string words = failure.memory ? ": out of memory" : "";
   if (failure.exception.empty()) return words;
   size_t end = std::min(failure.exception.size(), kShownException);
-  // Not within a character of several bytes.
+  // Do not cut within a character of several bytes.
   while (end < failure.exception.size() && end > 0 &&
          (static_cast<unsigned char>(failure.exception[end]) & 0xC0) == 0x80)
     --end;

@@ -9,7 +9,7 @@
 namespace dl::supervise {
 namespace {
 
-// Less is more suspicious. A learner that waits for another one sleeps in a poll or a futex.
+// The lower, the more suspicious the state. A learner that waits for another one sleeps in a poll or a futex.
 size_t waits(char state) {
   constexpr std::string_view kOrder = "TtDR";
   return std::min(kOrder.find(state), kOrder.size());

@@ -23,7 +23,7 @@ std::string learners_text(const std::vector<int>& ranks) {
   return fmt::format("{} learners ({}{})", ranks.size(), names, ranks.size() > kNamed ? ", ..." : "");
 }
 
-// In whole minutes where that says enough.
+// In whole minutes, from two minutes on.
 std::string time_text(int64_t ms) {
   const int64_t seconds = ms / 1000;
   return format_duration(std::chrono::seconds(seconds < 120 ? seconds : seconds / 60 * 60));
@@ -47,7 +47,7 @@ IdleGpus::News IdleGpus::look(int64_t now_ms) {
   for (size_t i = 0; i < learners_.size(); ++i) {
     State& state = learners_[i];
     if (state.heard && now_ms - state.heard_ms > kSilenceMs) state.heard = false;
-    // Judged by what reports cover: since the last one the GPUs may have been used.
+    // Idle time ends with the last report, not now: the GPUs may have been used since.
     const bool idle = state.heard && state.heard_ms - state.used_ms >= after_ms;
     if (idle == state.idle) continue;
     state.idle = idle;

@@ -40,7 +40,7 @@ void Journal::append(record::Event event) {
   events_.push_back(event);
   if (!log_open_) return;
   Status written = log_.append(std::move(event));
-  if (written) memory_told_ = memory_;  // else the next event tells it
+  if (written) memory_told_ = memory_;  // otherwise the next event carries it
   if (!written && !log_failed_) std::fprintf(stderr, "dlrun: %s\n", written.error().text.c_str());
   log_failed_ = !written;
   lost_ += written ? 0 : 1;
@@ -159,7 +159,7 @@ void Journal::send_comment() {
   comment.reason = reason_;
   auto ok = std::make_shared<bool>(false);
   const auto set = [ok, comment, id = job_id_, first = first_dir_, own = dir_.root(), number = number_]() mutable {
-    // Other runs may have long events, on a file system that takes its time.
+    // This runs outside the loop, because the events of other runs may be long and their file system slow.
     if (!first.empty()) record::tell_of_all(record::other_runs(first, own), number, first, &comment);
     *ok = slurm_cli::set_comment(id, record::format_comment(comment)).has_value();
   };

@@ -14,7 +14,8 @@
 namespace dl::supervise {
 namespace {
 
-// Makes the directory if need be, and creates and removes a file in it: the first thing that would fail hours later.
+// Creates the directory if it is missing, and a file in it, which it removes again. Without this check the first save
+// would fail, hours later.
 Status check_writable(const std::string& dir) {
   DL_TRY(make_directories(dir));
   std::string probe = fmt::format("{}/.tmp-dlrun-{}", dir, ::getpid());
@@ -55,7 +56,7 @@ std::string Lease::token() const {
 }
 
 bool Lease::renew() {
-  // Only BUSY means that it was lost: a file system that does not answer now may do so in time.
+  // Only DLCKPT_E_BUSY means that the lease was lost. Other errors may pass: the file system may answer again in time.
   return held_->lease == nullptr || dlckpt_lease_renew(held_->lease) != DLCKPT_E_BUSY;
 }
 

@@ -9,7 +9,9 @@
 namespace dl::supervise {
 namespace {
 
-constexpr int64_t kMostFenceMs = 5000;  // longer than any that is set: clocks of two boots, or of somebody who sets one
+// Longer than any fence that dlrun sets. A clock that differs, or was set in between, cannot make a fence longer than
+// this.
+constexpr int64_t kMostFenceMs = 5000;
 
 }  // namespace
 
@@ -86,7 +88,9 @@ std::vector<std::string> NodePool::resume(const record::RunMemory& memory, int64
   fence_until_ms_ = now_ms + std::clamp<int64_t>(memory.fence_unix_ms - now_unix_ms, 0, kMostFenceMs);
   if (!memory.left_out.empty() && without_) {
     auto rest = without_(memory.left_out, plan_);
-    if (rest) take(*std::move(rest));  // else none of them was lost, or nothing could be planned before either
+    // If this fails, the plan stays as it is: it has none of these nodes, or dlrun could not plan without them before,
+    // either.
+    if (rest) take(*std::move(rest));
   }
   const std::vector<std::string> planned = names();
   for (const std::string& name : memory.lost)

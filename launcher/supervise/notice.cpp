@@ -9,7 +9,8 @@
 namespace dl::supervise {
 namespace {
 
-constexpr int64_t kEarlyS = 120;  // Slurm may send --signal up to a minute early; once more for slow clocks
+// Slurm may send --signal up to a minute early; another minute allows for clocks that differ.
+constexpr int64_t kEarlyS = 120;
 constexpr int64_t kClockSlackMs = 5000;
 constexpr int64_t kLatestS = int64_t{1} << 40;
 
@@ -22,7 +23,7 @@ bool starts_with(const std::string& text, const char* start) {
 std::optional<int64_t> yield_deadline_s(const std::string& label) {
   if (!starts_with(label, "dl:1 ")) return std::nullopt;
   constexpr std::string_view kKey = "yields=";
-  // Behind the mark stands what somebody else wrote.
+  // The text behind " | " was written by somebody else.
   for (const std::string& word : split(label.substr(0, label.find(" | ")), ' ')) {
     if (!starts_with(word, kKey.data())) continue;
     const size_t at = word.find('@');
@@ -77,12 +78,12 @@ NoticeReading read_notice(const NoticeInput& input) {
   if (job.restarts > input.restart_count || job.state == "PENDING" || starts_with(job.state, "REQUEUE"))
     return stop(StopCause::kSlurmRequeue, kill_ms);
   if (job.state == "COMPLETING" || starts_with(job.state, "CANCELLED") || starts_with(job.state, "TIMEOUT")) {
-    // scontrol shows COMPLETING for all of these.
+    // scontrol shows COMPLETING for cancelled jobs as well as for those that reached their time limit.
     bool timed_out = job.start_time && job.time_limit_s &&
                      (*job.start_time + *job.time_limit_s) * 1000 <= input.now_ms + kClockSlackMs;
     return stop(timed_out ? StopCause::kTimeLimit : StopCause::kCancelled, kill_ms);
   }
-  // A deadline that has passed was meant for an earlier attempt: whoever is late is put back by Slurm.
+  // A deadline that has passed was meant for an earlier attempt: Slurm requeues a job that misses its deadline.
   if (const auto deadline = yield_deadline_s(job.admin_comment); deadline && *deadline * 1000 > input.now_ms)
     return stop(StopCause::kYield, *deadline * 1000);
   int64_t end_ms = job.end_time ? *job.end_time * 1000 : 0;

@@ -17,7 +17,7 @@ bool puts_back_once_more(const slurm_cli::Version& version) {
 bool is_marked_preempted(const std::vector<record::Event>& events) {
   bool marked = false;
   for (const record::Event& event : events) {
-    // The end by which Slurm's mark goes away comes after what set it, in the same event at the latest.
+    // An event may carry both: the preemption that sets Slurm's mark comes before the end of the run that removes it.
     if (event.preempted) marked = true;
     if (event.once_more) marked = false;
   }

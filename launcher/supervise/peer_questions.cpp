@@ -8,7 +8,8 @@
 namespace dl::supervise {
 namespace {
 
-constexpr int64_t kLimitMs = 10000;  // an agent that stands still; its learners do, too
+// Until a question that no agent answers is refused. An agent that takes this long is stopped, and so are its learners.
+constexpr int64_t kLimitMs = 10000;
 
 }  // namespace
 
@@ -16,7 +17,7 @@ PeerQuestions::PeerQuestions(uv_loop_t* loop, unsigned own_uid, Ask ask, Tell te
     : own_uid_(own_uid), ask_(std::move(ask)), tell_(std::move(tell)) {
   uv_async_init(loop, &async_, [](uv_async_t* async) { static_cast<PeerQuestions*>(async->data)->take(); });
   async_.data = this;
-  uv_unref(reinterpret_cast<uv_handle_t*>(&async_));  // the job's end does not wait for questions
+  uv_unref(reinterpret_cast<uv_handle_t*>(&async_));  // open questions do not keep the loop running at the job's end
 }
 
 rendezvous::PeerCheck PeerQuestions::check() {

@@ -9,9 +9,9 @@
 namespace dl::supervise {
 namespace {
 
-constexpr int64_t kReadyLimitMs = 30000;  // for the servers, once all agents have come
+constexpr int64_t kReadyLimitMs = 30000;  // for the servers to become ready, once all agents have connected
 constexpr int64_t kAbortLimitMs = 2000;   // for a learner that has called MPI_Abort to end by itself
-constexpr int kNoticeMs = 100;            // for learners to hear of a lost peer before they are asked to end
+constexpr int kNoticeMs = 100;            // for learners to learn of a lost peer before they are asked to end
 
 bool speaks_of_pmix(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) {
@@ -140,7 +140,7 @@ void PmixServers::resumed(ConnectionId id) {
   if (const auto node = node_of_.find(id); node != node_of_.end()) server(node->second).broken.clear();
 }
 
-// A server is gone, or cannot go on: without it learners that use it cannot, either.
+// A server has ended or failed; learners that use it cannot go on without it.
 PmixServers::News PmixServers::lost(int node, const std::string& why, const Now& now) {
   Server& its = server(node);
   its.broken.clear();
@@ -155,8 +155,8 @@ PmixServers::News PmixServers::lost(int node, const std::string& why, const Now&
     return news;
   }
   if (now.phase != Phase::kRunning && now.phase != Phase::kStopping) return news;
-  // Where all of the node's learners have ended, or none has ever come to it, nobody misses it: most programs that are
-  // started as "generic" are no MPI programs.
+  // Nothing is lost if no running learner of the node has ever connected to the server: most programs that are started
+  // as "generic" are no MPI programs.
   bool any_runs = false;
   for (const int rank : job_.ranks[static_cast<size_t>(node)]) {
     const bool runs = !now.learners[static_cast<size_t>(rank)].ended;

@@ -12,7 +12,7 @@
 namespace dl::supervise {
 namespace {
 
-// Ours, but of no node: checks would find nothing.
+// Classes of failure that are not the user's fault, but not a node's either: a check of nodes would find nothing.
 const char* const kOfNoNode[] = {"port", "not-started", "storage-full"};
 
 }  // namespace

@@ -14,15 +14,16 @@
 namespace dl::supervise {
 
 namespace {
-constexpr int64_t kUnusedMs = 60'000;  // importing PyTorch and reading data may take as long
-}
+// How long a store may stay unused without a warning: importing PyTorch and reading data may take this long.
+constexpr int64_t kUnusedMs = 60'000;
+}  // namespace
 
 Rendezvous::Rendezvous(uv_loop_t* loop, PeerQuestions::Ask ask)
     : peers_(loop, ::getuid(), std::move(ask),
              [](const std::string& text) { std::fprintf(stderr, "dlrun: warning: %s\n", text.c_str()); }) {}
 
 rendezvous::PeerCheck Rendezvous::check() {
-  // For learners whose connections come from another user id: a container that maps ids.
+  // Switched off for a container that maps user ids: its learners' connections come from another user id.
   if (environment_value(env::kCheckConnections) == "0") return {};
   return peers_.check();
 }
@@ -59,7 +60,7 @@ std::string Rendezvous::look(int64_t running_ms) {
       store_address_, kUnusedMs / 1000);
 }
 
-// Questions first: a thread of a server may wait for the answer.
+// Open questions are answered before the servers end: a thread of a server may be waiting for an answer.
 void Rendezvous::close() {
   peers_.shut();
   store_.reset();

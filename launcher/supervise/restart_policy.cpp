@@ -48,7 +48,7 @@ EndDecision end_of_stop(const AttemptEnd& end, const RestartLimits& limits) {
       break;
     case StopCause::kYield:
     case StopCause::kTogether:
-      // Without a loop guard: how soon GPUs are taken back, or another run stops, is not this one's fault.
+      // The loop guard does not apply: this run cannot help how soon GPUs are taken back or another run stops.
       decision.action = limits.can_requeue ? Action::kRequeue : Action::kStopped;
       break;
     case StopCause::kPreemption:
@@ -56,7 +56,7 @@ EndDecision end_of_stop(const AttemptEnd& end, const RestartLimits& limits) {
       if (!limits.can_requeue) {
         decision.action = Action::kStopped;
       } else if (*end.stop == StopCause::kTimeLimit && !limits.measurable) {
-        // Without checkpoints it would only run into the same limit again.
+        // Without checkpoints the job would start from the beginning and reach the same limit again.
         decision.action = Action::kFail;
         decision.reason += ", and without --dl-checkpoint it would start from the beginning";
       } else if (guard_trips(limits)) {
@@ -70,14 +70,15 @@ EndDecision end_of_stop(const AttemptEnd& end, const RestartLimits& limits) {
   return decision;
 }
 
-// Back to the queue, or held there if that has led nowhere.
+// Puts the job back into the queue, or holds it there if the loop guard trips.
 EndDecision put_back(EndDecision decision, const RestartLimits& limits) {
   decision.action = guard_trips(limits) ? Action::kHold : Action::kRequeue;
   if (decision.action == Action::kHold) decision.reason = guard_reason(limits, decision.reason);
   return decision;
 }
 
-// A job without checkpoints begins again from its start, which it must have allowed. As often as there are nodes.
+// Restarts on the remaining nodes. A job without checkpoints would start from the beginning, so it does that only if
+// restarts are allowed at all. Such restarts are not limited in number, since each of them costs a node.
 EndDecision go_on_without_lost(EndDecision decision, const RestartLimits& limits) {
   if (guard_trips(limits)) {
     decision.action = limits.can_requeue ? Action::kHold : Action::kFail;
@@ -113,7 +114,7 @@ int attempts_without_progress(const std::vector<record::Event>& events) {
     int64_t step = -1;
     bool ran = false;
   };
-  std::vector<std::pair<int, Attempt>> attempts;  // in order
+  std::vector<std::pair<int, Attempt>> attempts;  // in the order of the events
   size_t counted_from = 0;
   for (const record::Event& event : events) {
     if (event.attempt <= 0) continue;
@@ -139,8 +140,8 @@ int attempts_without_progress(const std::vector<record::Event>& events) {
 
 EndDecision decide_end(const AttemptEnd& end, const RestartLimits& limits) {
   if (end.all_finished) return EndDecision{Action::kComplete, 0, "all learners finished"};
-  // A failure that came before anything was asked is a failure, also if the notice came in the meantime; but learners
-  // that Slurm's own SIGTERM reached first have not failed.
+  // A learner that failed by itself counts as a failure, even if a stop was asked for in the meantime. One that Slurm's
+  // SIGTERM ended before dlrun could stop it has not failed.
   bool by_sigterm = end.failure && end.failure->kind == Failure::Kind::kSignal && end.failure->signal == SIGTERM;
   if (end.stop && (!end.failure || by_sigterm)) return end_of_stop(end, limits);
   if (!end.failure)
@@ -152,7 +153,7 @@ EndDecision decide_end(const AttemptEnd& end, const RestartLimits& limits) {
   decision.reason = describe(*end.failure);
   const FailureClass& its = end.failure_class;
   const bool may_go_back = limits.can_requeue && limits.measurable;
-  // Not the user's fault: another node of the allocation, or one that Slurm finds.
+  // The user cannot help a lost node: the job goes on on the rest of its allocation, or Slurm finds it another node.
   if (limits.node_lost && limits.rest_suffices && !end.stop) return go_on_without_lost(std::move(decision), limits);
   if (limits.node_lost && may_go_back) return put_back(decision, limits);
   if (its.answer == Answer::kFail) {
@@ -166,13 +167,14 @@ EndDecision decide_end(const AttemptEnd& end, const RestartLimits& limits) {
     return decision;
   }
   if (its.answer == Answer::kHold && !end.stop) {
-    // Somebody has to do something about it, and is to see what: the exit code alone does not tell.
+    // Somebody has to remove the cause, so the reason names the class: the exit code alone does not tell what to do.
     decision.reason += "; class " + format_class(its);
     decision.action = limits.can_requeue ? Action::kHold : Action::kFail;
     return decision;
   }
   const bool elsewhere = its.answer == Answer::kExclude || its.answer == Answer::kRequeue;
-  // A lost agent alone may come of a mistake of the user's (a kill): in place first.
+  // A lost agent on a node that answers may be the user's mistake (a kill), so the job first restarts on the same
+  // nodes.
   if (elsewhere && may_go_back && !end.stop && end.failure->kind != Failure::Kind::kAgentLost) {
     decision.exclude_node = its.answer == Answer::kExclude;
     return put_back(decision, limits);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What comes after an attempt: another one, the queue, or the end.
+// The states after an attempt: another attempt, a return to the queue, or the end.
 #include "launcher/supervise/run_step.h"
 
 namespace dl::supervise {
@@ -17,7 +17,7 @@ void RunStep::on(const WhyKnown& why) {
 }
 
 void RunStep::on(const Decided& decided) {
-  // Idle: this dlrun has taken the place of one that died.
+  // In kIdle, this dlrun has taken the place of one that died.
   if (s_.phase != Phase::kJudging && s_.phase != Phase::kCheckingNodes && s_.phase != Phase::kIdle) return;
   if (s_.phase == Phase::kCheckingNodes) s_.nodes_checked = true;
   s_.decided = decided;
@@ -37,8 +37,9 @@ void RunStep::on(const VersionKnown& /*known*/) {
   carry_out();
 }
 
-// Whether a stop takes the place of what was decided: it came when the attempt was ending, or a node was lost while the
-// learners saved, so that the job would go on, or wait in the queue where it is to be held.
+// Whether a stop replaces the decision that was made. Either the stop came when the attempt was ending; or a node was
+// lost while the learners saved, so that the decision is to go on, or to wait in the queue where the job should be
+// held.
 bool RunStep::is_overruled() const {
   if (!s_.stop || s_.overruled) return false;
   if (s_.decided.again || s_.decided.what == What::kRestart) return true;
@@ -67,7 +68,7 @@ void RunStep::carry_out() {
       s_.hold = s_.decided.what == What::kHold;
       return act(PutBack{s_.hold});
     case What::kAlreadyRequeued:
-      // Slurm's SIGTERM has come already: once, and away.
+      // Slurm has requeued the job and has already sent SIGTERM, so dlrun sets the begin time once and ends.
       s_.phase = Phase::kPuttingBack;
       s_.back_in_queue = true;
       s_.hold = s_.stop && s_.stop->hold;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An attempt: from its agents to the end of its learners, and the agreement on a train step.
+// The states of an attempt, from the start of its agents to the end of its learners, and the agreement on a train step.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 namespace dl::supervise {
 namespace {
 
-constexpr int64_t kKillLimitMs = 10000;  // after a kill an agent that says nothing counts as lost
+// After the grace period of a kill: an agent that reports no end within this time counts as lost.
+constexpr int64_t kKillLimitMs = 10000;
 
 }  // namespace
 
@@ -34,7 +35,7 @@ void RunStep::on(const Begin& /*begin*/) {
   carry_out();
 }
 
-// All that belongs to one attempt begins anew here.
+// Resets all state that belongs to one attempt.
 void RunStep::start_attempt() {
   s_.phase = Phase::kStarting;
   s_.stop.reset();
@@ -106,7 +107,7 @@ void RunStep::settle_agreement() {
   s_.agreement.decided(decision);
   if (!s_.stop || !s_.running()) return;
   if (decision.kind == StopDecision::Kind::kDecide) {
-    if (kind == ProgressPage::kSave) return;  // the stop follows it
+    if (kind == ProgressPage::kSave) return;  // the stop follows this save
     say(fmt::format("{}: all learners {} at train step {}", s_.stop->who,
                     kind == ProgressPage::kExitWithoutSave ? "stop" : "save and stop", decision.step));
   } else if (decision.finishing) {
@@ -117,7 +118,8 @@ void RunStep::settle_agreement() {
   }
 }
 
-// A learner that is saving at one train step cannot be told of another: the stop waited for that save.
+// A stop that came while a save was being made had to wait, because a learner that saves at one train step cannot be
+// given another.
 void RunStep::follow_waiting_stop() {
   if (!s_.stop_waits || s_.agreement.open() || !s_.stop || !s_.running()) return;
   s_.stop_waits = false;
@@ -132,14 +134,14 @@ void RunStep::stop_without_agreement() {
   if (s_.stop->deadline_ms)
     grace_ms = std::clamp<int64_t>(*s_.stop->deadline_ms - kPutBackMs - now_.unix_ms, 0, grace_ms);
   say(fmt::format("{}: asking the learners to end, {} s at most", s_.stop->who, (grace_ms + 999) / 1000));
-  // Python's KeyboardInterrupt is what Ctrl-C means to a script.
+  // A script expects Ctrl-C as SIGINT, which Python raises as KeyboardInterrupt.
   if (s_.stop->signal == SIGINT) act(SignalLearners{SIGINT});
   kill(grace_ms);
 }
 
 void RunStep::on(const EndLearners& end) {
   if (!s_.alive()) return;
-  // The learners of a failed attempt get no more time than a stop of it has.
+  // The learners of a failed attempt get no more time than the deadline of a stop leaves them.
   int64_t grace_ms = end.grace_ms;
   if (s_.stop && s_.stop->deadline_ms)
     grace_ms = std::clamp<int64_t>(*s_.stop->deadline_ms - kPutBackMs - now_.unix_ms, 0, grace_ms);
@@ -171,7 +173,7 @@ void RunStep::on(const Tick& /*tick*/) {
   if (s_.ending() && now_.awake_ms > s_.deaf_after_ms) act(GiveUpAll{});
 }
 
-// A save or a grace that would outlast the deadline ends before it.
+// Kills learners whose save or grace period would last beyond the deadline.
 void RunStep::keep_deadline() {
   if (!s_.alive() || !s_.stop || !s_.stop->deadline_ms) return;
   if (now_.unix_ms < *s_.stop->deadline_ms - kPutBackMs) return;

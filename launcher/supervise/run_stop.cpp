@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stopping: every door (preemption, time limit, dlctl pause, Ctrl-C) leads to take_stop().
+// Stopping: every kind of request (preemption, time limit, dlctl pause, Ctrl-C) leads to take_stop().
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -10,17 +10,18 @@
 namespace dl::supervise {
 namespace {
 
-constexpr int64_t kQuietMs = 1500;   // Slurm's signal comes once for each agent
-constexpr int64_t kSameKeyMs = 300;  // some programs signal a process and its group
-// For Slurm's answer. It mostly takes some hundredths of a second, and a save that was begun cannot be taken back: a
-// cancelled job would hold its nodes for the length of one. After SIGUSR2 nothing is lost by waiting longer, where two
-// saves might not fit into the time there is.
+constexpr int64_t kQuietMs = 1500;   // each agent passes Slurm's signal on once, within this time
+constexpr int64_t kSameKeyMs = 300;  // some programs signal both a process and its group
+// How long dlrun waits for Slurm's answer before it assumes what a signal means. The answer mostly takes some
+// hundredths of a second. A save cannot be taken back once it has begun, and a cancelled job would hold its nodes until
+// it ends. After SIGUSR2 a longer wait costs nothing, while the time may not suffice for two saves.
 constexpr int64_t kTermPatienceMs = 500, kUsr2PatienceMs = 5000;
 
 bool never_saves(StopCause cause) {
   return cause == StopCause::kCancelled || cause == StopCause::kLeaseLost;
 }
-// Whether Slurm's word, or the loss of the directory, takes the place of another cause.
+// Whether a new cause replaces the cause of a stop that has begun: a decision of Slurm's, or the loss of the checkpoint
+// directory.
 bool is_harder(StopCause cause) {
   return cause == StopCause::kSlurmRequeue || never_saves(cause);
 }
@@ -41,7 +42,7 @@ StopAnswer::Kind RunStep::take_stop(StopAsked asked, bool presumed) {
   return stop_after_attempt(asked);
 }
 
-// While no learner runs.
+// Answers a request to stop that comes while no learner runs.
 StopAnswer::Kind RunStep::stop_after_attempt(const StopAsked& asked) {
   if (s_.finished()) return StopAnswer::Kind::kTooLate;
   if (s_.phase == Phase::kPuttingBack) {
@@ -62,7 +63,7 @@ StopAnswer::Kind RunStep::stop_after_attempt(const StopAsked& asked) {
   s_.stop->deadline_ms = asked.deadline_ms;
   s_.stop->late = true;
   s_.stop->hold = asked.cause == StopCause::kPause;
-  // Idle: this dlrun takes the place of one that died.
+  // In kIdle, this dlrun takes the place of one that died.
   s_.stop->not_saved_reason =
       s_.phase == Phase::kIdle ? "dlrun died before the learners had saved" : "stopped before training began";
   return StopAnswer::Kind::kLater;
@@ -95,7 +96,8 @@ StopAnswer::Kind RunStep::stop_alive(StopAsked asked, bool presumed) {
   return StopAnswer::Kind::kTaken;
 }
 
-// Slurm's own word, or an earlier deadline, shortens what is under way.
+// Merges a request into the stop that has begun: a decision of Slurm's replaces its cause, and an earlier deadline
+// shortens it.
 StopAnswer::Kind RunStep::merge(const StopAsked& asked) {
   Stop& stop = *s_.stop;
   if (asked.deadline_ms && (!stop.deadline_ms || *asked.deadline_ms < *stop.deadline_ms))
@@ -106,7 +108,7 @@ StopAnswer::Kind RunStep::merge(const StopAsked& asked) {
     drop_save(asked.cause);
     return StopAnswer::Kind::kAlready;
   }
-  // A job that goes back into the queue is held there.
+  // A pause makes a job that goes back into the queue be held there.
   const bool back = goes_back(stop.cause) || stop.cause == StopCause::kSlurmRequeue;
   if (asked.cause != StopCause::kPause || !back) return StopAnswer::Kind::kAlready;
   stop.hold = true;
@@ -120,14 +122,14 @@ StopAnswer::Kind RunStep::merge(const StopAsked& asked) {
 void RunStep::drop_save(StopCause cause) {
   if (!never_saves(cause) || !s_.stop->save) return;
   const bool undecided = !s_.agreement.open() || s_.agreement.upgrade(ProgressPage::kExitWithoutSave);
-  if (!undecided && !s_.stop_waits) return;  // it is being made
+  if (!undecided && !s_.stop_waits) return;  // the save is being made
   s_.stop->save = s_.stop->local = false;
   s_.stop->not_saved_reason = cause == StopCause::kCancelled
                                   ? "not saved: the job was cancelled"
                                   : "not saved: the checkpoint directory belongs to another job";
 }
 
-// How to stop learners that run, and to begin with it.
+// Decides whether and where running learners save, and begins to stop them.
 void RunStep::begin_stop() {
   Stop& stop = *s_.stop;
   s_.phase = Phase::kStopping;
@@ -137,7 +139,7 @@ void RunStep::begin_stop() {
     std::optional<int64_t> remaining;
     if (stop.deadline_ms) remaining = *stop.deadline_ms - kPutBackMs - now_.unix_ms;
     const GraceDecision grace = decide_grace(now_.times, remaining);
-    // Slurm may give more time than is presumed: trying costs nothing but the try.
+    // If the deadline is only presumed, Slurm may give more time, and trying to save costs nothing.
     stop.save = grace.save || stop.presumed;
     stop.local = grace.local;
     if (!stop.save) stop.not_saved_reason = grace.text;
@@ -148,13 +150,13 @@ void RunStep::begin_stop() {
   if (!s_.agreement.open())
     begin_agreement(kind);
   else if (!s_.agreement.upgrade(kind))
-    s_.stop_waits = true;  // a save is being made at this moment; the stop follows it
+    s_.stop_waits = true;  // the learners are saving at this moment; the stop follows that save
 }
 
 void RunStep::on(const Signalled& signalled) {
   const int signal = signalled.signal;
   if (s_.phase == Phase::kPuttingBack && signal == SIGTERM) {
-    // Slurm ends the job: go at once, so that its nodes are free the sooner, but not before the begin time is set.
+    // Slurm is ending the job. dlrun exits at once, which frees the nodes sooner, but not before the begin time is set.
     s_.killed = true;
     if (!s_.back_in_queue) return;
     s_.phase = Phase::kOver;
@@ -214,7 +216,7 @@ NoticeReading read_signal(const RunRules& rules, int signal, int64_t signal_ms,
   return read_notice(input);
 }
 
-// slurmctld is slow, or hangs: what the signal most likely means is begun, as if it did not answer at all.
+// If slurmctld is slow or hangs, dlrun begins what the signal most likely means, as if slurmctld had not answered.
 void RunStep::presume() {
   Question& question = s_.question;
   if (!question.open || !s_.alive()) return;
@@ -263,13 +265,13 @@ void RunStep::on(const SlurmSaid& said) {
   if (term_ms != 0) ask_slurm(SIGTERM, term_ms);
 }
 
-// The stop was begun before it was known what for.
+// Corrects a stop that began before its cause was known.
 void RunStep::correct(const NoticeReading& reading) {
   Stop& stop = *s_.stop;
   stop.presumed = false;
   if (reading.kind != NoticeReading::Kind::kStop && reading.kind != NoticeReading::Kind::kWatchTimeLimit) return;
   stop.deadline_ms = reading.deadline_ms;
-  if (stop.hold && goes_back(reading.cause)) return;  // paused meanwhile
+  if (stop.hold && goes_back(reading.cause)) return;  // a pause was asked for in the meantime
   stop.cause = reading.cause;
   stop.who = stop_cause_name(reading.cause);
   drop_save(stop.cause);

@@ -66,7 +66,8 @@ void SlurmJob::release_nodes(const std::vector<std::string>& nodes, const std::s
   calls_.post(
       [can_update] { *can_update = slurm_cli::can_update_after_release(); },
       [this, can_update, nodes, folder, no_more_comments = std::move(no_more_comments), then = std::move(then)] {
-        // Those that wait are sent before the release, those to come would each hold up the others for long.
+        // Slurm then accepts no update after the release, and each try would hold up the other calls for seconds. So
+        // updates that are queued are sent before the release, and no more are made.
         if (!*can_update) no_more_comments();
         auto outcome = std::make_shared<Status>();
         calls_.post([outcome, nodes, id = id_, folder] { *outcome = slurm_cli::release_nodes(id, nodes, folder); },

@@ -18,7 +18,7 @@ void StopAgreement::begin(int64_t request, uint32_t kind, int world_size) {
 
 bool StopAgreement::upgrade(uint32_t kind) {
   if (!open_ || decided_step_) return false;
-  // Without a save is stronger than any with one, whatever the numbers.
+  // A stop without a save replaces any kind with one, whatever their numbers.
   kind_ = kind == ProgressPage::kExitWithoutSave ? kind : std::max(kind_, kind);
   return true;
 }

@@ -14,10 +14,10 @@ namespace dl::supervise {
 namespace {
 
 constexpr int64_t kPatienceMs = 2000;  // for Slurm's answer, when the time limit is near
-constexpr int64_t kEarlyMs = 35000;    // Slurm looks each 30 s which jobs are to be told of their time limit
-constexpr int64_t kNewSaveMs = 10000;  // how old a save may be when the user's own signal comes
-constexpr int64_t kShareOfSave = 5;    // and how much of the time saves may take then
-constexpr int64_t kClocksMs = 2000;    // by which the clocks of file server, login node and this one may differ
+constexpr int64_t kEarlyMs = 35000;    // how early a --signal may come: Slurm looks for such jobs every 30 s
+constexpr int64_t kNewSaveMs = 10000;  // how old the last save may be when the user's own signal comes
+constexpr int64_t kShareOfSave = 5;    // before that signal, saves take at most a fifth of the time
+constexpr int64_t kClocksMs = 2000;  // by which the clocks of the file server, the login node and this node may differ
 
 }  // namespace
 
@@ -60,8 +60,8 @@ bool StopController::is_near(int64_t unix_ms, const SaveTimes& times) const {
   return unix_ms >= *end - time_limit_lead_ms(times, signal_lead_ms_, *end - started_unix_ms_);
 }
 
-// When the user's own signal may come at the earliest. A job that asks for it nearly as early as it starts still gets a
-// quarter of its time: it would never get on otherwise.
+// The earliest time at which the user's own signal may come. A job whose signal is due almost at its start still gets a
+// quarter of its time, since otherwise it would never make progress.
 std::optional<int64_t> StopController::own_signal_ms() const {
   if (own_use_ == OwnSignalUse::kNone || !end_unix_ms_) return std::nullopt;
   const int64_t quarter = (*end_unix_ms_ - started_unix_ms_) / 4;
@@ -125,7 +125,7 @@ bool StopController::save_due(Attempt* attempt, const std::vector<record::Event>
   }
   if (every_ms == 0) return false;
   if (!attempt->save_due(now_ms, every_ms)) return false;
-  attempt->save_tried(now_ms);  // the next try, should this one be withdrawn
+  attempt->save_tried(now_ms);  // also if the learners do not save now: the next try comes an interval later
   return true;
 }
 

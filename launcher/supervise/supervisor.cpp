@@ -34,7 +34,7 @@ Supervisor::Supervisor(plan::LaunchPlan first_plan, SiteConfig site, RunOptions 
   state_.rules.grace_ms = std::chrono::duration_cast<std::chrono::milliseconds>(plan().grace).count();
   state_.rules.signal_lead_s = site_.signal_lead.count();
   state_.rules.restart_count = plan().slurm_restart_count;
-  // Where the script has become dlrun (exec), its process is the guard.
+  // If the batch script has become dlrun (exec), the script's process is dlrun's parent, the guard.
   state_.rules.saves_at_own_signal =
       options_.own_signal && options_.own_signal->to_script && options_.script == ::getppid();
 }
@@ -55,7 +55,7 @@ void Supervisor::say(const std::string& line) const {
 }
 
 Status Supervisor::set_up() {
-  // Orphans of an agent that was killed come to us, so that they can be found (supervisor_end.cpp).
+  // Orphans of a killed agent become children of dlrun, so that supervisor_end.cpp can find and end them.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::signal(SIGPIPE, SIG_IGN);
   uv_loop_init(&loop_);
@@ -65,7 +65,7 @@ Status Supervisor::set_up() {
   open_rendezvous();
   const std::string slurm_id = plan().under_slurm ? plan().job_id : std::string();
   slurm_ = std::make_unique<SlurmJob>(&loop_, slurm_id, [this](const slurm_cli::JobInfo& job) {
-    // A job that runs and has a time of preemption was given a grace time.
+    // A running job with a PreemptTime has been preempted with a grace time.
     if (job.preempt_time && job.state == "RUNNING") journal_->preempted();
   });
   lease_ = std::make_unique<LeaseKeeper>(
@@ -106,7 +106,7 @@ Status Supervisor::open_control() {
   pmix_ = std::make_unique<PmixServers>(server_.get());
   server_->expect(static_cast<size_t>(plan().world_size()) + plan().nodes.size());  // agents, and dl-pmix on each node
   DL_TRY(server_->listen());
-  // The interface that leads to the other nodes; where all is on this one, the loopback.
+  // The address of the interface that leads to the other nodes, or the loopback if there is no other node.
   std::string host = "127.0.0.1", own = node_name();
   if (plan().under_slurm) {
     auto other = std::find_if(plan().nodes.begin(), plan().nodes.end(), [&](const auto& n) { return n.name != own; });
@@ -117,7 +117,7 @@ Status Supervisor::open_control() {
   endpoint_ = format_endpoint(host, server_->port());
   record::ControlInfo info{host, server_->port(), secret_, own, ::getpid()};
   if (host == "127.0.0.1" && plan().under_slurm) {
-    // dlctl runs elsewhere: by the node's own name it finds us.
+    // dlctl runs on another node, and finds this one by its name.
     info.host = own;
   }
   if (options_.guard != nullptr) options_.guard->control_file(dir_.control());
@@ -139,7 +139,7 @@ void Supervisor::watch_signals() {
             self->agents_->reap(awake_ms());
           } else {
             self->journal_->signalled();
-            // A user's own --signal=B:USR1 comes to dlrun where the script has become dlrun (exec).
+            // The user's own --signal=B:USR1 goes to dlrun if the script has become dlrun (exec).
             self->handle(Signalled{signal == SIGUSR1 ? SIGUSR2 : signal});
           }
         },
@@ -153,7 +153,7 @@ void Supervisor::watch_signals() {
 int Supervisor::run() {
   if (Status ready = set_up(); !ready) {
     std::fprintf(stderr, "dlrun: %s\n", ready.error().text.c_str());
-    // The comment tells why even when the job is gone.
+    // The job's comment shows the reason even after the job is gone.
     if (plan().under_slurm && journal_) {
       if (auto job = slurm_cli::show_job(plan().job_id)) journal_->set_user_comment(job->comment);
       uv_run(&loop_, UV_RUN_DEFAULT);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An attempt: agents are started, say hello, start their learners, report, and end.
+// An attempt: agents start, say hello, start their learners, report, and end.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,10 +17,10 @@ namespace {
 
 using record::JobState;
 
-constexpr int kFailureGraceMs = 500;  // for the others to write a last line when one has failed
-constexpr int64_t kServeOnMs = 1000;  // for those that serve to end by themselves, when nobody is left to be served
+constexpr int kFailureGraceMs = 500;  // for the other learners to write their last lines after one has failed
+constexpr int64_t kServeOnMs = 1000;  // for learners that serve to end by themselves after all others have
 
-// ::ffff:10.0.0.1 is how a dual-stack socket shows an IPv4 address.
+// A dual-stack socket shows an IPv4 address as ::ffff:10.0.0.1.
 std::string plain_address(const std::string& address) {
   return address.rfind("::ffff:", 0) == 0 ? address.substr(7) : address;
 }
@@ -49,7 +49,8 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
   journal_->job(JobState::kDeploy, why, {}, code);
   Status ready = dir_.prepare(attempts_);
   if (ready && options_.plan_json) {
-    plan::RunFacts known;  // plan.json is for everybody's eyes, and the run's id has a part of the secret in it
+    // plan.json is readable by everybody, so it leaves out the run id, which contains a part of the secret.
+    plan::RunFacts known;
     known.attempt = attempt_.facts.attempt;
     known.restarts = attempt_.facts.restarts;
     ready = replace_file(dir_.plan(), options_.plan_json(plan(), known));
@@ -76,7 +77,8 @@ void Supervisor::agents_not_started(const std::string& why) {
   check_attempt_over();
 }
 
-// Not all agents that were woken have come back, or none could be started: new ones for all.
+// Starts new agents for all ranks, because not all of the reused agents have come back, or Slurm refused the first
+// start.
 void Supervisor::start_cold() {
   agents_->begin(attempt_.learners.size(), false);
   plan::RunFacts facts = std::move(attempt_.facts);
@@ -156,9 +158,9 @@ void Supervisor::perform(const StartLearners& /*start*/) {
     start.narrowed = node.narrowed;
     start.serves = plan().serves(rank);
     start.gpu_look_ms = gpu_look_ms();
-    start.hang_ms = plan().serves(rank) ? 0 : options_.hang_ms;  // waiting is its work
-    // Nobody answers their debuggers: a breakpoint() would end them at once, and with them the run. Their environment
-    // is dlrun's own, where the user may have said otherwise.
+    start.hang_ms = plan().serves(rank) ? 0 : options_.hang_ms;  // waiting is the work of a learner that serves
+    // Nobody is at the debuggers of the other learners: a breakpoint() would end those learners, and with them the run.
+    // Their environment is dlrun's own, so a setting of the user's is kept.
     if (options_.debug && rank > 0 && environment_value("PYTHONBREAKPOINT").empty())
       start.forced["PYTHONBREAKPOINT"] = "0";
     if (plan().checkpoint) start.forced[env::kCheckpoint] = format_checkpoint(*plan().checkpoint);
@@ -173,7 +175,7 @@ void Supervisor::on_message(ConnectionId id, const Message& message) {
     const int rank = *known;
     agents_->heard(rank, awake_ms());
     if (const auto* lost = std::get_if<LogLost>(&message)) return on_log_lost(rank, *lost);
-    // Of one that waits for the next attempt nothing more is to be heard.
+    // The learner has ended, and its agent waits for the next attempt: further messages are ignored.
     if (attempt_.learners[static_cast<size_t>(rank)].ended) return;
     if (const auto* started = std::get_if<Started>(&message))
       on_started(rank, *started);
@@ -216,12 +218,12 @@ void Supervisor::on_started(int rank, const Started& started) {
 }
 
 void Supervisor::on_progress(int rank, const Progress& progress) {
-  // What one learner knows to be committed is committed for all.
+  // A checkpoint that one learner reports as committed is committed for all.
   if (const auto saved = attempt_.progressed(rank, progress, awake_ms())) journal_->saved(*saved);
   if (progress.done_request > 0 && state_.agreement.open()) handle(Acted{rank, progress.done_request});
 }
 
-// Said where people look: in the output, in the comment, and in events.jsonl if there is room for it.
+// Reports the loss in dlrun's output, in the comment, and in events.jsonl if there is room for it.
 void Supervisor::on_log_lost(int rank, const LogLost& lost) {
   const std::string news = log_losses_.add(attempts_, rank, lost);
   if (news.empty()) return;
@@ -277,7 +279,7 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
   check_attempt_over();
 }
 
-// Nobody is left to be served: those that have not ended by themselves are ended.
+// Ends the learners that serve and have not ended by themselves, once all others have.
 void Supervisor::tick_serving(int64_t now_ms) {
   if (attempt_.serving_until_ms == 0 || now_ms < attempt_.serving_until_ms || !state_.running()) return;
   attempt_.serving_over = true;
@@ -306,10 +308,10 @@ void Supervisor::learner_failed(int rank, Failure failure) {
   if (!state_.ending()) pmix_->end_after_notice(kFailureGraceMs, awake_ms());
 }
 
-// The attempt is over for all that have not ended, by this failure; agents end when their connection is closed.
-// only_silent: it is no fault of those whose agent had said hello.
+// Ends the attempt, by this failure, for all learners that have not ended; their agents end when their connection is
+// closed. With only_silent, learners whose agents had said hello are not blamed.
 void Supervisor::give_up_learners(const Failure& failure, bool only_silent) {
-  const bool were_to_end = state_.ending();  // the first failure below makes all the others end
+  const bool were_to_end = state_.ending();  // the first failure below ends all the other learners
   for (size_t i = 0; i < attempt_.learners.size(); ++i) {
     Learner& learner = attempt_.learners[i];
     if (learner.ended) continue;

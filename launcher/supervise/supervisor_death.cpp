@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// This dlrun takes the place of one that died (launcher/guard): a failure like others, with a class, a reason and an
-// answer.
+// This dlrun takes the place of one that died (launcher/guard). The death is a failure like others, with a class, a
+// reason and an answer.
 #include <fmt/core.h>
 
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
 
-// What Slurm says of the job is needed for the answer; and what the dead one may have left is ended first.
+// The answer to the death needs what Slurm reports of the job; and processes that the dead dlrun may have left are
+// ended before it.
 void Supervisor::take_over() {
   next_start_ = NextStart::kTakeOver;
   take_memory();
@@ -20,7 +21,7 @@ void Supervisor::take_over() {
   slurm_->ask(go_on);
 }
 
-// What the dead one has learned counts on.
+// Goes on with what the dead dlrun had recorded: restarts, lost nodes, the fence.
 void Supervisor::take_memory() {
   memory_ = record::remembered(journal_->events());
   journal_->remember(memory_);
@@ -47,7 +48,7 @@ void Supervisor::answer_death() {
   limits.without_progress = attempts_without_progress(journal_->events());
   limits.measurable = plan().checkpoint.has_value();
   limits.can_requeue = slurm_->can_requeue();
-  limits.node_lost = nodes_.any_lost();  // and the rest of the allocation does not suffice
+  limits.node_lost = nodes_.any_lost();  // a lost node is left only where the rest of the allocation does not suffice
   const EndDecision decision = decide_after_death(death, before.last, limits);
   journal_->begin_attempt(attempts_, memory_.restarts);
   attempt_.failures = {death};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What comes after an attempt: restart, put back, hold, or the end of the run.
+// What comes after an attempt: a restart, a return to the queue, a hold, or the end of the run.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -27,7 +27,7 @@ using record::JobState;
 constexpr int64_t kSettleLimitMs = 20000;  // for the last comment to reach slurmctld
 constexpr int64_t kSettleCancelledMs = 1000;
 constexpr size_t kShownLines = 10;               // of the log of the learner that failed first
-constexpr std::string_view kPlainCode = "C201";  // a crash: the class says no more than the exit code
+constexpr std::string_view kPlainCode = "C201";  // a crash: the exit code says as much as the class
 
 bool by_sigterm(const std::optional<Failure>& cause) {
   return cause && cause->kind == Failure::Kind::kSignal && cause->signal == SIGTERM;
@@ -49,8 +49,8 @@ AttemptEnd Supervisor::attempt_end() const {
                                    [](const Learner& l) { return l.exit == 0 || l.exit == kExitSaved; });
   bool anybody_saved = std::any_of(attempt_.learners.begin(), attempt_.learners.end(),
                                    [](const Learner& l) { return l.exit == kExitSaved; });
-  // Once the agreed train step is committed, a learner that stumbles on its way out (its peers are gone) does not
-  // matter.
+  // Once the checkpoint of the agreed train step is committed, a learner that fails while it ends, because its peers
+  // are gone, does not matter.
   bool committed = stop && anybody_saved && state_.agreement.step() && end.saved_step >= *state_.agreement.step();
   if (committed) end.failure.reset();
   end.all_saved = stop && ((nobody_failed && anybody_saved) || committed);
@@ -58,8 +58,9 @@ AttemptEnd Supervisor::attempt_end() const {
   return end;
 }
 
-// Whether Slurm has to be asked before it is decided: whether it may put the job back is not known yet; or a SIGTERM of
-// Slurm's (some set-ups send it to every process of a step) ended the learners before its notice was looked up.
+// Whether Slurm has to be asked before the end can be judged: if dlrun does not know yet whether the job may be
+// requeued, or if SIGTERM ended the learners before dlrun knew what it meant (some sites' Slurm sends it to every
+// process of a step).
 bool Supervisor::must_ask_why() const {
   if (!plan().under_slurm || (state_.stop && slurm_->info())) return false;
   return !slurm_->info() || state_.question.open || by_sigterm(first_cause(attempt_.failures));
@@ -103,7 +104,7 @@ void Supervisor::perform(const JudgeEnd& /*judge*/) {
   decide(decide_end(end, limits), decided);
 }
 
-// The job would have gone on, but a stop was asked for.
+// Judges the attempt again as stopped: the decision was to go on, but a stop has been asked for since.
 void Supervisor::perform(const JudgeStopped& /*judge*/) {
   AttemptEnd end = attempt_end();
   end.failure.reset();
@@ -112,7 +113,7 @@ void Supervisor::perform(const JudgeStopped& /*judge*/) {
   decide(decide_end(end, restart_limits()), {});
 }
 
-// What a decision means to the states of the run.
+// Keeps the decision, and passes it to the states of the run.
 void Supervisor::decide(EndDecision decision, Decided decided) {
   decision_ = std::move(decision);
   decided.what = decision_.action;
@@ -122,7 +123,7 @@ void Supervisor::decide(EndDecision decision, Decided decided) {
   handle(decided);
 }
 
-// The same where nothing is swept and nothing checked any more.
+// The event for the present decision, without another sweep or check of nodes.
 Decided Supervisor::decided_of_decision() const {
   Decided decided;
   decided.what = decision_.action;
@@ -144,7 +145,7 @@ void Supervisor::perform(const Sweep& /*sweep*/) {
   sweep(attempt_.facts.run_id, [this] { handle(Swept{}); });
 }
 
-// What is left anywhere of an attempt whose agents cannot be trusted to have ended.
+// Ends what is left, on any node, of an attempt whose agents may not have ended their learners.
 void Supervisor::sweep(const std::string& run_id, std::function<void()> done) {
   std::string mark = std::string(env::kRunId) + "=" + run_id;
   if (!plan().under_slurm) {
@@ -175,8 +176,7 @@ void Supervisor::sweep(const std::string& run_id, std::function<void()> done) {
                         std::move(done));
 }
 
-// Whether the end of the job may be one after which Slurm starts it once more (once_more.h). A job that ended within
-// moments may not have been looked up yet.
+// Whether this end of the job may be one after which Slurm starts it once more (once_more.h).
 bool Supervisor::is_put_back_once_more() const {
   using Action = EndDecision::Action;
   const Action action = decision_.action;
@@ -209,19 +209,19 @@ void Supervisor::perform(const End& /*end*/) {
   } else if (decision_.action == Action::kStopped) {
     journal_->job(JobState::kHalted, reason, step, "", status);
     if (!options_.quiet) words = "dlrun: " + decision_.reason + "\n";
-    // A local Ctrl-C that could not save ends as the shell expects.
+    // Outside Slurm, a Ctrl-C without a save exits with 128 + the signal, as shells expect.
     if (status == kExitNotSaved && !plan().under_slurm && state_.stop && state_.stop->signal != 0)
       status = 128 + state_.stop->signal;
   } else {
     journal_->job(JobState::kFailed, reason, step, class_code(), status);
     words = failure_text(decision_.reason, cause_of_end(), class_of_end());
   }
-  // Once more: the last change may be missing, too.
+  // Summed up again, because writing the last event may have failed, too.
   if (const std::string all = log_losses_.summary(journal_->lost()); !all.empty()) words += "dlrun: " + all + "\n";
   settle(status, std::move(words));
 }
 
-// The code of the class of what failed, or an empty text.
+// The code of the class of the failure, or an empty text if nothing failed.
 std::string Supervisor::class_code() const {
   return cause_of_end() ? class_of_end().code : "";
 }
@@ -238,8 +238,8 @@ void Supervisor::restart() {
   start_attempt(fmt::format("restart {} of {}: {}", memory_.restarts, plan().restarts, decision_.reason));
 }
 
-// What dlrun says last of a job that failed: the cause, its class where that says more, where its log is, and the log's
-// last lines where those of other learners came between, or nothing was shown.
+// dlrun's last message about a job that failed: the cause, its class where that says more, the path of its log, and the
+// log's last lines, unless they have just appeared in dlrun's output unmixed with those of other learners.
 std::string Supervisor::failure_text(const std::string& reason, const std::optional<Failure>& cause,
                                      const FailureClass& its) const {
   std::string text = "dlrun: " + reason;
@@ -255,10 +255,10 @@ std::string Supervisor::failure_text(const std::string& reason, const std::optio
   return text;
 }
 
-// The last words come behind the last output of the learners, which srun and the agents still pass on.
+// The last words are written after the last output of the learners, which srun and the agents are still passing on.
 void Supervisor::settle(int exit_status, std::string last_words) {
   exit_status_ = exit_status;
-  // Agents exit when their connection is closed; what starts them follows.
+  // Agents exit when their connection is closed, and then srun or mpirun exits, too.
   server_->close_all();
   poll(5, [this, since = awake_ms(), last_words = std::move(last_words)]() mutable {
     agents_->reap(awake_ms());
@@ -269,7 +269,7 @@ void Supervisor::settle(int exit_status, std::string last_words) {
     }
     std::fputs(std::exchange(last_words, {}).c_str(), stderr);
     bool settled = journal_->comment_settled() && slurm_->idle() && lease_->idle();
-    // A cancelled job takes no comment any more.
+    // A cancelled job's comment cannot be set any more, so it is not waited for.
     bool cancelled = state_.stop && state_.stop->cause == StopCause::kCancelled;
     if (!settled && waited < (cancelled ? kSettleCancelledMs : kSettleLimitMs)) return false;
     handle(Settled{});
@@ -281,7 +281,7 @@ void Supervisor::perform(const Finish& /*finish*/) {
   lease_->release();
   if (control_written_) ::unlink(dir_.control().c_str());
   ::unlink(dir_.request().c_str());
-  // What an agent that was killed has left: without Slurm it has come to us.
+  // Without Slurm, processes that a killed agent has left are now children of dlrun.
   if (!plan().under_slurm) agent::kill_descendants(std::chrono::seconds(3));
   uv_stop(&loop_);
 }

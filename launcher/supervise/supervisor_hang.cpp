@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Learners that make no progress: all of them write down what they are doing, then the one that the others wait for is
+// Learners that make no progress: all of them write down what they are doing, the learner for which the others wait is
 // named, and the attempt ends as after any failure.
 #include <fmt/core.h>
 
@@ -15,7 +15,7 @@ constexpr int64_t kStacksLimitMs = 10000;
 }  // namespace
 
 void Supervisor::on_stalled(int rank, const Stalled& stalled) {
-  // A stop has its own deadline.
+  // A stop has its own deadline, so hangs are looked for only before one.
   if (attempt_.hang.open || state_.phase != Phase::kRunning) return;
   attempt_.hang.open = true;
   attempt_.hang.deadline_ms = awake_ms() + kStacksLimitMs;
@@ -44,7 +44,7 @@ void Supervisor::on_standing_still(int rank, const StandingStill& still) {
 void Supervisor::settle_hang() {
   attempt_.hang.open = false;
   if (!state_.running()) return;
-  // One that did not answer in time is known by what it reported before.
+  // For a learner that did not answer in time, its last report counts.
   for (size_t i = 0; i < attempt_.learners.size(); ++i) {
     const int rank = static_cast<int>(i);
     const bool answered = std::any_of(attempt_.hang.standing_still.begin(), attempt_.hang.standing_still.end(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A lost node is answered within the allocation: the next attempt begins on the nodes that are left, as soon as nothing
-// can run on the lost one any more, and the lost one is given back to Slurm.
+// Goes on without a lost node in the same allocation: the next attempt begins on the remaining nodes, as soon as
+// nothing can run on the lost one any more, and the lost node is given back to Slurm.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -13,11 +13,11 @@
 namespace dl::supervise {
 namespace {
 
-constexpr int64_t kLastWordsMs = 2000;  // for the old srun to hand on what survivors have written
+constexpr int64_t kLastWordsMs = 2000;  // for the old srun to pass on the last output of the other nodes
 
 }  // namespace
 
-// No learner starts before. Remembered by the clock that another dlrun has too.
+// Sets the time before which no learner starts. It is also recorded as wall-clock time, for a dlrun that takes over.
 void Supervisor::raise_fence(int64_t until_ms) {
   if (!nodes_.raise_fence(until_ms)) return;
   remember([&](record::RunMemory* memory) { memory->fence_unix_ms = unix_ms() + until_ms - awake_ms(); });
@@ -38,7 +38,7 @@ void Supervisor::go_on_without_lost(const std::string& reason) {
   if (!left.lost.empty()) release_lost(left.lost);
 }
 
-// Before the next attempt, where the failure may be a node's.
+// Checks, before the next attempt, the nodes that may have caused the failure.
 void Supervisor::perform(const CheckNodes& /*check*/) {
   auto found = std::make_shared<CheckedNodes>();
   checker_->post([found, check = options_.check, next = nodes_.next(decision_.without_lost),
@@ -54,7 +54,7 @@ void Supervisor::nodes_checked(const CheckedNodes& found) {
     limits.can_requeue = slurm_->can_requeue();
     limits.measurable = plan().checkpoint.has_value() || attempt_.newest_saved_step() >= 0;
     decision_ = decide_without_bad(std::move(decision_), found.bad, nodes_.rest_suffices(), limits);
-    // The agents that wait belong to the plan with these nodes.
+    // Agents that wait for the next attempt were started for a plan with the bad nodes, so none of them may be reused.
     attempt_.agent_lost = true;
     remember([&](record::RunMemory* memory) {
       for (const std::string& name : found.bad) memory->excluded += (memory->excluded.empty() ? "" : ",") + name;
@@ -63,7 +63,8 @@ void Supervisor::nodes_checked(const CheckedNodes& found) {
   handle(decided_of_decision());
 }
 
-// srun waits for ever for tasks of a lost node, and for an agent that stands still; those of the others have ended.
+// srun waits for ever for the tasks of a lost node and for a stopped agent, so it is killed. Tasks of the other nodes
+// have ended by then.
 void Supervisor::forget_old_step() {
   poll(500, [this, since = awake_ms()] {
     if (awake_ms() - since < kLastWordsMs && !state_.finished()) return false;
@@ -72,8 +73,8 @@ void Supervisor::forget_old_step() {
   });
 }
 
-// Else Slurm would end the job with the node as soon as it gives the node up (SlurmdTimeout). It also learns sooner
-// that the node does not answer: it tries to end what runs there.
+// If the lost node stayed in the job, Slurm would end the job as soon as it marks the node down (SlurmdTimeout). Slurm
+// also notices sooner that the node does not answer, because it tries to end what runs there.
 void Supervisor::release_lost(const std::vector<std::string>& names) {
   slurm_->release_nodes(
       names, dir_.root(), [this] { journal_->end_comments(); },

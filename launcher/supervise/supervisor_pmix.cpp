@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the PMIx servers of an attempt are told, and what follows from their news.
+// Opens the PMIx servers of an attempt, and acts on what they report.
 #include <fmt/core.h>
 
 #include "launcher/supervise/supervisor.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Back into the queue, or held there: dlrun ends with the job, and keeps its begin time until then.
+// Puts the job back into the queue, or holds it there. dlrun keeps setting the job's begin time until Slurm ends the
+// job and dlrun with it.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -25,11 +26,12 @@ void Supervisor::perform(const PutBack& back) {
   else
     say(fmt::format("{}; the job goes back into the queue{}", decision_.reason,
                     memory_.excluded.empty() ? "" : ", without node " + memory_.excluded));
-  look_for_request_file();  // a pause that came at the last moment
+  look_for_request_file();  // for a pause that was asked for at the last moment
   server_->close_all();
   lease_->release();
   if (control_written_) ::unlink(dir_.control().c_str());
-  // Agents and srun end by themselves now; the fewer processes the requeue has to kill, the sooner the job is free.
+  // Agents and srun now end by themselves. The fewer processes Slurm has to kill for the requeue, the sooner the nodes
+  // are free.
   when_launchers_are_gone(1500, [this, hold = back.hold] { put_back_together(hold); });
 }
 
@@ -61,12 +63,12 @@ void Supervisor::when_launchers_are_gone(int64_t limit_ms, std::function<void()>
   });
 }
 
-// The job is being killed, and we with it. Until then its begin time is kept a few seconds ahead, so that Slurm does
-// not replace it by one two minutes later when the last process has gone.
+// Slurm kills the job, and dlrun with it. Until then dlrun keeps the begin time a few seconds ahead; otherwise Slurm
+// would set one two minutes ahead when the last process has gone.
 void Supervisor::perform(const KeepStartTime& /*keep*/) {
   poll(1000, [this, rounds = 0]() mutable {
     if (state_.phase == Phase::kOver) return true;
-    // KillWait and more; or the batch script is gone, so that nothing is left to wait for.
+    // There is nothing left to wait for after KillWait and a margin, or once the batch script is gone.
     if (++rounds > state_.rules.kill_wait_s + 15 || (options_.guard != nullptr && options_.guard->script_gone())) {
       handle(Settled{});
       return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events come to the states of the run (run_state.h), and what follows from them is carried out.
+// Passes events to the states of the run (run_state.h), and performs the actions that they return.
 #include <algorithm>
 #include <csignal>
 #include <utility>
@@ -9,7 +9,8 @@
 namespace dl::supervise {
 namespace {
 
-// Only an event that may begin a stop needs to know how long a save takes, for which all learners are looked through.
+// Whether the event may begin a stop. Only then the duration of a save is needed, which means looking through all
+// learners.
 bool may_begin_stop(const RunState& state, const RunEvent& event) {
   return state.stop_waits || state.question.open || std::holds_alternative<StopAsked>(event) ||
          std::holds_alternative<Signalled>(event);
@@ -17,7 +18,7 @@ bool may_begin_stop(const RunState& state, const RunEvent& event) {
 
 }  // namespace
 
-// What an action leads to at once comes after the other actions of the same event.
+// An event that an action causes is handled after the remaining actions of the present event.
 void Supervisor::handle(RunEvent event) {
   events_.push_back(std::move(event));
   if (handling_) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Other dlruns of the same job: a stop reaches all of them, and the job is put back once, when all have saved.
+// Other dlruns of the same job: a stop is passed on to all of them, and the job is put back once, when all have saved.
 #include <fmt/core.h>
 
 #include "launcher/supervise/supervisor.h"
@@ -8,10 +8,11 @@ namespace dl::supervise {
 namespace {
 
 constexpr uint64_t kLookMs = 20;
-constexpr int64_t kLastMoment = 700;       // before Slurm kills all
-constexpr int64_t kMostToArriveMs = 5000;  // the book cannot be written
+constexpr int64_t kLastMoment = 700;       // ms before the deadline, when Slurm kills all runs
+constexpr int64_t kMostToArriveMs = 5000;  // without success in writing the book; then this run asks alone
 
-// What reaches the others, and by which name in the book. A stop that Slurm ends the job with comes to each by itself.
+// The causes of a stop that a run passes on to the others through the book, with their names there. When Slurm ends the
+// job, each run learns of it from Slurm, so those causes are not passed on.
 struct Shared {
   StopCause cause;
   const char* name;
@@ -30,7 +31,7 @@ StopCause cause_of(const std::string& name) {
 
 }  // namespace
 
-// Each tick.
+// Called each tick.
 void Supervisor::look_at_siblings() {
   if (!options_.siblings || state_.finished()) return;
   if (state_.stop && told_siblings_ != state_.stop->cause) {
@@ -54,7 +55,8 @@ bool Supervisor::ask_siblings(const std::string& cause, const std::string& who) 
   return options_.siblings->ask_all(stop);
 }
 
-// The last one that is ready asks Slurm, which kills all. Queued behind the comment, which so is set before.
+// The last run that is ready asks Slurm to requeue the job, which kills all of them. The request is queued behind the
+// update of the comment, so the comment is set before.
 void Supervisor::put_back_together(bool hold) {
   const auto ask = [this](bool held, const std::string& excluded) {
     slurm_->put_back(held, excluded, [this](const Status& outcome) {
@@ -90,7 +92,7 @@ void Supervisor::put_back_together(bool hold) {
   });
 }
 
-// One of all runs does.
+// Only one of the runs sets the begin time.
 bool Supervisor::keeps_begin_time() {
   return !options_.siblings || options_.siblings->keeps_begin_time();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where wishes to stop come from (signals, Slurm, the time limit, dlctl), and what goes to learners of a stop. What is
-// made of a wish stands in run_stop.cpp.
+// Requests to stop (from signals, Slurm, the time limit and dlctl) come in here, and what learners are told of a stop
+// goes out. run_stop.cpp decides what a request leads to.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -17,7 +17,8 @@ namespace dl::supervise {
 
 namespace {
 
-// Whether a process does something about a signal, or ignores it. One that cannot be seen is trusted to.
+// Whether a process survives a signal, because it catches or ignores it. If its status cannot be read, it is assumed
+// to.
 bool catches(pid_t process, int signal) {
   const auto text = read_small_file(fmt::format("/proc/{}/status", process), 16384);
   if (!text) return true;
@@ -32,7 +33,7 @@ bool catches(pid_t process, int signal) {
 
 }  // namespace
 
-// An agent was sent this signal.
+// An agent has received this signal.
 void Supervisor::on_notice(int signal) {
   journal_->signalled();
   if (signal != SIGTERM && signal != SIGUSR2) return;
@@ -46,7 +47,7 @@ void Supervisor::ask_to_stop(StopCause cause, std::optional<int64_t> deadline_ms
 }
 
 void Supervisor::perform(const StopAnswer& answer) {
-  // Written down before it is promised: a dlrun that takes the place of this one keeps the promise.
+  // A pause is recorded before it is promised, so that a dlrun that takes over keeps the promise.
   const bool hold = state_.hold || (state_.stop && state_.stop->hold);
   if (hold && memory_.pause.empty()) {
     remember([&](record::RunMemory* memory) { memory->pause = state_.stop ? state_.stop->who : "dlctl pause"; });
@@ -65,7 +66,7 @@ void Supervisor::perform(const WatchTimeLimit& watch) {
   look_at_time_limit();
 }
 
-// Before it matters: when it does, slurmctld may be slow to answer.
+// Asked before the answer is needed: by then slurmctld may be slow.
 void Supervisor::ask_kill_wait() {
   slurm_->ask_kill_wait([this](int64_t seconds) { state_.rules.kill_wait_s = seconds; });
 }
@@ -97,14 +98,14 @@ void Supervisor::on_step_report(int rank, const StepReport& report) {
   handle(Reported{rank, report.request, {report.attached, report.state, report.step}});
 }
 
-// Who gets the user's own signal, and whether that lives on.
+// Finds out which process the user's own signal (--signal) goes to, and whether that process survives it.
 void Supervisor::look_at_own_signal() {
   using Use = StopController::OwnSignalUse;
   if (!options_.own_signal) return;
   const OwnSignal& own = *options_.own_signal;
   Use use = Use::kNone;
   if (own.to_script) {
-    // dlrun itself, where the script has become dlrun: its guard hands the signal on.
+    // If the script has become dlrun (exec), its guard passes the signal on to dlrun, and nothing else gets it.
     if (options_.script != ::getppid())
       use = catches(options_.script, own.number) ? Use::kSavesBefore : Use::kStopsBefore;
   } else if (own.number != SIGUSR2 && ends_a_process(own.number) && attempt_.any_attached()) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rendezvous of an attempt: who is asked about their users, and what goes on without one.
+// The stores at which the learners of an attempt meet: which agents are asked whose a connection is, and how the
+// attempt goes on when a store is missing.
 #include <fmt/core.h>
 
 #include <set>
@@ -9,7 +10,7 @@
 namespace dl::supervise {
 
 void Supervisor::open_rendezvous() {
-  // A node's agent sees the connections of its node; one of each, since the agents of a node see the same.
+  // An agent sees all connections of its node, so one agent of each node is asked.
   rendezvous_ = std::make_unique<Rendezvous>(&loop_, [this](int64_t query, const rendezvous::Connection& connection) {
     std::set<std::string> asked;
     const std::string line =
@@ -22,7 +23,8 @@ void Supervisor::open_rendezvous() {
   });
 }
 
-// Without Horovod's nobody may start: each would take itself for the only one.
+// A failure to open Horovod's store is returned, so that no learner starts: each would take itself for the only one.
+// Without the store of torch.distributed, learner 0 hosts one.
 Status Supervisor::open_stores() {
   if (plan().launcher_store) {
     if (Status opened = rendezvous_->open_store(endpoint_, &attempt_.facts); !opened) {
@@ -39,8 +41,8 @@ void Supervisor::look_at_store(int64_t now_ms) {
   if (const std::string note = rendezvous_->look(running_ms); !note.empty()) say(note);
 }
 
-// Debian 13's PyTorch, for one. Its learners have only just started: the attempt is begun anew, and no restart is
-// counted.
+// Some builds of PyTorch (Debian 13's, for one) have no libuv. Their learners fail right after their start, so the
+// attempt begins anew with another store, and no restart is counted.
 bool Supervisor::needs_other_store(const FailureClass& its) const {
   return its.name == kNoLibuv && plan().launcher_store;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is looked at from time to time: agents that do not come or say nothing any more, learners that are slower than
-// the others, GPUs that nobody uses.
+// Looks from time to time for agents that have not connected or have become silent, for learners that are slower than
+// the others, and for GPUs that are not used.
 #include <fmt/core.h>
 #include <sys/wait.h>
 
@@ -14,7 +14,7 @@
 
 namespace dl::supervise {
 
-// The time of the agents is up.
+// The time within which all agents have to connect (agent_timeout) is over.
 void Supervisor::agents_missing() {
   Failure failure;
   failure.kind = Failure::Kind::kNoAgent;
@@ -32,7 +32,8 @@ void Supervisor::launcher_gone(int64_t now_ms, bool all_hello) {
   give_up_learners(failure, /*only_silent=*/false);
 }
 
-// Slurm refused to start the agents, as it does for a moment after a reconfigure.
+// Whether srun will be started again, because Slurm refused to start the agents. It does so for a moment after a
+// reconfigure.
 bool Supervisor::starts_again(int64_t now_ms) {
   const auto& learners = attempt_.learners;
   const bool none_came = std::none_of(learners.begin(), learners.end(), [](const Learner& l) { return l.said_hello; });
@@ -51,9 +52,9 @@ bool Supervisor::starts_again(int64_t now_ms) {
   return true;
 }
 
-// The kernel of a node answers for its connections also while an agent there stands still (stopped, frozen, starved),
-// which can then tell neither of its learner's end nor of a hang. So its own words are waited for too: pings come each
-// half second. Not where the job is suspended, whose nodes go on one after the other.
+// A node's kernel keeps a connection alive even while the agent is stopped, frozen or starved, and such an agent
+// reports neither its learner's end nor a hang. So the agent's own messages are waited for as well; it pings each half
+// second. A suspended job is spared, because its nodes go on one after the other.
 void Supervisor::look_for_silent_agents(int64_t now_ms) {
   if (!learners_under_way()) return;
   const std::vector<int> silent = agents_->silent(now_ms, silence_limit_ms(), attempt_.learners);
@@ -83,8 +84,8 @@ void Supervisor::agents_silent() {
   check_attempt_over();
 }
 
-// Only said, never acted upon: a slow learner may be a shared node or a full disk, and a restart costs everybody's
-// time.
+// Stragglers are reported, but nothing is done about them: the cause may be a shared node or a full disk, and a restart
+// costs everybody's time.
 void Supervisor::look_for_stragglers() {
   std::vector<std::optional<double>> times;
   times.reserve(attempt_.learners.size());
@@ -98,13 +99,15 @@ void Supervisor::look_for_stragglers() {
   }
 }
 
-// Often enough that use now and then is not missed over the time after which a GPU counts as idle.
+// How often agents measure the use of their GPUs: often enough not to miss a short use within the time after which a
+// GPU counts as idle.
 int64_t Supervisor::gpu_look_ms() const {
   constexpr int64_t kOften = 1000, kSeldom = 5000, kLooks = 20;
   return site_.idle.after.count() == 0 ? 0 : std::clamp(site_.idle.after.count() * 1000 / kLooks, kOften, kSeldom);
 }
 
-// Said to its owner, and handed on by the comment; whether somebody else may have the GPUs is dlpolicyd's to decide.
+// Tells the user of idle GPUs, and dlpolicyd by the job's comment. Whether another job may have them is dlpolicyd's
+// decision.
 void Supervisor::look_for_idle_gpus() {
   const int64_t now = awake_ms();
   const IdleGpus::News news = attempt_.idle.look(now);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agents and PMIx servers whose connection is lost or taken up again: what agent_fleet.h and pmix_servers.h make of it
-// is carried out.
+// Acts on what AgentFleet and PmixServers conclude when a connection of theirs breaks or is resumed.
 #include <fmt/core.h>
 
 #include "launcher/supervise/supervisor.h"
@@ -13,7 +12,7 @@ constexpr uint64_t kQuickMs = 4;
 
 }  // namespace
 
-// A connection is gone, whether or not it may come again.
+// A connection is broken, whether or not the agent may connect again.
 void Supervisor::on_broken(ConnectionId id, const std::string& why) {
   if (pmix_->knows(id)) return follow(pmix_->broken(id, why, now_for_pmix()));
   const auto loss = agents_->broken(id, why, state_.ending(), awake_ms(), attempt_.learners);

@@ -32,8 +32,8 @@ using namespace std::chrono_literals;
 
 constexpr auto kConnectLimit = 30s;
 constexpr auto kPollPage = 100ms;      // how often the progress page is looked at
-constexpr auto kPollRequest = 3ms;     // the same while a request is open
-constexpr auto kReportSteps = 1000ms;  // how often mere train steps are reported
+constexpr auto kPollRequest = 3ms;     // how often it is looked at while a request is open
+constexpr auto kReportSteps = 1000ms;  // how often train steps are reported if nothing else changes
 constexpr auto kKillLimit = 3s;
 constexpr int kMaxHeldPorts = 64;
 constexpr size_t kMaxRest = 1 << 20;  // more than a pipe holds
@@ -78,7 +78,8 @@ Status Agent::greet() {
   return {};
 }
 
-// Which families the learner gets is not known yet: those of rank 0 are held in any case.
+// Holds the ports of rank 0. They are held in any case, because the agent does not know yet which families of
+// environment variables the learner gets.
 Status Agent::hold_ports(supervise::Hello* hello) {
   if (rank_ == 0) {
     for (HeldPort* port : {&port_, &coordinator_port_, &ras_port_}) DL_TRY(port->hold());
@@ -113,7 +114,7 @@ Result<Agent::End> Agent::run() {
     }
     if (Clock::now() >= kill_at_ && learner_ > 0) {
       kill_at_ = Clock::time_point::max();
-      // The learner first, as a member of its group; what it started elsewhere falls with learner_ended().
+      // First the learner with its process group. What it started outside the group is ended by learner_ended().
       ::kill(-learner_, SIGKILL);
       ::kill(learner_, SIGKILL);
     }
@@ -198,8 +199,8 @@ void Agent::read_output() {
   }
 }
 
-// What the pipe still holds, without writing it anywhere: neither a full disk nor a slow reader of our standard output
-// may delay the word that the learner has died.
+// Reads what the pipe still holds, without writing it anywhere: neither a full disk nor a slow reader of standard
+// output may delay the message that the learner has ended.
 std::string Agent::take_rest() {
   std::string rest;
   char buffer[65536];
@@ -217,7 +218,7 @@ void Agent::on_start(const supervise::Start& message) {
   if (started_) return;
   started_ = true;
   supervise::Start start = message;
-  // Only we know it: on another node the same network may be behind another name.
+  // Only this node knows the name of its interface: on another node the same network may have another name.
   start.context.interface = interface_of(channel_.local_address());
   supervise::Exited failed;
   failed.exit = -1;
@@ -228,7 +229,7 @@ void Agent::on_start(const supervise::Start& message) {
     failed.error = opened.error().text;
     return send_exit(failed);
   }
-  // Without its page a learner can still train; it only cannot be asked to save.
+  // Without its progress page a learner can still train, but cannot be asked to save.
   if (Status created = progress_.create(rank_); !created)
     tee_.feed("dl-agent: " + created.error().text + ": this learner cannot be asked to save\n");
   if (::pipe2(ends, O_CLOEXEC) != 0) {
@@ -291,7 +292,7 @@ void Agent::send_exit(supervise::Exited exited, const std::string& rest) {
   exited.asked = asked_;
   exited.log_lost = {tee_.lost().bytes, tee_.lost().error};
   report_progress(true);
-  channel_.send(exited);  // first of all: others may hang until dlrun knows
+  channel_.send(exited);  // first of all: other learners may hang until dlrun knows
   feed(rest);
   read_output();
   tee_.finish(2s);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlrun is gone without a word: the learner ends with it. If nobody is left who could start another dlrun, the job goes
-// back into the queue (launcher/guard/dl_requeue.cpp); the first agent of each node has that found out.
+// The connection to dlrun is lost for good: the learner ends. If no guard is left that could start another dlrun, the
+// job goes back into the queue (launcher/guard/dl_requeue.cpp); the first agent of each node starts the program that
+// finds out.
 #include <sys/wait.h>
 
 #include <cerrno>
@@ -24,15 +25,16 @@ constexpr auto kKillLimit = 3s;
 
 void Agent::lost_dlrun() {
   gpus_.stop();
-  kill_descendants(kKillLimit, pmix_.pid());  // which has lost dlrun, too
+  // The PMIx server is spared: it has lost dlrun, too, and ends by itself.
+  kill_descendants(kKillLimit, pmix_.pid());
   read_output();
   tee_.feed("dl-agent: dlrun is gone; this learner was ended\n");
   tee_.finish(500ms);
   see_to_requeue();
 }
 
-// In a program of its own: what it needs, this one shall not have to load at each start. Slurm ends the step with its
-// last task, and so it is waited for. Not where dlrun had asked for the end before.
+// dl-requeue is a program of its own, so that agents need not load its libraries at each start. It is waited for,
+// because Slurm ends the job step with its last task. It is not started if dlrun had asked the learner to end.
 void Agent::see_to_requeue() {
   if (requeue_.empty() || !first_on_node_ || asked_ || std::getenv(env::kMayRequeue) == nullptr) return;
   const auto self = own_program();
@@ -42,7 +44,8 @@ void Agent::see_to_requeue() {
   options.argv = {*program};
   options.argv.insert(options.argv.end(), requeue_.begin(), requeue_.end());
   options.new_process_group = true;
-  // Slurm's, to all processes of a job that it ends, among them one whose batch script has just died with its dlrun.
+  // Slurm sends these signals to all processes of a job that it ends, also when the batch script has just died with
+  // dlrun.
   options.ignored_signals = {SIGTERM, SIGINT, SIGHUP, SIGUSR2};
   const Result<pid_t> pid = spawn_process(options);
   if (!pid) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the agent looks at from time to time: whether its learner makes progress, what it does if not, and how much its
-// GPUs are used.
+// What the agent looks at from time to time: whether its learner makes progress, what the learner does if not, and how
+// much its GPUs are used.
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -20,7 +20,8 @@ constexpr int64_t kSampleMs = 1000;  // how often progress is looked for
 }  // namespace
 
 void Agent::watch_progress() {
-  const int64_t now_ms = awake_ms();  // in each round: what it does not see does not pass for it
+  // The watch is told of every look, so that time in which the agent itself did not run does not count as silence.
+  const int64_t now_ms = awake_ms();
   if (!watching_ || learner_ <= 0 || stall_said_ || now_ms - last_sample_ms_ < kSampleMs) return;
   last_sample_ms_ = now_ms;
   const ProgressFile::View page = progress_.read();
@@ -37,13 +38,14 @@ void Agent::watch_progress() {
   channel_.send(supervise::Stalled{watch_.silent_ms()});
 }
 
-// In a child of ours, which may take seconds: dlrun is listened to meanwhile.
+// A child process writes the stacks. That may take seconds, in which the agent has to listen to dlrun.
 void Agent::take_stacks(const std::string& path) {
   if (learner_ <= 0 || stacks_writer_ > 0) return;
   const pid_t pid = ::fork();
   if (pid == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    write_stacks(learner_, first_on_node_, path);  // NCCL's status is the same for all of a node
+    // Only the first agent of a node asks NCCL, whose status is the same for all learners of the node.
+    write_stacks(learner_, first_on_node_, path);
     ::_exit(0);
   }
   if (pid > 0) {
@@ -63,7 +65,7 @@ void Agent::stacks_taken() {
   channel_.send(still);
 }
 
-// What the agent itself may see counts, which Slurm says, and not what the learner is told or tells itself.
+// The GPUs are those that Slurm gives the agent, whatever the learner is given or sets itself.
 void Agent::watch_gpus(const supervise::Start& start) {
   const LearnerContext& its = start.context;
   const VisibleGpus visible = visible_gpus(start.gpus, start.narrowed);

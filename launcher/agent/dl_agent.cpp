@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dl-agent: started by dlrun, one for each learner (agent.h). Also `dl-agent --sweep NAME=VALUE`, which dlrun runs once
-// on each node after an agent was killed (descendants.h, progress_file.h, pmix_server.h). Not for people.
+// dl-agent: dlrun starts one for each learner (agent.h). dlrun also runs `dl-agent --sweep NAME=VALUE` once on each
+// node after an agent was killed (descendants.h, progress_file.h, pmix_server.h). Users do not call it.
 #include <unistd.h>
 
 #include <cstdio>
@@ -28,7 +28,7 @@ int main(int argc, char** argv) try {
   const dl::Result<dl::agent::Agent::End> end = dl::agent::Agent().run();
   if (end && *end != dl::agent::Agent::End::kAgain) return static_cast<int>(*end);
   if (end) {
-    // The same file, also where a newer version has taken its place meanwhile.
+    // /proc/self/exe is the file that runs now, even if a newer version has replaced it at its path.
     ::execv("/proc/self/exe", argv);
     std::perror("dl-agent: begin anew");
     return 1;

@@ -19,7 +19,7 @@ std::string parse_error_file(const std::string& text) {
     message = inner;
   }
   if (!message->is_string()) return {};
-  // The first line: what follows are details of a chained error.
+  // Only the first line: the others are details of a chained error.
   LastLines line;
   const auto whole = message->get<std::string>();
   line.feed(whole.substr(0, whole.find('\n')));

@@ -17,9 +17,9 @@
 namespace dl::agent {
 namespace {
 
-constexpr int kReports = 3;  // the child's end of the pipe
+constexpr int kReports = 3;  // the child's descriptor of the pipe to the agent
 constexpr int kMaxDescriptors = 1024;
-constexpr int kStopWaits = 50;  // of 2 ms
+constexpr int kStopWaits = 50;  // of 2 ms each
 
 struct Rates {  // nvmlUtilization_t: percent of the time since the driver's last sample
   unsigned gpu = 0, memory = 0;
@@ -30,7 +30,7 @@ void wait_ms(int64_t ms) {
   ::nanosleep(&time, nullptr);
 }
 
-// All of them, or none.
+// The devices of all the GPUs, or none if one of them is not found.
 std::vector<Nvml::Device> devices_of(const Nvml& nvml, const LearnerGpus& gpus) {
   if (!nvml.ready()) return {};
   if (gpus.seen > 0) {
@@ -47,7 +47,8 @@ std::vector<Nvml::Device> devices_of(const Nvml& nvml, const LearnerGpus& gpus) 
   return devices;
 }
 
-// The child's life. Nothing of the agent's may stay open in it: it could outlive the agent in a driver's call.
+// The child process. It closes all descriptors of the agent's, because it may outlive the agent in a call of the
+// driver.
 [[noreturn]] void sample(const LearnerGpus& gpus, int64_t look_ms, int reports) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (reports != kReports) ::dup2(reports, kReports);
@@ -63,7 +64,7 @@ std::vector<Nvml::Device> devices_of(const Nvml& nvml, const LearnerGpus& gpus) 
       wait_ms(look_ms);
       for (Nvml::Device device : devices) {
         Rates rates;
-        if (rates_of(device, &rates) != Nvml::kSuccess) ::_exit(0);  // one that is cut into instances, or lost
+        if (rates_of(device, &rates) != Nvml::kSuccess) ::_exit(0);  // a GPU that is cut into instances, or lost
         highest = std::max(highest, std::min(rates.gpu, 100U));
       }
     }
@@ -85,7 +86,7 @@ LearnerGpus gpus_of_learner(const char* visible, int local_rank, int local_learn
     return gpus;
   }
   for (const std::string& name : split(visible, ',')) gpus.names.emplace_back(trim(name));
-  // Either all of the job's GPUs here, as srun shows them to each of its tasks, or the task's own alone.
+  // The list has either all of the job's GPUs on this node, which srun shows to each task, or those of this task alone.
   const auto count = static_cast<int>(gpus.names.size());
   if (count >= local_learners * gpus_per_learner)
     gpus.names = {gpus.names.begin() + first, gpus.names.begin() + first + gpus_per_learner};

@@ -28,7 +28,7 @@ Status HeldPort::hold() {
   six.sin6_family = AF_INET6;
   six.sin6_addr = in6addr_any;
   auto held = bind_any(AF_INET6, reinterpret_cast<const sockaddr*>(&six), sizeof six);
-  if (!held) {  // no IPv6 on this machine
+  if (!held) {  // this machine has no IPv6
     sockaddr_in four{};
     four.sin_family = AF_INET;
     four.sin_addr.s_addr = htonl(INADDR_ANY);

@@ -14,7 +14,7 @@ bool starts_with(std::string_view text, std::string_view with) {
   return text.substr(0, with.size()) == with;
 }
 
-// The length of the UTF-8 sequence that begins at text[i], 0 if there is none.
+// The length of the UTF-8 sequence that begins at text[i], or 0 if none begins there.
 size_t utf8_length(std::string_view text, size_t i) {
   const auto byte = [&](size_t at) { return static_cast<unsigned char>(text[at]); };
   const unsigned char first = byte(i);
@@ -45,7 +45,7 @@ std::string shown(std::string_view line) {
   return text;
 }
 
-// torch puts "[rank3]: " before each line of a traceback.
+// torch puts "[rank3]: " before each line of a traceback; this removes it.
 std::string without_rank(const std::string& line) {
   if (!starts_with(line, "[rank")) return line;
   const size_t end = line.find_first_not_of("0123456789", 5);
@@ -70,7 +70,7 @@ void LastLines::feed(std::string_view data) {
 }
 
 void LastLines::end_line(bool replaced_by_next) {
-  // The line feed of "\r\n", and blank lines: nothing new.
+  // An empty line (after the "\r" of "\r\n", for example) is not kept.
   if (is_blank(open_)) {
     open_.clear();
     if (!replaced_by_next) drop_last_ = false;

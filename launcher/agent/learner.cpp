@@ -27,7 +27,8 @@ std::string folder_of(const std::string& path) {
   return path.substr(0, path.rfind('/'));
 }
 
-// Other runs of the job have the rest. Each vendor's list names the same GPUs in the same order.
+// Leaves the learner only its own run's GPUs; other runs of the job have the rest. Each vendor's variable lists the
+// same GPUs in the same order.
 void narrow_gpus(const std::vector<int>& positions, Environment* environment) {
   for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",
                            "ZE_AFFINITY_MASK"}) {
@@ -36,8 +37,8 @@ void narrow_gpus(const std::vector<int>& positions, Environment* environment) {
   }
 }
 
-// For CPUs of its own: the learner's number on this node, and of how many. Where other runs of the job have GPUs here,
-// it is counted by GPUs, so that none of theirs has the same number.
+// Which share of the node's CPUs the learner gets: its number on the node, and the number of shares. If other runs of
+// the job have GPUs on the node, shares are counted by GPUs, so that no two learners get the same one.
 std::pair<int, int> place_on_node(const supervise::Start& start) {
   const LearnerContext& its = start.context;
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
@@ -126,18 +127,19 @@ Result<pid_t> start_learner(const supervise::Start& start, const std::string& pr
     const image::LearnerCommand command{options.argv, start.context.work_dir, start.context.gpus_per_learner > 0};
     DL_TRY_ASSIGN(options.argv, image::in_container(container, command, &environment));
   }
-  // Around a container, too: what is started in it inherits where it may run.
+  // The binding also goes around a container: what is started in the container inherits it.
   DL_TRY_ASSIGN(options.argv, bound_command(start, std::move(options.argv)));
   options.environment = as_list(environment);
   options.work_dir = start.context.work_dir;
-  // Learner 0 reads what dlrun was given; an agent that was given nothing has /dev/null.
+  // Learner 0 reads dlrun's standard input; an agent that was not given it has /dev/null.
   if (start.context.rank == 0) options.stdin_fd = STDIN_FILENO;
   options.stdout_fd = output_fd;
   options.stderr_fd = output_fd;
   options.new_process_group = true;
   options.parent_death_signal = SIGKILL;
   options.ignored_signals = {SIGUSR2};
-  // Slurm's SIGTERM may reach all processes of a step: those that are served by this one have to save first.
+  // Slurm's SIGTERM may reach all processes of a job step. A learner that serves ignores it, since others need it to
+  // save.
   if (start.serves) options.ignored_signals.push_back(SIGTERM);
   return spawn_process(options);
 }

@@ -10,7 +10,7 @@
 
 namespace dl::agent {
 namespace {
-// POSIX: poll() calls a pipe writable when this many bytes fit, and so many are written as one.
+// POSIX: poll() reports a pipe as writable when this many bytes fit, and a write of this size is not split.
 constexpr size_t kAtomicWrite = 4096;
 }  // namespace
 
@@ -38,7 +38,7 @@ void LogTee::to_log(std::string_view data) {
   }
 }
 
-// Says in the log what is missing at this place. False: it cannot be written either.
+// Writes into the log how much is missing at this place. False if that cannot be written either.
 bool LogTee::mark_gap() {
   const std::string line = "\ndl-agent: " + std::to_string(gap_) + " bytes are missing here: " + lost_.error + "\n";
   if (::write(log_.get(), line.data(), line.size()) < 0) return false;
@@ -82,12 +82,12 @@ void LogTee::write_pending() {
   while (!pending_.empty() && out_fd_ >= 0) {
     pollfd out{out_fd_, POLLOUT, 0};
     if (::poll(&out, 1, 0) <= 0) return;
-    if ((out.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) {  // the reader is gone: the log is what remains
+    if ((out.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) {  // the reader is gone; the log remains
       out_fd_ = -1;
       pending_.clear();
       return;
     }
-    // Up to the last whole line that fits, so that the lines of several learners on one pipe do not mix.
+    // Write up to the last whole line that fits, so that lines of several learners on one pipe do not mix.
     size_t size = std::min(pending_.size(), kAtomicWrite);
     if (size == kAtomicWrite) {
       size_t newline = pending_.rfind('\n', size - 1);

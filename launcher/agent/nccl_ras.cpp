@@ -36,7 +36,7 @@ UniqueFd connected(const std::string& host, const std::string& port, Clock::time
   return fd;
 }
 
-// Adds what comes next to *text. False at its end, and after the time.
+// Appends the next bytes to *text. False at the end of the connection, and when the time is over.
 bool read_some(int fd, Clock::time_point end, std::string* text) {
   char buffer[8192];
   if (text->size() >= kMaxStatus || !ready(fd, POLLIN, end)) return false;
@@ -46,7 +46,7 @@ bool read_some(int fd, Clock::time_point end, std::string* text) {
   return true;
 }
 
-// The line that answers a command; nothing if it does not come.
+// Returns the line that answers a command, or nothing if it does not come in time.
 std::optional<std::string> answer(int fd, const std::string& command, Clock::time_point end, std::string* unread) {
   const std::string line = command + "\n";
   if (::send(fd, line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size())) return std::nullopt;
@@ -77,7 +77,7 @@ std::string nccl_status(const std::string& address, std::chrono::milliseconds li
   std::string text;
   const auto hello = answer(fd.get(), "CLIENT PROTOCOL 2", end, &text);
   if (!hello || hello->rfind("SERVER PROTOCOL ", 0) != 0) return "";
-  // A process of the job that does not answer NCCL is told as such after this time.
+  // After this time NCCL reports processes of the job that have not answered it.
   const auto patience = std::max<int64_t>(1, std::chrono::duration_cast<std::chrono::seconds>(limit).count() - 2);
   if (!answer(fd.get(), "TIMEOUT " + std::to_string(patience), end, &text)) return "";
   const std::string status = "VERBOSE STATUS\n";

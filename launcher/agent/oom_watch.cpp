@@ -21,7 +21,8 @@ bool has_word(const std::string& list, std::string_view word) {
   return false;
 }
 
-// Path of this process within the hierarchy: of "0::/a/b" for version 2 (controller empty), of "4:memory:/a/b" else.
+// Path of this process's control group within the hierarchy: from the line "0::/a/b" for version 2 (controller empty),
+// from a line such as "4:memory:/a/b" for version 1.
 std::string own_group(const std::string& cgroup, std::string_view controller) {
   std::istringstream lines(cgroup);
   for (std::string line; std::getline(lines, line);) {
@@ -38,7 +39,7 @@ struct Mount {
   std::string root, point;
 };
 
-// "36 35 98:0 /root /point options ... - TYPE source super-options"
+// Finds the mount of a type of file system. A line: "36 35 98:0 /root /point options ... - TYPE source super-options".
 bool find_mount(const std::string& mountinfo, std::string_view type, std::string_view option, Mount* mount) {
   std::istringstream lines(mountinfo);
   for (std::string line; std::getline(lines, line);) {
@@ -55,7 +56,7 @@ bool find_mount(const std::string& mountinfo, std::string_view type, std::string
 }
 
 OomFile file_in(const Mount& mount, std::string group, const char* name) {
-  // What is mounted may itself be a group of the hierarchy.
+  // The mounted folder may itself be a group below the root of the hierarchy.
   if (mount.root != "/" && group.rfind(mount.root, 0) == 0) group.erase(0, mount.root.size());
   if (group == "/") group.clear();
   return {mount.point + group + "/" + name, mount.point + "/" + name};
@@ -72,7 +73,7 @@ bool died_of_memory(int exit, int signal, bool asked, const OomCounts& before, c
 
 OomFile oom_file(const std::string& cgroup, const std::string& mountinfo) {
   Mount mount;
-  // Under a hybrid set-up version 2 is mounted without the memory controller: then version 1 has it.
+  // On a hybrid system version 2 is mounted without the memory controller, which belongs to version 1 there.
   const std::string v1 = own_group(cgroup, "memory");
   if (!v1.empty() && find_mount(mountinfo, "cgroup", "memory", &mount)) return file_in(mount, v1, "memory.oom_control");
   const std::string v2 = own_group(cgroup, "");

@@ -30,7 +30,7 @@ std::string parent_of(const std::string& path) {
   return path.substr(0, path.rfind('/'));
 }
 
-// A folder of the user's own, so that nobody else can put anything in the way.
+// A folder that belongs to the user, so that nobody else can put files or links there.
 std::string own_folder() {
   const std::string tmp = environment_value("TMPDIR").empty() ? "/tmp" : environment_value("TMPDIR");
   return tmp + "/dl-pmix-" + std::to_string(::getuid());
@@ -45,8 +45,8 @@ Status check_owner(const std::string& folder) {
 
 }  // namespace
 
-// Nobody holds its lock any more. One without a lock was left before that was there, or is just being made: its maker
-// makes another.
+// Removes folders whose lock nobody holds. A folder without a lock file was left before it got one, or is just being
+// made; in that case its maker makes another.
 void PmixServer::remove_left() {
   const std::string parent = own_folder();
   if (!check_owner(parent)) return;
@@ -58,13 +58,13 @@ void PmixServer::remove_left() {
     else if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0)
       fs::remove_all(entry.path(), unused);
   }
-  ::rmdir(parent.c_str());  // if nobody uses it
+  ::rmdir(parent.c_str());  // succeeds only if no folder is left in it
 }
 
 Status PmixServer::make_folder() {
   const std::string parent = own_folder();
   remove_left();
-  for (int tries = 0; folder_.empty(); ++tries) {  // another agent may just remove it
+  for (int tries = 0; folder_.empty(); ++tries) {  // another agent may be removing the parent folder at this moment
     if (::mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST) return errno_error("create " + parent, errno);
     DL_TRY(check_owner(parent));
     std::string folder = parent + "/XXXXXX";
@@ -118,7 +118,7 @@ PmixServer::~PmixServer() {
   if (folder_.empty()) return;
   std::error_code unused;
   fs::remove_all(folder_, unused);
-  ::rmdir(parent_of(folder_).c_str());  // the last one does it
+  ::rmdir(parent_of(folder_).c_str());  // succeeds for the last agent alone
 }
 
 }  // namespace dl::agent

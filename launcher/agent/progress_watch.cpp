@@ -30,7 +30,8 @@ void ProgressWatch::add(const ProgressSample& sample) {
 
 bool ProgressWatch::stalled() const {
   if (limit_ms_ <= 0 || !any_) return false;
-  // A learner counts its steps from the one it begins with: two changes are one train step done.
+  // The first step reported is the one that the learner begins with, so only the second change shows a finished train
+  // step.
   const bool slow = attached() && (last_.state != ProgressPage::kTraining || steps_ < 2);
   return silent_ms() >= limit_ms_ * (slow ? kSlowFactor : 1);
 }

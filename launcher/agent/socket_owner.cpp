@@ -12,7 +12,7 @@
 namespace dl::agent {
 namespace {
 
-using Address = std::array<unsigned char, 16>;  // IPv4 as ::ffff:a.b.c.d
+using Address = std::array<unsigned char, 16>;  // an IPv4 address is kept as ::ffff:a.b.c.d
 
 std::optional<Address> parse_address(const std::string& text) {
   Address address{};
@@ -27,7 +27,8 @@ struct End {
   unsigned port = 0;
 };
 
-// "0100007F:1F90": the address as numbers of 32 bits in the machine's own order, each holding bytes in the network's.
+// Parses an address of /proc/net/tcp such as "0100007F:1F90": 32-bit numbers in the byte order of the machine, each of
+// them four bytes of the address in network order.
 std::optional<End> parse_end(const std::string& text) {
   const size_t colon = text.find(':');
   if (colon != 8 && colon != 32) return std::nullopt;
@@ -56,7 +57,7 @@ std::optional<unsigned> owner_in(const std::string& table, const Socket& socket)
   if (!local) return std::nullopt;
   std::istringstream lines(table);
   std::string line;
-  std::getline(lines, line);  // names of the columns
+  std::getline(lines, line);  // the header
   while (std::getline(lines, line)) {
     std::istringstream columns(line);
     std::string number, here, there, state, queues, timer, retransmits;

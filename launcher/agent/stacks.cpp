@@ -29,7 +29,7 @@ std::string small(const std::string& path) {
   return text ? *text : std::string();
 }
 
-// The fields of /proc/PID/stat behind the name, which may hold anything; the first is the state.
+// The fields of /proc/PID/stat after the process's name, which may contain anything. The first of them is the state.
 std::vector<std::string> stat_fields(pid_t pid) {
   const std::string text = small("/proc/" + std::to_string(pid) + "/stat");
   const size_t close = text.rfind(')');
@@ -51,7 +51,7 @@ void add(std::string* out, const std::string& text) {
   if (out->size() < kMaxText) *out += text.substr(0, kMaxText - out->size());
 }
 
-// What the kernel tells of each thread; unreadable files are left out.
+// Adds what the kernel shows of each thread. Files that cannot be read are left out.
 void add_kernel_view(pid_t pid, std::string* out) {
   std::string command = small("/proc/" + std::to_string(pid) + "/cmdline");
   std::replace(command.begin(), command.end(), '\0', ' ');
@@ -67,7 +67,7 @@ void add_kernel_view(pid_t pid, std::string* out) {
   }
 }
 
-// py-spy knows Python's frames; gdb those of everything else.
+// Adds the stacks: py-spy prints Python's frames, and gdb all others.
 void add_stacks(pid_t pid, std::string* out) {
   const std::string id = std::to_string(pid);
   const std::vector<std::vector<std::string>> tools = {
@@ -83,7 +83,7 @@ void add_stacks(pid_t pid, std::string* out) {
   }
 }
 
-// A silent service of NCCL's may not take the time of all else.
+// Adds NCCL's status. The time limit keeps an unresponsive NCCL from using up the time for everything else.
 void add_nccl(pid_t root, std::string* out) {
   const std::string status =
       nccl_status(nccl_ras_address(small("/proc/" + std::to_string(root) + "/environ")), kNcclLimit);
@@ -104,7 +104,7 @@ int64_t cpu_ms_of_tree(pid_t root) {
   int64_t sum = 0;
   for (pid_t pid : pids) {
     const auto fields = stat_fields(pid);
-    // utime, stime, cutime, cstime: fields 14 to 17 of proc(5), counted here from the state, field 3.
+    // utime, stime, cutime and cstime are fields 14 to 17 of proc(5); here the count begins with the state, field 3.
     for (size_t i = 11; i <= 14 && i < fields.size(); ++i) sum += std::strtoll(fields[i].c_str(), nullptr, 10);
   }
   return ticks > 0 ? sum * 1000 / ticks : 0;
@@ -117,7 +117,7 @@ void write_stacks(pid_t root, bool ask_nccl, const std::string& path) {
   if (pids.size() > kMaxProcesses) pids.resize(kMaxProcesses);
   std::string text;
   for (pid_t pid : pids) add_kernel_view(pid, &text);
-  // First what costs nothing: should the rest take too long, this is there.
+  // What costs nothing is written first, so that it is there even if the rest takes too long.
   ignore(write_file_atomically(path, text), "the cause is named without it");
   if (ask_nccl) add_nccl(root, &text);
   for (pid_t pid : pids) {

@@ -14,12 +14,12 @@ namespace {
 
 using supervise::Beat;
 
-// 10,000 agents are 2,000 datagrams a second at dlrun.
+// At the slow rate, 10,000 agents send dlrun 2,000 datagrams a second.
 constexpr int64_t kSeldomMs = 5000, kFirstMs = 500, kAnxiousMs = 100;
-constexpr int kFirstTries = 8;  // at the beginning, for a way that loses some
-constexpr int kAtOnce = 64;     // datagrams read before other work has its turn
-// A dying process closes its highest descriptors first: dlrun's question, which follows the end of the connection,
-// shall find this port closed already.
+constexpr int kFirstTries = 8;  // quick beats at the beginning, for a network that loses some
+constexpr int kAtOnce = 64;     // datagrams that are read before other work is done
+// A dying process closes its highest descriptors first. dlrun asks by UDP when the TCP connection has ended, and should
+// find this port closed by then.
 constexpr int kHighDescriptor = 200;
 
 }  // namespace
@@ -69,10 +69,11 @@ void Beats::send(Beat::Kind kind, int64_t now_ms) {
   beat.session = session_;
   beat.sequence = ++sequence_;
   beat.echo = heard_;
-  // dlrun does not reckon with one that has not heard it (AgentSession::hear): such a one renews no lease.
+  // dlrun does not count a beat of an agent that has not heard from it (AgentSession::hear), so such a beat renews no
+  // lease.
   if (heard_ > 0) sent_[sequence_ % sent_.size()] = {sequence_, now_ms};
   const supervise::BeatBytes bytes = supervise::encode_beat(beat, own_);
-  // The first try may be told of an earlier datagram's fate.
+  // send() may fail with the error of an earlier datagram, so that a second try is needed.
   for (int i = 0; i < 2; ++i) {
     if (::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) >= 0 || errno == EAGAIN) return;
     if (errno == ECONNREFUSED) refused();
@@ -107,7 +108,7 @@ bool Beats::read(int64_t now_ms, uint16_t link) {
     } else if (heard->beat.kind == Beat::Kind::kAnswer) {
       watch_.answered(now_ms);
       unanswered_ = 0;
-      if (first) beat(now_ms);  // dlrun shall know at once that its words arrive
+      if (first) beat(now_ms);  // tells dlrun at once that its datagrams arrive
     }
   }
   return closed_there;

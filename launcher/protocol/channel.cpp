@@ -18,8 +18,9 @@ namespace dl::agent {
 namespace {
 
 constexpr int64_t kPingMs = 500;
-constexpr int64_t kAnxiousAfterMs = 700;  // not acknowledged for longer than a ping takes: the connection may be dead
-constexpr size_t kAcknowledgeBytes = 16 << 10;  // dlrun keeps for us what we have not acknowledged
+// Data unacknowledged for longer than a ping takes: the connection may be dead.
+constexpr int64_t kAnxiousAfterMs = 700;
+constexpr size_t kAcknowledgeBytes = 16 << 10;  // dlrun keeps messages until they are acknowledged
 
 }  // namespace
 
@@ -56,7 +57,7 @@ void Channel::send(const supervise::Message& message) {
   if (closed()) return;
   const std::string line = supervise::encode(message);
   if (!one_way_) said_.add(line);
-  if (state_ != State::kOpen) return;  // it goes out with the rest
+  if (state_ != State::kOpen) return;  // sent when the connection is resumed
   out_ += line;
   write_pending();
 }
@@ -127,7 +128,7 @@ std::vector<supervise::Message> Channel::receive() {
   return messages;
 }
 
-// A line that has come. False if nobody could mean it who is dlrun.
+// Handles a received line. False if the other side cannot be dlrun.
 bool Channel::take(const std::string& line, std::vector<supervise::Message>* messages) {
   auto message = supervise::decode(line);
   if (state_ == State::kResuming) {
@@ -146,13 +147,13 @@ bool Channel::take(const std::string& line, std::vector<supervise::Message>* mes
   }
   ++received_;
   unacknowledged_bytes_ += line.size();
-  // A message this version does not know is passed over: dlrun may be newer.
+  // A message that this version does not know is ignored: dlrun may be newer.
   if (message) messages->push_back(*std::move(message));
   return true;
 }
 
-// Data under way let both kernels notice within seconds that the other's node is gone. A connection that is open may
-// be as silent as it likes otherwise: dlrun's kernel answers for it also where dlrun is busy, or stopped.
+// Unacknowledged data makes both kernels notice within seconds that the other node is gone. An open connection may
+// otherwise be silent for any time: dlrun's kernel acknowledges data even while dlrun is busy or stopped.
 void Channel::look_at_acknowledgements(int64_t now_ms) {
   int open = 0;
   if (!out_.empty() || ::ioctl(fd_.get(), SIOCOUTQ, &open) != 0 || open > 0) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connection to dlrun that broke is taken up again.
+// Connects to dlrun again after the connection broke.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -14,9 +14,10 @@
 namespace dl::agent {
 namespace {
 
-constexpr int64_t kPauseMs = 50;     // between two tries
-constexpr int64_t kTryMs = 400;      // for a connection to be there; a first packet that is lost is not waited for
-constexpr int64_t kAnswerMs = 1000;  // for dlrun to answer on it
+constexpr int64_t kPauseMs = 50;  // between two tries
+// For a connection to open. TCP would repeat a lost first packet only after a second, so a new try is faster.
+constexpr int64_t kTryMs = 400;
+constexpr int64_t kAnswerMs = 1000;  // for dlrun's answer over the new connection
 
 }  // namespace
 
@@ -33,10 +34,12 @@ void Channel::give_up() {
   state_ = State::kClosed;
 }
 
-// by_end: dlrun's side closed it in order, as it does with agents that are to end, and as its kernel does when it dies.
+// by_end: the other side closed the connection in order. dlrun does that with agents that are to end, and its kernel
+// when dlrun dies.
 void Channel::lose(bool by_end) {
   if (state_ == State::kClosed) return;
-  // Before the answer: no such session. Else dlrun's way to say that it was all.
+  // An end in place of the answer means that dlrun does not know the session. An end that was expected is the last
+  // thing that dlrun has to tell.
   if (!session_ || (by_end && (state_ == State::kResuming || end_expected_))) return give_up();
   if (state_ == State::kOpen) {
     if (lease_over(monotonic_ms())) return give_up();
@@ -72,14 +75,14 @@ void Channel::connected_anew() {
   prepare_socket(fd_.get());
   state_ = State::kResuming;
   next_ms_ = monotonic_ms() + kAnswerMs;
-  // Without the job's secret: should another program have dlrun's port by now, it learns what this session alone is
-  // good for.
+  // The job's secret is not sent: should another program have dlrun's port by now, it learns only the secret of this
+  // session.
   out_ = supervise::encode(
       supervise::Resume{session_->offer.session, session_->offer.token, received_, ++session_->tries});
   write_pending();
 }
 
-// A dlrun that is dead refuses connections; so does a firewall in its name, while its datagrams still come.
+// A dead dlrun's node refuses connections; but so may a firewall, while dlrun's datagrams still arrive.
 void Channel::connection_failed(int failure) {
   beats_.read(monotonic_ms(), session_->link);
   if (failure == ECONNREFUSED && supervise::refusal_is_true(beats_.state(monotonic_ms()))) return give_up();
@@ -98,7 +101,8 @@ bool Channel::resumed(const supervise::Resumed& answer) {
   return true;
 }
 
-// Whatever is tried: dlrun may by then have given us up, and start this learner elsewhere.
+// Once the lease is over, nothing else matters: dlrun may have given this agent up, and may start its learner
+// elsewhere.
 bool Channel::lease_over(int64_t now_ms) const {
   return now_ms - std::max(acknowledged_ms_, beats_.acknowledged_ms()) > supervise::kAgentLeaseMs;
 }

@@ -12,9 +12,10 @@
 namespace dl::agent {
 namespace {
 
-// The agent's pings keep data under way: when they have not been acknowledged for so long, dlrun's node or the way to
-// it is gone. Longer than dlrun takes to see the same (control_server.cpp), so that it is dlrun that says which node
-// was lost; not much longer, since dlrun waits for it before it starts the learner elsewhere (two_ways.cpp).
+// If data is not acknowledged for so long, dlrun's node or the network to it is gone; the agent's pings make sure that
+// there is always data to acknowledge. The time is longer than dlrun's own (control_server.cpp), so that dlrun can
+// report which node was lost; but not much longer, since dlrun waits for it before it starts the learner elsewhere
+// (two_ways.cpp).
 constexpr unsigned kUserTimeoutMs = 2500;
 
 }  // namespace

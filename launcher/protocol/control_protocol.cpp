@@ -29,7 +29,7 @@ void members(LearnerContext& m, JsonMembers& each) {
       "lr_scale", m.lr_scale)("global_batch", m.global_batch)("accumulation", m.accumulation);
 }
 
-// In the order of ImageForm.
+// Names of ImageForm, in its order.
 constexpr const char* kImageForms[] = {"directory", "squashfs", "sif"};
 
 Json to_json(ImageForm form) {
@@ -147,7 +147,7 @@ void members(StatusQuery& /*message*/, JsonMembers& /*each*/) {}
 
 namespace {
 
-// Names in the order of Message's alternatives.
+// Names of Message's alternatives, in their order.
 constexpr const char* kTypes[] = {"hello",          "started", "step_report", "progress", "notice",       "exited",
                                   "start",          "request", "decide",      "withdraw", "signal",       "kill",
                                   "ping",           "pause",   "status",      "reply",    "job_status",   "stalled",

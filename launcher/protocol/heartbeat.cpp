@@ -6,7 +6,7 @@
 namespace dl::supervise {
 namespace {
 
-// "dlb", and the version.
+// "dlb" and the version of the format.
 constexpr uint8_t kMagic[4] = {'d', 'l', 'b', 1};
 constexpr size_t kKindAt = 4, kConnectedAt = 5, kLinkAt = 6, kSessionAt = 8, kSequenceAt = 16, kEchoAt = 24,
                  kTokenAt = 32;

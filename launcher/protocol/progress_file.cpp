@@ -26,7 +26,7 @@ std::vector<std::string> page_folders() {
   return folders;
 }
 
-// Then the agent's process id, a dot, and the rest.
+// A page's name is this prefix, the agent's process id, a dot, and the rest.
 std::string page_prefix() {
   return fmt::format("dl-progress-{}-", ::getuid());
 }
@@ -41,7 +41,7 @@ int remove_orphans_in(const std::string& folder) {
     if (name.rfind(prefix, 0) != 0) continue;
     char* end = nullptr;
     const auto pid = static_cast<pid_t>(std::strtol(name.c_str() + prefix.size(), &end, 10));
-    // Any doubt (a number that was given away again) leaves the page where it is.
+    // In any doubt the page stays (the process id may belong to another process by now).
     if (*end != '.' || pid <= 0 || ::kill(pid, 0) == 0 || errno != ESRCH) continue;
     if (::unlink((folder + "/" + name).c_str()) == 0) ++removed;
   }
@@ -65,7 +65,7 @@ ProgressFile::~ProgressFile() {
 Status ProgressFile::create(int rank) {
   Error last{Errc::kIo, "create the progress page"};
   for (const std::string& folder : page_folders()) {
-    remove_orphans_in(folder);  // here alone: TMPDIR may be large or far away
+    remove_orphans_in(folder);  // only in the folder in use: TMPDIR may be large or far away
     std::string name = fmt::format("{}/{}{}.{}-XXXXXX", folder, page_prefix(), ::getpid(), rank);
     UniqueFd fd(::mkostemp(name.data(), O_CLOEXEC));  // mode 0600, exclusive
     if (!fd) {

@@ -6,12 +6,12 @@
 namespace dl::supervise {
 namespace {
 
-// From the loss of the TCP connection noticed at dlrun until the agent must have ended its learner, by its TCP
-// connection. We notice it when data were not acknowledged for 2 s (control_server.cpp); the agent when its own were
-// not for 2.5 s (agent/channel.cpp), of which some are sent each half second, and a learner that is killed is gone
-// within 0.1 s.
+// How long, after dlrun has noticed the loss of the TCP connection, an agent may still take to end its learner because
+// of it. dlrun notices the loss when data was not acknowledged for 2 s (control_server.cpp), the agent when its own
+// data, of which it sends some each half second, was not acknowledged for 2.5 s (connect_by.cpp); a killed learner is
+// gone within 0.1 s.
 constexpr int64_t kTcpFenceMs = 1250;
-constexpr int64_t kKillMs = 250;  // for an agent to see that its lease is over, and to end its learner
+constexpr int64_t kKillMs = 250;  // for an agent to notice that its lease is over, and to end its learner
 
 }  // namespace
 

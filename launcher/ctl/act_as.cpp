@@ -23,14 +23,14 @@
 namespace dl::ctl {
 namespace {
 
-// Who started this program: what was read of a job depends on it also once the job's user has been become.
+// The user who started this program. It still matters after dlctl has taken on the rights of the job's user.
 const uid_t kCaller = ::getuid();
 
 constexpr rlim_t kMostMemory = rlim_t{1} << 30;
 constexpr rlim_t kMostCpuS = 30;
 constexpr size_t kMostText = 64 << 20;
 
-// Of a user whom this machine does not know.
+// The rights for a user whom this machine does not know.
 const Identity kNobody = {65534, 65534, ""};
 
 Result<Identity> identity_of(const std::string& user) {
@@ -42,14 +42,14 @@ Result<Identity> identity_of(const std::string& user) {
   return Identity{entry->pw_uid, entry->pw_gid, user};
 }
 
-// Of a number; `group` where it has no name.
+// The identity of a user id; its group is `group` if the id has no name.
 Identity identity_of(uid_t user, gid_t group) {
   const struct passwd* entry = ::getpwuid(user);  // NOLINT(concurrency-mt-unsafe): one thread
   if (entry == nullptr) return Identity{user, group, ""};
   return Identity{entry->pw_uid, entry->pw_gid, entry->pw_name};
 }
 
-// Of whom Slurm says that it is the job's user; where Slurm does not know the job, the owner of its directory.
+// The identity of the job's user, as Slurm reports it. If Slurm does not know the job, that of its directory's owner.
 Result<Identity> owner_of(const Job& job) {
   const std::string& user = job.slurm ? job.slurm->user : job.accounted_user;
   if (!user.empty()) return identity_of(user);
@@ -81,7 +81,7 @@ bool take_groups(const Identity& who) {
 bool become(const Identity& who) {
   if (!take_groups(who) || ::setresgid(who.gid, who.gid, who.gid) != 0 || ::setresuid(who.uid, who.uid, who.uid) != 0)
     return false;
-  return ::setuid(0) != 0;  // there is no way back
+  return ::setuid(0) != 0;  // true if root's rights cannot be regained
 }
 
 void bound_this_process() {
@@ -109,7 +109,7 @@ void bound_this_process() {
   ::_exit(0);
 }
 
-// Whether nobody but root can put something else in the place of this folder, or of one above it.
+// Checks that only root can replace this folder, or a folder above it.
 Status check_roots_own(const std::string& folder) {
   std::error_code failure;
   std::filesystem::path path = std::filesystem::canonical(folder, failure);
@@ -221,13 +221,13 @@ void FileRights::take(const Identity& who) {
   groups_.resize(count > 0 ? static_cast<size_t>(count) : 0);
   if (count > 0 && ::getgroups(count, groups_.data()) < 0) ::_exit(1);
   changed_ = true;
-  // Half of it would be neither root's rights nor the user's.
+  // Ends the process: with half of the change it would have neither root's rights nor the user's.
   if (!take_groups(who) || ::setegid(who.gid) != 0 || ::seteuid(who.uid) != 0) ::_exit(1);
 }
 
 FileRights::~FileRights() {
   if (!changed_) return;
-  // Without its own rights root would go on with a user's: better not at all.
+  // Ends the process: if root could not get its own rights back, it would go on with a user's.
   if (::seteuid(0) != 0 || ::setegid(0) != 0 || ::setgroups(groups_.size(), groups_.data()) != 0) ::_exit(1);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlctl clean: job directories of jobs that have ended, their sizes, and their removal.
+// dlctl clean: lists job directories of jobs that have ended, with their sizes, and removes them.
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -24,11 +24,11 @@ struct Options {
 struct Found {
   OldJob job;
   TreeFacts tree;
-  std::string keep;  // why it stays
+  std::string keep;  // why it is not removed
   bool removed = false;
 };
 
-// The lock is held meanwhile, so that no dlrun begins in it.
+// Holds the directory's lock meanwhile, so that no dlrun starts in it.
 Status remove(const std::string& path, const std::string& job_id) {
   DL_TRY_ASSIGN(const record::JobLock lock,
                 record::JobLock::take(path, record::this_process(job_id, -1), std::chrono::milliseconds(0)));

@@ -13,7 +13,7 @@
 namespace dl::ctl {
 
 int ClusterNow::find(int64_t job) const {
-  // Slurm gives elements of a job array that have begun an id besides.
+  // An element of a job array that has started has an id of its own besides the array's id and its number.
   for (const observe::JobRecord& record : records.jobs)
     if (record.element >= 0 && record.id == job && record.id != record.array)
       job = policy::element_id(record.array, record.element);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlctl config check [FILE]: whether the plugins and dlrun will take the site's configuration, before they read it.
+// dlctl config check [FILE]: tells whether the plugins and dlrun would accept the site's configuration, before they
+// read it.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -45,7 +46,7 @@ std::string gpus_text(const SiteGpus& gpus) {
   return text;
 }
 
-// The tenants, and quotas that cannot all be kept.
+// Prints the tenants, and warns of quotas that cannot all be kept.
 void print_tenants(const SiteConfig& site) {
   if (site.tenants.empty()) return;
   std::vector<std::vector<std::string>> rows = {
@@ -99,7 +100,7 @@ void print_values(const SiteConfig& site, const Catalogue& catalogue) {
 Status check(const Options& options) {
   const std::string path = options.file.empty() ? default_site_config_path(true) : options.file;
   const bool exists = ::access(path.c_str(), F_OK) == 0;
-  // The plugins take a missing file for an empty one; who names a file means one that is there.
+  // A missing file counts as empty, as it does for the plugins; but a file that is named has to exist.
   if (!exists && !options.file.empty()) return Error{Errc::kInvalid, path + ": there is no such file"};
   DL_TRY_ASSIGN(const SiteConfig site, load_site_config(path));
   DL_TRY_ASSIGN(const Catalogue catalogue, Catalogue::load(site.catalogue));

@@ -28,7 +28,7 @@ bool wait_for(int fd, short events, Clock::time_point deadline) {
     const int ready = ::poll(&item, 1, static_cast<int>(left));
     if (ready > 0) return true;
     if (ready == 0) return false;
-    if (errno != EINTR) return true;  // the next call on the socket tells
+    if (errno != EINTR) return true;  // the next call on the socket reports the error
   }
 }
 
@@ -39,7 +39,7 @@ Error no_answer(const record::ControlInfo& info, const std::string& why) {
 
 constexpr int kFirstUserPort = 1024;
 
-// Where Slurm says that the job's batch script runs.
+// The address of the node where, according to Slurm, the job's batch script runs.
 Result<std::string> host_by_slurm(const Job& job) {
   if (job.local || !job.slurm) return std::string("127.0.0.1");
   const std::string& node = job.slurm->batch_host;
@@ -124,7 +124,7 @@ Result<supervise::Message> ask_dlrun(const Job& job, const supervise::Message& q
     DL_TRY_ASSIGN(const std::vector<std::string> lines, splitter.feed(buffer, static_cast<size_t>(n)));
     for (const std::string& line : lines) {
       auto message = supervise::decode(line);
-      if (!message) continue;  // of another version
+      if (!message) continue;  // a message of another version
       if (std::holds_alternative<supervise::Reply>(*message) ||
           std::holds_alternative<supervise::JobStatus>(*message)) {
         return message;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlctl: what people ask of their jobs. This file only dispatches.
+// dlctl: the commands by which users look at and control their jobs. This file only dispatches.
 #include <cstdio>
 
 #include "common/base/letters.h"

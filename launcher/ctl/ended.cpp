@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlctl status --ended: a line for each job that has ended, from the directories that they left.
+// dlctl status --ended: prints a line for each job that has ended, from the job directories.
 #include <cstdio>
 
 #include "common/base/parse.h"

@@ -32,14 +32,15 @@ std::string absolute(const std::string& path) {
 }
 
 constexpr int kMostRuns = 1000000;
-constexpr size_t kMostListed = 1000;  // runs of one job: whoever may write there can make any number of folders
+// Runs listed of one job: anybody who may write there can make any number of folders
+constexpr size_t kMostListed = 1000;
 
 std::string job_dir_pattern() {
   auto site = load_site_config(default_site_config_path(true));
   return site ? site->job_dir : SiteConfig().job_dir;
 }
 
-// "12.2", "12_3.2": a run of a job, as the job's id and the run's number; 0 for anything else.
+// Parses "12.2" or "12_3.2", a run of a job, into the job's id and the run's number. 0 if it has no such form.
 int split_run(const std::string& reference, std::string* id) {
   const size_t dot = reference.find('.');
   *id = reference.substr(0, dot);
@@ -55,7 +56,7 @@ std::string names_of(const std::vector<Job>& jobs) {
   return names + (jobs.size() > kMostNamed ? ", ..." : "");
 }
 
-// What a job directory may be named after, besides the job's id.
+// The names that, besides the job's id, may be part of the name of a job directory.
 struct Named {
   std::string user, name, work_dir;
 };
@@ -73,12 +74,12 @@ PathNames names_for(const std::string& id, const Named& job) {
   return names;
 }
 
-// The directory of a job of Slurm's, or empty.
+// The directory of a job of Slurm's, or an empty path.
 std::string find_dir(const std::string& id, const Named& job, const std::optional<record::JobComment>& comment) {
   if (comment && !comment->dir.empty()) return comment->dir;
   const std::string pattern = job_dir_pattern();
   const PathNames names = names_for(id, job);
-  // Whether it is there is for the job's user to see: root may not be able to (NFS), and need not look.
+  // Looks with the rights of the job's user: root may not be able to see the folder (on NFS), and need not.
   const FileRights rights(job.user);
   for (const std::string& base : {job.work_dir, absolute(".")}) {
     if (base.empty()) continue;
@@ -92,8 +93,8 @@ struct Accounted {
   Named job;
   std::string comment;
 };
-// What the accounting keeps of a job that slurmctld has forgotten; empty without accounting, and for an array, of which
-// sacct prints all elements.
+// What the accounting has recorded of a job that slurmctld has forgotten. Empty without accounting, and for an array,
+// of which sacct prints all elements.
 Accounted accounted(const std::string& id) {
   if (find_program("sacct").empty()) return {};
   CommandOptions options;
@@ -115,7 +116,7 @@ Result<Job> from_dir(const std::string& path) {
   Job job;
   const std::string root = absolute(path);
   if (!is_folder(root)) return Error{Errc::kNotFound, "'" + printable(path, 300) + "' is not a folder"};
-  // A folder of checkpoints is named by mistake: the two often lie side by side.
+  // A checkpoint directory is easily given by mistake, since it often lies beside the job directory.
   const auto there = [&](const char* file) { return ::access((root + "/" + file).c_str(), F_OK) == 0; };
   if (!there("events.jsonl") && !there("plan.json") && there("LEASE"))
     return Error{Errc::kInvalid, "'" + printable(path, 300) +
@@ -127,7 +128,8 @@ Result<Job> from_dir(const std::string& path) {
                                       "' is not a job directory: no dlrun has written in it; allowed: a job id, or the "
                                       "folder dl-ID of a job"};
   if (name.rfind("dl-", 0) == 0) name.erase(0, 3);
-  // "dl-12.2": a further dlrun of job 12, whose comment names the first one's folder.
+  // "dl-12.2" is the directory of a further dlrun of job 12. The comment of that job names the directory of its first
+  // one.
   std::string id;
   if (const int number = split_run(name, &id); number > 1) {
     job.run = number;
@@ -138,15 +140,15 @@ Result<Job> from_dir(const std::string& path) {
   job.local = !is_slurm_id(name);
   job.dir = record::JobDir(root);
   if (!job.local) {
-    // A folder that was kept may belong to a number that another job has today: believe only one that names this
-    // folder.
+    // The folder may have been kept from an earlier job with the same number, so Slurm's job counts only if its comment
+    // names this folder.
     auto info = slurm_cli::show_job(name);
     if (info) {
       auto comment = record::parse_comment(info->comment);
       if (comment && comment->dir == first) {
         job.id = info->job_id;
         job.slurm = std::move(info).value();
-        // It tells of all runs.
+        // The comment is about all runs, so it is not used for a single one.
         if (job.run == 0) job.comment = std::move(comment);
       }
     }
@@ -154,7 +156,7 @@ Result<Job> from_dir(const std::string& path) {
   return job;
 }
 
-// Several of an array.
+// The jobs with this id; several if it is an array.
 Result<std::vector<Job>> from_slurm(const std::string& id) {
   Job job;
   job.id = id;
@@ -168,7 +170,8 @@ Result<std::vector<Job>> from_slurm(const std::string& id) {
       for (const slurm_cli::JobInfo& info : *known) jobs.push_back(job_of(info));
       return jobs;
     }
-    // slurmctld not answering is another matter than a job it does not know: then the record may still tell.
+    // If slurmctld does not know the job, the accounting and the job directory may still do. If slurmctld does not
+    // answer, the error says so.
     why = std::move(known).error();
     const Accounted kept = accounted(id);
     job.accounted_user = kept.job.user;
@@ -221,7 +224,7 @@ Result<Job> find_job(const std::string& reference, const std::string& dir) {
 
 namespace {
 
-// A job, or one dlrun of it by its directory; several of an array.
+// The jobs that a reference names: one job, one dlrun of a job by its directory, or the elements of an array.
 Result<std::vector<Job>> find_any(const std::string& reference, const std::string& dir) {
   if (reference.empty()) return Error{Errc::kInvalid, "'' is not a job"};
   if (is_slurm_id(reference)) {
@@ -254,17 +257,17 @@ Result<std::vector<Job>> find_any(const std::string& reference, const std::strin
                                    "path of a job directory"};
 }
 
-// `number` of a job with several dlruns, in `path`.
+// Run `number` of a job with several dlruns, whose directory is `path`.
 Job one_run(const Job& job, int number, const std::string& path) {
   Job run = job;
   run.run = number;
   run.dir = record::JobDir(path);
-  // The comment tells of all runs, so it stands for none of several.
+  // The comment is about all runs, so it is not used for a further one.
   if (number > 1) run.comment.reset();
   return run;
 }
 
-// Not access(): that asks what the real user may, which stays root's.
+// stat(), not access(): access() checks the rights of the real user, which is still root.
 bool has_events(const std::string& dir) {
   struct stat status = {};
   return ::stat(record::JobDir(dir).events().c_str(), &status) == 0;

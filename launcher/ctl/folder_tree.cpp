@@ -17,7 +17,7 @@ namespace dl::ctl {
 namespace {
 
 constexpr int kDeepest = 64;
-constexpr int64_t kBlock = 512;  // of st_blocks
+constexpr int64_t kBlock = 512;  // the unit of st_blocks
 
 struct CloseFolder {
   void operator()(DIR* folder) const { ::closedir(folder); }
@@ -31,7 +31,7 @@ Result<UniqueFd> open_folder(int above, const std::string& name) {
   return errno_error("open " + name, errno);
 }
 
-// The names in it, without "." and "..".
+// The names in a folder, without "." and "..".
 Result<std::vector<std::string>> names_in(int folder) {
   const int copy = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   std::unique_ptr<DIR, CloseFolder> stream(copy < 0 ? nullptr : ::fdopendir(copy));
@@ -49,7 +49,7 @@ Status look(int folder, const struct stat& top, int depth, bool in_results, Tree
   DL_TRY_ASSIGN(const std::vector<std::string> names, names_in(folder));
   for (const std::string& name : names) {
     struct stat status = {};
-    if (::fstatat(folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;  // just removed
+    if (::fstatat(folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;  // it was removed a moment ago
     facts->bytes += status.st_blocks * kBlock;
     facts->foreign = facts->foreign || status.st_dev != top.st_dev || status.st_uid != top.st_uid;
     if (S_ISDIR(status.st_mode)) {
@@ -58,7 +58,7 @@ Status look(int folder, const struct stat& top, int depth, bool in_results, Tree
       DL_TRY(look(below.get(), top, depth + 1, in_results || (depth == 0 && name == "results"), facts));
       continue;
     }
-    // A checkpoint directory holds its lease from its first save on (dlckpt-format(5)).
+    // A checkpoint directory contains the file LEASE from its first save on (dlckpt-format(5)).
     if (name == "LEASE") facts->checkpoint = true;
     if (in_results && facts->results.empty()) facts->results = name;
     if (!S_ISREG(status.st_mode)) continue;

@@ -35,7 +35,7 @@ void add_finding(const Json& row, const std::string& node, std::vector<FoundOnNo
   for (auto at = out->begin(); at != out->end(); ++at) {
     if (!same_entry(*at)) continue;
     if (at->found == one.found) return at->nodes.push_back(node);
-    place = at + 1;  // other findings of one entry stay together
+    place = at + 1;  // all findings of one entry stay together
   }
   one.nodes.push_back(node);
   out->insert(place, std::move(one));
@@ -62,7 +62,7 @@ NodeAnswers merge_answers(const std::string& text, const std::vector<std::string
     if (node.empty()) continue;
     const auto [its, first] = told.try_emplace(node);
     if (first) order.push_back(node);
-    if (its->second.whole) continue;  // it answers twice
+    if (its->second.whole) continue;  // the node has answered twice
     if (const Json* count = object.find("count"); count != nullptr && count->is_number_integer())
       its->second.whole = count->get<int64_t>() == static_cast<int64_t>(its->second.rows.size());
     else
@@ -75,7 +75,7 @@ NodeAnswers merge_answers(const std::string& text, const std::vector<std::string
     heard.insert(node);
     for (const Json& row : told[node].rows) add_finding(row, node, &answers.found);
   }
-  // Answers come in any order.
+  // Answers come in any order, so nodes are sorted as they were asked.
   std::map<std::string, size_t> place;
   for (size_t i = 0; i < asked.size(); ++i) place.emplace(asked[i], i);
   auto place_of = [&](const std::string& node) {

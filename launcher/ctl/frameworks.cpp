@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlctl frameworks: the catalogue, and what of it is installed on this machine or on others.
+// dlctl frameworks: prints the catalogue, and what of it is installed on this machine or on other nodes.
 
 #include <algorithm>
 #include <atomic>
@@ -30,11 +30,11 @@ struct Options {
   bool json = false;
   bool hidden = false;
   bool no_probe = false;
-  bool findings = false;  // for framework_nodes
-  std::string nodes;      // a list, "all", or empty: here
+  bool findings = false;  // print what framework_nodes reads
+  std::string nodes;      // nodes to ask: a list, or "all"; empty: this machine
 };
 
-// One line of the answer: an entry, or one version of it.
+// A row of the output: an entry, or one version of it.
 struct Row {
   const FrameworkEntry* entry = nullptr;
   const FrameworkVersion* version = nullptr;  // nullptr: any version
@@ -53,7 +53,7 @@ void probe(Row* row) {
   options.timeout = kProbeTimeout;
   options.max_output = 65536;
   for (const auto& [name, value] : row->version != nullptr ? row->version->environment : row->entry->environment) {
-    if (!has_placeholders(value)) {  // a probe is no learner
+    if (!has_placeholders(value)) {  // a value with placeholders is for learners
       options.environment.push_back(name);
       options.environment.back().append("=").append(value);
     }
@@ -69,7 +69,7 @@ void probe(Row* row) {
     row->here = printable(first, 60);
     return;
   }
-  // Of a Python trace back the last line is the one that tells.
+  // The last line of a Python traceback names the error.
   std::string last;
   for (const std::string& line : split(result->err, '\n')) {
     if (!trim(line).empty()) last = std::string(trim(line));
@@ -77,7 +77,7 @@ void probe(Row* row) {
   row->fault = last.empty() ? "exit status " + std::to_string(result->exit_code) : printable(last, 200);
 }
 
-// A few at a time: an import of a big framework takes seconds, on a busy file system more.
+// Runs four probes at a time: importing a large framework takes seconds, and more on a busy file system.
 void probe_all(std::vector<Row>* rows) {
   std::atomic<size_t> next{0};
   std::vector<std::thread> threads;
@@ -128,12 +128,12 @@ Json to_json(const std::vector<Row>& rows) {
   return json;
 }
 
-// Indented by `indent` blanks, or in one line if that is -1.
+// Prints with `indent` blanks, or in one line if that is -1.
 void print_json(const Json& json, int indent) {
   std::puts(json.dump(indent).c_str());
 }
 
-// What merge_answers() reads.
+// Prints the lines that merge_answers() reads.
 void print_findings(const std::vector<Row>& rows) {
   constexpr size_t kMostFound = 300;
   for (const Row& row : rows) {
@@ -209,7 +209,7 @@ Run add_frameworks(CommandLine* line) {
   line->flag("--no-probe", &options->no_probe, "do not look for what is installed here");
   line->option("--nodes", &options->nodes, "what is installed on these nodes: a list, or all (asked by srun)");
   line->flag("--json", &options->json, "for programs: an array of objects");
-  // What --nodes runs on each of them.
+  // --nodes runs dlctl with this flag on each node.
   line->flag("--findings", &options->findings, "").hidden();
   return [options] { return run(*options); };
 }

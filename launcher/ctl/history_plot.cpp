@@ -25,7 +25,7 @@ constexpr std::array kValues{Named{"quota", &TenantSpan::quota},   Named{"own", 
                              Named{"unused", &TenantSpan::unused}, Named{"pending", &TenantSpan::pending}};
 
 constexpr int kRows = 6;
-constexpr size_t kLabel = 8;  // of the numbers to the left, with their line
+constexpr size_t kLabel = 8;  // width of the numbers on the left, with the axis
 
 std::tm local_time(int64_t time_s) {
   const std::time_t time = time_s;
@@ -76,7 +76,7 @@ std::string tenant_text(const std::string& tenant, const Columns& columns) {
   return text + "     0 +" + std::string(columns.size(), '-') + "\n";
 }
 
-// The marks below a chart, none over another.
+// The time marks below a chart; a mark that would overlap another is left out.
 std::string axis_text(const Period& period, size_t columns) {
   std::string line(kLabel + columns + kLabel, ' ');
   size_t free = 0;
@@ -139,7 +139,8 @@ std::vector<TimeMark> time_marks(const Period& period, int count) {
       break;
     }
   std::vector<TimeMark> marks;
-  // From midnight on; a day of summer time may have another hour more or less, which mktime knows.
+  // Counts from midnight. A day on which summer time begins or ends has an hour less or more; mktime takes care of
+  // that.
   std::tm day = local_time(period.from_s);
   day.tm_hour = day.tm_min = day.tm_sec = 0;
   const int64_t midnight = std::mktime(&day);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The history as SVG: below one another a panel for each tenant, areas for what is held and lent, lines for the rest.
-// The colours are those of Okabe and Ito, which people who see red and green alike can tell apart; every line has a
-// dash pattern of its own for print.
+// Draws the history as SVG: one panel for each tenant, with areas for the GPUs that are held and lent, and lines for
+// the other values. The colours are those of Okabe and Ito, which colour-blind people can tell apart. Every line also
+// has its own dash pattern, for print.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 using observe::TenantSpan;
 
 constexpr double kWidth = 980, kLeft = 64, kRight = 24, kPanel = 130;
-constexpr size_t kColumns = 446;  // of two pixels
+constexpr size_t kColumns = 446;  // two pixels each
 
 struct Area {
   const char* name;
@@ -25,7 +25,7 @@ struct Area {
   const char* colour;
   double opacity;
 };
-// From below.
+// From the lowest to the highest.
 constexpr std::array kAreas{Area{"own", &TenantSpan::own, "#0072b2", 0.9},
                             Area{"lent to others", &TenantSpan::lent, "#56b4e9", 0.45},
                             Area{"borrowed", &TenantSpan::borrowed, "#e69f00", 0.9}};
@@ -98,7 +98,8 @@ class Picture {
       held = std::max({held, span->quota, span->unused, stacked(*span, kAreas.size())});
       pending = std::max(pending, span->pending);
     }
-    // A long queue would press all else flat: what is above twice the rest is cut, and said.
+    // A long queue would flatten everything else, so the panel ends at twice the other values, and a text gives the
+    // maximum.
     const double range = std::max(held, std::min(pending, 2 * held));
     const double step = std::max(1.0, svg::nice_step(range, 4));
     most_ = std::ceil(range / step) * step;
@@ -129,7 +130,7 @@ class Picture {
     return kLeft + (kWidth - kLeft - kRight) * static_cast<double>(column) / static_cast<double>(kColumns);
   }
 
-  // Steps, so that what begins and ends within a minute is seen as that.
+  // Draws steps, so that a value that lasted only a minute is shown as that.
   std::string area_path(const Columns& columns, size_t area) const {
     std::string path;
     for (size_t i = 0; i < columns.size();) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A JobView in words and as JSON.
+// Formats a JobView as text and as JSON.
 #include <fmt/core.h>
 
 #include "common/base/parse.h"

@@ -19,8 +19,8 @@ namespace {
 
 using record::Event;
 
-constexpr size_t kMaxPlanBytes = 256UL << 20;  // 100,000 learners
-// Of what another user wrote: what makes root's dlctl slow or large is not read.
+constexpr size_t kMaxPlanBytes = 256UL << 20;  // enough for 100,000 learners
+// Limits for the files of another user: none of them may make root's dlctl slow or large.
 constexpr size_t kMaxForeignPlan = 8UL << 20;
 constexpr int64_t kMaxEvents = int64_t{64} << 20, kMaxForeignEvents = int64_t{1} << 20;
 constexpr std::chrono::milliseconds kAskTimeout{1000};
@@ -81,7 +81,7 @@ PlanFacts read_plan(const record::JobDir& dir, bool foreign) {
   return facts;
 }
 
-// Learners of the newest attempt as their last events have them.
+// The learners of the newest attempt, as their last events describe them.
 std::vector<LearnerView> learners_from(const std::vector<Event>& events, int attempt) {
   std::map<int, LearnerView> by_rank;
   for (const Event& event : events) {
@@ -151,14 +151,14 @@ JobView view_job(const Job& job, bool ask) {
     view.name = job.slurm->name;
     view.user = job.slurm->user;
   }
-  // A control file that another user may not read says nothing about whether dlrun lives.
+  // If the control file belongs to another user and cannot be read, it is unknown whether dlrun lives.
   const bool unknown = !ask || (job.has_dir() && ::access(job.dir.control().c_str(), F_OK) == 0 &&
                                 ::access(job.dir.control().c_str(), R_OK) != 0);
   view.shown = shown_state(job.slurm, job.comment, summary, view.alive || unknown);
   if (unread && !job.slurm && !job.comment && !view.alive) {
     view.shown = ShownState();
     view.shown.unknown = true;
-    // Why, without the path, which the directory's own line shows.
+    // The cause alone: the line of the directory shows the path.
     const size_t why = unread->text.rfind(": ");
     view.shown.reason =
         "its record cannot be read: " + (why == std::string::npos ? unread->text : unread->text.substr(why + 2));

@@ -16,8 +16,8 @@ namespace {
 
 constexpr size_t kBlock = 65536;
 constexpr size_t kMaxRead = 1UL << 20;
-constexpr size_t kMaxLine = 1UL << 20;            // a longer one is shown in parts
-constexpr off_t kFarthestBack = off_t{64} << 20;  // that the last lines are looked for
+constexpr size_t kMaxLine = 1UL << 20;            // a longer line is shown in parts
+constexpr off_t kFarthestBack = off_t{64} << 20;  // how far back the last lines are looked for
 constexpr size_t kMostListed = 1'000'000;
 
 // Numbers N of the entries called PREFIX N SUFFIX.
@@ -43,7 +43,7 @@ std::vector<int> list_numbers(const record::JobDir& of, const std::string& folde
   return numbers;
 }
 
-// Where the last `count` lines begin. An unfinished last line counts as one.
+// The offset at which the last `count` lines begin. An unfinished last line counts as a line.
 Result<off_t> find_tail(int fd, off_t size, int count) {
   off_t at = size;
   int breaks = 0;

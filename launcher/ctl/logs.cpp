@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlctl logs JOB: what the learners printed, from their files; with -f as it comes, over restarts and requeues.
+// dlctl logs JOB: prints the output of the learners from their log files; with -f also new output, over restarts and
+// requeues.
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,10 +33,10 @@ struct Options {
   int attempt = 0;
   int lines = -1;
   bool follow = false;
-  bool several = false;  // the job has more than one learner, whether or not their logs are there yet
+  bool several = false;  // the job has several learners, whether or not all have a log yet
 };
 
-// All logs of one attempt that were asked for.
+// The logs of one attempt that were asked for.
 class Attempt {
  public:
   Attempt(const record::JobDir& dir, int number, const Options& options)
@@ -44,7 +45,7 @@ class Attempt {
   int number() const { return number_; }
   bool empty() const { return tails_.empty(); }
 
-  // Opens logs that have appeared. `lines`: how much of their past is shown, < 0: all.
+  // Opens logs that have appeared. `lines`: how many of their last lines are shown; < 0: all.
   Status open_new(int lines) {
     for (const int rank : list_learner_logs(dir_, number_)) {
       if (options_->learner >= 0 && rank != options_->learner) continue;
@@ -55,7 +56,7 @@ class Attempt {
     return {};
   }
 
-  // Prints what is new. True if there was anything.
+  // Prints new output. True if there was any.
   Result<bool> print_new() {
     bool any = false;
     for (auto& [rank, tail] : tails_) {
@@ -65,7 +66,7 @@ class Attempt {
         for (const std::string& line : lines) print(rank, line);
         if (!more) break;
         any = true;
-        if (options_->follow) break;  // others get their turn
+        if (options_->follow) break;  // so that other learners get their turn
       }
     }
     return any;
@@ -82,7 +83,7 @@ class Attempt {
   void print(int rank, const std::string& text) const {
     static const bool terminal = ::isatty(STDOUT_FILENO) != 0;
     const std::string line = terminal ? terminal_text(text) : text;
-    // One learner: exactly its output. Several: who said it.
+    // The output of a single learner is printed unchanged; with several, each line begins with the rank.
     if (options_->learner < 0 && (options_->several || tails_.size() > 1)) std::printf("[%d] ", rank);
     std::fwrite(line.data(), 1, line.size(), stdout);
     std::fputc('\n', stdout);
@@ -94,12 +95,12 @@ class Attempt {
   std::map<int, LogTail> tails_;
 };
 
-// Whether nothing more will come: the job's newest state is an end, or Slurm has let go of it.
+// Tells when no more output will come: the newest state is final, or Slurm has ended the job.
 class EndWatch {
  public:
   explicit EndWatch(Job job) : job_(std::move(job)) {}
 
-  // Looks at most once a second at the record, and each kAskSlurm at Slurm.
+  // Reads the record at most once a second, and asks Slurm once in kAskSlurm.
   bool ended() {
     const Clock::time_point now = Clock::now();
     if (now < next_) return false;
@@ -111,7 +112,7 @@ class EndWatch {
         job_.slurm = *info;
       } else if (info.error().code == Errc::kNotFound) {
         job_.slurm.reset();
-      }  // else slurmctld is busy or restarting: its old word stands
+      }  // otherwise slurmctld is busy or restarting, and its last answer counts
     }
     return record::is_final(view_job(job_, !job_.slurm).shown.state);
   }
@@ -124,7 +125,7 @@ class EndWatch {
 
 Status follow(const Job& job, Attempt current, const Options& options) {
   EndWatch watch(job);
-  // What is written between the last look and the job's end must still be seen: one more round after the end.
+  // One more round after the job's end prints what was written between the last look and the end.
   bool last_round = false;
   for (;;) {
     DL_TRY(current.open_new(-1));
@@ -148,7 +149,7 @@ Status follow(const Job& job, Attempt current, const Options& options) {
   return {};
 }
 
-// Waits until a job that is in the queue has begun, and says what it waits for whenever that changes.
+// Waits until a queued job has started, and prints what it waits for whenever that changes.
 Result<Job> wait_for_start(Job job, const Options& options) {
   std::string said;
   while (job.slurm && !record::is_final(view_job(job, false).shown.state) && list_attempts(job.dir).empty()) {

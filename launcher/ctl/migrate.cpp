@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlctl migrate FILE: a batch script of another launcher, or FfDL's manifest.yml, said with --dl-* flags and dlrun.
+// dlctl migrate FILE: rewrites a batch script of another launcher, or FfDL's manifest.yml, with --dl-* flags and dlrun.
 #include <memory>
 
 #include "launcher/ctl/python_helper.h"

@@ -26,12 +26,12 @@ bool is_real_folder(const std::string& path) {
   struct stat status = {};
   return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
-// Those of others are none of this command's: root would read and remove in what a user can change meanwhile.
+// A folder of this user's. Folders of other users are left alone: they could change them while root reads or removes.
 bool is_own_folder(const std::string& path) {
   struct stat status = {};
   return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
 }
-// One to look for job directories in: nobody else may put links there, where root looks.
+// A folder in which job directories are looked for. If root looks, nobody else may be able to put links into it.
 bool is_own_place(const std::string& path) {
   struct stat status = {};
   return is_own_folder(path) && ::lstat(path.c_str(), &status) == 0 &&
@@ -42,7 +42,7 @@ bool is_real_file(const std::string& path) {
   return ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
 }
 
-// Folders in `folder` whose names begin so.
+// The user's own folders in `folder` whose names begin with `begin`.
 std::vector<std::string> folders_called(const std::string& folder, const std::string& begin) {
   std::vector<std::string> found;
   std::error_code error;
@@ -58,8 +58,8 @@ bool is_called_dl(const std::string& path) {
   return fs::path(path).filename().string().rfind(kPrefix, 0) == 0;
 }
 
-// A folder that is not called dl-* is a job directory if the plan in it says that it lies there (job_dir of dl.toml and
-// --job-dir may name it anything). The plan knows the job, too.
+// A folder with another name than dl-* is a job directory if the plan in it names this folder as its job directory
+// (job_dir of dl.toml and --job-dir may give it any name). The job's id then comes from the plan, too.
 bool is_planned_here(JobView* view) {
   const std::string& path = view->job.dir.root();
   if (view->plan.job_dir != path || view->plan.job_id.empty()) return false;
@@ -91,7 +91,7 @@ bool of_slurm(const JobView& view) {
   return planned.empty() ? !view.job.local : planned.rfind("local-", 0) != 0;
 }
 
-// `queued`: none where Slurm cannot be asked.
+// `queued`: no value if Slurm cannot be asked.
 OldJob judge(JobView view, const std::optional<QueuedJobs>& queued) {
   OldJob old;
   old.view = std::move(view);
@@ -118,7 +118,7 @@ OldJob judge(JobView view, const std::optional<QueuedJobs>& queued) {
 QueuedJobs queued_jobs(const std::vector<slurm_cli::JobInfo>& jobs) {
   QueuedJobs queued;
   for (const slurm_cli::JobInfo& info : jobs) {
-    // "15+0": the first part of a heterogeneous job.
+    // "15+0" is the first part of a heterogeneous job.
     queued.state_of_id[info.job_id.substr(0, info.job_id.find('+'))] = info.state;
     if (const auto comment = record::parse_comment(info.comment)) queued.state_of_dir[comment->dir] = info.state;
   }
@@ -136,7 +136,7 @@ std::string still_queued(const std::string& dir, const std::string& planned_id, 
     if (!is_slurm_id(id)) continue;
     if (const auto of_id = queued.state_of_id.find(id); of_id != queued.state_of_id.end())
       return "Slurm has a job of this number: " + of_id->second;
-    // "12_[3-7]" waits for element 5, too: any record of the array counts.
+    // "12_[3-7]" also stands for element 5, so any waiting record of the array counts.
     const std::string array = slurm_cli::array_of(id);
     const bool waits = std::any_of(queued.state_of_id.begin(), queued.state_of_id.end(),
                                    [&](const auto& item) { return item.first.rfind(array + "_[", 0) == 0; });
@@ -168,7 +168,7 @@ Result<std::vector<OldJob>> find_old_jobs(const std::vector<std::string>& folder
     if (is_called_dl(path) || is_planned_here(&view)) views.push_back(std::move(view));
   }
   std::optional<QueuedJobs> queued;
-  // Of runs without Slurm it need not be asked.
+  // Slurm is not asked if all runs were without Slurm.
   if (std::any_of(views.begin(), views.end(), of_slurm) && !find_program("squeue").empty()) {
     DL_TRY_ASSIGN(const std::vector<slurm_cli::JobInfo> jobs, slurm_cli::list_jobs(""));
     queued = queued_jobs(jobs);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlctl pause JOB: save at an agreed train step, give the GPUs back, hold the job.
+// dlctl pause JOB: has the learners save at an agreed train step, gives the GPUs back, and holds the job.
 #include <unistd.h>
 
 #include <chrono>
@@ -25,7 +25,7 @@ struct Options {
   std::string job, dir, reason;
   std::string timeout = "10m";
   bool no_wait = false;
-  bool force = false;  // also where all that was done is lost
+  bool force = false;  // pause even if all progress is lost
 };
 
 Status signal_job(const std::string& id) {
@@ -34,8 +34,8 @@ Status signal_job(const std::string& id) {
   return Error{Errc::kIo, "scancel --signal=USR2 " + id + ": " + printable(trim(result.err), 300)};
 }
 
-// Tells dlrun over its connection; where that does not work (another network, a firewall), by a file and a signal. Of
-// several dlruns of the job one is told, which tells the others.
+// Asks dlrun to pause over its control connection, or, where that does not work (another network, a firewall), by a
+// file and a signal. If the job has several dlruns, one is asked, and it passes the request on to the others.
 Status ask_to_pause(const Job& whole, const std::string& reason) {
   Job job = whole;
   for (const Job& run : runs_of(whole)) {
@@ -69,7 +69,7 @@ bool waits(const Job& job) {
   return job.slurm && job.slurm->state == "PENDING";
 }
 
-// Whether the job has come to rest: paused, or ended some other way.
+// Whether the job is paused, or has ended in another way.
 struct Rest {
   bool reached = false;
   ShownState shown;
@@ -83,7 +83,7 @@ Rest look(const Job& job) {
       fresh.slurm = std::move(info).value();
     } else if (info.error().code == Errc::kNotFound) {
       fresh.slurm.reset();
-    }  // else slurmctld is busy or restarting: the old word stands
+    }  // otherwise slurmctld is busy or restarting, and its last answer counts
   }
   Rest rest;
   std::vector<JobView> views;
@@ -96,7 +96,7 @@ Rest look(const Job& job) {
   rest.view = std::move(views[telling_run(words, waits(fresh))]);
   rest.shown = rest.view.shown;
   rest.reached = record::is_final(rest.shown.state);
-  // Until Slurm has it held in the queue again, its nodes are not free.
+  // The nodes are free only when Slurm has the job in the queue again, held.
   if (fresh.slurm && rest.shown.state == record::JobState::kHalted && fresh.slurm->state != "PENDING")
     rest.reached = false;
   return rest;
@@ -119,7 +119,7 @@ Status wait_until_paused(const Job& job, std::chrono::seconds timeout) {
         return Error{Errc::kIo, "job " + job.id + " is not paused but " + record::state_name(rest.shown.state) +
                                     (rest.shown.reason.empty() ? "" : ": " + printable(rest.shown.reason, 300))};
       }
-      // The record's own words: "paused: saved at train step 40", or why nothing was saved.
+      // The reason that dlrun recorded: "paused: saved at train step 40", or why nothing was saved.
       const std::string how = rest.shown.reason.empty() ? "paused" : printable(rest.shown.reason, 300);
       std::printf("job %s: %s; %s\n", job.id.c_str(), how.c_str(),
                   job.local ? "the same dlrun line resumes it" : ("resume it: dlctl resume " + job.id).c_str());
@@ -136,12 +136,13 @@ Status wait_until_paused(const Job& job, std::chrono::seconds timeout) {
   }
 }
 
-// What to give to dlctl resume: of elements of an array that wait in one record, the array.
+// The id to give to dlctl resume. Elements of an array that wait share one record, and are resumed as the array.
 std::string to_resume(const Job& job) {
   return job.id.find('[') == std::string::npos ? job.id : slurm_cli::array_of(job.id);
 }
 
-// A job without checkpoints begins anew when it is resumed, unless its program saves by itself on SIGTERM.
+// Refuses a job without checkpoints: it would begin anew when it is resumed, unless its program saves by itself on
+// SIGTERM.
 Status check_saves(const Job& whole) {
   Job job = whole;
   bool all_save = true;
@@ -159,7 +160,7 @@ Status check_saves(const Job& whole) {
                    "allowed: --force, where its program saves by itself on SIGTERM, or where that does not matter"};
 }
 
-// Holds what waits, and tells what runs. True if it is to be waited for.
+// Holds a job that waits, and asks one that runs to pause. True if the pause has to be waited for.
 Result<bool> tell(const Job& job, const Options& options) {
   DL_TRY(check_owner(job));
   if (!job.local) {
@@ -198,7 +199,8 @@ bool runs(const Job& job) {
                        job.slurm->state == "CONFIGURING" || job.slurm->state == "SUSPENDED");
 }
 
-// All elements of an array. Those that wait are held first: else one of them would begin on what another gives back.
+// Pauses all elements of an array. The waiting ones are held first; otherwise one of them would start on the GPUs that
+// another gives back.
 Status pause_array(const Options& options, std::vector<Job> jobs, std::chrono::seconds timeout) {
   Status outcome;
   std::vector<Job> told;
@@ -214,7 +216,7 @@ Status pause_array(const Options& options, std::vector<Job> jobs, std::chrono::s
     return any;
   };
   bool any = tell_those(waits);
-  // Some may have begun before they could be held.
+  // Some elements may have started before they could be held.
   if (any) {
     DL_TRY_ASSIGN(jobs, find_jobs(options.job, options.dir));
   }
@@ -229,7 +231,7 @@ Status run(const Options& options) {
   auto timeout = parse_duration(options.timeout);
   if (!timeout) return std::move(timeout).error().with_context("--timeout");
   DL_TRY_ASSIGN(std::vector<Job> jobs, find_jobs(options.job, options.dir));
-  DL_TRY(act_as_owner(jobs.front()));  // an array is one user's
+  DL_TRY(act_as_owner(jobs.front()));  // all elements of an array belong to one user
   if (jobs.size() > 1) return pause_array(options, std::move(jobs), *timeout);
   DL_TRY_ASSIGN(const bool told, tell(jobs.front(), options));
   return told ? wait_until_paused(jobs.front(), *timeout) : Status();

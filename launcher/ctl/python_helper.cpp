@@ -21,7 +21,7 @@ Status run_python(const std::string& module, const std::vector<std::string>& arg
   std::string python = find_program("python3");
   if (python.empty())
     return Error{Errc::kUnsupported, "there is no python3 in PATH, which this needs; install it, or load its module"};
-  // The folder stands where Python would put the working directory.
+  // The folder takes the place of sys.path[0], where Python would look in the working directory.
   std::string program =
       fmt::format("import sys; sys.path[0] = sys.argv.pop(1); from {} import main; sys.exit(main())", module);
   std::vector<std::string> words = {python, "-c", std::move(program), std::move(folder)};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlctl quota: who has and holds how many GPUs, and with --history held them; dlctl quota reclaim --dry-run JOB: what
-// would be taken back for a job, and why just that.
+// dlctl quota: how many GPUs each tenant owns, uses, lends and borrows, now or with --history in the past; and dlctl
+// quota reclaim --dry-run JOB: which GPUs would be taken back for a job, and why these.
 #include <fmt/core.h>
 #include <unistd.h>
 

@@ -44,7 +44,7 @@ Result<std::vector<observe::TenantSpan>> read(const HistoryOptions& options, con
   for (const std::string& tenant : tenants_in(history->spans)) known += (known.empty() ? "" : ", ") + tenant;
   bool found = options.tenant.empty();
   for (observe::TenantSpan& span : history->spans) {
-    // As Slurm compares the names of accounts.
+    // Slurm, too, ignores the case of the names of accounts.
     if (!options.tenant.empty() && ::strcasecmp(span.tenant.c_str(), options.tenant.c_str()) != 0) continue;
     found = true;
     if (span.time_s + span.span_s > period.from_s) spans.push_back(std::move(span));

@@ -31,7 +31,7 @@ std::string gpus_text(int count) {
   return count == 0 ? "" : std::to_string(count);
 }
 
-// NAME's value in "a=1,b=2", or empty.
+// The value of NAME in "a=1,b=2", or an empty text.
 std::string value_in(const std::string& list, const std::string& name) {
   for (const std::string& field : split(list, ','))
     if (field.size() > name.size() && field.compare(0, name.size() + 1, name + "=") == 0)
@@ -39,7 +39,7 @@ std::string value_in(const std::string& list, const std::string& name) {
   return "";
 }
 
-// Words "KEY=VALUE" of a line.
+// The value of KEY among the words "KEY=VALUE" of a line, or an empty text.
 std::string word_of(const std::string& line, const std::string& key) {
   for (const std::string& word : split(line, ' '))
     if (word.compare(0, key.size() + 1, key + "=") == 0) return word.substr(key.size() + 1);
@@ -163,7 +163,7 @@ class Planner {
     }
   }
 
-  // A tier's QOS that slurmdbd lacks is made before an account may use it.
+  // Creates the QOS of a tier that slurmdbd lacks, before an account may use it.
   void plan_tiers() {
     std::vector<Step> made;
     const auto missing = [&](const std::string& qos) {

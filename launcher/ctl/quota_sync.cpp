@@ -108,7 +108,7 @@ Status write_licences(const QuotaPlan& plan, const std::string& folder) {
   return {};
 }
 
-// The folder of slurm.conf, if it includes the licence file.
+// The folder of slurm.conf. An error if slurm.conf does not include the licence file.
 Result<std::string> licence_folder(const std::string& slurm_conf) {
   const std::string folder = slurm_conf.substr(0, slurm_conf.rfind('/'));
   DL_TRY_ASSIGN(const std::string text, read_small_file(slurm_conf, kMaxSlurmConf));
@@ -121,10 +121,12 @@ Result<std::string> licence_folder(const std::string& slurm_conf) {
   return folder;
 }
 
-// What could not be done, a sentence each. One that fails keeps the others from nothing that they do not need.
+// A sentence for each change that failed. A failure prevents only the changes that depend on it.
 using Failures = std::vector<std::string>;
 
-// Before their licences go, and once more for what was submitted meanwhile. False: one that waits may start without.
+// Holds waiting jobs of tenants that dl.toml does not declare any more. Called before their licences are removed, and
+// once more for jobs that were submitted in between. False if a job could not be held, which would then start without
+// charge.
 bool hold_orphans(const SiteConfig& site, Failures* failures) {
   auto records = read_slurm_records();
   if (!records) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlctl resume JOB: release a paused job, and have it start without Slurm's wait of two minutes.
+// dlctl resume JOB: releases a paused job, and lets it start without Slurm's delay of two minutes.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -37,14 +37,14 @@ Status resume(const Job& job) {
                                       (job.slurm->state == "PENDING" ? ", not held" : "")};
   }
   if (Status released = slurm_cli::release(job.id); !released) {
-    // Slurm knows who is an administrator: it is asked, and its refusal explained.
+    // Only Slurm knows who is an administrator, so it is asked to release the job, and its refusal is explained.
     if (job.slurm->reason == "JobHeldAdmin") {
       return Error{Errc::kDenied, "job " + job.id + " is held by an administrator, who alone can release it (" +
                                       released.error().text + ")"};
     }
     return released;
   }
-  // A job that was requeued may begin two minutes later only; it is released either way.
+  // A requeued job may start only two minutes later. If the begin time cannot be set, the job is released all the same.
   if (const auto delay = start_delay(job.slurm->eligible_time, std::time(nullptr))) {
     const Status begun = slurm_cli::set_start_time(job.id, *delay);
     if (!begun) {
@@ -56,7 +56,7 @@ Status resume(const Job& job) {
   return {};
 }
 
-// Of a job array: whatever is held.
+// Of a job array, releases the elements that are held.
 Status run(const Options& options) {
   DL_TRY_ASSIGN(std::vector<Job> jobs, find_jobs(options.job, options.dir));
   if (jobs.size() == 1) return resume(jobs.front());

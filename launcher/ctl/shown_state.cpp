@@ -24,7 +24,7 @@ bool is_waiting(const std::string& state) {
   return state == "PENDING" || state == "REQUEUED" || state == "REQUEUE_HOLD" || state == "SPECIAL_EXIT";
 }
 
-// All its processes stand still, and go on where they were.
+// All processes of the job are stopped, and will go on where they were.
 bool is_suspended(const std::string& state) {
   return state == "SUSPENDED" || state == "STOPPED";
 }
@@ -40,10 +40,10 @@ std::optional<int64_t> since(const record::JobSummary& summary) {
 }
 
 ShownState of_waiting(const slurm_cli::JobInfo& info, const record::JobSummary& summary) {
-  // "job requeued in held state", "launch failed requeued held": squeue's words for some ways to be held.
+  // For some ways of being held, squeue's reason is "job requeued in held state" or "launch failed requeued held".
   const bool held = info.held || starts_with(info.reason, "JobHeld") || info.reason.find(" held") != std::string::npos;
   if (held && summary.state == JobState::kHalted) return {JobState::kHalted, since(summary), summary.reason};
-  // Slurm's own doing: dlrun will run nothing (supervise/once_more.h).
+  // Slurm has put the job back by itself, and dlrun will run nothing (supervise/once_more.h).
   if (summary.once_more && summary.state && info.restarts <= *summary.once_more)
     return {*summary.state, since(summary), summary.reason + "; Slurm starts the job once more, which runs nothing"};
   ShownState shown{is_quota_reason(info.reason) ? JobState::kQueued : JobState::kPending,
@@ -64,23 +64,23 @@ ShownState of_running(const slurm_cli::JobInfo& info, const record::JobSummary& 
   return shown;
 }
 
-// Nothing but a kill of dlrun itself leaves such a record.
+// The reason of a job whose record ends in this state. Only a dlrun that was killed leaves such a record.
 std::string no_last_word(JobState state) {
   return std::string("dlrun was killed, or its node was lost, while the job was in state ") + record::state_name(state);
 }
 
-// dlrun begins its reason so.
+// Whether dlrun recorded that the job was cancelled: its reason then begins with this word.
 bool says_cancelled(const record::JobSummary& summary) {
   return summary.state == JobState::kFailed && starts_with(summary.reason, "cancelled");
 }
 
 ShownState of_ended(const slurm_cli::JobInfo& info, const record::JobSummary& summary) {
-  // Paused or requeued, and then ended by Slurm: that is how it ended.
+  // A recorded end counts, except kHalted: a job that was paused and then ended by Slurm has ended as Slurm reports.
   if (summary.state && record::is_final(*summary.state) && *summary.state != JobState::kHalted) {
     return {*summary.state, since(summary), summary.reason, says_cancelled(summary)};
   }
   if (info.state == "COMPLETED") return {JobState::kCompleted, in_ms(info.end_time), "Slurm: COMPLETED"};
-  // Slurm's FAILED is the batch script's own end, and dlrun would have had time for a last word.
+  // Slurm's FAILED means that the batch script ended by itself, in which case dlrun would have recorded its own end.
   if (info.state == "FAILED" && summary.state && !record::is_final(*summary.state) &&
       *summary.state != JobState::kPending)
     return {JobState::kFailed, in_ms(info.end_time), no_last_word(*summary.state)};
@@ -101,7 +101,7 @@ const char* state_word(const ShownState& shown) {
 
 ShownState shown_state(const std::optional<slurm_cli::JobInfo>& info, const std::optional<record::JobComment>& comment,
                        const record::JobSummary& summary, bool alive) {
-  // Without a readable record (another user's, another file system) the comment is what there is.
+  // If the record cannot be read (it is another user's, or on another file system), the job's comment takes its place.
   record::JobSummary known = summary;
   if (!known.state && comment) {
     known.state = comment->state;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kPrefix = "slurm-";
 
-// "22.05" of "slurm-22.05"; empty for all other names.
+// "22.05" for the folder "slurm-22.05"; empty for any other name.
 std::string series_of_folder(const std::string& name) {
   const std::string prefix = kPrefix;
   if (name.compare(0, prefix.size(), prefix) != 0) return {};

@@ -16,7 +16,7 @@ std::vector<std::string> folders() {
   return module_folders(self ? *self : std::string(), DL_BINDIR, DL_PKGLIBDIR);
 }
 
-// The linker's words, without the module's path in front, which is told already.
+// The linker's message without the module's path at its start, which the caller's message has already.
 std::string load_fault(const std::string& path) {
   const char* why = ::dlerror();  // NOLINT(concurrency-mt-unsafe): dlctl has one thread
   const std::string text = why != nullptr ? why : "no reason is given";
@@ -24,8 +24,8 @@ std::string load_fault(const std::string& path) {
 }
 
 Result<const observe::Module*> open_module(const std::string& path, const std::string& series) {
-  // Slurm's own plugins (auth/munge) take libslurm's symbols from the whole process, not from who loaded them:
-  // RTLD_LOCAL would hide these from them. The module itself exports one name.
+  // Slurm's own plugins (auth/munge) look for libslurm's symbols in the whole process, where RTLD_LOCAL would hide
+  // them. The module itself exports one name.
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr)
     return Error{Errc::kUnsupported,

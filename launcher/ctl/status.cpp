@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlctl status [JOB...]: one job in full, or a line for each.
+// dlctl status [JOB...]: prints one job in full, or a line for each of several.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -38,7 +38,7 @@ constexpr char kBetweenCells = '\x1f', kBetweenRuns = '\x1e';
 
 enum class As { kText, kJson, kRow };
 
-// One job in the words that are asked for.
+// Formats one job as text, as JSON or as the cells of a row.
 std::string words_of(const JobView& view, As as) {
   if (as == As::kText) return view_text(view);
   if (as == As::kJson) return view_json(view).dump(2);
@@ -54,7 +54,7 @@ std::string words_of(const JobView& view, As as) {
   return join(row, std::string(1, kBetweenCells));
 }
 
-// The same of several dlruns, one after the other.
+// Formats several dlruns of a job, one after the other.
 std::string words_of_runs(const std::vector<Job>& runs, bool ask, As as) {
   std::string words;
   for (const Job& run : runs) {
@@ -64,8 +64,8 @@ std::string words_of_runs(const std::vector<Job>& runs, bool ask, As as) {
   return words;
 }
 
-// What a job has written down is read with its user's rights, also for root: with them `choose` says which of its
-// dlruns are meant. Where that cannot be done, what Slurm says is shown.
+// A job's files are read with the rights of its user, even if root asks. `choose`, which runs with these rights,
+// returns the dlruns that are meant. If the rights cannot be taken on, only what Slurm reports is shown.
 std::vector<std::string> look(const Job& job, const std::function<std::vector<Job>()>& choose, bool ask, As as) {
   auto words = made_as_owner(job, [&] { return words_of_runs(choose(), ask, as); });
   if (words) return split(*words, kBetweenRuns);
@@ -88,7 +88,7 @@ void print_lines(const std::vector<std::string>& lines, bool with_user) {
   std::fputs(table(rows).c_str(), stdout);
 }
 
-// Objects as they stand in an array that is indented by two.
+// Prints the objects as an array, indented by two blanks.
 void print_json(const std::vector<std::string>& objects) {
   std::string text = "[";
   for (const std::string& object : objects) {
@@ -98,7 +98,7 @@ void print_json(const std::vector<std::string>& objects) {
   std::puts((text + (objects.empty() ? "]" : "\n]")).c_str());
 }
 
-// In the list of all jobs, of several dlruns those that are at work; one line where none is.
+// For the list of all jobs: those dlruns of a job that are running, or the job itself if none is.
 std::vector<Job> runs_at_work(const Job& job) {
   std::vector<Job> runs = runs_of(job);
   const auto at_rest = [](const Job& run) { return run.run > 0 && ::access(run.dir.control().c_str(), F_OK) != 0; };
@@ -107,7 +107,7 @@ std::vector<Job> runs_at_work(const Job& job) {
   return runs;
 }
 
-// Lines and tabs, and nothing else that a terminal would obey.
+// Keeps line feeds and tabs, and escapes everything else that a terminal would interpret.
 std::string plain(const std::string& text) {
   std::string out;
   for (const std::string& line : split(text, '\n')) out += (out.empty() ? "" : "\n") + terminal_text(line);
@@ -141,7 +141,7 @@ Status run(const Options& options) {
   }
   std::vector<std::string> references = options.jobs;
   if (references.empty()) references.push_back(options.dir);
-  std::vector<std::vector<std::string>> found;  // by reference: several of a job array
+  std::vector<std::vector<std::string>> found;  // one element for each reference, with several jobs for a job array
   for (const std::string& reference : references) {
     DL_TRY_ASSIGN(const std::vector<Job> jobs, find_runs(reference, options.dir));
     found.emplace_back();

@@ -12,13 +12,13 @@
 namespace dl::ctl {
 namespace {
 
-// In characters, for UTF-8.
+// The width in characters of a text in UTF-8.
 size_t width(const std::string& text) {
   return static_cast<size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
-constexpr size_t kLongestColour = 24;  // of a sequence that sets colours
+constexpr size_t kLongestColour = 24;  // length of an escape sequence that sets colours
 
 }  // namespace
 
@@ -42,7 +42,7 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
 }
 
 std::string terminal_text(const std::string& line) {
-  // What a progress bar has written over itself does not show on a terminal either.
+  // A progress bar rewrites its line after each "\r". Only the last version is kept, as on a terminal.
   size_t end = line.find_last_not_of('\r');
   end = end == std::string::npos ? 0 : end + 1;
   const size_t over = end == 0 ? std::string::npos : line.find_last_of('\r', end - 1);
@@ -59,7 +59,7 @@ std::string terminal_text(const std::string& line) {
         continue;
       }
     }
-    // C1 controls, too, which UTF-8 spells as 0xc2 0x80 to 0xc2 0x9f.
+    // C1 controls are escaped, too; in UTF-8 they are 0xc2 0x80 to 0xc2 0x9f.
     const bool c1 = c == 0xc2 && i + 1 < end && static_cast<unsigned char>(line[i + 1]) >= 0x80 &&
                     static_cast<unsigned char>(line[i + 1]) < 0xa0;
     if (c != '\t' && (c < 0x20 || c == 0x7f || c1))

@@ -8,7 +8,7 @@
 namespace dl::ctl {
 namespace {
 
-// "2-2" and "7" nodes.
+// The least number of nodes in "2-2" or "7".
 int64_t least(const std::string& text) {
   const auto value = parse_int(text.substr(0, text.find('-')), 0, INT32_MAX);
   return value ? *value : 0;
@@ -19,11 +19,11 @@ int64_t least(const std::string& text) {
 Asked asked_of(const slurm_cli::JobText& job) {
   const auto of = [&](std::string_view key) { return slurm_cli::given(job.value(key)); };
   Asked asked;
-  // ReqTRES from 23.02 on; before, TRES is what a waiting job asks for.
+  // What the job asks for is in ReqTRES from Slurm 23.02 on, and in TRES before, as long as the job waits.
   asked.amounts = parse_amounts(of("ReqTRES").empty() ? of("TRES") : of("ReqTRES"));
   asked.amounts.nodes = std::max(asked.amounts.nodes, least(of("NumNodes")));
   asked.amounts.cpus = std::max(asked.amounts.cpus, least(of("NumCPUs")));
-  // GPUs are TRES only where AccountingStorageTRES names them; what was typed is there always.
+  // TRES has GPUs only if AccountingStorageTRES names them. The options that the user gave are always there.
   if (asked.amounts.gpus < 0) {
     GpuRequest request{of("TresPerJob"), of("TresPerNode"), of("TresPerSocket"), of("TresPerTask"), 0, 0};
     request.nodes = asked.amounts.nodes;

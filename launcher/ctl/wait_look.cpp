@@ -12,7 +12,7 @@
 namespace dl::ctl {
 namespace {
 
-// What it prints; empty if it cannot be had.
+// The output of a command, or an empty text if it fails.
 std::string answer(const std::vector<std::string>& argv) {
   auto text = slurm_cli::answer_of(argv);
   return text ? *std::move(text) : std::string();

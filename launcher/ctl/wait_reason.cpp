@@ -6,8 +6,8 @@
 namespace dl::ctl {
 namespace {
 
-// Slurm's src/common/job_state_reason.c (job_reason_string() in slurm_protocol_defs.c up to 23.02), and the texts that
-// the scheduler sets besides.
+// The reasons in Slurm's src/common/job_state_reason.c (up to 23.02 job_reason_string() in slurm_protocol_defs.c), and
+// the texts that the scheduler sets in addition.
 constexpr ReasonRow kReasons[] = {
     {"Priority", "jobs of higher priority are ahead", About::kQueue, false},
     {"Resources", "waiting for free nodes or GPUs", About::kRoom, false},
@@ -92,7 +92,7 @@ struct Part {
   const char* tres;
   const char* words;
 };
-// What a limit counts: the longest name that fits is taken.
+// What a limit counts. The longest name that matches is taken.
 constexpr Part kParts[] = {
     {"SubmitJobs", "", "jobs in the queue or running"},
     {"SubmitJob", "", "jobs in the queue or running"},
@@ -119,7 +119,7 @@ bool eat(std::string* text, std::string_view word) {
   return true;
 }
 
-// Before the nodes that Slurm names, with blanks as squeue prints them.
+// The reason with blanks instead of underscores, as squeue prints it.
 std::string plain(std::string reason) {
   std::replace(reason.begin(), reason.end(), '_', ' ');
   while (!reason.empty() && reason.back() == ' ') reason.pop_back();
@@ -169,7 +169,7 @@ std::optional<LimitReason> parse_limit_reason(const std::string& reason) {
   if (eat(&rest, "PerUser")) per = "PU";
   if (eat(&rest, "PerAccount") || eat(&rest, "PerAcct")) per = "PA";
   if (eat(&rest, "PerNode")) per = "PN";
-  // "QOSMaxWallDurationPerJobLimit", "AssocMaxJobsLimit", "QOSMinCpuNotSatisfied".
+  // For example "QOSMaxWallDurationPerJobLimit", "AssocMaxJobsLimit", "QOSMinCpuNotSatisfied".
   if (!rest.empty() && rest != "Limit" && rest != "NotSatisfied") return std::nullopt;
   if (name == "WallDuration" && per.empty()) per = "PJ";
   limit.per_job = per == "PJ" || per == "PN" || limit.minimum;

@@ -19,7 +19,8 @@ bool is_one_of(std::string_view text, std::initializer_list<const char*> list) {
   return std::any_of(list.begin(), list.end(), [&](const char* item) { return text == item; });
 }
 
-// "12052M", "47.1G", "12": without a unit as it is, else in MB, as Slurm counts memory.
+// Parses "12052M", "47.1G" or "12". With a unit the result is in MB, in which Slurm counts memory; without one it is
+// the number itself.
 int64_t number_of(std::string_view text) {
   int64_t unit = 1;
   if (!text.empty()) {
@@ -42,7 +43,7 @@ int64_t number_of(std::string_view text) {
   return whole ? *whole * std::max<int64_t>(unit, 1) : -1;
 }
 
-// "4(2)" -> 4 and 2; "N(2)" and "" have no limit.
+// "4(2)" gives 4 and 2; "N(2)" and "" mean that there is no limit.
 std::optional<std::pair<int64_t, int64_t>> limit_and_use(std::string_view text) {
   const size_t open = text.find('(');
   const int64_t limit = number_of(text.substr(0, open));
@@ -117,7 +118,7 @@ std::string amounts_text(const Amounts& amounts, bool with_memory) {
 }
 
 bool NodeLine::usable() const {
-  // "IDLE+CLOUD+POWERED_DOWN" starts when it is needed; "IDLE*" does not answer.
+  // "IDLE+CLOUD+POWERED_DOWN" is a node that starts when it is needed; "IDLE*" is one that does not answer.
   if (state.find('*') != std::string::npos) return false;
   const auto flags = split(state, '+');
   return !flags.empty() && is_one_of(flags.front(), {"IDLE", "MIXED", "ALLOCATED", "COMPLETING"}) &&
@@ -140,7 +141,7 @@ std::vector<NodeLine> parse_nodes(const std::string& text) {
     if (const size_t who = node.reason.rfind(" ["); who != std::string::npos) node.reason.resize(who);
     node.all = parse_amounts(words.value("CfgTRES"));
     node.used = parse_amounts(words.value("AllocTRES"));
-    // GPUs are TRES only where AccountingStorageTRES names them, as a cluster without slurmdbd seldom does.
+    // TRES has GPUs only if AccountingStorageTRES names them, which clusters without slurmdbd seldom do.
     if (const int gpus = slurm_cli::count_gpus(words.value("Gres")); node.all.gpus < 0 && gpus > 0) {
       node.all.gpus = gpus;
       node.used.gpus = slurm_cli::count_gpus(words.value("GresUsed"));
@@ -199,7 +200,7 @@ std::vector<QueueLine> parse_queue(const std::string& text, const std::string& g
     job.id = fields[0];
     GpuRequest request;
     if (const auto found = requests.find(job.id); found != requests.end()) request = found->second;
-    // "12_[0-3%1]": how many may run at once is no part of the name.
+    // In "12_[0-3%1]", the part from "%" on is the number of elements that may run at once, and not part of the name.
     if (const size_t most = job.id.find('%'); most != std::string::npos) job.id.erase(most, job.id.find(']') - most);
     job.state = fields[1];
     job.priority = count(2);
@@ -257,7 +258,8 @@ std::vector<Limit> parse_limits(const std::string& text, const std::string& key,
       whose = (user.empty() ? "" : "user '" + user.substr(0, user.find('(')) + "' in ") + "account '" + account + "'";
       part.clear();
     } else if (!words.empty() && words.find('=') == std::string_view::npos) {
-      part = words;  // "User Limits", and under it the number of a user; "Account Limits", and the name of an account
+      // A heading: "User Limits", with the number of a user under it, or "Account Limits", with the name of an account.
+      part = words;
     }
     const std::string value = record.value(key);
     if (value.empty()) continue;

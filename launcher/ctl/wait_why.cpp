@@ -17,7 +17,7 @@
 namespace dl::ctl {
 namespace {
 
-constexpr size_t kNamed = 3;  // jobs or nodes that a line names; the others are counted
+constexpr size_t kNamed = 3;  // how many jobs or nodes a line names; the others are counted
 
 std::string of(const slurm_cli::JobText& job, std::string_view key) {
   return slurm_cli::given(job.value(key));
@@ -35,7 +35,7 @@ std::string when(int64_t at_s, int64_t now_s) {
   return at_s > now_s ? fmt::format("{} (in {})", clock, age_text((at_s - now_s) * 1000)) : clock;
 }
 
-// The words of a limit ("running jobs", "minutes of CPUs ...") behind a number.
+// A number with the words of a limit ("running jobs", "minutes of CPUs ..."), in the singular for 1.
 std::string counted(int64_t count, std::string words) {
   if (count == 1)
     for (const std::string_view plural : {"minutes", "jobs", "CPUs", "GPUs", "nodes", "licences", "units"})
@@ -190,7 +190,7 @@ class Answering {
                     names.size() == 1 ? "job is" : "jobs are", printable(asked_.partition), names_text(names)));
   }
 
-  // Slurm accepts it where no AccountingStorageTRES names GPUs, and then calls it too many nodes, or lets it wait.
+  // If AccountingStorageTRES does not name GPUs, Slurm accepts such a job, and reports too many nodes or lets it wait.
   void more_gpus_than_there_are() {
     if (room_.nodes == 0 || asked_.amounts.gpus <= room_.gpus_in_all) return;
     answer_.can_ever_run = false;
@@ -203,7 +203,7 @@ class Answering {
                                        count_text(room_.gpus_in_all, "GPU"));
   }
 
-  // `short_of`: also says what of it is too little.
+  // `short_of`: also tell what there is too little of.
   void room(bool short_of) {
     Json json = {{"nodes_asked", asked_.amounts.nodes},
                  {"cpus_asked", asked_.amounts.cpus},
@@ -233,7 +233,7 @@ class Answering {
           count_text(room_.node_cpus_free, "CPU"), gpus ? " and " + count_text(room_.node_gpus_free, "GPU") : ""));
   }
 
-  // Running jobs whose time limits end them first.
+  // The running jobs, in the order in which their time limits end them.
   void holders() {
     std::vector<const QueueLine*> running;
     for (const QueueLine& job : queue_)
@@ -371,7 +371,8 @@ class Answering {
                     of(texts_.job, "TimeLimit").empty() ? "" : ", for " + of(texts_.job, "TimeLimit")));
   }
 
-  // A limit of another user or QOS does not keep this job; one of an account above its own may.
+  // Whether a limit applies to this job. One of another user or QOS does not; one of an account above the job's own
+  // may.
   bool concerns(const std::string& whose, const std::string& user, bool qos) const {
     if (qos) {
       const std::string partitions = Words(texts_.partition).value("QoS");
@@ -432,7 +433,7 @@ bool needs_limits(const slurm_cli::JobText& job) {
 std::vector<std::string> dependency_ids(const std::string& dependency) {
   std::vector<std::string> ids;
   std::string digits;
-  // "afterok:12(unfulfilled):13_3,afterany:14+5(failed)": ids follow a colon.
+  // Ids follow a colon, as in "afterok:12(unfulfilled):13_3,afterany:14+5(failed)".
   for (size_t i = 0; i < dependency.size(); ++i) {
     if (dependency[i] != ':') continue;
     const size_t end = dependency.find_first_not_of("0123456789_", i + 1);

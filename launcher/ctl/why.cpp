@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlctl why JOB: what a job waits for, who holds it, and what would have to end. Where there are tenants, as the policy
-// sees it; and of every job as Slurm sees it.
+// dlctl why JOB: what a job waits for, who holds it, and what would have to end. It reports Slurm's view of any job,
+// and the policy's view if there are tenants.
 #include "slurm-plugin/policy/why.h"
 
 #include "common/base/count.h"
@@ -35,7 +35,7 @@ std::string held_as(const policy::Job& holder) {
   return own == 0 ? "borrowed ones" : fmt::format("{} its own and {} borrowed ones", own, holder.gpus() - own);
 }
 
-// A job of a tenant that dl.toml does not declare any more.
+// An explanation if the job belongs to a tenant that dl.toml does not declare any more.
 std::optional<std::string> uncharged(const ClusterNow& now, int64_t id) {
   for (const observe::Uncharged& job : now.view.uncharged) {
     const observe::JobRecord& its = now.records.jobs[job.record];
@@ -49,8 +49,8 @@ std::optional<std::string> uncharged(const ClusterNow& now, int64_t id) {
   return std::nullopt;
 }
 
-// What the tenants' policy says of it: nothing where there are no tenants, no module for this Slurm, or nothing to be
-// decided about the job.
+// The answer of the tenants' policy. It is empty if there are no tenants, if there is no module for this Slurm, or if
+// the policy has nothing to decide about the job.
 struct PolicyAnswer {
   std::optional<std::string> sentence;
   bool can_ever_run = true;
@@ -101,7 +101,7 @@ Status run(const Options& options) {
   if (const auto now = look_at_cluster()) {
     tenants = ask_policy(*now, id);
   } else if (now.error().code != Errc::kNotFound) {
-    // dl.toml is broken, or there is no module for this Slurm: what Slurm itself says holds all the same.
+    // dl.toml has a fault, or there is no module for this Slurm. What Slurm itself reports is valid all the same.
     std::fprintf(stderr, "dlctl why: nothing is said of tenants: %s\n", now.error().text.c_str());
   }
   const bool waits = texts.job.value("JobState") == "PENDING";

@@ -14,14 +14,14 @@
 namespace dl {
 namespace {
 
-// "nvidia0", not "nvidiactl" or "nvidia-uvm".
+// True for "nvidia0", but not for "nvidiactl" or "nvidia-uvm".
 bool is_gpu(const std::string& name) {
   constexpr std::string_view kStart = "nvidia";
   return name.size() > kStart.size() && name.compare(0, kStart.size(), kStart) == 0 &&
          std::all_of(name.begin() + kStart.size(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-// NVIDIA's driver is there, but its device files are not: some container runtimes make these only when they are used.
+// Whether NVIDIA's driver is there although its device files are not: some container runtimes create them on first use.
 bool has_driver_library() {
   void* library = ::dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
   if (library != nullptr) ::dlclose(library);
@@ -51,7 +51,7 @@ int count_machine_gpus(const char* visible, const std::string& devices) {
     ::closedir(folder);
   }
   if (count > 0) return count;
-  // AMD's driver, and NVIDIA's under WSL, have other files.
+  // AMD's driver has another device file, and so has NVIDIA's under WSL.
   for (const char* other : {"/kfd", "/dxg"})
     if (::access((devices + other).c_str(), F_OK) == 0) return -1;
   return 0;

@@ -5,7 +5,7 @@
 
 namespace dl::submit {
 
-// In the order of the script. What is not here goes through --sbatch.
+// In the order of the batch script. Other options of sbatch are given with --sbatch.
 const PassedOption kPassedOptions[] = {
     {"job-name", "NAME", "Name of the job (default: from the command)"},
     {"partition", "NAME", "Partition"},

@@ -44,7 +44,7 @@ Environment own_environment() {
 
 Result<std::string> current_directory() {
   char path[PATH_MAX];
-  // $PWD keeps the name that the user knows where links lead to the place.
+  // If the path contains links, $PWD has the name that the user knows.
   const char* pwd = std::getenv("PWD");
   char real_pwd[PATH_MAX];
   if (::getcwd(path, sizeof path) == nullptr) return errno_error("find the working directory", errno);
@@ -65,7 +65,7 @@ int usable_cpus() {
   return CPU_COUNT(&set);
 }
 
-// What scontrol says of the job of this number; nothing where it does not answer.
+// The job of this number as scontrol shows it; no value if it does not answer.
 std::optional<slurm_cli::JobText> job_of_number(const std::string& number) {
   CommandOptions options;
   options.timeout = std::chrono::seconds(10);
@@ -77,9 +77,9 @@ std::optional<slurm_cli::JobText> job_of_number(const std::string& number) {
   return std::move(job).value();
 }
 
-// GPUs of nodes and the end time, which the environment does not always tell, and the job as Slurm knows it. What
-// cannot be asked stays unknown. The name of an element of an array is worth some patience, which costs nothing, since
-// srun needs slurmctld too: the job directory is called by it.
+// Asks Slurm for the job, and adds the nodes' GPUs and the end time to the allocation, which the environment does not
+// always contain. What Slurm does not answer stays unknown. An element of an array is asked about again for a while,
+// since its name becomes part of the job directory's; that costs nothing, because srun needs slurmctld, too.
 std::optional<slurm_cli::JobInfo> refine(const plan::Environment& environment, plan::Allocation* allocation) {
   constexpr int kTriesOfElement = 6;
   const bool element = environment.count("SLURM_ARRAY_TASK_ID") != 0;
@@ -93,20 +93,20 @@ std::optional<slurm_cli::JobInfo> refine(const plan::Environment& environment, p
   return slurm_cli::job_info_of(*job);
 }
 
-// The allocation shrinks to these nodes.
+// Reduces the allocation to these nodes.
 Status keep_nodes(const std::string& list, plan::Allocation* allocation) {
   DL_TRY_ASSIGN(const std::vector<std::string> names, expand_hostlist(list));
   const auto gone = [&](const plan::Node& node) {
     return std::find(names.begin(), names.end(), node.name) == names.end();
   };
   const auto rest = std::remove_if(allocation->nodes.begin(), allocation->nodes.end(), gone);
-  if (rest == allocation->nodes.begin()) return {};  // not a list of these: what the environment says stays
+  if (rest == allocation->nodes.begin()) return {};  // the list names none of the nodes: the environment's stay
   allocation->nodes_left_out = allocation->nodes_left_out || rest != allocation->nodes.end();
   allocation->nodes.erase(rest, allocation->nodes.end());
   return {};
 }
 
-// An image that was asked for by its digest is that one or none. Reading a large one takes a while.
+// Checks the digest of an image that was asked for by its digest. Reading a large image takes a while.
 Status check_digest(const std::string& path, const std::string& digest) {
   if (digest.empty()) return {};
   CommandOptions options;
@@ -116,7 +116,7 @@ Status check_digest(const std::string& path, const std::string& digest) {
     return Error{Errc::kInvalid, fmt::format("image {} cannot be checked by its digest: {}; allowed: a file, .sqfs or "
                                              ".sif, that can be read",
                                              printable(path, 300), printable(trim(sum.err), 200))};
-  // A name with odd characters is printed behind a backslash.
+  // sha256sum prints a backslash before the digest if the file's name has unusual characters.
   const bool escaped = !sum.out.empty() && sum.out.front() == '\\';
   const std::string is = sum.out.substr(escaped ? 1 : 0, digest.size());
   if (is == digest) return {};
@@ -136,7 +136,7 @@ bool links_mpi(const std::string& program) {
                                         "\x7f"
                                         "ELF")
     return false;
-  // The names of needed libraries stand in the dynamic string table, near the start of the file.
+  // The names of needed libraries are in the dynamic string table, near the start of the file.
   std::string text(1 << 20, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(file.gcount()));
@@ -151,7 +151,7 @@ Result<std::string> find_agent() {
     std::string folder = *self;
     folder.resize(folder.rfind('/'));
     places = {folder.substr(0, folder.rfind('/')) + "/libexec/slurm-dl/dl-agent", folder + "/agent/dl-agent"};
-    // libtool runs programs of the build tree from .libs.
+    // In the build tree, libtool runs programs from .libs.
     if (folder.size() > 6 && folder.compare(folder.size() - 6, 6, "/.libs") == 0)
       places.push_back(folder.substr(0, folder.size() - 6) + "/agent/dl-agent");
   }
@@ -201,7 +201,7 @@ Status check_mpi_plugin(const plan::LaunchPlan& plan, const std::string& site) {
                   why, wanted, join(*there, ", "), env::kPmix)};
 }
 
-// As the environment says, else as the host's list of users does.
+// The user as the environment names them, or else as the host's list of users does.
 void find_user(plan::PlanInput* input) {
   const auto variable = [&](const char* name) {
     const auto found = input->environment.find(name);
@@ -264,7 +264,7 @@ Result<GatheredInput> gather_input(const RunCommand& run, const SiteSettings& se
   } else {
     char host[256] = "localhost";
     ::gethostname(host, sizeof host - 1);
-    // Without the word of the user learners share what there is, as they like.
+    // Unless the user gives a number, learners share the GPUs as they like.
     const bool counted = input.request.gpus || input.request.learners_by_gpus;
     const int gpus = counted ? machine_gpus() : -1;
     input.allocation = plan::local_allocation(host, usable_cpus(), gpus,
@@ -282,7 +282,7 @@ std::optional<OwnSignal> own_signal_of_job(pid_t script) {
   constexpr size_t kMaxScript = 4 << 20, kMaxLine = 64 << 10;
   if (const auto told = parse_own_signal(environment_value(kOwnSignalEnv))) return told;
   if (script == 0) return std::nullopt;
-  // "/bin/bash /var/spool/slurmd/job00012/slurm_script"
+  // The command line is "/bin/bash /var/spool/slurmd/job00012/slurm_script".
   std::ifstream line(fmt::format("/proc/{}/cmdline", script), std::ios::binary);
   std::string words(kMaxLine, '\0');
   line.read(words.data(), static_cast<std::streamsize>(words.size()));

@@ -22,9 +22,9 @@
 namespace dl {
 namespace {
 
-constexpr size_t kMaxRecord = 1 << 20;  // as much as is read of dl.toml
+constexpr size_t kMaxRecord = 1 << 20;  // dl.toml, too, is read up to this size only
 
-// What load_site_config() gives, with the catalogue that it names.
+// The settings made of load_site_config()'s result and the catalogue that it names.
 Result<SiteSettings> with_catalogue(Result<SiteConfig> site, const std::string& path) {
   if (!site) return std::move(site).error();
   SiteSettings settings;
@@ -40,7 +40,7 @@ std::string framework_of(const RunCommand& run, const SiteConfig& site) {
   return given.empty() || !ref ? site.framework : ref->name;
 }
 
-// With the entries of the catalogue that have no fault. Nothing if the job's framework is not among them.
+// Settings with those entries of the catalogue that have no fault. None if the job's framework is not among them.
 std::optional<SiteSettings> with_sound_entries(const SiteConfig& site, const std::string& path, const RunCommand& run) {
   SiteSettings settings;
   std::vector<std::string> faults;
@@ -54,7 +54,7 @@ std::optional<SiteSettings> with_sound_entries(const SiteConfig& site, const std
   return settings;
 }
 
-// The job may not be put back, and the entry of its framework has a fault.
+// Waits for the site's file to be mended, for a job that may not be requeued and whose framework's entry has a fault.
 std::optional<SiteSettings> wait_for_entry(const std::string& path, const RunCommand& run, const std::string& fault) {
   constexpr std::chrono::seconds kEach{5};
   std::fprintf(stderr, "dlrun: %s; the job waits up to %d minutes for the file to be mended\n", fault.c_str(),
@@ -68,22 +68,23 @@ std::optional<SiteSettings> wait_for_entry(const std::string& path, const RunCom
   return std::nullopt;
 }
 
-// DL_CONFIG names the site's file, too, where plugstack.conf does (spank_dl.so sets it); a file of the user's own is
-// his. root is nobody's user.
+// Whether the configuration is the user's own file: DL_CONFIG is set, and the user owns that file. DL_CONFIG also names
+// the site's file if plugstack.conf does (spank_dl.so sets it). For root no file counts as its own.
 bool is_own_file(const std::string& path) {
   struct stat info {};
   return std::getenv(env::kConfig) != nullptr && ::geteuid() != 0 && ::stat(path.c_str(), &info) == 0 &&
          info.st_uid == ::geteuid();
 }
 
-// Empty where the pattern holds a name that this job has not.
+// Empty if the pattern contains a name that this job does not have.
 std::string folder_of(const std::string& pattern, const std::string& base, const std::string& id) {
   PathNames names = names_in_environment([](const char* name) { return environment_value(name); });
   name_job(id, &names);
   return record::expand_job_dir(pattern, base, names);
 }
 
-// Where this job's directory may be, the surest place first. The configured name of it is in the file with the fault.
+// Where this job's directory may be, in order of certainty. The configured path is unknown, since its file has the
+// fault.
 std::vector<std::string> possible_folders(const RunCommand& run, const std::string& id,
                                           const std::optional<slurm_cli::JobInfo>& job) {
   std::vector<std::string> folders;
@@ -95,7 +96,8 @@ std::vector<std::string> possible_folders(const RunCommand& run, const std::stri
   return folders;
 }
 
-// Relative paths and the site's own catalogue are those of the file, so the text is read under the file's name.
+// Settings that an earlier start recorded in the job directory. The text is parsed under the original file's name,
+// because relative paths and the site's own catalogue depend on it.
 std::optional<SiteSettings> recorded(const std::vector<std::string>& folders, const std::string& path,
                                      const RunCommand& run) {
   for (const std::string& folder : folders) {
@@ -108,7 +110,7 @@ std::optional<SiteSettings> recorded(const std::vector<std::string>& folders, co
   return std::nullopt;
 }
 
-// Returns only if Slurm refuses, or leaves us alive: it ends the job with all its processes.
+// Requeues the job. Slurm then ends all its processes, so this returns only if Slurm refuses or has not killed dlrun.
 Status put_back(const slurm_cli::JobInfo& job, bool hold, const std::string& fault) {
   const std::string reason =
       hold ? fmt::format("{}; the job has been put back {} times and is held now: mend the file, then dlctl resume {}",
@@ -126,10 +128,11 @@ Status put_back(const slurm_cli::JobInfo& job, bool hold, const std::string& fau
     ignore(record::record_put_back(record::JobDir(comment.dir).events(), hold, reason, {}),
            "the comment says it as well");
   ignore(slurm_cli::set_comment(job.job_id, record::format_comment(comment)), "the job's output says it as well");
-  // Who releases a held job does not wait once more.
+  // A held job that is released should not wait for the longer delay as well.
   const std::chrono::seconds delay = hold ? slurm_cli::requeue_delay() : std::chrono::seconds(kMendDelay);
   DL_TRY(slurm_cli::requeue(job.job_id, hold, delay));
-  // The batch script must not go on behind us, and end as if the job had. Its SIGTERM is ours as well.
+  // Waits for Slurm's kill: if dlrun ended now, the batch script would go on and end as if the job had. Slurm's SIGTERM
+  // reaches both.
   std::this_thread::sleep_for(slurm_cli::kill_wait() + std::chrono::seconds(15));
   return {};
 }
@@ -174,12 +177,12 @@ Result<SiteSettings> read_site_settings(const RunCommand& run) {
 
 Status record_settings(const SiteSettings& settings, const std::string& job_dir) {
   if (!settings.fault.empty()) return {};
-  std::string text;  // without a file the defaults are the settings, as of an empty one
+  std::string text;  // the defaults, if there is no file
   if (auto read = read_small_file(settings.path, kMaxRecord))
     text = *std::move(read);
   else if (read.error().code != Errc::kNotFound)
     return std::move(read).error();
-  if (!parse_site_config(text, settings.path)) return {};  // broken in this very moment
+  if (!parse_site_config(text, settings.path)) return {};  // the file was damaged a moment ago
   const std::string place = record::JobDir(job_dir).site();
   if (auto there = read_small_file(place, kMaxRecord); there && *there == text) return {};
   DL_TRY(make_directories(job_dir));

@@ -18,8 +18,9 @@
 namespace dl {
 namespace {
 
-// The end that the thread writes to: closed in children, which would else keep a pipe open that is at its end. Where it
-// is closed already its number may be another file's, also in the children of children.
+// The end of the pipe that the thread writes to. Child processes close it, because they would otherwise keep the pipe
+// from ending. It becomes -1 once closed: the same number may then belong to another file, also in children of
+// children.
 std::mutex write_end_lock;
 int write_end = -1;
 
@@ -39,7 +40,7 @@ bool write_all(int to, std::string_view data) {
 }
 
 void copy(const UniqueFd& terminal, int to) {
-  // Signals are the main thread's.
+  // Signals are handled by the main thread.
   sigset_t all;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, nullptr);

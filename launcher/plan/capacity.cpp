@@ -17,7 +17,7 @@ int gpu_slots(const Node& node, int gpus_per_learner) {
 }
 
 int task_slots(const Allocation& allocation, const Node& node) {
-  if (allocation.source == Allocation::Source::kLocal) return kUnlimited;  // a workstation is the user's own
+  if (allocation.source == Allocation::Source::kLocal) return kUnlimited;  // a workstation belongs to its user
   if (node.tasks > 0) return std::max(0, node.tasks - node.taken_tasks);
   if (node.cpus == 0) return kUnlimited;
   return std::max(0, node.cpus - node.taken_cpus) / std::max(1, allocation.cpus_per_task);
@@ -45,8 +45,8 @@ Error too_few_gpus(const Allocation& allocation, const LearnerRange& range, int 
   return Error{Errc::kConflict, text};
 }
 
-// The CPUs of a node that so many learners may take, where they leave GPUs or tasks of it to other runs of the job: as
-// many as their part of those. What others have taken is not theirs, as long as anything is left.
+// The CPUs of a node for so many learners that leave GPUs or tasks of it to other runs of the job: the same share as of
+// the GPUs or tasks. CPUs that other runs have taken are not given out again, as long as any are left.
 int fair_cpus(const Node& node, int learners, int gpus_per_learner) {
   const int all = node.gpus + static_cast<int>(node.taken.size());
   const int gpus = learners * gpus_per_learner;
@@ -96,8 +96,8 @@ std::string why_no_gpus(const Allocation& allocation, bool not_wanted) {
 
 Result<Capacity> find_capacity(const Allocation& allocation, const LearnerRange& range, int gpus_per_learner,
                                int servers) {
-  std::vector<int> hard;    // by GPUs
-  std::vector<int> wanted;  // by GPUs and tasks
+  std::vector<int> hard;    // limited by GPUs
+  std::vector<int> wanted;  // limited by GPUs and tasks
   for (const Node& node : allocation.nodes) {
     hard.push_back(gpu_slots(node, gpus_per_learner));
     wanted.push_back(std::min(hard.back(), task_slots(allocation, node)));
@@ -111,7 +111,7 @@ Result<Capacity> find_capacity(const Allocation& allocation, const LearnerRange&
     capacity.per_node = std::move(wanted);
     return capacity;
   }
-  // Slurm counted fewer tasks than learners are asked for: spread the surplus evenly, within the GPUs.
+  // More learners are asked for than Slurm counts tasks: the surplus is spread evenly, as far as the GPUs allow.
   capacity.learners = range.min;
   capacity.overcommit = true;
   const int nodes = static_cast<int>(allocation.nodes.size());
@@ -126,7 +126,8 @@ Result<Capacity> find_capacity(const Allocation& allocation, const LearnerRange&
 std::vector<int> place_servers(const Capacity& capacity, int servers, std::vector<int>* on_node) {
   std::vector<int> nodes, here(on_node->size(), 0);
   for (int server = 0; server < servers; ++server) {
-    // Nodes with a place first, by what runs there; then those in use, by the servers that were added.
+    // First choice: the node with a free place that runs the least. If all are full: the one with the fewest added
+    // servers.
     const auto crowding = [&](size_t n) {
       const bool full = (*on_node)[n] >= capacity.per_node[n];
       return std::make_pair(full, full ? here[n] : (*on_node)[n]);
@@ -155,7 +156,7 @@ int find_cpus_per_learner(const Allocation& allocation, const std::vector<int>& 
     return allocation.cpus_per_task;
   int least = allocation.cpus_per_task;
   for (size_t i = 0; i < count.size(); ++i) {
-    // One learner alone on a workstation: the framework's own default is the better guess.
+    // A single learner on a workstation: the framework's own default is the better guess.
     if (count[i] == 0 || (local && count[i] == 1)) continue;
     if (allocation.nodes[i].cpus == 0) return 0;
     const int here = std::max(1, fair_cpus(allocation.nodes[i], count[i], gpus_per_learner) / count[i]);

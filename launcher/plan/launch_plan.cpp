@@ -32,7 +32,7 @@ std::string replace_all(std::string text, const std::string& what, const std::st
   return text;
 }
 
-// As many learners as the job has tasks; where it names none, one per node. Without Slurm one.
+// As many learners as the job has tasks, or one per node if it names no tasks; without Slurm, one.
 LearnerRange default_learners(const Allocation& allocation) {
   if (allocation.source == Allocation::Source::kLocal) return {1, 1};
   const int count = allocation.tasks > 0 ? allocation.tasks : static_cast<int>(allocation.nodes.size());
@@ -54,8 +54,8 @@ int even_share(const Allocation& allocation, const std::vector<int>& learners_on
   return std::min(std::max(share, 0), kMaxGpusPerLearner);
 }
 
-// Which of the node's GPUs are this run's: the first free ones. each: of a learner; 0 where the request leaves it open
-// and there is no even share: all that are free. Learners that are to have none see none.
+// Chooses this run's GPUs on the node: the first free ones. each: GPUs of a learner. All free GPUs if `each` is 0,
+// because the request leaves it open and there is no even share; none if the request is for learners without GPUs.
 void choose_gpus(const Request& request, int each, PlannedNode* node) {
   if (node->gpus < 0) return;
   const bool open = each == 0 && !request.gpus;
@@ -66,7 +66,7 @@ void choose_gpus(const Request& request, int each, PlannedNode* node) {
   node->narrowed = needed < all;
 }
 
-// Places the ranks; fills nodes, learners and gpus_per_learner. Returns how many learners stand on each node of the
+// Places the ranks: fills nodes, learners and gpus_per_learner. Returns the number of learners on each node of the
 // allocation.
 std::vector<int> place(const PlanInput& input, const Capacity& capacity, const PlacementPolicy& policy,
                        LaunchPlan* plan) {
@@ -79,7 +79,7 @@ std::vector<int> place(const PlanInput& input, const Capacity& capacity, const P
     local_rank[rank] = count[static_cast<size_t>(node_of_rank[rank])]++;
   }
   if (!input.request.gpus) plan->gpus_per_learner = even_share(input.allocation, count);
-  // Behind all learners, whose local ranks are the numbers of their GPUs.
+  // Servers come after all learners, because the local ranks of learners are the numbers of their GPUs.
   const std::vector<int> without_servers = count;
   std::vector<int> next = count;
   for (const int node : place_servers(capacity, plan->servers, &count)) {
@@ -118,7 +118,7 @@ std::vector<int> place(const PlanInput& input, const Capacity& capacity, const P
   return count;
 }
 
-// How Slurm would describe the step: the same for all of its learners, so made once.
+// Describes the step as Slurm would. The texts are the same for all of its learners, so they are made once.
 void describe_step(LaunchPlan* plan) {
   std::vector<std::string> names;
   names.reserve(plan->nodes.size());
@@ -199,7 +199,7 @@ Status check_input(const PlanInput& input) {
 
 Status check_servers(const LaunchPlan& plan) {
   if (plan.servers == 0 || plan.gpus_per_learner == 0 || !plan.under_slurm) return {};
-  // srun is then told a number of GPUs for each task, and a server is a task.
+  // srun is given a number of GPUs for each task, and a server is a task, too.
   for (const PlannedNode& node : plan.nodes)
     if (node.gpus != plan.nodes.front().gpus)
       return Error{Errc::kConflict, "parameter servers need nodes that give the same number of GPUs, but " +
@@ -213,12 +213,12 @@ void add_bind(const std::string& path, LaunchPlan* plan) {
   if (!path.empty()) plan->container.binds.push_back(path);
 }
 
-// Where the job directory and the checkpoints are; both may hold names of the job.
+// Finds the job directory and the checkpoint directory. Both paths may contain names of the job.
 Status find_paths(const PlanInput& input, LaunchPlan* plan) {
   const Allocation& allocation = input.allocation;
   PathNames names;
   name_job(allocation.job_id, &names);
-  // Without Slurm there is no job that has a name: Slurm would name it after the command.
+  // Without Slurm no job has a name, so the command names it, as in Slurm.
   const std::string command = input.command.empty() ? std::string() : input.command.front();
   names.name = allocation.job_name.empty() ? command.substr(command.rfind('/') + 1) : allocation.job_name;
   names.user = input.user;
@@ -335,7 +335,7 @@ Result<LaunchPlan> make_plan(const PlanInput& input) {
   if (plan.under_slurm) describe_step(&plan);
   plan.cpus_per_learner = find_cpus_per_learner(input.allocation, count, plan.gpus_per_learner);
 
-  // An entry written for a newer slurm-dl may name a family that is not known here: said before anything is started.
+  // Before anything starts: an entry for a newer slurm-dl may name a family of variables that is not known here.
   Environment probe;
   DL_TRY(add_learner_environment(plan, 0, RunFacts{}, &probe));
 
@@ -353,7 +353,7 @@ Status leave_out(const std::vector<std::string>& nodes, const LaunchPlan& plan, 
   there.erase(std::remove_if(there.begin(), there.end(), left_out), there.end());
   if (there.empty()) return Error{Errc::kConflict, "no node of the allocation is left"};
   input->allocation.nodes_left_out = true;
-  // "As many learners as the job has tasks" still means as many as it was planned with.
+  // "As many learners as the job has tasks" still means the number that the job was planned with.
   if (!input->request.learners) input->request.learners = plan.asked;
   return {};
 }
@@ -434,7 +434,7 @@ void move_to_rank(const LaunchPlan& plan, int rank, LearnerContext* context) {
 
 Status add_job_environment(const LaunchPlan& plan, JobEnvironment* environment) {
   Environment known;
-  // With the path made absolute: libdlckpt in the learner finds every= and keep= here.
+  // This path is absolute. libdlckpt in the learner reads every= and keep= from here, too.
   if (plan.checkpoint) known.emplace(env::kCheckpoint, format_checkpoint(*plan.checkpoint));
   LearnerRecipe recipe;
   recipe.version = &plan.framework_environment;

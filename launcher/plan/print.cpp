@@ -18,7 +18,7 @@
 namespace dl::plan {
 namespace {
 
-// What learners find that only the running job knows, in words. One that is missing here is shown all the same.
+// Descriptions of variables that are known only when the job runs. A variable that is missing here is printed as well.
 struct FoundLater {
   const char* name;
   const char* what;
@@ -47,7 +47,7 @@ std::string in_words(const std::string& name, const LaunchPlan& plan) {
   return row == std::end(kFoundLater) ? "known when the learners start" : row->what;
 }
 
-// The facts, and where a learner stands, as they will be when it starts: what is not known yet has any value.
+// A learner's context with a dummy value for each fact that is known only at the start, so that all variables appear.
 LearnerContext as_it_will_be(const LaunchPlan& plan, RunFacts facts) {
   if (facts.master_port == 0) facts.master_port = 1;
   if (facts.store_port == 0) facts.store_port = 1;
@@ -61,7 +61,7 @@ LearnerContext as_it_will_be(const LaunchPlan& plan, RunFacts facts) {
   return context;
 }
 
-// The environment of rank 0, with what only the run knows.
+// The environment of rank 0, including the variables that are known only when the job runs.
 Environment known_variables(const LaunchPlan& plan, const RunFacts& facts, Environment inherited) {
   const LearnerContext context = as_it_will_be(plan, facts);
   drop_launcher_variables(&inherited);
@@ -70,8 +70,8 @@ Environment known_variables(const LaunchPlan& plan, const RunFacts& facts, Envir
   return job.first();
 }
 
-// Those that are set for learners, and USE_LIBUV, which no family sets, but which decides what families set
-// (has_users_store() in frameworks/families.cpp).
+// The inherited variables that are also set for learners, and USE_LIBUV. No family sets USE_LIBUV, but it decides what
+// families set (has_users_store() in frameworks/families.cpp).
 Environment only(const Environment& known, const Environment& inherited) {
   Environment relevant;
   for (const auto& item : inherited)
@@ -79,16 +79,16 @@ Environment only(const Environment& known, const Environment& inherited) {
   return relevant;
 }
 
-// What the plan does to the environment of the learners, as far as it is the same for all of them, and for each. With
-// 10,000 learners it is made in one pass, in which only what may differ is asked for, and only as long as it does not.
+// The variables that the plan sets for learners, divided into those that are the same for all learners and those of
+// each. For 10,000 learners this is done in one pass, which asks only for variables that may differ, until they do.
 class EnvironmentView {
  public:
   EnvironmentView(const LaunchPlan& plan, const RunFacts& facts, const Environment& inherited)
       : EnvironmentView(plan, facts, inherited, known_variables(plan, facts, {})) {}
 
-  const Environment& common() const { return common_; }           // set for every learner alike
-  const std::vector<std::string>& kept() const { return kept_; }  // set by the user, and left as it is
-  // Calls found(name, value) for what only this learner finds so, in the order of the names.
+  const Environment& common() const { return common_; }           // set to the same value for every learner
+  const std::vector<std::string>& kept() const { return kept_; }  // set by the user and left unchanged
+  // Calls found(name, value), in the order of the names, for each variable that is this learner's alone.
   template <typename Found>
   void each_own(int rank, Found found) {
     move_to_rank(plan_, rank, &context_);
@@ -114,7 +114,7 @@ class EnvironmentView {
     find_own();
   }
 
-  // The value of names()[name] for the learner of the context, if it is not what it inherits.
+  // The value of names()[name] for the learner of the context, unless the learner inherits the same value.
   std::optional<std::string> added(size_t name) const {
     auto value = job_.value_of(name, context_);
     const auto there = relevant_.find(job_.names()[name]);
@@ -123,7 +123,7 @@ class EnvironmentView {
   }
 
   void find_own() {
-    std::vector<size_t> alike;  // so far
+    std::vector<size_t> alike;  // the same for all ranks so far
     for (size_t name = 0; name < job_.names().size(); ++name)
       (common_.count(job_.names()[name]) != 0 ? alike : own_).push_back(name);
     for (int rank = 1; rank < plan_.world_size() && !alike.empty(); ++rank) {
@@ -140,11 +140,11 @@ class EnvironmentView {
 
   const LaunchPlan& plan_;
   LearnerContext context_;
-  Environment relevant_;  // a big environment of the user's would be looked through again and again
+  Environment relevant_;  // a copy, since searching a big environment again and again takes long
   JobEnvironment job_;
   Environment common_;
   std::vector<std::string> kept_;
-  std::vector<size_t> own_;  // of job_.names()
+  std::vector<size_t> own_;  // indices into job_.names()
 };
 
 std::string gpu_text(const PlannedLearner& learner) {
@@ -168,7 +168,7 @@ void row(std::string* out, const char* name, const std::string& value) {
   *out += fmt::format("{:<15}{}\n", name, value);
 }
 
-// What a program finds that asks for its batch; one with a batch of its own keeps that.
+// The batch that a program is given if it asks for one; a program with a batch of its own keeps that.
 std::string batch_text(const LaunchPlan& plan) {
   const BatchSplit& split = plan.split;
   std::string text = fmt::format("{} of {}, {} for learner 0", split.batch, format_batch(*plan.batch),
@@ -189,7 +189,7 @@ void print_learners(const LaunchPlan& plan, std::string* out) {
   }
 }
 
-// Name and description of each variable that a learner finds and that is not known before the run.
+// Name and description of each variable that learners get and that is not known before the run.
 std::map<std::string, std::string> found_later(const LaunchPlan& plan, const RunFacts& facts,
                                                const Environment& inherited) {
   std::map<std::string, std::string> later;
@@ -205,7 +205,7 @@ std::map<std::string, std::string> found_later(const LaunchPlan& plan, const Run
   return later;
 }
 
-// A value as users may have set it, whole, and without what a terminal would obey.
+// The whole value, which users may have set, with escapes for what a terminal would interpret.
 std::string shown(const std::string& value) {
   return printable(value, value.size() * 4);
 }
@@ -228,7 +228,7 @@ void print_environment(const LaunchPlan& plan, const RunFacts& facts, Environmen
   }
 }
 
-// Paths and names need not be UTF-8: shown with replacement characters rather than refused.
+// Paths and names need not be UTF-8: invalid bytes become replacement characters and are no error.
 std::string dumped(const Json& json, int indent) {
   return json.dump(indent);
 }
@@ -243,8 +243,8 @@ void append_string(const std::string& value, std::string* out) {
   }
 }
 
-// As dumped(..., 2) would write an array of objects, each with an object in it: of 10,000 learners with their variables
-// that took ten times as long.
+// The same text as dumped(..., 2) makes for an array of objects that contain objects. For 10,000 learners with their
+// variables dumped() took ten times as long.
 void append_learners(const LaunchPlan& plan, const RunFacts& facts, EnvironmentView* view, std::string* out) {
   const auto to = std::back_inserter(*out);
   *out += '[';
@@ -345,7 +345,7 @@ std::string plan_json(const LaunchPlan& plan, const RunFacts& facts, const Envir
     Json item = {{"path", spec.path}, {"keep", spec.keep}, {"every_s", nullptr}, {"every_steps", nullptr}};
     if (spec.every) item["every_s"] = spec.every->count();
     if (spec.every_steps) item["every_steps"] = *spec.every_steps;
-    // Only where asked for, so that the plans of other jobs stay as they are.
+    // Only written if asked for, so that the plans of other jobs do not change.
     if (spec.every_auto) item["every"] = "auto";
     if (spec.keep_every > 0) item["keep_every"] = spec.keep_every;
     if (spec.best) item["best"] = format_best(*spec.best);

@@ -7,13 +7,13 @@
 namespace dl::plan {
 namespace {
 
-// Where a value comes from, for messages, and the value.
+// A value and its source, which messages name.
 struct Given {
   std::string source;
   std::string text;
 };
 
-// The option if it is given, else the variable if it is set and not empty.
+// The option if it is given; otherwise the variable if it is set and not empty.
 std::optional<Given> find_value(const Environment& environment, const char* variable,
                                 const std::optional<std::string>& value, const char* option) {
   if (value) return Given{option, *value};

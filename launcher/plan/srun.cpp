@@ -9,10 +9,10 @@
 namespace dl::plan {
 namespace {
 
-// What srun would read from the job's environment as if it had been typed: meant for the user's own steps, and in
-// conflict with the options below (srun(1), "INPUT ENVIRONMENT VARIABLES", of 22.05 to 25.11). Not in the list: what
+// Variables of the job's environment that srun would read as options. They are meant for the user's own steps, and
+// conflict with the options below (srun(1), "INPUT ENVIRONMENT VARIABLES", of 22.05 to 25.11). The list leaves out what
 // names the job and the cluster (SLURM_JOB_ID, SLURM_CONF, ...), debugging, and SLURM_CPU_FREQ_REQ, SLURM_NETWORK and
-// the like, which describe the hardware that the user wants under every step.
+// the like, which describe the hardware that the user wants for every step.
 const char* const kScrub[] = {
     "SLURM_CPU_BIND",
     "SLURM_CPU_BIND_LIST",
@@ -85,13 +85,13 @@ const char* const kScrub[] = {
     "SRUN_EXPORT_ENV",
 };
 
-// srun's own layouts give what the plan says only where there is nothing to choose: all on one node, or one on each.
-// Even with --ntasks-per-node=2 srun of 22.05.8 puts 3,2,1 learners on nodes of 4,1,1 CPUs. Any other map is given to
-// it host by host in a file, which it follows to the letter. The file says how many nodes there are, too: beside it
-// srun of 23.11 and later refuses --nodes ("--nodes is incompatible with --distribution=arbitrary").
+// srun's own layouts match the plan only where there is no choice: all learners on one node, or one on each. Even with
+// --ntasks-per-node=2 srun of 22.05.8 puts 3,2,1 learners on nodes of 4,1,1 CPUs. Any other layout is given to srun
+// host by host in a file, which it follows exactly. The file also gives the number of nodes: srun of 23.11 and later
+// refuses --nodes beside it ("--nodes is incompatible with --distribution=arbitrary").
 //
-// PMIx only where it is used: a server takes time to start. Slurm's plugin sets up a server on each node, which took
-// 0.13 s of a start of 8 learners on 2 nodes (22.05.8).
+// PMIx is set up only where it is used, because a server takes time to start: Slurm's plugin sets one up on each node,
+// which took 0.13 s of the start of 8 learners on 2 nodes (22.05.8).
 void fill_srun(const PlanInput& input, bool pmix, const Allocation& allocation, bool overcommit, LaunchPlan* plan) {
   const size_t nodes = plan->nodes.size();
   const bool own_layout = nodes == 1 || plan->learners.size() == nodes;
@@ -118,10 +118,11 @@ void fill_srun(const PlanInput& input, bool pmix, const Allocation& allocation, 
     argv.emplace_back("--distribution=arbitrary");
     argv.push_back("--nodelist=" + plan->hostfile_path);
   }
-  // Said again for the step: of a job submitted with --gpus=TOTAL srun of 22.05.8 hands the step one of two GPUs. Where
-  // the nodes give different numbers, only a number per task gets all of them; "closest" (to all CPUs of the job there,
-  // since none are bound) undoes the hiding of the peers' GPUs that comes with it.
-  // All of the job's, also where this run has a part of them: its agents show that part to their learners.
+  // The step asks for the GPUs explicitly: otherwise srun of 22.05.8 gives the step of a job that was submitted with
+  // --gpus=TOTAL only one of two. If nodes have different numbers of GPUs, only a number per task gets all of them;
+  // "closest" (to all CPUs of the job on the node, since no CPUs are bound) undoes the hiding of other tasks' GPUs that
+  // comes with it. The step asks for all GPUs of the job even if this run has only a part of them: its agents show that
+  // part to their learners.
   const auto all_gpus = [](const PlannedNode& node) { return node.gpus + static_cast<int>(node.taken.size()); };
   const int gpus = all_gpus(plan->nodes.front());
   const bool same_gpus = std::all_of(plan->nodes.begin(), plan->nodes.end(),
@@ -135,30 +136,31 @@ void fill_srun(const PlanInput& input, bool pmix, const Allocation& allocation, 
   if (overcommit) {
     argv.emplace_back("--overcommit");
   } else if (allocation.cpus_per_task > 0) {
-    // Since 22.05 srun does not take it from the job any more.
+    // From 22.05 on, srun does not take this from the job.
     argv.push_back("--cpus-per-task=" + std::to_string(allocation.cpus_per_task));
   }
   argv.insert(argv.end(), {
-                              // The others must live on when one ends: dlrun decides what a death means.
+                              // The other learners must live on when one ends: dlrun decides what to do about it.
                               "--wait=0",
                               "--kill-on-bad-exit=0",
-                              // A restarted step must not wait until Slurm has cleaned up the one before.
+                              // The step of a restart must not wait until Slurm has cleaned up the previous one.
                               "--overlap",
-                              // CPUs are bound by the learner, if at all. GPUs: without any option all of the node's
-                              // are visible to each of its learners, as NCCL wants it; --gpu-bind=none would say the
-                              // same, but on 22.05.8 it leaves CUDA_VISIBLE_DEVICES empty where two tasks share a node.
+                              // Learners bind their CPUs themselves, if at all. As for GPUs, without any option each
+                              // learner of a node sees all GPUs of the node, as NCCL wants it. --gpu-bind=none means
+                              // the same, but on 22.05.8 it leaves CUDA_VISIBLE_DEVICES empty if two tasks share a
+                              // node.
                               "--cpu-bind=none",
-                              // Also under sbatch --export=NONE, which would leave the agents without DL_CONTROL.
+                              // Also with sbatch --export=NONE, which would leave the agents without DL_CONTROL.
                               "--export=ALL",
                               plan->reads_stdin ? "--input=0" : "--input=none",
                           });
-  // Slurm hands on what tasks write in pieces of 1 KiB; without this option it keeps to whole lines, so that those of
-  // several learners, and dlrun's own, do not mix. A learner alone may draw its progress bar as it likes; and of
-  // several only learner 0 is shown to a debugger, whose prompt ends no line.
+  // Without --unbuffered srun passes on whole lines, so that lines of several learners and dlrun do not mix; with it,
+  // it passes on pieces of 1 KiB. A single learner's output needs no whole lines, and may contain a progress bar. With
+  // a debugger, only learner 0 is shown, and the debugger's prompt ends no line.
   if (plan->world_size() == 1 || input.debug) argv.emplace_back("--unbuffered");
   argv.push_back(input.agent_path);
   plan->scrub.assign(std::begin(kScrub), std::end(kScrub));
-  // Then the user's own choice, if any, counts as in a bare srun.
+  // The user's own choice, if there is one, then has the same effect as with a bare srun.
   if (!pmix)
     plan->scrub.erase(std::remove(plan->scrub.begin(), plan->scrub.end(), "SLURM_MPI_TYPE"), plan->scrub.end());
 }

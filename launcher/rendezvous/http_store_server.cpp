@@ -43,13 +43,13 @@ const char* reason(int status) {
 }
 
 void answer(mg_connection* connection, const HttpReply& reply) {
-  // Its client takes a reply without a length for one that goes on.
+  // Horovod's client waits for more if a reply gives no length.
   const std::string text = fmt::format("HTTP/1.1 {} {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}",
                                        reply.status, reason(reply.status), reply.body.size(), reply.body);
   mg_write(connection, text.data(), text.size());
 }
 
-// False if the client stops before its end.
+// Returns false if the client stops before the end of the body.
 bool read_body(mg_connection* connection, size_t size, std::string* body) {
   body->resize(size);
   for (size_t have = 0; have < size;) {
@@ -67,11 +67,12 @@ void wake(int port) {
   address.sin_port = htons(static_cast<uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   static_cast<void>(
-      ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address));  // if it fails, the next one
+      // If this fails, the next call may succeed
+      ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address));
 }
 
 int quiet(const mg_connection* /*connection*/, const char* /*message*/) {
-  return 1;  // what a client does wrong is not for the job's output
+  return 1;  // clients' mistakes do not belong in the job's output
 }
 
 }  // namespace
@@ -86,7 +87,7 @@ struct HttpStoreServer::State {
   int port = 0;
   PeerCheck check;
 
-  // Waits for the answer, which the asked gives in any case.
+  // Waits for the answer of the check, which always comes.
   bool allows(const mg_request_info& request) const {
     if (!check) return true;
     auto answer = std::make_shared<std::promise<bool>>();
@@ -116,7 +117,7 @@ Result<std::unique_ptr<HttpStoreServer>> HttpStoreServer::start(const KeyValueLi
   state->check = std::move(check);
   mg_callbacks callbacks{};
   callbacks.log_message = quiet;
-  // Ranks meet with some requests each, of a millisecond; threads beyond that only wait for slow clients.
+  // Each rank makes a few requests of about a millisecond, so more threads would only wait for slow clients.
   const auto start_on = [&](const char* port) {
     std::array<const char*, 11> options = {"listening_ports",    port,   "num_threads",    "16",
                                            "request_timeout_ms", "2000", "listen_backlog", "4096",
@@ -124,14 +125,14 @@ Result<std::unique_ptr<HttpStoreServer>> HttpStoreServer::start(const KeyValueLi
     return mg_start(&callbacks, nullptr, options.data());
   };
   state->context = start_on("+0");
-  if (state->context == nullptr) state->context = start_on("0");  // no IPv6
+  if (state->context == nullptr) state->context = start_on("0");  // this machine has no IPv6
   if (state->context == nullptr) return Error{Errc::kIo, "cannot listen for Horovod's rendezvous"};
   mg_server_port listening{};
   if (mg_get_server_ports(state->context, 1, &listening) == 1) state->port = listening.port;
   mg_set_request_handler(
       state->context, "/",
       [](mg_connection* connection, void* data) {
-        // Called by C: nothing may be thrown through it.
+        // civetweb is C: no exception may pass through it.
         try {
           const HttpReply reply = static_cast<State*>(data)->serve(connection);
           answer(connection, reply);
@@ -146,7 +147,8 @@ Result<std::unique_ptr<HttpStoreServer>> HttpStoreServer::start(const KeyValueLi
 
 HttpStoreServer::HttpStoreServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
-// civetweb looks every two seconds whether it shall stop; a connection wakes it. dlrun's restarts take milliseconds.
+// civetweb checks only every two seconds whether it should stop, and a connection wakes it. Without that, dlrun's
+// restarts would no longer take milliseconds.
 HttpStoreServer::~HttpStoreServer() {
   std::atomic<bool> stopped{false};
   std::thread stop([&] {

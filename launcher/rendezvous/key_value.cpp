@@ -6,7 +6,7 @@
 namespace dl::rendezvous {
 namespace {
 
-// "/SCOPE/KEY": Horovod's server splits the path at its slashes and takes exactly two names.
+// "/SCOPE/KEY". Horovod's server splits the path at its slashes and accepts exactly two names.
 bool is_path(const std::string& path, size_t limit) {
   if (path.size() > limit || path.empty() || path.front() != '/') return false;
   const size_t slash = path.find('/', 1);

@@ -4,7 +4,7 @@
 namespace dl::rendezvous {
 namespace {
 
-// What the request can add to the store at most.
+// The most bytes that the request can add to the store.
 size_t cost(const Request& request) {
   size_t bytes = Store::kEntryBytes;
   for (const std::string& key : request.keys) bytes += key.size() + 2 * Store::kEntryBytes;

@@ -42,7 +42,7 @@ Result<int64_t> Store::add(const std::string& key, int64_t amount) {
     const auto [end, failure] = std::from_chars(text->data(), text->data() + text->size(), before);
     if (failure != std::errc() || end == text->data()) return Error{Errc::kInvalid, "ADD to a key that is no number"};
   }
-  // Wraps around instead of being undefined.
+  // The sum wraps around; overflow of a signed number would be undefined.
   const auto sum = static_cast<int64_t>(static_cast<uint64_t>(before) + static_cast<uint64_t>(amount));
   set(key, std::to_string(sum));
   return sum;
@@ -75,7 +75,7 @@ void Store::push(const std::string& key, std::string value) {
   if (is_new) bytes_ += key.size() + kEntryBytes;
   bytes_ += value.size() + kEntryBytes;
   at->second.push_back(std::move(value));
-  // One value serves one waiter, the first. Its other keys stay.
+  // One pushed value serves only the first waiter. Other keys that the waiter waits for remain.
   auto waiting = waiting_.find(key);
   if (waiting == waiting_.end()) return;
   const auto [number, client] = *waiting->second.begin();
@@ -117,7 +117,7 @@ bool Store::wait(ClientId client, const std::vector<std::string>& keys) {
   Wait wait;
   for (const std::string& key : keys)
     if (!there(key)) wait.keys.push_back(key);
-  // A key named twice is awaited once.
+  // A key that is named twice is waited for once.
   std::sort(wait.keys.begin(), wait.keys.end());
   wait.keys.erase(std::unique(wait.keys.begin(), wait.keys.end()), wait.keys.end());
   if (wait.keys.empty()) return true;
@@ -156,7 +156,7 @@ Result<bool> Store::barrier(ClientId client, const std::string& key, int64_t wor
   return true;
 }
 
-// Everybody who waits for this key waits for one key less.
+// A key has arrived: everybody who waits for it waits for one key less.
 void Store::arrived(const std::string& key) {
   auto at = waiting_.find(key);
   if (at == waiting_.end()) return;

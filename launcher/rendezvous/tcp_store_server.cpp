@@ -21,18 +21,18 @@
 namespace dl::rendezvous {
 namespace {
 
-// Replies that wait for a client to read them; beyond that it is not served on.
+// Limit of the replies that a client has not read yet. Beyond it, no more of its requests are served.
 constexpr size_t kMaxUnsent = 1 << 20;
-// All such replies, and requests that are not complete yet, of all clients together. Whoever would go beyond it is cut
-// off: a client, reading late or not, may not fill dlrun's memory.
+// Limit of all unread replies and incomplete requests of all clients together. A client that would exceed it is cut
+// off, so that slow clients cannot fill dlrun's memory.
 constexpr size_t kMaxBuffered = size_t{1} << 30;
-constexpr int kBacklog = 65535;  // the kernel cuts it to net.core.somaxconn
+constexpr int kBacklog = 65535;  // the kernel limits it to net.core.somaxconn
 
 Error uv_error(int rc) {
   return Error{Errc::kIo, std::string("open the store's port: ") + uv_strerror(rc)};
 }
 
-// Answers of the check, from any thread to the loop's; outlives the loop, for those that come too late.
+// Answers of the check, which any thread passes to the loop's thread. Outlives the loop, since answers may come late.
 struct Verdicts {
   std::mutex mutex;
   uv_async_t* async = nullptr;  // nullptr once the loop is closing
@@ -66,22 +66,22 @@ std::string address_of(const sockaddr_storage& address, int* port) {
 
 }  // namespace
 
-// All members are used by the loop's thread alone once it runs.
+// Once the loop runs, only its own thread uses the members.
 struct TcpStoreServer::Loop {
   struct Client {
     uv_tcp_t handle{};
-    Loop* loop = nullptr;  // nullptr once closing
+    Loop* loop = nullptr;  // nullptr when the connection is being closed
     ClientId id = 0;
     Parser parser;
-    std::string input;   // not served yet, while replies wait to be read
+    std::string input;   // not served yet, because replies wait to be read
     std::string output;  // to be sent
     std::string sending;
     uv_write_t write{};
     bool dirty = false, paused = false, reading = false;
-    size_t counted = 0;  // its part of buffered_
+    size_t counted = 0;  // its part of `buffered`
   };
 
-  MoreDescriptors descriptors;  // the former limit is back before the next learners are started
+  MoreDescriptors descriptors;  // the limit is restored before the next learners are started
   uv_loop_t uv{};
   uv_tcp_t listener{};
   uv_async_t stop{};
@@ -93,7 +93,7 @@ struct TcpStoreServer::Loop {
   std::shared_ptr<Verdicts> verdicts = std::make_shared<Verdicts>();
   Store store;
   std::unordered_map<ClientId, Client*> clients;  // freed by their close callback
-  std::vector<ClientId> dirty;                    // have something to be sent
+  std::vector<ClientId> dirty;                    // with data to send
   ClientId next_id = 1;
   std::atomic<bool> was_used{false};  // read by another thread
   size_t buffered = 0;
@@ -127,7 +127,7 @@ Status TcpStoreServer::Loop::open() {
   sockaddr_storage address{};
   uv_ip6_addr("::", 0, reinterpret_cast<sockaddr_in6*>(&address));
   int rc = listen(address);
-  if (rc != 0) {  // no IPv6 on this machine
+  if (rc != 0) {  // this machine has no IPv6
     uv_close(reinterpret_cast<uv_handle_t*>(&listener), nullptr);
     uv_run(&uv, UV_RUN_NOWAIT);
     uv_ip4_addr("0.0.0.0", 0, reinterpret_cast<sockaddr_in*>(&address));
@@ -165,7 +165,7 @@ void TcpStoreServer::Loop::on_connection(uv_stream_t* server, int status) {
   self->clients[client->id] = client;
   if (uv_accept(server, reinterpret_cast<uv_stream_t*>(&client->handle)) != 0) return self->close(client);
   uv_tcp_nodelay(&client->handle, 1);
-  // A node that is gone without a word must not keep its connections for hours.
+  // Keepalive: without it, the connections of a lost node would stay open for hours.
   uv_tcp_keepalive(&client->handle, 1, 60);
   self->check ? self->verify(client) : self->read_on(client);
 }
@@ -197,7 +197,7 @@ void TcpStoreServer::Loop::read_on(Client* client) {
   uv_read_start(
       reinterpret_cast<uv_stream_t*>(&client->handle),
       [](uv_handle_t* handle, size_t /*suggested*/, uv_buf_t* buffer) {
-        // One buffer for all: what was read is used before the next read.
+        // All clients share one buffer: data is used up before the next read.
         auto& shared = static_cast<Client*>(handle->data)->loop->read_buffer;
         *buffer = uv_buf_init(shared.data(), static_cast<unsigned>(shared.size()));
       },
@@ -215,7 +215,7 @@ void TcpStoreServer::Loop::receive(Client* client, const char* data, size_t size
   go_on(client);
 }
 
-// Serves what was left of the input as far as its replies are read, and reads on or stops reading accordingly.
+// Serves the remaining input, if its replies have been read, and then continues or stops reading.
 void TcpStoreServer::Loop::go_on(Client* client) {
   while (client->loop != nullptr && client->paused && client->sending.empty()) {
     client->paused = false;
@@ -229,7 +229,7 @@ void TcpStoreServer::Loop::go_on(Client* client) {
   uv_read_stop(reinterpret_cast<uv_stream_t*>(&client->handle));
 }
 
-// False: cut it off.
+// Returns false if the client has to be cut off.
 bool TcpStoreServer::Loop::serve_input(Client* client, const char* data, size_t size) {
   size_t at = 0;
   while (at < size) {
@@ -349,7 +349,7 @@ Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::start(const ServeLimits&
     uv_loop_close(&loop->uv);
     return std::move(opened).error();
   }
-  // Signals are the main thread's; also a SIGPIPE of ours, where write() is to say EPIPE.
+  // Signals are handled by the main thread. A SIGPIPE from this thread is blocked, too, so that write() returns EPIPE.
   sigset_t all, before;
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -8,8 +8,8 @@
 namespace dl::rendezvous {
 namespace {
 
-// What follows each request's number: k a key, v a value, n an int64, m a uint32, K a count and so many keys, P a count
-// and so many keys with their values. In the order of Op, which is that of the validated enumeration.
+// The fields after each request's number: k a key, v a value, n an int64, m a uint32, K a count and that many keys, P a
+// count and that many keys with their values. In the order of Op, which is that of the validated enumeration.
 const char* const kFields[] = {
     "m",    // VALIDATE
     "kv",   // SET
@@ -33,13 +33,13 @@ const char* const kFields[] = {
 };
 static_assert(std::size(kFields) == static_cast<size_t>(Op::kBarrier) + 1);
 
-// Numbers of the clients that do not validate.
+// The requests of clients that do not validate, by their numbers.
 constexpr Op kPlainOps[] = {Op::kSet,     Op::kCompareSet, Op::kGet,    Op::kAdd,      Op::kCheck,    Op::kWait,
                             Op::kNumKeys, Op::kDelete,     Op::kAppend, Op::kMultiGet, Op::kMultiSet, Op::kCancelWait};
 constexpr uint8_t kPlainSeven = 7, kPlainEight = 8;
 
 constexpr unsigned char kMagicBytes[] = {0xCE, 0xF7, 0x85, 0x3C};
-constexpr size_t kTextOverhead = 64;  // of a text in memory, beyond its bytes
+constexpr size_t kTextOverhead = 64;  // memory that a text takes beyond its bytes
 
 Error nonsense(const char* what) {
   return Error{Errc::kInvalid, std::string("not a client of TCPStore: ") + what};
@@ -52,7 +52,7 @@ Status Parser::begin(uint8_t type) {
   Op op;
   delete_or_append_ = false;
   if (dialect_ == Dialect::kUnknown) {
-    // VALIDATE, or the SET of an older client: the next four bytes tell (number_done).
+    // This is VALIDATE, or the SET of an older client; the next four bytes decide that (number_done).
     op = Op::kValidate;
   } else if (dialect_ == Dialect::kValidated) {
     if (type == 0 || type >= std::size(kFields)) return nonsense("unknown request");
@@ -76,7 +76,7 @@ Status Parser::begin(uint8_t type) {
   return next_field();
 }
 
-// Goes to the next field, or ends the request.
+// Goes on to the next field, or ends the request.
 Status Parser::next_field() {
   for (;;) {
     if (pairs_left_ > 0 && *pair_fields_ == 0) {
@@ -106,7 +106,7 @@ Status Parser::number_done(uint64_t value) {
     case 'm':
       if (request_.op == Op::kValidate) {
         if (value != kMagic) {
-          // The length of a SET's key, of which four bytes are still to come.
+          // It is the length of a SET's key; four more bytes of that length are still to come.
           dialect_ = Dialect::kPlain;
           request_.op = Op::kSet;
           fields_ = kFields[static_cast<size_t>(Op::kSet)] + 1;
@@ -182,7 +182,7 @@ Result<size_t> Parser::feed(const char* data, size_t size, Request* request, boo
       at += take;
       if (number_have_ == number_want_) {
         uint64_t value = 0;
-        std::memcpy(&value, number_, number_want_);  // torch sends its numbers as they lie in memory
+        std::memcpy(&value, number_, number_want_);  // torch sends numbers in the byte order of its memory
         DL_TRY(number_done(value));
       }
     }

@@ -24,16 +24,16 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kLook = 100ms;
-constexpr auto kPatience = 5s;       // with the lock of the book, before anything runs
-constexpr auto kPatienceLater = 1s;  // in the event loop, where agents wait for answers
+constexpr auto kPatience = 5s;       // for the lock of the book, before anything runs
+constexpr auto kPatienceLater = 1s;  // the same in the event loop, where agents wait for answers
 constexpr int kMostReads = 20;       // of events that change all the time
-constexpr int kLookAnyhow = 20;      // looks at a book that has not changed
+constexpr int kLookAnyhow = 20;      // after so many waits, a book that has not changed is read anyway
 constexpr int kMostAncestors = 64;
 
 volatile sig_atomic_t term_came = 0;
 
-// While a run waits, nothing of it can be saved. It must not end either: the batch script might end with it, and with
-// the script all others.
+// Keeps signals from ending a run that waits to be admitted. Such a run has nothing to save, but if it ended, the batch
+// script might end, too, and with it all other runs.
 class Patience {
  public:
   Patience() {
@@ -59,7 +59,7 @@ class Patience {
   }, usr2_{}, term_{};
 };
 
-// The next start of the script counts it.
+// Records that this start passed over a completed run, so that the next start of the script counts it.
 void write_passed(const std::string& dir, const record::Event& completed, const RunIdentity& identity, int start) {
   auto log = record::EventLog::open(record::JobDir(dir).events());
   if (!log) return;
@@ -85,7 +85,7 @@ std::vector<NodeShare> shares_of_all(const std::vector<BookedRun>& runs) {
   return taken;
 }
 
-// The plan of what others leave of the whole; *free is what it was made of.
+// Plans with what other runs leave of the allocation; *free is the input of that plan.
 Result<plan::LaunchPlan> plan_beside(const std::vector<BookedRun>& others, const plan::PlanInput& whole,
                                      const plan::LaunchPlan& alone, plan::PlanInput* free) {
   *free = whole;
@@ -96,22 +96,22 @@ Result<plan::LaunchPlan> plan_beside(const std::vector<BookedRun>& others, const
   return plan;
 }
 
-// One try, under the lock of the book.
+// One try to be admitted, while the book is locked.
 class Try {
  public:
   Try(const Applicant& applicant, const plan::LaunchPlan& alone, const PastRuns& past, Admission* admission)
       : applicant_(applicant), alone_(alone), past_(past), admission_(admission) {}
 
-  // Whether the book has changed.
+  // Returns whether it has changed the book.
   bool look(JobBook* book);
 
   bool admitted = false;
   Status refused;
-  std::string waits_for;       // neither; empty: the events of an earlier run have changed
-  bool put_back = false;       // Slurm has the job back
-  bool believes_past = false;  // whatever has changed there since
+  std::string waits_for;       // neither admitted nor refused; empty: the events of an earlier run have changed
+  bool put_back = false;       // Slurm has requeued the job
+  bool believes_past = false;  // do not read the events again, even if they have changed
   std::vector<BookedRun> others;
-  plan::PlanInput free;  // admitted: what is left for this run
+  plan::PlanInput free;  // if admitted: what is left for this run
 
  private:
   bool enter(JobBook* book, BookedRun* own);
@@ -162,7 +162,8 @@ bool Try::enter(JobBook* book, BookedRun* own) {
   run.guard = applicant_.guard;
   run.number = choice.number;
   if (choice.completed) {
-    // In the book until that is written down, so that the same command, called at the same time, is another run.
+    // The run stays in the book until its passing over is recorded. Meanwhile the same command, called at the same
+    // time, counts as another run.
     admission_->completed = choice.completed;
     admission_->plan = alone_;
     admission_->plan.job_dir = run.dir = record::run_dir(admission_->first_dir, choice.number);
@@ -186,7 +187,7 @@ bool Try::enter(JobBook* book, BookedRun* own) {
   return true;
 }
 
-// The entry of this run; nullptr: it is alone, without a book.
+// This run's entry in the book; nullptr if it runs alone, without a book.
 BookedRun* own_entry(const Applicant& applicant, JobBook* book) {
   const auto found = std::find_if(book->runs.begin(), book->runs.end(),
                                   [&](const BookedRun& run) { return run.guard == applicant.guard; });
@@ -240,7 +241,7 @@ Result<Admission> admit(const Applicant& applicant, plan::LaunchPlan plan, plan:
       return admission;
     }
     if (attempt.waits_for.empty()) {
-      ++stale;  // somebody who is not in the book writes there, as another job may
+      ++stale;  // an event log is being written by somebody who is not in the book, as another job may
       continue;
     }
     if (attempt.waits_for != said) say(said = attempt.waits_for);

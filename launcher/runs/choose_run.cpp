@@ -7,13 +7,13 @@
 namespace dl::runs {
 namespace {
 
-// What the events of one directory say of the runs that an identity names.
+// What the events of one directory tell about runs.
 struct Told {
-  RunIdentity newest;                   // of the newest event that names a run
-  bool now = false;                     // this start of the job has been there
-  int completed = 0;                    // in earlier starts
-  int come_by = 0;                      // in this start: passed over, or completed once more
-  const record::Event* last = nullptr;  // of the completions of earlier starts that is next
+  RunIdentity newest;                   // named by the newest event that names a run
+  bool now = false;                     // whether this start of the job has used the directory
+  int completed = 0;                    // of this identity, in earlier starts
+  int come_by = 0;                      // of this identity, in this start: passed over, or completed again
+  const record::Event* last = nullptr;  // the completion in earlier starts that is next to pass over
 };
 
 Told read(const PastRun& past, const RunIdentity& identity, int start) {

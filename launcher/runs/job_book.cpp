@@ -22,8 +22,8 @@ namespace dl::runs {
 namespace {
 
 constexpr size_t kMaxBook = 64 << 20;
-constexpr size_t kFieldOfStart = 20;           // behind the name in /proc/PID/stat, counted from its state
-constexpr std::chrono::milliseconds kLook{2};  // at a lock that another run has
+constexpr size_t kFieldOfStart = 20;           // behind the name in /proc/PID/stat, counted from the state
+constexpr std::chrono::milliseconds kLook{2};  // how often the lock is tried while another run holds it
 
 Json to_json(const ProcessId& process) {
   return Json{{"pid", static_cast<int>(process.pid)}, {"started", process.started}};
@@ -90,7 +90,8 @@ JobBook book_from(const Json& json) {
 }
 
 enum class Kind { kOwn, kGone, kForeign };
-// A file that somebody else has put there is no book; one that was replaced or removed since it was opened, none more.
+// Kinds of file at the book's path: the user's own book; one that was removed or replaced since it was opened; or one
+// that somebody else has put there.
 Kind kind_of(int fd) {
   struct stat file {};
   if (::fstat(fd, &file) != 0 || !S_ISREG(file.st_mode) || file.st_uid != ::geteuid()) return Kind::kForeign;
@@ -166,7 +167,8 @@ bool tidy(int start, const std::function<bool(const ProcessId&)>& alive, JobBook
     book->start = start;
     return true;
   }
-  // What was asked of runs that are all gone is asked of nobody; where Slurm has the job back, this start is over.
+  // A stop that was asked for concerns nobody any more once all runs are gone. If Slurm has requeued the job, it is
+  // kept: this start is over.
   if (book->runs.empty() && book->stop && !book->back) {
     book->stop.reset();
     changed = true;
@@ -178,14 +180,14 @@ BookFile::BookFile(const std::string& number) {
   if (!number.empty()) path_ = fmt::format("/dev/shm/dl-job-{}-{}", ::geteuid(), number);
 }
 
-// The file may be replaced or removed between open() and flock(). Nobody keeps the lock for long, but its holder may
-// have been stopped.
+// Opens and locks the book. It may be replaced or removed between open() and flock(). No run holds the lock for long,
+// unless it is stopped by a signal.
 UniqueFd BookFile::lock(std::chrono::milliseconds patience, bool* busy) {
   const auto limit = std::chrono::steady_clock::now() + patience;
   *busy = false;
   while (!path_.empty()) {
     UniqueFd fd(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-    // Before the lock: whoever owns another file there could keep it for ever.
+    // Checked before the lock: the owner of a foreign file could hold its lock for ever.
     if (!fd || kind_of(fd.get()) == Kind::kForeign) return {};
     if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
       const Kind kind = kind_of(fd.get());
@@ -203,12 +205,12 @@ UniqueFd BookFile::lock(std::chrono::milliseconds patience, bool* busy) {
   return {};
 }
 
-// A new file in the place of the old one, so that what others have written there is never lost: a run may be killed at
-// any moment, and the memory be full. Under the lock, so one at a time.
+// Writes a new file and puts it in the place of the old one, so that entries of other runs are never lost: a run may be
+// killed at any moment, and memory may be full. The lock keeps writers apart.
 bool BookFile::write(const std::string& text) const {
   if (text.size() > kMaxBook) return false;
   const std::string next = path_ + ".new";
-  ::unlink(next.c_str());  // of a run that was killed
+  ::unlink(next.c_str());  // left by a run that was killed
   const UniqueFd fd(::open(next.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return false;
   size_t done = 0;
@@ -240,7 +242,7 @@ BookFile::Outcome BookFile::change(int start, std::chrono::milliseconds patience
   return Outcome::kDone;
 }
 
-// Each change makes another file; without one, nobody is in the book.
+// Each change makes another file. Without a file, the book is empty.
 bool BookFile::has_changed() {
   if (path_.empty()) return false;
   struct stat file {};

@@ -22,7 +22,7 @@ std::map<int, PastRuns::Mark> PastRuns::marks() const {
   return found;
 }
 
-// The mark is from before the events are read: what comes meanwhile is read the next time.
+// The marks are taken before the events are read, so that events written in between are read the next time.
 void PastRuns::read() {
   std::map<int, Known> now;
   for (const auto& [number, mark] : marks()) {

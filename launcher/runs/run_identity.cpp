@@ -11,10 +11,10 @@ namespace {
 
 constexpr size_t kDigits = 16;
 
-// FNV-1a with 64 bits. Nobody gains by a collision: it is about the user's own job.
+// FNV-1a with 64 bits. It need not resist attacks: collisions concern only the user's own job.
 class Hash {
  public:
-  // With its length, so that "a","bc" is not "ab","c".
+  // Adds the length first, so that "a","bc" and "ab","c" differ.
   Hash& add(const std::string& text) {
     for (size_t left = text.size(), i = 0; i < sizeof left; ++i, left >>= 8) add_byte(static_cast<uint8_t>(left));
     for (const char c : text) add_byte(static_cast<uint8_t>(c));
@@ -30,7 +30,7 @@ class Hash {
   uint64_t value_ = 0xcbf29ce484222325ULL;
 };
 
-// Another one at each start of the job, or on each node.
+// Whether a variable's value differs between starts of the job, or between nodes.
 bool is_volatile(const std::string& name) {
   static const char* const kPrefixes[] = {"SLURM", "SRUN_", "SBATCH_", "SALLOC_", "DL_",
                                           "PMI",   "OMPI_", "XDG_",    "SSH_"};

@@ -11,7 +11,8 @@ int all_gpus(const plan::PlannedNode& node) {
   return node.gpus + static_cast<int>(node.taken.size());
 }
 
-// How srun is told of GPUs (plan/srun.cpp): where nodes have different numbers of them, it chooses.
+// Whether srun is given one number of GPUs for all nodes (plan/srun.cpp). If nodes have different numbers, srun
+// chooses.
 bool are_counted(const plan::LaunchPlan& plan) {
   return plan.gpus_per_learner == 0 ||
          std::all_of(plan.nodes.begin(), plan.nodes.end(),

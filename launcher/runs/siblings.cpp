@@ -98,7 +98,7 @@ Siblings::Turn Siblings::turn(bool at_once) {
     return true;
   });
   if (outcome == BookFile::Outcome::kNoBook) turn.kind = Turn::Kind::kMine;
-  // Without the note another may ask too, which does less harm than if nobody does.
+  // Without the note another run may ask as well, which does less harm than no run asking.
   if (outcome == BookFile::Outcome::kNotWritten && !at_once) turn.kind = Turn::Kind::kWait;
   return turn;
 }

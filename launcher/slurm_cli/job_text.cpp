@@ -15,13 +15,14 @@ namespace {
 constexpr size_t kMaxText = 16UL << 20;
 constexpr std::string_view kIndent = "   ";
 
-// The lines that may stand between the name of a job and its owner.
+// Lines that may come between the name of a job and its owner.
 constexpr std::array<std::string_view, 2> kNumbers = {"SLUID", "HetJobIdSet"};
-// From Command on, in scontrol's order: texts of users and admins.
+// From Command on, in scontrol's order: texts that users and admins write.
 constexpr std::array<std::string_view, 10> kTexts = {"Command",       "SubmitLine", "WorkDir", "AdminComment",
                                                      "SystemComment", "Comment",    "Extra",   "StdErr",
                                                      "StdIn",         "StdOut"};
-// What Slurm writes behind them: each ends the text before it. Behind StdOut, which batch jobs have, any key does.
+// Keys that Slurm prints after those texts; each of them ends the text before it. After StdOut, which batch jobs have,
+// any key does.
 constexpr std::array<std::string_view, 30> kBehindTexts = {"Governor",
                                                            "SegmentSize",
                                                            "Switches",
@@ -62,7 +63,7 @@ bool holds(const std::array<std::string_view, N>& keys, std::string_view key) {
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-// KEY of a line "   KEY=VALUE"; empty if it is of another form.
+// KEY of a line "   KEY=VALUE"; empty if the line has another form.
 std::string_view key_of(std::string_view line) {
   if (!starts_with(line, kIndent)) return {};
   line.remove_prefix(kIndent.size());
@@ -100,7 +101,7 @@ class Reader {
     return {};
   }
 
-  // Words KEY=VALUE; a word of another form belongs to the value before it.
+  // Reads words KEY=VALUE. A word of another form belongs to the value before it.
   Status put_words(std::string_view text) {
     while (!text.empty()) {
       const size_t end = std::min(text.find(' '), text.size());
@@ -119,7 +120,7 @@ class Reader {
     if (last_ != nullptr) last_->append("\n").append(line);
   }
 
-  // "…WORDS KEY=ALL THE REST"
+  // Reads a line "WORDS KEY=REST", whose last value is all the rest.
   Status put_words_and_rest(std::string_view line, std::string_view key) {
     const std::string start = fmt::format(" {}=", key);
     const size_t at = line.find(start);
@@ -164,7 +165,7 @@ class Reader {
     return put_words_and_rest(trim(line), "Network");
   }
 
-  // "     Nodes=n[1-2] CPU_IDs=0-1 Mem=0 GRES=gpu:2(IDX:0-1)"
+  // Reads "     Nodes=n[1-2] CPU_IDs=0-1 Mem=0 GRES=gpu:2(IDX:0-1)".
   Status read_share(std::string_view line) {
     Reader words;
     DL_TRY(words.put_words(trim(line)));
@@ -195,18 +196,18 @@ class Reader {
   std::map<std::string, std::string, std::less<>> head_;
   std::string* last_ = nullptr;  // the value that is being read
   Part part_ = Part::kOfName;
-  size_t next_text_ = 0;  // in kTexts
+  size_t next_text_ = 0;  // index into kTexts
 };
 
 constexpr int64_t kMaxTask = 1 << 30;
 
-// The elements of a record, "3" or "0-3,7,9-20:2%4", without how many may run at once.
+// The elements of a record, "3" or "0-3,7,9-20:2%4", without the number of elements that may run at once.
 std::string_view tasks_of(const JobText& job) {
   const std::string_view tasks = job.value("ArrayTaskId");
   return tasks.substr(0, tasks.find('%'));
 }
 
-// Whether `tasks` has this one: "0-3,7,9-20:2".
+// Whether a list such as "0-3,7,9-20:2" contains this element.
 bool has_task(std::string_view tasks, int64_t task) {
   for (const std::string& part : split(tasks, ',')) {
     const size_t dash = part.find('-'), colon = std::min(part.find(':'), part.size());
@@ -223,7 +224,7 @@ bool has_task(std::string_view tasks, int64_t task) {
   return false;
 }
 
-// Whether the element `id`, "12_3", is one of several in this record.
+// Whether the element `id`, "12_3", is one of several that wait in this record.
 bool waits_in(const JobText& job, const std::string& id) {
   const std::string array = array_of(id);
   if (array.empty() || job.value("ArrayJobId") != array) return false;
@@ -231,7 +232,8 @@ bool waits_in(const JobText& job, const std::string& id) {
   return task && has_task(tasks_of(job), *task);
 }
 
-// A record ends at an empty line, or one of blanks; what follows in it before the next JobId= is its owner's.
+// Whether the line begins the record of another job. A record ends at an empty line or one of blanks; a "JobId="
+// elsewhere is a text of the job's owner.
 bool begins_job(const std::vector<std::string_view>& before, std::string_view line) {
   return starts_with(line, "JobId=") && (before.empty() || trim(before.back()).empty());
 }
@@ -306,7 +308,7 @@ Result<JobText> parse_job_text(std::string_view text, const std::string& job_id)
 }
 
 int count_gpus(std::string_view gres) {
-  std::string flat;  // without what stands in parentheses, which may hold commas
+  std::string flat;  // without texts in parentheses, which may contain commas
   int depth = 0;
   for (const char c : gres) {
     if (c == '(') ++depth;

@@ -16,17 +16,17 @@
 namespace dl::slurm_cli {
 namespace {
 
-constexpr std::chrono::seconds kTimeout{20};  // slurmctld may be restarting; scontrol itself tries for longer
+constexpr std::chrono::seconds kTimeout{20};  // slurmctld may be restarting, and scontrol itself tries for longer
 
-// Settings of the user's that would change the form of what the commands print.
+// Overrides the user's settings that would change the form of the commands' output.
 const std::vector<std::string> kPlainEnvironment = {"SLURM_TIME_FORMAT=standard", "SLURM_BITSTR_LEN=0",
                                                     "LC_ALL=C.UTF-8", "SQUEUE_FORMAT=", "SCONTROL_ALL="};
-// Settings of the user's by which squeue would leave jobs out.
+// The user's settings with which squeue would leave jobs out.
 const std::vector<std::string> kFilters = {"SQUEUE_ACCOUNT", "SQUEUE_LICENSES", "SQUEUE_LOCAL",    "SQUEUE_NAMES",
                                            "SQUEUE_QOS",     "SQUEUE_SIB",      "SQUEUE_SIBLING",  "SQUEUE_STATES",
                                            "SQUEUE_USERS",   "SQUEUE_FORMAT2",  "SQUEUE_PARTITION"};
 
-// What a command complained about: its first line that says something, without its own name in front.
+// A command's complaint: its first line that is not empty.
 std::string complaint(const CommandResult& result) {
   for (const std::string* text : {&result.err, &result.out}) {
     for (const std::string& line : split(*text, '\n')) {
@@ -45,7 +45,7 @@ Result<CommandResult> run_slurm(const std::vector<std::string>& argv, const std:
   options.without = kFilters;
   options.input = input;
   options.max_output = 64 << 20;  // 10,000 nodes take 9 MB
-  // A requeue has Slurm send SIGTERM to all processes of the job, this command included.
+  // For a requeue, Slurm sends SIGTERM to all processes of the job, including this command.
   options.ignored_signals = {SIGTERM, SIGUSR2, SIGINT, SIGHUP};
   return run_command(argv, options);
 }
@@ -53,13 +53,13 @@ Result<CommandResult> run_slurm(const std::vector<std::string>& argv, const std:
 Error command_error(const std::string& what, const CommandResult& result) {
   std::string text = complaint(result);
   Errc code = Errc::kIo;
-  // What Slurm's commands say where they find no configuration.
+  // The error of Slurm's commands if they find no configuration.
   if (text.find("resolve_ctls_from_dns_srv") != std::string::npos)
     return Error{
         Errc::kIo,
         "Slurm's commands are installed here, but they find no slurm.conf, so no job of Slurm's is known; allowed: "
         "SLURM_CONF=/PATH/slurm.conf, or a login node of the cluster"};
-  // "Job 12_3 not found" is what scontrol says of an element that the array does not have, or not any more.
+  // scontrol's error "Job 12_3 not found" is about an element that the array does not have, or not any more.
   const bool no_element = text.rfind("Job ", 0) == 0 && text.find(" not found") != std::string::npos;
   if (text.find("Invalid job id") != std::string::npos || no_element) code = Errc::kNotFound;
   if (text.find("Access/permission denied") != std::string::npos) code = Errc::kDenied;
@@ -73,12 +73,12 @@ Status run_simple(const std::vector<std::string>& argv) {
 }
 
 std::string start_time_argument(std::chrono::seconds delay) {
-  // "now" alone is refused by no version; an absolute local time is exact to the second.
+  // Every version accepts "now" alone.
   if (delay.count() <= 0) return "StartTime=now";
   return fmt::format("StartTime=now+{}", delay.count());
 }
 
-// What `scontrol show config` prints; empty where Slurm does not answer.
+// The output of `scontrol show config`; empty if Slurm does not answer.
 std::string config_text() {
   auto result = run_slurm({"scontrol", "show", "config"});
   return result && result->ok() ? std::move(result->out) : std::string();
@@ -95,7 +95,7 @@ std::vector<std::pair<std::string, std::string>> slurm_config() {
   return settings_of(config_text());
 }
 
-// A time of `config` in seconds: "300 sec".
+// A time such as "300 sec" in `config`, in seconds.
 std::chrono::seconds seconds_of(const std::string& config, std::string_view name, std::chrono::seconds otherwise) {
   for (const auto& [key, value] : settings_of(config))
     if (const auto seconds = parse_int(value.substr(0, value.find(' ')), 1, 1 << 20); key == name && seconds)
@@ -116,7 +116,7 @@ std::optional<int64_t> parse_slurm_time(const std::string& text) {
 }
 
 namespace {
-// While a signal is on its way to a job that runs, Slurm shows that in place of its state.
+// While a signal is being sent to a running job, Slurm shows SIGNALING as its state.
 std::string state_of(const std::string& shown) {
   return shown == "SIGNALING" ? "RUNNING" : shown;
 }
@@ -159,7 +159,7 @@ JobInfo job_info_of(const JobText& text) {
 Result<JobInfo> parse_show_job(const std::string& text, const std::string& job_id) {
   DL_TRY_ASSIGN(const JobText text_of_it, parse_job_text(text, job_id));
   JobInfo job = job_info_of(text_of_it);
-  // Of elements that wait in one record, only the one that was asked for is meant.
+  // If several waiting elements share a record, only the one that was asked for is meant.
   if (!array_of(job_id).empty()) job.job_id = job_id;
   return job;
 }
@@ -168,7 +168,7 @@ Result<std::vector<JobInfo>> parse_show_jobs(const std::string& text) {
   DL_TRY_ASSIGN(const std::vector<JobText> texts, parse_job_texts(text));
   std::vector<JobInfo> jobs;
   for (const JobText& job : texts) jobs.push_back(job_info_of(job));
-  // scontrol prints the newest record of an array first.
+  // scontrol prints the newest record of an array first; this sorts them by element.
   const auto first_task = [](const JobInfo& job) {
     const size_t at = job.job_id.find_first_of("0123456789", array_of(job.job_id).size() + 1);
     if (array_of(job.job_id).empty() || at == std::string::npos) return int64_t{-1};
@@ -196,7 +196,7 @@ Result<std::vector<JobInfo>> show_jobs(const std::string& job_id) {
 }
 
 namespace {
-// Fields that cannot hold the separator come first, the comment last.
+// Fields that cannot contain the separator come first, and the comment last.
 constexpr const char* kSqueueFormat =
     "%i\x1f%T\x1f%r\x1f%u\x1f%P\x1f%q\x1f%a\x1f%S\x1f%e\x1f%V\x1f%N\x1f%Z\x1f%j\x1f%k";
 constexpr size_t kSqueueFields = 14;
@@ -210,7 +210,7 @@ Result<std::vector<JobInfo>> parse_squeue(const std::string& text) {
     if (fields.size() < kSqueueFields) return Error{Errc::kInvalid, "squeue: not understood"};
     JobInfo job;
     job.job_id = fields[0];
-    // "12_[0-3%1]": how many may run at once is no part of the name.
+    // In "12_[0-3%1]", the part from "%" on is the number of elements that may run at once, and not part of the name.
     if (const size_t most = job.job_id.find('%'); most != std::string::npos)
       job.job_id.erase(most, job.job_id.find(']') - most);
     job.state = state_of(fields[1]);
@@ -258,12 +258,12 @@ Status set_start_time(const std::string& job_id, std::chrono::seconds delay) {
 }
 
 Status requeue(const std::string& job_id, bool hold, std::chrono::seconds delay, const std::string& excluded) {
-  // Two commands for one scontrol: the second is under way about a millisecond after the first was answered, before
-  // Slurm gets to kill this process.
+  // One scontrol gets both commands: it sends the second about a millisecond after the first was answered, before Slurm
+  // can kill this process.
   std::string input = fmt::format("{0} {1}\nupdate JobId={1} {2}{3}\n", hold ? "requeuehold" : "requeue", job_id,
                                   start_time_argument(delay), excluded.empty() ? "" : " ExcNodeList=" + excluded);
   DL_TRY_ASSIGN(CommandResult result, run_slurm({"scontrol"}, input));
-  // scontrol exits with the status of its last command; whatever it complains about goes to stderr.
+  // scontrol's exit status is that of its last command, but every error is printed on stderr.
   if (!trim(result.err).empty() || !result.ok()) return command_error("scontrol requeue", result);
   return {};
 }
@@ -278,9 +278,9 @@ Status release_nodes(const std::string& job_id, const std::vector<std::string>& 
              kept.end());
   if (kept.size() == had) return {};
   if (kept.empty()) return Error{Errc::kInvalid, "a job keeps at least one node"};
-  // Where sizes change, scontrol reads no further than to the '_' of an element's name (slurm_atoul in update_job.c),
-  // and takes no number that names an array. So the element whose number is the array's goes by its name, and all
-  // others by their number.
+  // When sizes change, scontrol reads an element's name only up to the '_' (slurm_atoul in update_job.c), and refuses a
+  // number that names an array. So the element whose number is also the array's is given by its name, all others by
+  // number.
   const std::string name = job.number == array_of(job.job_id) ? job.job_id : job.number;
   const Status done =
       run_simple({"env", "-C", folder, "scontrol", "update", "JobId=" + name, "NodeList=" + compress_hostlist(kept)});
@@ -363,7 +363,7 @@ std::vector<std::string> mpi_plugins_of(const std::string& text) {
 
 Result<std::vector<std::string>> mpi_plugins() {
   DL_TRY_ASSIGN(CommandResult result, run_slurm({"srun", "--mpi=list"}));
-  // Versions differ in whether it goes to the output or to the errors.
+  // Versions differ in whether they print the list on stdout or on stderr.
   std::vector<std::string> names = mpi_plugins_of(result.out + "\n" + result.err);
   if (names.empty()) return command_error("srun --mpi=list", result);
   return names;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the environment leaves open, from `scontrol show job -d`.
+// Completes the allocation with what `scontrol show job -d` shows and the environment does not.
 #include <ctime>
 
 #include <map>
@@ -13,7 +13,7 @@
 namespace dl::plan {
 namespace {
 
-// SLURM_TIME_FORMAT may ask for seconds.
+// SLURM_TIME_FORMAT may be set to print seconds.
 std::optional<int64_t> read_time(const std::string& text) {
   auto seconds = parse_int(text, 0, INT64_MAX);
   if (seconds) return *seconds;
@@ -29,7 +29,7 @@ std::optional<int64_t> read_time(const std::string& text) {
 
 void refine_from_scontrol(const slurm_cli::JobText& job, Allocation* allocation) {
   if (const std::string id = slurm_cli::own_id(job); !id.empty()) allocation->job_id = id;
-  // The submit directory, or what --chdir names: the job's checkpoints are there, too.
+  // WorkDir is the submit directory, or what --chdir names. The job's checkpoints are there, too.
   if (const std::string folder = job.value("WorkDir"); folder.rfind('/', 0) == 0) allocation->submit_dir = folder;
   if (auto end = read_time(job.value("EndTime"))) allocation->end_time_s = end;
   std::map<std::string, int> gpus;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The allocation from SLURM_*, as a batch script or salloc's shell finds them. Names and forms: sbatch(1) "OUTPUT
-// ENVIRONMENT VARIABLES" of 22.05 and later.
+// Reads the allocation from the SLURM_* variables of a batch script or of salloc's shell. Names and forms: sbatch(1)
+// "OUTPUT ENVIRONMENT VARIABLES" of 22.05 and later.
 #include <algorithm>
 
 #include "common/base/hostlist.h"
@@ -21,7 +21,7 @@ Error in_variable(Error error, const char* name) {
   return std::move(error).with_context(name);
 }
 
-// *out stays if the variable is not set.
+// *out keeps its value if the variable is not set.
 Status read_int(const Environment& environment, const char* name, int64_t max, int* out) {
   const std::string* text = find(environment, name);
   if (text == nullptr) return {};
@@ -31,7 +31,7 @@ Status read_int(const Environment& environment, const char* name, int64_t max, i
   return {};
 }
 
-// "2", "a100:2", "gpu:a100:2,gpu:v100:1", "gres/gpu:a100=2" -> the sum of the last fields.
+// The sum of the last fields of "2", "a100:2", "gpu:a100:2,gpu:v100:1" or "gres/gpu:a100=2".
 Result<int> sum_gpus(const std::string& text) {
   int64_t sum = 0;
   for (const std::string& part : split(text, ',')) {
@@ -43,8 +43,8 @@ Result<int> sum_gpus(const std::string& text) {
   return static_cast<int>(std::min(sum, kMaxCount));
 }
 
-// GPUs per node. Only the batch host is told its own number; for the others the request must say it, or the total must
-// divide. What stays unknown is asked of scontrol (refine_from_scontrol).
+// Finds the GPUs of each node. The batch host is given its own number only, so the numbers of the others come from the
+// request, or the total is divided if it can be. scontrol is asked for what remains unknown (refine_from_scontrol).
 Status read_gpus(const Environment& environment, Allocation* allocation) {
   if (const std::string* per_node = find(environment, "SLURM_GPUS_PER_NODE")) {
     auto gpus = sum_gpus(*per_node);
@@ -83,9 +83,9 @@ Result<Allocation> allocation_from_slurm(const Environment& environment) {
   auto job_id = parse_int(environment.at("SLURM_JOB_ID"), 1, 0xffffffff);
   if (!job_id) return in_variable(std::move(job_id).error(), "SLURM_JOB_ID");
   allocation.job_id = std::to_string(*job_id);
-  // The number of an array's last element is that of the array, which Slurm's commands would take for all elements. The
-  // other numbers are safe, and for them the variables prove nothing: sbatch hands those of an array on to jobs that
-  // are submitted from within it.
+  // The job id of an array's last element is the id of the array, which Slurm's commands take for all elements, so the
+  // element is named instead. Other job ids are unambiguous. They are not replaced, because the variables prove
+  // nothing: sbatch passes those of an array on to jobs that are submitted from within it.
   const std::string *array = find(environment, "SLURM_ARRAY_JOB_ID"), *task = find(environment, "SLURM_ARRAY_TASK_ID");
   if (array != nullptr && task != nullptr) {
     auto array_id = parse_int(*array, 1, 0xffffffff), task_id = parse_int(*task, 0, 0xffffffff);

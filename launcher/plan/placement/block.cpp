@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Block: neighbouring ranks talk most (all-reduce rings, pipeline stages), so they stand on one node.
+// Block: neighbouring ranks communicate most (all-reduce rings, pipeline stages), so they share a node.
 #include <algorithm>
 
 #include "launcher/plan/placement/placement.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cyclic: one rank to each node in turn, full nodes left out; spreads memory and network load of few learners.
+// Cyclic: each node in turn gets one rank, and full nodes are skipped. If learners are few, this spreads their load on
+// memory and network.
 #include "launcher/plan/placement/placement.h"
 
 namespace dl::plan {

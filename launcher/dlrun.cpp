@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlrun: parse, plan, then print or run. See dlrun(1).
+// dlrun: parses the command line, makes the launch plan, then prints or runs it. See dlrun(1).
 #include <unistd.h>
 
 #include <chrono>
@@ -28,7 +28,7 @@
 
 namespace {
 
-// What an earlier start of this job ended with, where Slurm has started it again for nothing.
+// The exit status of an earlier start of this job, if Slurm has started the job once more although it had ended.
 std::optional<int> status_of_ended(const dl::plan::LaunchPlan& plan) {
   if (!plan.under_slurm || plan.slurm_restart_count == 0) return std::nullopt;
   const auto history = dl::record::read_events(dl::record::JobDir(plan.job_dir).events());
@@ -43,7 +43,8 @@ std::optional<int> status_of_ended(const dl::plan::LaunchPlan& plan) {
   return end->exit.value_or(0);
 }
 
-// Another dlrun that holds it may be dying: the job was put back, or the user begins again at once.
+// Locks the job directory. Another dlrun that holds the lock may be about to end: the job was requeued, or the user
+// starts again at once.
 dl::Result<dl::record::JobLock> lock_directory(const dl::plan::LaunchPlan& plan, unsigned mode) {
   constexpr std::chrono::seconds kPatience{5};
   const auto self = dl::record::this_process(plan.job_id, plan.under_slurm ? plan.slurm_restart_count : -1);
@@ -51,7 +52,7 @@ dl::Result<dl::record::JobLock> lock_directory(const dl::plan::LaunchPlan& plan,
   return dl::record::JobLock::take(plan.job_dir, self, kPatience);
 }
 
-// The other dlruns of the job.
+// This dlrun's part among the other dlruns of the job.
 class OtherRuns {
  public:
   OtherRuns() = default;
@@ -61,7 +62,7 @@ class OtherRuns {
   OtherRuns(const OtherRuns&) = delete;
   OtherRuns& operator=(const OtherRuns&) = delete;
 
-  // Changes the plan to what is left for this one. An exit status where nothing is to be run.
+  // Reduces the plan to what the other runs leave. Returns an exit status if nothing is to be run.
   std::optional<int> make_way(const dl::RunCommand& run, dl::plan::PlanInput* input, dl::plan::LaunchPlan* plan) {
     const auto number = input->environment.find("SLURM_JOB_ID");
     if (number != input->environment.end()) applicant_.number = number->second;
@@ -106,7 +107,7 @@ class OtherRuns {
   std::optional<dl::runs::Admission> admission_;
 };
 
-// What becomes of a plan whose nodes turn out bad, beside other dlruns of the job where there may be such.
+// How to plan again if nodes turn out to be bad; if the job may have other dlruns, with regard to them.
 dl::preflight::OtherPlan other_plan(OtherRuns* others) {
   dl::preflight::OtherPlan other;
   if (others == nullptr) {
@@ -124,7 +125,7 @@ dl::preflight::OtherPlan other_plan(OtherRuns* others) {
   return other;
 }
 
-// The status of a dlrun that only prints: `status`, where all of it could be printed.
+// The exit status of a dlrun that only prints: `status` if everything could be printed.
 int printed(int status) {
   const dl::Status flushed = dl::flush_standard_output();
   if (flushed) return status;
@@ -132,7 +133,7 @@ int printed(int status) {
   return dl::supervise::kExitNoDirectory;
 }
 
-// `link`: to its guard; nullptr for a dry run.
+// `link` leads to the guard; nullptr for a dry run.
 int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predecessor, dl::guard::Link* link) {
   const auto settings = dl::read_site_settings(run);
   dl::Result<dl::GatheredInput> gathered = dl::Error{};
@@ -166,7 +167,7 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
   if (const auto status = status_of_ended(*plan)) return *status;
   const auto lock = lock_directory(*plan, settings->site.job_dir_mode);  // before anything is written there
   if (!lock) {
-    const bool busy = lock.error().code == dl::Errc::kBusy;  // which says itself what is allowed
+    const bool busy = lock.error().code == dl::Errc::kBusy;  // that error already names what is allowed
     std::fprintf(stderr, "dlrun: %s%s\n", lock.error().text.c_str(),
                  busy ? "" : "; allowed: --job-dir=PATH in a folder that you can write to");
     return dl::supervise::kExitNoDirectory;
@@ -192,7 +193,8 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
   options.quiet = run.quiet;
   options.debug = run.debug;
   options.hang_ms = run.debug ? 0 : std::chrono::milliseconds(gathered->input.request.hang_timeout).count();
-  // The checks may have taken minutes, in which the job has changed.
+  // Without preflight checks the job is still as it was read. The checks may have taken minutes, in which it has
+  // changed.
   if (gathered->input.request.preflight == dl::PreflightMode::kOff) options.job = std::move(gathered->job);
   options.predecessor = predecessor;
   if (others) others->tell(&options);
@@ -210,7 +212,7 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
   };
   options.settle = other.settle;
   if (gathered->input.request.preflight != dl::PreflightMode::kOff) {
-    // A copy: it is used on another thread.
+    // The input is copied, because another thread uses it.
     options.check = [input = gathered->input](const auto& next, const auto& suspects) {
       dl::preflight::CheckedAgain checked = dl::preflight::check_again(input, next, suspects);
       return dl::supervise::CheckedNodes{std::move(checked.bad), std::move(checked.lines)};
@@ -244,7 +246,7 @@ int main(int argc, char** argv) try {
       return dl::supervise::kExitUsage;
     }
   }
-  run.local_id = dl::local_job_id();  // also of one that takes the place of a dead one
+  run.local_id = dl::local_job_id();  // a dlrun that takes the place of a dead one has the same id
   return dl::guard::run_guarded([&run](const dl::guard::Predecessor& predecessor, dl::guard::Link* link) {
     return plan_and_run(run, predecessor, link);
   });

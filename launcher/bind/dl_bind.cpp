@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// dl-bind: binds itself to the CPUs that a learner gets and becomes the learner's command. Started by dl-agent, not for
-// people:
+// dl-bind: binds itself to the CPUs that a learner gets, and then becomes the learner's command. dl-agent starts it;
+// users do not call it:
 //   dl-bind MODE LOCAL_RANK LOCAL_WORLD_SIZE CPUS GPUS -- COMMAND...
-// CPUS: how many Slurm counts for the job on this node, 0 if it says nothing. GPUS: the learner's, "0,1" or names, may
-// be empty. A learner that cannot be bound runs unbound, and its log says why.
+// CPUS: how many CPUs of this node Slurm counts for the job, or 0 if that is unknown. GPUS: the learner's, "0,1" or
+// names; may be empty. If a learner cannot be bound, it runs unbound, and its log names the reason.
 // Exit status: the command's; 127 or 126 if it is not there or cannot be executed; 2 for a wrong command line.
 #include <unistd.h>
 
@@ -71,8 +71,8 @@ Status bind_self(const Arguments& arguments) {
   DL_TRY_ASSIGN(const Share share, share_of(raw, arguments.mode, arguments.place, near.get()));
   if (hwloc_set_cpubind(raw, share.cpus.get(), HWLOC_CPUBIND_PROCESS) != 0)
     return errno_error("bind to CPUs " + list_of(share.cpus.get()), errno);
-  // Preferred, not forced: a learner that needs more memory than its NUMA node has takes it elsewhere. Some containers
-  // do not let it be said at all.
+  // Without HWLOC_MEMBIND_STRICT the NUMA node is preferred, not forced: a learner that needs more memory takes it from
+  // other nodes. Some containers do not allow this call.
   if (hwloc_bitmap_iszero(share.memory.get()) == 0 &&
       hwloc_set_membind(raw, share.memory.get(), HWLOC_MEMBIND_BIND, HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET) !=
           0)

@@ -19,10 +19,10 @@ constexpr int kLimitMs = 2000;
 constexpr int kReapTries = 50;
 constexpr useconds_t kReapPauseUs = 2000;
 constexpr size_t kBits = sizeof(unsigned long) * CHAR_BIT;
-constexpr size_t kWords = 16384 / kBits;  // CPUs of the largest machines
+constexpr size_t kWords = 16384 / kBits;  // enough for the CPUs of the largest machines
 using Words = std::array<unsigned long, kWords>;
 
-// All of them, or nothing.
+// Finds the CPUs near the GPUs. False, without any CPU, if that of one GPU is unknown.
 bool ask(const std::vector<std::string>& gpus, Words* near) {
   const Nvml nvml;
   const auto affinity = nvml.function<int(Nvml::Device, unsigned, unsigned long*)>("nvmlDeviceGetCpuAffinity");
@@ -47,7 +47,7 @@ Bitmap cpus_near(const std::vector<std::string>& gpus) {
   const pid_t child = ::fork();
   if (child == 0) {
     Words near{};
-    // A pipe takes so little at once.
+    // So little is written into a pipe as a whole.
     static_assert(sizeof near <= PIPE_BUF);
     const bool known = ask(gpus, &near);
     ::_exit(known && ::write(write_end.get(), near.data(), sizeof near) == sizeof near ? 0 : 1);
@@ -58,7 +58,8 @@ Bitmap cpus_near(const std::vector<std::string>& gpus) {
   pollfd answer = {read_end.get(), POLLIN, 0};
   if (::poll(&answer, 1, kLimitMs) == 1 && ::read(read_end.get(), near.data(), sizeof near) == sizeof near)
     for (size_t i = 0; i < kWords; ++i) hwloc_bitmap_set_ith_ulong(cpus.get(), static_cast<unsigned>(i), near[i]);
-  // The learner that this process becomes shall find no child. One that hangs in its driver does not die, and is left.
+  // The learner that this process becomes should have no unexpected child. A child that hangs in its driver does not
+  // die; it is left behind.
   ::kill(child, SIGKILL);
   for (int i = 0; i < kReapTries && ::waitpid(child, nullptr, WNOHANG) == 0; ++i) ::usleep(kReapPauseUs);
   return cpus;

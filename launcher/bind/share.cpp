@@ -10,12 +10,12 @@
 namespace dl::bind {
 namespace {
 
-// The CPUs of all, cut into as many parts as there are learners, along the tree of packages, caches and cores.
+// Divides all CPUs into as many parts as there are learners, along the tree of packages, caches and cores.
 Status share_cores(hwloc_topology_t topology, Place place, Share* share) {
   const auto count = static_cast<unsigned>(place.local_world_size);
   std::vector<hwloc_bitmap_t> parts(count, nullptr);
   hwloc_obj_t root = hwloc_get_root_obj(topology);
-  // Threads of one core stay together; a machine whose cores are not known is divided by threads.
+  // The threads of one core stay together. If the machine's cores are unknown, its threads are divided.
   const int cores = hwloc_get_type_depth(topology, HWLOC_OBJ_CORE);
   const int failed = hwloc_distrib(topology, &root, 1, parts.data(), count, cores >= 0 ? cores : INT_MAX, 0);
   if (failed == 0) hwloc_bitmap_copy(share->cpus.get(), parts[static_cast<size_t>(place.local_rank)]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// dl-gpu-probe: one line of JSON about the GPUs of this node and the CUDA and NCCL that slurm-dl was linked with.
-// A program of its own, because no process that Slurm's daemons or dlrun run in may load CUDA. Built only where CUDA is
-// found at configure time; a node without a driver or without GPUs is an answer ("gpus": []), not an error.
+// dl-gpu-probe: prints one line of JSON about the GPUs of this node, and about the CUDA and NCCL that slurm-dl was
+// linked with. It is a program of its own, because Slurm's daemons and dlrun must not load CUDA. It is built only if
+// configure finds CUDA. A node without a driver or without GPUs is an answer ("gpus": []), not an error.
 //
 //   {"cuda_runtime":13000,"cuda_driver":0,"nccl":22703,"gpus":[{"index":0,"name":"...","memory_bytes":...}],"why":"..."}
 //
@@ -26,7 +26,7 @@ dl::Json probe() {
   int driver = 0;
   int count = 0;
   cudaRuntimeGetVersion(&runtime);
-  cudaDriverGetVersion(&driver);  // 0 where no driver is installed
+  cudaDriverGetVersion(&driver);  // 0 if no driver is installed
   out["cuda_runtime"] = runtime;
   out["cuda_driver"] = driver;
 #ifdef HAVE_NCCL

@@ -13,7 +13,7 @@
 namespace dl::guard {
 namespace {
 
-// Of a crash, of the kernel for want of memory, or of kill -9.
+// Signals of a crash, of the kernel when memory is short, or of kill -9.
 constexpr int kDeadly[] = {SIGKILL, SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSYS, SIGTRAP};
 
 }  // namespace

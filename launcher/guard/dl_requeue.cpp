@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// dl-requeue JOB_DIR ATTEMPT NODE: run by the first agent of a node whose dlrun is gone (agent/agent_lost.cpp). Asks
-// Slurm to put the job back, if nobody else does, and it is what the job's owner would want (requeue.h). Not for
-// people. NODE is the number of this node within the job. Exit status: 0 whatever came of it, 2 if it was called
-// wrongly.
+// dl-requeue JOB_DIR ATTEMPT NODE: the first agent of a node whose dlrun is gone runs it (agent/agent_lost.cpp). It
+// asks Slurm to requeue the job, if nobody else does and if the job's owner would want that (requeue.h). NODE is the
+// number of this node within the job. Exit status: 0 whatever came of it, 2 for a wrong command line. Users do not call
+// it.
 #include <fmt/core.h>
 #include <limits.h>
 #include <unistd.h>
@@ -33,8 +33,8 @@ using namespace std::chrono_literals;
 
 constexpr auto kDoorLimit = 1000ms;
 constexpr auto kLook = 100ms;
-constexpr auto kTryAgain = 3s;  // where slurmctld does not answer
-constexpr auto kLimit = 100s;   // from the beginning; Slurm itself then notices sooner or later
+constexpr auto kTryAgain = 3s;  // if slurmctld does not answer
+constexpr auto kLimit = 100s;   // in all; by then Slurm itself has noticed, or will
 constexpr auto kKeepFor = 45s;
 
 int number(const std::string& text) {
@@ -45,7 +45,7 @@ int number(const std::string& text) {
 struct Ours {
   dl::record::JobDir dir;
   int attempt = 0, node_rank = 0, restart_count = 0;
-  std::string job;  // its number, which may be that of an array: asked for, but never acted upon
+  std::string job;  // the job's number; used only to ask, since it may name a whole array
   std::string node, secret, endpoint;
 
   bool control_is_ours() const {
@@ -75,7 +75,7 @@ dl::guard::Door try_door(const std::string& endpoint) {
   return failure == ECONNREFUSED ? dl::guard::Door::kClosed : dl::guard::Door::kSilent;
 }
 
-// Where people look: the job's events, and its comment. Nobody else writes the events any more.
+// Records the requeue in the job's events, which nobody else writes any more.
 void write_event(const Ours& ours, const std::string& reason, const char* code) {
   auto log = dl::record::EventLog::open(ours.dir.events());
   if (!log) return;
@@ -96,8 +96,8 @@ void set_comment(const dl::slurm_cli::JobInfo& job, const std::string& reason) {
   dl::ignore(dl::slurm_cli::set_comment(job.job_id, dl::record::format_comment(*comment)), "the requeue matters more");
 }
 
-// Slurm's wait of two minutes is replaced by: until the nodes can be free. A node that does not answer holds the job
-// until Slurm gives it up, and the wait would begin only then.
+// The time after which the job may start again, instead of Slurm's two minutes: until its nodes can be free. A node
+// that does not answer holds the job until Slurm marks it down, and Slurm's own delay would begin only then.
 std::chrono::seconds delay_for(dl::guard::Door door) {
   const std::chrono::seconds delay = dl::slurm_cli::requeue_delay();
   return door == dl::guard::Door::kSilent ? delay + dl::slurm_cli::slurmd_timeout() : delay;
@@ -116,7 +116,7 @@ void ask(const Ours& ours, dl::guard::Door door) {
         "dlrun {}; put back by the agent on {}",
         door == dl::guard::Door::kSilent ? "or its node " + job->batch_host + " was lost" : "and its guard were killed",
         ours.node);
-    const bool ended = job->state != "RUNNING";  // takes a comment only when it is put back
+    const bool ended = job->state != "RUNNING";  // Slurm then accepts a comment only after the requeue
     if (!ended) set_comment(*job, reason);
     std::fprintf(stderr, "dl-requeue: %s\n", reason.c_str());
     const std::chrono::seconds delay = delay_for(door);
@@ -127,7 +127,7 @@ void ask(const Ours& ours, dl::guard::Door door) {
     }
     write_event(ours, reason, door == dl::guard::Door::kSilent ? "S104" : "S105");
     if (ended) set_comment(*job, reason);
-    // As dlrun does (Supervisor::keep_start_time), as long as Slurm lets us.
+    // Keeps setting the begin time as dlrun does (Supervisor::perform(KeepStartTime)), until Slurm kills this process.
     if (door == dl::guard::Door::kSilent) return;
     for (const Clock::time_point keep = Clock::now() + kKeepFor; Clock::now() < keep;) {
       std::this_thread::sleep_for(1s);
@@ -140,7 +140,7 @@ void ask(const Ours& ours, dl::guard::Door door) {
 }
 
 int run(int argc, char** argv) {
-  ::signal(SIGPIPE, SIG_IGN);  // our standard error leads to an srun on a node that may be gone
+  ::signal(SIGPIPE, SIG_IGN);  // standard error leads to an srun on a node that may be gone
   Ours ours;
   ours.job = dl::environment_value("SLURM_JOB_ID");
   ours.secret = dl::environment_value(dl::env::kSecret);

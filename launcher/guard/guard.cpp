@@ -20,7 +20,8 @@
 
 namespace dl::guard {
 
-// A text's first byte is written last: a child that is killed while it writes leaves none rather than a part.
+// Memory that the guard and its child share. The first byte of a text is written last, so that a child that is killed
+// while it writes leaves an empty text rather than a part of one.
 struct Shared {
   pid_t guard = 0, script = 0;
   bool fault = false;
@@ -33,9 +34,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// Until learners on other nodes must have ended: agents end them at once when their connection breaks, and 2.5 s after
-// their last word was acknowledged where none can come, which they try each half second
-// (launcher/protocol/channel.cpp).
+// The time until learners on other nodes have ended. Agents end them at once when their connection breaks. If an agent
+// cannot learn of the break, it ends its learner 2.5 s (kAgentLeaseMs, launcher/protocol/two_ways.h) after the last of
+// its messages, which it sends each half second, was acknowledged.
 constexpr milliseconds kFence{3250};
 constexpr milliseconds kKillLimit{3000};
 constexpr milliseconds kLook{20};
@@ -57,7 +58,7 @@ template <size_t size>
 void keep(const std::string& text, char (*out)[size]) {
   (*out)[0] = '\0';
   if (text.empty() || text.size() >= size) return;
-  std::memcpy(*out + 1, text.c_str() + 1, text.size());  // with its end
+  std::memcpy(*out + 1, text.c_str() + 1, text.size());  // with the byte 0 at its end
   (*out)[0] = text[0];
 }
 
@@ -77,12 +78,12 @@ class Guard {
   Shared* shared_;
   Link link_;
   sigset_t watched_{}, before_{};
-  char name_[16] = "";  // of this process, as it was
+  char name_[16] = "";  // the name of this process before the guard changed it
   pid_t child_ = 0;
   int status_ = 0;
   bool ended_ = false, stop_asked_ = false;
   bool children_left_ = true, orphan_killed_ = false;
-  int ended_by_ = 0;  // without a child: this signal is the end
+  int ended_by_ = 0;  // the signal that ended the guard while it had no child
   int notice_ = 0;
 };
 
@@ -92,7 +93,7 @@ void Guard::be_child(const Work& work, const Predecessor& predecessor) {
   if (::getppid() != shared_->guard) ::_exit(kExitFault);
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
   ::prctl(PR_SET_NAME, name_);
-  // It may write to the terminal, whose foreground is the guard's group.
+  // The child may write to the terminal although the guard's process group is in its foreground.
   ::signal(SIGTTOU, SIG_IGN);
   ::sigprocmask(SIG_SETMASK, &before_, nullptr);
   int status = kExitFault;
@@ -118,7 +119,7 @@ pid_t Guard::start(const Work& work, const Predecessor& predecessor) {
 
 void Guard::handle(int signal) {
   if (signal == SIGTSTP) {
-    // The learners run on, as those of a dlrun that is stopped do.
+    // The learners run on, as they do when a dlrun without a guard is stopped.
     if (child_ > 0) ::kill(child_, SIGSTOP);
     ::raise(SIGSTOP);
     return;
@@ -134,13 +135,13 @@ void Guard::handle(int signal) {
     stop_asked_ = stop_asked_ || asks_for_an_end(signal);
     ::kill(child_, signal);
   } else if (signal == SIGUSR2 || (signal == SIGTERM && std::getenv("SLURM_JOB_ID") != nullptr)) {
-    if (notice_ != SIGTERM) notice_ = signal;  // Slurm's: the next dlrun looks up what it means
+    if (notice_ != SIGTERM) notice_ = signal;  // Slurm sends these; the next dlrun finds out what it means
   } else if (asks_for_an_end(signal)) {
     ended_by_ = signal;
   }
 }
 
-// Whether a child of ours has ended. Orphans of the dead one come to us, too.
+// Whether the child has ended. Orphans of a dead child also become children of the guard, and are waited for here.
 bool Guard::reap() {
   for (;;) {
     int status = 0;
@@ -167,8 +168,8 @@ int Guard::wait_for_child() {
   return status_;
 }
 
-// Ends what the dead one has left on this host, and waits until nothing of it can train elsewhere. True: all had ended
-// by itself, which srun does when its last agent has ended.
+// Ends what the dead dlrun has left on this host, and waits until nothing of it can train on other hosts. True if
+// everything had ended by itself; srun does so when its last agent has ended.
 bool Guard::clear_up() {
   const Clock::time_point fence = Clock::now() + kFence;
   if (shared_->control[0] != '\0') ::unlink(shared_->control);

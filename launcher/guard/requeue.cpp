@@ -11,7 +11,8 @@
 namespace dl::guard {
 namespace {
 
-// "137:0" as dlrun's guard or a shell leave it, "0:9" of a batch task that was killed itself.
+// Whether an exit code means that dlrun was killed: "137:0", as its guard or a shell report it, or "0:9", as Slurm
+// reports a batch task that was killed itself.
 bool of_a_death(const std::string& exit_code) {
   const std::vector<std::string> parts = split(exit_code, ':');
   if (parts.size() != 2) return false;
@@ -20,8 +21,8 @@ bool of_a_death(const std::string& exit_code) {
   return is_deadly(static_cast<int>(*signal > 0 ? *signal : *code - 128));
 }
 
-// Slurm's reasons for a batch script that ended by itself; that of a signal is "RaisedSignal:9(Killed)" from 23.02 on
-// and JobLaunchFailure before.
+// Slurm's reasons for the end of a batch script. For a signal it is "RaisedSignal:9(Killed)" from 23.02 on, and
+// JobLaunchFailure before.
 bool is_end_of_script(const std::string& reason) {
   return reason == "NonZeroExitCode" || reason == "JobLaunchFailure" || reason.rfind("RaisedSignal:", 0) == 0;
 }

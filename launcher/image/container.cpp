@@ -35,7 +35,7 @@ bool is_below(const std::string& path, const std::string& folder) {
   return path == folder || path.compare(0, folder.size() + 1, folder + "/") == 0;
 }
 
-// Charliecloud sees a path of the node only at a folder (or file) of the same name in the image.
+// Charliecloud shows a path of the node only at a folder or file of the same name in the image, which is created here.
 Status make_mount_point(const std::string& image, const std::string& path) {
   const std::string place = image + path;
   std::error_code failure;
@@ -103,7 +103,7 @@ Result<std::vector<std::string>> in_container(const Container& container, const 
 
   Container shown = container;
   std::vector<std::string> wanted = container.binds;
-  // The user's place for temporary files may be anywhere.
+  // TMPDIR, the user's folder for temporary files, may be anywhere.
   if (const auto found = environment->find("TMPDIR"); found != environment->end() && found->second.rfind('/', 0) == 0)
     wanted.push_back(found->second);
   shown.binds.clear();
@@ -112,14 +112,16 @@ Result<std::vector<std::string>> in_container(const Container& container, const 
       return Error{Errc::kInvalid, "'" + printable(path, 400) + "' cannot be seen in a container of " + runtime->name +
                                        "; allowed: a path without any of " + runtime->no_bind};
     std::error_code failure;
-    // Such as a checkpoint's local level. What a site lists need not be on each node.
+    // A folder that is missing is created, such as the local level of a checkpoint. If that fails it is left out: paths
+    // that a site lists need not exist on every node.
     if (!fs::exists(path, failure) && !make_directories(path)) continue;
     if (runtime->wants_mount_points && container.form == ImageForm::kDirectory)
       DL_TRY(make_mount_point(container.image, path));
     shown.binds.push_back(path);
   }
-  // Each learner is in a user namespace of its own. The kernel lets none read another's memory, as Open MPI would for
-  // large messages, and PMIx's store in slurmd's spool is not seen: both have a second way.
+  // Each learner has a user namespace of its own. The kernel then lets no learner read another's memory, as Open MPI
+  // would for large messages, and PMIx's store in slurmd's spool folder is not visible. Both have another method,
+  // chosen here.
   environment->emplace("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
   environment->emplace("PMIX_MCA_gds", "hash");
   return runtime->wrap(program, shown, command, environment);

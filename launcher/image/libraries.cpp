@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The folders of PREFIX in which dlckpt/library.py and dllearner/library.py look.
+// The folders of PREFIX in which dlckpt/library.py and dllearner/library.py look for libraries.
 std::vector<fs::path> library_folders(const fs::path& prefix) {
   std::vector<fs::path> folders = {prefix / "lib64", prefix / "lib"};
   std::error_code failure;
@@ -27,7 +27,7 @@ Status copy_libraries(const std::string& job_dir) {
   const fs::path prefix = source.parent_path().parent_path().parent_path();
   const fs::path target = job_dir + "/" + job_directory::kImage;
   std::error_code failure;
-  // Removed rather than overwritten: a process of an earlier start may still have the old ones mapped.
+  // The folder is removed, not overwritten: a process of an earlier start may still have the old libraries mapped.
   fs::remove_all(target, failure);
   fs::create_directories(target / "lib", failure);
   const fs::path python = python_folder(job_dir);
@@ -36,7 +36,7 @@ Status copy_libraries(const std::string& job_dir) {
   for (const char* name : {"libdlckpt.so.1", "libdllearner.so.1"})
     for (const fs::path& folder : library_folders(prefix))
       if (std::error_code none; !failure && !fs::exists(target / "lib" / name) && fs::exists(folder / name, none))
-        fs::copy_file(folder / name, target / "lib" / name, failure);  // a link is followed
+        fs::copy_file(folder / name, target / "lib" / name, failure);  // copies the file that a link leads to
   if (failure) return errno_error("copy dlckpt into " + target.string(), failure.value());
   return {};
 }

@@ -7,8 +7,8 @@
 namespace dl::image {
 namespace {
 
-// ch-run(1) of 0.31. It passes the environment, but takes the node's TMPDIR for the container's /tmp and unsets it, and
-// wants to know USER.
+// The options are those of ch-run(1) of 0.31. It passes the environment on, but it mounts the node's TMPDIR as the
+// container's /tmp and unsets the variable, and it requires USER.
 std::vector<std::string> charliecloud(const std::string& program, const Container& container,
                                       const LearnerCommand& command, Environment* environment) {
   std::vector<std::string> argv = {program, "--cd=" + command.work_dir};
@@ -26,7 +26,7 @@ std::vector<std::string> charliecloud(const std::string& program, const Containe
   return argv;
 }
 
-// apptainer-exec(1); singularity takes the same.
+// The options are those of apptainer-exec(1); singularity has the same.
 std::vector<std::string> apptainer(const std::string& program, const Container& container,
                                    const LearnerCommand& command, Environment* /*environment*/) {
   std::vector<std::string> argv = {program, "exec", "--pwd", command.work_dir};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// dl-pmix FOLDER: the PMIx server of one node of a job, started by the agent of the node's first learner for each
+// dl-pmix FOLDER: the PMIx server of one node of a job. The agent of the node's first learner starts it for each
 // attempt (launcher/agent/pmix_server.h). It ends when dlrun closes the connection, or when its standard input ends,
-// since then its agent is gone. Not for people.
+// which means that its agent is gone. Users do not call it.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -32,7 +32,7 @@ using namespace std::chrono_literals;
 constexpr auto kConnectLimit = 30s;
 constexpr std::chrono::milliseconds kTick = 100ms;
 
-// What libpmix's thread wants to say, for the main thread, which has the connection.
+// Messages from libpmix's thread to the main thread, which has the connection to dlrun.
 class Outbox {
  public:
   Outbox() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
@@ -41,7 +41,7 @@ class Outbox {
     const std::lock_guard<std::mutex> lock(mutex_);
     messages_.push_back(encode(message));
     const uint64_t one = 1;
-    if (::write(event_.get(), &one, sizeof one) < 0) return;  // it is set already
+    if (::write(event_.get(), &one, sizeof one) < 0) return;  // the counter is full, so the event is set already
   }
   std::deque<std::string> take() {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -76,7 +76,7 @@ void serve(agent::Channel* channel, Outbox* outbox, Server* server) {
     pollfd fds[kOwn + agent::Channel::kWatched] = {{STDIN_FILENO, POLLIN, 0}, {outbox->fd(), POLLIN, 0}};
     channel->watch(fds + kOwn);
     if (::poll(fds, std::size(fds), kTick.count()) < 0) continue;  // EINTR
-    if (fds[0].revents != 0) return;                               // the agent writes nothing: it is gone
+    if (fds[0].revents != 0) return;                               // the agent never writes, so it is gone
     for (std::string& body : outbox->take()) channel->send(supervise::Pmix{std::move(body)});
     for (const supervise::Message& message : channel->handle(fds + kOwn)) {
       const auto* pmix = std::get_if<supervise::Pmix>(&message);
@@ -89,7 +89,8 @@ void serve(agent::Channel* channel, Outbox* outbox, Server* server) {
 }
 
 Status run(const std::string& folder) {
-  // Before libpmix's thread: Slurm may send signals to every process of a step, and they are meant for the learners.
+  // Set before libpmix's thread starts. Slurm may send these signals to every process of a step, but they are meant for
+  // the learners.
   for (const int signal : {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE}) ::signal(signal, SIG_IGN);
   Outbox outbox;
   agent::Channel channel;

@@ -44,8 +44,8 @@ Exchange::Answers Exchange::handle(int node, const Message& message) {
   return answers;
 }
 
-// Of one set of ranks and one kind there is at most one open fence that lacks a node: a node enters the next one only
-// after it was let out of this one.
+// Handles a node's part of a fence. For one set of ranks and one kind, at most one open fence lacks a given node,
+// because a node enters the next fence only after it has left the previous one.
 Exchange::Answers Exchange::on_fence(int node, const Fence& fence) {
   std::set<int> nodes;
   bool lost = false;
@@ -135,7 +135,7 @@ Exchange::Answers Exchange::on_publish(int node, const Publish& publish) {
   return answers;
 }
 
-// A rank takes back what is its own alone.
+// A rank may unpublish only what it published itself.
 Exchange::Answers Exchange::on_unpublish(int node, const Unpublish& unpublish) {
   if (!on_node(unpublish.rank, node)) return {{node, Done{unpublish.id, kBadParameter}}};
   for (auto at = stored_.begin(); at != stored_.end();) {
@@ -161,7 +161,7 @@ Exchange::Answers Exchange::on_lookup(int node, const Lookup& lookup) {
   return {};
 }
 
-// None: it has to wait.
+// No value: the lookup has to wait.
 std::optional<Found> Exchange::find(const Lookup& lookup) const {
   Found found{lookup.id, kSuccess, {}};
   size_t bytes = 0;

@@ -79,7 +79,7 @@ void members(Found& m, JsonMembers& each) {
 
 namespace {
 
-// Names in the order of Message's alternatives.
+// Names of Message's alternatives, in their order.
 constexpr const char* kTypes[] = {"job",   "part",  "lost",    "ready",  "failed",    "client",
                                   "fence", "abort", "publish", "lookup", "unpublish", "refused",
                                   "get",   "got",   "event",   "done",   "found"};

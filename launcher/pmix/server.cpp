@@ -18,7 +18,7 @@ static_assert(kSuccess == PMIX_SUCCESS && kBadParameter == PMIX_ERR_BAD_PARAM &&
               kOutOfResource == PMIX_ERR_OUT_OF_RESOURCE && kNotFound == PMIX_ERR_NOT_FOUND &&
               kDuplicateKey == PMIX_ERR_DUPLICATE_KEY && kLostConnection == PMIX_ERR_LOST_CONNECTION);
 
-// pmix_info_t items, freed with their values.
+// Items of type pmix_info_t, which are freed with their values.
 class Infos {
  public:
   Infos() = default;
@@ -135,7 +135,7 @@ Server::~Server() {
 
 Status Server::start(const std::string& folder, const std::string& node) {
   folder_ = folder;
-  // Job data by messages, not by shared memory: nothing to leave behind, and it reaches into containers.
+  // Job data goes by messages instead of shared memory: that leaves nothing behind and works in containers.
   ::setenv("PMIX_MCA_gds", "hash", 0);
   Infos infos;
   infos.text(PMIX_SERVER_TMPDIR, folder);
@@ -284,7 +284,7 @@ void Server::on_found(const Found& found) {
   for (size_t i = 0; i < count; ++i) PMIX_VALUE_DESTRUCT(&items[i].value);
 }
 
-// The answer may come much later: when the learner has put what is asked for.
+// The answer may come much later, when the learner has published the data.
 void Server::on_get(const Get& get) {
   struct Question {
     Server* server;
@@ -307,8 +307,8 @@ void Server::on_get(const Get& get) {
   send_(Got{get.id, status, {}});
 }
 
-// To those alone who have asked for these codes: a program's handler for everything mostly gives up, and says so in
-// many lines, where dlrun ends it a moment later anyway.
+// Only learners that have asked for these codes are notified. A program's handler for all codes mostly gives up and
+// prints many lines, while dlrun ends it a moment later anyway.
 void Server::on_lost(const Lost& lost) {
   const pmix_proc_t gone = process(job_.space, static_cast<pmix_rank_t>(lost.rank));
   for (const pmix_status_t code : {PMIX_ERR_PROC_ABORTED, PMIX_EVENT_PROC_TERMINATED}) {

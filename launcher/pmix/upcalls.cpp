@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libpmix asks of its host, on its own thread: everything becomes a message to dlrun, and the answer comes later
-// (server.cpp). Nothing here waits. No exception may reach libpmix, which is C.
+// The functions that libpmix calls in its host, on its own thread. Each turns a request into a message to dlrun, whose
+// answer comes later (server.cpp); none of them waits. libpmix is C, so no exception may reach it.
 #include <pmix_server.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ pmix_status_t guarded(Body body) noexcept {
   }
 }
 
-// A learner's text, cut to what a message may hold.
+// A text from a learner, cut to the length that a message may have.
 std::string text_of(const char* text) {
   return text == nullptr ? std::string() : std::string(text, ::strnlen(text, kMaxText));
 }
@@ -35,7 +35,7 @@ std::vector<std::string> texts_of(char** list) {
   return texts;
 }
 
-// Whom to answer, when dlrun has.
+// The callback that gets dlrun's answer.
 Server::Pending pending(pmix_modex_cbfunc_t answer, void* data) {
   return {answer, nullptr, nullptr, data, {}};
 }
@@ -63,14 +63,15 @@ pmix_status_t on_finalized(const pmix_proc_t* process, void* /*object*/, pmix_op
 pmix_status_t on_abort(const pmix_proc_t* process, void* /*object*/, int status, const char message[],
                        pmix_proc_t /*others*/[], size_t /*count*/, pmix_op_cbfunc_t answer, void* data) {
   return guarded([&] {
-    // The learner goes on to its end only when dlrun knows why.
+    // The learner may end only when dlrun knows why.
     the_server->send(
         Abort{the_server->open(pending(answer, data)), the_server->rank_of(*process), status, text_of(message)});
     return PMIX_SUCCESS;
   });
 }
 
-// The ranks of a set of processes, ascending; empty: all of the attempt. False if others are among them.
+// The ranks of a set of processes, in ascending order; empty for all ranks of the attempt. False if the set contains
+// processes that do not belong to it.
 bool ranks_of(const pmix_proc_t processes[], size_t count, std::vector<int>* ranks) {
   for (size_t i = 0; i < count; ++i) {
     const int rank = the_server->rank_of(processes[i]);
@@ -126,7 +127,7 @@ pmix_status_t on_direct_modex(const pmix_proc_t* process, const pmix_info_t /*in
 }
 
 bool is_flag(const pmix_info_t& info) {
-  return std::strncmp(info.key, "pmix.", 5) == 0;  // how, not what
+  return std::strncmp(info.key, "pmix.", 5) == 0;  // options of the call, not data
 }
 
 pmix_status_t on_publish(const pmix_proc_t* process, const pmix_info_t info[], size_t count, pmix_op_cbfunc_t answer,
@@ -182,7 +183,7 @@ pmix_status_t on_spawn(const pmix_proc_t* process, const pmix_info_t /*info*/[],
   });
 }
 
-// libpmix keeps the registrations, and asks for those of the machine alone, of which we have none to tell.
+// libpmix keeps registrations itself. It asks its host only for events of the machine, and this host has none.
 pmix_status_t on_register_events(pmix_status_t* /*codes*/, size_t /*count*/, const pmix_info_t /*info*/[],
                                  size_t /*infos*/, pmix_op_cbfunc_t /*answer*/, void* /*data*/) {
   return PMIX_OPERATION_SUCCEEDED;
@@ -193,7 +194,7 @@ pmix_status_t on_deregister_events(pmix_status_t* /*codes*/, size_t /*count*/, p
   return PMIX_OPERATION_SUCCEEDED;
 }
 
-// libpmix itself has told the learners of this node.
+// libpmix itself has notified the learners of this node; dlrun notifies those of other nodes.
 pmix_status_t on_notify(pmix_status_t code, const pmix_proc_t* source, pmix_data_range_t range, pmix_info_t info[],
                         size_t count, pmix_op_cbfunc_t /*answer*/, void* /*data*/) {
   return guarded([&] {
@@ -207,7 +208,7 @@ pmix_status_t on_notify(pmix_status_t code, const pmix_proc_t* source, pmix_data
   });
 }
 
-// What a client wants removed at its end libpmix does itself, if only this function is there.
+// libpmix itself removes what a client wants removed at its end, but only if this function exists.
 pmix_status_t on_job_control(const pmix_proc_t* /*who*/, const pmix_proc_t /*targets*/[], size_t /*count*/,
                              const pmix_info_t /*info*/[], size_t /*infos*/, pmix_info_cbfunc_t /*answer*/,
                              void* /*data*/) {

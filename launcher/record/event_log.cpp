@@ -20,7 +20,7 @@ constexpr size_t kMaxLine = 64 << 10;
 constexpr size_t kMaxText = 2000;
 constexpr off_t kMaxRead = 64 << 20;
 
-// A member of the wrong type gives kInvalid; a missing optional one is left alone.
+// Reads a member. A wrong type gives kInvalid; a missing optional member leaves *out as it is.
 template <typename T>
 Status take(const Json& object, const char* key, T* out, bool required = false) {
   const Json* it = object.find(key);
@@ -117,7 +117,7 @@ Result<EventLog> EventLog::open(const std::string& path) {
   if (::fstat(log.fd_.get(), &status) != 0) return errno_error("stat " + path, errno);
   char last = '\n';
   if (status.st_size > 0 && ::pread(log.fd_.get(), &last, 1, status.st_size - 1) == 1 && last != '\n') {
-    // A crash tore the last line: end it, so that it spoils no other.
+    // A crash has cut off the last line. It is ended here, so that the next event gets a line of its own.
     if (::write(log.fd_.get(), "\n", 1) != 1) return errno_error("write " + path, errno);
   }
   return log;
@@ -150,14 +150,14 @@ Result<EventHistory> read_events(const std::string& path) {
   return found;
 }
 
-// Block by block: a file may be of any size, and a line as long as the file.
+// Reads block by block, since the file may be of any size, and a line as long as the file.
 Result<EventHistory> read_events(int fd, int64_t most_bytes) {
   EventHistory history;
   struct stat status {};
   if (::fstat(fd, &status) != 0) return errno_error("stat", errno);
   off_t at = std::max<off_t>(0, status.st_size - most_bytes);
   const off_t end = at + most_bytes;
-  bool passing_over = at > 0;  // the rest of a line whose beginning is not known, or that is too long
+  bool passing_over = at > 0;  // in a line whose beginning was not read, or that is too long
   std::string line;
   char buffer[65536];
   const auto take_line = [&] {
@@ -196,8 +196,8 @@ Result<EventHistory> read_events(int fd, int64_t most_bytes) {
 
 Interruptions count_interruptions(const std::vector<Event>& events) {
   struct Attempt {
-    int64_t started_ms = 0, last_ms = 0;  // started: PROCESSING
-    bool announced = false;               // saved or finished in good order
+    int64_t started_ms = 0, last_ms = 0;  // started: when it was first PROCESSING
+    bool announced = false;               // a save or an end in good order came before the interruption
   };
   std::map<int, Attempt> attempts;
   for (const Event& event : events) {
@@ -206,7 +206,7 @@ Interruptions count_interruptions(const std::vector<Event>& events) {
     attempt.last_ms = std::max(attempt.last_ms, event.time_ms);
     if (event.learner) continue;
     if (event.state == JobState::kProcessing && attempt.started_ms == 0) attempt.started_ms = event.time_ms;
-    // Put back or held: with an error code it was a failure that led to it.
+    // With an error code, a failure and not a stop led to the requeue or the hold.
     if (event.state == JobState::kCompleted) attempt.announced = true;
     if (event.state == JobState::kPending || event.state == JobState::kHalted) attempt.announced = event.code.empty();
   }
@@ -238,7 +238,7 @@ JobSummary summarise(const std::vector<Event>& events) {
     if (event.step) summary.newest_step = std::max(summary.newest_step, *event.step);
     if (event.learner) continue;
     if (event.state == JobState::kDeploy && !summary.first_start_ms) summary.first_start_ms = event.time_ms;
-    // A save or a warning leaves the state as it was; a start that passes a completed run over is a new one.
+    // A save or a warning does not change the state. A start that passes over a completed run begins the state anew.
     if (summary.state != event.state || event.attempt != attempt || event.passed)
       summary.state_since_ms = event.time_ms;
     attempt = event.attempt;

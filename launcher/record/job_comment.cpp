@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kMaxComment = 1000;
 constexpr const char* kSeparator = " | ";
 
-// Where our part starts, or npos: at the front, or after the separator, and with a state that exists.
+// The offset of slurm-dl's part, or npos. It begins at the front or after the separator, and names an existing state.
 size_t our_part(const std::string& text) {
   for (size_t at = text.find("dl:"); at != std::string::npos; at = text.find("dl:", at + 1)) {
     if (at != 0 && (at < 3 || text.compare(at - 3, 3, kSeparator) != 0)) continue;
@@ -44,7 +44,7 @@ std::optional<JobComment> parse_comment(const std::string& text) {
   JobComment comment;
   comment.user_text = user_part(text);
   std::string ours = text.substr(at + 3);
-  // The reason is free text and stands last; a directory may hold blanks and ends at " reason=".
+  // The reason is free text and comes last. A directory may contain blanks and ends at " reason=".
   if (size_t r = ours.find(" reason="); r != std::string::npos) {
     comment.reason = ours.substr(r + 8);
     ours.resize(r);

@@ -43,11 +43,12 @@ Status JobDir::make(mode_t mode) const {
   const size_t slash = root_.rfind('/');
   if (slash != std::string::npos && slash > 0) DL_TRY(make_directories(root_.substr(0, slash)));
   if (::mkdir(root_.c_str(), mode) == 0) {
-    // Whatever the umask takes away: the site said how it is to be.
+    // The site has configured this mode, so the umask must not reduce it.
     if (::chmod(root_.c_str(), mode) != 0) return errno_error("set the mode of " + root_, errno);
     return {};
   }
-  return make_directories(root_);  // there already, as somebody wanted it; or why it cannot be
+  // The folder exists already, with a mode that somebody chose; otherwise this returns the error.
+  return make_directories(root_);
 }
 
 Status JobDir::prepare(int attempt) const {

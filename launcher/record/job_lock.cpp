@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kMaxFile = 4096;
 constexpr std::chrono::milliseconds kLook{50};
 
-// Nobody reads it but for messages.
+// Writes who holds the lock. Only messages use it, so errors are ignored.
 void write_holder(int fd, const DirHolder& self) {
   const std::string text = format_holder(self);
   if (::ftruncate(fd, 0) != 0) return;

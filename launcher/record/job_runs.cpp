@@ -14,14 +14,15 @@ namespace dl::record {
 namespace {
 
 constexpr int kMostRuns = 1000000;
-constexpr int kMissing = 16;  // in a row: folders that a person has removed
+// So many folders in a row may be missing, because somebody has removed them, before the search ends.
+constexpr int kMissing = 16;
 
 bool is_folder(const std::string& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-// What people have to know of first comes first.
+// The order of states in a summary: what users have to know first comes first.
 int rank_of(JobState state) {
   constexpr JobState kOrder[] = {JobState::kProcessing, JobState::kStoring, JobState::kDownloading,
                                  JobState::kDeploy,     JobState::kHalted,  JobState::kPending,
@@ -68,7 +69,7 @@ std::vector<RunState> other_runs(const std::string& first, const std::string& ow
 void tell_of_all(const std::vector<RunState>& others, int own, const std::string& first, JobComment* comment) {
   if (others.empty()) return;
   comment->dir = first;
-  comment->idle = {};  // of one of them alone
+  comment->idle = {};  // it belongs to a single run
   comment->step = -1;
   std::string counts;
   JobState worst = comment->state;

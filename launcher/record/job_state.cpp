@@ -48,7 +48,8 @@ bool transition_allowed(JobState from, JobState to) {
       return false;
     case JobState::kPending:
       return from == JobState::kQueued || from == JobState::kHalted || is_active(from);
-    // An active state before DEPLOY: dlrun was killed before it could write what became of the attempt.
+    // The job may be in an active state before DEPLOY, if dlrun was killed before it could record the end of the
+    // attempt.
     case JobState::kDeploy:
       return from == JobState::kPending || from == JobState::kHalted || is_active(from);
     case JobState::kDownloading:

@@ -42,7 +42,7 @@ Result<UniqueFd> open_below(const std::string& root, const std::string& relative
     if (!next) {
       const int failure = errno;
       struct stat link {};
-      // With O_DIRECTORY the kernel says of a link that it is no folder.
+      // With O_DIRECTORY the kernel reports ENOTDIR for a link.
       if (failure == ENOTDIR && ::fstatat(at.get(), parts[i].c_str(), &link, AT_SYMLINK_NOFOLLOW) == 0 &&
           S_ISLNK(link.st_mode))
         return cannot_open(path, ELOOP);

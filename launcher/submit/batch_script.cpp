@@ -10,7 +10,7 @@
 namespace dl::submit {
 namespace {
 
-// As sbatch reads it: within double quotes, backslash and quote escaped.
+// A value in the form that sbatch reads: in double quotes, with backslashes and quotes escaped.
 std::string directive_value(const std::string& value) {
   const bool plain = !value.empty() && std::all_of(value.begin(), value.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -25,7 +25,8 @@ std::string directive_value(const std::string& value) {
   return text + '"';
 }
 
-// What makes an environment active, so that the script also works when it is submitted again from another shell.
+// Commands that activate the present environment (modules, virtual environments), so that the script also works when it
+// is submitted again from another shell.
 struct ActiveEnvironment {
   const char* variable;
   std::string (*lines)(const std::string& value);
@@ -78,7 +79,7 @@ Result<std::string> batch_script(const ScriptInput& input) {
     if (found != input.environment.end() && !found->second.empty()) text += active.lines(found->second);
   }
   text += "cd -- " + quoted(input.work_dir) + " || exit\n";
-  // With exec, dlrun is the batch task, whose time to save Slurm honours also when it ends the job at once.
+  // With exec, dlrun is the batch task, which Slurm gives time to save even when it ends the job at once.
   return text + "exec " + plan::quote_command(input.dlrun) + " -- " + plan::quote_command(input.command) + "\n";
 }
 
@@ -92,7 +93,7 @@ std::string job_name_of(const std::vector<std::string>& command) {
         name = command[i + 1];
         break;
       }
-      // The script, rather than an assignment for env or the value of an option.
+      // The name is that of the script, not of an assignment for env or the value of an option.
       if (word.empty() || word[0] == '-' || word.find('=') != std::string::npos || word.find('.') == std::string::npos)
         continue;
       name = file_name(word);
@@ -106,7 +107,7 @@ std::string job_name_of(const std::vector<std::string>& command) {
                       std::string_view("._-").find(c) != std::string_view::npos;
     clean += good ? c : '_';
   }
-  // A name such as "." or "-x" is no good file name.
+  // A name such as "." or "-x" is not suitable for a file.
   if (clean.empty() || clean[0] == '.' || clean[0] == '-') clean = "dlrun" + clean;
   return clean;
 }

@@ -14,18 +14,19 @@
 namespace dl::submit {
 namespace {
 
-constexpr std::chrono::seconds kTimeout{120};  // sbatch waits for a slurmctld that is being restarted
+constexpr std::chrono::seconds kTimeout{120};  // sbatch waits for a slurmctld that is restarting
 constexpr int kMostScripts = 10000;
 constexpr size_t kMaxScript = 1 << 20;
 
-// True for what job_submit_dl says of a job that it accepted ("generic, 4 learners, guaranteed tier"), which sbatch
-// shows as an error when Slurm then refuses the job for a reason of its own.
+// True for job_submit_dl's summary of a job that it accepted ("generic, 4 learners, guaranteed tier"). sbatch prints it
+// as an error if Slurm then refuses the job for another reason.
 bool is_summary(std::string_view line) {
   const size_t learners = line.find(" learner");
   return learners != std::string_view::npos && line.find(": ") == std::string_view::npos && line.find(", ") < learners;
 }
 
-// Where the script cannot be written, another folder helps; what of the folder is left over, --chdir says.
+// The error if the script cannot be written. It advises to use another folder, and --chdir for learners that should
+// start in this one.
 Error no_script(const std::string& folder, const std::string& path, int error) {
   Error why = errno_error("write " + path, error);
   why.text +=
@@ -35,8 +36,8 @@ Error no_script(const std::string& folder, const std::string& path, int error) {
   return why;
 }
 
-// Its lines, without the name of the program in front. Where our plugin says why, what Slurm says of it besides (that a
-// plugin failed) only confuses.
+// The lines of sbatch's output, without the name of the program. If job_submit_dl names a reason, Slurm's own message
+// (that a plugin failed) is left out, since it would only confuse.
 std::string words_of(const CommandResult& result) {
   std::string all, ours;
   for (const std::string& line : split(result.err.empty() ? result.out : result.err, '\n')) {

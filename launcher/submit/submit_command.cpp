@@ -22,7 +22,7 @@ namespace {
 
 using Text = std::optional<std::string>;
 
-// What the job's own flags carry; the rest of dlrun's options stands on its line in the script.
+// Options that become flags of the job; dlrun's other options are written on its own line in the script.
 const struct {
   const char* flag;
   Text plan::RequestOptions::*value;
@@ -54,7 +54,7 @@ Result<ScriptInput> script_input(const RunCommand& run) {
   ScriptInput input;
   input.environment = own_environment();
   DL_TRY_ASSIGN(input.work_dir, current_directory());
-  // A value that is wrong is told before anything is written.
+  // Reports a wrong value before anything is written.
   DL_TRY(plan::read_request({}, run.request, SiteConfig()));
   const auto named = [&](const char* name) {
     return std::any_of(run.sbatch.begin(), run.sbatch.end(), [&](const auto& option) { return option.first == name; });
@@ -77,7 +77,7 @@ std::string value_of(const ScriptInput& input, const std::string& name) {
   return value;
 }
 
-// A job may be named anything, a file not.
+// A file name for a job's name, which may contain any character.
 std::string file_name_for(const std::string& job_name) {
   return job_name_of({job_name});
 }
@@ -122,7 +122,7 @@ int submit_command(const RunCommand& run) {
   if (!run.quiet) show(path, *script);
   const auto submitted = submit_script(path);
   if (!submitted) {
-    // It can be made again by the same line, once that is mended.
+    // The same command line writes the script again once the error is removed.
     if (written->created) ::unlink(path.c_str());
     return failed(submitted.error(), supervise::kExitCannotStart);
   }

@@ -8,7 +8,7 @@
 
 namespace dl::learner {
 namespace {
-constexpr size_t kMaxElements = std::numeric_limits<int>::max();  // of one operation: MPI counts in int
+constexpr size_t kMaxElements = std::numeric_limits<int>::max();  // in one operation: MPI counts in int
 }  // namespace
 
 Result<std::vector<Bucket>> plan_buckets(const std::vector<size_t>& counts, size_t element_bytes, size_t limit_bytes) {

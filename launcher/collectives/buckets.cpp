@@ -53,7 +53,7 @@ Status Buckets::ready(size_t parameter, void* gradient) {
     DL_TRY(start(queue_.next()));
     queue_.advance();
   }
-  // MPI moves bytes within its calls alone: each gradient gives those in flight a turn.
+  // MPI moves data only during its calls, so each gradient gives the operations under way a turn.
   return poll();
 }
 
@@ -104,7 +104,7 @@ Result<std::unique_ptr<Request>> Buckets::start_on_host(size_t bucket, bool* cop
   return group_->start(mean_of(*copied ? staging_[bucket].data() : gradients_[b.first], b.elements));
 }
 
-// NCCL takes gradients that lie apart as one launch, so nothing has to be copied together.
+// NCCL reduces gradients at several addresses in one launch, so they need not be copied together.
 Result<std::unique_ptr<Request>> Buckets::start_on_device(size_t bucket) {
   if (device_ == nullptr) {
     DL_TRY_ASSIGN(device_, open_device_backend(group_.get(), timeout_s_));

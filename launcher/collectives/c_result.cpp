@@ -6,11 +6,11 @@
 namespace dl::learner {
 namespace {
 
-// Programs compiled when functions returned int read the same register.
+// Programs that were compiled when these functions returned int still read the right register.
 static_assert(sizeof(dllearner_result) == sizeof(int));
 
 thread_local std::string sentence;
-thread_local bool lost = false;  // no memory for the sentence
+thread_local bool lost = false;  // there was no memory for the sentence
 
 dllearner_result code_of(Errc code) {
   switch (code) {

@@ -30,7 +30,7 @@ int64_t Consistency::slowest() const {
 
 bool Consistency::round_complete() {
   if (mode_ != DLLEARNER_PS_SYNC) return false;
-  // Some may have pushed and left: their gradients count if anybody's do.
+  // Learners that have pushed and left count as well, but somebody must have pushed for a round to be complete.
   const bool any =
       std::any_of(learners_.begin(), learners_.end(), [this](const Learner& l) { return l.clock > version_; });
   if (!any || slowest() <= version_) return false;

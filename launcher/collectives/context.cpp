@@ -24,7 +24,7 @@ Result<std::unique_ptr<Context>> Context::open(const dllearner_options* options)
 }
 
 Context::~Context() {
-  if (world_.group == nullptr) return;  // was not opened
+  if (world_.group == nullptr) return;  // it was not opened
   if (broken_) world_.group->abandon();
   if (broken_ && device_ != nullptr) device_->abandon();
   device_.reset();

@@ -11,14 +11,15 @@
 namespace dl::learner {
 namespace {
 
-// From cuda.h, whose values are part of the driver's ABI.
+// From cuda.h. The values belong to the driver's ABI.
 constexpr int kAttributeMemoryType = 2;
 constexpr unsigned kMemoryTypeDevice = 2;
 using PointerGetAttribute = int(void* data, int attribute, uintptr_t pointer);
 
-// Looked for anew until it is there: a program may load CUDA later than this library.
+// The driver's function, or nullptr. It is looked for at each call until it is found, since a program may load CUDA
+// later than this library.
 PointerGetAttribute* driver() {
-  static PointerGetAttribute* known = nullptr;  // one thread at a time (dllearner.h)
+  static PointerGetAttribute* known = nullptr;  // used by one thread at a time (dllearner.h)
   if (known != nullptr) return known;
   void* library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) return nullptr;
@@ -37,7 +38,7 @@ bool is_device_memory(const void* address) {
   PointerGetAttribute* ask = driver();
   if (ask == nullptr || address == nullptr) return false;
   unsigned type = 0;
-  // An error means memory that CUDA never saw: host memory. Managed memory is of type device.
+  // CUDA returns an error for memory that it does not know, which is host memory. Managed memory has the type device.
   return ask(&type, kAttributeMemoryType, reinterpret_cast<uintptr_t>(address)) == 0 && type == kMemoryTypeDevice;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C functions of dllearner.h, but those of parameter servers (server_c.cpp).
+// The C functions of dllearner.h, except those of parameter servers (server_c.cpp).
 #include <new>
 #include <string>
 #include <utility>

@@ -19,7 +19,7 @@ float float_of(uint32_t bits) {
   return value;
 }
 
-// How an element is stored and in which type it is calculated with.
+// How an element is stored, and in which type calculations use it.
 template <typename T>
 struct Plain {
   using Stored = T;
@@ -37,7 +37,7 @@ struct Bfloat {
   static uint16_t store(float value) { return float_to_bfloat(value); }
 };
 
-// Calls body with the tag of dtype; nothing for an unknown one.
+// Calls body with the tag of dtype; does nothing for an unknown dtype.
 template <typename Body>
 void with_type(int dtype, Body&& body) {
   switch (dtype) {
@@ -63,13 +63,14 @@ void with_type(int dtype, Body&& body) {
 template <typename T>
 T sum(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
-    using U = std::make_unsigned_t<T>;  // wraps around instead of being undefined
+    using U = std::make_unsigned_t<T>;  // unsigned numbers wrap around; overflow of signed ones is undefined
     return static_cast<T>(static_cast<U>(static_cast<U>(a) + static_cast<U>(b)));
   } else {
     return a + b;
   }
 }
-// Whether a wins over b as the larger; total, so that the order of the operands does not matter.
+// Whether a counts as the larger of a and b. NaN and signed zeros have a fixed order, too, so that the order of the
+// operands does not matter.
 template <typename T>
 bool larger(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -111,7 +112,7 @@ float half_to_float(uint16_t bits) {
   const uint32_t fraction = bits & 0x3ffU;
   if (exponent == 0x1f) return float_of(sign | 0x7f800000U | (fraction << 13));
   if (exponent != 0) return float_of(sign | ((exponent + 112) << 23) | (fraction << 13));
-  const float small = static_cast<float>(fraction) * 0x1p-24F;  // zero or subnormal: exact
+  const float small = static_cast<float>(fraction) * 0x1p-24F;  // zero or subnormal, which float represents exactly
   return sign != 0 ? -small : small;
 }
 
@@ -122,7 +123,7 @@ uint16_t float_to_half(float value) {
   if (magnitude > 0x7f800000U) return static_cast<uint16_t>(sign | 0x7e00U | ((magnitude >> 13) & 0x1ffU));
   if (magnitude >= 0x477ff000U) return static_cast<uint16_t>(sign | 0x7c00U);  // 65520 and more round to infinity
   if (magnitude < 0x38800000U) {
-    // Subnormal: an addition whose last bit is worth 2^-24 rounds as wanted.
+    // Subnormal: adding 0.5, whose last bit is worth 2^-24, rounds to the nearest subnormal number.
     const uint32_t rounded = bits_of(float_of(magnitude) + 0.5F) - bits_of(0.5F);
     return static_cast<uint16_t>(sign | rounded);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives over one communicator. With a timeout every wait is a loop of tests with a deadline, since MPI's own
-// waits have none; blocking calls are then started ones that are waited for. (Both kinds must not be mixed between
-// ranks, so open_mpi_world checks that all ranks have the same timeout.)
+// Collectives over one communicator. MPI's own waits have no timeout, so with a timeout every wait is a loop of tests
+// with a deadline, and a blocking call is a non-blocking one that is waited for. Ranks must not mix the two kinds, so
+// open_mpi_world checks that all ranks have the same timeout.
 #include "launcher/collectives/elements.h"
 #include "launcher/collectives/mpi_handles.h"
 
@@ -58,7 +58,7 @@ class MpiBackend final : public Backend {
 
   Result<std::unique_ptr<Backend>> duplicate() override {
     MPI_Comm comm = MPI_COMM_NULL;
-    DL_TRY(mpi_status("duplicate a communicator", MPI_Comm_dup(comm_, &comm)));  // with the error handler
+    DL_TRY(mpi_status("duplicate a communicator", MPI_Comm_dup(comm_, &comm)));  // the error handler is copied, too
     return make_mpi_backend(comm, timeout_s_);
   }
 
@@ -69,7 +69,7 @@ class MpiBackend final : public Backend {
     return {operation.out, operation.count, operation.dtype, size_};
   }
 
-  // request == nullptr: the blocking form.
+  // Without a request, makes the blocking call.
   Status call(const Operation& o, MPI_Request* request) {
     const int count = static_cast<int>(o.count);
     MPI_Datatype type = mpi_type(o.dtype);

@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// MPI tells an operation neither our dtype nor our op: one function for each pair.
+// MPI passes neither our dtype nor our op to a user's function, so each pair has a function of its own.
 template <int kDtype, int kOp>
 void reduce_half(void* in, void* inout, int* count, MPI_Datatype* /*type*/) {
   reduce_elements(kDtype, kOp, in, inout, static_cast<size_t>(*count));
@@ -60,7 +60,7 @@ class MpiRequest final : public Request {
       DL_TRY_ASSIGN(const bool done, test());
       if (done) return {};
       if (turn % kTestsPerLook != 0) continue;
-      ::sched_yield();  // more ranks than cores: the peer may be the one that waits for this core
+      ::sched_yield();  // with more ranks than cores, the peer may be waiting for this core
       if (Clock::now() >= deadline)
         return Error{Errc::kTimeout, std::string(what_) + ": another rank did not take part within " +
                                          std::to_string(static_cast<long>(timeout_s_)) + " s"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In a build without MPI: a world of one still works.
+// Replaces the MPI functions in a build without MPI. Only a world of one rank works then.
 #include "launcher/collectives/mpi_world.h"
 
 namespace dl::learner {

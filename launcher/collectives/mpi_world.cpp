@@ -8,7 +8,7 @@
 namespace dl::learner {
 namespace {
 
-bool started_by_us = false;  // one thread at a time (dllearner.h)
+bool started_by_us = false;  // used by one thread at a time (dllearner.h)
 int open_worlds = 0;
 
 class MpiChannel final : public Channel {
@@ -41,13 +41,14 @@ class MpiChannel final : public Channel {
   }
 
  private:
-  MPI_Comm comm_;  // lives as long as MPI: freeing it would be one more thing that waits for peers
+  // Not freed before MPI ends: freeing it would wait for peers once more.
+  MPI_Comm comm_;
   double timeout_s_;
   int rank_ = 0;
   int size_ = 1;
 };
 
-// All ranks must have been given the same options, or they would wait for one another in different calls.
+// Checks that all ranks have the same options; otherwise they would wait for one another in different calls.
 Status check_agreement(MPI_Comm comm, const WorldPlan& plan) {
   const double servers = plan.servers;
   std::array<double, 4> values = {servers, -servers, plan.timeout_s, -plan.timeout_s};
@@ -114,7 +115,7 @@ Result<MpiWorld> open_mpi_world(const WorldPlan& plan) {
     return divide(all, plan, rank, size);
   };
   auto world = open();
-  // A mismatch is one of all ranks, so finalising waits for nobody in vain.
+  // All ranks see a mismatch of options, so finalising then does not wait for a rank that does not come.
   if (!world) close_mpi_world(world.error().code == Errc::kIo);
   return world;
 }
@@ -129,7 +130,7 @@ void close_mpi_world(bool broken) {
   MPI_Finalize();
 }
 
-// Any thread may ask, and several at once (dllearner.h); MPI gives its version also before it is started.
+// Any thread may ask, and several at once (dllearner.h). MPI gives its version even before it is initialised.
 const char* mpi_version() {
   static const std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text = [] {
     std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> version{};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives over memory of GPUs. A module of its own (device.h). One GPU per rank: the one that is current when the
-// first such memory is met. The communicator is a non-blocking one: NCCL itself waits for ever for a rank that does not
-// come, also when the communicator is made.
+// Collectives over memory of GPUs, in a module of its own (device.h). Each rank uses one GPU: the one that is current
+// when such memory is used for the first time. The communicator is non-blocking, because a blocking one waits for ever
+// for a rank that does not come, even while it is made.
 //
-// Order with the program's own work: an operation starts after what was queued before on the default stream; work on
-// other streams is to be waited for by the program. When it is done (wait, test), its result is there for every stream.
+// An operation starts after the work that the program has queued on the default stream; the program has to wait for
+// work on other streams itself. Once the operation is done (wait, test), every stream sees its result.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <sched.h>
@@ -61,7 +61,7 @@ ncclRedOp_t nccl_op(int op) {
   }
 }
 
-// Owns the communicator and the stream; requests share it, so that they may outlive the backend.
+// Owns the communicator and the stream. Requests share it, because they may outlive the backend.
 struct Link {
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
@@ -89,7 +89,7 @@ struct Link {
     return Error{Errc::kTimeout,
                  "NCCL: another rank did not take part within " + std::to_string(static_cast<long>(timeout_s)) + " s"};
   }
-  // Until what was asked of NCCL is done, of which a non-blocking communicator may have done no more than to begin it.
+  // Waits until NCCL has done what it was asked; a non-blocking communicator may only have begun it.
   Status settle(const char* what, ncclResult_t code) {
     const auto begin = Clock::now();
     while (code == ncclInProgress && comm != nullptr) {
@@ -101,14 +101,14 @@ struct Link {
     if (!status) abort();
     return status;
   }
-  // Kernels that wait for a dead peer would keep the GPU busy for ever.
+  // Aborts the communicator: kernels that wait for a dead peer would keep the GPU busy for ever.
   void abort() {
     if (comm != nullptr && !aborted) ncclCommAbort(comm);
     aborted = true;
   }
 
  private:
-  // A dead peer must not keep us here: what is not done within a second is ended.
+  // Finalises the communicator. What is not done within a second, because a peer is dead, is given up.
   bool finalized() {
     ncclResult_t code = ncclCommFinalize(comm);
     const auto begin = Clock::now();
@@ -129,7 +129,7 @@ class NcclRequest final : public Request {
 
   Result<bool> test() override {
     const cudaError_t state = cudaEventQuery(done_);
-    // Aborted for the sake of another request: the communicator is gone.
+    // An error of another request has aborted the communicator.
     if (link_->aborted) return Error{Errc::kIo, "NCCL: it was ended after an earlier error"};
     if (state == cudaSuccess) return true;
     if (state != cudaErrorNotReady) {
@@ -157,7 +157,7 @@ class NcclRequest final : public Request {
   cudaEvent_t done_;
 };
 
-// What device.h's open_device_backend() ends in; that one itself is not exported to modules.
+// device.h's open_device_backend() calls this function of the module, to which it is not exported itself.
 Result<std::unique_ptr<Backend>> open_backend(Backend* host, double timeout_s);
 
 class NcclBackend final : public Backend {
@@ -187,12 +187,12 @@ class NcclBackend final : public Backend {
     auto request = std::make_unique<NcclRequest>(link_, event);
     DL_TRY(cuda_status("mark the default stream", cudaEventRecord(event, cudaStreamLegacy)));
     DL_TRY(cuda_status("wait for the default stream", cudaStreamWaitEvent(link_->stream, event, 0)));
-    // The event marks the end of what is in the stream, so all of it has to be there.
+    // The event marks the end of what is in the stream, so NCCL must have queued everything before.
     DL_TRY(link_->settle("NCCL", call(operations)));
     DL_TRY(cuda_status("mark the operation", cudaEventRecord(event, link_->stream)));
     return std::unique_ptr<Request>(std::move(request));
   }
-  // Several are one launch.
+  // Starts the operations; several of them become one launch.
   ncclResult_t call(const std::vector<Operation>& operations) {
     if (operations.size() == 1) return call(operations.front());
     if (const ncclResult_t code = ncclGroupStart(); code != ncclSuccess) return code;
@@ -216,7 +216,7 @@ class NcclBackend final : public Backend {
       case Kind::kAllGather:
         return ncclAllGather(o.in, o.out, o.count, type, link_->comm, link_->stream);
       case Kind::kBarrier:
-        break;  // has no memory: it never comes here
+        break;  // a barrier has no memory, so it is never started here
     }
     return ncclInvalidUsage;
   }

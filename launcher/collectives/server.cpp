@@ -10,8 +10,8 @@ namespace dl::learner {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int kBusyProbes = 2000;                   // before a server with nothing to do gives its core away
-constexpr std::chrono::microseconds kIdleNap{100};  // then it looks so often
+constexpr int kBusyProbes = 2000;                   // until a server without work lets other processes have its core
+constexpr std::chrono::microseconds kIdleNap{100};  // from then on, the pause between probes
 
 class Server {
  public:
@@ -68,7 +68,7 @@ class Server {
     return order;
   }
 
-  // All learners say what is to be made; they must say the same, and are told whether they did.
+  // All learners send what is to be created. Their orders must be the same, and each learner is told whether they were.
   Status meet() {
     std::vector<Order> orders(static_cast<size_t>(learners_));
     for (int i = 0; i < learners_; ++i) {
@@ -141,7 +141,7 @@ Shard::Shard(const Order& create, size_t first, size_t count, int learners, dlle
       user_(user) {}
 
 float* Shard::inbox(int learner) {
-  // Only a synchronous server keeps gradients for later.
+  // Only a synchronous server keeps gradients for later; the others need one inbox.
   std::vector<float>& box = inbox_[create_.mode == DLLEARNER_PS_SYNC ? static_cast<size_t>(learner) : 0];
   box.resize(weights_.size());
   return box.data();

@@ -70,7 +70,7 @@ Result<WorldPlan> plan_world(const dllearner_options* options, const Environment
       return Error{Errc::kConflict, "this job step has " + std::to_string(tasks) +
                                         " tasks, but neither dlrun nor PMIx tells them of one another: " + kHow};
   }
-  // Without dlrun only MPI knows the size: check_world looks at the servers then.
+  // Without dlrun only MPI knows the world's size, so check_world checks the number of servers later.
   if (plan.told || !plan.use_mpi) {
     DL_TRY_ASSIGN(plan.servers, servers_of(options, environment, plan.size));
   } else {

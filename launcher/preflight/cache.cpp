@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMaxBytes = 1 << 16;
 
-// A node that was booted again may have other hardware, or the same fault no more.
+// The id of this boot. After another boot the node may have other hardware, or be without its fault.
 std::string boot_id() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;

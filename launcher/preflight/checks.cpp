@@ -25,7 +25,7 @@ namespace {
 
 constexpr uint64_t kLeastSpace = uint64_t{64} << 20;
 constexpr double kLeastMemoryShare = 0.1;
-constexpr double kMostLoad = 1.5;  // for each CPU
+constexpr double kMostLoad = 1.5;  // per CPU
 
 std::string message(const std::string& what, int error) {
   return what + ": " + std::strerror(error);
@@ -43,7 +43,7 @@ CheckResult check_space(const std::string& path, Grade grade) {
 }
 
 CheckResult check_job_dir(const CheckInput& input) {
-  // Other nodes do the same in the same folder, perhaps as a process of the same number.
+  // The name is unique: other nodes do the same in this folder, perhaps with the same process id.
   std::string path = input.job_dir + "/.preflight-XXXXXX";
   const auto begin = std::chrono::steady_clock::now();
   UniqueFd file(::mkostemp(path.data(), O_CLOEXEC));
@@ -65,7 +65,7 @@ CheckResult check_tmp(const CheckInput& /*input*/) {
   return check_space(folder != nullptr && *folder != '\0' ? folder : "/tmp", Grade::kWarning);
 }
 
-// Data loaders of several processes hand batches over through it.
+// Data loaders with several processes pass batches through /dev/shm.
 CheckResult check_shm(const CheckInput& /*input*/) {
   return check_space("/dev/shm", Grade::kWarning);
 }

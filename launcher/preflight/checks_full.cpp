@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a node can do, measured for some tenths of a second each. The figures mean something beside those of the other
-// nodes only.
+// Measures what a node can do, some tenths of a second for each figure. The figures are meaningful only in comparison
+// with those of other nodes.
 #include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ size_t usable_cpus() {
   return std::clamp<size_t>(static_cast<size_t>(CPU_COUNT(&set)), 1, kMostThreads);
 }
 
-// Sums what `work` says it did in each thread, for each second.
+// Runs `work` in a thread for each CPU. The sum of the amounts that it returns, per second.
 template <typename Work>
 double rate_of_all(Work work) {
   const size_t count = usable_cpus();
@@ -53,7 +53,7 @@ double rate_of_all(Work work) {
   return total / seconds_since(begin);
 }
 
-// A fused multiply and add on 64 floats that stay in registers: 128 operations a round.
+// Fused multiply-adds on 64 floats that stay in registers: 128 operations in each round.
 double multiply_and_add(Clock::time_point begin) {
   std::array<float, 64> x{};
   x.fill(1.0F);
@@ -80,14 +80,14 @@ CheckResult check_memory_bandwidth(const CheckInput& /*input*/) try {
     std::memcpy(to.data(), from.data(), kCopyBytes);
     best = std::max(best, static_cast<double>(kCopyBytes) / seconds_since(one));
   }
-  return good(best + (to[1] == 1 ? 0 : 1));  // what was copied is looked at, so that it is copied
+  return good(best + (to[1] == 1 ? 0 : 1));  // the copied data is used, so that the compiler keeps the copy
 } catch (const std::bad_alloc&) {
   return not_good(Grade::kWarning, "no 128 MiB of memory to measure with");
 }
 
 CheckResult check_compute(const CheckInput& /*input*/) try {
   return good(rate_of_all(multiply_and_add));
-} catch (const std::exception& e) {  // no thread, no memory
+} catch (const std::exception& e) {  // there is no thread or no memory
   return not_good(Grade::kWarning, e.what());
 }
 

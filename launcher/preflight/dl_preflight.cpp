@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// dl-preflight: checks the node it runs on and prints one line of JSON (report.h). dlrun starts one on each node of a
-// job; an admin may call it by hand.
+// dl-preflight: checks the node that it runs on, and prints one line of JSON (report.h). dlrun starts one on each node
+// of a job; an admin may start it by hand.
 //   dl-preflight [--full] [--split] [--max-age SECONDS] [--job-dir PATH] [--gpus N] [--peers NAME,NAME]
-// Exit status: 0 when the report was printed, whatever it says; 2 for a wrong option.
+// Exit status: 0 when the report was printed, whatever it reports; 2 for a wrong option.
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,11 +22,11 @@ namespace {
 
 using namespace dl::preflight;
 
-// A check that hangs (a dead file server) must not keep the others waiting: this process dies of SIGALRM, and a node
-// without a report is a bad one.
+// A check that hangs (a dead file server) must not make the others wait: SIGALRM ends this process, and a node without
+// a report counts as bad.
 constexpr unsigned kQuickLimit = 10, kFullLimit = 40;
 
-// What is measured of the node from the cache where they are young enough.
+// All checks; rates come from the cache if they are recent enough.
 NodeReport full_report(const std::string& node, const CheckInput& input, std::chrono::seconds max_age) {
   NodeReport report = run_checks({Depth::kQuick, Depth::kFullEachTime}, node, input);
   const std::string folder = default_cache_folder();

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// dl-preflight-nccl: how fast the GPUs of a few nodes reduce together, over NCCL. dlrun starts one process on each
-// node; each drives all GPUs that it sees, and prints one line of JSON (nccl_rounds.h).
+// dl-preflight-nccl: measures how fast the GPUs of a few nodes reduce together over NCCL. dlrun starts one process on
+// each node. The process drives all GPUs that it sees, and prints one line of JSON (nccl_rounds.h).
 //   dl-preflight-nccl FOLDER NODE,NODE;NODE,NODE,...
-// The groups measure at the same time. FOLDER is a new one that all nodes see: through files in it a group's first node
-// tells the others NCCL's unique id, and each says whether it has NCCL at all. (No MPI is needed for that: a job's MPI
-// may be what does not work.) Communicators are non-blocking and every wait has a deadline: a hung NCCL is aborted.
-// Exit status: 0 when the line was printed, whatever it says; 2 for wrong arguments.
+// All groups measure at the same time. FOLDER is a new folder that all nodes see. Files in it carry NCCL's unique id
+// from a group's first node to the others, and report whether a node has NCCL at all. MPI is not used for that, since
+// the job's MPI may be what does not work. Communicators are non-blocking and every wait has a deadline: an NCCL that
+// hangs is aborted.
+// Exit status: 0 when the line was printed, whatever it reports; 2 for wrong arguments.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <unistd.h>
@@ -35,8 +36,9 @@ using dl::Error;
 using dl::Status;
 
 constexpr size_t kBytes = size_t{64} << 20;  // on each GPU
-constexpr int kTimes = 4;                    // the best of these, after one that connects
-constexpr size_t kFewNodes = 4;              // whose word on NCCL all of a group wait for
+constexpr int kTimes = 4;                    // measured; the best counts. One more, before them, sets up connections.
+// In a larger group nodes wait only for the first node's report on NCCL, not for those of all.
+constexpr size_t kFewNodes = 4;
 constexpr std::chrono::seconds kMeet{10}, kConnect{15}, kReduce{10};
 constexpr unsigned kLast = 50;
 constexpr char kReady[] = "ready", kNone[] = "none";
@@ -79,7 +81,7 @@ class Measurement {
   }
 
  private:
-  // kUnsupported: nothing is wrong, but it cannot be measured here.
+  // Returns kUnsupported if nothing is wrong, but the node cannot measure.
   Status load() {
     void* const cuda = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
     if (cuda == nullptr) return Error{Errc::kUnsupported, node_ + " has no libcuda.so.1"};
@@ -119,7 +121,7 @@ class Measurement {
     return folder_ + "/" + group_.front() + "." + node;
   }
 
-  // fault: why this node cannot take part, or nothing.
+  // Exchanges the files. fault: why this node cannot take part; empty if it can.
   Status meet(const std::string& fault) {
     std::string mine = fault.empty() ? kReady : kNone + (" " + fault);
     if (fault.empty() && node_ == group_.front()) {
@@ -136,7 +138,7 @@ class Measurement {
 
   Status hear(const std::string& node) {
     for (const auto begin = Clock::now(); Clock::now() - begin < kMeet;) {
-      // A client of NFS believes for a while that a file is not there; it looks anew when its folder is opened.
+      // An NFS client may believe for a while that a file is missing. Opening its folder makes the client look again.
       if (DIR* folder = ::opendir(folder_.c_str()); folder != nullptr) ::closedir(folder);
       const auto text = dl::read_small_file(file_of(node), 4096);
       if (!text) {
@@ -172,7 +174,7 @@ class Measurement {
     return settle("NCCL's communicator was not made", kConnect);
   }
 
-  // All communicators have done what was begun.
+  // Waits until all communicators have done what was begun.
   Status settle(const char* late, Clock::duration limit) {
     const auto begin = Clock::now();
     for (const Gpu& gpu : gpus_) {
@@ -191,7 +193,7 @@ class Measurement {
     call_.ncclGroupStart();
     Status begun;
     for (Gpu& gpu : gpus_) {
-      // The driver gives addresses of GPUs as numbers, NCCL takes them as pointers.
+      // The driver returns addresses of GPU memory as numbers; NCCL takes pointers.
       auto* const memory = reinterpret_cast<void*>(gpu.memory);  // NOLINT(performance-no-int-to-ptr)
       if (begun) begun = cuda("cuCtxSetCurrent", call_.cuCtxSetCurrent(gpu.context));
       if (begun)
@@ -240,7 +242,7 @@ class Measurement {
   std::string node_;
   nccl::Functions call_;
   nccl::UniqueId id_{};
-  std::vector<Gpu> gpus_;  // what they hold goes with this process
+  std::vector<Gpu> gpus_;  // their resources are released when the process ends
 };
 
 }  // namespace
@@ -251,7 +253,7 @@ int main(int argc, char** argv) try {
     std::fprintf(stderr, "usage: dl-preflight-nccl FOLDER NODE,NODE;NODE,NODE,...\n");
     return 2;
   }
-  ::alarm(kLast);  // should NCCL itself hang in a call that is not to block
+  ::alarm(kLast);  // ends the process if NCCL hangs in a call that should not block
   const std::string node = dl::node_name();
   for (const std::string& text : dl::split(argv[2], ';')) {
     const std::vector<std::string> group = dl::split(text, ',');
@@ -259,7 +261,7 @@ int main(int argc, char** argv) try {
     const NcclReport report = Measurement(argv[1], group, node).run();
     std::printf("%s\n", format_nccl_report(report).c_str());
     std::fflush(stdout);
-    ::_exit(0);  // without what NCCL's threads do at the end
+    ::_exit(0);  // skips what NCCL's threads do at a normal exit
   }
   return 0;
 } catch (const std::exception& e) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast this node's GPUs copy, through CUDA's driver where it is installed: from and to pinned memory of the host,
-// within a GPU's memory, and from each GPU to the next. Names, numbers and meanings of the functions: cuda.h.
+// Measures how fast this node's GPUs copy, with CUDA's driver if it is installed: from and to pinned memory of the
+// host, within a GPU's memory, and from each GPU to the next. cuda.h describes the functions and the numbers used here.
 #include <dlfcn.h>
 #include <fmt/core.h>
 
@@ -20,16 +20,16 @@ using Context = void*;
 using Pointer = unsigned long long;
 constexpr int kSuccess = 0, kOutOfMemory = 2;
 constexpr size_t kBytes = size_t{64} << 20;
-constexpr int kTimes = 5;         // the best of these, after one that is not counted
-constexpr double kSlowGpu = 0.5;  // of the median of the node's GPUs
-constexpr size_t kFewest = 3;     // GPUs to compare with one another
+constexpr int kTimes = 5;         // measured; the best counts. One more, before them, is not measured.
+constexpr double kSlowGpu = 0.5;  // share of the median of the node's GPUs
+constexpr size_t kFewest = 3;     // GPUs that can be compared with one another
 
 class Driver {
  public:
   Driver() : library_(::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) {}
   bool installed() const { return library_ != nullptr; }
 
-  // The function's code; kMissing where this version lacks it.
+  // Calls a function of the driver and returns its code, or kMissing if this version lacks the function.
   template <typename... Arguments>
   int call(const char* name, Arguments... arguments) const {
     using Function = int(Arguments...);
@@ -44,10 +44,10 @@ class Driver {
 
  private:
   static constexpr int kMissing = -1;
-  void* library_;  // stays loaded: this process ends soon
+  void* library_;  // stays loaded, since this process ends soon
 };
 
-// One GPU with what is needed to measure it.
+// A GPU with the memory that its measurement needs.
 struct Gpu {
   Context context = nullptr;
   void* host = nullptr;
@@ -55,7 +55,7 @@ struct Gpu {
 };
 
 struct Rates {
-  CheckResult fault;                                // not kGood: nothing could be measured
+  CheckResult fault;                                // if not kGood, nothing could be measured
   std::map<std::string, std::vector<double>> each;  // by check: bytes/s of each GPU
 };
 
@@ -134,7 +134,7 @@ class Measurement {
     for (int i = 0; i <= kTimes; ++i) {
       const auto begin = Clock::now();
       if (int code = copy(); code != kSuccess) return code;
-      // A copy within the device may return before it is done.
+      // A copy within the device may return before it is done, so it is waited for.
       if (int code = driver_.call("cuCtxSynchronize"); code != kSuccess) return code;
       const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
       if (i > 0) rate = std::max(rate, static_cast<double>(kBytes) / std::max(seconds, 1e-9));
@@ -144,10 +144,10 @@ class Measurement {
   }
 
   Driver driver_;
-  std::vector<Gpu> gpus_;  // what they hold goes with this process
+  std::vector<Gpu> gpus_;  // their resources are released when the process ends
 };
 
-// Measured once for all four checks. A fault is told by the first of them alone.
+// All four checks use one measurement. Only the first of them reports a fault.
 CheckResult check(const CheckInput& input, const std::string& name, bool first) {
   static const Measurement measurement(input.gpus);
   const Rates& rates = measurement.rates;

@@ -18,7 +18,7 @@ constexpr size_t kFewestToCompare = 3;
 constexpr int64_t kClockWarningMs = 1000, kClockBadMs = 30000;
 constexpr double kBadShare = 0.5, kBadMads = 5, kWarningShare = 0.2, kWarningMads = 3, kSlowLink = 0.5;
 
-// A rate is better when it is higher; all that is compared is one.
+// Whether the check measures a rate. Only rates are compared, and a higher one is better.
 bool is_rate(const CheckResult& check) {
   return check.unit.size() > 2 && check.unit.compare(check.unit.size() - 2, 2, "/s") == 0;
 }
@@ -67,7 +67,7 @@ std::vector<Finding> judge_nodes(const std::vector<std::string>& expected, const
                                  const AskedBetween& asked) {
   std::vector<Finding> findings;
   std::set<std::string> heard;
-  std::map<std::string, std::map<std::string, CheckResult>> rates;  // check, node
+  std::map<std::string, std::map<std::string, CheckResult>> rates;  // by check and node
   for (const NodeReport& report : reports) {
     heard.insert(report.node);
     judge_clock(report, asked, &findings);
@@ -110,8 +110,8 @@ std::vector<Finding> judge_links(const std::vector<LinkRate>& links) {
   }
   std::set<std::string> bad;
   for (const auto& [node, count] : slow) {
-    // With three nodes, two slow links have one node in common: it is that one. A node whose every link is slow only
-    // because all its peers are bad is not.
+    // With three nodes, two slow links share one node, which is the bad one. A node with a single link is not blamed,
+    // since the link does not tell which of its two nodes is bad.
     if (count == all[node] && count > 1) bad.insert(node);
   }
   for (const std::string& node : bad)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// dl-preflight-links: an MPI program, one rank on each node; each pair of nodes sends to one another, in rounds in
-// which every node has one partner, so that no pair disturbs another on the same node. Rank 0 prints "A B BYTES_PER_S"
-// for each pair, and then "- - BYTES_PER_S" for an all-reduce of all (its bus bandwidth, as nccl-tests define it:
-// 2 (n - 1) / n times the bytes for each second, which does not depend on the number of nodes).
+// dl-preflight-links: an MPI program with one rank on each node. All pairs of nodes exchange data, in rounds in which
+// every node has one partner, so that two pairs never share a node. Rank 0 prints "A B BYTES_PER_S" for each pair, and
+// then "- - BYTES_PER_S" for an all-reduce of all. The latter is the bus bandwidth as nccl-tests define it: 2 (n - 1) /
+// n times the bytes per second, which does not depend on the number of nodes.
 #include <mpi.h>
 
 #include <algorithm>
@@ -17,8 +17,8 @@ constexpr int kBytes = 8 << 20, kTimes = 4;
 constexpr int kAllReduceFloats = 4 << 20;
 constexpr int kName = 64;
 
-// The partner of `rank` in a round of a tournament of `players` (an even number), or itself: the last one stands, the
-// others go round.
+// The partner of `rank` in a round of a tournament of `players` (an even number). One player keeps its place and the
+// others move round it. A rank without a partner gets itself.
 int partner(int rank, int round, int players) {
   const int ring = players - 1;
   if (rank == ring) return round % ring * (players / 2) % ring;
@@ -39,14 +39,14 @@ int main(int argc, char** argv) {
   std::vector<char> names(static_cast<size_t>(size) * kName);
   MPI_Allgather(name, kName, MPI_CHAR, names.data(), kName, MPI_CHAR, MPI_COMM_WORLD);
   std::vector<char> out(kBytes, 1), in(kBytes, 0);
-  std::vector<double> rates(static_cast<size_t>(size), 0);  // to each other rank
+  std::vector<double> rates(static_cast<size_t>(size), 0);  // rates to all other ranks
   const int players = size + size % 2;
   for (int round = 0; round < players - 1; ++round) {
     const int other = partner(rank, round, players);
     MPI_Barrier(MPI_COMM_WORLD);
     if (other >= size || other == rank) continue;
     double best = 1e9;
-    for (int i = 0; i <= kTimes; ++i) {  // the first connects
+    for (int i = 0; i <= kTimes; ++i) {  // the first exchange sets up the connection and is not measured
       const double begin = MPI_Wtime();
       MPI_Sendrecv(out.data(), kBytes, MPI_CHAR, other, 0, in.data(), kBytes, MPI_CHAR, other, 0, MPI_COMM_WORLD,
                    MPI_STATUS_IGNORE);

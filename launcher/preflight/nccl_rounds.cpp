@@ -17,7 +17,7 @@ namespace {
 constexpr double kSlow = 0.5, kMads = 5;
 constexpr size_t kFewestForMad = 3;
 
-// What a rate must have to be no suspect.
+// The usual rate, and the least that a rate must have not to be suspicious.
 struct Usual {
   double rate = 0, least = 0;
 };
@@ -118,7 +118,7 @@ std::vector<std::vector<std::string>> second_groups(const std::vector<NcclGroup>
 
 std::vector<Finding> judge_nccl(const std::vector<NcclGroup>& first, const std::vector<NcclGroup>& second) {
   const Usual usual = usual_of(first);
-  std::map<std::string, const NcclGroup*> again;  // of each suspect
+  std::map<std::string, const NcclGroup*> again;  // by suspect
   for (const NcclGroup& group : second) again[group.nodes.front()] = &group;
   std::vector<Finding> findings;
   for (const NcclGroup& group : first) {
@@ -133,7 +133,8 @@ std::vector<Finding> judge_nccl(const std::vector<NcclGroup>& first, const std::
            fmt::format("NCCL's all-reduce is slow or fails with {} ({}) and with {} ({})", others(group, node),
                        says(group, usual), others(*its->second, node), says(*its->second, usual))});
     }
-    // One that is good with another node was held up by the bad one.
+    // Without a bad node in the group, its nodes get a warning. A node that is good with another one was slowed down by
+    // its bad partner.
     for (const std::string& node : group.nodes) {
       if (!bad.empty()) break;
       const bool told = again.count(node) != 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The health of the GPUs through NVIDIA's management library.
+// Checks the health of the GPUs with NVIDIA's management library.
 #include <fmt/core.h>
 
 #include "common/base/count.h"
@@ -12,10 +12,10 @@ namespace {
 using Device = Nvml::Device;
 constexpr int kSuccess = Nvml::kSuccess;
 constexpr int kUncorrected = 1, kSinceBoot = 0;  // nvmlMemoryErrorType_t, nvmlEccCounterType_t (volatile)
-// nvmlClocksThrottleReason: hardware slow-down, hardware thermal slow-down, power brake.
+// Bits of nvmlClocksThrottleReason: hardware slow-down, hardware thermal slow-down, power brake.
 constexpr unsigned long long kSlowedByHardware = 0x8 | 0x40 | 0x80;
 
-// What is wrong with GPU `index`, or nothing.
+// The fault of GPU `index`; kGood if it has none.
 CheckResult check_one(const Nvml& nvml, unsigned index) {
   Device device = nullptr;
   const auto handle = nvml.function<int(unsigned, Device*)>("nvmlDeviceGetHandleByIndex_v2");

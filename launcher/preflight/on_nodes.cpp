@@ -17,9 +17,9 @@ namespace dl::preflight {
 namespace {
 
 constexpr size_t kMaxOutput = 16 << 20;
-constexpr char kRefused[] = "Unable to create step";  // of srun
+constexpr char kRefused[] = "Unable to create step";  // a message of srun's
 
-// srun of one task on each node, with its output in a file, where it is found also when a node never answers.
+// The srun of one task on each node. Its output goes to a file, so that it can be read even if a node never answers.
 std::vector<std::string> srun_line(const RunInput& input, const std::vector<plan::Node>& nodes, const std::string& mpi,
                                    const std::string& output) {
   std::vector<std::string> argv = {"env"};
@@ -71,7 +71,7 @@ Result<std::string> run_on_nodes(const RunInput& input, const std::vector<plan::
     const auto result = run_command(argv, options);
     auto text = read_small_file(output, kMaxOutput);
     ::unlink(output.c_str());
-    // Where one node said nothing, the others' words tell which.
+    // If a node has not answered, the other nodes' output shows which one.
     if (text && !text->empty()) return text;
     if (!result) return result.error();
     const auto pause = slurm_cli::pause_after_refusal(refused);

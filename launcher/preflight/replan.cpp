@@ -24,19 +24,19 @@ void tell(const std::string& line) {
   std::fprintf(stderr, "dlrun: preflight: %s\n", line.c_str());
 }
 
-// Beside the agent; in a build tree in the room of its own.
+// The folder of the programs: that of the agent, or, in a build tree, preflight beside it.
 std::string program_folder(const std::string& agent_path) {
   std::string folder = agent_path.substr(0, agent_path.rfind('/'));
   const std::string built = folder + "/../preflight";
   return ::access((folder + "/dl-preflight").c_str(), X_OK) != 0 && ::access(built.c_str(), X_OK) == 0 ? built : folder;
 }
 
-// A batch job that Slurm may requeue goes back into the queue and stays away from these nodes; it is held when that
-// cannot be arranged, since it could come back to them for ever.
+// Puts a batch job that Slurm may requeue back into the queue, without these nodes. If the nodes cannot be excluded,
+// the job is held, since it could get them again and again.
 int requeue_without(const OtherPlan& other, const plan::LaunchPlan& plan, const std::vector<std::string>& bad) {
   const std::string& job_id = plan.job_id;
   const std::string names = compress_hostlist(bad);
-  ::signal(SIGTERM, SIG_IGN);  // Slurm's, when it takes the job away; what is to be said of it is said first
+  ::signal(SIGTERM, SIG_IGN);  // Slurm sends it when it ends the job; the messages are printed first
   const auto job = slurm_cli::show_job(job_id);
   if (!job || !job->batch || !job->requeue) {
     tell(
@@ -87,7 +87,7 @@ CheckedAgain check_again(const plan::PlanInput& input, const plan::LaunchPlan& n
   CheckedAgain checked;
   const auto outcome = run_again(run, suspects);
   if (!outcome) {
-    // As before the first attempt: a job should not fail because of what should protect it.
+    // The job goes on, as before the first attempt: checks that protect a job should not make it fail.
     checked.lines.push_back("the nodes could not be checked: " + outcome.error().text);
     return checked;
   }
@@ -103,7 +103,7 @@ std::optional<int> check_nodes(const OtherPlan& other, plan::PlanInput* input, b
   const RunInput run = run_input(*input, *plan);
   const auto outcome = run_preflight(run);
   if (!outcome) {
-    // A job should not fail because of what should protect it.
+    // The job goes on: checks that protect a job should not make it fail.
     tell("the nodes could not be checked: " + outcome.error().text);
     return std::nullopt;
   }

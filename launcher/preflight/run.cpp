@@ -18,7 +18,7 @@
 namespace dl::preflight {
 namespace {
 
-// More than dl-preflight gives itself, and time for srun to start.
+// Longer than the limits in dl-preflight, since srun needs time to start.
 constexpr std::chrono::seconds kQuickLimit{25}, kFullLimit{60}, kLinksLimit{60}, kNcclLimit{70};
 constexpr std::chrono::hours kMaxAge{24};
 
@@ -53,7 +53,7 @@ std::vector<plan::Node> named(const std::vector<plan::Node>& nodes, const std::v
   return found;
 }
 
-// Never measured: no MPI in this build, or a single node.
+// Measured rates. Empty if nothing is measured: there is a single node, or this build has no MPI.
 struct Links {
   std::vector<LinkRate> pairs;
   std::optional<double> allreduce_bytes_per_s;
@@ -79,7 +79,7 @@ void add(const std::vector<Finding>& more, Outcome* outcome) {
   outcome->findings.insert(outcome->findings.end(), more.begin(), more.end());
 }
 
-// Links that look slow are measured a second time, since other programs may have used them or the CPUs; the better rate
+// Links that look slow are measured a second time, since other programs may have used them or the CPUs. The better rate
 // counts.
 void check_links(const RunInput& input, Outcome* outcome) {
   auto links = measure_links(input);
@@ -119,7 +119,7 @@ Result<std::vector<NcclGroup>> measure_groups(const RunInput& input,
   return found;
 }
 
-// Pairs of nodes, suspects with good ones, and then all that are good together.
+// Measures NCCL in three rounds: pairs of nodes, then suspects with good nodes, then all good nodes together.
 Status check_nccl(const RunInput& input, const std::string& here, Outcome* outcome) {
   std::vector<std::string> nodes = input.under_slurm ? names_of(input.nodes) : std::vector<std::string>{here};
   DL_TRY_ASSIGN(outcome->nccl, measure_groups(input, first_groups(nodes)));
@@ -128,7 +128,7 @@ Status check_nccl(const RunInput& input, const std::string& here, Outcome* outco
   add(findings, outcome);
   const bool one_group = outcome->nccl.size() == 1;
   outcome->nccl.insert(outcome->nccl.end(), second.begin(), second.end());
-  // The only group was all of them; without NCCL all is said.
+  // Done: the only group contained all nodes, or there is no NCCL.
   if (one_group || (!outcome->nccl.empty() && outcome->nccl.front().skipped)) return {};
   for (const std::string& bad : bad_nodes(findings)) nodes.erase(std::find(nodes.begin(), nodes.end(), bad));
   DL_TRY_ASSIGN(const std::vector<NcclGroup> whole, measure_groups(input, {nodes}));
@@ -150,7 +150,7 @@ Result<Outcome> run_preflight(const RunInput& input) {
   const std::string here = outcome.reports.front().node;
   const std::vector<std::string> expected = input.under_slurm ? names_of(input.nodes) : std::vector<std::string>{here};
   outcome.findings = judge_nodes(expected, outcome.reports, asked);
-  // What another program did at that moment is no fault of the node's: an outlier must be one twice.
+  // The load of another program at that moment is not the node's fault, so outliers are measured twice.
   if (const auto outliers = named(input.nodes, outliers_of(outcome.findings)); !outliers.empty()) {
     if (const auto again = ask_nodes(input, outliers, true, std::chrono::seconds(0))) {
       take_better_rates(*again, &outcome.reports);

@@ -36,6 +36,21 @@ measured() {
   grep -q measuring "$BATS_TEST_TMPDIR/err"
 }
 
+@test "the checkpoint bench records one group beside what is recorded of the others" {
+  local top=$BATS_TEST_TMPDIR/top results=$BATS_TEST_TMPDIR/top/tests/bench/checkpoint/results
+  mkdir -p "$top/man/guide" "$results"
+  cp "$top_srcdir/README.md" "$top"
+  cp "$top_srcdir/man/guide/benchmarks.md" "$top/man/guide"
+  cp "$top_srcdir/tests/bench/checkpoint/results/"* "$results"
+  chmod -R u+w "$top"
+  DL_BENCH_PYTHON=none measured --only verify-1g-large --record --top "$top"
+  rows_of() { jq -e "[.[] | select(.name | startswith(\"$1\"))]" "$2/rows.json"; }
+  [ "$(rows_of durable-1g-large "$results")" = "$(rows_of durable-1g-large "$top_srcdir/tests/bench/checkpoint/results")" ]
+  [ "$(rows_of verify-1g-large "$results")" != "$(rows_of verify-1g-large "$top_srcdir/tests/bench/checkpoint/results")" ]
+  grep -q "^- verify-1g-large .*: $(date +%Y)-" "$results/table.md"
+  grep -q "Measured from .* to $(date +%Y)-" "$top/man/guide/benchmarks.md"
+}
+
 @test "the checkpoint bench measures PyTorch beside us" {
   /usr/bin/python3 -c 'import numpy, torch' 2>/dev/null || skip "Debian's Python has no torch"
   DL_BENCH_PYTHON=/usr/bin/python3 measured --only durable-10m

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import time
 import xml.dom.minidom
 
 import support
@@ -10,7 +11,11 @@ import support
 BENCH = os.path.join(support.SOURCE, "tests", "bench")
 sys.path[:0] = [os.path.join(BENCH, "lib"), os.path.join(BENCH, "checkpoint")]
 import fragments  # noqa: E402
+import recording  # noqa: E402
+import states  # noqa: E402
 from dlbench import disk, machine, record, rows, samples, svg  # noqa: E402
+from groups.unchanged import Unchanged  # noqa: E402
+from groups.verify import Verify  # noqa: E402
 
 
 def row(ours, other, target, note=""):
@@ -89,13 +94,65 @@ class Records(support.Case):
             record.replace_fragment(path, "y", "new")
 
 
+class Recording(support.Case):
+    """Groups recorded one by one, in a folder of their own."""
+
+    def recorded(self):
+        return recording.Results(os.path.join(self.folder, "results"), self.groups)
+
+    def setUp(self):
+        super().setUp()
+        state = states.State("s", "1 GiB", 1, 1 << 30)
+        self.groups = [Verify(state), Unchanged(state)]
+        os.makedirs(os.path.join(self.folder, "man", "guide"))
+        for path in ("README.md", os.path.join("man", "guide", "benchmarks.md")):
+            with open(os.path.join(self.folder, path), "w") as file:
+                file.write("<!-- bench-checkpoint begin -->\n<!-- bench-checkpoint end -->\n")
+
+    def found(self, verify_s, **facts):
+        return {"values": {"verify/ours": [verify_s] * 5, "verify/fio-read": [1.0] * 5}, "notes": {}, "bytes": 1e9,
+                "facts": {"date": "2026-01-02", "machine": "a box", "load_before": 0.1, "others": 0.0, **facts}}
+
+    def test_a_group_takes_the_place_of_its_former_rows_and_the_others_stay(self):
+        self.recorded().take({})
+        results = self.recorded()
+        results.take({"verify-s": self.found(2.0), "unchanged-s": dict(self.found(1.0), values={"written/ours": [1.0], "written/without": [2.0]})})
+        results.publish(self.folder)
+        results = self.recorded()
+        results.take({"verify-s": self.found(0.5, date="2026-01-09", others=0.7)})
+        results.publish(self.folder)
+        ratios = {row.name: row.ratio for row in self.recorded().rows()}
+        self.assertEqual(ratios["verify-s.verify-ours.fio-read"], 2.0)
+        self.assertEqual(ratios["unchanged-s.written-ours.the same, all written"], 0.5)
+        with open(os.path.join(self.folder, "results", "table.md")) as file:
+            table = file.read()
+        self.assertIn("Measured from 2026-01-02 to 2026-01-09, on a box. Other work used up to 0.7 of its cores meanwhile", table)
+        self.assertIn("- verify-s (dlckpt verify of 1 GiB): 2026-01-09, medians of 5, other work used 0.70 cores", table)
+        self.assertIn("- unchanged-s (1/16 of 1 GiB trained, the rest frozen): 2026-01-02", table)
+
+    def test_rows_whose_samples_were_not_kept_stay_with_their_runs(self):
+        results = self.recorded()
+        results.take({"verify-s": self.found(2.0)})
+        results.publish(self.folder)
+        os.unlink(os.path.join(self.folder, "results", "measured.json"))
+        row = self.recorded().rows()[0]
+        self.assertEqual((row.ratio, row.ours.runs, row.ours.low), (0.5, 5, 0.5))
+
+    def test_what_others_use_of_the_cores_does_not_count_what_this_process_uses(self):
+        others = machine.Others()
+        end = time.monotonic() + 0.3
+        while time.monotonic() < end:
+            pass
+        self.assertLessEqual(others.cores(), (os.cpu_count() or 1) - 0.2)
+
+
 class Fragments(support.Case):
     def test_the_guide_gets_all_rows_with_a_target_and_the_readme_six_of_them_that_were_recorded(self):
         with open(os.path.join(BENCH, "checkpoint", "results", "rows.json")) as file:
             recorded = {one["name"]: one for one in json.load(file)}
         self.assertEqual(len(set(fragments.IN_README) & set(recorded)), 6)
         made = [rows.Row(one["name"], one["name"], one["peer"], one["unit"], one["target"], samples.Series([one["ours"]]), samples.Series([one["other"]]))
-                for one in recorded.values()]
+                for one in recorded.values() if one["ratio"] is not None]
         readme, guide = fragments.readme_text(made), fragments.guide_text("Measured now.", made)
         shown, missed = guide.count(", met |") + guide.count("**missed** |"), guide.count("**missed** |")
         self.assertEqual(readme.count("\n| "), 6)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -90,25 +91,28 @@ Settings settings_of(const TempDir& dir, const Way& way, int rank, const std::st
   return settings;
 }
 
+// A child that was not killed says why it ends.
+[[noreturn]] void give_up(const Settings& settings, const Error& error, int status) {
+  std::fprintf(stderr, "%s, rank %d, gave up: %s\n", settings.run_id.c_str(), settings.rank, error.text.c_str());
+  _exit(status);
+}
+
 [[noreturn]] void save_for_ever(Settings settings, const Way& way, int64_t first, Shared* shared, Settings::Mode mode,
                                 double timeout_s = 5) {
   settings.timeout_s = timeout_s;
   settings.mode = mode;
   auto context = open_context(settings);
-  if (!context) {
-    write(2, context.error().text.c_str(), context.error().text.size());
-    _exit(3);
-  }
+  if (!context) give_up(settings, context.error(), 3);
   State state(way);
   for (int64_t step = first;; ++step) {
     state.fill(step);
-    if (!state.enroll(**context)) _exit(4);
-    if (!(*context)->save(step)) _exit(kSaveFailed);
+    if (auto enrolled = state.enroll(**context); !enrolled) give_up(settings, enrolled.error(), 4);
+    if (auto saved = (*context)->save(step); !saved) give_up(settings, saved.error(), kSaveFailed);
     // In the background: what has become durable meanwhile, and on with the next train step, which changes the state.
     int64_t durable = step;
     if (mode != Settings::kSync) {
       auto ended = (*context)->wait(0, &durable);
-      if (!ended && ended.error().code != Errc::kTimeout) _exit(kSaveFailed);
+      if (!ended && ended.error().code != Errc::kTimeout) give_up(settings, ended.error(), kSaveFailed);
     }
     shared->acknowledge(durable);
   }
@@ -161,6 +165,18 @@ void lose_node(const TempDir& dir, const std::string& node) {
     std::filesystem::remove_all(entry.path() / node);
 }
 
+// How long the children took until their first save was reported, at most a minute.
+unsigned first_save_us(const Shared& shared) {
+  const auto begin = std::chrono::steady_clock::now();
+  unsigned passed = 0;
+  while (shared.acknowledged() < 0 && passed < 60000000) {
+    usleep(500);
+    passed = static_cast<unsigned>(
+        std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin).count());
+  }
+  return passed;
+}
+
 void kill_rounds(const Way& way, int rounds) {
   const TempDir dir;
   std::filesystem::create_directory(shared_directory(dir));
@@ -169,7 +185,7 @@ void kill_rounds(const Way& way, int rounds) {
   std::mt19937 random(static_cast<unsigned>(getpid()));
   int64_t next = 0;
   int with_progress = 0, idle = 0, busy = 0;
-  const unsigned usual_us = way.ranks == 1 ? 25000 : 120000;
+  const unsigned usual_us = way.ranks == 1 ? 25000 : 120000, most_us = 4000000;
   unsigned longest_us = usual_us;
   for (int round = 0; round < rounds; ++round) {
     const int64_t before = shared.acknowledged();
@@ -183,7 +199,11 @@ void kill_rounds(const Way& way, int rounds) {
                       round % 2 ? Settings::kAsync : Settings::kSync);
       children.push_back(pid);
     }
-    usleep(static_cast<useconds_t>(random() % longest_us));
+    // Few rounds on a slow disk or a busy machine would all end before the first save, were they of a fixed length.
+    if (round == 0)
+      longest_us = std::max(usual_us, std::min(most_us, first_save_us(shared) * 5 / 2));
+    else
+      usleep(static_cast<useconds_t>(random() % longest_us));
     for (const pid_t pid : children) {
       kill(pid, SIGKILL);
       if (random() % 2) usleep(random() % 300);
@@ -198,7 +218,7 @@ void kill_rounds(const Way& way, int rounds) {
     with_progress += acknowledged > before;
     idle = acknowledged > before ? 0 : idle + 1;
     busy = acknowledged > before ? busy + 1 : 0;
-    if (idle >= 8 && longest_us < 4000000) {  // a slow or busy machine: let them come further
+    if (idle >= 8 && longest_us < most_us) {  // a slow or busy machine: let them come further
       longest_us *= 2;
       idle = 0;
     } else if (busy >= 8 && longest_us > usual_us) {  // no longer; of thousands of rounds each would last seconds
@@ -210,7 +230,8 @@ void kill_rounds(const Way& way, int rounds) {
     if (std::getenv("DL_KILL_PROGRESS") && (round + 1) % 50 == 0)
       std::fprintf(stderr, "\r%d of %d rounds, train step %lld ", round + 1, rounds, static_cast<long long>(next));
   }
-  EXPECT_GT(with_progress, 0);
+  EXPECT_GT(with_progress, 0) << "of " << rounds << " rounds, the last of at most " << longest_us
+                              << " us, none came to a save: the machine is too slow for this test";
   if (way.levels) return;
   // What kills between commit and retirement left is retired by the next save.
   ASSERT_TRUE(save_pattern(shared_directory(dir), next, posix_io(), 2, kWeights));

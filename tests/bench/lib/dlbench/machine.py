@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import time
 from typing import Dict
 
 
@@ -56,6 +57,29 @@ def describe(path: str) -> str:
 
 def load() -> float:
     return os.getloadavg()[0]
+
+
+class Others:
+    """The cores that other work uses from now on, of this machine's: busy ones less those of this process and of the children
+    that it has waited for."""
+
+    def __init__(self) -> None:
+        self._began, self._busy, self._own = time.monotonic(), _busy_s(), _own_s()
+
+    def cores(self) -> float:
+        passed = max(0.001, time.monotonic() - self._began)
+        return max(0.0, (_busy_s() - self._busy) - (_own_s() - self._own)) / passed
+
+
+def _busy_s() -> float:
+    match = re.search(r"^cpu +(.*)$", _read("/proc/stat"), re.M)
+    ticks = [int(field) for field in match.group(1).split()] if match else [0] * 8
+    return (sum(ticks[:3]) + sum(ticks[5:7])) / os.sysconf("SC_CLK_TCK")  # user, nice, system, interrupts
+
+
+def _own_s() -> float:
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
 
 
 def facts(path: str) -> Dict[str, object]:

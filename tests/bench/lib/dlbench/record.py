@@ -49,6 +49,30 @@ class Record:
         write_atomically(self._path, json.dumps(self._data, indent=1) + "\n")
 
 
+class Recorded:
+    """What is recorded for good, group by group: when and where each was measured, and what was found (missing where only its
+    rows were kept)."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._groups: Dict[str, Any] = {}
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                self._groups = json.load(file)
+
+    def facts(self, group: str) -> Optional[Dict[str, Any]]:
+        return self._groups.get(group, {}).get("facts")
+
+    def found(self, group: str) -> Optional[Dict[str, Any]]:
+        return self._groups.get(group, {}).get("found")
+
+    def put(self, group: str, facts: Dict[str, Any], found: Dict[str, Any]) -> None:
+        self._groups[group] = {"facts": facts, "found": found}
+
+    def save(self) -> None:
+        write_atomically(self._path, json.dumps(self._groups, indent=1, sort_keys=True) + "\n")
+
+
 def replace_fragment(path: str, name: str, text: str) -> None:
     """Puts `text` between the lines "<!-- NAME begin ... -->" and "<!-- NAME end -->" of a document."""
     with open(path, encoding="utf-8") as file:

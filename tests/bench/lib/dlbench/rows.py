@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence
 
-from .samples import Series
+from .samples import Figures, Summary
 
 
 @dataclass
@@ -19,8 +19,8 @@ class Row:
     peer: str
     unit: str
     target: Optional[str]
-    ours: Optional[Series]
-    other: Optional[Series]
+    ours: Optional[Figures]
+    other: Optional[Figures]
     note: str = ""
 
     @property
@@ -41,8 +41,15 @@ class Row:
             "unit": self.unit, "ratio": self.ratio, "target": self.target, "met": self.met, "peer": self.peer,
             "ours_spread": self.ours and [self.ours.low, self.ours.high],
             "other_spread": self.other and [self.other.low, self.other.high],
-            "runs": len(self.ours.values) if self.ours else 0, "note": self.note,
+            "runs": self.ours.runs if self.ours else 0, "note": self.note,
         }
+
+    def take(self, kept: Dict[str, Any]) -> None:
+        """The figures that as_json() of the same row gave earlier."""
+        for side in ("ours", "other"):
+            spread = kept[side + "_spread"]
+            setattr(self, side, Summary(kept[side], spread[0], spread[1], kept["runs"]) if spread else None)
+        self.note = kept["note"]
 
 
 def holds(target: str, ratio: float) -> bool:
@@ -64,7 +71,7 @@ def number(value: float) -> str:
     return "%.*f" % (digits, value)
 
 
-def _series(series: Optional[Series]) -> str:
+def _series(series: Optional[Figures]) -> str:
     if series is None:
         return "-"
     return "%s (%s to %s)" % (number(series.median), number(series.low), number(series.high))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
-from typing import Callable, Dict, List, Sequence
+from typing import Callable, Dict, List, Sequence, Union
 
 
 @dataclass
@@ -24,6 +24,23 @@ class Series:
     @property
     def high(self) -> float:
         return max(self.values)
+
+    @property
+    def runs(self) -> int:
+        return len(self.values)
+
+
+@dataclass
+class Summary:
+    """What a table keeps of a series."""
+
+    median: float
+    low: float
+    high: float
+    runs: int
+
+
+Figures = Union[Series, Summary]
 
 
 class Unavailable(Exception):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From what a person typed to a job: what Slurm says of it, and where its job directory is.
+// Finds the job that a user names: Slurm's record of it, and its job directory.
 #pragma once
 
 #include <optional>
@@ -17,12 +17,12 @@ struct Job {
   std::string id;                             // slurm_cli::own_id(), or "local-..."
   bool local = false;                         // run without Slurm
   std::optional<slurm_cli::JobInfo> slurm;    // none: local, or slurmctld has forgotten it
-  std::optional<record::JobComment> comment;  // ours, if it has one
+  std::optional<record::JobComment> comment;  // slurm-dl's part of its comment, if it has one
   std::string accounted_user;                 // its user by sacct, if slurmctld has forgotten it
   record::JobDir dir;                         // root() is empty if it is not known
   int run = 0;                                // which of the job's dlruns, from 1; 0: it has only one
   bool has_dir() const { return !dir.root().empty(); }
-  // As people type it: "12", "12.2".
+  // As users write it: "12", "12.2".
   std::string name() const { return run == 0 ? id : id + "." + std::to_string(run); }
 };
 
@@ -45,7 +45,7 @@ Result<Job> find_run(const std::string& reference, const std::string& dir);
 // The dlruns of a job, at most 1000; the job itself if it has only one. Reads the folder with the rights of the job's
 // user.
 std::vector<Job> runs_of(const Job& job);
-// A job of a directory, as that one of its dlruns which wrote there: where it has several, the first is number 1.
+// The job of a directory as the single dlrun that wrote there. If the job has several dlruns, the first gets number 1.
 Job numbered(const Job& job);
 
 // Makes a Job of a record that Slurm has just listed, and looks for its directory.

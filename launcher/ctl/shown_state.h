@@ -27,7 +27,7 @@ struct ShownState {
 };
 // The name of the state, for people: CANCELLED for a job that was cancelled, UNKNOWN. Static.
 const char* shown_name(const ShownState& shown);
-// The same for programs, which find in a member of its own whether the job was cancelled: FAILED then. Static.
+// The same for programs: FAILED for a cancelled job, which the JSON marks in a member of its own. Static.
 const char* state_word(const ShownState& shown);
 
 // info: none if Slurm does not know the job. alive: dlrun answers.

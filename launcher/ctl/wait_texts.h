@@ -31,8 +31,8 @@ Amounts parse_amounts(std::string_view tres);
 // "2 nodes, 4 CPUs, 2 GPUs"; amounts of -1 or 0 are left out, and memory unless `with_memory`.
 std::string amounts_text(const Amounts& amounts, bool with_memory);
 
-// What a job asks for of GPUs in each of the forms that sbatch has, and how often. A form that it does not use is
-// empty.
+// How many GPUs a job asks for, in each form that sbatch has, and for how many nodes and tasks. A form that the job
+// does not use is empty.
 struct GpuRequest {
   std::string per_job, per_node, per_socket, per_task;  // "gres:gpu:2", "gres/gpu:a100=2"
   int64_t nodes = 0, tasks = 0;
@@ -66,10 +66,10 @@ struct QueueLine {
   int64_t nodes = 0, cpus = 0, gpus = 0;  // gpus: on all its nodes together
   std::optional<int64_t> start_s, end_s;  // Unix time; Slurm's estimates
 };
-// `squeue -O kQueueGpusFormat`: the forms in which a job may ask for GPUs, of which %b above has one alone.
+// `squeue -O kQueueGpusFormat`: the forms in which a job may ask for GPUs. %b above is only one of them.
 constexpr const char* kQueueGpusFormat =
     "JobArrayID:|,NumTasks:|,tres-per-job:|,tres-per-node:|,tres-per-socket:|,tres-per-task:|";
-// gpus: of kQueueGpusFormat; empty where it cannot be had.
+// gpus: the output for kQueueGpusFormat; empty if squeue failed.
 std::vector<QueueLine> parse_queue(const std::string& text, const std::string& gpus = {});
 
 // `sprio -o kPriorityFormat`: the parts of a priority, weighted.

@@ -27,7 +27,7 @@ class Budget {
 
 struct ChildEnd {
   int wait_status = 0;
-  bool fault = false;       // it has said that it ends by an exception
+  bool fault = false;       // it has reported that it ends because of an exception
   bool stop_asked = false;  // a signal that asks a process to end was handed on to it
 };
 

@@ -19,7 +19,7 @@
 
 namespace dl::guard {
 
-// What a dlrun that replaces a dead one is told about that one. `death` is empty for the first dlrun.
+// What a dlrun that replaces a dead one needs to know about that one. `death` is empty for the first dlrun.
 struct Predecessor {
   std::string death;    // "dlrun was killed by signal 9 (SIGKILL)"
   bool last = false;    // too many have died: only record that the job failed, and end with exit_status
@@ -32,7 +32,7 @@ struct Predecessor {
 
 struct Shared;
 
-// What the child tells its guard, in memory that both share. To be used by one thread of the child.
+// Reports of the child to its guard, in memory that both share. To be used by one thread of the child.
 class Link {
  public:
   explicit Link(Shared* shared) : shared_(shared) {}

@@ -136,8 +136,8 @@ struct PlanInput {
 // kInvalid, kNotFound (framework, version, placement) or kConflict "needs 4 learners x 2 GPUs but the allocation has 6
 // GPUs on 3 nodes". An elastic request gets as many learners as the allocation holds within MIN:MAX.
 Result<LaunchPlan> make_plan(const PlanInput& input);
-// Sets plan->batch and plan->split for as many learners as plan has: dlrun plans anew before each attempt that has
-// other ones. Both stay empty if the request names no batch. kConflict if the range has no batch for that many
+// Sets plan->batch and plan->split for the plan's number of learners. dlrun makes a new plan before each attempt with
+// another number. Both stay empty if the request names no batch. kConflict if the range has no batch for that many
 // learners.
 Status choose_batch(const Request& request, LaunchPlan* plan);
 // Removes these nodes from input->allocation permanently. `plan` is what make_plan(*input) gave: its number of learners

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the user asked for: the DL_* environment and dlrun's own options, parsed. Options win. Pure.
+// The user's request: the DL_* environment and dlrun's own options, parsed. An option overrides its variable. Pure.
 #pragma once
 
 #include <chrono>
@@ -36,7 +36,7 @@ struct RequestOptions {
 struct Request {
   FrameworkRef framework;
   std::optional<LearnerRange> learners;  // absent: as many as the allocation has tasks; 1 without Slurm
-  bool learners_by_gpus = false;         // --learners auto: one for each --gpus GPUs (default 1) there are
+  bool learners_by_gpus = false;         // --learners auto: one learner for every --gpus GPUs (default 1)
   int servers = 0;                       // parameter servers, beside the learners
   std::optional<GpuRequest> gpus;        // absent: a node's GPUs are divided evenly among its learners, if they can be
   std::optional<BatchRange> batch;       // absent: the program has its own

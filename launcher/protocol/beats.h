@@ -23,9 +23,9 @@ class Beats {
 
   // Sends a beat if one is due: each 5 s, each 0.1 s if `anxious`, and each 0.5 s in the beginning.
   void tick(int64_t now_ms, bool anxious);
-  // Sends one now, and forgets which earlier ones were not answered.
+  // Sends a beat now, and no longer counts earlier ones as unanswered.
   void ask_anew(int64_t now_ms);
-  // Reads what has come. True if dlrun says that it has lost the TCP connection that was taken up as number `link`.
+  // Reads what has come. True if dlrun reports that it has lost the TCP connection that was resumed as number `link`.
   bool read(int64_t now_ms, uint16_t link);
   void taken_up() { watch_.taken_up(); }  // the TCP connection is open again
 

@@ -101,7 +101,7 @@ class Channel {
   int64_t last_ping_ms_ = 0;
   int64_t written_ms_ = 0;       // when fd_ was last written to
   int64_t acknowledged_ms_ = 0;  // send time of the newest data that TCP acknowledged
-  int64_t nothing_open_ms_ = 0;  // when all that was written was last seen to be acknowledged
+  int64_t nothing_open_ms_ = 0;  // last time at which TCP was known to have acknowledged all written data
   int64_t next_ms_ = 0;          // kPausing: the next try; kConnecting, kResuming: the end of this one
 };
 

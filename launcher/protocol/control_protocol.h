@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What dlrun, its agents and dlctl say to one another: one JSON object a line over TCP, {"type":"hello",...}. The first
+// The messages between dlrun, its agents and dlctl: one JSON object a line over TCP, {"type":"hello",...}. The first
 // line of a connection is Hello with the job's secret, or Resume; a client that sends anything else, or more than
 // kMaxHelloBytes before that, is cut off without an answer. Members that a version does not know are ignored, missing
 // ones take their defaults. Pure: no socket here.

@@ -10,16 +10,16 @@ namespace dl::supervise {
 // An agent ends its learner this long after it sent the newest data that dlrun has acknowledged, by TCP or UDP. dlrun
 // waits accordingly before it starts that learner elsewhere (fence_until_ms()).
 constexpr int64_t kAgentLeaseMs = 2500;
-constexpr int64_t kProbeLimitMs = 300;   // after so long without an answer to a datagram UDP counts as silent
+constexpr int64_t kProbeLimitMs = 300;   // time without an answer to a datagram after which UDP counts as silent
 constexpr int64_t kRowMs = 1000;         // unanswered datagrams further apart are not one series
-constexpr int64_t kWayLimitMs = 10'000;  // so long a connection may be broken while datagrams are answered
+constexpr int64_t kWayLimitMs = 10'000;  // how long a connection may stay broken while datagrams are answered
 
 enum class Tcp { kFine, kUnacknowledged, kClosed };  // kUnacknowledged: timed out in the kernel (2 s)
 enum class Udp {
   kAnswers,
   kAsked,    // the newest question is not answered yet
   kSilent,   // not answered for kProbeLimitMs
-  kRefused,  // its kernel says by ICMP that no process has the port
+  kRefused,  // its kernel reports by ICMP that no process has the port
   kNever,    // no datagram has gone both ways yet: a firewall, or an agent without heartbeats
 };
 
@@ -54,7 +54,7 @@ class UdpWatch {
   int64_t answered_ms_ = -1;
 };
 
-// The time from which on no process of a learner can run whose agent was given up at now_ms because it was silent.
+// The time from which no process of a learner can run any more, if its agent was given up as silent at now_ms.
 // answered_ms: UdpWatch::answered_ms().
 int64_t fence_until_ms(int64_t now_ms, int64_t answered_ms);
 

@@ -27,8 +27,8 @@ class KeyValueStore {
  public:
   explicit KeyValueStore(const KeyValueLimits& limits = {}) : limits_(limits) {}
 
-  // GET, PUT and DELETE of "/SCOPE/KEY", neither empty. DELETE of a missing key is no error: with it a rank, whose
-  // number is the key, says that it has met all others in this scope, so that the next meeting in the scope finds
+  // GET, PUT and DELETE of "/SCOPE/KEY", neither empty. DELETE of a missing key is no error: a rank deletes the key
+  // with its own number to tell that it has met all others in this scope, so that the next meeting in the scope finds
   // nothing old. `body` is used by PUT alone, and replaces the value.
   HttpReply handle(const std::string& method, const std::string& path, std::string body);
 

@@ -80,7 +80,7 @@ class Attempt {
   int64_t started_ms = 0, started_unix_ms = 0;
   int refused_starts = 0;        // how often Slurm refused the agents' job step (refused_step.h)
   int64_t start_again_ms = 0;    // when that job step is tried again; 0: it is not
-  bool agents_have_pmi = false;  // at least one has said so (Hello::pmi)
+  bool agents_have_pmi = false;  // an agent has reported that (Hello::pmi)
   bool over_told = false;        // the state machine was told that all learners have ended
   SlowLearners slow;
   IdleGpus idle;

@@ -196,7 +196,7 @@ struct Stop {
   bool local = false;  // at the node-local level alone
   std::string not_saved_reason;
   bool killing = false;   // the learners end because of it, unsaved
-  bool presumed = false;  // Slurm has not said yet what its signal means
+  bool presumed = false;  // Slurm has not answered yet what its signal means
   bool late = false;      // asked for when this attempt was ending: meant for what comes after it
   bool hold = false;      // a pause was asked for, too
 };
@@ -206,7 +206,7 @@ struct Question {
   bool open = false;
   int signal = 0;
   int64_t signal_ms = 0;  // Unix time at which it came
-  bool presumed = false;  // the answer was not waited for
+  bool presumed = false;  // dlrun has acted without waiting for the answer
   // When a SIGTERM came while the question about SIGUSR2 was open: Unix time, 0 = none. It needs a question of its own.
   int64_t term_ms = 0;
   int64_t answered_ms = 0;  // awake time of the last answer

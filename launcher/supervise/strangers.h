@@ -18,7 +18,8 @@ class Strangers {
   static constexpr size_t kOfOnePeer = 256;
   static constexpr size_t kInAll = 16'384;
 
-  // How many of the job's own may connect at the same moment, besides the limits; perhaps all from one address.
+  // How many connections of the job's own processes may come at the same moment, besides the limits, perhaps all from
+  // one address.
   void expect(size_t own) { own_ = own; }
 
   // Adds a connection. Returns those that the caller must close for it: the oldest of this peer, or of the one with

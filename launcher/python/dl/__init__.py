@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs of slurm-dl from Python: a function becomes a job of Slurm's, and what it returns comes back.
+"""Jobs of slurm-dl from Python: a function becomes a Slurm job, and its return value comes back.
 
     import dl
 
     job = dl.submit(train, config, learners=4, gpus=1, checkpoint="ckpt", time="2:00:00")
     print(job.id, job.state)
-    loss = job.result()          # waits; what learner 0 returned
+    loss = job.result()          # waits; the return value of learner 0
 
     jobs = dl.map_array(train, [config_1, config_2, config_3], gpus=1, at_once=2)
     losses = [job.result() for job in jobs]
 
     job = dl.job("4711")         # in another Python process, days later
-    dl.jobs()                    # all of this folder
+    dl.jobs()                    # all jobs of this folder
 
-The package runs ``dlrun --submit`` to submit a job and ``dlctl status`` to learn its state; it keeps no state of its own
-but the files in ``dl-calls/`` of the working directory, by which a job is found again. So a job outlives the Python process
-that submitted it. It works on a login node, in a notebook, and within another job. dl-python(3) is the full reference.
+The package runs ``dlrun --submit`` to submit a job and ``dlctl status`` to get its state. It keeps no state of its own
+except the files in ``dl-calls/`` of the working directory, by which a job is found again. So a job outlives the Python
+process that submitted it. It works on a login node, in a notebook, and within another job. dl-python(3) is the full
+reference.
 """
 from .errors import JobCancelled, JobFailed, ResultError, SubmitError
 from .job import Job, as_completed, job, jobs

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files of a call. dl.submit() and dl.run write and read them; they are private to the package.
 
-    FOLDER/submitting.json       what learners need to know of the call
-    FOLDER/call.json             the same with the job's id, written last: a folder without it was never submitted
+    FOLDER/submitting.json       what learners need to know about the call
+    FOLDER/call.json             the same with the job's id, written last: without it, the call was never submitted
     FOLDER/function.pkl          the function and its keyword arguments
     FOLDER/ITEM/args.pkl         positional arguments; ITEM is 0, or the index of the element of a job array
-    FOLDER/ITEM/RANK.result      what the learner returned or raised: a line of JSON, then a pickle
+    FOLDER/ITEM/RANK.result      the learner's return value or exception: a line of JSON, then a pickle
 
 Reading a pickle runs code that its writer chose. So a file is read only if it belongs to the user who reads it.
 """
@@ -29,7 +29,7 @@ def python_version() -> str:
 
 
 def cloudpickle() -> Any:
-    """The module, which pickles functions of notebooks and scripts by value."""
+    """Returns the module cloudpickle, which pickles functions of notebooks and scripts by value."""
     try:
         import cloudpickle as module
     except ImportError:
@@ -39,7 +39,7 @@ def cloudpickle() -> Any:
 
 
 def write(path: str, data: bytes) -> None:
-    """Replaces the file as a whole. Only its owner can read it."""
+    """Replaces the whole file at once. Only its owner can read it."""
     handle, draft = tempfile.mkstemp(prefix=".draft-", dir=os.path.dirname(path))
     try:
         with os.fdopen(handle, "wb") as out:
@@ -53,7 +53,8 @@ def write(path: str, data: bytes) -> None:
 
 
 def read(path: str) -> bytes:
-    """Raises FileNotFoundError if there is no such file, PermissionError if it is another user's or not a regular file."""
+    """Reads a file. Raises FileNotFoundError if it does not exist, PermissionError if it is another user's or not a
+    regular file."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
         seen = os.fstat(handle)
@@ -65,7 +66,8 @@ def read(path: str) -> bytes:
 
 
 def read_call(folder: str, name: str = CALL) -> Dict[str, Any]:
-    """Raises FileNotFoundError if FOLDER holds no call, ValueError if another version wrote the file."""
+    """Reads the description of a call. Raises FileNotFoundError if FOLDER has none, ValueError if another version wrote
+    it."""
     path = os.path.join(folder, name)
     keys = CALL_KEYS + (("job_id",) if name == CALL else ())
     try:
@@ -86,13 +88,13 @@ def result_path(folder: str, item: int, rank: int) -> str:
 
 
 def write_result(path: str, header: Dict[str, Any], payload: bytes) -> None:
-    """`header`: kind ("value", "error" or "unpicklable"), rank, world, attempt, text."""
+    """Writes a result. `header`: kind ("value", "error" or "unpicklable"), rank, world, attempt, text."""
     line = json.dumps({**header, "format": FORMAT, "python": python_version(), "size": len(payload)})
     write(path, line.encode() + b"\n" + payload)
 
 
 def read_result(path: str) -> Tuple[Dict[str, Any], bytes]:
-    """Raises FileNotFoundError if there is no result, ResultError if it is damaged."""
+    """Reads a result. Raises FileNotFoundError if there is none, ResultError if it is damaged."""
     line, _, payload = read(path).partition(b"\n")
     try:
         header = json.loads(line)

@@ -13,9 +13,9 @@ from .errors import JobCancelled, JobFailed, ResultError
 T = TypeVar("T")
 
 CALLS = "dl-calls"       # in the working directory: a folder for each call
-FIRST_POLL_S = 0.5       # how long a waiting call sleeps between two looks at the job; grows to the last
+FIRST_POLL_S = 0.5       # first pause of a waiting call between two looks at the job; the pause grows to LAST_POLL_S
 LAST_POLL_S = 15.0
-LATE_FILES_S = 60.0      # how long a result may take to be seen through a network file system
+LATE_FILES_S = 60.0      # how long a network file system may take to show a result
 
 
 class Job(Generic[T]):
@@ -45,9 +45,9 @@ class Job(Generic[T]):
         return hash((self.folder, self._item))
 
     def status(self) -> Dict[str, Any]:
-        """What ``dlctl status --json`` says of it: state, reason, attempt, step, saved_step … (dlctl(1)).
+        """What ``dlctl status --json`` prints about the job: state, reason, attempt, step, saved_step … (dlctl(1)).
 
-        Of a job that neither Slurm nor its job directory remembers: job, state "COMPLETED" or "UNKNOWN", reason.
+        For a job that neither Slurm nor its job directory knows: job, state "COMPLETED" or "UNKNOWN", and reason.
         """
         found = status.ask(self.id, self._job_dir())
         if found is not None:
@@ -63,7 +63,7 @@ class Job(Generic[T]):
         return status.CANCELLED if status.was_cancelled(found) else str(found["state"])
 
     def done(self) -> bool:
-        """True once it has ended, well or not. A paused job has not."""
+        """True once the job has ended, well or not. A paused job has not ended."""
         return self.status()["state"] in status.ENDED
 
     def wait(self, timeout: Optional[float] = None) -> "Job[T]":
@@ -72,7 +72,7 @@ class Job(Generic[T]):
         return self
 
     def result(self, timeout: Optional[float] = None) -> T:
-        """Waits for the end of the job, and returns what the function returned in learner 0.
+        """Waits for the end of the job, and returns the return value of the function in learner 0.
 
         Raises TimeoutError after `timeout` seconds, JobFailed or JobCancelled if the job ended without a result, and
         ResultError if the return value cannot be pickled, or cannot be read here.
@@ -82,13 +82,13 @@ class Job(Generic[T]):
         return value
 
     def results(self, timeout: Optional[float] = None) -> List[T]:
-        """What the function returned in each learner, by rank. Waits and raises as result() does."""
+        """The return values of the function in all learners, by rank. Waits and raises as result() does."""
         self._succeed(timeout)
         header, _ = self._record(0)
         return [self._value(rank) for rank in range(int(header["world"]))]
 
     def exception(self, timeout: Optional[float] = None) -> Optional[Exception]:
-        """What result() would raise, else None. Waits for the end of the job."""
+        """The exception that result() would raise, or None. Waits for the end of the job."""
         try:
             self.result(timeout)
         except (JobFailed, ResultError) as error:
@@ -96,7 +96,7 @@ class Job(Generic[T]):
         return None
 
     def cancel(self) -> None:
-        """Ends the job for good (scancel); what it saved stays. No error if it has ended already."""
+        """Ends the job for good (scancel). Saved files stay. No error if it has ended already."""
         done = programs.run(["scancel", self.id])
         if done.returncode != 0 and "Invalid job id" not in done.stderr and "already completing" not in done.stderr:
             raise RuntimeError(f"job {self.id} was not cancelled: {programs.complaint(done)}")
@@ -110,7 +110,7 @@ class Job(Generic[T]):
         self._dlctl("resume")
 
     def logs(self, learner: Optional[int] = None) -> str:
-        """What its learners have written so far, in the newest attempt; with `learner` one of them alone."""
+        """The output of the learners in the newest attempt so far; with `learner`, only of that one."""
         done = status.dlctl(["logs", *([] if learner is None else [f"--learner={learner}"])], self.id, self._job_dir())
         if done.returncode != 0:
             raise RuntimeError(programs.complaint(done))
@@ -196,7 +196,7 @@ class Job(Generic[T]):
 
 
 def job(what: str, calls: str = CALLS) -> Job[Any]:
-    """The job of an id ("4711", "4711_3") that was submitted from this folder, or of the folder of its call."""
+    """Finds a job by its id ("4711", "4711_3") if it was submitted from this folder, or by the folder of its call."""
     if os.path.exists(os.path.join(what, files.CALL)):
         return Job(what)
     for one in jobs(calls):
@@ -207,7 +207,8 @@ def job(what: str, calls: str = CALLS) -> Job[Any]:
 
 
 def jobs(calls: str = CALLS) -> List[Job[Any]]:
-    """All jobs whose calls lie in the folder, the oldest first; of job arrays each element. What is no call is passed over."""
+    """All jobs whose calls are in the folder, the oldest first, with each element of job arrays. Folders without a call
+    are skipped."""
     found = []
     names = os.listdir(calls) if os.path.isdir(calls) else []
     for folder in (os.path.join(calls, name) for name in names):
@@ -215,14 +216,15 @@ def jobs(calls: str = CALLS) -> List[Job[Any]]:
             call = files.read_call(folder)
             found += [(call["submitted_ms"], folder, item) for item in range(call["items"] or 1)]
         except FileNotFoundError:
-            continue  # no call, or one that is being submitted now
+            continue  # not a call, or one that is being submitted now
         except (OSError, ValueError) as error:
             sys.stderr.write(f"dl: {error}; it is left out\n")
     return [Job(folder, item) for _, folder, item in sorted(found)]
 
 
 def as_completed(some: Iterable[Job[T]], timeout: Optional[float] = None) -> Iterator[Job[T]]:
-    """Each of the jobs once it has ended, in the order in which they end; TimeoutError after so many seconds."""
+    """Yields each of the jobs once it has ended, in the order of their ends. Raises TimeoutError after `timeout`
+    seconds."""
     waiting = list(dict.fromkeys(some))
     end = None if timeout is None else time.monotonic() + timeout
     pause = FIRST_POLL_S

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``dlctl python --install``: a file slurm-dl.pth, by which an interpreter finds dlckpt and dl where slurm-dl is installed.
+"""``dlctl python --install``: writes a file slurm-dl.pth, with which a Python finds the installed modules dlckpt and dl.
 
-It lies in the virtual environment or the conda environment that is active, else in the user's own site-packages. So there is
-one copy of the modules, and an update of slurm-dl is an update of them.
+The file is in the active virtual environment or conda environment, or else in the user's own site-packages. So there is
+only one copy of the modules, and an update of slurm-dl also updates them.
 """
 import os
 import site

@@ -11,7 +11,8 @@ class NoProgram(RuntimeError):
 
 
 def find(name: str) -> str:
-    """In PATH, else beside this package: PREFIX/share/slurm-dl/python/dl goes with PREFIX/bin."""
+    """The path of a program: in PATH, or else beside this package (PREFIX/share/slurm-dl/python/dl belongs to
+    PREFIX/bin)."""
     found = shutil.which(name)
     if found:
         return found

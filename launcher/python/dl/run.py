@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each learner of a submitted call runs: ``python3 -m dl.run FOLDER``. Its exit status is 1 if the function raised."""
+"""The program that each learner of a call runs: ``python3 -m dl.run FOLDER``. Its exit status is 1 if the function
+raised."""
 import os
 import pickle
 import sys
@@ -20,7 +21,7 @@ def load_function(folder: str, item: int) -> Tuple[Any, Tuple[Any, ...], Dict[st
         raise RuntimeError(f"the function was pickled by Python {call['python']} and this learner runs Python {files.python_version()} "
                            f"({sys.executable}); give dl.submit() the interpreter that learners shall use: python=PATH")
     os.chdir(call["cwd"])
-    # Modules that lie beside the submitting script are found here too.
+    # Modules beside the submitting script can be imported here, too.
     sys.path.extend(entry for entry in call["path"] if entry not in sys.path)
     function, keywords = pickle.loads(files.read(os.path.join(folder, files.FUNCTION)))
     arguments = pickle.loads(files.read(os.path.join(files.item_folder(folder, item), files.ARGS)))

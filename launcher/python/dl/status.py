@@ -8,12 +8,13 @@ from . import programs
 
 UNKNOWN_JOB = 3  # exit status of dlctl(1)
 ENDED = ("COMPLETED", "FAILED", "UNKNOWN")
-CANCELLED = "CANCELLED"  # as dlctl prints it; its JSON has the state FAILED and "cancelled"
+CANCELLED = "CANCELLED"  # as dlctl prints it; in its JSON the state is FAILED, and "cancelled" is true
 J = TypeVar("J")
 
 
 def dlctl(command: List[str], job_id: str, job_dir: str) -> "subprocess.CompletedProcess[str]":
-    """Of a job that Slurm knows, or of what dlrun recorded: Slurm forgets a job some minutes after its end, and the record stays."""
+    """Runs dlctl for a job of Slurm's, or, if Slurm does not know the job, for its job directory: Slurm forgets a job
+    some minutes after its end, but the record stays."""
     done = programs.run(["dlctl", *command, job_id])
     return programs.run(["dlctl", *command, job_dir]) if done.returncode == UNKNOWN_JOB else done
 
@@ -29,12 +30,12 @@ def ask(job_id: str, job_dir: str) -> Optional[Dict[str, Any]]:
 
 
 def was_cancelled(found: Dict[str, Any]) -> bool:
-    """Whether somebody ended the job, of what ask() returned."""
+    """Whether somebody ended the job that ask() returned."""
     return found.get("cancelled") is True or (found.get("state") == "FAILED" and str(found.get("slurm_state")).startswith(CANCELLED))
 
 
 def ended(jobs: List[J]) -> List[J]:
-    """Those of `jobs` that have ended. Asks once for all jobs in the queue, and once more for each job that is not in it."""
+    """Those of `jobs` that have ended. Asks once for all queued jobs, and then for each job that is not among these."""
     done = programs.run(["dlctl", "status", "--json"])
     queued = _objects(done.stdout, allow_none=True) if done.returncode == 0 else []
     arrays = {str(one["job"]).split("_")[0] for one in queued if "[" in str(one["job"])}
@@ -43,7 +44,8 @@ def ended(jobs: List[J]) -> List[J]:
 
 
 def _known_to_wait(job_id: str, waiting: Any, arrays: Any) -> bool:
-    # Elements that wait are listed together: 12_[3-7]. Which they are is not read: each of that array is asked after.
+    # Waiting elements are listed together, as 12_[3-7]. That list is not parsed; each job of such an array is asked
+    # about.
     return job_id in waiting and job_id.split("_")[0] not in arrays
 
 

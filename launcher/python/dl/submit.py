@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dl.submit() and dl.map_array(): from a function to a job of Slurm's, by ``dlrun --submit``."""
+"""dl.submit() and dl.map_array(): make a Slurm job of a function, with ``dlrun --submit``."""
 import inspect
 import json
 import operator
@@ -19,7 +19,7 @@ from .job import CALLS, Job
 T = TypeVar("T")
 Number = Union[int, str, "os.PathLike[str]"]
 
-# Keyword of dl.submit() -> option of dlrun with the same meaning and the same values.
+# Keywords of dl.submit(), and the options of dlrun with the same meaning and values.
 DLRUN_OPTIONS = {
     "framework": "--framework", "learners": "--learners", "gpus": "--gpus", "servers": "--servers", "checkpoint": "--checkpoint",
     "restarts": "--restarts", "hang_timeout": "--hang-timeout", "preflight": "--preflight", "image": "--image", "bind": "--bind",
@@ -57,7 +57,7 @@ def map_array(function: Callable[..., T], *items: Iterable[Any], at_once: Option
               **options: Optional[Number]) -> List[Job[T]]:
     """Submits one job for each item, all as one job array: element i calls ``function(items[i])``.
 
-    Several iterables give several arguments, as with map(); the shortest one ends it.
+    Several iterables give several arguments, as with map(); the shortest one determines the number of jobs.
     at_once      how many of the jobs may run at the same time; default: no limit
     The other arguments are those of submit(). Returns the jobs in the order of the items; none for no items.
     """
@@ -91,7 +91,7 @@ def _options(options: Dict[str, Optional[Number]], sbatch: Sequence[str]) -> Lis
         if isinstance(value, os.PathLike):
             value = os.fspath(value)
         elif not isinstance(value, (str, bool)) and hasattr(value, "__index__"):
-            value = operator.index(value)  # NumPy's whole numbers
+            value = operator.index(value)  # whole numbers of NumPy's, too
         if isinstance(value, bool) or not isinstance(value, (int, str)):
             raise TypeError(f"dl.submit(): {key} is {value!r}; it takes a number or text, as dlrun's option {DLRUN_OPTIONS[key]} does")
         if key == "checkpoint":
@@ -109,14 +109,15 @@ def _options(options: Dict[str, Optional[Number]], sbatch: Sequence[str]) -> Lis
 
 
 def _beside(folder: str, checkpoint: str) -> str:
-    """PATH[,options] in the folder, as dlrun reads it; dlrun itself is called elsewhere."""
+    """PATH[,options] with the path below the folder, in the form that dlrun reads; dlrun itself runs in another
+    folder."""
     path, comma, rest = checkpoint.partition(",")
     if path.startswith(("/", "~", '"')):
         return checkpoint
     whole = folder.replace("%", "%%") + "/" + path
     if not re.search(r'[,$"\\]', folder):
         return whole + comma + rest
-    # Such a folder stands in quotes, within which no name of the job is expanded.
+    # Such a folder has to be quoted, and within quotes names of the job are not expanded.
     if "%" in path:
         raise SubmitError(f"checkpoint={checkpoint!r}: names of the job cannot stand in a relative path here, since the working directory "
                           f"'{folder}' holds one of , $ \" \\; give an absolute path")
@@ -138,7 +139,8 @@ def _pickled(function: Any, arguments: List[Tuple[Any, ...]], kwargs: Dict[str, 
 
 
 def _interpreter(python: Optional[str], in_image: bool) -> str:
-    """dlrun is called in the folder of the call: a relative path means the working directory. A name alone is looked for in PATH."""
+    """The interpreter for learners. A relative path is below the working directory, since dlrun runs in the folder of
+    the call. A name alone is looked for in the learners' PATH."""
     if python is None:
         return sys.executable
     python = os.path.expanduser(os.fspath(python))
@@ -152,7 +154,7 @@ def _interpreter(python: Optional[str], in_image: bool) -> str:
 
 
 def _new_folder(name: str) -> str:
-    """A folder of this call's own, which other users cannot read."""
+    """Makes a folder for this call, which other users cannot read."""
     prefix = clock.strftime(f"{name}-%Y%m%d-%H%M%S-")
     try:
         os.makedirs(CALLS, mode=0o700, exist_ok=True)
@@ -179,7 +181,7 @@ def _submit(function: Callable[..., Any], arguments: List[Tuple[Any, ...]], arra
         call = {"format": files.FORMAT, "items": None if array is None else len(items), "function": _name_of(function),
                 "python": files.python_version(), "submitted_ms": int(clock.time() * 1000), "cwd": os.getcwd(),
                 "path": [os.path.abspath(entry) for entry in sys.path if os.path.isdir(entry or os.curdir)]}
-        # A learner may begin before this process has been told the job's id, so what it reads is there before.
+        # A learner may start before this process gets the job's id, so the files that learners read are written before.
         try:
             files.write(os.path.join(folder, files.FUNCTION), code)
             for i, item in enumerate(items):
@@ -195,7 +197,7 @@ def _submit(function: Callable[..., Any], arguments: List[Tuple[Any, ...]], arra
     try:
         files.write(os.path.join(folder, files.CALL), json.dumps({**call, "job_id": job_id}).encode())
     except OSError as error:
-        # Without this file nobody finds the job again.
+        # Without this file, nobody could find the job again.
         ended = programs.run(["scancel", job_id]).returncode == 0
         shutil.rmtree(folder, ignore_errors=True)
         raise SubmitError(f"job {job_id} was submitted, " + ("and is cancelled again" if ended else "and could not be cancelled (scancel)")
@@ -204,7 +206,7 @@ def _submit(function: Callable[..., Any], arguments: List[Tuple[Any, ...]], arra
 
 
 def _run_dlrun(folder: str, words: List[str], python: str) -> str:
-    """Slurm's id of the job that was submitted."""
+    """Runs dlrun, and returns Slurm's id of the submitted job."""
     if not shutil.which("sbatch"):
         raise SubmitError("there is no Slurm here (no sbatch in PATH); dl.submit() needs a cluster, and dlrun(1) runs learners without one")
     try:

@@ -31,7 +31,7 @@ class ServerOptions(ctypes.Structure):
 
 
 _OUT = POINTER(c_void_p)
-# name: (result type, argument types), in the order of the header.
+# The functions in the order of the header, each with its result type and argument types.
 _FUNCTIONS = {
     "dllearner_open": (c_int, [POINTER(Options), _OUT]),
     "dllearner_close": (None, [c_void_p]),
@@ -64,7 +64,7 @@ _loaded: Optional[ctypes.CDLL] = None
 
 
 def candidates() -> Iterator[str]:
-    """The paths and names to try, in order; see the module's text."""
+    """The paths and names to try, in order (see the description of this module)."""
     given = os.environ.get("DLLEARNER_LIBRARY")
     if given:
         yield given
@@ -76,14 +76,15 @@ def candidates() -> Iterator[str]:
 
 
 def load() -> ctypes.CDLL:
-    """The library, loaded once per process. Calls release the GIL. Raises DllearnerError, which says what was tried."""
+    """Returns the library, which is loaded once per process. Calls release the GIL. Raises DllearnerError with the
+    names that were tried."""
     global _loaded
     if _loaded is not None:
         return _loaded
     tried = []
     for name in candidates():
         try:
-            # Open MPI loads parts of itself later, which look for its symbols among the global ones.
+            # Open MPI loads further parts of itself later, and these look for its symbols among the global ones.
             library = ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
             for function, (result, arguments) in _FUNCTIONS.items():
                 symbol = getattr(library, function)
@@ -98,7 +99,7 @@ def load() -> ctypes.CDLL:
 
 
 def check(code: int) -> None:
-    """Raises DllearnerError with the library's sentence, unless code is DLLEARNER_OK."""
+    """Raises DllearnerError with the library's message unless code is DLLEARNER_OK."""
     if code != 0:
         raise DllearnerError(code, load().dllearner_error().decode())
 

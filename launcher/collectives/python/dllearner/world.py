@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A world of learners, and what runs in it. See dllearner.h."""
+"""A world of learners, and the operations in it. dllearner.h describes each call."""
 from __future__ import annotations
 
 import ctypes
@@ -42,20 +42,20 @@ class Request:
         self._handle, self._result, self._kept = handle, result, kept
 
     def wait(self) -> np.ndarray:
-        """Waits until it is done; its result."""
+        """Waits until the operation is done, and returns its result."""
         check(load().dllearner_wait(ctypes.byref(self._handle)))
         self._kept = None
         return self._result
 
     def test(self) -> bool:
-        """Whether it is done."""
+        """True once the operation is done."""
         done = ctypes.c_int(0)
         check(load().dllearner_test(ctypes.byref(self._handle), ctypes.byref(done)))
         return done.value != 0
 
 
 class World:
-    """An opened world; a context manager. Close what was made of it first."""
+    """An opened world; a context manager. Close the objects that were made from it first."""
 
     def __init__(self, servers: int = 0, timeout_s: float = 0.0) -> None:
         options = library.Options(ctypes.sizeof(library.Options), servers, timeout_s)
@@ -73,19 +73,20 @@ class World:
         self.close()
 
     def close(self) -> None:
-        """Collective, as dllearner_close; a second call does nothing."""
+        """Closes the world. Collective, like dllearner_close; a second call does nothing."""
         handle, self._handle = self._handle, ctypes.c_void_p()
         load().dllearner_close(handle)
 
     def all_reduce(self, array: np.ndarray, op: str = "sum", out: Optional[np.ndarray] = None) -> np.ndarray:
-        """op over all learners of array, in out: a new array, or one of the same dtype and size (array itself too)."""
+        """Combines the arrays of all learners with op. The result is in out: a new array, or a given one of the same
+        dtype and size, which may be array itself."""
         out = np.empty_like(_flat(array), order="C") if out is None else self._same(array, out)
         check(load().dllearner_all_reduce(self._handle, array.ctypes.data, out.ctypes.data, array.size,
                                           _among(_DTYPES, array.dtype.name, "dtype"), _among(_OPS, op, "op")))
         return out
 
     def all_reduce_start(self, array: np.ndarray, op: str = "sum", out: Optional[np.ndarray] = None) -> Request:
-        """The same, started. Neither array may be changed until it is done."""
+        """Starts an all_reduce. Neither array may be changed until it is done."""
         out = np.empty_like(_flat(array), order="C") if out is None else self._same(array, out)
         handle = ctypes.c_void_p()
         check(load().dllearner_all_reduce_start(self._handle, array.ctypes.data, out.ctypes.data, array.size,
@@ -94,13 +95,14 @@ class World:
         return Request(handle, out, array)
 
     def broadcast(self, array: np.ndarray, root: int = 0) -> np.ndarray:
-        """array of rank root goes into array of all."""
+        """Copies the array of rank root into the arrays of all other ranks."""
         check(load().dllearner_broadcast(self._handle, _writable(array).ctypes.data, array.size,
                                          _among(_DTYPES, array.dtype.name, "dtype"), root))
         return array
 
     def reduce_scatter(self, array: np.ndarray, op: str = "sum") -> np.ndarray:
-        """Rank r gets row r of op over all learners of array, whose first dimension is the number of learners."""
+        """Combines the arrays of all learners with op; rank r gets row r. The first dimension is the number of
+        learners."""
         if _flat(array).ndim < 1 or array.shape[0] != self.size:
             raise ValueError("the first dimension must be the number of learners, %d" % self.size)
         out = np.empty(array.shape[1:], array.dtype)
@@ -109,7 +111,7 @@ class World:
         return out
 
     def all_gather(self, array: np.ndarray) -> np.ndarray:
-        """Row r is rank r's array."""
+        """Returns the arrays of all learners: row r is rank r's array."""
         out = np.empty((self.size,) + _flat(array).shape, array.dtype)
         check(load().dllearner_all_gather(self._handle, array.ctypes.data, out.ctypes.data, array.size,
                                           _among(_DTYPES, array.dtype.name, "dtype")))
@@ -120,16 +122,18 @@ class World:
         check(load().dllearner_barrier(self._handle))
 
     def buckets(self, dtype: str, counts: Sequence[int], bucket_bytes: int = 0) -> "Buckets":
-        """Collective. counts: elements of each parameter, in the order of forward; bucket_bytes 0: 25 MiB."""
+        """Buckets for gradients. Collective. counts: elements of each parameter, in the order of the forward pass.
+        bucket_bytes 0: 25 MiB."""
         return Buckets(self._handle, dtype, counts, bucket_bytes)
 
     def serve(self) -> None:
-        """On a server: serves one parameter server until all learners have left, by SGD with momentum."""
+        """On a server: serves one parameter server, with SGD and momentum, until all learners have left."""
         check(load().dllearner_serve(self._handle, None, None))
 
     def parameter_server(self, weights: np.ndarray, mode: str = "sync", staleness: int = 0, learning_rate: float = 0.01,
                          momentum: float = 0.0) -> "ParameterServer":
-        """Collective over the learners. weights: float32; rank 0's are the initial ones. mode: sync, async, bounded."""
+        """Creates a parameter server. Collective over the learners. weights: float32; those of rank 0 are the initial
+        ones. mode: sync, async or bounded."""
         return ParameterServer(self._handle, _flat(weights, "float32"), mode, staleness, learning_rate, momentum)
 
     @staticmethod
@@ -140,13 +144,13 @@ class World:
 
 
 def open(servers: int = 0, timeout_s: float = 0.0) -> World:  # pylint: disable=redefined-builtin
-    """Collective: the world this process was started in; dllearner_open says how it is found. servers 0: from DL_SERVERS.
-    timeout_s 0: 600; -1: wait in MPI's own calls."""
+    """Opens the world in which this process was started (dllearner_open tells how it is found). Collective. servers 0:
+    from DL_SERVERS. timeout_s 0: 600; -1: wait in MPI's own calls."""
     return World(servers, timeout_s)
 
 
 class Buckets:
-    """Gradients averaged in place while others are computed."""
+    """Gradients that are averaged in place while others are still being computed."""
 
     def __init__(self, world: ctypes.c_void_p, dtype: str, counts: Sequence[int], bucket_bytes: int) -> None:
         self._dtype, self._counts = dtype, list(counts)
@@ -157,7 +161,7 @@ class Buckets:
                                               ctypes.byref(self._handle)))
 
     def ready(self, parameter: int, gradient: np.ndarray) -> None:
-        """The gradient is complete; not to be touched until finish returns. bfloat16: an array of uint16."""
+        """Marks a gradient as complete; do not touch it until finish returns. For bfloat16, pass an array of uint16."""
         _writable(gradient, "uint16" if self._dtype == "bfloat16" else self._dtype)
         if not 0 <= parameter < len(self._counts) or gradient.size != self._counts[parameter]:
             raise ValueError("parameter %d does not exist, or has another number of elements" % parameter)
@@ -165,18 +169,18 @@ class Buckets:
         self._arrays.append(gradient)
 
     def finish(self) -> None:
-        """Waits; all gradients are the mean over the learners then."""
+        """Waits until every gradient is the mean over the learners."""
         check(load().dllearner_buckets_finish(self._handle))
         self._arrays.clear()
 
     def close(self) -> None:
-        """A second call does nothing."""
+        """Closes the buckets; a second call does nothing."""
         handle, self._handle = self._handle, ctypes.c_void_p()
         load().dllearner_buckets_destroy(handle)
 
 
 class ParameterServer:
-    """A learner's end. Each train step: pull, compute, push."""
+    """A learner's connection to a parameter server. In each train step: pull, compute, push."""
 
     def __init__(self, world: ctypes.c_void_p, weights: np.ndarray, mode: str, staleness: int, learning_rate: float,
                  momentum: float) -> None:
@@ -188,16 +192,16 @@ class ParameterServer:
                                          ctypes.byref(self._handle)))
 
     def pull(self, weights: np.ndarray) -> np.ndarray:
-        """The newest weights that the mode allows, into the array."""
+        """Writes the newest weights that the mode allows into the array."""
         check(load().dllearner_ps_pull(self._handle, self._sized(_writable(weights, "float32")).ctypes.data))
         return weights
 
     def push(self, gradient: np.ndarray) -> None:
-        """One gradient after each pull. The array may be used again when it returns."""
+        """Sends a gradient, one after each pull. The array may be used again when this returns."""
         check(load().dllearner_ps_push(self._handle, self._sized(_flat(gradient, "float32")).ctypes.data))
 
     def close(self) -> None:
-        """This learner leaves. A second call does nothing."""
+        """Makes this learner leave the parameter server; a second call does nothing."""
         handle, self._handle = self._handle, ctypes.c_void_p()
         load().dllearner_ps_destroy(handle)
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``dlctl migrate`` does: a batch script of another launcher, or FfDL's manifest.yml, said with --dl-* flags and dlrun."""
+"""``dlctl migrate``: rewrites another launcher's batch script, or FfDL's manifest.yml, with --dl-* flags and dlrun."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python3 -m dl.migrate FILE [--write FILE] [--json]: called by `dlctl migrate`, which has checked its command line.
+"""python3 -m dl.migrate FILE [--write FILE] [--json]: `dlctl migrate` calls it after checking its own command line.
 
-Exit status as dlctl(1)'s: 0; 1: the file cannot be read or written; 2: there is nothing in it to migrate.
+Exit status, as for dlctl(1): 0; 1: the file cannot be read or written; 2: the file contains nothing to migrate.
 """
 import argparse
 import difflib
@@ -70,7 +70,8 @@ def main() -> int:
 
 
 def variables_of(path: str) -> int:
-    """For `env $(dlctl migrate --variables-of FILE) PROGRAM`: an env that is told this fails, so nobody trains without the settings."""
+    """For `env $(dlctl migrate --variables-of FILE) PROGRAM`. If the file cannot be read, it prints an option that env
+    refuses, so that no training starts without the settings."""
     variables, _ = environment_of(path, ".")
     spaced = [name for name, value in variables or [] if not re.fullmatch(r"[^\s*?\[\]\\]+", value)]
     if variables is None or spaced:
@@ -108,13 +109,13 @@ def say(text: str) -> None:
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
         sys.stdout.flush()
     except OSError as error:
-        # Python would try once more at its end.
+        # Otherwise Python would try to write once more when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         fail(1, f"standard output: {error.strerror}")
 
 
 def with_ends(lines: Any) -> List[str]:
-    """As diff -u marks a last line without an end."""
+    """The lines of a diff; a last line without an end gets diff's usual mark."""
     return [line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines]
 
 
@@ -123,7 +124,7 @@ def clean(text: str) -> str:
 
 
 def write(path: str, text: str, source: str) -> None:
-    """Never over a file that is there."""
+    """Writes a new file; an existing one is not overwritten."""
     mode: Optional[int] = None
     try:
         mode = os.stat(source).st_mode & 0o777
@@ -132,7 +133,7 @@ def write(path: str, text: str, source: str) -> None:
             with os.fdopen(handle, "wb") as file:
                 file.write(text.encode("utf-8", "surrogateescape"))
         except OSError:
-            os.unlink(path)  # half of a script would be submitted
+            os.unlink(path)  # otherwise half a script could be submitted
             raise
     except FileExistsError:
         fail(1, f"--write: {path} is there already, and is not overwritten; name another file")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `accelerate launch --config_file` takes from its file: variables for the program, and how many processes."""
+"""Reads the file of `accelerate launch --config_file`: variables for the program, and the number of processes."""
 import os
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -11,14 +11,15 @@ DEEPSPEED = {
 
 
 def environment_of(path: str, folder: str) -> Tuple[Optional[List[Tuple[str, str]]], Optional[int]]:
-    """None for the variables if the file cannot be read here, or PyYAML is not there."""
+    """The variables and the number of processes. The variables are None if the file cannot be read here or PyYAML is
+    missing."""
     try:
         import yaml
         with open(os.path.join(folder, path), encoding="utf-8") as file:
             config: Any = yaml.safe_load(file)
     except (ImportError, OSError, ValueError):
         return None, None
-    except Exception:  # yaml.YAMLError, of a module that may be absent
+    except Exception:  # yaml.YAMLError, which cannot be named if the module is missing
         return None, None
     if not isinstance(config, dict):
         return None, None

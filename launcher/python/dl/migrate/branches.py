@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which parts of a script exclude one another: the branches of its if and case."""
+"""Finds which parts of a script exclude one another: the branches of if and case."""
 from typing import Dict, List, Tuple
 
 from .shell import RESERVED, Command
@@ -11,7 +11,8 @@ class Branches:
     def __init__(self, text: str, commands: List[Command]):
         self._blocks: List[List[Span]] = []
         self._known: Dict[int, Dict[int, int]] = {}
-        begun: List[Tuple[str, List[Span], int]] = []  # of if or case: its branches, and where the present one begins
+        # Open if and case: the kind, the branches that have ended, and where the present one begins.
+        begun: List[Tuple[str, List[Span], int]] = []
         last = 0
         for command in commands:
             if not command.words:
@@ -36,7 +37,7 @@ class Branches:
         return block[0], block[1] + [(block[2], at)], at
 
     def _around(self, at: int) -> Dict[int, int]:
-        """Of each if or case around this place: which branch."""
+        """For each if or case around this place, by its number: the index of the branch."""
         if at not in self._known:
             self._known[at] = {number: i for number, block in enumerate(self._blocks) if block[0][0] <= at < block[-1][1]
                                for i, branch in enumerate(block) if branch[0] <= at < branch[1]}
@@ -48,6 +49,6 @@ class Branches:
         return any(there.get(block, branch) != branch for block, branch in here.items())
 
     def always_before(self, one: int, other: int) -> bool:
-        """Whether the command at `one` has run whenever that at `other`, which stands behind it, does."""
+        """Whether the command at `one` has always run before the one at `other`, which comes later in the script."""
         there = self._around(other)
         return all(there.get(block) == branch for block, branch in self._around(one).items())

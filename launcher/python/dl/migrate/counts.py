@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many learners a launch has."""
+"""Finds how many learners a launch has."""
 import re
 from typing import Dict, List, NamedTuple, Optional
 
@@ -20,8 +20,9 @@ class Note(NamedTuple):
 
 
 class Count(NamedTuple):
-    """Learners of one launch; most > least for an elastic one. None: it cannot be told here, but where the script runs: `words` are
-    those that dlrun is given, none where the job's number of tasks is meant. `gpus`: of each, if it is more than one."""
+    """The learners of one launch; most > least for an elastic one. If they are None, only the running job knows the
+    number: dlrun gets `words` as --learners; without `words`, it is the job's number of tasks. `gpus`: the GPUs of each
+    learner."""
     least: Optional[int]
     most: Optional[int]
     words: str = ""
@@ -37,7 +38,7 @@ class Found(NamedTuple):
 
 
 class Counts:
-    """The script as it is read, and what is remarked of it."""
+    """The script as it is read, and the notes about it."""
 
     def __init__(self, text: str, folder: str):
         self.text, self.folder = text, folder
@@ -49,7 +50,7 @@ class Counts:
         by_name: Dict[str, List[shell.Assignment]] = {}
         for one in self.assigned:
             by_name.setdefault(one.name, []).append(one)
-        # Branches that exclude one another follow one another.
+        # Assignments of branches that exclude one another are neighbours in the list.
         self.shared = frozenset(name for name, items in by_name.items() if any(self.branches.exclude(a.start, b.start) for a, b in zip(items, items[1:])))
         self.values = Values(text, self.assigned, self.asked.known(), self.branches)
         self.notes: List[Note] = []
@@ -94,12 +95,12 @@ class Counts:
                 return self.at_run_time([told["total"]], at)
             total = self.asked.tasks or self.number(outer.get("total"))
         if total is None and self.lines and name != "horovodrun" and not set(self.asked.given) & ASKED:
-            return Count(None, None)  # sbatch is told
+            return Count(None, None)  # sbatch's command line will give the number
         return Count(total or 1, total or 1)
 
     def of_nodes(self, launch: launches.Launch, name: str, told: Dict[str, launches.Told], outer: Dict[str, launches.Told],
                  known: Dict[str, Optional[int]], at: int) -> Count:
-        """Of a launcher that is told of nodes, and of processes on each."""
+        """The count of a launcher with options for nodes and for processes on each node."""
         each = self.each_of(told, known, name)
         nodes = told.get("nodes")
         match = re.fullmatch(r"(\d+):(\d+)", shell.unquoted(nodes.raw)) if nodes else None
@@ -116,7 +117,7 @@ class Counts:
             open_nodes = hosts and self.asked.nodes is None
             number, nodes = known["SLURM_NNODES"] if hosts else 1, NNODES if hosts else None
         elif "endpoint" in told and not re.search(r"localhost|127\.0", told["endpoint"].raw):
-            # srun starts one on each node, and they are to meet.
+            # srun starts one launcher on each node, and these meet at the endpoint.
             number = self.number(outer.get("nodes")) or self.number(outer.get("total")) or 1
             if any(self.is_open(outer.get(what)) for what in ("nodes", "total")):
                 open_nodes, nodes = True, outer.get("nodes") or outer.get("total")
@@ -151,15 +152,15 @@ class Counts:
             total = known["gpus"] * (known["SLURM_NNODES"] or 1)
         return self.at_run_time([], at) if total is None else Count(total, total)
 
-    # ---- numbers that only the job itself has
+    # ---- numbers that only the running job knows
 
     def is_open(self, told: Optional[launches.Told]) -> bool:
-        """Whether it follows from the number of nodes, and that is said to sbatch."""
+        """Whether the number depends on the number of nodes, which only sbatch's command line gives."""
         return told is not None and self.asked.nodes is None and self.asked.given.get("ntasks") != "1" and \
             self.values.reads(shell.unquoted(told.raw), told.at, NODES)
 
     def at_run_time(self, factors: List[launches.Told], at: int, each: Optional[int] = None) -> Count:
-        """dlrun --learners with what the script itself computes, or one for each GPU there is."""
+        """A count for dlrun --learners: the script's own computation, or "auto", one learner for each GPU."""
         words = [self.factor(one) for one in factors]
         per_node = self.asked.gpus_per_node
         if each is None and len(factors) > 1:
@@ -177,7 +178,8 @@ class Counts:
         return Count(None, None, f"${only}" if only.startswith("((") else only, gpus)
 
     def factor(self, told: launches.Told) -> Optional[str]:
-        """A word as it stands in arithmetic; None if it means something only elsewhere, such as in the shell of a node."""
+        """A word in the form that it has in arithmetic. None if it has a meaning only elsewhere, as in the shell of a
+        node."""
         raw = shell.unquoted(told.raw).replace("\\$", "$")
         raw = re.sub(r"^\$\{?(\w+)\}?$", r"\1" if not re.fullmatch(r"\$\{?\d\}?", raw) else r"$\1", raw)
         nested = not any(command.words[0].start <= told.at < command.words[-1].end and not self.within_quotes(command, told.at)
@@ -188,7 +190,7 @@ class Counts:
         if names & {"SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID"}:
             return None
         if raw.startswith("$(("):
-            return raw[1:]  # its brackets stand for themselves
+            return raw[1:]  # keeps the (( )) of the script
         return raw if re.fullmatch(r"\w+|\$\{[^}]*\}|\$\(.*\)|`.*`|\$\w", raw, re.S) else None
 
     def within_quotes(self, command: shell.Command, at: int) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The #SBATCH lines of a script: what they ask for, and the same with --dl-learners and --dl-gpus."""
+"""Reads what the #SBATCH lines of a script ask for, and rewrites them with --dl-learners and --dl-gpus."""
 import re
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
@@ -10,25 +10,25 @@ SHORT = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "G": "gpus", "J": "j
          "D": "chdir", "L": "licenses", "m": "distribution", "M": "clusters", "i": "input", "b": "begin", "F": "nodefile", "k": "no-kill"}
 FLAGS = {"exclusive", "requeue", "no-requeue", "oversubscribe", "hold", "contiguous", "overcommit", "no-kill", "wait-all-nodes", "test-only",
          "verbose", "quiet", "use-min-nodes", "spread-job", "ignore-pbs", "reboot", "propagate", "get-user-env", "wait", "parsable"}
-# What --dl-learners and --dl-gpus say instead.
+# Options that --dl-learners and --dl-gpus replace.
 REPLACED = {"ntasks", "ntasks-per-node", "tasks-per-node", "gpus", "gpus-per-node", "gpus-per-task", "ntasks-per-gpu", "gpu-bind", "gpus-per-socket"}
 
 
 class Option(NamedTuple):
     name: str
     value: Optional[str]
-    text: str  # as it stands there
+    text: str  # as the line has it
 
 
 class Line(NamedTuple):
     start: int
-    end: int  # with the line break
+    end: int  # after the line break
     options: List[Option]
     comment: str
 
 
 def read(text: str) -> List[Line]:
-    """sbatch reads them up to the first line that is a command."""
+    """The #SBATCH lines. sbatch reads them up to the first line that is a command."""
     lines: List[Line] = []
     at = 0
     for line in lines_of(text):
@@ -42,7 +42,7 @@ def read(text: str) -> List[Line]:
 
 
 def _options(body: str) -> Tuple[List[Option], str]:
-    # As sbatch reads them: a # outside of quotes begins a remark.
+    # As for sbatch, a # outside of quotes begins a comment.
     word = r"""(?:[^ \t"'#]|"[^"]*"|'[^']*'|["'])+"""
     front = re.match(rf"(?:{word}|[ \t]+)*", body)
     body, comment = (front.group(0), body[front.end():]) if front else ("", body)
@@ -66,7 +66,7 @@ def _options(body: str) -> Tuple[List[Option], str]:
                 i += 1
             options.append(Option(SHORT.get(word[1], word[1]), _plain(value), text))
         else:
-            options.append(Option(word, None, word))  # hetjob
+            options.append(Option(word, None, word))  # the word hetjob
     return options, comment
 
 
@@ -75,7 +75,7 @@ def _plain(value: str) -> str:
 
 
 class Asked:
-    """What a job asks for. Numbers that the lines do not say are None."""
+    """What a job asks for. A number that the lines do not give is None."""
 
     def __init__(self, lines: List[Line]):
         given: Dict[str, str] = {}
@@ -111,7 +111,7 @@ class Asked:
         self.any_lines = bool(lines)
 
     def known(self) -> Dict[str, Optional[int]]:
-        """Slurm's variables in the job."""
+        """The values of Slurm's variables in the job."""
         nodes = self.nodes or (1 if self.given else None)
         per_node = self.per_node or (self.tasks // nodes if self.tasks and nodes else None)
         gpus = self.gpus_per_node if self.gpus_per_node is not None else (self.gpus // nodes if self.gpus and nodes else None)
@@ -126,7 +126,7 @@ def _int(text: str) -> Optional[int]:
 
 
 def _gpus(text: str) -> Tuple[str, Optional[int]]:
-    """"4", "a100:4" and "a100=4"."""
+    """The type and the number in "4", "a100:4" or "a100=4"."""
     match = re.fullmatch(r"(?:([A-Za-z][\w.+-]*)[:=])?(\d+)(?:\(.*\))?", text)
     if match:
         return match.group(1) or "", int(match.group(2))
@@ -135,8 +135,8 @@ def _gpus(text: str) -> Tuple[str, Optional[int]]:
 
 def rewritten(text: str, lines: List[Line], flags: List[str], cpus: Optional[int], per_node: Optional[int],
               instead: Dict[str, str]) -> List[Tuple[int, int, str]]:
-    """Edits of the text: lines without what `flags` say now, which stand where the first of those stood. `per_node`: the tasks on
-    a node, where the script itself reads SLURM_NTASKS_PER_NODE."""
+    """Edits of the text. Options that `flags` replace are removed, and `flags` are written in place of the first of
+    them. `per_node`: the tasks on a node, if the script itself reads SLURM_NTASKS_PER_NODE."""
     edits: List[Tuple[int, int, str]] = []
     placed = not flags
     ours = "".join(f"#SBATCH {flag}\n" for flag in flags)
@@ -163,7 +163,7 @@ def rewritten(text: str, lines: List[Line], flags: List[str], cpus: Optional[int
 
 
 def of_gpus(asked: Asked, gpus: Optional[int]) -> Dict[str, str]:
-    """What --mem-per-gpu and --cpus-per-gpu come to; sbatch refuses these where it sees no --gpus."""
+    """What --mem-per-gpu and --cpus-per-gpu amount to, since sbatch refuses these without --gpus."""
     result: Dict[str, str] = {}
     memory = re.fullmatch(r"(\d+)([KMGTkmgt]?)B?", asked.given.get("mem-per-gpu", ""))
     per_node = asked.gpus_per_node or asked.gpus

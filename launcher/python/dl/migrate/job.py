@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the job asks for: learners, GPUs, CPUs and nodes."""
+"""Finds what the job has to ask for: learners, GPUs, CPUs and nodes."""
 import re
 from typing import Dict, List, Optional, Tuple
 
@@ -14,7 +14,7 @@ class Job(Nodes):
         self.one_starts_many = False
 
     def learners_of(self, found: List[Found]) -> Count:
-        """Of the job: the largest launch; those that run at the same time together, if the job has as many tasks."""
+        """The job's learners: those of the largest launch, or of launches that run at the same time together."""
         if any(item.many.most is None for item in found):
             return Count(None, None)
         best = max((item.many for item in found), key=lambda one: one.most or 0)
@@ -54,13 +54,13 @@ class Job(Nodes):
             return None
         count = learners.most or 1
         if count == 1 and (self.asked.nodes or 1) > 1 and self.asked.gpus_per_node:
-            return self.asked.gpus_per_node  # one learner is on one node
+            return self.asked.gpus_per_node  # a learner cannot use several nodes
         elastic = learners.least != learners.most
         most_nodes = re.fullmatch(r"(\d+)-(\d+)", self.asked.given.get("nodes", ""))
         if elastic and (self.asked.nodes is None or most_nodes):
-            count = learners.least or 1  # the lines tell what one node has
+            count = learners.least or 1  # the lines give the GPUs of one node
         if most_nodes and self.asked.gpus_per_node and not elastic:
-            # As many of the nodes as the learners need.
+            # As many nodes of the range as the learners need.
             total = self.asked.gpus_per_node * min(max(-(-count // self.asked.gpus_per_node), int(most_nodes.group(1))), int(most_nodes.group(2)))
         if total % count == 0:
             return total // count
@@ -78,7 +78,8 @@ class Job(Nodes):
         return max(self.asked.cpus * self.asked.tasks // learners.most, 1) if learners.most > self.asked.tasks else None
 
     def job_options(self, found: List[Found], learners: Count) -> List[Tuple[str, str]]:
-        """Of a script without #SBATCH lines, what srun itself asked Slurm for."""
+        """Options for sbatch: for a script without #SBATCH lines, those with which srun itself asked Slurm for
+        nodes."""
         if self.lines:
             nodes = self.nodes_by_tasks(learners)
             cpus = self.cpus_of_srun(found)
@@ -106,17 +107,17 @@ class Job(Nodes):
         return list(options.items())
 
     def cpus_of_srun(self, found: List[Found]) -> Optional[int]:
-        """Where srun alone says how many CPUs a task has, and there is one srun."""
+        """The CPUs per task if only srun gives them, and there is only one srun."""
         told = found[0].launch.told[0] if len(found) == 1 and found[0].launch.launchers == ["srun"] and not self.one_starts_many else {}
         return self.number(told["cpus"]) if "cpus" in told and self.asked.cpus is None else None
 
     def nodes_of_tasks(self, told: Dict[str, launches.Told]) -> Optional[int]:
-        """How many srun takes for its tasks."""
+        """How many nodes srun takes for its tasks; None if it does not tell."""
         total, each = self.number(told.get("total")), self.number(told.get("each"))
         return -(-total // each) if total and each else None
 
     def gpus_told(self, told: launches.Told, gres: bool = False) -> Optional[int]:
-        """"4", "a100:4" and, as --gres has it, "gpu:a100:4"; any of the numbers may be a variable."""
+        """The GPUs in "4", "a100:4" or, for --gres, "gpu:a100:4". The number may be a variable."""
         for item in shell.unquoted(told.raw).split(","):
             match = re.fullmatch((r"(?:gpu|dcu|mlu|npu)(?::(?=.)|$)" if gres else "") + r"(?:([A-Za-z][\w.+-]*)(?::|$))?(.*)", item)
             if match:
@@ -125,7 +126,8 @@ class Job(Nodes):
         return None
 
     def per_node(self, learners: Count) -> Optional[int]:
-        """--ntasks-per-node, if what stays of the script reads it, or if it says with --ntasks how many nodes there are."""
+        """--ntasks-per-node, if the remaining script reads it, or if together with --ntasks it gives the number of
+        nodes."""
         nodes, most = self.asked.nodes, learners.most
         if not nodes or not most or most % nodes or learners.least != most:
             return None
@@ -135,7 +137,7 @@ class Job(Nodes):
         return most // nodes if live else None
 
     def nodes_by_tasks(self, learners: Count) -> Optional[int]:
-        """The number of nodes that --ntasks and --ntasks-per-node say together, and that they alone say."""
+        """The number of nodes, if only --ntasks and --ntasks-per-node together give it."""
         asked = self.asked
         if "nodes" in asked.given or "ntasks" not in asked.given or not asked.per_node or learners.least != learners.most:
             return None

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines that stay, although options on which they rest have gone; and what is said of options that have no like here."""
+"""Adapts lines that stay but depend on options that are removed, and writes the notes about options that dlrun does not
+have."""
 import re
 from typing import Dict, Optional, Tuple
 
@@ -8,14 +9,14 @@ from .counts import Count, Found
 from .job import Job
 from .launchers import LAUNCHERS
 
-# Placements that dlrun's own comes near enough to.
+# Placements that differ too little from dlrun's own to be mentioned.
 USUAL = re.compile(r"((verbose|quiet|v|q),)?(v|q|quiet|none|no|off|cores?|threads?|sockets?|rank|ldoms|closest|verbose|single:1|local|slot|node|numa|byslot|bycore|core:.*|slot:.*|block(:\w+)?|\*)?(,v|,verbose)?")
 OPERAND = r"(?:\$\{[^}]*\}|\$?\w+)"
 
 
 class Kept(Job):
     def replace_variables(self, learners: Count) -> None:
-        """Slurm sets them for options that --dl-learners and --dl-gpus have replaced."""
+        """Writes the values of variables that Slurm sets only for options that --dl-learners and --dl-gpus replace."""
         asked = self.asked
         numbers: Dict[str, Tuple[str, Optional[int]]] = {
             "SLURM_GPUS_PER_NODE": ("gpus-per-node", asked.gpus_per_node), "SLURM_GPUS": ("gpus", asked.gpus),
@@ -39,7 +40,8 @@ class Kept(Job):
         return int(value) if value.isdigit() else None
 
     def share_cpus_once(self, learners: Count) -> None:
-        """--cpus-per-task was that of a launcher's task, and scripts divide it by the processes; now it is a learner's."""
+        """Removes divisions of --cpus-per-task: it was that of a launcher's task, divided among its processes, and is a
+        learner's now."""
         cpus = self.cpus_of(learners)
         if cpus is None or cpus == self.asked.cpus or not self.asked.tasks:
             return
@@ -86,7 +88,8 @@ class Kept(Job):
             self.note(told.at, f"{option} is left out: #SBATCH --nodes and --ntasks-per-node say how many learners a node has, and dlrun --bind=cores or numa binds them")
 
     def say_what_runs_oftener(self, item: Found) -> None:
-        """In the text of a shell, behind a launcher that started all ranks of a node."""
+        """Notes commands after a launcher in the text of a shell: they ran once on each node, and now run for each
+        learner."""
         last = item.inner[-1] if item.inner else None
         if last is None or item.launch.inner is None or not last.launch.launchers or not LAUNCHERS[last.launch.launchers[-1]].script:
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One command of a script, read as a launch: which launchers stand in it, what they were told, where the program begins."""
+"""Reads one command of a script as a launch: which launchers it has, their options, and where the program begins."""
 import os
 import re
 from typing import Dict, List, NamedTuple, Optional, Tuple
@@ -15,29 +15,29 @@ SHELLS = {"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/usr/bin/bash"}
 
 class Told(NamedTuple):
     raw: str
-    at: int  # place in the script
+    at: int  # offset in the script
 
 
 class Launch:
-    """What was found. Its words are removed from, and its program begins in, the holders of the cursor."""
+    """A launch. The holders of the cursor have the words that are removed, and the program's first word."""
 
     def __init__(self, cursor: Cursor):
         self.cursor = cursor
-        self.launchers: List[str] = []             # from the outermost: srun, torchrun
-        self.told: List[Dict[str, Told]] = []      # of each of them, by the words of the table
+        self.launchers: List[str] = []             # the outermost first: srun, torchrun
+        self.told: List[Dict[str, Told]] = []      # the options of each launcher, by their meaning in the table
         self.env: List[Tuple[str, str]] = []
         self.notes: List[str] = []
-        self.noted: List[Tuple[str, Told]] = []    # options by their names, of which something is to be said
-        self.settings = ""                         # accelerate's file, which is read where the script runs
-        self.python = ""                           # goes in front of the program
+        self.noted: List[Tuple[str, Told]] = []    # name and value of the options that get a note
+        self.settings = ""                         # accelerate's file, if only the job itself can read it
+        self.python = ""                           # written before the program
         self.local_rank = False                    # the program expects --local_rank
         self.inner: Optional[Tuple[int, int]] = None  # the text of bash -c
-        self.program = ""                          # its first word
-        self.first = 0                             # where the command begins, behind exec, assignments and the like
-        self.stack: List[Holder] = []              # where the program begins
+        self.program = ""                          # the first word of the program
+        self.first = 0                             # offset of the command, after exec, assignments and the like
+        self.stack: List[Holder] = []              # the holders in which the program begins, outermost first
 
     def value(self, what: str) -> Optional[Told]:
-        """The innermost launcher's, else one further out."""
+        """The option with this meaning of the innermost launcher that has it."""
         for told in reversed(self.told):
             if what in told:
                 return told[what]
@@ -45,7 +45,7 @@ class Launch:
 
 
 def read(cursor: Cursor, nested: bool = False) -> Optional[Launch]:
-    """None for a command that launches nothing."""
+    """Reads a launch; None if the command launches nothing."""
     if not skip_front(cursor):
         return None
     launch = Launch(cursor)
@@ -54,7 +54,7 @@ def read(cursor: Cursor, nested: bool = False) -> Optional[Launch]:
     if name is None and (nested or os.path.basename(cursor.plain() or "") in WRAPPERS):
         name = _take_head_further_on(cursor, launch)
     if name is None:
-        # A launcher may stand in the text of bash -c.
+        # The text of a `bash -c` may contain a launcher.
         launch.program, launch.stack = cursor.plain() or "", list(cursor.stack)
         _text_of_shell(launch)
         return launch if launch.inner and not nested and (launch.program in SHELLS or is_wrapper(launch.program)) else None
@@ -87,7 +87,8 @@ def skip_front(cursor: Cursor) -> bool:
         elif re.fullmatch(r"\w+", word) and cursor.raw(1) is not None and re.search(
                 r"^[ \t]*(?:function[ \t]+" + word + r"\b|" + word + r"[ \t]*\(\))[^}]*\"\$@\"", cursor.text, re.M):
             cursor.runs_words = True
-            cursor.keep()  # a function of the script that runs what it is given
+            # A function of the script that runs its arguments.
+            cursor.keep()
         elif word == "timeout":
             cursor.runs_words = True
             cursor.keep()
@@ -99,7 +100,8 @@ def skip_front(cursor: Cursor) -> bool:
 
 
 def _head_here(cursor: Cursor, ahead: int = 0) -> Optional[Tuple[str, int, str]]:
-    """The launcher, how many words call it, and the interpreter with its own options, if it is a module."""
+    """The launcher whose name is here, its number of words, and, if it is a Python module, the interpreter with its
+    options."""
     word = cursor.plain(ahead)
     if word is None:
         return None
@@ -116,7 +118,7 @@ def _head_here(cursor: Cursor, ahead: int = 0) -> Optional[Tuple[str, int, str]]
     while True:
         option = cursor.plain(at)
         if option is None or not option.startswith("-"):
-            # python /path/to/torchrun
+            # For example python /path/to/torchrun.
             which = re.fullmatch(r"(?:`|\$\()\s*(?:which|command -v)\s+(\w+)\s*(?:`|\))", option or "")
             name = which.group(1) if which else os.path.basename(option or "")
             if name in ("torchrun", "deepspeed"):
@@ -153,13 +155,14 @@ def _take_head(cursor: Cursor, launch: Launch) -> Optional[str]:
 
 
 def _take_head_further_on(cursor: Cursor, launch: Launch, depth: int = 0) -> Optional[str]:
-    """Behind words that stay: a container's, numactl's, a wrapper script's; also within variables."""
+    """Finds a launcher after words that stay (of a container, numactl or a wrapper script), also in the values of
+    variables."""
     ahead = 0
     while True:
         word = cursor.plain(ahead)
         if word is None or word in SHELLS or word.endswith(".py"):
             return None
-        # --backend deepspeed is no launcher.
+        # In "--backend deepspeed", deepspeed is a value and no launcher.
         of_option = ahead > 0 and word in ("deepspeed", "composer") and (cursor.plain(ahead - 1) or "").startswith("-")
         if ahead > 0 and not of_option and _head_here(cursor, ahead) is not None:
             for _ in range(ahead):
@@ -175,7 +178,7 @@ def _take_head_further_on(cursor: Cursor, launch: Launch, depth: int = 0) -> Opt
 
 
 def _take_head_of_variable(cursor: Cursor, launch: Launch, ahead: int, depth: int) -> Optional[str]:
-    """The variable `ahead` words on holds a launcher, or a container's words and a launcher."""
+    """Looks for a launcher, perhaps after a container's words, in the variable that comes `ahead` words later."""
     holder = cursor.stack[-1]
     at = holder.at
     for _ in range(ahead):
@@ -229,7 +232,7 @@ def _take_option(cursor: Cursor, launch: Launch, launcher: Launcher) -> None:
     attached: Optional[str] = _assigned(raw)[1] if equals else None
     meaning = launcher.options.get(name)
     if meaning is None and not word.startswith("--") and launcher.options.get(name[:1]) is not None and len(word) > 2:
-        # -n4, and several flags in one word: -lu
+        # -n4 is a flag with its value, and -lu are several flags in one word.
         meaning = launcher.options[name[:1]]
         if meaning == "" or meaning.startswith("flag:"):
             for letter in body:
@@ -265,7 +268,7 @@ def _looks_like_value(cursor: Cursor) -> bool:
 
 
 def _assigned(raw: str) -> Tuple[str, str]:
-    """NAME=VALUE, quoted as a whole or not: the name, and the value as bash takes it in the script."""
+    """Splits NAME=VALUE, which may be quoted as a whole, into the name and the value as the script has to write it."""
     quote = raw[0] if len(raw) > 1 and raw[0] in "'\"" and raw[-1] == raw[0] else ""
     name, _, value = (raw[1:-1] if quote else raw).partition("=")
     plain = not quote or re.fullmatch(r"[\w./:,@%+^-]*", value)
@@ -273,7 +276,7 @@ def _assigned(raw: str) -> Tuple[str, str]:
 
 
 def _assignments(raw: str) -> List[Tuple[str, str]]:
-    """The same of a list with commas."""
+    """The same for a list with commas."""
     quote = raw[0] if len(raw) > 1 and raw[0] in "'\"" and raw[-1] == raw[0] else ""
     items = (raw[1:-1] if quote else raw).split(",")
     return [_assigned(quote + item + quote) for item in items if "=" in item]
@@ -306,7 +309,7 @@ def _set(launch: Launch, launcher: Launcher, name: str, meaning: str, told: Told
 
 
 def _python_of(launch: Launch) -> None:
-    """What runs the script, as the launcher would have."""
+    """Finds the interpreter with which the launcher would have run the script."""
     told = launch.told[-1]
     if "program" in told:
         launch.python = ""
@@ -315,14 +318,15 @@ def _python_of(launch: Launch) -> None:
     if "module" in told:
         launch.python += " -m"
     elif PYTHON.fullmatch(launch.program):
-        # torchrun python train.py, which some write, is taken as it is meant.
+        # Some scripts say "torchrun python train.py", so the interpreter is there already.
         launch.python = ""
     if launch.launchers[-1] in ("torch.distributed.launch", "deepspeed"):
         launch.local_rank = "use_env" not in told
 
 
 def _text_of_shell(launch: Launch) -> None:
-    """bash -c '...', also behind a container's words or a wrapper's: launchers within that text are looked for."""
+    """Finds the text of a bash -c '...', perhaps after a container's or a wrapper's words, in which launchers are
+    looked for."""
     cursor = launch.cursor
     if not launch.stack or PYTHON.fullmatch(launch.program):
         return

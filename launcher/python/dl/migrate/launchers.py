@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """THE table of launchers and their options. To add a launcher: a row in HEADS or MODULES, and its options in LAUNCHERS.
 
-An option is named without its dashes, and with - for _. Its value in the table:
+An option is named without its dashes, and with - instead of _. Its value in the table:
     ""             a flag
-    "value"        takes a value, which dlrun has no need of: addresses, ports, ranks, bindings
-    "noted"        the same, but people may miss it, so it is said that it is left out
+    "value"        takes a value that dlrun does not need: addresses, ports, ranks, bindings
+    "noted"        the same, but users may miss it, so a note tells that it is left out
     "two"          takes two words
-    another word   takes a value that means something; "flag:WORD" a flag that does; "env:NAME" sets a variable of the program's
+    another word   takes a value with this meaning; "flag:WORD": a flag with this meaning; "env:NAME": sets this variable of
+                   the program
 """
 from typing import Dict, NamedTuple
 
 
 class Launcher(NamedTuple):
     options: Dict[str, str]
-    framework: str           # as --dl-framework calls it; empty: it follows from elsewhere
-    script: bool             # what follows is a script of Python, not a program
+    framework: str           # as --dl-framework names it; empty: found in another way
+    script: bool             # a Python script follows, not a program
 
 
 def _options(values: str, flags: str, **meaning: str) -> Dict[str, str]:
@@ -108,25 +109,25 @@ LAUNCHERS: Dict[str, Launcher] = {
     "horovodrun": Launcher(HOROVOD, "horovod", False),
 }
 
-# How a launcher is called: the name of the program, and words that must follow.
+# How a launcher is called: the name of the program, and the words that must follow it.
 HEADS = {("torchrun",): "torchrun", ("torchrun_jsc",): "torchrun", ("accelerate", "launch"): "accelerate", ("accelerate-launch",): "accelerate", ("deepspeed",): "deepspeed",
          ("colossalai", "run"): "colossalai", ("composer",): "composer", ("srun",): "srun", ("mpirun",): "mpirun", ("mpiexec",): "mpirun",
          ("mpiexec.hydra",): "mpirun", ("orterun",): "mpirun", ("prterun",): "mpirun", ("horovodrun",): "horovodrun"}
-# And as a module of Python's: python -m NAME.
+# How it is called as a Python module: python -m NAME.
 MODULES = {"torch.distributed.run": "torchrun", "torch.distributed.launch": "torch.distributed.launch",
            "torch.distributed.launcher": "torchrun", "torchrun_jsc": "torchrun", "accelerate.commands.launch": "accelerate", "deepspeed.launcher.runner": "deepspeed",
            "composer.cli.launcher": "composer", "horovod.runner.launch": "horovodrun", "horovod.run": "horovodrun"}
 
-# What srun starts that is no training: left as it is.
+# Programs that are no training, so that an srun of them stays as it is.
 UTILITIES = set(
     "hostname hostid nvidia-smi rocm-smi echo printf mkdir cp mv rsync rclone tar unzip gzip rm ls cat date env printenv sleep scontrol squeue sinfo module ml "
     "df du free ip ifconfig ibstat which type true false wget curl git pip pip3 conda mamba touch ln chmod killall pkill kill uname lscpu numactl-show nproc ps "
     "docker podman nvcc dcgmi test find lsblk mount umount sbcast sattach ulimit head tail getent nslookup ping hwloc-ls lstopo ray apptainer-pull".split())
 
-# What stands in front of a program and lets it run elsewhere or otherwise: a launcher may stand behind it.
+# Programs that run another one elsewhere or in another way. A launcher may follow them.
 WRAPPERS = set(
     "singularity apptainer shifter ch-run enroot podman-hpc pipenv poetry uv conda mamba micromamba numactl nsys ncu nvprof rocprof perf taskset nice ionice "
     "catchsegv xvfb-run strace ltrace pixi hatch pdm".split())
 
-# Names by which programs find one another under other launchers; dlrun gives each learner its own.
+# Variables by which programs find one another under other launchers. dlrun sets them for each learner.
 RENDEZVOUS = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "MACHINE_RANK", "RDZV_ENDPOINT", "RDZV_ID")

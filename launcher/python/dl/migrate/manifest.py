@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A manifest.yml of FfDL as a batch script. Credentials in it are never copied. Pure, but for PyYAML."""
+"""Turns a manifest.yml of FfDL into a batch script. Credentials are never copied. Pure, except that it loads PyYAML."""
 import math
 import re
 from typing import Any, Dict, List, NamedTuple, Optional
 
-# FfDL's names of frameworks that the catalogue has under another one; others go by their own.
+# Frameworks that the catalogue has under another name than FfDL. All others keep their names.
 FRAMEWORKS = {"caffe": "generic", "caffe2": "generic", "torch": "generic", "theano": "generic", "h2o3": "generic", "custom": "generic", "mxnet": "generic",
               "pytorchmpi": "pytorch", "tensorflow": "tensorflow", "pytorch": "pytorch", "horovod": "horovod"}
 UNITS = {"": 1, "b": 1, "k": 1000, "kb": 1000, "ki": 1024, "kib": 1024, "m": 1000 ** 2, "mb": 1000 ** 2, "mi": 1024 ** 2, "mib": 1024 ** 2,
          "g": 1000 ** 3, "gb": 1000 ** 3, "gi": 1024 ** 3, "gib": 1024 ** 3, "t": 1000 ** 4, "tb": 1000 ** 4, "ti": 1024 ** 4, "tib": 1024 ** 4}
-FFDL_CPUS = 5  # of a learner, where the manifest does not say; needed where memory is told, which Slurm counts by CPU
+# CPUs of a learner if the manifest does not give them. They are needed if it gives memory, which is asked for by CPU.
+FFDL_CPUS = 5
 KNOWN = {"name", "description", "version", "gpus", "cpus", "memory", "learners", "data_stores", "framework", "evaluation_metrics", "gpu_type", "storage",
          "schedpolicy", "size", "profiling", "emetrics"}
 
 
 class Broken(ValueError):
-    """The manifest is none; the text says why."""
+    """This is no manifest; the text gives the reason."""
 
 
 class Script(NamedTuple):
@@ -31,13 +32,13 @@ def is_manifest(text: str, path: str) -> bool:
 
 
 def migrate(text: str) -> Script:
-    """Broken if it is no manifest; ImportError without PyYAML."""
+    """Raises Broken if the text is no manifest, and ImportError without PyYAML."""
     import yaml
     try:
         manifest: Any = yaml.safe_load(text)
     except RecursionError:
         raise Broken("it is not YAML as manifests have it: its sections lie too deep in one another") from None
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: of a date that there is not
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that does not exist
         raise Broken(f"it is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(manifest, dict) or not isinstance(manifest.get("framework"), dict):
         raise Broken("it has no section 'framework', so it is no manifest of FfDL's")
@@ -177,7 +178,7 @@ class _Manifest:
 
 
 def _text(section: Dict[str, Any], key: str, where: str = "") -> str:
-    """Of a key that may be missing; what YAML reads as a number stays as it is written, as far as YAML tells."""
+    """The value as text; empty if the key is missing. A number is printed as YAML has read it."""
     value = section.get(key)
     if value is None:
         return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a script does node by node: it prepares each of them, or starts one part of the training on each."""
+"""Finds what a script does node by node: preparing each node, or starting one part of the training on each."""
 import re
 from typing import Dict, List, NamedTuple, Optional, Set, Tuple
 
@@ -15,9 +15,9 @@ LOOPS = {"for", "while", "until", "select"}
 
 
 class Loop(NamedTuple):
-    start: int    # of `for`
-    body: int     # behind `do`
-    done: int     # of `done`
+    start: int    # of the word `for`
+    body: int     # after the word `do`
+    done: int     # of the word `done`
     end: int
     names: Set[str]
 
@@ -30,7 +30,7 @@ class Nodes(Meeting):
     # ---- setup
 
     def without_setup(self, found: List[Found]) -> List[Found]:
-        """Without the launches that prepare nodes: srun keeps them."""
+        """The launches without those that prepare nodes, which stay with srun."""
         kept = [item for item in found if not self.is_setup(item, found)]
         return kept or found
 
@@ -51,7 +51,8 @@ class Nodes(Meeting):
         return item is not found[-1] and tasks == self.asked.nodes and any((one.many.most or 0) > (tasks or 0) for one in found[found.index(item):])
 
     def keep_tasks_of_srun(self, found: List[Found], learners: Count) -> None:
-        """srun takes the number of tasks from the job, and of these there are as many as learners now."""
+        """Gives srun's other commands the number of tasks that they had: srun takes it from the job, where it becomes
+        the number of learners."""
         if not self.lines or not self.asked.tasks or learners.most == self.asked.tasks:
             return
         ours = {item.at for item in found}
@@ -69,7 +70,8 @@ class Nodes(Meeting):
     # ---- one part of a launch on each node
 
     def one_of_parts(self, found: List[Found]) -> List[Found]:
-        """dlrun starts learners on all nodes: of launches that each are the part of one node, one is kept."""
+        """Keeps one launch of several that each start the part of one node, because dlrun starts learners on all
+        nodes."""
         loops = self.loops()
         parts = [item for item in found if self.is_part(item)]
         gone: List[Found] = []
@@ -116,7 +118,7 @@ class Nodes(Meeting):
         return False
 
     def span_of(self, item: Found) -> Tuple[int, int]:
-        """The command without words of the shell in front of it, with its &."""
+        """The place of the command, with its & but without words of the shell such as `do` before it."""
         command = next(one for one in self.commands if any(word.start == item.at for word in one.words))
         start = next(word.start for word in command.words if self.text[word.start:word.end] not in shell.RESERVED)
         end = command.words[-1].end
@@ -124,7 +126,7 @@ class Nodes(Meeting):
         return start, behind.end() if behind else end
 
     def kept_text(self, item: Found) -> str:
-        """What is no launcher's, with single blanks."""
+        """The command without the launcher's words, with single blanks."""
         if item.at in self.kept_texts:
             return self.kept_texts[item.at]
         start, end = item.launch.cursor.top.words[0].start, item.launch.cursor.top.words[-1].end
@@ -161,7 +163,7 @@ class Nodes(Meeting):
         return min(around, key=lambda loop: loop.end - loop.start) if around else None
 
     def is_alone(self, item: Found, loop: Loop) -> bool:
-        """Whether the loop does nothing else that matters, and the program is the same in each of its turns."""
+        """Whether the loop does nothing else that matters, and the program is the same in each turn."""
         if not item.parallel or self.varies(item, loop):
             return False
         start, end = self.span_of(item)
@@ -189,7 +191,7 @@ class Nodes(Meeting):
         self.remove_wait(loop.end)
 
     def in_front(self, item: Found, names: Optional[Set[str]] = None) -> int:
-        """In the foreground, so that the script ends as it ends. The end of its words."""
+        """Puts the launch in the foreground, so that the script ends with it. Returns the end of its words."""
         command = next(one for one in self.commands if any(word.start == item.at for word in one.words))
         for word in command.words:
             if word.redirect and any(re.search(r"\$\{?" + name + r"\b", self.text[word.start:word.end]) for name in names or ()):
@@ -202,14 +204,14 @@ class Nodes(Meeting):
         return last
 
     def remove_wait(self, behind: int) -> None:
-        """The next wait, if nothing else runs in the background."""
+        """Removes the next `wait`, unless something else runs in the background."""
         waits = [one for one in self.commands if [self.text[word.start:word.end] for word in one.words] == ["wait"] and one.words[0].start >= behind]
         others = [one for one in self.commands if one.after == "&" and not self.is_taken(one.words[-1].end) and not self.is_taken(one.words[0].start)]
         if waits and not others:
             self.remove(waits[0].words[0].start, waits[0].words[0].end)
 
     def remove(self, start: int, end: int) -> None:
-        """With the line, if nothing else stands on it."""
+        """Removes the text, and the whole line if nothing else is on it."""
         front = self.text.rfind("\n", 0, start) + 1
         stop = self.text.find("\n", end)
         if stop >= 0 and self.text[front:start].strip() == "" and self.text[end:stop].split("#")[0].strip() == "":

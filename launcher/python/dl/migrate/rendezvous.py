@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a script sets so that ranks find one another: dlrun gives that itself, and what is set by hand would hide it."""
+"""Removes what a script sets so that ranks find one another. dlrun sets that itself, and the script's values would hide
+it."""
 import os
 import re
 from typing import Dict, List, Optional, Set, Tuple
@@ -11,7 +12,7 @@ from .words import Cursor
 
 MEETING = ("MASTER_ADDR", "MASTER_PORT")
 OF_LEARNERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK")  # dlrun sets them in every learner
-# Files that people source for Python's or the system's sake.
+# Files that are sourced for Python or the system, and set none of these variables.
 HARMLESS = re.compile(r"(^|/)(activate|conda\.sh|mamba\.sh|\.?bashrc|\.?profile|\.?bash_profile|setvars\.sh|bash|modules\.sh)$")
 MOST_OF_A_FILE = 1 << 20
 OWN_MEETING = re.compile(r"environ\[['\"]MASTER_(ADDR|PORT)['\"]\]\s*=[^=]|(init_method|dist_url)\b[^\n]*['\"]tcp://|init_process_group\([^)]*tcp://")
@@ -19,7 +20,7 @@ SCRIPTS = [name for name, launcher in LAUNCHERS.items() if launcher.script]
 
 
 def set_in(code: str) -> Tuple[List[str], bool]:
-    """Which names of RENDEZVOUS the code sets, and whether it does anything else."""
+    """The names of RENDEZVOUS that the code sets, and whether it does anything else."""
     found = shell.commands(code, 0, len(code))
     names: List[str] = []
     more = False
@@ -44,23 +45,24 @@ def _text_of(path: str) -> str:
 
 
 class Meeting(Counts):
-    """`edits`: what is written in the place of a part of the text."""
+    """`edits`: new texts by the parts of the script that they replace."""
 
     def __init__(self, text: str, folder: str):
         super().__init__(text, folder)
         self.edits: Dict[Tuple[int, int], str] = {}
-        self.whole: Set[int] = set()  # where the launches begin that were parts of one
+        self.whole: Set[int] = set()  # offsets of the launches that replace several parts
 
     def is_taken(self, at: int) -> bool:
         return any(start <= at < end for start, end in self.edits)
 
     def drop_inner_rendezvous(self, item: Found) -> None:
-        """The same within the text of bash -c: what is set there would hide dlrun's own from the program."""
+        """Removes such settings from the text of a bash -c, where they would hide dlrun's from the program."""
         start, end = item.launch.inner or (0, 0)
         inside = shell.commands(self.text, start, end)
         own = next((command for command in inside if {one.name for one in shell.assignments(self.text, [command])} & set(MEETING)), None)
         if own is not None and self.is_read(inside, MEETING):
-            item.launch.env.append(("MASTER_PORT", "29500"))  # says that ranks bring a store of their own
+            # tells learners that their ranks host the store themselves
+            item.launch.env.append(("MASTER_PORT", "29500"))
             self.note(own.words[0].start, "ranks meet at the address that is set here, not at dlrun's own")
             return
         names = [name for name in RENDEZVOUS if name in OF_LEARNERS or not self.is_read(inside, (name,))]
@@ -78,7 +80,8 @@ class Meeting(Counts):
                     self.edits[(word.start, word.end)] = ""
 
     def is_read(self, inside: List[shell.Command], names: Tuple[str, ...]) -> bool:
-        """Whether one of these commands, as they are rewritten, hands such a variable on. To print it, or to set it anew, is not to use it."""
+        """Whether one of these commands, as rewritten, passes such a variable on. Printing it, or setting it anew, does
+        not count."""
         for command in inside:
             words = [word for word in command.words if not word.redirect]
             if not words or self.text[words[0].start:words[0].end] in ("echo", "printf") or \
@@ -90,14 +93,14 @@ class Meeting(Counts):
         return False
 
     def drop_command(self, command: shell.Command, end: int) -> None:
-        """With what separates it from the next."""
+        """Removes a command and the separator after it."""
         stop = command.words[-1].end
         while stop < end and self.text[stop] in "; \t\n&":
             stop += 1
         self.edits[(command.words[0].start, stop)] = ""
 
     def look_into_sourced(self, command: shell.Command, quote: str, end: int) -> None:
-        """source FILE in the text of a shell that each learner runs."""
+        """Handles a `source FILE` in the text of a shell that each learner runs."""
         words = [word for word in command.words if not word.redirect]
         raw = [shell.unquoted(self.text[word.start:word.end]) for word in words]
         if len(raw) < 2 or raw[0] not in ("source", ".") or HARMLESS.search(raw[1]):
@@ -119,14 +122,14 @@ class Meeting(Counts):
                   if content is not None else f"{raw[1]} is not read here, and may set MASTER_ADDR, RANK and the like, which would hide those of dlrun: they are kept across it")
 
     def content_of(self, path: str) -> Optional[str]:
-        """Of a file that the script names, looked for where the script lies. None if it cannot be read."""
+        """The content of a file that the script names, looked for beside the script. None if it cannot be read."""
         path = re.sub(r"^(\\?\$\{?(SLURM_SUBMIT_DIR|PWD)\}?|\\?\$\((dirname \W*\$\{?(0|BASH_SOURCE\S*)\}?\W*|pwd)\))/", "", path)
         behind = re.fullmatch(r"[^/]*[$`][^/]*/((?:[^/$`]+/)*[^/$`]+)", path)
         if behind:
-            path = behind.group(1)  # of a folder of the user's, which may well be this one
+            path = behind.group(1)  # the part below a folder of the user's, which may well be the script's own folder
         if "$" in path or "`" in path:
             return None
-        # A script lies in scripts/ or slurm/, and is submitted from a folder above.
+        # Scripts often lie in scripts/ or slurm/, and are submitted from a folder above.
         for above in ("", "..", "../.."):
             try:
                 with open(os.path.join(self.folder, above, path), encoding="utf-8", errors="replace") as file:
@@ -136,7 +139,7 @@ class Meeting(Counts):
         return self.written_here(path)
 
     def written_here(self, path: str) -> Optional[str]:
-        """Of a file that the script itself writes: cat > FILE <<EOF."""
+        """The content of a file that the script itself writes: cat > FILE <<EOF. None if it writes no such file."""
         name = r">[ \t]*(?:\./)?" + re.escape(re.sub(r"^\./", "", path)) + r"(?=[\s;])"
         mark = r"<<-?[ \t]*[\"'\\]?(\w+)"
         match = re.search(r"^[^\n#]*" + name + r"[^\n]*" + mark + r"[^\n]*\n|^[^\n#]*" + mark + r"[^\n]*" + name + r"[^\n]*\n", self.text, re.M)
@@ -146,7 +149,7 @@ class Meeting(Counts):
         return self.text[match.end():end.start() if end else len(self.text)].replace("\\$", "$")
 
     def say_what_a_script_sets(self, path: str, at: int) -> None:
-        """A script that each learner runs, where it is there to be read."""
+        """Notes which of dlrun's variables a script that each learner runs sets, if that script can be read."""
         content = self.content_of(path) if re.search(r"\.(sh|bash|slurm)$", path) else None
         for item in shell.assignments(content or "", shell.commands(content or "", 0, len(content or ""))):
             if item.name in OF_LEARNERS + MEETING:
@@ -154,7 +157,7 @@ class Meeting(Counts):
                 self.note(at, f"{path}:{line} sets {item.name}, which hides that of dlrun: remove it there")
 
     def script_of(self, item: Found) -> str:
-        """The script of a shell that is the program of the launch; empty if it is none."""
+        """The shell script that is the program of the launch; empty if the program is none."""
         launch = item.launch
         if item.inner or launch.inner or not launch.stack:
             return ""
@@ -168,7 +171,7 @@ class Meeting(Counts):
         return ""
 
     def launchers_in_script(self, item: Found) -> List[str]:
-        """Which launchers the launch's script itself starts, where it can be read."""
+        """The launchers that the launch's script itself starts, if it can be read."""
         content = self.content_of(self.script_of(item)) if self.script_of(item) else None
         if content is None:
             return []
@@ -178,7 +181,7 @@ class Meeting(Counts):
         return [launch.launchers[-1] for launch in read if launch is not None and launch.launchers and launch.launchers[-1] in SCRIPTS]
 
     def meets_by_itself(self, found: List[Found]) -> bool:
-        """Whether some script, which is not rewritten, may need the address that is set here."""
+        """Whether a script that is not rewritten may need the address that is set here."""
         for item in found:
             script = self.script_of(item)
             content = self.content_of(script) if script else ""
@@ -187,7 +190,8 @@ class Meeting(Counts):
         return False
 
     def meets_in_code(self, words: List[str]) -> bool:
-        """Whether a program of Python's, or a module beside it, says itself where ranks meet: then rank 0 has to be there."""
+        """Whether a Python program, or a module beside it, sets the address of the meeting itself. Rank 0 then has to
+        host the store."""
         program = next((word for word in words if word.endswith(".py")), "")
         module = words[words.index("-m") + 1] if "-m" in words[:-1] else ""
         path = program or module.replace(".", "/") + ".py"
@@ -200,11 +204,11 @@ class Meeting(Counts):
         return False
 
     def is_exported(self, name: str) -> bool:
-        """Learners find it in their environment."""
+        """Whether learners get the variable in their environment."""
         return re.search(r"^[ \t]*((export|declare[ \t]+-\w*x\w*)\b[^\n]*\b" + name + r"\b|set[ \t]+(-a\b|-o[ \t]+allexport))", self.text, re.M) is not None
 
     def drop_rendezvous(self, found: List[Found]) -> None:
-        """Lines that only tell programs of the old launcher where to meet."""
+        """Removes lines that only tell programs of the old launcher where to meet."""
         if self.meets_by_itself(found):
             return
         for item in self.assigned:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A batch script, said with --dl-* flags and dlrun. Pure: text in, text out."""
+"""Rewrites a batch script with --dl-* flags and dlrun. Pure: text in, text out."""
 import re
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
@@ -23,7 +23,7 @@ SERVERS = r"\b(vllm|vllm-serve|vllm_serve|sglang|text-generation-launcher|tensor
 
 
 def migrate(text: str, folder: str = ".") -> Result:
-    """`folder`: where the script lies; files that it names are looked for there."""
+    """`folder`: that of the script, in which files that it names are looked for."""
     return _Migration(text, folder).run()
 
 FRAMEWORKS = (("horovod", r"horovod"), ("pytorch", r"torch|lightning|MASTER_ADDR|deepspeed|accelerate|\bddp|[-_]ddp|\bddp_|--launcher[= ]\W?(slurm|pytorch)|\bnemo\b|megatron|"
@@ -35,13 +35,13 @@ MODULES = (("horovod", "horovod"), ("pytorch", "torch|torchvision|lightning|pyto
 
 
 def in_words(text: str) -> str:
-    """The framework of which the words of a script speak."""
+    """The framework that the words of a script suggest; empty if none does."""
     text = re.sub(r"^[ \t]*#(?!SBATCH)[^\n]*", "", text, flags=re.M)
     return next((name for name, pattern in FRAMEWORKS if re.search(pattern, text, re.I)), "")
 
 
 def imported(program: str) -> str:
-    """The framework that a program of Python's imports."""
+    """The framework that a Python program imports; empty if it imports none."""
     return next((name for name, modules in MODULES if re.search(r"^[ \t]*(import|from)[ \t]+(" + modules + r")\b", program, re.M)), "")
 
 
@@ -73,7 +73,8 @@ class _Migration(Kept):
             return Result(self.text, 0, "", None, "", self.notes)
         found = self.one_of_parts(self.without_setup(found))
         learners = self.learners_of(found)
-        # The CPUs of the launcher's task are those of the processes that it starts; mpirun's tasks are Slurm's own.
+        # With such a launcher, a task's CPUs are shared by the processes that it starts. mpirun's processes are Slurm's
+        # tasks.
         self.one_starts_many = any(LAUNCHERS[one.launch.launchers[-1]].script for item in found for one in [item] + item.inner if one.launch.launchers)
         if learners.most is None:
             return self.told_by_the_job(found, learners)
@@ -97,14 +98,15 @@ class _Migration(Kept):
             ours.append(f"--dl-restarts={self.restarts}")
         instead = directives.of_gpus(self.asked, gpus)
         if learners.least != learners.most:
-            instead["nodes"] = ""  # their number follows from the range of learners
+            instead["nodes"] = ""  # the number of nodes follows from the range of learners
         for start, end, new in directives.rewritten(self.text, self.lines, [" ".join(ours)] + flags, self.cpus_of(learners), self.per_node(learners),
                                                       instead):
             self.edits[(start, end)] = new
         return Result(_applied(self.text, self.edits), len(found), _text_of(learners), gpus, framework, sorted(set(self.notes)))
 
     def told_by_the_job(self, found: List[Found], learners: Count) -> Result:
-        """The lines of #SBATCH stay, and dlrun is told how many learners there are by what the script computes."""
+        """Leaves the #SBATCH lines as they are, and has dlrun take the number of learners that the script itself
+        computes."""
         self.framework = self.framework_of(found, learners)
         for item in found:
             self.rewrite(item, learners)
@@ -118,7 +120,7 @@ class _Migration(Kept):
     # ---- finding
 
     def other_ways(self, item: Found) -> List[Found]:
-        """The same command, with what other branches assign to the variables that it is made of."""
+        """The same command, read with the values that other branches assign to its variables."""
         ways: List[Found] = []
         for holder in item.launch.cursor.seen:
             mine = holder.assignment
@@ -135,7 +137,7 @@ class _Migration(Kept):
         return ways
 
     def many_of(self, item: Found) -> Count:
-        """Where the branches have different numbers, one learner for each GPU there is."""
+        """The number of learners. If the branches have different ones, one learner for each GPU."""
         counts = [item.many] + [way.many for way in self.others[item.at]]
         return item.many if all(one == item.many for one in counts) else Count(None, None, "auto")
 
@@ -145,7 +147,7 @@ class _Migration(Kept):
         found = self.look_once(command, nested, self.assigned)
         first = re.match(r"\"?\$\{?(\w+)", self.text[command.words[0].start:command.words[0].end]) if command.words else None
         if found is None and first:
-            # The last of several branches has no launcher; another may.
+            # The last of the branches has no launcher, but another one may.
             before = [one for one in self.assigned if one.name == first.group(1) and one.start < command.words[0].start]
             for other in [one for one in before if self.branches.exclude(one.start, before[-1].start)]:
                 found = self.look_once(command, nested, [one for one in self.assigned if one.name != other.name] + [other])
@@ -180,7 +182,7 @@ class _Migration(Kept):
                 return None
         elif launch.launchers == ["srun"] and self.is_snippet(launch):
             return None
-        # What hands on where ranks meet goes, unless the command itself reads it.
+        # Variables that pass on where ranks meet are removed, unless the command itself reads them.
         whole = self.text[words[0].start:words[-1].end]
         launch.env = [pair for pair in launch.env if pair[0] not in RENDEZVOUS or re.search(r"\$\{?" + pair[0] + r"\b", whole)]
         for text in launch.notes:
@@ -189,25 +191,25 @@ class _Migration(Kept):
         return Found(launch, inner, count, command.after == "&", words[0].start)
 
     def image_of(self, launch: launches.Launch) -> str:
-        """The container's image, as a word, if it is a file."""
+        """The container's image as a word of the script; empty if it is no file."""
         image = launch.value("image")
         name = re.fullmatch(r'"?\$\{?(\w+)\}?"?', image.raw) if image is not None else None
         value = (self.values.raw(name.group(1), image.at) if name and image else None) or (image.raw if image is not None else "")
         return image.raw if image is not None and re.search(r"\.(sqsh|sqfs|squashfs|sif)\W*$", value) else ""
 
     def serves(self, launch: launches.Launch) -> bool:
-        """Something that runs beside the training on one node: srun keeps it there."""
+        """Whether the command runs beside the training on one node, like a server. It then stays with srun."""
         words = [shell.unquoted(self.text[word.start:word.end]) for word in launch.stack[-1].words[launch.stack[-1].at:][:6]]
         one = self.number(launch.told[-1].get("total")) == 1 or self.number(launch.told[-1].get("nodes")) == 1
         return one and any(re.search(SERVERS, word) for word in words)
 
     @staticmethod
     def trains(code: str) -> bool:
-        """Whether the text of a shell may start a training, rather than say or copy something."""
+        """Whether the text of a shell may start a training, rather than print or copy something."""
         return re.search(r"python|\.py\b|\./|\$\{?\w*(CMD|COMMAND|SCRIPT|RUN)|bash |julia|Rscript", code, re.I) is not None
 
     def is_snippet(self, launch: launches.Launch) -> bool:
-        """srun python3 - <<EOF, srun python3 -c '...': shown to be no training by its form."""
+        """Whether the form shows that this is no training: srun python3 - <<EOF, srun python3 -c '...'."""
         cursor = launch.cursor
         return bool(launches.PYTHON.fullmatch(launch.program)) and cursor.plain(1) in ("-c", "-V", "--version", None)
 
@@ -221,7 +223,7 @@ class _Migration(Kept):
                 self.note(cursor.word().start, f"what {program} starts is not looked into: if it starts the training, say dlctl migrate to that file")
 
     def plain_python(self) -> List[Found]:
-        """A script that starts one process without any launcher: the last python with a file."""
+        """The launch of a script that starts one process without a launcher: its last python with a file."""
         for command in reversed(self.commands):
             cursor = Cursor(self.text, command.words, self.assigned)
             if not launches.skip_front(cursor) or command.after in ("|",):
@@ -240,7 +242,7 @@ class _Migration(Kept):
                 return [Found(launch, [], Count(1, 1), command.after == "&", words[start].start)]
         return []
 
-    # ---- rewriting
+    # ---- the framework
 
     def framework_of(self, found: List[Found], learners: Count) -> str:
         every = [one.launch for item in found for one in [item] + item.inner]
@@ -262,7 +264,7 @@ class _Migration(Kept):
     # ---- rewriting
 
     def rewrite(self, item: Found, learners: Count, nested: str = "") -> None:
-        """`nested`: the quote around the text of a shell in which it stands."""
+        """Rewrites one launch. `nested`: the quote around the text of a shell that contains it."""
         launch, cursor = item.launch, item.launch.cursor
         for inner in item.inner:
             self.rewrite(inner, learners, self.text[launch.inner[0] - 1] if launch.inner else "'")
@@ -271,17 +273,17 @@ class _Migration(Kept):
         prefix = "" if nested else self.dlrun_words(item, learners)
         python = launch.python + " " if launch.python else ""
         if launch.launchers[-1:] == ["srun"] and re.fullmatch(r"[\w.-]+\.(sh|bash|py|slurm)", launch.program):
-            python = "./"  # srun finds programs in the working directory, too
+            python = "./"  # srun also finds programs in the working directory
         if nested and launch.env:
             prefix = "".join(f"{name}={value} " for name, value in launch.env)
-        # In which holder the interpreter is written: the innermost of which something was taken right in front of the program.
+        # The interpreter is written into the innermost holder from which the word right before the program was removed.
         place: Optional[Holder] = None
         for holder in reversed(launch.stack):
             if holder.at - 1 in holder.gone:
                 place = holder
                 break
         if place is None:
-            # A variable that ends with the launcher, behind words that stay in it.
+            # Otherwise into a variable that ends with the launcher, after words that stay.
             place = next((holder for holder in reversed(cursor.seen) if holder.assignment is not None and holder.at == len(holder.words) and
                           holder.at - 1 in holder.gone and (holder.shared or len(holder.gone) < len(holder.words))), None)
         if launch.local_rank and not nested:
@@ -313,7 +315,7 @@ class _Migration(Kept):
             self.rewrite_holders(way.launch)
 
     def rewrite_holders(self, launch: launches.Launch) -> None:
-        """What another branch assigns."""
+        """Removes the launcher's words from what another branch assigns."""
         place = next((holder for holder in list(reversed(launch.stack)) + launch.cursor.seen if holder.assignment is not None and holder.at - 1 in holder.gone), None)
         for holder in launch.cursor.seen:
             if holder.assignment is None or self.is_taken(holder.assignment.value[0]):
@@ -324,7 +326,7 @@ class _Migration(Kept):
                 self.edits[(holder.words[first].start, end)] = python if last + 1 < len(holder.words) else python.rstrip()
 
     def with_local_rank(self, prefix: str, launch: launches.Launch) -> str:
-        """`prefix`, and a shell that gives each learner its --local_rank; quoted once more where eval reads it."""
+        """`prefix` with a shell that adds --local_rank for each learner, quoted once more if an eval reads it."""
         words = launch.cursor.top.words
         before = self.text[words[0].start - 1:words[0].start]
         if before == "'":
@@ -337,7 +339,7 @@ class _Migration(Kept):
         return prefix + "bash -c 'exec \"$@\" --local_rank=$LOCAL_RANK' learner "
 
     def put_local_rank(self, launch: launches.Launch, dollar: str) -> None:
-        """Behind the program, in the text of a shell that each learner runs."""
+        """Adds --local_rank after the program, in the text of a shell that each learner runs."""
         holder = launch.stack[-1]
         at = holder.at + 1 if launches.PYTHON.fullmatch(launch.program) else holder.at
         end = holder.words[min(at, len(holder.words) - 1)].end
@@ -372,7 +374,8 @@ class _Migration(Kept):
         return words + "".join(f"{word} " for word in ["env"] * bool(kept) + kept)
 
     def kept_for_script(self, item: Found) -> List[str]:
-        """A script that itself starts a launcher on each node counts learners otherwise than dlrun."""
+        """Variables that a script needs unchanged if it starts a launcher on each node itself: it counts learners
+        differently."""
         script = self.script_of(item)
         content = self.content_of(script) if script else ""
         if content is None:
@@ -401,7 +404,7 @@ def _text_of(count: Count) -> str:
 
 
 def _applied(text: str, edits: Dict[Tuple[int, int], str]) -> str:
-    """The edits in their places; one within another that removes its text does not matter."""
+    """The text with all edits. An edit within a part that another edit removes has no effect."""
     result: List[str] = []
     at = 0
     for (start, end), new in sorted(edits.items(), key=lambda item: (item[0][0], item[0][1] > item[0][0], -item[0][1])):
@@ -413,5 +416,5 @@ def _applied(text: str, edits: Dict[Tuple[int, int], str]) -> str:
 
 
 def _with_bodies(text: str) -> str:
-    """Where all lines of a branch or a loop have gone: bash wants a command there."""
+    """Adds a `:` to branches and loops of which no line is left, because bash requires a command there."""
     return re.sub(r"^([ \t]*)((?:[^\n#]*[ \t;])?(?:then|else|do)[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*)(?=[ \t]*(?:fi|else|elif|done)\b)", r"\1\2\1  :\n", text, flags=re.M)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bash, as far as it has to be read to find commands in a script: words with their places in the text. Nothing is expanded.
+"""Reads Bash as far as needed to find the commands of a script: words with their places in the text. Nothing is expanded.
 
     for command in commands(text, 0, len(text)):
         for word in command.words: text[word.start:word.end]
 
-Continuation lines join, comments and here documents are left out, quotes and $(...) stay within their word. A script that
-this does not understand gives fewer or odd words, never an endless loop.
+Continuation lines are joined, comments and here documents are left out, and quotes and $(...) stay within their word. For
+a script that it does not understand this gives fewer words or wrong ones, but it always ends.
 """
 import re
 from typing import List, NamedTuple, Optional, Tuple
@@ -17,13 +17,13 @@ META = " \t\n;&|<>()"
 class Word(NamedTuple):
     start: int
     end: int
-    redirect: bool = False  # an operator such as 2>&1, or the file behind one
+    redirect: bool = False  # an operator such as 2>&1, or one with the file after it
 
 
 class Command(NamedTuple):
     words: List[Word]
-    before: str  # the operator in front: "", "|", "&&", ...
-    after: str   # and behind: "", "|", "&", ...
+    before: str  # the operator before it: "", "|", "&&", ...
+    after: str   # the operator after it: "", "|", "&", ...
 
 
 def skip_word(text: str, at: int, end: int) -> int:
@@ -31,7 +31,7 @@ def skip_word(text: str, at: int, end: int) -> int:
     while at < end:
         char = text[at]
         if char == "\\":
-            # \$( within double quotes is the inner shell's $(
+            # In double quotes, \$( is the $( of the inner shell.
             at = _skip_brackets(text, at + 2, end) if text[at + 1:at + 3] in ("$(", "${") else at + 2
         elif char == "'":
             at = _closing(text, at + 1, end, "'") + 1
@@ -75,7 +75,7 @@ def skip_double(text: str, at: int, end: int) -> int:
 
 
 def _skip_brackets(text: str, at: int, end: int) -> int:
-    """Behind the bracket that closes the one at `at`."""
+    """The offset after the bracket that closes the one at `at`."""
     opening, depth = text[at], 0
     closing = ")" if opening == "(" else "}"
     while at < end:
@@ -148,7 +148,8 @@ def commands(text: str, start: int, end: int) -> List[Command]:
 
 
 def of_evals(text: str, found: List[Command]) -> List[Command]:
-    """With the commands within the quoted text of an eval in its place. Other evals stay: their words are a command."""
+    """Replaces each eval of a quoted text by the commands in that text. Other evals stay, since their words are a
+    command."""
     result: List[Command] = []
     for command in found:
         words = [word for word in command.words if not word.redirect]
@@ -184,7 +185,7 @@ def _skip_heredoc(text: str, at: int, end: int, delimiter: str, dashed: bool) ->
 
 
 def words_of(text: str, start: int, end: int) -> List[Word]:
-    """The words of a value that bash would split: of a variable, or an array."""
+    """The words into which bash would split the value of a variable or an array."""
     words: List[Word] = []
     at = start
     while at < end:
@@ -206,12 +207,12 @@ def words_of(text: str, start: int, end: int) -> List[Word]:
 
 
 def lines_of(text: str) -> List[str]:
-    """With their ends; only a line feed is one, as bash and patch have it."""
+    """The lines with their ends. Only a line feed ends a line, as for bash and patch."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def unquoted(raw: str) -> str:
-    """The word as the program sees it, where it has no $; one with $ keeps it."""
+    """The word as the program gets it. A $ in it is kept, since nothing is expanded."""
     raw = raw.replace("\\\n", "")
     if len(raw) >= 2 and raw[0] == raw[-1] == "'" and "'" not in raw[1:-1]:
         return raw[1:-1]
@@ -219,12 +220,12 @@ def unquoted(raw: str) -> str:
 
 
 def quoted(value: str) -> str:
-    """As bash takes these characters and no others."""
+    """The value quoted for bash where that is needed."""
     return value if re.fullmatch(r"[\w./:,@%+=^-]*", value) else "'" + value.replace("'", "'\\''") + "'"
 
 
 def inside(text: str, word: Word) -> Optional[Tuple[int, int]]:
-    """The text between the quotes of a word that is quoted as a whole."""
+    """The place of the text within the quotes of a word that is quoted as a whole; None for other words."""
     raw = text[word.start:word.end]
     if len(raw) >= 2 and raw[0] in "'\"" and raw[-1] == raw[0]:
         return word.start + 1, word.end - 1
@@ -233,10 +234,10 @@ def inside(text: str, word: Word) -> Optional[Tuple[int, int]]:
 
 class Assignment(NamedTuple):
     name: str
-    start: int        # of the command that assigns, with `export`
+    start: int        # of the whole command, `export` included
     end: int
     value: Tuple[int, int]
-    alone: bool       # the command assigns this name and nothing else
+    alone: bool       # the command assigns only this name
     array: bool
 
 

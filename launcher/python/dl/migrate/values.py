@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that a script computes from Slurm's variables, without running it: $((SLURM_NNODES * GPUS_PER_NODE)) and the like."""
+"""Computes numbers that a script derives from Slurm's variables, such as $((SLURM_NNODES * GPUS_PER_NODE)), without
+running it."""
 import ast
 import operator
 import re
@@ -10,22 +11,25 @@ from .shell import Assignment, unquoted, words_of
 
 OPERATORS: Dict[Type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add, ast.Mod: operator.mod, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Div: operator.floordiv}
-DEPTH = 8  # of variables that stand for others
+DEPTH = 8  # how many variables may stand for one another
 GPUS = r"nvidia-smi|CUDA_VISIBLE_DEVICES|device_count|rocm-smi|SLURM_JOB_GPUS|SLURM_STEP_GPUS|GPU_DEVICE_ORDINAL|ROCR_VISIBLE_DEVICES"
 
 
 class Values:
-    """`known`: of Slurm's variables by name (SLURM_NNODES), and "gpus" of a node; None where the script does not say."""
+    """`known`: the values of Slurm's variables by name (SLURM_NNODES), and "gpus", those of a node; None if the script
+    does not tell."""
 
     def __init__(self, text: str, assigned: List[Assignment], known: Dict[str, Optional[int]], branches: Branches):
         self._text, self._assigned, self._known, self._branches = text, assigned, known, branches
 
     def last(self, name: str, before: int) -> Optional[Assignment]:
-        """What was last assigned to the variable before this place, on every way there if there is such an assignment."""
+        """The last assignment to the variable before this place. One that is made on every way to this place is
+        preferred."""
         found = [item for item in self._assigned if item.name == name and item.start < before and not self._branches.exclude(item.start, before)]
         sure = [item for item in found if self._branches.always_before(item.start, before)]
         if not sure and self._known.get(name) is not None:
-            return None  # Slurm's own, unless some branch says otherwise
+            # Slurm's value, unless an assignment is made in any case.
+            return None
         return sure[-1] if sure else found[-1] if found else None
 
     def raw(self, name: str, before: int) -> Optional[str]:
@@ -33,7 +37,7 @@ class Values:
         return self._text[item.value[0]:item.value[1]] if item else None
 
     def reads(self, raw: str, before: int, pattern: str, depth: int = 0) -> bool:
-        """Whether the word, or what the variables in it were made of, speaks of the pattern."""
+        """Whether the pattern occurs in the word, or in the values of the variables from which the word is made."""
         if re.search(pattern, raw):
             return True
         if depth > DEPTH:
@@ -45,7 +49,7 @@ class Values:
         return False
 
     def number(self, raw: str, before: int, depth: int = 0) -> Optional[int]:
-        """Of a word of the script; None if it cannot be told."""
+        """The number that a word of the script stands for; None if it is unknown."""
         raw = unquoted(raw.strip()).strip()
         if re.fullmatch(r"\d+", raw):
             return int(raw)
@@ -70,7 +74,7 @@ class Values:
         return None
 
     def text(self, raw: str, before: int) -> Optional[str]:
-        """Of a word that is one variable with a plain value."""
+        """The value of a word that is one variable, if the value contains no variable."""
         match = re.fullmatch(r'"?\$\{?(\w+)\}?"?', raw)
         value = self.raw(match.group(1), before) if match else None
         return unquoted(value) if value is not None and "$" not in value and "`" not in value else None
@@ -78,12 +82,12 @@ class Values:
     def _variable(self, name: str, before: int, depth: int) -> Optional[int]:
         item = self.last(name, before)
         if item is not None:
-            # X=${X:-4} means the one that was there before.
+            # In X=${X:-4}, the inner X is the variable's former value.
             return self.number(self._text[item.value[0]:item.value[1]], item.start, depth + 1)
         return self._known.get(name)
 
     def _length(self, name: str, before: int) -> Optional[int]:
-        """${#NAME[@]}"""
+        """The value of ${#NAME[@]}."""
         item = self.last(name, before)
         if item is None:
             filled = re.search(r"\b(?:read\s+-\w*a\w*|mapfile\s.*?|readarray\s.*?)\s" + name + r"\b[^\n]*<[^\n]*", self._text)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The words of one command, with variables of the script looked into where a launcher's words stand in them."""
+"""Reads the words of one command. Where a variable of the script holds a launcher's words, the words of its value are
+read."""
 import re
 from typing import FrozenSet, List, Optional, Set, Tuple
 
@@ -10,15 +11,16 @@ VARIABLE = re.compile(r'"?\$\{?(\w+)(\[[@*]\])?\}?"?')
 
 
 class Holder:
-    """Words that stand together: those of a command, or of a variable's value."""
+    """A sequence of words: those of a command, or of a variable's value."""
 
     def __init__(self, words: List[Word], assignment: Optional[Assignment] = None, shared: bool = False):
         self.words, self.assignment, self.at = words, assignment, 0
-        self.shared = shared         # other branches assign to the same variable, so the command keeps it
-        self.gone: Set[int] = set()  # indexes of the words that the launcher took
+        # branches of the script assign different values to the variable, so it stays in the command
+        self.shared = shared
+        self.gone: Set[int] = set()  # indexes of the words that belong to the launcher and are removed
 
     def runs(self) -> List[Tuple[int, int]]:
-        """Neighbours among them, as index of the first and of the last."""
+        """The removed words as runs of neighbours: the indexes of the first and the last of each run."""
         result: List[Tuple[int, int]] = []
         for i in sorted(self.gone):
             if result and result[-1][1] == i - 1:
@@ -33,13 +35,13 @@ class Cursor:
 
     def __init__(self, text: str, words: List[Word], assigned: List[Assignment], shared: FrozenSet[str] = frozenset()):
         self.text, self._assigned, self._shared = text, assigned, shared
-        self.runs_words = False  # something in front runs what follows: NAME=VALUE is no assignment there
+        self.runs_words = False  # a word before runs the following words, so that NAME=VALUE is no assignment there
         self.top = Holder([word for word in words if not word.redirect])
         self.stack = [self.top]
         self.seen = [self.top]
 
     def raw(self, ahead: int = 0) -> Optional[str]:
-        """The word that comes next, or one further on within the same holder; None at the end."""
+        """The next word, or the one that is `ahead` words further in the same holder; None at its end."""
         self._leave()
         holder = self.stack[-1]
         if holder.at + ahead >= len(holder.words):
@@ -56,7 +58,8 @@ class Cursor:
         return None if raw is None else unquoted(raw)
 
     def enter(self) -> bool:
-        """Looks into the variable that comes next. False if it is none, or holds nothing that could be a launcher's words."""
+        """Goes on within the value of the variable that is the next word. False if that is no variable, or its value
+        has no words."""
         raw = self.raw()
         match = VARIABLE.fullmatch(raw) if raw is not None else None
         if match is None or len(self.stack) > DEPTH:
@@ -78,7 +81,7 @@ class Cursor:
         return True
 
     def leave_unread(self) -> None:
-        """Forgets the variable that was entered last and of which nothing was taken."""
+        """Goes back out of the variable that was entered last, and forgets it if none of its words was removed."""
         holder = self.stack.pop()
         if not holder.gone:
             self.seen = [item for item in self.seen if item is not holder]

@@ -36,7 +36,8 @@ std::string amounts_text(const Amounts& amounts, bool with_memory);
 struct GpuRequest {
   std::string per_job, per_node, per_socket, per_task;  // "gres:gpu:2", "gres/gpu:a100=2"
   int64_t nodes = 0, tasks = 0;
-  // On all its nodes together; -1: none. Of --gpus-per-socket the least, since a node may have several sockets.
+  // The GPUs on all its nodes together; -1: none. For --gpus-per-socket the least number, since a node may have several
+  // sockets.
   int64_t gpus() const;
 };
 

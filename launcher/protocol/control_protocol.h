@@ -38,7 +38,7 @@ struct Hello {
   int pid = 0;
   bool pmi = false;       // its task has a PMI or PMIx server, which knows each process once: it cannot begin anew
   bool sessions = false;  // it understands OpenSession and what belongs to it
-  std::string error;      // why something that it was told to start or hold failed, or empty
+  std::string error;      // why something that it had to start or hold failed, or empty
 };
 struct Resume {  // or this: an agent takes up its session over a new connection
   uint64_t session = 0;

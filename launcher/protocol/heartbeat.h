@@ -2,7 +2,7 @@
 // The datagrams between dlrun and an agent, beside their TCP connection: 48 bytes each, big endian. Pure: no socket
 // here.
 //
-// Each direction has a token of its own, which was told over TCP. So a process that gets the port of a dead one learns
+// Each direction has a token of its own, which was sent over TCP. So a process that gets the port of a dead one learns
 // only the token of datagrams to it, and cannot send in its name; nobody who cannot read the network can forge any.
 #pragma once
 

@@ -81,7 +81,7 @@ class Attempt {
   int refused_starts = 0;        // how often Slurm refused the agents' job step (refused_step.h)
   int64_t start_again_ms = 0;    // when that job step is tried again; 0: it is not
   bool agents_have_pmi = false;  // an agent has reported that (Hello::pmi)
-  bool over_told = false;        // the state machine was told that all learners have ended
+  bool over_told = false;        // AttemptOver was sent to the states of the run
   SlowLearners slow;
   IdleGpus idle;
   Hang hang;

@@ -36,7 +36,7 @@ struct NoticeInput {
   std::optional<slurm_cli::JobInfo> job;  // none if slurmctld does not answer
   int64_t now_ms = 0;                     // Unix time
   int64_t signal_ms = 0;                  // Unix time at which the signal came: Slurm counts KillWait from then on
-  int64_t signal_lead_s = 120;            // how long before the time limit the job asked to be told
+  int64_t signal_lead_s = 120;            // how long before its time limit the job asked for a signal
   int64_t kill_wait_s = 30;               // Slurm's KillWait: between SIGTERM and SIGKILL of a job that is being ended
   int restart_count = 0;                  // how often Slurm had put the job back when this start of it began
 };

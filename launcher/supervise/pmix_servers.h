@@ -87,7 +87,7 @@ class PmixServers {
   News lost(int node, const std::string& why, const Now& now);
 
   Connections* connections_;
-  bool said_ = false;  // the user was told which PMIx it is; once a run
+  bool said_ = false;  // the version of PMIx was reported to the user, once a run
 
   // Of the attempt; no servers: its plan has none
   pmix::Job job_;

@@ -34,7 +34,7 @@ struct RestartLimits {
   int restarts_max = 0;
   int loop_guard = 2;          // 0 = off
   int without_progress = 0;    // attempts_without_progress(), this one included
-  bool measurable = false;     // the job has a checkpoint directory, so that progress can be told
+  bool measurable = false;     // the job has a checkpoint directory, so its progress can be measured
   bool can_requeue = false;    // a batch job that Slurm may put back
   bool node_lost = false;      // the failure took nodes away
   bool rest_suffices = false;  // node_lost: the rest of the allocation holds the learners, or an elastic job's fewer

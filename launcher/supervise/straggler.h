@@ -52,7 +52,7 @@ class SlowLearners {
   explicit SlowLearners(size_t count = 0) : learners_(count) {}
   // stragglers: of this look, by rank. Returns those that now count as slow and did not before.
   std::vector<Straggler> look(const std::vector<Straggler>& stragglers);
-  // What was last said of it; empty if it is not slow.
+  // The newest note about this learner; empty if it is not slow.
   const std::string& note(size_t rank) const { return learners_[rank].note; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections that have not said who they are, which anybody who reaches the node can open. Their time and their number
-// are limited, for each address and in all, so that nobody uses up dlrun's file descriptors. Pure.
+// Connections that have not identified themselves, which anybody who reaches the node can open. Their time and their
+// number are limited, for each address and in all, so that nobody uses up dlrun's file descriptors. Pure.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ class Strangers {
     return out;
   }
 
-  // To be called when a connection has said who it is, or is closed. Unknown ids are ignored.
+  // To be called when a connection has identified itself, or is closed. Unknown ids are ignored.
   void remove(Id id) {
     const auto known = peer_of_.find(id);
     if (known == peer_of_.end()) return;

@@ -53,7 +53,7 @@ struct RunOptions {
   bool quiet = false;                     // learners' output goes to their logs alone; dlrun prints only errors
   bool debug = false;                     // learner 0's output alone is shown, byte for byte
   std::string agent_path;                 // for the sweep after a lost agent
-  std::optional<slurm_cli::JobInfo> job;  // what Slurm said of the job a moment ago; none: it is asked
+  std::optional<slurm_cli::JobInfo> job;  // the job as Slurm showed it a moment ago; none: dlrun asks
   // The text of plan.json for an attempt. Empty: none is written.
   std::function<std::string(const plan::LaunchPlan& plan, const plan::RunFacts& attempt)> plan_json;
   std::optional<runs::Siblings> siblings;               // other dlruns of the job; none without Slurm
@@ -62,7 +62,7 @@ struct RunOptions {
   std::optional<OwnSignal> own_signal;                  // that the user asked for, before the time limit
   pid_t script = 0;                                     // pid of the batch script's shell, which may get it; 0: none
   NodePool::Without without;                            // called on the loop's thread
-  std::function<void(const plan::LaunchPlan&)> settle;  // told that a plan of without() is now in use; may be empty
+  std::function<void(const plan::LaunchPlan&)> settle;  // called when a plan of without() is in use; may be empty
   guard::Predecessor predecessor;                       // the dlrun whose place this one takes, if any
   guard::Link* guard = nullptr;                         // not owned; nullptr: nobody would take this one's place
   // Checks the nodes of the next attempt, after a failure that one of them may have caused. suspects: those on which
@@ -254,10 +254,10 @@ class Supervisor {
   int exit_status_ = 0;
   bool control_written_ = false;
   std::string put_back_error_;
-  std::optional<StopCause> told_siblings_;  // the cause that the others were told
+  std::optional<StopCause> told_siblings_;  // the cause of the stop that was passed on to the other runs
   std::vector<std::string> just_lost_;      // nodes that a dlrun that died had not given back to Slurm yet
 
-  // The states of the run (run_state.h), and what waits to be told to them
+  // The states of the run (run_state.h), and the events that are not handled yet
   RunState state_;
   StopController stops_;
   std::deque<RunEvent> events_;
@@ -269,7 +269,7 @@ class Supervisor {
   std::unique_ptr<Rendezvous> rendezvous_;
   std::unique_ptr<AgentFleet> agents_;
   std::unique_ptr<PmixServers> pmix_;
-  int64_t last_second_ms_ = 0;  // of the awake clock, as all times here unless a name says unix
+  int64_t last_second_ms_ = 0;  // on the awake clock, like all times here unless a name has unix
 };
 
 }  // namespace dl::supervise

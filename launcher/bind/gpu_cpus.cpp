@@ -22,7 +22,7 @@ constexpr size_t kBits = sizeof(unsigned long) * CHAR_BIT;
 constexpr size_t kWords = 16384 / kBits;  // enough for the CPUs of the largest machines
 using Words = std::array<unsigned long, kWords>;
 
-// Finds the CPUs near the GPUs. False, without any CPU, if that of one GPU is unknown.
+// Finds the CPUs near the GPUs. False if those near one of them are unknown.
 bool ask(const std::vector<std::string>& gpus, Words* near) {
   const Nvml nvml;
   const auto affinity = nvml.function<int(Nvml::Device, unsigned, unsigned long*)>("nvmlDeviceGetCpuAffinity");

@@ -53,7 +53,7 @@ std::vector<plan::Node> named(const std::vector<plan::Node>& nodes, const std::v
   return found;
 }
 
-// Measured rates. Empty if nothing is measured: there is a single node, or this build has no MPI.
+// Measured rates. Empty if nothing is measured: without Slurm or MPI, or with a single node.
 struct Links {
   std::vector<LinkRate> pairs;
   std::optional<double> allreduce_bytes_per_s;

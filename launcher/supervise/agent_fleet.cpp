@@ -16,7 +16,7 @@ constexpr int64_t kSuspiciousMs = 1000;        // without a message; agents ping
 constexpr int64_t kLookMs = 200;               // how often silent agents are looked for and asked by UDP
 constexpr int64_t kProbeMs = 100;              // how often an agent whose connection is broken is asked by UDP
 constexpr int64_t kWakeLimitMs = 5000;         // for reused agents to say hello again; after that, new ones are started
-constexpr int64_t kLauncherPatienceMs = 1000;  // after srun has ended, for messages still under way
+constexpr int64_t kLauncherPatienceMs = 1000;  // after the launcher (srun) has ended, for messages still under way
 
 }  // namespace
 

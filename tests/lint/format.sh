@@ -12,21 +12,21 @@ else
 fi
 findings=$(for f in $(project_files | grep -E '\.(h|hpp|c|cpp)$'); do head -n 3 "$f" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$f"; done)
 check "every C and C++ file names its licence" "$findings"
-for header in checkpoint/include/dlckpt.h launcher/collectives/include/dllearner.h; do
+for header in checkpoint/include/dlckpt.h checkpoint/include/dlckpt_batch.h launcher/collectives/include/dllearner.h; do
   check "$header compiles alone as C99" "$(gcc -std=c99 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c "$header" 2>&1)"
   check "$header compiles alone as C++" "$(g++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c++ "$header" 2>&1)"
 done
-for header in checkpoint/include/dlckpt.hpp checkpoint/include/dlckpt_read.hpp; do
+for header in checkpoint/include/dlckpt.hpp checkpoint/include/dlckpt_batch.hpp checkpoint/include/dlckpt_read.hpp; do
   findings=$(for standard in c++17 c++20; do
     g++ -std=$standard -Wall -Wextra -Wpedantic -Wshadow -Werror -fno-exceptions -fno-rtti -fsyntax-only -x c++ "$header" 2>&1
   done)
   check "$header compiles alone as C++17 and C++20, also without exceptions" "$findings"
 done
-findings=$(grep -ohE '\bdlckpt_[a-z_]+\(' checkpoint/include/dlckpt.h checkpoint/include/dlckpt_read.h | tr -d '(' | sort -u |
+findings=$(grep -ohE '\bdlckpt_[a-z_]+\(' checkpoint/include/dlckpt{,_batch,_read}.h | tr -d '(' | sort -u |
   while read -r name; do
-    grep -qF -- "$name" checkpoint/include/dlckpt.hpp checkpoint/include/dlckpt_read.hpp || echo "$name is in neither"
+    grep -qF -- "$name" checkpoint/include/dlckpt{,_batch,_read}.hpp || echo "$name is in none"
   done)
-check "dlckpt.hpp and dlckpt_read.hpp reach each function of the C headers" "$findings"
+check "the headers for C++ reach each function of the C headers" "$findings"
 findings=$(gcc -E -P -x c checkpoint/include/dlckpt.h | sed -n '/^typedef struct dlckpt_options {/,/^}/p' | sed '$d' |
   grep -oE '[a-z_]+[,;]' | tr -d ',;' | while read -r option; do
   grep -q "o\.$option = " checkpoint/include/dlckpt.hpp || echo "Options of dlckpt.hpp has no $option"

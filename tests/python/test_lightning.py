@@ -3,7 +3,6 @@
 import logging
 import os
 import signal
-import unittest.mock
 import warnings
 
 import support
@@ -129,19 +128,6 @@ class Lightning(support.Case):
         self.assertIs(resumed.head.weight, resumed.embed.weight)
         self.assertTrue(torch.equal(resumed.embed.weight, whole.embed.weight))
         self.assertEqual(again, cursor)
-
-    def test_a_loader_takes_no_batch_that_changes_with_the_number_of_learners(self):
-        import torch
-
-        import dlckpt.lightning
-
-        data = torch.utils.data.TensorDataset(torch.arange(64))
-        dlckpt.lightning.Loader(data, dlckpt.GlobalBatches(64, dlckpt.find_batch(16)))  # nobody asked for another one
-        asked = {"DL_BATCH": "16:64", "DL_GLOBAL_BATCH": "32", "DL_ACCUMULATION": "1", "DL_LR_SCALE": "1"}
-        with unittest.mock.patch.dict(os.environ, asked):
-            dlckpt.lightning.Loader(data, dlckpt.GlobalBatches(64, 16))
-            with self.assertRaisesRegex(dlckpt.InvalidError, "Loader: .*--dl-batch.*allowed: a number"):
-                dlckpt.lightning.Loader(data, dlckpt.GlobalBatches(64, dlckpt.find_batch(16)))
 
     def test_a_crash_goes_back_to_the_last_periodic_checkpoint_and_a_finished_training_is_not_run_again(self):
         import lightning

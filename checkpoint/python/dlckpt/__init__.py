@@ -24,6 +24,7 @@ from .errors import (BusyError, CorruptError, DeniedError, Error, InternalError,
                      InFlightError, MismatchError, NoMemoryError, NoSpaceError, NotFoundError, StateError, WaitTimeoutError)
 from .job import EXIT_NOT_SAVED, EXIT_SAVED, Job, attach, set_log
 from .library import version
+from .noise import NoiseScale
 from .objects import PerRank
 from .reader import TensorInfo
 from .reading import Checkpoint, Loaded, open
@@ -35,14 +36,17 @@ _ADAPTERS = ("dcp", "huggingface", "lightning")
 
 
 def __getattr__(name: str) -> Any:
-    """dlckpt.dcp, dlckpt.huggingface and dlckpt.lightning, which need their frameworks, are imported when they are first used."""
+    """dlckpt.dcp, dlckpt.huggingface, dlckpt.lightning and GradientNoise, which need their frameworks, are imported when they are first
+    used."""
     if name in _ADAPTERS:
         return importlib.import_module("." + name, __name__)
+    if name == "GradientNoise":
+        return importlib.import_module(".noise_torch", __name__).GradientNoise
     raise AttributeError("module 'dlckpt' has no attribute '%s'" % name)
 
 
 __all__ = [
-    "attach", "Job", "open", "Checkpoint", "Loaded", "TensorInfo", "Batch", "find_batch", "GlobalBatches", "Shard", "PerRank", "Context", "Lease", "SaveStats", "World", "find_world", "split_evenly",
+    "attach", "Job", "open", "Checkpoint", "Loaded", "TensorInfo", "Batch", "find_batch", "GlobalBatches", "NoiseScale", "Shard", "PerRank", "Context", "Lease", "SaveStats", "World", "find_world", "split_evenly",
     "set_log", "version", "EXIT_SAVED", "EXIT_NOT_SAVED",
     "Error", "BusyError", "CorruptError", "DeniedError", "InFlightError", "InternalError", "InvalidError", "IoError", "LibraryError",
     "MismatchError", "NoMemoryError", "NoSpaceError", "NotFoundError", "StateError", "WaitTimeoutError",

@@ -22,9 +22,11 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from transformers.trainer_callback import ExportableState
 
 from . import codec
+from .batch import asked_batch
 from .entries import Entry
 from .errors import InternalError, InvalidError, MismatchError
 from .job import Job, open_job
+from .huggingface_batch import FollowedBatch
 from .objects import DefaultRandomEntry, StatefulEntry, entry
 from .settings import Every
 from .world import World
@@ -43,6 +45,10 @@ class DlckptCallback(TrainerCallback):
     depend on random numbers, with the same weights bit for bit as if it had not been interrupted. The data collator may draw random
     numbers in the main process (dataloader_num_workers=0), as that of masked language models does.
 
+    In a job with --dl-batch the Trainer trains with the batch that was chosen, instead of per_device_train_batch_size: max_steps, if
+    it is given, means train steps of the smallest batch (MIN); the learning rate is multiplied by what the rule says, and its
+    schedule goes by samples. Each sample of each data epoch is trained on once, at whatever sizes the job is started anew.
+
     Not for DeepSpeed, whose engine keeps the state to itself (InvalidError).
     """
 
@@ -54,6 +60,8 @@ class DlckptCallback(TrainerCallback):
         self._trainer: Any = None
         self._folder: Optional[str] = None
         self._fetched = _FetchedEntry()
+        self._followed: Optional[FollowedBatch] = None
+        self._data: Optional[Dict[str, Any]] = None  # of the checkpoint: where the samples were
 
     def resume(self, trainer: Any) -> Optional[str]:
         """Collective; call it right before trainer.train(), with its result as resume_from_checkpoint. Opens the directory and
@@ -74,19 +82,44 @@ class DlckptCallback(TrainerCallback):
             self.job.close()
             raise
         self._fetched = _FetchedEntry()
+        self._follow_no_batch()
+        batch = asked_batch()
+        if batch is not None:
+            self._followed = FollowedBatch(trainer, batch, self.job.world)
+            self._fetched.ahead = 0  # Accelerate has no hand in this loader
         self._fetched.watch(trainer)
         # What train() would load from files comes from the checkpoint in on_train_begin().
         trainer._load_from_checkpoint = lambda *_args, **_kwargs: None
         if peeked is None:
+            if self._followed is not None:
+                self._followed.start(0, None)
             return None
         stored = peeked.shared["objects"].get("trainer")
         if stored is None:
             self.job.close()
             raise MismatchError("the checkpoint of train step %d was not written by DlckptCallback" % peeked.step)
+        self._data = self._find_data(peeked.step, peeked.shared["objects"].get("data"))
+        if self._followed is not None:
+            self._followed.start(peeked.step, self._data)
         self._folder = tempfile.mkdtemp(prefix="dlckpt-trainer-")
         with open(os.path.join(self._folder, "trainer_state.json"), "w", encoding="utf-8") as file:
             json.dump(codec.decode(stored, _no_arrays), file)
         return self._folder
+
+    def _find_data(self, step: int, stored: Any) -> Optional[Dict[str, Any]]:
+        """The cursor of a checkpoint. Refused is one that was made with --dl-batch by a job that has none, and the other way round: the
+        two count, and order, the samples differently."""
+        data = None if stored is None else codec.mapping(codec.decode(stored, _no_arrays))
+        if (data is None) != (self._followed is None) and self.job is not None:
+            self.job.close()
+            raise MismatchError("the checkpoint of train step %d was made %s --dl-batch, and this job is started %s it; allowed: as it was "
+                                "begun" % ((step, "with", "without") if data is not None else (step, "without", "with")))
+        return data
+
+    def _follow_no_batch(self) -> None:
+        if self._followed is not None:
+            self._followed.undo()
+        self._followed = self._data = None
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         if self.job is None or self._trainer is None:
@@ -101,10 +134,14 @@ class DlckptCallback(TrainerCallback):
         scaler = getattr(trainer.accelerator, "scaler", None)
         if scaler is not None:
             entries.append(entry("scaler", scaler))
+        if self._followed is not None:
+            entries.append(entry("data", self._followed.batches))
         # The Trainer draws random numbers before its first train step (for the order of the data): check() in on_step_begin() gives
         # the generators back.
         entries += [DefaultRandomEntry("default random generators", None), self._fetched]
         self.job._start(entries, self._strict)
+        if self._followed is not None:
+            self._followed.restored(kwargs["optimizer"], kwargs["lr_scheduler"], self._data if self.job.restored else None)
         if self.job.restored and self.job.train_step != state.global_step:
             raise InternalError("the Trainer goes on at train step %d, the checkpoint is of %d" %
                                 (state.global_step, self.job.train_step))
@@ -123,8 +160,15 @@ class DlckptCallback(TrainerCallback):
         except SystemExit:
             self.job = None
             self._trainer.callback_handler.on_train_end(args, state, control)
+            self._follow_no_batch()
             raise
         self._fetched.begin_step()
+        if self._followed is not None:
+            self._followed.begin_step(kwargs.get("lr_scheduler"))
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        if self._followed is not None and self.job is not None:
+            self._followed.end_step(state, control)
 
     def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         self._fetched.begin_epoch()
@@ -135,6 +179,7 @@ class DlckptCallback(TrainerCallback):
             self.job.train_step = state.global_step
             self.job.finish()
             self.job = None
+            self._follow_no_batch()
 
 
 class _FetchedEntry(Entry):
@@ -142,6 +187,7 @@ class _FetchedEntry(Entry):
     and one more, which Accelerate fetches ahead. A resumed training fetches them again, with the same random numbers."""
 
     per_rank = True
+    ahead = 1  # batches
 
     def __init__(self) -> None:
         super().__init__("generators before fetched batches", None)
@@ -173,7 +219,7 @@ class _FetchedEntry(Entry):
         trainer.get_train_dataloader = get_train_dataloader
 
     def begin_step(self) -> None:
-        del self._before[:-1]
+        del self._before[:len(self._before) - self.ahead]
 
     def begin_epoch(self) -> None:
         self._before.clear()

@@ -9,6 +9,8 @@ Lightning goes on in the middle of a data epoch only if the loader has state_dic
 its batches from dlckpt.GlobalBatches, so that no sample is trained twice or left out, at any number of learners::
 
     loader = dlckpt.lightning.Loader(dataset, dlckpt.GlobalBatches(len(dataset), 64))
+
+With dlckpt.find_batch(64) instead of 64, and epochs=, it follows the batch that --dl-batch chose.
 """
 from __future__ import annotations
 
@@ -29,8 +31,8 @@ except ImportError:  # the same, installed under its older name
     from pytorch_lightning import Callback
 
 from . import codec, committed
-from .batch import asked_batch
-from .errors import InternalError, InvalidError
+from .batch import Batch, asked_batch
+from .errors import InternalError
 from .job import Job, open_job
 from .objects import DefaultRandomEntry, StatefulEntry
 from .samplers import GlobalBatches
@@ -48,6 +50,9 @@ class DlckptCallback(Callback):  # type: ignore[misc]
     ``job`` is the dlckpt.Job while training runs. With the same number of learners and a loader that can go on where it was,
     a resumed training ends with the same weights bit for bit as one that was not interrupted.
 
+    In a job with --dl-batch, and with a Loader over find_batch(), the passes of a train step become accumulate_grad_batches, and the
+    learning rates are multiplied by what the rule says. Schedulers count train steps, which are fewer with larger batches.
+
     Not for strategies that divide the module (FSDP, DeepSpeed): StateError at the start.
     """
 
@@ -58,6 +63,7 @@ class DlckptCallback(Callback):  # type: ignore[misc]
         self._strict = strict
         self._dir = find_settings(dir, every, keep).dir
         self._entry = _TrainerEntry()
+        self._step = -1  # the Trainer's, after the last batch
 
     def resume(self) -> Optional[str]:
         """What to give to trainer.fit() as ckpt_path: the checkpoint directory if there is a checkpoint, else None. fit() loads
@@ -74,6 +80,7 @@ class DlckptCallback(Callback):  # type: ignore[misc]
         self._open()
         if self._entry.loaded is None:
             raise InternalError("there was a checkpoint in %s, but now there is none" % self._dir)
+        _recount_batches(self._entry.loaded, asked_batch())
         return self._entry.loaded
 
     def _open(self) -> None:
@@ -89,6 +96,10 @@ class DlckptCallback(Callback):  # type: ignore[misc]
             self.job._give_random_back()  # before the loader is asked for a new data epoch, as it was then
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        self._step = trainer.global_step
+        if isinstance(trainer.train_dataloader, Loader) and trainer.train_dataloader.follows:
+            before = self._entry.loaded["dlckpt"].get("lr_scale", 1.0) if self._entry.loaded else 1.0
+            self._entry.follow(trainer, trainer.train_dataloader.batches, before)
         if self.job is None:
             return
         if self._entry.loaded is None and self.job._store is not None:
@@ -108,8 +119,12 @@ class DlckptCallback(Callback):  # type: ignore[misc]
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         loader = trainer.train_dataloader
-        if isinstance(loader, Loader):
+        if isinstance(loader, Loader) and (not loader.follows or trainer.global_step != self._step):
             loader.batches.step_done()
+            trainer.should_stop = trainer.should_stop or loader.batches.done
+            if self.job is not None and loader.follows:
+                self.job._samples = loader.batches.cursor
+        self._step = trainer.global_step
         if self.job is not None and trainer.global_step != self.job.train_step:  # else gradients are being accumulated
             self.job.train_step = trainer.global_step
             self._entry.last_batch = bool(trainer.is_last_batch)
@@ -137,15 +152,15 @@ class Loader(DataLoader):  # type: ignore[type-arg]
     """A DataLoader over the batches of a GlobalBatches, ``batches``, which Lightning can stop and resume at any batch. A data epoch
     of it is n_samples / global_batch batches, rounded up; they go on from one data epoch to the next.
 
-    InvalidError if the batch of ``batches`` is one that --dl-batch chose: Lightning counts batches, so with another number of learners
-    a resumed training would leave samples out or train on them twice."""
+    If the batch of ``batches`` is one that --dl-batch chose, which changes with the number of learners, the loader has no length,
+    and goes by samples: a data epoch ends with the train step that takes its last sample. Give GlobalBatches epochs= then, too, so
+    that the training ends to the sample."""
 
     def __init__(self, dataset: Any, batches: GlobalBatches, **options: Any) -> None:
-        if batches._batch is not None and asked_batch() is not None:
-            raise InvalidError("dlckpt.lightning.Loader: the batch of find_batch() changes with the number of learners (--dl-batch), and "
-                               "Lightning counts batches; allowed: a number in GlobalBatches(n_samples, 64)")
-        super().__init__(dataset, batch_sampler=_Ahead(batches), **options)
-        self.batches = batches
+        follows = batches._batch is not None and asked_batch() is not None
+        super().__init__(dataset, batch_sampler=_AheadBySamples(batches) if follows else _Ahead(batches), **options)
+        self.batches, self.follows = batches, follows
+        batches._equal_passes = batches._equal_passes or follows
 
     def state_dict(self) -> Dict[str, Any]:
         return self.batches.state_dict()
@@ -168,6 +183,23 @@ class _Ahead:
         return (batch for batch, _ in zip(iter(self._batches), range(len(self) - done)))
 
 
+class _AheadBySamples:
+    """The same by samples: without a length, since that of one size would be wrong for a data epoch that was begun with another."""
+
+    def __init__(self, batches: GlobalBatches) -> None:
+        self._batches = batches
+
+    def __iter__(self) -> Any:
+        batches, position = self._batches, self._batches.cursor
+        end = (position // batches.n_samples + 1) * batches.n_samples
+        drawn = iter(batches)
+        while position < end and (batches.total_samples is None or position < batches.total_samples):
+            size, passes = batches._step_at(position)
+            for _ in range(passes):
+                yield next(drawn)
+            position += size
+
+
 class _TrainerEntry(StatefulEntry):
     """A Lightning trainer's state. It is loaded before there is anything to load it into: ``loaded`` keeps it."""
 
@@ -176,6 +208,24 @@ class _TrainerEntry(StatefulEntry):
         self.trainer: Any = None
         self.attached = self.last_batch = False
         self.loaded: Optional[Dict[str, Any]] = None
+        self.accumulation, self.lr_scale = 1, 1.0
+
+    def follow(self, trainer: Any, batches: GlobalBatches, scale_before: float) -> None:
+        """Gives the Trainer the passes of a train step, and the learning rates of this batch: the optimizers have them as they were
+        made, or as a run with the scale ``scale_before`` saved them."""
+        trainer.accumulate_grad_batches = self.accumulation = batches._passes
+        self.lr_scale = batches.lr_scale
+        ratio = self.lr_scale / scale_before
+        if ratio == 1.0:
+            return
+        for optimizer in trainer.optimizers:
+            for group in optimizer.param_groups:
+                for name in ("lr", "initial_lr"):
+                    if name in group:
+                        group[name] = group[name] * ratio
+        for config in trainer.lr_scheduler_configs:
+            if hasattr(config.scheduler, "base_lrs"):
+                config.scheduler.base_lrs = [rate * ratio for rate in config.scheduler.base_lrs]
 
     def capture(self) -> Any:
         if not self.attached:
@@ -183,7 +233,7 @@ class _TrainerEntry(StatefulEntry):
         module = self.trainer.lightning_module
         self._parameters = {"lightning/state_dict/" + codec.escape(name) for name, _ in module.named_parameters()}
         state = self.trainer._checkpoint_connector.dump_checkpoint(weights_only=False)
-        state["dlckpt"] = {"last_batch": self.last_batch}
+        state["dlckpt"] = {"last_batch": self.last_batch, "accumulation": self.accumulation, "lr_scale": self.lr_scale}
         return _plain(state)
 
     def same_everywhere(self, path: str) -> bool:
@@ -191,6 +241,20 @@ class _TrainerEntry(StatefulEntry):
 
     def apply(self, state: Any) -> None:
         self.loaded = state
+
+
+def _recount_batches(state: Dict[str, Any], batch: Optional[Batch]) -> None:
+    """Lightning ends a train step whenever the batches of the data epoch are a multiple of its passes: those that were counted with
+    other passes are counted anew."""
+    before = int(state["dlckpt"].get("accumulation", 1))
+    if batch is None or batch.accumulation == before:
+        return
+    current = state["loops"]["fit_loop"]["epoch_loop.batch_progress"]["current"]
+    steps = -(-int(current["ready"]) // before)
+    lacking = {name: int(current["ready"]) - int(current[name]) for name in ("started", "processed", "completed")}
+    current["ready"] = steps * batch.accumulation
+    for name, missing in lacking.items():
+        current[name] = current["ready"] - missing
 
 
 def _plain(value: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional
 from .batch import asked_batch, local_batch
 from .entries import Entry
 from .errors import InvalidError
+from .noise import NoiseScale
 from .samplers import GlobalBatches
 from .world import World
 
@@ -37,6 +38,8 @@ class Progress:
             told = getattr(item.value, "step_done", None)
             if callable(told):
                 told()
+            if isinstance(item.value, NoiseScale) and item.value.value is not None:
+                self._noise = item.value.value
 
     @property
     def _batches(self) -> Optional[GlobalBatches]:

@@ -78,6 +78,7 @@ class GlobalBatches:
             raise InvalidError("GlobalBatches: %d samples in all cannot be divided over %d learners" % (self.total_samples, world.size))
         self.cursor = 0
         self._passes = passes
+        self._equal_passes = False  # for trainers of others, which count passes: what is too little for all is added to the last step
         self._step = (0, 0, 0)  # of the train step that next() is in: its size, its passes, how many of these are drawn
         self._drawn: Optional[Tuple[int, int, int]] = None  # what next() drew last: samples of this learner; size and passes of the step
         self._world = world
@@ -147,12 +148,13 @@ class GlobalBatches:
 
     def _step_at(self, position: int) -> Tuple[int, int]:
         """Samples and passes of the train step that begins there."""
-        whole = self.step_samples
-        if self.total_samples is None or self.total_samples - position >= whole + self._world.size:
+        whole, learners = self.step_samples, self._world.size
+        least = learners * (self._passes if self._equal_passes else 1)
+        if self.total_samples is None or self.total_samples - position >= whole + least:
             return whole, self._passes
         left = max(0, self.total_samples - position)
-        size, learners = left, self._world.size
-        if left > whole and left >= 2 * learners:
+        size = left
+        if left > whole and left >= 2 * learners and not self._equal_passes:
             size = min(whole, left - learners)  # so that each learner has one in the last step, too
         return size, max(1, min(self._passes, size // learners))
 

@@ -36,7 +36,7 @@ except ImportError:  # plain python3: dlrun and the plugin put the package on PY
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=300, help="train steps (default %(default)s)")
-    parser.add_argument("--global-batch", type=int, default=60, help="samples per train step, of all learners together")
+    parser.add_argument("--global-batch", type=int, default=60, help="samples per train step, of all learners together; --dl-batch wins")
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 
@@ -53,14 +53,18 @@ def logits(parameters, images):
 
 
 @jax.jit
-def update(parameters, momentum, images, labels, weights):
+def loss_and_gradients(parameters, images, labels, weights):
     def average_loss(p):
         log_p = jax.nn.log_softmax(logits(p, images))
         return -(weights * jnp.take_along_axis(log_p, labels[:, None], axis=1)[:, 0]).sum() / weights.sum()
 
-    loss, gradients = jax.value_and_grad(average_loss)(parameters)
+    return jax.value_and_grad(average_loss)(parameters)
+
+
+@jax.jit
+def update(parameters, momentum, gradients, rate):
     momentum = jax.tree.map(lambda m, g: 0.9 * m + g, momentum, gradients)
-    return jax.tree.map(lambda p, m: p - 0.1 * m, parameters, momentum), momentum, loss
+    return jax.tree.map(lambda p, m: p - rate * m, parameters, momentum), momentum
 
 
 def main() -> None:
@@ -78,9 +82,10 @@ def main() -> None:
 
     parameters = jax.jit(new_parameters, out_shardings=everywhere)(jax.random.key(opts.seed))
     momentum = jax.jit(lambda p: jax.tree.map(jnp.zeros_like, p), out_shardings=everywhere)(parameters)
-    batches = dlckpt.GlobalBatches(len(labels), opts.global_batch, seed=opts.seed)                        # *
-    # Every device gets as many rows; those that fill up a global batch that does not divide evenly weigh nothing.
-    rows = -(-opts.global_batch // jax.device_count()) * jax.local_device_count()
+    batch = dlckpt.find_batch(opts.global_batch)                                                          # *
+    batches = dlckpt.GlobalBatches(len(labels), batch, seed=opts.seed)                                    # *
+    # Every device gets as many rows; those that fill up a pass that does not divide evenly weigh nothing.
+    rows = -(-batch.batch // (batch.accumulation * jax.device_count())) * jax.local_device_count()
 
     def share(values):
         local = np.zeros((rows,) + values.shape[1:], values.dtype)
@@ -89,9 +94,15 @@ def main() -> None:
 
     job = dlckpt.attach(parameters=parameters, momentum=momentum, data=batches)                           # *
     for step in job.steps(opts.steps):                                                                    # *
-        index = next(batches)                                                                             # *
-        job["parameters"], job["momentum"], loss = update(job["parameters"], job["momentum"], share(images[index]),
-                                                          share(labels[index]), share(np.ones(len(index), "float32")))
+        loss, gradients, passes = 0.0, None, job.accumulation
+        for _ in range(passes):
+            index = next(batches)                                                                         # *
+            part, its = loss_and_gradients(job["parameters"], share(images[index]), share(labels[index]),
+                                           share(np.ones(len(index), "float32")))
+            its = its if passes == 1 else jax.tree.map(lambda g: g / passes, its)
+            loss += part / passes
+            gradients = its if gradients is None else jax.tree.map(jnp.add, gradients, its)
+        job["parameters"], job["momentum"] = update(job["parameters"], job["momentum"], gradients, 0.1 * job.lr_scale)
         if jax.process_index() == 0 and (step + 1) % 50 == 0:
             print("train step %d: loss %.4f" % (step + 1, float(loss)), flush=True)
 

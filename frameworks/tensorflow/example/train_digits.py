@@ -35,7 +35,7 @@ except ImportError:  # plain python3: dlrun and the plugin put the package on PY
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=300, help="train steps (default %(default)s)")
-    parser.add_argument("--global-batch", type=int, default=60, help="samples per train step, of all learners together")
+    parser.add_argument("--global-batch", type=int, default=60, help="samples per train step, of all learners together; --dl-batch wins")
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 
@@ -66,22 +66,30 @@ def main() -> None:
     def gradients_of(x, y):
         with tf.GradientTape() as tape:
             # Divided by the global batch, so that the sum over all learners is the average over all samples.
-            loss = tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits(x))) / opts.global_batch
+            loss = tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits(x))) / batch.batch
         return tf.distribute.get_replica_context().all_reduce("SUM", [loss] + tape.gradient(loss, weights))
 
     @tf.function(input_signature=[tf.TensorSpec((None, 64), tf.float32), tf.TensorSpec((None,), tf.int32)])
-    def update(x, y):
-        loss, *gradients = [strategy.experimental_local_results(v)[0] for v in strategy.run(gradients_of, args=(x, y))]
+    def loss_and_gradients(x, y):
+        return [strategy.experimental_local_results(v)[0] for v in strategy.run(gradients_of, args=(x, y))]
+
+    @tf.function
+    def update(gradients, rate):
         for variable, velocity, gradient in zip(weights, momentum, gradients):
             velocity.assign(0.9 * velocity + gradient)
-            variable.assign_sub(0.1 * velocity)
-        return loss
+            variable.assign_sub(rate * velocity)
 
-    batches = dlckpt.GlobalBatches(len(labels), opts.global_batch, seed=opts.seed)                        # *
+    batch = dlckpt.find_batch(opts.global_batch)                                                          # *
+    batches = dlckpt.GlobalBatches(len(labels), batch, seed=opts.seed)                                    # *
     job = dlckpt.attach(weights=weights, momentum=momentum, data=batches)                                 # *
     for step in job.steps(opts.steps):                                                                    # *
-        index = next(batches)                                                                             # *
-        loss = update(images[index], labels[index])
+        total = None
+        for _ in range(job.accumulation):
+            index = next(batches)                                                                         # *
+            part = loss_and_gradients(images[index], labels[index])
+            total = part if total is None else [a + b for a, b in zip(total, part)]
+        loss = total[0]
+        update(total[1:], tf.constant(0.1 * job.lr_scale))
         if rank == 0 and (step + 1) % 50 == 0:
             print("train step %d: loss %.4f" % (step + 1, float(loss)), flush=True)
 

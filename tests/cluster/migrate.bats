@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # dlctl migrate on a real Slurm: batch scripts of other clusters (tests/cluster/scripts) are migrated, submitted without a look,
 # and train with all their ranks.
+# shellcheck disable=SC2016  # expanded by the shells of jobs
 # shellcheck source=tests/cluster/lib.bash
 source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
 
@@ -73,6 +74,44 @@ all_written() { [[ -e result_1.txt && -e result_2.txt && -e result_3.txt && -e r
   wait_for 60 "all elements of the sweep have written" all_written
   grep -q 'task 0 of 1, args ' result_1.txt
   [ -n "$other" ]
+}
+
+# script NAME LINE...: a batch script of two nodes with two GPUs each.
+script() { printf '%s\n' '#!/bin/bash' '#SBATCH --time=10' "${@:2}" >"$1.sbatch"; }
+
+@test "a loop of ssh, a program in a here document and sbatch --wrap become dlrun, and all ranks train" {
+  /usr/bin/python3 -c 'import torch' 2>/dev/null || skip "/usr/bin/python3 has no PyTorch"
+  script ssh '#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=2' 'rank=0' 'for node in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do' \
+    '  ssh "$node" "cd $PWD; torchrun --nnodes=2 --nproc_per_node=2 --node_rank=$rank --master_addr=$(hostname) --master_port=29510 train.py" &' \
+    '  rank=$((rank + 1))' 'done' 'wait'
+  script here '#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=2' "srun python3 - a 'b c' <<'EOF' || exit 1" 'import sys, torch.distributed as dist' \
+    'dist.init_process_group("gloo")' 'print(f"rank {dist.get_rank()} of {dist.get_world_size()}: it'"'"'s {sys.argv[1:]}", flush=True)' 'EOF' 'echo after'
+  ssh_job=$(migrated ssh)
+  here_job=$(migrated here)
+  wait_state "$ssh_job" COMPLETED 100
+  [ "$(ranks ssh)" = 4/4/1 ] || { cat ssh.out ssh.dl; return 1; }
+  wait_state "$here_job" COMPLETED 100
+  [ "$(grep -cE "rank [01] of 2: it's \['a', 'b c'\]" here.out)" -eq 2 ] || { cat here.out here.dl; return 1; }
+  grep -q '^after$' here.out
+  echo 'sbatch --parsable --output=wrap.out --time=10 --nodes=1 --ntasks-per-node=1 --gpus-per-node=2 --wrap="torchrun --nproc_per_node=2 train.py"' >wrap.sbatch
+  migrate wrap.sbatch --write wrap.dl
+  wrap_job=$(on_login env -C "$PWD" PATH="$PWD/bin:$stage/bin:$PATH" bash wrap.dl 2>wrap.said)
+  wait_state "$wrap_job" COMPLETED 100
+  [ "$(ranks wrap)" = 2/2/1 ] || { cat wrap.out wrap.dl wrap.said; return 1; }
+}
+
+@test "a task that saw one GPU alone still does, and what stands behind a launch runs once on each node" {
+  script own '#SBATCH --ntasks=2 --nodes=1 --gpus-per-task=1' 'srun python3 sees.py'
+  echo 'import os; print("sees", os.environ["CUDA_VISIBLE_DEVICES"], os.environ.get("LOCAL" + "_RANK"), flush=True)' >sees.py
+  script tail '#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=2' "srun bash -c 'cd . && torchrun --nnodes=2 --nproc_per_node=2 --rdzv_endpoint=\$h:1 work.py && bash behind.sh'"
+  echo 'echo "behind on $(hostname), rank ${RANK:-none}"' >behind.sh
+  own_job=$(migrated own)
+  tail_job=$(migrated tail)
+  wait_state "$own_job" COMPLETED 60
+  [ "$(grep -oE 'sees [0-9]+ None' own.out | sort -u | wc -l)" -eq 2 ] || { cat own.out own.dl; return 1; }
+  wait_state "$tail_job" COMPLETED 60
+  [ "$(grep -oE 'behind on n[12], rank none' tail.out | sort -u | wc -l)" -eq 2 ] || { cat tail.out tail.dl; return 1; }
+  [ "$(grep -c 'behind on' tail.out)" -eq 2 ]
 }
 
 @test "FfDL's manifest.yml becomes a job that runs its command" {

@@ -180,7 +180,7 @@ class Program(support.Case):
         self.assertEqual(of(script[len(HEAD):]).script, script)
 
     def test_what_stands_behind_the_launch_of_a_node_is_told(self):
-        result = of("srun bash -c 'torchrun --nnodes=2 --nproc_per_node=4 t.py\npython eval.py'\n")
+        result = of("srun bash -c 'if true; then torchrun --nnodes=2 --nproc_per_node=4 t.py; fi\npython eval.py'\n")
         self.assertEqual([note.line for note in result.notes if "once for each learner" in note.text], [6])
 
 

@@ -226,7 +226,7 @@ class Frameworks(support.Case):
         self.assertEqual(of("srun python tensorflow2_mnist.py\n").framework, "tensorflow")
 
     def test_a_program_that_starts_others_itself_is_told(self):
-        result = of("python ./deepy.py train.py config.yml\n")
+        result = of("python ./starts_all.py train.py config.yml\n")
         self.assertIn("asks for 2 nodes", str(result.notes))
         self.assertEqual(result.gpus, 4)
         self.assertNotIn("asks for", str(of("python train.py\n", HEAD.replace("nodes=2", "nodes=1")).notes))
@@ -254,7 +254,7 @@ class Rest(support.Case):
     def test_a_launcher_that_is_not_understood_is_named(self):
         result = of("cat > run.sh <<EOF\ntorchrun --nproc_per_node=4 t.py\nEOF\nsrun python torch.py\n")
         self.assertIn((6, True), [(note.line, "torchrun" in note.text) for note in result.notes])
-        result = of('for h in a b; do ssh $h "cd /d; torchrun --nnodes=2 --node_rank=$i t.py" & done\nwait\n')
+        result = of('for h in a b; do ssh $h "cd /d; torchrun --nproc_per_node=4 t.py" & done\nwait\n')
         self.assertEqual((result.launches, [note.line for note in result.notes]), (0, [5]))
         self.assertEqual(of("# torchrun x\necho torchrun y\nwhich torchrun\ntorchrun --nproc_per_node=4 t.py\n").notes, [])
 
@@ -276,7 +276,8 @@ class Rest(support.Case):
     def test_processes_of_torchrun_saw_all_gpus_already(self):
         head = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks=2 --gpus-per-task=4\n"
         self.assertEqual(of("srun torchrun --nnodes 2 --nproc_per_node 4 --rdzv_endpoint $h:1 t.py\n", head).notes, [])
-        self.assertIn("--gpus-per-task", str(of("srun python torch.py\n", head).notes))
+        self.assertEqual(of("srun python torch.py\n", head).notes, [])
+        self.assertIn("--gpus-per-task", str(of("srun ./a.out\n", head.replace("ntasks=2", "ntasks=4")).notes))
 
 
 if __name__ == "__main__":

@@ -93,8 +93,11 @@ class Counts:
         if total is None:
             if "total" in told:
                 return self.at_run_time([told["total"]], at)
+            if self.nodes_are_told_to_sbatch(launch):
+                return Count(None, None)
             total = self.asked.tasks or self.number(outer.get("total"))
-        if total is None and self.lines and name != "horovodrun" and not set(self.asked.given) & ASKED:
+        open_nodes = self.asked.nodes is None and "nodes" in self.asked.given
+        if total is None and self.lines and name != "horovodrun" and (open_nodes or not set(self.asked.given) & ASKED):
             return Count(None, None)  # sbatch's command line will give the number
         return Count(total or 1, total or 1)
 
@@ -153,6 +156,10 @@ class Counts:
         return self.at_run_time([], at) if total is None else Count(total, total)
 
     # ---- numbers that only the running job knows
+
+    def nodes_are_told_to_sbatch(self, launch: launches.Launch) -> bool:
+        """Whether the lines ask for tasks of a node, but not for nodes, and the script speaks of several."""
+        return False
 
     def is_open(self, told: Optional[launches.Told]) -> bool:
         """Whether the number depends on the number of nodes, which only sbatch's command line gives."""

@@ -98,9 +98,11 @@ class Asked:
         per_gpu = _int(given.get("ntasks-per-gpu", ""))
         if self.nodes is None and self.tasks is not None and self.per_node:
             self.nodes = -(-self.tasks // self.per_node)
-        if self.tasks is None and (self.per_node or self.nodes):
+        # {nodes}, ${NODES}: a template, which something else fills in.
+        open_nodes = self.nodes is None and "nodes" in given
+        if self.tasks is None and (self.per_node or self.nodes) and not open_nodes:
             self.tasks = (self.nodes or 1) * (self.per_node or 1)
-        if self.gpus is None and self.gpus_per_node is not None:
+        if self.gpus is None and self.gpus_per_node is not None and not open_nodes:
             self.gpus = self.gpus_per_node * (self.nodes or 1)
         if self.gpus is None and self.gpus_per_task is not None:
             self.gpus = self.gpus_per_task * (self.tasks or 1)
@@ -112,7 +114,7 @@ class Asked:
 
     def known(self) -> Dict[str, Optional[int]]:
         """The values of Slurm's variables in the job."""
-        nodes = self.nodes or (1 if self.given else None)
+        nodes = self.nodes or (1 if self.given and "nodes" not in self.given else None)
         per_node = self.per_node or (self.tasks // nodes if self.tasks and nodes else None)
         gpus = self.gpus_per_node if self.gpus_per_node is not None else (self.gpus // nodes if self.gpus and nodes else None)
         return {"SLURM_NNODES": nodes, "SLURM_JOB_NUM_NODES": nodes, "SLURM_NTASKS": self.tasks, "SLURM_NPROCS": self.tasks,
@@ -127,7 +129,7 @@ def _int(text: str) -> Optional[int]:
 
 def _gpus(text: str) -> Tuple[str, Optional[int]]:
     """The type and the number in "4", "a100:4" or "a100=4"."""
-    match = re.fullmatch(r"(?:([A-Za-z][\w.+-]*)[:=])?(\d+)(?:\(.*\))?", text)
+    match = re.fullmatch(r"(?:([\w.+-]*[A-Za-z][\w.+-]*)[:=])?(\d+)(?:\(.*\))?", text)
     if match:
         return match.group(1) or "", int(match.group(2))
     return (text, 1) if re.fullmatch(r"[A-Za-z][\w.+-]*", text) else ("", None)

@@ -71,11 +71,10 @@ class Job(Nodes):
         return 1
 
     def cpus_of(self, learners: Count) -> Optional[int]:
-        if self.asked.cpus is None or not learners.most or not self.asked.tasks:
+        if self.asked.cpus is None or not learners.most or not self.one_starts_many:
             return None
-        if not self.one_starts_many:
-            return None
-        return max(self.asked.cpus * self.asked.tasks // learners.most, 1) if learners.most > self.asked.tasks else None
+        tasks = self.asked.tasks or 1
+        return max(self.asked.cpus * tasks // learners.most, 1) if learners.most > tasks else None
 
     def job_options(self, found: List[Found], learners: Count) -> List[Tuple[str, str]]:
         """Options for sbatch: for a script without #SBATCH lines, those with which srun itself asked Slurm for
@@ -119,7 +118,7 @@ class Job(Nodes):
     def gpus_told(self, told: launches.Told, gres: bool = False) -> Optional[int]:
         """The GPUs in "4", "a100:4" or, for --gres, "gpu:a100:4". The number may be a variable."""
         for item in shell.unquoted(told.raw).split(","):
-            match = re.fullmatch((r"(?:gpu|dcu|mlu|npu)(?::(?=.)|$)" if gres else "") + r"(?:([A-Za-z][\w.+-]*)(?::|$))?(.*)", item)
+            match = re.fullmatch((r"(?:gpu|dcu|mlu|npu)(?::(?=.)|$)" if gres else "") + r"(?:([\w.+-]*[A-Za-z][\w.+-]*)(?::|$))?(.*)", item)
             if match:
                 self.asked.gpu_type = self.asked.gpu_type or match.group(1) or ""
                 return self.number(launches.Told(match.group(2), told.at)) if match.group(2) else 1

@@ -43,9 +43,9 @@ class Kept(Job):
         """Removes divisions of --cpus-per-task: it was that of a launcher's task, divided among its processes, and is a
         learner's now."""
         cpus = self.cpus_of(learners)
-        if cpus is None or cpus == self.asked.cpus or not self.asked.tasks:
+        if cpus is None or cpus == self.asked.cpus:
             return
-        each = (learners.most or 1) // self.asked.tasks
+        each = (learners.most or 1) // (self.asked.tasks or 1)
         names = ["SLURM_CPUS_PER_TASK"] + [item.name for item in self.assigned if re.fullmatch(
             r"\$\{?SLURM_CPUS_PER_TASK(:?-\d+)?\}?", self.text[item.value[0]:item.value[1]])]
         shared = r"\\?\$?\{?\b(?P<name>" + "|".join(names) + r")\b(?::?-\d+)?\}?\s*/\s*\\?(?P<by>" + OPERAND + ")"
@@ -65,12 +65,17 @@ class Kept(Job):
     def is_arithmetic(self, at: int) -> bool:
         return self.text.rfind("((", 0, at) > self.text.rfind("))", 0, at)
 
+    def keep_tail(self, item: Found) -> bool:
+        """Whether what stands behind a launch is taken care of."""
+        return False
+
     # ---- remarks
 
     def say_which_launchers_stay(self) -> None:
         for use in re.finditer(r"\b(torchrun|torch\.distributed\.(run|launch)|accelerate launch|horovodrun)\b(?![-./=])", self.text):
             line = self.text[self.text.rfind("\n", 0, use.start()) + 1:use.start()]
-            if not self.is_taken(use.start()) and not re.match(r"\s*(#|echo\b|printf\b|which\b|pip\b|module\b|command -v\b|type\b)|.*\s#\s|.*(which|command -v) $", line):
+            named = re.fullmatch(r"\s*(?:export\s+)?\w*torchrun\w*=[\"']?\S*/", line, re.I)  # a path that the launch itself uses
+            if not named and not self.is_taken(use.start()) and not re.match(r"\s*(#|echo\b|printf\b|which\b|pip\b|module\b|command -v\b|type\b)|.*\s#\s|.*(which|command -v) $", line):
                 self.note(use.start(), f"'{use.group(0)}' stands here in a way that is not understood, and stays: if it starts the training, write dlrun -- PROGRAM in its place, "
                           "once and not on each node")
 
@@ -116,9 +121,12 @@ class Kept(Job):
                 self.note(told["mounts"].at, f"mounts of the container ({told['mounts'].raw}) are the site's here: dl.toml(5), image")
             if "cpus" in told and self.asked.cpus is None and self.lines and not self.cpus_of_srun([item]):
                 self.note(told["cpus"].at, f"srun's --cpus-per-task={told['cpus'].raw} is left out: write #SBATCH --cpus-per-task=N")
-        if item.launch.launchers in (["srun"], ["mpirun"]) and not item.inner and ("gpus_each" in item.launch.told[0] or self.asked.gpus_per_task):
+        many_of_node = self.asked.known()["SLURM_NTASKS_PER_NODE"] if self.asked.nodes else None
+        if item.launch.launchers in (["srun"], ["mpirun"]) and not item.inner and many_of_node != 1 and (item.many.most or 2) > 1 and not self.launchers_in_script(item) and \
+                not launches.PYTHON.fullmatch(item.launch.program) and ("gpus_each" in item.launch.told[0] or self.asked.gpus_per_task):
             self.note(item.at, "each task saw its own GPUs alone (--gpus-per-task); here a learner sees those of its node and takes cuda:$LOCAL_RANK")
-        self.say_what_runs_oftener(item)
+        if not self.keep_tail(item):
+            self.say_what_runs_oftener(item)
         program = item.launch.program
         launchers = self.launchers_in_script(item)
         if launchers:

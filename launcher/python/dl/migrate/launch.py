@@ -64,16 +64,31 @@ def read(cursor: Cursor, nested: bool = False) -> Optional[Launch]:
         _options(cursor, launch, LAUNCHERS[name])
         if cursor.raw() is None:
             break
-        if LAUNCHERS[name].script:
+        if name == "ssh":
+            cursor.take()  # the host
+        if cursor.raw() is None or LAUNCHERS[name].script:
             break
         name = _take_head(cursor, launch) or _take_head_further_on(cursor, launch)
     launch.program = cursor.plain() or ""
     launch.stack = list(cursor.stack)
+    if launch.program == "env":
+        launch.program = _program_of_env(cursor)
     if launch.launchers and LAUNCHERS[launch.launchers[-1]].script:
         _python_of(launch)
+    elif launch.launchers[-1] == "ssh" and cursor.raw() is not None and cursor.quoted() is not None:
+        launch.inner, launch.python = cursor.quoted(), "bash -c"
     else:
         _text_of_shell(launch)
     return launch
+
+
+def _program_of_env(cursor: Cursor) -> str:
+    """Behind the assignments of env; env itself if it has other options, or no program."""
+    ahead = 1
+    while re.match(r"[A-Za-z_]\w*=|-u$|--unset=|-i$", cursor.plain(ahead) or ""):
+        ahead += 2 if cursor.plain(ahead) == "-u" else 1
+    word = cursor.plain(ahead)
+    return word if ahead > 1 and word is not None and not word.startswith("-") else "env"
 
 
 def skip_front(cursor: Cursor) -> bool:
@@ -84,17 +99,23 @@ def skip_front(cursor: Cursor) -> bool:
         if re.match(r"[A-Za-z_]\w*\+?=", word) or word in RESERVED or word in KEPT_IN_FRONT:
             cursor.runs_words = cursor.runs_words or word in KEPT_IN_FRONT and word not in ("env", "eval", "sudo")
             cursor.keep()
+            while word in ("stdbuf", "time") and (cursor.plain() or "").startswith("-"):
+                cursor.keep()
         elif re.fullmatch(r"\w+", word) and cursor.raw(1) is not None and re.search(
                 r"^[ \t]*(?:function[ \t]+" + word + r"\b|" + word + r"[ \t]*\(\))[^}]*\"\$@\"", cursor.text, re.M):
             cursor.runs_words = True
             # A function of the script that runs its arguments.
             cursor.keep()
-        elif word == "timeout":
+        elif word in ("timeout", "nice", "ionice"):
             cursor.runs_words = True
             cursor.keep()
             while (cursor.plain() or "").startswith("-"):
+                valued = re.fullmatch(r"-[ks]" if word == "timeout" else r"-[nc]|--(adjustment|class|classdata)", cursor.plain() or "")
                 cursor.keep()
-            cursor.keep()
+                if valued:
+                    cursor.keep()
+            if word == "timeout":
+                cursor.keep()
         else:
             return True
 
@@ -108,9 +129,10 @@ def _head_here(cursor: Cursor, ahead: int = 0) -> Optional[Tuple[str, int, str]]
     base = os.path.basename(word)
     for names, launcher in HEADS.items():
         if base == names[0] and all(cursor.plain(ahead + 1 + i) == name for i, name in enumerate(names[1:])):
-            return launcher, len(names), ""
+            folder = os.path.dirname(cursor.raw(ahead) or "") if LAUNCHERS[launcher].script and word != base and word.endswith("bin/" + base) else ""
+            return launcher, len(names), f"{folder}/python3" if folder and folder[0] not in "\"'" else ""
     if re.fullmatch(r"\$\{?\w*torchrun\w*\}?", word, re.I):
-        return "torchrun", 1, ""
+        return "torchrun", 1, _python_beside(cursor, word)
     if not PYTHON.fullmatch(word):
         return None
     options = [cursor.raw(ahead) or ""]
@@ -136,6 +158,13 @@ def _head_here(cursor: Cursor, ahead: int = 0) -> Optional[Tuple[str, int, str]]
         if option in ("-X", "-W"):
             options.append(cursor.raw(at) or "")
             at += 1
+
+
+def _python_beside(cursor: Cursor, word: str) -> str:
+    """Of a variable that holds the path of a launcher, which runs the interpreter of its own folder."""
+    name = re.sub(r"\W", "", word)
+    values = re.findall(r"^[ \t]*(?:export[ \t]+)?" + name + r"=[\"']?([^\s\"';]*)/bin/torchrun\b", cursor.text, re.M)
+    return f"{values[-1]}/bin/python3" if values else ""
 
 
 def _take_head(cursor: Cursor, launch: Launch) -> Optional[str]:

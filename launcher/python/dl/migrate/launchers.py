@@ -58,7 +58,7 @@ SRUN = _options(
     "jobid job-id mpi wait W mem-per-cpu "
     "mem-per-gpu cpus-per-gpu hint ntasks-per-core ntasks-per-socket ntasks-per-gpu threads-per-core gres-flags "
     "licenses L dependency d comment epilog prolog task-epilog task-prolog threads T network profile acctg-freq bcast-exclude tres-per-task "
-    "het-group signal switches sockets-per-node cores-per-socket begin b deadline core-spec S input i accel-bind "
+    "mincpus het-group signal switches sockets-per-node cores-per-socket begin b deadline core-spec S input i accel-bind "
     "slurmd-debug open-mode export-file container-workdir container-env cpu-freq cores extra-node-info B delay-boot nice tmp",
     "label l unbuffered u no-kill k overlap exact exclusive overcommit O oversubscribe s verbose v quiet Q pty kill-on-bad-exit K "
     "contiguous spread-job use-min-nodes immediate I preserve-env E disable-status X no-allocate Z interactive wait-for-children "
@@ -97,6 +97,8 @@ COLOSSAL = _options("host hostfile H master-addr master-port include exclude ssh
 COMPOSER = _options("stdout stderr base-rank master-addr master-port", "verbose v", nproc="each", n="each", world_size="total",
                     node_rank="node_rank", module_mode="flag:module", m="flag:module", command_mode="flag:program", c="flag:program")
 
+SSH = _options("b c D E e F I i J L l m O o p Q R S W w B P", "4 6 A a C f G g K k M N n q s T t V v X x Y y")
+
 LAUNCHERS: Dict[str, Launcher] = {
     "torchrun": Launcher(TORCH, "pytorch", True),
     "torch.distributed.launch": Launcher(TORCH, "pytorch", True),
@@ -107,12 +109,13 @@ LAUNCHERS: Dict[str, Launcher] = {
     "srun": Launcher(SRUN, "", False),
     "mpirun": Launcher(MPIRUN, "mpi", False),
     "horovodrun": Launcher(HOROVOD, "horovod", False),
+    "ssh": Launcher(SSH, "", False),  # of a loop over nodes
 }
 
 # How a launcher is called: the name of the program, and the words that must follow it.
 HEADS = {("torchrun",): "torchrun", ("torchrun_jsc",): "torchrun", ("accelerate", "launch"): "accelerate", ("accelerate-launch",): "accelerate", ("deepspeed",): "deepspeed",
          ("colossalai", "run"): "colossalai", ("composer",): "composer", ("srun",): "srun", ("mpirun",): "mpirun", ("mpiexec",): "mpirun",
-         ("mpiexec.hydra",): "mpirun", ("orterun",): "mpirun", ("prterun",): "mpirun", ("horovodrun",): "horovodrun"}
+         ("mpiexec.hydra",): "mpirun", ("orterun",): "mpirun", ("prterun",): "mpirun", ("horovodrun",): "horovodrun", ("ssh",): "ssh"}
 # How it is called as a Python module: python -m NAME.
 MODULES = {"torch.distributed.run": "torchrun", "torch.distributed.launch": "torch.distributed.launch",
            "torch.distributed.launcher": "torchrun", "torchrun_jsc": "torchrun", "accelerate.commands.launch": "accelerate", "deepspeed.launcher.runner": "deepspeed",

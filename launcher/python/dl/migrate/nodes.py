@@ -113,7 +113,7 @@ class Nodes(Meeting):
             rank = told.get("node_rank")
             if "nodes" in told and (self.number(told["nodes"]) or 2) < 2:
                 continue
-            if rank is not None and "SLURM_" not in rank.raw or "job:nodelist" in (item.launch.told or [{}])[0]:
+            if rank is not None and "SLURM_" not in rank.raw or item.launch.launchers[:1] == ["ssh"] and "nodes" in told or "job:nodelist" in (item.launch.told or [{}])[0]:
                 return True
         return False
 

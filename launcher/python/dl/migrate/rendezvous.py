@@ -50,6 +50,7 @@ class Meeting(Counts):
     def __init__(self, text: str, folder: str):
         super().__init__(text, folder)
         self.edits: Dict[Tuple[int, int], str] = {}
+        self.own_port = False         # rank 0 hosts the store at the port that the script chooses
         self.whole: Set[int] = set()  # offsets of the launches that replace several parts
 
     def is_taken(self, at: int) -> bool:
@@ -127,6 +128,11 @@ class Meeting(Counts):
         behind = re.fullmatch(r"[^/]*[$`][^/]*/((?:[^/$`]+/)*[^/$`]+)", path)
         if behind:
             path = behind.group(1)  # the part below a folder of the user's, which may well be the script's own folder
+        last = max(path.rfind("$"), path.rfind("`"))
+        if path.startswith("/") and last >= 0 and "/" in path[last:]:
+            path = path[path.index("/", last) + 1:]
+            within = [path] + [path.split("/", n)[n] for n in range(1, path.count("/") + 1)]
+            return next((content for content in (self.content_of(name) for name in within) if content is not None), None)
         if "$" in path or "`" in path:
             return None
         # Scripts often lie in scripts/ or slurm/, and are submitted from a folder above.
@@ -203,6 +209,22 @@ class Meeting(Counts):
             return any(OWN_MEETING.search(_text_of(file)) for file in here[:300])
         return False
 
+    def beside(self, program: str, content: str) -> List[str]:
+        """The modules that a program of Python's imports from where it lies, or from src/ or the folder above."""
+        names = set(re.findall(r"^[ \t]*(?:from|import)[ \t]+(\w+)", content, re.M))
+        found: List[str] = []
+        for above in ("", "..", "../.."):
+            full = os.path.join(self.folder, above, program)
+            if not names or "$" in program or not os.path.isfile(full):
+                continue
+            for root in (os.path.dirname(full), os.path.join(os.path.dirname(full), ".."), os.path.join(os.path.dirname(full), "..", "src")):
+                for name in sorted(names):
+                    files = [os.path.join(root, name + ".py")] + [os.path.join(folder, one) for folder, _, ones in list(os.walk(os.path.join(root, name)))[:20]
+                                                                  for one in sorted(ones)[:40] if one.endswith(".py")]
+                    found += [_text_of(file) for file in files[:100]]
+            break
+        return found
+
     def is_exported(self, name: str) -> bool:
         """Whether learners get the variable in their environment."""
         return re.search(r"^[ \t]*((export|declare[ \t]+-\w*x\w*)\b[^\n]*\b" + name + r"\b|set[ \t]+(-a\b|-o[ \t]+allexport))", self.text, re.M) is not None
@@ -212,7 +234,7 @@ class Meeting(Counts):
         if self.meets_by_itself(found):
             return
         for item in self.assigned:
-            if item.name not in RENDEZVOUS or not item.alone or self.is_taken(item.start):
+            if item.name not in RENDEZVOUS or not item.alone or self.is_taken(item.start) or self.own_port and item.name == "MASTER_PORT":
                 continue
             uses = [match.start() for match in re.finditer(r"\$\{?" + item.name + r"\b", self.text)]
             own = [other for other in self.assigned if other.name == item.name]

@@ -3,9 +3,10 @@
 import re
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from . import directives, launch as launches, shell
+from . import directives, launch as launches, shell, wrap
 from .counts import Count, Found, Note
-from .kept import Kept
+from .forms import Forms
+from .frameworks import imported, in_words
 from .launchers import LAUNCHERS, RENDEZVOUS
 from .words import Cursor, Holder
 
@@ -19,33 +20,47 @@ class Result(NamedTuple):
     notes: List[Note]
 
 
-SERVERS = r"\b(vllm|vllm-serve|vllm_serve|sglang|text-generation-launcher|tensorboard|redis-server|mlflow|jupyter(-\w+)?|mongod|\w*_?server(\.py)?)$|^(serve|vllm\.entrypoints\S*)$"
-
-
 def migrate(text: str, folder: str = ".") -> Result:
     """`folder`: that of the script, in which files that it names are looked for."""
-    return _Migration(text, folder).run()
-
-FRAMEWORKS = (("horovod", r"horovod"), ("pytorch", r"torch|lightning|MASTER_ADDR|deepspeed|accelerate|\bddp|[-_]ddp|\bddp_|--launcher[= ]\W?(slurm|pytorch)|\bnemo\b|megatron|"
-              r"trainer\.(devices|num_nodes)|fairseq|huggingface|fsdp|--num[-_]nodes"),
-              ("tensorflow", r"TF_CONFIG|tensorflow|keras"), ("jax", r"\bjax\b|\bflax\b|JAX_"),
-              ("mpi", r"\bmpi4py|\bMPICH_\w+=|\bI_MPI_\w+=|\w*BACKEND=mpi\b"))
-MODULES = (("horovod", "horovod"), ("pytorch", "torch|torchvision|lightning|pytorch_lightning|deepspeed|accelerate|transformers"), ("jax", "jax|flax"),
-           ("tensorflow", "tensorflow|keras"), ("mpi", "mpi4py"))
+    wraps = wrap.wrapped(text)
+    documents = wrap.documents(text) if not directives.read(text) else []
+    return _Migration(text, folder).run() if not wraps and not documents else _of_jobs(text, folder, wraps, documents)
 
 
-def in_words(text: str) -> str:
-    """The framework that the words of a script suggest; empty if none does."""
-    text = re.sub(r"^[ \t]*#(?!SBATCH)[^\n]*", "", text, flags=re.M)
-    return next((name for name, pattern in FRAMEWORKS if re.search(pattern, text, re.I)), "")
+def _of_jobs(text: str, folder: str, wraps: List[wrap.Wrapped], documents: List[Tuple[int, int, bool]]) -> Result:
+    """Each sbatch --wrap of the script, and each batch script that it writes, is a job of its own."""
+    edits: Dict[Tuple[int, int], str] = {}
+    results: List[Result] = []
+    notes: List[Note] = []
+
+    def of_one(script: str) -> Optional[str]:
+        results.append(_Migration(script, folder).run())
+        return results[-1].script if results[-1].launches else None
+
+    for one in wraps:
+        line = text.count("\n", 0, one.wrap.start) + 1
+        made = wrap.edits_of(text, one, of_one)
+        notes += [Note(line, note.text) for note in results[-1].notes]
+        if made is None:
+            notes.append(Note(line, "what stands in --wrap is not understood as a launch, and stays"))
+            results.pop()
+            continue
+        edits.update({(start, end): new for start, end, new in made})
+    for start, end, expanded in documents:
+        line = text.count("\n", 0, start)
+        new = wrap.edit_of(text, start, end, expanded, of_one)
+        notes += [Note(line + note.line, note.text) for note in results[-1].notes]
+        if new is None:
+            results.pop()
+            continue
+        edits[(start, end)] = new
+    if not results:
+        return Result(text, 0, "", None, "", notes)
+    first = results[0]
+    return Result(_applied(text, edits), sum(one.launches for one in results), first.learners, first.gpus, first.framework, sorted(set(notes)))
 
 
-def imported(program: str) -> str:
-    """The framework that a Python program imports; empty if it imports none."""
-    return next((name for name, modules in MODULES if re.search(r"^[ \t]*(import|from)[ \t]+(" + modules + r")\b", program, re.M)), "")
-
-
-class _Migration(Kept):
+class _Migration(Forms):
     def __init__(self, text: str, folder: str):
         super().__init__(text, folder)
         self.framework = ""
@@ -62,16 +77,21 @@ class _Migration(Kept):
             self.note(0, "Ray starts and places the processes of this job itself: leave the script as it is, without dlrun")
             return Result(self.text, 0, "", None, "", self.notes)
         if not found:
-            found = self.plain_python()
-            if found and ((self.asked.nodes or 1) > 1 or (self.asked.per_node or 1) > 1):
+            found = [self.of_other_launchers(item) for item in self.plain_python()]
+            if found and found[0].many == Count(1, 1) and ((self.asked.nodes or 1) > 1 or (self.asked.per_node or 1) > 1):
                 what = f"{self.asked.nodes} nodes" if (self.asked.nodes or 1) > 1 else f"{self.asked.per_node} tasks"
                 self.note(found[0].at, f"this starts one process, but the job asks for {what}: if it starts the others itself, have it start none (or leave it out) and put "
                           "the training behind dlrun -- with --dl-learners=N; else ask for one node")
+        if not found and not self.any_document:
+            self.any_document = True
+            found = [item for item in (self.look(command) for command in self.commands) if item is not None]
+            self.others.update({item.at: [] for item in found})
         if not found:
             self.say_which_scripts_start()
             self.say_which_launchers_stay()
             return Result(self.text, 0, "", None, "", self.notes)
-        found = self.one_of_parts(self.without_setup(found))
+        found = self.with_other_branches(found)
+        found = self.tasks_in_a_loop(self.one_of_parts(self.without_setup(found)))
         learners = self.learners_of(found)
         # With such a launcher, a task's CPUs are shared by the processes that it starts. mpirun's processes are Slurm's
         # tasks.
@@ -180,7 +200,10 @@ class _Migration(Kept):
             inner = [item for item in (self.look(one, True) for one in inside) if item is not None]
             if not inner and (not launch.launchers or not self.trains(self.text[launch.inner[0]:launch.inner[1]])):
                 return None
-        elif launch.launchers == ["srun"] and self.is_snippet(launch):
+        elif launch.launchers == ["srun"] and (self.reads_document(launch, command) and (nested or not self.trains_in_document(command)) or
+                                               self.is_snippet(launch) and not self.reads_document(launch, command)):
+            return None
+        if launch.launchers == ["ssh"] and not inner:
             return None
         # Variables that pass on where ranks meet are removed, unless the command itself reads them.
         whole = self.text[words[0].start:words[-1].end]
@@ -188,7 +211,8 @@ class _Migration(Kept):
         for text in launch.notes:
             self.note(words[0].start, text)
         count = self.count_of(launch) if not inner else max((item.many for item in inner), key=lambda one: one.most or 0)
-        return Found(launch, inner, count, command.after == "&", words[0].start)
+        item = Found(launch, inner, count, command.after == "&" or launch.launchers == ["ssh"] and inner[-1].parallel, words[0].start)
+        return None if launch.launchers[:1] == ["ssh"] and not self.is_part(item) else item
 
     def image_of(self, launch: launches.Launch) -> str:
         """The container's image as a word of the script; empty if it is no file."""
@@ -197,16 +221,16 @@ class _Migration(Kept):
         value = (self.values.raw(name.group(1), image.at) if name and image else None) or (image.raw if image is not None else "")
         return image.raw if image is not None and re.search(r"\.(sqsh|sqfs|squashfs|sif)\W*$", value) else ""
 
-    def serves(self, launch: launches.Launch) -> bool:
-        """Whether the command runs beside the training on one node, like a server. It then stays with srun."""
-        words = [shell.unquoted(self.text[word.start:word.end]) for word in launch.stack[-1].words[launch.stack[-1].at:][:6]]
-        one = self.number(launch.told[-1].get("total")) == 1 or self.number(launch.told[-1].get("nodes")) == 1
-        return one and any(re.search(SERVERS, word) for word in words)
-
     @staticmethod
     def trains(code: str) -> bool:
-        """Whether the text of a shell may start a training, rather than print or copy something."""
-        return re.search(r"python|\.py\b|\./|\$\{?\w*(CMD|COMMAND|SCRIPT|RUN)|bash |julia|Rscript", code, re.I) is not None
+        """Whether the text of a shell may start a training, rather than say, copy or remove something."""
+        for command in shell.commands(code, 0, len(code)):
+            words = [code[word.start:word.end] for word in command.words if not word.redirect and code[word.start:word.end] not in shell.RESERVED]
+            words = [word for word in words if not re.match(r"[A-Za-z_]\w*=", word)]
+            quiet = bool(words) and (launches.is_utility(words[0]) or words[0] in ("cd", "source", ".", "export", "set", "unset", "["))
+            if words and not quiet and re.search(r"python|\.py\b|\./|\$\{?\w*(CMD|COMMAND|SCRIPT|RUN)|bash |julia|Rscript", " ".join(words) + " ", re.I):
+                return True
+        return False
 
     def is_snippet(self, launch: launches.Launch) -> bool:
         """Whether the form shows that this is no training: srun python3 - <<EOF, srun python3 -c '...'."""
@@ -222,9 +246,20 @@ class _Migration(Kept):
             if re.search(r"\.(sh|bash)$", program):
                 self.note(cursor.word().start, f"what {program} starts is not looked into: if it starts the training, say dlctl migrate to that file")
 
-    def plain_python(self) -> List[Found]:
+    def with_other_branches(self, found: List[Found]) -> List[Found]:
+        """And the same program where another branch starts it without a launcher, as for one GPU."""
+        programs = {word for item in found for holder in item.launch.stack for word in self.words_in(holder) if word.endswith(".py")}
+        others = [command for command in self.commands if command.words and programs & {self.text[word.start:word.end] for word in command.words} and
+                  found and all(self.branches.exclude(command.words[0].start, item.at) for item in found)]
+        more = [item for command in others for item in self.plain_python([command])]
+        return sorted(found + more, key=lambda item: item.at)
+
+    def words_in(self, holder: Holder) -> List[str]:
+        return [self.text[word.start:word.end] for word in holder.words]
+
+    def plain_python(self, commands: Optional[List[shell.Command]] = None) -> List[Found]:
         """The launch of a script that starts one process without a launcher: its last python with a file."""
-        for command in reversed(self.commands):
+        for command in reversed(self.commands if commands is None else commands):
             cursor = Cursor(self.text, command.words, self.assigned)
             if not launches.skip_front(cursor) or command.after in ("|",):
                 continue
@@ -244,6 +279,11 @@ class _Migration(Kept):
 
     # ---- the framework
 
+    def framework_in(self, program: str) -> str:
+        """Of a program, or of the packages beside it that it imports."""
+        content = self.content_of(program) or ""
+        return imported(content) or next((name for name in (imported(text) for text in self.beside(program, content)) if name), "")
+
     def framework_of(self, found: List[Found], learners: Count) -> str:
         every = [one.launch for item in found for one in [item] + item.inner]
         said = [LAUNCHERS[name].framework for launch in every for name in launch.launchers if LAUNCHERS[name].framework]
@@ -251,7 +291,8 @@ class _Migration(Kept):
         if said and said[-1] != "mpi":
             return said[-1]
         programs = [shell.unquoted(name) for name in re.findall(r"[^\s'\";=]+\.py\b", self.text)]
-        for name in [framework for name in programs for framework in [imported(self.content_of(name) or "")] if framework] or [in_words(self.text)]:
+        for name in [framework for name in programs for framework in [self.framework_in(name)] if framework] or [in_words(self.text)] + \
+                [in_words(self.content_of(self.script_of(item)) or "") for item in found if self.script_of(item)]:
             if name == "tensorflow" and said:
                 self.note(0, "TensorFlow under mpirun is taken to be Horovod's; if it is not, write --dl-framework=tensorflow")
                 return "horovod"
@@ -270,12 +311,21 @@ class _Migration(Kept):
             self.rewrite(inner, learners, self.text[launch.inner[0] - 1] if launch.inner else "'")
         if launch.inner and not nested:
             self.drop_inner_rendezvous(item)
+        if not nested:
+            self.drop_visible(item)
+            self.put_deepy(item)
+            self.stay_in_front(item)
+        if launch.launchers == ["srun"] and not nested and self.reads_document(launch, self.command_of(item)):
+            self.put_document(item)
         prefix = "" if nested else self.dlrun_words(item, learners)
         python = launch.python + " " if launch.python else ""
         if launch.launchers[-1:] == ["srun"] and re.fullmatch(r"[\w.-]+\.(sh|bash|py|slurm)", launch.program):
             python = "./"  # srun also finds programs in the working directory
-        if nested and launch.env:
+        top = cursor.top
+        if nested and launch.env and top.gone and top.words[min(top.gone)].start == launch.first:
             prefix = "".join(f"{name}={value} " for name, value in launch.env)
+        elif nested and launch.env:
+            python = "env " + "".join(f"{name}={value} " for name, value in launch.env) + python
         # The interpreter is written into the innermost holder from which the word right before the program was removed.
         place: Optional[Holder] = None
         for holder in reversed(launch.stack):
@@ -351,7 +401,8 @@ class _Migration(Kept):
         if last in ("srun", "mpirun") and not item.inner and (item.many.most or 2) > 1 and "MASTER_PORT=" not in words:
             holder = item.launch.stack[-1]
             if self.meets_in_code([shell.unquoted(self.text[word.start:word.end]) for word in holder.words[holder.at:]]):
-                words += "MASTER_PORT=29500 "
+                self.own_port = self.own_port or self.values.last("MASTER_PORT", item.at) is not None and self.is_exported("MASTER_PORT")
+                words += "" if self.own_port else "MASTER_PORT=29500 "
                 self.note(item.at, "the program says itself where its ranks meet, so rank 0 hosts their store (MASTER_PORT is set), and not dlrun")
         if words and item.launch.cursor.runs_words:
             words = "env " + words
@@ -368,10 +419,11 @@ class _Migration(Kept):
         words += f"--image {image} " if image else ""
         words += "-- "
         kept = self.kept_for_script(item)
+        own = self.own_gpu(item)
         settings = next((one.launch.settings for one in [item] + item.inner if one.launch.settings), "")
         if settings:
             kept.append("$(dlctl migrate --variables-of " + (settings if settings[0] in "\"'" else f'"{settings}"') + ")")
-        return words + "".join(f"{word} " for word in ["env"] * bool(kept) + kept)
+        return words + "".join(f"{word} " for word in ["env"] * bool(kept) + kept) + own
 
     def kept_for_script(self, item: Found) -> List[str]:
         """Variables that a script needs unchanged if it starts a launcher on each node itself: it counts learners
@@ -412,9 +464,4 @@ def _applied(text: str, edits: Dict[Tuple[int, int], str]) -> str:
             continue
         result += [text[at:start], new]
         at = end
-    return _with_bodies("".join(result) + text[at:])
-
-
-def _with_bodies(text: str) -> str:
-    """Adds a `:` to branches and loops of which no line is left, because bash requires a command there."""
-    return re.sub(r"^([ \t]*)((?:[^\n#]*[ \t;])?(?:then|else|do)[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*)(?=[ \t]*(?:fi|else|elif|done)\b)", r"\1\2\1  :\n", text, flags=re.M)
+    return shell.with_bodies("".join(result) + text[at:])

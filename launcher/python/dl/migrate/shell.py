@@ -272,3 +272,8 @@ def assignments(text: str, found: List[Command]) -> List[Assignment]:
                 start, end = start + 1, end - 1
             result.append(Assignment(match.group(1), words[0].start, words[-1].end, (start, end), len(words) - first == 1, array))
     return result
+
+
+def with_bodies(text: str) -> str:
+    """Puts a : where all lines of a branch or a loop have gone, since bash wants a command there."""
+    return re.sub(r"^([ \t]*)((?:[^\n#]*[ \t;])?(?:then|else|do)[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*)(?=[ \t]*(?:fi|else|elif|done)\b)", r"\1\2\1  :\n", text, flags=re.M)

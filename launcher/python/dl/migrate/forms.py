@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands that dlrun can only start in another form: programs in here documents, deepy.py, Hydra's launcher of torchrun, tasks
+that saw one GPU alone, and what stands behind the launch in the text of a node's shell."""
+import re
+from typing import List, Optional, Tuple
+
+from . import launch as launches, shell
+from .counts import NODES, Count, Found
+from .kept import Kept
+from .launchers import LAUNCHERS
+
+MOST_OF_AN_ARGUMENT = 100_000  # bytes; Linux takes 128 KiB
+TRAINING = re.compile(r"backward\(|optim|DistributedDataParallel|init_process_group|Trainer\(|Accelerator\(|hvd\.init|\.fit\(|COMM_WORLD|torch\.distributed|jax\.distributed")
+CHOOSES_GPU = re.compile(r"LOCAL_RANK|local_rank|SLURM_LOCALID|Trainer\(|Accelerator\(|deepspeed|set_device")
+AFTER = re.compile(r"\S*(python[\d.]*|bash|sh|ssh|rsync|rclone|aws|curl|cp|mv|rm|tar)$")
+OWN_GPU = ("bash -c 'export CUDA_VISIBLE_DEVICES=$(cut -d, -f$((LOCAL_RANK + 1)) <<< \"$CUDA_VISIBLE_DEVICES\"); unset LOCAL_RANK; exec \"$@\"' learner ")
+# What deepy.py of GPT-NeoX hands to DeepSpeed's launcher, from the program on, each learner runs itself.
+DEEPY = ("-c 'import os, runpy, sys; sys.path.insert(0, os.path.dirname(sys.argv.pop(1)) or \".\"); from megatron.neox_arguments import NeoXArgs; "
+         "w = NeoXArgs.consume_deepy_args().get_deepspeed_main_args(); sys.argv = w[next(i for i, a in enumerate(w) if a.endswith(\".py\")):]; "
+         "runpy.run_path(sys.argv[0], run_name=\"__main__\")' ")
+
+SERVERS = r"\b(vllm|vllm-serve|vllm_serve|sglang|text-generation-launcher|tensorboard|redis-server|mlflow|jupyter(-\w+)?|mongod|\w*_?server(\.py)?|serve[-_]\w+(\.py)?)$|^(serve|vllm\.entrypoints\S*)$"
+
+
+class Forms(Kept):
+    any_document = False  # nothing else starts a training: a program in a here document may be it, whatever it does
+
+    def nodes_are_told_to_sbatch(self, launch: launches.Launch) -> bool:
+        given = self.asked.given
+        if not self.lines or self.asked.per_node is None or {"nodes", "ntasks", "nodelist", "gpus"} & set(given):
+            return False
+        scripts = [shell.unquoted(self.text[word.start:word.end]) for holder in launch.stack for word in holder.words if self.text[word.start:word.end].endswith(".sh")]
+        spoken = [self.text] + [self.content_of(name) or "" for name in scripts]
+        return any(re.search(NODES, re.sub(r"^[ \t]*#[^\n]*", "", text, flags=re.M)) for text in spoken)
+
+    # ---- what stays
+
+    def serves(self, launch: launches.Launch) -> bool:
+        """Whether the command runs beside the training, like a server. It then stays with srun."""
+        words = [shell.unquoted(self.text[word.start:word.end]) for word in launch.stack[-1].words[launch.stack[-1].at:][:6]]
+        told = launch.told[-1]
+        one = self.number(told.get("total")) == 1 or self.number(told.get("nodes")) == 1 or self.has_no_gpu(launch)
+        return one and any(re.search(SERVERS, word) for word in words)
+
+    @staticmethod
+    def has_no_gpu(launch: launches.Launch) -> bool:
+        told = launch.told[-1]
+        return any(what in told and re.fullmatch(r"(gpu:)?0|none", shell.unquoted(told[what].raw)) for what in ("gres", "gpus", "gpus_each", "gpus_per_node"))
+
+    # ---- here documents
+
+    def here_document(self, command: shell.Command) -> Optional[Tuple[shell.Word, int, int]]:
+        """The word <<EOF of a command, and where the lines of its document begin and end; None unless there is exactly one."""
+        marks = [word for word in command.words if word.redirect and re.match(r"\d*<<-?[^<]", self.text[word.start:word.end])]
+        begin = self.text.find("\n", command.words[-1].end) + 1
+        if len(marks) != 1 or begin == 0 or "<<" in self.text[marks[0].end:begin]:
+            return None
+        mark = self.text[marks[0].start:marks[0].end]
+        name = re.sub(r"[\"'\\]|^\d*<<-?[ \t]*", "", mark)
+        end = re.compile(("^\t*" if "<<-" in mark else "^") + re.escape(name) + "$", re.M).search(self.text, begin)
+        return (marks[0], begin, end.start()) if end else None
+
+    def reads_document(self, launch: launches.Launch, command: shell.Command) -> bool:
+        """python - <<EOF: a program of Python's that comes by standard input."""
+        if not launch.stack or not launches.PYTHON.fullmatch(launch.program) or self.here_document(command) is None:
+            return False
+        words = [self.text[word.start:word.end] for word in launch.stack[-1].words[launch.stack[-1].at + 1:]]
+        program = next((word for word in words if not re.match(r"-\w", word)), "-")
+        return program == "-" and not {"-c", "-m"} & set(words)
+
+    def trains_in_document(self, command: shell.Command) -> bool:
+        document = self.here_document(command)
+        if document is None:
+            return False
+        body = self.text[document[1]:document[2]]
+        return (self.any_document or TRAINING.search(body) is not None) and len(body.encode("utf-8", "surrogateescape")) < MOST_OF_AN_ARGUMENT
+
+    def put_document(self, item: Found) -> None:
+        """python - <<EOF: only one learner could read it, so each gets it as the text of -c."""
+        command = self.command_of(item)
+        document = self.here_document(command)
+        if document is None:
+            return
+        mark, begin, end = document
+        holder = item.launch.stack[-1]
+        words = [word for word in holder.words[holder.at:]]
+        at = next((word for word in words[1:] if self.text[word.start:word.end] == "-"), None)
+        options = [word for word in words if word.start < (at.start if at else mark.start)]
+        from_here = options[-1].end
+        rest = self.text[at.end if at else from_here:mark.start] + self.text[mark.end:begin - 1]
+        self.edits[(from_here, begin)] = f' -c "$(cat {self.text[mark.start:mark.end]}\n'
+        line_end = self.text.find("\n", end)
+        line_end = len(self.text) if line_end < 0 else line_end
+        self.edits[(line_end, line_end)] = '\n)"' + (" " + rest.strip() if rest.strip() else "")
+
+    def command_of(self, item: Found) -> shell.Command:
+        return next(one for one in self.commands if any(word.start == item.at for word in one.words))
+
+    # ---- deepy.py and Hydra
+
+    def of_other_launchers(self, item: Found) -> Found:
+        """A python that itself starts the processes of the job, but need not."""
+        launch = item.launch
+        top = launch.cursor.top
+        words = [shell.unquoted(self.text[word.start:word.end]) for word in top.words]
+        gpus = self.asked.gpus
+        if any(re.search(r"(^|/)deepy\.py$", word) for word in words):
+            return item._replace(many=Count(gpus, gpus) if gpus else Count(None, None, "auto"))
+        if "hydra/launcher=torchrun" not in words:
+            return item
+        each, nodes = 1, 1
+        for i, word in enumerate(words):
+            match = re.fullmatch(r"\+*hydra[./]launcher(?:\.(\w+))?=(.*)", word)
+            behind = i > next((k for k, one in enumerate(words) if one.endswith(".py")), len(words))
+            if match or behind and word in ("-m", "--multirun") and not any("," in one for one in words[i:]):
+                top.gone.add(i)
+            if match and match.group(1) in ("nproc_per_node", "nnodes", "max_nodes"):
+                number = self.values.number(match.group(2), item.at) or 1
+                each, nodes = (number, nodes) if match.group(1) == "nproc_per_node" else (each, max(nodes, number))
+        return item._replace(many=Count(each * nodes, each * nodes))
+
+    def put_deepy(self, item: Found) -> None:
+        for word in item.launch.cursor.top.words:
+            if re.search(r"(^|/)deepy\.py$", shell.unquoted(self.text[word.start:word.end])) and not self.is_taken(word.start):
+                self.edits[(word.start, word.start)] = DEEPY
+                self.note(word.start, "deepy.py starts DeepSpeed's launcher; each learner runs the program with the arguments that deepy.py would have given it")
+                return
+
+    # ---- GPUs
+
+    def own_gpu(self, item: Found) -> str:
+        """A task of --gpus-per-task=1 saw one GPU, as cuda:0. Words that let a learner see its own alone, if its program may need that."""
+        launch = item.launch
+        if launch.launchers != ["srun"] or item.inner or launch.inner or not launches.PYTHON.fullmatch(launch.program):
+            return ""
+        told = launch.told[0]
+        each = self.number(told["gpus_each"]) if "gpus_each" in told else self.asked.gpus_per_task
+        bound = next((shell.unquoted(value.raw) for name, value in launch.noted if name == "gpu-bind"), self.asked.given.get("gpu-bind", ""))
+        if each != 1 or bound in ("none", "closest") or self.tasks_of_a_node() == 1 or item.many.most == 1 or item.many.most is None:
+            return ""
+        holder = launch.stack[-1]
+        program = next((name for name in (shell.unquoted(self.text[word.start:word.end]) for word in holder.words[holder.at:]) if name.endswith(".py")), "")
+        content = self.content_of(program) if program else None
+        if content is not None and CHOOSES_GPU.search(content):
+            return ""
+        self.note(item.at, "each task saw one GPU alone (--gpus-per-task=1), and so does each learner; if the program takes cuda:$LOCAL_RANK, leave this bash -c out")
+        return OWN_GPU
+
+    def tasks_of_a_node(self) -> Optional[int]:
+        return self.asked.known()["SLURM_NTASKS_PER_NODE"] if self.asked.nodes else None
+
+    def drop_visible(self, item: Found) -> None:
+        """CUDA_VISIBLE_DEVICES=0,1 in front of a launch: dlrun takes GPUs of the job that are free."""
+        words = item.launch.cursor.top.words
+        for word, after in zip(words, words[1:]):
+            match = re.match(r"(?:CUDA|HIP|ROCR)_VISIBLE_DEVICES=(.*)", self.text[word.start:word.end], re.S)
+            if word.start < item.launch.first and match and shell.unquoted(match.group(1)) not in ("", "-1") and not self.is_taken(word.start):
+                self.edits[(word.start, after.start)] = ""
+
+    # ---- behind a launch
+
+    def keep_tail(self, item: Found) -> bool:
+        """In the text of a shell: what ran once on each node, behind the launch, is run by one learner of each node. False if it is not that simple."""
+        last = item.inner[-1] if item.inner else None
+        if last is None or item.launch.inner is None or not last.launch.launchers or not LAUNCHERS[last.launch.launchers[-1]].script:
+            return True
+        start, end = item.launch.inner
+        inside = shell.commands(self.text, start, end)
+        here = next((one for one in inside if one.words and one.words[0].start <= last.at < one.words[-1].end), None)
+        tail = [one for one in inside if one.words and one.words[0].start > last.at]
+        if here is None or not any(AFTER.match(self.text[one.words[0].start:one.words[0].end]) for one in tail):
+            return True
+        first = tail[0].words[0].start
+        if here.after not in ("", "&&") or "<<" in self.text[first:end] or \
+                any(self.text[word.start:word.end] in shell.RESERVED for one in inside for word in one.words[:2]):
+            return False
+        dollar = "\\$" if self.text[start - 1] == '"' else "$"
+        if here.after == "&&":
+            gap = self.text.index("&&", here.words[-1].end)
+            self.edits[(gap, gap + 2)] = ";"
+        self.edits[(first, first)] = (f"of_launch={dollar}?; [ {dollar}LOCAL_RANK = 0 ] && [ {dollar}of_launch = 0 ] || exit {dollar}of_launch; "
+                                      "unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT; ")
+        return True
+
+    def stay_in_front(self, item: Found) -> None:
+        """ssh NODE "... &": the text of a learner's shell ends when the program does."""
+        if item.launch.launchers[:1] != ["ssh"] or not item.inner or not item.inner[-1].parallel or item.launch.inner is None:
+            return
+        inside = shell.commands(self.text, *item.launch.inner)
+        here = next((one for one in inside if one.words and one.words[0].start <= item.inner[-1].at < one.words[-1].end), None)
+        if here is not None and here is inside[-1]:
+            gap = self.text.index("&", here.words[-1].end)
+            self.edits[(gap, gap + 1)] = ""
+
+    # ---- one node in each turn of a loop
+
+    def tasks_in_a_loop(self, found: List[Found]) -> List[Found]:
+        """srun -N1 -n1 -r $i bash -c "program --node_rank $i" &: one learner on each node, which knows its own number."""
+        result: List[Found] = []
+        for item in found:
+            loop = self.loop_of(item, self.loops())
+            launch = item.launch
+            one = loop is not None and launch.launchers == ["srun"] and launch.inner is not None and item.parallel and not item.inner and self.asked.nodes and \
+                self.number(launch.told[0].get("total")) == 1 and self.number(launch.told[0].get("nodes")) == 1
+            placed = [value.raw for name, value in launch.noted if name in ("r", "relative")] if one else []
+            counter = re.fullmatch(r"\$\{?(\w+)\}?", placed[0]) if placed else None
+            if loop is None or counter is None or launch.inner is None or self.text[launch.inner[0] - 1] != '"' or counter.group(1) not in loop.names or \
+                    not re.search(r"\$\{?" + counter.group(1) + r"\b", self.text[launch.inner[0]:launch.inner[1]]):
+                result.append(item)
+                continue
+            for use in re.finditer(r"\$\{" + counter.group(1) + r"\}|\$" + counter.group(1) + r"\b", self.text[launch.inner[0]:launch.inner[1]]):
+                at = launch.inner[0] + use.start()
+                self.edits[(at, at + len(use.group(0)))] = "\\$DL_NODE_RANK"
+            launch.noted = [(name, value) for name, value in launch.noted if name not in ("r", "relative")]
+            self.take_out_of_loop(item, loop)
+            self.whole.add(item.at)
+            result.append(item._replace(many=Count(self.asked.nodes, self.asked.nodes), parallel=False))
+        return result

@@ -7,7 +7,7 @@
 source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
 
 shapes=(torchrun_rdzv srun_python mpirun srun_bash_c array_sweep steps_and_wait usr1_requeue heredoc_python modules conda accelerate_launch
-  deepspeed_hostfile apptainer chain gpus_by_hand)
+  deepspeed_hostfile apptainer chain gpus_by_hand srun_of_script)
 
 # program NAME LINE…: in the PATH of the jobs.
 program() {
@@ -46,6 +46,7 @@ setup_file() {
     [[ $torch == yes ]] || ! needs_torch "$shape" || continue
     PATH=$PWD/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=$PWD LMOD_INIT=$PWD/lmod.sh OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 SECONDS_OF_WORK=200 submit "$shape.sbatch" >"$shape.job" || return 1
   done
+  [[ $torch == no ]] || PATH=$PWD/bin:/usr/bin:/bin:/usr/sbin:/sbin submit --nodes=2 --gres=gpu:2 --output=torchrun_by_job.out torchrun_by_job.sbatch >torchrun_by_job.job || return 1
 }
 teardown_file() {
   cancel_all
@@ -173,4 +174,14 @@ trained() {
   wait_file "long-run-$job.out" 'caught USR1: requeue' 120
   wait_for 60 "it is back in the queue" eval '[ "$(job_field "$job" Restarts)" -eq 1 ]'
   untouched 1
+}
+
+@test "torchrun for as many GPUs as sbatch was asked for" {
+  ended torchrun_by_job
+  trained "torchrun_by_job.out" 4
+}
+
+@test "srun of a script that starts torchrun on each node" {
+  ended srun_of_script
+  trained "slurm-$job.out" 4
 }

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <cmath>
+#include <cstring>
 
 #include "checkpoint/include/dlckpt_lease.h"
 #include "checkpoint/store/directory.h"
@@ -15,6 +16,7 @@ namespace dl::ckpt {
 namespace {
 
 // A program without dlrun renews its lease only when it calls us, and a train step may be long.
+constexpr char kNoiseMetric[] = "noise_scale";  // of dlckpt_batch.h
 constexpr int64_t kOwnLeaseExpiry_s = 3600;
 constexpr std::chrono::seconds kRenewEvery{DLCKPT_LEASE_EXPIRY_S / 4};
 
@@ -147,6 +149,7 @@ Status Context::set_metric(const char* name, double value) {
     return Error{Errc::kInvalid, "the metric '" + std::string(name) + "' is one too many: allowed are " +
                                      std::to_string(kMaxMetrics) + " for a save"};
   metrics_[name] = value;
+  if (page_ && std::strcmp(name, kNoiseMetric) == 0) page_->set_noise(value);
   return {};
 }
 

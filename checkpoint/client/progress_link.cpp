@@ -75,6 +75,11 @@ void ProgressLink::set_predictions(double durable_s, double local_s, double cost
   page_->local_ms.store(milliseconds(local_s), std::memory_order_seq_cst);
   page_->cost_ms.store(milliseconds(cost_s), std::memory_order_seq_cst);
 }
+void ProgressLink::set_noise(double samples) {
+  constexpr double kMost = 1e9;
+  if (!(samples >= 0)) return;
+  page_->noise.store(static_cast<uint64_t>(std::min(samples, kMost)) + 1, std::memory_order_seq_cst);
+}
 void ProgressLink::set_saved_step(int64_t step) {
   page_->saved_step.store(step, std::memory_order_seq_cst);
 }

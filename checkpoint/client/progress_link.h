@@ -31,6 +31,8 @@ class ProgressLink {
   ProgressPage::State state() const;
   // What saves are predicted to take, in seconds; 0 = unknown.
   void set_predictions(double durable_s, double local_s, double cost_s);
+  // The program's gradient noise scale in samples; negative or not finite: ignored.
+  void set_noise(double samples);
   // Newest train step that is known to be committed.
   void set_saved_step(int64_t step);
 

@@ -90,6 +90,7 @@ dlckpt_error dlckpt_batch_part(const dlckpt_batch* step, int64_t pass, int64_t* 
 
 /* dlckpt_batch_lr_scale: tells what multiplies the learning rate once the program has measured its gradient noise scale
  * (dlckpt-python(3), THE NOISE OF GRADIENTS): with ADASCALE (noise / reference + 1) / (noise / batch + 1).
+ * dlckpt_metric(ctx, "noise_scale", noise) makes it known to dlrun, so that dlctl scaling counts with it.
  *   noise    in samples. Negative, or not a number: not known
  *   Returns  batch->lr_scale for other rules, and where noise is not known; 1 if batch is NULL
  */

@@ -22,6 +22,7 @@ constexpr char kLock[] = "dlrun.lock";
 constexpr char kRequest[] = "request.json";
 constexpr char kPreflight[] = "preflight.json";
 constexpr char kHostfile[] = "hostfile";
+constexpr char kScaling[] = "scaling.json";
 constexpr char kLogs[] = "logs";
 constexpr char kResults[] = "results";
 constexpr char kImage[] = "image";
@@ -46,6 +47,7 @@ constexpr File kFiles[] = {
     {kRequest, "dlctl, people", "to ask for a pause; dlrun removes it", 64 << 10, 0644, true},
     {kPreflight, "dlrun", "replaced when nodes were checked", kGrows, 0644, false},
     {kHostfile, "dlrun", "when agents are started", kGrows, 0644, false},
+    {kScaling, "dlrun", "replaced while train steps are counted", 256 << 10, 0644, false},
     {kLogs, "dlrun, dl-agent", "one folder for each attempt", kGrows, 0777, true},
     {kResults, "learners", "made by dlrun when an attempt begins", kGrows, 0777, true},
     {kImage, "dlrun", "at each start of dlrun with a container image", kGrows, 0777, false},

@@ -4,7 +4,7 @@
 // loop and without a system call when nothing is asked.
 //
 // Who writes what
-//   learner: state, step, saved_step, save_ms, local_ms, cost_ms, seen_seq             agent: everything else
+//   learner: state, step, saved_step, save_ms, local_ms, cost_ms, noise, seen_seq           agent: everything else
 //
 // Protocol. Let c_r be the train step that learner r last announced with dlckpt_want(c_r), which it calls before it
 // runs train step c_r.
@@ -50,6 +50,7 @@ struct ProgressPage {
   std::atomic<uint64_t> save_ms;   // until durable in the checkpoint directory
   std::atomic<uint64_t> local_ms;  // until committed at the node-local level; 0 also where there is none
   std::atomic<uint64_t> cost_ms;   // that it takes from training: the wait, and slower train steps beside it
+  std::atomic<uint64_t> noise;     // gradient noise scale in samples, at most 10^9, plus 1; 0 = unknown
 
   // Written by the agent.
   alignas(64) std::atomic<uint32_t> seq;

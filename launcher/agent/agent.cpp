@@ -313,8 +313,8 @@ void Agent::report_progress(bool force) {
   last_report_ = Clock::now();
   reported_ = now;
   reported_done_ = done_request;
-  channel_.send(
-      supervise::Progress{now.state, now.step, now.saved_step, now.save_ms, done_request, now.local_ms, now.cost_ms});
+  channel_.send(supervise::Progress{now.state, now.step, now.saved_step, now.save_ms, done_request, now.local_ms,
+                                    now.cost_ms, now.noise});
 }
 
 void Agent::handle(const supervise::Message& message) {

@@ -98,6 +98,7 @@ std::string view_text(const JobView& view) {
     row(&out, "framework", clean(view.plan.framework + (view.plan.version.empty() ? "" : " " + view.plan.version)));
   }
   row(&out, "learners", learners_text(view.plan));
+  row(&out, "scaling", clean(view.scaling));
   row(&out, "not used", unused_text(unused_gpus(view)));
   row(&out, "checkpoint", clean(view.plan.checkpoint));
   row(&out, "directory", clean(view.job.dir.root()));
@@ -130,6 +131,7 @@ Json view_json(const JobView& view) {
   json["gpus_per_learner"] = view.plan.gpus_per_learner;
   json["nodes"] = view.plan.node_list;
   json["unused_gpus"] = unused_gpus(view).gpus;
+  json["scaling"] = view.scaling;
   json["checkpoint"] = view.plan.checkpoint;
   json["dir"] = view.job.dir.root();
   json["events"] = Json::array();

@@ -11,6 +11,7 @@
 #include "common/json/json.h"
 #include "launcher/ctl/act_as.h"
 #include "launcher/ctl/control_client.h"
+#include "launcher/ctl/scaling_view.h"
 #include "launcher/record/event_log.h"
 #include "launcher/record/open_below.h"
 
@@ -81,6 +82,15 @@ PlanFacts read_plan(const record::JobDir& dir, bool foreign) {
   return facts;
 }
 
+std::string read_scaling(const record::JobDir& dir) {
+  const auto text = record::read_below(dir.root(), job_directory::kScaling, record::kMostScalingBytes);
+  if (!text) return "";
+  const auto record = record::parse_scaling(*text);
+  if (!record || record->asked.min == record->asked.max) return "";
+  const auto view = view_scaling(*record);
+  return view ? scaling_sentence(*view) : "";
+}
+
 // The learners of the newest attempt, as their last events describe them.
 std::vector<LearnerView> learners_from(const std::vector<Event>& events, int attempt) {
   std::map<int, LearnerView> by_rank;
@@ -134,6 +144,7 @@ JobView view_job(const Job& job, bool ask) {
       unread = history.error();
     }
     view.plan = read_plan(job.dir, foreign);
+    view.scaling = read_scaling(job.dir);
   }
   view.attempt = summary.attempts;
   view.saved_step = summary.newest_step;

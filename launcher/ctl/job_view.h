@@ -40,6 +40,7 @@ struct JobView {
   int64_t saved_step = -1;  // newest train step known to be saved; -1: none
   bool alive = false;       // dlrun answered
   PlanFacts plan;
+  std::string scaling;                 // how it scales, in one sentence; empty: not measured, or it cannot change
   std::vector<LearnerView> learners;   // of the newest attempt; may be empty
   std::vector<record::Event> history;  // events of the job, without those of learners
 };

@@ -34,6 +34,7 @@ Run add_frameworks(CommandLine* line);
 Run add_config(CommandLine* line);
 Run add_quota(CommandLine* line);
 Run add_why(CommandLine* line);
+Run add_scaling(CommandLine* line);
 Run add_clean(CommandLine* line);
 Run add_migrate(CommandLine* line);
 Run add_python(CommandLine* line);

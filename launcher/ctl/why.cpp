@@ -13,7 +13,9 @@
 #include <optional>
 
 #include "common/base/parse.h"
+#include "launcher/ctl/act_as.h"
 #include "launcher/ctl/cluster_now.h"
+#include "launcher/ctl/job_view.h"
 #include "launcher/ctl/leaving.h"
 #include "launcher/ctl/quota_table.h"
 #include "launcher/ctl/subcommand.h"
@@ -93,6 +95,14 @@ PolicyAnswer ask_policy(const ClusterNow& now, int64_t id) {
   return answer;
 }
 
+// How an elastic job scales, which is why it runs at the size that it has.
+std::string scaling_of(const std::string& id) {
+  const auto job = find_job(id, "");
+  if (!job || !job->has_dir()) return "";
+  const auto text = made_as_owner(*job, [&] { return view_job(*job, false).scaling; });
+  return text ? *text : "";
+}
+
 Status run(const Options& options) {
   DL_TRY_ASSIGN(const int64_t id, parse_job_option(options.job));
   DL_TRY_ASSIGN(const WaitTexts texts, look_at_wait(policy::job_name(id)));
@@ -105,25 +115,35 @@ Status run(const Options& options) {
     std::fprintf(stderr, "dlctl why: nothing is said of tenants: %s\n", now.error().text.c_str());
   }
   const bool waits = texts.job.value("JobState") == "PENDING";
+  const std::string scales = scaling_of(policy::job_name(id));
   if (options.json) {
     Json json = job_json(id);
     json["why"] = tenants.sentence ? *tenants.sentence : slurm.sentence;
     json["can_ever_run"] = tenants.can_ever_run && slurm.can_ever_run;
     for (const JsonMember& member : tenants.json.members()) json[member.name] = member.value;
+    if (!scales.empty()) json["scaling"] = scales;
     json["slurm"] = slurm.json;
     json["slurm"]["why"] = slurm.sentence;
     std::printf("%s\n", json.dump_sorted(2).c_str());
     return {};
   }
+  const auto tell_scaling = [&] {
+    if (!scales.empty())
+      std::printf("scaling: %s (dlctl scaling %s)\n", printable(scales, 300).c_str(), policy::job_name(id).c_str());
+  };
   if (tenants.sentence) {
     std::printf("%s\n", printable(*tenants.sentence, 1000).c_str());
     for (const std::string& line : tenants.lines) std::printf("%s\n", line.c_str());
-    if (!waits) return {};
+    if (!waits) {
+      tell_scaling();
+      return {};
+    }
     std::printf("Slurm: %s\n", slurm.sentence.c_str());
   } else {
     std::printf("%s\n", slurm.sentence.c_str());
   }
   for (const std::string& line : slurm.lines) std::printf("  %s\n", line.c_str());
+  tell_scaling();
   if (!slurm.advice.empty()) std::printf("what you can do: %s\n", slurm.advice.c_str());
   return {};
 }

@@ -62,7 +62,7 @@ void members(StepReport& m, JsonMembers& each) {
 }
 void members(Progress& m, JsonMembers& each) {
   each("state", m.state)("step", m.step)("saved_step", m.saved_step)("save_ms", m.save_ms)(
-      "done_request", m.done_request)("local_ms", m.local_ms)("cost_ms", m.cost_ms);
+      "done_request", m.done_request)("local_ms", m.local_ms)("cost_ms", m.cost_ms)("noise", m.noise);
 }
 void members(Notice& m, JsonMembers& each) {
   each("signal", m.signal);

@@ -65,6 +65,7 @@ struct Progress {  // sent when the page has changed, at most each 100 ms, and a
   int64_t done_request = 0;  // newest request the learner has acted upon
   uint64_t local_ms = 0;     // as on the progress page
   uint64_t cost_ms = 0;
+  uint64_t noise = 0;
 };
 struct Notice {  // the agent was sent this signal (by Slurm)
   int signal = 0;

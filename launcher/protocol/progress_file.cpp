@@ -102,6 +102,7 @@ ProgressFile::View ProgressFile::read() const {
   view.save_ms = page_->save_ms;
   view.local_ms = page_->local_ms;
   view.cost_ms = page_->cost_ms;
+  view.noise = page_->noise;
   return view;
 }
 

@@ -29,6 +29,7 @@ class JobDir {
   std::string control() const { return file(job_directory::kControl); }
   std::string request() const { return file(job_directory::kRequest); }
   std::string lock() const { return file(job_directory::kLock); }
+  std::string scaling() const { return file(job_directory::kScaling); }
   std::string results() const { return file(job_directory::kResults); }
   std::string logs() const { return file(job_directory::kLogs); }
   std::string attempt_logs(int attempt) const { return logs() + "/attempt-" + std::to_string(attempt); }

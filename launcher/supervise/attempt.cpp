@@ -55,6 +55,7 @@ std::optional<int64_t> Attempt::progressed(int rank, const Progress& progress, i
   learner.save_ms = progress.save_ms;
   learner.local_ms = progress.local_ms;
   learner.cost_ms = progress.cost_ms;
+  learner.noise = progress.noise;
   if (progress.saved_step <= learner.saved_step) return std::nullopt;
   learner.saved_step = progress.saved_step;
   last_save_ms_ = now_ms;

@@ -34,6 +34,7 @@ struct Learner {
   uint32_t page_state = 0;  // ProgressPage::State
   int64_t step = -1, saved_step = -1;
   uint64_t save_ms = 0, local_ms = 0, cost_ms = 0;  // as on the progress page
+  uint64_t noise = 0;                               // likewise
   int64_t step_seen_ms = 0;                         // when `step` was reported
   int exit = 0;
   bool hung = false;  // blamed for the hang: its exit status is ignored

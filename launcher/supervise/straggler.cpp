@@ -12,15 +12,22 @@ namespace {
 
 constexpr size_t kFewestToCompare = 3;
 constexpr double kMads = 5, kShare = 0.25;
+constexpr double kMuchLonger = 2.5;  // a report has one train step more or less: up to twice
 
 }  // namespace
 
 void StepTimes::add(int64_t at_ms, int64_t step) {
   if (last_step_ >= 0 && step > last_step_ && at_ms > last_ms_) {
     each_ms_.push_back(static_cast<double>(at_ms - last_ms_) / static_cast<double>(step - last_step_));
-    if (each_ms_.size() > kWindow) each_ms_.pop_front();
+    in_each_.push_back(step - last_step_);
+    if (each_ms_.size() > kWindow) {
+      each_ms_.pop_front();
+      in_each_.pop_front();
+    }
+    steps_ += step - last_step_;
   } else if (step < last_step_) {
     each_ms_.clear();
+    in_each_.clear();
   }
   last_ms_ = at_ms;
   last_step_ = step;
@@ -29,6 +36,25 @@ void StepTimes::add(int64_t at_ms, int64_t step) {
 std::optional<double> StepTimes::median_ms() const {
   if (each_ms_.size() < kFewest) return std::nullopt;
   return median({each_ms_.begin(), each_ms_.end()});
+}
+
+std::optional<double> StepTimes::steady_ms() const {
+  const auto usual = median_ms();
+  if (!usual) return std::nullopt;
+  double sum = 0;
+  int64_t steps = 0;
+  for (size_t i = 0; i < each_ms_.size(); ++i) {
+    if (each_ms_[i] > kMuchLonger * *usual) continue;
+    sum += each_ms_[i] * static_cast<double>(in_each_[i]);
+    steps += in_each_[i];
+  }
+  return sum / static_cast<double>(steps);
+}
+
+double StepTimes::spread_ms() const {
+  if (each_ms_.empty()) return 0;
+  const std::vector<double> times(each_ms_.begin(), each_ms_.end());
+  return median_deviation(times, median(times));
 }
 
 std::vector<Straggler> find_stragglers(const std::vector<std::optional<double>>& step_ms) {

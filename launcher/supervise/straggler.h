@@ -25,10 +25,16 @@ class StepTimes {
   void add(int64_t at_ms, int64_t step);
   // Milliseconds; none before there are kFewest intervals.
   std::optional<double> median_ms() const;
+  // The same as an average, without reports that took much longer than most (saves, evaluations). A report comes about
+  // each second, with a whole number of train steps, so the median of few steps is off by a part of one. None as above.
+  std::optional<double> steady_ms() const;
+  double spread_ms() const;                 // the median absolute deviation from that; 0 without reports
+  int64_t steps() const { return steps_; }  // train steps seen in all
 
  private:
-  int64_t last_ms_ = 0, last_step_ = -1;
+  int64_t last_ms_ = 0, last_step_ = -1, steps_ = 0;
   std::deque<double> each_ms_;
+  std::deque<int64_t> in_each_;  // train steps of each report
 };
 
 struct Straggler {

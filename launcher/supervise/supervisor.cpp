@@ -211,6 +211,7 @@ void Supervisor::tick() {
       if (may_save && stops_.save_due(&attempt_, journal_->events(), now, unix_ms())) handle(SaveDue{});
       look_for_stragglers();
       look_for_idle_gpus();
+      look_at_scaling(now);
       look_at_store(now);
     }
     lease_->tick(monotonic_ms());

@@ -329,6 +329,7 @@ void Supervisor::give_up_learners(const Failure& failure, bool only_silent) {
 void Supervisor::check_attempt_over() {
   if (!state_.alive() || attempt_.over_told || !attempt_.all_ended()) return;
   attempt_.over_told = true;
+  look_at_scaling(awake_ms(), /*last=*/true);
   rendezvous_->close();
   pmix_->close();
   handle(AttemptOver{must_ask_why()});

@@ -16,7 +16,7 @@ cd "$work" || exit 1
 expect() { expect_run "$1" "$2" "$3" "$dlctl" "${@:4}"; }
 
 expect "help lists the subcommands" 0 '^ +frameworks ' --help
-for sub in status why pause resume quota "quota reclaim" "quota sync" logs frameworks clean migrate python "config check"; do
+for sub in status why pause resume scaling quota "quota reclaim" "quota sync" logs frameworks clean migrate python "config check"; do
   # shellcheck disable=SC2086  # two words on purpose
   expect "$sub has a help" 0 'Usage: dlctl' $sub --help
 done
@@ -148,6 +148,23 @@ printf 'one\ntwo\nthree\n' >$job/logs/attempt-2/learner-0.log
 printf 'eins\nzwei' >$job/logs/attempt-2/learner-1.log
 printf 'first try\n' >$job/logs/attempt-1/learner-0.log
 expect "status of a local run" 0 '^state +HALTED since' status $job
+expect "of a job without train steps there is no scaling" 1 "job local-.*-7: no train steps were measured yet" scaling $job
+size() { printf '{"learners":%d,"nodes":1,"batch":%d,"passes":1,"step_s":%s,"spread_s":0.001,"steps":40,"time_s":1}' "$@"; }
+printf '{"version":1,"name":"train","framework":"pytorch","gpu_type":"","gpus_per_learner":0,"least_learners":1,"most_learners":4,"batch":"16:64:4","now":%s,"measured":[%s,%s]}\n' \
+  '{"learners":2,"nodes":1,"batch":32,"passes":1}' "$(size 1 16 0.16)" "$(size 2 32 0.2)" >$job/scaling.json
+expect "how a local run scales is told" 0 '^> +2 +1 +32 +200 ms +20 % +160 .* 1\.60 +measured' scaling $job
+expect "in its status, too" 0 '^scaling +2 learners: 160 samples/s, 1\.6 times 1 learner \(measured\); 4 would give 1\.[0-9]+ times that' status $job
+expect "as JSON" 0 '"confidence": "guessed"' scaling $job --json
+expect "as a picture" 0 '' scaling $job --svg scaling.svg
+check "that picture is whole" "$(grep -q '</svg>' scaling.svg || echo 'it has no end')"
+expect "one form at a time" 2 '--json and --svg exclude each other' scaling $job --json --svg other.svg
+echo '{"version":2}' >$job/scaling.json
+expect "a record of a later version is refused" 2 'its version is not 1' scaling $job
+expect "and does no harm to the status" 0 '^state +HALTED since' status $job
+rm -f $job/scaling.json
+ln -s "$work/bad.toml" $job/scaling.json
+expect "a record that is a link is not read" 2 '' scaling $job
+rm -f $job/scaling.json
 expect "its number is enough" 0 '^why +asked by dlctl pause' status local-20261121-030000-7
 expect "its path does as well" 0 '^train step +40' status "$work/$job/"
 expect "the timeline has the failure's successor" 0 'restarted' status $job

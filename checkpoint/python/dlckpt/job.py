@@ -143,6 +143,7 @@ class Job(Progress):
         self._strict = True
         self._failures = 0  # of background saves, told so far
         self._saved_step = self._restored_step = -1
+        self._told_noise: Optional[float] = None
         self._in_steps = False
         self._unusable = ""  # after a restore that failed
 
@@ -187,6 +188,7 @@ class Job(Progress):
             return
         self._give_random_back()
         self._tell_failures()
+        self._tell_noise()
         if self._signals is None:
             # Not before: dlrun ends a learner that has not come to its first train step by SIGTERM, as it has nothing to save.
             self._signals = StopSignals(bool(os.environ.get("DL_PROGRESS")), self.world.size == 1, self._say)
@@ -429,6 +431,12 @@ class Job(Progress):
             error = self._context.last_error()
             if error.code == stats.outcome:  # else the next one is in flight already, whose save() told it
                 self._tell_failure(stats.step, error)
+
+    def _tell_noise(self) -> None:
+        """dlrun shows how the job scales by it; it also stays with the next checkpoint, as a metric does."""
+        if self._context is not None and self._noise is not None and self._noise != self._told_noise:
+            self._context.metric("noise_scale", self._noise)
+            self._told_noise = self._noise
 
     def _settle(self) -> None:
         """Waits for the save in flight, and tells of a failure instead of raising it."""

@@ -300,6 +300,13 @@ class Loader {
 
 }  // namespace
 
+int usual_read_threads(int world_size, std::optional<uint64_t> memory_left) {
+  constexpr int kAlone = 32, kOneOfMany = 2, kAtLeast = 4;
+  if (world_size > 1) return kOneOfMany;
+  if (!memory_left) return kAlone;
+  return static_cast<int>(std::clamp<uint64_t>(*memory_left / 8 / kBlockBytes, kAtLeast, kAlone));
+}
+
 LoadOutcome load(const LoadJob& job) {
   try {
     Loader loader(job);

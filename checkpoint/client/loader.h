@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,12 @@ struct LoadJob {
   std::map<std::string, std::string>* blobs = nullptr;
   LoadCounts* counts = nullptr;
 };
+
+// With how many threads a rank reads where it is not told. Each holds a buffer of a block, 4 MiB. One rank has so many
+// that the disk is never without the next request while some threads verify and copy; that is more than there are
+// cores. In a cgroup their buffers take an eighth of the memory that is left (memory_left) at most, but four threads
+// always read.
+int usual_read_threads(int world_size, std::optional<uint64_t> memory_left);
 
 // Registered memory is filled as verified blocks come in: after anything but kDone its content is undefined.
 LoadOutcome load(const LoadJob& job);

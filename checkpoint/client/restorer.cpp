@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "checkpoint/client/box_text.h"
+#include "checkpoint/engine/memory_limit.h"
 #include "checkpoint/group/messages.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/verify.h"
@@ -16,14 +17,12 @@ namespace dl::ckpt {
 namespace {
 
 constexpr int kMaxReadThreads = 64;
-// More threads than there are cores: while some verify and copy what they have read, enough others wait for the disk to
-// keep it busy, also where other programs use the cores.
-constexpr int kReadThreadsAlone = 12, kReadThreadsOfMany = 2;
 
 int read_threads(int world_size) {
   if (const char* text = std::getenv("DL_CHECKPOINT_READ_THREADS"))
     if (const auto threads = parse_int(text, 1, kMaxReadThreads)) return static_cast<int>(*threads);
-  return world_size == 1 ? kReadThreadsAlone : kReadThreadsOfMany;
+  const auto room = memory_room();
+  return usual_read_threads(world_size, room ? std::optional<uint64_t>(room->left()) : std::nullopt);
 }
 
 // How much an outcome weighs when ranks differ.

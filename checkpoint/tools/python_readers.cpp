@@ -119,7 +119,7 @@ def pieces_of(place):
         let_go(tensor, piece)
 write(described, pieces_of)
 if left:
-    sys.stderr.write("%d value%s that are not tensors\n" % (left, "" if left == 1 else "s"))
+    sys.stderr.write("%d %s\n" % (left, "value that is not a tensor" if left == 1 else "values that are not tensors"))
 )";
 
 // The description (.metadata) is a pickle.
@@ -202,7 +202,7 @@ def pieces_of(place):
         yield memoryview(flat[begin:begin + (1 << 24)].view(torch.uint8).numpy())
 write(described, pieces_of)
 if left:
-    sys.stderr.write("%d value%s that are not tensors\n" % (left, "" if left == 1 else "s"))
+    sys.stderr.write("%d %s\n" % (left, "value that is not a tensor" if left == 1 else "values that are not tensors"))
 )";
 
 constexpr const char* kHdf5Names = R"(

@@ -100,7 +100,7 @@ class Foreign(support.Case):
             file["net/t"] = np.float32(2.5)
             file["net/words"] = "no numbers"
         said = self.run_tool("--hdf5", path, "--python", sys.executable)
-        self.assertIn("left out: 1 ", said)
+        self.assertIn("left out: 1 value that is not a tensor", said)
         net = {"w": np.zeros((4, 6)), "b": np.zeros(3, np.int32), "t": np.zeros((), np.float32)}
         with dlckpt.attach(net=net, dir=self.dir) as job:
             self.assertEqual(job.train_step, 7)

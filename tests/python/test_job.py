@@ -190,6 +190,23 @@ class Loop(support.Case):
             getattr(job, end)()
             self.assertEqual(saved_steps(self.dir), steps)
 
+    def test_after_its_end_a_job_still_tells_of_its_saves_and_does_not_pretend_to_save(self):
+        weights = np.zeros(4)
+        job = dlckpt.attach(w=weights, dir=self.dir, every="1step", final_save=False)
+        for _ in job.steps(3):
+            weights += 1
+        self.assertEqual((job.saves, job.stats.step, job.wait()), (2, 2, 2))
+        for refused in (job.save, job.check, lambda: list(job.steps(4))):
+            with self.assertRaisesRegex(dlckpt.InvalidError, "has let go of its checkpoint directory, and saves nothing more"):
+                refused()
+        job.finish()
+        self.assertEqual(weights[0], 3)
+        saved = dlckpt.attach(w=weights, dir=self.dir)
+        for _ in saved.steps(4):
+            weights += 1
+        saved.save()  # of a train step that is saved
+        self.assertEqual(dlckpt.open(self.dir).step, 4)
+
     def test_a_loop_of_ones_own_saves_and_counts_alike(self):
         job = self.job(every="2steps")
         while job.train_step < 5:

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <thread>
 
+#include "checkpoint/client/loader.h"
 #include "checkpoint/engine/copy.h"
 #include "checkpoint/engine/memory_limit.h"
 #include "tests/unit/checkpoint_slow_io.h"
@@ -521,6 +522,15 @@ TEST(CheckpointAsync, TheTightestCgroupCounts) {
   ASSERT_TRUE(room);
   EXPECT_EQ(room->limit, 4000U);
   EXPECT_EQ(room->left(), 0U);
+}
+
+TEST(CheckpointAsync, ReadersKeepTheDiskBusyWithinTheMemoryThatIsLeft) {
+  constexpr uint64_t kMiB = uint64_t{1} << 20;
+  EXPECT_EQ(usual_read_threads(1, std::nullopt), 32);
+  EXPECT_EQ(usual_read_threads(1, 4096 * kMiB), 32);
+  EXPECT_EQ(usual_read_threads(1, 320 * kMiB), 10);
+  EXPECT_EQ(usual_read_threads(1, 0), 4);
+  EXPECT_EQ(usual_read_threads(8, std::nullopt), 2);
 }
 
 TEST(CheckpointAsync, TheCApiSavesInTheBackgroundAndAForkedChildMayClose) {

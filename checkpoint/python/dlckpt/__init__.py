@@ -22,8 +22,9 @@ from .batch import Batch, find_batch
 from .context import Context, Lease, SaveStats
 from .errors import (BusyError, CorruptError, DeniedError, Error, InternalError, InvalidError, IoError, LibraryError,
                      InFlightError, MismatchError, NoMemoryError, NoSpaceError, NotFoundError, StateError, WaitTimeoutError)
-from .job import EXIT_NOT_SAVED, EXIT_SAVED, Job, attach, set_log
+from .job import EXIT_NOT_SAVED, EXIT_SAVED, Job, attach
 from .library import version
+from .log import set_log
 from .noise import NoiseScale
 from .objects import PerRank
 from .reader import TensorInfo

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple, Union
@@ -11,6 +12,7 @@ from . import codec, library
 from .context import Context, SaveStats
 from .entries import Entry
 from .errors import Error, InternalError, InvalidError, MismatchError, StateError, error_for
+from .log import say
 from .objects import DefaultRandomEntry, OptimizerEntry, RandomEntry, entry
 from .progress import Progress
 from .run_id import find_run_id
@@ -21,20 +23,6 @@ from .world import World, find_world
 
 EXIT_SAVED = 75
 EXIT_NOT_SAVED = 76
-
-
-def say(text: str) -> None:
-    """How dlckpt tells the user something: a line on standard error. Replace it with dlckpt.set_log()."""
-    print("dlckpt: " + text, file=sys.stderr, flush=True)
-
-
-_log: Callable[[str], None] = say
-
-
-def set_log(log: Optional[Callable[[str], None]]) -> None:
-    """Sends dlckpt's sentences to a function of yours; None: back to standard error."""
-    global _log
-    _log = log or say
 
 
 def attach(*, dir: Optional[str] = None, every: Every = None, keep: int = 0, rng: bool = True, strict: bool = True,
@@ -146,6 +134,8 @@ class Job(Progress):
         self._told_noise: Optional[float] = None
         self._in_steps = False
         self._unusable = ""  # after a restore that failed
+        self._closed = False
+        self._last_stats: Optional[SaveStats] = None  # when it was closed
 
     # ---- the loop ------------------------------------------------------------------------------------------------------
 
@@ -185,7 +175,7 @@ class Job(Progress):
         step_done() after each train step, and finish() at the end. All learners must call it with the same train step."""
         self._must_be_usable()
         if self._context is None:
-            return
+            return self._must_not_be_closed()
         self._give_random_back()
         self._tell_failures()
         self._tell_noise()
@@ -242,23 +232,26 @@ class Job(Progress):
     def save(self, *, wait: bool = True) -> None:
         """Collective. Saves now, as the checkpoint of ``train_step``. Raises dlckpt.Error if it fails; nothing is committed
         then. With wait=False as periodic saves are made (``mode`` of attach()); wait() or the next check() tells how it ended.
-        Without a checkpoint directory it does nothing."""
+        Without a checkpoint directory it does nothing. InvalidError after the end of the loop or close(), unless this train step
+        is saved."""
         self._must_be_usable()
         if self._context is not None:
             self._save(library.SYNC if wait else self._flags())
+        elif self._saved_step != self.train_step:
+            self._must_not_be_closed()
 
     def wait(self, timeout: float = -1.0) -> int:
         """Waits until no save is in flight. Returns the newest train step that is durable, -1 if none. Raises the error of the last
         save; WaitTimeoutError if it is still in flight after so many seconds (negative: as long as it takes)."""
         if self._context is None:
-            return -1
+            return self._saved_step
         self._saved_step = max(self._saved_step, self._context.wait(timeout))
         return self._saved_step
 
     @property
     def stats(self) -> Optional[SaveStats]:
         """Of the last finished save: bytes, how long training was blocked, and so on; None without a checkpoint directory."""
-        return None if self._context is None else self._context.stats()
+        return self._last_stats if self._context is None else self._context.stats()
 
     @property
     def saves(self) -> int:
@@ -304,6 +297,11 @@ class Job(Progress):
         if self._signals is not None:
             self._signals.restore()
         if self._context is not None:
+            self._closed = True
+            with contextlib.suppress(Error):  # of the last save, which was told; a child of fork() may do nothing else with it
+                self.wait()
+            with contextlib.suppress(Error):
+                self._last_stats = self._context.stats()
             self._context.close()
         for undo in self._unhook:
             undo()
@@ -321,11 +319,16 @@ class Job(Progress):
 
     def _say(self, text: str) -> None:
         if self.world.rank == 0:
-            _log(text)
+            say(text)
 
     def _must_be_usable(self) -> None:
         if self._unusable:
             raise InvalidError(self._unusable)
+
+    def _must_not_be_closed(self) -> None:
+        if self._closed:
+            raise InvalidError("this job has let go of its checkpoint directory, and saves nothing more: steps() came to its end, or finish() "
+                               "or close() was called; attach() again")
 
     def _start(self, entries: List[Entry], strict: bool) -> None:
         """Takes the objects in, and restores them if there is a checkpoint. Lets go of the directory on an error."""

@@ -33,8 +33,8 @@ def tree_of(folder):
 
 
 class Reading(support.Case):
-    def saved(self, model=None, steps=(3,), keep=9, **objects):
-        """A checkpoint directory with those train steps, in which job.state["at"] is the step; and the job, still open."""
+    def saved(self, model=None, steps=(3,), keep=9, still_training=False, **objects):
+        """A checkpoint directory with those train steps, in which job.state["at"] is the step; and the job, at its end or still open."""
         model = model or net()
         job = dlckpt.attach(model=model, dir=self.dir, keep=keep, final_save=False, **objects)
         for step in job.steps(max(steps) + 1):
@@ -44,10 +44,12 @@ class Reading(support.Case):
             job.state["at"] = step
             if step in steps:
                 job.save()
+            if step == max(steps) and still_training:
+                break
         return job, model
 
     def test_while_the_job_trains_another_process_looks_and_loads_without_writing_anything(self):
-        job, model = self.saved(steps=(1, 3))
+        job, model = self.saved(steps=(1, 3), still_training=True)
         before = tree_of(self.dir)
         with dlckpt.open(self.dir) as checkpoint:
             self.assertEqual(checkpoint.steps()[0], checkpoint.step)
@@ -60,8 +62,10 @@ class Reading(support.Case):
             with self.assertRaises(KeyError):
                 checkpoint["model/none"]
         self.assertEqual(tree_of(self.dir), before)
+        job.step_done()
         job.save()  # it still holds its lease
         job.close()
+        self.assertEqual(dlckpt.open(self.dir).step, 4)
 
     def test_the_state_of_an_object_comes_back_as_it_was_given(self):
         model = net()
@@ -146,12 +150,10 @@ class Reading(support.Case):
             dlckpt.open(self.dir).load_into(net())
 
     def test_a_checkpoint_that_its_job_removes_meanwhile(self):
-        job, _ = self.saved(steps=(1,), keep=1)
+        job, _ = self.saved(steps=(1,), keep=1, still_training=True)
         checkpoint = dlckpt.open(self.dir)
-        job.save(), job.close()
-        for name in os.listdir(self.dir):
-            if name.startswith("step-%012d." % checkpoint.step):
-                shutil.rmtree(os.path.join(self.dir, name))
+        job.step_done(), job.save(), job.close()
+        self.assertEqual(dlckpt.open(self.dir).steps(), [2])
         with self.assertRaisesRegex(dlckpt.NotFoundError, "was removed while it was read, .*dlckpt pin"):
             checkpoint["model/body.weight"]
 

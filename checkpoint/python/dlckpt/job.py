@@ -72,9 +72,8 @@ def attach(*, dir: Optional[str] = None, every: Every = None, keep: int = 0, rng
         if "arrays" in objects or not isinstance(arrays, dict):
             raise InvalidError("attach(arrays=...) was given a %s; allowed: a dict of arrays" % type(arrays).__name__)
         objects["arrays"] = arrays
-    for name in ("state",):
-        if name in objects:
-            raise InvalidError("attach(%s=...): this name is used by job.state; choose another" % name)
+    if "state" in objects:
+        raise InvalidError("attach(state=...): this name is used by job.state; choose another")
     for name in objects:
         codec.encode(name, "attach()", None)  # a name that cannot be stored
     entries: List[Entry] = [entry(name, value) for name, value in objects.items() if value is not None]
@@ -133,8 +132,7 @@ class Job(Progress):
         self._saved_step = self._restored_step = -1
         self._told_noise: Optional[float] = None
         self._in_steps = False
-        self._unusable = ""  # after a restore that failed
-        self._closed = False
+        self._closed, self._unusable = False, ""  # the latter says why, after a restore that failed
         self._last_stats: Optional[SaveStats] = None  # when it was closed
 
     # ---- the loop ------------------------------------------------------------------------------------------------------
@@ -232,8 +230,7 @@ class Job(Progress):
     def save(self, *, wait: bool = True) -> None:
         """Collective. Saves now, as the checkpoint of ``train_step``. Raises dlckpt.Error if it fails; nothing is committed
         then. With wait=False as periodic saves are made (``mode`` of attach()); wait() or the next check() tells how it ended.
-        Without a checkpoint directory it does nothing. InvalidError after the end of the loop or close(), unless this train step
-        is saved."""
+        Without a checkpoint directory it does nothing. InvalidError after close() and the loop's end, unless this step is saved."""
         self._must_be_usable()
         if self._context is not None:
             self._save(library.SYNC if wait else self._flags())

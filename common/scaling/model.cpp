@@ -27,8 +27,9 @@ bool in_bounds(const Size& size) {
 Row row_of(const Size& size) {
   const double n = size.learners;
   const double moves = 2 * (n - 1) / n;
-  const auto samples = static_cast<double>((size.batch + size.learners - 1) / size.learners);
-  return {static_cast<double>(size.passes), samples, size.nodes > 1 ? 0 : moves, size.nodes > 1 ? moves : 0};
+  const int64_t samples = (size.batch + size.learners - 1) / size.learners;
+  return {static_cast<double>(size.passes), static_cast<double>(samples), size.nodes > 1 ? 0 : moves,
+          size.nodes > 1 ? moves : 0};
 }
 
 // Weighted equations `rows` x parts = values.
@@ -206,11 +207,11 @@ Prediction Model::predict(const Size& size) const {
   const auto found =
       std::find_if(measured_.begin(), measured_.end(), [&](const Measured& one) { return one.size == size; });
   double step = prediction.compute_s + prediction.communication_s;
-  double factor = 1 + error_;
+  double factor = 1;  // of the bounds
   if (found != measured_.end()) {
     prediction.confidence = Confidence::kMeasured;
     step = found->step_s;
-    factor = 1 + std::max(kLeastError, std::min(1.0, found->spread_s / found->step_s));
+    factor += std::max(kLeastError, std::min(1.0, found->spread_s / found->step_s));
   } else {
     const double whole = std::max(step, kShortestStep);
     // As many samples in a pass as were measured: then it does not matter which of them A and which C takes.
@@ -220,8 +221,8 @@ Prediction Model::predict(const Size& size) const {
       if (!known_[part] && row[part] * part_[part] > kShare * whole) known = false;
     // Beyond what was run the error grows with each doubling.
     double far = 1;
-    for (double n = size.learners; n > 2.0 * most_learners_; n /= 2) far += 1;
-    for (double n = size.learners; n < 0.5 * fewest_learners_; n *= 2) far += 1;
+    for (int64_t n = size.learners; n > 2 * int64_t{most_learners_}; n /= 2) far += 1;
+    for (int64_t n = size.learners; 2 * n < fewest_learners_; n *= 2) far += 1;
     prediction.confidence = known ? Confidence::kFitted : Confidence::kGuessed;
     factor = known ? 1 + error_ * far : 2 * far;
   }

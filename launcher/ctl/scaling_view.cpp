@@ -112,8 +112,8 @@ std::string scaling_text(const ScalingView& view, const std::string& job) {
       "\nstep = {} for each pass + {} for each sample of a learner + 2(n-1)/n x {} (one node) or {} (several);"
       "\nthe fit is within {:.0f} % of {} that {} measured\n",
       seconds_text(model.per_pass_s()), seconds_text(model.per_sample_s()), seconds_text(model.on_node_s()),
-      seconds_text(model.between_nodes_s()), 100 * model.error(), count_text(model.measured().size(), "size"),
-      model.measured().size() == 1 ? "was" : "were");
+      seconds_text(model.between_nodes_s()), 100 * model.error(),
+      count_text(static_cast<int64_t>(model.measured().size()), "size"), model.measured().size() == 1 ? "was" : "were");
   if (view.record.noise >= 0)
     out +=
         fmt::format("the program's gradient noise scale is {} samples: so much is a sample worth in larger batches\n",

@@ -24,8 +24,8 @@ Measured measured(Size size, double step_s, int64_t time_s = 1) {
 
 double formula(const Size& size, double a, double c, double n, double f) {
   const double moves = 2.0 * (size.learners - 1) / size.learners;
-  const auto samples = static_cast<double>((size.batch + size.learners - 1) / size.learners);
-  return a * static_cast<double>(size.passes) + c * samples + moves * (size.nodes > 1 ? f : n);
+  const int64_t samples = (size.batch + size.learners - 1) / size.learners;
+  return a * static_cast<double>(size.passes) + c * static_cast<double>(samples) + moves * (size.nodes > 1 ? f : n);
 }
 
 TEST(ScalingModel, FindsThePartsThatMadeTheTimes) {

@@ -100,6 +100,7 @@ class OtherRuns {
     options->identity = admission_->identity.text();
     options->first_dir = applicant_.own_dir ? std::string() : admission_->first_dir;
     options->run = admission_->run;
+    options->beside = admission_->beside;
   }
 
  private:

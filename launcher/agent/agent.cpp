@@ -223,9 +223,7 @@ void Agent::on_start(const supervise::Start& message) {
   supervise::Exited failed;
   failed.exit = -1;
   int ends[2];
-  if (Status opened = tee_.open(start.log, start.quiet ? -1 : STDOUT_FILENO,
-                                start.prefix ? fmt::format("[{}] ", rank_) : std::string());
-      !opened) {
+  if (Status opened = tee_.open(start.log, start.quiet ? -1 : STDOUT_FILENO, start.prefix); !opened) {
     failed.error = opened.error().text;
     return send_exit(failed);
   }

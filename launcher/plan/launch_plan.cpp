@@ -297,7 +297,8 @@ const char* launch_method_name(LaunchMethod method) {
 
 Result<LaunchPlan> make_plan(const PlanInput& input) {
   DL_TRY(check_input(input));
-  DL_TRY_ASSIGN(const Catalogue::Choice choice, input.catalogue->choose(input.request.framework));
+  auto chosen = input.catalogue->choose(input.request.framework);
+  if (!chosen) return std::move(chosen).error().with_context(input.request.framework_from);
   const PlacementPolicy* policy = find_placement(input.request.placement);
   if (policy == nullptr) {
     return Error{Errc::kNotFound, "--placement: '" + printable(input.request.placement) +
@@ -305,7 +306,7 @@ Result<LaunchPlan> make_plan(const PlanInput& input) {
   }
   LaunchPlan plan;
   DL_TRY(find_paths(input, &plan));
-  copy_request(input, choice, &plan);
+  copy_request(input, *chosen, &plan);
   plan.placement = policy->name;
   plan.asked = input.request.learners ? *input.request.learners : default_learners(input.allocation);
   if (input.request.gpus) {
@@ -338,10 +339,9 @@ Result<LaunchPlan> make_plan(const PlanInput& input) {
   // Before anything starts: an entry for a newer slurm-dl may name a family of variables that is not known here.
   Environment probe;
   DL_TRY(add_learner_environment(plan, 0, RunFacts{}, &probe));
-
   warn_about_use(input, count, plan.overcommit, &plan);
   warn_about_request(input, &plan);
-  fill_start_command(input, *choice.entry, input.allocation, plan.overcommit, &plan);
+  fill_start_command(input, *chosen->entry, input.allocation, plan.overcommit, &plan);
   return plan;
 }
 

@@ -42,6 +42,7 @@ Result<Request> read_request(const Environment& environment, const RequestOption
   const auto framework = find_value(environment, env::kFramework, options.framework, "--framework");
   DL_TRY(read_value(framework, parse_framework_ref, &request.framework));
   if (!framework) request.framework.name = site.framework;
+  request.framework_from = framework ? framework->source : "dl.toml, framework";
 
   request.learners_by_gpus = options.learners == "auto";
   const auto learners = find_value(environment, env::kLearners, options.learners, "--learners");

@@ -157,6 +157,7 @@ bool Try::enter(JobBook* book, BookedRun* own) {
     if (applicant_.own_dir) choice.number = 1;
   }
   admission_->run = choice.number;
+  admission_->beside = !others.empty() && choice.number > 1;
   admission_->whole.run_number = choice.number;
   BookedRun run;
   run.guard = applicant_.guard;

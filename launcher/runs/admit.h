@@ -27,6 +27,7 @@ struct Admission {
   plan::PlanInput whole;  // the input of the plan if the run were alone
   RunIdentity identity;
   int run = 1;                             // its number within the job
+  bool beside = false;                     // others were active when it got its number, which is above 1
   std::string first_dir;                   // of run 1
   std::optional<record::Event> completed;  // if set: it completed in an earlier start, with this event
   BookFile book;

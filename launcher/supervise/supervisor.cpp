@@ -50,8 +50,13 @@ Supervisor::~Supervisor() {
   uv_loop_close(&loop_);
 }
 
+// As it calls itself where another dlrun writes to the same place.
+std::string Supervisor::name() const {
+  return options_.beside ? fmt::format("dlrun {}", options_.run) : "dlrun";
+}
+
 void Supervisor::say(const std::string& line) const {
-  if (!options_.quiet) std::fprintf(stderr, "dlrun: %s\n", line.c_str());
+  if (!options_.quiet) std::fprintf(stderr, "%s: %s\n", name().c_str(), line.c_str());
 }
 
 Status Supervisor::set_up() {

@@ -60,6 +60,7 @@ struct RunOptions {
   std::optional<runs::Siblings> siblings;               // other dlruns of the job; none without Slurm
   std::string identity, first_dir;                      // what identifies this run later; folder of the job's first run
   int run = 1;                                          // its number within the job
+  bool beside = false;                                  // other runs of the job were active when it began
   std::optional<OwnSignal> own_signal;                  // that the user asked for, before the time limit
   pid_t script = 0;                                     // pid of the batch script's shell, which may get it; 0: none
   NodePool::Without without;                            // called on the loop's thread
@@ -89,6 +90,7 @@ class Supervisor {
   void tick();
   void answer_ctl(ConnectionId id, const Message& message);
   JobStatus status() const;
+  std::string name() const;
   void say(const std::string& line) const;
 
   // supervisor_death.cpp

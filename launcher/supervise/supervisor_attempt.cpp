@@ -10,6 +10,7 @@
 #include "common/base/this_process.h"
 #include "common/contract/env_names.h"
 #include "common/contract/exit_codes.h"
+#include "launcher/supervise/line_prefix.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
@@ -151,7 +152,7 @@ void Supervisor::perform(const StartLearners& /*start*/) {
     if (plan().bind != bind::BindMode::kNone) start.bind = bind::bind_name(plan().bind);
     start.log = dir_.learner_log(attempts_, rank);
     start.free_ports = !plan().hold_ports;
-    start.prefix = plan().world_size() > 1 && !options_.debug;
+    if (!options_.debug) start.prefix = line_prefix(plan().world_size(), rank, options_.beside ? options_.run : 0);
     start.quiet = options_.quiet || (options_.debug && rank > 0);
     const plan::PlannedNode& node = plan().nodes[static_cast<size_t>(plan().learners[static_cast<size_t>(rank)].node)];
     start.gpus = node.own_gpus;

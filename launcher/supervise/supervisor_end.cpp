@@ -203,12 +203,12 @@ void Supervisor::perform(const End& /*end*/) {
   if (decision_.action == Action::kComplete) {
     journal_->job(JobState::kCompleted, reason, step, "000", 0);
     if (!options_.quiet)
-      words = fmt::format("dlrun: completed in {}\n",
+      words = fmt::format("{}: completed in {}\n", name(),
                           seconds < 60 ? fmt::format("{:.1f} s", seconds)
                                        : format_duration(std::chrono::seconds(std::lround(seconds))));
   } else if (decision_.action == Action::kStopped) {
     journal_->job(JobState::kHalted, reason, step, "", status);
-    if (!options_.quiet) words = "dlrun: " + decision_.reason + "\n";
+    if (!options_.quiet) words = name() + ": " + decision_.reason + "\n";
     // Outside Slurm, a Ctrl-C without a save exits with 128 + the signal, as shells expect.
     if (status == kExitNotSaved && !plan().under_slurm && state_.stop && state_.stop->signal != 0)
       status = 128 + state_.stop->signal;
@@ -217,7 +217,7 @@ void Supervisor::perform(const End& /*end*/) {
     words = failure_text(decision_.reason, cause_of_end(), class_of_end());
   }
   // Summed up again, because writing the last event may have failed, too.
-  if (const std::string all = log_losses_.summary(journal_->lost()); !all.empty()) words += "dlrun: " + all + "\n";
+  if (const std::string all = log_losses_.summary(journal_->lost()); !all.empty()) words += name() + ": " + all + "\n";
   settle(status, std::move(words));
 }
 
@@ -242,7 +242,7 @@ void Supervisor::restart() {
 // log's last lines, unless they have just appeared in dlrun's output unmixed with those of other learners.
 std::string Supervisor::failure_text(const std::string& reason, const std::optional<Failure>& cause,
                                      const FailureClass& its) const {
-  std::string text = "dlrun: " + reason;
+  std::string text = name() + ": " + reason;
   if (!cause || cause->kind == Failure::Kind::kNotStarted) return text + "\n";
   const std::string name = format_class(its);
   if (its.code != kPlainCode && reason.find(name) == std::string::npos) text += "; class " + name;
@@ -251,7 +251,7 @@ std::string Supervisor::failure_text(const std::string& reason, const std::optio
   if (plan().world_size() == 1 && !options_.quiet) return text;
   const auto& lines = cause->last_lines;
   for (size_t i = lines.size() - std::min(lines.size(), kShownLines); i < lines.size(); ++i)
-    text += fmt::format("dlrun:   | {}\n", lines[i]);
+    text += fmt::format("{}:   | {}\n", this->name(), lines[i]);
   return text;
 }
 

@@ -33,6 +33,8 @@ has_event() { events "$1" | grep -qE -- "$2"; }
 wait_event() { wait_for "$3" "$1 has the event '$2'" has_event "$1" "$2"; }
 restarts() { job_field "$1" Restarts; }
 
+all_at_work() { [[ $(job_field "$1" Comment) =~ ^dl:PROCESSING\ .*dir=$PWD/dl-$1\ reason=4\ runs:\ 4\ PROCESSING ]]; }
+
 @test "each of several dlruns at once has GPUs, CPUs, a job directory, a status and logs of its own; more wait for GPUs" {
   for i in 1 2 3 4 5; do
     echo "dlrun --learners 1 --gpus 1 -- sh -c 'echo run $i gpu \$CUDA_VISIBLE_DEVICES cpus \$OMP_NUM_THREADS; while [ ! -e end ]; do sleep 0.1; done' &"
@@ -65,9 +67,15 @@ restarts() { job_field "$1" Restarts; }
   run dlctl pause "$job.2"
   [ "$status" -eq 2 ]
   assert_contains "$output" "$job\.2 is one dlrun of job $job, and this concerns the whole job; allowed: $job"
-  assert_contains "$(job_field "$job" Comment)" "^dl:PROCESSING .*dir=$PWD/dl-$job reason=4 runs: 4 PROCESSING"
+  wait_for 20 "the comment says that four are at work" all_at_work "$job"
   touch end
   wait_state "$job" COMPLETED 30
+  # What they write to one file is told apart: by those that found others there.
+  [ "$(grep -cE '^run [1-5] gpu' out)" -le 2 ]
+  for i in 2 3 4; do
+    [ "$(grep -cE "^\[run $i\] run [1-5] gpu" out)" -eq 1 ]
+    [ "$(grep -cE "^dlrun $i: completed in " out)" -eq 1 ]
+  done
   # The fifth got a place that had become free.
   assert_contains "$(cat "dl-$job"/logs/*/learner-0.log "dl-$job".?/logs/*/learner-0.log)" 'run 5 gpu [0-3] '
 }
@@ -147,7 +155,7 @@ restarts() { job_field "$1" Restarts; }
     "dlrun --learners 1 --gpus 1 --checkpoint \$PWD/ck -- $toy 10 10; echo \"status \$?\"" 'wait $first; echo "first $?"'
   job=$(submit --dl-framework=generic --gpus=2 -o out twice.sh)
   wait_state "$job" COMPLETED 40
-  grep -qx 'none::' out
+  grep -qx '\[run 2\] none::' out
   [ "$(grep -c 'checkpoint directory' out)" -eq 1 ]
   assert_contains "$(cat out)" "^dlrun: checkpoint directory $PWD/ck is in use by another dlrun of this job, $job\.1 in $PWD/dl-$job; allowed: a --checkpoint of its own for each"
   assert_contains "$(cat out)" '^status 73'

@@ -108,7 +108,10 @@ TEST(LaunchPlan, AutoIsALearnerForEachGpu) {
 TEST(LaunchPlan, UnknownNamesAreRefusedWithTheKnown) {
   PlanInput in = input(1, 0, {{"n1", 1, 1, 0}});
   in.request.framework.name = "torch";
-  EXPECT_EQ(error_of(in), "'torch' is not a known framework; known: generic, mpi, pytorch; did you mean 'pytorch'?");
+  EXPECT_EQ(error_of(in),
+            "--framework: 'torch' is not a known framework; known: generic, mpi, pytorch; did you mean 'pytorch'?");
+  in.request.framework_from = "DL_FRAMEWORK";
+  EXPECT_EQ(error_of(in).rfind("DL_FRAMEWORK: 'torch' is not a known framework; ", 0), 0U);
   in.request.framework.name = "pytorch";
   in.request.placement = "random";
   EXPECT_EQ(error_of(in), "--placement: 'random' is not a rank placement policy; known: block, cyclic");

@@ -20,7 +20,7 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
   start.command = {"python3", "train.py", "--x=ü"};
   start.container = {"/i.sqfs", ImageForm::kSquashfs, "charliecloud", {"/a", "/b"}};
   start.log = "/a b/c";
-  start.prefix = true;
+  start.prefix = "[2:1] ";
   start.serves = true;
   JobStatus status;
   status.job = "12";

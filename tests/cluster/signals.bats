@@ -97,9 +97,9 @@ hurry() {
 @test "a job without a checkpoint has its whole time, and then what Slurm's KillWait gives" {
   job=$(cat bare.job)
   wait_state "$job" TIMEOUT,FAILED 150
-  cat bare.out
   in_state "$job" TIMEOUT
+  wait_file bare.told . 15 # Slurm has the state before the learner has the signal
+  wait_file bare.out 'dlrun: time limit: asking the learners to end' 15
   [ $(($(cat bare.told) - $(cat bare.begun))) -ge 58 ]
-  assert_contains "$(cat bare.out)" 'dlrun: time limit: asking the learners to end'
   [ "$(job_field "$job" Restarts)" -eq 0 ]
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/convert/safetensors.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -10,7 +8,6 @@
 #include <set>
 
 #include "checkpoint/format/hash.h"
-#include "checkpoint/store/file.h"
 #include "common/base/parse.h"
 #include "common/json/json.h"
 
@@ -192,25 +189,6 @@ Result<SafetensorsHeader> parse_safetensors(std::string_view text, uint64_t data
   if (at != data_bytes)
     return corrupt("it has " + std::to_string(data_bytes) + " bytes of data, its header tells of " +
                    std::to_string(at));
-  return header;
-}
-
-Result<SafetensorsHeader> read_safetensors_header(Io& io, const std::string& path, bool all_dtypes) {
-  DL_TRY_ASSIGN(File file, File::open(io, path, O_RDONLY));
-  Io::Info info;
-  const int rc = io.stat(path, &info);
-  if (rc < 0) return io_error("stat", path, rc);
-  if (!info.regular) return corrupt(path + ": it is not a file");
-  unsigned char length_bytes[8];
-  if (info.size < sizeof length_bytes) return corrupt(path + ": it is too short for a safetensors file");
-  DL_TRY(file.read_all(length_bytes, sizeof length_bytes, 0));
-  const uint64_t length = get_u64(length_bytes);
-  if (length > kMaxSafetensorsHeader || length > info.size - 8)
-    return corrupt(path + ": its header would have " + std::to_string(length) + " bytes: not a safetensors file");
-  std::string text(length, '\0');
-  DL_TRY(file.read_all(text.data(), text.size(), 8));
-  auto header = parse_safetensors(text, info.size - 8 - length, all_dtypes);
-  if (!header) return std::move(header).error().with_context(path);
   return header;
 }
 

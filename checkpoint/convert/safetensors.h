@@ -13,7 +13,6 @@
 
 #include "checkpoint/format/box.h"
 #include "checkpoint/format/dtype.h"
-#include "checkpoint/store/io.h"
 
 namespace dl::ckpt {
 
@@ -45,9 +44,6 @@ std::string lay_out_safetensors(SafetensorsHeader* header, bool all_dtypes = fal
 // `text` is the header's JSON, `data_bytes` how many bytes follow it. kCorrupt; kUnsupported for a dtype that
 // checkpoints do not have (it is named). `all_dtypes` as above.
 Result<SafetensorsHeader> parse_safetensors(std::string_view text, uint64_t data_bytes, bool all_dtypes = false);
-
-// Reads the header of a file. Also kNotFound, kDenied, kIo.
-Result<SafetensorsHeader> read_safetensors_header(Io& io, const std::string& path, bool all_dtypes = false);
 
 // model.safetensors.index.json: which tensor is in which file.
 struct SafetensorsIndex {

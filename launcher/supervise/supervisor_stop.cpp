@@ -116,8 +116,6 @@ void Supervisor::look_at_own_signal() {
 
 void Supervisor::look_at_time_limit() {
   if (state_.stop) return;
-  // Nobody can save: then every second counts, and Slurm itself says when the time is over (SIGTERM, and KillWait).
-  if (!plan().checkpoint && !attempt_.any_attached()) return;
   look_at_own_signal();
   if (const auto stop = stops_.limit_unanswered(slurm_->info(), unix_ms(), attempt_.save_times())) return handle(*stop);
   if (!stops_.must_ask_about_limit(unix_ms(), attempt_.save_times())) return;

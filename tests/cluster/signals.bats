@@ -26,7 +26,6 @@ setup_file() {
   start steps "${ours[@]}" --dl-checkpoint=ck-steps --signal=USR1@60 -- "dlrun -- $toy"
   start shell "${ours[@]}" --dl-checkpoint=ck-shell --signal=B:USR1@60 -- "dlrun -- $toy" 'true'
   start become "${ours[@]}" --dl-checkpoint=ck-become --signal=B:USR1@60 -- "exec dlrun -- $toy"
-  start bare --dl-framework=generic --dl-learners=1 --time=1 -- "dlrun -- sh -c 'trap \"date +%s >bare.told; exit 0\" TERM; date +%s >bare.begun; while :; do sleep 0.2; done'"
   # scontrol is slow from the moment at which slow-now is there.
   mkdir bin
   printf '#!/bin/bash\n[[ "$*" != *"show job"* || ! -e slow-now ]] || sleep 60\nexec %s "$@"\n' "$(PATH=$PATH:/usr/sbin command -v scontrol)" >bin/scontrol
@@ -92,14 +91,4 @@ hurry() {
   wait_file become.out 'a signal that asks for a save' 5
   wait_event "$job" 'PROCESSING saved at train step' 5
   went_on "$job" 60
-}
-
-@test "a job without a checkpoint has its whole time, and then what Slurm's KillWait gives" {
-  job=$(cat bare.job)
-  wait_state "$job" TIMEOUT,FAILED 150
-  in_state "$job" TIMEOUT
-  wait_file bare.told . 15 # Slurm has the state before the learner has the signal
-  wait_file bare.out 'dlrun: time limit: asking the learners to end' 15
-  [ $(($(cat bare.told) - $(cat bare.begun))) -ge 58 ]
-  [ "$(job_field "$job" Restarts)" -eq 0 ]
 }

@@ -80,7 +80,7 @@ class Agent {
   UniqueFd signals_, output_;
   std::string secret_;
   int rank_ = -1;
-  bool greeted_ = false, started_ = false, asked_ = false;
+  bool started_ = false, asked_ = false;
   bool done_ = false;   // all was reported; dlrun answers with Again or closes the connection
   bool leave_ = false;  // end without waiting for dlrun
   bool again_ = false;

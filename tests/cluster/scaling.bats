@@ -55,7 +55,6 @@ points = [p for p in json.load(open(sys.argv[1]))["points"] if p["learners"] == 
 print(points[0][sys.argv[3]])' "$@"
 }
 
-# bats test_tags=versions
 @test "jobs of one name with 1, 2 and 4 learners: each is measured, what was not yet is predicted, and dlctl shows and draws it" {
   one=$(trained 1 'n[2-4]')
   wait_state "$one" COMPLETED 120

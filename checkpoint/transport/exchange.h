@@ -29,7 +29,7 @@ constexpr uint64_t kMaxExchangeBytes = uint64_t{1} << 30;  // of one message
 
 // The kinds of channels. The numbers within a kind are chosen by its user; they must rise, and be the same on all
 // ranks.
-enum class ChannelKind : uint16_t { kRestore = 1, kPartner = 2 };
+enum class ChannelKind : uint16_t { kRestore = 1, kPartner = 2, kTest = 3 };
 constexpr uint64_t make_channel(ChannelKind kind, uint64_t number) {
   return static_cast<uint64_t>(kind) << 48 | (number & ((uint64_t{1} << 48) - 1));
 }

@@ -137,11 +137,13 @@ std::vector<Finding> judge_nccl(const std::vector<NcclGroup>& first, const std::
     // its bad partner.
     for (const std::string& node : group.nodes) {
       if (!bad.empty()) break;
-      const bool told = again.count(node) != 0;
+      const auto its = again.find(node);
+      const char* why = its == again.end()     ? "; there is no other node to tell why"
+                        : its->second->skipped ? "; with another node it could not be measured"
+                                               : "; with another node it is good";
       findings.push_back(
           {node, "nccl", Grade::kWarning,
-           fmt::format("NCCL's all-reduce with {}: {}{}", others(group, node), says(group, usual),
-                       told ? "; with another node it is good" : "; there is no other node to tell why")});
+           fmt::format("NCCL's all-reduce with {}: {}{}", others(group, node), says(group, usual), why)});
     }
   }
   return findings;

@@ -59,6 +59,11 @@ TEST(PreflightNccl, TheBadNodeOfAPairIsNamedOrElseTheLink) {
   EXPECT_EQ(text_of(judge_nccl({failed({"a", "b"})}, {})),
             "a warning: NCCL's all-reduce with b: no; there is no other node to tell why\n"
             "b warning: NCCL's all-reduce with a: no; there is no other node to tell why\n");
+  NcclGroup skipped = failed({"b", "d"}, "no NCCL");
+  skipped.skipped = true;
+  EXPECT_EQ(text_of(judge_nccl(first, {fast({"a", "c"}), skipped})),
+            "a warning: NCCL's all-reduce with b: timed out; with another node it is good\n"
+            "b warning: NCCL's all-reduce with a: timed out; with another node it could not be measured\n");
   EXPECT_EQ(
       text_of(judge_nccl({fast({"a", "b"}, 1), fast({"c", "d"}), fast({"e", "f"})},
                          {fast({"a", "c"}), fast({"b", "d"}, 1)})),

@@ -11,6 +11,7 @@
 #include "common/base/parse.h"
 #include "common/contract/batch_split.h"
 #include "common/contract/env_names.h"
+#include "common/json/json.h"
 
 namespace {
 
@@ -53,9 +54,10 @@ Status read_chosen(dlckpt_batch* out) {
                                      ", more than the " + std::to_string(out->batch) + " samples of " +
                                      dl::env::kGlobalBatch + "; leave both as dlrun sets them"};
   if (const char* scale = std::getenv(dl::env::kLrScale); scale && *scale) {
-    char* end = nullptr;
-    out->lr_scale = std::strtod(scale, &end);
-    if (*end != '\0' || !std::isfinite(out->lr_scale) || out->lr_scale <= 0)
+    // Not strtod(): in a program with a German locale that wants a comma.
+    const dl::Json value = dl::Json::parse(scale);
+    out->lr_scale = value.is_number() ? value.get<double>() : -1;
+    if (!std::isfinite(out->lr_scale) || out->lr_scale <= 0)
       return Error{Errc::kInvalid, std::string(dl::env::kLrScale) + " is '" + std::string(scale).substr(0, 40) +
                                        "'; allowed: a positive number, as dlrun sets it"};
   }
@@ -142,7 +144,8 @@ dlckpt_error dlckpt_batch_find(int64_t own, int rank, int world_size, dlckpt_bat
 
 dlckpt_error dlckpt_batch_step(const dlckpt_batch* whole, int64_t left, dlckpt_batch* out) {
   return dl::ckpt::run(dl::ckpt::open_message(), [&]() -> Status {
-    if (!sane(whole) || !out) return refused(kNotFound);
+    if (!out) return refused("out must be given");
+    if (!sane(whole)) return refused(kNotFound);
     if (left == 0 || left < -1) return refused("left is the number of samples still to train on, or -1");
     dlckpt_batch step = *whole;
     const BatchSplit split = last_steps(*whole, left);
@@ -156,7 +159,8 @@ dlckpt_error dlckpt_batch_step(const dlckpt_batch* whole, int64_t left, dlckpt_b
 
 dlckpt_error dlckpt_batch_part(const dlckpt_batch* step, int64_t pass, int64_t* first, int64_t* count) {
   return dl::ckpt::run(dl::ckpt::open_message(), [&]() -> Status {
-    if (!sane(step) || !first || !count) return refused(kNotFound);
+    if (!first || !count) return refused("first and count must be given");
+    if (!sane(step)) return refused(kNotFound);
     if (pass < 0 || pass >= step->accumulation) return refused("pass: allowed: 0 to accumulation - 1");
     const auto start_of = [](int64_t total, int64_t number, int64_t parts) {
       return number * (total / parts) + std::min(number, total % parts);

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <clocale>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -79,7 +81,28 @@ TEST_F(DlckptBatch, WhatCannotBeIsRefusedWithASentence) {
   EXPECT_EQ(dlckpt_batch_find(4, 0, 1, &old), DLCKPT_E_INVALID);
   EXPECT_EQ(dlckpt_batch_find(4, 0, 1, nullptr), DLCKPT_E_INVALID);
   EXPECT_EQ(dlckpt_batch_step(&old, 4, &old), DLCKPT_E_INVALID);
+  EXPECT_NE(std::string(dlckpt_open_error()).find("not filled in"), std::string::npos);
+  EXPECT_EQ(dlckpt_batch_part(&old, 0, nullptr, nullptr), DLCKPT_E_INVALID);
+  EXPECT_STREQ(dlckpt_open_error(), "first and count must be given");
   EXPECT_EQ(dlckpt_batch_lr_scale(nullptr, 3), 1);
+}
+
+// Where the program has chosen a locale, numbers of C have a comma there.
+TEST_F(DlckptBatch, TheLaunchersNumbersAreReadInEveryLocale) {
+  char folder[] = "/tmp/dl-locale-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::string path = folder;
+  const bool made = std::system(("localedef -i de_DE -f UTF-8 " + path + "/de_DE.UTF-8 2>/dev/null").c_str()) == 0;
+  setenv("LOCPATH", folder, 1);
+  const bool german = made && std::setlocale(LC_ALL, "de_DE.UTF-8") != nullptr;
+  chosen("2:8,rule=sqrt", "4", "1", "1.5");
+  const auto batch = Batch::find(4);
+  std::setlocale(LC_ALL, "C");
+  unsetenv("LOCPATH");
+  std::filesystem::remove_all(path);
+  if (!german) GTEST_SKIP() << "localedef cannot make de_DE here";
+  ASSERT_TRUE(batch) << batch.message();
+  EXPECT_EQ(batch->lr_scale(), 1.5);
 }
 
 TEST_F(DlckptBatch, AdascaleScalesByTheNoiseThatTheProgramMeasured) {

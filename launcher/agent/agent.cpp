@@ -223,7 +223,8 @@ void Agent::on_start(const supervise::Start& message) {
   supervise::Exited failed;
   failed.exit = -1;
   int ends[2];
-  if (Status opened = tee_.open(start.log, start.quiet ? -1 : STDOUT_FILENO, start.prefix); !opened) {
+  if (start.line_prefix.empty() && start.prefix) start.line_prefix = fmt::format("[{}] ", rank_);
+  if (Status opened = tee_.open(start.log, start.quiet ? -1 : STDOUT_FILENO, start.line_prefix); !opened) {
     failed.error = opened.error().text;
     return send_exit(failed);
   }

@@ -77,8 +77,8 @@ void members(Exited& m, JsonMembers& each) {
 void members(Start& m, JsonMembers& each) {
   each("context", m.context)("families", m.families)("environment", m.environment)("forced", m.forced)(
       "activate", m.activate)("command", m.command)("container", m.container)("log", m.log)("prefix", m.prefix)(
-      "quiet", m.quiet)("gpu_look_ms", m.gpu_look_ms)("hang_ms", m.hang_ms)("serves", m.serves)("bind", m.bind)(
-      "free_ports", m.free_ports)("gpus", m.gpus)("narrowed", m.narrowed);
+      "line_prefix", m.line_prefix)("quiet", m.quiet)("gpu_look_ms", m.gpu_look_ms)("hang_ms", m.hang_ms)(
+      "serves", m.serves)("bind", m.bind)("free_ports", m.free_ports)("gpus", m.gpus)("narrowed", m.narrowed);
 }
 void members(Request& m, JsonMembers& each) {
   each("request", m.request)("kind", m.kind);

@@ -113,7 +113,8 @@ struct Start {
   std::vector<std::string> command;
   image::Container container;  // that the command runs in, if it names an image
   std::string log;             // absolute path of the learner's log
-  std::string prefix;          // before each line on the agent's standard output: "[R] ", or nothing
+  bool prefix = false;         // "[R] " before each line on the agent's standard output, unless line_prefix is given
+  std::string line_prefix;     // other text in that place: "[2:1] "
   bool quiet = false;          // nothing on the agent's standard output, the log alone
   int64_t gpu_look_ms = 0;     // how often to look at how much its GPUs are used; 0: never
   int64_t hang_ms = 0;         // no progress for so long is a failure; 0: never

@@ -152,7 +152,10 @@ void Supervisor::perform(const StartLearners& /*start*/) {
     if (plan().bind != bind::BindMode::kNone) start.bind = bind::bind_name(plan().bind);
     start.log = dir_.learner_log(attempts_, rank);
     start.free_ports = !plan().hold_ports;
-    if (!options_.debug) start.prefix = line_prefix(plan().world_size(), rank, options_.beside ? options_.run : 0);
+    if (!options_.debug) {
+      start.prefix = plan().world_size() > 1;
+      start.line_prefix = line_prefix(plan().world_size(), rank, options_.beside ? options_.run : 0);
+    }
     start.quiet = options_.quiet || (options_.debug && rank > 0);
     const plan::PlannedNode& node = plan().nodes[static_cast<size_t>(plan().learners[static_cast<size_t>(rank)].node)];
     start.gpus = node.own_gpus;
@@ -330,7 +333,7 @@ void Supervisor::give_up_learners(const Failure& failure, bool only_silent) {
 void Supervisor::check_attempt_over() {
   if (!state_.alive() || attempt_.over_told || !attempt_.all_ended()) return;
   attempt_.over_told = true;
-  look_at_scaling(awake_ms(), /*last=*/true);
+  look_at_scaling(/*last=*/true);
   rendezvous_->close();
   pmix_->close();
   handle(AttemptOver{must_ask_why()});

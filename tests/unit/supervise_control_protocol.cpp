@@ -20,7 +20,8 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
   start.command = {"python3", "train.py", "--x=ü"};
   start.container = {"/i.sqfs", ImageForm::kSquashfs, "charliecloud", {"/a", "/b"}};
   start.log = "/a b/c";
-  start.prefix = "[2:1] ";
+  start.prefix = true;
+  start.line_prefix = "[2:1] ";
   start.serves = true;
   JobStatus status;
   status.job = "12";
@@ -64,6 +65,14 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
     EXPECT_EQ(read->index(), message.index());
     EXPECT_EQ(encode(*read), line);
   }
+}
+
+// After an upgrade an agent that is kept for the next attempt runs the new program, and its dlrun still the old one.
+TEST(ControlProtocolTest, AStartOfAnOlderDlrunIsRead) {
+  const auto start = decode(R"({"type":"start","log":"/a","prefix":true,"quiet":false})");
+  ASSERT_TRUE(start) << start.error().text;
+  EXPECT_TRUE(std::get<Start>(*start).prefix);
+  EXPECT_EQ(std::get<Start>(*start).line_prefix, "");
 }
 
 TEST(ControlProtocolTest, NonsenseIsRefused) {

@@ -75,6 +75,7 @@ Status Supervisor::set_up() {
   });
   lease_ = std::make_unique<LeaseKeeper>(
       &loop_, [this] { ask_to_stop(StopCause::kLeaseLost, {}, 0, "another job took the checkpoint directory"); });
+  scaling_ = std::make_unique<ScalingKeeper>(&loop_);
   checker_ = std::make_unique<BlockingCalls>(&loop_);
   journal_ = std::make_unique<Journal>(dir_, slurm_id, slurm_->calls());
   if (plan().under_slurm)
@@ -216,7 +217,7 @@ void Supervisor::tick() {
       if (may_save && stops_.save_due(&attempt_, journal_->events(), now, unix_ms())) handle(SaveDue{});
       look_for_stragglers();
       look_for_idle_gpus();
-      look_at_scaling(now);
+      look_at_scaling();
       look_at_store(now);
     }
     lease_->tick(monotonic_ms());

@@ -43,7 +43,7 @@
 #include "launcher/supervise/rendezvous.h"
 #include "launcher/supervise/restart_policy.h"
 #include "launcher/supervise/run_state.h"
-#include "launcher/supervise/scaling_watch.h"
+#include "launcher/supervise/scaling_keeper.h"
 #include "launcher/supervise/slurm_job.h"
 #include "launcher/supervise/stop_controller.h"
 
@@ -179,7 +179,7 @@ class Supervisor {
   void look_for_idle_gpus();
   void look_at_store(int64_t now_ms);
   int64_t gpu_look_ms() const;
-  void look_at_scaling(int64_t now_ms, bool last = false);
+  void look_at_scaling(bool last = false);
   std::string note_of(size_t rank) const;
   void agents_missing();
   void launcher_gone(int64_t now_ms, bool all_hello);
@@ -247,6 +247,7 @@ class Supervisor {
   std::unique_ptr<ControlServer> server_;
   std::unique_ptr<SlurmJob> slurm_;
   std::unique_ptr<LeaseKeeper> lease_;
+  std::unique_ptr<ScalingKeeper> scaling_;
   std::unique_ptr<BlockingCalls> checker_;  // checks nodes before a restart
   std::unique_ptr<Journal> journal_;
   LogLosses log_losses_;
@@ -270,11 +271,6 @@ class Supervisor {
   enum class NextStart { kFirst, kTakeOver, kRestart } next_start_ = NextStart::kFirst;
 
   Attempt attempt_;
-  struct {
-    bool asked = false, known = false;  // what earlier attempts and jobs have measured
-    int64_t written_ms = 0;
-    std::vector<scaling::Measured> measured;  // at this size and others
-  } scaling_;
   std::unique_ptr<Rendezvous> rendezvous_;
   std::unique_ptr<AgentFleet> agents_;
   std::unique_ptr<PmixServers> pmix_;

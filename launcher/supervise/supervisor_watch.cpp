@@ -6,12 +6,11 @@
 
 #include <algorithm>
 #include <csignal>
-#include <memory>
 
-#include "common/base/atomic_file.h"
 #include "common/base/parse.h"
 #include "common/contract/exit_codes.h"
 #include "launcher/slurm_cli/refused_step.h"
+#include "launcher/supervise/scaling_watch.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
@@ -127,32 +126,9 @@ void Supervisor::look_for_idle_gpus() {
                       text);
 }
 
-// Written seldom, and by another thread: a picture of a job needs no more, and the directory may lie on a slow file
-// system. The first time it is read, too: what earlier attempts and earlier jobs of the same name have measured.
-void Supervisor::look_at_scaling(int64_t now_ms, bool last) {
-  constexpr int64_t kEachMs = 15'000;
-  if (plan().servers > 0) return;  // a train step there is another thing
-  record::ScalingRecord record = scaling_record_of(plan());
-  if (!scaling_.asked) {
-    scaling_.asked = true;
-    auto found = std::make_shared<std::vector<scaling::Measured>>();
-    checker_->post(
-        [found, record, dir = dir_] { *found = record::earlier_measurements(dir.root(), record, ::getuid()); },
-        [this, found] {
-          for (const scaling::Measured& measured : *found) scaling::add(measured, &scaling_.measured);
-          scaling_.known = true;
-        });
-  }
-  if (!scaling_.known || (!last && scaling_.written_ms > 0 && now_ms - scaling_.written_ms < kEachMs)) return;
-  const auto measured = measure(attempt_.learners, plan().learner_count(), record.now, unix_ms() / 1000);
-  if (!measured) return;
-  scaling_.written_ms = now_ms;
-  scaling::add(*measured, &scaling_.measured);
-  record.measured = scaling_.measured;
-  if (const uint64_t noise = attempt_.learners.front().noise; noise > 0) record.noise = static_cast<double>(noise - 1);
-  checker_->post([text = record::format_scaling(record),
-                  path = dir_.scaling()] { ignore(replace_file(path, text), "the next look tries again"); },
-                 [] {}, "scaling");
+void Supervisor::look_at_scaling(bool last) {
+  if (plan().servers > 0) return;  // learners beside parameter servers scale by another formula
+  scaling_->look(dir_, scaling_record_of(plan()), attempt_.learners, awake_ms(), last);
 }
 
 std::string Supervisor::note_of(size_t rank) const {

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeps scaling.json up to date: reads once what earlier attempts of the job and earlier jobs of the same name
+// measured, and adds what this run measures. Files are read and written on another thread, since the job directory may
+// lie on a slow file system. Used from the loop's thread alone.
+#pragma once
+
+#include <uv.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "launcher/record/job_dir.h"
+#include "launcher/record/scaling_record.h"
+#include "launcher/supervise/attempt.h"
+#include "launcher/supervise/blocking_calls.h"
+
+namespace dl::supervise {
+
+class ScalingKeeper {
+ public:
+  explicit ScalingKeeper(uv_loop_t* loop) : calls_(loop) {}
+
+  // To be called about each second while learners train, and once more with `last` when they have ended. Writes each
+  // 15 s, and at the last call. `record`: of this run, without measurements (scaling_record_of()).
+  void look(const record::JobDir& dir, record::ScalingRecord record, const std::vector<Learner>& learners,
+            int64_t now_ms, bool last);
+  bool idle() const { return calls_.idle(); }
+
+ private:
+  BlockingCalls calls_;
+  bool asked_ = false, known_ = false;  // what was measured earlier: the files are being read, and were read
+  int64_t written_ms_ = 0;
+  std::vector<scaling::Measured> measured_;  // at this size and others
+};
+
+}  // namespace dl::supervise

@@ -32,7 +32,7 @@ std::string number_text(double value) {
 }
 
 const char* unit_of(const ScalingView& view) {
-  return view.counts_samples() ? "samples/s" : "train steps/s of learners";
+  return view.counts_samples() ? "samples/s" : "train steps/s, summed over learners";
 }
 
 // Those that are worth a row: what was run, the ends of the range, and doublings between.
@@ -115,10 +115,12 @@ std::string scaling_text(const ScalingView& view, const std::string& job) {
       seconds_text(model.between_nodes_s()), 100 * model.error(),
       count_text(static_cast<int64_t>(model.measured().size()), "size"), model.measured().size() == 1 ? "was" : "were");
   if (view.record.noise >= 0)
-    out +=
-        fmt::format("the program's gradient noise scale is {} samples: so much is a sample worth in larger batches\n",
-                    number_text(view.record.noise));
-  if (view.probe) out += fmt::format("a run with {} would tell the most\n", count_text(*view.probe, "learner"));
+    out += fmt::format(
+        "the program's gradient noise scale is {} samples; WORTH is what a sample of this batch teaches by it, "
+        "against one of the smallest batch\n",
+        number_text(view.record.noise));
+  if (view.probe)
+    out += fmt::format("a run with {} would improve this forecast most\n", count_text(*view.probe, "learner"));
   return out;
 }
 

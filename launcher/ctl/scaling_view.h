@@ -28,7 +28,7 @@ struct ScalingView {
   scaling::Model model;
   std::vector<ScalingRow> rows;  // from few learners to many
   int base_learners = 1;         // of a speed-up of 1
-  std::optional<int> probe;      // learners whose measurement would tell the most
+  std::optional<int> probe;      // learners whose measurement would improve the model most
   bool counts_samples() const { return !record.batch.empty(); }
 };
 

@@ -47,7 +47,8 @@ std::string in_words(const std::string& name, const LaunchPlan& plan) {
   return row == std::end(kFoundLater) ? "known when the learners start" : row->what;
 }
 
-// A learner's context with a dummy value for each fact that is known only at the start, so that all variables appear.
+// A learner's context with an example value for each fact that is known only at the start, so that all variables
+// appear.
 LearnerContext as_it_will_be(const LaunchPlan& plan, RunFacts facts) {
   if (facts.master_port == 0) facts.master_port = 1;
   if (facts.store_port == 0) facts.store_port = 1;

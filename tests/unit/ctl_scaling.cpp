@@ -43,7 +43,7 @@ TEST(CtlScaling, ShowsWhatWasRunTheChosenSizeAndTheRangeThatWasAskedFor) {
       std::string::npos)
       << text << "the second node was never measured";
   EXPECT_NE(text.find(">  4 "), std::string::npos) << text;
-  EXPECT_NE(text.find("a run with 8 learners would tell the most"), std::string::npos) << text;
+  EXPECT_NE(text.find("a run with 8 learners would improve this forecast most"), std::string::npos) << text;
 }
 
 // Of a batch of 64 a sample is worth (16 + 16) / (16 + 64) of one of the smallest batch.
@@ -112,7 +112,7 @@ TEST(CtlScaling, WithoutABatchStepsOfLearnersAreCounted) {
   record.measured = {measured({2, 1, 2, 1}, 0.1)};
   const auto view = view_scaling(record);
   ASSERT_TRUE(view);
-  EXPECT_NE(scaling_sentence(*view).find("2 learners: 20 train steps/s of learners"), std::string::npos)
+  EXPECT_NE(scaling_sentence(*view).find("2 learners: 20 train steps/s, summed over learners"), std::string::npos)
       << scaling_sentence(*view);
   EXPECT_EQ(view->probe, 4);
 }

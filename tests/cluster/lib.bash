@@ -65,6 +65,10 @@ cluster_setup() {
   [[ -z ${DL_NO_CLUSTER:-} ]] || skip "$DL_NO_CLUSTER"
   cd "$(work_folder)" || return 1
 }
+# needs_torch: for setup, behind cluster_setup; skips the test where Debian's Python has no PyTorch.
+needs_torch() {
+  /usr/bin/python3 -c 'import torch' 2>/dev/null || skip "/usr/bin/python3 has no PyTorch"
+}
 # cluster_teardown: for teardown; ends the test's jobs, and remembers a failure so that cluster_down keeps the logs.
 cluster_teardown() {
   [[ -n ${DL_SANDBOX_DIR:-} ]] || return 0

@@ -6,14 +6,11 @@ source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
 
 setup_file() {
   cluster_up --nodes 4 --gpus-per-node 1
-  [[ -z $DL_NO_CLUSTER ]] || return 0
-  export DL_TEST_TORCH=no
-  if /usr/bin/python3 -c 'import torch' 2>/dev/null; then DL_TEST_TORCH=yes; fi
 }
 teardown_file() { cluster_down; }
 setup() {
   cluster_setup
-  [[ $DL_TEST_TORCH == yes ]] || skip "/usr/bin/python3 has no PyTorch"
+  needs_torch
   cat >train.py <<'END_OF_PROGRAM'
 import os, sys, time
 import torch, torch.distributed as dist

@@ -63,7 +63,7 @@ Status write_file_atomically(const std::string& path, const std::string& content
 }
 
 Result<std::string> read_small_file(const std::string& path, size_t max_bytes) {
-  // O_NONBLOCK: a FIFO put in the file's place must not hang us.
+  // Without O_NONBLOCK, open() would hang if somebody had put a FIFO in the file's place.
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return errno_error("open " + path, errno);
   struct stat status {};
@@ -89,7 +89,7 @@ Status make_directories(const std::string& path, mode_t mode) {
     if (::mkdir(part.c_str(), mode) == 0 || errno == EEXIST) continue;
     int mkdir_errno = errno;
     struct stat status {};
-    // A parent that exists may refuse mkdir for another reason than EEXIST (read-only or automounted file systems).
+    // mkdir() of an existing parent may fail with an error other than EEXIST (read-only or automounted file systems).
     if (::stat(part.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) continue;
     return errno_error("create folder " + part, mkdir_errno);
   }

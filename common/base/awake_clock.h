@@ -11,13 +11,13 @@
 
 namespace dl {
 
-// Not for several threads at once.
+// Only one thread may use an object of this class.
 class AwakeClock {
  public:
-  // Time between two calls of at() counts as this much at most, so at() must be called far more often.
+  // The longest time that the clock advances between two calls of at(), so at() must be called far more often.
   static constexpr int64_t kMostMs = 500;
 
-  // `now_ms`: of a monotonic clock. The first call returns it; later values never go back.
+  // `now_ms` is the time of a monotonic clock. The first call returns it; later results never go back.
   int64_t at(int64_t now_ms) {
     awake_ms_ = last_ms_ < 0 ? now_ms : awake_ms_ + std::clamp<int64_t>(now_ms - last_ms_, 0, kMostMs);
     last_ms_ = std::max(last_ms_, now_ms);

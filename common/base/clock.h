@@ -7,13 +7,14 @@
 
 namespace dl {
 
-// Since an arbitrary moment; never goes back. All processes of a machine see the same value, until it is booted anew.
+// Time since an arbitrary moment; it never goes back. All processes of a machine see the same value, until the machine
+// is booted again.
 inline int64_t monotonic_ms() {
   using std::chrono::milliseconds;
   return std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Since 1970-01-01 UTC; goes back when somebody sets the clock back.
+// Time since 1970-01-01 UTC; it goes back when somebody sets the clock back.
 inline int64_t unix_ms() {
   using std::chrono::milliseconds;
   return std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();

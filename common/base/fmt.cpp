@@ -6,7 +6,8 @@
 FMT_BEGIN_NAMESPACE
 namespace detail {
 
-// What fmt's headers declare and leave to this file, as fmt's own src/format.cc has it.
+// fmt's headers declare these templates and expect one source file to instantiate them, as fmt's own src/format.cc
+// does.
 template FMT_API auto dragonbox::to_decimal(float x) noexcept -> dragonbox::decimal_fp<float>;
 template FMT_API auto dragonbox::to_decimal(double x) noexcept -> dragonbox::decimal_fp<double>;
 template FMT_API auto thousands_sep_impl(locale_ref) -> thousands_sep_result<char>;
@@ -20,7 +21,7 @@ template FMT_API int format_float(long double, int, float_specs, buffer<char>&);
 #endif
 #if FMT_VERSION < 100000
 template FMT_API void vformat_to(buffer<char>&, string_view, basic_format_args<FMT_BUFFER_CONTEXT(char)>, locale_ref);
-#elif FMT_VERSION < 120000  // no template from there on
+#elif FMT_VERSION < 120000  // from fmt 12 on, vformat_to() is no template
 template FMT_API void vformat_to(buffer<char>&, string_view, vformat_args<>::type, locale_ref);
 #endif
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // guard(): the one place where C++ stops at a C boundary. Every function that C calls is `noexcept` and consists of one
-// call of guard(): an exception that left a SPANK hook would abort sbatch, and one that left job_submit, slurmctld.
+// call of guard(): an exception that left a SPANK hook would abort sbatch, and one that left job_submit would abort
+// slurmctld.
 #pragma once
 
 #include <exception>
@@ -17,7 +18,7 @@ R guard(R on_throw, Report&& report, Body&& body) noexcept {
   } catch (const std::exception& e) {
     try {
       report(e.what());
-    } catch (...) {  // nothing is left to be done: the caller gets on_throw
+    } catch (...) {  // report() threw, too: there is nothing left to do
     }
   } catch (...) {
     try {

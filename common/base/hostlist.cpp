@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMaxText = 4UL << 20;
 constexpr size_t kMaxName = 255;
-constexpr size_t kMaxDigits = 9;  // of a number in brackets
+constexpr size_t kMaxDigits = 9;  // digits of a number in brackets
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -33,7 +33,7 @@ bool all_digits(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
 }
 
-// "1-3,07" (what stands between brackets) -> "1","2","3","07", at most `room` of them.
+// Expands the text between two brackets: "1-3,07" -> "1","2","3","07". More than `room` names are an error.
 Result<std::vector<std::string>> expand_brackets(std::string_view inside, size_t room, std::string_view item) {
   std::vector<std::string> texts;
   for (const std::string& part : split(inside, ',')) {
@@ -61,7 +61,7 @@ Result<std::vector<std::string>> expand_brackets(std::string_view inside, size_t
   return texts;
 }
 
-// One item without a comma at top level, "rack[0-1]-n[01-16]"; appends its names.
+// Expands one item that has no comma outside brackets, such as "rack[0-1]-n[01-16]", and appends its names.
 Status expand_item(std::string_view item, size_t max_hosts, std::vector<std::string>* names) {
   std::vector<std::string> heads{""};
   size_t at = 0;
@@ -137,7 +137,7 @@ std::string compress_hostlist(const std::vector<std::string>& names) {
   size_t i = 0;
   while (i < names.size()) {
     const Cut first = cut_name(names[i]);
-    // All neighbours of the same head and tail, as ranges of one width.
+    // Collects the neighbours with this head and tail as ranges. A range ends where the width of the number changes.
     std::string ranges;
     size_t members = 0;
     while (i < names.size()) {

@@ -16,11 +16,11 @@ namespace dl {
 // more than max_hosts names and for more than 4 MiB of text.
 Result<std::vector<std::string>> expand_hostlist(std::string_view text, size_t max_hosts = 100000);
 
-// The short form, in the order given: neighbours that differ by one in their last number are folded ("n1","n2","n4" ->
-// "n[1-2,4]"). expand_hostlist() gives the names back.
+// Writes the short form. The order is kept: neighbours that differ by one in their last number are folded
+// ("n1","n2","n4" -> "n[1-2,4]"). expand_hostlist() gives the names back.
 std::string compress_hostlist(const std::vector<std::string>& names);
 
-// Slurm's list of repeated counts, "2(x3),1" -> 2,2,2,1. kInvalid unless it gives exactly `count` numbers of
+// Expands Slurm's list of repeated counts: "2(x3),1" -> 2,2,2,1. kInvalid unless it gives exactly `count` numbers of
 // 0..1000000.
 Result<std::vector<int>> expand_counts(std::string_view text, size_t count);
 

@@ -13,16 +13,17 @@ namespace {
 
 bool letters_are_shown = false;
 
-constexpr std::string_view kCut = "\u2026";  // what printable() itself ends with
+constexpr std::string_view kCut = "\u2026";  // printable() itself puts this at the end of a text that it cuts
 
 struct Range {
   uint32_t first, last;
 };
-// Of Unicode 15: controls, format characters (general category Cf) that fonts do not draw, separators, private use.
+// From Unicode 15: control characters, format characters (general category Cf) that fonts do not draw, separators,
+// surrogates, variation selectors and private use.
 constexpr Range kHidden[] = {{0x80, 0x9f},     {0xad, 0xad},     {0x61c, 0x61c},   {0x180e, 0x180e},
                              {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f}, {0xd800, 0xf8ff},
                              {0xfdd0, 0xfdef}, {0xfe00, 0xfe0f}, {0xfeff, 0xfeff}, {0xfff0, 0xffff}};
-constexpr uint32_t kLast = 0x3ffff;  // planes beyond hold tags, variants and private use
+constexpr uint32_t kLast = 0x3ffff;  // higher planes hold only tags, variation selectors and private use
 
 }  // namespace
 
@@ -36,7 +37,7 @@ size_t letter_at(std::string_view text) {
     if ((byte(i) & 0xc0U) != 0x80) return 0;
     code = code << 6 | (byte(i) & 0x3fU);
   }
-  // Longer than need be.
+  // UTF-8 forbids encodings that are longer than necessary.
   if ((size == 3 && code < 0x800) || (size == 4 && code < 0x10000)) return 0;
   if (code > kLast || (code & 0xfffeU) == 0xfffe) return 0;
   for (const Range& range : kHidden)

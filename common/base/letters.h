@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which characters outside of ASCII a terminal may be given from a text that somebody else wrote.
+// Decides which non-ASCII characters of a text from somebody else may be written to a terminal.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@ namespace dl {
 // writing, characters without width, line separators, surrogates and noncharacters. Pure.
 size_t letter_at(std::string_view text);
 
-// From now on printable() (parse.h) shows such characters as they are, and counts each as one. For commands that write
-// to their user's terminal alone; never for daemons, nor for what is put into Slurm's records. Call it before threads
-// are started.
+// Sets whether printable() (parse.h) shows such characters as they are and counts each as one. Only for commands that
+// write to their user's terminal; never for daemons, nor for what is put into Slurm's records. To be called before
+// threads are started.
 void show_letters(bool on);
-// Whether LC_ALL, else LC_CTYPE, else LANG says UTF-8.
+// Whether the locale uses UTF-8, by LC_ALL, or LC_CTYPE, or LANG: the first of them that is set.
 bool locale_is_utf8();
 
 }  // namespace dl

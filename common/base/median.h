@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The median of some values, and how far they usually are from it. Outliers change neither.
+// The median of some values, and their usual distance from it. A few outliers change neither much.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace dl {
 
-// Precondition of both: not empty.
+// Precondition of both functions: `values` is not empty.
 inline double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const size_t half = values.size() / 2;

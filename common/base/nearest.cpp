@@ -6,10 +6,11 @@
 namespace dl {
 namespace {
 
-constexpr size_t kLongest = 64;      // what is longer is no slip of the fingers
-constexpr size_t kShortestPart = 3;  // an option of one letter is like all others
+constexpr size_t kLongest = 64;      // a longer word is not a typing mistake
+constexpr size_t kShortestPart = 3;  // a shorter word is close to too many others
 
-// Letters changed, left out, put in, or swapped with the next: the optimal string alignment distance.
+// The optimal string alignment distance: how many letters have to be changed, left out, put in, or swapped with the
+// next one to turn `a` into `b`.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<size_t>> cost(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) {

@@ -8,9 +8,9 @@
 
 namespace dl {
 
-// The word of `known` that `word` is closest to: the one with the fewest letters changed, left out, added or swapped
-// (at most a third of the word); else the only one that contains `word` or is contained in it ("torch": "pytorch").
-// Empty if there is none.
+// The word of `known` that is closest to `word`: the one with the fewest letters changed, left out, added or swapped
+// (at most a third of the word); if there is none, the only one that contains `word` or is contained in it ("torch":
+// "pytorch"). Empty if no word is found.
 std::string nearest(std::string_view word, const std::vector<std::string>& known);
 // "; did you mean 'status'?", or nothing.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small parsers of what people type. One parser for each form; all reject trailing rubbish, and say what is allowed.
+// Small parsers of what people type: one for each form. All reject text that follows the value, and their errors say
+// what is allowed.
 #pragma once
 
 #include <chrono>
@@ -29,16 +30,16 @@ std::string format_bytes(uint64_t bytes);
 
 // Splits at `separator`; an empty text gives an empty list; empty fields are kept.
 std::vector<std::string> split(std::string_view text, char separator);
-// Joins what split() has split. (fmt::join is not used: its header differs between versions of fmt.)
+// The opposite of split(). (fmt::join is not used: its header differs between versions of fmt.)
 std::string join(const std::vector<std::string>& texts, std::string_view separator);
 std::string_view trim(std::string_view text);
 
-// True if the text is 1 to max_length characters of A-Z a-z 0-9 . _ + - and starts with a letter or digit: what we
-// allow as the name of a framework, version, tier or GPU type, in any process that runs as root.
+// True if the text is 1 to max_length characters of A-Z a-z 0-9 . _ + - and starts with a letter or digit. All names of
+// frameworks, versions, tiers and GPU types have to be such names, because processes of root read them.
 bool is_plain_name(std::string_view text, size_t max_length = 64);
 
-// The text with control characters and bytes outside ASCII shown as \xNN (letters: see letters.h), cut to max_length
-// characters with "…" added: for putting hostile input into a message. Defined in letters.cpp.
+// The text with control characters and bytes outside ASCII shown as \xNN (for letters see letters.h), cut to max_length
+// characters with "…" added. It makes hostile input safe to put into a message. Defined in letters.cpp.
 std::string printable(std::string_view text, size_t max_length = 80);
 
 }  // namespace dl

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Result<T>: a value, or an Error that carries a sentence for the user and a code for the caller.
 //
-// The interface is a subset of C++23's std::expected, so that it can be replaced by it. Inside slurm-dl errors are
-// values; exceptions come only from the standard library and never cross a C boundary (see guard.h).
+// The interface is a subset of C++23's std::expected, so that std::expected can replace it one day. Inside slurm-dl
+// errors are values; exceptions come only from the standard library and never cross a C boundary (see guard.h).
 #pragma once
 
 #include <string>
@@ -21,11 +21,11 @@ enum class Errc {
   kExists,       // something that must not exist does
   kBusy,         // held by somebody else; may succeed later
   kNoSpace,      // disk or quota full
-  kIo,           // an operating system call failed; sys_errno says which way
+  kIo,           // an operating system call failed; sys_errno has the cause
   kCorrupt,      // a checksum or a structure is wrong
   kTimeout,      // a deadline passed
   kUnsupported,  // known, but not available in this build or on this system
-  kInternal,     // a fault of ours
+  kInternal,     // a fault of slurm-dl itself
 };
 
 // A failure. `text` is one sentence without a final full stop, starting with what was being done or with the name of
@@ -92,7 +92,7 @@ class [[nodiscard]] Result<void> {
 
 using Status = Result<void>;
 
-// Drops a result on purpose; `why` tells the reader of the code the reason.
+// Drops a result on purpose; `why` is for the reader of the code.
 template <typename T>
 void ignore(const Result<T>& /*result*/, const char* /*why*/) {}
 

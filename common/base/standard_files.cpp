@@ -12,7 +12,8 @@ namespace dl {
 
 void open_closed_standard_files() {
   int fd = 0;
-  // open() takes the lowest number that is free. The three stay open through exec: children inherit them.
+  // open() returns the lowest free number, so the loop ends above 2. These descriptors have no O_CLOEXEC: children
+  // inherit them.
   do {
     fd = ::open("/dev/null", O_RDWR);  // NOLINT(android-cloexec-open)
   } while (fd >= 0 && fd <= STDERR_FILENO);
@@ -27,7 +28,7 @@ bool standard_input_is_given() {
 
 Status flush_standard_output() {
   if (std::fflush(stdout) != 0) return errno_error("standard output", errno);
-  // An earlier write failed, and what it could not write is gone.
+  // An earlier write failed, and its errno is no longer known.
   if (std::ferror(stdout) != 0) return errno_error("standard output", EIO);
   return {};
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Standard input, output and error, as main() has to treat them first.
+// Prepares and checks standard input, output and error.
 #pragma once
 
 #include "common/base/result.h"
@@ -11,12 +11,13 @@ namespace dl {
 // them. To be called at the beginning of main(), before anything else is opened.
 void open_closed_standard_files();
 
-// Whether standard input is a file, a pipe or a socket, so that it may hold input for this program. False for a
-// terminal, since a process in the background that reads it is stopped, and for devices such as /dev/null.
+// Whether standard input is a file, a pipe or a socket, and so may hold input for this program. False for a terminal,
+// since a background process that reads its terminal is stopped, and for devices such as /dev/null.
 bool standard_input_is_given();
 
-// Writes out what stdout still holds. An error if that failed, or a write before it: "standard output: No space left on
-// device". To be called at the end of a program whose output is its answer, since exit() would keep silent.
+// Writes out what stdout still buffers. Returns an error such as "standard output: No space left on device" if that
+// fails, or if an earlier write failed. To be called at the end of a program whose output is its answer, since exit()
+// would not report such an error.
 Status flush_standard_output();
 
 }  // namespace dl

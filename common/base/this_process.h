@@ -8,10 +8,10 @@
 
 namespace dl {
 
-// The value of a variable of the environment; empty also where it is not set.
+// The value of a variable of the environment; empty if it is not set.
 std::string environment_value(const char* name);
 
-// This node as Slurm calls it; outside Slurm the host's name.
+// The name that Slurm uses for this node; outside Slurm the host's name.
 std::string node_name();
 
 // The path of the running program. kIo if /proc cannot be read.

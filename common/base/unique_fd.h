@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An owned file descriptor. Closing on destruction ignores errors: where they matter, call close() and look.
+// An owned file descriptor. The destructor ignores errors of close(): where they matter, call close() and check its
+// result.
 #pragma once
 
 #include <unistd.h>
@@ -28,7 +29,8 @@ class UniqueFd {
     if (fd_ >= 0) ::close(fd_);
     fd_ = fd;
   }
-  // Closes now; 0 or -1 with errno. The descriptor is gone either way (Linux closes it also when close() fails).
+  // Closes now; returns 0, or -1 with errno set. The descriptor is released in both cases (Linux closes it even when
+  // close() fails).
   int close() noexcept { return fd_ >= 0 ? ::close(std::exchange(fd_, -1)) : 0; }
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kColumn = 34;
 
-// Two columns; what does not fit into the first has a line of its own.
+// Adds a line of two columns; a left text that does not fit into its column gets a line of its own.
 void add_line(std::string left, const std::string& right, std::string* text) {
   if (right.empty()) {
     *text += left + "\n";

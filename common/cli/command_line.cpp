@@ -18,7 +18,7 @@ std::string quoted(const std::string& word) {
   return "'" + printable(word) + "'";
 }
 
-// A limit as people write it: whole numbers without a point.
+// A limit as people write it: without a decimal point if it is a whole number.
 std::string number_text(long double number) {
   const auto whole = static_cast<int64_t>(number);
   return static_cast<long double>(whole) == number ? fmt::format("{}", whole)
@@ -42,7 +42,7 @@ Status set_number(const std::string& name, const std::string& text, const Limits
   if constexpr (std::is_floating_point_v<T>) {
     char* end = nullptr;
     const double number = std::strtod(text.c_str(), &end);
-    // strtod takes blanks in front, hexadecimal digits, "inf" and "nan", too.
+    // strtod() also accepts leading blanks, hexadecimal digits, "inf" and "nan"; we do not.
     const bool good = !text.empty() && *end == '\0' && text.find_first_not_of("0123456789.eE+-") == std::string::npos;
     if (!good || (limits && (number < limits->first || number > limits->second)))
       return not_allowed(name, text, limits_text(limits, "a number"));
@@ -53,7 +53,7 @@ Status set_number(const std::string& name, const std::string& text, const Limits
     char* end = nullptr;
     Number number = 0;
     bool good = !text.empty() && text[0] >= '0' && text[0] <= '9';
-    if constexpr (std::is_unsigned_v<T>) {  // strtoull takes a minus sign, too
+    if constexpr (std::is_unsigned_v<T>) {  // strtoull() accepts a minus sign, we do not
       number = std::strtoull(text.c_str(), &end, 10);
     } else {
       good = good || (!text.empty() && text[0] == '-');
@@ -69,7 +69,7 @@ Status set_number(const std::string& name, const std::string& text, const Limits
   return {};
 }
 
-// Sets what a variant's pointer points to.
+// Parses the text and stores it in the variable that the variant's pointer names.
 struct Setter {
   const std::string& name;
   const std::string& text;
@@ -120,7 +120,7 @@ std::string default_form(const CommandValue& value) {
   return is_text ? "TEXT" : "N";
 }
 
-// Whether the value of the option at `at` can be the next word: any but "--", which begins the arguments.
+// Whether the word after the one at `at` can be its value. Only "--" cannot: it begins the arguments.
 bool has_value(const std::vector<std::string>& words, size_t at) {
   return at + 1 < words.size() && words[at + 1] != "--";
 }
@@ -254,7 +254,7 @@ Result<std::string> CommandLine::parse_words(const Words& words, size_t at) {
   return std::string();
 }
 
-// --name, --name VALUE or --name=VALUE. The place of the next word.
+// Handles --name, --name VALUE and --name=VALUE. Returns the index of the next word.
 Result<size_t> CommandLine::take_option(const Words& words, size_t at) {
   const std::string& word = words[at];
   const size_t equals = word.find('=');
@@ -276,7 +276,7 @@ Result<size_t> CommandLine::take_option(const Words& words, size_t at) {
   return at + 2;
 }
 
-// -n VALUE, -nVALUE, or several flags. The place of the next word.
+// Handles -n VALUE, -nVALUE, and several flags in one word. Returns the index of the next word.
 Result<size_t> CommandLine::take_letters(const Words& words, size_t at) {
   const std::string& word = words[at];
   for (size_t i = 1; i < word.size(); ++i) {
@@ -326,7 +326,7 @@ Status CommandLine::set(CommandRow* row, const std::string& text) {
   return std::visit(Setter{row->name(), text, row->limits_}, row->value_);
 }
 
-// What only the whole line shows.
+// Checks the rules that concern several options, when all words have been read.
 Status CommandLine::check() const {
   const auto given = [this](const std::string& name) {
     const CommandRow* row = find(name);

@@ -9,7 +9,8 @@
 //
 // Accepted are --name VALUE, --name=VALUE, -n VALUE, -nVALUE, several flags in one word (-qt), options after arguments,
 // and "--", after which every word is an argument. Names cannot be abbreviated. VALUE may look like an option; only
-// "--" is not taken as a value, except in --name=--. Nothing here prints. Not thread-safe.
+// "--" is not taken as a value, except in --name=--. Nothing here prints. One object must not be used by several
+// threads.
 #pragma once
 
 #include <cstdint>
@@ -24,21 +25,21 @@
 
 namespace dl {
 
-// The variable that receives a value. Text that is not a number is refused for a number; a list gets one more value
-// each time its option is given; a flag (bool) has no value. The pointer must stay valid until parse() has returned.
+// The variable that receives a value. A variable of a number refuses other text; a list gets one more value each time
+// its option is given; a flag (bool) has no value. The pointer must stay valid until parse() has returned.
 using CommandValue = std::variant<bool*, std::string*, std::optional<std::string>*, std::vector<std::string>*, int*,
                                   int64_t*, uint64_t*, double*, std::optional<int64_t>*, std::optional<double>*>;
 
 // One row: an option, a flag or an argument.
 class CommandRow {
  public:
-  // names: "-n,--lines", "--lines" or "-n"; for an argument its word in the help text, "JOB".
+  // names: "-n,--lines", "--lines" or "-n"; for an argument the word that the help text shows, "JOB".
   CommandRow(const std::string& names, CommandValue value, std::string help);
 
   CommandRow& required();
   // The word for the value in the help text; TEXT or N if this is not called.
   CommandRow& form(std::string form);
-  // The help text shows the variable's present value as the default.
+  // The help text shows the variable's value at that time as the default.
   CommandRow& shows_default();
   // The smallest and the largest number allowed.
   CommandRow& between(long double low, long double high);
@@ -59,7 +60,7 @@ class CommandRow {
   friend class CommandHelp;
   bool is_flag() const { return std::holds_alternative<bool*>(value_); }
   bool is_list() const { return std::holds_alternative<std::vector<std::string>*>(value_); }
-  // How messages call it: the longest name.
+  // The name that messages use: the longest one.
   const std::string& name() const { return names_.back(); }
 
   std::vector<std::string> names_;
@@ -70,21 +71,22 @@ class CommandRow {
   std::vector<std::string> allowed_;
   std::string needs_, excludes_;
   bool required_ = false, hidden_ = false, takes_rest_ = false;
-  bool given_ = false;  // in the words that were parsed
+  bool given_ = false;  // whether the parsed words contain this row
   bool* marks_ = nullptr;
 };
 
-// A program's command line, or a subcommand's. It has --help by itself.
+// The command line of a program or of a subcommand. Every one has --help.
 class CommandLine {
  public:
-  // `name`: of the program. `summary`: what it is for, at the head of the help text.
+  // `name` is the program's name. `summary` says what the program is for; the help text begins with it.
   CommandLine(std::string name, std::string summary);
 
   CommandRow& option(const std::string& names, CommandValue value, std::string help);
   CommandRow& flag(const std::string& names, bool* value, std::string help);
   // Arguments are taken in the order of their rows; a list takes all that are left.
   CommandRow& argument(const std::string& name, CommandValue value, std::string help);
-  // The first word that is not an option, or that follows "--", and all words after it, whatever they look like.
+  // Receives the first word that is not an option, or that follows "--", and all words after it, whatever they look
+  // like.
   CommandRow& rest(const std::string& name, std::vector<std::string>* words, std::string help);
   // Adds the option `names`, which parse() answers with `text`.
   void version(const std::string& names, std::string text);
@@ -92,7 +94,7 @@ class CommandLine {
   // Exactly one of these options must be given.
   void exactly_one_of(std::vector<std::string> names);
 
-  // The subcommand is owned by this one.
+  // Adds a subcommand, which this object owns.
   CommandLine* subcommand(const std::string& name, std::string summary);
   void require_subcommand();
 
@@ -113,7 +115,7 @@ class CommandLine {
  private:
   friend class CommandHelp;
   using Words = std::vector<std::string>;
-  // One for parse(): `at` is the first word.
+  // Does parse()'s work from the word at index `at` on.
   Result<std::string> parse_words(const Words& words, size_t at);
   Result<size_t> take_option(const Words& words, size_t at);
   Result<size_t> take_letters(const Words& words, size_t at);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A progress bar for work that takes more than two seconds, if stderr is a terminal. For programs only: libraries print
-// nothing.
+// Shows a progress bar if the work takes more than two seconds and stderr is a terminal. For programs only: libraries
+// print nothing.
 #pragma once
 
 #include <fmt/core.h>

@@ -8,10 +8,10 @@
 
 namespace dl::svg {
 
-// The text with the characters that XML reserves in texts and attributes (& < > ") replaced by entities.
+// The text with the characters that XML reserves (& < > ") replaced by entities.
 std::string escaped(std::string_view text);
 
-// A text at x, y (its baseline). style: title, head, soft, tick (right-aligned), time (centred) or name.
+// A text whose baseline begins at x, y. style: title, head, soft, tick (right-aligned), time (centred) or name.
 std::string words(double x, double y, const char* style, std::string_view what);
 
 // A round step (1, 2 or 5 times a power of ten) that divides `range` into at most `count` parts.
@@ -20,7 +20,7 @@ double nice_step(double range, int count);
 // The grid lines and numbers of a vertical axis, from 0 at `bottom` to `most` at `top`, one line each `step`.
 std::string upward_axis(double left, double right, double top, double bottom, double most, double step);
 
-// The whole SVG file. title: read by screen readers.
+// The whole SVG file. Screen readers read `title`.
 std::string document(double width, double height, std::string_view title, std::string_view body);
 
 }  // namespace dl::svg

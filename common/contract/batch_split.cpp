@@ -10,13 +10,13 @@
 namespace dl {
 namespace {
 
-constexpr int64_t kMorePasses = 64;  // that are tried beyond the fewest
+constexpr int64_t kMorePasses = 64;  // numbers of passes that are tried beyond the fewest
 
 int64_t divide_up(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-// The multiple of `step` in [low, high] that is nearest to `target`; of two, the smaller.
+// The multiple of `step` in [low, high] that is nearest to `target`; the smaller one if two are equally near.
 std::optional<int64_t> nearest(int64_t step, int64_t low, int64_t high, int64_t target) {
   const int64_t first = divide_up(low, step) * step;
   const int64_t last = high / step * step;
@@ -30,13 +30,13 @@ int64_t distance(int64_t a, int64_t b) {
   return a < b ? b - a : a - b;
 }
 
-// Those whose passes are all alike, on all learners.
+// The split nearest to `target` in which all passes of all learners have the same size; none if there is no such split.
 std::optional<BatchSplit> even_split(const BatchRange& range, int64_t learners, int64_t low, int64_t target) {
   const int64_t high = range.largest();
   const int64_t fewest = range.micro > 0 ? divide_up(std::clamp(target, low, high), learners * range.micro) : 1;
   const int64_t most = range.micro > 0 ? std::min(2 * fewest, fewest + kMorePasses) : 1;
   std::optional<BatchSplit> best;
-  // One pass fewer, too: a batch a little below the target may need it.
+  // One pass less than the fewest is tried, too: a batch a little below the target may need only that many.
   for (int64_t passes = std::max<int64_t>(1, fewest - 1); passes <= most; ++passes) {
     const int64_t fits = range.micro > 0 ? std::min(high, learners * passes * range.micro) : high;
     const auto batch = nearest(std::lcm(range.multiple, learners * passes), low, fits, target);
@@ -47,7 +47,7 @@ std::optional<BatchSplit> even_split(const BatchRange& range, int64_t learners, 
   return best;
 }
 
-// By Newton's method: libm is not for what slurmstepd loads. 1 <= x.
+// Newton's method for x >= 1. slurmstepd loads this code, and it must not bring libm with it.
 double square_root(double x) {
   double root = x;
   for (int i = 0; i < 64; ++i) root = (root + x / root) / 2;
@@ -86,7 +86,7 @@ int64_t part_size(int64_t total, int64_t number, int64_t parts) {
 }
 
 int64_t local_batch(const BatchSplit& split, int rank, int learners) {
-  // The passes have at most two sizes.
+  // The sizes of two passes differ by at most one sample: `larger` passes have size + 1.
   const int64_t larger = split.batch % split.accumulation;
   const int64_t size = split.batch / split.accumulation;
   return larger * part_size(size + 1, rank, learners) + (split.accumulation - larger) * part_size(size, rank, learners);
@@ -100,7 +100,7 @@ double lr_scale(const BatchRange& range, int64_t batch, double noise) {
     case BatchRule::kSqrt:
       return square_root(scale);
     case BatchRule::kAdascale:
-      // Also false for what is not a number.
+      // This test also catches NaN.
       if (!(noise >= 0)) return 1;
       if (noise > 1e300) return scale;
       return (noise / static_cast<double>(range.min) + 1) / (noise / static_cast<double>(batch) + 1);

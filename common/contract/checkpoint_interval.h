@@ -34,7 +34,8 @@ inline double daly_interval_s(double delta_s, double mean_time_s) {
 }
 
 // Mean time between unannounced interruptions, estimated from `running_s` seconds of training with `interruptions` of
-// them. One interruption in 24 h is assumed beforehand, so without any so far the result is 24 h plus the time run.
+// them. The estimate starts from the assumption of one interruption in 24 h, so without any it is 24 h plus the time
+// run.
 constexpr double kPriorInterruption_s = 86400;
 inline double mean_time_to_interruption_s(double running_s, int64_t interruptions) {
   return (kPriorInterruption_s + std::max(running_s, 0.0)) /
@@ -42,17 +43,18 @@ inline double mean_time_to_interruption_s(double running_s, int64_t interruption
 }
 
 struct SaveCosts {
-  double cost_s = 0;     // training time that one save costs: the loop is blocked, and train steps meanwhile are slower
-  double durable_s = 0;  // until one save is durable; 0: no save was measured yet
+  // training time that one save costs: the loop is blocked, and the train steps during the save are slower
+  double cost_s = 0;
+  double durable_s = 0;  // time until one save is durable; 0: no save was measured yet
 };
-constexpr double kUnmeasuredInterval_s = 60;  // to the first save, which is then measured
+constexpr double kUnmeasuredInterval_s = 60;  // time until the first save, which is then measured
 constexpr double kMaxInterval_s = 3600;
-// Seconds from one save to the next: Daly's interval, but at least one second and the time until a save is durable
-// (only one is in flight at a time), and at most an hour.
+// Seconds from one save to the next: Daly's interval, but at least one second and at least the time until a save is
+// durable (only one save is in flight at a time), and at most an hour.
 inline double choose_interval_s(const SaveCosts& costs, double mean_time_s) {
   if (costs.durable_s <= 0) return kUnmeasuredInterval_s;
   const double least = std::max(1.0, costs.durable_s);
-  // The upper limit yields where a save itself takes longer than that.
+  // If a save itself takes longer than the upper limit, the interval is as long as the save.
   return std::clamp(daly_interval_s(costs.cost_s, mean_time_s), least, std::max(least, kMaxInterval_s));
 }
 

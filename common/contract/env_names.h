@@ -1,46 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names of the environment variables that carry the request from the plugin to dlrun, and from dlrun to its agents and
-// learners. Environment, not shared types, so that versions may differ. Values are text as the flags take them.
+// learners. The request travels in the environment, not in shared types, so that the versions of both sides may differ.
+// The values are written as users write those of the flags.
 #pragma once
 
 namespace dl::env {
 
 // The request: set by spank_dl.so in the batch step, in salloc's shell and in srun tasks; read by dlrun.
-constexpr const char* kFramework = "DL_FRAMEWORK";       // NAME[:VERSION]
-constexpr const char* kLearners = "DL_LEARNERS";         // N or MIN:MAX
-constexpr const char* kServers = "DL_SERVERS";           // N parameter servers; learners and servers find it too
-constexpr const char* kGpus = "DL_GPUS";                 // [TYPE:]N per learner
-constexpr const char* kBatch = "DL_BATCH";               // MIN:MAX[:MULTIPLE],... (batch_range.h); learners find it too
-constexpr const char* kCheckpoint = "DL_CHECKPOINT";     // PATH[,every=..][,keep=..]... (request_values.h)
-constexpr const char* kRestarts = "DL_RESTARTS";         // N
-constexpr const char* kPreflight = "DL_PREFLIGHT";       // off, quick, full
+constexpr const char* kFramework = "DL_FRAMEWORK";  // NAME[:VERSION]
+constexpr const char* kLearners = "DL_LEARNERS";    // N or MIN:MAX
+// number of parameter servers; learners and servers have the variable, too
+constexpr const char* kServers = "DL_SERVERS";
+constexpr const char* kGpus = "DL_GPUS";              // [TYPE:]N per learner
+constexpr const char* kBatch = "DL_BATCH";            // MIN:MAX[:MULTIPLE],... (batch_range.h); learners have it, too
+constexpr const char* kCheckpoint = "DL_CHECKPOINT";  // PATH[,every=..][,keep=..]... (request_values.h)
+constexpr const char* kRestarts = "DL_RESTARTS";      // N
+constexpr const char* kPreflight = "DL_PREFLIGHT";    // off, quick, full
 constexpr const char* kHangTimeout = "DL_HANG_TIMEOUT";  // TIME
 constexpr const char* kImage = "DL_IMAGE";               // PATH of a container image
 constexpr const char* kNodePlacement = "DL_PLACEMENT";   // pack, spread
-constexpr const char* kPmix = "DL_PMIX";                 // dlrun, slurm: whose PMIx server; set by hand alone
-// "0": a rendezvous serves connections of any user; only set by hand.
+constexpr const char* kPmix = "DL_PMIX";  // which PMIx server serves MPI learners, dlrun or slurm; only set by hand
+// With "0" a rendezvous serves connections of any user; only set by hand.
 constexpr const char* kCheckConnections = "DL_CHECK_CONNECTIONS";
-constexpr const char* kBind = "DL_BIND";  // none, cores, numa; set by hand alone
+constexpr const char* kBind = "DL_BIND";  // none, cores, numa; only set by hand
 constexpr const char* kTier = "DL_TIER";  // auto, guaranteed, borrow
 
-// The site's dl.toml, where it is not beside slurm.conf; set by users, and by spank_dl.so from its argument config=.
+// The site's dl.toml if it is not beside slurm.conf. Users may set it; spank_dl.so sets it from its argument config=.
 constexpr const char* kConfig = "DL_CONFIG";
 
-// What each learner finds (set by the agent; what the user set himself stays).
+// The environment of each learner. The agent sets these, unless the user has set them himself.
 constexpr const char* kRank = "DL_RANK";                        // 0-based
 constexpr const char* kWorldSize = "DL_WORLD_SIZE";             // number of learners
 constexpr const char* kLocalRank = "DL_LOCAL_RANK";             // 0-based on its node
 constexpr const char* kLocalWorldSize = "DL_LOCAL_WORLD_SIZE";  // learners on its node
 constexpr const char* kNodeRank = "DL_NODE_RANK";               // 0-based index of its node
 constexpr const char* kNumNodes = "DL_NUM_NODES";
-constexpr const char* kRole = "DL_ROLE";           // "learner" or "server"; this and the next two in a job with servers
-constexpr const char* kRoleRank = "DL_ROLE_RANK";  // 0-based among those of its role
-constexpr const char* kRoleSize = "DL_ROLE_SIZE";  // how many these are
-// In a job with DL_BATCH, of learners alone (batch_split.h):
+// "learner" or "server"; this one and the next two are set in a job with servers
+constexpr const char* kRole = "DL_ROLE";
+constexpr const char* kRoleRank = "DL_ROLE_RANK";  // 0-based index among the ranks of its role
+constexpr const char* kRoleSize = "DL_ROLE_SIZE";  // number of ranks of its role
+// Set for learners, not for servers, in a job with DL_BATCH (batch_split.h):
 constexpr const char* kGlobalBatch = "DL_GLOBAL_BATCH";   // samples of a train step, of all learners together
 constexpr const char* kLocalBatch = "DL_LOCAL_BATCH";     // this learner's samples of a train step
 constexpr const char* kAccumulation = "DL_ACCUMULATION";  // passes in which it computes them
-constexpr const char* kLrScale = "DL_LR_SCALE";           // what multiplies its learning rate: "1.41421356"
+constexpr const char* kLrScale = "DL_LR_SCALE";           // the factor for its learning rate: "1.41421356"
 constexpr const char* kLocalGpus = "DL_LOCAL_GPUS";       // "2,3": its GPUs, counted within those visible on its node
 constexpr const char* kPorts = "DL_PORTS";                // "40001,40002": TCP ports held for it on its node
 constexpr const char* kPeers = "DL_PEERS";        // "10.0.0.1:40001,...": first held port of each learner, by rank
@@ -49,14 +52,14 @@ constexpr const char* kAttempt = "DL_ATTEMPT";    // 1-based count of starts of 
 constexpr const char* kRunId = "DL_RUN_ID";       // unique for each start of the learners: 1..64 of [A-Za-z0-9._-]
 constexpr const char* kProgress = "DL_PROGRESS";  // path of the progress page (progress_page.h)
 constexpr const char* kCheckpointDir = "DL_CHECKPOINT_DIR";  // absolute path, without the options
-constexpr const char* kLease = "DL_CHECKPOINT_LEASE";        // token of the lease that dlrun holds on it
+constexpr const char* kLease = "DL_CHECKPOINT_LEASE";        // token of dlrun's lease on the checkpoint directory
 
-// Between dlrun and its agents.
+// dlrun sets these for its agents.
 constexpr const char* kControl = "DL_CONTROL";           // host:port of dlrun
 constexpr const char* kSecret = "DL_CONTROL_SECRET";     // 32 hex digits; removed before the learner starts
 constexpr const char* kControlRank = "DL_CONTROL_RANK";  // the agent's rank, or the name of the variable that holds it
 
-constexpr const char* kPmixServer = "DL_CONTROL_PMIX";  // path of dl-pmix, where each node shall have one; else unset
+constexpr const char* kPmixServer = "DL_CONTROL_PMIX";  // path of dl-pmix if each node shall run one; else unset
 constexpr const char* kHoldPorts = "DL_CONTROL_PORTS";  // how many ports the agent holds for its learner; unset = 0
 
 // "1": the job has a checkpoint directory and may be requeued. If dlrun is lost, an agent requeues it.

@@ -8,7 +8,7 @@
 namespace dl {
 namespace {
 
-constexpr const char* kAnswers[] = {"restart", "exclude", "requeue", "hold", "fail"};  // as enum Answer
+constexpr const char* kAnswers[] = {"restart", "exclude", "requeue", "hold", "fail"};  // in the order of enum Answer
 
 bool has_interval(const std::string& pattern) {
   for (size_t i = 0; i < pattern.size(); ++i) {

@@ -25,7 +25,7 @@ IdleHint parse_idle_hint(std::string_view text) {
 IdleHint idle_hint_in(std::string_view comment) {
   const size_t ours = comment.find("dl:");
   if (ours == std::string_view::npos) return {};
-  // Behind " dir=" all is a name or free text.
+  // What follows " dir=" is a path or free text, in which " idle=" would mean nothing.
   const std::string_view words = comment.substr(ours, comment.find(" dir=", ours) - ours);
   const size_t key = words.find(kKey);
   if (key == std::string_view::npos) return {};

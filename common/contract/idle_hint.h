@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What dlrun writes into its job's comment about GPUs that the job holds and does not use: "idle=GPUS@SINCE". Users may
-// write to the comment, so this is a hint and never trusted. Nothing is gained by forging it: a user who removes it
-// keeps idle GPUs, which any useless computation would achieve too, and one who sets it gives up GPUs of his own. Pure.
+// The hint that dlrun writes into its job's comment about GPUs that the job holds and does not use: "idle=GPUS@SINCE".
+// Users may change the comment, so the hint is never trusted. Forging it gains nothing: a user who removes it keeps
+// idle GPUs, which any useless computation would achieve too, and one who sets it gives up GPUs of his own. Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 namespace dl {
 
 struct IdleHint {
-  int gpus = 0;         // 0: none are known to be idle
-  int64_t since_s = 0;  // Unix time: none of them has been used since
+  int gpus = 0;         // 0: the job has no GPUs known to be idle
+  int64_t since_s = 0;  // Unix time since which all of them have been unused
 };
 
-// "4@1789000000"; anything else is no hint.
+// Reads "4@1789000000"; any other text gives no idle GPUs.
 IdleHint parse_idle_hint(std::string_view text);
-// The hint within a job's whole comment, whose form launcher/record/job_comment.h describes.
+// Finds the hint within a job's whole comment, whose form launcher/record/job_comment.h describes.
 IdleHint idle_hint_in(std::string_view comment);
 
 }  // namespace dl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Container images as files: what both spank_dl.so (at submission) and dlrun (in the job) check of them.
+// Checks of container images as files. spank_dl.so makes them at submission, and dlrun in the job.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ enum class ImageForm { kDirectory, kSquashfs, kSif };
 // --dl-image=PATH or PATH@sha256:DIGEST, 64 hexadecimal digits. Pure.
 struct ImageName {
   std::string path;
-  std::string digest;  // in small letters; empty: none
+  std::string digest;  // in lower case; empty: the name has no digest
 };
 ImageName split_image(const std::string& text);
 

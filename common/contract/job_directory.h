@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lies in a job directory: one row for each file, with who writes it and when, how large it may get and who may
-// read it. dl-job-directory(5) tells the same to authors of tools, with the content of each file; tests hold that page
-// against this table (tests/lint/tables.sh), and names and modes of the table against the directories of real jobs
-// (tests/lib/job_directory.bash, in tests/cli/dlrun.bats and tests/cluster/preflight.bats). To add a file is to add a
-// row here and to tell of it there.
+// The files of a job directory: one row for each, with who writes it and when, how large it may get and who may read
+// it. dl-job-directory(5) describes the same files and their content for authors of tools. tests/lint/tables.sh checks
+// that page against this table; tests/lib/job_directory.bash (in tests/cli/dlrun.bats and tests/cluster/preflight.bats)
+// checks names and modes of the table against the directories of real jobs. To add a file, add a row here and describe
+// it there.
 #pragma once
 
 #include <cstdint>
 
 namespace dl::job_directory {
 
-// The version of the layout and of the meaning of what is written; plan.json has it as "directory_version". It is
-// raised when a reader of the old version would misread the new one; new files and new members do not raise it.
+// The version of the layout and of the meaning of the files; plan.json has it as "directory_version". It is raised when
+// a reader of the old version would misread the new one; new files and new members do not raise it.
 constexpr int kVersion = 1;
 
 constexpr char kEvents[] = "events.jsonl";
@@ -27,15 +27,15 @@ constexpr char kLogs[] = "logs";
 constexpr char kResults[] = "results";
 constexpr char kImage[] = "image";
 
-constexpr int64_t kGrows = 0;  // with the job, without a limit of ours
+constexpr int64_t kGrows = 0;  // the file grows with the job; slurm-dl sets no limit
 
 struct File {
-  const char* name;  // a folder: with all that is below it
+  const char* name;  // the name of a folder stands for everything below it
   const char* written_by;
   const char* when;
   int64_t most_bytes;  // or kGrows
-  int mode;            // 0666, 0777: less the umask of the job
-  bool promised;       // dl-job-directory(5), "WHAT TO RELY ON"
+  int mode;            // 0666 or 0777: the job's umask applies
+  bool promised;       // dl-job-directory(5) lists it in "WHAT TO RELY ON"
 };
 
 constexpr File kFiles[] = {

@@ -27,8 +27,8 @@ int signal_number(std::string_view name) {
   return 0;
 }
 
-// The words of a #SBATCH line, as sbatch takes them apart: any white space is between them but in quotes or behind \,
-// and # begins a comment.
+// Splits a #SBATCH line into words as sbatch does: white space separates them unless it is quoted or follows a \, and #
+// begins a comment.
 std::vector<std::string> words_of(std::string_view line) {
   std::vector<std::string> words;
   bool open = false, escaped = false;
@@ -57,7 +57,7 @@ std::vector<std::string> words_of(std::string_view line) {
   return words;
 }
 
-// sbatch takes an option by the beginning of its name, as long as no other begins so.
+// sbatch accepts an abbreviated option as long as it is unambiguous.
 bool is_signal_option(std::string_view name) {
   constexpr std::string_view kOption = "--signal";
   constexpr size_t kLeast = 4;

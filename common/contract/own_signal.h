@@ -13,11 +13,11 @@ constexpr const char* kOwnSignalEnv = "DL_OWN_SIGNAL";
 
 struct OwnSignal {
   int number = 0;
-  int lead_s = 60;         // before the time limit; Slurm sends it up to half a minute earlier
-  bool to_script = false;  // B: to the batch script's shell alone, else to the steps
+  int lead_s = 60;         // seconds before the time limit; Slurm sends the signal up to half a minute earlier
+  bool to_script = false;  // B: only to the shell of the batch script; else to the job steps
 };
 
-// As sbatch takes it: [{R|B|RB}:]SIGNAL[@SECONDS], the signal by number or name. None for anything else.
+// Reads sbatch's form [{R|B|RB}:]SIGNAL[@SECONDS]; the signal is a number or a name. None for anything else.
 std::optional<OwnSignal> parse_own_signal(std::string_view text);
 std::string format_own_signal(const OwnSignal& signal);
 // The signal that the #SBATCH lines of a batch script ask for; the last line counts, as it does for sbatch.

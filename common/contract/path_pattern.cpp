@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kAllowed =
     "%j (job id), %A and %a (array, and index in it), %x (job name), %u (user), %% (a percent sign), and ~/ in front "
     "(home directory)";
-constexpr size_t kMaxWidth = 10;  // as sbatch has it
+constexpr size_t kMaxWidth = 10;  // the limit of sbatch
 
 struct Letter {
   char letter;
@@ -36,7 +36,7 @@ bool is_number(const std::string& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// One "%..." at `at`, which is moved behind it. names: none, only to check it.
+// Expands one "%..." that begins at *at, and moves *at behind it. Without `names` it is only checked.
 Status expand_one(std::string_view path, const PathNames* names, size_t* at, std::string* out) {
   const size_t begin = (*at)++;
   size_t width = 0;

@@ -45,12 +45,13 @@ struct ProgressPage {
   alignas(64) std::atomic<uint32_t> state;
   std::atomic<uint32_t> seen_seq;
   std::atomic<int64_t> step;        // c_r, or kNoStep
-  std::atomic<int64_t> saved_step;  // newest train step this learner knows to be committed, or -1
+  std::atomic<int64_t> saved_step;  // What saves take: the 95th percentile of the measured ones; 0 = unknown.
   // What saves take, from those measured (the 95th percentile); 0 = unknown.
-  std::atomic<uint64_t> save_ms;   // until durable in the checkpoint directory
-  std::atomic<uint64_t> local_ms;  // until committed at the node-local level; 0 also where there is none
-  std::atomic<uint64_t> cost_ms;   // that it takes from training: the wait, and slower train steps beside it
-  std::atomic<uint64_t> noise;     // gradient noise scale in samples, at most 10^9, plus 1; 0 = unknown
+  std::atomic<uint64_t> save_ms;  // until durable in the checkpoint directory
+  // time until it is committed at the node-local level; 0 also if there is no such level
+  std::atomic<uint64_t> local_ms;
+  std::atomic<uint64_t> cost_ms;  // training time that it costs: the wait, and slower train steps during the save
+  std::atomic<uint64_t> noise;    // gradient noise scale in samples, at most 10^9, plus 1; 0 = unknown
 
   // Written by the agent.
   alignas(64) std::atomic<uint32_t> seq;
@@ -60,7 +61,7 @@ struct ProgressPage {
 static_assert(sizeof(std::atomic<int64_t>) == 8 && std::atomic<int64_t>::is_always_lock_free);
 static_assert(sizeof(ProgressPage) == 192);
 
-// The file is this long.
+// Size of the file.
 constexpr unsigned kProgressPageBytes = 4096;
 
 }  // namespace dl

@@ -46,7 +46,7 @@ Result<std::string> parse_checkpoint_path(std::string_view path, std::string_vie
   if (path.size() > kMaxPathBytes)
     return refuse(path, fmt::format("is a path longer than {} bytes", kMaxPathBytes), kCheckpointForm);
   if (has_control_character(path)) return refuse(path, "holds a control character", kCheckpointForm);
-  // `--dl-checkpoint=every=10m` is a forgotten path far more often than a folder of that name.
+  // `--dl-checkpoint=every=10m` is far more often a forgotten path than a folder of that name.
   for (const char* key : {"every=", "keep=", "keep-every=", "best=", "local="}) {
     if (path.rfind(key, 0) != 0) continue;
     return refuse(text, "has no PATH",
@@ -55,7 +55,8 @@ Result<std::string> parse_checkpoint_path(std::string_view path, std::string_vie
   return std::string(path);
 }
 
-// A path in quotes, from the front of *rest, which keeps what follows it: nothing, or a comma and the options.
+// Takes a path in quotes from the front of *rest, and leaves there what follows it: nothing, or a comma and the
+// options.
 Result<std::string> take_quoted(std::string_view* rest, std::string_view text) {
   std::string path;
   for (size_t i = 1; i < rest->size(); ++i) {
@@ -110,7 +111,7 @@ Status parse_local(std::string_view value, CheckpointSpec* spec) {
   return {};
 }
 
-// One KEY=VALUE (or a word) behind the path.
+// Parses one KEY=VALUE, or a word, behind the path.
 Status parse_checkpoint_option(std::string_view field, CheckpointSpec* spec) {
   const size_t equals = field.find('=');
   const std::string_view key = field.substr(0, equals);
@@ -201,7 +202,7 @@ Result<GpuRequest> parse_gpus(std::string_view text) {
 
 bool is_metric_name(std::string_view text) {
   std::string plain(text);
-  // As a plain name, but with groups, as TensorBoard writes them.
+  // The rules of a plain name, but slashes may divide it into groups, as TensorBoard writes metrics.
   if (!plain.empty() && plain.front() != '/') std::replace(plain.begin(), plain.end(), '/', '_');
   return is_plain_name(plain);
 }
@@ -238,7 +239,7 @@ Result<CheckpointSpec> parse_checkpoint(std::string_view text) {
   std::vector<std::string> seen;
   for (size_t i = 1; i < fields.size(); ++i) {
     const std::string key = fields[i].substr(0, fields[i].find('='));
-    // Two every= are refused by parse_every, in words of its own.
+    // parse_every() refuses a second every= with a sentence of its own.
     if (key != "every" && std::find(seen.begin(), seen.end(), key) != seen.end())
       return refuse(fields[i], "is a second " + printable(key), printable(key) + " once");
     seen.push_back(key);
@@ -333,7 +334,7 @@ Result<std::string> parse_image(std::string_view text) {
   DL_TRY(check_length(text, allowed));
   if (text.size() > kMaxPathBytes || text.find("://") != std::string_view::npos || has_control_character(text))
     return refuse(text, "is not the path of a container image", allowed);
-  // A digest that is none would be taken for a part of the path.
+  // Without this check a malformed digest would be taken for a part of the path.
   if (text.find("@sha256:") != std::string_view::npos && split_image(std::string(text)).digest.empty())
     return refuse(text, "has no digest of 64 hexadecimal digits behind @sha256:", allowed);
   return std::string(text);

@@ -20,10 +20,11 @@ constexpr int kMaxLearners = 100000;
 constexpr int kMaxGpusPerLearner = 1024;
 constexpr int kMaxRestarts = 1000;
 
-// --dl-framework=NAME[:VERSION]. Both plain names (parse.h). Whether they exist is the catalogue's question.
+// --dl-framework=NAME[:VERSION], both plain names (parse.h). Whether the framework exists is not checked here: the
+// catalogue knows.
 struct FrameworkRef {
   std::string name;
-  std::string version;  // empty: the catalogue's default
+  std::string version;  // empty: the default of the catalogue
 };
 Result<FrameworkRef> parse_framework_ref(std::string_view text);
 
@@ -40,7 +41,7 @@ Result<int> parse_servers(std::string_view text);
 
 // --dl-gpus=[TYPE:]N, GPUs per learner; 0 = CPU job.
 struct GpuRequest {
-  std::string type;  // empty: any
+  std::string type;  // empty: any type
   int count = 0;
 };
 Result<GpuRequest> parse_gpus(std::string_view text);
@@ -59,28 +60,29 @@ std::string format_best(const BestMetric& best);
 
 // --dl-checkpoint=PATH[,every=10m|50steps|auto][,keep=3][,keep-every=1000][,best=loss:min:2][,local=DIR][,partner].
 // PATH is absolute or relative to the working directory of the job, at most 1024 bytes, without control characters, and
-// may hold patterns (path_pattern.h). In double quotes, with \ before " and \, it is taken as it is: with commas, and
-// without patterns. every: a time (1s..30d), a number of train steps ("50steps"), or "auto": found from
-// measurements; keep: 1..1000; keep-every: checkpoints of train steps divisible by it are kept as well; best: see
-// BestMetric; local: an absolute path on each node, written first; partner (needs local): a copy on the next node. The
-// order of the options is free; each at most once; other keys are refused.
+// may hold patterns (path_pattern.h). A PATH in double quotes, with \ before " and \, is taken literally: it may hold
+// commas, and its patterns are not expanded.
+// every: a time (1s..30d), a number of train steps ("50steps"), or "auto": the interval follows from measurements.
+// keep: 1..1000. keep-every: checkpoints of train steps divisible by this number are kept as well. best: see
+// BestMetric. local: an absolute path on each node, which is written first. partner (needs local): a copy on the next
+// node. The options may come in any order, each at most once; other keys are refused.
 struct CheckpointSpec {
   std::string path;
-  std::optional<std::chrono::seconds> every;  // by time
-  std::optional<int64_t> every_steps;         // by train steps
+  std::optional<std::chrono::seconds> every;  // interval as a time
+  std::optional<int64_t> every_steps;         // interval as a number of train steps
   int keep = 3;
   bool every_auto = false;
   int64_t keep_every = 0;  // 0: none
   std::optional<BestMetric> best = {};
   std::string local = {};  // empty: none
   bool partner = false;
-  bool literal = false;  // the path was in quotes, or is expanded already: nothing in it is a pattern
+  bool literal = false;  // the path was in quotes, or is already expanded: its patterns have no meaning
 };
 Result<CheckpointSpec> parse_checkpoint(std::string_view text);
 // The canonical text, which parse_checkpoint() reads back to the same value.
 std::string format_checkpoint(const CheckpointSpec& spec);
 
-// --dl-hang-timeout=TIME: how long a learner may make no progress; 0: for ever. At most a year.
+// --dl-hang-timeout=TIME: how long a learner may make no progress; 0: no limit. At most a year.
 Result<std::chrono::seconds> parse_hang_timeout(std::string_view text);
 
 // --dl-preflight: checks of the nodes before the first learner starts.
@@ -94,14 +96,14 @@ const char* tier_name(Tier tier);
 
 // --dl-placement: which nodes the job gets.
 enum class Placement {
-  kPack,    // the fewest
-  kSpread,  // as many as it has learners, or as many as there are
+  kPack,    // the fewest nodes that have room
+  kSpread,  // a node for each learner, or as many nodes as there are
 };
 Result<Placement> parse_placement(std::string_view text);
 const char* placement_name(Placement placement);  // pack, spread
 
 // --dl-image=PATH of a container image, absolute or relative to the working directory of the job; at most 1024 bytes,
-// without control characters. Whether it is there is the question of image_file.h.
+// without control characters. image_file.h checks whether the file exists.
 Result<std::string> parse_image(std::string_view text);
 
 // --dl-restarts=N, 0..kMaxRestarts.

@@ -15,7 +15,7 @@ namespace {
 
 void Json::keep_last(std::vector<JsonMember>* members) {
   if (members->size() < 2) return;
-  // Sorted and closed up once: no text, however it was made, takes longer than sorting its names.
+  // The names are sorted once, so that no input, however hostile, takes longer than a sort of its names.
   std::vector<size_t> order(members->size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [members](size_t a, size_t b) {

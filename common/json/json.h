@@ -81,7 +81,7 @@ class Json {
   std::string dump(int indent = -1) const;
   // The same, with the members of objects sorted by name.
   std::string dump_sorted(int indent = -1) const;
-  // On one line, with all characters outside ASCII as \uXXXX.
+  // As text on one line, with all characters outside ASCII as \uXXXX.
   std::string dump_ascii() const;
 
   bool is_broken() const noexcept;
@@ -89,7 +89,7 @@ class Json {
   bool is_boolean() const noexcept;
   bool is_number() const noexcept;
   bool is_number_integer() const noexcept;   // without a point or an exponent
-  bool is_number_unsigned() const noexcept;  // and not negative
+  bool is_number_unsigned() const noexcept;  // an integer that is not negative
   bool is_string() const noexcept;
   bool is_array() const noexcept;
   bool is_object() const noexcept;
@@ -103,11 +103,11 @@ class Json {
   // The members of an object; empty for anything else.
   const std::vector<JsonMember>& members() const noexcept;
 
-  // nullptr if this is no object or has no such member.
+  // The member's value; nullptr if this is not an object or has no such member.
   const Json* find(std::string_view name) const noexcept;
   bool contains(std::string_view name) const noexcept { return find(name) != nullptr; }
   const Json& at(std::string_view name) const;
-  // The member, added as null if it is missing; null becomes an object.
+  // The member's value. A missing member is added as null; if this value is null, it becomes an object first.
   Json& operator[](std::string_view name);
   Json& operator[](const char* name) { return (*this)[std::string_view(name)]; }
   // Precondition: at < size() of an array.
@@ -118,7 +118,7 @@ class Json {
   // Appends a member to an object, which must not have one of this name; null becomes an object.
   void push_back(std::string name, Json value);
 
-  // T: bool, std::string, a number, or a std::vector or std::map<std::string, ...> of these.
+  // T is bool, std::string, a number, or a std::vector or std::map<std::string, ...> of these.
   template <typename T>
   T get() const {
     T value{};

@@ -4,8 +4,8 @@
 //   void members(Reply& m, JsonMembers& each) { each("ok", m.ok)("text", m.text); }
 //
 // json_of(reply) then makes the object, and read_json(json, &reply) reads it: members that are missing in the JSON keep
-// their value, unknown ones are ignored. Members may be numbers, texts, such structures, and vectors and maps of them;
-// other types need to_json(value) and from_json(json, &value) in their namespace.
+// their value, and unknown ones are ignored. Members may be numbers, texts, structures that have a members() function,
+// and vectors and maps of these; other types need to_json(value) and from_json(json, &value) in their namespace.
 #pragma once
 
 #include <map>
@@ -67,7 +67,7 @@ Json json_of(const T& value) {
   if constexpr (json_detail::HasMembers<T>::value) {
     Json object = Json::object();
     JsonMembers each(&object);
-    members(const_cast<T&>(value), each);  // only read in this direction
+    members(const_cast<T&>(value), each);  // members() only reads in this direction
     return object;
   } else if constexpr (json_detail::IsVector<T>::value) {
     Json array = Json::array();

@@ -10,12 +10,12 @@ constexpr size_t kMaxDepth = 200;
 
 }  // namespace
 
-// What nlohmann's parser tells, put together.
+// Builds a Json value from the events of nlohmann's parser.
 struct JsonReader {
   Json root;
   struct Level {
     Json value;
-    std::string name;  // of the member that comes next
+    std::string name;  // name of the member whose value comes next
   };
   std::vector<Level> open;
 
@@ -41,7 +41,7 @@ struct JsonReader {
     return add(std::move(value));
   }
 
-  // The names that nlohmann::json::sax_parse() calls.
+  // nlohmann::json::sax_parse() calls functions of these names.
   bool null() { return add(nullptr); }
   bool boolean(bool value) { return add(value); }
   bool number_integer(int64_t value) { return add(value); }

@@ -31,7 +31,8 @@ Result<std::pair<UniqueFd, UniqueFd>> make_pipe() {
   return std::make_pair(UniqueFd(ends[0]), UniqueFd(ends[1]));
 }
 
-// Everything the child needs, laid out before fork: after it only async-signal-safe calls are allowed.
+// Everything that the child needs. It is prepared before fork(), because after fork() only async-signal-safe calls are
+// allowed.
 struct ChildPlan {
   std::string path;
   std::vector<char*> argv;
@@ -55,7 +56,7 @@ bool place_fd(int from, int to) {
     if (signal == SIGKILL || signal == SIGSTOP) continue;
     struct sigaction action {};
     action.sa_handler = SIG_DFL;
-    ::sigaction(signal, &action, nullptr);  // fails for the two of the C library's own; harmless
+    ::sigaction(signal, &action, nullptr);  // fails for the two signals that the C library reserves; harmless
   }
   for (int signal : *plan.ignored_signals) {
     struct sigaction action {};
@@ -110,9 +111,9 @@ Result<pid_t> spawn_process(const SpawnOptions& options) {
   plan.path = find_program(options.argv[0]);
   if (plan.path.empty()) {
     bool has_slash = options.argv[0].find('/') != std::string::npos;
-    // With a slash execve says best what is wrong with it (missing, a folder, not executable).
+    // For a name with a slash, execve() reports best what is wrong with it (missing, a folder, not executable).
     if (!has_slash) {
-      // A script that lies here is called by its interpreter, or by its path.
+      // A file of this name lies in the working directory: the user has probably forgotten the interpreter or "./".
       const bool here = ::access(options.argv[0].c_str(), F_OK) == 0;
       return Error{Errc::kNotFound,
                    options.argv[0] + ": no such program in PATH" +
@@ -146,7 +147,8 @@ Result<pid_t> spawn_process(const SpawnOptions& options) {
   plan.ignored_signals = &options.ignored_signals;
   plan.parent = ::getpid();
 
-  // No signal may be taken in the child between fork and the reset of the handlers.
+  // Signals stay blocked from before fork() until the child has reset its handlers: a handler of ours must not run in
+  // it.
   sigset_t all, before;
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -169,7 +171,8 @@ Result<pid_t> spawn_process(const SpawnOptions& options) {
 
 namespace {
 
-// Moves bytes between us and a running command until both of its outputs are closed; false at the deadline.
+// Moves bytes between this process and a running command until the command has closed both outputs; false at the
+// deadline.
 bool exchange(Clock::time_point deadline, const CommandOptions& options, UniqueFd* input, UniqueFd* out, UniqueFd* err,
               CommandResult* result) {
   size_t sent = 0;

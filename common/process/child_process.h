@@ -17,24 +17,25 @@ namespace dl {
 
 struct SpawnOptions {
   std::vector<std::string> argv;                        // argv[0] is looked up in PATH (the caller's) if it has no '/'
-  std::optional<std::vector<std::string>> environment;  // "NAME=value"; empty optional: the caller's
-  std::string work_dir;                                 // empty: the caller's
-  int stdin_fd = -1;                                    // -1: /dev/null; all three descriptors are borrowed
-  int stdout_fd = -1;                                   // -1: the caller's
-  int stderr_fd = -1;                                   // -1: the caller's
-  bool new_process_group = false;                       // becomes the leader of a group of its own
-  int parent_death_signal = 0;                          // sent to it when the calling thread ends; 0 = none
-  std::vector<int> ignored_signals;                     // ignored from the start (inherited through exec)
+  std::optional<std::vector<std::string>> environment;  // "NAME=value"; nullopt: the caller's environment
+  std::string work_dir;                                 // empty: that of the caller
+  int stdin_fd = -1;                                    // -1: /dev/null; the caller keeps all three descriptors
+  int stdout_fd = -1;                                   // -1: that of the caller
+  int stderr_fd = -1;                                   // -1: that of the caller
+  bool new_process_group = false;                       // the child becomes the leader of a process group of its own
+  int parent_death_signal = 0;                          // the child gets it when the calling thread ends; 0: none
+  std::vector<int> ignored_signals;                     // the child ignores these from the start, also after exec
 };
 
-// Forks and execs. Returns when exec has succeeded, or its error, kNotFound "PROGRAM: No such file or directory" and so
-// on, with no process left behind. The caller has to reap the process.
+// Forks and execs. Returns when exec has succeeded, or with its error, such as kNotFound "PROGRAM: No such file or
+// directory"; then no process is left behind. The caller has to reap the process.
 Result<pid_t> spawn_process(const SpawnOptions& options);
 
 struct CommandOptions {
   std::chrono::milliseconds timeout{10000};
-  std::string input;                     // written to its standard input, which is then closed; at most 64 KiB
-  std::vector<std::string> environment;  // "NAME=value" set over the caller's environment
+  std::string input;  // written to its standard input, which is then closed; at most 64 KiB
+  // "NAME=value": added to the caller's environment, or replacing variables in it
+  std::vector<std::string> environment;
   std::vector<int> ignored_signals;
   size_t max_output = 8 << 20;       // bytes kept of stdout and of stderr each; the rest is read and dropped
   std::vector<std::string> without;  // names of variables to remove from its environment
@@ -51,7 +52,8 @@ struct CommandResult {
 // the program has been killed and reaped. Also gives the errors of spawn_process(). Safe to call from several threads.
 Result<CommandResult> run_command(const std::vector<std::string>& argv, const CommandOptions& options = {});
 
-// The file that a search of PATH finds for `program`, or empty. A name with '/' is returned if it is executable.
+// The file that a search of PATH finds for `program`, or empty. A name with '/' is returned as it is if it is
+// executable.
 std::string find_program(const std::string& program);
 
 // What a shell prints for a wait status: the exit code, or 128 + signal.

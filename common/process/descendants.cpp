@@ -37,7 +37,8 @@ std::vector<pid_t> all_pids() {
   return pids;
 }
 
-// Parent and state from /proc/PID/stat: "PID (NAME) STATE PPID ..."; NAME may hold anything, so from the last ')'.
+// Reads parent and state from /proc/PID/stat: "PID (NAME) STATE PPID ...". NAME may hold any character, so the search
+// begins at the last ')'.
 bool read_row(pid_t pid, ProcessRow* row) {
   auto text = read_small_file("/proc/" + std::to_string(pid) + "/stat", 4096);
   if (!text) return false;
@@ -76,10 +77,10 @@ std::vector<pid_t> descendants_of(pid_t root) {
 int kill_descendants(std::chrono::milliseconds limit, pid_t spared) {
   auto deadline = std::chrono::steady_clock::now() + limit;
   std::set<pid_t> seen;
-  int empty_looks = 0;  // one look at /proc may miss what is started meanwhile
+  int empty_looks = 0;  // one reading of /proc may miss a process that is started meanwhile
   for (useconds_t pause = 200;; pause = std::min<useconds_t>(pause * 2, 20000)) {
     reap_all();
-    // No child at all means no descendant either: orphans are handed to us.
+    // Without a child there is no descendant either, because orphans become our children.
     if (::waitpid(-1, nullptr, WNOHANG) < 0 && errno == ECHILD) break;
     std::vector<pid_t> found = descendants_of(::getpid());
     found.erase(std::remove(found.begin(), found.end(), spared), found.end());

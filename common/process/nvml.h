@@ -23,14 +23,14 @@ class Nvml {
   ~Nvml() {
     if (!ready_) return;
     if (const auto shutdown = function<int()>("nvmlShutdown")) shutdown();
-    // The library stays loaded: some versions do not survive dlclose, and this process ends soon.
+    // The library is not unloaded: some versions do not survive dlclose(), and this process ends soon.
   }
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
   bool installed() const { return library_ != nullptr; }
   bool ready() const { return ready_; }
 
-  // By its index ("3") or UUID ("GPU-8a..."); nullptr if there is no such GPU.
+  // The GPU with this index ("3") or UUID ("GPU-8a..."); nullptr if there is none.
   Device device(const std::string& name) const {
     constexpr int kMaxGpu = 1023;
     Device found = nullptr;
@@ -41,7 +41,7 @@ class Nvml {
     const auto by_uuid = function<int(const char*, Device*)>("nvmlDeviceGetHandleByUUID");
     return by_uuid != nullptr && by_uuid(name.c_str(), &found) == kSuccess ? found : nullptr;
   }
-  // nullptr if this version of the library lacks it. Signature must be the one in nvml.h.
+  // A function of the library; nullptr if this version lacks it. Signature must be the one in nvml.h.
   template <typename Signature>
   Signature* function(const char* name) const {
     return library_ == nullptr ? nullptr : reinterpret_cast<Signature*>(::dlsym(library_, name));

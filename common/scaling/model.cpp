@@ -11,9 +11,10 @@ constexpr int kParts = 4;
 constexpr int kMostLearners = 1'000'000;
 constexpr int64_t kMostBatch = 100'000'000;
 constexpr double kLeastError = 0.02;
-constexpr double kUntestedError = 0.1;  // where there are no more sizes than parts, so that every fit would do
-constexpr double kWish = 1e-3;          // weight of a wish, against that of a measured size
-// A part counts as known where the measured sizes that it takes part in spend at least so much of a step on it.
+// used if there are no more sizes than parts: then a fit is exact and shows no error
+constexpr double kUntestedError = 0.1;
+constexpr double kWish = 1e-3;  // weight of a wish beside that of a measured size
+// A part that was not measured matters if at least this share of a predicted step is spent on it.
 constexpr double kShare = 0.02;
 
 using Row = std::array<double, kParts>;
@@ -23,7 +24,7 @@ bool in_bounds(const Size& size) {
          size.passes <= size.batch && size.batch <= kMostBatch;
 }
 
-// What multiplies A, C, N and F.
+// The factors of A, C, N and F.
 Row row_of(const Size& size) {
   const double n = size.learners;
   const double moves = 2 * (n - 1) / n;
@@ -32,7 +33,7 @@ Row row_of(const Size& size) {
           size.nodes > 1 ? moves : 0};
 }
 
-// Weighted equations `rows` x parts = values.
+// The equations `rows` x parts = values, each multiplied by its weight.
 struct Equations {
   std::vector<Row> rows;
   std::vector<double> values;
@@ -53,8 +54,8 @@ struct Equations {
   }
 };
 
-// Solves the normal equations for the parts in `used`, the others being 0, by Gauss with pivoting. None if they have no
-// single solution.
+// Solves the normal equations for the parts in `used` by Gaussian elimination with pivoting; the other parts are 0.
+// None if there is no unique solution.
 std::optional<Row> solve(const Equations& equations, unsigned used) {
   double matrix[kParts][kParts + 1] = {};
   for (int i = 0; i < kParts; ++i) {
@@ -87,7 +88,7 @@ std::optional<Row> solve(const Equations& equations, unsigned used) {
   return parts;
 }
 
-// The parts >= 0 with the least error.
+// The parts that are not negative and have the least error.
 Row least_squares(const Equations& equations) {
   Row best{};
   double least = equations.error(best);
@@ -159,7 +160,7 @@ std::optional<Model> Model::fit(const std::vector<Measured>& measured) {
     shortest = std::min(shortest, one.step_s);
     model.most_learners_ = std::max(model.most_learners_, one.size.learners);
     model.fewest_learners_ = std::min(model.fewest_learners_, one.size.learners);
-    // A and C are told apart by sizes that differ in samples for each pass; N and F by sizes with and without.
+    // A and C can be told apart if the sizes differ in the samples of a pass. N or F is measured if a size uses it.
     size_varies[0] = size_varies[1] = size_varies[0] || row[1] * first[0] != first[1] * row[0];
     model.least_share_ = std::min(model.least_share_, row[1] / row[0]);
     model.most_share_ = std::max(model.most_share_, row[1] / row[0]);
@@ -171,7 +172,7 @@ std::optional<Model> Model::fit(const std::vector<Measured>& measured) {
     Row row{};
     row[part] = 1;
     double wish = wishes[part];
-    // Of the two links the one that was not measured is as slow as the other.
+    // The link (N or F) that was not measured is assumed to be as slow as the other one.
     const int other = part == 2 ? 3 : part == 3 ? 2 : -1;
     if (other >= 0 && size_varies[other] && !size_varies[part]) {
       row[other] = -1;
@@ -182,12 +183,13 @@ std::optional<Model> Model::fit(const std::vector<Measured>& measured) {
   const Row parts = least_squares(equations);
   std::copy(parts.begin(), parts.end(), model.part_);
   model.error_ = kLeastError;
-  const bool alone = model.fewest_learners_ == 1;  // without it compute and communication are not told apart
+  // one learner does not communicate: that tells compute and communication apart
+  const bool alone = model.fewest_learners_ == 1;
   for (const Measured& one : model.measured_) {
     const double off = sum_of(row_of(one.size), model.part_) / one.step_s - 1;
     model.error_ = std::max(model.error_, std::max(off, -off));
   }
-  // A fit follows the errors of what it was fitted to, the more so the fewer sizes there are for each of its parts.
+  // A fit follows the errors of the measurements, the more so the fewer sizes there are for each of its parts.
   const auto sizes = static_cast<double>(model.measured_.size());
   const auto free =
       static_cast<double>(std::count_if(parts.begin(), parts.end(), [](double part) { return part > 0; }));
@@ -207,19 +209,19 @@ Prediction Model::predict(const Size& size) const {
   const auto found =
       std::find_if(measured_.begin(), measured_.end(), [&](const Measured& one) { return one.size == size; });
   double step = prediction.compute_s + prediction.communication_s;
-  double factor = 1;  // of the bounds
+  double factor = 1;  // low and high differ from the prediction by this factor
   if (found != measured_.end()) {
     prediction.confidence = Confidence::kMeasured;
     step = found->step_s;
     factor += std::max(kLeastError, std::min(1.0, found->spread_s / found->step_s));
   } else {
     const double whole = std::max(step, kShortestStep);
-    // As many samples in a pass as were measured: then it does not matter which of them A and which C takes.
+    // If a pass has as many samples as the measured ones, it does not matter how compute is divided between A and C.
     const double share = row[1] / row[0];
     bool known = known_[0] || (share >= least_share_ * 0.999 && share <= most_share_ * 1.001);
     for (int part = 2; part < kParts; ++part)
       if (!known_[part] && row[part] * part_[part] > kShare * whole) known = false;
-    // Beyond what was run the error grows with each doubling.
+    // Beyond the measured numbers of learners the error grows with each doubling.
     double far = 1;
     for (int64_t n = size.learners; n > 2 * int64_t{most_learners_}; n /= 2) far += 1;
     for (int64_t n = size.learners; 2 * n < fewest_learners_; n *= 2) far += 1;
@@ -227,7 +229,7 @@ Prediction Model::predict(const Size& size) const {
     factor = known ? 1 + error_ * far : 2 * far;
   }
   step = std::clamp(step, kShortestStep, kLongestStep * 10);
-  // The parts are those of the fit: they are scaled to the step that is told.
+  // The shares of compute and communication come from the fit; they are scaled to the predicted step.
   const double modelled = prediction.compute_s + prediction.communication_s;
   if (modelled > 0) {
     prediction.communication_s *= step / modelled;

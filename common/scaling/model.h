@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a train step of a job takes with other learners, batches and nodes: a model that is fitted to the train
-// steps which the job really ran. Pure; safe to call from any thread; needs no libm.
+// Predicts how long a train step of a job takes with other learners, batches and nodes, by a model that is fitted to
+// the train steps that the job really ran. Pure; safe to call from any thread; needs no libm.
 //
 // The formula, in seconds, with n learners on k nodes, a global batch of b samples and p passes (gradient
 // accumulation):
 //
-//     step = p x A + C x ceil(b / n) + x(n) x (k > 1 ? F : N)          x(n) = 2 (n - 1) / n
+// step = p x A + C x ceil(b / n) + x(n) x (k > 1 ? F : N)          x(n) = 2 (n - 1) / n
 //
-//   compute        A: what a pass costs however few samples it has (launches, optimiser, loader); C: one sample
-//   communication  N: moving the gradients once over the links of a node; F: over the network between nodes. x(n) is
-//                  how often a ring all-reduce moves them, from 0 for one learner to nearly 2. F >= N is not assumed:
-//                  what was measured counts.
+// compute        A: the cost of a pass however few samples it has (launches, optimiser, loader); C: the cost of a
+// sample communication  N: moving the gradients once over the links of a node; F: over the network between nodes. x(n)
+// is how
+//                often a ring all-reduce moves them, from 0 for one learner to nearly 2. F >= N is not assumed: what
+//                was measured counts.
 //
-// Nothing is overlapped in the formula: a program that communicates while it computes has a smaller N or F. It is that
-// of Pollux (OSDI 2021, 3.2) with gamma = 1, and with the message volume of a ring in place of its linear term.
+// The formula has no overlap: a program that communicates while it computes gets a smaller N or F. It is the formula of
+// Pollux (OSDI 2021, 3.2) with gamma = 1, and with the message volume of a ring in place of its linear term.
 //
-// The fit. A, C, N, F >= 0 minimise the sum of squared *relative* errors over the measured sizes, each counted once
-// however long it ran, plus four weak wishes that only decide what was not measured: A = 0, C = what the fastest
-// measured learner needs for a sample if all is compute, N and F = a tenth of the smallest measured step each, or as
-// slow as the other one where that was measured. All 16 choices of which of the four are zero are tried, so the answer
-// is the exact minimum.
+// The fit. A, C, N, F >= 0 minimise the sum of squared *relative* errors over the measured sizes, where each size
+// counts once however long it ran. Four weak "wishes" are added, which decide only the parts that were not measured: A
+// = 0; C = what the fastest measured learner needs for a sample if all of its time is compute; N and F = a tenth of the
+// smallest measured step each, or as slow as the other one if that was measured. All 16 choices of which of the four
+// are zero are tried, so the answer is the exact minimum.
 //
-// Robust against nonsense. sane() says which measurements count; of each size one is kept. What comes of it is finite
-// and positive, and a speed never grows faster than the number of learners at the same samples for each learner: a
-// program that lies about its times moves its own curve within these bounds, and nothing else.
+// Wrong measurements do limited harm. sane() says which ones count, and one is kept for each size. The predictions are
+// finite and positive, and a speed never grows faster than the number of learners at the same samples for each learner:
+// a program that reports false times moves its own curve within these bounds, and nothing else.
 #pragma once
 
 #include <cstdint>
@@ -33,13 +34,13 @@
 namespace dl::scaling {
 
 constexpr double kShortestStep = 1e-6, kLongestStep = 1e6;  // seconds
-constexpr int kMostSizes = 256;                             // of a job that are kept
+constexpr int kMostSizes = 256;                             // sizes that are kept of a job
 
 struct Size {
   int learners = 1;
   int nodes = 1;
-  int64_t batch = 1;   // global; a job without a known batch counts one sample for each learner
-  int64_t passes = 1;  // of a train step
+  int64_t batch = 1;   // global batch; a job without a known batch counts one sample for each learner
+  int64_t passes = 1;  // passes of one train step
   bool operator==(const Size& other) const {
     return learners == other.learners && nodes == other.nodes && batch == other.batch && passes == other.passes;
   }
@@ -47,23 +48,23 @@ struct Size {
 
 struct Measured {
   Size size;
-  double step_s = 0;    // of its train steps; supervise/straggler.h says which
-  double spread_s = 0;  // their median absolute deviation
-  int64_t steps = 0;    // how many were seen
-  int64_t time_s = 0;   // Unix time of the newest
+  double step_s = 0;    // duration of its train steps; supervise/straggler.h says how it is averaged
+  double spread_s = 0;  // the median absolute deviation of the durations
+  int64_t steps = 0;    // number of train steps seen
+  int64_t time_s = 0;   // Unix time of the newest train step
 };
 
-// Within bounds: 1 <= nodes <= learners <= 1,000,000, passes <= batch <= 10^8, a step from kShortestStep to
-// kLongestStep, a spread that is not negative nor larger than kLongestStep, steps >= 1.
+// Whether all numbers are within bounds: 1 <= nodes <= learners <= 1,000,000, passes <= batch <= 10^8, a step from
+// kShortestStep to kLongestStep, a spread from 0 to kLongestStep, steps >= 1.
 bool sane(const Measured& measured);
 
-// Adds a measurement: of one size the newer one stays. What is not sane is ignored; of more than kMostSizes the oldest
-// is dropped.
+// Adds a measurement; it replaces an older one of the same size. One that is not sane() is ignored; beyond kMostSizes
+// the oldest is dropped.
 void add(const Measured& measured, std::vector<Measured>* all);
 
 // How far a prediction can be trusted.
 enum class Confidence {
-  kMeasured,  // this very size was run
+  kMeasured,  // exactly this size was run
   kFitted,    // each part of the formula that matters here was measured at other sizes
   kGuessed,   // a part that matters was never measured: low and high are far apart
 };
@@ -79,7 +80,7 @@ struct Prediction {
 
 class Model {
  public:
-  // None if no measurement is sane.
+  // None if no measurement is sane().
   static std::optional<Model> fit(const std::vector<Measured>& measured);
 
   // Precondition: `size` is within the bounds of sane().
@@ -89,8 +90,8 @@ class Model {
   double per_sample_s() const { return part_[1]; }
   double on_node_s() const { return part_[2]; }
   double between_nodes_s() const { return part_[3]; }
-  // How far off a fitted size may be: the largest relative error at a measured size x sizes / (sizes - parts), from
-  // 0.02 to 1; at least 0.1 where there are no more sizes than parts.
+  // The relative error to expect of a fitted size: the largest relative error at a measured size x sizes / (sizes -
+  // parts), from 0.02 to 1; at least 0.1 if there are no more sizes than parts.
   double error() const { return error_; }
   const std::vector<Measured>& measured() const { return measured_; }
 
@@ -98,8 +99,8 @@ class Model {
   std::vector<Measured> measured_;
   double part_[4] = {0, 0, 0, 0};
   double error_ = 0;
-  bool known_[4] = {false, false, false, false};  // measured, rather than wished
-  double least_share_ = 0, most_share_ = 0;       // samples of a learner in a pass, of the measured sizes
+  bool known_[4] = {false, false, false, false};  // true: measured; false: only a wish decides the part
+  double least_share_ = 0, most_share_ = 0;       // samples of a learner in one pass, among the measured sizes
   int most_learners_ = 1, fewest_learners_ = 1;
 };
 
@@ -107,8 +108,8 @@ class Model {
 // + batch), at most 1; noise is the gradient noise scale in samples. 1 if it is not known (negative, or not finite).
 double efficiency(double noise, int64_t reference, int64_t batch);
 
-// The learners (from fewest to most) whose measurement would tell the most, next to the size that runs: a neighbour by
-// a factor of two that was not measured, the larger one first. None if both were.
+// The number of learners (from fewest to most) that should be measured next: half or twice the present number, the
+// larger one first, if it was not measured yet. None if both were.
 std::optional<int> next_to_probe(const std::vector<Measured>& measured, int now, int fewest, int most);
 
 }  // namespace dl::scaling

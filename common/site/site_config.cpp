@@ -23,10 +23,11 @@ namespace dl {
 namespace {
 
 constexpr size_t kMaxFileBytes = size_t{1024} * 1024;
-constexpr size_t kMaxLineBytes = 2048;  // bounds the depth of dotted keys, for the same stacks
+// bounds the depth of dotted keys, because slurmctld's threads have small stacks
+constexpr size_t kMaxLineBytes = 2048;
 constexpr size_t kMaxFolders = 16;
 constexpr int kMaxCpus = 65000;                        // Slurm counts them in 16 bits
-constexpr std::chrono::seconds kMaxSignalLead{65000};  // so does it count the warning time
+constexpr std::chrono::seconds kMaxSignalLead{65000};  // Slurm counts the warning time in 16 bits, too
 constexpr std::chrono::seconds kMaxHangTimeout = std::chrono::hours(24 * 365);
 constexpr std::chrono::seconds kMaxGrace{3600};
 constexpr std::chrono::seconds kMaxStart = std::chrono::hours(24 * 7);
@@ -38,7 +39,7 @@ constexpr std::chrono::seconds kMaxQuotaTime = std::chrono::hours(24 * 365);
 
 using Seconds = std::chrono::seconds;
 
-// A partition may be a list, as `sbatch --partition` takes it.
+// The partition may be a list, as `sbatch --partition` accepts it.
 Status set_partition(const toml::node& node, std::string* out) {
   const auto* text = node.as_string();
   bool good = text != nullptr && !text->get().empty() && text->get().size() <= kMaxPathBytes;
@@ -70,7 +71,7 @@ Status set_folders(const toml::node& node, const char* example, std::vector<std:
   return {};
 }
 
-// As chmod takes it; its owner must be able to work in it, and nobody else to write there.
+// A mode as chmod takes it. The owner must be able to work in the folder, and nobody else may write there.
 Status set_folder_mode(const toml::node& node, unsigned* out) {
   const auto* text = node.as_string();
   const std::string digits = text == nullptr ? "" : text->get();
@@ -84,7 +85,8 @@ Status set_folder_mode(const toml::node& node, unsigned* out) {
   return {};
 }
 
-// dlrun makes the directory as the user. %j keeps the directories of two jobs apart; %a is not there for every job.
+// dlrun makes the directory as the user. %j keeps the directories of two jobs apart; %a would not do, since not every
+// job has it.
 Status set_job_dir(const toml::node& node, std::string* out) {
   const auto* text = node.as_string();
   const bool good = text != nullptr && is_clean_path(text->get()) && check_path_pattern(text->get()) &&
@@ -113,7 +115,7 @@ Status set_placement(const toml::node& node, Placement* out) {
   return bad_value(node, "\"pack\", \"spread\"");
 }
 
-// The names of launcher/image/runtimes.cpp, which this room may not include.
+// These are the names of launcher/image/runtimes.cpp, which this room may not include.
 Status set_image_runtime(const toml::node& node, std::string* out) {
   const auto* text = node.as_string();
   for (const char* name : {"auto", "charliecloud", "apptainer"})
@@ -134,8 +136,8 @@ Status set_pmix(const toml::node& node, std::string* out) {
   return bad_value(node, "\"dlrun\", \"slurm\"");
 }
 
-// One row per key. A name of "*" takes any plain name. toml++ keeps tables sorted, so what stands in [nodes] is known
-// when [quota] and [tenants] are read.
+// One row for each key. The name "*" stands for any plain name. toml++ keeps tables sorted, so [nodes] has been read
+// before [quota] and [tenants] are.
 struct Key {
   std::string_view section;
   std::string_view name;
@@ -232,7 +234,7 @@ constexpr std::array kKeys{
         }},
 };
 
-// Sections with a reader of their own.
+// Sections that have a reader of their own.
 struct Section {
   std::string_view name;
   std::string_view shown;
@@ -253,7 +255,7 @@ bool is_inside(std::string_view section, std::string_view outer) {
          (section.size() > outer.size() && section.substr(0, outer.size()) == outer && section[outer.size()] == '.');
 }
 
-// What may stand directly in `section`, for the message about what may not.
+// Lists the keys that are allowed in `section`, for the message about one that is not.
 std::string allowed_in(std::string_view section) {
   std::vector<std::string> names;
   for (const Key& key : kKeys) {
@@ -320,7 +322,7 @@ Status check_lines(const std::string& text, const std::string& name) {
   return {};
 }
 
-// [nodes.counts] is read before [nodes.types].
+// Keys are sorted, so [nodes.counts] is read before [nodes.types], and can be checked only afterwards.
 Status check_counts(const toml::table& table, const std::string& file, const SiteConfig& config) {
   for (const auto& [type, count] : config.node_counts) {
     if (type == kPlainGpuType) continue;
@@ -332,7 +334,7 @@ Status check_counts(const toml::table& table, const std::string& file, const Sit
 }
 
 Result<std::string> read_regular_file(const std::string& path) {
-  // O_NONBLOCK: opening a FIFO must not hang slurmctld.
+  // O_NONBLOCK: opening a FIFO must not make slurmctld hang.
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) return errno_error("open " + printable(path, 200), errno);
   struct stat info {};
@@ -372,7 +374,7 @@ std::string default_site_config_path(bool trust_environment) {
   return (own_folder ? folder_of(slurm_conf) : DL_SLURMCONFDIR) + "/dl.toml";
 }
 
-// By the names of src/slurmd/slurmd/slurmd.c and src/sackd/sackd.c.
+// These names come from src/slurmd/slurmd/slurmd.c and src/sackd/sackd.c.
 bool slurm_conf_is_handed_out() {
   const char* slurm_conf = ::getenv("SLURM_CONF");
   if (slurm_conf == nullptr) return false;

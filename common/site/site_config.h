@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // dl.toml, the site's configuration, parsed and checked: see dl.toml(5). Read by job_submit_dl.so inside slurmctld, by
-// spank_dl.so, dlrun and dlctl. No thread, no side effect but reading the one file.
+// spank_dl.so, dlrun and dlctl. It starts no thread, and its only side effect is that it reads the file.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@ struct TierTarget {
   std::string partition;
 };
 
-// [network]: for the jobs of tenants with network = "job"
+// [network], for the jobs of tenants with network = "job"
 struct SiteNetwork {
   bool enforced = false;           // enforce = "nftables": nodes can restrict a job's connections
   std::vector<std::string> allow;  // addresses and prefixes that such jobs may connect to besides their own nodes
@@ -31,7 +31,7 @@ struct SiteNetwork {
 
 // [idle]
 struct SiteIdle {
-  std::chrono::seconds after{1800};  // GPUs of a learner that were unused for this long are idle; 0: never
+  std::chrono::seconds after{1800};  // GPUs of a learner that were unused for this long are idle; 0: never idle
   int below = 5;                     // utilisation in percent below which a GPU counts as unused
   bool lend = false;                 // GPUs of a wholly idle job count as borrowed: a claim may take them
 };
@@ -45,13 +45,13 @@ struct SiteConfig {
   int cpus_per_learner = 1;  // for CPU jobs
   int restarts = 0;
   PreflightMode preflight = PreflightMode::kOff;
-  std::chrono::seconds hang_timeout{0};   // 0 = none
-  std::chrono::seconds signal_lead{120};  // warning before the time limit, 0 = none
-  // [nodes]: GPUs of a node, from which job_submit computes the number of nodes of a job. 0 = unknown.
+  std::chrono::seconds hang_timeout{0};   // 0: no time-out
+  std::chrono::seconds signal_lead{120};  // how long before the time limit the warning is sent; 0: no warning
+  // [nodes]: GPUs of a node, from which job_submit_dl.so computes the number of nodes of a job. 0: unknown.
   int gpus_per_node = 0;
   std::map<std::string, int> gpus_per_node_by_type;  // [nodes.types] a100 = 8
   std::map<std::string, int> node_counts;            // [nodes.counts] a100 = 4: number of nodes by type
-  // [tiers] locked: users may not move a job to a tier's QOS or partition after its submission
+  // [tiers] locked: users must not move a job to a tier's QOS or partition after its submission
   bool tiers_locked = true;
   // [tiers.guaranteed], [tiers.borrow]
   TierTarget guaranteed;
@@ -61,19 +61,19 @@ struct SiteConfig {
   // [launcher]
   std::string job_dir = "dl-%j";   // relative to the submit directory; %j = job id
   unsigned job_dir_mode = 0700;    // of job directories that dlrun makes
-  std::chrono::seconds grace{30};  // SIGTERM -> SIGKILL for learners
+  std::chrono::seconds grace{30};  // time from SIGTERM to SIGKILL for learners
   std::chrono::seconds agent_timeout{
-      300};                    // within it the agents of an attempt must connect; an agent silent for longer is lost
-  std::string pmix = "dlrun";  // whose PMIx server MPI learners get: dlrun's own, or "slurm"
-  int loop_guard = 2;          // the job is held after so many attempts without progress
+      300};  // the agents of an attempt must connect within this time; an agent that is silent for longer is lost
+  std::string pmix = "dlrun";  // which PMIx server MPI learners get: "dlrun" (dlrun's own) or "slurm"
+  int loop_guard = 2;          // the job is held after this number of attempts without progress
   // [image]
-  std::string image_runtime = "auto";    // a runtime of launcher/image, or "auto": the first that can run it
-  std::vector<std::string> image_binds;  // folders of the nodes that every container shows
+  std::string image_runtime = "auto";    // a runtime of launcher/image, or "auto": the first that can run the image
+  std::vector<std::string> image_binds;  // folders of the nodes that every container can see
   // [idle]: GPUs that a job holds and does not use
   SiteIdle idle;
   // [network]
   SiteNetwork network;
-  // [[failure]], in the file's order; matched before the built-in classes
+  // [[failure]], in the file's order; dlrun tries them before the built-in classes
   std::vector<FailureRow> failures;
   // [quota], and [tenants.NAME] sorted by name. Without tenants there are no quotas, and jobs without --dl-* flags are
   // left alone.
@@ -92,7 +92,7 @@ bool slurm_conf_is_handed_out();
 // A missing file gives the defaults. An unknown key, a wrong type or a value out of range gives kInvalid
 // "PATH:LINE: KEY: ...; allowed: ...". At most 1 MiB is read; only a regular file.
 Result<SiteConfig> load_site_config(const std::string& path);
-// The same from text; `name` stands for the path in messages.
+// Parses a text; `name` stands for the path in messages.
 Result<SiteConfig> parse_site_config(const std::string& text, const std::string& name);
 
 }  // namespace dl

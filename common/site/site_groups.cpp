@@ -34,7 +34,8 @@ const SiteGroup* find(const SiteConfig& config, const std::string& name) {
   return nullptr;
 }
 
-// The typed quota of a group needs all below it to be typed: else it is not known what exceeds their quotas.
+// If the quota of a group names types, all quotas below it must name them, too: otherwise it would be unknown which
+// GPUs are beyond those quotas.
 Status check_below(const std::string& what, const SiteGpus& quota, const std::string& above, const SiteConfig& config) {
   size_t steps = 0;
   for (const SiteGroup* group = find(config, above); group != nullptr; group = find(config, group->parent)) {

@@ -30,7 +30,7 @@ Status set_limit(const toml::node& node, int min, std::optional<int>* out) {
   return {};
 }
 
-// A path with a '..' in it could leave the folder that a pattern means.
+// A path that contains '..' could lead out of the folder that a pattern allows.
 bool is_image_pattern(const std::string& path) {
   return is_clean_path(path) && path.front() == '/' && (path + "/").find("/../") == std::string::npos;
 }
@@ -90,7 +90,7 @@ std::string allowed_keys() {
   return text;
 }
 
-// What can be said of a tenant as a whole.
+// Checks that concern more than one key of a tenant.
 Status check_tenant(const SiteTenant& tenant) {
   if (!tenant.lend) return {};
   for (const auto& [type, gpus] : tenant.lend->by_type)

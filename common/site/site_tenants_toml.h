@@ -10,12 +10,13 @@
 
 namespace dl {
 
-// Fills config->tenants, by name. `file` stands for the path in messages. kInvalid "FILE:LINE: tenants.NAME.KEY: ...;
-// allowed: ...". Expects [nodes] and [quota] to have been read: a quota may name no GPU type that [nodes.types] lacks.
+// Fills config->tenants, sorted by name. `file` stands for the path in messages. kInvalid "FILE:LINE: tenants.NAME.KEY:
+// ...; allowed: ...". [nodes] and [quota] must have been read before: a quota may name no GPU type that [nodes.types]
+// lacks.
 Status read_site_tenants(const toml::node& node, const std::string& file, SiteConfig* config);
 
-// The [tenant_groups.NAME] tables; to be read before the tenants. check_site_groups(), called after both, checks that
-// each names only what the other declares.
+// Reads the [tenant_groups.NAME] tables; must be called before read_site_tenants(). check_site_groups(), called after
+// both, checks that tenants and groups name only groups that exist.
 Status read_site_groups(const toml::node& node, const std::string& file, SiteConfig* config);
 Status check_site_groups(const std::string& file, const SiteConfig& config);
 
@@ -28,7 +29,7 @@ Status check_type_name(std::string_view type, const SiteConfig& config);
 // True if a dl.toml that cannot be parsed may declare tenants: it contains the word, or cannot be read. Implemented in
 // site_config.cpp, which reads the file.
 bool may_name_tenants(const std::string& path);
-// The same for a tenant with network = "job".
+// True if such a dl.toml may declare a tenant with network = "job".
 bool may_require_network(const std::string& path);
 
 }  // namespace dl

@@ -92,7 +92,7 @@ namespace {
 
 constexpr size_t kMostPrefixes = 1000;
 
-// An array of texts that are good each by itself.
+// An array of texts, each of which `good` accepts.
 Status set_texts(const toml::node& node, const std::string& allowed, bool (*good)(const std::string&),
                  std::vector<std::string>* out) {
   const auto* array = node.as_array();

@@ -17,7 +17,7 @@ namespace dl {
 
 constexpr size_t kMaxPathBytes = 1024;
 
-// Makes that error; the value is made printable.
+// Makes the error described above; the value is made printable.
 Error bad_value(const toml::node& node, const std::string& allowed);
 
 // Puts "FILE:LINE: KEY: " in front of an error about this node.
@@ -31,14 +31,14 @@ Status each_table(const toml::node& node, const std::string& file, const std::st
                   const std::function<Status(const std::string& name, const toml::table& table)>& read);
 
 Status set_int(const toml::node& node, int min, int max, int* out);
-// A whole number or one with a fraction; finite.
+// A finite number, with or without a fraction.
 Status set_number(const toml::node& node, double min, double max, double* out);
-// A number of seconds or a text such as "10m".
+// A number of seconds, or a text such as "10m".
 Status set_time(const toml::node& node, std::chrono::seconds min, std::chrono::seconds max, std::chrono::seconds* out);
 Status set_bool(const toml::node& node, bool* out);
-// A plain name (parse.h); what: what it names, for the message.
+// A plain name (parse.h). `what` says what it names, for the message.
 Status set_name(const toml::node& node, const char* what, std::string* out);
-// An array of 1 to `most` plain names; what: in the plural, for the message.
+// An array of 1 to `most` plain names. `what` says in the plural what they name, for the message.
 Status set_names(const toml::node& node, const char* what, size_t most, std::vector<std::string>* out);
 Status set_tier(const toml::node& node, Tier* out);
 // [network]: "nftables" or "off"; addresses and prefixes; names with one %n in each.
@@ -46,7 +46,7 @@ Status set_network_enforced(const toml::node& node, bool* out);
 Status set_prefixes(const toml::node& node, std::vector<std::string>* out);
 Status set_node_names(const toml::node& node, std::vector<std::string>* out);
 
-// 1 to kMaxPathBytes bytes without control characters.
+// Whether the path has 1 to kMaxPathBytes bytes and no control characters.
 bool is_clean_path(const std::string& path);
 
 }  // namespace dl

@@ -24,10 +24,10 @@ bool asserts(std::string_view text) {
   }
 }
 
-// The line at which toml++ fails its assertion. It reads from the front, so that a prefix fails if and only if it
-// reaches that far.
+// The line at which an assertion of toml++ fails. The parser reads from the front, so a prefix of the text fails if and
+// only if it contains that place.
 size_t find_faulty_line(std::string_view text) {
-  std::vector<size_t> ends;  // of each line, in bytes from the start
+  std::vector<size_t> ends;  // where each line ends, in bytes from the start
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '\n') ends.push_back(i + 1);
   }

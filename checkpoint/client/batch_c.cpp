@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlckpt_batch.h: what dlrun or the plugin put into the environment, divided by common/contract/batch_split.h.
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <string>
+#include <system_error>
 
 #include "checkpoint/client/c_errors.h"
 #include "checkpoint/client/settings.h"
@@ -11,7 +14,6 @@
 #include "common/base/parse.h"
 #include "common/contract/batch_split.h"
 #include "common/contract/env_names.h"
-#include "common/json/json.h"
 
 namespace {
 
@@ -55,8 +57,9 @@ Status read_chosen(dlckpt_batch* out) {
                                      dl::env::kGlobalBatch + "; leave both as dlrun sets them"};
   if (const char* scale = std::getenv(dl::env::kLrScale); scale && *scale) {
     // Not strtod(): in a program with a German locale that wants a comma.
-    const dl::Json value = dl::Json::parse(scale);
-    out->lr_scale = value.is_number() ? value.get<double>() : -1;
+    const char* end = scale + std::strlen(scale);
+    if (const auto read = std::from_chars(scale, end, out->lr_scale); read.ec != std::errc() || read.ptr != end)
+      out->lr_scale = -1;
     if (!std::isfinite(out->lr_scale) || out->lr_scale <= 0)
       return Error{Errc::kInvalid, std::string(dl::env::kLrScale) + " is '" + std::string(scale).substr(0, 40) +
                                        "'; allowed: a positive number, as dlrun sets it"};

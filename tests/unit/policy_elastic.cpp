@@ -243,8 +243,9 @@ std::pair<int, double> all_as_it_is(const Problem& problem) {
   return {running, value};
 }
 
-// The best of all allocations that give something to exactly the jobs that are admitted.
-double brute_force(const Problem& problem) {
+// The best of all allocations that give something to exactly the jobs that are admitted. `fixed`: this job has this
+// point, and its value is not counted.
+double brute_force(const Problem& problem, int fixed = kNothing, int fixed_at = kNothing) {
   std::vector<Limits> left;
   for (int type = 0; type < problem.types; ++type) left.emplace_back(problem, type);
   std::vector<Limits> first = left;
@@ -257,10 +258,12 @@ double brute_force(const Problem& problem) {
     }
     if (admitted[i] == kNothing) return search(i + 1, value);
     for (size_t p = 0; p < problem.jobs[i].points.size(); ++p) {
+      const bool counts = static_cast<int>(i) != fixed;
+      if (!counts && static_cast<int>(p) != fixed_at) continue;
       const Point& at = problem.jobs[i].points[p];
       if (left[at.type].left(problem.jobs[i].share) < at.gpus) continue;
       left[at.type].take(problem.jobs[i].share, at.gpus);
-      search(i + 1, value + value_of(problem, static_cast<int>(i), static_cast<int>(p)));
+      search(i + 1, value + (counts ? value_of(problem, static_cast<int>(i), static_cast<int>(p)) : 0));
       left[at.type].take(problem.jobs[i].share, -at.gpus);
     }
   };
@@ -269,7 +272,7 @@ double brute_force(const Problem& problem) {
 }
 
 TEST(PolicyElasticRandom, OneTypeIsAsGoodAsBruteForce) {
-  for (uint64_t seed = 0; seed < 20000; ++seed) {
+  for (uint64_t seed = 0; seed < 100000; ++seed) {
     Problem problem = Random(seed).problem(5, 10, 1);
     problem.gap = 0;
     ASSERT_TRUE(check(problem)) << seed;
@@ -329,6 +332,42 @@ TEST(PolicyElasticRandom, IsNeverWorseThanAllAsItIsAndRestsWhenCarriedOut) {
       ASSERT_LT(round, 8) << seed << ": does not come to rest";
     }
   }
+}
+
+// Whatever a program says of its speed: the others share what it leaves as well as can be, and none gets less than its
+// smallest size.
+TEST(PolicyElasticRandom, AProgramThatLiesAboutItsSpeedLeavesTheOthersTheirBest) {
+  constexpr double kLies[] = {1e-12, 1e-3, 1, 1e6, 1e12};
+  for (uint64_t seed = 0; seed < 20000; ++seed) {
+    Random random(seed);
+    Problem problem = random.problem(5, 10, 1 + static_cast<int>(seed % 2));
+    problem.gap = 0;
+    Job& liar = problem.jobs.front();
+    for (Point& point : liar.points) point.speed = kLies[random.from(0, 4)];
+    ASSERT_TRUE(check(problem)) << seed;
+    const Allocation answer = optimise(problem);
+    ASSERT_EQ(broken(problem, answer), "") << seed;
+    if (problem.types > 1 || answer.points[0] == kNothing) continue;
+    double others = 0;
+    for (size_t i = 1; i < problem.jobs.size(); ++i)
+      if (answer.points[i] != kNothing) others += value_of(problem, static_cast<int>(i), answer.points[i]);
+    const double best = brute_force(problem, 0, answer.points[0]);
+    ASSERT_GE(others, best - 1e-6 * (1 + best)) << seed;
+  }
+}
+
+TEST(PolicyElastic, ASpeedUpCountsAtMostInProportionToTheGpus) {
+  // The first says that it is a million times as fast on 4 GPUs; the second scales as well as can be, and is heavier.
+  const auto linear = [](int g) { return static_cast<double>(g); };
+  Problem problem = cluster(6, {job_of(1, 4, [](int g) { return g == 1 ? 1 : 1e6 * g; }), job_of(1, 4, linear)});
+  problem.jobs[1].weight = 1.1;
+  const Allocation answer = optimise(problem);
+  EXPECT_EQ(gpus_of(problem, answer, 1), 4);
+  EXPECT_EQ(gpus_of(problem, answer, 0), 2);
+  // Of two sizes that are cut off alike the faster one is chosen.
+  Job job;
+  job.points = {{0, 1, 1, 64, 100}, {0, 2, 1, 64, 250}, {0, 2, 1, 512, 300}};
+  EXPECT_EQ(optimise(cluster(2, {job})).points[0], 2);
 }
 
 TEST(PolicyElasticRandom, EnvelopesAloneStayWithinTheirBound) {

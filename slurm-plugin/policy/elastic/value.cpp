@@ -6,20 +6,39 @@
 namespace dl::policy::elastic {
 namespace {
 
-// The best speed at the fewest GPUs.
-double base_speed(const Job& job) {
-  const Point* base = &job.points.front();
+// The fastest of those points with the fewest GPUs that `counts` names; nullptr if it names none.
+template <typename Counts>
+const Point* smallest(const Job& job, Counts counts) {
+  const Point* least = nullptr;
   for (const Point& point : job.points)
-    if (point.gpus < base->gpus || (point.gpus == base->gpus && point.speed > base->speed)) base = &point;
-  return base->speed;
+    if (counts(point) &&
+        (least == nullptr || point.gpus < least->gpus || (point.gpus == least->gpus && point.speed > least->speed)))
+      least = &point;
+  return least;
+}
+
+// What speed-ups on one type of GPU are measured by.
+struct Scale {
+  double base = 1;  // speed of 1
+  double most = 1;  // speed-up for each GPU that counts
+  double of(const Point& point) const { return std::min(point.speed / base, most * point.gpus); }
+};
+
+Scale scale_of(const Job& job, int type) {
+  const Point* base = smallest(job, [](const Point&) { return true; });
+  const Point* here = smallest(job, [&](const Point& point) { return point.type == type; });
+  Scale scale{base->speed, 0};
+  if (here == nullptr) return scale;
+  scale.most = std::min(here->speed / base->speed / here->gpus, kMostTypeRatio / base->gpus);
+  return scale;
 }
 
 double gain_per_gpu(const Option& from, const Option& to) {
   return (to.value - from.value) / (to.gpus - from.gpus);
 }
 
-double value_at(const Job& job, int point, double base, double factor) {
-  const double value = job.weight * (job.points[point].speed / base);
+double value_at(const Job& job, int point, const Scale& scale, double factor) {
+  const double value = job.weight * scale.of(job.points[point]);
   return point == job.now ? value : value * factor;
 }
 
@@ -34,23 +53,26 @@ double factor_of_change(const Problem& problem, const Job& job) {
 
 double value_of(const Problem& problem, int job, int point) {
   const Job& it = problem.jobs[job];
-  return value_at(it, point, base_speed(it), factor_of_change(problem, it));
+  return value_at(it, point, scale_of(it, it.points[point].type), factor_of_change(problem, it));
 }
 
 std::vector<Option> options_of(const Problem& problem, int job, int type) {
   const Job& it = problem.jobs[job];
-  const double base = base_speed(it);
+  const Scale scale = scale_of(it, type);
   const double factor = factor_of_change(problem, it);
   std::vector<Option> all;
   for (size_t i = 0; i < it.points.size(); ++i)
     if (it.points[i].type == type)
-      all.push_back({it.points[i].gpus, value_at(it, static_cast<int>(i), base, factor), static_cast<int>(i)});
-  // Of equal ones the present one, then the first: nothing is changed for nothing.
+      all.push_back({it.points[i].gpus, value_at(it, static_cast<int>(i), scale, factor), static_cast<int>(i)});
+  // Of equal ones the present one, then the fastest, then the first: nothing is changed for nothing.
   std::sort(all.begin(), all.end(), [&](const Option& a, const Option& b) {
     if (a.gpus != b.gpus) return a.gpus < b.gpus;
     if (a.value != b.value) return a.value > b.value;
     if ((a.point == it.now) != (b.point == it.now)) return a.point == it.now;
-    return a.point < b.point;
+    // Speed-ups that are cut off are equal; the speeds may differ.
+    const double fast = it.points[a.point].speed;
+    const double other = it.points[b.point].speed;
+    return fast != other ? fast > other : a.point < b.point;
   });
   std::vector<Option> kept;
   for (const Option& option : all)

@@ -6,7 +6,7 @@
 namespace dl {
 namespace {
 
-// Slurm counts tasks and CPUs in 32 bits, and no site has this many GPUs: a slip of the keyboard.
+// Slurm counts tasks and CPUs in 32 bits. No site has more GPUs than this, so a larger number is a typing mistake.
 constexpr int64_t kMaxGpusOfJob = 1000000;
 
 }  // namespace

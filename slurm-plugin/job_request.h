@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a user asked for with --dl-* flags: a value, without Slurm in it.
+// What a user asked for with --dl-* flags, as a plain value without Slurm's types.
 #pragma once
 
 #include <chrono>
@@ -28,13 +28,13 @@ struct JobRequest {
   std::optional<Placement> placement;
   std::optional<Tier> tier;
 
-  // DL_* names with the values as they were typed, in the order of the table of flags: what dlrun reads.
+  // DL_* names with the values as the user typed them, in the order of the table of flags. dlrun reads these variables.
   std::vector<std::pair<std::string, std::string>> environment;
 
   bool empty() const { return environment.empty(); }
 };
 
-// Checks that the flags fit together, as far as that does not depend on the site: kConflict with a sentence that names
+// Checks that the flags fit together, as far as this does not depend on the site: kConflict with a sentence that names
 // both flags.
 Status check_request(const JobRequest& request);
 

@@ -6,7 +6,7 @@
 namespace dl {
 namespace {
 
-// Parses with `parse` and stores in `field`.
+// Parses the value with `parse` and stores it in `field`.
 template <auto parse, auto field>
 Status store(std::string_view value, JobRequest* into) {
   auto parsed = parse(value);
@@ -58,7 +58,7 @@ Status read_option(const Option& option, std::string_view value, JobRequest* req
       text = value;
       return {};
     }
-  // In the order of the table, whatever the order on the command line.
+  // The variables are kept in the order of the table, whatever the order on the command line.
   auto place = environment.begin();
   for (const Option& row : kOptions) {
     if (row.name == option.name) break;

@@ -18,7 +18,7 @@ struct Option {
   const char* name;  // "dl-framework"
   const char* form;  // what --help shows after the '='
   const char* help;  // "[dl] ...", as --help shows it
-  const char* env;   // DL_FRAMEWORK: the variable that presets the flag, and that the job finds
+  const char* env;   // DL_FRAMEWORK: the variable that presets the flag; the job gets it, too
   Status (*read)(std::string_view value, JobRequest* into);  // parses a value; the flag's name is not in its message
 };
 

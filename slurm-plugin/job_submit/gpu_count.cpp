@@ -12,22 +12,22 @@
 namespace dl {
 namespace {
 
-constexpr int64_t kMaxCount = int64_t{1} << 32;  // what a multiplication of two still holds
+constexpr int64_t kMaxCount = int64_t{1} << 32;  // two such numbers can be multiplied without overflow
 
 bool same(std::string_view a, std::string_view b) {
   return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
 
-// One request of a list of GRES: [gres:|gres/]NAME[:TYPE][:COUNT], with '=' as well as ':'.
+// One request in a list of GRES: [gres:|gres/]NAME[:TYPE][:COUNT]; '=' may stand for ':'.
 struct Gres {
   std::string prefix;  // "gres:", "gres/" or empty
   std::string name, type;
-  std::optional<std::string> count;  // as written, with its separator
+  std::optional<std::string> count;  // as written, including the separator before it
 };
 
 bool is_count(std::string_view text) {
   return !text.empty() && text.front() >= '0' && text.front() <= '9' &&
-         text.find_first_not_of("0123456789") >= text.size() - 1 &&  // all digits, or one unit behind them
+         text.find_first_not_of("0123456789") >= text.size() - 1 &&  // only digits, or digits and one unit
          (text.back() <= '9' || std::string_view("kKmMgGtTpP").find(text.back()) != std::string_view::npos);
 }
 
@@ -91,7 +91,7 @@ Result<Asked> gpus_in(const std::string& tres, const char* flag) {
   return sum;
 }
 
-// The numbers of nodes that a job can get.
+// The range of the number of nodes that a job can get.
 struct NodeRange {
   int64_t least = 1;
   int64_t most = 1;
@@ -137,8 +137,9 @@ bool without_gpus(const std::string& partitions, const SiteConfig& site) {
   return true;
 }
 
-// How many tasks Slurm sees on a node where it gave `tasks` of them whole cores, of `threads` CPUs each. It divides the
-// CPUs by the tasks, and the cores by the quotient (_build_tasks_per_node_sock() in select/cons_tres, from 24.11.1 on).
+// How many tasks Slurm counts on a node where it gave whole cores, of `threads` CPUs each, to `tasks` tasks. Slurm
+// divides the CPUs by the tasks, and the cores by the quotient (_build_tasks_per_node_sock() in select/cons_tres, from
+// 24.11.1 on).
 int64_t tasks_seen(int64_t tasks, int64_t cpus_per_task, int64_t threads) {
   const int64_t cores = (tasks * cpus_per_task + threads - 1) / threads;
   const int64_t cpus_of_each = std::max<int64_t>(1, cores * threads / tasks);
@@ -147,11 +148,11 @@ int64_t tasks_seen(int64_t tasks, int64_t cpus_per_task, int64_t threads) {
   return (cores + cores_of_each - 1) / cores_of_each;
 }
 
-// True if Slurm, which counts the tasks of --ntasks, cannot take what they leave of their CPUs for further tasks, up to
-// --ntasks-per-node, on any machine. What a site's defaults add to the CPUs of a job (DefCpuPerGPU, MaxMemPerCPU) is
-// not known here; dlpolicyd charges a running job what it holds.
+// True if Slurm, when it counts the tasks of --ntasks, cannot place further tasks, up to --ntasks-per-node, on CPUs
+// that these tasks leave over, whatever the machine. CPUs that a site's defaults add to a job (DefCpuPerGPU,
+// MaxMemPerCPU) are not known here; once the job runs, dlpolicyd charges it for the GPUs that it really holds.
 bool leaves_no_tasks(const Submission& given) {
-  constexpr int64_t kMostLooked = 256;  // on one node, more than it has GPUs
+  constexpr int64_t kMostLooked = 256;  // tasks on one node; no node has so many GPUs
   if (given.enforce_binding || given.cpus_per_gpu || given.overcommit) return false;
   if (given.tasks_per_core.value_or(1) > 1 || *given.tasks_per_node > kMostLooked) return false;
   const int64_t cpus = given.cpus_per_task.value_or(1);
@@ -172,7 +173,7 @@ class Counter {
     DL_TRY_ASSIGN(const Asked task, read(given_.tres_per_task, "--gpus-per-task"));
     DL_TRY_ASSIGN(const Asked socket, read(given_.tres_per_socket, "--gpus-per-socket"));
     if (job.count > 0) {
-      take(job.count, job.count, 1);  // Slurm refuses what does not agree with it
+      take(job.count, job.count, 1);  // Slurm refuses other GPU options that contradict this number
     } else {
       if (node.count > 0) DL_TRY(by_node(node.count, "--gres=gpu"));
       if (socket.count > 0) DL_TRY(by_socket(socket.count));
@@ -201,7 +202,7 @@ class Counter {
     return asked;
   }
 
-  // Several ways of asking restrict one another, so the largest number is an upper bound.
+  // A job that asks for GPUs in several ways gets what satisfies all of them; the largest number is an upper bound.
   void take(int64_t least, int64_t most, int64_t per_learner) {
     if (most <= count_.most) return;
     count_.least = least;
@@ -234,7 +235,7 @@ class Counter {
       count_.pinned_nodes = nodes.pinned;
       tasks = nodes.most * given_.tasks_per_node.value_or(1);
     } else if (given_.tasks_per_node && !(rule_.ntasks_is_the_number && leaves_no_tasks(given_))) {
-      // That many on each node, whatever --ntasks says: -n5 -N2 --ntasks-per-node=3 gets six.
+      // Slurm starts this many tasks on each node, whatever --ntasks says: -n5 -N2 --ntasks-per-node=3 gets six.
       DL_TRY_ASSIGN(const NodeRange nodes, nodes_of(given_, "--gpus-per-task"));
       count_.pinned_nodes = nodes.pinned;
       tasks = std::max(tasks, nodes.most * *given_.tasks_per_node);
@@ -254,7 +255,7 @@ class Counter {
     return {};
   }
 
-  // Slurm gives an exclusive job all GPUs of its nodes, also if it asked for fewer or for none.
+  // Slurm gives an exclusive job all GPUs of its nodes, even if it asked for fewer or for none.
   Status whole_nodes() {
     const int64_t gpus = largest_node(site_, count_.type);
     if (gpus == 0)

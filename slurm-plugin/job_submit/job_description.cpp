@@ -16,7 +16,7 @@
 namespace dl {
 namespace {
 
-// The value of NAME in the environment that carries the flags; the last one counts. nullptr if there is none.
+// The value of NAME in the environment in which Slurm carries the flags; the last one counts. nullptr if there is none.
 const char* find_value(const job_desc_msg_t& job, const std::string& name) {
   const char* found = nullptr;
   for (uint32_t i = 0; i < job.spank_job_env_size && job.spank_job_env != nullptr; ++i) {
@@ -27,7 +27,7 @@ const char* find_value(const job_desc_msg_t& job, const std::string& name) {
   return found;
 }
 
-// Whether the flag that this variable presets came with the submission.
+// Whether the submission has the flag that this variable presets.
 bool is_given(const job_desc_msg_t& job, std::string_view variable) {
   for (const Option& option : kOptions)
     if (variable == option.env) return find_value(job, slurm_option_env(option)) != nullptr;
@@ -44,7 +44,7 @@ std::optional<int64_t> given16(uint16_t value) {
   return value;
 }
 
-// "gres:gpu:a100:2", put behind what the user asked for besides GPUs.
+// Appends "gres:gpu:a100:2" to the GRES that the user asked for.
 void add_gpus(char** field, const std::string& type, int count, char separator) {
   std::string tres = abi::text_of(*field);
   if (!tres.empty()) tres += ',';
@@ -64,20 +64,20 @@ Result<JobRequest> read_request(const job_desc_msg_t& job) {
 
 std::vector<std::string> align_environment(const JobRequest& request, job_desc_msg_t* job) {
   std::vector<std::string> notes;
-  if (job->script == nullptr || job->environment == nullptr) return notes;  // srun and salloc send none
+  if (job->script == nullptr || job->environment == nullptr) return notes;  // srun and salloc send no environment
   for (const Option& option : kOptions) {
     const std::string name = option.env, flag = slurm_option_env(option);
     const std::string* asked = nullptr;
     for (const auto& [set, value] : request.environment)
       if (set == name) asked = &value;
-    // The node reads the flag from its carriers, which so must not say otherwise than the variable.
+    // The node reads the flag from these variables ("carriers"), so they must not contradict the DL_* variable.
     const std::string carriers[] = {flag, kInheritedPrefix + flag};
     for (uint32_t i = 0; i < job->env_size; ++i) {
       const std::string entry = abi::text_of(job->environment[i]), found = entry.substr(0, entry.find('='));
       if (found.size() == entry.size() || (found != name && found != carriers[0] && found != carriers[1])) continue;
       const std::string value = entry.substr(found.size() + 1);
       if (asked != nullptr ? value == *asked : value.empty() && found == name) continue;
-      // Emptied rather than removed: slurmctld takes no batch job without an environment.
+      // The variable is emptied, not removed: slurmctld accepts no batch job without an environment.
       abi::set_string(&job->environment[i], asked != nullptr ? found + '=' + *asked : name + '=');
       if (found != name || value.empty()) continue;
       notes.push_back(asked != nullptr
@@ -94,17 +94,18 @@ std::vector<std::string> align_environment(const JobRequest& request, job_desc_m
   return notes;
 }
 
-// JOB_SHARED_NONE of slurmctld.h.
+// The value of JOB_SHARED_NONE in slurmctld.h.
 constexpr uint16_t kExclusive = 0;
 
 Submission read_submission(const job_desc_msg_t& job) {
   Submission given;
   given.batch = job.script != nullptr;
-  // Only where a sentence may come of it: long scripts take milliseconds, and slurmctld waits.
+  // The script is only searched if the result can lead to a message: a long script takes milliseconds, in which
+  // slurmctld waits.
   given.one_process = given.batch && is_given(job, env::kLearners) && !may_start_tasks(job.script);
   const char* client = find_value(job, kClientEnv);
   given.srun = !given.batch && client != nullptr && std::strcmp(client, "srun") == 0;
-  // slurmctld sets it to NO_VAL for all jobs of one component but those of scrontab.
+  // slurmctld sets het_job_offset to NO_VAL for every job of one component, except for jobs of scrontab.
   given.heterogeneous = job.het_job_offset != NO_VAL && (job.bitflags & CRON_JOB) == 0;
   given.array = abi::text_of(job.array_inx);
   given.tasks = given32(job.num_tasks);
@@ -117,7 +118,8 @@ Submission read_submission(const job_desc_msg_t& job) {
   for (auto* field : {&given.tasks, &given.min_nodes, &given.max_nodes, &given.tasks_per_node, &given.tasks_per_gpu,
                       &given.tasks_per_core, &given.cpus_per_task})
     if (*field == 0) field->reset();
-  // With these (--hint=nomultithread sets them) and --nodes sbatch writes a task for each node, as if the user had.
+  // With these options (--hint=nomultithread sets them) and --nodes, sbatch itself sets the number of tasks to the
+  // number of nodes, as if the user had asked for that.
   const bool sbatch_counts = given.tasks_per_core || given16(job.threads_per_core);
   if (sbatch_counts && given.tasks && given.tasks == given.min_nodes && !given.tasks_per_node) given.tasks.reset();
   given.cpus_per_gpu = asks_for_gpus(abi::text_of(job.cpus_per_tres));
@@ -174,12 +176,13 @@ void write_shape(const Shape& shape, job_desc_msg_t* job) {
   if (shape.signal_lead.count() > 0) {
     job->warn_signal = SIGUSR2;
     job->warn_time = static_cast<uint16_t>(shape.signal_lead.count());
-    job->warn_flags &= static_cast<uint16_t>(~KILL_JOB_BATCH);  // to the steps, where dlrun's agents are
+    // to the steps, in which dlrun's agents run, not to the batch script
+    job->warn_flags &= static_cast<uint16_t>(~KILL_JOB_BATCH);
     if (job->environment != nullptr)
       abi::add_environment(&job->environment, &job->env_size, kSignalEnv,
                            fmt::format("USR2@{}", shape.signal_lead.count()));
   }
-  // The user's own stays; dlrun saves before it comes.
+  // A signal that the user asked for stays; dlrun saves before it arrives.
   const bool own = job->warn_signal != 0 && shape.signal_lead.count() == 0;
   if (own && job->environment != nullptr) {
     const bool to_script = (job->warn_flags & KILL_JOB_BATCH) != 0;
@@ -216,7 +219,7 @@ void write_network(bool job_alone, job_desc_msg_t* job) {
 }
 
 bool prolog_runs_at_allocation() {
-  return &slurm_conf == nullptr || (slurm_conf.prolog_flags & PROLOG_FLAG_ALLOC) != 0;  // Contain sets it, too
+  return &slurm_conf == nullptr || (slurm_conf.prolog_flags & PROLOG_FLAG_ALLOC) != 0;  // Contain implies Alloc
 }
 
 Status check_stays_here(const job_desc_msg_t& job) {
@@ -252,7 +255,7 @@ std::string default_account(uint32_t uid) {
   slurmdb_user_rec_t user{};
   user.uid = uid;
   if (assoc_mgr_fill_in_user(nullptr, &user, 0, nullptr, false) != SLURM_SUCCESS) return {};
-  return abi::text_of(user.default_acct);  // belongs to slurmctld
+  return abi::text_of(user.default_acct);  // slurmctld owns this string
 }
 
 }  // namespace dl

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What slurmctld calls. Every function is one guard(): nothing is thrown into Slurm. slurmctld may call job_submit and
-// job_modify from several threads at once (23.02 and later), with its read locks held: nothing here waits, calls an RPC
-// or keeps state but the site's configuration.
+// The functions that slurmctld calls. Each is one guard(): no exception reaches Slurm. slurmctld may call job_submit
+// and job_modify from several threads at once (23.02 and later), with its read locks held: nothing here waits, calls an
+// RPC or keeps state other than the site's configuration.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ namespace {
 
 constexpr GpuRule kGpuRule{abi::kNtasksIsTheNumber};
 
-SiteCache* site_cache = nullptr;  // made by init(), before any other call; never destroyed before fini()
+SiteCache* site_cache = nullptr;  // created by init(), before any other call; fini() destroys it
 
 int slurm_code(Errc code) {
   switch (code) {
@@ -44,13 +44,13 @@ int slurm_code(Errc code) {
   }
 }
 
-// To the user. An earlier plugin may have left a message of its own.
+// Adds a message for the user. An earlier plugin may have left a message of its own, which stays.
 void tell(char** message, const std::string& text) {
   if (message == nullptr) return;
   abi::set_string(message, *message == nullptr ? text : std::string(*message) + "\n" + text);
 }
 
-// In the log too: slurmrestd of 22.05 hands no message on, and an admin is asked why.
+// The refusal is also logged, because slurmrestd of 22.05 does not pass the message on, and users then ask the admin.
 int refuse(const Error& error, char** message) {
   tell(message, "dl: " + error.text);
   slurm_info("dl: refused: %s", error.text.c_str());
@@ -68,10 +68,10 @@ Result<SitePtr> current_site() {
   return site;
 }
 
-// The GPU part of a submission when there are tenants.
+// Shape and charge of a submission on a cluster with tenants.
 struct Charged {
   std::optional<Shape> shape;
-  std::optional<Ruling> ruling;  // none: a job without GPUs
+  std::optional<Ruling> ruling;  // none: the job has no GPUs
 };
 
 Result<Shape> shape_of(const JobRequest& request, const Submission& given, const Site& site) {
@@ -105,19 +105,19 @@ Result<Charged> charge(const JobRequest& request, const Site& site, const job_de
   const auto rule = [&]() {
     const Submission whole = charged.shape ? with_shape(given, *charged.shape) : given;
     const bool allowed = tenant < 0 || site.allows(static_cast<size_t>(tenant), job.user_id);
-    // Where slurmdbd tells of users, dlctl quota sync has given them their limits.
+    // If slurmdbd knows the user, `dlctl quota sync` has given him his limits in Slurm.
     const bool limits = !default_account(job.user_id).empty();
     return rule_job({site.config, site.state, request, whole, gpus, allowed, limits, std::time(nullptr)});
   };
   DL_TRY_ASSIGN(charged.ruling, rule());
   if (charged.ruling->charge == policy::Charge::kBorrowed && !request.empty()) {
-    given.borrowed = true;  // its tier is another one, its size is not
+    given.borrowed = true;  // a borrowed job has another tier, but the same size
     DL_TRY(shape_it());
   }
   return charged;
 }
 
-// Without tenants: only jobs with our flags are looked at.
+// Handles a submission on a cluster without tenants: only jobs with --dl-* flags are changed.
 int shape_only(const JobRequest& request, const Site& site, job_desc_msg_t* job, char** message) {
   if (request.empty()) return SLURM_SUCCESS;
   auto shape = shape_of(request, read_submission(*job), site);
@@ -127,13 +127,14 @@ int shape_only(const JobRequest& request, const Site& site, job_desc_msg_t* job,
   return SLURM_SUCCESS;
 }
 
-// Of every job of such a tenant, with GPUs or without.
+// Marks the job if its tenant requires network = "job". It is called for every job, with or without GPUs.
 Status keep_to_itself(const Site& site, job_desc_msg_t* job) {
   std::string account = abi::text_of(job->account);
   if (account.empty()) account = default_account(job->user_id);
   const int tenant = find_tenant(site.config.tenants, account);
   DL_TRY_ASSIGN(const bool alone, must_be_alone(site.config, tenant));
-  // Without it a node gets its rules from the first srun in the job, whose environment is the user's.
+  // If the prolog did not run, a node would get its rules only from the first srun in the job, whose environment the
+  // user controls.
   if (alone && !prolog_runs_at_allocation())
     return Error{
         Errc::kUnsupported,
@@ -161,7 +162,7 @@ int shape_and_charge(const JobRequest& request, const Site& site, job_desc_msg_t
 }
 
 int submit(job_desc_msg_t* job, char** message) {
-  write_network(false, job);  // whatever a user says; a tenant's rule follows
+  write_network(false, job);  // removes what the user may have written; a tenant's rule is applied later
   auto request = read_request(*job);
   if (!request) return refuse(request.error(), message);
   if (!request->empty())
@@ -191,7 +192,7 @@ int modify(const job_desc_msg_t* job, uint32_t uid, char** message) {
   if (uid == 0 || uid == ::geteuid()) return SLURM_SUCCESS;  // root and SlurmUser
   auto site = current_site();
   if (site && (*site)->operators.count(uid) > 0) return SLURM_SUCCESS;
-  SiteConfig unread;  // nothing is known of tiers; and if there may be tenants, what jobs are charged stays as it is
+  SiteConfig unread;  // The tiers are not known. If there may be tenants, no change may affect what a job is charged.
   if (!site && site_cache != nullptr && site_cache->may_have_tenants()) unread.tenants.resize(1);
   Status allowed = check_change(site ? (*site)->config : unread, read_change(*job));
   return allowed ? SLURM_SUCCESS : refuse(allowed.error(), message);
@@ -201,10 +202,10 @@ void report(const char* what) {
   slurm_error("dl: job_submit_dl: %s", what);
 }
 
-// From 23.11 on `scontrol reconfigure` starts another slurmctld, which has none of the configuration that the running
-// one keeps in memory. The running one waits on a pipe: if the other one does not get to serve, it goes on as before
-// (_try_to_reconfig() in src/slurmctld/controller.c). A slurmctld in the foreground (-D) has no such pipe: it becomes
-// the other one, and would be gone if that one did not start.
+// From 23.11 on `scontrol reconfigure` starts another slurmctld, which does not have the configuration that the running
+// one keeps in memory. The running one waits on a pipe: if the new one fails to start serving, it goes on as before
+// (_try_to_reconfig() in src/slurmctld/controller.c). A slurmctld in the foreground (-D) has no such pipe: it replaces
+// itself by the new one, so if that one did not start, no slurmctld would run.
 bool replaces_a_running_controller() {
   const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };  // NOLINT(concurrency-mt-unsafe)
   return is_set("SLURMCTLD_RECONF") && is_set("SLURMCTLD_RECONF_PARENT_FD");
@@ -238,7 +239,7 @@ int init() noexcept {
     };
     if (dl::site_cache == nullptr)
       dl::site_cache = std::make_unique<dl::SiteCache>(dl::default_site_config_path(false), log).release();
-    // A broken file is logged, and mended without a restart: never a reason for slurmctld not to start.
+    // A broken dl.toml is logged, and can be mended without a restart: it must not keep slurmctld from starting.
     if (dl::site_cache->get() || !dl::replaces_a_running_controller()) return SLURM_SUCCESS;
     slurm_error(
         "dl: the reconfigure is refused: the slurmctld that runs goes on with the configuration it has; mend the file, "

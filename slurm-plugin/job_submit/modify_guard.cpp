@@ -8,7 +8,7 @@
 namespace dl {
 namespace {
 
-// True if two lists with commas have a name in common.
+// True if two comma-separated lists have a name in common.
 bool overlap(const std::string& a, const std::string& b) {
   for (const std::string& x : split(a, ','))
     for (const std::string& y : split(b, ','))

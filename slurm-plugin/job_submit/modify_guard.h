@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a user must not change about a job after its submission. Pure.
+// Decides which changes of a job its user must not make after its submission. Pure.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace dl {
 
-// What an update asks for. False, empty: unchanged.
+// What an update asks for. False or empty: unchanged.
 struct Change {
   std::string qos, partition;
   bool licences = false;
@@ -22,11 +22,12 @@ struct Change {
 };
 
 // kDenied for changes that would evade the rules that were applied at submission:
-// - the QOS or partition of a tier; with tenants any QOS or partition, since a borrowing job could otherwise leave the
-//   one in which it can be preempted. [tiers] locked = false allows these, for sites that use tiers like other
-//   partitions.
-// - with tenants, whatever decides or records a job's charge: licences, account, admin_comment, the job's size.
-// The same holds for all jobs: the record of the job at hand is private to slurmctld.
+// - the QOS or partition of a tier. With tenants this holds for any QOS or partition, since a borrowing job could
+// otherwise
+//   leave the one in which it can be preempted. [tiers] locked = false allows these changes, for sites that use tiers
+//   like other partitions.
+// - with tenants, everything that decides or records a job's charge: licences, account, admin_comment, the job's size.
+// The rules are the same for all jobs, because only slurmctld can see the record of the job that is to be changed.
 Status check_change(const SiteConfig& site, const Change& change);
 
 }  // namespace dl

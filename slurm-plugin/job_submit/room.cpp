@@ -6,7 +6,7 @@
 namespace dl {
 namespace {
 
-// For how many learners all nodes together have GPUs; -1: dl.toml does not say. 0: no node has enough for one.
+// For how many learners the GPUs of all nodes suffice. -1: dl.toml does not say; 0: no node has enough GPUs for one.
 int64_t most_learners(const GpuRequest& gpus, const SiteConfig& site) {
   if (site.node_counts.empty()) return -1;
   int64_t learners = 0;
@@ -19,7 +19,7 @@ int64_t most_learners(const GpuRequest& gpus, const SiteConfig& site) {
     listed = true;
     learners += int64_t{count} * (there / gpus.count);
   }
-  // dl.toml does not list this type of GPU, but Slurm may have it.
+  // A type of GPU that dl.toml does not list may still exist in Slurm.
   return listed ? learners : -1;
 }
 

@@ -8,8 +8,8 @@
 
 namespace dl {
 
-// kConflict if all nodes together have GPUs for fewer learners than the job needs; Slurm would let such a job wait for
-// ever. OK if dl.toml has no [nodes.counts], and for jobs without --dl-learners or without GPUs.
+// kConflict if the GPUs of all nodes together suffice for fewer learners than the job needs; Slurm would let such a job
+// wait for ever. OK if dl.toml has no [nodes.counts], and for jobs without --dl-learners or without GPUs.
 Status check_room(const JobRequest& request, const SiteConfig& site);
 
 }  // namespace dl

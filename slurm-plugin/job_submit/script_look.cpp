@@ -14,13 +14,13 @@ constexpr std::string_view kStarters[] = {"dlrun", "srun", "mpirun", "mpiexec", 
                                           "prun", "aprun", "ibrun", "jsrun", "flux", "pdsh", "clush", "ssh", "parallel",
                                           "xargs", "ray", "dask", "torchrun", "accelerate", "deepspeed", "horovodrun",
                                           "torch.distributed.run", "torch.distributed.launch",
-                                          // The rest is not seen here.
+                                          // These run commands that this search does not see.
                                           "source", ".", "bash", "sh", "eval", "make", "snakemake", "nextflow"};
 
 bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\r';
 }
-// What ends a word, and begins another one.
+// Characters that separate words.
 bool is_separator(char c) {
   constexpr std::string_view kSeparators = ";&|()<>`\"'={}";
   return is_blank(c) || kSeparators.find(c) != std::string_view::npos;
@@ -40,7 +40,7 @@ bool line_may_start_tasks(std::string_view line) {
   size_t at = 0;
   while (at < line.size() && is_blank(line[at])) ++at;
   if (at == line.size() || line[at] == '#') return false;
-  // A command in a variable.
+  // The command is the value of a variable.
   if (line[at] == '$' || line.substr(at, 2) == "\"$" || line.find("exec $") != std::string_view::npos) return true;
   while (at < line.size()) {
     while (at < line.size() && is_separator(line[at])) ++at;

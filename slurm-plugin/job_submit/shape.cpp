@@ -14,7 +14,7 @@
 namespace dl {
 namespace {
 
-constexpr int64_t kMaxCpusPerTask = 65000;  // Slurm counts in 16 bits
+constexpr int64_t kMaxCpusPerTask = 65000;  // Slurm stores this number in 16 bits
 
 Error conflict(const std::string& text) {
   return Error{Errc::kConflict, text};
@@ -28,7 +28,7 @@ int64_t divide_up(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-// One submission on its way to a shape. Each method takes care of one concern, in the order of shape().
+// Turns one submission into a shape. Each method takes care of one concern, in the order in which shape() calls them.
 class Shaper {
  public:
   Shaper(const JobRequest& request, const Submission& given, const SiteConfig& site, const Catalogue& catalogue)
@@ -115,8 +115,8 @@ class Shaper {
     return {};
   }
 
-  // Learners are tasks. A range becomes a number where Slurm has no range to offer: what the user said with --ntasks,
-  // else its lower end, from which the job can grow at its next start.
+  // Counts the learners; each is a task. Where Slurm offers no range, a range of learners becomes a number: that of
+  // --ntasks, else its lower end, from which the job can grow at its next start.
   Status count_learners() {
     if (!request_.learners) {
       learners_ = implied_learners();
@@ -149,7 +149,7 @@ class Shaper {
     return {};
   }
 
-  // Slurm's own flags win over the site's default, and contradict ours.
+  // Slurm's own flags override the site's default. If they contradict --dl-placement, the submission is refused.
   Status choose_placement() {
     struct Row {
       bool given;
@@ -175,7 +175,7 @@ class Shaper {
   }
   bool spread() const { return shape_.placement == Placement::kSpread; }
 
-  // Nodes that there are for the job, as far as dl.toml says; else as many as it likes.
+  // The number of nodes that the job could get according to dl.toml; if dl.toml does not say, no limit.
   int64_t nodes_there() const {
     int64_t nodes = 0;
     for (const auto& [type, count] : site_.node_counts)
@@ -183,7 +183,7 @@ class Shaper {
     return nodes > 0 ? nodes : kMaxLearners;
   }
 
-  // A task of a GPU job has GPUs, so servers share the CPUs of the learners there.
+  // Every task of a GPU job gets GPUs, so parameter servers are no tasks there: they share the CPUs of the learners.
   int64_t server_tasks() const { return gpus_ == 0 ? request_.servers.value_or(0) : 0; }
 
   int64_t implied_learners() const {
@@ -192,9 +192,10 @@ class Shaper {
     return std::max<int64_t>(1, given_.min_nodes.value_or(1));
   }
 
-  // The GPUs of a node are a number for Slurm, but the number of nodes may be a range, of which it gives as many as are
-  // free. As many learners on a node as fit, and as the range allows, so that few nodes are touched. The number of
-  // tasks stays open: with it, Slurm 22.05 waits for as many nodes as they fill, or takes no more nodes than they need.
+  // Slurm needs a fixed number of GPUs per node, but accepts a range for the number of nodes, and gives as many of them
+  // as are free. As many learners are placed on a node as fit and as the range allows, so that the job uses few nodes.
+  // The number of tasks is not set: if it were, Slurm 22.05 would wait for as many nodes as the tasks fill, or take no
+  // more nodes than they need.
   Status place_elastic() {
     const LearnerRange& range = *request_.learners;
     int64_t k = std::min<int64_t>(per_node_, spread() ? divide_up(range.min, nodes_there()) : range.min);
@@ -211,7 +212,7 @@ class Shaper {
     return {};
   }
 
-  // GPUs for each task, so that three learners fit on two nodes of two GPUs.
+  // Asks for GPUs for each task, so that three learners fit on two nodes of two GPUs.
   Status place_fixed() {
     const std::string what =
         request_.gpus ? fmt::format("{} x {}", plural(learners_, "learner", "learners"), plural(gpus_, "GPU", "GPUs"))
@@ -258,8 +259,8 @@ class Shaper {
   }
 
   // Pack: Slurm finds the fewest nodes that are free now, and the fewest switches if it knows the topology. A node with
-  // room for all may be long in coming, so others will do. Spread: Slurm's --spread-job stops at the first nodes whose
-  // GPUs are enough, so that a number has to be named.
+  // room for all learners may not become free for a long time, so more nodes are allowed. Spread: Slurm's --spread-job
+  // stops at the first nodes that have enough GPUs, so the number of nodes has to be given.
   void choose_nodes(int64_t fewest) {
     int64_t least = fewest;
     int64_t most = fewest;
@@ -267,7 +268,7 @@ class Shaper {
       shape_.fewest_nodes = static_cast<uint32_t>(fewest);
       if (spread())
         least = most = std::max(fewest, std::min(learners_, nodes_there()));
-      else if (!given_.exclusive)  // which would pay for the most nodes
+      else if (!given_.exclusive)  // an exclusive job would be charged for the largest number of nodes
         most = learners_;
     }
     shape_.few_nodes = least < most;
@@ -275,8 +276,8 @@ class Shaper {
     shape_.max_nodes = static_cast<uint32_t>(most);
   }
 
-  // Slurm fills node after node, also where it was told their number. --ntasks-per-node is exact: Slurm gives tasks and
-  // GPUs that nobody asked for where the number does not divide.
+  // Slurm fills one node after the other, even if it was given their number, so each node gets a fixed number of tasks.
+  // This number is exact: if it did not divide the tasks evenly, Slurm would add tasks and GPUs that nobody asked for.
   void spread_evenly() {
     const int64_t nodes = shape_.min_nodes ? int64_t{*shape_.min_nodes} : given_.min_nodes.value_or(0);
     const bool fixed = shape_.min_nodes ? shape_.min_nodes == shape_.max_nodes : given_.min_nodes == given_.max_nodes;
@@ -285,7 +286,7 @@ class Shaper {
     const int64_t each = tasks / nodes;
     if (each == 1 || each > kMaxCpusPerTask) return;
     shape_.exact_tasks_on_node = static_cast<uint16_t>(each);
-    shape_.fewest_nodes = 0;  // on fewer nodes it would not be whole
+    shape_.fewest_nodes = 0;  // on fewer nodes the tasks would not divide evenly
   }
 
   void set_cpus() {
@@ -300,13 +301,13 @@ class Shaper {
     const int64_t for_one = std::max<int64_t>(1, cpus);
     if (elastic_)
       shape_.cpus_per_node = static_cast<uint16_t>(std::min(kMaxCpusPerTask, *shape_.tasks_per_node * for_one));
-    // sbatch counted the CPUs for the number of tasks that it knew of.
+    // sbatch computed the CPUs from the number of tasks that it knew, so they are computed again.
     if ((elastic_ || shape_.tasks) && !given_.overcommit)
       shape_.min_cpus =
           static_cast<uint32_t>(std::min<int64_t>(UINT32_MAX / 4, (learners_ + server_tasks()) * for_one));
   }
 
-  // A pausable job goes back into the queue and adds to its output. Interactive jobs cannot be requeued.
+  // A pausable job goes back into the queue and appends to its output. Interactive jobs cannot be requeued.
   Status make_pausable() {
     if (!request_.checkpoint || !given_.batch) return {};
     if (given_.requeue == false)
@@ -317,7 +318,7 @@ class Shaper {
     shape_.append = !given_.open_mode;
     if (given_.signal) return {};
     shape_.signal_lead = site_.signal_lead;
-    // A lead longer than the job would stop it at its start, again and again.
+    // If the signal came earlier before the limit than the job is long, it would stop the job at each of its starts.
     if (given_.time_limit && *given_.time_limit > std::chrono::minutes(0))
       shape_.signal_lead = std::min(shape_.signal_lead, std::chrono::seconds(*given_.time_limit) / 4);
     return {};
@@ -424,11 +425,11 @@ class Shaper {
   Shape shape_;
   std::string framework_, tier_text_, nodes_text_;
   int gpus_ = 0;          // for each learner
-  int node_gpus_ = 0;     // of a node; 0: unknown
+  int node_gpus_ = 0;     // GPUs of one node; 0: unknown
   int64_t per_node_ = 0;  // learners that a node holds; 0: unknown
-  int64_t learners_ = 1;  // at least
+  int64_t learners_ = 1;  // the least number of learners
   int64_t most_learners_ = 0;
-  bool elastic_ = false;  // Slurm may choose among numbers of nodes
+  bool elastic_ = false;  // Slurm may choose the number of nodes from a range
   bool reclaimable_ = false;
 };
 

@@ -15,10 +15,10 @@
 
 namespace dl {
 
-// Slurm's own options as the user gave them, as far as they matter for ours. nullopt or empty: not given.
+// Slurm's own options as the user gave them, as far as they affect ours. nullopt or empty: not given.
 struct Submission {
   bool batch = false;          // sbatch; otherwise srun or salloc, which cannot be requeued
-  bool srun = false;           // srun alone: starts the tasks itself
+  bool srun = false;           // srun, which starts the tasks itself
   bool one_process = false;    // the batch script probably starts no process beside itself (script_look.h)
   bool heterogeneous = false;  // a component of a heterogeneous job
   std::string array;           // --array
@@ -36,15 +36,15 @@ struct Submission {
   std::string qos, partition;
   bool exclusive = false;  // whole nodes
   bool spread_job = false, use_min_nodes = false;
-  std::optional<bool> pack_tasks;  // --distribution=...,Pack or NoPack
+  std::optional<bool> pack_tasks;  // --distribution=...,Pack (true) or NoPack (false)
   std::optional<int64_t> sockets_per_node;
   std::string account, licences, admin_comment, work_dir;
-  std::optional<int64_t> begin_s;  // --begin, since the epoch
-  // What the tenant's rules add (tenant_rules.h).
-  bool of_tenant = false;            // quotas are kept: a tier needs no QOS or partition of its own
+  std::optional<int64_t> begin_s;  // --begin, in seconds since 1970
+  // Set by the tenant's rules (tenant_rules.h).
+  bool of_tenant = false;            // the job has a tenant with quotas, so a tier needs no QOS or partition of its own
   bool borrowed = false;             // charged as borrowed: tier auto means borrow
-  std::optional<Tier> default_tier;  // in place of [defaults] tier
-  // Set by with_shape(), from the shape.
+  std::optional<Tier> default_tier;  // replaces [defaults] tier
+  // with_shape() sets these from the shape.
   Placement placement = Placement::kPack;
   int64_t fewest_nodes = 0;
 };
@@ -53,24 +53,25 @@ struct Submission {
 struct Shape {
   std::optional<uint32_t> tasks, min_nodes, max_nodes, min_cpus;
   std::optional<uint16_t> cpus_per_task;
-  std::optional<uint16_t> cpus_per_node;   // at least; for elastic jobs
-  std::optional<uint16_t> tasks_per_node;  // what `srun` in the script shall start; only in the job's environment
+  std::optional<uint16_t> cpus_per_node;  // the least number; for elastic jobs
+  // how many tasks `srun` in the script starts on each node; only set in the job's environment
+  std::optional<uint16_t> tasks_per_node;
   std::optional<uint16_t> exact_tasks_on_node;
   bool few_nodes = false;  // take as few nodes of the range as Slurm finds free
-  std::string gpu_type;    // of the two below; may be empty
-  int gpus_per_task = 0;   // for uneven numbers of learners on nodes
+  std::string gpu_type;    // type of the GPUs in the next two members; may be empty
+  int gpus_per_task = 0;   // for jobs whose nodes may have different numbers of learners
   int gpus_per_node = 0;   // for elastic jobs, whose number of nodes Slurm chooses
-  bool requeue = false;    // and append to the output
+  bool requeue = false;    // put the job back into the queue when it is preempted; its output is then appended
   bool append = false;
-  std::chrono::seconds signal_lead{0};  // SIGUSR2 to the steps so long before the time limit; 0: none
+  std::chrono::seconds signal_lead{0};  // Slurm sends SIGUSR2 to the steps this long before the time limit; 0: never
   std::string qos, partition;
   Placement placement = Placement::kPack;
-  uint32_t fewest_nodes = 0;  // the fewest nodes on which it could run; 0: the user has said how many he wants
-  std::string message;        // what the user is told, one sentence a line, each starting with "dl: "
+  uint32_t fewest_nodes = 0;  // the fewest nodes on which the job could run; 0: the user has given the number of nodes
+  std::string message;        // for the user, one sentence on each line, each beginning with "dl: "
 };
 
 // kConflict names both sides: "--ntasks=3 conflicts with --dl-learners=4: ...". kNotFound: framework or version
-// unknown. kUnsupported: the site has not set up what is asked for.
+// unknown. kUnsupported: the site has not set up the requested feature.
 Result<Shape> shape_job(const JobRequest& request, const Submission& given, const SiteConfig& site,
                         const Catalogue& catalogue);
 

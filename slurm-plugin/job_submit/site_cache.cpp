@@ -19,7 +19,7 @@ namespace {
 constexpr std::chrono::seconds kLookInterval{1};
 constexpr size_t kMaxCatalogueFiles = 1000;
 
-// What changes when a file is edited in place, replaced, removed or made.
+// A text that changes when the file is edited in place, replaced, removed or created.
 std::string file_mark(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return path + " -\n";
@@ -43,8 +43,8 @@ std::string folder_mark(const std::string& folder) {
   return mark;
 }
 
-// Numbers of users by name, once when the file is read: asking for them may take a while where a directory service
-// answers. A name that is not known is logged and left out.
+// The uids of users by name. They are looked up once, when the file is read, because a directory service may answer
+// slowly. A name that is not known is logged and left out.
 std::set<uint32_t> user_numbers(const std::vector<std::string>& names, const SiteCache::Log& log) {
   std::set<uint32_t> numbers;
   for (const std::string& name : names) {
@@ -85,7 +85,8 @@ Result<SitePtr> SiteCache::get(std::chrono::steady_clock::time_point now) {
     due = first || now - looked_at_ >= kLookInterval;
   }
   if (due) {
-    // The very first callers wait for the one that reads; later ones go on with what there is.
+    // The very first callers wait until one of them has read the files; later callers use the present configuration
+    // meanwhile.
     std::unique_lock<std::mutex> looking(refresh_mutex_, std::defer_lock);
     if (first)
       looking.lock();
@@ -98,20 +99,21 @@ Result<SitePtr> SiteCache::get(std::chrono::steady_clock::time_point now) {
   return error_;
 }
 
-// Under refresh_mutex_.
+// The caller holds refresh_mutex_.
 void SiteCache::look(std::chrono::steady_clock::time_point now) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (looked_ && now - looked_at_ < kLookInterval) return;  // another thread was quicker
+    if (looked_ && now - looked_at_ < kLookInterval) return;  // another thread has just looked
     looked_at_ = now;
   }
-  // looked_ says that a first reading is over: until then, all wait.
+  // looked_ becomes true only after the first reading, so that all callers wait for it.
   if (mark_.empty() || mark_ != marks(folders_)) read();
   const std::lock_guard<std::mutex> lock(mutex_);
   looked_ = true;
 }
 
-// Under refresh_mutex_. Marks are taken before the file they stand for is read: a change in between is seen next time.
+// The caller holds refresh_mutex_. The mark of a file is taken before the file is read, so that a change in between is
+// noticed at the next look.
 void SiteCache::read() {
   const bool first = mark_.empty();
   auto site = std::make_shared<Site>();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cache of dl.toml and the catalogue in job_submit_dl.so: read again when a file changes, shared by slurmctld's
-// threads. After a faulty edit the last good content stays in force.
+// The cache of dl.toml and the catalogue in job_submit_dl.so. The files are read again when one of them changes; all
+// threads of slurmctld share the result. After a faulty edit the last good content stays in force.
 #pragma once
 
 #include <chrono>
@@ -22,10 +22,10 @@ struct Site {
   SiteConfig config;
   Catalogue catalogue;
   policy::ClusterState state;               // state_of(config)
-  std::set<uint32_t> operators;             // [quota] operators, as numbers
-  std::vector<std::set<uint32_t>> tenants;  // users of each tenant; empty: all
+  std::set<uint32_t> operators;             // uids of [quota] operators
+  std::vector<std::set<uint32_t>> tenants;  // uids of each tenant's users; empty: all users
 
-  // `tenant`: index into config.tenants. root may always.
+  // `tenant` is an index into config.tenants. root is always allowed.
   bool allows(size_t tenant, uint32_t uid) const {
     return uid == 0 || config.tenants[tenant].users.empty() || tenants[tenant].count(uid) > 0;
   }
@@ -37,21 +37,21 @@ class SiteCache {
   enum class Level { kInfo, kError };
   using Log = std::function<void(Level, const std::string&)>;
 
-  // `path`: of dl.toml. `log` is called with one line when the files were read anew or turned out to be broken; by the
-  // thread that noticed.
+  // `path` is that of dl.toml. `log` is called with one line when the files were read again or turned out to be broken,
+  // by the thread that noticed this.
   SiteCache(std::string path, Log log) : path_(std::move(path)), log_(std::move(log)) {}
 
-  // The newest good configuration. Looks at the files at most once per second; while one thread looks, the others use
-  // the present configuration. An error only if no good one was ever read: a slurmctld that starts with a faulty file
-  // then refuses jobs with --dl-* flags, which is safer than running them in the wrong tier, and accepts all others.
-  // Safe to call from any thread.
+  // The newest good configuration. The files are looked at once per second at most; while one thread looks, the others
+  // use the present configuration. The result is an error only if no good configuration was ever read: a slurmctld that
+  // starts with a faulty file refuses jobs with --dl-* flags, which is safer than running them in the wrong tier, and
+  // accepts all others. Safe to call from any thread.
   Result<SitePtr> get(std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now());
 
-  // True if no good configuration was ever read and the faulty one may declare tenants: GPU jobs cannot be charged
-  // then.
+  // True if no good configuration was ever read and the faulty one may declare tenants: then nobody knows whom to
+  // charge for GPU jobs.
   bool may_have_tenants();
-  // True if no good configuration was ever read and the faulty one may declare a tenant with network = "job": all jobs
-  // are refused then, since none of these may start unsealed.
+  // True if no good configuration was ever read and the faulty one may declare a tenant with network = "job": then all
+  // jobs are refused, since a job of such a tenant must not start unsealed.
   bool may_require_network();
 
  private:
@@ -63,11 +63,11 @@ class SiteCache {
   const Log log_;
 
   std::mutex refresh_mutex_;          // held by the thread that looks at the files; guards the next three
-  std::string mark_;                  // of the files when last read, good or bad; empty: never read
-  std::vector<std::string> folders_;  // of the catalogue, as last read
+  std::string mark_;                  // of the files when they were last read, good or bad; empty: never read
+  std::vector<std::string> folders_;  // folders of the catalogue, as last read
   std::string last_error_;
 
-  std::mutex mutex_;  // held for a few instructions; guards what follows
+  std::mutex mutex_;  // held for a few instructions; guards the members below
   bool looked_ = false;
   bool tenants_unread_ = false;
   bool network_unread_ = false;

@@ -30,8 +30,7 @@ std::string accounts_text(const SiteConfig& site) {
   return text;
 }
 
-// "a/./b//c" -> "a/b/c". Nothing if a ".." is in it: where that leads cannot be seen without looking at the file
-// system.
+// "a/./b//c" -> "a/b/c". None if the path contains "..": where that leads depends on the file system.
 std::optional<std::string> plain_path(const std::string& folder, const std::string& path) {
   const std::string whole = path.empty() || path.front() == '/' ? path : folder + "/" + path;
   std::string plain;
@@ -139,8 +138,8 @@ class Rules {
     return found.admitted() ? Status() : Error{Errc::kNoSpace, found.sentence};
   }
 
-  // A request without a type is own only by the quota for any type, or by being kept to one type whose quota it fits:
-  // otherwise it would be charged to one type and run on another.
+  // A job that names no GPU type is charged as own only if it fits into the quota for any type, or if it can be
+  // restricted to one type whose quota it fits into. Otherwise it would be charged to one type and run on another.
   Status choose_charge() {
     const policy::Tenant& own = job_.state.tenants[index_];
     const bool may_be_own = as_policy_.tier != Tier::kBorrow;
@@ -190,7 +189,7 @@ class Rules {
     return comes_back ? policy::GiveBack::kRequeue : policy::GiveBack::kEnd;
   }
 
-  // A range of nodes ends where the quota, or what may be borrowed, ends.
+  // Cuts a range of nodes at the quota, or at what the tenant may borrow.
   Status bound_nodes() {
     most_ = job_.gpus.most;
     if (job_.gpus.pinned_nodes > 0)
@@ -235,14 +234,15 @@ class Rules {
     label.learners = {as_policy_.min_learners, as_policy_.max_learners};
     label.gpus = as_policy_.gpus_per_learner;
     label.batch = job_.request.batch;
-    // A type that only [nodes.types] knows, but no request, is not one to ask Slurm for.
+    // The label names a type only if the user or this ruling did: a type that merely appears in [nodes.types] might not
+    // exist in Slurm.
     label.type = ruling_.gpu_type.empty() ? job_.gpus.type : ruling_.gpu_type;
     const int64_t nodes = job_.gpus.pinned_nodes;
     label.min_nodes =
         static_cast<int>(std::min<int64_t>(nodes > 0 ? nodes : job_.given.min_nodes.value_or(0), 1'000'000));
     label.max_nodes =
         static_cast<int>(std::min<int64_t>(nodes > 0 ? nodes : job_.given.max_nodes.value_or(0), 1'000'000));
-    // A spread job's nodes are ours to choose: dlpolicyd may find it a place on fewer.
+    // We chose the number of nodes of a spread job, so dlpolicyd may find it a place on fewer.
     if (job_.given.fewest_nodes > 0 && label.min_nodes > 0 && nodes == 0)
       label.min_nodes = static_cast<int>(job_.given.fewest_nodes);
     label.placement = job_.given.placement;
@@ -270,7 +270,7 @@ class Rules {
     ruling_.message = text;
   }
 
-  // Of a job that cannot save, what would surprise its user is said beforehand.
+  // True for a job that cannot save and may become borrowed later: its user is warned at submission.
   bool may_become_borrowed() const {
     return as_policy_.tier == Tier::kAuto && gives_back() != policy::GiveBack::kSave && tenant().borrow_limit != 0;
   }
@@ -301,10 +301,10 @@ class Rules {
   int index_ = 0;
   int type_ = policy::kAnyType;
   int64_t per_learner_ = 1;
-  int own_gpus_ = 0;  // the most that the quota could ever give to this job
-  int within_ = 0;    // of a borrowed job: the most of it that could be within the quota
-  int64_t most_ = 0;  // GPUs that it is charged
-  int own_part_ = 0;  // of these, what exceeds the borrowing limit: until dlpolicyd says more exactly
+  int own_gpus_ = 0;  // the most GPUs that the quota could ever give to this job
+  int within_ = 0;    // of a borrowed job: the most GPUs that could be within the quota
+  int64_t most_ = 0;  // number of GPUs that the job is charged for
+  int own_part_ = 0;  // how many of these exceed the borrowing limit, until dlpolicyd computes it exactly
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Applies the tenant's quota and rules to a GPU job at its submission: the job is refused with the number that it
-// exceeds, or charged either as the tenant's own or as borrowed. Pure.
+// exceeds, or charged as the tenant's own or as borrowed. Pure.
 #pragma once
 
 #include <optional>
@@ -21,39 +21,42 @@ struct TenantJob {
   const JobRequest& request;          // empty for a job without --dl-* flags
   const Submission& given;            // after shape_job() and with_shape(), if the job has --dl-* flags
   const GpuCount& gpus;               // at least one GPU
-  bool user_allowed = true;           // by the tenant's list of users
-  bool slurm_limits_users = false;    // slurmdbd is there: slurmctld itself keeps max_user_gpus
+  bool user_allowed = true;           // the tenant's list of users allows this one
+  bool slurm_limits_users = false;    // slurmdbd knows the user, so slurmctld itself enforces max_user_gpus
   int64_t now_s = 0;
 };
 
-// Where dlpolicyd and not slurmctld enforces max_user_gpus, a job gets a begin time so many seconds ahead, which
-// dlpolicyd removes when the job may start. Otherwise slurmctld would start it at once, whatever else its user runs.
+// If dlpolicyd, not slurmctld, enforces max_user_gpus, a job gets a begin time this many seconds ahead, which dlpolicyd
+// removes when the job may start. Otherwise slurmctld would start it at once, whatever else its user runs.
 constexpr int64_t kUserGateS = 30;
 
 struct Ruling {
   std::string account;   // as dl.toml spells it
-  std::string licences;  // those that the user asked for, and the tokens by which slurmctld counts the quota
-  std::string label;     // for admin_comment
-  std::string gpu_type;  // to be added to GPU requests without a type; empty: they stay as they are
-  std::optional<uint32_t> max_nodes;  // fewer than the user asked for, or the number for which the job was charged
+  std::string licences;  // the licences that the user asked for, and the tokens by which slurmctld counts the quota
+  std::string label;     // text for admin_comment
+  std::string gpu_type;  // added to GPU requests without a type; empty: they stay as they are
+  // fewer than the user asked for, or the number for which the job is charged; none: no limit
+  std::optional<uint32_t> max_nodes;
   std::optional<uint32_t> min_nodes;
   std::optional<int64_t> begin_s;
   policy::Charge charge = policy::Charge::kOwn;
-  std::string message;  // lines for the user, each starting with "dl: "; may be empty
+  std::string message;  // for the user, one sentence on each line, each beginning with "dl: "; may be empty
 };
 
 // kDenied: there is no account, it belongs to no tenant, or the tenant does not allow this user, framework or image.
-// kNoSpace: a quota or limit is exceeded. kConflict: the job would borrow and lacks what the site requires for that.
+// kNoSpace: a quota or limit is exceeded. kConflict: the job would borrow, but lacks what the site requires of
+// borrowing jobs.
 Result<Ruling> rule_job(const TenantJob& job);
 
-// Whether jobs of this tenant (its index; -1: no tenant) must be sealed (network = "job"). kUnsupported if they must,
-// and dl.toml does not say that the nodes can do it.
+// Whether jobs of this tenant (an index; -1: no tenant) must be sealed (network = "job"). kUnsupported if they must,
+// but dl.toml does not say that the nodes can do it.
 Result<bool> must_be_alone(const SiteConfig& site, int tenant);
 
-// Refuses licences that a user asks for and that begin like ours ("dl_"), in GPU jobs and in others.
+// Refuses a list of licences in which a user names tokens of ours (they begin with "dl_"), for jobs with or without
+// GPUs.
 Status check_licences(const std::string& licences);
 
-// The submission as if the user had asked for the shape that shape_job() chose.
+// The submission as it would be if the user had asked for the shape that shape_job() chose.
 Submission with_shape(Submission given, const Shape& shape);
 
 }  // namespace dl

@@ -43,7 +43,7 @@ std::string text_of_file(const std::string& path) {
   return text ? *std::move(text) : std::string();
 }
 
-// slurm.conf with the files that it includes, as slurmd has it here.
+// The text of slurm.conf and of the files that it includes, as slurmd on this node has them.
 std::string slurm_conf() {
   const char* given = std::getenv("SLURM_CONF");  // NOLINT(concurrency-mt-unsafe): one thread
   for (const std::string& path :
@@ -65,7 +65,7 @@ std::string slurm_conf() {
   return "";
 }
 
-// All addresses that a name has; an address is its own.
+// All addresses of a name; an address is returned as it is.
 std::vector<std::string> resolve(const std::string& name) {
   std::vector<std::string> found;
   addrinfo hints{};
@@ -87,7 +87,7 @@ Result<std::vector<std::string>> peers_of(const std::string& node_list, const Si
   if (nodes.empty()) return Error{Errc::kInvalid, "Slurm does not say which nodes the job has"};
   const SlurmAddresses known = addresses_in(slurm_conf(), nodes);
   std::vector<std::string> peers = site.network.allow;
-  // A name server that does not answer must not hold up the prolog of a large job for hours.
+  // A name server that does not answer must not delay the prolog of a large job for hours.
   const auto until = std::chrono::steady_clock::now() + kMostLookups;
   const auto add = [&](const std::string& name) {
     if (std::chrono::steady_clock::now() > until) return false;
@@ -95,9 +95,10 @@ Result<std::vector<std::string>> peers_of(const std::string& node_list, const Si
     peers.insert(peers.end(), found.begin(), found.end());
     return !found.empty();
   };
-  for (const std::string& controller : known.controllers) (void)add(controller);  // srun in the job asks it
+  // an srun in the job connects to the controllers
+  for (const std::string& controller : known.controllers) (void)add(controller);
   for (size_t i = 0; i < nodes.size(); ++i) {
-    // Where slurm.conf has its address, its name need not be asked for.
+    // A name is not looked up if slurm.conf gives the node's address.
     const bool address = static_cast<bool>(parse_ip_prefix(known.nodes[i]));
     const bool at_its_name = !address && known.nodes[i] != nodes[i] && add(nodes[i]);
     const bool there = add(known.nodes[i]);
@@ -122,7 +123,7 @@ Status load(const std::string& rules) {
   CommandOptions options;
   options.environment = {"PATH=/usr/sbin:/sbin:/usr/bin:/bin"};
   options.timeout = std::chrono::seconds(20);
-  // run_command() gives at most 64 KiB on standard input.
+  // The rules are passed in a file, because run_command() accepts at most 64 KiB for standard input.
   char path[] = "/run/slurm-dl/rules.XXXXXX";
   const int fd = ::mkostemp(path, O_CLOEXEC);
   if (fd < 0) return errno_error("make /run/slurm-dl/rules", errno);
@@ -135,7 +136,7 @@ Status load(const std::string& rules) {
   return {};
 }
 
-// Where nft finds a cgroup of this mount.
+// The path of the cgroup relative to the place where nft looks for cgroups.
 Result<std::string> for_nft(const std::string& mount, const std::string& path) {
   const std::string root = kCgroupRoot;
   if (mount != root && mount.rfind(root + "/", 0) != 0)
@@ -147,9 +148,9 @@ Result<std::string> for_nft(const std::string& mount, const std::string& path) {
 
 struct Job {
   int64_t id = 0;
-  std::string note;    // its file in /run/slurm-dl
-  std::string cgroup;  // ours, relative to the mount
-  std::string mount;   // of version 2; empty: none
+  std::string note;    // path of its note in /run/slurm-dl
+  std::string cgroup;  // the cgroup that dl-seal makes, relative to the mount point
+  std::string mount;   // mount point of the cgroups of version 2; empty: none
 };
 
 Status seal(const Job& job, const std::string& node_list, const std::string& config) {
@@ -163,7 +164,7 @@ Status seal(const Job& job, const std::string& node_list, const std::string& con
   DL_TRY(make_directories(job.mount + job.cgroup, 0755));
   DL_TRY_ASSIGN(const std::string rules, rules_text(job.id, path, depth_of(job.cgroup), peers));
   DL_TRY(load(rules));
-  // For a task where Slurm's own cgroup is the one that counts.
+  // A task needs these addresses for rules of its own if it runs in a cgroup that Slurm made.
   return write_file_atomically(job.note + ".peers", join(peers, "\n"), 0600);
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMaxNodes = 100'000;
 
-// A set of no element is a fault to nft, as is an interval twice.
+// nft refuses an empty list of elements, and an element that is listed twice.
 std::string set_text(const char* name, const char* type, std::vector<std::string> elements) {
   std::sort(elements.begin(), elements.end());
   elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
@@ -32,7 +32,7 @@ bool can_be_quoted(const std::string& path) {
   });
 }
 
-// "NodeAddr=a" among the words of a line; keys are read without regard to case.
+// The value of "NodeAddr=a" among the words of a line; keys are compared without regard to case.
 std::string value_of(const std::vector<std::string>& words, std::string_view key) {
   for (const std::string& word : words) {
     const size_t equals = word.find('=');

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The nftables rules for a job whose tenant has network = "job": sockets of the job may speak only to its own nodes,
-// Slurm's controllers and what the site lists. The kernel knows these sockets by the cgroup of version 2 that they were
-// made in. Pure.
+// Slurm's controllers and what the site lists. The kernel recognises these sockets by the cgroup of version 2 in which
+// they were created. Pure.
 #pragma once
 
 #include <cstdint>
@@ -17,27 +17,28 @@ namespace dl::network {
 // The table of nftables that holds a job's rules.
 std::string table_name(int64_t job);
 
-// A script for nft that replaces the table, as a whole or not at all. `cgroup`: its path relative to /sys/fs/cgroup, as
-// nft wants it; `level`: its depth in the hierarchy, whose root has 0. `peers`: the addresses and prefixes that are
+// A script for nft that replaces the table in one transaction. `cgroup` is its path relative to /sys/fs/cgroup, as nft
+// expects it; `level` is its depth in the hierarchy, whose root has 0. `peers` are the addresses and prefixes that are
 // allowed. kInvalid if one of these is not an address or prefix, or if the path has characters that cannot be quoted.
 Result<std::string> rules_text(int64_t job, const std::string& cgroup, int level,
                                const std::vector<std::string>& peers);
 
-// A script that removes the table, and succeeds if there is none.
+// A script that removes the table; it succeeds even if there is none.
 std::string no_rules_text(int64_t job);
 
-// The mount point of the hierarchy of version 2 in the text of /proc/self/mountinfo; nothing if there is none.
+// The mount point of the hierarchy of version 2 according to the text of /proc/self/mountinfo; none if it is not
+// mounted.
 std::optional<std::string> cgroup2_mount(std::string_view mountinfo);
 
 // The cgroup that Slurm's cgroup/v2 plugin has made for the job, from the text of /proc/self/cgroup: the path up to
-// "/job_N". Nothing if Slurm has no cgroup of version 2 for it.
+// "/job_N". None if Slurm has made no cgroup of version 2 for the job.
 std::optional<std::string> slurm_job_cgroup(std::string_view self_cgroup, int64_t job);
 
-// How deep a path lies: 2 for "/a/b".
+// The number of folders in a path: 2 for "/a/b".
 int depth_of(std::string_view path);
 
-// The addresses that slurm.conf gives for these nodes (NodeAddr) and for the controllers (SlurmctldHost). Where it
-// gives none, the name stands instead.
+// The addresses that slurm.conf gives for these nodes (NodeAddr) and for the controllers (SlurmctldHost). If it gives
+// none, the name is used instead.
 struct SlurmAddresses {
   std::vector<std::string> nodes, controllers;
 };

@@ -11,10 +11,10 @@ namespace dl::network {
 
 constexpr const char* kNoteFolder = "/run/slurm-dl";
 
-// The note: "sealed CGROUP" or "refused WHY". No file: the job is not to be sealed on this node.
+// The note holds "sealed CGROUP" or "refused WHY". Without this file the job is not sealed on this node.
 std::string note_of(int64_t job);
 
-// Relative to the mount point of the hierarchy of version 2.
+// The path is relative to the mount point of the hierarchy of version 2.
 std::string seal_cgroup(int64_t job);
 
 }  // namespace dl::network

@@ -23,10 +23,10 @@ using policy::Part;
 
 constexpr size_t kMaxNodesOfJob = 100000;
 constexpr int64_t kMaxElement = 1'000'000'000;
-// Of a job that leaves for nobody in particular: the id of no job.
+// The claimant of a job that ends without a claim: no job has this id.
 constexpr int64_t kForWhoever = 0;
 
-// The first elements of "0-4,7,8-20:4%2": at most `most`, and as far as the text can be read.
+// The first elements of "0-4,7,8-20:4%2": at most `most`. It stops at a part that cannot be parsed.
 std::vector<int64_t> first_elements(std::string_view text, size_t most) {
   std::vector<int64_t> elements;
   for (const std::string& range : split(text.substr(0, text.find('%')), ',')) {
@@ -46,7 +46,8 @@ std::vector<int64_t> first_elements(std::string_view text, size_t most) {
   return elements;
 }
 
-// How many elements of an array its user lets run at once: "%2".
+// How many elements of a job array may run at once according to its user: "%2". At most kElementsSeen if he does not
+// say.
 size_t most_at_once(std::string_view text) {
   const size_t mark = text.find('%');
   if (mark == std::string_view::npos) return kElementsSeen;
@@ -54,7 +55,8 @@ size_t most_at_once(std::string_view text) {
   return most ? static_cast<size_t>(*most) : kElementsSeen;
 }
 
-// An element of a job array goes by its place in the array before and after Slurm gives it an id of its own.
+// The id of an array element is made from the array's id and its index, so that it stays the same when Slurm gives the
+// element a job id of its own.
 int64_t id_of(const JobRecord& record) {
   return record.element >= 0 ? policy::element_id(record.array, record.element) : record.id;
 }
@@ -80,7 +82,8 @@ class Viewer {
     for (size_t i = 0; i < records_.jobs.size(); ++i) add_job(i);
     settle_yields();
     for (size_t i = 0; i < used_.size(); ++i) {
-      // Others' GPUs are not there for us; should Slurm's own numbers not fit together, what our jobs hold is believed.
+      // GPUs held by jobs of no tenant do not count. If Slurm's numbers contradict one another, the number that our
+      // jobs hold is taken.
       policy::Node& node = view_.state.nodes[i];
       node.gpus = std::max(node.gpus - used_[i].foreign, used_[i].ours);
     }
@@ -93,7 +96,8 @@ class Viewer {
     int foreign = 0;
   };
 
-  // A node that is on no switch is on one with all others of its kind: 0. Of two switches the first one counts.
+  // Numbers the switches from 1; nodes on no switch share the number 0. A node on several switches belongs to the
+  // first.
   void read_switches() {
     int number = 0;
     for (const SwitchRecord& leaf : records_.leaf_switches) {
@@ -124,7 +128,7 @@ class Viewer {
     }
   }
 
-  // GPUs that the job holds, by our nodes.
+  // The GPUs that the job holds, by index of our nodes.
   std::map<int, int> held(const JobRecord& record) {
     std::map<int, int> gpus;
     if (record.nodes.empty()) return gpus;
@@ -160,7 +164,7 @@ class Viewer {
     return known->second;
   }
 
-  // What the label says, checked against what there is. None: not a job of ours that asks for GPUs.
+  // The job as its label describes it, checked against tenants and types. None if these are unknown.
   std::optional<policy::Job> job_of(const JobRecord& record, const policy::JobLabel& label) {
     policy::Job job;
     job.id = id_of(record);
@@ -177,23 +181,24 @@ class Viewer {
     job.placement = label.placement;
     job.submit_s = std::max(record.submit_s, label.queued_s.value_or(0));
     job.min_run_s = label.shrunk ? 0 : options_.min_run_s;
-    // What was promised at submission counts, not the flags that its user may change. Lent GPUs come back from every
-    // job; one of the quota that cannot save is left alone by its own tenant's guaranteed jobs.
+    // What the user was told at submission counts, not the flags that he may have changed since. Every borrowed job
+    // gives its GPUs back; a job within the quota that cannot save is not stopped for a guaranteed job of its own
+    // tenant.
     job.pausable = label.pausable || label.charge == policy::Charge::kBorrowed;
     job.saves = label.pausable;
     job.limit_s = std::clamp<int64_t>(record.limit_s, 0, policy::kLongestS);
     job.charge = label.charge;
     job.own_part = label.own_part;
     job.nice = record.nice;
-    // No user can set this rank: by it the next daemon knows whom a place was promised.
+    // Users cannot set this rank. From it a restarted dlpolicyd knows which job was promised a place.
     job.promised = record.phase == JobPhase::kPending && record.site_factor == policy::kPromisedRank;
-    // Slurm adds the site factor at once; should it not have done so yet, what it says has no rank in it.
+    // Slurm adds the site factor at once. If it has not done so yet, the priority does not contain it.
     job.priority = record.priority < record.site_factor ? record.priority : record.priority - record.site_factor;
     job.with_siblings = !record.elements.empty();
     return job;
   }
 
-  // Learners by node, if what Slurm says can be told as that many GPUs for each.
+  // Sets how many learners run on each node. False if the GPUs that Slurm reports are no whole number of learners.
   bool set_parts(const std::map<int, int>& gpus, policy::Job* job) const {
     if (gpus.empty()) return false;
     const int type = view_.state.nodes[gpus.begin()->first].type;
@@ -202,14 +207,14 @@ class Viewer {
       if (used_[node].ours + used_[node].foreign + count > view_.state.nodes[node].gpus) return false;
       job->parts.push_back(Part{node, count / job->gpus_per_learner});
     }
-    // A job may run at another size than it asked for: it was changed since, or was given whole nodes.
+    // A job may run at another size than its range: it was changed since, or got whole nodes.
     job->min_learners = std::min(job->min_learners, job->learners());
     job->max_learners = std::max(job->max_learners, job->learners());
     return true;
   }
 
-  // By a hint that the user may have written: it can only make what he holds himself count for less. One from an
-  // earlier attempt, or from times to come, is none.
+  // The user may have forged this hint, but it can only reduce what his own GPUs count for. A hint from an earlier
+  // attempt or from the future is ignored.
   void set_idle(const JobRecord& record, policy::Job* job) const {
     const IdleHint hint = idle_hint_in(record.comment);
     if (hint.gpus == 0 || hint.since_s < job->start_s || hint.since_s > records_.now_s) return;
@@ -259,7 +264,7 @@ class Viewer {
     if (!record.elements.empty()) {
       const size_t most = most_at_once(record.elements);
       const size_t begun = begun_elements_[record.array];
-      // None of them can start now, whoever gave way.
+      // No waiting element can start now, even if another job gave its GPUs back.
       if (record.elements.find('%') != std::string::npos && begun >= most) {
         view_.aside.push_back(seen);
         return;
@@ -271,7 +276,7 @@ class Viewer {
       SeenJob one = seen;
       policy::Job its = job;
       one.id = its.id = policy::element_id(record.array, element);
-      // They share one rank, and the promise is one element's.
+      // All elements of the record share one rank, but the promise is for one element.
       its.promised = job.promised && element == elements.front();
       add_pending(record, std::move(one), std::move(its));
     }
@@ -313,7 +318,7 @@ class Viewer {
         continue;
       }
       if (!yields || waiting.count(yields->claimant) == 0) continue;
-      if (job.start_s > yields->deadline_s - options_.grace_s) continue;  // asked of an earlier attempt
+      if (job.start_s > yields->deadline_s - options_.grace_s) continue;  // an earlier attempt was asked to yield
       if (yields->learners < 0 || yields->learners >= job.learners()) continue;
       job.yields_to = yields->claimant;
       job.yields_until_learners = yields->learners;
@@ -326,8 +331,8 @@ class Viewer {
   std::vector<Used> used_;
   std::map<std::string, std::vector<int>> nodes_of_name_;
   std::map<std::string, int> switch_of_name_;
-  std::map<std::string, int> users_;          // in state.users
-  std::map<int64_t, size_t> begun_elements_;  // that have a record of their own, by array
+  std::map<std::string, int> users_;          // indexes into state.users, by name
+  std::map<int64_t, size_t> begun_elements_;  // number of elements that have a record of their own, by array
 };
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace dl::observe {
 namespace {
 
-// Entries stand between commas that are not in brackets: "gpu:a100:2(IDX:0,2),shard:1".
+// Splits at commas outside brackets: "gpu:a100:2(IDX:0,2),shard:1".
 std::vector<std::string_view> entries(std::string_view text) {
   std::vector<std::string_view> found;
   int depth = 0;
@@ -39,7 +39,8 @@ std::optional<GpuCount> parse_entry(std::string_view entry, bool* tres) {
   GpuCount gpus;
   gpus.count = 1;
   if (entry.empty()) return gpus;
-  if (entry.front() != ':' && entry.front() != '=') return std::nullopt;  // "gpumem:4"
+  // another GRES whose name begins alike: "gpumem:4"
+  if (entry.front() != ':' && entry.front() != '=') return std::nullopt;
   bool counted = false;
   while (!entry.empty()) {
     const bool is_count = entry.front() == '=';
@@ -48,7 +49,7 @@ std::optional<GpuCount> parse_entry(std::string_view entry, bool* tres) {
     const std::string_view word = entry.substr(0, end);
     entry.remove_prefix(end);
     const auto number = parse_int(word, 0, kMaxGpusOfNode);
-    // "gpu:4": a number at the end is the count, whatever a type may be called.
+    // In "gpu:4" the number at the end is the count, even if a type has such a name.
     if (number && entry.empty()) {
       gpus.count = static_cast<int>(*number);
       counted = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPUs in Slurm's texts, of every version since 22.05. Pure.
+// Reads the GPUs from Slurm's texts, of every version since 22.05. Pure.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace dl::observe {
 
-constexpr int kMaxGpusOfNode = 100000;  // more is rubbish
+constexpr int kMaxGpusOfNode = 100000;  // a larger number is nonsense
 
 struct GpuCount {
-  std::string type;  // empty: the text names none
+  std::string type;  // empty: the text gives no type
   int count = 0;
   bool operator==(const GpuCount& other) const { return type == other.type && count == other.count; }
 };

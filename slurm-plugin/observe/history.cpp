@@ -23,7 +23,7 @@ using Value = double TenantSpan::*;
 constexpr std::array<Value, 6> kValues{&TenantSpan::quota,    &TenantSpan::own,    &TenantSpan::lent,
                                        &TenantSpan::borrowed, &TenantSpan::unused, &TenantSpan::pending};
 
-// Digits, and at most two behind a point.
+// Reads digits with at most two decimal places.
 bool read_gpus(std::string_view text, double* out) {
   const size_t point = text.find('.');
   const auto whole = parse_int(text.substr(0, point), 0, kMaxGpus);
@@ -55,7 +55,7 @@ void add_weighted(TenantSpan* sum, const TenantSpan& span, double weight) {
   for (const Value value : kValues) sum->*value += span.*value * weight;
 }
 
-// Spans of the same tenant that begin within the same `length` become one, whose values are averages.
+// Joins the spans of one tenant that begin within the same `length`; their values are averaged.
 void merge(std::vector<TenantSpan>* spans, int64_t length) {
   std::map<std::pair<int64_t, std::string>, std::pair<TenantSpan, double>> merged;
   for (const TenantSpan& span : *spans) {
@@ -158,14 +158,14 @@ std::vector<TenantSpan> History::spans(int64_t now_s) const {
   closed.close_minute();
   std::vector<TenantSpan> coarse;
   std::vector<TenantSpan> fine;
-  // Whole quarters of an hour grow old, so that none is averaged from two halves.
+  // The boundary is a whole quarter of an hour, so that no quarter is averaged twice from two halves.
   const int64_t fine_from = (now_s - kFineS) / kCoarseS * kCoarseS;
   for (TenantSpan& span : closed.spans_) {
     if (span.time_s < now_s - kKeptS) continue;
     (span.time_s < fine_from ? coarse : fine).push_back(std::move(span));
   }
   merge(&coarse, kCoarseS);
-  // By the minute a daemon that has started anew may have seen the same one twice.
+  // After a restart dlpolicyd may have recorded the same minute a second time.
   merge(&fine, kMinuteS);
   coarse.insert(coarse.end(), fine.begin(), fine.end());
   if (coarse.size() > kMost) coarse.erase(coarse.begin(), coarse.end() - kMost);

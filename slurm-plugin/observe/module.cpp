@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// observe.so: what dlctl loads to read Slurm's records.
+// observe.so: dlctl loads it to read Slurm's records.
 #include "slurm-plugin/observe/module.h"
 
 #include "common/base/guard.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The contract between dlctl and observe.so, the module that reads Slurm's records through libslurm. libslurm's types
-// change with each major.minor of Slurm ("22.05", here called its series), so there is a module for each, and dlctl
-// loads the one of the Slurm that it finds. A module is used only by a dlctl of the same release: its functions take
-// and give C++ types.
+// change with each major.minor of Slurm ("22.05", here called its series), so there is a module for each series, and
+// dlctl loads the one for the Slurm that it finds. The module's functions take and give C++ types, so dlctl uses only a
+// module of its own release.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@
 namespace dl::observe {
 
 struct Module {
-  // Both must be compared before anything else is used; their places are the same in all releases.
+  // release and series must be compared before anything else is used; all releases have them at the same place.
   const char* release;  // of slurm-dl: "0.1.0"
   const char* series;   // of Slurm: "22.05"
-  size_t record_shape;  // record_shape() as the module was compiled
-  // Reads all nodes and jobs. Reads slurm.conf first; libslurm ends the process if that file is faulty. Blocks and
-  // fails as slurm_client.h says. From one thread at a time.
+  size_t record_shape;  // record_shape() at the time when the module was compiled
+  // Reads all nodes and jobs. It reads slurm.conf first; libslurm ends the process if that file is faulty. It blocks
+  // and fails as slurm_client.h says. Only one thread may call it at a time.
   Status (*load)(Records* into) noexcept;
 };
 
@@ -29,8 +29,8 @@ extern "C" {
 using ModuleEntry = const Module*();
 }
 
-// A number that changes when the records change, so that a dlctl refuses a module of another build of the same release
-// whose records differ.
+// A number that changes when the layout of the records changes. By it dlctl refuses a module of the same release that
+// was built with other records.
 constexpr size_t record_shape() {
   return (sizeof(NodeRecord) * 1024 + sizeof(SwitchRecord)) * 1024 + sizeof(JobRecord) + sizeof(Records);
 }

@@ -5,8 +5,8 @@ extern "C" {
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
 #include <slurm/slurm_version.h>
-// Not declared in Slurm's public headers, but exported by its library (as are all that its macro xfree() calls). Frees
-// and sets to NULL.
+// Frees *item and sets it to NULL. Slurm's public headers do not declare this function, but its library exports it,
+// as it does everything that its macro xfree() calls.
 void slurm_xfree(void** item);
 }
 
@@ -64,10 +64,11 @@ Error slurm_error_of(const std::string& what, int code) {
   return Error{kind, what + ": " + text_of(slurm_strerror(code))};
 }
 
-constexpr int64_t kSwitchesEveryS = 60;  // slurmctld takes a new topology at a restart or reconfigure alone
+constexpr int64_t kSwitchesEveryS = 60;  // slurmctld takes a new topology only at a restart or reconfigure
 constexpr std::chrono::seconds kSwitchesWithin{5};
 
-// Nothing new starts on a node with one of these. A reservation keeps a node for its own users: spares.
+// Slurm starts no further jobs on a node with one of these flags. A reservation keeps a node for its own users, for
+// example as a spare.
 constexpr uint64_t kUnusable = NODE_STATE_RES | NODE_STATE_DRAIN | NODE_STATE_FAIL | NODE_STATE_NO_RESPOND |
                                NODE_STATE_MAINT | NODE_STATE_POWERED_DOWN | NODE_STATE_POWERING_DOWN |
                                NODE_STATE_REBOOT_REQUESTED | NODE_STATE_REBOOT_ISSUED | NODE_STATE_INVALID_REG;
@@ -133,7 +134,7 @@ JobRecord copy_job(const slurm_job_info_t& job) {
   record.held = job.priority == 0 && record.phase == JobPhase::kPending;
   record.requeueable = job.batch_flag != 0 && job.requeue != 0;
   record.submit_s = job.submit_time;
-  record.begin_s = job.eligible_time;  // slurmctld puts the begin time here
+  record.begin_s = job.eligible_time;  // slurmctld reports the begin time of a pending job here
   record.start_s = job.start_time;
   if (job.time_limit != NO_VAL && job.time_limit != INFINITE) record.limit_s = int64_t{job.time_limit} * 60;
   if (number(job.nice) != 0) record.nice = int64_t{job.nice} - int64_t{NICE_OFFSET};
@@ -155,8 +156,8 @@ void name_job(job_desc_msg_t* message, int64_t job) {
 #endif
 }
 
-// slurm_free_job_info_msg() of Slurm 22.05 forgets the admin_comment of every job, in which our labels are: a megabyte
-// a round with 10,000 jobs. Where a release frees it, it finds NULL.
+// slurm_free_job_info_msg() of Slurm 22.05 does not free the admin_comment of the jobs, which holds our labels: with
+// 10,000 jobs it would leak a megabyte in each round. In a release that frees it, the pointer is NULL by then.
 void free_jobs(job_info_msg_t* message) {
   for (uint32_t i = 0; i < message->record_count; ++i) {
     void* comment = message->job_array[i].admin_comment;
@@ -166,7 +167,7 @@ void free_jobs(job_info_msg_t* message) {
   slurm_free_job_info_msg(message);
 }
 
-// The first error among the answers for the elements of an array; frees them.
+// The first error among the answers for the elements of an array; it frees the answers.
 int first_error(int sent, job_array_resp_msg_t* answers) {
   int code = sent == SLURM_SUCCESS ? SLURM_SUCCESS : errno;
   if (answers == nullptr) return code;
@@ -209,14 +210,14 @@ Status Observer::load_nodes() {
   }
   const std::unique_ptr<node_info_msg_t, decltype(&slurm_free_node_info_msg)> nodes(message, &slurm_free_node_info_msg);
   records_.nodes.clear();
-  // Nodes that were taken out of slurm.conf leave records without a name.
+  // slurmctld reports a nameless record for a node that was taken out of slurm.conf.
   for (uint32_t i = 0; i < nodes->record_count; ++i)
     if (nodes->node_array[i].name != nullptr) records_.nodes.push_back(copy_node(nodes->node_array[i]));
   nodes_s_ = nodes->last_update;
   return {};
 }
 
-// Of the login host's own, which may ask a directory: each once.
+// The user's name on this host. Each uid is looked up once, since a directory service may have to be asked.
 const std::string& Observer::user_name(uint32_t uid) {
   const auto [known, is_new] = users_.emplace(uid, "");
   if (!is_new) return known->second;
@@ -246,7 +247,7 @@ Status Observer::load_jobs() {
   return {};
 }
 
-// Where Slurm has no topology, or does not tell it, all nodes count as on one switch: it betters a choice, and nothing
+// Without a topology all nodes count as being on one switch. The topology only improves the choice of nodes; nothing
 // depends on it.
 void Observer::load_switches() {
   const int64_t now_s = std::time(nullptr);
@@ -270,14 +271,14 @@ Result<const Records*> Observer::load() {
 Status update_job(int64_t job, const JobUpdate& update) {
   job_desc_msg_t message;
   slurm_init_job_desc_msg(&message);
-  // libslurm only reads them; its members are not const.
+  // libslurm only reads these strings, but the members are not const.
   if (update.licenses) message.licenses = const_cast<char*>(update.licenses->c_str());
   if (update.admin_comment) message.admin_comment = const_cast<char*>(update.admin_comment->c_str());
   if (update.begin_s) message.begin_time = *update.begin_s;
   if (update.site_factor) message.site_factor = static_cast<uint32_t>(int64_t{NICE_OFFSET} + *update.site_factor);
   if (update.min_nodes) message.min_nodes = *update.min_nodes;
   if (update.max_nodes) message.max_nodes = *update.max_nodes;
-  if (update.hold) {  // as scontrol hold and release do it
+  if (update.hold) {  // the same that scontrol hold and scontrol release do
     message.priority = *update.hold ? 0 : INFINITE;
     message.alloc_sid = 0;
   }
@@ -321,7 +322,7 @@ Status end_job(int64_t job) {
 }
 
 namespace {
-// Later versions of Slurm may name the job by something else; who runs there goes without the line.
+// Later versions of Slurm may identify the job differently; then no line is sent.
 template <typename Notify>
 int notify(Notify* notify_job, int64_t id, std::string text) {
   if constexpr (std::is_invocable_v<Notify, uint32_t, char*>) return notify_job(static_cast<uint32_t>(id), text.data());

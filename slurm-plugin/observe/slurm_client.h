@@ -17,16 +17,16 @@
 
 namespace dl::observe {
 
-// Reads slurm.conf. To be called once, before anything else here. libslurm ends the process with a line on stderr if
-// the file is unusable.
+// Reads slurm.conf. To be called once, before any other function here. libslurm ends the process with a line on stderr
+// if the file is unusable.
 void start_slurm();
 
-// Slurm's KillWait in seconds: from SIGTERM to SIGKILL. kUnsupported if slurmctld is of another major.minor than the
-// headers that this was compiled with.
+// Slurm's KillWait in seconds: the time from SIGTERM to SIGKILL. kUnsupported if slurmctld has another major.minor than
+// the headers with which this was compiled.
 Result<int64_t> check_controller();
 
-// All nodes and jobs, with the details of allocations. An operator or administrator sees those of all users. What has
-// not changed since the last time is not sent again by slurmctld.
+// Reads all nodes and jobs, with the details of allocations. An operator or administrator sees the jobs of all users.
+// slurmctld sends nothing again that has not changed since the last call.
 class Observer {
  public:
   Observer();
@@ -34,7 +34,7 @@ class Observer {
   Observer(const Observer&) = delete;
   Observer& operator=(const Observer&) = delete;
 
-  // Valid until the next call. After an error the next call asks for everything.
+  // The result is valid until the next call. After an error the next call asks for everything.
   Result<const Records*> load();
 
  private:
@@ -44,41 +44,41 @@ class Observer {
   const std::string& user_name(uint32_t uid);
 
   Records records_;
-  std::map<uint32_t, std::string> users_;  // names that were looked up
-  int64_t nodes_s_ = 0;                    // of the last change that slurmctld told of
+  std::map<uint32_t, std::string> users_;  // names by uid, of users that were looked up
+  int64_t nodes_s_ = 0;                    // when nodes last changed, as slurmctld reported it
   int64_t jobs_s_ = 0;
-  int64_t switches_s_ = 0;  // when they were asked for
+  int64_t switches_s_ = 0;  // when the switches were last asked for
 };
 
-// What to change about one job, in one message. Members without a value stay as they are.
+// The changes to one job, sent in one message. Members without a value stay as they are.
 struct JobUpdate {
-  std::optional<std::string> licenses;  // also of a running job, by an operator; empty: none
+  std::optional<std::string> licenses;  // an operator may change them on a running job, too; empty: no licences
   std::optional<std::string> admin_comment;
-  std::optional<int64_t> begin_s;  // of a pending job: seconds since the epoch
+  std::optional<int64_t> begin_s;  // of a pending job: seconds since 1970
   std::optional<int64_t> site_factor;
   std::optional<uint32_t> min_nodes, max_nodes;  // of a pending job
   std::optional<bool> hold;                      // of a pending job: true holds it, false releases it
-  std::optional<bool> requeue;                   // of a batch job: whether Slurm may put it back
+  std::optional<bool> requeue;                   // of a batch job: whether Slurm may requeue it
 
   bool empty() const {
     return !licenses && !admin_comment && !begin_s && !site_factor && !min_nodes && !max_nodes && !hold && !requeue;
   }
 };
-// `job`: as in policy/job_id.h. A waiting element of a job array is split off by this: it gets an id of its own.
+// `job` is an id of policy/job_id.h. The update splits a waiting element off its job array: it gets an id of its own.
 Status update_job(int64_t job, const JobUpdate& update);
 
-// A signal to all processes of the job's steps; the batch script is left alone. `job`: policy/job_id.h.
+// Sends a signal to all processes of the job's steps, but not to the batch script. `job` is an id of policy/job_id.h.
 Status signal_steps(int64_t job, int signal);
 
-// Ends the job (policy/job_id.h) and puts it back into the queue. Slurm lets it wait for two minutes then, unless its
-// begin time is set.
+// Ends the job (an id of policy/job_id.h) and puts it back into the queue. Slurm starts it two minutes later at the
+// earliest, unless its begin time is set.
 Status requeue(int64_t job);
 
-// Ends the job as scancel does: SIGTERM, and SIGKILL after Slurm's KillWait.
+// Ends the job as scancel does: SIGTERM, and after Slurm's KillWait SIGKILL.
 Status end_job(int64_t job);
 
-// A line into the output of a running job, or on its user's terminal. Only root may; others are refused with kDenied.
-// `id` is Slurm's own, not policy/job_id.h's.
+// Writes a line into the output of a running job, or to its user's terminal. Only root may; others are refused with
+// kDenied. `id` is Slurm's own id, not one of policy/job_id.h.
 Status tell_job(int64_t id, const std::string& text);
 
 }  // namespace dl::observe

@@ -11,8 +11,8 @@ namespace {
 
 struct LeafForm {
   std::string_view start;
-  std::string_view name_ends;  // at the next key; names of topology.yaml may hold blanks
-  std::string_view holds;      // what the line of a leaf has behind the name
+  std::string_view name_ends;  // the key after the name, where the name ends; names in topology.yaml may contain blanks
+  std::string_view holds;      // text after the name that only the line of a leaf has
 };
 constexpr LeafForm kLeafForms[] = {
     {"SwitchName=", " Level=", " Level=0 "},
@@ -58,7 +58,7 @@ std::vector<SwitchRecord> parse_topology(std::string_view text) {
 std::vector<std::string> parse_topology_names(std::string_view yaml) {
   constexpr std::string_view kTopology = "- topology:", kDefault = "cluster_default:";
   std::vector<std::string> names;
-  std::string now;  // of the lines that follow
+  std::string now;  // the topology to which the following lines belong
   for (const std::string& line : split(yaml, '\n')) {
     if (starts_with(line, kTopology)) {
       now = unquoted(trim(std::string_view(line).substr(kTopology.size())));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The network in the words of `scontrol show topology` and `scontrol show topoconf`, of every version since 22.05.
-// Pure.
+// Reads the network from the output of `scontrol show topology` and `scontrol show topoconf`, of every version since
+// 22.05. Pure.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace dl::observe {
 
-constexpr size_t kMaxLeafSwitches = 100000;  // what comes after them is left out
+constexpr size_t kMaxLeafSwitches = 100000;  // further ones are left out
 
 // The switches that nodes are connected to, in the order of the text of `scontrol show topology`:
 //   SwitchName=s1 Level=0 LinkSpeed=1 Nodes=n[1-2]     topology/tree: level 0 alone, the switches above hold the same
@@ -23,8 +23,8 @@ constexpr size_t kMaxLeafSwitches = 100000;  // what comes after them is left ou
 std::vector<SwitchRecord> parse_topology(std::string_view text);
 
 // The names of the topologies in the YAML text of `scontrol show topoconf` (from 25.05 on, where topology.yaml can name
-// several): the cluster's default first, then in the order of the text. Without those that scontrol would not take as a
-// name of one (empty, with '=', or '-' in front).
+// several): the cluster's default first, the others in the order of the text. Names that scontrol would not accept as
+// an argument are left out (empty ones, those with '=' in them or with '-' in front).
 std::vector<std::string> parse_topology_names(std::string_view yaml);
 
 }  // namespace dl::observe

@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t kMostTopologies = 16;
 
-// What scontrol prints; nothing if it failed. Without variables of the caller's that would cut lines short, or have it
-// ask another cluster than libslurm does.
+// The output of scontrol; none if it failed. Two variables of the caller are removed: they would cut lines short, or
+// make scontrol ask another cluster than libslurm does.
 std::optional<std::string> show(const std::vector<std::string>& what, std::chrono::steady_clock::time_point end) {
   CommandOptions options;
   options.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
@@ -28,7 +28,7 @@ std::optional<std::string> show(const std::vector<std::string>& what, std::chron
 
 std::optional<std::vector<SwitchRecord>> ask_topology(std::chrono::milliseconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;
-  // Before 25.05 there is no such thing to show, and one topology without a name.
+  // Before 25.05 scontrol does not know `topoconf`; there is one topology, without a name.
   std::vector<std::string> names;
   if (const auto yaml = show({"topoconf"}, end)) names = parse_topology_names(*yaml);
   if (names.size() < 2) {

@@ -18,7 +18,7 @@
 namespace dl {
 namespace {
 
-constexpr size_t kMaxValue = 8192;  // longer values count as absent; ours are at most half as long
+constexpr size_t kMaxValue = 8192;  // longer values count as absent; values that we set are at most half as long
 
 std::string get(spank_t spank, const char* name) {
   std::string value(kMaxValue, '\0');
@@ -27,7 +27,8 @@ std::string get(spank_t spank, const char* name) {
   return value;
 }
 
-// A number that Slurm itself put into the task's environment; a task of a user's own making may hold anything.
+// A number that Slurm itself put into the task's environment. It is checked, because a user's own task may have changed
+// it.
 Result<int> number(spank_t spank, const char* name, int64_t min) {
   const std::string text = get(spank, name);
   auto value = parse_int(text, min, INT_MAX);
@@ -45,8 +46,8 @@ void NodeSide::option(size_t index, const char* value) {
     faults_[index] = std::move(read).error();
 }
 
-// With --export=NONE, Slurm before 23.11 loses the flags on the way to the node, but not the copies by which a nested
-// command inherits them.
+// With --export=NONE, Slurm before 23.11 loses the flags on the way to the node. It keeps the copies of them that are
+// meant for nested commands, so the flags are taken from these.
 void NodeSide::inherit(spank_t spank) {
   for (size_t i = 0; i < kOptionCount; ++i) {
     if (seen_[i]) continue;
@@ -61,8 +62,8 @@ bool NodeSide::is_plain_step() const {
 }
 
 void NodeSide::prepare(spank_t spank) {
-  // dlrun and dlctl in the job read the file that plugstack.conf names; it may be the only way to tell them, as
-  // plugstack.conf is handed out to hosts without files of their own.
+  // dlrun and dlctl in the job read the dl.toml that plugstack.conf names. On a host that gets plugstack.conf from
+  // slurmctld, this variable may be the only way for them to find it.
   if (args_ && !args_->config.empty()) (void)spank_setenv(spank, env::kConfig, args_->config.c_str(), 0);
   collect(spank);
   prepared_ = true;
@@ -80,22 +81,24 @@ void NodeSide::collect(spank_t spank) {
   for (const auto& [name, value] : request_.environment)
     if (spank_setenv(spank, name.c_str(), value.c_str(), 1) != ESPANK_SUCCESS)
       fault_ = Error{Errc::kInternal, name + " could not be set for the job", 0};
-  // Steps that dlrun starts hold agents, which give the learners their environment.
+  // Steps that dlrun starts run its agents, which give the learners their environment.
   if (!fault_ && request_.framework && is_plain_step() && get(spank, env::kControl).empty())
     if (Status found = find_framework(); !found) fault_ = std::move(found).error();
 }
 
-// As root, but only files whose place the administrator chose: the user's environment is not asked.
+// This runs as root, so it only reads files whose place the administrator chose, and none that the user's environment
+// names.
 Status NodeSide::find_framework() {
   const std::string path = args_->config.empty() ? default_site_config_path(false) : args_->config;
   auto site = load_site_config(path);
   if (!site) {
-    // The administrator's mistake, which must not fail the user's job.
+    // The fault is the administrator's, and must not fail the user's job.
     slurm_error("dl: %s; the catalogue is looked for where it is by default", site.error().text.c_str());
     site = parse_site_config("", path);
   }
   if (!site) return std::move(site).error();
-  // Nor must an entry of another framework; slurmctld has refused what it could not find.
+  // Nor must a faulty entry of another framework fail the job. slurmctld has already refused jobs whose framework it
+  // did not find.
   std::vector<std::string> faults;
   const Catalogue catalogue = Catalogue::load_sound(site->catalogue, &faults);
   auto choice = catalogue.choose(*request_.framework);
@@ -108,10 +111,10 @@ Status NodeSide::find_framework() {
 
 Status NodeSide::start_task(spank_t spank) {
   if (fault_) return *fault_;
-  // An exception ended prepare(); out of memory, most likely. Jobs that ask nothing of us go on.
+  // An exception ended prepare(), most likely for lack of memory. Jobs without --dl-* flags go on.
   if (!prepared_ && !request_.empty()) return Error{Errc::kInternal, "the --dl-* flags could not be prepared here", 0};
-  // job_submit_dl.so asked for SIGUSR2 before the time limit, for dlrun's agents; it would end a program that does not
-  // know of it. One that does installs a handler.
+  // job_submit_dl.so asked Slurm to send SIGUSR2 before the time limit, for dlrun's agents. The signal would end a
+  // program that has no handler for it, so it is ignored here; a program that has one installs it later.
   if (is_plain_step() && get(spank, env::kControl).empty() && !get(spank, kSignalEnv).empty())
     (void)std::signal(SIGUSR2, SIG_IGN);
   if (!framework_) return {};
@@ -150,7 +153,7 @@ Result<LearnerContext> NodeSide::context(spank_t spank) const {
   c.run_id = fmt::format("{}.{}.{}", job_id, step_id_, restarts);
   c.master_addr = first_host(get(spank, "SLURM_STEP_NODELIST"));
   c.master_port = rendezvous_port(job_id, step_id_);
-  // Learners that srun starts are not elastic: the job has the size that it began with.
+  // The number of learners that srun starts does not change: the job keeps the size with which it began.
   if (request_.batch) {
     auto split = split_of_job(*request_.batch, request_.learners ? request_.learners->min : c.world_size, c.world_size);
     if (!split) return std::move(split).error().with_context("--dl-batch");

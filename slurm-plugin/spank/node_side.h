@@ -22,11 +22,13 @@ class NodeSide {
  public:
   NodeSide(uint32_t step_id, Result<PluginArgs> args) : step_id_(step_id), args_(std::move(args)) {}
 
-  // A value of kOptions[index], from the launch message or the job's environment. Never fails.
+  // Takes a value of kOptions[index], from the launch message or from the job's environment. Never fails.
   void option(size_t index, const char* value);
-  // init_post_opt, as root: collects what is missing, checks, and gives the request to all tasks as DL_* variables.
+  // Called in init_post_opt, as root: collects values that are still missing, checks them, and gives the request to all
+  // tasks as DL_* variables.
   void prepare(spank_t spank);
-  // task_init, as the user, after fork: gives the task its framework's environment. An error fails the task.
+  // Called in task_init, as the user, after fork: gives the task the environment of its framework. An error fails the
+  // task.
   Status start_task(spank_t spank);
 
  private:
@@ -41,10 +43,11 @@ class NodeSide {
   const Result<PluginArgs> args_;
   JobRequest request_;
   std::array<bool, kOptionCount> seen_{};
-  std::array<std::optional<Error>, kOptionCount> faults_;  // of the last value of each flag
-  std::optional<Error> fault_;                             // what fails the tasks
-  bool prepared_ = false;                                  // prepare() came to its end
-  std::optional<FrameworkEntry> framework_;                // set: the plugin gives its families to the tasks
+  std::array<std::optional<Error>, kOptionCount> faults_;  // errors of the last value of each flag
+  std::optional<Error> fault_;                             // the error with which the tasks fail
+  bool prepared_ = false;                                  // prepare() ran to its end
+  // if set, the plugin gives the variables of the framework's families to the tasks
+  std::optional<FrameworkEntry> framework_;
   Environment version_environment_;
 };
 

@@ -28,13 +28,13 @@ const char* prolog_variable(const char* name) {
   return std::getenv(name);  // NOLINT(concurrency-mt-unsafe): a process of one thread
 }
 
-// The program's exit status; its words go where Slurm's do.
+// Runs dl-seal and returns its exit status; its messages go where Slurm's go.
 int run_dl_seal(std::vector<std::string> words) {
   words.insert(words.begin(), DL_PKGLIBEXECDIR "/dl-seal");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  // It runs as root: nothing of the environment but where slurmd's prolog says that slurm.conf is.
+  // dl-seal runs as root. From the environment it only gets the place of slurm.conf, which slurmd's prolog names.
   std::string path = "PATH=/usr/sbin:/sbin:/usr/bin:/bin";
   const char* given = words[1] == "attach" ? nullptr : prolog_variable("SLURM_CONF");
   std::string conf = std::string("SLURM_CONF=") + (given == nullptr ? "" : given);
@@ -55,11 +55,12 @@ Status seal_job(int64_t job, const std::string& config) {
   const char* asked = prolog_variable(env::kNetworkInProlog);
   if (asked == nullptr || std::strcmp(asked, "job") != 0) return {};
   const char* nodes = prolog_variable("SLURM_JOB_NODELIST");
-  if (nodes == nullptr) nodes = prolog_variable("SLURM_NODELIST");  // as prologs of 22.05 find it
+  if (nodes == nullptr) nodes = prolog_variable("SLURM_NODELIST");  // the name of the variable in prologs of 22.05
   const int status = run_dl_seal({"on", std::to_string(job), nodes == nullptr ? "" : nodes, config});
   if (status == 0) return {};
   const std::string why = fmt::format(DL_PKGLIBEXECDIR "/dl-seal failed with {}", status);
-  // Noted, it fails the tasks of this job and spares the node, which a prolog that fails would drain.
+  // If the failure can be noted, it fails the tasks of this job; if the prolog failed instead, Slurm would drain the
+  // node.
   if (make_directories(network::kNoteFolder, 0755) &&
       write_file_atomically(network::note_of(job), "refused " + why + "\n", 0600))
     return {};
@@ -85,7 +86,7 @@ Status enter_seal(int64_t job) {
                              printable(text.rfind(kRefused, 0) == 0 ? text.substr(kRefused.size()) : text, 500)),
                  0};
   if (auto own = read_small_file("/proc/self/cgroup", kMaxCgroups); own && network::slurm_job_cgroup(*own, job)) {
-    // Slurm tells the job's processes by this cgroup: they stay in it.
+    // Slurm recognises the job's processes by this cgroup, so they have to stay in it.
     if (run_dl_seal({"attach", std::to_string(job)}) == 0) return {};
     return Error{Errc::kUnsupported, "the rules of network = \"job\" could not be made here", 0};
   }

@@ -11,10 +11,10 @@
 
 namespace dl {
 
-// Called in `slurmd spank prolog` and `slurmd spank epilog`, which are processes of their own, so that these functions
-// may run a program and wait for it. They do nothing for jobs that are not marked. If the job cannot be sealed, dl-seal
-// notes this, and the tasks fail later; seal_job() gives an error only if not even that note could be written.
-// `config`: the path of dl.toml from plugstack.conf; empty: the default place.
+// Called in `slurmd spank prolog` and `slurmd spank epilog`. These are processes of their own, so the functions may run
+// a program and wait for it. They do nothing for jobs that are not marked. If the job cannot be sealed, dl-seal notes
+// this, and the tasks fail later; seal_job() gives an error only if not even that note could be written. `config`: the
+// path of dl.toml from plugstack.conf; empty: the default place.
 Status seal_job(int64_t job, const std::string& config);
 void unseal_job(int64_t job);
 

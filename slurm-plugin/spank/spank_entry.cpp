@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Slurm calls in spank_dl.so: every hook is one guard() and a dispatch on the context. Nothing is thrown into
-// Slurm, and nothing but 0 or -1 is returned (before 25.05 only negative numbers were errors, since then all are).
+// The functions of spank_dl.so that Slurm calls: every hook is one guard() and chooses by the context what to do. No
+// exception reaches Slurm, and hooks return only 0 or -1 (before 25.05 only negative numbers were errors, since then
+// all numbers but 0 are).
 //
-// Which hook may fail: in sbatch, salloc and srun, init, the option callback and init_post_opt. On a node, task_init
-// and task_init_privileged alone: they fail the task, and spare the node. In prolog and epilog, which are processes of
-// their own, there is seal.h; in all other contexts (slurmd, the extern step) there is nothing of ours.
+// Which hooks may fail: in sbatch, salloc and srun, init, the option callback and init_post_opt. On a node only
+// task_init and task_init_privileged: they fail the task and do not drain the node. In prolog and epilog, which are
+// processes of their own, the functions of seal.h run; in all other contexts (slurmd, the extern step) the hooks do
+// nothing.
 #include <memory>
 
 #include "common/base/guard.h"
@@ -28,7 +30,7 @@ int slurm_spank_init_failure_mode = ESPANK_JOB_FAILURE;
 namespace dl {
 namespace {
 
-// One of the two for the life of the process, or neither. Freed in slurm_spank_exit.
+// At most one of the two is set, for the life of the process. slurm_spank_exit() frees it.
 SubmitSide* submit_side = nullptr;
 NodeSide* node_side = nullptr;
 
@@ -51,7 +53,7 @@ extern "C" int dl_option_callback(int index, const char* value, int /*remote*/) 
   });
 }
 
-// Slurm copies what it is given.
+// Slurm copies the structure and its strings.
 int register_options(spank_t spank) {
   for (size_t i = 0; i < kOptionCount; ++i) {
     spank_option option{};
@@ -80,14 +82,14 @@ int init_node_side(spank_t spank, int count, char** arguments) {
   uint32_t step = abi::kStepPending;
   if (spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS || step == abi::kStepExtern) return 0;
   node_side = std::make_unique<NodeSide>(step, parse_plugin_args(count, arguments)).release();
-  (void)register_options(spank);  // logged; jobs without our flags go on
+  (void)register_options(spank);  // the failure is logged; jobs without --dl-* flags go on
   return 0;
 }
 
 }  // namespace
 }  // namespace dl
 
-// spank.h declares the hooks without noexcept; guard() has it.
+// spank.h declares the hooks without noexcept; guard() has it instead.
 extern "C" {
 
 int slurm_spank_init(spank_t spank, int count, char* arguments[]) {
@@ -148,7 +150,7 @@ int slurm_spank_task_init(spank_t spank, int /*count*/, char* /*arguments*/[]) {
     if (dl::node_side == nullptr) return 0;
     dl::Status started = dl::node_side->start_task(spank);
     if (started) return 0;
-    // One line for each node: every task of the step fails alike.
+    // Only the first task of a node logs the error, because all tasks of the step fail with the same one.
     uint32_t local = 0;
     if (spank_get_item(spank, S_TASK_ID, &local) != ESPANK_SUCCESS || local == 0) (void)dl::fail(started.error());
     return -1;

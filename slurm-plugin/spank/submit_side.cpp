@@ -39,11 +39,12 @@ std::string own_command_line() {
 }
 
 struct BatchScript {
-  size_t at = std::string::npos;  // of its name in the command line; what follows it is the script's own; npos: none
-  std::string text;               // the beginning
+  // where its name is in the command line; the arguments after it are the script's own; npos: no script
+  size_t at = std::string::npos;
+  std::string text;  // the beginning of the script
 };
 
-// The batch script that a command line names: its first word that is a text file beginning with "#!".
+// Finds the batch script on a command line: the first word that names a text file beginning with "#!".
 BatchScript script_on_command_line(const std::string& line) {
   constexpr size_t kMostBytes = 64 << 10;
   for (size_t start = line.find('\0') + 1; start != 0 && start < line.size();) {
@@ -62,7 +63,8 @@ BatchScript script_on_command_line(const std::string& line) {
   return {};
 }
 
-// What dlrun gave the learner from which a nested job is submitted: it must not take that job for one of its own.
+// dlrun sets these variables for a learner. If that learner submits another job, they are removed: that job is not part
+// of the learner's own.
 constexpr const char* kOfTheJobAround[] = {
     env::kControl,       env::kControlRank,    env::kSecret,   env::kProgress,    env::kLease,
     env::kRunId,         env::kJobDir,         env::kAttempt,  env::kRank,        env::kWorldSize,
@@ -80,7 +82,8 @@ void SubmitSide::prepare_environment() {
     const Option& option = kOptions[i];
     const std::string carrier = kInheritedPrefix + slurm_option_env(option);
     const std::string own = from_environment(option.env);
-    // A job finds its own request in both names; where they differ, the user has set DL_* for what comes now.
+    // The environment of a job holds its own request under both names. If the two differ, the user has set DL_* for the
+    // job that he submits now.
     if (nested && (own.empty() || own == from_environment(carrier))) {
       ::unsetenv(carrier.c_str());
       ::unsetenv(option.env);
@@ -92,15 +95,16 @@ void SubmitSide::prepare_environment() {
   if (!allocator_) adopt_task_count();
 }
 
-// srun starts one task for each node unless --ntasks or SLURM_NTASKS says otherwise, and a plugin cannot tell it later.
+// srun starts one task for each node unless --ntasks or SLURM_NTASKS says otherwise, and a plugin cannot change that
+// later.
 void SubmitSide::adopt_task_count() {
   std::string text = learners_on_command_line(own_command_line());
   const bool typed = !text.empty();
   if (!typed) text = from_environment(env::kLearners);
   if (text.empty()) return;
   auto learners = parse_learners(text);
-  if (!learners) return;  // the option itself is about to be refused
-  // Inside a job the environment tells of the job; outside, SLURM_NTASKS is the user's own word.
+  if (!learners) return;  // Slurm will soon parse the option, which then fails with a message
+  // Inside a job SLURM_NTASKS describes that job; outside, the user has set it himself.
   const bool inside = ::getenv("SLURM_JOB_ID") != nullptr;
   if (inside && !typed) return;
   ::setenv("SLURM_NTASKS", std::to_string(learners->min).c_str(), inside ? 1 : 0);
@@ -124,7 +128,8 @@ Status SubmitSide::check_framework() const {
   return {};
 }
 
-// As the user who submits. What a relative path means is known for sure only in the job (--chdir).
+// Checks the image as the user who submits. A relative path may mean another file in the job (--chdir), so a missing
+// one is no error.
 Status SubmitSide::check_image() const {
   const std::string path = split_image(*request_.image).path;
   auto form = image_form(path);
@@ -132,7 +137,7 @@ Status SubmitSide::check_image() const {
   return std::move(form).error().with_context("--dl-image");
 }
 
-// sbatch, which does not know of --dl-gpus, refuses --mem-per-gpu by itself in a moment, without saying what to do.
+// sbatch does not know --dl-gpus, so it would refuse --mem-per-gpu right after this, without saying what to do.
 Status SubmitSide::check_memory() const {
   if (!allocator_ || !request_.gpus || request_.gpus->count == 0) return {};
   const std::string option = "--mem-per-gpu", line = own_command_line();
@@ -149,10 +154,10 @@ Status SubmitSide::finish(spank_t spank) {
   if (request_.empty()) return {};
   DL_TRY(check_request(request_));
   DL_TRY(check_memory());
-  // dlrun's own srun: its job was checked when it was submitted.
+  // In an srun of dlrun's this is skipped: the job was checked when it was submitted.
   if (request_.framework && ::getenv(env::kControl) == nullptr) {
     Status known = check_framework();
-    // A mistake of the administrator must not stop the user here: slurmctld has the last word.
+    // A mistake of the administrator on this node must not stop the user here, because slurmctld checks again.
     if (!known && known.error().code == Errc::kUnsupported)
       slurm_info("dl: the framework was not checked on this node: %s", known.error().text.c_str());
     else if (!known)
@@ -160,12 +165,12 @@ Status SubmitSide::finish(spank_t spank) {
   }
   if (request_.image && ::getenv(env::kControl) == nullptr) DL_TRY(check_image());
   if (!allocator_) {
-    // Not fatal: without it a forgotten --ntasks is noticed later.
+    // A failure is not fatal: it only means that a forgotten --ntasks is noticed later.
     (void)spank_job_control_setenv(spank, kClientEnv, "srun", 1);
     return {};
   }
   for (const auto& [name, value] : request_.environment) ::setenv(name.c_str(), value.c_str(), 1);
-  // What a plain `srun` in the job goes by; an elastic job learns its size only when it starts.
+  // A plain `srun` in the job reads this variable. An elastic job learns its size only when it starts.
   if (request_.learners && !request_.learners->elastic())
     ::setenv("SLURM_NTASKS", std::to_string(request_.learners->min).c_str(), 0);
   return {};

@@ -19,15 +19,15 @@ class SubmitSide {
   // `allocator`: sbatch, salloc or scrontab; false: srun.
   SubmitSide(bool allocator, PluginArgs args) : allocator_(allocator), args_(std::move(args)) {}
 
-  // To be called before Slurm reads its options. Turns DL_* presets into the variables by which Slurm presets options,
-  // so that they reach slurmctld and the nodes like flags, whatever --export says. In a submission from within a job it
-  // drops what that job has handed down.
+  // To be called before Slurm reads its options. It copies DL_* presets into the variables by which Slurm presets
+  // options, so that they reach slurmctld and the nodes like flags, whatever --export says. If the submission comes
+  // from within a job, it removes the values that this job has passed on.
   void prepare_environment();
 
-  // A value of kOptions[index]; may be called several times, the last one counts.
+  // Takes a value of kOptions[index]; it may be called several times, the last one counts.
   Status option(size_t index, const char* value);
 
-  // After all options: checks the request as a whole, and puts it into the environment of salloc's shell.
+  // To be called after all options: checks the request as a whole, and puts it into the environment of salloc's shell.
   Status finish(spank_t spank);
 
  private:

@@ -18,21 +18,21 @@
 namespace dl::policyd {
 namespace {
 
-constexpr size_t kMaxConfig = 1 << 20;  // as much as is read of dl.toml
+constexpr size_t kMaxConfig = 1 << 20;  // at most this much of dl.toml is read
 constexpr int64_t kSaveEveryS = 60;
 constexpr int64_t kHistoryEveryS = 300;
-// For waiting jobs, in a round: each change is a message to slurmctld, and the first look at a long queue would delay a
-// claim by all of them. The next round follows at once and goes on.
+// How long one round may spend on changes to waiting jobs. Each change is a message to slurmctld, so all changes after
+// the first look at a long queue would delay a claim. The next round follows at once and continues with the rest.
 constexpr std::chrono::milliseconds kOrdersWithin{800};
 
-// The longest of the gates that are set or renewed now.
+// The length of the longest gate that these actions set or renew.
 int64_t longest_gate_s(const std::vector<Action>& actions, int64_t now_s) {
   int64_t gate_s = policy::kGateS;
   for (const Action& action : actions) gate_s = std::max(gate_s, action.update.begin_s.value_or(0) - now_s);
   return std::min(gate_s, policy::kLongestGateS);
 }
 
-// SIGHUP is taken here and nowhere else. True if it came.
+// Waits for SIGHUP, which is blocked everywhere else. True if it came.
 bool hangup_within(std::chrono::milliseconds wait) {
   sigset_t set;
   sigemptyset(&set);
@@ -46,14 +46,14 @@ Status carry_out(const Action& action) {
   if (action.signal) DL_TRY(observe::signal_steps(action.job, SIGUSR2));
   if (action.requeue) DL_TRY(observe::requeue(action.job));
   if (action.end) DL_TRY(observe::end_job(action.job));
-  // Only root may write into a job's output; the label tells the same to dlctl.
+  // Only root may write into a job's output. If this fails, dlctl can still read the same from the job's label.
   if (!action.notice.empty()) (void)observe::tell_job(action.slurm_id, "dl: " + action.notice);
   return {};
 }
 
 }  // namespace
 
-// What an earlier daemon may have set is not known.
+// An earlier daemon may have set gates of any length, so the longest is assumed.
 Daemon::Daemon(DaemonOptions options)
     : options_(std::move(options)), gate_s_(policy::kLongestGateS), gated_s_(std::time(nullptr)) {}
 
@@ -131,7 +131,7 @@ Status Daemon::round() {
   stuck_.update(view, decision);
   const policy::Grace grace{view_options.grace_s, kill_wait_s_};
   const std::vector<Action> actions = plan(view, *records, decision, grace);
-  // Gates that were set to last longer stand for a while when fewer jobs wait.
+  // Longer gates that were set earlier still stand for a while when fewer jobs wait.
   gate_s_ =
       std::max(longest_gate_s(actions, records->now_s), gate_s_ - std::max<int64_t>(0, records->now_s - gated_s_));
   gated_s_ = records->now_s;
@@ -161,7 +161,8 @@ void Daemon::act(const std::vector<Action>& actions, int64_t now_s) {
       continue;
     }
     count_failure(done.error().code, &totals_);
-    // A job may end or start between the look at it and the deed.
+    // A job may have ended or started between the round's look at it and this change; such a failure is no reason for a
+    // warning.
     Complaint& complaint = failed[action.job] = failed_[action.job];
     const bool passed = done.error().code == Errc::kConflict || done.error().code == Errc::kNotFound;
     complaint.say(passed ? Level::kDebug : Level::kWarning,
@@ -169,12 +170,12 @@ void Daemon::act(const std::vector<Action>& actions, int64_t now_s) {
     all_made = all_made && passed;
     if (done.error().code == Errc::kBusy) break;
   }
-  // What slurmctld does not make is not tried again without a pause.
+  // If slurmctld refused a change, the next round does not follow at once but after the usual pause.
   orders_left_ = orders_left_ && all_made;
   failed_ = std::move(failed);
 }
 
-// Of each running job once.
+// Logs each running job of an undeclared tenant once.
 void Daemon::tell_uncharged(const observe::ClusterView& view, const observe::Records& records) {
   std::set<int64_t> now;
   for (const observe::Uncharged& job : view.uncharged) {
@@ -202,8 +203,9 @@ void Daemon::after_round(const observe::ClusterView& view, const policy::Decisio
     no_state_.say(Level::kWarning, "the record of use cannot be kept: " + saved.error().text, now_s);
 }
 
-// Whether the file is broken or good matters less than that it is another one: either way slurmctld, which reads it
-// again by itself, may go by other quotas. Who writes the same text anew has changed nothing.
+// Whether dl.toml still has the text that was read. It does not matter whether a new text is valid: slurmctld reads the
+// file again by itself, and may apply other quotas in either case. A file that was written again with the same text
+// counts as unchanged.
 bool Daemon::config_in_force() {
   struct stat info {};
   std::string mark = "-";
@@ -219,7 +221,7 @@ bool Daemon::config_in_force() {
 
 void Daemon::keep_history(const policy::ClusterState& state) {
   history_.add(state.now_s, policy::quota_rows(state));
-  // The first minute at once, so that there is something to see.
+  // The history is saved at once after the start, so that there is something to see.
   if (state.now_s - history_saved_s_ < kHistoryEveryS && !options_.once) return;
   history_saved_s_ = state.now_s;
   std::vector<observe::TenantSpan> spans = history_.spans(state.now_s);

@@ -22,9 +22,9 @@ namespace dl::policyd {
 
 struct DaemonOptions {
   std::string config;        // dl.toml
-  std::string state_file;    // of the fair share; empty: none
-  std::string history_file;  // for dlctl quota --history; empty: none
-  std::string metrics_file;  // for node_exporter's textfile collector; empty: none
+  std::string state_file;    // path of the record of use, for the fair share; empty: none
+  std::string history_file;  // path of the file for dlctl quota --history; empty: none
+  std::string metrics_file;  // path of the file for node_exporter's textfile collector; empty: none
   bool once = false;
   bool dry_run = false;
   bool json = false;
@@ -35,10 +35,11 @@ class Daemon {
  public:
   explicit Daemon(DaemonOptions options);
 
-  // Reads dl.toml; on an error the configuration stays as it was.
+  // Reads dl.toml. On an error the former configuration stays in force.
   Status configure();
-  // Runs until a signal ends the process (SIGHUP only reads dl.toml again), or for one round with `once`. Errors: those
-  // of the round with `once`; kUnsupported if slurmctld is of another version of Slurm than this was built for.
+  // Runs until a signal ends the process (SIGHUP only makes it read dl.toml again), or for one round with `once`.
+  // Errors: with `once` those of the round; kUnsupported if slurmctld has another version of Slurm than this was built
+  // for.
   Status run();
 
  private:
@@ -52,13 +53,13 @@ class Daemon {
   DaemonOptions options_;
   SiteConfig site_;
   policy::ClusterState site_state_;
-  std::string text_;       // of dl.toml as it was read
-  std::string seen_mark_;  // of the file when it was compared with text_
+  std::string text_;       // text of dl.toml as it was read
+  std::string seen_mark_;  // identifies the file as it was when it was compared with text_
   bool seen_same_ = true;
   bool configured_ = false;
   bool orders_left_ = false;  // the last round had more changes to waiting jobs than there was time for
-  int64_t kill_wait_s_ = 0;   // Slurm's KillWait when the version was checked
-  bool checked_ = false;      // whether slurmctld was found to be of the version this was built for
+  int64_t kill_wait_s_ = 0;   // Slurm's KillWait at the time when the version was checked
+  bool checked_ = false;      // slurmctld has the version that this was built for
   observe::Observer observer_;
   RecentUse use_;
   CheckpointTimes checkpoints_;
@@ -66,12 +67,12 @@ class Daemon {
   int64_t saved_s_ = 0;
   observe::History history_;
   int64_t history_saved_s_ = 0;
-  int64_t gate_s_;   // every gate that was set ends at most so many seconds after gated_s_
-  int64_t gated_s_;  // when gate_s_ was computed, since the epoch
+  int64_t gate_s_;   // every gate ends at most this many seconds after gated_s_
+  int64_t gated_s_;  // Unix time at which gate_s_ was computed
   Totals totals_;
   Complaint unreachable_, unsound_, no_metrics_, no_state_, no_history_;
-  std::set<int64_t> uncharged_;          // jobs without a declared tenant that were logged
-  std::map<int64_t, Complaint> failed_;  // by job
+  std::set<int64_t> uncharged_;          // jobs of undeclared tenants that have been logged
+  std::map<int64_t, Complaint> failed_;  // complaints about failed actions, by job
 };
 
 }  // namespace dl::policyd

@@ -8,7 +8,8 @@
 namespace dl::policyd {
 namespace {
 
-// Between a requeue and the next start: Slurm 22.05 revokes the credential of a job that starts in the same second.
+// Time between a requeue and the next start. Slurm 22.05 revokes the credential of a job that starts in the same
+// second.
 constexpr int64_t kReturnS = 2;
 
 std::optional<int64_t> new_begin(const Present& present, const Target& target, int64_t now_s) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares what a job is in Slurm with what it should be, and gives the change that is needed. Pure.
+// Compares what a job is in Slurm with what it should be, and returns the necessary change. Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,24 @@
 
 namespace dl::policyd {
 
-// As Slurm tells it.
+// The job as Slurm reports it.
 struct Present {
   std::string licenses;
   std::string admin_comment;
-  policy::JobLabel label;  // read from admin_comment
+  policy::JobLabel label;  // as read from admin_comment
   int64_t site_factor = 0;
   int64_t begin_s = 0;
   uint32_t max_nodes = 0;
-  bool gated = false;  // its begin time is a gate of dlpolicyd's
+  bool gated = false;  // its begin time is a gate that dlpolicyd has set
 };
 Present present_of(const observe::JobRecord& record, const policy::JobLabel& label, bool gated);
 
-// What its begin time should be.
+// What should become of the begin time.
 enum class Begin {
-  kAny,      // as it stands
+  kAny,      // it stays as it is
   kOpen,     // not behind a gate
-  kOpenNow,  // the same, also if the begin time was not set as a gate for this job (other elements of its array keep
-             // theirs)
-  kGated,    // a gate: not before gate_s from now
+  kOpenNow,  // as kOpen, even if the begin time was not set as a gate for this job but for other elements of its array
+  kGated,    // behind a gate that ends gate_s from now
 };
 
 // The job as it should be. Members without a value stay as they are.
@@ -38,16 +37,16 @@ struct Target {
   std::optional<std::string> licenses;
   policy::JobLabel label;
   std::optional<int64_t> site_factor;
-  bool unranked_will_do = false;  // a present site factor of 0 may stay
+  bool unranked_will_do = false;  // a present site factor of 0 may stay instead of the wanted one
   Begin begin = Begin::kAny;
-  int64_t gate_s = 0;     // of kGated
-  bool returned = false;  // it was requeued: the two minutes for which Slurm delays it need not pass
+  int64_t gate_s = 0;     // only for kGated
+  bool returned = false;  // it was requeued, and Slurm's delay of two minutes is cut short
   std::optional<uint32_t> max_nodes;
-  bool exact_nodes = false;  // if max_nodes changes, min_nodes becomes the same number
+  bool exact_nodes = false;  // if max_nodes changes, min_nodes gets the same value
 };
 
-// Empty if nothing has to change. A gate is renewed when half of its time has passed, so that it does not open when a
-// round takes long.
+// The change; empty if there is none. A gate is renewed when half of its time has passed, so that it does not open when
+// a round takes long.
 observe::JobUpdate diff(const Present& present, const Target& target, int64_t now_s);
 
 }  // namespace dl::policyd

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlpolicyd: lends idle GPUs and takes them back. This file reads the command line and keeps a second one away.
+// dlpolicyd: lends idle GPUs and takes them back. This file reads the command line and makes sure that no second
+// dlpolicyd runs.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/file.h>
@@ -18,10 +19,10 @@
 namespace dl::policyd {
 namespace {
 
-// Exit codes; the table in dlpolicyd(8) is the same.
+// Exit codes; dlpolicyd(8) has the same table.
 enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2, kRunsAlready = 3, kOtherSlurm = 4 };
 
-// The file is locked for as long as the process lives; the id in it is for people.
+// The file stays locked as long as the process lives. It holds the process id for people to read.
 Result<UniqueFd> lock(const std::string& path) {
   UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (file.get() < 0) return errno_error("--pidfile " + path, errno);
@@ -75,7 +76,7 @@ int run(int argc, char** argv) {
     return fail(Error{Errc::kConflict, "--json needs --dry-run; allowed: both, or neither"}, kUsage);
   set_verbose(verbose);
 
-  // Any other signal ends the process as it always does: there is nothing to undo.
+  // Other signals keep their default action and end the process: there is nothing to undo.
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGHUP);

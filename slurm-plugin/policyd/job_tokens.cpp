@@ -10,7 +10,7 @@ using policy::Charge;
 using policy::kAnyType;
 using policy::Licence;
 
-// Ours among the licences, sorted.
+// The tokens of slurm-dl among the licences, sorted.
 std::vector<Licence> tokens_in(const std::string& licences) {
   std::vector<Licence> ours;
   for (Licence& licence : policy::parse_licences(licences))
@@ -19,14 +19,15 @@ std::vector<Licence> tokens_in(const std::string& licences) {
   return ours;
 }
 
-// The most GPUs of a type, in whole learners, that the whole quota has for the job: its tenant's, and its groups'.
+// The most GPUs of a type that the job could ever get within its quota (that of its tenant and of the groups around
+// it), as a whole number of learners.
 int most_own(const policy::ClusterState& state, const policy::Job& job, int type) {
   const int learners = std::min(job.max_learners, policy::most_own(state, job.tenant, type) / job.gpus_per_learner);
   return learners * job.gpus_per_learner;
 }
 
-// The type by whose quota a waiting job is charged: its own; without one none, if the quota for any type is enough for
-// it, else the one of which there is most.
+// The type to whose quota a waiting job is charged. If the job names no type: none if the quota for any type is large
+// enough, else the type of which the tenant has the largest quota.
 int type_charged(const policy::ClusterState& state, const policy::Job& job) {
   if (job.type != kAnyType) return job.type;
   const auto most = [&](int type) { return policy::most_own(state, job.tenant, type); };
@@ -67,7 +68,7 @@ std::string JobTokens::of_pending(const std::string& present, const policy::Job&
   if (gpus > 0) return pick(present, job, as, type, gpus, &left_);
   if (as.charge == Charge::kBorrowed)
     return pick(present, job, as, type, job.min_learners * job.gpus_per_learner, nullptr);
-  // While it only waits, any tokens of its tenant's for a size that it may have will do.
+  // A job that only waits keeps the tokens that it has if they are its tenant's and fit a size that it may have.
   int held = 0;
   bool own = true;
   for (const Licence& licence : tokens_in(present)) {

@@ -11,7 +11,7 @@
 
 namespace dl::policyd {
 
-// What a job is charged as: Job::charge and Job::own_part.
+// How a job is charged: Job::charge and Job::own_part.
 struct Charged {
   policy::Charge charge = policy::Charge::kOwn;
   int own_part = 0;
@@ -19,16 +19,16 @@ struct Charged {
 
 class JobTokens {
  public:
-  // Begins with the whole quota of every tenant and group unused.
+  // At first the whole quota of every tenant and group is unused.
   explicit JobTokens(const policy::ClusterState& state);
 
-  // The licences that a running job should have: those of `present` that are not ours, and tokens for the GPUs it
-  // holds, which are subtracted from what is left for others. To be called for the running jobs first, in the order of
-  // their age. Returns `present` itself if it means the same, or if too few tokens are left.
+  // The licences that a running job should have: those of `present` that are not ours, and tokens for the GPUs that it
+  // holds; these are subtracted from what is left for others. The running jobs must come first, in the order of their
+  // age. Returns `present` itself if it means the same, or if too few tokens are left.
   std::string of_running(const std::string& present, const policy::Job& job, const Charged& as);
 
-  // The same for a pending job. If `gpus` is not 0, the job may start now with so many GPUs of `type`; else it only
-  // waits, with tokens for as many GPUs as it could at most get as its own.
+  // The same for a pending job. If `gpus` is not 0, the job may start now with this number of GPUs of `type`; otherwise
+  // it only waits, with tokens for the most GPUs that it could get as its own.
   std::string of_pending(const std::string& present, const policy::Job& job, const Charged& as, int type, int gpus);
 
  private:

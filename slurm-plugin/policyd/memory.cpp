@@ -44,7 +44,8 @@ void StuckJobs::update(const observe::ClusterView& view, const policy::Decision&
     const auto before = tries_.find(id);
     return next[id] = before == tries_.end() ? Try{} : before->second;
   };
-  // While a claim waits for victims, borrowers are kept from starting by dlpolicyd itself (planner.cpp).
+  // While a claim waits for victims, dlpolicyd itself keeps borrowers from starting (planner.cpp), so these are not
+  // stuck.
   const bool claims_wait =
       std::any_of(decision.waiting.begin(), decision.waiting.end(), [](const policy::Waiting& waiting) {
         return waiting.reason == policy::Reason::kVictimsLeaving || waiting.reason == policy::Reason::kVictimsProtected;

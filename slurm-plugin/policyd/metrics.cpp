@@ -16,7 +16,7 @@ namespace {
 
 using policy::ClusterState;
 
-// Names of tenants and types are plain; Slurm's own may hold anything.
+// Names of tenants and types need no quotes, but names from Slurm may hold any character.
 std::string quoted(const std::string& text) {
   std::string safe;
   for (const char c : text) {

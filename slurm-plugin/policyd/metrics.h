@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The metrics of dlpolicyd in Prometheus' text format. Where FfDL has such a metric, it has FfDL's name. Pure.
+// The metrics of dlpolicyd in Prometheus' text format. A metric that FfDL has, too, has FfDL's name. Pure.
 #pragma once
 
 #include <string>
@@ -9,18 +9,19 @@
 
 namespace dl::policyd {
 
-// Since this process began.
+// Counts since this process began.
 struct Totals {
   int64_t asked = 0;      // victims asked to yield
-  int64_t requeued = 0;   // victims requeued at the deadline, since they had not yielded
-  int64_t put_back = 0;   // victims requeued that cannot save
-  int64_t ended = 0;      // victims ended that can neither save nor be requeued
-  int64_t returned = 0;   // victims that have yielded and are in the queue again
+  int64_t requeued = 0;   // victims that had not yielded by the deadline and were requeued
+  int64_t put_back = 0;   // victims that cannot save and were requeued
+  int64_t ended = 0;      // victims that can neither save nor be requeued and were ended
+  int64_t returned = 0;   // victims that have yielded and are back in the queue
   int64_t withdrawn = 0;  // victims told that they need not yield any more
-  int64_t updates = 0;    // changes to jobs, of every kind: messages to slurmctld
-  // Changes that slurmctld did not make: because this user may not, because it did not answer, or for another reason.
+  int64_t updates = 0;    // changes of jobs, of every kind; each is a message to slurmctld
+  // Changes that failed: slurmctld did not permit them to this user, did not answer, or refused them for another
+  // reason.
   int64_t denied = 0, unreachable = 0, refused = 0;
-  double round_s = 0;           // how long the last whole round took
+  double round_s = 0;           // duration of the last complete round
   bool config_in_force = true;  // false: dl.toml has changed since it was read
 };
 // Counts an action that was carried out.

@@ -18,7 +18,7 @@ void notify_systemd(const std::string& state) {
   address.sun_family = AF_UNIX;
   if (path == nullptr || (path[0] != '/' && path[0] != '@') || std::strlen(path) >= sizeof address.sun_path) return;
   std::memcpy(address.sun_path, path, std::strlen(path));
-  if (path[0] == '@') address.sun_path[0] = '\0';  // an abstract name
+  if (path[0] == '@') address.sun_path[0] = '\0';  // an abstract socket
   const UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (socket.get() < 0) return;
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(path));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells systemd how the service is, if systemd started it (sd_notify(3), without the library: one datagram).
+// Reports the state of the service to systemd, if systemd started it (sd_notify(3), without the library: one datagram).
 #pragma once
 
 #include <string>
 
 namespace dl::policyd {
 
-// "READY=1", "STATUS=...". Without NOTIFY_SOCKET in the environment, or on any error: no effect.
+// `state` is "READY=1" or "STATUS=...". Without NOTIFY_SOCKET in the environment, or on any error, it does nothing.
 void notify_systemd(const std::string& state);
 
 }  // namespace dl::policyd

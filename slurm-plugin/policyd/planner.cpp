@@ -38,8 +38,8 @@ class Planner {
         tokens_(state_) {}
 
   std::vector<Action> plan() {
-    // Tokens that are given back first: Slurm counts them at each message. Then the oldest, so that a job's tokens
-    // change with what is older only.
+    // Running jobs get their tokens in this order: first those that give tokens back, because Slurm counts the tokens
+    // at each message; then the others, oldest first, so that a job's tokens depend only on older jobs.
     std::vector<int> order;
     for (size_t i = 0; i < view_.jobs.size(); ++i)
       if (state_.jobs[i].running && !view_.jobs[i].completing) order.push_back(static_cast<int>(i));
@@ -55,7 +55,8 @@ class Planner {
     for (const SeenJob& seen : view_.aside) aside(seen);
     for (const observe::Uncharged& job : view_.uncharged) hold(job);
     std::stable_sort(actions_.begin(), actions_.end(), [](const Action& a, const Action& b) {
-      // What starts jobs before what only keeps them waiting: a round carries out no more than so many.
+      // Changes that can start a job come before those that keep one waiting, because a round may not get through all
+      // of them.
       const auto rank = [](const Action& action) {
         if (action.kind == ActionKind::kHold) return 1;
         if (action.kind != ActionKind::kOrder) return 0;
@@ -69,7 +70,8 @@ class Planner {
  private:
   const JobRecord& record(const SeenJob& seen) const { return records_.jobs[seen.record]; }
 
-  // Who gives own tokens back, or has none; own jobs; those that are own in part, which have what is left.
+  // The order in which jobs get tokens: 0: those that give own tokens back or have none; 1: own jobs; 2: partly own
+  // jobs, which get what is left.
   int turn_to_hold(int index) const {
     const Wanted& wants = wanted_[index];
     if (wants.charge == Charge::kOwn) return 1;
@@ -128,7 +130,8 @@ class Planner {
         action->why = fmt::format("need not yield to job {} any more", policy::job_name(label->yields->claimant));
         break;
       case YieldStep::kAsk:
-        // Else the older job would claim back from its own tenant's claim what it did not use.
+        // The idle job goes to the end of its tenant's queue. Otherwise, as the older one, it would claim the GPUs that
+        // it did not use back from the claim of its own tenant.
         if (job.idle) label->queued_s = state_.now_s;
         action->kind = ActionKind::kYield;
         action->signal = view_.jobs[index].dlrun;
@@ -147,12 +150,14 @@ class Planner {
     const SeenJob& seen = view_.jobs[index];
     return observe::comes_back(seen.label, record(seen));
   }
-  // Its user may have forbidden Slurm to put it back since; that it may was promised at submission.
+  // At submission the user was told that the job would be put back. He may have forbidden Slurm to requeue it since, so
+  // this allows it again.
   void allow_requeue(int index, Action* action) const {
     if (comes_back(index) && !record(view_.jobs[index]).requeueable) action->update.requeue = true;
   }
 
-  // Asked, and what cannot hear it is told.
+  // Prepares a victim to give its GPUs back; a job that cannot save gets a notice in its output, because it does not
+  // react to a signal.
   void prepare(int index, const JobLabel& label, int64_t deadline_s, Action* action) const {
     allow_requeue(index, action);
     const policy::GiveBack back = policy::gives_back(label);
@@ -221,7 +226,7 @@ class Planner {
     target.unranked_will_do = wants.unranked_will_do;
     target.begin = wants.open ? Begin::kOpen : Begin::kGated;
     target.gate_s = wants.gate_s;
-    // Its siblings stay behind the gate: their user may not hold more.
+    // The other elements of its array stay behind the gate: their user may not hold more GPUs.
     if (wants.turn && job.user != policy::kNobody && job.with_siblings) target.begin = Begin::kOpenNow;
     if (action.why.empty()) action.why = why_pending(job, start, wants);
     if (its.element < 0 && policy::is_element(job.id) && !for_one_element(seen, target, wants.turn)) {
@@ -231,15 +236,16 @@ class Planner {
     add(seen, target, std::move(action));
   }
 
-  // The waiting elements of a job array are one record of Slurm's. What one of them gets by its turn makes a record of
-  // its own of it, so that the others do not start with it; what holds for all of them is written once.
+  // The waiting elements of a job array share one record of Slurm's. A change that lets one element start is made to
+  // this element alone, which splits it off, so that the others do not start with it. A change that concerns all of
+  // them is made once, to the record.
   bool for_one_element(const SeenJob& seen, const Target& target, bool turn) const {
     const observe::JobUpdate update = change(seen, target);
     return turn && (target.label.charge == Charge::kBorrowed || target.label.charge != seen.label.charge ||
                     update.licenses || update.max_nodes || update.begin_s);
   }
 
-  // A victim that has gone: what was asked of it is done.
+  // A victim that has gone has done what it was asked for, so the request is removed from its label.
   static bool has_returned(JobLabel* label, Action* action) {
     if (!label->yields) return false;
     action->kind = ActionKind::kReturn;
@@ -259,7 +265,8 @@ class Planner {
     if (target.returned || action.kind == ActionKind::kRelease) add(seen, target, std::move(action));
   }
 
-  // Slurm drops licences that slurm.conf does not declare any more: such a job would run and be charged to nobody.
+  // Slurm drops licences that slurm.conf no longer declares. The job would then start and be charged to nobody, so it
+  // is held.
   void hold(const observe::Uncharged& job) {
     const JobRecord& its = records_.jobs[job.record];
     if (its.phase != observe::JobPhase::kPending || its.held) return;
@@ -274,7 +281,8 @@ class Planner {
     action.update.hold = true;
     actions_.push_back(std::move(action));
   }
-  // With the licences that it was submitted with; slurmctld refuses as long as slurm.conf does not have them again.
+  // The job gets the licences that it was submitted with. slurmctld refuses the change until slurm.conf declares them
+  // again.
   void release(const SeenJob& seen, Target* target, Action* action) const {
     const JobLabel& label = seen.label;
     const auto tenant = policy::tenant_index(state_, label.tenant);
@@ -328,7 +336,7 @@ class Planner {
   const policy::Grace& grace_;
   const std::vector<Wanted> wanted_;  // by job
   JobTokens tokens_;
-  std::set<size_t> whole_records_;  // of job arrays, that have their action
+  std::set<size_t> whole_records_;  // records of job arrays for which an action exists already
   std::vector<Action> actions_;
 };
 

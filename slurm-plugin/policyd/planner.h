@@ -24,26 +24,26 @@
 namespace dl::policyd {
 
 enum class ActionKind {
-  kCharge,    // a running job is to be charged differently
-  kOrder,     // a pending job: its licences, rank or gate
+  kCharge,    // a running job gets another charge
+  kOrder,     // a pending job gets other licences, another rank or another gate
   kYield,     // a victim is asked to save and give way
-  kWithdraw,  // a victim need not yield any more
-  kRequeue,   // a victim that was to save still runs at the deadline
+  kWithdraw,  // a victim is told that it need not yield any more
+  kRequeue,   // a victim that should save still runs at the deadline, and is requeued
   kPutBack,   // a victim that cannot save is requeued and begins anew
-  kEnd,       // a victim that can neither save nor be requeued is ended, as its user was told
-  kReturn,    // a victim has yielded and is in the queue again
-  kHold,      // a pending job is held, since its tenant is not declared any more
-  kRelease,   // it is released, since the tenant is declared again
+  kEnd,       // a victim that can neither save nor be requeued is ended, as its user was told at submission
+  kReturn,    // a victim has yielded and is back in the queue
+  kHold,      // a pending job is held, since its tenant is no longer declared
+  kRelease,   // such a job is released, since its tenant is declared again
 };
-const char* action_name(ActionKind kind);  // "charge", "order", ...; static
+const char* action_name(ActionKind kind);  // "charge", "order", ...; a static text
 
 struct Action {
   ActionKind kind = ActionKind::kOrder;
-  int64_t job = 0;  // policy/job_id.h
+  int64_t job = 0;  // an id of policy/job_id.h
   observe::JobUpdate update;
-  bool signal = false;   // then send SIGUSR2 to its steps, so that dlrun looks up what is asked of it
-  bool requeue = false;  // then have Slurm requeue it
-  bool end = false;      // or end it
+  bool signal = false;   // then SIGUSR2 is sent to its steps, so that dlrun reads from the label what it is asked for
+  bool requeue = false;  // then Slurm is told to requeue it
+  bool end = false;      // or to end it
   std::string notice;    // a line for the job's output; may be empty
   int64_t slurm_id = 0;  // Slurm's own id of that job, for the notice
   std::string why;       // one clause for the log

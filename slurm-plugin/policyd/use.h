@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much each tenant has borrowed lately, for the fair share where no slurmdbd counts it. It is rebuilt from the
-// running jobs, and kept in a small file that may be lost without harm. Pure except load() and save().
+// How much each tenant has borrowed lately, for the fair share, which has no other source where there is no slurmdbd.
+// It is rebuilt from the running jobs, and kept in a small file that may be lost without harm. Pure except load() and
+// save().
 #pragma once
 
 #include <map>
@@ -13,12 +14,12 @@ namespace dl::policyd {
 
 class RecentUse {
  public:
-  // Adds the time since the last call, in which each tenant is taken to have held what it borrows in `state`, and
-  // writes the use into state->tenants. The first call without a loaded record counts the running jobs from their
-  // start.
+  // Adds the time since the last call, assuming that each tenant held during it what it borrows in `state`, and writes
+  // the use into state->tenants. The first call without a loaded record counts the running jobs from their start.
   void update(policy::ClusterState* state);
 
-  // One JSON object. A missing file is an empty record; one that cannot be understood is kInvalid, and nothing changes.
+  // Reads one JSON object. A missing file is an empty record. A file that cannot be parsed is kInvalid, and the record
+  // stays as it is.
   Status load(const std::string& path);
   Status save(const std::string& path) const;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One subcommand of dlsim: its options and what it does. Each has a file of its own and a row in dlsim.cpp.
+// A subcommand of dlsim: its options and what it does. Each has a file of its own and a row in dlsim.cpp.
 #pragma once
 
 #include <functional>
@@ -12,10 +12,11 @@
 
 namespace dl::sim {
 
-// Exit codes; the table in dlsim(1) is the same.
+// Exit codes; dlsim(1) has the same table.
 enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2 };
 
-// Called once, after the command line was parsed. Prints its result on stdout; main() prints an error.
+// Does the work of the subcommand, after the command line was parsed. It prints its result on stdout; main() prints an
+// error.
 using Run = std::function<Status()>;
 
 struct Command {
@@ -35,7 +36,7 @@ Run add_decide(CommandLine* line);
 Run add_elastic(CommandLine* line);
 Run add_policies(CommandLine* line);
 
-// The options that describe the cluster, as most subcommands have them.
+// The options that describe the cluster; most subcommands have them.
 struct ClusterOptions {
   std::string config;
   std::string nodes;  // empty: those of the configuration, or kDefaultNodes without one
@@ -45,7 +46,7 @@ struct ClusterOptions {
   Result<Site> site() const;
 };
 
-// The text into the file, or to stdout if the path is "-". The file is whole or not there.
+// Writes the text into the file, or to stdout if the path is "-". The file gets the whole text, or does not exist.
 Status write_text(const std::string& path, const std::string& text);
 
 }  // namespace dl::sim

@@ -47,7 +47,7 @@ Status decide(const std::string& path) {
     const std::string said =
         text.size() > kLongestLine ? Json{{"error", "the line is longer than 256 MiB"}}.dump() : answer(text);
     if (said.rfind("{\"error\"", 0) == 0) ++wrong;
-    // Whoever asks waits for the answer before the next question.
+    // The answer is flushed, since the program that asks waits for it before its next question.
     if (std::fputs((said + "\n").c_str(), stdout) < 0 || std::fflush(stdout) != 0)
       return Error{Errc::kIo, "cannot write to standard output"};
   }

@@ -22,26 +22,26 @@ struct Chance {
   int value;
 };
 
-// GPUs per learner: 1 in 53.1 %, 2 in 21.7 %, 3 and more in about 25 % (NIPS'17, section 5.2). That "and more" is
-// mostly 4 and else 8 is ours.
+// GPUs per learner: 1 in 53.1 %, 2 in 21.7 %, 3 and more in about 25 % (NIPS'17, section 5.2). "3 and more" is assumed
+// to be mostly 4, else 8.
 constexpr std::array kGpus{Chance{0.531, 1}, Chance{0.217, 2}, Chance{0.202, 4}, Chance{0.05, 8}};
-// A single learner in 96.2 % (same place). How many the others have is ours.
+// 96.2 % of the jobs have a single learner (same place). The numbers of the others are assumed.
 constexpr std::array kLearners{Chance{0.962, 1}, Chance{0.020, 2}, Chance{0.012, 4}, Chance{0.006, 8}};
 
-// Durations are log-normal (ours): "processing at least minutes, outliers hours" (same place), and 40 hours for 90 data
-// epochs of ImageNet on 4 GPUs. Half of the jobs take less than the median.
+// Durations are assumed to be log-normal, from "processing at least minutes, outliers hours" (same place), and 40 hours
+// for 90 data epochs of ImageNet on 4 GPUs. Half of the jobs take less than the median.
 constexpr double kMedianRun = 45 * kMinute;
 constexpr double kSpreadOfRun = 2.0;  // standard deviation of the logarithm
 constexpr int64_t kShortest = 2 * kMinute;
 constexpr int64_t kLongest = 7 * kDay;
 
-// Submissions by hour of the day and by day of the week (ours: people work by day).
+// Submissions by hour of the day and by day of the week (assumed: people work by day).
 constexpr std::array<double, 24> kHours{0.4, 0.3, 0.25, 0.2, 0.2, 0.25, 0.4, 0.7, 1.1, 1.5, 1.7, 1.7,
                                         1.4, 1.5, 1.8,  1.9, 1.8, 1.6,  1.3, 1.0, 0.9, 0.8, 0.7, 0.6};
 constexpr double kWeekend = 0.45;
 
-// A tenant's demand goes up and down from day to day (ours): the logarithm is a first-order process with this memory
-// and this standard deviation. So there are days on which one tenant needs what another leaves idle.
+// A tenant's demand goes up and down from day to day (assumed): its logarithm is a first-order autoregressive process
+// with this memory and this standard deviation. So there are days on which one tenant needs what another leaves idle.
 constexpr double kMemoryOfDemand = 0.8;
 constexpr double kSpreadOfDemand = 0.9;
 
@@ -57,8 +57,8 @@ int draw(const std::array<Chance, N>& chances, Dice* dice) {
 
 struct Types {
   std::vector<std::string> names;
-  std::vector<double> gpus;  // of each
-  std::vector<int> largest;  // GPUs of its largest node
+  std::vector<double> gpus;  // GPUs of each type
+  std::vector<int> largest;  // GPUs of the largest node of each type
   double all = 0;
 
   explicit Types(const policy::ClusterState& cluster)
@@ -82,23 +82,24 @@ struct Types {
 TraceJob draw_job(const Shape& shape, const Types& types, Dice* dice) {
   TraceJob job;
   const size_t type = types.draw(dice);
-  // One in five takes any type, where there are several (ours).
+  // If there are several types, one job in five takes any of them (assumed).
   const bool any = dice->uniform() < 0.2;
   if (types.names.size() > 1 && !any) job.type = types.names[type];
   job.gpus = std::min(draw(kGpus, dice), types.largest[type]);
   job.max_learners = draw(kLearners, dice);
-  // No job asks for more than a quarter of a type's GPUs (ours).
+  // No job asks for more than a quarter of a type's GPUs (assumed).
   const auto most = static_cast<int>(types.gpus[type] / 4) / job.gpus;
   job.max_learners = std::max(1, std::min(job.max_learners, most));
   job.min_learners = job.max_learners;
-  // A third of those with several learners are elastic, down to half (ours).
+  // A third of the jobs with several learners are elastic, down to half of their learners (assumed).
   if (job.max_learners > 1 && dice->uniform() < 1.0 / 3) job.min_learners = job.max_learners / 2;
   const double run = kMedianRun * std::exp(kSpreadOfRun * dice->normal());
   job.run_s = std::clamp(static_cast<int64_t>(run), kShortest, kLongest);
-  // Users ask for 1.1 to 4 times what they need, in whole hours (ours).
+  // Users ask for 1.1 to 4 times the time that they need, in whole hours (assumed).
   const double limit = static_cast<double>(job.run_s) * (1.1 + 2.9 * dice->uniform());
   job.limit_s = (static_cast<int64_t>(limit) / kHour + 1) * kHour;
-  // One in ten cannot be paused; the others save every 10 to 60 minutes, and need half a minute to two to go on (ours).
+  // One job in ten cannot be paused; the others save every 10 to 60 minutes, and need 30 to 120 s for a restart
+  // (assumed).
   const bool pausable = dice->uniform() >= 0.1;
   job.checkpoint_s = dice->from(1, 6) * 10 * kMinute;
   if (!pausable) job.checkpoint_s = 0;
@@ -113,7 +114,7 @@ TraceJob draw_job(const Shape& shape, const Types& types, Dice* dice) {
   return job;
 }
 
-// How much each tenant asks for on each day, as parts of the whole: by its size, and up and down.
+// How much each tenant asks for on each day, as parts of the whole: in proportion to its size, with ups and downs.
 class Demand {
  public:
   Demand(const policy::ClusterState& cluster, const Shape& shape, size_t days, Dice* dice) {
@@ -123,7 +124,7 @@ class Demand {
     }
     for (int i = 0; cluster.tenants.empty() && i < shape.tenants; ++i) {
       names_.push_back(fmt::format("t{}", i + 1));
-      sizes_.push_back(1.0 / std::sqrt(i + 1.0));  // ours
+      sizes_.push_back(1.0 / std::sqrt(i + 1.0));  // assumed
     }
     for (size_t i = 0; i < names_.size(); ++i) {
       double level = kSpreadOfDemand * dice->normal();
@@ -158,7 +159,7 @@ double rate_at(int64_t hour) {
   return kHours[static_cast<size_t>(hour % 24)] * (day >= 5 ? kWeekend : 1.0);
 }
 
-// A time of submission, by the pattern of hours: `steps` are sums of their rates.
+// Draws a time of submission; `steps` are the cumulative rates of the hours.
 int64_t draw_time(const std::vector<double>& steps, double end_s, Dice* dice) {
   const double at = dice->uniform() * steps.back();
   const auto hour = std::upper_bound(steps.begin(), steps.end(), at) - steps.begin();
@@ -178,7 +179,7 @@ Trace generate(const Shape& shape, const policy::ClusterState& cluster) {
   const Demand demand(cluster, shape, steps.size() / 24 + 1, &dice);
   Trace trace;
   double left_gpu_s = shape.load * types.all * end_s;
-  // As many jobs as make up the load; at least one.
+  // Jobs are added until they make up the load; there is at least one.
   do {
     TraceJob job = draw_job(shape, types, &dice);
     job.submit_s = draw_time(steps, end_s, &dice);

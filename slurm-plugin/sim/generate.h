@@ -10,16 +10,16 @@ namespace dl::sim {
 
 struct Shape {
   uint64_t seed = 1;   // the same seed, the same trace, on any machine
-  double days = 60;    // of submissions
-  double load = 0.85;  // GPU-time asked for, as a part of the GPU-time of the cluster during these days
-  // How many tenants there are if the cluster has none; t1 asks for most.
+  double days = 60;    // duration of the submissions
+  double load = 0.85;  // GPU-time that the jobs ask for, as a part of the GPU-time of the cluster during these days
+  // Number of tenants if the cluster has none; t1 asks for most.
   int tenants = 6;
-  // Parts of the jobs that ask for these tiers, together at most 1; the others are auto.
+  // Shares of the jobs that ask for these tiers, together at most 1; the others have tier auto.
   double guaranteed = 0;
   double borrow = 0;
 };
 
-// Jobs for the nodes, types and tenants of the cluster; none is larger than it. At least one job.
+// Jobs for the nodes, types and tenants of the cluster, at least one. No job is larger than the cluster.
 Trace generate(const Shape& shape, const policy::ClusterState& cluster);
 
 }  // namespace dl::sim

@@ -34,14 +34,14 @@ Result<int64_t> seconds(const char* option, const std::string& text) {
   return value->count();
 }
 
-// A line at a time: what a hostile file says in one is not kept whole.
+// Reads the input line by line. A line that is too long is not kept as a whole, since the input may be hostile.
 Status read_lines(const std::string& path, SacctReader* reader) {
   const bool standard = path == "-";
   const auto close = [](std::FILE* file) { std::fclose(file); };
   const std::unique_ptr<std::FILE, decltype(close)> opened(standard ? nullptr : std::fopen(path.c_str(), "re"), close);
   if (!standard && !opened) return errno_error("open " + printable(path, 200), errno);
   std::FILE* file = standard ? stdin : opened.get();
-  constexpr size_t kTooLong = 128 * 1024;  // the reader refuses it, and says where
+  constexpr size_t kTooLong = 128 * 1024;  // the reader refuses a line of this length, and says which it is
   std::string line;
   std::vector<char> buffer(1 << 16);
   while (const size_t n = std::fread(buffer.data(), 1, buffer.size(), file)) {
@@ -97,7 +97,7 @@ Status import(const Options& options) {
                      }));
   DL_TRY(write_text(options.output, text));
   const std::string summary = said(trace, reader, options.json);
-  // Beside the trace, not within it.
+  // If the trace goes to stdout, the summary goes to stderr, so that the two do not mix.
   if (options.output != "-") return write_text("-", summary);
   std::fputs(summary.c_str(), stderr);
   return {};

@@ -68,7 +68,7 @@ Status run_trace(const Options& options) {
     for (size_t i = 0; i < policies.size(); ++i) judged.push_back(Judged{policies[i]->name, confidence[i]});
   }
   if (options.json) {
-    // With several seeds every one of a policy has what holds for all of them.
+    // The confidence intervals of a policy are the same in its objects for all seeds.
     std::vector<Judged> of_rows;
     for (size_t i = 0; i < outcomes.size() && !judged.empty(); ++i)
       of_rows.push_back(Judged{outcomes[i].policy, judged[i / seeds].confidence});

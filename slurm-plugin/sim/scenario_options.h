@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options of run and compare that describe the cluster and its times, and the scenario that they make.
+// The options of run and compare that describe the cluster and its times, and the scenario that follows from them.
 #pragma once
 
 #include "slurm-plugin/sim/command.h"
@@ -9,7 +9,7 @@ namespace dl::sim {
 
 struct ScenarioOptions {
   ClusterOptions cluster;
-  // Empty: the value of the configuration, or else the default of Scenario.
+  // An empty text means the value of the configuration, or else the default of Scenario.
   std::string min_run;
   std::string yield;
   std::string patience;
@@ -25,9 +25,9 @@ struct ScenarioOptions {
   Result<Scenario> scenario(const Trace& trace) const;
 };
 
-// kInvalid "--OPTION: ..." ; an empty text leaves *out as it is.
+// kInvalid "--OPTION: ...". An empty text leaves *out as it is.
 Status set_time(const char* option, const std::string& text, int64_t* out);
-// The last part of a path, for titles.
+// The last part of a path, for titles of plots.
 std::string title_name(const std::string& path);
 
 }  // namespace dl::sim

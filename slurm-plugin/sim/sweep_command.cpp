@@ -16,7 +16,8 @@ namespace dl::sim {
 namespace {
 
 struct Options {
-  // 400 GPUs on nodes of either size: what fits on a node of 8 may not fit on one of 4.
+  // By default two clusters of 400 GPUs, with nodes of 4 and of 8: a job that fits on a node of 8 may not fit on one of
+  // 4.
   std::vector<std::string> nodes;
   std::string policies = "backfill,backfill-spread";
   std::string loads = "0.4,0.5,0.55,0.6,0.65,0.7,0.75,0.8,0.85,0.9";

@@ -95,7 +95,7 @@ const std::vector<FittedField>& fitted_fields() {
 
 Result<Calibration> calibrate(const Trace& trace, const SimPolicy& policy, const Fitted& begin,
                               const ReplayWith& replay_with) {
-  constexpr double kBetter = 0.999;  // less is no reason to change anything
+  constexpr double kBetter = 0.999;  // a smaller improvement is no reason to change a setting
   Calibration found;
   found.best = begin;
   DL_TRY_ASSIGN(const Outcome given, replay_with(begin));

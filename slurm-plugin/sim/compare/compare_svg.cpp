@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of the jobs that started within a time: a line for what was real, and one for each policy.
+// A plot of the part of the jobs that started within a time: a line for the real waits, and one for each policy.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,7 +17,8 @@ constexpr double kLeft = 64;
 constexpr double kRight = 24;
 constexpr double kTop = 104;
 constexpr double kBottom = kTop + 260;
-// Okabe and Ito's, as in report/svg.cpp; what is real is grey and dashed, so that it is seen on light and dark.
+// The colours of Okabe and Ito, as in report/svg.cpp. The real waits are grey and dashed, so that they are seen on
+// light and dark.
 constexpr std::array kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
 constexpr const char* kReal = "#7f7f7f";
 

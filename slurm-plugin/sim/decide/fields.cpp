@@ -40,7 +40,7 @@ Fields& Fields::number(const char* name, double low, double high, double* value)
 Fields& Fields::whole(const char* name, int64_t low, int64_t high, int64_t* value) {
   const Json* member = take(name);
   if (member == nullptr) return *this;
-  // Larger than int64_t: read as unsigned, it would wrap.
+  // An unsigned number beyond int64_t would wrap if it were read as int64_t.
   const bool fits = member->is_number_integer() && member->get<double>() >= static_cast<double>(low) &&
                     member->get<double>() <= static_cast<double>(high);
   if (!fits)

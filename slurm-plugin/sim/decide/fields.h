@@ -14,20 +14,21 @@ namespace dl::sim {
 
 class Fields {
  public:
-  // path: of this object, for messages; empty: of the whole line. The object must outlive this.
+  // `path` is the path of this object, for messages; empty: the object is the whole line. The object must outlive this
+  // one.
   Fields(const Json& object, std::string path) : object_(object), path_(std::move(path)) {}
 
-  // Each leaves `value` as it is if the member is missing. Errors are kept for end().
+  // Each of these leaves `value` as it is if the member is missing. Errors are kept for end().
   Fields& number(const char* name, double low, double high, double* value);
   Fields& whole(const char* name, int64_t low, int64_t high, int64_t* value);
   Fields& text(const char* name, std::string* value);
-  // nullptr if the member is missing. The caller reads what is in it.
+  // The array, whose items the caller reads; nullptr if the member is missing.
   const Json* array(const char* name);
   const Json* object(const char* name);
-  // It is an error if the member is missing.
+  // Makes it an error if the member is missing.
   Fields& needs(const char* name);
 
-  // The first error: kInvalid "PATH: ...". To be called once all members were read.
+  // The first error: kInvalid "PATH: ...". To be called after all members were read.
   Status end();
   std::string path_of(const std::string& name) const { return path_.empty() ? name : path_ + "." + name; }
 

@@ -204,7 +204,8 @@ class Reader {
                                gpus, printable(type)));
   }
 
-  // Where it is now counts, too: it has to be able to stay.
+  // Removes points outside the range. The point at which the job runs now stays, because the job must be able to keep
+  // it.
   static void keep_within(int64_t fewest, int64_t most, elastic::Job* job) {
     std::vector<elastic::Point> kept;
     int now = elastic::kNothing;
@@ -219,7 +220,7 @@ class Reader {
   }
 
   Question question_;
-  std::map<size_t, int64_t> per_node_;  // GPUs, by type
+  std::map<size_t, int64_t> per_node_;  // GPUs of a node, by type
   std::map<std::string, int, std::less<>> tenant_index_;
 };
 

@@ -15,12 +15,12 @@ namespace elastic = policy::elastic;
 using Clock = std::chrono::steady_clock;
 
 constexpr double kNever = 1e18;  // seconds
-constexpr double kDone = 1e-6;   // seconds of work left that count as none: sums are rounded
+constexpr double kDone = 1e-6;   // less work than this counts as none, since sums are rounded
 
 struct Live {
   int job = 0;
-  int gpus = 0;     // 0: waits
-  double left = 0;  // samples
+  int gpus = 0;     // 0: the job waits
+  double left = 0;  // samples that are left to train
   double stands_until = 0;
   double first_start_s = -1;
   int restarts = 0;
@@ -157,7 +157,7 @@ class Replay {
     problem.least_gain = rules_.least_gain;
     problem.shares.push_back({elastic::kNothing, {workload_.gpus}});
     for (const Live& live : live_) {
-      // The queue is cut where no more jobs can be admitted: each needs a GPU.
+      // A waiting job is left out when there are as many jobs as GPUs: each needs one, so no more could be admitted.
       if (problem.jobs.size() >= static_cast<size_t>(workload_.gpus) && live.gpus == 0) continue;
       elastic::Job job;
       const auto& speed = speeds_of(live);

@@ -10,8 +10,8 @@
 namespace dl::sim {
 
 enum class ElasticPolicy {
-  kFifo,        // each job gets what its user asked for, strictly in order
-  kFixed,       // the same, but smaller jobs may pass larger ones that do not fit
+  kFifo,        // each job gets the size that its user asked for, strictly in order
+  kFixed,       // as kFifo, but smaller jobs may pass larger ones that do not fit
   kFixedBatch,  // the optimiser chooses GPUs, at the user's batch: the paper's baseline
   kElastic,     // the optimiser chooses GPUs and batch together
 };
@@ -23,8 +23,8 @@ struct ElasticPolicyRow {
 const std::vector<ElasticPolicyRow>& elastic_policies();
 
 struct Rules {
-  bool drop = false;         // a job for which there is no room when it comes is dropped; else it waits
-  double restart_s = 30;     // that a resize costs
+  bool drop = false;         // true: a job for which there is no room at its submission is dropped; false: it waits
+  double restart_s = 30;     // the time that a resize costs
   double decide_s = 60;      // the least time between two decisions
   double least_gain = 0.05;  // policy::elastic::Problem::least_gain
 };
@@ -32,13 +32,14 @@ struct Rules {
 struct ElasticOutcome {
   std::string policy;
   int64_t jobs = 0;
-  int64_t completed = 0;  // within the time of submissions
+  int64_t completed = 0;  // jobs that ended while others were still submitted
   int64_t dropped = 0;
-  double mean_jct_s = 0;  // job completion time: from submission to the end, of all jobs that were not dropped
+  // job completion time: from submission to the end, the mean over all jobs that were not dropped
+  double mean_jct_s = 0;
   double p99_jct_s = 0;
-  double mean_wait_s = 0;  // until the first start
-  double utilisation = 0;  // of the GPUs, while jobs were submitted
-  double resizes = 0;      // for each job
+  double mean_wait_s = 0;  // the mean time until the first start
+  double utilisation = 0;  // part of the GPUs in use while jobs were submitted
+  double resizes = 0;      // mean number per job
   double solver_mean_ms = 0, solver_max_ms = 0;
   double wall_s = 0;
 };

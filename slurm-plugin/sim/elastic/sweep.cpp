@@ -18,7 +18,7 @@ constexpr double kWidth = 980;
 constexpr double kLeft = 72;
 constexpr double kRight = 24;
 constexpr double kPanel = 170;
-// Okabe and Ito's, as in report/svg.cpp.
+// The colours of Okabe and Ito, as in report/svg.cpp.
 constexpr std::array kColours{"#0072b2", "#d55e00", "#009e73", "#7f7f7f"};
 
 const char* admission(const SweepRow& row) {

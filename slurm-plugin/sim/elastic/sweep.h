@@ -15,11 +15,12 @@ struct SweepRow {
   ElasticOutcome outcome;
 };
 
-// One line for each row, with the completed jobs beside those of the baseline. Ends with a newline.
+// One line for each row; beside the completed jobs stand those of the baseline. Ends with a newline.
 std::string sweep_table(const std::vector<SweepRow>& rows);
 // An array with one object for each row, as in dlsim(1). Ends with a newline.
 std::string sweep_json(const std::vector<SweepRow>& rows);
-// A whole SVG file: jobs completed, dropped, and mean time until completion, over the load; a line for each policy.
+// A whole SVG file: completed jobs, dropped jobs, and mean time until completion, over the load, with a line for each
+// policy.
 std::string sweep_svg(const std::vector<SweepRow>& rows, const std::string& title);
 
 }  // namespace dl::sim

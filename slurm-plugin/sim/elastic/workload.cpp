@@ -12,14 +12,14 @@
 namespace dl::sim {
 namespace {
 
-// Run times at the asked size: the median and the spread of a log-normal distribution, within limits. Most trainings
-// are short, and few long ones use most of the GPU time, as all published traces have it.
+// Run times at the size that the user asked for: log-normally distributed with this median and spread, within limits.
+// Most trainings are short, and a few long ones use most of the GPU time, as in all published traces.
 constexpr double kMedianRunS = 15 * 60;
 constexpr double kSpread = 1.0;
 constexpr double kShortestRunS = 60;
 constexpr double kLongestRunS = 6 * 3600;
 
-// Sizes that users ask for, and how often.
+// The sizes that users ask for, and how often they do.
 struct Asked {
   int gpus;
   double part;
@@ -47,9 +47,9 @@ int asked_by(double dice) {
 }  // namespace
 
 const std::vector<Category>& categories() {
-  // Of a step: 2 ms that do not shrink with more GPUs, and what a sample takes. The first computes for long and says
-  // little (image models); the second is even; the third says much for what it computes (large embeddings); the last is
-  // like the second, but its batch cannot grow.
+  // A train step takes 2 ms that do not shrink with more GPUs, plus the time of its samples. "compute" computes long
+  // and communicates little (image models); "balanced" is in between; "communication" communicates much for its
+  // computing (large embeddings); "fixed" is like "balanced", but its batch cannot grow.
   static const std::vector<Category> kCategories = {
       {"compute", 0.002, 0.0040, 0.002, 0.004, 64, 2048, 64, 0.25},
       {"balanced", 0.002, 0.0015, 0.003, 0.008, 64, 1024, 32, 0.25},

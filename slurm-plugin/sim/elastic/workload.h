@@ -21,27 +21,27 @@ struct Category {
   double sample_s;
   double talk_s;
   double node_talk_s;
-  int64_t batch;       // the global batch size that its user chose
-  int64_t most_batch;  // the largest at which accuracy is kept; if the same as `batch`, the batch cannot vary
+  int64_t batch;       // the global batch size that the user chose
+  int64_t most_batch;  // the largest batch that keeps accuracy; if it equals `batch`, the batch cannot vary
   int most_gpus;
-  double part;  // of all jobs
+  double part;  // its share of all jobs
 };
 const std::vector<Category>& categories();
-// "all" or names with commas; kInvalid names what is allowed.
+// Reads "all" or names separated by commas; the error kInvalid names what is allowed.
 Result<std::vector<Category>> parse_categories(const std::string& text);
 
 struct Speed {
   int64_t batch = 0;
   double samples_s = 0;
 };
-// The speed on each number of GPUs from 1 on, with the batch that is fastest there; index 0 is not used. `vary`: the
-// user's batch and its doubles up to most_batch are tried; else only the user's.
+// The speed on each number of GPUs, with the batch that is fastest there; the index is the number, and index 0 is not
+// used. With `vary` the user's batch and its doublings up to most_batch are tried, without it only the user's.
 std::vector<Speed> speeds(const Category& category, int gpus_per_node, bool vary);
 
 struct ElasticJob {
   double submit_s = 0;
   int category = 0;  // index into those of the workload
-  int asked = 1;     // GPUs that its user asks for where sizes are fixed
+  int asked = 1;     // GPUs that the user asks for where sizes are fixed
   double samples = 0;
 };
 
@@ -49,12 +49,12 @@ struct Workload {
   uint64_t seed = 1;
   int gpus = 400;
   int gpus_per_node = 8;
-  double hours = 8;  // of submissions
-  double load = 1;   // GPU-time asked for at the fixed sizes, as a part of the GPU-time that there is
+  double hours = 8;  // duration of the submissions
+  double load = 1;   // GPU-time that jobs ask for at the fixed sizes, as a part of the GPU-time that there is
   std::vector<Category> categories;
 };
 
-// By time of submission. At least one job.
+// Sorted by time of submission; at least one job.
 std::vector<ElasticJob> jobs_of(const Workload& workload);
 
 }  // namespace dl::sim

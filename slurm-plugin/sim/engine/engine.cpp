@@ -21,7 +21,7 @@ namespace {
 using policy::ClusterState;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kProgressEvery = 64;  // decisions
+constexpr int kProgressEvery = 64;  // number of decisions between two calls of Hooks::progress
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -32,15 +32,15 @@ enum class What { kEnds, kYields, kFails, kRepaired, kSubmitted, kWake, kImpatie
 struct Event {
   int64_t at_s = 0;
   What what = What::kWake;
-  int in_trace = -1;    // a node's index where a node fails or is repaired
-  int64_t attempt = 0;  // of the job, that this is meant for
+  int in_trace = -1;    // index of the job in the trace, or of the node that fails or is repaired
+  int64_t attempt = 0;  // the job's attempt for which the event is meant
 
   bool operator>(const Event& other) const {
     return std::tie(at_s, what, in_trace) > std::tie(other.at_s, other.what, other.in_trace);
   }
 };
 
-// Without quotas every tenant may have everything.
+// The cluster without limits: every tenant gets a quota of all GPUs.
 ClusterState without_quotas(ClusterState cluster) {
   const int all = gpus_in_all(cluster);
   cluster.groups.clear();
@@ -102,7 +102,7 @@ class Replay {
     events_.push(event);
   }
 
-  // All jobs become events; those that can never run are refused here, as they would be at submission.
+  // Makes an event of each submission. Jobs that can never run are refused here, as they would be at their submission.
   Status submit_all() {
     for (size_t i = 0; i < trace_.jobs.size(); ++i) {
       const TraceJob& asked = trace_.jobs[i];
@@ -150,7 +150,7 @@ class Replay {
     return job;
   }
 
-  // False: it was meant for an attempt that is over, and changes nothing.
+  // Carries an event out. False: it changes nothing, for example since it was meant for an attempt that is over.
   bool handle(const Event& event) {
     if (event.what == What::kSubmitted) {
       jobs_.submit(event.in_trace, std::move(waiting_[event.in_trace]));
@@ -179,7 +179,7 @@ class Replay {
     return true;
   }
 
-  // At once, or at the next of the moments at which the scheduler looks.
+  // Decides now, or at the next multiple of the interval.
   void decide_in_time() {
     const int64_t now = state().now_s;
     const int64_t every = std::max<int64_t>(1, scenario_.interval_s);
@@ -193,9 +193,9 @@ class Replay {
     }
   }
 
-  // All that ran on the node goes back into the queue without what it had not saved.
+  // A node fails: the jobs on it go back into the queue and lose the work that they had not saved.
   bool fail(int node) {
-    // Nothing happens any more but to nodes: what still waits, waits for repairs alone, or for ever.
+    // Only events of nodes are left, so the jobs that still wait will do so whatever fails; the replay is over.
     if (of_jobs_ == 0) return false;
     ++recorder_.counts.node_failures;
     const auto on_it = [&](const policy::Job& job) {
@@ -225,9 +225,9 @@ class Replay {
     return true;
   }
 
-  // Whether a decision could say something new of a job that has just come or lost its patience. Not where it does not
-  // wait, nor where an older one that is like it has been let wait, and nothing has become free since: what does not do
-  // for the one does not do for the other. (Balance looks at shares, which change by themselves.)
+  // Whether a decision can have a new result for a job that was just submitted or lost its patience. It cannot if the
+  // job no longer waits, or if an older job waits that asks for the same: that one found no place, so neither will this
+  // one. (With balance it can, because shares change with time.)
   bool may_matter(int in_trace) const {
     const int job = jobs_.live(in_trace);
     if (job < 0 || state().jobs[job].running) return false;
@@ -241,7 +241,7 @@ class Replay {
 
   void decide() {
     ClusterState before;
-    // Without gangs those that wait may hold GPUs.
+    // Without gang scheduling waiting jobs may hold GPUs, so loops over those that hold some must see all jobs.
     jobs_.state.first_running = policy_.gang ? static_cast<size_t>(jobs_.waiting()) : 0;
     if (hooks_.watch) before = state();
     const auto begin = Clock::now();
@@ -262,7 +262,7 @@ class Replay {
   void carry_out(const policy::Decision& decision) {
     Outcome& counts = recorder_.counts;
     for (const policy::Move& move : decision.moves) policy::carry_out(move, &jobs_.state.jobs[move.job]);
-    // Who was promised a place and is not any more, is not told of.
+    // The decision only lists jobs that are promised a place now, so the former promises are removed first.
     for (const int in_trace : promised_) {
       const int job = jobs_.live(in_trace);
       if (job < 0 || state().jobs[job].running) continue;
@@ -283,7 +283,7 @@ class Replay {
       const int64_t claimant = state().jobs[reclaim.claimant].id;
       for (const policy::Victim& victim : reclaim.set.victims) ask_to_yield(claimant, victim);
     }
-    // Last, since the indexes of jobs change when one starts.
+    // Starts come last, since the indexes of jobs change when one starts.
     std::vector<int> starting;
     for (const policy::Start& start : decision.starts) starting.push_back(jobs_.trace_of(start.job));
     for (size_t i = 0; i < starting.size(); ++i) {
@@ -293,7 +293,7 @@ class Replay {
     wake_for(decision);
   }
 
-  // Decides again when the first minimum run time is over that a claim waits for.
+  // Plans another decision for the time at which the first minimum run time ends that a claim waits for.
   void wake_for(const policy::Decision& decision) {
     int64_t soonest = 0;
     for (const policy::Waiting& waiting : decision.waiting) {
@@ -313,13 +313,13 @@ class Replay {
     job.yields_until_learners = victim.learners_left;
     if (took_.count({job.id, claimant}) != 0) ++recorder_.counts.ping_pong;
     took_.insert({claimant, job.id});
-    if (leaves_already) return;  // it gives up more when it goes, at the time that it was given
+    if (leaves_already) return;  // it will give up more when it goes, at the time that was already set
     const int in_trace = jobs_.trace_of(victim.job);
     push(Event{state().now_s + scenario_.yield_s, What::kYields, in_trace, jobs_.attempt(in_trace)});
   }
 
-  // Without gang scheduling: jobs that have all their learners by now run; the others hold what they have. They block
-  // one another if one of them would be whole with what all of them hold.
+  // Without gang scheduling: jobs that have all their learners run from now on; the others keep the GPUs that they
+  // hold. They are in a deadlock if one of them could start with the GPUs that all of them hold together.
   void start_whole_ones() {
     std::vector<int> whole;
     std::vector<int> holding;
@@ -357,7 +357,7 @@ class Replay {
     push(Event{stuck_s_, What::kStuck, -1, 0});
   }
 
-  // The deadlock that was seen stuck_s ago lasts: the youngest job that holds learners gives them up.
+  // The deadlock that began stuck_s ago still exists: the youngest job that holds learners gives them up.
   bool end_deadlock(int64_t at_s) {
     if (at_s != stuck_s_ || !jobs_.levels.deadlock) return false;
     int youngest = -1;
@@ -383,14 +383,14 @@ class Replay {
   Dice failures_;
   Recorder recorder_;
   LiveJobs jobs_;
-  std::vector<policy::Job> waiting_;  // by job of the trace, until it is submitted
-  std::vector<int> promised_;         // jobs of the trace
+  std::vector<policy::Job> waiting_;  // by job of the trace; moved out at its submission
+  std::vector<int> promised_;         // indexes into the trace's jobs
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  std::set<std::pair<int64_t, int64_t>> took_;  // claimant, victim: ids
-  int64_t wake_s_ = -1;                         // when a minimum run time is over; -1: nobody waits for one
+  std::set<std::pair<int64_t, int64_t>> took_;  // ids of claimant and victim
+  int64_t wake_s_ = -1;  // the planned time at which a minimum run time ends; -1: no claim waits for one
   int64_t stuck_s_ = -1;
-  int64_t of_jobs_ = 0;  // events that are not of nodes
-  bool due_ = false;     // a decision
+  int64_t of_jobs_ = 0;  // events in the queue that concern jobs, not nodes
+  bool due_ = false;     // a decision is necessary
   int64_t decides_at_s_ = -1;
 };
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replays a trace under one policy, in virtual time: from event to event, with a decision after each moment at which
-// something happened. Times are the trace's; the real clock is read only to measure how long decisions take.
+// something happened. Times are those of the trace; the real clock is only read to measure how long decisions take.
 //
-// A job's work is run_s x max_learners learner-seconds, done at one per second and learner. Stopped or shrunk, it goes
-// back to its last checkpoint; its next attempt begins with restart_s seconds without progress. After it was asked to
-// yield it runs on for Scenario::yield_s.
+// The work of a job is run_s x max_learners learner-seconds, done at one per second and learner. A job that is stopped
+// or shrunk goes back to its last checkpoint; its next attempt begins with restart_s seconds without progress. A job
+// that was asked to yield runs on for Scenario::yield_s.
 #pragma once
 
 #include <functional>
@@ -16,14 +16,14 @@
 namespace dl::sim {
 
 struct Scenario {
-  policy::ClusterState cluster;  // nodes, types, tenants, half_life_s and patience_s; its jobs are not looked at
-  int64_t min_run_s = 600;       // a job is not a victim before it has run for so long
-  int64_t yield_s = 30;          // from being asked to yield until the GPUs are free
-  int64_t stuck_s = 3600;        // after so long in a deadlock the youngest of its jobs gives up its GPUs; 0: never
-  uint64_t seed = 1;             // of policies that choose at random, and of failures
+  policy::ClusterState cluster;  // nodes, types, tenants, half_life_s and patience_s; its jobs are ignored
+  int64_t min_run_s = 600;       // a job becomes no victim before it has run for this time
+  int64_t yield_s = 30;          // time from the request to yield until the GPUs are free
+  int64_t stuck_s = 3600;        // when a deadlock has lasted this long, its youngest job gives up its GPUs; 0: never
+  uint64_t seed = 1;             // for policies that choose at random, and for failures
   int64_t interval_s = 0;        // decisions are made only at multiples of this; 0: at once
-  int64_t mtbf_s = 0;            // of a node, between being repaired and failing, on average; 0: nodes never fail
-  int64_t repair_s = 4 * 3600;   // from a node's failure until it is back
+  int64_t mtbf_s = 0;            // mean time from a node's repair to its next failure; 0: nodes never fail
+  int64_t repair_s = 4 * 3600;   // time from a node's failure until it can be used again
 };
 
 struct Hooks {

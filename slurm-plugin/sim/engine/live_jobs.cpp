@@ -119,7 +119,7 @@ void LiveJobs::swap_places(int a, int b) {
 }
 
 void LiveJobs::move_place(int from, int to) {
-  // std::rotate would swap each job on the way.
+  // std::rotate would swap every job in between.
   const auto move = [&](auto& values) {
     const auto begin = values.begin();
     auto moved = std::move(values[from]);
@@ -181,7 +181,7 @@ int64_t LiveJobs::run(int job) {
   int64_t& first = recorder_.jobs[trace_of_[job]].first_start_s;
   if (first < 0) first = state.now_s;
   const int learners = it.learners();
-  // As its user said, for all its learners; with fewer it takes longer.
+  // The user's limit is meant for all learners; with fewer of them the job takes longer.
   it.limit_s = progress.overhead_s + (limit_s[job] * it.max_learners + learners - 1) / learners;
   return state.now_s + progress.overhead_s + (progress.work_left + learners - 1) / learners;
 }
@@ -228,11 +228,11 @@ int64_t LiveJobs::pause(int job, int learners_left) {
   Progress& progress = progress_[trace_of_[job]];
   JobRecord& record = recorder_.jobs[trace_of_[job]];
   const int64_t saved = saved_s(job);
-  // A job that was about to end keeps a second of work, so that it ends once more.
+  // A job that was about to end keeps a second of work, so that it still has an end.
   progress.work_left = std::max<int64_t>(1, progress.work_left - saved * it.learners());
   const auto held = static_cast<double>(state.now_s - it.start_s) * it.gpus();
   record.held_gpu_s += held;
-  // All that it held GPUs for, but for what is saved: so the restart of this attempt counts too.
+  // The loss is all that the job held GPUs for except what is saved, so it includes the restart of this attempt.
   recorder_.counts.lost_gpu_h += (held - static_cast<double>(saved) * it.gpus()) / 3600;
   ++record.pauses;
   levels.running -= it.gpus();
@@ -240,7 +240,7 @@ int64_t LiveJobs::pause(int job, int learners_left) {
   it.parts = policy::parts_after_shrink(it.parts, learners_left);
   if (learners_left > 0) {
     hold(it.parts, it.gpus_per_learner, +1);
-    it.min_run_s = 0;  // its time was over, or it would not have been asked
+    it.min_run_s = 0;  // its minimum run time was over, otherwise it would not have been asked
     return run(job);
   }
   ++progress.attempt;

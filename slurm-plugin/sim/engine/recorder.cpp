@@ -9,7 +9,7 @@
 namespace dl::sim {
 namespace {
 
-constexpr int kBuckets = 160;  // over the time of the submissions: a point for each few pixels of the plot
+constexpr int kBuckets = 160;  // pieces of the time of submissions: one point for every few pixels of the plot
 
 struct SizeClass {
   int64_t most;
@@ -60,7 +60,7 @@ Recorder::Recorder(const Trace& trace, int gpus)
       now_s_(begin_s_) {
   int64_t longest = 1;
   for (const TraceJob& job : trace.jobs) longest = std::max(longest, job.run_s);
-  // All at once, or as good as: the end of the trace is not what bounds it.
+  // If all jobs were submitted at once, the last submission does not bound the time that is averaged over.
   const bool at_once = window_end_s_ == begin_s_;
   series_.bucket_s = std::max(1.0, static_cast<double>(at_once ? longest : window_end_s_ - begin_s_) / kBuckets);
   if (at_once) window_end_s_ = std::numeric_limits<int64_t>::max();
@@ -89,7 +89,7 @@ void Recorder::advance(int64_t now_s, const Levels& levels) {
     const double part = (until - from) / series_.bucket_s;
     series_.utilisation[bucket] += part * levels.running / gpus_;
     series_.queued[bucket] += part * levels.queued;
-    if (until <= from) break;  // bucket_s is so small beside `from` that it does not add: cannot be within 10 years
+    if (until <= from) break;  // rounding made bucket_s vanish beside `from`: cannot happen within 10 years
     from = until;
   }
   now_s_ = now_s;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps count while a trace is replayed: integrals over virtual time, what became of each job, and from these the
-// outcome.
+// Keeps count during a replay: integrals over virtual time and the fate of each job, from which the outcome is
+// computed.
 #pragma once
 
 #include "slurm-plugin/sim/engine/outcome.h"
@@ -8,13 +8,13 @@
 
 namespace dl::sim {
 
-// What stays the same from one event to the next.
+// Numbers that stay the same from one event to the next.
 struct Levels {
-  int running = 0;    // GPUs held by jobs that run
-  int held_idle = 0;  // GPUs held by learners that wait for others of their job
-  int free = 0;       // GPUs
+  int running = 0;    // GPUs that running jobs hold
+  int held_idle = 0;  // GPUs that learners hold while they wait for others of their job
+  int free = 0;       // free GPUs
   int unusable = 0;   // free GPUs that the trace's largest learner could not use
-  int queued = 0;     // jobs
+  int queued = 0;     // waiting jobs
   bool deadlock = false;
 };
 
@@ -34,7 +34,7 @@ class Recorder {
   void advance(int64_t now_s, const Levels& levels);
 
   std::vector<JobRecord> jobs;  // by job of the trace
-  Outcome counts;               // counters that the engine raises itself
+  Outcome counts;               // counters that the engine itself increases
 
   Outcome finish(const std::vector<std::string>& tenants);
 
@@ -42,7 +42,7 @@ class Recorder {
   const Trace& trace_;
   double gpus_;
   int64_t begin_s_;
-  int64_t window_end_s_;  // utilisation and the like are averaged until then
+  int64_t window_end_s_;  // utilisation and similar numbers are averaged until then
   int64_t now_s_;
   double window_s_ = 0;
   double running_gpu_s_ = 0;

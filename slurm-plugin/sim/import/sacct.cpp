@@ -21,11 +21,11 @@ enum Column { kId, kAccount, kSubmit, kEligible, kStart, kElapsed, kLimit, kStat
 struct ColumnName {
   const char* name;
   Column column;
-  int64_t unit_s;  // of a plain number
-  bool asked;      // it is in the command
+  int64_t unit_s;  // the unit of a plain number, in seconds
+  bool asked;      // sacct_command() asks for it
   bool needed;
 };
-// To read another column of sacct: a row here, a case in row().
+// To read another column of sacct, add a row here and a case in row().
 constexpr std::array kColumns{
     ColumnName{"JobIDRaw", kId, 1, true, true},          ColumnName{"Account", kAccount, 1, true, true},
     ColumnName{"Submit", kSubmit, 1, true, true},        ColumnName{"Eligible", kEligible, 1, true, false},
@@ -62,7 +62,7 @@ std::string names_needed() {
   return join(names, ", ");
 }
 
-// A Slurm account as the name of a tenant.
+// Makes a tenant's name from a Slurm account.
 std::string tenant_of(std::string_view account) {
   std::string name;
   for (const char c : account.substr(0, 64)) {
@@ -95,7 +95,7 @@ Status SacctReader::heading(std::string_view line) {
   for (const std::string_view name : names) {
     const auto row =
         std::find_if(kColumns.begin(), kColumns.end(), [&](const ColumnName& c) { return same_word(c.name, name); });
-    // Of two columns that tell the same, the first.
+    // If the heading names the same column twice, the first one counts.
     const bool taken = row != kColumns.end() && seen[row->column]++ == 0;
     columns_.push_back(taken ? static_cast<int>(row - kColumns.begin()) : -1);
   }
@@ -142,7 +142,8 @@ Result<std::optional<SacctRow>> SacctReader::row(const std::vector<std::string_v
     };
     switch (column.column) {
       case kId: {
-        // "12.batch", "12.0": a step. "12_[3-9]", "12+1": what has not begun, or another form than the raw one.
+        // "12.batch" and "12.0" are job steps. "12_[3-9]" has not begun, and "12+1" is not the raw form; both are
+        // refused.
         if (text.find('.') != std::string_view::npos) return leave_out("lines of job steps");
         const auto id = parse_int(text, 1, kMostId);
         if (!id) return at(invalid(fmt::format("'{}' is not a job id; allowed: a number", printable(text))));
@@ -184,7 +185,7 @@ Result<std::optional<SacctRow>> SacctReader::row(const std::vector<std::string_v
     }
   }
   if (!row.submit_s) return leave_out("lines without a time of submission");
-  // Every attempt of a job has a line of its own, and of one that waits for its next attempt nothing is allocated.
+  // Every attempt of a job has a line of its own. A line of an attempt that has not begun shows no allocation.
   const bool started = row.start_s && row.elapsed_s > 0;
   const TresGpus& gpus = allocated.gpus > 0 ? allocated : requested;
   if (gpus.gpus == 0) return leave_out("lines of jobs without GPUs");
@@ -230,15 +231,16 @@ TraceJob SacctReader::job_of(std::vector<SacctRow> attempts, const ImportOptions
   const SacctRow& last = attempts.back();
   TraceJob job;
   job.id = last.id;
-  // Before it was eligible (--begin, a dependency) it did not wait for GPUs.
+  // Before the job was eligible (--begin, a dependency) it did not wait for GPUs.
   const int64_t eligible_s = std::max(*first.submit_s, first.eligible_s.value_or(0));
   job.submit_s = std::min(eligible_s, *first.start_s);
-  constexpr int64_t kLongest = int64_t{10} * 365 * 86400;  // parse_duration() reads no longer times
+  constexpr int64_t kLongest = int64_t{10} * 365 * 86400;  // parse_duration() accepts no longer times
   job.waited_s = std::min(*first.start_s - job.submit_s, kLongest);
   job.tenant = tenant_of(first.account);
   if (job.tenant != first.account) ++changed_["jobs whose account is no name of a tenant, renamed"];
   job.type = is_plain_name(last.type) ? last.type : "";
-  // A gang: as many GPUs on each node as there were; where that does not divide, learners of one GPU.
+  // The learners: one for each node with that node's GPUs; if the GPUs do not divide evenly over the nodes, learners of
+  // one GPU.
   const bool even =
       last.gpus % last.nodes == 0 && last.gpus / last.nodes <= kMaxGpusPerLearner && last.nodes <= kMaxLearners;
   job.gpus = even ? last.gpus / last.nodes : 1;
@@ -270,7 +272,7 @@ Result<Trace> SacctReader::end(const ImportOptions& options) {
   std::sort(trace.jobs.begin(), trace.jobs.end(), [](const TraceJob& a, const TraceJob& b) {
     return a.submit_s != b.submit_s ? a.submit_s < b.submit_s : a.id < b.id;
   });
-  // What sacct prints of a time includes jobs that were submitted long before. A trace begins with its first job.
+  // For a period sacct also prints jobs that were submitted long before. The trace begins with its first job.
   const int64_t begin_s = trace.jobs.front().submit_s;
   for (TraceJob& job : trace.jobs) job.submit_s -= begin_s;
   return trace;

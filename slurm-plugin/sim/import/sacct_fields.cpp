@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single fields of sacct's lines.
+// Parses single fields of sacct's lines.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ bool all_digits(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// Digits from `at` on; -1 if they are none.
+// The number made of the `digits` digits from `at` on; -1 if they are no digits.
 int number_at(std::string_view text, size_t at, size_t digits) {
   if (at + digits > text.size() || !all_digits(text.substr(at, digits))) return -1;
   int value = 0;

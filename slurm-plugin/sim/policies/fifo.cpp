@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Without quotas, in the order of submission: strictly, and with EASY backfill.
+// Two policies without quotas, in the order of submission: strict, and with EASY backfill.
 //
 // EASY: the oldest job that does not fit gets a reservation: the earliest time at which enough running jobs have
-// reached their time limits. A younger job starts if it fits now and either ends by its own limit before that, or
-// leaves the reservation's place whole. Only the oldest has one.
+// reached their time limits. A younger job starts if it fits now and either ends by its own limit before that time, or
+// leaves the reserved place whole. Only the oldest job has a reservation.
 #include <algorithm>
 #include <limits>
 
@@ -18,7 +18,7 @@ using policy::FreeGpus;
 struct Reservation {
   int64_t at_s = 0;
   int type = 0;
-  FreeGpus room;  // what will be free then
+  FreeGpus room;  // what will be free at that time
 };
 
 bool fits(const FreeGpus& room, const policy::Job& job, int type) {
@@ -31,7 +31,7 @@ int64_t end_of(const View& view, const policy::Start& start) {
   return view.state.now_s + view.limit_of(start.job, learners);
 }
 
-// Nothing if the job never fits, even when all running jobs have ended.
+// The reservation of `head`. None if the job does not even fit when all running jobs have ended.
 std::optional<Reservation> reserve(const View& view, const FreeGpus& free, const std::vector<policy::Start>& started,
                                    const policy::Job& head) {
   struct End {
@@ -43,7 +43,7 @@ std::optional<Reservation> reserve(const View& view, const FreeGpus& free, const
   std::vector<End> ends;
   for (size_t i = 0; i < state.jobs.size(); ++i) {
     const policy::Job& job = state.jobs[i];
-    // A job that runs past its limit here is one whose restart took time: it will end any moment.
+    // A job can run past its limit here because its restart took time; it is assumed to end in the next second.
     if (job.running)
       ends.push_back(End{std::max(state.now_s + 1, job.start_s + view.limit_of(static_cast<int>(i), job.learners())),
                          &job.parts, job.gpus_per_learner});

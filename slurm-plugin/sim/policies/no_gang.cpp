@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a scheduler does that knows tasks and not jobs: each learner takes a place as soon as one is free, and holds it
-// until the others of its job have one too. Jobs that hold GPUs can wait for one another.
+// A scheduler that knows tasks but not jobs: each learner takes a place as soon as one is free, and holds it until the
+// others of its job have one, too. Jobs that hold GPUs can wait for one another.
 #include <algorithm>
 
 #include "slurm-plugin/policy/placement.h"
@@ -9,13 +9,13 @@
 namespace dl::sim {
 namespace {
 
-// The type that the job's learners must have: that of the first ones, once some have a place.
+// Whether the job's learners may have this type. Once some learners have a place, the others must have the same type.
 bool may_use(const policy::ClusterState& state, const policy::Job& job, int type) {
   if (!job.parts.empty()) return state.type_held(job) == type;
   return job.type == policy::kAnyType || job.type == type;
 }
 
-// The node of one more learner; -1: none has room. pack: the fullest that has; spread: the emptiest.
+// The node for one more learner; -1: no node has room. pack: the fullest node that has room; spread: the emptiest.
 int node_for(const policy::ClusterState& state, const policy::FreeGpus& free, const policy::Job& job, int held_type) {
   for (int type = 0; type < state.type_count(); ++type) {
     if (held_type >= 0 ? held_type != type : !may_use(state, job, type)) continue;
@@ -41,7 +41,7 @@ Turn place_learners(const policy::ClusterState& state, const std::vector<int>& l
   return turn;
 }
 
-// Each job as often as it has learners without a place, oldest job first.
+// Each job is listed once for each of its learners without a place, oldest job first.
 std::vector<int> waiting_learners(const policy::ClusterState& state) {
   std::vector<int> learners;
   for (const int index : queue_of(state)) {
@@ -57,7 +57,8 @@ Turn plan_learners(const View& view, Dice* /*dice*/) {
   return place_learners(view.state, waiting_learners(view.state));
 }
 
-// Learners that found no place try again after a time of their own, as with Kubernetes' back-off: whoever comes first.
+// Learners that found no place try again in random order, as if each waited for a time of its own (Kubernetes'
+// back-off).
 Turn plan_learners_shuffled(const View& view, Dice* dice) {
   std::vector<int> learners = waiting_learners(view.state);
   for (size_t i = learners.size(); i > 1; --i)

@@ -13,7 +13,7 @@ namespace dl::sim {
 
 using policy::Placement;
 
-// To add a policy: a function in a file of its own, and a row here and in dlsim(1).
+// To add a policy: a function in a file of its own, a row here, and a row in dlsim(1).
 const std::vector<SimPolicy>& sim_policies() {
   static const std::vector<SimPolicy> kPolicies = {
       {"lend",
@@ -76,7 +76,7 @@ Turn plan_quotas(const View& view, Dice* /*dice*/) {
   return Turn{policy::decide(&view.state, view.tell), {}};
 }
 
-// Slurm cannot be told which GPUs to leave alone, so that dlpolicyd lets some jobs wait that the decision would start.
+// Slurm cannot be told which GPUs to leave alone, so dlpolicyd lets some jobs wait that the decision would start.
 Turn plan_as_dlpolicyd(const View& view, Dice* /*dice*/) {
   policy::Decision decision = policy::decide(&view.state);
   const std::vector<policy::Wanted> wanted = policy::wanted(view.state, decision);

@@ -13,7 +13,7 @@ constexpr int kDraws = 2000;
 constexpr double kDay = 86400;
 constexpr double kFewestPieces = 20;
 constexpr double kMostPieces = 200;
-constexpr size_t kEnough = 8;  // pieces with jobs; fewer tell nothing
+constexpr size_t kEnough = 8;  // pieces that have jobs; from fewer no interval can be computed
 
 struct Sums {
   double wait = 0, started = 0, long_waits = 0, jobs = 0, jct = 0, ended = 0;
@@ -32,7 +32,7 @@ struct Sums {
   double part_long() const { return part(long_waits, jobs); }
 };
 
-// A day each, where that makes a number between.
+// The number of pieces: one for each day, within bounds.
 size_t piece_count(double span_s) {
   return static_cast<size_t>(std::clamp(std::ceil(span_s / kDay), kFewestPieces, kMostPieces));
 }
@@ -61,7 +61,7 @@ std::vector<Sums> sums_of(const Trace& trace, const std::vector<const Outcome*>&
   return sums;
 }
 
-// The mean that was found, and the ends of the middle part of those that were drawn.
+// The interval: the mean of the sample, and the ends of the middle part of the drawn means.
 Interval between(double mean, std::vector<double> drawn, double level) {
   std::sort(drawn.begin(), drawn.end());
   const auto at = [&](double part) {

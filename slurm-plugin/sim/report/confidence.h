@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Confidence intervals for the means of a comparison. Jobs that are submitted together wait together, so they are not
-// independent samples: whole pieces of time are drawn again, with all their jobs (a block bootstrap). The same pieces
-// are drawn for every policy, so that differences between days do not count as differences between policies.
+// independent samples. Therefore whole pieces of time are drawn again, with all their jobs (a block bootstrap). The
+// same pieces are drawn for every policy, so that differences between days do not count as differences between
+// policies.
 #pragma once
 
 #include <vector>
@@ -18,14 +19,15 @@ struct Interval {
 };
 
 struct Confidence {
-  bool known = false;  // false: too few pieces of time have jobs, and the intervals mean nothing
+  bool known = false;  // false: too few pieces of time have jobs, so the intervals mean nothing
   Interval wait_s;
   Interval jct_s;
-  Interval long_waits;       // part of the jobs
-  Interval wait_less_first;  // mean wait less that of the first policy
+  Interval long_waits;       // part of the jobs that wait long
+  Interval wait_less_first;  // mean wait minus that of the first policy
 };
 
-// One for each policy. `policies`: for each, the outcomes of one or several seeds. `level`: for example 0.95.
+// One result for each policy. `policies` holds, for each policy, its outcomes for one or several seeds. `level` is for
+// example 0.95.
 std::vector<Confidence> confidence_of(const Trace& trace, const std::vector<std::vector<const Outcome*>>& policies,
                                       double level);
 

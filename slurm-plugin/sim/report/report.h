@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outcomes for people and programs: a table, JSON, a plot.
+// Shows outcomes to people and programs: a table, JSON, a plot.
 #pragma once
 
 #include <string>
@@ -14,17 +14,18 @@ namespace dl::sim {
 // size of jobs. Ends with a newline.
 std::string table_text(const std::vector<Outcome>& outcomes, bool tenants, bool sizes = false);
 
-// The means of the policies with their confidence intervals, a line each; `level`: for example 0.95.
+// The means of the policies with their confidence intervals, one line each. `level` is for example 0.95.
 struct Judged {
   std::string policy;
   Confidence confidence;
 };
 std::string confidence_text(const std::vector<Judged>& policies, double level);
 
-// An array with one object per policy, as in dlsim(1). Ends with a newline. `judged`: by name of the policy.
+// An array with one object for each policy, as in dlsim(1). Ends with a newline. `judged` is looked up by the policy's
+// name.
 std::string json_text(const std::vector<Outcome>& outcomes, const std::vector<Judged>& judged = {}, double level = 0);
 
-// What stands above the plot.
+// The text above the plot.
 struct PlotTitle {
   std::string title;
   std::string subtitle;
@@ -33,8 +34,8 @@ struct PlotTitle {
 // common fonts, no script and no other file.
 std::string svg_text(const std::vector<Outcome>& outcomes, const PlotTitle& title);
 
-// Rows of cells as text, the first row being the heading: the first `names` columns are aligned to the left, the others
-// to the right.
+// Formats rows of cells as text; the first row is the heading. The first `names` columns are aligned to the left, the
+// others to the right.
 std::string aligned(const std::vector<std::vector<std::string>>& rows, size_t names);
 
 // "12s", "3.4m", "1.2h", "2.5d", "-1.2h".

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plot: three panels below one another, the same colour for a policy in all. The colours are those of Okabe and
-// Ito, which people who see red and green alike can tell apart; every line has a dash pattern of its own for print.
+// The plot: three panels below one another; each policy has the same colour in all of them. The colours are those of
+// Okabe and Ito, which people who cannot tell red from green can distinguish; every line also has a dash pattern of its
+// own for print.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -36,7 +37,7 @@ const Look& look_of(size_t policy) {
   return kLooks[policy % kLooks.size()];
 }
 
-// Centred averages over `width` values.
+// A moving average over `width` values around each.
 std::vector<double> smooth(const std::vector<double>& values, size_t width) {
   std::vector<double> out(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
@@ -59,7 +60,8 @@ Axis time_axis(const std::vector<Outcome>& outcomes) {
   Axis axis;
   for (const Outcome& outcome : outcomes) {
     const double all = outcome.series.bucket_s * static_cast<double>(outcome.series.queued.size());
-    // What drags on long after the submissions would press everything else together: cut at half as much again.
+    // A tail of jobs that end long after the submissions would compress the rest, so the axis ends at 1.5 times that
+    // time.
     axis.end_s = std::max(axis.end_s, std::min(all, outcome.series.bucket_s * 240));
   }
   if (axis.end_s > 3 * kDay)
@@ -134,7 +136,7 @@ class Picture {
       body_ += words(axis_.x(at * axis_.unit_s), bottom + 18, "time",
                      tick == 0 ? fmt::format("0 {}", axis_.unit) : fmt::format("{:g}", at));
     }
-    // The first row of the table is drawn last, above the others.
+    // The policies are drawn in reverse, so that the first one of the table lies above the others.
     for (size_t i = outcomes_.size(); i-- > 0;) {
       const std::vector<double> smoothed = smooth(values(outcomes_[i]), window_);
       const double bucket_s = outcomes_[i].series.bucket_s;
@@ -149,7 +151,7 @@ class Picture {
     y_ = bottom + 48;
   }
 
-  // Queue times of each policy: a bar from the median to p99, with a mark at p95, over a scale of powers of ten.
+  // The queue times of each policy: a bar from the median to p99 with a mark at p95, on a logarithmic scale.
   void bars() {
     body_ += words(kLeft, y_, "head", "time in the queue: median to p99, mark at p95");
     const double left = kLeft + 120;

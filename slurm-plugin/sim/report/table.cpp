@@ -17,7 +17,7 @@ std::string percent(double part) {
   return fmt::format("{:.1f}%", 100 * part);
 }
 
-// To add a column: a row here, and in dlsim(1).
+// To add a column, add a row here and in dlsim(1).
 const Column kColumns[] = {
     {"POLICY", [](const Outcome& o) { return o.policy; }},
     {"DONE", [](const Outcome& o) { return fmt::format("{}", o.completed); }},
@@ -94,7 +94,7 @@ std::string tenants_text(const std::vector<Outcome>& outcomes) {
   return aligned(rows, 2);
 }
 
-// Jobs that one policy refuses are of a size that another one has, too.
+// A size gets its row under every policy that has such jobs; a policy that refuses them has none.
 std::string sizes_text(const std::vector<Outcome>& outcomes) {
   Cells rows{{"GPUS", "POLICY", "JOBS", "WAIT", "MEDIAN", "P95", "P99", ">15M"}};
   for (size_t size = 0; size < size_count(); ++size) {

@@ -19,7 +19,7 @@ constexpr double kRight = 24;
 constexpr double kPanelWidth = 400;
 constexpr double kTop = 120;
 constexpr double kBottom = kTop + 220;
-// Okabe and Ito's, as in report/svg.cpp.
+// The colours of Okabe and Ito, as in report/svg.cpp.
 constexpr std::array kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7"};
 
 std::vector<std::string> distinct(const std::vector<LoadRow>& rows, std::string LoadRow::*field) {
@@ -39,7 +39,7 @@ std::string ratio_text(double ratio) {
   return ratio == 0 ? "none : some" : fmt::format("{:.1f}x", ratio);
 }
 
-// "g=100x4" has nodes of 4 GPUs.
+// Names a panel: "g=100x4" has nodes of 4 GPUs.
 std::string panel_name(const std::string& nodes) {
   const size_t times = nodes.rfind('x');
   return times == std::string::npos || nodes.find(',') != std::string::npos

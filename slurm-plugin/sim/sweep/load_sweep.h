@@ -15,7 +15,7 @@ struct LoadRow {
   std::string nodes;
   double load = 0;
   std::string policy;
-  int64_t jobs = 0;     // of all seeds
+  int64_t jobs = 0;     // jobs of all seeds together
   Interval long_waits;  // part of the jobs that wait longer than 15 minutes
   Interval wait_s;
   double used = 0;  // part of the GPUs in use, 0 to 1

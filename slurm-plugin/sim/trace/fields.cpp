@@ -7,10 +7,10 @@
 namespace dl::sim {
 namespace {
 
-constexpr int64_t kMostId = int64_t{1} << 53;  // what JSON numbers hold exactly
+constexpr int64_t kMostId = int64_t{1} << 53;  // JSON numbers are exact up to this
 constexpr int64_t kLongest = int64_t{10} * 365 * 86400;
 
-// Seconds, or a duration as people write it.
+// Reads seconds, or a duration such as "10m".
 Status set_time(std::string_view text, int64_t least, int64_t* out) {
   const auto value = parse_duration(text);
   if (!value || value->count() < least || value->count() > kLongest)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The writer of traces. Names and numbers only: nothing needs quotes in CSV, or escapes in JSON.
+// The writer of traces. Fields are only names and numbers, so CSV needs no quotes and JSON no escapes.
 #include <fmt/core.h>
 
 #include "slurm-plugin/sim/trace/trace.h"

@@ -40,7 +40,7 @@ Status set_field(size_t field, std::string_view text, TraceJob* job) {
   return {};
 }
 
-// Fields of one line of CSV; quotes as in RFC 4180, but a field does not go on in the next line.
+// The fields of one line of CSV. Quotes are as in RFC 4180, but a quoted field cannot contain a line break.
 Result<std::vector<std::string>> split_csv(std::string_view line) {
   std::vector<std::string> fields;
   for (size_t i = 0;; ++i) {
@@ -70,7 +70,7 @@ Result<std::vector<std::string>> split_csv(std::string_view line) {
 
 class CsvLines {
  public:
-  // The heading: names of fields, in any order.
+  // Reads the heading: names of fields, in any order.
   Status heading(std::string_view line) {
     DL_TRY_ASSIGN(const std::vector<std::string> names, split_csv(line));
     for (const std::string& name : names) {
@@ -95,7 +95,7 @@ class CsvLines {
       return invalid(fmt::format("{} fields; the heading has {}", texts.size(), columns_.size()));
     TraceJob job;
     for (size_t i = 0; i < texts.size(); ++i) {
-      // An empty field is one that is not given.
+      // An empty field counts as not given.
       if (texts[i].empty() && !trace_fields()[columns_[i]].required) continue;
       DL_TRY(set_field(columns_[i], texts[i], &job));
     }
@@ -107,7 +107,7 @@ class CsvLines {
 };
 
 Result<TraceJob> read_json(std::string_view line) {
-  // A depth of 2 is all that a job can need; the parser recurses no further than its input nests.
+  // A job needs a depth of 2. Json::parse() itself bounds how deep hostile input may nest.
   const auto object = Json::parse(line);
   if (!object.is_object()) return invalid("is not a JSON object; allowed: {\"id\": 1, \"submit\": 0, ...} on one line");
   TraceJob job;

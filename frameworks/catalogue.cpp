@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading and choosing; the form of an entry is in catalogue_entry.cpp.
+// Reads the folders and chooses an entry; catalogue_entry.cpp has the form of an entry.
 #include "frameworks/catalogue.h"
 
 #include <dirent.h>
@@ -23,7 +23,7 @@ constexpr size_t kMaxFiles = 256;
 constexpr size_t kMaxFileBytes = 256UL * 1024;
 constexpr const char* kSuffix = ".toml";
 
-// The whole of a regular file. O_NONBLOCK: a FIFO put there must not hang slurmctld.
+// Reads a regular file whole. Without O_NONBLOCK a FIFO in its place would make slurmctld hang.
 Result<std::string> read_entry_file(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) return errno_error(path, errno);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One catalogue entry from TOML. Strict: what is not understood is refused with its place, because an entry is written
-// once by an admin and then decides how everybody's jobs start.
+// Reads one catalogue entry from TOML. Unknown keys and values are refused with their place, because an admin writes an
+// entry once, and it then decides how everybody's jobs start.
 #include <algorithm>
 #include <set>
 
@@ -19,7 +19,7 @@ constexpr size_t kMaxText = 4096;
 constexpr size_t kMaxLine = 8192;
 constexpr int kMaxPorts = 64;
 
-// Reads the keys of one table and remembers which were asked for, so that the rest can be refused.
+// Reads the keys of one table and remembers which ones were asked for, so that all others can be refused.
 class TableReader {
  public:
   TableReader(const toml::table& table, std::string file, std::string prefix)
@@ -37,7 +37,8 @@ class TableReader {
     return table_.get(key);
   }
 
-  // Leaves *out alone if the key is absent. No control character but, where `lines` is true, line breaks and tabs.
+  // Leaves *out as it is if the key is absent. Control characters are refused, except line breaks and tabs if `lines`
+  // is true.
   Status text(const std::string& key, bool lines, std::string* out) {
     const toml::node* node = get(key);
     if (node == nullptr) return {};
@@ -74,7 +75,7 @@ class TableReader {
     return {};
   }
 
-  // After all keys have been asked for.
+  // To be called after all keys have been asked for: refuses the others.
   Status refuse_others() const {
     for (const auto& [key, node] : table_) {
       if (asked_.count(std::string(key.str())) != 0) continue;
@@ -101,7 +102,7 @@ bool is_variable_name(const std::string& name) {
   });
 }
 
-// The families are read before.
+// The families must have been read before.
 Status read_environment(TableReader* reader, const FrameworkEntry& entry, std::map<std::string, std::string>* out) {
   const toml::node* node = reader->get("environment");
   if (node == nullptr) return {};
@@ -211,7 +212,7 @@ Result<FrameworkEntry> Catalogue::parse_entry(const std::string& text, const std
                                      "A-Z a-z 0-9 . _ + - before .toml"};
   }
 
-  // Bounds the depth of dotted keys, for the small stacks of slurmctld's threads.
+  // This bounds the depth of dotted keys, because the stacks of slurmctld's threads are small.
   for (const std::string& line : split(text, '\n')) {
     if (line.size() > kMaxLine) return Error{Errc::kInvalid, file_name + ": a line is longer than 8192 bytes"};
   }

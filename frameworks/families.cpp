@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The variables of each family, as tables: a name, how it is treated when the user has set it, and its value.
+// The variables of each family, as tables: a name, what happens if it is set already, and its value.
 #include "frameworks/families.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ std::string num(int value) {
   return std::to_string(value);
 }
 
-// ---- roles: learners come first, then the servers.
+// ---- roles: learners have the lowest ranks, then come the servers.
 bool is_server(const LearnerContext& c) {
   return c.rank >= c.world_size - c.servers;
 }
@@ -36,7 +36,7 @@ std::string role(const LearnerContext& c) {
   return is_server(c) ? "server" : "learner";
 }
 
-// A parameter server has none.
+// Parameter servers have no batch.
 bool has_batch(const LearnerContext& c) {
   return c.global_batch > 0 && !is_server(c);
 }
@@ -54,7 +54,7 @@ std::string host_port(const std::string& host, int port) {
   return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + num(port);
 }
 
-// "10.0.0.1" and "fe80::1", but no name: what a name stands for may be another address on the node itself.
+// True for "10.0.0.1" and "fe80::1", but not for a name: on the node itself a name may resolve to another address.
 bool is_numeric(const std::string& address) {
   return address.find(':') != std::string::npos ||
          (!address.empty() &&
@@ -62,12 +62,13 @@ bool is_numeric(const std::string& address) {
 }
 
 bool under_slurm(const JobContext& c) {
-  // "12", and "12_3" of an array.
+  // "12", or "12_3" for an element of an array.
   return !c.job_id.empty() &&
          std::all_of(c.job_id.begin(), c.job_id.end(), [](char x) { return (x >= '0' && x <= '9') || x == '_'; });
 }
 
-// ---- dl: our own names (common/contract/env_names.h). Always ours, also in a dlrun inside a learner of another dlrun.
+// ---- dl: our own names (common/contract/env_names.h). They are always replaced, also in a dlrun that runs inside a
+// learner of another dlrun.
 const Variable kDl[] = {
     {env::kRank, Kind::kIdentity, [](const LearnerContext& c) { return num(c.rank); }},
     {env::kWorldSize, Kind::kIdentity, [](const JobContext& c) { return num(c.world_size); }},
@@ -92,7 +93,7 @@ const Variable kDl[] = {
      [](const LearnerContext& c) { return has_batch(c) ? std::to_string(c.accumulation) : std::string(); }},
     {env::kLrScale, Kind::kIdentity, [](const LearnerContext& c) { return has_batch(c) ? c.lr_scale : std::string(); }},
     {env::kServers, Kind::kKnown, [](const JobContext& c) { return c.servers > 0 ? num(c.servers) : std::string(); }},
-    // A server sees no GPU: a framework would take memory on all that it sees.
+    // A server must see no GPU, because a framework takes memory on all GPUs that it sees.
     {"CUDA_VISIBLE_DEVICES", Kind::kKnown,
      [](const LearnerContext& c) { return std::string(is_server(c) ? "-1" : ""); }},
     {env::kLocalGpus, Kind::kIdentity, gpu_list},
@@ -108,8 +109,8 @@ const Variable kDl[] = {
     {env::kCheckpointDir, Kind::kIdentity, [](const JobContext& c) { return c.checkpoint_dir; }},
 };
 
-// ---- torch: what torch.distributed's env:// reads, and what torchrun gives its workers besides. A script written for
-// torchrun finds the same names. Source: pytorch torch/distributed/rendezvous.py,
+// ---- torch: the variables that torch.distributed's env:// reads, and others that torchrun gives its workers, so that
+// a script written for torchrun finds the same names. Source: pytorch torch/distributed/rendezvous.py,
 // elastic/agent/server/local_elastic_agent.py.
 const Variable kTorch[] = {
     {"MASTER_ADDR", Kind::kDefault,
@@ -131,9 +132,10 @@ const Variable kTorch[] = {
      [](const LearnerContext& c) { return c.servers > 0 ? role(c) : std::string("default"); }},
     {"TORCHELASTIC_RESTART_COUNT", Kind::kIdentity, [](const JobContext& c) { return num(c.restarts); }},
     {"TORCHELASTIC_MAX_RESTARTS", Kind::kIdentity, [](const JobContext& c) { return num(c.max_restarts); }},
-    // Its presence makes Lightning take the torch variables instead of guessing from SLURM_*.
+    // If this variable exists, Lightning takes the torch variables instead of guessing from SLURM_*.
     {"TORCHELASTIC_RUN_ID", Kind::kIdentity, [](const JobContext& c) { return c.run_id; }},
-    // True: all ranks are clients of the store that dlrun hosts. False: rank 0 hosts it, at the port its agent holds.
+    // True: all ranks are clients of the store that dlrun hosts. False: rank 0 hosts the store, at the port that its
+    // agent holds.
     {"TORCHELASTIC_USE_AGENT_STORE", Kind::kIdentity,
      [](const JobContext& c) { return std::string(c.launcher_store ? "True" : "False"); }},
     {"TORCHELASTIC_ERROR_FILE", Kind::kIdentity,
@@ -141,7 +143,7 @@ const Variable kTorch[] = {
        return c.log_dir.empty() ? std::string() : c.log_dir + "/learner-" + num(c.rank) + ".error.json";
      }},
     {"TORCH_NCCL_ASYNC_ERROR_HANDLING", Kind::kDefault, [](const JobContext&) { return std::string("1"); }},
-    // torchrun says 1 where several workers share a node; with the CPUs of a learner known we can do better.
+    // torchrun sets 1 if several workers share a node. If the number of CPUs of a learner is known, that is better.
     {"OMP_NUM_THREADS", Kind::kDefault,
      [](const LearnerContext& c) {
        if (c.cpus_per_learner > 0) return num(c.cpus_per_learner);
@@ -149,7 +151,7 @@ const Variable kTorch[] = {
      }},
 };
 
-// ---- mpi: the names by which scripts and libraries find their rank before MPI_Init (mpi4py users, DeepSpeed,
+// ---- mpi: the names by which scripts and libraries find their rank before MPI_Init (scripts with mpi4py, DeepSpeed,
 // TensorFlow's resolver). MPI itself takes rank and size from PMIx, never from these.
 const Variable kMpi[] = {
     {"OMPI_COMM_WORLD_RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(c.rank); }},
@@ -162,10 +164,10 @@ const Variable kMpi[] = {
      [](const JobContext& c) { return c.cpus_per_learner > 0 ? num(c.cpus_per_learner) : std::string(); }},
 };
 
-// ---- slurm: the step's numbers as they are for learners. Only in a Slurm job: outside one, their presence would make
-// JAX, Lightning and TensorFlow look for a cluster that is not there.
+// ---- slurm: the numbers of the job step as they are for learners. They are only set in a Slurm job: outside one, they
+// would make JAX, Lightning and TensorFlow look for a cluster that does not exist.
 const Variable kSlurm[] = {
-    // srun names it after the step.
+    // srun sets it to the name of the step.
     {"SLURM_JOB_NAME", Kind::kIdentity, [](const JobContext& c) { return c.job_name; }},
     {"SLURM_PROCID", Kind::kIdentity, [](const LearnerContext& c) { return num(c.rank); }},
     {"SLURM_LOCALID", Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_rank); }},
@@ -175,7 +177,7 @@ const Variable kSlurm[] = {
     {"SLURM_NNODES", Kind::kIdentity, [](const JobContext& c) { return num(c.num_nodes); }},
     {"SLURM_STEP_NUM_TASKS", Kind::kIdentity, [](const JobContext& c) { return num(c.world_size); }},
     {"SLURM_STEP_NUM_NODES", Kind::kIdentity, [](const JobContext& c) { return num(c.num_nodes); }},
-    // Lightning refuses to run under Slurm without it when there is more than one task.
+    // Without it Lightning refuses to run under Slurm with more than one task.
     {"SLURM_NTASKS_PER_NODE", Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_world_size); }},
     {"SLURM_STEP_NODELIST", Kind::kKnown, [](const JobContext& c) { return c.node_list; }},
     {"SLURM_TASKS_PER_NODE", Kind::kKnown, [](const JobContext& c) { return c.tasks_per_node; }},
@@ -183,33 +185,33 @@ const Variable kSlurm[] = {
     {"SLURM_GTIDS", Kind::kKnown, [](const LearnerContext& c) { return c.node_ranks; }},
 };
 
-// ---- jax: what jax.distributed.initialize() reads. Its number and count of processes it takes from its arguments or
-// from the cluster that it detects (Slurm, or family jax_ids); JAX_PROCESS_ID and JAX_NUM_PROCESSES are for scripts
-// that hand them on, as under Kubeflow. Source: jax jax/_src/distributed.py, jax/_src/clusters/.
+// ---- jax: the variables that jax.distributed.initialize() reads. It takes rank and number of processes from its
+// arguments or from the cluster that it detects (Slurm, or family jax_ids); JAX_PROCESS_ID and JAX_NUM_PROCESSES are
+// for scripts that pass them on, as under Kubeflow. Source: jax jax/_src/distributed.py, jax/_src/clusters/.
 const Variable kJax[] = {
     {"JAX_COORDINATOR_ADDRESS", Kind::kDefault,
      [](const JobContext& c) {
        return c.coordinator_port > 0 ? host_port(c.master_addr, c.coordinator_port) : std::string();
      }},
-    // Its default is every address of the node, and asks for IPv6.
+    // By default JAX would bind to every address of the node, which requires IPv6.
     {"JAX_COORDINATOR_BIND_ADDRESS", Kind::kDefault,
      [](const JobContext& c) {
        const bool known = c.coordinator_port > 0 && is_numeric(c.master_addr);
        return known ? host_port(c.master_addr, c.coordinator_port) : std::string();
      },
      "JAX_COORDINATOR_ADDRESS"},
-    // For scripts that put an address together themselves.
+    // For scripts that compose the address themselves.
     {"JAX_COORDINATOR_PORT", Kind::kDefault,
      [](const JobContext& c) { return c.coordinator_port > 0 ? num(c.coordinator_port) : std::string(); },
      "JAX_COORDINATOR_ADDRESS"},
-    // JAX's own guess is one GPU for each process, the one with the number of its local rank.
+    // Without it JAX would use one GPU for each process: the one whose number is the local rank.
     {"JAX_LOCAL_DEVICE_IDS", Kind::kDefault, gpu_list},
     {"JAX_NUM_PROCESSES", Kind::kIdentity, [](const JobContext& c) { return num(c.world_size); }},
     {"JAX_PROCESS_ID", Kind::kIdentity, [](const LearnerContext& c) { return num(c.rank); }},
 };
 
 // ---- jax_ids: outside Slurm, the names by which JAX recognises Open MPI's mpirun, so that initialize() without
-// arguments works there too. The first is only looked for, since JAX_COORDINATOR_ADDRESS is set.
+// arguments works there, too. JAX only checks that the first one exists, since JAX_COORDINATOR_ADDRESS is set.
 const Variable kJaxIds[] = {
     {"OMPI_MCA_orte_hnp_uri", Kind::kDefault,
      [](const JobContext& c) {
@@ -220,9 +222,9 @@ const Variable kJaxIds[] = {
     {"OMPI_COMM_WORLD_LOCAL_RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(c.local_rank); }},
 };
 
-// ---- tensorflow: TF_CONFIG. Without servers, one worker for each learner, worker 0 the chief of a
-// MultiWorkerMirroredStrategy. With servers, learner 0 is the chief, which coordinates a ParameterServerStrategy, the
-// other learners are its workers, the servers its parameter servers ("ps").
+// ---- tensorflow: TF_CONFIG. Without servers each learner is a worker, and worker 0 is the chief of a
+// MultiWorkerMirroredStrategy. With servers learner 0 is the chief, which coordinates a ParameterServerStrategy; the
+// other learners are its workers, and the servers its parameter servers ("ps").
 std::string task_list(const JobContext& c, int begin, int end) {
   std::string text;
   for (int i = begin; i < end && i < static_cast<int>(c.peers.size()); ++i)
@@ -246,9 +248,9 @@ const Variable kTensorflow[] = {
      }},
 };
 
-// ---- horovod: what horovodrun gives its workers with the gloo controller, whose rendezvous dlrun hosts; servers take
-// no part. Ranks and address together: with the address alone all would be rank 0. Source: horovod
-// horovod/common/gloo/gloo_context.cc, horovod/runner/gloo_run.py.
+// ---- horovod: the variables that horovodrun gives its workers with the gloo controller, whose rendezvous dlrun hosts;
+// servers take no part. Ranks and address are set together: with the address alone all learners would be rank 0.
+// Source: horovod horovod/common/gloo/gloo_context.cc, horovod/runner/gloo_run.py.
 std::string of_learner(const LearnerContext& c, int value) {
   return is_server(c) ? std::string() : num(value);
 }
@@ -270,48 +272,49 @@ const Variable kHorovod[] = {
     {"HOROVOD_GLOO_IFACE", Kind::kDefault, [](const LearnerContext& c) { return c.interface; }},
 };
 
-// ---- peers: for learners that connect to one another by themselves.
+// ---- peers: for learners that connect to one another themselves.
 const Variable kPeers[] = {
     {env::kPeers, Kind::kIdentity, [](const JobContext& c) { return join(c.peers, ","); }},
 };
 
-// ---- nccl: for programs that call NCCL themselves. Where it is set, ncclGetUniqueId() gives all ranks the same id,
-// and rank 0 listens there: at the port that its agent holds until then. Not in a family that others share, since a
-// framework with communicators of its own (torch) would make all of them there. Source: NCCL src/bootstrap.cc.
+// ---- nccl: for programs that call NCCL themselves. If this is set, ncclGetUniqueId() gives all ranks the same id,
+// which names an address of rank 0: NCCL listens there, at the port that the agent of rank 0 holds until then. It is a
+// family of its own, since a framework with communicators of its own (torch) would create all of them at this address.
+// Source: NCCL src/bootstrap.cc.
 const Variable kNccl[] = {
     {"NCCL_COMM_ID", Kind::kDefault, [](const JobContext& c) { return c.peers.front(); }},
 };
 
-// ---- threads: for programs of one process that would take every core they see.
+// ---- threads: for programs of one process that would otherwise use every core that they see.
 const Variable kThreads[] = {
     {"OMP_NUM_THREADS", Kind::kDefault,
      [](const JobContext& c) { return c.cpus_per_learner > 0 ? num(c.cpus_per_learner) : std::string(); }},
-    {"LOKY_MAX_CPU_COUNT", Kind::kDefault,  // joblib's n_jobs=-1
+    {"LOKY_MAX_CPU_COUNT", Kind::kDefault,  // for joblib's n_jobs=-1
      [](const JobContext& c) { return c.cpus_per_learner > 0 ? num(c.cpus_per_learner) : std::string(); }},
 };
 
-// ---- network: the interface that leads to the other learners. Left alone, Gloo takes what the host's name resolves to
-// and NCCL the first that it finds. The data of NCCL still go over InfiniBand where there is any; UCX_NET_DEVICES is
-// not here, because it would keep UCX from it. NCCL_RAS_ADDR: at its default two jobs on a node share one status
-// service.
+// ---- network: the interface that leads to the other learners. Without these Gloo takes the interface to whose address
+// the host's name resolves, and NCCL the first one that it finds. NCCL still sends its data over InfiniBand if there is
+// any; UCX_NET_DEVICES is not set, because it would keep UCX from InfiniBand. NCCL_RAS_ADDR: with its default two jobs
+// on a node would share one status service.
 const Variable kNetwork[] = {
     {"GLOO_SOCKET_IFNAME", Kind::kDefault, [](const LearnerContext& c) { return c.interface; }},
     {"TP_SOCKET_IFNAME", Kind::kDefault, [](const LearnerContext& c) { return c.interface; }},
-    // "=": this name, not all that begin with it.
+    // "=" means exactly this name, not all that begin with it.
     {"NCCL_SOCKET_IFNAME", Kind::kDefault,
      [](const LearnerContext& c) { return c.interface.empty() ? std::string() : "=" + c.interface; }},
     {"NCCL_RAS_ADDR", Kind::kDefault,
      [](const JobContext& c) { return c.ras_port > 0 ? "localhost:" + num(c.ras_port) : std::string(); }},
 };
 
-// ---- ffdl: the names FfDL gave its learners, so that its examples run unchanged (reference: FfDL's
+// ---- ffdl: the names that FfDL gave its learners, so that its examples run unchanged (reference: FfDL's
 // learner/envvars.go).
 const Variable kFfdl[] = {
     {"LEARNER_ID", Kind::kIdentity,  // FfDL counts from 1
      [](const LearnerContext& c) { return is_server(c) ? std::string() : num(c.rank + 1); }},
     {"NUM_LEARNERS", Kind::kIdentity, [](const JobContext& c) { return num(learners_of(c)); }},
     {"LEARNER_NAME_PREFIX", Kind::kDefault, [](const JobContext&) { return std::string("learner"); }},
-    // A float in text, as FfDL writes it.
+    // FfDL writes it as a floating-point number.
     {"GPU_COUNT", Kind::kIdentity, [](const LearnerContext& c) { return num(c.gpus_per_learner) + ".000000"; }},
     {"JOB_STATE_DIR", Kind::kDefault, [](const JobContext& c) { return c.job_dir; }},
     {"MODEL_DIR", Kind::kDefault, [](const JobContext& c) { return c.work_dir; }},
@@ -331,13 +334,13 @@ const Variable kFfdl[] = {
     {"TRAINING_ID", Kind::kDefault, [](const JobContext& c) { return c.job_id; }},
     {"TRAINING_COMMAND", Kind::kDefault,
      [](const JobContext& c) {
-       std::string folded = c.command;  // FfDL folds the line breaks of a command
+       std::string folded = c.command;  // FfDL joins the lines of a command, too
        std::replace(folded.begin(), folded.end(), '\n', ' ');
        return folded;
      }},
 };
 
-// ---- THE table. To add a family: a list above and a row here.
+// ---- THE table. To add a family, add a list above and a row here.
 struct Family {
   const char* name;
   const Variable* variables;
@@ -353,7 +356,7 @@ constexpr Family family(const char* name, const Variable (&variables)[N], bool (
 bool outside_slurm(const JobContext& c) {
   return !under_slurm(c);
 }
-// Where nobody knows them (a plain srun), TF_CONFIG may be the user's own.
+// If the peers are not known (in a plain srun), TF_CONFIG may be the user's own and is left alone.
 bool peers_known(const JobContext& c) {
   return !c.peers.empty();
 }
@@ -389,7 +392,7 @@ void add_variable(const Variable& variable, const LearnerContext& context, Envir
   if (!value.empty()) {
     (*env)[variable.name] = std::move(value);
   } else if (found != env->end() && variable.kind == Kind::kIdentity) {
-    env->erase(found);  // an identity of somebody else's must not survive
+    env->erase(found);  // the identity that another launcher set must not survive
   }
 }
 
@@ -410,9 +413,9 @@ Result<std::vector<const Variable*>> choose_variables(const std::string& name, c
   return wanted;
 }
 
-// USE_LIBUV as torch reads it: a PyTorch without libuv (Debian 13's) cannot be a client of a store that another process
-// hosts, since it asks for libuv there whatever USE_LIBUV says (_create_c10d_store() in
-// torch/distributed/rendezvous.py).
+// A PyTorch without libuv (Debian 13's) cannot be a client of a store that another process hosts: it asks for libuv
+// there whatever USE_LIBUV says (_create_c10d_store() in torch/distributed/rendezvous.py). has_users_store() therefore
+// reads USE_LIBUV as torch does.
 void forget_empty_store(Environment* env) {
   for (const char* name : {"MASTER_ADDR", "MASTER_PORT"})
     if (const auto found = env->find(name); found != env->end() && found->second.empty()) env->erase(found);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by families.cpp (the tables) and job_environment.cpp (all learners of a job at once), and not meant for other
-// files.
+// For families.cpp (the tables) and job_environment.cpp (all learners of a job at once); no other file may include it.
 #pragma once
 
 #include <string>
@@ -14,15 +13,16 @@ namespace dl {
 
 // kDefault: a value that the user has set stays. kIdentity: the value differs between learners, so a value inherited
 // from a shell (of another launcher, or of a notebook) cannot be right and is replaced. kKnown: as kIdentity if our
-// value is known; else the present one, which is Slurm's own, stays.
+// value is known; otherwise the present value, which Slurm has set, stays.
 enum class Kind { kDefault, kIdentity, kKnown };
 
-// Empty: left unset (a framework that tests whether a variable exists must not find an empty one). A value that has to
-// be empty is not possible, and so far not needed.
+// An empty result leaves the variable unset (a framework that tests whether a variable exists must not find an empty
+// one). So a variable cannot be set to an empty value, which was never needed so far.
 using OfJob = std::string (*)(const JobContext&);
 using OfLearner = std::string (*)(const LearnerContext&);
 
-// A value of the job's context cannot differ between its learners: with 10,000 of them it is made once.
+// A value computed from the job's context cannot differ between its learners, so it is computed once even for 10,000 of
+// them.
 struct Variable {
   template <typename Function>
   constexpr Variable(const char* its_name, Kind its_kind, Function function, const char* left_alone_with = nullptr)
@@ -41,23 +41,23 @@ struct Variable {
   Kind kind;
   OfJob of_job = nullptr;
   OfLearner of_learner = nullptr;
-  const char* unless;  // left alone where the user has set this one
+  const char* unless;  // if the user has set this variable, the other one is left alone
 };
 
 void add_variable(const Variable& variable, const LearnerContext& context, Environment* env);
 
-// The variables of a family that are to be added to env, all of them chosen before the first is added: the one named by
-// `unless` may be of the same family. kNotFound: there is no such family.
+// The variables of a family that are to be added to env. All of them are chosen before the first is added, since
+// `unless` may name one of the same family. kNotFound: there is no such family.
 Result<std::vector<const Variable*>> choose_variables(const std::string& family, const JobContext& context,
                                                       const Environment& env);
 
-// Removes a MASTER_ADDR or MASTER_PORT without a value: they name no store of the user's. A script that exports what it
-// took from an empty variable, or from a command that printed nothing, leaves them so.
+// Removes a MASTER_ADDR or MASTER_PORT that is empty: it names no store. Scripts leave such a variable behind if they
+// export the value of an empty variable, or of a command that printed nothing.
 void forget_empty_store(Environment* env);
-// A store of the user's own, whatever the entry says.
+// Whether the user's environment names a store of his own, whatever the catalogue entry says.
 bool has_users_store(const Environment& env);
 
-// Some family has a value of its own for each learner.
+// Whether some family has a variable of this name whose value differs between learners.
 bool may_differ(const std::string& name);
 
 }  // namespace dl

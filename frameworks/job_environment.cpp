@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The environment of all learners of a job at once: what may differ between them is kept as steps, and made for each.
+// The environment of all learners of a job at once: values that may differ between learners are kept as steps, which
+// are carried out for each learner.
 #include <algorithm>
 #include <utility>
 
@@ -9,13 +10,13 @@
 
 namespace dl {
 
-// One of the values that are put into a name, one after the other.
+// One of the values that a variable gets, one after the other.
 struct JobEnvironment::Step {
-  const Variable* variable = nullptr;  // nullptr: `text`
+  const Variable* variable = nullptr;  // nullptr: the value is `text`
   Kind kind = Kind::kDefault;
   bool users_store = false;
   std::string text;
-  bool fill = false;  // the placeholders in the text, for each learner
+  bool fill = false;  // the placeholders in the text are filled for each learner
 };
 struct JobEnvironment::Name {
   std::optional<std::string> inherited;
@@ -64,7 +65,7 @@ void JobEnvironment::set(const std::string& name, const std::string& value) {
   first_[name] = value;
 }
 
-// Before the step is taken for the first learner.
+// Records a step of a variable; must be called before the step changes the first learner's environment.
 void JobEnvironment::note(const std::string& name, Step step) {
   const auto place = std::lower_bound(names_.begin(), names_.end(), name) - names_.begin();
   const auto at = static_cast<size_t>(place);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kPythonPath = "PYTHONPATH";
 
-// The folder goes behind what is there, and only once.
+// Appends the folder to the path, unless it is in it already.
 std::string with_folder(std::string path, const std::string& folder) {
   if ((':' + path + ':').find(':' + folder + ':') != std::string::npos) return path;
   if (!path.empty()) path += ':';

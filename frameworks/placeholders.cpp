@@ -14,12 +14,12 @@ constexpr std::string_view kOpen = "%{";
 
 struct Placeholder {
   std::string_view name;
-  bool differs;                                 // between the learners of a job
-  bool needs_peers;                             // the family "peers"
-  std::string (*value)(const LearnerContext&);  // empty: not known
+  bool differs;                                 // between learners of a job
+  bool needs_peers;                             // the entry must have the family "peers"
+  std::string (*value)(const LearnerContext&);  // an empty result: the value is not known
 };
 
-// THE table. To add one: a row here, and a line in dl-frameworks(7).
+// THE table. To add a placeholder, add a row here and a line in dl-frameworks(7).
 const Placeholder kPlaceholders[] = {
     {"address", false, false, [](const LearnerContext& c) { return c.master_addr; }},
     {"attempt", false, false, [](const LearnerContext& c) { return std::to_string(c.attempt); }},
@@ -59,8 +59,8 @@ const Placeholder* find_placeholder(std::string_view name) {
   return found == std::end(kPlaceholders) ? nullptr : found;
 }
 
-// Calls each with what stands between %{ and }, and with what stands outside of these; stops where it answers false.
-// One that is not closed reaches to the end of the text.
+// Calls `placeholder` with each name between %{ and }, and `plain` with the text between placeholders; stops when
+// `placeholder` returns false. A placeholder that is not closed reaches to the end of the text.
 void walk(const std::string& text, const std::function<bool(std::string_view name)>& placeholder,
           const std::function<void(std::string_view plain)>& plain) {
   std::string_view rest = text;

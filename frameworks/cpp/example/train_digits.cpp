@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plain C++ learners without any framework: softmax regression on the UCI handwritten digits. Learner r of W has every
-// W-th image; the gradients are added up by learner 0, to which the others connect at the port that its agent holds.
+// W-th image. Learner 0 adds the gradients up; the others connect to it at the port that its agent holds.
 //
 //   python3 -c 'from sklearn.datasets import load_digits
 //   for image, digit in zip(*load_digits(return_X_y=True)): print(digit, *map(int, image))' >digits.txt
@@ -62,7 +62,7 @@ class Sum {
   Sum(const Sum&) = delete;
   Sum& operator=(const Sum&) = delete;
 
-  // The same on all learners, added in the order of ranks.
+  // Replaces the values by their sums, which are added in the order of ranks and are the same on all learners.
   void over_all(std::vector<double>* values) {
     const size_t bytes = values->size() * sizeof(double);
     std::vector<double> other(values->size());
@@ -75,7 +75,7 @@ class Sum {
   }
 
  private:
-  struct Greeting {  // says which run and learner this is: any program can connect
+  struct Greeting {  // names the run and the learner, since any program can connect
     char run[64] = "";
     int rank = 0;
   };
@@ -106,7 +106,7 @@ class Sum {
   void listen_for(const std::string& port, int size) {
     addrinfo* address = find(nullptr, port);
     const int one = 1, listener = ::socket(address->ai_family, SOCK_STREAM, 0);
-    // The agent holds the port; with this option we may have it.
+    // The agent holds the port; with this option the learner can bind to it all the same.
     ::setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     if (::bind(listener, address->ai_addr, address->ai_addrlen) != 0 || ::listen(listener, size) != 0)
       fail("port " + port);
@@ -140,7 +140,7 @@ class Sum {
         break;
       }
       ::close(fd);
-      if (tries == 600) fail("connect to learner 0");  // a minute
+      if (tries == 600) fail("connect to learner 0");  // after a minute
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
     ::freeaddrinfo(address);
@@ -149,7 +149,7 @@ class Sum {
   }
 
   int rank_;
-  std::vector<int> connections_;  // learner 0: to learner i + 1; others: to learner 0
+  std::vector<int> connections_;  // learner 0: the connection to learner i + 1; others: the one to learner 0
 };
 
 struct Image {
@@ -195,7 +195,7 @@ int main(int argc, char** argv) {
   Sum sum(rank, size);
   std::vector<double> weights(static_cast<size_t>(kDigits) * kPixels, 0.0);
   for (int step = 0; step < steps; ++step) {
-    std::vector<double> gradient(weights.size() + 1, 0.0);  // and how many images
+    std::vector<double> gradient(weights.size() + 1, 0.0);  // the last element counts images
     for (const Image& image : train) {
       std::vector<double> error = probabilities(weights, image);
       error[static_cast<size_t>(image.digit)] -= 1;

@@ -26,7 +26,7 @@
 namespace {
 
 constexpr int kPixels = 64, kHidden = 48, kDigits = 10;
-constexpr int kTrained = 1500;  // the others are for testing
+constexpr int kTrained = 1500;  // the other digits are for testing
 constexpr int kBatch = 60;
 constexpr float kRate = 0.1F, kMomentum = 0.9F;
 
@@ -58,7 +58,7 @@ std::vector<Digit> read_digits(const char* path) {
   return digits;
 }
 
-// Four parameters, one behind the other in memory, as their gradients are: buckets need no copies then.
+// The four parameters lie one behind the other in memory, and so do their gradients: buckets need no copies then.
 constexpr std::array<size_t, 4> kCounts = {kPixels * kHidden, kHidden, kHidden* kDigits, kDigits};
 constexpr size_t kAll = kCounts[0] + kCounts[1] + kCounts[2] + kCounts[3];
 struct Parameters {
@@ -93,15 +93,16 @@ Activations forward(Parameters& w, const Digit& digit) {
   return a;
 }
 
-// Gradients of the mean loss over the batch, of this learner's part of it, times the number of learners: their mean
-// over the learners is the gradient of the batch. `ready` is called for each parameter as soon as it is complete.
+// Computes, from this learner's part of the batch, the gradients of the mean loss over the batch times the number of
+// learners: their mean over the learners is the gradient of the batch. `ready` is called for each parameter as soon as
+// its gradient is complete.
 template <typename Ready>
 void backward(Parameters& w, const std::vector<const Digit*>& part, float scale, Parameters& g, Ready&& ready) {
   std::fill(g.all.begin(), g.all.end(), 0.0F);
   std::vector<Activations> passes;
   for (const Digit* digit : part) {
     Activations a = forward(w, *digit);
-    a.chance[static_cast<size_t>(digit->label)] -= 1;  // now the gradient before the softmax
+    a.chance[static_cast<size_t>(digit->label)] -= 1;  // now it is the gradient before the softmax
     for (int k = 0; k < kDigits; ++k) {
       const float d = a.chance[static_cast<size_t>(k)] *= scale;
       g.at(3)[k] += d;
@@ -123,7 +124,7 @@ void backward(Parameters& w, const std::vector<const Digit*>& part, float scale,
   ready(0);
 }
 
-float noise(uint64_t i) {  // in [-1, 1), the same everywhere
+float noise(uint64_t i) {  // in [-1, 1), the same on every machine
   i = (i + 1) * 0x9e3779b97f4a7c15ULL;
   i = (i ^ (i >> 30)) * 0xbf58476d1ce4e5b9ULL;
   return static_cast<float>(i >> 40) / static_cast<float>(1 << 23) - 1;
@@ -135,7 +136,8 @@ Parameters first_weights() {
   return weights;
 }
 
-// The n-th digit of a batch: data epochs walk through all of them in steps that have no divisor in common with 1,500.
+// The n-th digit of a batch. A data epoch goes through all digits with a stride that has no divisor in common with
+// 1,500.
 size_t sample(int64_t step, int n) {
   const int64_t place = step * kBatch + n, epoch = place / kTrained;
   return static_cast<size_t>((place % kTrained) * (7 + 30 * (epoch % 40)) % kTrained);
@@ -150,7 +152,7 @@ int64_t right_of(Parameters& weights, const std::vector<Digit>& digits, size_t f
   return right;
 }
 
-// Each learner tests its part; and all must have ended with the same bits.
+// Each learner tests its part of the test digits. The weights of all learners must be the same, bit for bit.
 bool report(dllearner_ctx* world, Parameters& weights, const std::vector<Digit>& digits, const char* how,
             int64_t steps) {
   const int rank = dllearner_rank(world), size = dllearner_size(world);
@@ -176,7 +178,7 @@ std::vector<const Digit*> part_of(const std::vector<Digit>& digits, int64_t step
   return part;
 }
 
-// Weights and optimiser on parameter servers.
+// Trains with weights and optimiser on parameter servers.
 int train_with_servers(dllearner_ctx* world, const std::vector<Digit>& digits, int64_t steps, const std::string& mode) {
   if (dllearner_role_of(world) == DLLEARNER_SERVER) {
     check(dllearner_serve(world, nullptr, nullptr));
@@ -188,7 +190,8 @@ int train_with_servers(dllearner_ctx* world, const std::vector<Digit>& digits, i
   options.struct_size = sizeof options;
   options.mode = mode == "async" ? DLLEARNER_PS_ASYNC : mode == "bounded" ? DLLEARNER_PS_BOUNDED : DLLEARNER_PS_SYNC;
   options.staleness = 2;
-  // A gradient that is applied late pushes on in a direction that momentum has taken already: less of it.
+  // A gradient that is applied late pushes in a direction in which momentum has already moved the weights, so there is
+  // less momentum then.
   const bool late = options.mode != DLLEARNER_PS_SYNC;
   options.momentum = late ? 0.5 : kMomentum;
   options.learning_rate = late ? 0.5 : kRate;
@@ -200,8 +203,9 @@ int train_with_servers(dllearner_ctx* world, const std::vector<Digit>& digits, i
     backward(weights, part_of(digits, step, rank, size), static_cast<float>(size) / kBatch, gradients, [](size_t) {});
     check(dllearner_ps_push(server, gradients.all.data()));
   }
-  check(dllearner_ps_pull(server, weights.all.data()));  // answered after this learner's last gradient was applied
-  check(dllearner_barrier(world));                       // so now all are
+  // the answer comes after this learner's last gradient was applied
+  check(dllearner_ps_pull(server, weights.all.data()));
+  check(dllearner_barrier(world));  // so now those of all learners are
   check(dllearner_ps_pull(server, weights.all.data()));
   const bool same = report(world, weights, digits, mode.c_str(), steps);
   dllearner_ps_destroy(server);

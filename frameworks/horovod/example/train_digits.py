@@ -10,7 +10,7 @@ One script, started in any of these ways:
     sbatch --dl-framework=horovod --dl-learners=4 --dl-gpus=1 \\
            --dl-checkpoint=ckpt,every=10m train_digits.sbatch      four learners, on a cluster
 
-The lines marked with * are all that slurm-dl asks of a training loop. With them the training survives preemption, time
+The lines marked with * are all that slurm-dl needs in a training loop. With them the training survives preemption, time
 limits, pauses and crashes, and goes on with another number of learners; no sample is trained twice or left out.
 """
 import argparse
@@ -25,7 +25,7 @@ from torch import nn
 
 try:
     import dlckpt
-except ImportError:  # plain python3: dlrun and the plugin put the package on PYTHONPATH, nobody did so here
+except ImportError:  # plain python3: dlrun and the plugin would have put the package on PYTHONPATH
     here = os.path.dirname(os.path.abspath(__file__))
     for place in ("../../python", "../../../checkpoint/python"):  # the installed tree, the source tree
         sys.path.append(os.path.join(here, place))
@@ -46,7 +46,7 @@ def main() -> None:
     digits = load_digits()
     images = torch.tensor(digits.images, dtype=torch.float32).reshape(-1, 64).to(device) / 16
     labels = torch.tensor(digits.target, dtype=torch.int64).to(device)
-    held_out = torch.arange(len(labels)) % 5 == 0  # every fifth image
+    held_out = torch.arange(len(labels)) % 5 == 0  # every fifth image is held out
     train_images, train_labels = images[~held_out], labels[~held_out]
 
     torch.set_num_threads(1)

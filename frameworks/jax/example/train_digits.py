@@ -10,7 +10,7 @@ One script, started in any of these ways:
            --dl-checkpoint=ckpt,every=10m train_digits.sbatch      four learners, on a cluster
 
 All devices of all learners form one mesh; the samples are divided over it, the parameters are on every device, and XLA adds
-the gradients up. The lines marked with * are all that slurm-dl asks of a training loop: with them the training survives
+the gradients up. The lines marked with * are all that slurm-dl needs in a training loop: with them the training survives
 preemption, time limits, pauses and crashes.
 """
 import argparse
@@ -26,7 +26,7 @@ from sklearn.datasets import load_digits
 
 try:
     import dlckpt
-except ImportError:  # plain python3: dlrun and the plugin put the package on PYTHONPATH, nobody did so here
+except ImportError:  # plain python3: dlrun and the plugin would have put the package on PYTHONPATH
     here = os.path.dirname(os.path.abspath(__file__))
     for place in ("../../python", "../../../checkpoint/python"):  # the installed tree, the source tree
         sys.path.append(os.path.join(here, place))
@@ -84,7 +84,7 @@ def main() -> None:
     momentum = jax.jit(lambda p: jax.tree.map(jnp.zeros_like, p), out_shardings=everywhere)(parameters)
     batch = dlckpt.find_batch(opts.global_batch)                                                          # *
     batches = dlckpt.GlobalBatches(len(labels), batch, seed=opts.seed)                                    # *
-    # Every device gets as many rows; those that fill up a pass that does not divide evenly weigh nothing.
+    # Every device gets the same number of rows. If a pass does not divide evenly, rows with weight 0 are added.
     rows = -(-batch.batch // (batch.accumulation * jax.device_count())) * jax.local_device_count()
 
     def share(values):

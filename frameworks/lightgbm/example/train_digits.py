@@ -9,7 +9,7 @@ One script, started in any of these ways:
     sbatch --dl-framework=lightgbm --dl-learners=4 \\
            --dl-checkpoint=ckpt,every=10m train_digits.sbatch           four learners, on a cluster
 
-Each learner has a part of the rows. The lines marked with * are all that slurm-dl asks of a training loop: with them the training
+Each learner has a part of the rows. The lines marked with * are all that slurm-dl needs in a training loop: with them the training
 survives preemption, time limits, pauses and crashes.
 """
 import argparse
@@ -23,7 +23,7 @@ from sklearn.datasets import load_digits
 
 try:
     import dlckpt
-except ImportError:  # plain python3: dlrun and the plugin put the package on PYTHONPATH, nobody did so here
+except ImportError:  # plain python3: dlrun and the plugin would have put the package on PYTHONPATH
     here = os.path.dirname(os.path.abspath(__file__))
     for place in ("../../python", "../../../checkpoint/python"):  # the installed tree, the source tree
         sys.path.append(os.path.join(here, place))
@@ -31,7 +31,7 @@ except ImportError:  # plain python3: dlrun and the plugin put the package on PY
 
 
 class Trees:
-    """A booster as its text: what the checkpoint service keeps. One that was given back goes on growing."""
+    """A booster in the form of its text, which the checkpoint service can save. A restored one goes on growing."""
 
     def __init__(self, parameters: dict, rows: lightgbm.Dataset) -> None:
         self.parameters, self.rows, self.text, self.booster = parameters, rows, "", None
@@ -63,7 +63,7 @@ def main() -> None:
                           machines=os.environ["DL_PEERS"], local_listen_port=int(os.environ["DL_PORTS"].split(",")[0]))
     digits = load_digits()
     images, labels = digits.images.reshape(-1, 64), digits.target
-    held_out = np.arange(len(labels)) % 5 == 0  # every fifth image
+    held_out = np.arange(len(labels)) % 5 == 0  # every fifth image is held out
     mine = np.flatnonzero(~held_out)[rank::size]
     trees = Trees(parameters, lightgbm.Dataset(images[mine], labels[mine], free_raw_data=False))
     job = dlckpt.attach(trees=trees)                                                                      # *

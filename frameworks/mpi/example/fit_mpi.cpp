@@ -7,7 +7,7 @@
 //   dlrun --framework mpi --learners 4 --checkpoint ckpt,every=50steps -- ./fit_mpi [STEPS [DELAY_MS]]
 //   sbatch --dl-framework=mpi --dl-learners=4 --dl-gpus=0 --dl-checkpoint=ckpt,every=10m --wrap 'dlrun -- ./fit_mpi'
 #include <dlckpt.h>
-#define OMPI_SKIP_MPICXX  // the C interface alone
+#define OMPI_SKIP_MPICXX  // only the C interface is needed
 #include <mpi.h>
 
 #include <chrono>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t kPoints = 1000;
 
-// libdlckpt reports an error of one rank on all of them, so leaving here leaves nobody waiting.
+// libdlckpt reports an error of one rank on all ranks, so all of them leave here and none is left waiting.
 void check(int rc, const char* what, const char* sentence) {
   if (rc == DLCKPT_OK) return;
   std::fprintf(stderr, "%s: %s (%s)\n", what, sentence, dlckpt_error_name(rc));
@@ -39,17 +39,17 @@ int main(int argc, char** argv) {
   const int64_t steps = argc > 1 ? std::atoll(argv[1]) : 200;
   const int delay_ms = argc > 2 ? std::atoi(argv[2]) : 0;
 
-  // The state: four numbers everywhere, and this rank's rows of a table of all points.
+  // The state: four numbers that are the same on all ranks, and this rank's rows of a table of all points.
   double weights[4] = {0, 0, 0, 0};  // slope, intercept, and the momentum of each
   const int64_t begin = kPoints * rank / size, end = kPoints * (rank + 1) / size;
   std::vector<int64_t> uses(static_cast<size_t>(end - begin), 0);
 
   dlckpt_options options{};
   options.struct_size = sizeof options;
-  options.rank = rank;  // Open MPI under srun sets no OMPI_COMM_WORLD_*: what MPI says is always right
+  options.rank = rank;  // Open MPI under srun sets no OMPI_COMM_WORLD_*; the values from MPI are always right
   options.world_size = size;
   dlckpt_ctx* checkpoint = nullptr;
-  const bool saving = std::getenv("DL_CHECKPOINT_DIR") != nullptr;  // set by dlrun where --dl-checkpoint was given
+  const bool saving = std::getenv("DL_CHECKPOINT_DIR") != nullptr;  // dlrun sets it if --dl-checkpoint was given
   int64_t step = 0;
   if (saving) {
     check(dlckpt_open(&options, &checkpoint), "open", dlckpt_open_error());
@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
 
   if (saving) {
     check(dlckpt_save(checkpoint, steps), "save", dlckpt_errmsg(checkpoint));
-    check(dlckpt_wait(checkpoint, -1, nullptr), "save", dlckpt_errmsg(checkpoint));  // until it is durable
+    check(dlckpt_wait(checkpoint, -1, nullptr), "save", dlckpt_errmsg(checkpoint));  // waits until it is durable
     dlckpt_finished(checkpoint);
     dlckpt_close(checkpoint);
   }

@@ -9,7 +9,7 @@ One script, started in any of these ways:
     sbatch --dl-framework=paddle --dl-learners=4 --dl-gpus=1 \\
            --dl-checkpoint=ckpt,every=10m train_digits.sbatch         four learners, on a cluster
 
-The lines marked with * are all that slurm-dl asks of a training loop: with them the training survives preemption, time limits,
+The lines marked with * are all that slurm-dl needs in a training loop: with them the training survives preemption, time limits,
 pauses and crashes.
 """
 import argparse
@@ -25,7 +25,7 @@ from sklearn.datasets import load_digits
 
 try:
     import dlckpt
-except ImportError:  # plain python3: dlrun and the plugin put the package on PYTHONPATH, nobody did so here
+except ImportError:  # plain python3: dlrun and the plugin would have put the package on PYTHONPATH
     here = os.path.dirname(os.path.abspath(__file__))
     for place in ("../../python", "../../../checkpoint/python"):  # the installed tree, the source tree
         sys.path.append(os.path.join(here, place))
@@ -33,7 +33,7 @@ except ImportError:  # plain python3: dlrun and the plugin put the package on PY
 
 
 class Saved:
-    """A layer or an optimizer of Paddle's, as NumPy arrays: what the checkpoint service keeps."""
+    """A layer or an optimizer of Paddle in the form of NumPy arrays, which the checkpoint service can save."""
 
     def __init__(self, of) -> None:
         self.of = of
@@ -58,7 +58,7 @@ def main() -> None:
         dist.init_parallel_env()  # all that it needs is in the environment
     digits = load_digits()
     images, labels = (digits.images.reshape(-1, 64) / 16).astype("float32"), digits.target.astype("int64")
-    held_out = np.arange(len(labels)) % 5 == 0  # every fifth image
+    held_out = np.arange(len(labels)) % 5 == 0  # every fifth image is held out
     train_images, train_labels = images[~held_out], labels[~held_out]
 
     paddle.seed(1)

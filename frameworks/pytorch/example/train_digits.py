@@ -10,7 +10,7 @@ One script, started in any of these ways:
     sbatch --dl-framework=pytorch --dl-learners=4 --dl-gpus=1 \\
            --dl-checkpoint=ckpt,every=10m train_digits.sbatch      four learners, on a cluster
 
-The lines marked with * are all that slurm-dl asks of a training loop. With them the training survives preemption, time
+The lines marked with * are all that slurm-dl needs in a training loop. With them the training survives preemption, time
 limits, pauses and crashes; on the same number of learners it ends with the same weights, bit for bit, as a training that
 was never interrupted, and on another number no sample is trained twice or left out.
 """
@@ -20,7 +20,7 @@ import os
 import sys
 import time
 
-# DDP warns that no parameter is unused (see below); PyTorch logs by glog in some builds, by its own logger in others.
+# DDP would warn that no parameter is unused (see below). PyTorch logs through glog in some builds, through a logger of its own in others.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 os.environ.setdefault("GLOG_minloglevel", "2")
 
@@ -31,7 +31,7 @@ from torch import nn
 
 try:
     import dlckpt
-except ImportError:  # plain python3: dlrun and the plugin put the package on PYTHONPATH, nobody did so here
+except ImportError:  # plain python3: dlrun and the plugin would have put the package on PYTHONPATH
     here = os.path.dirname(os.path.abspath(__file__))
     for place in ("../../python", "../../../checkpoint/python"):  # the installed tree, the source tree
         sys.path.append(os.path.join(here, place))
@@ -74,7 +74,7 @@ def main() -> None:
     # than two learners' gradients are summed: a resumed run would differ in the last bit. Looking for unused parameters
     # keeps the first order for good.
     model = nn.parallel.DistributedDataParallel(network, find_unused_parameters=True) if world_size > 1 else network
-    torch.manual_seed(opts.seed + rank)  # each learner drops out units of its own
+    torch.manual_seed(opts.seed + rank)  # so that each learner drops other units
     optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=opts.steps)
     images, labels, test_images, test_labels = load(device)

@@ -6,7 +6,7 @@
     dlrun --framework sklearn --learners 4 -- python3 search_digits.py  four, on this machine: each tries a quarter
     sbatch --dl-framework=sklearn --dl-learners=4 search_digits.sbatch  four, on a cluster
 
-Learners do not talk to one another: each tries its own candidates, on the cores that it was given, and writes what it found
+Learners do not communicate: each tries its own candidates, on the cores that it was given, and writes its results
 to RESULT_DIR/learner-ID.json.
 """
 import itertools

@@ -10,7 +10,7 @@ One script, started in any of these ways:
            --dl-checkpoint=ckpt,every=10m train_digits.sbatch             four learners, on a cluster
 
 Each learner is a worker of MultiWorkerMirroredStrategy, which finds the others in TF_CONFIG. The lines marked with * are all
-that slurm-dl asks of a training loop: with them the training survives preemption, time limits, pauses and crashes.
+that slurm-dl needs in a training loop: with them the training survives preemption, time limits, pauses and crashes.
 """
 import argparse
 import hashlib
@@ -25,7 +25,7 @@ from sklearn.datasets import load_digits
 
 try:
     import dlckpt
-except ImportError:  # plain python3: dlrun and the plugin put the package on PYTHONPATH, nobody did so here
+except ImportError:  # plain python3: dlrun and the plugin would have put the package on PYTHONPATH
     here = os.path.dirname(os.path.abspath(__file__))
     for place in ("../../python", "../../../checkpoint/python"):  # the installed tree, the source tree
         sys.path.append(os.path.join(here, place))
@@ -42,7 +42,7 @@ def options() -> argparse.Namespace:
 
 def main() -> None:
     opts = options()
-    # One learner, one GPU: TensorFlow would take all that it sees on the node.
+    # TensorFlow would take every GPU that it sees on the node, so this learner restricts it to its own.
     gpus, own = tf.config.list_physical_devices("GPU"), os.environ.get("DL_LOCAL_GPUS", "0")
     tf.config.set_visible_devices([gpus[int(own.split(",")[0])]] if gpus else [], "GPU")
     strategy = tf.distribute.MultiWorkerMirroredStrategy() if "TF_CONFIG" in os.environ else tf.distribute.get_strategy()

@@ -6,9 +6,9 @@
     sbatch --dl-framework=tensorflow --dl-learners=3 --dl-servers=1 --dl-gpus=1 \\
            --dl-checkpoint=ckpt,every=10m --wrap 'dlrun -- python3 train_digits_servers.py'      on a cluster
 
-Learner 0 is the chief: it holds the training loop, and gives each train step's batch to the workers in parts. The other learners
-are the workers, who compute gradients; the servers hold the variables. dlrun ends workers and servers when the chief has ended.
-The lines marked with * are all that slurm-dl asks of the training loop.
+Learner 0 is the chief: it runs the training loop, and divides each train step's batch among the workers. The other learners
+are the workers, which compute gradients; the servers hold the variables. dlrun ends workers and servers when the chief has ended.
+The lines marked with * are all that slurm-dl needs in the training loop.
 """
 import argparse
 import os
@@ -23,7 +23,7 @@ from sklearn.datasets import load_digits
 
 try:
     import dlckpt
-except ImportError:  # plain python3: dlrun and the plugin put the package on PYTHONPATH, nobody did so here
+except ImportError:  # plain python3: dlrun and the plugin would have put the package on PYTHONPATH
     here = os.path.dirname(os.path.abspath(__file__))
     for place in ("../../python", "../../../checkpoint/python"):  # the installed tree, the source tree
         sys.path.append(os.path.join(here, place))
@@ -39,7 +39,7 @@ def options() -> argparse.Namespace:
 
 
 def serve(cluster: tf.distribute.cluster_resolver.ClusterResolver) -> None:
-    """A worker or a parameter server: does what the chief asks, until dlrun ends it."""
+    """Runs a worker or a parameter server: it does what the chief asks, until dlrun ends it."""
     gpus, own = tf.config.list_physical_devices("GPU"), os.environ.get("DL_LOCAL_GPUS", "0")
     tf.config.set_visible_devices([gpus[int(own.split(",")[0])]] if gpus else [], "GPU")
     server = tf.distribute.Server(cluster.cluster_spec(), job_name=cluster.task_type, task_index=cluster.task_id, protocol="grpc")
@@ -80,7 +80,7 @@ def train(opts: argparse.Namespace, cluster: tf.distribute.cluster_resolver.Clus
         index = next(batches)                                                                             # *
         parts = [coordinator.schedule(update, args=(images[part], labels[part]))
                  for part in np.array_split(np.asarray(index), workers)]
-        coordinator.join()  # a checkpoint must find no gradient on its way
+        coordinator.join()  # no gradient must be in flight when a checkpoint is taken
         if (step + 1) % 50 == 0:
             print("train step %d: loss %.4f" % (step + 1, sum(float(part.fetch()) for part in parts)), flush=True)
 

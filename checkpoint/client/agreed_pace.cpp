@@ -14,7 +14,7 @@ Hop choose_hop(double left_s, double interval_s, double step_s, int64_t former_s
   constexpr double kLongest_s = 60, kWorthHalving_s = 2;
   constexpr double kMostSteps = 1e9;
   Hop hop;
-  hop.save = left_s <= step_s / 2;  // nearer now than after the next train step
+  hop.save = left_s <= step_s / 2;  // the due time is nearer than the end of the next train step
   const double wait_s = hop.save ? interval_s : left_s;
   const double to_meeting_s = std::clamp(wait_s / 2, std::min(wait_s, kWorthHalving_s), kLongest_s);
   const double steps = step_s > 0 ? std::min(to_meeting_s / step_s, kMostSteps) : kMostSteps;
@@ -33,7 +33,7 @@ void AgreedPace::restart() {
 
 bool AgreedPace::due(int64_t step) {
   if (next_ < 0) {
-    // The first meeting is one train step on, so that rank 0 has seen how long one is.
+    // The first meeting is one train step later, so that rank 0 has measured a train step by then.
     next_ = step + 1;
     met_step_ = step;
     if (announcer_.speaks()) met_s_ = clock_().now_s;
@@ -46,11 +46,11 @@ bool AgreedPace::meet(int64_t step) {
     auto said = announcer_.tell(announcer_.speaks() ? decide(step) : std::string(), failed_);
     failed_ = !said;
     if (failed_) {
-      next_ = step + 1;  // tried again at once; what is heard tells for which train step it is
+      next_ = step + 1;  // tries again at once; the announcement says for which train step it is
       return false;
     }
     decided_ = parse(*said);
-    if (!decided_) {  // no space for rank 0's words: all know, and try again later
+    if (!decided_) {  // rank 0 had no space for its announcement: all ranks know this, and try again later
       next_ = step + hop_;
       return false;
     }
@@ -66,7 +66,7 @@ bool AgreedPace::meet(int64_t step) {
   return decision.save && decision.at == step;
 }
 
-// "STEP SAVE NEXT"
+// The announcement "STEP SAVE NEXT".
 std::string AgreedPace::decide(int64_t step) {
   const Clock clock = clock_();
   const double step_s = (clock.now_s - met_s_) / static_cast<double>(std::max<int64_t>(step - met_step_, 1));

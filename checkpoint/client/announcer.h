@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets rank 0 send texts to all ranks, through a group of its own beside the one that saves use.
+// Lets rank 0 send texts to all ranks, through a group of its own, which does not disturb the group that saves use.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,8 @@ class Announcer {
       ++count_;
     }
     double patience = 1;
-    // An announcement can be removed only when all ranks have read it; their answers show that they have.
+    // An announcement can be removed only when all ranks have read it. Their answers, which are gathered now and then,
+    // show this.
     if (count_ % kAnswerEvery == 0) {
       patience = 2;
       auto answered = group_->gather("");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlckpt_batch.h: what dlrun or the plugin put into the environment, divided by common/contract/batch_split.h.
+// The functions of dlckpt_batch.h. They read what dlrun or the plugin put into the environment, and divide it by
+// common/contract/batch_split.h.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -47,7 +48,7 @@ Result<int64_t> number(const char* name, int64_t otherwise) {
   return *value;
 }
 
-// What dlrun chose. Precondition: DL_GLOBAL_BATCH is set.
+// Reads the batch that dlrun chose. Precondition: DL_GLOBAL_BATCH is set.
 Status read_chosen(dlckpt_batch* out) {
   DL_TRY_ASSIGN(out->batch, number(dl::env::kGlobalBatch, 0));
   DL_TRY_ASSIGN(out->accumulation, number(dl::env::kAccumulation, 1));
@@ -56,7 +57,7 @@ Status read_chosen(dlckpt_batch* out) {
                                      ", more than the " + std::to_string(out->batch) + " samples of " +
                                      dl::env::kGlobalBatch + "; leave both as dlrun sets them"};
   if (const char* scale = std::getenv(dl::env::kLrScale); scale && *scale) {
-    // Not strtod(): in a program with a German locale that wants a comma.
+    // strtod() would not do: in a program with a German locale it expects a comma.
     const char* end = scale + std::strlen(scale);
     if (const auto read = std::from_chars(scale, end, out->lr_scale); read.ec != std::errc() || read.ptr != end)
       out->lr_scale = -1;
@@ -76,7 +77,7 @@ Status read_chosen(dlckpt_batch* out) {
 }
 
 Status find(int64_t own, int rank, int world_size, dlckpt_batch* out) {
-  // The run's name plays no part here, and a plain program of several ranks need not have one.
+  // The run id is not used here, and a plain program of several ranks need not have one, so any text will do.
   dlckpt_options options{};
   options.struct_size = sizeof options;
   options.rank = rank;
@@ -120,7 +121,8 @@ bool sane(const dlckpt_batch* batch) {
 
 constexpr char kNotFound[] = "this dlckpt_batch was not filled in by dlckpt_batch_find or dlckpt_batch_step";
 
-// As GlobalBatches of dlckpt-python(3): the last steps are smaller, or larger by fewer samples than there are learners.
+// The batch of the last train steps, as GlobalBatches of dlckpt-python(3) computes it: they are smaller, or larger by
+// fewer samples than there are learners.
 BatchSplit last_steps(const dlckpt_batch& whole, int64_t left) {
   const int64_t learners = whole.world_size;
   if (left < 0 || left >= whole.batch + learners) return {whole.batch, whole.accumulation};

@@ -40,7 +40,7 @@ Result<std::vector<Box>> parse_boxes(std::string_view line, const Dims& shape) {
   return boxes;
 }
 
-// Each text as its length, a new line and itself; or as "=" and the number of one before that is the same.
+// Writes each text as its length, a newline and the text, or as "=" and the index of an earlier text that is the same.
 std::string join_texts(const std::vector<std::string>& texts) {
   std::string all;
   std::map<std::string_view, size_t> known;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Boxes as text, in messages between ranks: numbers separated by blanks, on one line.
+// Boxes in messages between ranks, as text: numbers separated by blanks, on one line.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace dl::ckpt {
 
-// "offsets extents" of each part; a scalar's is empty.
+// "offsets extents" for each part; nothing for a scalar.
 std::string format_boxes(const RegisteredTensor& tensor);
-// kInternal unless they are boxes within the shape.
+// kInternal if the line is no list of boxes within the shape.
 Result<std::vector<Box>> parse_boxes(std::string_view line, const Dims& shape);
 
 // Joins several texts into one; equal texts are stored once.

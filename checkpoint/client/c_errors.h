@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns our errors into what the C functions of dlckpt.h return: an error code from one table, and a sentence. Nothing
+// Turns our errors into what the C functions of dlckpt.h return: an error code from one table, and a message. Nothing
 // here throws.
 #pragma once
 
@@ -13,17 +13,17 @@
 
 namespace dl::ckpt {
 
-// A DLCKPT_E_... for each error.
+// The DLCKPT_E_... code of an error.
 dlckpt_error to_c(const Error& error);
 
-// The calling thread's sentence for dlckpt_open_error().
+// The message of the calling thread for dlckpt_open_error().
 std::string* open_message() noexcept;
 
-// Stores the sentence in *where; empties it if memory runs out.
+// Stores the message in *where, or empties *where if memory runs out.
 void tell(std::string* where, const char* text) noexcept;
 
-// Runs body() -> Status: DLCKPT_OK and an empty *message, or the error and its sentence; bad_alloc gives MEMORY, any
-// other exception INTERNAL.
+// Runs body(), which returns a Status. Returns DLCKPT_OK with an empty *message, or the error with its message;
+// bad_alloc gives MEMORY, any other exception INTERNAL.
 template <typename Body>
 dlckpt_error run(std::string* message, Body&& body) noexcept {
   return guard(

@@ -79,14 +79,14 @@ SaveOutcome Committer::run(SaveRequest* request, std::vector<std::string>* retir
   return std::move(save.outcome);
 }
 
-// For the prediction of the next; rank 0 keeps it for later runs.
+// Records how long the save took, to predict the next one; rank 0 also stores it for later runs.
 void Committer::remember_times(const Save& save) {
   const SaveRequest& request = save.request;
   const double blocked_s = *request.blocked_s;
   SaveTimesRow row;
   row.step = request.step;
   row.bytes = request.state_bytes;
-  // The training loop may not have gone on yet.
+  // blocked_s is 0 if the program's call has not returned yet.
   row.blocked_s = blocked_s > 0 ? blocked_s : save.outcome.durable_s;
   row.local_s = save.local_s;
   row.durable_s = request.local_only ? 0 : save.outcome.durable_s;
@@ -94,7 +94,7 @@ void Committer::remember_times(const Save& save) {
   if (is_leader()) history_.store(io_, settings_.dir);
 }
 
-// Rank 0 alone.
+// Only rank 0 calls this.
 Result<CheckpointName> Committer::begin_save(int64_t step) {
   DL_TRY(check_lease(io_, settings_.dir, lease_token_));
   DL_TRY_ASSIGN(const CheckpointName name, next_checkpoint_name(io_, settings_.dir, step));
@@ -146,7 +146,7 @@ Status Committer::save_together(Save* save) {
   if (!outcome) ignore(discard_attempt(io_, settings_.dir, name), "the next run removes what is left");
   auto told = peers_.group().broadcast(outcome ? say_ok() : say_error(outcome.error()), 1);
   if (outcome) {
-    // What cannot be renamed away now is tried again after the next save.
+    // A checkpoint that cannot be renamed now is tried again after the next save.
     const auto policy = settings_.retention();
     auto retired = settings_.recycle ? retire_into_slot(io_, settings_.dir, policy, name, &survey_memory_)
                                      : retire(io_, settings_.dir, policy, name, &survey_memory_);
@@ -181,15 +181,15 @@ Result<std::string> Committer::tell_part(Save* save, Part part) {
   return std::string();
 }
 
-// Rank 0 alone.
+// Only rank 0 calls this.
 Status Committer::commit(Save* save, const std::vector<std::string>& messages) {
   DL_TRY_ASSIGN(const std::string text, assemble(save, messages));
-  // Last look: whoever lost the lease must not publish.
+  // The last check before publishing: a process that has lost the lease must not publish.
   DL_TRY(check_lease(io_, settings_.dir, lease_token_));
   return publish(io_, settings_.dir, save->name, text);
 }
 
-// The manifest.
+// Makes the text of the manifest from the reports of all ranks.
 Result<std::string> Committer::assemble(Save* save, const std::vector<std::string>& messages) {
   const CheckpointName& name = save->name;
   DL_TRY_ASSIGN(const std::vector<std::string> texts, hear_all(messages));
@@ -210,7 +210,8 @@ Result<std::string> Committer::assemble(Save* save, const std::vector<std::strin
   DL_TRY(merge_parts(std::move(parts), &manifest));
   std::string text = format_manifest(manifest);
   if (text.size() > kMaxManifestBytes) return Error{Errc::kInvalid, "the manifest would be larger than 256 MiB"};
-  // Retention need not read it again; nothing is remembered of a checkpoint that is not there afterwards.
+  // So that retention need not read the manifest again. If the save fails now, this entry is harmless, because
+  // retention only uses entries of checkpoints that exist.
   survey_memory_[name.save_id] = CheckpointFacts{name, manifest.metrics, false, true, manifest.total_bytes()};
   return text;
 }

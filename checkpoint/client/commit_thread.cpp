@@ -11,14 +11,14 @@
 namespace dl::ckpt {
 namespace {
 
-// What is left to do when nobody waits for the save any more.
+// What the background thread still has to do after the result of the save is known.
 struct Rest {
-  SaveRequest request;  // of many tensors it takes milliseconds to free
+  SaveRequest request;  // to free a request with many tensors takes milliseconds
   std::vector<std::string> retired;
 };
 
-// Giving back the space of a gigabyte took the file system a quarter of a second (ext4 with discard): the checkpoint is
-// durable before that, and whoever waits for it goes on.
+// To free the space of a gigabyte took the file system a quarter of a second (ext4 with discard). The checkpoint is
+// durable before that, so nobody who waits for the save has to wait for this.
 void remove_retired(Io& io, const std::vector<std::string>& folders) noexcept {
   for (const std::string& folder : folders)
     ignore(or_out_of_memory([&] { return remove_tree(io, folder); }), "the next run removes it");
@@ -39,7 +39,7 @@ Status CommitThread::begin(SaveRequest request) {
   return worker_.run(
       [this, rest] {
         outcome_ = committer_->run(&rest->request, &rest->retired);
-        rest->request.job.reset();  // its staging memory is the next save's
+        rest->request.job.reset();  // the next save needs its staging memory
       },
       [this, rest] { remove_retired(io_, rest->retired); });
 }

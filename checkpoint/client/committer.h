@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of a save that runs in the background, with all its data: rank 0 opens an attempt, every rank writes its
-// files and reports to rank 0, rank 0 commits and tells all ranks. Its input from the training thread is the
+// files and reports to rank 0, rank 0 commits and informs all ranks. Its input from the training thread is the
 // SaveRequest, its result the SaveOutcome. The context reaches it only through CommitThread, which gives access only
 // while no save is in flight.
 #pragma once
@@ -24,37 +24,38 @@ namespace dl::ckpt {
 
 class Committer {
  public:
-  // What Context::open() made for it.
+  // Objects that Context::open() creates for the Committer.
   struct Parts {
-    std::string lease_token;             // rank 0: of the lease that is held, by us or by dlrun
+    std::string lease_token;             // rank 0: token of the lease, which we or dlrun hold
     std::shared_ptr<ProgressLink> page;  // nullptr without dlrun
     std::unique_ptr<Group> group;        // never nullptr
     std::unique_ptr<Levels> levels;      // nullptr: there is no node-local level
   };
-  // settings and io are borrowed, and outlive this.
+  // settings and io are borrowed and must outlive this object.
   Committer(const Settings& settings, Io& io, Parts parts);
   Committer(const Committer&) = delete;
   Committer& operator=(const Committer&) = delete;
 
-  // Runs the whole save, except copying the state. On rank 0 *retired receives the folders that are to be removed
-  // afterwards.
+  // Runs the whole save, except that it does not copy the state. On rank 0 *retired receives the folders that are to be
+  // removed afterwards.
   SaveOutcome run(SaveRequest* request, std::vector<std::string>* retired) noexcept;
 
   Peers& peers() { return peers_; }
   Engine& engine() { return engine_; }
   Levels* levels() { return levels_.get(); }
-  // Where this rank's files are put first.
+  // The directory into which this rank's files are written first.
   const std::string& files_directory() const;
-  // Predicts from former saves how long the next one takes, and writes that to the progress page for dlrun.
+  // Predicts from former saves how long the next one takes, and writes the prediction to the progress page for dlrun.
   SavePrediction predict() const;
-  // Notes by how many seconds the save of this train step slowed training down; stored with the next save's row.
+  // Notes by how many seconds the save of this train step slowed training down. It is stored when the times of the next
+  // save are.
   void note_slowdown(int64_t step, double seconds) { history_.set_slowdown(step, seconds); }
   // Called at the end of the run: removes the files that the run kept for itself in the checkpoint directory. The lease
   // must still be held.
   void leave();
 
  private:
-  struct Save;  // one, while it runs
+  struct Save;  // one save while it runs
   bool is_leader() const { return settings_.rank == 0; }
   Status save_together(Save* save);
   Result<CheckpointName> begin_save(int64_t step);
@@ -64,7 +65,7 @@ class Committer {
   Result<std::string> assemble(Save* save, const std::vector<std::string>& messages);
   Status commit(Save* save, const std::vector<std::string>& messages);
   void remember_times(const Save& save);
-  // save_levels.cpp: the same where there is a node-local level.
+  // In save_levels.cpp: the steps of a save if there is a node-local level.
   Result<std::string> attempt_directory(const CheckpointName& name);
   Status commit_by_levels(Save* save, const Result<std::vector<std::string>>& messages);
 
@@ -75,18 +76,19 @@ class Committer {
   Peers peers_;
   const std::unique_ptr<Levels> levels_;
   Engine engine_;
-  SurveyMemory survey_memory_;  // rank 0
+  SurveyMemory survey_memory_;  // only used on rank 0
   SaveHistory history_;
 };
 
-// One save, while it runs.
+// One save while it runs.
 struct Committer::Save {
   SaveRequest& request;
-  CheckpointName name;  // once agreed on
-  std::string slot;     // folder with files to be written again in place, or empty
-  Part own;  // rank 0: its own report, not turned into text and back, which takes a tenth of a second for many tensors
+  CheckpointName name;  // set once the ranks have agreed on it
+  std::string slot;     // folder with old files that are overwritten in place, or empty
+  // Rank 0: its own report. It is not converted to text and back, which takes a tenth of a second for many tensors.
+  Part own;
   bool written = false;
-  double local_s = 0;  // until it was committed at the node-local level
+  double local_s = 0;  // seconds until it was committed at the node-local level
   SaveOutcome outcome;
   std::vector<std::string> retired;
 };

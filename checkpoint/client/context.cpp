@@ -15,8 +15,8 @@
 namespace dl::ckpt {
 namespace {
 
-// A program without dlrun renews its lease only when it calls us, and a train step may be long.
-constexpr char kNoiseMetric[] = "noise_scale";  // of dlckpt_batch.h
+constexpr char kNoiseMetric[] = "noise_scale";  // the metric of dlckpt_batch.h
+// A program without dlrun renews its lease only when it calls libdlckpt, and a train step may take long.
 constexpr int64_t kOwnLeaseExpiry_s = 3600;
 constexpr std::chrono::seconds kRenewEvery{DLCKPT_LEASE_EXPIRY_S / 4};
 
@@ -35,7 +35,7 @@ Context::Context(Settings settings, Io& io)
              [] { return seconds(Clock::now().time_since_epoch()); }) {}
 
 Context::~Context() {
-  if (!commits_) return;  // open() failed
+  if (!commits_) return;  // open() failed before it created the thread
   ignore(finish_save_in_flight(), "nobody is left to be told; dlckpt_wait comes before, where it matters");
   commits_->when_idle().leave();
 }
@@ -73,13 +73,13 @@ Result<std::unique_ptr<Context>> Context::open(Settings settings, Io& io) {
 Status Context::make_directory() {
   const int rc = io_.mkdir(settings_.dir);
   if (rc == 0) {
-    // So that the directory itself outlives a crash; it is no loss where that is not possible.
+    // The parent is synced so that the directory itself survives a crash. Where this is not possible nothing is lost.
     const size_t slash = settings_.dir.rfind('/');
     io_.fsync_directory(slash == std::string::npos ? "." : slash == 0 ? "/" : settings_.dir.substr(0, slash));
     return {};
   }
   if (rc != -EEXIST) {
-    Io::Info info;  // mkdir says "read-only" before "exists" on some file systems
+    Io::Info info;  // some file systems report "read-only" even if the directory exists
     if (io_.stat(settings_.dir, &info) == 0 && info.directory) return {};
     return io_error("make the checkpoint directory", settings_.dir, rc);
   }
@@ -90,10 +90,10 @@ Status Context::make_directory() {
   return {};
 }
 
-// The token of whichever lease protects us.
+// Returns the token of the lease that protects the directory: dlrun's, or our own.
 Result<std::string> Context::take_lease() {
   if (!settings_.lease_token.empty() && check_lease(io_, settings_.dir, settings_.lease_token))
-    return settings_.lease_token;  // dlrun holds it for us, and renews it
+    return settings_.lease_token;  // dlrun holds and renews the lease
   DL_TRY_ASSIGN(Lease lease, Lease::acquire(io_, settings_.dir, settings_.owner, settings_.job_id, kOwnLeaseExpiry_s));
   lease_.emplace(std::move(lease));
   return lease_->token();
@@ -125,7 +125,7 @@ std::optional<ProgressPage::Request> Context::ask_dlrun(int64_t step) {
   return asked;
 }
 
-// The save that is over was measured in full: into the history.
+// Now that the save is over, its slowdown of training has been measured, and is stored with the history.
 void Context::note_slowdown() {
   if (!pacer_.measures() || !in_flight_ || in_flight_->slowdown_known) return;
   const Status outcome = finish_save_in_flight();

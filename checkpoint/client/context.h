@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands behind a dlckpt_ctx: settings, lease, group, and the registered state. The C functions of dlckpt.h only
+// The object behind a dlckpt_ctx: settings, lease, group, and the registered state. The C functions of dlckpt.h only
 // forward to it.
 #pragma once
 
@@ -28,32 +28,32 @@
 
 namespace dl::ckpt {
 
-// The figures of dlckpt_stats: of the last finished save, and totals.
+// The numbers for dlckpt_stats: those of the last finished save, and totals.
 struct SaveStats {
   int64_t step = -1;
   Status outcome;
   int level = 0;
   uint64_t bytes = 0, written_bytes = 0, reused_bytes = 0;
   double blocked_s = 0, copy_s = 0, write_s = 0, fsync_s = 0, commit_s = 0, durable_s = 0;
-  uint64_t saves = 0, failed_saves = 0, total_written_bytes = 0;  // of this context
+  uint64_t saves = 0, failed_saves = 0, total_written_bytes = 0;  // of all saves of this context
   double total_blocked_s = 0;
 };
 
-// What the training thread keeps of its last save, until the next begins.
+// The training thread's data about its last save, kept until the next one begins.
 struct SaveInFlight {
   int64_t step = 0;
-  std::deque<std::string> blobs;  // what the job copies; the registry's may change meanwhile
-  std::shared_ptr<SaveJob> job;   // the job, as long as copying is not over; else nullptr
+  std::deque<std::string> blobs;  // copies for the job, since the registry's blobs may change meanwhile
+  std::shared_ptr<SaveJob> job;   // the job as long as it copies; then nullptr
   bool local_only = false;
   uint64_t state_bytes = 0;
   std::shared_ptr<std::atomic<double>> blocked_s = std::make_shared<std::atomic<double>>(0.0);
-  std::optional<SaveOutcome> outcome;  // once it is over and counted
-  bool told = false;                   // the program knows the outcome
+  std::optional<SaveOutcome> outcome;  // set when the save is over and counted
+  bool told = false;                   // the program has been told the outcome
   bool slowdown_known = false;
 };
 
-// Threads: all functions are called by one thread (the *training thread*), and all that is here is its own. What a save
-// in flight works with belongs to the Committer; the only way to it is commits_, which waits until it is idle.
+// Threads: one thread (the *training thread*) calls all functions, and owns all members. The data that a save in flight
+// uses belong to the Committer, which is only reached through commits_; that waits until no save is in flight.
 class Context {
  public:
   // io is borrowed and must outlive the context.
@@ -63,29 +63,30 @@ class Context {
   Context& operator=(const Context&) = delete;
 
   Registry& registry() { return registry_; }
-  // Puts the metric into the manifest of the next save, if this is rank 0. kInvalid for a bad name or value.
+  // Puts the metric into the manifest of the next save; on ranks other than 0 without effect. kInvalid for a bad name
+  // or value.
   Status set_metric(const char* name, double value);
-  // flags: DLCKPT_SYNC and so on. Success of an asynchronous save means that it was begun; *note (may be nullptr) then
-  // tells whether a former one has failed meanwhile. kBusy with EALREADY if DLCKPT_SKIP_IF_BUSY was given and a save is
-  // in flight.
+  // flags: DLCKPT_SYNC and so on. If an asynchronous save succeeds, it has begun; *note (may be nullptr) then says
+  // whether a former save has failed meanwhile. kBusy with EALREADY if DLCKPT_SKIP_IF_BUSY was given and a save is in
+  // flight.
   Status save(int64_t step, unsigned flags = 0, std::string* note = nullptr);
   void before_mutation();
-  // kTimeout; else the outcome of the last save.
+  // kTimeout, or else the outcome of the last save.
   Status wait(double timeout_s, int64_t* durable_step);
-  // A save in flight is not included.
+  // Numbers of finished saves; a save in flight is not included.
   SaveStats stats();
   // Whether this process is a child of fork() that has only a copy of the context; it must not use it.
   bool forked() const { return fork_mark_.in_child(); }
-  // On success *note says which newer checkpoints were passed over, or is empty.
+  // On success *note says which newer checkpoints were passed over; empty if there were none.
   Result<int64_t> restore(int64_t step, std::string* note);
-  // The blobs alone; the next restore of this train step takes the same checkpoint.
+  // Loads only the blobs; the next restore of this train step takes the same checkpoint.
   Result<int64_t> peek(int64_t step, std::string* note);
   const RestoreStats& restore_stats() const { return restorer_.stats(); }
   int want(int64_t step);
   int64_t latest();
   int exit_code();
   void finished();
-  // nullptr if there is none.
+  // nullptr if there is no such blob.
   const std::string* restored_blob(const std::string& path) const;
 
  private:
@@ -101,7 +102,7 @@ class Context {
 
   // save.cpp
   Result<bool> busy_anywhere();
-  // Waits for the save in flight. Its outcome, or success if there is none.
+  // Waits for the save in flight. Returns its outcome, or success if there is none.
   Status finish_save_in_flight();
   Status begin_save_in_flight(int64_t step, bool lazy);
   Status prepare(Engine& engine, SaveRequest* request);
@@ -116,27 +117,27 @@ class Context {
   const Settings settings_;
   Io& io_;
   ForkMark fork_mark_;
-  // nullptr without dlrun. All of it is atomic: the background tells dlrun of saves there.
+  // nullptr without dlrun. All members of the page are atomic, because the background thread reports saves there.
   std::shared_ptr<ProgressLink> page_;
   Registry registry_;
-  Holders holders_;                              // of what the last save wrote
-  std::shared_ptr<const WorkList> tensor_plan_;  // of the last save
-  std::shared_ptr<const WorkList> laid_out_;     // the tensors that the engine has prepared last, if it could
-  uint64_t planned_version_ = 0;                 // of the registered tensors
+  Holders holders_;                              // of the tensors that the last save wrote
+  std::shared_ptr<const WorkList> tensor_plan_;  // the plan of the last save
+  std::shared_ptr<const WorkList> laid_out_;     // the tensors that the engine prepared last, if it could
+  uint64_t planned_version_ = 0;                 // Registry::tensors_version() when tensor_plan_ was made
   std::map<std::string, double> metrics_;        // for the next save
-  Restorer restorer_;                            // after what it borrows
+  Restorer restorer_;                            // declared after the members that it borrows
 
-  std::optional<Lease> lease_;  // rank 0, unless dlrun holds it
+  std::optional<Lease> lease_;  // rank 0; not set if dlrun holds the lease
   Clock::time_point last_renewal_;
   Pacer pacer_;
-  std::optional<Announcer> skipping_;  // where ranks agree on skipping, beside a save in flight
+  std::optional<Announcer> skipping_;  // for the ranks' agreement on skipping, while a save may be in flight
 
-  int64_t good_step_ = -1;  // train step last committed or restored by this run, as far as this thread knows
+  int64_t good_step_ = -1;  // train step that this run committed or restored last, as far as this thread knows
   SaveStats stats_;
   std::optional<SaveInFlight> in_flight_;
-  std::atomic<bool> copying_{false};     // a lazy save reads registered memory
-  std::optional<CommitThread> commits_;  // nullopt only within open()
-  Worker copier_;                        // last: it ends first, then the background
+  std::atomic<bool> copying_{false};     // a lazy save is reading registered memory
+  std::optional<CommitThread> commits_;  // nullopt only during open()
+  Worker copier_;                        // last member, so that it is destroyed first, before commits_
 };
 
 }  // namespace dl::ckpt

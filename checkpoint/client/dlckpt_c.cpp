@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C functions of dlckpt.h: guard(), one table of errors, and the sentences.
+// The C functions of dlckpt.h: guard(), one table of errors, and messages.
 #include "config.h"
 
 #include <cmath>
@@ -27,8 +27,8 @@ using dl::ckpt::run;
 using dl::ckpt::tell;
 using dl::ckpt::to_c;
 
-// The threads of a context do not exist in a child of fork(): whatever waits for them would wait for ever, and what
-// does not wait would speak in the parent's name.
+// A child of fork() does not have the threads of a context. A function that waits for them would wait for ever, and
+// others would act in the parent's name.
 bool refused_in_child(dlckpt_ctx* ctx) noexcept {
   if (!ctx->context->forked()) return false;
   tell(&ctx->message,
@@ -42,7 +42,7 @@ dlckpt_error run(dlckpt_ctx* ctx, Body&& body) noexcept {
   return run(&ctx->message, [&] { return body(*ctx->context); });
 }
 
-// What is passed over is told in the message although the call succeeds.
+// If checkpoints were passed over, the message says so although the call succeeds.
 dlckpt_error restore_or_peek(dlckpt_ctx* ctx, int64_t step, int64_t* found,
                              dl::Result<int64_t> (dl::ckpt::Context::*call)(int64_t, std::string*)) noexcept {
   if (!ctx) return DLCKPT_E_INVALID;
@@ -98,7 +98,7 @@ void dlckpt_close(dlckpt_ctx* ctx) {
   dl::guard(
       0, [](const char*) {},
       [&] {
-        // In a child of fork() the threads that hold it do not exist: the child's copy is left as it is.
+        // A child of fork() does not have the threads that use the context, so its copy is not deleted.
         if (ctx && !ctx->context->forked()) delete ctx;
         return 0;
       });

@@ -8,7 +8,7 @@
 namespace dl::ckpt {
 namespace {
 
-// How many forks lie between the first mark and this process.
+// The number of forks between the first mark and this process.
 std::atomic<unsigned> forks{0};
 
 void count() {
@@ -18,7 +18,7 @@ void count() {
 }  // namespace
 
 ForkMark::ForkMark() noexcept {
-  // Where there is no memory for the handler, a child counts as its parent, as it would without this class.
+  // If there is no memory for the handler, a child is taken for its parent, as it would be without this class.
   static const int registered = ::pthread_atfork(nullptr, nullptr, count);
   static_cast<void>(registered);
   made_in_ = now();

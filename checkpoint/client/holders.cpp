@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kKnown = "known";
 constexpr const char* kTell = "tell";
 
-// One line for each such tensor.
+// One line for each tensor that is replicated and has boxes.
 std::string describe_boxes(const Registry& registry) {
   std::string text;
   for (const auto& [path, tensor] : registry.tensors()) {
@@ -23,7 +23,7 @@ std::string describe_boxes(const Registry& registry) {
   return text;
 }
 
-// Rank 0: what everybody said in the first round -> what is answered.
+// Rank 0: makes the answer to what all ranks reported in the first round.
 std::string judge(const std::vector<std::string>& said) {
   std::string boxes;
   std::vector<std::vector<std::string>> words;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which ranks hold which box of the tensors that are registered with DLCKPT_REPLICATED and a box (2-D meshes, HSDP).
-// Ranks with the same box hold the same values, and one of them writes it. A rank knows only its own boxes and must ask
-// for the others'.
+// Finds out which ranks hold which box of the tensors that are registered with DLCKPT_REPLICATED and a box (2-D meshes,
+// HSDP). Ranks with the same box hold the same values, and one of them writes the box. A rank knows only its own boxes
+// and must ask for those of the others.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,14 @@ struct BoxHolders {
 
 class Holders {
  public:
-  // Collective; called if Registry::needs_holders(). One small exchange through the group, and a second one if any
-  // rank's boxes have changed since the last call. kInvalid if ranks registered different tensors; the group's errors.
+  // Collective; only needed if Registry::needs_holders(). One small exchange through the group, and a second one if any
+  // rank's boxes have changed since the last call. kInvalid if ranks registered different tensors; also the group's
+  // errors.
   Status learn(Group& group, const Registry& registry);
 
-  // The boxes of one tensor, in the order of their first holder; empty if not known.
+  // The boxes of one tensor, in the order of their first holders; empty if they are not known.
   const std::vector<BoxHolders>& of(const std::string& path) const;
-  // A text that changes whenever the known holders change; the same on all ranks.
+  // A text that changes whenever the known holders change; it is the same on all ranks.
   const std::string& version() const { return version_; }
 
  private:

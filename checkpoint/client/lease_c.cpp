@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lease of dlckpt.h. Needs no libhdf5: dlrun links it alone, since loading HDF5 and what that needs took 8 ms of
-// each start.
+// The lease functions of dlckpt.h. They need no libhdf5: dlrun links only them, since loading HDF5 and its dependencies
+// took 8 ms at each start.
 #include "checkpoint/client/c_errors.h"
 #include "checkpoint/include/dlckpt_lease.h"
 #include "checkpoint/store/lease.h"

@@ -11,16 +11,16 @@
 namespace dl::ckpt {
 namespace {
 
-constexpr uint64_t kGranuleBytes = kBlockBytes;  // blocks smaller than that are read together
-// What nobody wants is read too where it is smaller than that: padding between tensors. One request to the disk costs
-// more than these bytes.
+constexpr uint64_t kGranuleBytes = kBlockBytes;  // smaller blocks are read together
+// Gaps of at most this many bytes between wanted blocks (padding between tensors) are read, too, because another
+// request to the disk costs more.
 constexpr uint64_t kGapBytes = 65536;
 
 Error conflict(const std::string& path, const std::string& what) {
   return Error{Errc::kConflict, "tensor '" + printable(path) + "': " + what};
 }
 
-// intersect() without the boxes: most pairs have nothing in common.
+// As intersect(), but without computing the box: most pairs have nothing in common.
 bool touch(const Box& a, const Box& b) {
   for (size_t d = 0; d < a.offset.size(); ++d)
     if (a.offset[d] >= b.offset[d] + b.extent[d] || b.offset[d] >= a.offset[d] + a.extent[d]) return false;
@@ -44,7 +44,7 @@ class Planner {
   }
 
  private:
-  // Ranks that want the same box of a tensor are one taker.
+  // Ranks that want the same box of a tensor are treated as one taker.
   struct Wish {
     Box box;
     size_t box_number;
@@ -55,8 +55,8 @@ class Planner {
 
   void add_tensors() {
     std::vector<std::vector<Wish>> wishes(manifest_.tensors.size());
-    const bool one_rank = wants_.size() == 1 || alone_ >= 0;         // then no two can want the same
-    std::map<std::tuple<size_t, size_t, Dims, Dims>, size_t> known;  // tensor, box number, box -> wish
+    const bool one_rank = wants_.size() == 1 || alone_ >= 0;         // then no two ranks can want the same box
+    std::map<std::tuple<size_t, size_t, Dims, Dims>, size_t> known;  // tensor, box number, box -> index of the wish
     for (size_t rank = 0; rank < wants_.size(); ++rank) {
       if (!counts(static_cast<int>(rank))) continue;
       for (const Want& want : wants_[rank]) {
@@ -103,7 +103,8 @@ class Planner {
     }
   }
 
-  // Blocks of which anybody wants something, joined to granules while they are small and lie near one another.
+  // Collects the blocks of which a rank wants something. Small blocks that lie near one another are joined into one
+  // granule.
   void cut_granules() {
     std::vector<std::vector<std::vector<size_t>>> regions_of(manifest_.files.size());
     for (size_t f = 0; f < regions_of.size(); ++f) regions_of[f].resize(manifest_.files[f].blocks.size());
@@ -142,7 +143,8 @@ class Planner {
                        [&](const Taker& taker) { return taker.map.bytes(from, to) > 0; });
   }
 
-  // Each granule goes to a rank that takes at least half as much of it as whoever takes most, and has least to read.
+  // Each granule goes to one of the ranks that take at least half as much of it as the rank that takes most: to the one
+  // that has the least to read so far.
   void assign() {
     const size_t ranks = wants_.size();
     std::vector<uint64_t> load(ranks, 0), takes(ranks, 0);

@@ -13,7 +13,7 @@
 namespace dl::ckpt {
 namespace {
 
-constexpr uint64_t kAbort = UINT64_MAX;  // the tag of a message that says: expect nothing more from me
+constexpr uint64_t kAbort = UINT64_MAX;  // tag of a message that says: I will send nothing more
 
 // Where the bytes of a region go in this rank's memory.
 struct Target {
@@ -21,7 +21,8 @@ struct Target {
   unsigned char* memory;
   MemoryPlace place;
 
-  // Bytes that lie in `stored` or follow one another from *packed on. On devices they are after copies->wait().
+  // Copies bytes of the region: fill() takes them from `stored`, fill_packed() one after the other from *packed. On a
+  // device they have arrived after copies->wait().
   Status fill(uint64_t from, uint64_t to, const unsigned char* stored, DeviceCopies* copies) const {
     if (!place.on_host()) return scatter_to_device(map, from, to, stored, place, memory, copies);
     map.each(from, to, [&](uint64_t at, int64_t offset, uint64_t length) {
@@ -88,7 +89,7 @@ class Loader {
     }
   }
 
-  // What the program has queued may still use the memory that is filled now.
+  // Work that the program has queued on a device may still use the memory that is filled now, so wait for it.
   Status await_devices() {
     std::vector<MemoryPlace> places;
     for (const std::vector<Target>& targets : targets_)
@@ -99,7 +100,7 @@ class Loader {
 
   void work() {
     const size_t tasks = checks_.size() + mine_.size();
-    // This thread reads too, unless it has to take in what others send.
+    // This thread reads, too, unless it has to receive what others send.
     const size_t helpers = std::min(tasks, static_cast<size_t>(std::max(job_.threads, 1)) - (messages_ == 0 ? 1 : 0));
     std::vector<QuietThread> threads;
     threads.reserve(helpers);
@@ -112,11 +113,11 @@ class Loader {
     for (QuietThread& thread : threads) thread.join();
   }
 
-  // One thread's share of the files to check and the granules to read.
+  // One thread's loop: it takes files to check and granules to read until none are left.
   void read_all() {
     AlignedBuffer buffer;
     std::vector<unsigned char> packed;
-    DeviceCopies copies;  // after the buffer, which they read
+    DeviceCopies copies;  // declared after the buffer, because the copies read it
     try {
       for (;;) {
         const size_t task = next_++;
@@ -156,7 +157,7 @@ class Loader {
         if (!took(target.fill(part.from, part.to, *bytes + part.at, copies))) return false;
     }
     const bool sent = send_all(number, *bytes, packed);
-    return took(copies->wait()) && sent;  // the buffer is used again next
+    return took(copies->wait()) && sent;  // the next granule overwrites the buffer
   }
 
   Result<const unsigned char*> read_verified(const Granule& granule, AlignedBuffer* buffer) {
@@ -170,7 +171,8 @@ class Loader {
     return bytes;
   }
 
-  // The part of a region that lies in the granule: [from, to) of the region, which begins `at` bytes into the granule.
+  // The part of a region that lies in the granule: the bytes [from, to) of the region; `from` is `at` bytes into the
+  // granule.
   struct Range {
     uint64_t from, to, at;
   };
@@ -179,7 +181,8 @@ class Loader {
     return Range{begin - region.at, std::min(granule.at + granule.bytes, region.end()) - region.at, begin - granule.at};
   }
 
-  // What `rank` takes of a granule, in the order of regions and takers.
+  // The bytes of a granule that `rank` takes, in the order of regions and takers. Returns their number, and copies them
+  // if `out` is set.
   uint64_t taken_by(int rank, const Granule& granule, const unsigned char* bytes, std::vector<unsigned char>* out) {
     uint64_t total = 0;
     for (const size_t r : granule.regions) {
@@ -200,7 +203,7 @@ class Loader {
       if (rank == job_.rank) continue;
       const uint64_t size = taken_by(rank, granule, bytes, nullptr);
       const unsigned char* data = bytes;
-      // A block of one tensor that is wanted whole goes as it is.
+      // A granule that lies in one region and is wanted as a whole needs no packing.
       const bool as_it_is = granule.regions.size() == 1 && size == granule.bytes && first.at <= granule.at &&
                             granule.at + granule.bytes <= first.end();
       if (!as_it_is) {
@@ -218,7 +221,7 @@ class Loader {
     return true;
   }
 
-  // Whether that went well; else all ends here.
+  // Returns whether the status is good; otherwise loading ends with kFailed.
   bool took(Status status) {
     if (status) return true;
     fail(LoadEnd::kFailed, std::move(status).error());
@@ -264,15 +267,16 @@ class Loader {
 
   void fail(LoadEnd end, Error error) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    // The first, but rather what was wrong here than what others gave up for.
+    // The first error is reported; but an error of this rank replaces one that other ranks caused.
     if (outcome_.end == LoadEnd::kDone || (outcome_.end == LoadEnd::kPeers && end != LoadEnd::kPeers))
       outcome_ = LoadOutcome{end, std::move(error)};
     stop_ = true;
-    // Wakes the thread that receives; and nothing more is taken in, so that nobody waits for us to send.
+    // Wakes the thread that receives. Incoming messages are dropped from now on, so that no rank waits for us to read
+    // them.
     if (job_.exchange) job_.exchange->close_channel(job_.channel);
   }
 
-  // Whoever still expects something from this rank is told not to.
+  // Tells the ranks that still expect messages from this one that none will come.
   void abort_others() {
     if (!job_.exchange) return;
     std::vector<bool> told(static_cast<size_t>(job_.exchange->size()), false);
@@ -287,11 +291,11 @@ class Loader {
 
   const LoadJob& job_;
   const LoadPlan& plan_;
-  std::mutex mutex_;  // of files_ and outcome_
+  std::mutex mutex_;  // guards files_ and outcome_
   std::vector<std::unique_ptr<DirectFile>> files_;
   std::vector<std::vector<Target>> targets_;  // by region
-  std::vector<size_t> checks_, mine_;         // files, granules
-  std::vector<uint64_t> awaited_;             // messages, by rank
+  std::vector<size_t> checks_, mine_;         // indexes of the files and granules that this rank has to handle
+  std::vector<uint64_t> awaited_;             // number of messages that are still expected, by rank
   uint64_t messages_ = 0;
   std::atomic<size_t> next_{0};
   std::atomic<bool> stop_{false};

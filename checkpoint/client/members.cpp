@@ -16,8 +16,9 @@ Error about(Error error, const std::string& name) {
   return std::move(error).with_context("member '" + printable(name) + "'");
 }
 
-// A mixture of two states would have right checksums. Where the name shows another time or size, either a new file was
-// put in its place, and the open one is as it was, or it was written to: a second look tells.
+// A member that changed while it was copied would be a mixture of two states with right checksums. If stat() on its
+// path shows another time or size, either the program put a new file in its place, and the open file is unchanged, or
+// the program wrote to the open file. Reading it a second time shows which.
 Status check_unchanged(Io& io, OpenMember* member, const std::vector<Block>& blocks,
                        std::vector<unsigned char>* buffer) {
   Io::Info now;
@@ -51,7 +52,7 @@ Result<MemberRecord> write_member(Io& io, const std::string& directory, OpenMemb
     for (uint64_t at = 0; at < record.size;) {
       const uint64_t part = std::min<uint64_t>(buffer.size(), record.size - at);
       auto read = member->file.read_all(buffer.data(), part, at);
-      if (!read && read.error().code == Errc::kCorrupt) read.error().code = Errc::kIo;  // it became shorter
+      if (!read && read.error().code == Errc::kCorrupt) read.error().code = Errc::kIo;  // the file became shorter
       DL_TRY(read);
       record.blocks.push_back(Block{at, part, hash_bytes(buffer.data(), part)});
       DL_TRY(target->write_all(buffer.data(), part, at));
@@ -113,7 +114,7 @@ Result<std::vector<StagedMember>> stage_members(Io& io, const std::string& check
       return Error{Errc::kConflict, "the checkpoint does not have it"};
     }
     StagedMember place{member.path + ".dlckpt-" + std::to_string(rank), member.path};
-    io.unlink(place.temporary);  // of a run that was killed
+    io.unlink(place.temporary);  // a killed run may have left it
     DL_TRY(copy_verified(io, checkpoint + "/" + record->file, place.temporary,
                          StoredFile{record->file, record->size, &record->blocks, SIZE_MAX, 0}));
     staged.push_back(std::move(place));

@@ -12,31 +12,31 @@
 
 namespace dl::ckpt {
 
-// A member's file, opened at the beginning of the save. Until the save is over the program may replace the file by
-// another one, but must not write to it.
+// A member's file, opened at the beginning of the save. Until the save is over the program may put another file in its
+// place, but must not write to it.
 struct OpenMember {
   std::string name;
-  int rank = -1;  // for the manifest
+  int rank = -1;  // the rank for the manifest
   File file;
   Io::Info info;
 };
-// Opens the members that this rank has to write. kNotFound, kDenied, kIo with the member's name in front.
+// Opens the members that this rank has to write. kNotFound, kDenied or kIo, with the member's name in front.
 Result<std::vector<OpenMember>> open_members(Io& io, const Registry& registry, int rank);
 
-// Copies them into `directory`, fsynced. kIo if one was written to since it was opened. On error the copies are removed
-// again.
+// Copies the members into `directory` and fsyncs them. kIo if a member was written to since it was opened. On error the
+// copies are removed again.
 Result<std::vector<MemberRecord>> write_members(Io& io, const std::string& directory, int rank,
                                                 std::vector<OpenMember>* members);
 
-// Copies what this rank registered, checked, from a checkpoint to temporary files beside the registered paths.
+// A member that was copied from a checkpoint and verified: a temporary file beside the registered path.
 struct StagedMember {
   std::string temporary, path;
 };
-// kConflict if the checkpoint does not have one (but a rank beyond those that saved finds none of its own). On error
-// nothing is left.
+// Copies the members that this rank registered. kConflict if the checkpoint lacks one (but a rank beyond those that
+// saved may have no member of its own). On error no temporary file is left.
 Result<std::vector<StagedMember>> stage_members(Io& io, const std::string& checkpoint, const Manifest& manifest,
                                                 const Registry& registry, int rank);
-// Renames each staged file to its path. After an error the rest stay as they are.
+// Renames each staged file to its path. After an error the remaining files stay as they are.
 Status install_members(Io& io, const std::vector<StagedMember>& staged);
 void drop_members(Io& io, const std::vector<StagedMember>& staged);
 

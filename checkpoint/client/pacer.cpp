@@ -17,7 +17,7 @@ void Pacer::agree_through(std::unique_ptr<Group> group) {
   });
 }
 
-// Nobody has counted interruptions without dlrun.
+// Without dlrun nobody has counted interruptions, so the mean time between them is the one assumed beforehand.
 double Pacer::interval_s() const {
   if (!rules_.every_auto) return rules_.every_s;
   return choose_interval_s({prediction_.cost_s, prediction_.durable_s}, mean_time_to_interruption_s(0, 0));
@@ -58,7 +58,7 @@ int Pacer::decide(int64_t step, std::optional<ProgressPage::Request> asked) {
   } else if (due_by_time(step)) {
     answer = DLCKPT_WANT_SAVE;
   }
-  // Every rank comes to the same answer by itself, as long as the last save had the same outcome on all.
+  // Every rank computes the same answer by itself, provided that the last save had the same outcome on all of them.
   if (answer == 0 && rules_.every_steps > 0 && step > 0 && step % rules_.every_steps == 0 && step != settled_step_)
     answer = DLCKPT_WANT_SAVE;
   if (answer & DLCKPT_WANT_EXIT) exit_step_ = step;

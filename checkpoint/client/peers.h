@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The connection to the other ranks of the run: a group for messages, and an exchange for bytes.
+// The connections to the other ranks of the run: a group for messages, and an exchange for bulk data.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ class Peers {
   Peers(std::unique_ptr<Group> group, double timeout_s) : group_(std::move(group)), timeout_s_(timeout_s) {}
 
   Group& group() { return *group_; }
-  // The first call is collective. nullptr if the ranks cannot exchange bytes.
+  // The first call is collective. nullptr if the ranks cannot connect to one another.
   Result<Exchange*> exchange() {
     if (!met_) {
       DL_TRY_ASSIGN(exchange_, make_exchange(*group_, timeout_s_));

@@ -22,7 +22,7 @@ Result<std::optional<ProgressLink>> ProgressLink::attach(const std::string& path
   }
   struct stat st {};
   if (::fstat(fd.get(), &st) < 0) return errno_error("stat the progress page " + path, errno);
-  if (st.st_size < static_cast<off_t>(kProgressPageBytes))  // touching beyond the end would be SIGBUS
+  if (st.st_size < static_cast<off_t>(kProgressPageBytes))  // access beyond the end of the file would raise SIGBUS
     return Error{Errc::kInvalid, "the progress page " + path + " is too short"};
   void* memory = ::mmap(nullptr, kProgressPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (memory == MAP_FAILED) return errno_error("map the progress page " + path, errno);
@@ -42,7 +42,7 @@ ProgressLink::~ProgressLink() {
 }
 
 ProgressPage::Request ProgressLink::announce(int64_t step, double timeout_s) {
-  // Store, then load, both sequentially consistent: see progress_page.h.
+  // The store comes before the load, both sequentially consistent: see progress_page.h.
   page_->step.store(step, std::memory_order_seq_cst);
   uint32_t seq = page_->seq.load(std::memory_order_seq_cst);
   if (seq == page_->seen_seq.load(std::memory_order_relaxed)) return ProgressPage::kNone;
@@ -57,7 +57,7 @@ ProgressPage::Request ProgressLink::announce(int64_t step, double timeout_s) {
       page_->seen_seq.store(seq, std::memory_order_seq_cst);
       return kind;
     }
-    seq = again;  // a newer request took its place: its step counts
+    seq = again;  // a newer request has replaced it, and its train step counts
     if (deadline.passed()) return ProgressPage::kNone;
     if (spins > 100) pause.wait();
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The learner's side of the progress page (common/contract/progress_page.h tells the protocol).
+// The learner's side of the progress page (common/contract/progress_page.h describes the protocol).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class ProgressLink {
   // Maps the page. nullopt if there is no such file (a learner started elsewhere with a copied environment); kInvalid
   // if it is not a page of this version.
   static Result<std::optional<ProgressLink>> attach(const std::string& path);
-  // A page in memory, for tests; not unmapped.
+  // For tests: uses a page in memory, which is not unmapped.
   explicit ProgressLink(ProgressPage* page) : page_(page) {}
   ProgressLink(ProgressLink&& other) noexcept;
   ProgressLink& operator=(ProgressLink&&) = delete;
@@ -24,16 +24,16 @@ class ProgressLink {
   ProgressLink& operator=(const ProgressLink&) = delete;
   ~ProgressLink();
 
-  // Announces train step `step`. If dlrun has a request, waits until the train step for it is decided, at most
-  // timeout_s (then kNone). Returns what is to be done now, before `step` is run.
+  // Announces train step `step`. If dlrun has a request, waits until its train step is decided, at most timeout_s (then
+  // kNone). Returns what to do now, before `step` is run.
   ProgressPage::Request announce(int64_t step, double timeout_s);
   void set_state(ProgressPage::State state);
   ProgressPage::State state() const;
-  // What saves are predicted to take, in seconds; 0 = unknown.
+  // Predicted durations of saves, in seconds; 0 = unknown.
   void set_predictions(double durable_s, double local_s, double cost_s);
-  // The program's gradient noise scale in samples; negative or not finite: ignored.
+  // The program's gradient noise scale in samples. A negative or not finite value is ignored.
   void set_noise(double samples);
-  // Newest train step that is known to be committed.
+  // Newest train step that this learner knows to be committed.
   void set_saved_step(int64_t step);
 
  private:

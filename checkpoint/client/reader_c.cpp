@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of dlckpt_read.h. Needs no libhdf5.
+// The functions of dlckpt_read.h. They need no libhdf5.
 #include "checkpoint/client/c_errors.h"
 #include "checkpoint/include/dlckpt_read.h"
 #include "checkpoint/read/reader.h"

@@ -15,7 +15,7 @@ Error invalid(const std::string& path, const std::string& what) {
   return Error{Errc::kInvalid, "tensor '" + printable(path) + "': " + what};
 }
 
-// The elements must lie within memory that can be addressed: sums of offsets must not overflow.
+// All elements must lie within addressable memory, so that sums of offsets do not overflow.
 Status check_strides(const std::string& path, const Dims& extent, const int64_t* strides) {
   uint64_t reach = 0;
   for (size_t d = 0; d < extent.size(); ++d) {
@@ -58,7 +58,8 @@ uint64_t RegisteredTensor::bytes() const {
   return total;
 }
 
-// Bounded, whatever comes: where two kinds have the same place, the one before is kept by its tensors alone.
+// Shares equal kinds between tensors. The table has a fixed size: a kind that replaces another one there does not
+// affect tensors that use the former.
 SharedKind Registry::shared_kind(TensorKind kind) {
   size_t hash = static_cast<size_t>(kind.dtype->id) * 4 + (kind.replicated ? 2 : 0) + (kind.boxed ? 1 : 0);
   for (const int64_t size : kind.shape) hash = hash * 31 + static_cast<size_t>(size);
@@ -122,7 +123,7 @@ void Registry::forget_tensor(const std::string& path) {
   if (tensors_.erase(path) > 0) ++tensors_version_;
 }
 
-// One more box of a tensor that is registered already.
+// Adds another box to a tensor that is registered already.
 Status Registry::add_part(const std::string& path, const TensorKind& tensor, RegisteredPart part) {
   const auto at = tensors_.find(path);
   if (at == tensors_.end()) return invalid(path, "DLCKPT_ANOTHER_PART of a tensor that is not registered yet");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Context::restore and peek; the collective part is restorer.h's.
+// Context::restore and peek; restorer.h has the collective part.
 #include <utility>
 
 #include "checkpoint/client/context.h"
@@ -30,9 +30,10 @@ Result<int64_t> Context::restore(int64_t step, std::string* note) {
     DL_TRY_ASSIGN(restored, restore_from_levels(step, /*blobs_only=*/false, &healed));
     auto members = restore_members(restored.name);
     if (members) break;
-    // Tensors have been loaded by now: "not found" would say that there is no checkpoint, and that memory is unchanged.
+    // Tensors have been loaded by now. kNotFound would mean that there is no checkpoint and that memory is unchanged,
+    // so it becomes kIo.
     if (members.error().code == Errc::kNotFound) members.error().code = Errc::kIo;
-    // A file of the program's that is damaged is damage as any other: the next older checkpoint, all of it.
+    // A damaged member is treated as any other damage: the next older checkpoint is restored, completely.
     if (step != DLCKPT_LATEST || members.error().code != Errc::kCorrupt) return std::move(members).error();
     restorer_.remember_damage(restored.name, members.error());
   }
@@ -44,7 +45,7 @@ Result<int64_t> Context::restore(int64_t step, std::string* note) {
   return restored.name.step;
 }
 
-// The next save need not write what is there.
+// The next save need not write data again that is in the files of the restored checkpoint.
 void Context::remember_files() {
   const std::optional<Manifest> manifest = restorer_.take_manifest();
   if (!manifest) return;
@@ -52,8 +53,8 @@ void Context::remember_files() {
   committer.engine().restored(*manifest, checkpoint_path(committer.files_directory(), manifest->name));
 }
 
-// What only the nodes have is brought first; and where something damaged was passed over, the nodes may have it whole,
-// which is tried once.
+// Parts that only the nodes have are copied to the checkpoint directory first. If something damaged was passed over,
+// the nodes may have an intact copy of it, which is tried once.
 Result<Restored> Context::restore_from_levels(int64_t step, bool blobs_only, bool* healed_already) {
   Committer& committer = commits_->when_idle();
   Peers& peers = committer.peers();
@@ -71,12 +72,13 @@ Result<Restored> Context::restore_from_levels(int64_t step, bool blobs_only, boo
     restorer_.forget_damage();
     restored = load();
   }
-  // Rank 0 knows, and is the one that people listen to.
+  // Only rank 0 knows these notes; its messages are the ones that people read.
   if (restored) {
     restored->note = brought + healed + restored->note;
     return restored;
   }
-  // That there is nothing is only half of it where nodes hold parts of what others have lost.
+  // If no checkpoint was found, the message also says which parts the nodes hold of checkpoints that are otherwise
+  // lost.
   Error error = std::move(restored).error();
   for (const std::string* said : {&brought, &healed})
     if (!said->empty()) error.text += "; " + said->substr(0, said->size() - 2);

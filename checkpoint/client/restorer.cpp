@@ -25,7 +25,7 @@ int read_threads(int world_size) {
   return usual_read_threads(world_size, room ? std::optional<uint64_t>(room->left()) : std::nullopt);
 }
 
-// How much an outcome weighs when ranks differ.
+// The severity of an outcome: if ranks differ, the most severe one counts.
 int weight(char end) {
   switch (static_cast<LoadEnd>(end)) {
     case LoadEnd::kDone:
@@ -83,7 +83,8 @@ Result<CheckpointName> Restorer::agree(Peers& peers, int64_t step, bool touched)
   return *name;
 }
 
-// Rank 0 alone. The newest that is left and looks whole; blocks are verified when they are read.
+// Only rank 0 calls this. Proposes the newest remaining checkpoint that looks whole; blocks are verified when they are
+// read.
 Result<CheckpointName> Restorer::propose(int64_t step, bool touched) {
   Proposal& p = proposal_;
   if (!p.any) {
@@ -140,7 +141,8 @@ void Restorer::pass_over(const CheckpointName& name, const Error& why) {
   if (why.code != Errc::kCorrupt) proposal_.io_trouble = true;
 }
 
-// All say how it went with them, and hear what follows. answer: on kDone what rank 0 made of all texts.
+// Collective: all ranks report their outcome, and rank 0 answers with the common one. *answer receives, on kDone, what
+// rank 0 composed from all texts.
 Result<LoadEnd> Restorer::vote(Peers& peers, const CheckpointName& name, const LoadOutcome& mine,
                                const std::string& text, const Compose& compose, std::string* answer) {
   auto all =
@@ -188,7 +190,7 @@ Result<Restorer::Next> Restorer::load_together(Peers& peers, const CheckpointNam
   if (!alone) {
     DL_TRY_ASSIGN(link, peers.exchange());
   }
-  // What does everybody want, and does it fit?
+  // Every rank says what it wants, and whether that fits the checkpoint.
   LoadOutcome mine;
   std::string wants;
   auto manifest = or_out_of_memory([&] { return manifest_of(name); });
@@ -211,7 +213,7 @@ Result<Restorer::Next> Restorer::load_together(Peers& peers, const CheckpointNam
                                  &answer));
   if (end != LoadEnd::kDone) return Next::kOlder;
 
-  // Load.
+  // All ranks load.
   const bool blobs_known = !blobs_only && peeked_ && peeked_->save_id == name.save_id;
   std::map<std::string, std::string> blobs;
   if (blobs_known) blobs = blobs_;
@@ -231,7 +233,7 @@ Result<Restorer::Next> Restorer::load_together(Peers& peers, const CheckpointNam
   return Next::kDone;
 }
 
-// answer: number of the load, new line, what all ranks want.
+// `answer` consists of the number of this load, a newline, and what all ranks want.
 LoadOutcome Restorer::load_mine(Peers& peers, const CheckpointName& name, const Manifest& manifest,
                                 const std::string& answer, Exchange* link, bool with_blobs,
                                 std::map<std::string, std::string>* blobs) {
@@ -251,7 +253,7 @@ LoadOutcome Restorer::load_mine(Peers& peers, const CheckpointName& name, const 
     options.with_blobs = with_blobs;
     if (!link && peers.group().size() > 1) options.alone = peers.group().rank();
     const LoadPlan plan = plan_load(manifest, wants, options);
-    // Blobs without bytes are in no block.
+    // Blobs without bytes lie in no block, so they are added here.
     if (with_blobs)
       for (const BlobRecord& blob : manifest.blobs)
         if (blob.rank == -1 || blob.rank == peers.group().rank()) (*blobs)[blob.path] = std::string();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The collective part of a restore. Rank 0 proposes the newest checkpoint whose manifest and files look whole; every
-// rank checks that it fits and says what it wants; then all load it in one pass (loader.h), each stored byte read once.
-// If a block turns out to be damaged, all go on to the next older checkpoint and load that completely.
+// The collective part of a restore. Rank 0 proposes the newest checkpoint whose manifest and files look whole. Every
+// rank checks that it fits and says what it wants. Then all ranks load it in one pass (loader.h), in which each stored
+// byte is read once. If a block turns out to be damaged, all go on to the next older checkpoint and load that
+// completely.
 #pragma once
 
 #include <cstdint>
@@ -22,48 +23,49 @@ namespace dl::ckpt {
 
 struct Restored {
   CheckpointName name;
-  std::string note;  // which newer ones were passed over, and why; or empty
+  std::string note;  // which newer checkpoints were passed over, and why; may be empty
 };
 
-// Figures of this rank's last restore or peek.
+// Numbers of this rank's last restore or peek.
 struct RestoreStats {
   int64_t step = -1;
-  uint64_t needed_bytes = 0;  // of the blocks that the ranks together need: the same on all ranks
-  uint64_t read_bytes = 0;    // of blocks, read from files by this rank
+  uint64_t needed_bytes = 0;  // bytes of the blocks that all ranks together need: the same on all ranks
+  uint64_t read_bytes = 0;    // bytes of the blocks that this rank read from files
   uint64_t sent_bytes = 0, received_bytes = 0;
   double seconds = 0;
-  bool exchange = false;  // bytes went from rank to rank
+  bool exchange = false;  // bytes were sent from rank to rank
 };
 
 class Restorer {
  public:
-  // All borrowed; they outlive this.
+  // All arguments are borrowed and must outlive this object.
   Restorer(Io& io, const Settings& settings, const Registry& registry)
       : io_(io), settings_(settings), registry_(registry) {}
 
-  // Collective; peers.group().start() was called. See dlckpt_restore and dlckpt_peek. kNotFound, kCorrupt, kConflict,
-  // kIo, kTimeout, kInternal with ENOMEM.
+  // Collective; peers.group().start() must have been called. See dlckpt_restore and dlckpt_peek. kNotFound, kCorrupt,
+  // kConflict, kIo, kTimeout, kInternal with ENOMEM.
   Result<Restored> restore(Peers& peers, int64_t step) { return run(peers, step, false); }
   Result<Restored> peek(Peers& peers, int64_t step) { return run(peers, step, true); }
 
-  // Another file of this checkpoint, which loading does not read, was found damaged: DLCKPT_LATEST passes over the
-  // checkpoint from now on.
+  // Notes that a file of this checkpoint that loading does not read is damaged: from now on DLCKPT_LATEST passes over
+  // the checkpoint.
   void remember_damage(const CheckpointName& name, const Error& how) { bad_[name.save_id] = how.text; }
   // Forgets which checkpoints were found damaged, because they may have been repaired.
   void forget_damage() { bad_.clear(); }
 
   const std::map<std::string, std::string>& blobs() const { return blobs_; }
   const RestoreStats& stats() const { return stats_; }
-  // The manifest of the checkpoint that the last restore() restored; only once.
+  // The manifest of the checkpoint that the last restore() restored. It can be taken once.
   std::optional<Manifest> take_manifest() { return std::exchange(manifest_, std::nullopt); }
 
  private:
-  struct Proposal {                    // rank 0
-    std::vector<CheckpointName> left;  // newest last
-    std::string wish;                  // " of train step 7", or empty
+  struct Proposal {                    // used on rank 0
+    std::vector<CheckpointName> left;  // candidates, the newest last
+    std::string wish;                  // " of train step 7", or empty if any will do
     std::string passed_over;
     bool any = false, io_trouble = false;
-    std::optional<Manifest> manifest;  // of the one that was proposed last: of many tensors it takes long to read
+    // of the checkpoint proposed last, kept since a manifest of many tensors takes long to read
+    std::optional<Manifest> manifest;
   };
   enum class Next { kDone, kOlder, kAlone };
 
@@ -85,7 +87,7 @@ class Restorer {
   const Registry& registry_;
   uint64_t loads_ = 0;
   Proposal proposal_;
-  std::map<uint64_t, std::string> bad_;  // rank 0: save ids that were found damaged, and how
+  std::map<uint64_t, std::string> bad_;  // rank 0: save ids of damaged checkpoints, and the damage
   std::optional<CheckpointName> peeked_;
   std::map<std::string, std::string> blobs_;
   RestoreStats stats_;

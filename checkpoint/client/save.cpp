@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Context::save: the part of a save that the training loop waits for. What is registered is planned and laid out, the
-// background is sent off (commit_thread.h), and the state is copied to staging memory.
+// Context::save: the part of a save for which the training loop waits. It plans and lays out the registered state,
+// starts the background thread (commit_thread.h), and copies the state to staging memory.
 #include <cerrno>
 
 #include "checkpoint/client/context.h"
@@ -38,12 +38,12 @@ Status Context::save(int64_t step, unsigned flags, std::string* note) {
   commits_->when_idle()
       .peers()
       .group()
-      .start();  // also where nothing is done, so that ranks whose last save ended differently stay in step
+      .start();  // also if nothing is done, so that ranks whose last saves ended differently stay in step
   if (good_step_ != step) {
     keep_lease();
     if (attached) page_->set_state(ProgressPage::kSaving);
     outcome = begin_save_in_flight(step, lazy);
-    metrics_.clear();  // a value is that of one save
+    metrics_.clear();  // a metric belongs to one save only
     if (outcome && sync) {
       outcome = finish_save_in_flight();
       in_flight_->told = true;
@@ -58,7 +58,8 @@ Status Context::save(int64_t step, unsigned flags, std::string* note) {
   return outcome;
 }
 
-// Rank 0 knows last that a save has ended; the others then wait for theirs, which takes no time.
+// Rank 0 is the last to know that a save has ended. When it says so, the other ranks wait for their own, which takes no
+// time.
 Result<bool> Context::busy_anywhere() {
   if (settings_.world_size == 1) return commits_->busy();
   if (!skipping_)
@@ -100,7 +101,7 @@ Status Context::begin_save_in_flight(int64_t step, bool lazy) {
       copying_.store(false, std::memory_order_release);
     });
     if (copying) return {};
-    copying_.store(false, std::memory_order_relaxed);  // no thread for it: now, then
+    copying_.store(false, std::memory_order_relaxed);  // no thread could be started, so it copies at once
   }
   save->job->copy(pool);
   return {};
@@ -111,7 +112,7 @@ Status Context::prepare(Engine& engine, SaveRequest* request) {
   SavePlan& plan = request->plan;
   plan.tensors = planned_tensors();
   plan.blobs = plan_blobs(registry_, settings_.rank);
-  if (plan.empty() && settings_.rank != 0) return {};  // no file
+  if (plan.empty() && settings_.rank != 0) return {};  // this rank writes no file
   for (WriteItem& item : plan.blobs.items) {
     in_flight_->blobs.emplace_back(static_cast<const char*>(item.data), item.bytes());
     item.data = in_flight_->blobs.back().data();
@@ -125,7 +126,7 @@ Status Context::prepare(Engine& engine, SaveRequest* request) {
   return {};
 }
 
-// Who holds which replicated box is asked in each save.
+// The holders of replicated boxes are asked for in each save, so the plan is made again if there are any.
 std::shared_ptr<const WorkList> Context::planned_tensors() {
   const bool asks_holders = settings_.world_size > 1 && registry_.needs_holders();
   if (!tensor_plan_ || asks_holders || planned_version_ != registry_.tensors_version()) {
@@ -137,7 +138,8 @@ std::shared_ptr<const WorkList> Context::planned_tensors() {
   return tensor_plan_;
 }
 
-// The first save should not wait for the kernel to clear pages; reading a checkpoint takes longer than that.
+// The first save should not have to wait for the kernel to clear pages. Reading a checkpoint takes longer than clearing
+// them, so they are allocated during a restore.
 void Context::warm_up() {
   constexpr uint64_t kWorthIt = uint64_t{64} << 20;
   uint64_t bytes = 0;
@@ -157,7 +159,7 @@ Status Context::finish_save_in_flight() {
   if (!in_flight_) return {};
   if (!in_flight_->outcome) {
     in_flight_->outcome = commits_->take_outcome();
-    if (!in_flight_->outcome) {  // an exception came before it could begin
+    if (!in_flight_->outcome) {  // an exception ended it before it could begin
       in_flight_->outcome.emplace();
       in_flight_->outcome->status = Error{Errc::kInternal, "out of memory", ENOMEM};
     }
@@ -166,7 +168,7 @@ Status Context::finish_save_in_flight() {
   return in_flight_->outcome->status;
 }
 
-// Its outcome into what this thread knows, and into the statistics.
+// Updates this thread's knowledge and the statistics with the outcome of the save.
 void Context::count_save() {
   SaveInFlight& save = *in_flight_;
   const SaveOutcome& outcome = *save.outcome;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where there is a node-local level, a save is committed there first: what comes after all ranks' files are durable on
-// their nodes. The steps are those of checkpoint/levels/levels.h.
+// The steps of a save after all ranks' files are durable on their nodes, if there is a node-local level: the save is
+// committed there first. checkpoint/levels/levels.h explains the steps.
 #include <algorithm>
 #include <chrono>
 
@@ -24,7 +24,7 @@ Result<std::string> Committer::attempt_directory(const CheckpointName& name) {
   return attempt_path(settings_.dir, name);
 }
 
-// `messages` (rank 0): what the ranks wrote, or why not.
+// `messages` (rank 0): the reports of the ranks, or the error.
 Status Committer::commit_by_levels(Save* save, const Result<std::vector<std::string>>& messages) {
   const CheckpointName& name = save->name;
   Result<std::string> text = std::string();
@@ -48,7 +48,7 @@ Status Committer::commit_by_levels(Save* save, const Result<std::vector<std::str
   const auto manifest = or_out_of_memory([&] { return parse_manifest(*committed); });
   const auto shared = [](const FileRecord& file) { return file.origin.has_value(); };
   const bool shares = manifest && std::any_of(manifest->files.begin(), manifest->files.end(), shared);
-  // Early, for the space; but a partner's copy may share files with the former one.
+  // Removed early to free space, unless the partner's copy may share files with the former one.
   if (!shares) levels_->retire_local(name);
   DL_TRY(agree_all(peers_.group(), manifest ? Status() : Status(manifest.error())));
   if (settings_.partner && settings_.world_size > 1) {
@@ -70,7 +70,7 @@ Status Committer::commit_by_levels(Save* save, const Result<std::vector<std::str
   outcome = agree_all(peers_.group(), outcome);
   save->outcome.commit_s = seconds_since(save->request.begin) - save->local_s;
   if (outcome && is_leader()) {
-    // What cannot be renamed away now is tried again after the next save.
+    // A checkpoint that cannot be renamed now is tried again after the next save.
     auto retired = retire(io_, settings_.dir, settings_.retention(), name, &survey_memory_);
     if (retired) save->retired = *std::move(retired);
   }

@@ -25,8 +25,8 @@ class WorkListBuilder {
   }
 
  private:
-  // A function of the fingerprint and the world size, since all ranks must come to the same. Divided tensors are not
-  // packed: rank 0 has to see that their parts fit together.
+  // The answer depends only on the fingerprint and the world size, since all ranks must get the same. Divided tensors
+  // are not packed, because rank 0 has to check that their parts fit together.
   bool can_be_packed(const RegisteredTensor& tensor) const {
     const uint64_t bytes = tensor.whole_bytes();
     if (bytes == 0 || bytes >= kOwnBlocksFrom) return false;
@@ -49,7 +49,8 @@ class WorkListBuilder {
     packing_ = packed_count_ >= kPackFrom;
   }
 
-  // This rank's share of the packed tensors: those whose bytes, one after the other by name, begin in its part of all.
+  // Adds this rank's share of the packed tensors. All their bytes, sorted by name, are divided into equal parts; a
+  // tensor belongs to the part in which its first byte lies.
   void add_packed() {
     const auto writers = static_cast<uint64_t>(std::min(world_size_, max_files_));
     const uint64_t share = (packed_bytes_ + writers - 1) / writers;
@@ -61,7 +62,7 @@ class WorkListBuilder {
     MemoryPlace place;
     for (const auto& [path, tensor] : registry_.tensors()) {
       if (!can_be_packed(tensor)) continue;
-      // Writers are spread evenly over the ranks, as those of spread_replicas() are.
+      // The writers are spread evenly over the ranks, as in spread_replicas().
       const uint64_t writer = begin / share * static_cast<uint64_t>(world_size_) / writers;
       begin += tensor.whole_bytes();
       if (writer != static_cast<uint64_t>(rank_)) continue;
@@ -106,7 +107,7 @@ class WorkListBuilder {
     extent->length = size;
   }
 
-  // What several ranks hold, by path.
+  // The data that several ranks hold, sorted by path.
   std::vector<Replica> replicas() const {
     std::vector<Replica> found;
     for (const auto& [path, tensor] : registry_.tensors()) {
@@ -132,7 +133,7 @@ class WorkListBuilder {
       if (packs(tensor)) continue;
       TensorRecord record{path, tensor.dtype(), tensor.shape(), tensor.replicated(), {}};
       if (volume(tensor.shape()).value_or(0) == 0) {
-        // An empty dataset, so that people see it is there.
+        // An empty tensor becomes an empty dataset, so that people see that it exists.
         if (rank_ == 0) add_piece(path, tensor, tensor.parts()[0], whole(tensor.shape()), &record);
       } else if (tensor.replicated()) {
         const size_t end = replica + replica_count(path, tensor);
@@ -152,7 +153,7 @@ class WorkListBuilder {
     }
   }
 
-  // How many entries of replicas() are this tensor's.
+  // The number of entries in replicas() that belong to this tensor.
   size_t replica_count(const std::string& path, const RegisteredTensor& tensor) const {
     if (!tensor.boxed()) return 1;
     if (holders_) return holders_->of(path).size();
@@ -168,7 +169,7 @@ class WorkListBuilder {
     if (!is_dense(box.extent, part.strides, tensor.dtype()->size)) item->strides = part.strides;
   }
 
-  // box: within the part.
+  // `box` lies within the part.
   void add_piece(const std::string& path, const RegisteredTensor& tensor, const RegisteredPart& part, const Box& box,
                  TensorRecord* record) {
     ShardRecord shard;
@@ -193,14 +194,14 @@ class WorkListBuilder {
   WorkList work_;
 };
 
-// packed: those of the work list.
+// `packed` is the record of the work list.
 void set_place(const WorkList::Target& target, const SaveJob::Place& place, const std::optional<PackedRecord>& packed,
                Part* part) {
   const auto set = [&](auto& record) {
     record.file = place.file;
     record.at = place.at;
   };
-  // Their data and their index lie in the same file.
+  // Data and index of packed tensors lie in the same file.
   const auto packed_record = [&]() -> PackedRecord& {
     FileRecord& file = part->files[place.file];
     if (!file.packed) file.packed = packed;

@@ -24,7 +24,7 @@ namespace {
 constexpr const char* kModeVariable = "DL_CHECKPOINT_MODE";
 constexpr int kMaxKeep = 1000000;
 
-// An unset and an empty variable mean the same.
+// The value of a variable; an empty one counts as unset.
 std::optional<std::string> variable(const char* name) {
   const char* value = std::getenv(name);
   if (!value || !*value) return std::nullopt;
@@ -39,13 +39,13 @@ Result<std::optional<int>> int_variable(const char* name, int min, int max) {
   return std::optional<int>(static_cast<int>(*value));
 }
 
-// Rank and world size from the first pair of variables of which the first is set.
+// Takes rank and world size from the first pair whose first variable is set.
 Status resolve_rank(Settings* settings) {
   struct Pair {
     const char* rank;
     const char* size;
   };
-  static constexpr Pair kPairs[] = {{env::kRoleRank, env::kRoleSize},  // beside parameter servers
+  static constexpr Pair kPairs[] = {{env::kRoleRank, env::kRoleSize},  // their numbers do not count parameter servers
                                     {env::kRank, env::kWorldSize},
                                     {"RANK", "WORLD_SIZE"},
                                     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
@@ -73,7 +73,7 @@ Status resolve_run_id(Settings* settings) {
                        variable("MASTER_PORT").value_or("") + "#" +
                        variable("TORCHELASTIC_RESTART_COUNT").value_or("0");
   } else if (const auto job = variable("SLURM_JOB_ID")) {
-    // A plain srun: the job step is one start of the job.
+    // In a plain srun each job step is one start of the job.
     settings->run_id = "slurm-" + *job + "." + variable("SLURM_STEP_ID").value_or("0") + "-" +
                        variable("SLURM_RESTART_COUNT").value_or("0");
   } else {
@@ -87,14 +87,15 @@ Status resolve_run_id(Settings* settings) {
   return {};
 }
 
-// Whether DL_CHECKPOINT says something about `word` itself ("every="), after its path.
+// Whether DL_CHECKPOINT has the option `word` ("every=") after its path.
 bool request_names(const std::string& word) {
   const std::string text = variable(env::kCheckpoint).value_or("");
-  const size_t path_end = text.rfind('"');  // of a path in quotes, which may hold anything
+  const size_t path_end = text.rfind('"');  // end of a path in quotes, which may contain anything
   return text.find("," + word, path_end == std::string::npos ? 0 : path_end) != std::string::npos;
 }
 
-// options.environment_first: what the environment says is struck from the options, so that nobody else's word is left.
+// For options.environment_first: removes from the options what the environment says, so that the environment's value
+// counts.
 void strike_what_the_environment_says(dlckpt_options* options) {
   if (variable(env::kCheckpointDir) || variable(env::kCheckpoint)) options->dir = nullptr;
   if (request_names("every=")) {
@@ -105,7 +106,7 @@ void strike_what_the_environment_says(dlckpt_options* options) {
   if (variable(kModeVariable)) options->mode = 0;
 }
 
-// What the environment has a say in, and the options (stricken where need be) say nothing about.
+// The settings for which the environment has a value and the options (after the removal above) have none.
 unsigned left_to_the_environment(const dlckpt_options& options) {
   unsigned left = 0;
   if (!options.dir || !*options.dir) left |= DLCKPT_SETTING_DIR;
@@ -115,7 +116,7 @@ unsigned left_to_the_environment(const dlckpt_options& options) {
   return left;
 }
 
-// What is wrong whoever counts in the end.
+// Checks values that are wrong in any case, even if the environment's counts in the end.
 Status check_given(const dlckpt_options& options) {
   if (options.mode < 0 || options.mode > DLCKPT_MODE_LAZY)
     return Error{Errc::kInvalid, "options.mode is " + std::to_string(options.mode) + "; allowed: 0 to 3"};
@@ -125,14 +126,14 @@ Status check_given(const dlckpt_options& options) {
   return {};
 }
 
-// DL_CHECKPOINT=PATH[,every=..][,keep=..] fills what is still open.
+// DL_CHECKPOINT=PATH[,every=..][,keep=..] sets what is still open.
 Status resolve_request(Settings* settings, bool interval_given, bool keep_given) {
   const auto text = variable(env::kCheckpoint);
   if (!text) return {};
   auto spec = parse_checkpoint(*text);
   if (!spec) return std::move(spec).error().with_context(env::kCheckpoint);
   if (settings->dir.empty() && !spec->literal) {
-    // Without dlrun, which expands it for its learners.
+    // Without dlrun nobody has expanded the placeholders yet.
     auto path =
         expand_path(spec->path, names_in_environment([](const char* name) { return variable(name).value_or(""); }));
     if (!path) return std::move(path).error().with_context(env::kCheckpoint);
@@ -152,7 +153,7 @@ Status resolve_request(Settings* settings, bool interval_given, bool keep_given)
   return {};
 }
 
-// 0: from the environment, where all but "0" is yes; 1: yes; 2: no.
+// option 0: the variable decides, where every value but "0" means yes; 1: yes; 2: no.
 Result<bool> resolve_switch(const char* option, int value, const char* name) {
   if (value < 0 || value > 2)
     return Error{Errc::kInvalid,
@@ -239,7 +240,7 @@ Status check(const Settings& settings) {
 Result<Resolved> resolve(const dlckpt_options* given) {
   dlckpt_options options{};
   if (given) {
-    // An older program's struct is shorter; one longer than ours may hold wishes we do not know.
+    // The struct of an older program is shorter. A longer one may contain settings that we do not know.
     if (given->struct_size < offsetof(dlckpt_options, dir) + sizeof options.dir || given->struct_size > sizeof options)
       return Error{Errc::kInvalid, "options.struct_size is " + std::to_string(given->struct_size) +
                                        "; allowed: sizeof(dlckpt_options), " + std::to_string(sizeof options) +
@@ -284,7 +285,7 @@ Result<Resolved> resolve(const dlckpt_options* given) {
   settings.lease_token = variable(env::kLease).value_or("");
   DL_TRY(resolve_engine(options, &settings));
   if (const auto local = variable("DL_CHECKPOINT_LOCAL")) {
-    // As local= of DL_CHECKPOINT: with ",partner" behind it, if wanted.
+    // The form of local= in DL_CHECKPOINT, with ",partner" after the directory for a partner copy.
     const std::string behind = ",partner";
     const bool partner =
         local->size() > behind.size() && local->compare(local->size() - behind.size(), behind.size(), behind) == 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings of a context: the caller's options, completed from the environment (dlckpt_options in dlckpt.h says in
-// which order).
+// The settings of a context: the caller's options, completed from the environment (dlckpt_options in dlckpt.h explains
+// the order).
 #pragma once
 
 #include <cstdint>
@@ -20,40 +20,40 @@ struct Settings {
   std::string run_id;
   double every_s = 0;       // 0: never
   int64_t every_steps = 0;  // 0: never
-  bool every_auto = false;  // found from measurements (common/contract/checkpoint_interval.h)
+  bool every_auto = false;  // the interval follows from measurements (common/contract/checkpoint_interval.h)
   int keep = 3;
-  int max_files = 256;             // ranks that replicated data is spread over, at most
+  int max_files = 256;             // most ranks over which replicated data is spread
   int64_t keep_every = 0;          // 0: none
-  std::optional<BestMetric> best;  // of the checkpoints to keep
+  std::optional<BestMetric> best;  // the best checkpoints, which are kept
   enum Mode { kSync, kAsync, kLazy };
-  Mode mode = kSync;          // resolve_settings() says kAsync unless asked otherwise
+  Mode mode = kSync;          // resolve_settings() sets kAsync unless another mode was asked for
   uint64_t memory_bytes = 0;  // staging memory; 0: the engine decides
   int write_threads = 0;      // 0: the engine decides
-  bool recycle = true;        // retired files are written again in place
-  bool reuse = true;          // what does not change is stored once
+  bool recycle = true;        // files of retired checkpoints are overwritten in place
+  bool reuse = true;          // unchanged data is stored once
   double timeout_s = 600;
-  std::string progress_page;  // path, empty without dlrun
-  std::string lease_token;    // of the lease that dlrun holds, or empty
-  std::string owner;          // for the lease: "job 12" or "process 77"
-  std::string job_id;         // Slurm's, or empty
-  std::string local_dir;      // node-local level, or empty
-  bool partner = false;       // a copy of it on the next node
+  std::string progress_page;  // path; empty without dlrun
+  std::string lease_token;    // token of the lease that dlrun holds; may be empty
+  std::string owner;          // name of the holder in the lease: "job 12" or "process 77"
+  std::string job_id;         // Slurm's job id; may be empty
+  std::string local_dir;      // directory of the node-local level; empty: none
+  bool partner = false;       // keep a copy of the node-local checkpoint on the next node
   std::string node;           // name of this node
 
   RetentionPolicy retention() const { return RetentionPolicy{keep, keep_every, best}; }
 };
 
-// Where each setting comes from, as dlckpt.h promises: first the options, then the environment, then the default. With
-// options.environment_first the environment precedes the options for some settings.
+// Settings, and where they come from. As dlckpt.h promises, the options count first, then the environment, then the
+// default. With options.environment_first the environment precedes the options for some settings.
 struct Resolved {
   Settings settings;
   unsigned from_environment = 0;  // DLCKPT_SETTING_ bits
 };
 
-// Reads the environment; no other side effect. options may be nullptr. Where nobody names a directory, settings.dir is
+// Reads the environment; it has no side effects. options may be nullptr. If nobody names a directory, settings.dir is
 // empty. kInvalid.
 Result<Resolved> resolve(const dlckpt_options* options);
-// The same for callers that need a directory: kInvalid without one.
+// As resolve(), for callers that need a directory: kInvalid without one.
 Result<Settings> resolve_settings(const dlckpt_options* options);
 
 }  // namespace dl::ckpt

@@ -11,7 +11,7 @@ uint64_t bytes_of(const Replica& replica, const Dims& extent) {
   return volume(extent).value_or(0) * replica.element_size;
 }
 
-// Pieces [first, end) that go to one rank.
+// The pieces [first, end), which one rank gets.
 struct Bundle {
   size_t first, end;
   uint64_t bytes;
@@ -59,7 +59,7 @@ class Spreader {
     for (uint64_t k = 0; k < count; ++k) {
       ReplicaPiece piece{index, 0, replica.box};
       if (count > 1) {
-        // Divided first: rows * k could overflow.
+        // Divided before the multiplication, since rows * k could overflow.
         const uint64_t begin = rows / count * k + std::min(k, rows % count);
         const uint64_t end = rows / count * (k + 1) + std::min(k + 1, rows % count);
         piece.box.offset[0] += static_cast<int64_t>(begin);
@@ -86,7 +86,8 @@ class Spreader {
     std::stable_sort(bundles_.begin(), bundles_.end(),
                      [](const Bundle& a, const Bundle& b) { return a.bytes > b.bytes; });
     std::vector<uint64_t> load(writes_.size(), 0);
-    std::set<std::pair<uint64_t, int>> least;  // of the writers: equal loads go to the lowest rank
+    // load and rank of each writer; of equal loads the lowest rank comes first
+    std::set<std::pair<uint64_t, int>> least;
     for (const int rank : writers_) least.emplace(0, rank);
     for (const Bundle& bundle : bundles_) {
       const Replica& replica = replicas_[pieces_[bundle.first].replica];
@@ -110,7 +111,7 @@ class Spreader {
   const std::vector<Replica>& replicas_;
   const uint64_t min_piece_bytes_;
   uint64_t share_ = 0;
-  std::vector<int> writers_;  // rising
+  std::vector<int> writers_;  // sorted
   std::vector<bool> writes_;  // by rank
   std::vector<ReplicaPiece> pieces_;
   std::vector<Bundle> bundles_;

@@ -20,7 +20,7 @@ import os
 import sys
 import time
 
-# DDP would warn that no parameter is unused (see below). PyTorch logs through glog in some builds, through a logger of its own in others.
+# DDP would warn that no parameter is unused (see below). PyTorch logs through glog or its own logger, depending on the build.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 os.environ.setdefault("GLOG_minloglevel", "2")
 

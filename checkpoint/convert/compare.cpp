@@ -21,7 +21,7 @@ T load(const unsigned char* at) {
   return value;
 }
 
-// One way to read an element: its stored type, and its value.
+// Ways to read an element: each has the stored type, and a function that returns the value.
 template <typename T>
 struct Plain {
   using Stored = T;
@@ -76,14 +76,14 @@ double magnitude(std::complex<T> value) {
   return std::abs(std::complex<double>(value));
 }
 
-// Infinities of one sign are not apart, although inf - inf is NaN.
+// Equal infinities have distance 0, although inf - inf is NaN.
 double gap(double a, double b) {
   return a == b ? 0 : std::fabs(a - b);
 }
 template <typename T>
 double distance(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
-    // Exact where double would round: as unsigned, the larger minus the smaller.
+    // The smaller number is subtracted from the larger as unsigned integers, which is exact where double would round.
     using U = std::make_unsigned_t<T>;
     return static_cast<double>(
         static_cast<U>(a > b ? static_cast<U>(a) - static_cast<U>(b) : static_cast<U>(b) - static_cast<U>(a)));
@@ -100,7 +100,8 @@ template <typename Reader>
 void compare_run(const unsigned char* a, const unsigned char* b, size_t count, uint64_t first, Difference* out) {
   using Stored = typename Reader::Stored;
   constexpr size_t kSize = sizeof(Stored);
-  constexpr size_t kStretch = 4096;  // elements looked at together: most of two checkpoints of one run may be equal
+  // number of elements compared at once by memcmp, since most of two checkpoints of one run may be equal
+  constexpr size_t kStretch = 4096;
   for (size_t begin = 0; begin < count; begin += kStretch) {
     const size_t end = std::min(count, begin + kStretch);
     if (std::memcmp(a + begin * kSize, b + begin * kSize, (end - begin) * kSize) == 0) {
@@ -156,7 +157,7 @@ bool is_infinite(std::complex<T> value) {
   return std::isinf(value.real()) || std::isinf(value.imag());
 }
 
-// Calls with(reader) for the dtype's way to be read.
+// Calls with(reader) with the reader that fits the dtype.
 template <typename With>
 void dispatch(const DtypeInfo& dtype, With&& with) {
   switch (dtype.id) {

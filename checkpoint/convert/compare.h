@@ -13,11 +13,11 @@ namespace dl::ckpt {
 // difference, and it is NaN if a part is.
 struct Difference {
   uint64_t elements = 0;
-  uint64_t bits_differ = 0;       // elements that are not the same bit for bit (0.0 and -0.0, or two NaNs, may be so)
+  uint64_t bits_differ = 0;       // elements that differ in their bits (0.0 and -0.0, or two NaNs, may do so)
   uint64_t nan_a = 0, nan_b = 0;  // NaNs on each side
   uint64_t nan_apart = 0;         // elements that are NaN on one side only
   double max_abs = 0;             // largest |a - b| where neither is NaN; equal infinities are 0 apart
-  double sum_abs = 0;             // of the same
+  double sum_abs = 0;             // sum of |a - b| over the same elements
   double max_relative = 0;        // largest |a - b| / max(|a|, |b|)
   uint64_t max_at = 0;            // index (C order) of the element with max_abs
 

@@ -7,7 +7,8 @@
 namespace dl::ckpt {
 namespace {
 
-// sign * 1.mantissa * 2^(exponent - bias), or without the leading 1 where the exponent is 0.
+// Computes sign * 1.mantissa * 2^(exponent - bias); if the exponent field is 0, the leading 1 is 0 (a subnormal
+// number).
 float compose(bool negative, int exponent, int mantissa, int mantissa_bits, int bias) {
   const int lead = exponent == 0 ? 0 : 1 << mantissa_bits;
   const int power = (exponent == 0 ? 1 : exponent) - bias - mantissa_bits;

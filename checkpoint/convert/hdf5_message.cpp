@@ -17,13 +17,13 @@ enum : uint8_t {
   kGroupInfo = 0x0A,
   kAttribute = 0x0C,
 };
-constexpr uint8_t kConstantMessage = 1;  // flag: never changes
+constexpr uint8_t kConstantMessage = 1;  // flag of a message that never changes
 
 void put(std::string* out, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) out->push_back(static_cast<char>(value >> (8 * i)));
 }
 
-// Datatype: version and class, class bits, size; properties follow.
+// The head of a datatype message: version and class, class bits, size. Properties follow it.
 std::string type_head(int version, int type_class, uint32_t bits, uint64_t size) {
   std::string out;
   put(&out, static_cast<uint64_t>(version << 4 | type_class), 1);
@@ -40,7 +40,7 @@ std::string integer_type(uint64_t size, bool is_signed) {
 }
 
 std::string float_type(uint64_t size, int exponent_bits, int mantissa_bits, uint32_t bias) {
-  // Little-endian, the mantissa's leading 1 implied (bits 4-5 = 2), the place of the sign in bits 8-15.
+  // Little-endian; the leading 1 of the mantissa is implied (bits 4-5 = 2); bits 8-15 hold the place of the sign.
   const uint32_t bits = 2U << 4 | static_cast<uint32_t>(exponent_bits + mantissa_bits) << 8;
   std::string out = type_head(1, 1, bits, size);
   put(&out, 0, 2);
@@ -63,7 +63,7 @@ std::string complex_type(const std::string& part, uint64_t part_size) {
   return out + part;
 }
 
-// What h5py makes of NumPy's bool, and takes for it.
+// The type that h5py stores NumPy's bool as, and reads back as bool.
 std::string bool_type() {
   std::string out = type_head(3, 8, 2, 1);
   out += integer_type(1, true);
@@ -98,7 +98,7 @@ std::string stored_type(const DtypeInfo& dtype) {
     case DLCKPT_C128:
       return complex_type(float_type(8, 11, 52, 1023), 8);
     default:
-      return integer_type(dtype.size, false);  // unsigned, and float8 as its bits
+      return integer_type(dtype.size, false);  // unsigned integers; float8 is stored as its bits
   }
 }
 
@@ -181,7 +181,7 @@ void Hdf5Header::add(uint8_t type, const std::string& data, uint8_t flags) {
 
 void Hdf5Header::add_group() {
   std::string info;
-  put(&info, 0, 2);           // version, flags
+  put(&info, 0, 2);           // version and flags
   put(&info, kUndefined, 8);  // no fractal heap: links are in the header
   put(&info, kUndefined, 8);  // and no index of names
   add(kLinkInfo, info);
@@ -204,7 +204,7 @@ void Hdf5Header::add_dataset(const DtypeInfo& dtype, const Dims& shape, uint64_t
   add(kDatatype, stored_type(dtype), kConstantMessage);
   std::string fill;
   put(&fill, 3, 1);           // version
-  put(&fill, 1 | 1 << 2, 1);  // space allocated early, never filled
+  put(&fill, 1 | 1 << 2, 1);  // space is allocated early and never filled
   add(kFillValue, fill, kConstantMessage);
   std::string layout;
   put(&layout, 3, 1);  // version

@@ -10,7 +10,7 @@
 namespace dl::ckpt {
 namespace {
 
-// Data begin at multiples of this, so that they can be mapped and read with O_DIRECT.
+// Data begins at multiples of this, so that it can be mapped and read with O_DIRECT.
 constexpr uint64_t kAlignment = 4096;
 constexpr uint64_t kSmallAlignment = 64;
 
@@ -24,7 +24,7 @@ uint64_t round_up(uint64_t value, uint64_t to) {
   return (value + to - 1) / to * to;
 }
 
-// HDF5 takes a part "." for the group itself.
+// In a path HDF5 takes "." for the group itself, so such a name is escaped.
 std::string link_name(const std::string& part) {
   return part == "." ? "%2E" : part;
 }
@@ -42,7 +42,7 @@ Status insert(Node* root, Hdf5Dataset* dataset) {
   return {};
 }
 
-// The object header of a node. Its size does not depend on the places in it, which are filled in the second pass.
+// The object header of a node. Its size does not depend on the places in it, so these are filled in by a second pass.
 std::string header_of(const Node& node, const std::vector<Hdf5Attribute>& attributes) {
   Hdf5Header header;
   if (node.dataset) {
@@ -56,7 +56,7 @@ std::string header_of(const Node& node, const std::vector<Hdf5Attribute>& attrib
   return header.finish();
 }
 
-// Gives every header its place, the root's first.
+// Assigns a place to every header; the root's comes first.
 void place_headers(Node* node, const std::vector<Hdf5Attribute>& attributes, uint64_t* at) {
   node->header_at = *at;
   *at = round_up(*at + header_of(*node, attributes).size(), 8);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kChunkBytes = uint64_t{8} << 20;
 
-// A part of a piece.
+// A part of a piece, which one worker reads at a time.
 struct Chunk {
   size_t piece;
   uint64_t at, bytes;

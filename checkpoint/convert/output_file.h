@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a single file (an export, a repaired file) that appears under its name complete and durable, or not at all;
-// and reads the tensors that go into it.
+// Writes a single file (an export, a repaired file) that appears under its name complete and durable, or not at all.
+// Reads the tensors that go into it.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,20 @@ namespace dl::ckpt {
 
 class OutputFile {
  public:
-  // Makes a temporary file beside `path`. kExists if there is a file already, unless `replace`.
+  // Creates a temporary file beside `path`. kExists if `path` exists already, unless `replace` is true.
   static Result<OutputFile> create(Io& io, const std::string& path, bool replace);
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
-  // Removes the temporary file unless it was published.
+  // Removes the temporary file if it was not published.
   ~OutputFile();
 
   File& file() { return *file_; }
   const std::string& temporary_path() const { return temporary_; }
-  // fsync and close; then publish() may be called.
+  // Syncs and closes the file; must be called before publish().
   Status sync();
-  // Renames it into its place and fsyncs the directory.
+  // Renames the file to its path and fsyncs the directory.
   Status publish();
 
  private:
@@ -43,18 +43,18 @@ class OutputFile {
 // "dir/name" -> "dir"; "name" -> "."
 std::string parent_directory(const std::string& path);
 
-// A tensor of a checkpoint, and where its bytes (global C order) go.
+// A tensor of a checkpoint, and the place for its bytes (in global C order).
 struct Piece {
   const TensorRecord* tensor = nullptr;
   uint64_t at = 0;
 };
-// Takes bytes for an offset. Called by several threads at once if there are several workers; with one worker by rising
-// offset.
+// Receives bytes and their offset. With several workers it is called from several threads at once; with one worker the
+// offsets rise.
 using Sink = std::function<Status(const void* bytes, size_t size, uint64_t at)>;
-// Called with the bytes done and the bytes in all, by one thread at a time.
+// Called with the number of bytes done and in total, by one thread at a time.
 using Meter = std::function<void(uint64_t done, uint64_t total)>;
 
-// Reads and verifies the pieces and hands them to the sink.
+// Reads and verifies the pieces and passes them to the sink.
 Status copy_pieces(Io& io, const std::string& checkpoint, const Manifest& manifest, const std::vector<Piece>& pieces,
                    size_t workers, const Sink& sink, const Meter& meter);
 

@@ -14,7 +14,7 @@
 namespace dl::ckpt {
 namespace {
 
-// Sorted by name: finding one among very many must stay cheap.
+// This type keeps members sorted by name, so that finding one among very many stays cheap.
 using Json = nlohmann::json;
 
 constexpr const char* kMetadata = "__metadata__";
@@ -57,7 +57,8 @@ std::optional<Json> parse_strictly(std::string_view text, int max_depth) {
     }
     return fine;
   };
-  // The parser keeps its own stack of what is open; brackets are counted first so that it cannot be made huge.
+  // The parser keeps a stack of open brackets. They are counted first, so that hostile text cannot make that stack
+  // huge.
   int depth = 0;
   bool in_string = false;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of the CUDA driver's ABI that we use, declared here so that the build is the same with and without the CUDA
 // toolkit. The driver never changes the meaning of an exported symbol (a changed function gets another suffix, as in
-// _v2), so new versions of CUDA need no change here; tests/unit/checkpoint_cuda_abi.cpp compares it with NVIDIA's
-// cuda.h where there is one.
+// _v2), so new versions of CUDA need no change here. tests/unit/checkpoint_cuda_abi.cpp compares these declarations
+// with NVIDIA's cuda.h if that is installed.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ constexpr MemoryType kMemoryHost = 1;    // CU_MEMORYTYPE_HOST
 constexpr MemoryType kMemoryDevice = 2;  // CU_MEMORYTYPE_DEVICE
 
 constexpr unsigned kStreamNonBlocking =
-    1;  // CU_STREAM_NON_BLOCKING: does not wait for the legacy stream, nor it for us
+    1;  // CU_STREAM_NON_BLOCKING: neither this stream nor the legacy stream waits for the other
 constexpr unsigned kHostRegisterPortable = 1;  // CU_MEMHOSTREGISTER_PORTABLE: pinned for all contexts
 
 struct Copy2D {  // CUDA_MEMCPY2D
@@ -53,8 +53,8 @@ struct Copy2D {  // CUDA_MEMCPY2D
   size_t width, height;
 };
 
-// X(name without "cu", exported symbol, type). The symbols are those that cuda.h makes of the names today, without the
-// per-thread default stream (_ptsz), which differs only for stream 0.
+// X(name without "cu", exported symbol, type). The symbols are those to which cuda.h maps the names today, without the
+// variants for the per-thread default stream (_ptsz), which differ only for stream 0.
 #define DL_CUDA_FUNCTIONS(X)                                                                              \
   X(PointerGetAttributes, "cuPointerGetAttributes", Code(unsigned, PointerAttribute*, void**, DevicePtr)) \
   X(DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", Code(Context*, Device))                           \

@@ -12,11 +12,11 @@ namespace dl::ckpt {
 
 namespace {
 
-// How many libraries this process has loaded so far.
+// The number of libraries that this process has loaded so far.
 uint64_t libraries_loaded() {
   uint64_t count = 0;
   const auto take = [](dl_phdr_info* info, size_t /*size*/, void* out) {
-    *static_cast<uint64_t*>(out) = info->dlpi_adds;  // the same for each of them
+    *static_cast<uint64_t*>(out) = info->dlpi_adds;  // the number is the same in every entry
     return 1;
   };
   ::dl_iterate_phdr(take, &count);
@@ -31,8 +31,9 @@ const CudaDriver* CudaDriver::find() {
   static std::mutex mutex;
   const std::lock_guard<std::mutex> lock(mutex);
   if (const CudaDriver* driver = found.load(std::memory_order_acquire)) return driver;
-  // Where it is not loaded, dlopen() looks for it in files: too slow to be done for each of a million tensors. The
-  // count is taken before: what another thread is loading meanwhile, dlopen() waits for.
+  // If the driver is not loaded, dlopen() searches files for it, which is too slow for each of a million tensors. So it
+  // is only asked when another library was loaded since. The count is taken before dlopen(), which waits for a library
+  // that another thread is loading.
   static uint64_t missed_at = UINT64_MAX;
   const uint64_t loaded = libraries_loaded();
   if (loaded == missed_at) return nullptr;
@@ -41,7 +42,7 @@ const CudaDriver* CudaDriver::find() {
     missed_at = loaded;
     return nullptr;
   }
-  // Never freed, as the library is never closed: a thread may need it while the process ends.
+  // The object is never freed, and the library never closed: a thread may need it while the process ends.
   auto* driver = new CudaDriver;
   const auto load = [&](auto* function, const char* symbol) {
     *reinterpret_cast<void**>(function) = ::dlsym(library, symbol);

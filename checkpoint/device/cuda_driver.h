@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CUDA driver of this process, if the program has loaded one. We neither link nor load it: a program with device
-// pointers has loaded it already, and other programs must not get it from us.
+// pointers has loaded it already, and other programs must not load it because of us.
 #pragma once
 
 #include <string>
@@ -12,15 +12,15 @@ namespace dl::ckpt {
 
 class CudaDriver {
  public:
-  // nullptr if this process has not loaded one (yet). From any thread; a driver that was found stays valid until the
-  // process ends.
+  // nullptr if this process has not loaded one (yet). Safe to call from any thread; a driver that was found stays valid
+  // until the process ends.
   static const CudaDriver* find();
 
   const cuda::Functions& call() const { return functions_; }
-  // Functions of ours that this driver lacks, by name; empty from CUDA 11 on.
+  // Names of the functions that we need and this driver lacks; empty from CUDA 11 on.
   const std::string& lacking() const { return lacking_; }
-  // "cuStreamCreate failed: CUDA_ERROR_ILLEGAL_ADDRESS". kIo; kInternal with ENOMEM where the device has no memory
-  // left.
+  // An error such as "cuStreamCreate failed: CUDA_ERROR_ILLEGAL_ADDRESS". kIo; kInternal with ENOMEM if the device has
+  // no memory left.
   Error error(const char* function, cuda::Code code) const;
   Status check(const char* function, cuda::Code code) const {
     if (code == cuda::kSuccess) return {};
@@ -33,7 +33,7 @@ class CudaDriver {
   std::string lacking_;
 };
 
-// A context that memory can be reached from. The primary one of a device is retained meanwhile.
+// A context in which the memory can be accessed. If it is the primary one of a device, this object retains it.
 class HeldContext {
  public:
   static Result<HeldContext> of(const CudaDriver& driver, const MemoryPlace& place);
@@ -47,10 +47,10 @@ class HeldContext {
       : driver_(&driver), context_(context), retained_(retained) {}
   const CudaDriver* driver_;
   cuda::Context context_;
-  int retained_;  // a device, or -1
+  int retained_;  // the device whose primary context is retained, or -1
 };
 
-// Makes a context the calling thread's current one until its end; what was current before is so again then.
+// While this object lives, the context is the calling thread's current one; afterwards the former one is current again.
 class CurrentContext {
  public:
   static Result<CurrentContext> push(const CudaDriver& driver, cuda::Context context);

@@ -18,7 +18,7 @@ bool same_context(const MemoryPlace& a, const MemoryPlace& b) {
   return a.context == b.context && (a.context || a.device == b.device);
 }
 
-// A driver is there wherever a place is not the host.
+// The driver. If a place is not on the host, there is one.
 Result<const CudaDriver*> driver() {
   const CudaDriver* found = CudaDriver::find();
   if (!found) return Error{Errc::kInternal, "there is no CUDA driver in this process"};
@@ -38,9 +38,9 @@ Result<MemoryPlace> place_of(const void* data) {
                                     cuda::kAttributeOrdinal};
   void* answers[] = {&context, &type, &managed, &ordinal};
   const cuda::Code code = driver->call().PointerGetAttributes(4, which, answers, device_pointer(data));
-  // Before cuInit, in a child of fork() and at the end of the process there is no device memory that could be used.
+  // Before cuInit, in a child of fork() and at the end of the process, no device memory can be used.
   if (code == cuda::kNotInitialized || code == cuda::kDeinitialized) return place;
-  // Older drivers say so of what they do not know.
+  // Older drivers return these for memory that they do not know.
   if (code == cuda::kInvalidValue || code == cuda::kInvalidContext) return place;
   DL_TRY(driver->check("cuPointerGetAttributes", code));
   if (managed == 0 && type != static_cast<unsigned>(cuda::kMemoryDevice)) return place;
@@ -85,7 +85,7 @@ DeviceCopies::DeviceCopies() noexcept = default;
 DeviceCopies::~DeviceCopies() {
   for (const auto& lane : lanes_) {
     if (!lane->stream) continue;
-    // Only that of one lane is pushed; to destroy a stream needs its own to be current.
+    // Only the context of one lane is current, but a stream can be destroyed only while its own context is.
     if (current_) current_->current.reset();
     current_ = nullptr;
     const cuda::Functions& call = lane->driver.call();
@@ -98,7 +98,7 @@ DeviceCopies::~DeviceCopies() {
   if (current_) current_->current.reset();
 }
 
-// Its context is current then.
+// The lane for this place. Its context is the current one afterwards.
 Result<DeviceCopies::Lane*> DeviceCopies::lane_for(const MemoryPlace& place) {
   if (current_ && same_context(current_->place, place)) return current_;
   Lane* lane = nullptr;
@@ -160,7 +160,7 @@ Status DeviceCopies::to_device(const MemoryPlace& place, unsigned char* device, 
   return copy(place, device, const_cast<unsigned char*>(host), rows, false);
 }
 
-// All of them, also when one fails: memory is used again next.
+// Waits for all lanes, even if one fails, because the caller uses the memory again afterwards.
 Status DeviceCopies::wait() {
   Status first;
   for (const auto& lane : lanes_) {
@@ -170,7 +170,7 @@ Status DeviceCopies::wait() {
       return current->driver.check("cuStreamSynchronize", current->driver.call().StreamSynchronize(current->stream));
     };
     Status done = synchronize();
-    // Once more: while copies go on, the memory must not be used again.
+    // It is tried once more, because the memory must not be used again while copies go on.
     lane->busy = !done && !synchronize();
     if (first && !done) first = std::move(done);
   }
@@ -190,8 +190,9 @@ std::unique_ptr<PinnedMemory> PinnedMemory::pin(const MemoryPlace& place, void* 
   return nullptr;
 }
 
-// Before the memory is unmapped: the driver would go on to copy from and to the pages that were there, whatever is
-// mapped at these addresses later. It fails where the program has destroyed the context, which has unpinned it then.
+// Must run before the memory is unmapped: otherwise the driver would go on to copy from and to the former pages,
+// whatever is mapped at these addresses later. Unpinning fails if the program has destroyed the context, which has
+// unpinned the memory then.
 PinnedMemory::~PinnedMemory() {
   if (!memory_) return;
   try {
@@ -200,7 +201,7 @@ PinnedMemory::~PinnedMemory() {
     if (!context) return;
     auto current = CurrentContext::push(cuda, context->get());
     if (current) cuda.call().MemHostUnregister(memory_);
-  } catch (const std::bad_alloc&) {  // for a sentence that nobody would read
+  } catch (const std::bad_alloc&) {  // no memory for the error message, which nobody would read
   }
 }
 

@@ -2,9 +2,9 @@
 // Memory that the host cannot access through its pointers: finds out on which device it lies, and copies from and to
 // it.
 //
-// Devices are those of the CUDA driver (cuda_driver.h). Managed memory is copied by the driver too: the host may touch
-// it only while the device is idle on some systems, and would fetch it page by page on the others. In a process without
-// a driver all memory is host memory, and every function here only looks whether there is a driver.
+// Devices are those of the CUDA driver (cuda_driver.h). The driver also copies managed memory: on some systems the host
+// may touch it only while the device is idle, and on the others it would fetch it page by page. In a process without a
+// driver all memory is host memory, and every function here only checks whether there is a driver.
 #pragma once
 
 #include <cstdint>
@@ -18,23 +18,24 @@ namespace dl::ckpt {
 struct MemoryPlace {
   enum class Kind : char { kHost, kManaged, kDevice };
   Kind kind = Kind::kHost;
-  int device = -1;          // as the driver counts in this process
-  void* context = nullptr;  // to which it belongs; nullptr: to none, and the device's primary one reaches it
-  // If false, the host must not use the pointer: no memcpy, checksum or system call.
+  int device = -1;  // the driver's number of the device in this process
+  // the context to which the memory belongs; nullptr: to none, then the device's primary context can access it
+  void* context = nullptr;
+  // If this is false, the host must not use the pointer: no memcpy, checksum or system call.
   bool on_host() const { return kind == Kind::kHost; }
 };
 
-// The place of the memory that a pointer points to, also into the middle of an allocation. Memory that no driver of
-// this process knows, or that a driver has pinned, is host memory. kIo: the driver fails; kUnsupported: device memory,
-// but the driver is too old.
+// The place of the memory that a pointer points to; it may point into the middle of an allocation. Memory that no
+// driver of this process knows, or that a driver has pinned, is host memory. kIo: the driver fails; kUnsupported: it is
+// device memory, but the driver is too old.
 Result<MemoryPlace> place_of(const void* data);
 
 // Waits for all work that the program has queued on the devices of these places, on any stream. The calling thread's
-// current context is the same afterwards. kIo: also where such work has failed.
+// current context is the same afterwards. kIo, also if that work has failed.
 Status wait_for_queued_work(const std::vector<MemoryPlace>& places);
 
-// The copies of one thread that are under way. It makes its own streams when they are needed and destroys them with
-// itself; they are not kept longer, since a program may destroy its contexts between two saves.
+// The copies in flight of one thread. The object makes its streams when they are needed, and destroys them when it is
+// destroyed. They are not kept longer, since a program may destroy its contexts between two saves.
 class DeviceCopies {
  public:
   DeviceCopies() noexcept;
@@ -42,10 +43,11 @@ class DeviceCopies {
   DeviceCopies(const DeviceCopies&) = delete;
   DeviceCopies& operator=(const DeviceCopies&) = delete;
 
-  // `rows` rows of `width` bytes; on either side the next begins so many bytes after the one before, which must be at
-  // least the width where there are several rows, and at most kMaxPitch. They are done, and memory of either side may
-  // be used again, after wait(). Copies of one object to one context are done in the order in which they were started.
-  static constexpr int64_t kMaxPitch = INT32_MAX;  // what all GPUs allow
+  // Copies `rows` rows of `width` bytes; on either side each row begins the given number of bytes after the one before.
+  // This number must be at least the width if there are several rows, and at most kMaxPitch. The copies are complete,
+  // and memory of either side may be used again, after wait(). Copies of one object in one context are done in the
+  // order in which they were started.
+  static constexpr int64_t kMaxPitch = INT32_MAX;  // allowed by all GPUs
   struct Rows {
     uint64_t width = 0, rows = 1;
     int64_t device_pitch = 0, host_pitch = 0;
@@ -59,14 +61,14 @@ class DeviceCopies {
   Result<Lane*> lane_for(const MemoryPlace& place);
   Status copy(const MemoryPlace& place, unsigned char* device, unsigned char* host, const Rows& rows, bool to_host);
   std::vector<std::unique_ptr<Lane>> lanes_;  // one for each context
-  Lane* current_ = nullptr;                   // whose context is the thread's current one
+  Lane* current_ = nullptr;                   // the lane whose context is the thread's current one
 };
 
-// Host memory that devices read and write directly. It must stay mapped until this is gone.
+// Host memory that devices read and write directly. It must stay mapped as long as this object lives.
 class PinnedMemory {
  public:
   // Pins the memory, which takes about as long as writing to all of it once. nullptr if it cannot be pinned; copies
-  // work without it.
+  // also work without pinning.
   static std::unique_ptr<PinnedMemory> pin(const MemoryPlace& place, void* memory, uint64_t bytes);
   ~PinnedMemory();
   PinnedMemory(const PinnedMemory&) = delete;

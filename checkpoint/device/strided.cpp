@@ -35,7 +35,7 @@ StridedMap::StridedMap(const Box& stored, const Box& held, const Box& common, co
     const auto stride = static_cast<uint64_t>(stored_strides[d]);
     stored_ += static_cast<uint64_t>(common.offset[d] - stored.offset[d]) * stride;
     if (count == 1) continue;
-    // Inner dimensions whose elements lie together on both sides join the run.
+    // An inner dimension becomes part of the run if its elements lie together on both sides.
     if (outer_.empty() && stride == length_ && strides[d] == stored_strides[d]) {
       length_ *= count;
     } else {
@@ -69,7 +69,7 @@ uint64_t StridedMap::first_run_ending_after(uint64_t at) const {
 
 uint64_t StridedMap::bytes(uint64_t from, uint64_t to) const {
   if (from >= to || runs_ == 0) return 0;
-  // Only the runs at both ends may be cut.
+  // Only the first and the last run can be cut by `from` and `to`.
   const uint64_t first = first_run_ending_after(from), end = first_run_ending_after(to);
   uint64_t total = end > first ? (end - first) * length_ : 0;
   if (first < runs_ && first < end && stored_of(first) < from) total -= from - stored_of(first);

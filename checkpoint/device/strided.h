@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between a stored box (its elements lie together, in C order) and memory that holds a box with any strides: which
-// bytes are where, for any range of the stored bytes, so that blocks can be worked on in any order and by several
+// Maps a stored box (whose elements lie together, in C order) to memory that holds a box with any strides. It says
+// which bytes are where for any range of the stored bytes, so that blocks can be handled in any order and by several
 // threads.
 #pragma once
 
@@ -21,17 +21,17 @@ int64_t offset_within(const Box& box, const Box& part, const Dims& strides);
 
 class StridedMap {
  public:
-  // common = intersect(stored, held). strides: of the memory, in bytes, one for each dimension.
+  // common = intersect(stored, held). `strides` are those of the memory, in bytes, one for each dimension.
   StridedMap(const Box& stored, const Box& held, const Box& common, const Dims& strides, uint64_t element_size);
 
-  // Calls visit(at, memory, length) for each run of bytes within [from, to) of the stored box, by rising `at`: stored
-  // bytes [at, at + length) belong to memory + [0, length) from the memory's first element.
+  // Calls visit(at, memory, length) for each run of bytes within [from, to) of the stored box, with rising `at`: the
+  // stored bytes [at, at + length) belong to [memory, memory + length), counted from the memory's first element.
   template <typename Visit>
   void each(uint64_t from, uint64_t to, Visit&& visit) const;
 
-  // Bytes of [from, to) that are in common.
+  // The number of bytes of [from, to) that are in `common`.
   uint64_t bytes(uint64_t from, uint64_t to) const;
-  // stored: the byte `from` of the box. memory: the first element held.
+  // `stored` points to the byte `from` of the box, `memory` to the first element that is held.
   void scatter(uint64_t from, uint64_t to, const unsigned char* stored, unsigned char* memory) const {
     each(from, to, [&](uint64_t at, int64_t offset, uint64_t length) {
       std::memcpy(memory + offset, stored + (at - from), length);
@@ -42,7 +42,7 @@ class StridedMap {
       std::memcpy(stored + (at - from), memory + offset, length);
     });
   }
-  // The common bytes alone, one run after the other; returns the end.
+  // Copies only the common bytes, one run after the other; returns the end of the copy.
   unsigned char* pack(uint64_t from, uint64_t to, const unsigned char* stored, unsigned char* out) const {
     each(from, to, [&](uint64_t at, int64_t, uint64_t length) {
       std::memcpy(out, stored + (at - from), length);
@@ -67,7 +67,7 @@ class StridedMap {
   uint64_t stored_of(uint64_t run) const;
   uint64_t first_run_ending_after(uint64_t at) const;
 
-  std::vector<Outer> outer_;  // slowest first; what is not part of a run
+  std::vector<Outer> outer_;  // the dimensions that are not part of a run, slowest first
   uint64_t stored_ = 0, length_ = 0, runs_ = 1;
   int64_t memory_ = 0;
 };
@@ -76,7 +76,7 @@ template <typename Visit>
 void StridedMap::each(uint64_t from, uint64_t to, Visit&& visit) const {
   uint64_t run = first_run_ending_after(from);
   if (run >= runs_) return;
-  // The indices of this run.
+  // The indices at which the first visited run begins.
   std::vector<uint64_t> index(outer_.size());
   uint64_t rest = run, at = stored_;
   int64_t memory = memory_;

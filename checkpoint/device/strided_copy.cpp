@@ -4,7 +4,7 @@
 namespace dl::ckpt {
 namespace {
 
-// Joins runs that follow one another to longer ones, and runs of one length at even distances to rows.
+// Joins runs that follow one another to longer ones, and runs of equal length at equal distances to rows of one copy.
 template <typename Copy>
 class RunJoiner {
  public:
@@ -50,8 +50,8 @@ class RunJoiner {
   Copy copy_;
   Status status_;
   DeviceCopies::Rows rows_;
-  int64_t host_ = 0, device_ = 0;            // of the first row
-  int64_t last_host_ = 0, last_device_ = 0;  // of the last one
+  int64_t host_ = 0, device_ = 0;            // offsets of the first row
+  int64_t last_host_ = 0, last_device_ = 0;  // offsets of the last row
 };
 
 }  // namespace

@@ -14,7 +14,7 @@
 namespace dl::ckpt {
 namespace {
 
-// Shorter ones are better left to memcpy.
+// memcpy is better for shorter copies.
 constexpr size_t kStreamFrom = size_t{64} << 10;
 
 #if defined(__x86_64__)
@@ -29,7 +29,7 @@ __attribute__((target("avx2"))) void stream_avx2(unsigned char* to, const unsign
     _mm256_stream_si256(out + 2, c);
     _mm256_stream_si256(out + 3, d);
   }
-  _mm_sfence();  // another thread reads it next
+  _mm_sfence();  // makes the data visible before another thread reads it
 }
 
 bool has_avx2() noexcept {

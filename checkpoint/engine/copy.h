@@ -10,8 +10,8 @@ namespace dl::ckpt {
 // that it only writes. `to` and `from` may have any alignment.
 void copy_past_caches(void* to, const void* from, size_t size) noexcept;
 
-// Bytes [begin, begin + size) of the item as it lies in the file. Elements may be cut anywhere. Bytes from memory on
-// devices have arrived only after copies->wait(). Throws std::bad_alloc.
+// Copies the bytes [begin, begin + size) of the item, counted as it lies in the file. Elements may be cut anywhere.
+// Bytes from memory on devices have arrived only after copies->wait(). Throws std::bad_alloc.
 Status copy_item(const WriteItem& item, uint64_t begin, size_t size, void* to, DeviceCopies* copies);
 
 // To be called before the first copy of a save: see wait_for_queued_work().

@@ -11,7 +11,7 @@ namespace dl::ckpt {
 CopyPool::CopyPool(int threads) {
   for (int i = 1; i < threads; ++i) {
     auto helper = QuietThread::start([this] { help(); });
-    if (!helper) break;  // a limit on threads: those we have do
+    if (!helper) break;  // the system allows no more threads: fewer will do
     helpers_.push_back(*std::move(helper));
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A few threads that do the same piece of work together with whoever asks for it.
+// A few threads that do the same piece of work together with the calling thread.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +13,7 @@ namespace dl::ckpt {
 
 class CopyPool {
  public:
-  // `threads` in all, the caller of run() included; at least 1. Fewer where the system gives no more.
+  // `threads` includes the caller of run() and is at least 1. There are fewer if the system allows no more.
   explicit CopyPool(int threads);
   ~CopyPool();
   CopyPool(const CopyPool&) = delete;
@@ -34,7 +34,7 @@ class CopyPool {
   std::vector<QuietThread> helpers_;
 };
 
-// Cores this process may use, at most `limit`.
+// The number of cores that this process may use, at most `limit`.
 int usable_cores(int limit);
 
 }  // namespace dl::ckpt

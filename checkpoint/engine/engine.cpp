@@ -16,7 +16,7 @@ constexpr uint64_t kMaxBuffer = uint64_t{8} << 20;
 constexpr int kMaxCopyThreads = 4;
 constexpr int kWriteThreads = 4;
 
-// About eight buffers, so that copying, hashing and writing overlap also in little memory.
+// The size for about eight buffers, so that copying, hashing and writing overlap even in little memory.
 uint64_t buffer_size(uint64_t budget) {
   uint64_t size = kMaxBuffer;
   while (size > kMinBuffer && size * 8 > budget) size /= 2;
@@ -49,8 +49,8 @@ WriteQueue& Engine::queue() {
   return *queue_;
 }
 
-// Blobs (JSON, random states) have other sizes in each save; they come after the tensors, and only they are laid out
-// anew.
+// Keeps the layout of the tensors as a template. Blobs (JSON, random states) have other sizes in each save; they come
+// after the tensors, and only they are laid out again.
 Result<Layout> Engine::lay_out_cached(const std::vector<WriteItem>& items, const std::vector<LayoutLink>& links,
                                       bool same_tensors) {
   const auto is_blob = [](const WriteItem& item) { return item.dataset->blob; };
@@ -63,7 +63,8 @@ Result<Layout> Engine::lay_out_cached(const std::vector<WriteItem>& items, const
   };
   bool same = template_ && template_items_.size() == tensors &&
               std::equal(links.begin(), links.end(), template_links_.begin(), template_links_.end(), same_link);
-  // What is not in this file is in the links: with the same tensors and links, the rest is the same too.
+  // With same_tensors the datasets need not be compared: a tensor that is not in this file is in the links, so if the
+  // links are the same, this file has the same tensors, too.
   for (size_t i = 0; same && !same_tensors && i < tensors; ++i)
     same = same_dataset(template_items_[i], *items[i].dataset);
   if (!same) {
@@ -86,7 +87,7 @@ uint64_t Engine::budget_for(uint64_t bytes) const {
   return room ? std::min(bytes, std::max(room->left() / 2, kMaxBuffer)) : bytes;
 }
 
-// Buffers for all files at once, if the budget allows; kept as long as they do.
+// Gets buffers for all files at once, if the budget allows. The present buffers are kept if they still fit.
 Status Engine::make_staging(const std::vector<uint64_t>& file_sizes) {
   uint64_t bytes = 0;
   for (const uint64_t size : file_sizes) bytes += round_up(size, kDirectAlignment);
@@ -96,7 +97,7 @@ Status Engine::make_staging(const std::vector<uint64_t>& file_sizes) {
     return count;
   };
   if (staging_) {
-    // What it may grow to counts what it has.
+    // The budget must not be smaller than the memory that it already uses.
     const uint64_t budget = staging_->bytes() >= bytes ? bytes : budget_for(bytes);
     if (staging_->buffer_bytes() == buffer_size(budget) &&
         (staging_->buffers() >= buffers_of(staging_->buffer_bytes()) || staging_->bytes() + kMaxBuffer >= budget))
@@ -106,14 +107,15 @@ Status Engine::make_staging(const std::vector<uint64_t>& file_sizes) {
   }
   const uint64_t budget = budget_for(bytes);
   const uint64_t buffer = buffer_size(budget);
-  // One to spare, so that a blob that grows needs no new memory; it is not touched before it is used.
+  // One more buffer, so that a blob that grows needs no new memory. It is not touched before it is used, so it costs
+  // nothing.
   const uint64_t count =
       budget >= bytes ? buffers_of(buffer) + 1 : std::clamp<uint64_t>(budget / buffer, 1, buffers_of(buffer));
   DL_TRY_ASSIGN(staging_, Staging::make(buffer, count));
   return {};
 }
 
-// Where the items go; what has changed is struck from the kept file's list.
+// Decides where each item goes. Items of the kept file that have changed are removed from its list.
 std::vector<Home> Engine::find_homes(const std::vector<WriteItem>& items, std::vector<size_t>* unchanged) {
   unchanged->assign(items.size(), kNotKept);
   if (!settings_.reuse) return std::vector<Home>(items.size(), Home::kMain);
@@ -144,7 +146,7 @@ Result<std::unique_ptr<SaveJob>> Engine::prepare(std::vector<WriteItem> items, b
   std::vector<LayoutLink> links;
   std::vector<SaveJob::Place> places(items.size());
   const std::string kept_name = format_file_name(settings_.writer, kKeptPart);
-  // Mostly everything changes: then the items need not be sorted, one by one, while training waits.
+  // Usually everything changes; then the items need not be sorted, one by one, while training waits.
   const bool all_change = std::all_of(homes.begin(), homes.end(), [](Home home) { return home == Home::kMain; });
   if (all_change) {
     changing = std::move(items);
@@ -179,7 +181,7 @@ Result<std::unique_ptr<SaveJob>> Engine::prepare(std::vector<WriteItem> items, b
   return std::make_unique<SaveJob>(*staging_, std::move(images), kept_, std::move(places));
 }
 
-// From now on it is opened, not trusted to stay: somebody may remove the checkpoint.
+// Opens the kept file, so that it can be copied even if somebody removes the checkpoint that has it.
 void Engine::keep(KeptFile kept, const std::string& directory) {
   kept.path = directory + "/" + kept.record.name();
   if (!kept.file) {

@@ -11,7 +11,7 @@
 namespace dl::ckpt {
 namespace {
 
-// The common part of [begin, end) and an extent; empty if length is 0.
+// The part of [begin, end) that lies in an extent; length 0 if there is none.
 Extent common(uint64_t begin, uint64_t end, const Extent& extent) {
   const uint64_t from = std::max(begin, extent.at), to = std::min(end, extent.end());
   return from < to ? Extent{from, to - from} : Extent{};
@@ -53,7 +53,7 @@ Status FileImage::copy_items(uint64_t segment, unsigned char* buffer, DeviceCopi
     const Placed& placed = placed_[i];
     const uint64_t from = std::max(begin, placed.at), to = std::min(end, placed.end());
     status = copy_item(items_[placed.item], from - placed.at, to - from, buffer + (from - begin), copies);
-    // Of packed tensors it names the one already.
+    // For packed tensors the message already names the one that failed.
     if (!status && !items_[placed.item].pack)
       status = std::move(status).error().with_context("tensor '" + items_[placed.item].dataset->path + "'");
   }
@@ -84,7 +84,7 @@ void FileImage::hash_segment(uint64_t begin, uint64_t end, const unsigned char* 
     }
     if (here.at == block.at) hasher_->reset();
     hasher_->update(bytes, here.length);
-    if (here.end() < block.end()) return;  // goes on in the next segment
+    if (here.end() < block.end()) return;  // the block continues in the next segment
     block.hash = hasher_->digest();
   }
 }

@@ -8,17 +8,17 @@
 namespace dl::ckpt {
 namespace {
 
-// v1 says "no limit" with a number near 2^63.
+// cgroup v1 writes a number near 2^63 if there is no limit.
 constexpr uint64_t kUnlimited = uint64_t{1} << 62;
 
 std::optional<uint64_t> read_number(const std::string& path) {
   std::ifstream file(path);
   uint64_t value = 0;
-  if (!(file >> value)) return std::nullopt;  // "max" too
+  if (!(file >> value)) return std::nullopt;  // also for "max"
   return value;
 }
 
-// A row "KEY NUMBER" of memory.stat.
+// Reads the row "KEY NUMBER" of memory.stat.
 uint64_t read_row(const std::string& path, const std::string& key) {
   std::ifstream file(path);
   std::string word;
@@ -28,8 +28,8 @@ uint64_t read_row(const std::string& path, const std::string& key) {
   return 0;
 }
 
-// The tightest of a cgroup and those above it. Beneath `base` the process's own path may be missing: in a container
-// whose cgroup namespace shows only its own part.
+// Finds the cgroup with the least memory left, among this one and those above it. Below `base` the process's own path
+// may be missing, in a container whose cgroup namespace shows only its own part.
 void look_upward(const std::string& base, std::string path, const char* limit_name, const char* used_name,
                  const char* cache_row, std::optional<MemoryRoom>* room) {
   for (;;) {

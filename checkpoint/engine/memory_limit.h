@@ -10,12 +10,12 @@
 namespace dl::ckpt {
 
 struct MemoryRoom {
-  uint64_t limit = 0;  // bytes the tightest cgroup allows
-  uint64_t used = 0;   // of these in use, file cache that can be dropped not counted
+  uint64_t limit = 0;  // limit in bytes of the cgroup with the least memory left
+  uint64_t used = 0;   // bytes in use, without file cache that the kernel can drop
   uint64_t left() const { return limit > used ? limit - used : 0; }
 };
 
-// nullopt where no cgroup (v1 or v2) limits this process. The paths are for tests.
+// nullopt if no cgroup (v1 or v2) limits this process. The paths are for tests.
 std::optional<MemoryRoom> memory_room(const std::string& self = "/proc/self/cgroup",
                                       const std::string& root = "/sys/fs/cgroup");
 

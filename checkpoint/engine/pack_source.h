@@ -21,9 +21,9 @@ class PackSource {
   PackSource& operator=(const PackSource&) = delete;
 
   void reserve(size_t tensors) { pieces_.reserve(tensors); }
-  // Adds the next tensor, of 1 to 65535 bytes. Returns the offset of its first byte: behind the former tensor, aligned
-  // to `element` bytes. item: needed in full for memory that is not dense or lies on a device; else only its data and
-  // size matter.
+  // Adds the next tensor, of 1 to 65535 bytes. Returns the offset of its first byte: after the former tensor, aligned
+  // to `element` bytes. `item` must be complete if the memory is not dense or lies on a device; otherwise only its data
+  // and size are used.
   uint64_t add(const void* data, uint64_t bytes, uint64_t element);
   uint64_t add(WriteItem item);
 
@@ -31,18 +31,18 @@ class PackSource {
   size_t count() const { return pieces_.size(); }
   const std::vector<std::unique_ptr<WriteItem>>& odd_items() const { return odd_; }
 
-  // Copies bytes [begin, begin + size) of the whole, with zeros in gaps. Otherwise as copy_item().
+  // Copies the bytes [begin, begin + size) of the whole, with zeros in gaps. Otherwise as copy_item().
   Status copy(uint64_t begin, size_t size, unsigned char* to, DeviceCopies* copies) const;
 
  private:
   struct Piece {
-    const void* data;  // the tensor's bytes; of an odd one a WriteItem of odd_
+    const void* data;  // the tensor's bytes; if it is not dense or on a device, a WriteItem in odd_
     uint64_t at : 47, odd : 1, bytes : 16;
     uint64_t end() const { return at + bytes; }
   };
   uint64_t place(uint64_t bytes, uint64_t element);
 
-  std::vector<Piece> pieces_;  // by place
+  std::vector<Piece> pieces_;  // sorted by place
   std::vector<std::unique_ptr<WriteItem>> odd_;
   uint64_t bytes_ = 0;
 };

@@ -136,7 +136,7 @@ Status SaveJob::write(Io& io, WriteQueue& queue, const std::string& directory, c
     times_.fsync_s = fsync_s;
   }
   if (!status) {
-    // Frees the space for the messages that tell of it.
+    // This frees space, so that the messages that report the failure can be written.
     for (const auto& file : files_) io.unlink(file->path());
     if (!kept_path_.empty()) io.unlink(kept_path_);
   }
@@ -164,19 +164,19 @@ Status SaveJob::open_files(Io& io, const std::string& directory, const FileIdent
   return {};
 }
 
-// recycled: the size of the file that is there, or 0.
+// `recycled` is the size of an existing file that is overwritten, or 0.
 Status SaveJob::open_file(Io& io, const std::string& path, uint64_t recycled) {
   DL_TRY_ASSIGN(auto file, DirectOutput::open(io, path, recycled ? O_WRONLY : O_WRONLY | O_CREAT | O_EXCL));
   files_.push_back(std::move(file));
   found_sizes_.push_back(recycled);
   if (recycled == 0) return {};
-  // It must not call itself whole once its data are overwritten.
+  // The user block is cleared first: the file must not look complete once its data is overwritten.
   alignas(kDirectAlignment) static const unsigned char nothing[kUserBlockBytes] = {};
   DL_TRY(files_.back()->write(nothing, sizeof nothing, 0));
   return files_.back()->sync();
 }
 
-// Failures are kept by the queue, which then lets the rest pass unwritten.
+// The queue remembers failures, and then drops the remaining writes.
 void SaveJob::write_segments(WriteQueue& queue) {
   for (size_t i = 0; i < segments_.size(); ++i) {
     unsigned char* buffer = await_copied(i);
@@ -184,7 +184,7 @@ void SaveJob::write_segments(WriteQueue& queue) {
     FileImage& image = images_[segment.image];
     image.finish_segment(segment.index, buffer);
     const std::vector<Extent> ranges = image.early_ranges(segment.index);
-    // The last of its writes gives the buffer back.
+    // The last write of a segment gives its buffer back.
     auto open = std::make_shared<std::atomic<size_t>>(ranges.size() + 1);
     const auto done = [this, open, buffer] {
       if (open->fetch_sub(1) == 1) staging_.release(buffer);

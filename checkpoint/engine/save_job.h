@@ -2,8 +2,7 @@
 // The bytes of one save on their way from the program's memory to the disk. Two sides work at the same time:
 //   copy()   the training loop (or a thread of ours, in a lazy save) with the copying threads: memory -> staging
 //   write()  the background thread: staging -> checksums -> files, fsynced
-// Segments pass from one to the other in order; where staging memory is smaller than the state, copy() waits for
-// write().
+// Segments pass from one to the other in order. If staging memory is smaller than the state, copy() waits for write().
 #pragma once
 
 #include <condition_variable>
@@ -22,24 +21,25 @@ namespace dl::ckpt {
 
 class SaveJob {
  public:
-  // Where an item of the save is stored: index into records(), and byte offset.
+  // The place where an item of the save is stored: index into records(), and byte offset.
   struct Place {
     size_t file = 0;
     uint64_t at = 0;
   };
 
-  // The staging memory is borrowed, and reset: nobody else may use it until both sides have returned. kept: a file of
-  // an earlier checkpoint that goes into this one as well, after the images' files.
+  // The staging memory is borrowed and reset: nothing else may use it until both sides have returned. `kept` is a file
+  // of an earlier checkpoint that becomes part of this one as well, after the images' files.
   SaveJob(Staging& staging, std::vector<FileImage> images, std::optional<KeptFile> kept, std::vector<Place> places);
 
-  // Returns when all is copied, or when write() has failed.
+  // Returns when everything is copied, or when write() has failed.
   void copy(CopyPool& pool);
-  // Waits until copy() has returned, which must have been called or be called by another thread.
+  // Waits until copy() has returned. Another thread must have called copy(), or call it later.
   void wait_copied();
 
-  // The files' names come from the identity's writer and the images' parts. slot: a folder with files of the same names
-  // that may be written again in place (engine/slot.h), or empty. On success all are durable and records()
-  // tells of them; on error they are removed. Call once; returns only when copy() no longer needs the staging memory.
+  // The files' names are made from the identity's writer and the images' parts. `slot` is a folder with files of the
+  // same names that may be overwritten in place (engine/slot.h), or empty. On success all files are durable and
+  // records() describes them; on error they are removed. To be called once; it returns only when copy() no longer needs
+  // the staging memory.
   Status write(Io& io, WriteQueue& queue, const std::string& directory, const FileIdentity& identity,
                const std::string& slot = std::string());
   // To be called instead of write() if nothing is to be written.
@@ -48,10 +48,10 @@ class SaveJob {
   const std::vector<FileImage>& images() const { return images_; }
   const std::vector<FileRecord>& records() const { return records_; }
   const std::vector<Place>& places() const { return places_; }
-  uint64_t file_bytes() const;    // of the images' files
-  uint64_t reused_bytes() const;  // of items that are in the kept file
+  uint64_t file_bytes() const;    // bytes of the images' files
+  uint64_t reused_bytes() const;  // bytes of the items in the kept file
 
-  // Zero for parts that have not ended yet. From any thread.
+  // Durations; zero for parts that have not ended yet. Any thread may read them.
   struct Times {
     double copy_s = 0, write_s = 0, fsync_s = 0;
   };
@@ -61,7 +61,7 @@ class SaveJob {
   struct Segment {
     size_t image;
     uint64_t index;
-    unsigned char* buffer = nullptr;  // set when copied
+    unsigned char* buffer = nullptr;  // set when the segment is copied
   };
   void copy_some();
   unsigned char* await_copied(size_t segment);
@@ -76,8 +76,8 @@ class SaveJob {
   std::optional<KeptFile> kept_;
   std::vector<Place> places_;
   std::vector<Segment> segments_;
-  std::mutex
-      order_mutex_;  // segments must take buffers in their order, since later segments could otherwise hold all of them
+  // segments must take buffers in their order, since later segments could otherwise hold all of them
+  std::mutex order_mutex_;
   size_t next_segment_ = 0;
 
   mutable std::mutex mutex_;
@@ -87,9 +87,9 @@ class SaveJob {
   Times times_;
 
   std::vector<std::unique_ptr<DirectOutput>> files_;
-  std::vector<uint64_t> found_sizes_;  // of the files, when opened
+  std::vector<uint64_t> found_sizes_;  // sizes that the files had when they were opened
   std::vector<FileRecord> records_;
-  std::string kept_path_;  // where the kept file was put, or empty
+  std::string kept_path_;  // path where the kept file was put, or empty
 };
 
 }  // namespace dl::ckpt

@@ -8,7 +8,7 @@ namespace dl::ckpt {
 namespace {
 
 constexpr const char* kSlotPrefix = ".tmp-slot-";
-// Smaller files gain nothing.
+// For smaller files recycling has no advantage.
 constexpr uint64_t kWorthIt = 65536;
 
 }  // namespace
@@ -45,7 +45,7 @@ Result<std::vector<std::string>> retire_into_slot(Io& io, const std::string& dir
   if (rc < 0) return io_error("retire", checkpoint_path(dir, kept), rc);
   const int synced = io.fsync_directory(dir);
   if (synced < 0) {
-    // Not known to be durable, so nothing in it may be overwritten.
+    // It is not known whether the rename is durable, so nothing in the folder may be overwritten.
     remove_slots(io, dir);
     return io_error("fsync", dir, synced);
   }

@@ -17,7 +17,7 @@ Result<std::unique_ptr<Staging>> Staging::make(uint64_t buffer_bytes, uint64_t b
     return Error{Errc::kInternal, "no " + std::to_string(bytes >> 20) + " MiB of staging memory: out of memory",
                  ENOMEM};
   ::madvise(memory, bytes, MADV_HUGEPAGE);
-  // A child that the program forks needs no copy of it.
+  // A child of the program does not need a copy of this memory.
   ::madvise(memory, bytes, MADV_DONTFORK);
   return std::unique_ptr<Staging>(new Staging(static_cast<unsigned char*>(memory), buffer_bytes, buffers));
 }
@@ -66,7 +66,8 @@ void Staging::reset() {
 
 void Staging::prefault() noexcept {
 #ifdef MADV_POPULATE_WRITE
-  // Does not change what is there, so copying may go on meanwhile. In pieces, for a kernel that is told to stop.
+  // This does not change the pages' content, so copying may go on meanwhile. It is done in pieces, so that the kernel
+  // can be interrupted.
   for (uint64_t at = 0; at < bytes(); at += buffer_bytes_)
     if (::madvise(memory_ + at, buffer_bytes_, MADV_POPULATE_WRITE) != 0) return;
 #endif
@@ -78,7 +79,7 @@ void Staging::pin(const MemoryPlace& place) {
   pin_tried_ = true;
   try {
     pinned_ = PinnedMemory::pin(place, memory_, bytes());
-  } catch (const std::bad_alloc&) {  // copies work all the same
+  } catch (const std::bad_alloc&) {  // copies also work without pinning
   }
 }
 

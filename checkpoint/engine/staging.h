@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Staging memory: where a save's bytes wait until they are on disk. One mapping, kept from save to save, cut into
-// buffers of one segment each; when all are in use, whoever wants one waits until a write has finished.
+// Staging memory: the bytes of a save wait here until they are on disk. It is one mapping, kept from save to save, and
+// cut into buffers of one segment each. If all buffers are in use, acquire() waits until a write has finished.
 #pragma once
 
 #include <condition_variable>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "checkpoint/device/device_memory.h"
-#include "checkpoint/store/direct_file.h"  // kDirectAlignment
+#include "checkpoint/store/direct_file.h"  // for kDirectAlignment
 #include "common/base/result.h"
 
 namespace dl::ckpt {
@@ -33,13 +33,13 @@ class Staging {
   void release(unsigned char* buffer);
   // Ends all waits, because the save has failed.
   void close();
-  // Makes all buffers free and opens the memory again. Nobody may hold a buffer.
+  // Makes all buffers free and opens the memory again. No buffer may be in use.
   void reset();
-  // Touches all pages, so that the first save does not wait for the kernel to clear them. May run in another thread
+  // Touches all pages, so that the first save does not wait for the kernel to clear them. It may run in another thread
   // beside everything else.
   void prefault() noexcept;
-  // For copies from devices: the first call pins the memory if possible. Pinned memory is present, so prefault() is not
-  // needed before. From any thread; other callers wait until it is done.
+  // Prepares copies from devices: the first call pins the memory if possible. Pinned memory is present, so prefault()
+  // is not needed before. Any thread may call it; other callers wait until the first one is done.
   void pin(const MemoryPlace& place);
 
   uint64_t buffer_bytes() const { return buffer_bytes_; }
@@ -52,7 +52,7 @@ class Staging {
   uint64_t buffer_bytes_, count_;
   std::mutex mutex_;
   std::condition_variable freed_;
-  std::vector<unsigned char*> free_;  // the last one is taken next
+  std::vector<unsigned char*> free_;  // the last one is used next
   bool closed_ = false;
   std::mutex pin_mutex_;
   bool pin_tried_ = false;

@@ -13,18 +13,18 @@
 namespace dl::ckpt {
 namespace {
 
-// Less is not worth another file.
+// Fewer bytes are not worth another file.
 constexpr uint64_t kWorthAFile = uint64_t{256} << 10;
 constexpr int kMostNeeded = 1024;
 
-// One block of an item that is compared.
+// A block of an item that has to be compared.
 struct Comparison {
   size_t item;
-  uint64_t begin;  // within the item
+  uint64_t begin;  // offset within the item
   const Block* block;
 };
 
-// The blocks of an item, or nothing if it has none of its own there.
+// Adds the blocks of an item. False, and nothing is added, if the item shares a block there.
 bool add_comparisons(const KeptFile& kept, size_t index, size_t item, uint64_t bytes, std::vector<Comparison>* all) {
   const std::vector<Block>& blocks = kept.record.blocks;
   const uint64_t begin = kept.at[index], end = begin + bytes;
@@ -41,7 +41,7 @@ bool add_comparisons(const KeptFile& kept, size_t index, size_t item, uint64_t b
   return false;
 }
 
-// Whether the memory still holds what is stored.
+// Whether the memory still has the stored content.
 bool same_content(const WriteItem& item, const Comparison& one, std::vector<unsigned char>* scratch,
                   DeviceCopies* copies) {
   if (item.strides.empty() && item.place.on_host())
@@ -121,7 +121,8 @@ std::vector<size_t> find_unchanged(const KeptFile& kept, const std::vector<Write
     if (add_comparisons(kept, place->second, i, items[i].bytes(), &comparisons)) found[i] = place->second;
   }
   const auto changed = std::make_unique<std::atomic<bool>[]>(items.size());
-  // What is queued on a device may change it yet. Where that fails, the save will say so.
+  // Work that is queued on a device may still change these tensors, so it is waited for. If that fails, they count as
+  // changed, and the save will report the error.
   std::vector<WriteItem> compared;
   for (size_t i = 0; i < items.size(); ++i)
     if (found[i] != kNotKept && !items[i].place.on_host()) compared.push_back(items[i]);
@@ -137,7 +138,7 @@ std::vector<size_t> find_unchanged(const KeptFile& kept, const std::vector<Write
       bool same = false;
       try {
         same = same_content(items[one.item], one, &scratch, &copies);
-      } catch (const std::bad_alloc&) {  // then it is saved
+      } catch (const std::bad_alloc&) {  // then it counts as changed and is saved
       }
       if (!same) changed[one.item].store(true, std::memory_order_relaxed);
     }
@@ -175,7 +176,7 @@ std::vector<Home> choose_homes(const std::vector<WriteItem>& items, const std::v
 
 Status put_kept_file(Io& io, const KeptFile& kept, const std::string& to) {
   if (io.link(kept.path, to) == 0) {
-    // Somebody may have put another in its place.
+    // The path may lead to another file by now.
     if (check_head(io, to, *kept.record.origin, kept.record)) return {};
     io.unlink(to);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// WriteQueue over io_uring: one thread waits for what has been written, none for each write.
+// WriteQueue over io_uring. One thread waits for completed writes; there is no thread for each write.
 #include "config.h"
 
 #include "checkpoint/engine/write_queue.h"
@@ -22,7 +22,7 @@ namespace {
 class UringQueue final : public WriteQueue {
  public:
   explicit UringQueue(unsigned depth) : depth_(depth) {}
-  // False where the kernel does not have it, a container's rules forbid it, or there is no thread for it.
+  // False if the kernel does not have io_uring, a container's rules forbid it, or no thread can be started.
   bool start() {
     if (io_uring_queue_init(depth_ + 1, &ring_, 0) != 0) return false;
     ready_ = true;
@@ -48,14 +48,14 @@ class UringQueue final : public WriteQueue {
       ++open_;
       prepared = first_ && prepare(write.get());
     }
-    // Another has failed; or, never seen, the ring has no room for what `depth_` promised.
+    // An earlier write has failed, or (never observed) the ring has less room than `depth_`.
     if (!prepared) return complete(*write, 0);
-    static_cast<void>(write.release());  // from here on it belongs to the reaper
+    static_cast<void>(write.release());  // from here on the reaper owns it
     push();
   }
 
  private:
-  // nullptr tells the reaper to end. The submitting side of the ring belongs to one thread at a time.
+  // nullptr tells the reaper to end. Only one thread at a time uses the submitting side of the ring.
   bool prepare(Write* write) {
     io_uring_sqe* entry = io_uring_get_sqe(&ring_);
     if (!entry) return false;
@@ -83,8 +83,9 @@ class UringQueue final : public WriteQueue {
       const int result = event->res;
       io_uring_cqe_seen(&ring_, event);
       if (!write) return;
-      // The pointer came through the kernel; what it points to was written before submit() gave up the mutex, which
-      // complete() takes first. What io_uring left over, or refused, is written there.
+      // The pointer came through the kernel. Its object was written before submit() released the mutex, which
+      // complete() takes first, so this thread sees it whole. complete() also writes what io_uring left over or
+      // refused.
       complete(*write, static_cast<size_t>(std::max(result, 0)));
     }
   }

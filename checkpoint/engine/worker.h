@@ -16,7 +16,7 @@ namespace dl::ckpt {
 class Worker {
  public:
   Worker() = default;
-  // Waits for the task and its second part. Not to be called in a child of fork(), where the thread does not exist.
+  // Waits for the task and its second part. Must not be called in a child of fork(), where the thread does not exist.
   ~Worker() {
     if (!thread_.running()) return;
     {
@@ -30,7 +30,7 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   // Precondition: not busy. Waits for the second part of the former task. Neither part may throw. kIo if no thread can
-  // be started; nothing is run then.
+  // be started; then neither part runs.
   Status run(std::function<void()> task, std::function<void()> following = nullptr) {
     if (!thread_.running()) {
       DL_TRY_ASSIGN(thread_, QuietThread::start([this] { work(); }));
@@ -54,7 +54,7 @@ class Worker {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return !busy_; });
   }
-  // False if it is still busy then.
+  // False if it is still busy after this time.
   bool wait_for(double seconds) {
     std::unique_lock<std::mutex> lock(mutex_);
     return changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return !busy_; });

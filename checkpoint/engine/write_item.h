@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one rank writes into a data file.
+// An item that a rank writes into a data file.
 #pragma once
 
 #include <memory>
@@ -11,19 +11,19 @@
 
 namespace dl::ckpt {
 
-// A dataset and the bytes that go into it: dataset->box, in C order in the file.
+// A dataset and its bytes: those of dataset->box, which are in C order in the file.
 struct WriteItem {
   std::shared_ptr<const LayoutItem> dataset;  // never nullptr; shared, since each save copies the items of the former
   const void* data = nullptr;                 // borrowed; first element of the box
-  MemoryPlace place;                          // of data; unless place.on_host(), only copy_item() may touch it
-  Dims strides;                               // bytes between elements of each dimension; empty: C order without gaps
-  bool frozen = false;                        // registered with DLCKPT_FROZEN
-  // Instead of data: bytes gathered from many places. `place` is then one of those that are on devices.
+  MemoryPlace place;    // the memory of data; unless place.on_host(), only copy_item() may access it
+  Dims strides;         // bytes between elements of each dimension; empty: C order without gaps
+  bool frozen = false;  // registered with DLCKPT_FROZEN
+  // Set instead of data: bytes gathered from many places. If some of them are on devices, `place` is one of those.
   std::shared_ptr<const PackSource> pack;
   uint64_t bytes() const { return volume(dataset->box.extent).value_or(0) * dataset->dtype->size; }
 };
 
-// Whose file it is; goes into its user block.
+// The checkpoint and rank to which a file belongs; its user block has them.
 struct FileIdentity {
   CheckpointName name;
   uint32_t writer = 0;

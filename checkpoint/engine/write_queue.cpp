@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/store/direct_file.h"  // kDirectAlignment
+#include "checkpoint/store/direct_file.h"  // for kDirectAlignment
 #include "checkpoint/store/out_of_memory.h"
 #include "checkpoint/store/quiet_thread.h"
 
@@ -22,7 +22,7 @@ class ThreadQueue final : public WriteQueue {
   explicit ThreadQueue(int threads) {
     for (int i = 0; i < threads; ++i) {
       auto thread = QuietThread::start([this] { work(); });
-      if (!thread) break;  // a limit on threads: those we have do, none too
+      if (!thread) break;  // the system allows no more threads: fewer will do, even none
       threads_.push_back(*std::move(thread));
     }
   }
@@ -83,7 +83,7 @@ void WriteQueue::complete(const Write& write, size_t written) {
     const std::lock_guard<std::mutex> lock(mutex_);
     wanted = first_.has_value();
   }
-  // The next transfer must start at an aligned place again.
+  // The next transfer must start at an aligned offset again.
   if (written < write.size) written -= written % kDirectAlignment;
   Status status;
   if (wanted && written < write.size)

@@ -11,7 +11,7 @@ void cut(uint64_t begin, uint64_t end, std::vector<Block>* out) {
     out->push_back(Block{at, std::min(kBlockBytes, end - at), Hash128{}});
 }
 
-// Cuts a range without large data in it, leaving out the hole.
+// Cuts a range that contains no large data into blocks, without the hole.
 void cut_around(uint64_t begin, uint64_t end, const Extent& hole, std::vector<Block>* out) {
   if (hole.length > 0 && hole.at < end && hole.end() > begin) {
     cut(begin, std::max(begin, hole.at), out);

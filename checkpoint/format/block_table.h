@@ -15,7 +15,7 @@ namespace dl::ckpt {
 
 constexpr uint64_t kBlockBytes = uint64_t{4} << 20;      // writers cut blocks of at most this many bytes
 constexpr uint64_t kMaxBlockBytes = uint64_t{64} << 20;  // readers accept up to this many
-constexpr uint64_t kOwnBlocksFrom = 65536;               // data of this many bytes and more get blocks of their own
+constexpr uint64_t kOwnBlocksFrom = 65536;               // data of this many bytes and more gets blocks of its own
 constexpr size_t kTableRowBytes = 32;                    // offset u64, length u64, hash 16 bytes
 
 struct Extent {
@@ -31,18 +31,19 @@ struct Block {
   uint64_t end() const { return at + length; }
 };
 
-// Cuts [begin, end) into blocks at the borders of the large extents, every kBlockBytes inside, around the hole.
-// `large` is sorted and disjoint; the hole is the table's place and is in none of them. Hashes are left zero.
+// Cuts [begin, end) into blocks: at the borders of the large extents, every kBlockBytes inside, and around the hole.
+// `large` is sorted and disjoint; the hole is the place of the table and lies in none of them. The hashes are left
+// zero.
 std::vector<Block> cut_blocks(uint64_t begin, uint64_t end, const Extent& hole, const std::vector<Extent>& large);
 
-// The rows as they are stored, and their hash (the file's root hash).
+// The rows in their stored form, and their hash (the root hash of the file).
 std::string encode_table(const std::vector<Block>& blocks);
 Hash128 table_root(const std::vector<Block>& blocks);
 
-// OK if the blocks are sorted, disjoint, of allowed lengths and together with the hole cover [begin, end) exactly.
+// OK if the blocks are sorted, disjoint, of allowed lengths, and cover [begin, end) exactly, together with the hole.
 Status check_table(const std::vector<Block>& blocks, uint64_t begin, uint64_t end, const Extent& hole);
 
-// Index of the block that contains byte `at`, or blocks.size().
+// The index of the block that contains byte `at`, or blocks.size() if there is none.
 size_t find_block(const std::vector<Block>& blocks, uint64_t at);
 
 }  // namespace dl::ckpt

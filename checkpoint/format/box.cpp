@@ -63,14 +63,14 @@ std::string describe(const Box& box) {
 
 namespace {
 
-// Looks for two boxes that overlap. Boxes are split into groups that occupy different ranges of dimension `dim`, then
-// each group is looked at in the next dimension: linear for any grid of shards, which all real shardings are. Groups
-// that cannot be told apart by any dimension are compared pair by pair.
+// Looks for two boxes that overlap. Boxes are split into groups that occupy different ranges of dimension `dim`; then
+// each group is split by the next dimension. This is linear for any grid of shards, and all real shardings are grids.
+// Boxes of a group that no dimension separates are compared pair by pair.
 const Box* find_overlap(std::vector<const Box*> boxes, size_t dim, const Box** other) {
   if (boxes.size() < 2) return nullptr;
   const size_t ndim = boxes[0]->offset.size();
   if (dim == ndim) {
-    // Only equal ranges or unresolved chains come here.
+    // Only boxes that no dimension has separated are left here.
     for (size_t i = 0; i < boxes.size(); ++i) {
       for (size_t j = i + 1; j < boxes.size(); ++j) {
         if (intersect(*boxes[i], *boxes[j])) {
@@ -120,9 +120,9 @@ Status check_cover(const Dims& shape, const std::vector<Box>& boxes) {
 
 RunWalker::RunWalker(const Box& stored, const Box& wanted, const Box& common, uint64_t element_size) {
   const size_t ndim = common.extent.size();
-  // Bytes that one index of each dimension stands for, in both boxes.
+  // Bytes between neighbours in each dimension, in both boxes.
   uint64_t source_stride = element_size, destination_stride = element_size;
-  bool growing = true;  // inner dimensions that are whole in both boxes join the run
+  bool growing = true;  // inner dimensions that are whole in both boxes become part of the run
   length_ = element_size;
   for (size_t d = ndim; d-- > 0;) {
     source_ += static_cast<uint64_t>(common.offset[d] - stored.offset[d]) * source_stride;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The element types of dlckpt.h: name and size, one table.
+// The element types of dlckpt.h, with name and size, in one table.
 #pragma once
 
 #include <cstddef>

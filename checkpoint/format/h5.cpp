@@ -12,7 +12,7 @@ namespace {
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "data is stored as it lies in memory");
 
 herr_t take_innermost(unsigned /*n*/, const H5E_error2_t* error, void* out) {
-  // Walked upward: the first one is where it happened.
+  // The error stack is walked upward, so the first entry is the place where the error happened.
   auto* text = static_cast<std::string*>(out);
   if (text->empty() && error && error->desc) *text = error->desc;
   return 0;
@@ -34,7 +34,7 @@ Result<Id> dataspace(const Dims& extent) {
   return own(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr), H5Sclose, "make a dataspace");
 }
 
-// A float of `bits` with the given fields that HDF5 has no name for.
+// A floating point type of `bits` bits with these fields, for which HDF5 has no name.
 Result<Id> small_float(size_t exponent_bits, size_t mantissa_bits, size_t bias) {
   DL_TRY_ASSIGN(Id type, own(H5Tcopy(H5T_IEEE_F32LE), H5Tclose, "copy a type"));
   const size_t bits = 1 + exponent_bits + mantissa_bits;
@@ -80,10 +80,11 @@ Error last_error(const std::string& what) {
 Result<Id> file_access(size_t dataset_count) {
   DL_TRY_ASSIGN(Id list, own(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "make an access list"));
   DL_TRY(check(H5Pset_libver_bounds(list.get(), H5F_LIBVER_V18, H5F_LIBVER_V18), "set the format version"));
-  // Only data from this size on: aligning metadata too would bloat the file.
+  // Only data of this size and more is aligned: aligning metadata as well would bloat the file.
   DL_TRY(check(H5Pset_alignment(list.get(), kOwnBlocksFrom, 4096), "set the alignment"));
   DL_TRY(check(H5Pset_fclose_degree(list.get(), H5F_CLOSE_STRONG), "set the close degree"));
-  // Metadata in few pieces, so that few blocks mix it with data: about 512 bytes are needed for each dataset.
+  // The metadata is allocated in few large pieces, so that few blocks mix it with data. About 512 bytes are needed for
+  // each dataset.
   const auto meta = std::clamp<hsize_t>(dataset_count * 512, 4096, hsize_t{4} << 20);
   DL_TRY(check(H5Pset_meta_block_size(list.get(), meta), "set the metadata block size"));
   return list;
@@ -211,7 +212,7 @@ Status set_attribute(const Id& object, const char* name, uint64_t value) {
 }
 
 Result<uint64_t> file_size(const Id& file) {
-  // HDF5 1.10 gives the size that the driver has heard of, which is 0 until the first flush.
+  // HDF5 1.10 returns the size that it has reported to the driver, which is 0 until the first flush.
   DL_TRY(check(H5Fflush(file.get(), H5F_SCOPE_LOCAL), "flush the file"));
   hsize_t size = 0;
   if (H5Fget_filesize(file.get(), &size) < 0) return last_error("get the file size");

@@ -14,7 +14,7 @@
 
 namespace dl::ckpt::h5 {
 
-// An owned identifier, closed by the function that fits its kind. A failed close on destruction is ignored: where it
+// An owned identifier, which is closed by the function for its kind. The destructor ignores a failed close: where it
 // matters (files), call close().
 class Id {
  public:
@@ -38,7 +38,7 @@ class Id {
   Closer closer_ = nullptr;
 };
 
-// While one of these lives, HDF5 prints nothing on this thread (its default is a trace on stderr).
+// While an object of this class lives, HDF5 prints nothing on this thread (by default it prints a trace on stderr).
 class Quiet {
  public:
   Quiet();
@@ -54,9 +54,9 @@ class Quiet {
 // kInternal: "HDF5: WHAT: " and the innermost message of HDF5's error stack.
 Error last_error(const std::string& what);
 
-// Property lists. Access: format of HDF5 1.8 (checksummed metadata, read by every HDF5 since 2008, and no "file is
+// Property lists. Access: format of HDF5 1.8 (checksummed metadata, readable by every HDF5 since 2008, and no "file is
 // open" mark that needs h5clear), large data aligned to 4096. Creation: a user block. Dataset: contiguous, space
-// reserved at once, never filled. Link: groups on the way are made.
+// reserved at once, never filled. Link: missing groups are created.
 Result<Id> file_access(size_t dataset_count);
 Result<Id> file_creation(uint64_t user_block_bytes);
 Result<Id> dataset_creation();
@@ -65,15 +65,15 @@ Result<Id> link_creation();
 // A file that create_file() made and close_file() finished, to add datasets to it.
 Result<Id> open_file(const std::string& name, const Id& access);
 Result<Id> create_file(const std::string& name, const Id& creation, const Id& access);
-// The stored type of a dtype: little-endian, bf16 as a custom float, bool and fp8 as uint8, complex as {r, i}.
+// The stored type of a dtype: little-endian; bf16 as a custom float, bool and fp8 as uint8, complex as {r, i}.
 Result<Id> stored_type(const DtypeInfo& dtype);
 // {offset u64, length u64, xxh3_128 u8[16]}
 Result<Id> table_row_type();
 Result<Id> create_dataset(const Id& file, const std::string& path, const Id& type, const Dims& extent, const Id& link,
                           const Id& creation);
-// Makes an external link: `path` stands for the object with the same path in `target`, a file in the same directory.
+// Creates an external link: `path` stands for the object with the same path in `target`, a file in the same directory.
 Status create_external_link(const Id& file, const std::string& path, const std::string& target, const Id& link);
-// Where its data lies in the file, counted from the file's first byte; 0 if it has none.
+// The place of a dataset's data in the file, counted from the file's first byte; 0 if it has none.
 Result<uint64_t> data_offset(const Id& dataset, bool empty);
 
 Status set_attribute(const Id& object, const char* name, const std::string& text);

@@ -3,7 +3,7 @@
 
 #if defined(__has_include)
 #if __has_include(<H5FDdevelop.h>)
-#include <H5FDdevelop.h>  // HDF5 1.14: the driver interface moved here
+#include <H5FDdevelop.h>  // HDF5 1.14 moved the driver interface to this header
 #endif
 #endif
 
@@ -64,7 +64,7 @@ SparseImage SparseImage::clone() const {
 
 namespace {
 
-// What HDF5 calls a file: its own struct first, ours behind. Allocated by open, freed by close.
+// HDF5's file structure, followed by our members. open allocates it, close frees it.
 struct MemoryFile {
   H5FD_t base;
   SparseImage* image;
@@ -104,7 +104,7 @@ herr_t memory_query(const H5FD_t* /*file*/, unsigned long* flags) {
     *flags = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_AGGREGATE_SMALLDATA |
              H5FD_FEAT_DATA_SIEVE;
 #ifdef H5FD_FEAT_DEFAULT_VFD_COMPATIBLE
-    *flags |= H5FD_FEAT_DEFAULT_VFD_COMPATIBLE;  // the result is an ordinary file, no driver is named in it
+    *flags |= H5FD_FEAT_DEFAULT_VFD_COMPATIBLE;  // the result is an ordinary file that names no driver
 #endif
   }
   return 0;
@@ -143,13 +143,13 @@ herr_t info_free(void* info) {
   return 0;
 }
 
-// Filled by name: the struct has other members, in another order, in each series of HDF5.
+// The members are set by name, because each series of HDF5 has other members, in another order.
 H5FD_class_t driver_class() {
   static const H5FD_mem_t free_list_map[] = H5FD_FLMAP_DICHOTOMY;
   H5FD_class_t c{};
 #ifdef H5FD_CLASS_VERSION
   c.version = H5FD_CLASS_VERSION;
-  c.value = static_cast<H5FD_class_value_t>(511);  // the range up to 511 is free for use without registration
+  c.value = static_cast<H5FD_class_value_t>(511);  // numbers up to 511 may be used without registration
 #endif
   c.name = "dlckpt_memory";
   c.maxaddr = (haddr_t{1} << 62) - 1;

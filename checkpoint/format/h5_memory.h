@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sparse file in memory that libhdf5 lays a data file out in. HDF5 thus never touches a disk: it cannot meet a full
-// one (HDF5 1.10 crashes the process after ENOSPC), and all file access of ours goes through store/io.h. Only the pages
-// that HDF5 writes (metadata) take memory; data space is reserved and stays a hole, however large.
+// A sparse file in memory, in which libhdf5 lays out a data file. So HDF5 never uses a disk: it cannot meet a full one
+// (HDF5 1.10 crashes the process after ENOSPC), and all our file access goes through store/io.h. Only the pages that
+// HDF5 writes (metadata) take memory; space for data is reserved and stays a hole, however large.
 #pragma once
 
 #include <hdf5.h>
@@ -24,8 +24,8 @@ class SparseImage {
   void read(uint64_t at, void* out, size_t size) const;
   void write(uint64_t at, const void* in, size_t size);
   uint64_t size() const { return size_; }
-  // Shares the pages with this image until one of the two writes to them. An image may be read in one thread while a
-  // clone of it is written to in another.
+  // A copy that shares the pages with this image until one of the two writes to them. One thread may read an image
+  // while another one writes to its clone.
   SparseImage clone() const;
   void set_size(uint64_t size) { size_ = size; }
 
@@ -37,8 +37,8 @@ class SparseImage {
   uint64_t size_ = 0;
 };
 
-// Registers the HDF5 file driver that works on a SparseImage, and makes `fapl` use it. The image and the returned
-// object must outlive every HDF5 file opened with that property list.
+// Registers the HDF5 file driver that works on a SparseImage, and makes `fapl` use it. The image and this object must
+// outlive every HDF5 file opened with that property list.
 class MemoryDriver {
  public:
   MemoryDriver() = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// xxh3-128: the checksum of every block, table, user block and manifest. It finds damage; it is not cryptographic.
+// xxh3-128, the checksum of every block, table, user block and manifest. It detects damage; it is not cryptographic.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ constexpr size_t kHashHexDigits = 32;
 
 Hash128 hash_bytes(const void* data, size_t size) noexcept;
 
-// The same of bytes that come piece by piece.
+// Computes the same hash from bytes that come piece by piece.
 class Hasher {
  public:
   Hasher();
@@ -38,10 +38,10 @@ class Hasher {
   State* state_;
 };
 
-// 32 lower-case hex digits, high half first: what `xxhsum -H2` prints.
+// 32 lower-case hex digits, high half first: the form that `xxhsum -H2` prints.
 std::string to_hex(const Hash128& hash);
 std::optional<Hash128> hash_from_hex(std::string_view hex);
-// The same order as 16 bytes (xxHash's canonical form).
+// Writes the hash in the same order as 16 bytes (xxHash's canonical form).
 void put_hash(const Hash128& hash, unsigned char* out) noexcept;
 Hash128 get_hash(const unsigned char* in) noexcept;
 

@@ -10,10 +10,10 @@
 namespace dl::ckpt {
 namespace {
 
-// Rows kept free, because making the table itself may still move the metadata behind it into more blocks.
+// Rows that are kept free, because creating the table may itself move metadata behind it into more blocks.
 constexpr size_t kSpareRows = 8;
 
-// "Shard(0)" and so on, as PyTorch's DTensor names placements; "Box" where several dimensions are cut.
+// "Shard(0)" and so on, as PyTorch's DTensor names placements; "Box" if several dimensions are cut.
 std::string placement(const LayoutItem& item) {
   if (item.replicated) return "Replicate";
   std::string cut;
@@ -36,7 +36,7 @@ Status describe_dataset(const h5::Id& dataset, const LayoutItem& item) {
   return {};
 }
 
-// Makes the datasets and notes where they are.
+// Creates the datasets and notes their places.
 Status add_datasets(const h5::Id& file, const std::vector<LayoutItem>& items, Layout* layout) {
   DL_TRY_ASSIGN(const h5::Id dataset_list, h5::dataset_creation());
   DL_TRY_ASSIGN(const h5::Id links, h5::link_creation());

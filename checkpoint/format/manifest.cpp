@@ -16,7 +16,8 @@
 namespace dl::ckpt {
 namespace {
 
-// The manifest ends with exactly this, the digits in between; they are the hash of the whole text with zeros there.
+// The manifest ends with exactly these two texts, with the digits between them. The digits are the hash of the whole
+// text with zeros in their place.
 constexpr std::string_view kChecksumHead = "\"checksum\": \"";
 constexpr std::string_view kChecksumTail = "\"\n}\n";
 
@@ -24,7 +25,7 @@ Error corrupt(const std::string& what) {
   return Error{Errc::kCorrupt, what};
 }
 
-// Where the digits of the self-checksum are, or npos.
+// The place of the digits of the self-checksum, or npos.
 size_t checksum_at(std::string_view text) {
   const size_t tail = kHashHexDigits + kChecksumTail.size();
   if (text.size() < tail + kChecksumHead.size()) return std::string_view::npos;
@@ -61,7 +62,7 @@ void append_list(std::string* text, const char* name, const std::vector<Record>&
   *text += "\n],\n";
 }
 
-// Data of `bytes` at `at` lies in the file, outside its user block and block table.
+// Whether `bytes` of data at `at` lie in the file, outside its user block and block table.
 bool data_fits(const Manifest& manifest, size_t file, uint64_t at, uint64_t bytes) {
   if (file >= manifest.files.size()) return false;
   if (bytes == 0) return true;
@@ -70,7 +71,8 @@ bool data_fits(const Manifest& manifest, size_t file, uint64_t at, uint64_t byte
   return at + bytes <= record.table.at || at >= record.table.end();
 }
 
-// "a<TAB>bool<TAB><TAB>0<TAB>whole<NEWLINE>": so that memory is never made ready for more tensors than there can be.
+// The shortest line, "a<TAB>bool<TAB><TAB>0<TAB>whole<NEWLINE>". It bounds the number of tensors before memory for them
+// is allocated.
 constexpr uint64_t kLeastPackedLine = 16;
 
 Status check_packed(const FileRecord& file) {
@@ -193,7 +195,7 @@ uint64_t Manifest::tensor_count() const {
   return count;
 }
 
-// The oldest that can tell it, so that older programs read what they can.
+// The lowest schema that can express the manifest, so that older programs can read it if possible.
 int Manifest::schema() const {
   if (std::any_of(files.begin(), files.end(), [](const FileRecord& file) { return file.packed.has_value(); })) return 3;
   const bool shared =
@@ -246,15 +248,16 @@ Status check_text(std::string_view text) {
   return {};
 }
 
-// What stands where a list was cut out; no list holds it, since the items of all are objects.
+// The text that replaces a list that was cut out. No real list contains it, since their items are objects.
 constexpr std::string_view kCut = "cut";
 
 bool is_cut(const Json* list) {
   return list && list->is_array() && list->size() == 1 && (*list)[0].is_string() && (*list)[0].text() == kCut;
 }
 
-// Takes a list out of the text, where it is laid out as format_manifest() does it: `list` gets the lines of its items,
-// and the rest is returned, with kCut in its place. A forger may have put the same characters elsewhere: see is_cut().
+// Cuts a list out of the text, if it is laid out as format_manifest() does it: `list` gets the lines of its items; the
+// remaining text is returned, with kCut in place of the list. A forger may have put the same characters elsewhere: see
+// is_cut().
 std::optional<std::string> cut_list(std::string_view text, const char* name, std::string_view* list) {
   const std::string head = std::string("\n\"") + name + "\": [";
   const size_t at = text.find(head);
@@ -289,8 +292,8 @@ std::optional<FileRecord> file_of_line(std::string_view line) {
   return *std::move(file);
 }
 
-// One value on each line, as cut_list() gives them: a million of them as one JSON value would take gigabytes. Nothing
-// if it is anything else.
+// Reads one value from each line of such a list: parsed as one JSON value, a million of them would take gigabytes. None
+// if a line is anything else.
 template <typename Record>
 std::optional<std::vector<Record>> records_of_lines(std::string_view list,
                                                     std::optional<Record> (*read)(std::string_view line)) {
@@ -313,9 +316,10 @@ std::optional<std::vector<Record>> records_of_lines(std::string_view list,
   return records;
 }
 
-enum class Lists { kAll, kNoTensors, kNeither };  // tensors and blobs that are to be read from the value
+// which lists are still to be read from the JSON value (kNeither: neither tensors nor blobs)
+enum class Lists { kAll, kNoTensors, kNeither };
 
-// The lists that were read already are given.
+// Lists that were read already are passed in.
 Result<Manifest> manifest_from_json(const Json& json, Lists lists, std::vector<TensorRecord> tensors_read = {},
                                     std::optional<std::vector<FileRecord>> files_read = std::nullopt) {
   DL_TRY_ASSIGN(const int64_t schema, int_member(json, "schema", 1, INT32_MAX));

@@ -9,7 +9,7 @@ namespace {
 constexpr int kMaxDepth = 16;
 constexpr auto kMaxInt = static_cast<int64_t>(kMaxBytes);
 
-// Brackets outside strings, counted without building anything.
+// Counts brackets outside strings, without building anything.
 bool nests_too_deep(std::string_view text) {
   int depth = 0;
   bool in_string = false;
@@ -74,7 +74,7 @@ Result<const Json*> member(const Json& json, const char* name) {
   return found;
 }
 
-// [offset, length], behind the user block of a file of `size` bytes.
+// Reads [offset, length], which must lie behind the user block of a file of `size` bytes.
 Result<Extent> extent_member(const Json& json, const char* name, int64_t size) {
   DL_TRY_ASSIGN(const Json* pair, array_member(json, name));
   if (pair->size() != 2) return corrupt(std::string("the place of a ") + name + " is not [offset, length]");
@@ -101,7 +101,7 @@ Json blocks_to_json(const std::vector<Block>& blocks) {
   return rows;
 }
 
-// The member "blocks" of an object that describes a file of `size` bytes.
+// Reads the member "blocks" of an object that describes a file of `size` bytes.
 Result<std::vector<Block>> blocks_from_json(const Json& json, int64_t size) {
   DL_TRY_ASSIGN(const Json* rows, array_member(json, "blocks"));
   std::vector<Block> blocks;

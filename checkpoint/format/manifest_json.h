@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON of a manifest's parts, also used in the messages by which ranks hand rank 0 what they wrote.
+// The JSON of a manifest's parts. The messages in which ranks report to rank 0 what they wrote use it, too.
 #pragma once
 
 #include "checkpoint/format/manifest.h"
@@ -7,19 +7,19 @@
 
 namespace dl::ckpt {
 
-// Parses JSON without exceptions; nullopt also if it nests deeper than a manifest ever does (a guard of the stack).
+// Parses JSON without exceptions; nullopt also if it nests deeper than a manifest ever does (this protects the stack).
 std::optional<Json> parse_json(std::string_view text);
 
-// Files and tensors are written by manifest_text.h.
+// manifest_text.h writes files and tensors.
 Json blob_to_json(const BlobRecord& blob);
 Json member_to_json(const MemberRecord& member);
-// Types and ranges of single values are checked here; how they fit together by check_manifest().
+// These check types and ranges of single values; check_manifest() checks how they fit together.
 Result<FileRecord> file_from_json(const Json& json);
 Result<TensorRecord> tensor_from_json(const Json& json);
 Result<BlobRecord> blob_from_json(const Json& json);
 Result<MemberRecord> member_from_json(const Json& json);
 
-// Members by name; kCorrupt if missing, of the wrong type or out of range.
+// Reads a member by its name; kCorrupt if it is missing, of the wrong type or out of range.
 Result<int64_t> int_member(const Json& json, const char* name, int64_t min, int64_t max);
 Result<std::string> string_member(const Json& json, const char* name, size_t max_length);
 Result<const Json*> array_member(const Json& json, const char* name);

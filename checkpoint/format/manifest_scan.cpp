@@ -9,7 +9,7 @@ namespace {
 constexpr auto kMaxInt = static_cast<int64_t>(kMaxBytes);
 constexpr std::string_view kBlocksHead = "{\"blocks\":[";
 
-// What is taken off the front of a text; false: something else stands there.
+// Reads from the front of a text. Each function returns false if the text does not begin with what it reads.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : rest_(text) {}
@@ -27,17 +27,17 @@ class Scanner {
     if (error != std::errc() || *out < min || *out > max) return false;
     const auto length = static_cast<size_t>(after - rest_.data());
     const bool canonical = rest_.front() >= '0' && rest_.front() <= '9' && (rest_.front() != '0' || length == 1);
-    // 1.5 and 1e3 are numbers too, and not these.
+    // A number such as 1.5 or 1e3 is not an integer, so it is left to the JSON reader.
     if (!canonical || (after != end && *after != ',' && *after != ']' && *after != '}')) return false;
     rest_.remove_prefix(length);
     return true;
   }
-  // In quotes.
+  // Reads a text in quotes.
   bool text(size_t most, std::string_view* out) {
     if (!take("\"")) return false;
     size_t n = 0;
     while (n < rest_.size() && rest_[n] != '"') {
-      // Whether char is signed depends on the machine.
+      // char may be signed or unsigned, depending on the machine.
       const auto byte = static_cast<unsigned char>(rest_[n]);
       if (byte < 0x20 || byte > 0x7e || byte == '\\') return false;
       ++n;
@@ -114,7 +114,7 @@ std::optional<std::vector<Block>> scan_blocks(std::string_view file, std::string
     block.hash = *value;
     blocks.push_back(block);
   }
-  // A second list of that name, which may be spelt with escapes.
+  // The text may contain a second list of this name, whose spelling may use escapes.
   if (from.rest().find("blocks") != std::string_view::npos || from.rest().find('\\') != std::string_view::npos)
     return std::nullopt;
   *rest = std::string(kBlocksHead) + "]" + std::string(from.rest());

@@ -25,7 +25,7 @@ void append_text(const std::string& text, std::string* out) {
   }
 }
 
-// "[offset,length]"
+// Appends "[offset,length]".
 void append_extent(const Extent& extent, std::string* out) {
   *out += '[';
   append_number(extent.at, out);
@@ -34,7 +34,7 @@ void append_extent(const Extent& extent, std::string* out) {
   *out += ']';
 }
 
-// "[1,2]"
+// Appends "[1,2]".
 void append_dims(const Dims& dims, std::string* out) {
   *out += '[';
   for (size_t i = 0; i < dims.size(); ++i) {

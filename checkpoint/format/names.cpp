@@ -49,7 +49,7 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-// "s0", "b12": names that pieces have.
+// Whether it has the form of a piece's name: "s0", "b12".
 bool looks_like_piece(std::string_view part) {
   return part.size() >= 2 && (part[0] == 's' || part[0] == 'b') && digits(part.substr(1)).has_value();
 }

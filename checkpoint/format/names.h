@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of a checkpoint directory, built and taken apart in one place.
+// The names of a checkpoint directory, built and parsed in one place.
 //
 //   step-000000001200.0000000700c0ffee/   one committed checkpoint: train step, dot, save id (16 hex digits)
 //     MANIFEST.json  r00000.h5 r00000.f1.h5 r00001.h5 …
 //   .tmp-step-000000001200.…/             an attempt that is not committed, or a checkpoint being removed
 //   .run-…/                               messages between the ranks of one run
-//   .lease-…                              while somebody takes or renews the lease
+//   .lease-…                              exists while a process takes or renews the lease
 //   LATEST  LEASE                         small files
 //
-// The first eight digits of a save id are the *generation*: one more than any in the directory before. The newest
-// checkpoint is the one of the highest generation, whatever clocks and train steps say (after going back to an older
-// train step on purpose, the new branch counts). The other eight digits are random.
+// The first eight digits of a save id are the *generation*: one more than the highest in the directory so far. The
+// newest checkpoint is the one of the highest generation, whatever clocks and train steps say (if somebody goes back to
+// an older train step on purpose, the new branch counts). The other eight digits are random.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ constexpr const char* kLeaseName = "LEASE";
 constexpr const char* kTemporaryPrefix = ".tmp-";
 constexpr const char* kLeaseTemporaryPrefix = ".lease-";
 constexpr const char* kRunPrefix = ".run-";
-constexpr int64_t kMaxStep = 999999999999;  // twelve digits
-constexpr int kMaxRanks = 100000;           // five digits of rNNNNN.h5
+constexpr int64_t kMaxStep = 999999999999;  // has twelve digits
+constexpr int kMaxRanks = 100000;           // rNNNNN.h5 has five digits
 constexpr int kMaxFiles = 4 * kMaxRanks;    // of one checkpoint
 
 struct CheckpointName {
@@ -39,12 +39,13 @@ struct CheckpointName {
 };
 
 std::string format_checkpoint_name(const CheckpointName& name);
-// nullopt unless the text is exactly what format_checkpoint_name() gives.
+// nullopt unless the text is exactly what format_checkpoint_name() returns.
 std::optional<CheckpointName> parse_checkpoint_name(std::string_view text);
 std::string format_save_id(uint64_t save_id);
 std::optional<uint64_t> parse_save_id(std::string_view text);
 
-// "r00003.h5", the file with what changes, has part 0; "r00003.f1.h5", which later checkpoints may share, part 1.
+// "r00003.h5" is part 0, the file with the data that changes; "r00003.f1.h5" is part 1, which later checkpoints may
+// share.
 struct FileName {
   uint32_t writer = 0;
   uint32_t part = 0;
@@ -53,10 +54,10 @@ struct FileName {
   }
 };
 std::string format_file_name(uint32_t writer, uint32_t part = 0);
-// nullopt unless the text is exactly what format_file_name() gives.
+// nullopt unless the text is exactly what format_file_name() returns.
 std::optional<FileName> parse_file_name(std::string_view text);
 
-// "m00003.0007" and back: the file of the eighth member that rank 3 wrote. At most kMaxMembers of a rank.
+// "m00003.0007" is the file of the eighth member that rank 3 wrote. A rank has at most kMaxMembers.
 constexpr uint32_t kMaxMembers = 10000;
 struct MemberFileName {
   uint32_t writer = 0, index = 0;
@@ -64,12 +65,11 @@ struct MemberFileName {
 std::string format_member_file_name(const MemberFileName& name);
 std::optional<MemberFileName> parse_member_file_name(std::string_view text);
 
-// OK if the text may name a tensor or blob (see dlckpt_tensor); else kInvalid saying what is allowed.
+// OK if the text may name a tensor or blob (see dlckpt_tensor); otherwise kInvalid, which says what is allowed.
 Status check_path(std::string_view path);
 // The HDF5 path of piece `index` of a tensor ("/model/w/s0", kind 's') or of a blob ("/rng/b0", kind 'b'). Parts that
-// HDF5 or we would take for something else are escaped: "." -> "%2E", "s0" -> "%730", "_dlckpt" in front ->
-// "%5Fdlckpt", '%' ->
-// "%25". The exact name is in the attribute "path".
+// HDF5 or we would misread are escaped: "." -> "%2E", "s0" -> "%730", "_dlckpt" in front -> "%5Fdlckpt", '%' -> "%25".
+// The attribute "path" has the exact name.
 std::string h5_path(std::string_view path, char kind, unsigned index);
 
 }  // namespace dl::ckpt

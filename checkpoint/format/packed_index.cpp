@@ -21,7 +21,7 @@ void append_number(Integer value, std::string* out) {
   out->append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
 }
 
-// Digits as append_number() writes them, at most kMaxBytes.
+// A number in the form of append_number(), at most kMaxBytes.
 std::optional<uint64_t> number(std::string_view text) {
   if (text.size() > 1 && text.front() == '0') return std::nullopt;
   uint64_t value = 0;
@@ -39,12 +39,12 @@ std::optional<Dims> shape_of(std::string_view text) {
     shape.push_back(static_cast<int64_t>(*size));
     if (comma == std::string_view::npos) break;
     text.remove_prefix(comma + 1);
-    if (text.empty()) return std::nullopt;  // "4,"
+    if (text.empty()) return std::nullopt;  // a comma at the end, "4,"
   }
   return shape;
 }
 
-// Up to the next tab; the last field ends with the line.
+// Takes a field up to the next tab; the last field ends with the line.
 std::optional<std::string_view> next_field(std::string_view* line) {
   const size_t tab = line->find('\t');
   if (tab == std::string_view::npos) return std::nullopt;

@@ -19,12 +19,12 @@
 
 namespace dl::ckpt {
 
-// Appends the line of a tensor whose first byte is `at` bytes into the data.
+// Appends the line for a tensor whose first byte is `at` bytes into the data.
 void append_packed_line(std::string_view path, const DtypeInfo& dtype, const Dims& shape, bool replicated, uint64_t at,
                         std::string* index);
 
-// Appends what an index says to `tensors`, each as one part of file `file`, whose data lies at packed.data. Hostile
-// text: names, order, places and the number of lines are checked. kCorrupt.
+// Appends the tensors of an index to `tensors`, each as one part of file `file`, whose data lies at packed.data. The
+// text is treated as hostile: names, order, places and the number of lines are checked. kCorrupt.
 Status parse_packed_index(std::string_view index, const PackedRecord& packed, size_t file,
                           std::vector<TensorRecord>* tensors);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waiting with a time limit, by a clock that stands still while the job is suspended.
+// Waiting with a time limit, measured by a clock that stands still while the job is suspended.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace dl::ckpt {
 
-// passed() is to be asked after each short pause.
+// passed() must be called after each short pause.
 class Deadline {
  public:
   explicit Deadline(double seconds)
@@ -22,7 +22,7 @@ class Deadline {
   int64_t at_ms_;
 };
 
-// Pauses that grow from 0.2 to 20 ms: short waits end soon, long ones cost nothing.
+// Pauses that grow from 0.2 to 20 ms, so that short waits end soon and long ones cost little.
 class Pause {
  public:
   void wait() {

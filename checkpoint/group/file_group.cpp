@@ -18,7 +18,7 @@
 namespace dl::ckpt {
 namespace {
 
-constexpr uint64_t kMaxMessageBytes = kMaxManifestBytes;  // a rank's part of one
+constexpr uint64_t kMaxMessageBytes = kMaxManifestBytes;  // a rank's part of a manifest must fit
 constexpr int kTries = 5;
 constexpr double kSpacePatience_s = 5;
 constexpr size_t kSecretBytes = 32;
@@ -38,12 +38,12 @@ class SingleGroup final : public Group {
 };
 
 // DIR/.run-HASH/
-//   hello-R            a number of rank R's own
-//   welcome            session number, then the numbers of all ranks, blank between
-//   SESSION/up/N.R     what rank R said in the N-th exchange        SESSION/down/N   what rank 0 said
-//   SESSION/secret     random bytes; SESSION has mode 0700, made so by rank 0 before anything is put into it
-// An empty file says that there was no space for the words, which is a failure: it needs an inode only. Without it, one
-// rank would go on to its next train step and the others wait for its words.
+//   hello-R            a random number of rank R
+//   welcome            session number, then the numbers of all ranks, separated by blanks
+//   SESSION/up/N.R     message of rank R in the N-th exchange        SESSION/down/N   message of rank 0
+//   SESSION/secret     random bytes; rank 0 gives SESSION mode 0700 before it puts anything into it
+// An empty file says that there was no space for the message, which counts as a failure; it only needs an inode.
+// Without it one rank would go on to its next train step while the others wait for its message.
 class FileGroup final : public Group {
  public:
   FileGroup(Io& io, std::string dir, const std::string& run_id, int rank, int size, double timeout_s)
@@ -88,7 +88,7 @@ class FileGroup final : public Group {
       if (deadline.passed()) return missing_ranks(here);
       pause.wait();
     }
-    // Whoever has answered has read all that was said before.
+    // A rank that has answered has read all former broadcasts.
     for (const std::string& path : said_) io_.unlink(path);
     said_.clear();
     return all;
@@ -127,7 +127,7 @@ class FileGroup final : public Group {
   // "OPERATION-EXCHANGE"
   std::string next_number() { return std::to_string(operation_) + "-" + std::to_string(exchange_++); }
   static std::string message_name(const std::string& number, int rank) { return number + "." + std::to_string(rank); }
-  // The rank that sent `entry` in exchange `number`, or -1.
+  // The rank whose message in exchange `number` the file `entry` holds, or -1.
   static int sender(const std::string& entry, const std::string& number) {
     const std::string prefix = number + ".";
     if (entry.compare(0, prefix.size(), prefix) != 0) return -1;
@@ -147,8 +147,8 @@ class FileGroup final : public Group {
     return Error{Errc::kTimeout, "waited " + seconds_text() + " s for rank " + names + " of " + std::to_string(size_)};
   }
 
-  // A whole file at once. Messages are no part of what must be durable, so a write that failed is tried again; a full
-  // disk is waited out for a while, because the attempt that filled it is being removed.
+  // Writes a whole file at once. Messages need not be durable, so a failed write is tried again. If the disk is full,
+  // it is tried for a while, because the attempt that filled the disk is being removed.
   Status write(const std::string& path, const std::string& text) {
     Deadline deadline(std::min(timeout_s_, kSpacePatience_s));
     Pause pause;
@@ -161,7 +161,7 @@ class FileGroup final : public Group {
     }
   }
 
-  // Returns what the others will read: on a disk that stays full, no_space().
+  // Returns what the other ranks will read: no_space() if the disk stays full.
   Result<std::string> send(const std::string& path, std::string text) {
     auto written = write(path, text);
     if (written) return text;
@@ -175,8 +175,8 @@ class FileGroup final : public Group {
     return say_error(Error{Errc::kNoSpace, "the disk of the checkpoint directory is full"});
   }
 
-  // A listing for somebody who waits and will look again: one that fails is an empty one, unless it fails again and
-  // again.
+  // Lists a directory for a caller that looks again later: a listing that fails counts as empty, unless it fails
+  // several times in a row.
   Result<std::vector<std::string>> look(const std::string& path, int* failures) {
     auto entries = list_directory(io_, path);
     if (entries) {
@@ -214,7 +214,8 @@ class FileGroup final : public Group {
   }
 
   Status welcome_all() {
-    // What is here is of an earlier run, or a hello whose rank will see it gone and leave another.
+    // Entries that are here now belong to an earlier run. They may also be a hello of this run: that rank notices that
+    // it is gone, and writes another.
     DL_TRY(make_directory(root_));
     DL_TRY_ASSIGN(const std::vector<std::string> old, list_directory(io_, root_));
     for (const std::string& entry : old) {
@@ -241,7 +242,7 @@ class FileGroup final : public Group {
         const auto from = parse_int(std::string_view(entry).substr(6), 1, size_ - 1);
         if (!from || !hellos[static_cast<size_t>(*from)].empty()) continue;
         auto text = read_small_file(io_, root_ + "/" + entry, 64);
-        if (!text || !parse_save_id(*text)) continue;  // looked at again
+        if (!text || !parse_save_id(*text)) continue;  // is read again in the next round
         hellos[static_cast<size_t>(*from)] = *std::move(text);
         --missing;
       }
@@ -284,7 +285,7 @@ class FileGroup final : public Group {
         return entries && std::find(entries->begin(), entries->end(), name) != entries->end();
       };
       if (!said_hello_ || !has(hello)) {
-        // Rank 0 may be clearing the folder at this moment: then it is made again in the next round.
+        // Rank 0 may remove the folder at this moment; then it is created again in the next round.
         io_.mkdir(root_);
         auto sent = write(root_ + "/" + hello, hello_);
         if (!sent && sent.error().code != Errc::kNotFound) return sent;
@@ -307,10 +308,10 @@ class FileGroup final : public Group {
     }
   }
 
-  // The last to leave takes the folder away.
+  // The last rank to leave removes the folder.
   void leave() {
     if (!joined_ && !said_hello_) return;
-    if (pid_ != ::getpid()) return;  // a forked child closes its copy; the rank is still there
+    if (pid_ != ::getpid()) return;  // a forked child closes its copy of the object, but the rank still exists
     io_.unlink(root_ + "/hello-" + std::to_string(rank_));
     auto entries = list_directory(io_, root_);
     if (!entries) return;
@@ -326,13 +327,13 @@ class FileGroup final : public Group {
   pid_t pid_ = ::getpid();
   bool joined_ = false, said_hello_ = false;
   uint64_t operation_ = 0, exchange_ = 0;
-  std::vector<std::string> said_;  // rank 0: broadcasts that may not have been read yet
+  std::vector<std::string> said_;  // rank 0: broadcasts that some ranks may not have read yet
 };
 
 }  // namespace
 
-// "ID\nNAME" is a second group of the run ID. Its folder begins with the first one's name, by which whoever removes the
-// folders of other runs knows it.
+// A run id "ID\nNAME" stands for a second group of the run ID. Its folder's name begins with that of the first group,
+// so that collect_garbage() recognises it as belonging to the same run.
 std::string run_folder(const std::string& run_id) {
   const size_t line = run_id.find('\n');
   if (line != std::string::npos) return run_folder(run_id.substr(0, line)) + "-" + run_id.substr(line + 1);

@@ -124,7 +124,7 @@ Status merge_parts(std::vector<Part> parts, Manifest* manifest) {
       std::move(tensor.shards.begin(), tensor.shards.end(), std::back_inserter(shards));
     }
     for (MemberRecord& member : part.members) {
-      // A rank speaks for itself alone.
+      // A rank may only report members of its own.
       const auto file = parse_member_file_name(member.file);
       if (!file || file->writer != rank || (member.rank != -1 && member.rank != static_cast<int>(rank)))
         return Error{Errc::kInternal, who + " gave a member another rank's name"};
@@ -143,7 +143,8 @@ Status merge_parts(std::vector<Part> parts, Manifest* manifest) {
     return a.name != b.name ? a.name < b.name : a.rank < b.rank;
   });
   for (auto& [path, tensor] : tensors) manifest->tensors.push_back(std::move(tensor));
-  // Who packs what follows from what all have registered, so that nobody need tell the names; their number proves it.
+  // Which rank packs which tensors follows from what all have registered, so ranks do not send the names; this number
+  // shows whether all tensors are there.
   if (!parts.empty() && manifest->schema() >= 3 && manifest->tensor_count() != parts[0].tensor_count)
     return Error{Errc::kInternal, "the ranks packed " + std::to_string(manifest->tensor_count()) + " tensors of " +
                                       std::to_string(parts[0].tensor_count)};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The levels in a save; recover.cpp has their part in a restore, partner.cpp the copies on other nodes.
+// The levels in a save. recover.cpp has their part in a restore, partner.cpp the copies on other nodes.
 #include "checkpoint/levels/levels.h"
 
 #include <sys/stat.h>
@@ -17,7 +17,7 @@
 namespace dl::ckpt {
 namespace {
 
-// The same for all ways to write the path of one directory.
+// A text that is the same however the path of a directory is written.
 std::string identity_of(const std::string& directory) {
   char* resolved = ::realpath(directory.c_str(), nullptr);
   const std::string path = resolved ? resolved : directory;
@@ -33,7 +33,7 @@ std::string rank_directory(int rank) {
 Status make_directory(Io& io, const std::string& path) {
   const int rc = io.mkdir(path);
   if (rc == 0 || rc == -EEXIST) return {};
-  Io::Info info;  // "read-only" may be said before "exists"
+  Io::Info info;  // mkdir may report "read-only" even if the directory exists
   if (io.stat(path, &info) == 0 && info.directory) return {};
   return io_error("make", path, rc);
 }
@@ -88,8 +88,8 @@ Status Levels::open() {
   if (!active()) return {};
   const std::string root = node_dir_.substr(0, node_dir_.rfind('/'));
   for (const std::string& path : {settings_.local, root}) DL_TRY(make_directory(io_, path));
-  // Its name can be guessed, and LOCAL is often a directory that all may write to: what another user has put there must
-  // not be restored.
+  // The name can be guessed, and LOCAL is often a directory in which all users may write. A directory that another user
+  // has put there must not be restored from.
   struct stat info {};
   if (::lstat(root.c_str(), &info) == 0 && (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid()))
     return Error{Errc::kDenied,
@@ -99,7 +99,8 @@ Status Levels::open() {
 }
 
 Result<std::string> Levels::begin(const CheckpointName& name) {
-  // Not in open(): who opens may not hold the lease, and what lies here be another run's attempt.
+  // This is not done in open(): the process that opens may not hold the lease, and the files here may belong to another
+  // run's attempt.
   DL_TRY(collect_garbage(io_, own_, ""));
   const std::string attempt = attempt_path(own_, name);
   const int rc = io_.mkdir(attempt);
@@ -142,7 +143,7 @@ void Levels::retire_local(const CheckpointName& newest) {
 
 void Levels::discard(const CheckpointName& name) {
   ignore(discard_attempt(io_, own_, name), "the next run removes what is left");
-  // Where this rank had committed and another failed, it does not count.
+  // If this rank has committed but another one failed, the checkpoint does not count.
   ignore(remove_checkpoints(io_, own_, {name}), "the next run does not bring what is not whole");
 }
 

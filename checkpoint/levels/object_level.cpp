@@ -69,7 +69,7 @@ Result<std::vector<CheckpointName>> list_checkpoints(ObjectLevel& level) {
 
 Status send_file(Io& io, const std::string& dir, const Manifest& manifest, const StoredFile& file, ObjectLevel& level) {
   const std::string checkpoint = checkpoint_path(dir, manifest.name), path = checkpoint + "/" + file.name;
-  if (file.data_file != SIZE_MAX) {  // user block and table, which no block's checksum covers
+  if (file.data_file != SIZE_MAX) {  // checks user block and table, which no block's checksum covers
     auto head = DataFile::open(io, checkpoint, manifest, file.data_file);
     if (!head) return std::move(head).error();
   }
@@ -106,7 +106,7 @@ Status send_checkpoint(Io& io, const std::string& dir, const CheckpointName& nam
   DL_TRY_ASSIGN(const std::string text,
                 read_small_file(io, checkpoint_path(dir, name) + "/" + kManifestName, kMaxManifestBytes));
   auto there = read_text(level, key, kMaxManifestBytes);
-  if (there && *there == text) return {};  // sent before: nothing of it may be touched
+  if (there && *there == text) return {};  // it was sent before, and must not be touched
   if (there) return Error{Errc::kCorrupt, key + ": there is another manifest of the same save"};
   if (there.error().code != Errc::kNotFound) return std::move(there).error();
   Status sent;

@@ -33,7 +33,8 @@
 
 namespace dl::ckpt {
 
-// For one thread at a time. Errors: kNotFound, kDenied, kNoSpace, kTimeout, kIo (after the client's own tries).
+// One object is used by one thread at a time. Errors: kNotFound, kDenied, kNoSpace, kTimeout, kIo (after the client's
+// own retries).
 class ObjectLevel {
  public:
   ObjectLevel() = default;
@@ -41,38 +42,41 @@ class ObjectLevel {
   ObjectLevel& operator=(const ObjectLevel&) = delete;
   virtual ~ObjectLevel() = default;
 
-  // Gives the next piece of an object: "" at its end. An error: the object must not appear.
+  // Returns the next piece of an object, "" at its end. After an error the object must not appear.
   using NextPiece = std::function<Result<std::string_view>()>;
 
-  // Stores an object of `size` bytes under a key such as "step-…/r00000.h5"; in the place of one that is there. On
-  // success it is durable and whoever reads from now on sees it whole; after an error it is as it was, or not there.
+  // Stores an object of `size` bytes under a key such as "step-…/r00000.h5", and replaces an existing one. On success
+  // it is durable, and readers see it whole from then on; after an error the key is as it was, or the object does not
+  // exist.
   virtual Status put(const std::string& key, uint64_t size, const NextPiece& next) = 0;
-  // Bytes [at, at + size) of an object: all of them, or kCorrupt if it ends before.
+  // Reads the bytes [at, at + size) of an object: all of them, or kCorrupt if it ends before.
   virtual Status read(const std::string& key, uint64_t at, size_t size, void* buffer) = 0;
-  // Bytes of an object. kNotFound.
+  // The size of an object in bytes. kNotFound.
   virtual Result<uint64_t> size(const std::string& key) = 0;
-  // All keys that begin so, in any order, as of now or later: no object that was put before is missing.
+  // All keys with this prefix, in any order, as of now or later: no object that was put before is missing.
   virtual Result<std::vector<std::string>> keys(const std::string& prefix) = 0;
-  // Success also if there is none.
+  // Removes an object; success also if there is none.
   virtual Status erase(const std::string& key) = 0;
 };
 
-// Checkpoints that are committed there, newest first. Their content is not looked at.
+// The checkpoints that are committed in the store, newest first. Their content is not looked at.
 Result<std::vector<CheckpointName>> list_checkpoints(ObjectLevel& level);
 
-// One file of a checkpoint that is committed in `dir`, every block verified on its way. kCorrupt: damaged here.
+// Sends one file of a checkpoint that is committed in `dir`; every block is verified on its way. kCorrupt: the file is
+// damaged.
 Status send_file(Io& io, const std::string& dir, const Manifest& manifest, const StoredFile& file, ObjectLevel& level);
-// The commit, after all files are there; their sizes are asked for first. text: that of the manifest in the directory.
+// Commits the checkpoint after all files are there; it checks their sizes first. `text` is that of the manifest in the
+// directory.
 Status commit_checkpoint(const Manifest& manifest, const std::string& text, ObjectLevel& level);
-// Sends the whole checkpoint. One that was sent before is left as it is. kCorrupt if the store holds another checkpoint
-// of that name, which is not touched. After another error the checkpoint does not exist in the store.
+// Sends the whole checkpoint. If it was sent before, it is left as it is. kCorrupt if the store holds another
+// checkpoint of that name, which is not touched. After another error the checkpoint does not exist in the store.
 Status send_checkpoint(Io& io, const std::string& dir, const CheckpointName& name, ObjectLevel& level);
 
-// Brings a checkpoint into `dir`, where it is published only after every byte was verified; a file that is damaged
-// there or on its way is kCorrupt, and nothing is published. The caller holds the lease of `dir`.
+// Copies a checkpoint into `dir`, where it is published only after every byte was verified. If a file is damaged in the
+// store or on its way, the result is kCorrupt, and nothing is published. The caller must hold the lease of `dir`.
 Status fetch_checkpoint(ObjectLevel& level, const CheckpointName& name, Io& io, const std::string& dir);
 
-// The manifest first, so that it does not exist in part.
+// Removes the manifest first, so that the checkpoint never exists in part.
 Status remove_checkpoint(ObjectLevel& level, const CheckpointName& name);
 
 }  // namespace dl::ckpt

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Levels::copy_to_partner: each rank's files go to a rank on the next node, which puts them beside its own. Messages of
 // one rank to another arrive in order: for each file its name (tag 1), its bytes in pieces (tag 2), then an end (tag
-// 3). A file that an earlier save wrote and the partner has got then is only named (tag 4).
+// 3). For a file that an earlier save wrote and that the partner got then, only the name is sent (tag 4).
 #include <fcntl.h>
 
 #include <algorithm>
@@ -25,10 +25,10 @@ namespace {
 constexpr uint64_t kPieceBytes = uint64_t{8} << 20;
 enum Tag : uint64_t { kName = 1, kBytes = 2, kEnd = 3, kSame = 4 };
 
-// Takes the files of one sender, in their order.
+// Receives the files of one sender, in order.
 class Receiver {
  public:
-  // earlier: where this rank's earlier checkpoints are.
+  // `earlier` is the directory of this rank's earlier checkpoints.
   Receiver(Io& io, std::string spare, std::string earlier, const Manifest& manifest)
       : io_(io), spare_(std::move(spare)), earlier_(std::move(earlier)), manifest_(manifest) {}
 
@@ -36,7 +36,7 @@ class Receiver {
     const std::string_view text(reinterpret_cast<const char*>(message.bytes.data()), message.bytes.size());
     if (message.tag == kName || message.tag == kSame) {
       DL_TRY(close());
-      // Names are not the sender's to choose.
+      // The sender may only name its own files of this checkpoint.
       const auto files = stored_files(manifest_);
       const auto file = std::find_if(files.begin(), files.end(), [&](const StoredFile& f) { return f.name == text; });
       if (file == files.end() || file->writer != static_cast<uint32_t>(message.from))
@@ -70,8 +70,8 @@ class Receiver {
     return closed;
   }
 
-  std::vector<std::string> names;   // that came whole
-  std::vector<std::string> linked;  // that were there
+  std::vector<std::string> names;   // names of files that arrived whole
+  std::vector<std::string> linked;  // names of files that were linked from an earlier checkpoint
 
  private:
   Io& io_;
@@ -84,7 +84,7 @@ class Receiver {
 }  // namespace
 
 std::vector<int> choose_partners(const std::vector<std::string>& node_of_rank) {
-  std::vector<std::string> nodes;  // in the order of their first rank
+  std::vector<std::string> nodes;  // ordered by their first ranks
   std::map<std::string, std::vector<int>> ranks;
   for (size_t rank = 0; rank < node_of_rank.size(); ++rank) {
     auto& on_node = ranks[node_of_rank[rank]];
@@ -163,7 +163,7 @@ Status Levels::receive_files(Exchange& exchange, uint64_t channel, const Manifes
     awaited[static_cast<size_t>(message.from)] = false;
     --open;
   }
-  // Only what verifies is put beside our own files.
+  // Only files that verify are put beside our own.
   const auto files = stored_files(manifest);
   const std::string home = checkpoint_path(own_, manifest.name);
   const auto put = [&](const std::string& name) -> Status {
@@ -193,7 +193,7 @@ Status Levels::copy_to_partner(Group& group, Exchange* exchange, const Manifest&
   if (to >= 0) {
     const auto send = [&] {
       sent = or_out_of_memory([&] { return send_files(*exchange, channel, to, manifest); });
-      // The end is told also after a failure: the receiver sees that something is missing, and does not wait.
+      // The end is sent even after a failure: then the receiver sees that something is missing, and does not wait.
       auto ended = exchange->send(to, channel, kEnd, nullptr, 0);
       if (sent && !ended) sent = std::move(ended);
     };
@@ -206,7 +206,7 @@ Status Levels::copy_to_partner(Group& group, Exchange* exchange, const Manifest&
     }
   }
   received = or_out_of_memory([&] { return receive_files(*exchange, channel, manifest); });
-  // A sender may wait for room at a receiver that has given up.
+  // A sender may be waiting for room at this receiver, which has given up.
   if (!received) exchange->close_channel(channel);
   sender.join();
   auto outcome = agree_all(group, sent ? received : sent);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the partners: which rank keeps a copy of which rank's files. Pure.
+// Chooses the partners: which rank keeps a copy of which other rank's files. Pure.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace dl::ckpt {
 
-// For each rank the one, on the next node, that keeps a copy of its files; -1 if there is only one node. Nodes follow
-// one another in the order of their first ranks, the last is followed by the first.
+// For each rank, the rank on the next node that keeps a copy of its files; -1 if there is only one node. The nodes form
+// a ring in the order of their first ranks.
 std::vector<int> choose_partners(const std::vector<std::string>& node_of_rank);
 
 }  // namespace dl::ckpt

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Levels::recover: rank 0 asks what the nodes have, and orders who copies what into the shared directory. Orders and
-// answers are JSON texts; what cannot be read is an error and no more.
+// Levels::recover: rank 0 asks which files the nodes have, and orders which rank copies what into the shared directory.
+// Orders and answers are JSON texts; one that cannot be parsed only leads to an error.
 #include <algorithm>
 #include <cerrno>
 #include <map>
@@ -27,7 +27,7 @@ Error unreadable(const char* what) {
 
 }  // namespace
 
-// By checkpoint name: the files in its directories on one node, MANIFEST.json among them.
+// By checkpoint name: the files in its directories on one node, including MANIFEST.json.
 struct Levels::Found {
   std::map<std::string, std::set<std::string>> have;
 
@@ -66,7 +66,7 @@ Levels::Found Levels::look_around() {
   return found;
 }
 
-// The directories of this node's ranks where the checkpoint has this file.
+// The directories of this node's ranks in which the checkpoint has this file.
 std::vector<std::string> Levels::find_file(const CheckpointName& name, const std::string& file) {
   std::vector<std::string> found;
   auto ranks = list_directory(io_, node_dir_);
@@ -79,7 +79,7 @@ std::vector<std::string> Levels::find_file(const CheckpointName& name, const std
   return found;
 }
 
-// From whichever of them has a good one.
+// The manifest from one of these directories that has a good one.
 Result<Manifest> Levels::find_manifest(const CheckpointName& name) {
   Error last{Errc::kNotFound, "its manifest is gone"};
   for (const std::string& directory : find_file(name, kManifestName)) {
@@ -112,7 +112,7 @@ Result<std::string> Levels::follow(const std::string& order) {
   if (!json) return unreadable("an order");
   DL_TRY_ASSIGN(const std::string what, string_member(*json, "do", 16));
   if (what == "forget") {
-    // What the shared directory has newer ones of.
+    // The shared directory has newer checkpoints than these.
     DL_TRY_ASSIGN(const int64_t generation, int_member(*json, "generation", 0, UINT32_MAX));
     auto ranks = list_directory(io_, node_dir_);
     if (!ranks) return std::string();
@@ -135,7 +135,7 @@ Result<std::string> Levels::follow(const std::string& order) {
     DL_TRY_ASSIGN(const Manifest manifest, find_manifest(*name));
     return format_manifest(manifest);
   }
-  // "copy": into a directory below the shared one, whose name rank 0 chose.
+  // "copy": into a directory below the shared one, whose name rank 0 has chosen.
   DL_TRY_ASSIGN(const std::string target, string_member(*json, "into", 128));
   DL_TRY_ASSIGN(const Json* files, array_member(*json, "files"));
   Json failures = Json::object();
@@ -175,7 +175,7 @@ Status Levels::recover(Group& group, bool heal, std::string* note) {
   for (const std::string& report : reports) found.push_back(Found::parse(report));
   const Ask ask = [&](const std::string& order) -> Result<std::vector<std::string>> {
     DL_TRY_ASSIGN(const std::string said, group.broadcast(order, 1));
-    if (said != order) return unreadable("what was said");  // no space for the words
+    if (said != order) return unreadable("what was said");  // rank 0 had no space for its message
     auto answer = or_out_of_memory([&] { return follow(order); });
     return group.gather(answer ? say_ok(*answer) : say_error(answer.error()));
   };
@@ -192,7 +192,8 @@ Status Levels::bring_all(const std::vector<Found>& found, bool heal, const Ask& 
   for (const Found& node : found)
     for (const auto& [text, files] : node.have) {
       const auto name = parse_checkpoint_name(text);
-      // Of the same generation: another run went on from the shared directory meanwhile, and its branch counts.
+      // If the generations are equal, another run has gone on from the shared directory meanwhile, and its branch
+      // counts.
       if (!name || (!shared.empty() && name->generation() <= shared.front().generation())) continue;
       if (std::none_of(candidates.begin(), candidates.end(),
                        [&](const CheckpointName& other) { return other.save_id == name->save_id; }))
@@ -235,8 +236,8 @@ Result<Manifest> Levels::fetch_manifest(const CheckpointName& name, const std::v
   return last;
 }
 
-// Has each file copied into `target` (a name below the shared directory) by somebody who has it; by another if that one
-// is damaged.
+// Orders the nodes to copy each file into `target` (a directory below the shared one). If a node's copy is damaged,
+// another node is asked.
 Status Levels::gather_files(const CheckpointName& name, const std::vector<StoredFile>& files, const std::string& target,
                             const std::vector<Found>& found, const Ask& ask) {
   std::vector<StoredFile> open = files;
@@ -292,7 +293,8 @@ Status Levels::bring(const CheckpointName& name, const std::vector<Found>& found
   return done;
 }
 
-// From the newest on, until one verifies: damaged files are replaced by good ones of the nodes.
+// Goes through the checkpoints from the newest on, until one verifies, and replaces damaged files by good ones of the
+// nodes.
 Status Levels::heal_newest(const std::vector<Found>& found, const Ask& ask, std::string* note) {
   DL_TRY_ASSIGN(const std::vector<CheckpointName> shared, scan_checkpoints(io_, settings_.shared));
   for (const CheckpointName& name : shared) {

@@ -22,8 +22,8 @@ constexpr uint64_t kWriteBytes = uint64_t{8} << 20;
 constexpr size_t kEarlierLookedAt = 8;
 constexpr uint64_t kPlainBytes = uint64_t{4} << 20;
 
-// A piece of the file in order: a block, or what lies between blocks (user block and table), which have no row in the
-// table and are checked by verify_head() afterwards.
+// A piece of the file: a block, or the bytes between blocks (user block and table). These have no row in the table, so
+// the callers check them in the copy (store/verify.h).
 struct Piece {
   uint64_t at = 0, length = 0;
   const Hash128* hash = nullptr;
@@ -45,7 +45,7 @@ std::vector<Piece> cut_pieces(const StoredFile& file) {
   return pieces;
 }
 
-// A file that is written from its beginning to its end, in large aligned pieces.
+// Writes a file from its beginning to its end, in large aligned pieces.
 class Appender {
  public:
   // Throws std::bad_alloc.
@@ -57,7 +57,7 @@ class Appender {
     return appender;
   }
 
-  // Where the next piece, at most as large as the largest, is to be put; then take() it.
+  // Memory for the next piece, which is at most as large as the largest; then call take().
   unsigned char* room() { return memory_ + filled_; }
   Status take(uint64_t size) {
     filled_ += size;
@@ -90,7 +90,7 @@ class Appender {
 
   std::unique_ptr<DirectOutput> file_;
   AlignedBuffer buffer_;
-  unsigned char* memory_ = nullptr;  // of buffer_
+  unsigned char* memory_ = nullptr;  // points into buffer_
   uint64_t filled_ = 0, at_ = 0;
 };
 
@@ -142,7 +142,7 @@ Status copy_verified(Io& io, File* source, const std::string& to, const StoredFi
   for (const Block& block : *file.blocks) largest = std::max(largest, block.length);
   auto target = or_out_of_memory([&] { return Appender::open(io, to, file.size, largest); });
   Status copied = target ? copy_pieces(source, file, &*target) : Status(target.error());
-  // What was there before is not ours to remove.
+  // A file that existed before must not be removed.
   if (!copied && copied.error().code != Errc::kExists) io.unlink(to);
   return copied;
 }

@@ -45,7 +45,7 @@ Status for_each_parallel(size_t count, size_t workers, const std::function<Statu
   std::vector<QuietThread> threads;
   for (size_t worker = 1; worker < std::min(workers, count); ++worker) {
     auto thread = QuietThread::start([&run, worker] { run(worker); });
-    if (!thread) break;  // fewer threads do it too
+    if (!thread) break;  // fewer threads will do
     threads.push_back(*std::move(thread));
   }
   run(0);

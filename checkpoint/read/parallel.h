@@ -9,10 +9,11 @@
 
 namespace dl::ckpt {
 
-// Calls work(index, worker) for each index below `count`, by rising index, in `workers` threads (the calling one
-// included); the first error ends it and is returned.
+// Calls work(index, worker) for each index below `count`, in rising order, in `workers` threads (including the calling
+// one). The first error stops it and is returned.
 Status for_each_parallel(size_t count, size_t workers, const std::function<Status(size_t, size_t)>& work);
-// Threads worth starting here for reading and checking: the cores this process may use, at most 16.
+// The number of threads that are worth starting on this machine for reading and checking: the cores that this process
+// may use, at most 16.
 size_t worker_count();
 
 }  // namespace dl::ckpt

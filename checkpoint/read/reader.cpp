@@ -13,10 +13,10 @@
 namespace dl::ckpt {
 namespace {
 
-// A thread gets at least so much: a block (4 MiB) that two of them share is read and checked twice.
+// A thread gets at least this much, because a block (4 MiB) that two threads share is read and checked twice.
 constexpr uint64_t kChunkBytes = uint64_t{32} << 20;
 
-// The train steps that there are, newest first, as far as a sentence holds them.
+// The existing train steps, newest first, as many as fit into a sentence.
 std::string steps_text(const std::vector<CheckpointName>& names) {
   constexpr size_t kShown = 8;
   std::vector<std::string> steps;
@@ -26,10 +26,10 @@ std::string steps_text(const std::vector<CheckpointName>& names) {
 
 struct Part {
   Box box;
-  uint64_t at = 0;  // bytes
+  uint64_t at = 0;  // offset in bytes
 };
-// The box in pieces of some kChunkBytes that follow one another in its C order: cut along its first dimension that is
-// not 1.
+// Cuts the box along its first dimension that is not 1, into pieces of about kChunkBytes that follow one another in its
+// C order.
 std::vector<Part> parts_of(const Box& box, uint64_t element) {
   const uint64_t bytes = volume(box.extent).value_or(0) * element;
   size_t d = 0;
@@ -75,7 +75,7 @@ Status Reader::pick(const std::vector<CheckpointName>& candidates) {
     auto manifest = load_manifest(*io_, dir_, name);
     Status whole_files = manifest ? check_files(*io_, picked->path, *manifest) : Status(manifest.error());
     if (!whole_files) {
-      // Gone meanwhile: the job that owns the directory has newer ones.
+      // The checkpoint was removed meanwhile, so the job that owns the directory has newer ones.
       if (whole_files.error().code != Errc::kNotFound) worst = whole_files.error().code;
       passed.push_back(whole_files.error().text);
       continue;
@@ -117,8 +117,8 @@ Status Reader::load_blob(const BlobRecord& blob, void* out) {
   return explained(picked_->stream->read_blob(blob, out));
 }
 
-// The job that owns the directory removes what it keeps no longer, and may write new data in the files of old
-// checkpoints: then blocks do not verify, though nothing is damaged.
+// The job that owns the directory removes checkpoints that it no longer keeps, and may overwrite the files of old ones.
+// Their blocks then do not verify although nothing is damaged, so the error is replaced by one that says so.
 Status Reader::explained(Status outcome) const {
   Io::Info info;
   if (outcome || io_->stat(picked_->path + "/" + kManifestName, &info) == 0) return outcome;

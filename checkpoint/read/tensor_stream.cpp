@@ -7,7 +7,8 @@
 namespace dl::ckpt {
 namespace {
 
-// Open files (and blocks in memory) at once; reading a tensor of more shards opens some of them again and again.
+// Most files that are open (each with a block in memory) at once. A tensor with more shards opens some of them again
+// and again.
 constexpr size_t kMaxSlots = 32;
 
 class RangeCutter {
@@ -18,7 +19,7 @@ class RangeCutter {
     box_.extent.assign(shape.size(), 1);
   }
 
-  // [first, last) within the part of the array that the indices before dimension d have picked.
+  // Cuts [first, last), counted within the part of the array that the indices of the dimensions before d select.
   void cut(size_t d, uint64_t first, uint64_t last) {
     if (first >= last) return;
     if (d == shape_.size()) return emit(d, 0, 0);
@@ -47,7 +48,7 @@ class RangeCutter {
 
   const Dims& shape_;
   std::vector<Box>* out_;
-  std::vector<uint64_t> inner_;  // elements of one index of the dimension before
+  std::vector<uint64_t> inner_;  // number of elements below one index of the dimension before
   Box box_;
 };
 
@@ -110,7 +111,7 @@ Status TensorStream::read_box(const TensorRecord& tensor, const Box& box, void* 
     const auto common = intersect(shard.box, box);
     if (!common) continue;
     RunWalker runs(shard.box, box, *common, tensor.dtype->size);
-    // Neighbouring parts in one file are read in turn; each keeps its own block.
+    // Up to four neighbouring parts in one file are read in turn; each has a slot of its own and keeps its block.
     while (const auto run = runs.next())
       DL_TRY(copy(shard.file, s % 4, shard.at + run->source, run->length,
                   static_cast<unsigned char*>(out) + run->destination));

@@ -11,7 +11,7 @@ std::string count_text(int count) {
   return count == 1 ? std::string() : std::to_string(count) + " ";
 }
 
-// Indices of the best, in the order of `checkpoints` (newest first).
+// The indices of the best checkpoints. `checkpoints` is sorted, newest first.
 std::set<size_t> find_best(const std::vector<CheckpointFacts>& checkpoints, const BestMetric& best) {
   struct Candidate {
     double value;
@@ -23,7 +23,7 @@ std::set<size_t> find_best(const std::vector<CheckpointFacts>& checkpoints, cons
     if (!checkpoints[i].intact || found == checkpoints[i].metrics.end()) continue;
     candidates.push_back({best.lowest ? found->second : -found->second, i});
   }
-  // Stable: of equal values the newer comes first.
+  // The sort is stable, so of equal values the newer comes first.
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.value < b.value; });
   std::set<size_t> chosen;
@@ -50,8 +50,8 @@ std::vector<RetentionVerdict> decide_retention(std::vector<CheckpointFacts> chec
 
   std::vector<RetentionVerdict> verdicts;
   verdicts.reserve(checkpoints.size());
-  std::set<int64_t> milestones;  // train steps of which the newest checkpoint was seen
-  size_t intact = 0;             // seen so far
+  std::set<int64_t> milestones;  // train steps whose newest checkpoint has been seen
+  size_t intact = 0;             // number of intact ones seen so far
   for (size_t i = 0; i < checkpoints.size(); ++i) {
     const CheckpointFacts& facts = checkpoints[i];
     RetentionVerdict verdict{facts.name, false, ""};

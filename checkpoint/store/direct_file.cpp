@@ -28,7 +28,8 @@ unsigned char* AlignedBuffer::at_least(size_t size) {
     const size_t whole = (size + alignment - 1) / alignment * alignment;
     memory_.reset(static_cast<unsigned char*>(std::aligned_alloc(alignment, whole)));
     if (!memory_) throw std::bad_alloc();
-    // A request to the disk has a few hundred pieces at most: of small pages, that is no more than 1 MiB.
+    // A request to the disk consists of a few hundred pages at most. With small pages it would be no larger than 1 MiB,
+    // so huge pages are asked for.
     if (alignment == kHugePage) ::madvise(memory_.get(), whole, MADV_HUGEPAGE);
     size_ = whole;
   }
@@ -59,7 +60,7 @@ Result<File*> DirectFile::plain() {
 }
 
 Result<const unsigned char*> DirectFile::read(uint64_t at, size_t size, AlignedBuffer* buffer) {
-  // Whole sectors around what is wanted.
+  // Reads whole sectors that contain the wanted bytes.
   const uint64_t begin = at / kDirectAlignment * kDirectAlignment;
   const size_t skip = static_cast<size_t>(at - begin);
   const size_t whole = (skip + size + kDirectAlignment - 1) / kDirectAlignment * kDirectAlignment;
@@ -69,13 +70,13 @@ Result<const unsigned char*> DirectFile::read(uint64_t at, size_t size, AlignedB
     auto n = direct_->read_some(memory + have, whole - have, begin + have);
     if (!n) {
       if (n.error().sys_errno != EINVAL) return std::move(n).error();
-      direct_works_ = false;  // this file system opens such files, but does not read them so
+      direct_works_ = false;  // the file system allows O_DIRECT in open(), but not in read()
       break;
     }
     have += *n;
     if (*n == 0 || have >= skip + size) break;
     have = have / kDirectAlignment * kDirectAlignment;
-    if (*n < kDirectAlignment) break;  // the rest of the sector is read the plain way
+    if (*n < kDirectAlignment) break;  // the rest of the sector is read through the page cache
   }
   if (have < skip + size) {
     DL_TRY_ASSIGN(File* const file, plain());

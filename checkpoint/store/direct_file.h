@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that is read, never written (direct_output.h does), past the page cache (O_DIRECT), where the file system
-// allows it: a restore reads each byte once, and the cache would only cost a copy and push out what the job needs.
+// A file that is only read (direct_output.h writes), past the page cache (O_DIRECT) if the file system allows it: a
+// restore reads each byte once, so the cache would only cost a copy and displace what the job needs.
 #pragma once
 
 #include <atomic>
@@ -15,10 +15,10 @@ namespace dl::ckpt {
 
 constexpr uint64_t kDirectAlignment = 4096;
 
-// Memory that O_DIRECT can read into; grows, and is not kept on growing.
+// Memory into which O_DIRECT can read. It can grow; its content is then lost.
 class AlignedBuffer {
  public:
-  // At least `size` bytes. Throws std::bad_alloc.
+  // Memory of at least `size` bytes. Throws std::bad_alloc.
   unsigned char* at_least(size_t size);
 
  private:
@@ -31,11 +31,11 @@ class AlignedBuffer {
 
 class DirectFile {
  public:
-  // kNotFound and so on, as File::open.
+  // Errors as those of File::open.
   static Result<std::unique_ptr<DirectFile>> open(Io& io, const std::string& path);
 
-  // The bytes [at, at + size), which lie in *buffer until it is used again. kCorrupt if the file ends before; kIo. From
-  // any thread, each with a buffer of its own.
+  // Reads the bytes [at, at + size); they lie in *buffer until it is used again. kCorrupt if the file ends before; kIo.
+  // Any thread may call it, each with a buffer of its own.
   Result<const unsigned char*> read(uint64_t at, size_t size, AlignedBuffer* buffer);
   const std::string& path() const { return path_; }
 
@@ -47,7 +47,7 @@ class DirectFile {
   const std::string path_;
   std::optional<File> direct_;
   std::atomic<bool> direct_works_{false};
-  std::mutex mutex_;  // of plain_
+  std::mutex mutex_;  // guards plain_
   std::optional<File> plain_;
 };
 

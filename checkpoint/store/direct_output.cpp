@@ -7,12 +7,12 @@
 #include <cerrno>
 #include <utility>
 
-#include "checkpoint/store/direct_file.h"  // kDirectAlignment
+#include "checkpoint/store/direct_file.h"  // for kDirectAlignment
 
 namespace dl::ckpt {
 namespace {
 
-constexpr size_t kMaxTransfer = size_t{64} << 20;  // a kill should not have to wait long
+constexpr size_t kMaxTransfer = size_t{64} << 20;  // so that a kill need not wait long
 
 template <typename Call>
 int retried(Call&& call) {
@@ -28,9 +28,9 @@ int retried(Call&& call) {
 Result<std::unique_ptr<DirectOutput>> DirectOutput::open(Io& io, const std::string& path, int flags) {
   int fd = retried([&] { return io.open(path, flags | O_DIRECT); });
   bool direct = true;
-  if (fd == -EINVAL) {  // this file system knows no O_DIRECT
+  if (fd == -EINVAL) {  // the file system does not support O_DIRECT
     direct = false;
-    // Some have made the file all the same.
+    // Some file systems have created the file all the same, so O_EXCL must not be used again.
     fd = retried([&] { return io.open(path, flags & ~O_EXCL); });
   }
   if (fd < 0) return io_error("open", path, fd);
@@ -59,7 +59,7 @@ Status DirectOutput::write(const void* data, size_t size, uint64_t at) {
     }
     if (n < 0) return io_error("write", path_, n);
     if (n == 0) return Error{Errc::kIo, "write " + path_ + ": nothing was written", EIO};
-    // After a short transfer the next one must start at an aligned place again.
+    // After a short transfer the next one must start at an aligned offset.
     auto done = static_cast<size_t>(n);
     if (buffered < 0 && done < size) done -= done % kDirectAlignment;
     if (done == 0) {
@@ -73,7 +73,7 @@ Status DirectOutput::write(const void* data, size_t size, uint64_t at) {
   return {};
 }
 
-// Some file systems take the flag and then refuse the writes.
+// Some file systems accept O_DIRECT and then refuse the writes; these writes then go through the page cache.
 Status DirectOutput::fall_back() {
   const std::lock_guard<std::mutex> lock(fall_back_mutex_);
   if (buffered_fd_.load(std::memory_order_relaxed) >= 0) return {};
@@ -94,7 +94,7 @@ Status DirectOutput::set_size(uint64_t size) {
 }
 
 Status DirectOutput::sync() {
-  // One descriptor is enough: what is synced is the file.
+  // One descriptor is enough, because fsync() concerns the file.
   const int rc = io_.fsync(direct_fd_);
   if (rc < 0) return io_error("fsync", path_, rc);
   return {};
@@ -109,7 +109,7 @@ Status DirectOutput::close() {
     const int other = io_.close(direct);
     if (rc == 0) rc = other;
   }
-  // The descriptor is gone after EINTR too (Linux), and the data were synced before.
+  // Linux has closed the descriptor even after EINTR, and the data was synced before.
   if (rc < 0 && rc != -EINTR) return io_error("close", path_, rc);
   return {};
 }

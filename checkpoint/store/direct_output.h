@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that is written past the page cache (O_DIRECT), at any place by any number of threads, or through the cache
-// where the file system does not allow that. It appears under its name at once: whoever writes it publishes it by the
-// directory it lies in. (convert/output_file.h is for single files; direct_file.h reads.)
+// A file that is written past the page cache (O_DIRECT), at any offset and by any number of threads, or through the
+// cache if the file system does not allow that. It appears under its name at once: its writer publishes it by
+// publishing its directory. (convert/output_file.h is for single files; direct_file.h reads.)
 #pragma once
 
 #include <atomic>
@@ -15,25 +15,25 @@ namespace dl::ckpt {
 
 class DirectOutput {
  public:
-  // Opens with `flags` (open(2)'s) and O_DIRECT.
+  // Opens the file with `flags` (those of open(2)) and O_DIRECT.
   static Result<std::unique_ptr<DirectOutput>> open(Io& io, const std::string& path, int flags);
   ~DirectOutput();
   DirectOutput(const DirectOutput&) = delete;
   DirectOutput& operator=(const DirectOutput&) = delete;
 
-  // Everything a multiple of 4096, the memory too. Any number of calls at once, if the Io allows that. kNoSpace, kIo,
-  // kDenied, as the others.
+  // Address, size and offset must be multiples of 4096. Any number of calls may run at once, if the Io allows that.
+  // kNoSpace, kIo, kDenied, as the other functions.
   Status write(const void* data, size_t size, uint64_t at);
-  // As File::reserve.
+  // See File::reserve.
   Status reserve(uint64_t size);
-  // Cuts off what write() had to write beyond the end, or a longer file's rest.
+  // Cuts off padding that write() had to write beyond the end, or the rest of a longer file.
   Status set_size(uint64_t size);
-  // fsync of what was written since; a failed one must not be tried again.
+  // fsync of everything written so far. A failed one must not be tried again.
   Status sync();
-  // Without fsync. Also on destruction, which ignores errors.
+  // Closes without fsync. The destructor does the same and ignores errors.
   Status close();
 
-  // For io_uring. A write that fails there is made again by write().
+  // For io_uring. A write that fails there is repeated by write().
   int descriptor() const { return direct_fd_.load(std::memory_order_acquire); }
   const std::string& path() const { return path_; }
 

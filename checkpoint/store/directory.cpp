@@ -24,7 +24,7 @@ bool starts_with(const std::string& text, const std::string& prefix) {
 uint64_t random_u64() {
   uint64_t value = 0;
   if (getrandom(&value, sizeof value, 0) == static_cast<ssize_t>(sizeof value)) return value;
-  // Kernels without getrandom: distinct enough for names that only have to differ.
+  // For kernels without getrandom: this is random enough for names that only have to differ.
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
   return static_cast<uint64_t>(now) * 0x9E3779B97F4A7C15U ^ static_cast<uint64_t>(getpid());
 }
@@ -66,8 +66,8 @@ Status publish(Io& io, const std::string& dir, const CheckpointName& name, const
     failed = "make durable";
   }
   if (rc < 0) {
-    // Not known to be durable, so it must not be counted on: take it back. (Also where the rename was reported as
-    // failed: on NFS it may have been done.)
+    // It is not known whether the rename is durable, so it is undone. (This is also done if the rename was reported as
+    // failed, because on NFS it may have happened.)
     io.rename(published, attempt);
     return io_error(failed, published, rc);
   }
@@ -90,7 +90,7 @@ Result<std::vector<std::string>> set_aside(Io& io, const std::string& dir, const
     retired.push_back(away);
   }
   if (retired.empty()) return retired;
-  // Else a power loss could leave the removals on the disk and not the new name.
+  // Otherwise a power loss could leave the removals on the disk, but not the new name.
   const int rc = io.fsync_directory(dir);
   if (rc < 0) return io_error("fsync", dir, rc);
   return retired;
@@ -106,14 +106,16 @@ Status collect_garbage(Io& io, const std::string& dir, const std::string& own_ru
   DL_TRY_ASSIGN(const std::vector<std::string> entries, list_directory(io, dir));
   bool renames_are_durable = false;
   for (const std::string& entry : entries) {
-    // Other ranks may be there already, and in a second folder whose name begins with that of the first.
+    // Folders of this run stay: other ranks may use them already. The folder of a second group begins with the same
+    // name.
     const bool own = !own_run.empty() && starts_with(entry, own_run);
     const bool left_over = starts_with(entry, kTemporaryPrefix) || (starts_with(entry, kRunPrefix) && !own);
     if (!left_over) continue;
     const std::string path = dir + "/" + entry;
     const int rc = io.unlink(path);
     if (rc == -EISDIR || rc == -EPERM) {
-      // It may have had a published name until a moment before its process was killed.
+      // A moment before its process was killed the folder may have had a published name, so the rename must be durable
+      // before the folder's content is removed.
       if (!std::exchange(renames_are_durable, true)) {
         const int synced = io.fsync_directory(dir);
         if (synced < 0) return io_error("fsync", dir, synced);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checkpoint directory as a whole: what is committed, how an attempt becomes committed, what is removed.
-// All but scan_checkpoints() may be called by the holder of the lease only.
+// The checkpoint directory as a whole: what is committed, how an attempt becomes committed, what is removed. Only the
+// holder of the lease may call these functions, except scan_checkpoints().
 #pragma once
 
 #include <string>
@@ -12,31 +12,32 @@
 
 namespace dl::ckpt {
 
-// Committed checkpoints by name, newest (highest generation) first. Their content is not looked at.
+// The names of committed checkpoints, newest (highest generation) first. Their content is not looked at.
 Result<std::vector<CheckpointName>> scan_checkpoints(Io& io, const std::string& dir);
 
-// A name for a checkpoint that is newer than all in the directory.
+// A name for a new checkpoint, newer than all in the directory.
 Result<CheckpointName> next_checkpoint_name(Io& io, const std::string& dir, int64_t step);
-// Path of the attempt with that name.
+// The path of the attempt with that name.
 std::string attempt_path(const std::string& dir, const CheckpointName& name);
 std::string checkpoint_path(const std::string& dir, const CheckpointName& name);
 
 // Commits: manifest (written and fsynced), fsync of the attempt's directory, rename to the published name, fsync of
-// `dir`. The data files must be fsynced before. After an error nothing is committed: a checkpoint whose last fsync
-// failed is taken back. LATEST is replaced too, and errors of that are ignored: it is only a hint.
+// `dir`. The data files must have been fsynced before. After an error nothing is committed: a checkpoint whose last
+// fsync failed is renamed back. LATEST is replaced, too; errors of that are ignored, since it is only a hint.
 Status publish(Io& io, const std::string& dir, const CheckpointName& name, const std::string& manifest_text);
 
 // Removes an attempt, never a committed checkpoint. Success also if there is none.
 Status discard_attempt(Io& io, const std::string& dir, const CheckpointName& name);
 
-// Renames committed checkpoints away, durably, so that a half removed one is never taken for a checkpoint; whether they
-// may go is retention's question (checkpoint/retention). The folders that are to be removed then (remove_tree()), which
-// may take a second for each: the file system gives back their space. Missing ones are fine.
+// Renames committed checkpoints away, durably, so that a half removed one is never taken for a checkpoint;
+// checkpoint/retention decides which ones may be removed. Returns the folders that remain to be removed by
+// remove_tree(), which may take a second for each, because the file system frees their space. Missing checkpoints are
+// no error.
 Result<std::vector<std::string>> set_aside(Io& io, const std::string& dir, const std::vector<CheckpointName>& names);
-// Both in one call.
+// Does set_aside() and remove_tree() in one call.
 Status remove_checkpoints(Io& io, const std::string& dir, const std::vector<CheckpointName>& names);
 
-// Removes attempts that can no longer commit (.tmp-*) and the messages of other runs (.run-* but `own_run`).
+// Removes attempts that can no longer commit (.tmp-*) and the messages of other runs (.run-* except `own_run`).
 Status collect_garbage(Io& io, const std::string& dir, const std::string& own_run);
 
 // Random bits from the kernel.

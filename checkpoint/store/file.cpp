@@ -10,7 +10,7 @@
 namespace dl::ckpt {
 namespace {
 
-// One system call moves at most this much (Linux cuts at 2 GiB); also keeps a kill from waiting long.
+// The most that one system call transfers (Linux allows 2 GiB); small enough that a kill need not wait long.
 constexpr size_t kMaxTransfer = size_t{64} << 20;
 
 }  // namespace
@@ -102,7 +102,7 @@ Status File::sync_and_close() {
 
 Status File::close() {
   const int rc = io_->close(std::exchange(fd_, -1));
-  // The descriptor is gone after EINTR too (Linux), and data were synced before where they matter.
+  // Linux has closed the descriptor even after EINTR, and data that matters was synced before.
   if (rc < 0 && rc != -EINTR) return io_error("close", path_, rc);
   return {};
 }
@@ -140,7 +140,7 @@ Status replace_file(Io& io, const std::string& path, const std::string& temporar
                     bool durable) {
   auto written = write_new_file(io, temporary, text, durable);
   if (!written && written.error().code == Errc::kExists) {
-    io.unlink(temporary);  // left by a process that was killed
+    io.unlink(temporary);  // a killed process may have left it
     written = write_new_file(io, temporary, text, durable);
   }
   if (!written) return written;

@@ -22,7 +22,7 @@ namespace {
 constexpr uint64_t kMaxLeaseBytes = 8192;
 constexpr int kTries = 16;
 
-// A line of a file that always exists on Linux; empty where it does not.
+// The first line of a file that always exists on Linux; empty if it does not.
 std::string system_line(const std::string& path) {
   auto text = read_small_file(posix_io(), path, 4096);
   return text ? std::string(trim(*text)) : std::string();
@@ -34,7 +34,8 @@ std::string pid_namespace() {
   return n > 0 ? std::string(buffer, static_cast<size_t>(n)) : std::string();
 }
 
-// Field 22 of /proc/PID/stat, counted behind the command name, which may contain anything. -1: no such process.
+// Field 22 of /proc/PID/stat, counted from behind the command name, which may contain any character. -1: there is no
+// such process.
 int64_t process_started(int64_t pid) {
   const std::string stat = system_line("/proc/" + std::to_string(pid) + "/stat");
   const size_t name_end = stat.rfind(')');
@@ -98,7 +99,7 @@ bool is_lease_temporary(const std::string& entry) {
   return entry.compare(0, prefix.size(), prefix) == 0;
 }
 
-// Surely gone, or silent for too long.
+// Whether the holder has certainly ended, or has not renewed the lease for too long.
 bool is_gone(const LeaseRecord& holder, const LeaseRecord& self, int64_t age_ms) {
   if (!self.job_id.empty() && holder.job_id == self.job_id && holder.restart < self.restart) return true;
   const bool same_kernel = holder.host == self.host && holder.boot_id == self.boot_id &&
@@ -113,7 +114,7 @@ Error busy(const LeaseRecord& holder, const std::string& dir, int64_t age_ms) {
                                 std::to_string(age_ms < 0 ? 0 : age_ms / 1000) + " s ago"};
 }
 
-// One try to get hold of it.
+// One attempt to get the lease.
 class Acquisition {
  public:
   Acquisition(Io& io, const std::string& dir, const LeaseRecord& self)
@@ -131,7 +132,7 @@ class Acquisition {
   }
 
  private:
-  // What others left behind while they tried; a rival that is still trying makes its file again.
+  // Removes files that others left behind while they tried. A rival that is still trying creates its file again.
   void sweep() {
     auto entries = list_directory(io_, dir_);
     if (!entries) return;
@@ -152,14 +153,15 @@ class Acquisition {
                                   "directory"};
   }
 
-  // Makes `path` with our text if nothing is there. Where hard links do not exist, by exclusive creation.
+  // Creates `path` with our text if it does not exist: by a hard link, or by exclusive creation if there are no hard
+  // links.
   Result<bool> make(const std::string& path) {
     const int rc = io_.link(own_, path);
     if (rc == 0) return true;
-    // On NFS the answer to a link that was made may be lost, and the second try finds it there.
+    // On NFS the answer to a successful link may be lost, and the repeated call finds the file.
     if (is_ours(path)) return true;
     if (rc == -EEXIST) return false;
-    if (rc == -ENOENT) {  // whoever holds the lease tidied up under us
+    if (rc == -ENOENT) {  // the holder of the lease has swept our file away
       DL_TRY(write_new_file(io_, own_, text_, /*durable=*/false));
       return false;
     }
@@ -172,7 +174,7 @@ class Acquisition {
     return io_error("make", path, rc);
   }
 
-  // Milliseconds since the file was touched, by the clock of the file system.
+  // The file's age in milliseconds, by the clock of the file system.
   Result<int64_t> age_ms(const std::string& path) {
     Io::Info theirs, ours;
     int rc = io_.stat(path, &theirs);
@@ -185,13 +187,13 @@ class Acquisition {
     return ours.modified_ms - theirs.modified_ms;
   }
 
-  // True: the lease is ours. False: things changed, look again.
+  // True: the lease is ours. False: something changed, try again.
   Result<bool> take_over() {
     auto age = age_ms(lease_);
     if (!age) return gone_is_false(std::move(age).error());
     auto holder = read_record(io_, lease_);
     if (!holder && holder.error().code == Errc::kCorrupt) {
-      // Not a lease of ours, or one cut off by a crash where links do not exist.
+      // Either this is not a file of ours, or a crash cut it off where there are no hard links.
       if (*age < 60000) return Error{Errc::kBusy, lease_ + " cannot be read: " + holder.error().text};
       io_.unlink(lease_);
       return false;
@@ -212,7 +214,7 @@ class Acquisition {
       io_.unlink(claim);
       return false;
     }
-    io_.rename(claim, lease_);  // whether it worked shows in what LEASE says now
+    io_.rename(claim, lease_);  // its result does not matter: LEASE shows whose it is now
     return is_ours(lease_);
   }
 
@@ -304,7 +306,7 @@ Status Lease::renew() {
 
 void Lease::release() {
   if (!std::exchange(held_, false)) return;
-  // A forked child must not give up what its parent holds.
+  // A forked child must not release its parent's lease.
   if (record_.pid != ::getpid()) return;
   if (check_lease(*io_, dir_, record_.token)) io_->unlink(dir_ + "/" + kLeaseName);
 }

@@ -8,8 +8,8 @@
 
 namespace dl::ckpt {
 
-// Calls body(), which returns a Result. std::bad_alloc becomes an error, which can be told to the other ranks; they
-// would otherwise wait in vain.
+// Calls body(), which returns a Result. std::bad_alloc becomes an error, so that the other ranks can be informed;
+// otherwise they would wait in vain.
 template <typename Body>
 auto or_out_of_memory(Body&& body) -> decltype(body()) {
   try {

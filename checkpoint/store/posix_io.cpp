@@ -22,13 +22,14 @@ class PosixIo final : public Io {
   bool concurrent() const override { return true; }
   bool native() const override { return true; }
   int open(const std::string& path, int flags) override {
-    // A FIFO in the place of a file would block whoever opens it until somebody writes, and a device may do anything.
+    // Without O_NONBLOCK a FIFO in the place of a file would block open() until a process writes to it; opening a
+    // device may have other effects.
     const int fd = ::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
     if (fd < 0) return -errno;
     struct stat st {};
     int rc = result(::fstat(fd, &st));
     if (rc == 0 && !S_ISREG(st.st_mode)) rc = S_ISDIR(st.st_mode) ? -EISDIR : -ENXIO;
-    // io_uring would answer EAGAIN on such a descriptor instead of waiting for the disk.
+    // On a descriptor with O_NONBLOCK io_uring would return EAGAIN instead of waiting for the disk.
     if (rc == 0) rc = result(::fcntl(fd, F_GETFL));
     if (rc >= 0) rc = result(::fcntl(fd, F_SETFL, rc & ~O_NONBLOCK));
     if (rc == 0) return fd;
@@ -74,7 +75,7 @@ class PosixIo final : public Io {
     int rc = 0;
     for (;;) {
       errno = 0;
-      const dirent* entry = ::readdir(directory);  // each DIR is used by one thread
+      const dirent* entry = ::readdir(directory);  // only one thread uses each DIR
       if (!entry) {
         rc = -errno;
         break;
@@ -97,7 +98,7 @@ class PosixIo final : public Io {
 }  // namespace
 
 Io& posix_io() {
-  static PosixIo* io = new PosixIo;  // lives as long as the process: contexts may be closed from exit handlers
+  static PosixIo* io = new PosixIo;  // never destroyed, because contexts may be closed by exit handlers
   return *io;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread of the library. All our threads are started by this class: they block all signals, so that these go to the
-// program's own threads, and their owner joins them.
+// A thread of the library. Every thread of ours is started by this class: it blocks all signals, so that these go to
+// the program's own threads, and its owner joins it.
 #pragma once
 
 #include <csignal>
@@ -14,12 +14,12 @@ namespace dl::ckpt {
 
 class QuietThread {
  public:
-  // kIo if no thread can be had. body must not throw.
+  // kIo if no thread can be started. body must not throw.
   template <typename Body>
   static Result<QuietThread> start(Body&& body) {
     sigset_t all, before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread inherits it
+    pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread inherits this mask
     Result<QuietThread> thread = Error{};
     try {
       thread = QuietThread(std::thread(std::forward<Body>(body)));
@@ -42,7 +42,7 @@ class QuietThread {
   void join() {
     if (thread_.joinable()) thread_.join();
   }
-  // For a forked child, which has no such thread.
+  // For a forked child, in which the thread does not exist.
   void forget() {
     if (thread_.joinable()) thread_.detach();
   }

@@ -19,7 +19,7 @@ std::string pin_path(const std::string& dir, const CheckpointName& name) {
 bool is_pinned(Io& io, const std::string& dir, const CheckpointName& name) {
   Io::Info info;
   const int rc = io.stat(pin_path(dir, name), &info);
-  // In doubt it is: to keep one too many does no harm.
+  // If it is not known, the checkpoint counts as pinned: one kept checkpoint too many does no harm.
   return rc != -ENOENT;
 }
 

@@ -13,27 +13,28 @@
 
 namespace dl::ckpt {
 
-// In a checkpoint's directory: nobody's retention removes it. Its text is for people.
+// The name of a file in a checkpoint's directory that protects it from all retention. Its text is for people.
 constexpr const char* kPinnedName = "PINNED";
 bool is_pinned(Io& io, const std::string& dir, const CheckpointName& name);
-// Errors: kNotFound (no such checkpoint), kIo, kDenied, kNoSpace. Pinning twice, or what is not pinned, is fine.
+// Errors: kNotFound (no such checkpoint), kIo, kDenied, kNoSpace. It is no error to pin a checkpoint twice, or to unpin
+// one that is not pinned.
 Status pin(Io& io, const std::string& dir, const CheckpointName& name, const std::string& why);
 Status unpin(Io& io, const std::string& dir, const CheckpointName& name);
 
-// A cache of manifests' facts by save id, since a manifest never changes and may be large. Only intact ones are
-// remembered.
+// A cache of facts from manifests by save id, since a manifest never changes and may be large. It only holds intact
+// ones.
 using SurveyMemory = std::map<uint64_t, CheckpointFacts>;
 
-// All committed checkpoints, newest first. `memory` (may be nullptr) is used and brought up to date.
+// All committed checkpoints, newest first. `memory` (may be nullptr) is used and updated.
 Result<std::vector<CheckpointFacts>> survey(Io& io, const std::string& dir, SurveyMemory* memory);
 
 // The checkpoints that the policy does not keep, newest first; never `newest`. Removes nothing.
 Result<std::vector<CheckpointName>> choose_retired(Io& io, const std::string& dir, const RetentionPolicy& policy,
                                                    const CheckpointName& newest, SurveyMemory* memory);
 
-// Renames away what choose_retired() names, so that it is no checkpoint any more. The folders that are left to be
-// removed (store/directory.h, remove_tree()), which need not be waited for; data files that newer checkpoints share
-// (hard links) stay where these are. The holder of the lease only.
+// Renames the checkpoints of choose_retired() away, so that they are no checkpoints any more. Returns the folders that
+// remain to be removed (remove_tree() in store/directory.h), for which nobody has to wait. Data files that newer
+// checkpoints share (hard links) stay in these. Only for the holder of the lease.
 Result<std::vector<std::string>> retire(Io& io, const std::string& dir, const RetentionPolicy& policy,
                                         const CheckpointName& newest, SurveyMemory* memory = nullptr);
 

@@ -18,7 +18,7 @@ Error corrupt(const std::string& what) {
   return Error{Errc::kCorrupt, what};
 }
 
-// Something that belongs to a committed checkpoint and is not there is damage.
+// If a part of a committed checkpoint is missing, the checkpoint is damaged.
 Error missing_is_corrupt(Error error) {
   if (error.code == Errc::kNotFound) error.code = Errc::kCorrupt;
   return error;
@@ -38,7 +38,7 @@ Result<UserBlock> read_user_block(File* file, const CheckpointName& by, const Fi
 
 Status check_user_block(File* file, const Manifest& manifest, const FileRecord& record) {
   DL_TRY_ASSIGN(const UserBlock block, read_user_block(file, record.origin ? *record.origin : manifest.name, record));
-  // A file of an earlier save may be of a run with another number of ranks.
+  // A file of an earlier save may come from a run with another number of ranks.
   if (!record.origin &&
       (block.writer != record.writer || block.world_size != static_cast<uint32_t>(manifest.world_size)))
     return corrupt("it was written by rank " + std::to_string(block.writer) + " of " +
@@ -46,7 +46,7 @@ Status check_user_block(File* file, const Manifest& manifest, const FileRecord& 
   return {};
 }
 
-// The table in the file must be the manifest's, followed by zeros.
+// The table in the file must agree with the manifest, and zeros must follow it.
 Status check_stored_table(File* file, const FileRecord& record) {
   std::string expected = encode_table(record.blocks);
   uint64_t done = 0;
@@ -146,7 +146,7 @@ bool by_path(const TensorRecord& a, const TensorRecord& b) {
   return a.path < b.path;
 }
 
-// Calls reads(bytes) as it goes, which may stop it.
+// Verifies a member. It calls reads(bytes) now and then, which may stop it.
 template <typename Reads>
 Status verify_member(Io& io, const std::string& checkpoint, const MemberRecord& member, Reads&& reads) {
   const std::string path = checkpoint + "/" + member.file;
@@ -164,7 +164,7 @@ Status verify_member(Io& io, const std::string& checkpoint, const MemberRecord& 
   return {};
 }
 
-// [extent] of a file, verified.
+// Reads the bytes of `extent` from a file, verified.
 Result<std::string> read_extent(DataFile* file, const Extent& extent) {
   const std::vector<Block>& blocks = file->record().blocks;
   std::string bytes;

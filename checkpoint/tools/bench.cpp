@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlckpt bench: how fast libdlckpt saves and restores in a directory, beside what the disk and one memcpy can do there,
-// measured in turn so that a disk that changes its mind changes it for both.
+// dlckpt bench: measures how fast libdlckpt saves and restores in a directory, beside the limits of the disk and of one
+// memcpy there. The measurements alternate, so that a disk whose speed changes affects both alike.
 #include <fmt/core.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ struct Options {
   bool json = false;
 };
 
-// Seconds of each round.
+// Durations of the rounds, in seconds.
 struct Series {
   std::vector<double> disk_write, disk_read, memcpy, durable, blocked, restore;
 };
@@ -52,7 +52,7 @@ Result<Memory> allocate(uint64_t size) {
   return memory;
 }
 
-// Random, so that no disk can compress it.
+// The data is random, so that no disk can compress it.
 void fill(unsigned char* data, uint64_t size) {
   constexpr uint64_t kPart = uint64_t{4} << 20;
   const uint64_t seed = random_u64();
@@ -72,7 +72,7 @@ void fill(unsigned char* data, uint64_t size) {
          "it cannot fail");
 }
 
-// Every page changes between two saves, as weights do: nothing may be left unwritten.
+// Changes every page between two saves, as training changes weights, so that every save has to write all of them.
 void change(unsigned char* data, uint64_t size) {
   for (uint64_t at = 0; at < size; at += 4096) ++data[at];
 }
@@ -103,7 +103,8 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// Its folder, removed at the end however that comes. A killed bench leaves a .tmp- folder, which dlckpt gc removes.
+// The folder of the bench, which is removed at the end in any case. A killed bench leaves a .tmp- folder, which dlckpt
+// gc removes.
 struct Folder {
   std::string path;
   ~Folder() { ignore(remove_tree(posix_io(), path, 4), "what is left is removed by dlckpt gc"); }
@@ -127,7 +128,7 @@ class Bench {
     return {};
   }
 
-  // The first round pays for what is set up once, and does not count.
+  // The first round does not count, because it includes work that is done once.
   Status run(int rounds) {
     for (int round = 0; round <= rounds; ++round) {
       Series* to = round == 0 ? &warm_up_ : &series_;
@@ -191,7 +192,7 @@ double median(std::vector<double> values) {
   return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-// The median of the rounds' own ratios: both sides of one were measured in the same minute.
+// The median of the rounds' ratios: the two times of one round were measured in the same minute.
 double ratio(const std::vector<double>& a, const std::vector<double>& b) {
   std::vector<double> ratios;
   for (size_t i = 0; i < a.size(); ++i) ratios.push_back(a[i] / b[i]);

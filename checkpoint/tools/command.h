@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the subcommands of dlckpt share. A subcommand is one file with one function that adds it to the command line.
+// Functions that the subcommands of dlckpt share. A subcommand is one file with one function that adds it to the
+// command line.
 #pragma once
 
 #include <optional>
@@ -14,11 +15,11 @@
 
 namespace dl::ckpt::tool {
 
-// Exit codes of dlckpt; dlckpt(1) lists them.
-// kNothing is also any failure that is not a damaged checkpoint; diff has its own (0 equal, 1 different, 2 trouble).
+// Exit codes of dlckpt; dlckpt(1) lists them. kNothing also stands for any failure other than a damaged checkpoint.
+// diff has codes of its own (0 equal, 1 different, 2 trouble).
 enum ExitCode { kOk = 0, kDamaged = 1, kUsage = 2, kNothing = 3 };
 
-// One row each in dlckpt.cpp. The subcommand's callback puts its exit code into *exit_code.
+// Each has a row in dlckpt.cpp. The subcommand's callback stores its exit code in *exit_code.
 void add_ls(CommandLine* line, int* exit_code);
 void add_show(CommandLine* line, int* exit_code);
 void add_verify(CommandLine* line, int* exit_code);
@@ -26,19 +27,20 @@ void add_diff(CommandLine* line, int* exit_code);
 void add_export(CommandLine* line, int* exit_code);
 void add_import(CommandLine* line, int* exit_code);
 
-// What a PATH on the command line means: a checkpoint directory, or one checkpoint in it.
+// The meaning of a PATH on the command line: a checkpoint directory, or one checkpoint in it.
 struct Target {
   std::string dir;
   std::optional<CheckpointName> only;
 };
 Target resolve_target(const std::string& path);
 
-// kNotFound, with a sentence for whoever mistyped, if it is not there or no directory.
+// kNotFound, with a sentence that helps after a typing mistake, if it does not exist or is no directory.
 Status check_directory(const std::string& dir);
-// The committed checkpoints a target stands for, newest first; with a train step only those of it. kNotFound if none.
+// The committed checkpoints that a target means, newest first; with a train step only those of that step. kNotFound if
+// there are none.
 Result<std::vector<CheckpointName>> select_checkpoints(const Target& target, const std::optional<int64_t>& step);
 
-// "dlckpt: TEXT" on stderr.
+// Prints "dlckpt: TEXT" on stderr.
 void complain(const std::string& text);
 // Prints to stdout, with a newline.
 void print_line(const std::string& text);
@@ -47,16 +49,16 @@ void print_json(const Json& json);
 // "2026-03-01 12:30:00" in the local time zone.
 std::string format_time(int64_t unix_ms);
 
-// Manifest, sizes, user blocks and block tables: everything but the data.
+// Checks manifest, sizes, user blocks and block tables: everything except the data.
 Result<Manifest> inspect(const std::string& dir, const CheckpointName& name);
-// The same checks but those of tensors and blobs, which the result lacks.
+// The same checks, without those of tensors and blobs, which the result does not have.
 Result<Manifest> inspect_outline(const std::string& dir, const CheckpointName& name);
 
-// The bar of work on bytes.
+// The progress bar for work that is measured in bytes.
 class ProgressBar {
  public:
   explicit ProgressBar(std::string label) : bar_(std::move(label)) {}
-  // From any thread.
+  // Any thread may call this.
   void update(uint64_t done, uint64_t total);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlckpt diff: how two checkpoints differ, tensor by tensor, however each of them is sharded.
+// dlckpt diff: shows how two checkpoints differ, tensor by tensor, however each of them is sharded.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace dl::ckpt::tool {
 namespace {
 
-// As diff(1): what a script asks of it is whether there is a difference.
+// As those of diff(1): a script wants to know whether there is a difference.
 enum DiffExit { kEqual = 0, kDifferent = 1, kTrouble = 2 };
 
 constexpr uint64_t kChunkBytes = uint64_t{4} << 20;
@@ -30,7 +30,7 @@ struct Options {
   bool json = false, all = false, quiet = false;
 };
 
-// One checkpoint of the two.
+// One of the two checkpoints.
 struct Side {
   std::string checkpoint;
   Manifest manifest;
@@ -41,10 +41,10 @@ constexpr const char* kStateNames[] = {"equal", "differs", "only in A", "only in
 
 struct Row {
   std::string path;
-  const char* kind = "tensor";  // or "blob", or "file": one of the program's own
+  const char* kind = "tensor";  // or "blob", or "file": a member, which the program wrote itself
   State state = State::kEqual;
-  const TensorRecord *a = nullptr, *b = nullptr;  // of a tensor
-  Difference difference;                          // where both have the same dtype and shape
+  const TensorRecord *a = nullptr, *b = nullptr;  // set for tensors
+  Difference difference;                          // set if both have the same dtype and shape
 };
 
 struct Chunk {
@@ -59,7 +59,7 @@ Result<Side> open_side(const std::string& path, const std::optional<int64_t>& st
   return Side{checkpoint_path(target.dir, names.front()), std::move(manifest)};
 }
 
-// The rows of both sides, sorted by path; what needs no data is decided.
+// The rows of both sides, sorted by path. Rows that need no data are decided here.
 std::vector<Row> pair_up(const Manifest& a, const Manifest& b, const Selection& selection) {
   std::vector<Row> rows;
   size_t i = 0, j = 0;
@@ -72,7 +72,7 @@ std::vector<Row> pair_up(const Manifest& a, const Manifest& b, const Selection& 
     i += row.a ? 1 : 0;
     j += row.b ? 1 : 0;
     const TensorRecord* either = row.a ? row.a : row.b;
-    if (!either) break;  // never: one of the two lists has a next
+    if (!either) break;  // cannot happen: one of the two lists has a next tensor
     row.path = either->path;
     if (!selection.matches(row.path)) continue;
     if (!row.b) {
@@ -129,8 +129,8 @@ Status compare_blobs(const Side& a, const Side& b, const Selection& selection, s
   return {};
 }
 
-// Files of the program's own. Both are read and verified; equal checksums are then equal bytes, as all files are cut
-// into blocks alike.
+// Compares members. Both are read and verified; equal checksums then mean equal bytes, because all files are cut into
+// blocks in the same way.
 Status compare_members(const Side& a, const Side& b, const Selection& selection, std::vector<Row>* rows) {
   const auto find = [](const Manifest& manifest, const MemberRecord& wanted) -> const MemberRecord* {
     for (const MemberRecord& member : manifest.members)
@@ -164,7 +164,7 @@ Status compare_members(const Side& a, const Side& b, const Selection& selection,
   return {};
 }
 
-// Reads what has to be read of both, in pieces, and fills the rows' differences.
+// Reads the tensors that have to be compared, in pieces, and sets the rows' differences.
 Status compare_tensors(const Side& a, const Side& b, std::vector<Row>* rows) {
   std::vector<Chunk> chunks;
   uint64_t total = 0, done = 0;
@@ -209,7 +209,7 @@ Status compare_tensors(const Side& a, const Side& b, std::vector<Row>* rows) {
   });
 }
 
-// C order index -> "[3, 17]"
+// The position of a C order index: "[3, 17]".
 std::string position(const Dims& shape, uint64_t index) {
   Dims at(shape.size());
   for (size_t d = shape.size(); d > 0; --d) {
@@ -220,7 +220,7 @@ std::string position(const Dims& shape, uint64_t index) {
   return describe(at);
 }
 
-// JSON knows no infinity.
+// JSON cannot express infinity.
 Json number(double value) {
   return std::isfinite(value) ? Json(value) : Json(value > 0 ? "inf" : "-inf");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlckpt: looks into checkpoint directories, compares, converts, mends and measures. Needs neither libhdf5 nor a
-// framework, except where it writes checkpoints (import, bench: through libdlckpt) and torch files (through Python).
+// dlckpt: inspects, compares, converts, repairs and measures checkpoint directories. It needs neither libhdf5 nor a
+// framework, except where it writes checkpoints (import and bench, through libdlckpt) and for torch files (through
+// Python).
 #include "common/base/letters.h"
 #include "common/base/standard_files.h"
 #include "config.h"

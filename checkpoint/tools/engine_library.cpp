@@ -34,7 +34,7 @@ std::vector<std::string> candidates() {
   return paths;
 }
 
-// True if all that is needed is there.
+// True if the library has all functions that are needed.
 bool bind(void* library, Engine* engine) {
   const auto find = [library](auto* function, const char* name) {
     *reinterpret_cast<void**>(function) = ::dlsym(library, name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libdlckpt, opened when it is needed: the tool itself runs where there is no HDF5. Only the public C API is used.
+// libdlckpt, loaded only when it is needed: the tool itself runs without HDF5. It only uses the public C API.
 #pragma once
 
 #include <string>
@@ -18,20 +18,21 @@ struct Engine {
   decltype(&dlckpt_restore) restore = nullptr;
   decltype(&dlckpt_errmsg) errmsg = nullptr;
   decltype(&dlckpt_version) version = nullptr;
-  // Not in libraries whose saves are always durable when they return; then nullptr.
+  // nullptr in libraries whose saves are always durable when they return, and which therefore lack it.
   int (*wait)(dlckpt_ctx* ctx, double timeout_s, int64_t* durable_step) = nullptr;
-  std::string path;  // where it was found
+  std::string path;  // path of the library
 };
 
-// Looks in DLCKPT_LIBRARY (then nowhere else), beside the program (build tree), in ../lib, ../lib64 and ../lib/* of it,
-// and where the system looks. kUnsupported if it is nowhere or too old. Stays open to the end of the program.
+// Looks for it in DLCKPT_LIBRARY (and then nowhere else), beside the program (build tree), in ../lib, ../lib64 and
+// ../lib/* of that, and in the places of the system. kUnsupported if it is not found or too old. It stays loaded until
+// the program ends.
 Result<Engine> load_engine();
 
 // Removes the DL_* variables of a job (directory, lease, rank, intervals) from the environment, so that libdlckpt does
-// not take a tool that runs inside a job for one of its learners. `keep_tuning` leaves DL_CHECKPOINT_MODE and the like.
+// not take a tool that runs inside a job for one of its learners. `keep_tuning` keeps DL_CHECKPOINT_MODE and the like.
 void leave_job_environment(bool keep_tuning);
 
-// Owns a context of the library and closes it on destruction; turns the library's errors into ours.
+// Owns a context of the library and closes it on destruction. It turns the library's errors into ours.
 class EngineContext {
  public:
   EngineContext(const Engine& engine, dlckpt_ctx* ctx) : engine_(&engine), ctx_(ctx) {}
@@ -40,7 +41,7 @@ class EngineContext {
   ~EngineContext() { close(); }
   void close();
   dlckpt_ctx* get() const { return ctx_; }
-  // OK for DLCKPT_OK, else the context's sentence.
+  // OK for DLCKPT_OK, else an error with the context's message.
   Status check(int rc) const;
 
  private:
@@ -48,7 +49,7 @@ class EngineContext {
   dlckpt_ctx* ctx_;
 };
 
-// A single rank's context on `dir` that keeps every checkpoint there is.
+// A context of a single rank on `dir`, which keeps every existing checkpoint.
 Result<dlckpt_ctx*> open_single(const Engine& engine, const std::string& dir, const std::string& run_id, int keep);
 
 }  // namespace dl::ckpt::tool

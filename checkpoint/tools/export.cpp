@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlckpt export: the tensors of a checkpoint, whole and unsharded, as safetensors, a torch file or plain HDF5.
+// dlckpt export: writes the tensors of a checkpoint, whole and unsharded, as safetensors, a torch file or plain HDF5.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -27,12 +27,12 @@ struct Options {
   bool json = false, force = false;
 };
 
-// What is exported, and what came of it.
+// The request, and its results.
 struct Export {
   std::string checkpoint;
   Manifest manifest;
   std::vector<NamedTensor> tensors;
-  std::vector<std::string> files;  // written
+  std::vector<std::string> files;  // files that were written
 };
 
 uint64_t bytes_of(const std::vector<NamedTensor>& tensors) {
@@ -41,7 +41,7 @@ uint64_t bytes_of(const std::vector<NamedTensor>& tensors) {
   return total;
 }
 
-// Writes a head and pieces behind it as one file.
+// Writes a head and the pieces after it as one file.
 Status write_pieces(const Export& job, const std::string& head, uint64_t size, const std::vector<Piece>& pieces,
                     const std::string& title, OutputFile* out) {
   DL_TRY(out->file().reserve(size));
@@ -55,11 +55,11 @@ Status write_pieces(const Export& job, const std::string& head, uint64_t size, c
   return out->sync();
 }
 
-// Header and pieces of one safetensors file. kUnsupported for a dtype that it cannot hold.
+// Plans the header and pieces of one safetensors file. kUnsupported for a dtype that it cannot hold.
 Result<std::string> plan_safetensors(const Export& job, const std::vector<NamedTensor>& tensors, bool all_dtypes,
                                      std::vector<Piece>* pieces, uint64_t* size) {
   SafetensorsHeader header;
-  // Loaders of Hugging Face ask for "format".
+  // Loaders of Hugging Face require "format".
   header.metadata = {{"format", "pt"},
                      {"dlckpt.step", std::to_string(job.manifest.name.step)},
                      {"dlckpt.save_id", format_save_id(job.manifest.name.save_id)}};
@@ -84,7 +84,7 @@ Result<std::string> plan_safetensors(const Export& job, const std::vector<NamedT
   return head;
 }
 
-// Tensors in their order, as many to a file as fit; one that is larger has a file of its own.
+// Divides the tensors into files, in order, as many into each as fit; a tensor that is larger gets a file of its own.
 std::vector<std::vector<NamedTensor>> split_by_size(const std::vector<NamedTensor>& tensors, uint64_t limit) {
   std::vector<std::vector<NamedTensor>> shards(1);
   uint64_t used = 0;
@@ -134,7 +134,7 @@ Status export_safetensors(const Options& options, Export* job) {
     outputs.push_back(std::move(out));
     job->files.push_back(path);
   }
-  // All are durable; the index comes last, so that what it names is there.
+  // All files are durable now. The index is published last, so that the files that it names exist.
   for (OutputFile& out : outputs) DL_TRY(out.publish());
   return {};
 }
@@ -159,7 +159,7 @@ Status export_torch(const Options& options, Export* job) {
   const auto feed = [&](int fd) -> Status {
     DL_TRY(write_fd(fd, head.data(), head.size()));
     ProgressBar bar(options.torch);
-    // One worker: a pipe takes bytes in their order.
+    // with one worker, because a pipe needs the bytes in order
     return copy_pieces(
         posix_io(), job->checkpoint, job->manifest, pieces, 1,
         [&](const void* bytes, size_t count, uint64_t) { return write_fd(fd, bytes, count); },

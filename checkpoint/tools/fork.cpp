@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlckpt fork: a checkpoint in another directory, for a run that goes on from it on its own (a sweep, a fine-tuning).
-// The files of a committed checkpoint are never changed (one that has several names is not written again in place
-// either), so they are hard links: nothing is copied.
+// dlckpt fork: makes a checkpoint available in another directory, for a run that goes on from it independently (a
+// sweep, a fine-tuning). Files of a committed checkpoint are never changed (and one with several names is not
+// overwritten in place either), so hard links suffice: nothing is copied.
 #include <fmt/core.h>
 
 #include <cerrno>
@@ -28,7 +28,7 @@ Status make_directory(const std::string& dir) {
   return io_error("make the directory", dir, rc);
 }
 
-// Every file of it under the same name in `attempt`.
+// Links every file of the checkpoint into `attempt`, under the same name.
 Status link_files(const std::string& source, const std::string& attempt, const Manifest& manifest) {
   for (const StoredFile& file : stored_files(manifest)) {
     const std::string from = source + "/" + file.name;
@@ -45,8 +45,8 @@ Status link_files(const std::string& source, const std::string& attempt, const M
   return {};
 }
 
-// Whether it was still published when all its files had their second names: then none of them was being written again.
-// A retired checkpoint may be, from the moment when it has lost its name.
+// Whether the checkpoint was still published after all its files had been linked. Then none of them was being
+// overwritten: only a checkpoint that was retired, and so has lost its name, may be overwritten in place.
 Status still_there(const std::string& dir, const CheckpointName& name) {
   DL_TRY_ASSIGN(const std::vector<CheckpointName> names, scan_checkpoints(posix_io(), dir));
   for (const CheckpointName& other : names)
@@ -70,7 +70,7 @@ Status fork_checkpoint(const std::string& dir, const CheckpointName& name, const
   if (const int rc = posix_io().mkdir(attempt); rc < 0) return io_error("make", attempt, rc);
   auto done = link_files(checkpoint_path(dir, name), attempt, manifest);
   if (done) done = still_there(dir, name);
-  // What was linked is what the manifest tells of: sizes, user blocks, block tables.
+  // Checks that the linked files are those that the manifest describes: sizes, user blocks, block tables.
   for (size_t i = 0; done && i < manifest.files.size(); ++i) {
     auto file = DataFile::open(posix_io(), attempt, manifest, i);
     if (!file) done = std::move(file).error();

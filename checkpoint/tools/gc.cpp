@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlckpt gc: removes what killed jobs left behind and, if asked, checkpoints beyond what is to be kept.
+// dlckpt gc: removes what killed jobs left behind and, if asked, checkpoints beyond those to keep.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 struct Options {
   std::string dir, best;
-  int keep = 0;  // 0: leftovers only
+  int keep = 0;  // 0: only remove leftovers
   int64_t keep_every = 0;
   bool dry_run = false, verify = false, json = false;
 };
@@ -26,7 +26,7 @@ bool starts_with(const std::string& text, const std::string& prefix) {
   return text.compare(0, prefix.size(), prefix) == 0;
 }
 
-// Temporary files of repairs that were killed, within a checkpoint.
+// Temporary files of killed repairs, inside checkpoints.
 std::vector<std::string> interrupted_repairs(const std::string& dir, const std::vector<CheckpointName>& names) {
   std::vector<std::string> paths;
   for (const CheckpointName& name : names) {
@@ -40,7 +40,7 @@ std::vector<std::string> interrupted_repairs(const std::string& dir, const std::
   return paths;
 }
 
-// What no running job needs: nobody holds the lease but us.
+// Files that no running job needs: we hold the lease, so no job runs there.
 Result<std::vector<std::string>> find_leftovers(const std::string& dir) {
   DL_TRY_ASSIGN(std::vector<std::string> entries, list_directory(posix_io(), dir));
   std::vector<std::string> found;
@@ -52,7 +52,7 @@ Result<std::vector<std::string>> find_leftovers(const std::string& dir) {
   return found;
 }
 
-// A manifest alone makes no good checkpoint: what retention counts on must be there, and with --verify be read.
+// A checkpoint is intact only if its files exist, too (and with --verify, can be read), not just its manifest.
 void look_closer(const std::string& dir, bool verify, std::vector<CheckpointFacts>* checkpoints) {
   for (CheckpointFacts& facts : *checkpoints) {
     if (!facts.intact) continue;
@@ -85,9 +85,9 @@ Status remove(const Options& options, const std::vector<std::string>& leftovers,
   DL_TRY(collect_garbage(posix_io(), options.dir, ""));
   for (const RetentionVerdict& verdict : verdicts) {
     if (!verdict.remove) continue;
-    // Removing much may take longer than a lease lasts.
+    // Removing many checkpoints may take longer than a lease lasts.
     DL_TRY(lease->renew());
-    // It may have been pinned since it was looked at.
+    // It may have been pinned since the decision.
     if (is_pinned(posix_io(), options.dir, verdict.name)) continue;
     DL_TRY(remove_checkpoints(posix_io(), options.dir, {verdict.name}));
   }

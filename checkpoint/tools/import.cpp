@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlckpt import: a checkpoint from the tensors of other formats, written by libdlckpt as any other.
+// dlckpt import: makes a checkpoint from the tensors of other formats. libdlckpt writes it like any other.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/mman.h>
@@ -27,7 +27,7 @@
 namespace dl::ckpt::tool {
 namespace {
 
-constexpr int kKeepAll = 1000000;  // the most that libdlckpt takes: importing retires nothing
+constexpr int kKeepAll = 1000000;  // the largest value that libdlckpt accepts, so that an import retires nothing
 
 struct Options {
   std::string safetensors, torch, dcp, hdf5, dir, prefix, python = "python3";
@@ -36,7 +36,7 @@ struct Options {
   bool json = false;
 };
 
-// A file in memory, as far as it is looked at.
+// A file mapped into memory.
 class Mapping {
  public:
   static Result<Mapping> of(int fd, const std::string& path) {
@@ -67,7 +67,7 @@ struct SourceTensor {
   std::string name;
   const DtypeInfo* dtype = nullptr;
   Dims shape;
-  unsigned char* data = nullptr;  // in a mapping
+  unsigned char* data = nullptr;  // points into a mapping
   uint64_t bytes = 0;
 };
 
@@ -100,12 +100,12 @@ Status add_file(int fd, const std::string& path, bool all_dtypes, Source* source
 }
 
 Status add_path(const std::string& path, Source* source, std::set<std::string>* names) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO is refused, not waited for
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO must be refused, not waited for
   if (!fd) return errno_error("open " + path, errno);
   return add_file(fd.get(), path, false, source, names);
 }
 
-// Every file the index names, and exactly the tensors it says.
+// Adds every file that the index names. Each must have exactly the tensors that the index lists for it.
 Status add_indexed(const std::string& path, Source* source) {
   DL_TRY_ASSIGN(const std::string text, read_small_file(posix_io(), path, kMaxSafetensorsHeader));
   auto index = parse_safetensors_index(text);
@@ -134,7 +134,7 @@ Status add_with_python(const PythonReader& reader, const std::string& path, cons
   const bool wants_folder = &reader == &kDcpReader;
   if (wants_folder ? !S_ISDIR(info.st_mode) : !S_ISREG(info.st_mode))
     return Error{Errc::kInvalid, path + " is not a " + (wants_folder ? "directory" : "regular file")};
-  // Converted into a file without a name: nothing can be left behind.
+  // The conversion goes into a file without a name, so that nothing can be left behind.
   UniqueFd fd(::open(options.dir.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (!fd) {
     std::string name = options.dir + "/.tmp-import-XXXXXX";
@@ -156,7 +156,7 @@ Status add_source(const Options& options, Source* source) {
   return add_path(options.safetensors, source, &names);
 }
 
-// Leaves the selected ones, with their names in the checkpoint.
+// Keeps only the selected tensors, and gives them their names in the checkpoint.
 Status rename_and_select(const Options& options, Source* source) {
   std::vector<SourceTensor> kept;
   for (SourceTensor& tensor : source->tensors) {
@@ -180,9 +180,9 @@ Status refuse_second(const Options& options) {
   return {};
 }
 
-// Keeps the mapped files from filling memory while a save reads them from their begin to their end: every few
-// milliseconds all of their pages are let go. None was changed, so those that are still needed are mapped again from
-// the page cache, or read again.
+// Keeps the mapped files from filling memory while a save reads them from beginning to end: every few milliseconds it
+// releases all of their pages. No page was changed, so pages that are still needed are mapped again from the page
+// cache, or read again.
 class LettingGo {
  public:
   explicit LettingGo(const std::vector<Mapping>& files) {
@@ -192,7 +192,7 @@ class LettingGo {
         for (const Mapping& file : files)
           if (file.size()) ::madvise(file.data(), file.size(), MADV_DONTNEED);
     });
-    if (thread) thread_ = std::move(*thread);  // else it is more memory, and nothing worse
+    if (thread) thread_ = std::move(*thread);  // without the thread the import only needs more memory
   }
   LettingGo(const LettingGo&) = delete;
   LettingGo& operator=(const LettingGo&) = delete;
@@ -215,7 +215,7 @@ class LettingGo {
 Result<CheckpointName> save(const Options& options, const Source& source) {
   DL_TRY_ASSIGN(const Engine engine, load_engine());
   leave_job_environment(/*keep_tuning=*/false);
-  // Written at once, without staging memory for all of it.
+  // In this mode a save needs no staging memory for all of the data.
   ::setenv("DL_CHECKPOINT_MODE", "sync", 1);
   ::setenv("DL_CHECKPOINT_MEMORY", "64M", 1);
   DL_TRY_ASSIGN(dlckpt_ctx * ctx, open_single(engine, options.dir, "import-" + format_save_id(random_u64()), kKeepAll));

@@ -18,19 +18,20 @@
 namespace dl::ckpt::tool {
 namespace {
 
-// Reading keeps a disk busy only with several requests at once, however few cores there are.
+// A disk is only kept busy by several requests at once, however few cores there are.
 constexpr size_t kLeastReaders = 4;
 
-// Neighbouring blocks of a file that are read with one request, since small requests keep a disk from its full rate.
+// Neighbouring blocks of a file that are read with one request, since a disk does not reach its full rate with small
+// requests.
 struct Task {
   size_t file;
-  size_t first, end;  // blocks
+  size_t first, end;  // indexes of blocks
   uint64_t at, bytes;
 };
 constexpr uint64_t kTaskBytes = 2 * kBlockBytes;
-constexpr uint64_t kGapBytes = 65536;  // between two blocks of a task
+constexpr uint64_t kGapBytes = 65536;  // the largest gap between two blocks of a task
 
-// One reader's open file. Read past the page cache, so that what is verified is what the disk holds.
+// The open file of one reader. It is read past the page cache, so that the bytes on the disk are verified.
 struct OpenFile {
   size_t file = SIZE_MAX;
   std::unique_ptr<DirectFile> data;
@@ -67,9 +68,9 @@ Status compare(const Block& block, const unsigned char* bytes) {
   return {};
 }
 
-using Fault = std::pair<size_t, Error>;  // block, what is wrong with it
+using Fault = std::pair<size_t, Error>;  // index of the block, and its fault
 
-// Where the blocks cannot be read together, each is read for itself, to find out which of them cannot be.
+// If the blocks cannot be read together, each is read by itself, to find the ones that cannot be read.
 std::vector<Fault> check_blocks(Io& io, const std::string& path, const Task& task, const std::vector<Block>& blocks,
                                 OpenFile* open) {
   std::vector<Fault> faults;
@@ -109,7 +110,7 @@ void add_tasks(size_t file, const std::vector<Block>& blocks, std::vector<Task>*
   }
 }
 
-// Without the path in front, which the reader of a list of damage knows.
+// Removes the path from the front, because the list of damage shows it already.
 std::string shorten(std::string text, const std::string& path) {
   if (text.compare(0, path.size() + 2, path + ": ") == 0) text.erase(0, path.size() + 2);
   return text;
@@ -146,7 +147,7 @@ void read_all_blocks(Io& io, const std::string& checkpoint, const std::vector<bo
   });
   if (!outcome) verdict->reason = outcome.error().text;
   std::stable_sort(verdict->damage.begin(), verdict->damage.end(), [](const Damage& a, const Damage& b) {
-    // A whole file's fault comes before those of its blocks.
+    // A fault of the whole file comes before those of its blocks.
     return a.file != b.file ? a.file < b.file : a.block + 1 < b.block + 1;
   });
 }
@@ -175,7 +176,8 @@ Status read_block(File* file, const Block& block, std::vector<unsigned char>* bu
 Verdict judge(Io& io, const std::string& dir, const CheckpointName& name, Depth depth, const Meter& meter) {
   Verdict verdict;
   auto manifest = load_manifest(io, dir, name);
-  std::string index_fault;  // of packed tensors: found again below, unless the block that holds it is not damaged
+  // of packed tensors; it is found again below, unless the block that has the index is not damaged
+  std::string index_fault;
   if (!manifest) {
     index_fault = manifest.error().text;
     manifest = load_stored_manifest(io, dir, name);
@@ -215,7 +217,8 @@ Result<std::vector<NonFiniteTensor>> find_non_finite(Io& io, const std::string& 
                                                      const Meter& meter) {
   std::vector<Piece> pieces;
   uint64_t at = 0;
-  // Places in an imagined row of all tensors tell the sink whose bytes it has.
+  // The tensors are placed one after another in an imaginary file, so that the sink can tell from the offset to which
+  // tensor its bytes belong.
   for (const TensorRecord& tensor : manifest.tensors) {
     pieces.push_back(Piece{&tensor, at});
     at += tensor.bytes();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Judges a checkpoint: finds all its damage, and which tensors lie there. libdlckpt's own check (store/verify.h) stops
-// at the first fault.
+// Finds all damage of a checkpoint, and which tensors it affects. libdlckpt's own check (store/verify.h) stops at the
+// first fault.
 #pragma once
 
 #include <functional>
@@ -13,22 +13,23 @@
 
 namespace dl::ckpt::tool {
 
-// A data file or, behind these, a member (a file of the program's own): what both have.
+// What data files and members (files of the program's own) have in common. Members come after the data files.
 struct StoredFile {
   std::string name;
   uint64_t size = 0;
-  const std::vector<Block>* blocks = nullptr;  // in the manifest
-  const FileRecord* record = nullptr;          // of a data file; nullptr for a member
+  const std::vector<Block>* blocks = nullptr;  // part of the manifest
+  const FileRecord* record = nullptr;          // set for a data file; nullptr for a member
 };
 size_t stored_count(const Manifest& manifest);
 StoredFile stored_file(const Manifest& manifest, size_t index);
 
 struct Damage {
   static constexpr size_t kWholeFile = SIZE_MAX;
-  size_t file = 0;                   // for stored_file()
-  size_t block = kWholeFile;         // index into its blocks
-  std::string reason;                // "its checksum is wrong"
-  std::vector<std::string> tensors;  // names of tensors and blobs that lie in it; empty: only metadata of HDF5
+  size_t file = 0;            // index for stored_file()
+  size_t block = kWholeFile;  // index of one of its blocks
+  std::string reason;         // "its checksum is wrong"
+  // names of tensors and blobs in the damaged part; empty: it only contains metadata of HDF5
+  std::vector<std::string> tensors;
 };
 
 struct NonFiniteTensor {
@@ -37,9 +38,9 @@ struct NonFiniteTensor {
 };
 
 struct Verdict {
-  std::optional<Manifest> manifest;  // none: it cannot be read at all, `reason` says why
-  std::string reason;                // the first fault, empty if sound
-  std::vector<Damage> damage;        // by file and place; where a whole file is bad, its bad blocks follow
+  std::optional<Manifest> manifest;  // none: it cannot be read at all, and `reason` says why
+  std::string reason;                // the first fault; empty: the checkpoint is sound
+  std::vector<Damage> damage;        // sorted by file and place; the bad blocks of a bad file follow it
   bool sound() const { return reason.empty(); }
 };
 
@@ -48,14 +49,14 @@ enum class Depth { kQuick, kFull };  // kQuick: manifest, sizes, user blocks, bl
 // Never fails: a file that cannot be read counts as damaged.
 Verdict judge(Io& io, const std::string& dir, const CheckpointName& name, Depth depth, const Meter& meter);
 
-// Tensors with NaNs or infinities. Precondition: the manifest's checkpoint was judged sound.
+// The tensors with NaNs or infinities. Precondition: the checkpoint was judged sound.
 Result<std::vector<NonFiniteTensor>> find_non_finite(Io& io, const std::string& checkpoint, const Manifest& manifest,
                                                      const Meter& meter);
 
-// OK if the bytes of this block are what the manifest says; kCorrupt "its checksum is wrong". `buffer` holds them then.
+// OK if the bytes of this block agree with the manifest; then `buffer` holds them. kCorrupt "its checksum is wrong".
 Status read_block(File* file, const Block& block, std::vector<unsigned char>* buffer);
 
-// "r00000.h5, bytes 4096 to 8191: its checksum is wrong (in it: model/w)"
+// "r00000.h5, bytes 4096 to 8191: its checksum is wrong (in it: model/w)".
 std::string describe(const Manifest& manifest, const Damage& damage);
 
 }  // namespace dl::ckpt::tool

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlckpt ls: the checkpoints of a directory, newest first, and attempts that were not finished.
+// dlckpt ls: lists the checkpoints of a directory, newest first, and attempts that were not finished.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct Row {
   bool pinned = false;
 };
 
-// Attempts by name, sorted; a running save is among them.
+// The names of attempts, sorted; a running save is among them.
 Result<std::vector<std::string>> unfinished(const std::string& dir) {
   DL_TRY_ASSIGN(const std::vector<std::string> entries, list_directory(posix_io(), dir));
   std::vector<std::string> names;

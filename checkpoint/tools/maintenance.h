@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The subcommands that change a checkpoint directory or load it: rows in dlckpt.cpp, as those of command.h.
+// The subcommands that change a checkpoint directory or put load on it. They have rows in dlckpt.cpp, like those of
+// command.h.
 #pragma once
 
 #include "checkpoint/tools/command.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlckpt pin, unpin: a file PINNED in a checkpoint keeps it from being retired, by a job as by dlckpt gc.
+// dlckpt pin, unpin: a file PINNED in a checkpoint keeps jobs and dlckpt gc from retiring it.
 #include "checkpoint/store/retire.h"
 #include "checkpoint/tools/maintenance.h"
 
@@ -27,7 +27,8 @@ int run(const Options& options, bool pinned) {
     complain(done.error().text);
     return kNothing;
   }
-  // Keeping what cannot be read would be a false comfort; and a job may have removed it a moment before.
+  // The checkpoint is checked after it was pinned, because a pinned checkpoint that cannot be read helps nobody, and a
+  // job may have removed it a moment before.
   const auto manifest = pinned ? inspect(target.dir, name) : Result<Manifest>(Manifest{});
   if (!manifest) {
     complain(title + ": pinned, but damaged: " + manifest.error().text);

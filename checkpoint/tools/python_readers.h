@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs in Python that read files of other formats, tensor by tensor, and write a safetensors stream. None of them
-// runs code that a file brings: pickles are opened by torch with weights_only=True, or by an unpickler that knows
-// nothing but descriptions of tensors.
+// Python programs that read files of other formats, tensor by tensor, and write a safetensors stream. None of them runs
+// code that a file contains: torch opens pickles with weights_only=True, and other pickles are opened by an unpickler
+// that knows only descriptions of tensors.
 #pragma once
 
 #include <string>
 
 namespace dl::ckpt::tool {
 
-// What all of these programs begin with: fail(text), and write(tensors, pieces_of) of the stream.
+// The common beginning of all these programs: fail(text), and write(tensors, pieces_of), which writes the stream.
 extern const char* const kCommon;
-// What programs with torch go on with: NAMES, from safetensors' element types to torch's.
+// The continuation for programs with torch: NAMES, which maps safetensors' element types to torch's.
 extern const char* const kTorchNames;
 
 struct PythonReader {
-  const char* files;  // what it reads, as users call it
-  const char* needs;  // the module without which it ends with status 77
-  const char* begin;  // the program behind kCommon, in two parts
+  const char* files;  // the files that it reads, as users call them
+  const char* needs;  // the module without which it exits with status 77
+  const char* begin;  // the program after kCommon, in two parts
   const char* rest;
 };
 

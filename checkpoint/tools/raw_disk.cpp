@@ -76,7 +76,7 @@ Result<RawTime> raw_read(const std::string& path, uint64_t size, size_t depth) {
 double memcpy_seconds(unsigned char* to, const unsigned char* from, uint64_t size) {
   const auto begin = Clock::now();
   std::memcpy(to, from, size);
-  // Without a look at the result the copy might not be made.
+  // The result is used here, so that the compiler does not remove the copy.
   asm volatile("" : : "r"(to) : "memory");
   return since(begin);
 }

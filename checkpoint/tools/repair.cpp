@@ -12,7 +12,7 @@
 namespace dl::ckpt::tool {
 namespace {
 
-// A file of one copy, if it can be opened at all.
+// Opens a file of one copy; none if that is impossible.
 std::optional<File> open_if_there(Io& io, const std::string& path) {
   Io::Info info;
   if (io.stat(path, &info) < 0 || !info.regular) return std::nullopt;
@@ -21,7 +21,7 @@ std::optional<File> open_if_there(Io& io, const std::string& path) {
   return *std::move(file);
 }
 
-// The user block as this copy has it, if it is a sound one of that file.
+// The bytes of this copy's user block if they are sound and belong to this file.
 std::optional<std::string> good_user_block(File* file, const Manifest& manifest, const FileRecord& record) {
   const CheckpointName& from = record.origin ? *record.origin : manifest.name;
   std::string bytes(kUserBlockBytes, '\0');
@@ -33,7 +33,7 @@ std::optional<std::string> good_user_block(File* file, const Manifest& manifest,
   return bytes;
 }
 
-// Made anew: the manifest has all of it that readers look at.
+// Makes a user block anew: the manifest has everything in it that readers use.
 std::string made_user_block(const Manifest& manifest, const FileRecord& record) {
   UserBlock block;
   const CheckpointName& from = record.origin ? *record.origin : manifest.name;
@@ -50,7 +50,7 @@ std::string made_user_block(const Manifest& manifest, const FileRecord& record) 
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
-// What a data file has besides its blocks.
+// Writes the parts of a data file outside its blocks.
 Status write_frame(File* out, const Manifest& manifest, const FileRecord& record, std::vector<File>* copies) {
   std::string user_block;
   for (File& copy : *copies)
@@ -58,7 +58,7 @@ Status write_frame(File* out, const Manifest& manifest, const FileRecord& record
       user_block = *std::move(bytes);
   if (user_block.empty()) user_block = made_user_block(manifest, record);
   DL_TRY(out->write_all(user_block.data(), user_block.size(), 0));
-  // The table follows from the manifest; the spare rows behind it are zeros, as the space reserved is.
+  // The table follows from the manifest. The spare rows after it are zeros, because reserved space is zero.
   const std::string table = encode_table(record.blocks);
   return out->write_all(table.data(), table.size(), record.table.at);
 }
@@ -92,7 +92,7 @@ Status repair_file(Io& io, const std::string& checkpoint, const std::string& cop
   return out.publish();
 }
 
-// A manifest that cannot be read is replaced by the copy's.
+// Replaces a manifest that cannot be read by that of the copy.
 Result<Manifest> repair_manifest(Io& io, const std::string& dir, const CheckpointName& name, const std::string& copy) {
   DL_TRY_ASSIGN(const std::string text, read_small_file(io, copy + "/" + kManifestName, kMaxManifestBytes));
   auto manifest = parse_manifest(text);
@@ -125,7 +125,7 @@ Result<std::vector<std::string>> repair(Io& io, const std::string& dir, const Ch
                                         const Verdict& verdict, const std::string& copy) {
   const std::string checkpoint = checkpoint_path(dir, name);
   std::vector<std::string> mended;
-  // Without a manifest nothing was known about the files; now they can be judged.
+  // Without a manifest nothing could be judged before; now the files are.
   Verdict judged = verdict;
   if (!judged.manifest) {
     DL_TRY(repair_manifest(io, dir, name, copy));

@@ -17,8 +17,9 @@ bool matches_any(const std::vector<std::string>& patterns, const std::string& pa
                      [&](const std::string& pattern) { return ::fnmatch(pattern.c_str(), path.c_str(), 0) == 0; });
 }
 
-// dlckpt.attach() and dlckpt.dcp write what a name may not contain as %XX ('/' is %2F, '%' is %25). What is not of that
-// form stays, and so does the %2E of "." and "..", which no HDF5 file could hold as names.
+// dlckpt.attach() and dlckpt.dcp write characters that a name may not contain as %XX ('/' is %2F, '%' is %25); this
+// reverses it. Text of another form stays as it is, and so does the %2E of "." and "..", which no HDF5 file could hold
+// as names.
 std::string unescaped(const std::string& path) {
   const auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; };
   std::string name;
@@ -33,7 +34,7 @@ std::string unescaped(const std::string& path) {
   return name;
 }
 
-// Programs in other languages name their tensors themselves, and "%2F" is what they mean.
+// Programs in other languages name their tensors themselves, and mean a literal "%2F".
 bool is_of_python(const Manifest& manifest) {
   return std::any_of(manifest.blobs.begin(), manifest.blobs.end(), [](const BlobRecord& blob) {
     return blob.path == "dlckpt.python/state.json" || blob.path == "dlckpt.dcp/metadata.json";
@@ -69,7 +70,7 @@ Result<std::vector<NamedTensor>> select_tensors(const Manifest& manifest, const 
   for (const TensorRecord& tensor : manifest.tensors) {
     if (!selection.matches(tensor.path)) continue;
     std::string shown = escaped ? unescaped(tensor.path) : tensor.path;
-    // As it is stored where the plain name cannot be a dataset's, or is another tensor's.
+    // The stored name is kept if the plain name cannot be that of a dataset, or belongs to another tensor.
     if (shown != tensor.path && (!check_path(shown) || stored.count(shown) > 0)) shown = tensor.path;
     const bool stripped = shown.compare(0, strip.size(), strip) == 0;
     std::string name = stripped ? shown.substr(strip.size()) : shown;

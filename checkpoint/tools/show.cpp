@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlckpt show: what a checkpoint holds, and where the bytes are.
+// dlckpt show: shows the content of a checkpoint, and where its bytes are.
 #include <fmt/core.h>
 
 #include "checkpoint/store/directory.h"
@@ -65,7 +65,7 @@ Json to_json(const Manifest& manifest, const Options& options) {
   return json;
 }
 
-// Metrics, the pin, and files that earlier saves wrote; each only where there is any.
+// Prints metrics, the pin, and files that earlier saves wrote, if there are any.
 void print_extras(const Manifest& manifest, bool pinned) {
   if (!manifest.metrics.empty()) {
     std::string text;

@@ -14,7 +14,7 @@
 namespace dl::ckpt::tool {
 namespace {
 
-constexpr size_t kSiblings = 24;  // lines for the parts of one group
+constexpr size_t kSiblings = 24;  // most lines for the parts of one group
 
 struct Node {
   SizeGroup group;
@@ -90,11 +90,11 @@ std::string bar(double share, size_t width, bool blocks) {
   return text + std::string(width - std::min(width, columns), ' ');
 }
 
-// Sums up what would be too many lines: of each run of siblings only the first kSiblings stay.
+// Keeps only the first kSiblings of each group's parts; the others are summed up in one line.
 std::vector<SizeGroup> shorten(const std::vector<SizeGroup>& groups) {
   std::vector<SizeGroup> out;
-  std::vector<size_t> seen(1, 0), rest(1, SIZE_MAX);  // by level: siblings so far, place of their sum in `out`
-  int skipping = -1;                                  // below a group that was left out
+  std::vector<size_t> seen(1, 0), rest(1, SIZE_MAX);  // by level: siblings so far, index of their sum in `out`
+  int skipping = -1;  // the level of a group that was left out: the groups below it are left out, too
   for (const SizeGroup& group : groups) {
     const auto level = static_cast<size_t>(group.level);
     if (skipping >= 0 && group.level > skipping) continue;
@@ -145,7 +145,7 @@ std::vector<std::string> draw(const std::vector<SizeGroup>& all, size_t width, b
     names = std::max(names, std::min<size_t>(shown.back().size(), 48));
     tails = std::max(tails, contents(group).size());
   }
-  // Two columns in front, "  SIZE(9)  SHARE(6)  " between, two behind the bar.
+  // Two columns in front, "  SIZE(9)  SHARE(6)  " in between, two columns after the bar.
   const size_t used = 2 + names + 2 + 9 + 2 + 6 + 2 + 2 + std::min<size_t>(tails, 40);
   const size_t bar_width = std::clamp<size_t>(width > used ? width - used : 0, 10, 60);
   std::vector<std::string> lines;

@@ -50,7 +50,7 @@ except Exception as error:
     fail(error)
 )";
 
-// A child whose complaints go to an unlinked file.
+// A Python child whose messages go to an unlinked file.
 class Python {
  public:
   // For messages: the files that it reads or writes, as users call them, and the module that it needs for that.
@@ -74,7 +74,7 @@ class Python {
     return {};
   }
 
-  // Waits; the last line it wrote is the error, or on success what it has to say.
+  // Waits until the child has ended. The last line that it wrote is the error, or on success its remark.
   Result<std::string> finish(const std::string& python) {
     int status = 0;
     while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) continue;
@@ -114,7 +114,7 @@ Status write_torch_file(const std::string& python, const std::string& path, cons
   Python child("torch", "torch");
   DL_TRY(child.start(python, std::string(kCommon) + kTorchNames + kWrite, path, reader.get(), STDERR_FILENO));
   reader.reset();
-  // A child that ends early shows as EPIPE, and then says why.
+  // A child that ends early causes EPIPE here, and its last line says why it ended.
   ::signal(SIGPIPE, SIG_IGN);
   auto fed = feed(writer.get());
   if (fed && ::write(writer.get(), "done", 4) != 4) fed = errno_error("write to " + python, errno);

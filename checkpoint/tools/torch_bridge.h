@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// To and from files of Python's frameworks, by a python3 that has them. Tensors pass as a safetensors stream, so that
-// nothing but torch (or h5py) is needed there.
+// Converts to and from files of Python's frameworks, with a python3 that has them. Tensors are passed as a safetensors
+// stream, so that Python needs nothing but torch (or h5py).
 #pragma once
 
 #include <sys/types.h>
@@ -13,12 +13,12 @@
 
 namespace dl::ckpt::tool {
 
-// Starts `python` and has it write `path` (a file that exists already) from a stream; `feed` writes the stream to the
-// descriptor it is given. Errors: what Python said last; kUnsupported if there is no Python with torch.
+// Starts `python`, which writes `path` (an existing file) from a stream; `feed` writes the stream to the descriptor
+// that it gets. Errors: the last line of Python; kUnsupported if there is no Python with torch.
 Status write_torch_file(const std::string& python, const std::string& path, const std::function<Status(int)>& feed);
 
-// Has `python` write the tensors of a file in another format as safetensors (with all dtypes) to the descriptor, a
-// file. Returns what it left out: "" or a sentence.
+// Makes `python` write the tensors of a file in another format as safetensors (with all dtypes) to the descriptor, a
+// file. Returns a sentence on what was left out, or "".
 Result<std::string> read_with_python(const PythonReader& reader, const std::string& python, const std::string& path,
                                      int out_fd);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlckpt verify: reads every byte and compares every checksum, without libhdf5, and mends from another copy.
+// dlckpt verify: reads every byte and compares every checksum, without libhdf5, and repairs from another copy.
 #include <fmt/core.h>
 
 #include "checkpoint/store/directory.h"
@@ -37,13 +37,13 @@ Json damage_json(const Manifest& manifest, const std::vector<Damage>& damage) {
   return list;
 }
 
-// One checkpoint's turn.
+// The verification of one checkpoint.
 class Verification {
  public:
   Verification(std::string dir, const CheckpointName& name, const Options& options)
       : dir_(std::move(dir)), name_(name), options_(options), title_(format_checkpoint_name(name)) {}
 
-  // Its exit code; its row is appended to the list.
+  // Returns its exit code, and appends its row to the list.
   ExitCode run(Json* list) {
     Verdict verdict = examine();
     if (!verdict.sound() && !options_.repair_from.empty()) verdict = mend(std::move(verdict));
@@ -80,7 +80,7 @@ class Verification {
     auto mended = repair(posix_io(), dir_, name_, verdict, *copy);
     if (!mended) {
       complain(title_ + ": cannot be repaired: " + mended.error().text);
-      // Some of it may be mended; what is left is what counts.
+      // Some of it may have been repaired; the remaining damage decides.
       return examine();
     }
     mended_ = *std::move(mended);

@@ -2,11 +2,11 @@
 // Sends bytes from rank to rank over TCP: in restores, so that each stored byte is read only once, and for copies on a
 // partner's node.
 //
-// Ranks meet through the group (client/group.h): each listens on an ephemeral port, on loopback where all ranks share a
-// host, and tells rank 0 its address. A connection is made at the first message from one rank to another, carries
-// messages in that direction only, and is believed only after both ends have proved that they know the secret of this
-// run (challenge and response, HMAC-SHA256), which lies in the run's private folder. Nothing is encrypted; every
-// message carries a checksum.
+// Ranks find each other through the group (group/group.h): each listens on an ephemeral port, on loopback if all ranks
+// share a host, and sends its address to rank 0. A connection is made for the first message from one rank to another,
+// and carries messages only in that direction. It is trusted only after both ends have proved that they know the secret
+// of this run (challenge and response, HMAC-SHA256), which lies in the run's private folder. Nothing is encrypted;
+// every message carries a checksum.
 //
 // If the ranks cannot use TCP, make_exchange() returns no exchange on any rank, and everything works without it.
 //
@@ -25,26 +25,27 @@
 
 namespace dl::ckpt {
 
-constexpr uint64_t kMaxExchangeBytes = uint64_t{1} << 30;  // of one message
+constexpr uint64_t kMaxExchangeBytes = uint64_t{1} << 30;  // size limit of one message
 
-// The kinds of channels. The numbers within a kind are chosen by its user; they must rise, and be the same on all
+// The kinds of channels. The user of a kind chooses the numbers within it; they must rise, and be the same on all
 // ranks.
 enum class ChannelKind : uint16_t { kRestore = 1, kPartner = 2, kTest = 3 };
 constexpr uint64_t make_channel(ChannelKind kind, uint64_t number) {
   return static_cast<uint64_t>(kind) << 48 | (number & ((uint64_t{1} << 48) - 1));
 }
 
-// A pool that keeps the memory of processed messages for the next ones: getting fresh memory of this size takes longer
-// than filling it.
+// A pool that keeps the memory of processed messages for the next ones, because allocating memory of this size takes
+// longer than filling it.
 class BufferPool {
  public:
   BufferPool() { spare_.reserve(kMost); }
-  static constexpr size_t kFrom = size_t{64} << 10, kBytes = size_t{4} << 20;  // sizes that are kept; all have kBytes
-  // Uninitialised.
+  // sizes that are kept; every buffer has kBytes
+  static constexpr size_t kFrom = size_t{64} << 10, kBytes = size_t{4} << 20;
+  // The memory is not initialised.
   std::unique_ptr<unsigned char[]> take();
   // Keeps the memory, or frees it if enough is kept.
   void give(std::unique_ptr<unsigned char[]> buffer);
-  // Frees all that are kept.
+  // Frees all memory that is kept.
   void trim();
 
  private:
@@ -53,11 +54,11 @@ class BufferPool {
   std::vector<std::unique_ptr<unsigned char[]>> spare_;
 };
 
-// Bytes that are not zeroed before they are filled.
+// A buffer that is not zeroed before it is filled.
 class Bytes {
  public:
   Bytes() = default;
-  // Takes the memory from the pool (may be nullptr) and returns it there, if the pool keeps this size.
+  // Takes the memory from the pool (may be nullptr), and later gives it back if the pool keeps this size.
   explicit Bytes(size_t size, const std::shared_ptr<BufferPool>& pool = nullptr);
   unsigned char* data() { return data_.get(); }
   const unsigned char* data() const { return data_.get(); }
@@ -74,7 +75,7 @@ class Bytes {
 
 struct Message {
   int from = 0;      // the sender's rank
-  uint64_t tag = 0;  // as send() was given it
+  uint64_t tag = 0;  // the tag that was passed to send()
   Bytes bytes;
 };
 
@@ -83,7 +84,7 @@ class Exchange {
   Exchange() = default;
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
-  // Closes all connections. Messages that were sent are still delivered.
+  // Closes all connections. Messages that were sent before are still delivered.
   virtual ~Exchange() = default;
 
   virtual int rank() const = 0;
@@ -91,15 +92,15 @@ class Exchange {
   // True if all ranks share one host.
   virtual bool one_host() const = 0;
 
-  // Returns when the kernel has taken the message; `data` is not kept. Messages from one thread to one rank arrive in
-  // order. To oneself is allowed. A receiver that does not call receive() makes a sender wait once 64 MiB of that
-  // sender's messages are pending. kTimeout, kIo (then the connection is closed, and made anew by the next send()),
+  // Returns when the kernel has taken the message; `data` is not needed afterwards. Messages from one thread to one
+  // rank arrive in order. A rank may send to itself. If a receiver does not call receive(), a sender waits once 64 MiB
+  // of its messages are pending. kTimeout, kIo (then the connection is closed, and the next send() makes a new one),
   // kInvalid (too large, no such rank).
   virtual Status send(int to, uint64_t channel, uint64_t tag, const void* data, size_t size) = 0;
 
-  // The next message on this channel, from any rank. `awaited` (by rank; empty: nobody in particular) names the ranks
-  // that the caller still expects something from. kTimeout; kIo if an awaited rank's connection has ended and nothing
-  // of it is left (the text names it), if bytes were damaged on the way, or if the channel was closed.
+  // The next message on this channel, from any rank. `awaited` (by rank; empty: none) marks the ranks from which the
+  // caller still expects something. kTimeout; kIo if the connection of an awaited rank has ended and none of its
+  // messages is left (the text names it), if bytes were damaged on the way, or if the channel was closed.
   virtual Result<Message> receive(uint64_t channel, const std::vector<bool>& awaited, double timeout_s) = 0;
 
   // Closes this channel and all lower ones of its kind: drops their messages, also those that arrive later, and ends
@@ -107,10 +108,10 @@ class Exchange {
   virtual void close_channel(uint64_t channel) = 0;
 };
 
-// Collective, through the group, whose start() must have been called. nullptr, on all ranks alike, where there is none:
-// one rank alone, DL_CHECKPOINT_TRANSPORT=files, no secret can be kept, or a rank cannot listen.
-// DL_CHECKPOINT_INTERFACE names the network interface, or the address of one, where ranks are on several hosts; else it
-// is the one of the host's name, else the first that is up. The group's errors only.
+// Collective, through the group, whose start() must have been called. All ranks get nullptr if there is a single rank,
+// with DL_CHECKPOINT_TRANSPORT=files, if no secret can be kept, or if a rank cannot listen. If ranks are on several
+// hosts, DL_CHECKPOINT_INTERFACE names the network interface, or the address of one; by default it is the interface of
+// the host's name, or else the first one that is up. It only fails with the group's errors.
 Result<std::unique_ptr<Exchange>> make_exchange(Group& group, double timeout_s);
 
 }  // namespace dl::ckpt

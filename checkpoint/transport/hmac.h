@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HMAC-SHA256 (RFC 2104, FIPS 180-4; nettle's): by it two ranks prove to one another that they know the run's secret.
+// HMAC-SHA256 (RFC 2104, FIPS 180-4; nettle's implementation): with it two ranks prove to one another that they know
+// the run's secret.
 #pragma once
 
 #include <array>
@@ -10,7 +11,7 @@ namespace dl::ckpt {
 using Digest = std::array<unsigned char, 32>;
 
 Digest hmac_sha256(std::string_view key, std::string_view bytes);
-// Compares in a time that does not depend on where they differ.
+// Compares in a time that does not depend on the place of the first difference.
 bool same_digest(const Digest& a, const Digest& b);
 
 }  // namespace dl::ckpt

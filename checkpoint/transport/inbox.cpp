@@ -9,7 +9,7 @@
 namespace dl::ckpt {
 namespace {
 
-constexpr uint64_t kMaxWaitingBytes = uint64_t{64} << 20;  // of one sender
+constexpr uint64_t kMaxWaitingBytes = uint64_t{64} << 20;  // bytes of one sender
 
 uint16_t kind_of(uint64_t channel) {
   return static_cast<uint16_t>(channel >> 48);

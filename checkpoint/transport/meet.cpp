@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// make_exchange: how ranks find one another's addresses. Two rounds through the group: are we all on one host; and,
-// each listening by then, who listens where. Whatever goes wrong at one rank, all go without an exchange.
+// make_exchange: the ranks find one another's addresses in two rounds through the group. In the first they find out
+// whether all are on one host; in the second, when each listens, who listens where. If anything goes wrong at one rank,
+// all ranks go on without an exchange.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -15,7 +16,8 @@ namespace {
 
 constexpr const char* kNone = "none";
 
-// The same for two ranks that reach one another over loopback: one boot of one machine, and one network namespace.
+// A text that is equal on two ranks that can reach each other over loopback: they have the same boot of the same
+// machine, and the same network namespace.
 std::string host_identity() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
@@ -30,7 +32,7 @@ std::string text_from(const char* variable) {
   return value ? value : "";
 }
 
-// On rank 0: what is said to all, given what all said.
+// Computes, on rank 0, the answer to what all ranks have sent.
 using Judge = std::string (*)(const std::vector<std::string>&);
 
 Result<std::string> ask_all(Group& group, std::string mine, Judge judge) {
@@ -83,7 +85,7 @@ Result<std::unique_ptr<Exchange>> make_exchange(Group& group, double timeout_s) 
   if (peers.size() != static_cast<size_t>(group.size()))
     return Error{Errc::kInternal, "rank 0 named " + std::to_string(peers.size()) + " addresses"};
   auto exchange = make_tcp_exchange(group.rank(), *std::move(listener), std::move(peers), *secret, one_host, timeout_s);
-  // No thread can be started at one rank: all must hear of it.
+  // If one rank could not start its thread, all ranks must know.
   DL_TRY_ASSIGN(const std::string verdict, ask_all(group, exchange ? "ok" : kNone, [](const auto& all) {
                   for (const std::string& one : all)
                     if (one == kNone) return std::string(kNone);

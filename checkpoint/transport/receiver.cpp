@@ -16,9 +16,9 @@ namespace dl::ckpt {
 namespace {
 
 constexpr std::chrono::seconds kProofTime{10};
-constexpr size_t kMaxStrangers = 256;             // connections that have not proved themselves yet
-constexpr int kTick_ms = 500;                     // how often slow strangers are looked for
-constexpr size_t kReadsAtOnce = size_t{8} << 20;  // bytes from one connection before the others have their turn
+constexpr size_t kMaxStrangers = 256;             // most connections that have not proved themselves yet
+constexpr int kTick_ms = 500;                     // how often slow strangers are checked
+constexpr size_t kReadsAtOnce = size_t{8} << 20;  // bytes read from one connection before the others get their turn
 
 }  // namespace
 
@@ -41,7 +41,7 @@ Status Receiver::start() {
 
 Receiver::~Receiver() {
   if (!thread_.running()) return;
-  if (pid_ != ::getpid()) {  // a forked child has no such thread
+  if (pid_ != ::getpid()) {  // a forked child does not have this thread
     thread_.forget();
     return;
   }
@@ -52,7 +52,7 @@ Receiver::~Receiver() {
 
 void Receiver::wake() {
   const uint64_t one = 1;
-  // It can only fail because the counter is full, and then the thread is awake.
+  // This can only fail if the counter is full, and then the thread will wake up anyway.
   if (::write(wake_.get(), &one, sizeof one) < 0) return;
 }
 
@@ -74,7 +74,7 @@ void Receiver::run() {
     accepting_ = true;
     if (polled[0].revents != 0) {
       uint64_t count = 0;
-      if (::read(wake_.get(), &count, sizeof count) < 0) count = 0;  // somebody else's wake() comes
+      if (::read(wake_.get(), &count, sizeof count) < 0) count = 0;  // another wake() follows
     }
     const auto now = Clock::now();
     for (size_t i = connections_.size(); i-- > 0;) {
@@ -84,7 +84,7 @@ void Receiver::run() {
       try {
         if ((ready && !read(connection)) || slow) drop(i);
       } catch (const std::bad_alloc&) {
-        drop(i);  // no memory for its message: whoever waits for it is told that the connection has ended
+        drop(i);  // no memory for its message; the thread that waits for it learns that the connection has ended
       }
     }
     if (polled[1].revents != 0) accept_all();
@@ -95,7 +95,8 @@ void Receiver::accept_all() {
   for (int n = 0; n < 64; ++n) {
     UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
-      // Out of descriptors or memory: those who knock wait, and we do not spin. Anything else that lasts is the end.
+      // Without descriptors or memory, new connections wait, and accepting stops until the next tick. After an error
+      // that cannot pass, the listener is closed.
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) accepting_ = false;
       if (errno == EINVAL || errno == EBADF) listener_.reset();
       return;
@@ -107,7 +108,7 @@ void Receiver::accept_all() {
     connection->nonce = wire::make_nonce();
     connection->prove_until = Clock::now() + kProofTime;
     const auto challenge = wire::challenge(connection->nonce);
-    // A new connection's buffer takes these few bytes at once.
+    // These few bytes always fit into the buffer of a new connection.
     if (::send(fd.get(), challenge.data(), challenge.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(challenge.size()))
       continue;
     connection->fd = std::move(fd);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The receiving half of the exchange: accepts connections, has each peer prove that it knows the secret, and puts
-// messages into the inbox. It has one thread, which never waits for a single peer, so a stranger that connects and
-// sends nothing, or nonsense, delays nobody.
+// The receiving half of the exchange: it accepts connections, lets each peer prove that it knows the secret, and puts
+// messages into the inbox. Its single thread never waits for one peer, so a stranger that connects and sends nothing,
+// or nonsense, delays nobody.
 #pragma once
 
 #include <atomic>
@@ -19,19 +19,19 @@ namespace dl::ckpt {
 
 class Receiver {
  public:
-  // inbox is borrowed.
+  // `inbox` is borrowed.
   Receiver(UniqueFd listener, std::string secret, int rank, int size, Inbox* inbox);
   ~Receiver();
   Receiver(const Receiver&) = delete;
   Receiver& operator=(const Receiver&) = delete;
 
-  // Starts the thread. kIo.
+  // Starts the thread. kIo if that is impossible.
   Status start();
   // To be called when the inbox has room again.
   void wake();
-  // Gives unused memory back.
+  // Frees memory that is not in use.
   void trim() { pool_->trim(); }
-  // Connections that were refused since the start: wrong proof, too slow, damaged.
+  // Number of connections that were refused since the start: wrong proof, too slow, damaged.
   uint64_t refused() const { return refused_; }
 
  private:
@@ -40,9 +40,9 @@ class Receiver {
     UniqueFd fd;
     Clock::time_point prove_until;
     wire::Nonce nonce{};
-    int from = -1;  // -1 until proved
+    int from = -1;  // the peer's rank; -1 until it is proved
     size_t have = 0;
-    std::array<unsigned char, wire::kAnswerBytes> small{};  // answer or head
+    std::array<unsigned char, wire::kAnswerBytes> small{};  // receives an answer or a head
     bool in_body = false;
     wire::Head head;
     Bytes body;
@@ -50,7 +50,7 @@ class Receiver {
 
   void run();
   void accept_all();
-  // False if the connection is to be closed.
+  // False if the connection has to be closed.
   bool read(Connection* connection);
   bool fill(Connection* connection, unsigned char* to, size_t size, bool* complete);
   bool prove(Connection* connection);
@@ -62,7 +62,7 @@ class Receiver {
   int rank_, size_;
   Inbox* inbox_;
   std::shared_ptr<BufferPool> pool_;
-  bool accepting_ = true;  // false for a while where there are no descriptors or no memory
+  bool accepting_ = true;  // false for a while after a lack of descriptors or memory
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<Connection*> of_rank_;  // the newest connection of each rank
   QuietThread thread_;

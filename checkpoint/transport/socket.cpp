@@ -46,7 +46,7 @@ bool to_address(const std::string& text, int port, Address* out, socklen_t* leng
   return false;
 }
 
-// "" for loopback, link-local and other families.
+// The address as text; "" for loopback, link-local and other families.
 std::string to_text(const sockaddr* address) {
   if (!address) return std::string();
   char text[INET6_ADDRSTRLEN] = "";
@@ -69,7 +69,7 @@ struct Interface {
   bool v4;
 };
 
-// Interfaces that are up, with an address that others can reach; IPv4 first.
+// The interfaces that are up and have an address that others can reach; IPv4 first.
 std::vector<Interface> interfaces() {
   std::vector<Interface> found;
   ifaddrs* list = nullptr;

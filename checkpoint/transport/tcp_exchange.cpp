@@ -105,7 +105,7 @@ class TcpExchange final : public Exchange {
   const std::vector<Endpoint> endpoints_;
   std::vector<Peer> peers_;
   Inbox inbox_;
-  Receiver receiver_;  // last: its thread ends before what it uses
+  Receiver receiver_;  // last member: its thread ends before the members that it uses are destroyed
 };
 
 }  // namespace

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes over a connection of the exchange: the handshake, and the head of each message. Little-endian.
+// The bytes on a connection of the exchange: the handshake, and the head of each message. Little-endian.
 //
-//   receiver -> sender   challenge: magic "DLXC", version u32, nonce (16 bytes)
-//   sender -> receiver   answer: magic "DLXA", its rank u32, the receiver's rank u32, nonce (16), proof (32)
-//   receiver -> sender   confirmation: proof (32)
-//   sender -> receiver   messages: head (56), bytes
+// receiver -> sender   challenge: magic "DLXC", version u32, nonce (16 bytes)
+// sender -> receiver   answer: magic "DLXA", its rank u32, the receiver's rank u32, nonce (16), proof (32)
+// receiver -> sender   confirmation: proof (32)
+// sender -> receiver   messages: head (56), bytes
 //
 // A proof is HMAC-SHA256(secret, "sender" or "receiver", both nonces, both ranks).
 #pragma once
@@ -41,10 +41,10 @@ Digest confirmation(const std::string& secret, const Nonce& receiver, const Answ
 
 struct Head {
   uint64_t channel = 0, tag = 0, length = 0;
-  Hash128 hash;  // of the bytes
+  Hash128 hash;  // hash of the bytes
 };
 std::array<unsigned char, kHeadBytes> encode_head(const Head& head);
-// nullopt if it is damaged, or the length is more than kMaxExchangeBytes.
+// nullopt if the head is damaged, or the length is more than kMaxExchangeBytes.
 std::optional<Head> decode_head(const unsigned char* bytes);
 
 }  // namespace dl::ckpt::wire

@@ -37,8 +37,8 @@ _ADAPTERS = ("dcp", "huggingface", "lightning")
 
 
 def __getattr__(name: str) -> Any:
-    """dlckpt.dcp, dlckpt.huggingface, dlckpt.lightning and GradientNoise, which need their frameworks, are imported when they are first
-    used."""
+    """Imports dlckpt.dcp, dlckpt.huggingface, dlckpt.lightning and GradientNoise when they are first used, because they need
+    their frameworks."""
     if name in _ADAPTERS:
         return importlib.import_module("." + name, __name__)
     if name == "GradientNoise":

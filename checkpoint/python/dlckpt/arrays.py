@@ -2,7 +2,7 @@
 """NumPy arrays, torch tensors, arrays with __cuda_array_interface__ (CuPy's) and Shards as memory that libdlckpt can write from
 and read into.
 
-Neither NumPy nor torch is imported here unless the program has imported it: a value of theirs cannot exist before.
+Neither NumPy nor torch is imported here unless the program has imported it: without that it cannot have such a value.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .parts import ArrayInfo, Parts
 from .shard import Shard
 
 
-_numpy_names: Dict[Any, str] = {}  # dtype: its name, which NumPy takes a microsecond to make
+_numpy_names: Dict[Any, str] = {}  # names by dtype, since NumPy takes a microsecond to make one
 
 
 def _numpy() -> Any:
@@ -31,14 +31,15 @@ def _of_numpy(name: str, shape: Tuple[int, ...]) -> ArrayInfo:
 
 
 def _address(array: Any) -> int:
-    """Where the elements of a NumPy array lie. NumPy itself takes ten times as long to tell it."""
+    """The address of the elements of a NumPy array. NumPy's own way to get it takes ten times as long."""
     try:
         return ctypes.addressof(ctypes.c_char.from_buffer(array))
-    except (TypeError, ValueError, BufferError):  # read-only, not in C order, empty, or of elements that buffers do not know
+    # read-only, not in C order, empty, or elements that the buffer protocol does not know
+    except (TypeError, ValueError, BufferError):
         return int(array.ctypes.data)
 
 
-# What a state is mostly made of, so that nearly all values are known by their type alone.
+# Most values of a state have one of these types, so they are recognised by their type alone.
 _array_types: Set[type] = {Shard, Parts}
 _PLAIN_TYPES = frozenset([type(None), bool, int, float, complex, str, bytes, dict, list, tuple, set, frozenset])
 
@@ -61,7 +62,7 @@ def is_array(value: Any) -> bool:
 def describe(value: Any, where: str) -> ArrayInfo:
     """StateError, naming ``where``, if its element type or layout cannot be stored."""
     np = _numpy()
-    if np is not None and type(value) is np.ndarray:  # of one there may be a million
+    if np is not None and type(value) is np.ndarray:  # there may be a million of these, so they are handled first
         known = _numpy_names.get(value.dtype)
         if known is not None:
             return _of_numpy(known, value.shape)
@@ -97,7 +98,7 @@ def describe(value: Any, where: str) -> ArrayInfo:
 
 
 def is_big_endian(value: Any) -> bool:
-    """A NumPy array whose elements have their most significant byte in front."""
+    """Whether it is a NumPy array whose elements have their most significant byte first."""
     np = _numpy()
     if np is None or not isinstance(value, np.ndarray):
         return False
@@ -106,7 +107,8 @@ def is_big_endian(value: Any) -> bool:
 
 
 def place_of(value: Any) -> Any:
-    """The same for two arrays that are one in memory (tied weights), and for no others; None where there is nothing to compare."""
+    """A value that is equal for two arrays with the same memory (tied weights), and for no others; None if the array cannot be
+    compared."""
     np = _numpy()
     if np is not None and isinstance(value, np.ndarray):
         return (_address(value), value.dtype, value.shape, value.strides) if value.size else None
@@ -116,7 +118,7 @@ def place_of(value: Any) -> Any:
 
 
 def why_not_filled(value: Any) -> str:
-    """What keeps a restore from writing into the array in place; "" if nothing does."""
+    """The reason for which a restore cannot write into the array in place; "" if it can."""
     if isinstance(value, Parts):
         return ""
     if isinstance(value, Shard):
@@ -126,7 +128,7 @@ def why_not_filled(value: Any) -> str:
         if not value.flags.writeable:
             return "it is read-only; give a writable one"
         strides = value.strides
-    elif hasattr(value, "stride") and hasattr(value, "is_sparse"):  # torch's
+    elif hasattr(value, "stride") and hasattr(value, "is_sparse"):  # a tensor of torch
         strides = value.stride()
     else:
         return ""
@@ -136,7 +138,7 @@ def why_not_filled(value: Any) -> str:
 
 
 def divided(value: Any) -> Any:
-    """A DTensor as Parts or as the tensor of which all learners have the whole; anything else as it is."""
+    """A DTensor as Parts, or as a plain tensor if every learner has the whole; any other value as it is."""
     if type(value).__name__ != "DTensor" or isinstance(value, (Shard, Parts)):
         return value
     from . import torch_adapter
@@ -144,9 +146,9 @@ def divided(value: Any) -> Any:
 
 
 def to_store(value: Any, staging: Any = None, *, strided: bool = False, device: bool = False) -> Memory:
-    """The values of the array as memory to be read: its own if it is contiguous (or ``strided`` is allowed) and little-endian on
-    the CPU, or with ``device`` on a GPU that libdlckpt reaches; else a copy on the host, made in ``staging`` (an owner returned
-    before for the same array) if that fits."""
+    """The values of the array as memory to be read. This is the array's own memory if it is little-endian and contiguous (or
+    ``strided`` is allowed), on the CPU, or with ``device`` on a GPU that libdlckpt can access. Otherwise it is a copy on the
+    host, made in ``staging`` (an owner that an earlier call returned for the same array) if that fits."""
     if isinstance(value, Shard):
         return to_store(value.array, staging, strided=strided, device=device)
     np = _numpy()
@@ -163,7 +165,7 @@ def to_store(value: Any, staging: Any = None, *, strided: bool = False, device: 
 
 
 def copied(value: Any, host: Memory) -> Memory:
-    """Another copy of what to_store(value) gave on the host, unless that is one already."""
+    """A copy of the memory that to_store(value) returned on the host; the same memory if that is a copy already."""
     if isinstance(value, Shard):
         return copied(value.array, host)
     size = _num_bytes(describe(value, "array"))
@@ -176,13 +178,13 @@ def copied(value: Any, host: Memory) -> Memory:
 
 def _aliases(value: Any, pointer: int) -> bool:
     if cuda_array.is_one(value):
-        return False  # what is on the host is a copy
+        return False  # memory on the host is a copy
     return bool((value.ctypes.data if hasattr(value, "ctypes") else value.data_ptr()) == pointer)
 
 
 def into_place(value: Any, *, device: bool = False) -> Memory:
-    """Memory to restore the array's values into, in place; call finish() afterwards if it is not None. On the host, unless
-    ``device`` says that libdlckpt itself will write to it."""
+    """Memory into which the array's values can be restored, in place; call finish() afterwards if it is not None. It is on the
+    host, unless ``device`` says that libdlckpt itself will write to it."""
     if isinstance(value, Shard):
         return into_place(value.array, device=device)
     np = _numpy()
@@ -202,13 +204,13 @@ def into_place(value: Any, *, device: bool = False) -> Memory:
 
 
 def empty(kind: str, dtype: str, shape: Tuple[int, ...], big_endian: bool = False) -> Any:
-    """A new array to restore into, its values undefined; on the host, unless it was CuPy's."""
+    """A new array to restore into, with undefined values; on the host, unless the array was CuPy's."""
     if kind == "cuda":
         return cuda_array.empty(dtype, shape)
     if kind == "numpy":
         import numpy as np
         if dtype == "bfloat16" or dtype.startswith("float8"):
-            import ml_dtypes  # only a program that uses it has such arrays
+            import ml_dtypes  # only programs that have imported it have such arrays
             return np.empty(shape, dtype=getattr(ml_dtypes, dtype))
         return np.empty(shape, dtype=np.dtype(dtype).newbyteorder(">") if big_endian else dtype)
     from . import torch_adapter
@@ -216,7 +218,7 @@ def empty(kind: str, dtype: str, shape: Tuple[int, ...], big_endian: bool = Fals
 
 
 def copy(target: Any, values: Any) -> None:
-    """Puts the elements of an array into another of the same dtype and shape."""
+    """Copies the elements of an array into another one of the same dtype and shape."""
     np = _numpy()
     if np is not None and isinstance(target, np.ndarray):
         np.copyto(target, values)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The global batch that a job trains with: what dlrun chose for the number of learners there are (--dl-batch), or the program's own."""
+"""The global batch that a job trains with: the one that dlrun chose for the present number of learners (--dl-batch), or the
+program's own."""
 from __future__ import annotations
 
 import os
@@ -10,11 +11,11 @@ from .world import split_evenly
 
 
 class Batch(NamedTuple):
-    """A global batch, in how many passes it is computed, and what that means for the learning rate.
+    """A global batch, the number of passes in which it is computed, and the factor for the learning rate.
 
     batch          samples of a train step, of all learners together
     accumulation   passes (forward and backward) in which a learner computes its part of them
-    lr_scale       what to multiply the learning rate with; rule adascale: 1 until its noise is known (lr_scale_for())
+    lr_scale       factor for the learning rate; with rule adascale 1 until the noise is known (lr_scale_for())
     rule           none, linear, sqrt or adascale
     reference      the batch for which the program's own learning rate is meant
     """
@@ -26,8 +27,8 @@ class Batch(NamedTuple):
     reference: int = 0
 
     def lr_scale_for(self, noise: Optional[float]) -> float:
-        """With the gradient noise scale of the program, in samples: the gain of AdaScale, from 1 to batch / reference. Other rules
-        do not need it."""
+        """The factor of the learning rate for this gradient noise scale, in samples: the gain of AdaScale, from 1 to batch /
+        reference. Other rules do not depend on the noise."""
         if self.rule != "adascale" or noise is None or not noise >= 0:
             return self.lr_scale
         if noise > 1e300:
@@ -36,7 +37,7 @@ class Batch(NamedTuple):
 
 
 def asked_batch() -> Optional[Batch]:
-    """What the launcher says in DL_GLOBAL_BATCH and so on; None if the job has no --dl-batch."""
+    """The batch that the launcher gives in DL_GLOBAL_BATCH and so on; None if the job has no --dl-batch."""
     if not os.environ.get("DL_GLOBAL_BATCH"):
         return None
     try:
@@ -54,7 +55,8 @@ def asked_batch() -> Optional[Batch]:
 
 
 def find_batch(default: Optional[int] = None) -> Batch:
-    """The batch that was chosen for this job, or without --dl-batch ``default``, the program's own. InvalidError without either."""
+    """The batch that was chosen for this job; without --dl-batch ``default``, the program's own. InvalidError if there is
+    neither."""
     asked = asked_batch()
     if asked is not None:
         return asked
@@ -73,6 +75,6 @@ def part_size(total: int, number: int, parts: int) -> int:
 
 
 def local_batch(batch: int, accumulation: int, rank: int, world_size: int) -> int:
-    """What a learner computes of a train step, all passes together."""
+    """The samples that a learner computes in one train step, in all passes together."""
     size, larger = divmod(batch, accumulation)
     return larger * part_size(size + 1, rank, world_size) + (accumulation - larger) * part_size(size, rank, world_size)

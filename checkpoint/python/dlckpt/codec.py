@@ -2,12 +2,12 @@
 """Python state as JSON plus arrays, and back. Nothing is pickled: reading a checkpoint can run no code of its writer.
 
 What can be stored: None, bool, int, float, complex, str, bytes; list, tuple, dict, OrderedDict, Counter, deque, set,
-frozenset of such; NumPy arrays and scalars; torch tensors, dtypes and devices; Shards. Types are matched exactly, so what
-comes back has the type that went in. All else is refused with a StateError which says where it was found.
+frozenset of such; NumPy arrays and scalars; torch tensors, dtypes and devices; Shards. Types are matched exactly, so a value
+comes back with its own type. Any other value is refused with a StateError, which says where it was found.
 
-JSON values stand for themselves but for objects with a key "$", which name a type:
+JSON values stand for themselves, except objects with a key "$", which names a type:
 {"$": "tuple", "v": [...]}, {"$": "tensor", "path": ..., "kind": "torch", "dtype": "float32", "shape": [2, 3]} (its elements
-are the dataset of that path), {"$": "array", ..., "v": base64} (the elements are here), and so on.
+are the dataset of that path), {"$": "array", ..., "v": base64} (its elements are in the text), and so on.
 """
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ MAX_DIMS = 32
 _ESCAPED = re.compile("[/%\x00-\x1f\x7f]")
 _MAX_INT_BITS = 8192  # json reads no number of more than 4300 digits
 
-# (path, array): takes an array of a tree, or returns False: it is put into the JSON; or returns the path of an earlier one which is
-# the same in memory. None instead of it: all are put into the JSON.
+# A function (path, array) that gets each array of a tree. It returns True if it has taken the array, False if the array shall
+# go into the JSON, or the path of an earlier array with the same memory. Without such a function all arrays go into the JSON.
 Sink = Callable[[str, Any], Union[None, bool, str]]
-# The reference {"$": "tensor", ...} -> the array that holds its values.
+# Maps a reference {"$": "tensor", ...} to the array that holds its values.
 Source = Callable[[Dict[str, Any]], Any]
 
 
 def escape(part: Any) -> str:
-    """One key as one part of a tensor's path: 'a/b' -> 'a%2Fb'. Different keys give different parts."""
+    """A key as one part of a tensor's path: 'a/b' -> 'a%2Fb'. Different keys give different parts."""
     text = "%" + type(part).__name__ + ":" + repr(part) if not isinstance(part, (str, int)) else str(part)
     if _ESCAPED.search(text) is None and text not in ("", ".", ".."):
-        return text  # nearly all
+        return text  # nearly all keys
     out = "".join("%%%02X" % ord(c) if c in "/%" or ord(c) < 32 or ord(c) == 127 else c for c in text)
     if out in ("", ".", ".."):
         out = "%" if out == "" else out.replace(".", "%2E")
@@ -46,7 +46,7 @@ def escape(part: Any) -> str:
 
 
 def encode(value: Any, path: str, sink: Optional[Sink], depth: int = 0) -> Any:
-    """The JSON of a tree. ``path`` is where it is ("opt/state"), for tensors' paths and for messages."""
+    """The JSON of a tree. ``path`` is its place ("opt/state"), for tensors' paths and for messages."""
     kind = type(value)
     if value is None or kind is bool:
         return value
@@ -94,7 +94,7 @@ def _text(value: str, path: str) -> str:
 
 
 def printable(text: str) -> str:
-    """What may go into a sentence, whatever the program has named its objects."""
+    """The text in a form that is safe in a message, whatever names the program has given its objects."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -107,7 +107,7 @@ def _encode_pairs(value: Any, path: str, sink: Optional[Sink], depth: int) -> Li
     for key, item in value.items():
         encoded = _encode_key(key, path, depth)
         part = escape(key)
-        if part in seen:  # 1 and "1": give the second a path of its own
+        if part in seen:  # 1 and "1": the second one gets another path
             part = "%" + type(key).__name__ + ":" + part
         seen[part] = True
         pairs.append([encoded, encode(item, path + "/" + part, sink, depth + 1)])
@@ -115,8 +115,8 @@ def _encode_pairs(value: Any, path: str, sink: Optional[Sink], depth: int) -> Li
 
 
 def _encode_key(key: Any, path: str, depth: int) -> Any:
-    """A key of a dict or an item of a set. An array there is found again by what it is, not by its values: one that is read back
-    is another."""
+    """Encodes a key of a dict or an item of a set. An array there is looked up by its identity, not by its values: an array
+    that is read back is another object."""
     if type(key) is str:
         return _text(key, path)
     if arrays.is_array(key):
@@ -132,7 +132,7 @@ def _encode_dict(value: Dict[Any, Any], path: str, sink: Optional[Sink], depth: 
     out, below = {}, path + "/"
     for key, item in value.items():
         inner = below + escape(key)
-        # Arrays, of which there may be a million, without the way through encode().
+        # There may be a million arrays, so these do not take the longer way through encode().
         out[_text(key, path)] = _encode_array(item, inner, sink) if arrays.is_array(item) else encode(item, inner, sink, depth + 1)
     return out
 
@@ -149,7 +149,7 @@ def _encode_array(value: Any, path: str, sink: Optional[Sink]) -> Dict[str, Any]
     if info.offset is not None:
         out["sharded"] = True
     if info.kind == "numpy" and arrays.is_big_endian(value):
-        out["order"] = "big"  # of the program's array; what is stored is little-endian
+        out["order"] = "big"  # the byte order of the program's array; the stored one is little-endian
     taken = False if sink is None else sink(path, value)
     if taken is not False:
         out["path"] = taken if isinstance(taken, str) else path
@@ -182,8 +182,8 @@ def _encode_foreign(value: Any, path: str) -> Any:
 
 
 def decode(value: Any, source: Source, depth: int = 0) -> Any:
-    """The tree of a JSON value. Arrays that were put elsewhere come from ``source``. StateError for what no version so far
-    has written."""
+    """The tree of a JSON value. ``source`` returns the arrays that are stored elsewhere. StateError for a value that no version
+    so far has written."""
     if depth > 2 * MAX_DEPTH + 10:  # a tuple is two levels of JSON
         raise StateError("the checkpoint's state is nested too deeply")
     if isinstance(value, list):
@@ -235,7 +235,7 @@ def mapping(value: Any) -> Optional[Dict[str, Any]]:
         return None
     if "$" not in value:
         return value
-    pairs = value.get("v")  # one with a key "$", or with keys of other types
+    pairs = value.get("v")  # a dict with a key "$", or with keys of other types
     if not isinstance(pairs, list) or not all(isinstance(key, str) for key, _ in pairs):
         return None
     return {key: item for key, item in pairs}
@@ -246,7 +246,7 @@ def _counter(pairs: List[Tuple[Any, Any]]) -> "Counter[Any]":
 
 
 def references(value: Any, found: Optional[Dict[str, Dict[str, Any]]] = None) -> Dict[str, Dict[str, Any]]:
-    """All {"$": "tensor"} references of a JSON value, by path."""
+    """All {"$": "tensor"} references in a JSON value, by path."""
     found = {} if found is None else found
     if isinstance(value, list):
         for item in value:

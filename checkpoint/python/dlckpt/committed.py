@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which checkpoints a directory holds, and their blobs, read by one process alone: no lease is taken and no other learner is
-asked. For what must be known before a collective restore can be prepared.
+"""Finds the checkpoints of a directory, and their blobs. One process reads by itself: it takes no lease and asks no other
+learner. For facts that must be known before a collective restore can be prepared.
 
-What is found here is believed only as far as it says itself: the restore that follows verifies every block, this one included.
+Nothing that is read here is verified; the restore that follows verifies every block of the checkpoint.
 """
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Committed(NamedTuple):
 
 
 def checkpoints(dir: str) -> List[Committed]:
-    """All that are committed in the directory, newest (committed last) first. [] if there is no such directory. DeniedError,
-    IoError."""
+    """All committed checkpoints of the directory, the one that was committed last first. [] if there is no such directory.
+    DeniedError, IoError."""
     try:
         names = os.listdir(dir)
     except FileNotFoundError:
@@ -43,7 +43,7 @@ def checkpoints(dir: str) -> List[Committed]:
 
 
 def find(dir: str, step: Optional[int] = None) -> Committed:
-    """The newest, or the newest of a train step. NotFoundError names what there is."""
+    """The newest checkpoint, or the newest one of a train step. NotFoundError names the ones that exist."""
     all_there = checkpoints(dir)
     for checkpoint in all_there:
         if step is None or checkpoint.step == step:
@@ -55,7 +55,7 @@ def find(dir: str, step: Optional[int] = None) -> Committed:
 
 
 def read_blob(checkpoint: Committed, path: str, rank: int = -1) -> bytes:
-    """The bytes of a blob: the one of all learners, or one learner's own. NotFoundError, CorruptError, IoError."""
+    """The bytes of a blob: that of all learners, or one learner's own. NotFoundError, CorruptError, IoError."""
     manifest = _manifest(checkpoint)
     try:
         for blob in manifest["blobs"]:
@@ -84,7 +84,7 @@ def _manifest(checkpoint: Committed) -> Any:
 
 def _read(path: str, at: int, size: int) -> bytes:
     try:
-        # Without waiting for whoever might write to a FIFO in its place.
+        # O_NONBLOCK: if a FIFO were in its place, this must not wait for a writer.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise CorruptError("%s is not a regular file" % path)

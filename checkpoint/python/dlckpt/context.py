@@ -23,22 +23,22 @@ def _int64s(values: Optional[Sequence[int]]) -> Any:
     return None if values is None else _array_of(tuple(values))
 
 
-# libdlckpt only reads it, and the tensors of a program have few different shapes.
+# libdlckpt only reads the array, and a program's tensors have few different shapes, so arrays are kept for reuse.
 @functools.lru_cache(maxsize=1024)
 def _array_of(values: Tuple[int, ...]) -> Any:
     return (ctypes.c_int64 * max(1, len(values)))(*values)
 
 
 class SaveStats(NamedTuple):
-    """The last finished save as this learner saw it, and totals since the directory was opened; times in seconds."""
+    """Numbers of the last finished save as this learner saw it, and totals since the directory was opened; times in seconds."""
 
-    step: int = -1  # -1: none yet
-    outcome: int = 0  # or the code of an error
+    step: int = -1  # -1: there was no save yet
+    outcome: int = 0  # library.OK, or the code of an error
     level: int = 0
-    bytes: int = 0  # state that this learner had to store
+    bytes: int = 0  # size of the state that this learner had to store
     written_bytes: int = 0
-    reused_bytes: int = 0  # not written, because unchanged since an earlier save
-    blocked_s: float = 0.0  # the training waited
+    reused_bytes: int = 0  # not written, because it has not changed since an earlier save
+    blocked_s: float = 0.0  # time for which training waited
     copy_s: float = 0.0
     write_s: float = 0.0
     fsync_s: float = 0.0
@@ -51,10 +51,10 @@ class SaveStats(NamedTuple):
 
 
 class Context:
-    """One rank's open checkpoint directory (dlckpt_ctx). Use it from one thread at a time; close it, or use ``with``.
+    """One rank's open checkpoint directory (dlckpt_ctx). Use it from one thread at a time. Close it, or use ``with``.
 
-    Arguments left at None or 0 come from the environment, as the header says. Raises what dlckpt_open returns: BusyError if
-    another job holds the directory, DeniedError, InvalidError, IoError, NoMemoryError; LibraryError without the library.
+        Arguments left at None or 0 come from the environment, as dlckpt.h says. Raises the errors of dlckpt_open: BusyError if
+        another job holds the directory, DeniedError, InvalidError, IoError, NoMemoryError; LibraryError without the library.
     """
 
     def __init__(self, dir: Optional[str] = None, *, rank: int = 0, world_size: int = 0, run_id: Optional[str] = None,
@@ -65,7 +65,7 @@ class Context:
         self._pid = os.getpid()
         self._memory: Dict[str, object] = {}
         self._saved = SaveStats()
-        # Only as much of the struct as is used here, so that an older library understands it.
+        # struct_size only covers the members that are used here, so that an older library accepts the struct.
         options = library.Options(library.Options.mode.offset, _encode(dir), rank, world_size, _encode(run_id), every_s,
                                   every_steps, keep, timeout_s, keep_every, _encode(best))
         code = self._lib.dlckpt_open(ctypes.byref(options), ctypes.byref(self._handle))
@@ -74,7 +74,7 @@ class Context:
 
     def close(self) -> None:
         """Waits for the save in flight, then releases everything, the lease included. May be called again."""
-        # A forked child (a DataLoader's worker) holds a copy of this object: it must not give up its parent's lease.
+        # A forked child (a DataLoader's worker) has a copy of this object, which must not release its parent's lease.
         if self._handle and os.getpid() == self._pid:
             self._lib.dlckpt_close(self._handle)
         self._handle = ctypes.c_void_p()
@@ -89,7 +89,7 @@ class Context:
     def __del__(self) -> None:
         try:
             self.close()
-        except Exception:  # the interpreter is going down; nothing can be told to anyone
+        except Exception:  # the interpreter is shutting down, so nobody can be informed
             pass
 
     def _check(self, code: int) -> None:
@@ -99,7 +99,7 @@ class Context:
     def _open(self) -> ctypes.c_void_p:
         if not self._handle:
             raise InvalidError("this checkpoint context is closed")
-        if os.getpid() != self._pid:  # of a library that does not notice it, too
+        if os.getpid() != self._pid:  # for libraries that do not notice a fork themselves
             raise InvalidError("this is a child of fork(): the checkpoint context belongs to its parent, and the child may only "
                                "close it")
         return self._handle
@@ -108,8 +108,8 @@ class Context:
                extent: Optional[Sequence[int]] = None, strides: Optional[Sequence[int]] = None, flags: int = 0,
                owner: object = None) -> None:
         """Registers memory to be saved and restored (dlckpt_tensor_strided). ``pointer`` is the address of the box's first
-        element (0 if empty), ``strides`` in bytes, None for C order without gaps; ``owner`` is kept alive as long as the
-        registration. ``dtype`` is a name of dtypes.DTYPES, ``flags`` of library.REPLICATED and so on."""
+        element (0 if it is empty); ``strides`` are in bytes, None means C order without gaps. ``owner`` is kept alive as long
+        as the registration. ``dtype`` is a name in dtypes.DTYPES, ``flags`` is made of library.REPLICATED and so on."""
         known = dtypes.DTYPES.get(dtype)
         if known is None:
             raise InvalidError("%s: the dtype '%s' cannot be stored; allowed: %s" % (path, dtype, ", ".join(dtypes.DTYPES)))
@@ -120,7 +120,7 @@ class Context:
         self._memory[path] = (owner, self._memory.get(path)) if flags & library.ANOTHER_PART else owner
 
     def blob(self, path: str, data: bytes, *, per_rank: bool = False) -> None:
-        """Registers bytes (dlckpt_blob); copied at once."""
+        """Registers bytes, which are copied at once (dlckpt_blob)."""
         self._check(self._lib.dlckpt_blob(self._open(), path.encode(), data, len(data), 1 if per_rank else 0))
 
     def get_blob(self, path: str) -> bytes:
@@ -135,14 +135,14 @@ class Context:
         self._memory.pop(path, None)
 
     def want(self, step: int) -> int:
-        """What is due before train step ``step``: a set of library.WANT_SAVE and WANT_EXIT."""
+        """What to do before train step ``step``: a combination of library.WANT_SAVE and WANT_EXIT."""
         return int(self._lib.dlckpt_want(self._open(), step))
 
     def save(self, step: int, flags: int = 0) -> str:
-        """Collective. Saves train step ``step`` (dlckpt_save_flags). Without flags it returns when the registered memory may change
-        again and wait() tells the outcome; library.SYNC: durable on return; LAZY: before_mutation() must be called before the
-        memory changes; SKIP_IF_BUSY: InFlightError instead of waiting for an earlier save. Returns "", or what became of an
-        earlier save that failed."""
+        """Collective. Saves train step ``step`` (dlckpt_save_flags). Without flags it returns when the registered memory may
+        change again; wait() then reports the outcome. library.SYNC: the checkpoint is durable on return. LAZY:
+        before_mutation() must be called before the memory changes. SKIP_IF_BUSY: raises InFlightError instead of waiting for an
+        earlier save. Returns "", or the error of an earlier save that failed."""
         if library.has("dlckpt_save_flags"):
             self._check(self._lib.dlckpt_save_flags(self._open(), step, flags))
         else:
@@ -156,8 +156,9 @@ class Context:
             self._check(self._lib.dlckpt_before_mutation(self._open()))
 
     def wait(self, timeout_s: float = -1.0) -> int:
-        """Waits until no save is in flight. Returns the newest train step that this run knows to be committed, -1 if none; raises
-        the last save's error, WaitTimeoutError if it is still in flight after so many seconds (negative: as long as it takes)."""
+        """Waits until no save is in flight. Returns the newest train step that this run knows to be committed, -1 if there is
+        none. Raises the last save's error, or WaitTimeoutError if it is still in flight after this time (negative: no time
+        limit)."""
         if not library.has("dlckpt_wait"):
             return self._saved.step
         durable = ctypes.c_int64(-1)
@@ -165,12 +166,12 @@ class Context:
         return durable.value
 
     def last_error(self) -> Error:
-        """The error of the last finished save, which stats() says has failed."""
+        """The error of the last finished save, if stats() says that it failed."""
         code = self._lib.dlckpt_wait(self._open(), 0.0, None) if library.has("dlckpt_wait") else library.OK
         return error_for(code if code != library.OK else self.stats().outcome, self.message())
 
     def stats(self) -> SaveStats:
-        """Of the last finished save (dlckpt_stats)."""
+        """Numbers of the last finished save (dlckpt_stats)."""
         if not library.has("dlckpt_stats"):
             return self._saved
         out = library.SaveStats(ctypes.sizeof(library.SaveStats))
@@ -178,42 +179,43 @@ class Context:
         return SaveStats(*(getattr(out, name) for name in SaveStats._fields))
 
     def metric(self, name: str, value: float) -> None:
-        """A number for the next save's manifest (dlckpt_metric); learner 0's counts."""
+        """Puts a number into the next save's manifest (dlckpt_metric); only learner 0's counts."""
         self._check(self._lib.dlckpt_metric(self._open(), name.encode(), value))
 
     def member(self, name: str, path: str, *, per_rank: bool = False) -> None:
-        """A file that the program writes itself, saved and put back with the rest (dlckpt_member)."""
+        """Registers a file that the program writes itself; it is saved and put back with the rest (dlckpt_member)."""
         if not library.has("dlckpt_member"):
             raise LibraryError("this libdlckpt cannot keep files: it is of an older version")
         self._check(self._lib.dlckpt_member(self._open(), name.encode(), os.fsencode(path), 1 if per_rank else 0))
 
     def peek(self, step: int = library.LATEST) -> Tuple[int, str]:
-        """Collective. As restore(), but loads the blobs alone; a restore() of the train step returned takes the same checkpoint."""
+        """Collective. As restore(), but loads only the blobs; a later restore() of the returned train step takes the same
+        checkpoint."""
         found = ctypes.c_int64(-1)
         self._check(self._lib.dlckpt_peek(self._open(), step, ctypes.byref(found)))
         return found.value, self.message()
 
     def restore(self, step: int = library.LATEST) -> Tuple[int, str]:
-        """Collective. Loads train step ``step`` or the newest that verifies into the registered memory. Returns the train
-        step and a note, "" unless newer checkpoints were passed over."""
+        """Collective. Loads train step ``step``, or the newest one that verifies, into the registered memory. Returns the train
+        step and a note, which is "" unless newer checkpoints were passed over."""
         restored = ctypes.c_int64(-1)
         self._check(self._lib.dlckpt_restore(self._open(), step, ctypes.byref(restored)))
         return restored.value, self.message()
 
     def latest(self) -> int:
-        """Newest committed train step (manifests verified, data not), or -1."""
+        """The newest committed train step (its manifest is verified, its data is not), or -1."""
         return int(self._lib.dlckpt_latest(self._open()))
 
     def exit_code(self) -> int:
-        """What to exit with after WANT_EXIT: 75 if that train step is committed, else 76."""
+        """The exit status to use after WANT_EXIT: 75 if that train step is committed, else 76."""
         return int(self._lib.dlckpt_exit_code(self._open()))
 
     def finished(self) -> None:
-        """Tells dlrun that training has come to its end."""
+        """Tells dlrun that training has ended."""
         self._lib.dlckpt_finished(self._open())
 
     def message(self) -> str:
-        """The sentence of the last call."""
+        """The message of the last call."""
         return (self._lib.dlckpt_errmsg(self._open()) or b"").decode("utf-8", "replace")
 
 
@@ -230,13 +232,13 @@ class Lease:
 
     @property
     def token(self) -> str:
-        """What dlrun hands to the learners in DL_CHECKPOINT_LEASE."""
+        """The value that dlrun gives the learners in DL_CHECKPOINT_LEASE."""
         if not self._handle:
             raise InvalidError("this lease was released")
         return (self._lib.dlckpt_lease_token(self._handle) or b"").decode()
 
     def renew(self) -> None:
-        """BusyError: it was lost to another job; stop writing."""
+        """Renews the lease. BusyError: another job has taken it over, so stop writing."""
         if not self._handle:
             raise InvalidError("this lease was released")
         code = self._lib.dlckpt_lease_renew(self._handle)
@@ -244,7 +246,7 @@ class Lease:
             raise error_for(code, "the lease on the checkpoint directory was lost")
 
     def release(self) -> None:
-        """Gives the directory free. May be called again."""
+        """Releases the directory. May be called again."""
         if self._handle:
             self._lib.dlckpt_lease_release(self._handle)
             self._handle = ctypes.c_void_p()
@@ -257,7 +259,7 @@ class Lease:
 
 
 def dtype_name(number: int) -> str:
-    """The C library's own name of a dtype number; used by the tests to hold both tables together."""
+    """The C library's own name of a dtype number; the tests compare both tables with it."""
     name = library.load().dlckpt_dtype_name(number)
     if name is None:
         raise InternalError("libdlckpt does not know dtype %d" % number)

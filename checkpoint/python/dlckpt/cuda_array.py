@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays on a GPU that present themselves through __cuda_array_interface__ and may be written to: CuPy's, Numba's. (torch's tensors
-are known better by torch_adapter, and JAX's arrays are immutable.)"""
+"""Arrays on a GPU that present themselves through __cuda_array_interface__ and may be written to: those of CuPy and Numba. (For
+torch's tensors torch_adapter knows more; JAX's arrays are immutable.)"""
 from __future__ import annotations
 
 import sys
@@ -15,7 +15,7 @@ _NAMES = {"f8": "float64", "f4": "float32", "f2": "float16", "i8": "int64", "i4"
 
 
 def interface(value: Any) -> Optional[Dict[str, Any]]:
-    """The array's own words; None for anything else, and for what may not be written to."""
+    """The array's __cuda_array_interface__; None for any other value, and for an array that must not be written to."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         return None
@@ -23,7 +23,7 @@ def interface(value: Any) -> Optional[Dict[str, Any]]:
         return None
     try:
         found = value.__cuda_array_interface__
-    except Exception:  # JAX raises its own where an array is not on a GPU
+    except Exception:  # JAX raises an exception of its own if an array is not on a GPU
         return None
     return None if not isinstance(found, dict) or found["data"][1] or found.get("mask") is not None else found
 

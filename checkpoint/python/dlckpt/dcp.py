@@ -8,12 +8,12 @@
     dcp.async_save(state_dict, storage_writer=dlckpt.dcp.Writer("ckpt", step=1300))
     dcp.load(state_dict, storage_reader=dlckpt.dcp.Reader("ckpt"))
 
-DTensor, FSDP and ShardedTensor state is saved by the learner that holds it and loaded at any number of learners, as ever. A
-checkpoint is an ordinary one of slurm-dl: several train steps in one directory, the newest is loaded unless one is named,
-`dlckpt ls|show|verify` know it, and it exists only once all learners' parts are durable.
+As usual, DTensor, FSDP and ShardedTensor state is saved by the learner that holds it, and can be loaded with any number of
+learners. A checkpoint is an ordinary one of slurm-dl: a directory has several train steps, the newest is loaded unless one is
+named, `dlckpt ls|show|verify` can read it, and it exists only once all learners' parts are durable.
 
-Values that are no tensors are stored as PyTorch gives them, which is pickled, and unpickled by dcp.load(): load only what you
-trust. dlckpt.attach() and the tensors themselves are free of that.
+Values that are no tensors are stored in PyTorch's form, which is a pickle that dcp.load() unpickles, so load only checkpoints that
+you trust. This does not concern dlckpt.attach(), nor the tensors themselves.
 """
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Path = Union[str, "os.PathLike[str]"]
 
 
 class _SaveTicket(NamedTuple):
-    """What the coordinator tells each learner in its plan."""
+    """The coordinator sends this to each learner in its plan."""
 
     dir: str
     step: int
@@ -68,17 +68,17 @@ class _LoadTicket(NamedTuple):
 
 
 class Writer(StorageWriter):
-    """A StorageWriter into a checkpoint directory, which is made if it is missing.
+    """A StorageWriter into a checkpoint directory, which is created if it is missing.
 
-    dir      the directory; None: --dl-checkpoint's (DL_CHECKPOINT_DIR, DL_CHECKPOINT), else CHECKPOINT_DIR. A checkpoint_id
-             given to dcp.save() is used instead of it.
+    dir      the directory; None: that of --dl-checkpoint (DL_CHECKPOINT_DIR, DL_CHECKPOINT), or else CHECKPOINT_DIR. A
+             checkpoint_id given to dcp.save() replaces it.
     step     train step of the next save; may be set again between saves. None: the number at the end of checkpoint_id
              ("out/step-500": 500), else one more than the newest in the directory.
     keep     how many checkpoints to keep (0: keep= of --dl-checkpoint, else 3)
     timeout  longest wait for another learner in seconds (0: 600)
 
-    One writer may be used for many saves, one after the other. saved_step is the train step of the last one that this learner
-    saw committed. Errors are those of dlckpt, inside PyTorch's CheckpointException: nothing is committed then.
+    One writer may be used for many saves, one after the other. saved_step is the train step of the last save that this learner
+    knows to be committed. Errors are those of dlckpt, inside PyTorch's CheckpointException; after an error nothing is committed.
     """
 
     def __init__(self, dir: Optional[Path] = None, *, step: Optional[int] = None, keep: int = 0, timeout: float = 0.0) -> None:
@@ -110,7 +110,7 @@ class Writer(StorageWriter):
         self._is_coordinator = is_coordinator
 
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
-        if getattr(plan, "usable", True):  # else the planner says that nothing changed
+        if getattr(plan, "usable", True):  # otherwise the planner says that nothing changed
             self._own_values = {item.index.fqn for item in plan.items if item.type == WriteItemType.BYTE_IO}
         return plan
 
@@ -164,7 +164,7 @@ class Writer(StorageWriter):
         return done
 
     def finish(self, metadata: Metadata, results: List[List[WriteResult]]) -> None:
-        """Nothing is left to do: the checkpoint was committed by all learners together."""
+        """Does nothing: all learners have committed the checkpoint together already."""
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: Path) -> bool:
@@ -172,8 +172,8 @@ class Writer(StorageWriter):
 
 
 class Reader(StorageReader):
-    """A StorageReader of a checkpoint that dlckpt.dcp.Writer or dlckpt.attach() made, at any number of learners. What was attached is
-    found under the names it had in attach(): dcp.load({"model": model.state_dict()}, storage_reader=...).
+    """A StorageReader of a checkpoint that dlckpt.dcp.Writer or dlckpt.attach() made, with any number of learners. Attached objects
+    have the names that they had in attach(): dcp.load({"model": model.state_dict()}, storage_reader=...).
 
     dir      the directory, as for Writer
     step     train step to load; None: the newest
@@ -220,7 +220,7 @@ class Reader(StorageReader):
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> "Future[None]":
         assert self.dir is not None and self._contents is not None
         ticket: _LoadTicket = plan.storage_data
-        # By where they are stored: tied weights of a program, which attach() has stored once, have one place.
+        # Keyed by the place in the checkpoint: tied weights of a program, which attach() has stored once, have the same place.
         entries = {entry.path: entry for entry in (self._contents.tensors[fqn] for fqn in ticket.wanted)}
         by_path: Dict[str, List[ReadItem]] = {path: [] for path in entries}
         inline = []
@@ -232,7 +232,7 @@ class Reader(StorageReader):
         with Context(self.dir, rank=ticket.rank, world_size=ticket.world_size, run_id=ticket.run_id,
                      timeout_s=self._timeout) as context:
             targets = [_Target(context, entries[path], items, planner) for path, items in by_path.items()]
-            # Up to here nothing of the program has been changed, and it changes only once all that is read was verified.
+            # So far nothing of the program has been changed. It only changes after everything that is read was verified.
             context.restore(ticket.step)
             for target in targets:
                 target.finish(planner)
@@ -294,7 +294,7 @@ class _Target:
         self._memory: Optional[torch.Tensor] = None
         self._start: Tuple[int, ...] = ()
         zeros = (0,) * len(entry.stored_size)
-        if entry.plain and not entry.size:  # a scalar has no parts: each learner reads it
+        if entry.plain and not entry.size:  # a scalar cannot be divided, so each learner reads it
             self._memory = torch.empty((), dtype=torch_adapter.dtype_of(entry.dtype))
             context.tensor(entry.path, entry.dtype, (), self._memory.data_ptr(), flags=library.REPLICATED, owner=self._memory)
             return
@@ -306,7 +306,7 @@ class _Target:
         stop = tuple(map(max, zip(*(end for _, end in boxes)))) if entry.size else ()
         extent = tuple(b - a for a, b in zip(self._start, stop))
         _, _, first = self._pieces[0]
-        # Of another element type than the program's: it is converted by finish().
+        # If the program's tensor has another element type, finish() converts the values.
         dtype = torch_adapter.dtype_of(entry.dtype)
         if len(items) == 1 and first.dtype == dtype and (
                 first.device.type == "cpu" and first.is_contiguous() or torch_adapter.is_reached(first.detach())):
@@ -318,7 +318,7 @@ class _Target:
                        extent=extent or (1,), owner=self._memory)
 
     def finish(self, planner: LoadPlanner) -> None:
-        """Brings what was read to where the planner wants it."""
+        """Copies the values to the place where the planner wants them."""
         for item, (start, stop), target in self._pieces:
             assert self._memory is not None
             part = self._memory[tuple(slice(a - s, b - s) for s, a, b in zip(self._start, start, stop))]
@@ -328,7 +328,7 @@ class _Target:
 
 
 def _register(context: Context, entry: dcp_records.TensorEntry, parts: List[Tuple[Tuple[int, ...], torch.Tensor]]) -> None:
-    """One learner's parts of a tensor, none included."""
+    """Registers one learner's parts of a tensor; there may be none."""
     zeros = (0,) * len(entry.stored_size)
     if not parts:
         context.tensor(entry.path, entry.dtype, entry.stored_size, 0, offset=zeros, extent=zeros)
@@ -358,7 +358,7 @@ def _values(context: Context, path: str) -> Dict[str, str]:
     try:
         stored = json.loads(context.get_blob(path) or b"{}")
     except NotFoundError:
-        return {}  # a learner that the saving job did not have
+        return {}  # the job that saved did not have this learner
     except ValueError as error:
         raise CorruptError("%s: it cannot be read: %s" % (path, error)) from error
     return {str(key): str(value) for key, value in stored.items()}

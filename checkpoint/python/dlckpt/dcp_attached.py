@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What dlckpt.attach() saved, as torch.distributed.checkpoint names it: {"model": model.state_dict(), "opt": ...}, flattened."""
+"""The state that dlckpt.attach() saved, under the names of torch.distributed.checkpoint: {"model": model.state_dict(), "opt":
+...}, flattened."""
 from __future__ import annotations
 
 import json
@@ -13,10 +14,10 @@ from .errors import CorruptError, MismatchError
 
 
 def contents(text: bytes, where: str) -> dcp_records.Contents:
-    """Of the record that attach() wrote (store.STATE_BLOB). Learners' own records are not among it. CorruptError, MismatchError if a
-    newer version wrote it."""
+    """The contents of a record that attach() wrote (store.STATE_BLOB), without the learners' own records. CorruptError;
+    MismatchError if a newer version wrote it."""
     references: Dict[int, Dict[str, Any]] = {}
-    kept: List[torch.Tensor] = []  # so that no id() comes twice
+    kept: List[torch.Tensor] = []  # keeps objects alive, so that no id() is used twice
 
     def source(reference: Dict[str, Any]) -> torch.Tensor:
         stand_in = torch.empty(reference["shape"], dtype=torch_adapter.dtype_of(reference["dtype"]), device="meta")

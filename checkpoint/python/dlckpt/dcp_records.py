@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What dlckpt.dcp keeps in a checkpoint beside the tensors: PyTorch's own description of it, as JSON instead of a pickle."""
+"""What dlckpt.dcp stores in a checkpoint beside the tensors: PyTorch's own description of it, as JSON instead of a pickle."""
 from __future__ import annotations
 
 import dataclasses
@@ -21,8 +21,8 @@ SCHEMA = 1
 
 
 class TensorEntry(NamedTuple):
-    """One tensor of a checkpoint. dlckpt.dcp stores a scalar as one element of one dimension: HDF5 has no part of a scalar, and
-    only one of the learners writes it. attach() stores it as one (``plain``)."""
+    """One tensor of a checkpoint. dlckpt.dcp stores a scalar as one element of one dimension, because only one learner writes
+    it and HDF5 has no part of a scalar. attach() stores it as a scalar (``plain``)."""
 
     path: str
     dtype: str
@@ -35,9 +35,9 @@ class TensorEntry(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """All of a checkpoint. ``parts`` are the boxes (offsets, sizes) of each tensor as they were saved; ``values`` names the
-    learner that wrote each value that is no tensor; ``keys`` is how a flat name was put together from nested keys. ``inline`` and
-    ``given``: tensors and values that are known already, where attach() saved them in its record."""
+    """The contents of a checkpoint. ``parts`` are the boxes (offsets, sizes) of each tensor as they were saved; ``values``
+    names the learner that wrote each value that is no tensor; ``keys`` says from which nested keys a flat name was made.
+    ``inline`` and ``given`` are tensors and values that are known already, because attach() saved them in its record."""
 
     tensors: Dict[str, TensorEntry]
     parts: Dict[str, List[Tuple[Tuple[int, ...], Tuple[int, ...]]]]
@@ -48,10 +48,10 @@ class Contents(NamedTuple):
 
 
 def contents(plans: List[SavePlan]) -> Contents:
-    """What all learners together are going to write, each part once (see without_repeats). StateError for an element type that
-    cannot be stored."""
+    """The contents that all learners together are going to write, each part once (see without_repeats). StateError for an
+    element type that cannot be stored."""
     keys: Optional[Dict[str, Tuple[Any, ...]]] = None
-    for plan in reversed(plans):  # the first learner's word counts, as in DefaultSavePlanner
+    for plan in reversed(plans):  # so that the first learner's value counts, as in DefaultSavePlanner
         if isinstance(plan.planner_data, dict):
             keys = {**(keys or {}), **{name: tuple(path) for name, path in plan.planner_data.items()}}
     found = Contents({}, {}, {}, keys, {}, {})
@@ -65,8 +65,8 @@ def contents(plans: List[SavePlan]) -> Contents:
 
 
 def without_repeats(plans: List[SavePlan], preferred: Set[str]) -> List[SavePlan]:
-    """The plans with each part written by one learner only (PyTorch's own planner sees to that; others may not), and with the
-    values named in ``preferred``, which learner 0 has too, written by learner 0."""
+    """The plans, changed so that only one learner writes each part (PyTorch's own planner does this already; others may not),
+    and that learner 0 writes the values named in ``preferred`` that it has, too."""
     seen: Set[Tuple[Any, ...]] = set()
     items: List[List[WriteItem]] = [[] for _ in plans]
     for rank, plan in enumerate(plans):
@@ -94,7 +94,7 @@ def _add_tensor(found: Contents, item: WriteItem) -> None:
 
 
 def tensor_path(fqn: str, keys: Optional[Dict[str, Tuple[Any, ...]]]) -> str:
-    """Where a tensor is in the checkpoint: 'model.0.weight', which came from {"model": {"0.weight": ...}}, is
+    """The path of a tensor in the checkpoint: 'model.0.weight', made from {"model": {"0.weight": ...}}, becomes
     'model/0.weight'."""
     parts = (keys or {}).get(fqn) or (fqn,)
     path = "/".join(codec.escape(part) for part in parts)
@@ -111,7 +111,7 @@ def to_json(found: Contents) -> bytes:
 
 
 def from_json(text: bytes, where: str) -> Contents:
-    """The inverse. CorruptError, MismatchError if a newer version wrote it."""
+    """The inverse of to_json(). CorruptError; MismatchError if a newer version wrote the text."""
     try:
         record = json.loads(text)
         if record["schema"] != SCHEMA:
@@ -127,7 +127,7 @@ def from_json(text: bytes, where: str) -> Contents:
 
 
 def to_metadata(found: Contents) -> Metadata:
-    """As PyTorch wants it."""
+    """The contents in PyTorch's form."""
     described: Dict[str, Any] = {fqn: BytesStorageMetadata() for fqn in [*found.values, *found.given]}
     for fqn, entry in found.tensors.items():
         chunks = [ChunkStorageMetadata(torch.Size(offsets), torch.Size(sizes)) for offsets, sizes in found.parts[fqn]]

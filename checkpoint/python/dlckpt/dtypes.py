@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Element types: names (NumPy's, as stored in a checkpoint) to the numbers of ``dlckpt_dtype`` and their sizes in bytes."""
+"""Element types: their names (NumPy's, as stored in a checkpoint), numbers (``dlckpt_dtype``) and sizes in bytes."""
 from __future__ import annotations
 
 from typing import Dict, Tuple
@@ -32,10 +32,10 @@ def known(name: str) -> bool:
 
 
 def number(name: str) -> int:
-    """The value of enum dlckpt_dtype. KeyError for a name that is not known."""
+    """The value in enum dlckpt_dtype. KeyError for an unknown name."""
     return DTYPES[name][0]
 
 
 def size(name: str) -> int:
-    """Bytes of one element. KeyError for a name that is not known."""
+    """Bytes of one element. KeyError for an unknown name."""
     return DTYPES[name][1]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One object given to attach(), as a tree to be saved, checked and given back. The kinds are in objects.py and the adapters."""
+"""An object given to attach(), as a tree that is saved, checked and restored. objects.py and the adapters have the kinds of
+objects."""
 from __future__ import annotations
 
 from typing import Any, Dict, List
@@ -9,28 +10,28 @@ from .errors import MismatchError
 
 
 class Entry:
-    """One object. ``per_rank`` entries are saved by each learner."""
+    """One object. If ``per_rank`` is true, each learner saves its own."""
 
     per_rank = False
-    takes_tensors = False  # whether tensors alone, as other programs write them, are all of its state
-    in_place = False  # whether a restore writes into its arrays themselves, whatever there is
+    takes_tensors = False  # whether its state consists only of tensors, as other programs write them
+    in_place = False  # whether a restore always writes into its arrays themselves
 
     def __init__(self, name: str, value: Any) -> None:
         self.name = name
         self.value = value
 
     def capture(self) -> Any:
-        """The tree of its state now; arrays in it may be the live ones."""
+        """The tree of its present state. Arrays in it may be the live ones."""
         raise NotImplementedError
 
     def same_everywhere(self, path: str) -> bool:
-        """Whether all learners surely hold the same bits at this path of the checkpoint, so that the writing can be divided
-        over them. Else learner 0's copy is written: never a mixture of several learners' values."""
+        """Whether all learners certainly hold the same bits at this path of the checkpoint, so that the writing can be divided
+        among them. Otherwise learner 0's copy is written, never a mixture of several learners' values."""
         return False
 
     def check(self, saved: Any) -> List[str]:
-        """What does not fit, one sentence each, before anything is changed. ``saved`` is the checkpoint's tree, with the
-        reference dicts of codec.py in place of arrays."""
+        """Before anything is changed: sentences on what does not fit. ``saved`` is the checkpoint's tree, with the reference
+        dicts of codec.py in place of arrays."""
         return []
 
     def targets(self) -> Any:
@@ -38,16 +39,16 @@ class Entry:
         return self.capture()
 
     def make_target(self, path: str, reference: Dict[str, Any]) -> Any:
-        """An array to restore this reference into, where targets() has none and a plain new one will not do; else None."""
+        """An array into which this reference can be restored if targets() has none and a new plain one will not do; else None."""
         return None
 
     def apply(self, state: Any) -> None:
-        """Gives the state back. ``state``'s arrays are the live ones of capture() where those fitted."""
+        """Restores the state. The arrays in ``state`` are the live ones of capture() if those fitted."""
         raise NotImplementedError
 
 
 def same_kind(live: Any, saved: Any) -> bool:
-    """Whether a checkpoint's reference is to an array of the dtype and global shape of this one."""
+    """Whether a checkpoint's reference means an array of the same dtype and global shape as this one."""
     if not arrays.is_array(live) or not isinstance(saved, dict):
         return False
     info = arrays.describe(live, "array")
@@ -68,7 +69,7 @@ def compare_arrays(name: str, saved: Dict[str, Any], live: Dict[str, Any]) -> Li
         if key not in saved:
             continue
         found = saved[key]
-        if same_kind(value, found):  # nearly all
+        if same_kind(value, found):  # nearly all values
             continue
         if not arrays.is_array(value):
             if isinstance(found, dict) and found.get("$") in ("tensor", "array"):
@@ -85,12 +86,12 @@ def compare_arrays(name: str, saved: Dict[str, Any], live: Dict[str, Any]) -> Li
 
 
 def some(names: List[str]) -> str:
-    """The first few, and how many more there are."""
+    """The first few names, and the number of the others."""
     shown = ", ".join(str(name) for name in names[:4])
     return shown if len(names) <= 4 else "%s and %d more" % (shown, len(names) - 4)
 
 
 def apply_error(name: str, error: Exception) -> MismatchError:
-    """What a user's own load_state_dict() raised, with the name of the object in front."""
+    """The error for an exception of a user's own load_state_dict(), with the object's name in front."""
     return MismatchError("%s: its load_state_dict() refused the checkpoint's state: %s: %s" %
                          (name, type(error).__name__, error))

@@ -10,7 +10,7 @@ from typing import Dict, Type
 
 
 class Error(Exception):
-    """Something about checkpoints failed; every committed checkpoint is untouched."""
+    """An operation on checkpoints failed. Every committed checkpoint is untouched."""
 
     code: int = 11
     name: str = "DLCKPT_E_INTERNAL"
@@ -27,7 +27,7 @@ class InvalidError(Error):
 
 
 class NotFoundError(Error):
-    """No checkpoint, or no such train step, tensor or blob."""
+    """There is no checkpoint, or no such train step, tensor or blob."""
 
     code, name = 2, "DLCKPT_E_NOT_FOUND"
 
@@ -39,19 +39,19 @@ class BusyError(Error):
 
 
 class DeniedError(Error):
-    """Not permitted, or a read-only file system."""
+    """The operation is not permitted, or the file system is read-only."""
 
     code, name = 4, "DLCKPT_E_DENIED"
 
 
 class NoSpaceError(Error):
-    """Disk or quota full; the attempt was removed, older checkpoints are untouched."""
+    """The disk is full or the quota is used up; the attempt was removed, older checkpoints are untouched."""
 
     code, name = 5, "DLCKPT_E_NO_SPACE"
 
 
 class IoError(Error):
-    """A system call failed, a failed fsync included; the attempt was removed."""
+    """A system call failed (fsync included); the attempt was removed."""
 
     code, name = 6, "DLCKPT_E_IO"
 
@@ -81,7 +81,7 @@ class NoMemoryError(Error):
 
 
 class InternalError(Error):
-    """A fault of the library."""
+    """A fault of the library itself."""
 
     code, name = 11, "DLCKPT_E_INTERNAL"
 
@@ -93,11 +93,11 @@ class InFlightError(Error):
 
 
 class LibraryError(Error):
-    """libdlckpt could not be found or loaded, or is of another API version (no code of the C API)."""
+    """libdlckpt could not be found or loaded, or has another API version. The C API has no code for this."""
 
 
 class StateError(InvalidError):
-    """A value in the state cannot be represented in a checkpoint; the sentence names where it is and its type."""
+    """A value of the state cannot be stored in a checkpoint; the message says where it is and which type it has."""
 
 
 _BY_CODE: Dict[int, Type[Error]] = {
@@ -108,7 +108,7 @@ _BY_CODE: Dict[int, Type[Error]] = {
 
 
 def error_for(code: int, sentence: str) -> Error:
-    """The exception for a code of the C API. An unknown code (a newer library) gives a plain Error with that code."""
+    """The exception for a code of the C API. An unknown code (of a newer library) gives a plain Error with that code."""
     cls = _BY_CODE.get(code)
     if cls is not None:
         return cls(sentence)

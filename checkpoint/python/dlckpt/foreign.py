@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A checkpoint that attach() did not write (`dlckpt import`, dlckpt.dcp, a C program), as the record that attach() would have written
-of it: which of its tensors belong to which of the program's arrays."""
+"""Makes, for a checkpoint that attach() did not write (but `dlckpt import`, dlckpt.dcp or a C program), the record that
+attach() would have written: which of its tensors belong to which of the program's arrays."""
 from __future__ import annotations
 
 import base64
@@ -15,15 +15,15 @@ from .reader import Reader, TensorInfo
 
 
 class Found(NamedTuple):
-    """The trees of the objects that the checkpoint has tensors for, and what is to be told to the user."""
+    """The trees of the objects for which the checkpoint has tensors, and remarks for the user."""
 
     objects: Dict[str, Any]
     note: str
 
 
 def find(dir: str, step: int, entries: List[Entry]) -> Found:
-    """Looks for the arrays of each object under its name, or without a name in front. An object of which the checkpoint has nothing
-    is left as it is. MismatchError, with nothing changed, if it has only a part of one, or nothing at all."""
+    """Looks for the arrays of each object under its name, or without a name in front. An object for which the checkpoint has
+    nothing is left as it is. MismatchError, with nothing changed, if it only has a part of an object, or nothing at all."""
     reader = Reader(dir, step)
     try:
         infos = {info.path: info for info in reader.tensors()}
@@ -54,9 +54,10 @@ def find(dir: str, step: int, entries: List[Entry]) -> Found:
 
 
 def _tree(reader: Reader, infos: Dict[str, TensorInfo], entry: Entry, used: Dict[str, None]) -> Tuple[Any, int, List[str]]:
-    """The object's tree with references to the checkpoint's tensors, how many there are, and which are not there."""
+    """The object's tree with references to the checkpoint's tensors, the number of tensors found, and the paths of the missing
+    ones."""
     below = codec.escape(entry.name)
-    places: Dict[Any, str] = {}  # memory -> path, for tied weights
+    places: Dict[Any, str] = {}  # memory -> path, to find tied weights
     tied: Dict[str, str] = {}
     values: Dict[str, Any] = {}
 
@@ -88,7 +89,7 @@ def _tree(reader: Reader, infos: Dict[str, TensorInfo], entry: Entry, used: Dict
 
 def _source(infos: Dict[str, TensorInfo], below: str, path: str) -> Optional[TensorInfo]:
     inner = path[len(below) + 1:]
-    plain = re.sub("%([0-9A-F]{2})", lambda found: chr(int(found.group(1), 16)), inner)  # others do not escape
+    plain = re.sub("%([0-9A-F]{2})", lambda found: chr(int(found.group(1), 16)), inner)  # other programs do not escape names
     for candidate in (path, inner, "%s/%s" % (below, plain), plain):
         if candidate in infos:
             return infos[candidate]
@@ -96,7 +97,7 @@ def _source(infos: Dict[str, TensorInfo], below: str, path: str) -> Optional[Ten
 
 
 def _leaves(tree: Any) -> List[Tuple[str, Dict[str, Any]]]:
-    """All references in it, with the path of each; a path may come several times."""
+    """All references in the tree, each with its path; a path may occur several times."""
     if isinstance(tree, list):
         return [pair for item in tree for pair in _leaves(item)]
     if not isinstance(tree, dict):
@@ -107,8 +108,8 @@ def _leaves(tree: Any) -> List[Tuple[str, Dict[str, Any]]]:
 
 
 def _point(reader: Reader, reference: Dict[str, Any], info: TensorInfo) -> None:
-    """Makes a reference to the program's array one to the checkpoint's tensor. A scalar becomes a value: dlckpt.dcp stores it as one
-    element of one dimension."""
+    """Turns a reference to the program's array into one to the checkpoint's tensor. A scalar becomes a value, because
+    dlckpt.dcp stores it as one element of one dimension."""
     if not reference["shape"] and info.shape in ((), (1,)) and reference["dtype"] == info.dtype:
         data = bytearray(dtypes.size(info.dtype))
         reader.load(info.path, *_address(data))

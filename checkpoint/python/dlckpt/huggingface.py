@@ -5,7 +5,7 @@
     trainer = Trainer(model=model, args=args, train_dataset=data, callbacks=[checkpoints])
     trainer.train(resume_from_checkpoint=checkpoints.resume(trainer))
 
-The Trainer's own checkpoints (save_strategy, save_steps) are not needed for that and may be switched off with
+The Trainer's own checkpoints (save_strategy, save_steps) are not needed then and may be switched off with
 save_strategy="no"; they still work.
 """
 from __future__ import annotations
@@ -34,22 +34,22 @@ from .world import World
 
 class DlckptCallback(TrainerCallback):
     """Saves model, optimizer, scheduler, gradient scaler, random states and the Trainer's own state when that is due, between two
-    train steps; when the job is asked to stop it saves, lets the other callbacks end, and raises SystemExit, as Job.steps()
+    train steps. When the job is asked to stop, it saves, ends the other callbacks, and raises SystemExit, as Job.steps()
     does. At the end of the training it saves once more.
 
     dir, every, keep, strict, final_save, timeout    as for dlckpt.attach()
 
     ``job`` is the dlckpt.Job while training runs: job.state for values of your own.
 
-    A resumed training goes on at the exact train step: with as many learners as before, and a data set whose items do not
-    depend on random numbers, with the same weights bit for bit as if it had not been interrupted. The data collator may draw random
+    A resumed training goes on at the exact train step. With the same number of learners, and a data set whose items do not
+    depend on random numbers, its weights are the same, bit for bit, as without the interruption. The data collator may draw random
     numbers in the main process (dataloader_num_workers=0), as that of masked language models does.
 
-    In a job with --dl-batch the Trainer trains with the batch that was chosen, instead of per_device_train_batch_size: max_steps, if
-    it is given, means train steps of the smallest batch (MIN); the learning rate is multiplied by what the rule says, and its
-    schedule goes by samples. Each sample of each data epoch is trained on once, at whatever sizes the job is started anew.
+    In a job with --dl-batch the Trainer trains with the chosen batch, instead of per_device_train_batch_size: max_steps, if it is
+    given, means train steps of the smallest batch (MIN); the learning rate is multiplied by the factor of the rule, and its
+    schedule follows the samples. Each sample of each data epoch is trained on once, whatever the sizes at which the job is restarted.
 
-    Not for DeepSpeed, whose engine keeps the state to itself (InvalidError).
+    DeepSpeed cannot be used with it, because its engine does not hand out the state (InvalidError).
     """
 
     def __init__(self, dir: Optional[str] = None, *, every: Every = None, keep: int = 0, strict: bool = True,
@@ -61,7 +61,8 @@ class DlckptCallback(TrainerCallback):
         self._folder: Optional[str] = None
         self._fetched = _FetchedEntry()
         self._followed: Optional[FollowedBatch] = None
-        self._data: Optional[Dict[str, Any]] = None  # of the checkpoint: where the samples were
+        # the cursor of the checkpoint, which says where the training was in the samples
+        self._data: Optional[Dict[str, Any]] = None
 
     def resume(self, trainer: Any) -> Optional[str]:
         """Collective; call it right before trainer.train(), with its result as resume_from_checkpoint. Opens the directory and
@@ -86,9 +87,9 @@ class DlckptCallback(TrainerCallback):
         batch = asked_batch()
         if batch is not None:
             self._followed = FollowedBatch(trainer, batch, self.job.world)
-            self._fetched.ahead = 0  # Accelerate has no hand in this loader
+            self._fetched.ahead = 0  # Accelerate does not change this loader
         self._fetched.watch(trainer)
-        # What train() would load from files comes from the checkpoint in on_train_begin().
+        # train() must load nothing from files: on_train_begin() takes the state from the checkpoint.
         trainer._load_from_checkpoint = lambda *_args, **_kwargs: None
         if peeked is None:
             if self._followed is not None:
@@ -107,8 +108,8 @@ class DlckptCallback(TrainerCallback):
         return self._folder
 
     def _find_data(self, step: int, stored: Any) -> Optional[Dict[str, Any]]:
-        """The cursor of a checkpoint. Refused is one that was made with --dl-batch by a job that has none, and the other way round: the
-        two count, and order, the samples differently."""
+        """The cursor of a checkpoint. A checkpoint made with --dl-batch is refused in a job without it, and the other way
+        round, because the two count and order the samples differently."""
         data = None if stored is None else codec.mapping(codec.decode(stored, _no_arrays))
         if (data is None) != (self._followed is None) and self.job is not None:
             self.job.close()
@@ -136,8 +137,8 @@ class DlckptCallback(TrainerCallback):
             entries.append(entry("scaler", scaler))
         if self._followed is not None:
             entries.append(entry("data", self._followed.batches))
-        # The Trainer draws random numbers before its first train step (for the order of the data): check() in on_step_begin() gives
-        # the generators back.
+        # Before its first train step the Trainer draws random numbers (for the order of the data). check() in on_step_begin()
+        # restores the generators afterwards.
         entries += [DefaultRandomEntry("default random generators", None), self._fetched]
         self.job._start(entries, self._strict)
         if self._followed is not None:
@@ -146,12 +147,13 @@ class DlckptCallback(TrainerCallback):
             raise InternalError("the Trainer goes on at train step %d, the checkpoint is of %d" %
                                 (state.global_step, self.job.train_step))
         if self.job.restored and state.global_step >= state.max_steps:
-            # The training is done, but Trainer looks at max_steps only after a train step.
+            # The training is done already, but the Trainer compares with max_steps only after a train step.
             trainer._run_epoch = lambda *_args, **_kwargs: None
             control.should_training_stop = True
 
     def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        # Not at the end of a step: its logs and evaluations come after that, and belong into the checkpoint.
+        # This is not done at the end of the former step, because that step's logs and evaluations come later and belong into
+        # the checkpoint.
         if self.job is None:
             return
         self.job.train_step = state.global_step
@@ -183,11 +185,12 @@ class DlckptCallback(TrainerCallback):
 
 
 class _FetchedEntry(Entry):
-    """The state of the random generators before each batch that is fetched and not trained on yet: those of the train step that begins,
-    and one more, which Accelerate fetches ahead. A resumed training fetches them again, with the same random numbers."""
+    """The states of the random generators before each batch that was fetched but not trained on yet: the batches of the train
+    step that begins, and one more, which Accelerate fetches ahead. A resumed training fetches these batches again, with the
+    same random numbers."""
 
     per_rank = True
-    ahead = 1  # batches
+    ahead = 1  # number of batches that are fetched ahead
 
     def __init__(self) -> None:
         super().__init__("generators before fetched batches", None)
@@ -196,7 +199,7 @@ class _FetchedEntry(Entry):
         self._again: List[Any] = []
 
     def watch(self, trainer: Any) -> None:
-        """Has the loader of the training, not those of evaluations, tell when it makes a batch."""
+        """Makes the loader of the training (not those of evaluations) report each batch that it makes."""
         trainer.__dict__.pop("get_train_dataloader", None)
         original = trainer.get_train_dataloader
 
@@ -232,7 +235,7 @@ class _FetchedEntry(Entry):
 
 
 class _TrainerState:
-    """The Trainer's own state; given back by train() itself, from the file that resume() made."""
+    """The Trainer's own state. train() itself restores it, from the file that resume() makes."""
 
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Trainer of Transformers in a job with --dl-batch: it trains with the batch that was chosen, and goes on by samples.
+"""Makes the Trainer of Transformers follow the batch that was chosen in a job with --dl-batch, and continue by samples.
 
-By itself the Trainer knows its place in the data as a number of train steps, and skips so many batches of its present size; with
-another size that would leave samples out or train on them twice. Here its loader takes the parts of a GlobalBatches instead, whose
-cursor counts samples and lies in the checkpoint. To the Trainer the whole training is one pass over a loader of unknown length
-with max_steps = train steps done + train steps left.
+By itself the Trainer knows its place in the data as a number of train steps, and skips as many batches of its present size.
+After a change of the size that would leave samples out, or train on some twice. Therefore its loader takes the parts of a
+GlobalBatches, whose cursor counts samples and is in the checkpoint. To the Trainer the whole training is one pass over a
+loader of unknown length, with max_steps = train steps done + train steps left.
 """
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _NAMES = ("max_steps", "gradient_accumulation_steps", "per_device_train_batch_si
 
 
 class TrainerBatches(GlobalBatches):
-    """The samples of a Trainer's whole training. All its train steps have the same number of passes, which the Trainer needs: what
-    is left at the end and too little for that is added to the last one."""
+    """The samples of a Trainer's whole training. All its train steps have the same number of passes, which the Trainer needs:
+    samples at the end that are too few for a train step are added to the last one."""
 
     def __init__(self, n_samples: int, batch: Batch, total_samples: int, seed: int, shuffle: bool, world: World) -> None:
         super().__init__(n_samples, batch, seed, shuffle, rank=world.rank, world_size=world.size)
         self.total_samples: Optional[int] = total_samples
         self._equal_passes = True
-        self._lr_scale = batch.lr_scale  # of the learning rate that the optimizer has
+        self._lr_scale = batch.lr_scale  # the factor that the optimizer's learning rate has now
 
     def steps_left(self) -> int:
         left = max(0, (self.total_samples or 0) - self.cursor)
@@ -40,7 +40,7 @@ class TrainerBatches(GlobalBatches):
 
 
 class FollowedBatch:
-    """What DlckptCallback changes in a Trainer so that it follows ``batch``; undo() puts it back."""
+    """The changes that DlckptCallback makes in a Trainer so that it follows ``batch``; undo() reverses them."""
 
     def __init__(self, trainer: Any, batch: Batch, world: World) -> None:
         args, data = trainer.args, trainer.train_dataset
@@ -65,7 +65,7 @@ class FollowedBatch:
         self._loader: Any = None
 
     def start(self, train_step: int, state: Optional[Dict[str, Any]]) -> None:
-        """Before train(): ``state`` is that of a checkpoint of ``train_step``."""
+        """To be called before train(). ``state`` is the cursor in a checkpoint of ``train_step``."""
         if state is not None:
             problems = self.batches.check_state_dict(state)
             if problems:
@@ -78,7 +78,7 @@ class FollowedBatch:
         args.per_device_train_batch_size = max(1, self.batches.local_batch // passes)
         args.ignore_data_skip = True
         trainer._train_batch_size = args.train_batch_size
-        # Accelerate was told of the passes when the Trainer was made.
+        # Accelerate learned the number of passes when the Trainer was created.
         state_of_passes = getattr(trainer.accelerator, "gradient_state", None)
         if state_of_passes is not None:
             state_of_passes.plugin_kwargs["num_steps"] = passes
@@ -88,7 +88,8 @@ class FollowedBatch:
             return self._make_loader(original_loader())
 
         def create_scheduler(num_training_steps: int, *others: Any, **more: Any) -> Any:
-            # In steps of the reference batch, whatever the batch is: the learning rate follows the samples.
+            # The schedule counts steps of the reference batch, whatever the batch is, so that the learning rate follows the
+            # samples.
             return original_scheduler(max(1, -(-self._total // self.batch.reference)), *others, **more)
 
         trainer.get_train_dataloader, trainer.create_scheduler = get_train_dataloader, create_scheduler
@@ -100,14 +101,14 @@ class FollowedBatch:
             self._trainer.__dict__.pop(name, None)
 
     def _make_loader(self, other: Any) -> Any:
-        """As the Trainer's own, but for what it draws. It is not divided over learners once more."""
+        """As the Trainer's own loader, but with other samples. It must not be divided over the learners once more."""
         workers = int(other.num_workers)
         more = dict(multiprocessing_context=other.multiprocessing_context, prefetch_factor=other.prefetch_factor) if workers else {}
         return torch.utils.data.DataLoader(other.dataset, batch_sampler=_Ahead(self.batches), collate_fn=other.collate_fn,
                                            num_workers=workers, pin_memory=other.pin_memory, worker_init_fn=other.worker_init_fn, **more)
 
     def restored(self, optimizer: Any, scheduler: Any, saved: Optional[Dict[str, Any]]) -> None:
-        """After the optimizer has its state: its learning rates are meant for the scale of the run that saved them."""
+        """To be called after the optimizer's state was restored: its learning rates have the factor of the run that saved them."""
         before = float(saved.get("lr_scale", 1.0)) if saved else 1.0
         ratio = self.batch.lr_scale / before
         self.batches._lr_scale = self.batch.lr_scale
@@ -121,13 +122,13 @@ class FollowedBatch:
             scheduler.base_lrs = [rate * ratio for rate in scheduler.base_lrs]
 
     def begin_step(self, scheduler: Any) -> None:
-        """The scheduler counts one further after the train step that begins: by then so many samples are trained on."""
+        """Sets how often the scheduler counts after the train step that begins, by the number of samples trained on by then."""
         if hasattr(scheduler, "lr_lambdas"):
             after = self.batches.cursor + self.batches._step_at(self.batches.cursor)[0]
             scheduler.last_epoch = after // self.batch.reference - 1
 
     def end_step(self, state: Any, control: Any) -> None:
-        """What the Trainer does at the end of a data epoch: it sees only that of the last one."""
+        """Does what the Trainer does at the end of a data epoch, because the Trainer itself only sees the last end."""
         before = self.batches.data_epoch
         self.batches.step_done()
         state.epoch = self.batches.cursor / self.batches.n_samples
@@ -140,7 +141,7 @@ class FollowedBatch:
 
 
 class _Ahead:
-    """A batch sampler without a length, so that the Trainer counts by max_steps alone."""
+    """A batch sampler without a length, so that the Trainer only counts by max_steps."""
 
     def __init__(self, batches: GlobalBatches) -> None:
         self._batches = batches

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What dlckpt knows of JAX: pytrees of arrays, which are immutable, so that a restored tree is a new one (Job.__getitem__)."""
+"""Support for JAX: pytrees of arrays. The arrays are immutable, so a restored tree is a new one (Job.__getitem__)."""
 from __future__ import annotations
 
 from typing import Any, Dict, List, Tuple
@@ -15,7 +15,7 @@ from .parts import Parts
 
 
 def is_tree(value: Any) -> bool:
-    """Whether a jax.Array is among its leaves."""
+    """Whether it is a tree with a jax.Array among its leaves."""
     return any(isinstance(leaf, jax.Array) for leaf in jax.tree_util.tree_leaves(value))
 
 
@@ -24,8 +24,8 @@ def _is_key(leaf: Any) -> bool:
 
 
 class TreeEntry(Entry):
-    """A pytree. Its structure comes from the program; the checkpoint holds its leaves by their names. With jax.distributed each
-    process saves the parts that it holds; without, every learner has the whole."""
+    """A pytree. The program gives its structure; the checkpoint holds its leaves by their names. With jax.distributed each
+    process saves the parts that it holds; without it every learner has the whole."""
 
     takes_tensors = True
 
@@ -57,7 +57,7 @@ class TreeEntry(Entry):
 
 
 def _nested(leaves: Dict[str, Any]) -> Dict[str, Any]:
-    """Leaves by path as dicts in dicts, so that they have the path in the checkpoint that they have in the tree."""
+    """Puts leaves, given by path, into nested dicts, so that they have the same path in the checkpoint as in the tree."""
     out: Dict[str, Any] = {}
     for name, value in leaves.items():
         *groups, last = name.split("/")
@@ -76,7 +76,7 @@ def _flat(tree: Dict[str, Any], prefix: str = "") -> Dict[str, Any]:
 
 
 def _flat_saved(tree: Dict[str, Any], prefix: str = "") -> Dict[str, Any]:
-    """The same of a checkpoint's tree, in which leaves are dicts, too."""
+    """The leaves of a checkpoint's tree by path; there the leaves themselves are dicts."""
     found = {}
     for key, value in tree.items():
         inner = codec.mapping(value)
@@ -93,7 +93,7 @@ def _part(key: Any) -> Any:
 
 
 def _boxes(leaf: Any) -> List[Tuple[Tuple[int, ...], Tuple[int, ...], Any]]:
-    """(offset, extent, data) of the different parts that this process holds."""
+    """(offset, extent, data) of each different part that this process holds."""
     found: Dict[Any, Any] = {}
     for shard in leaf.addressable_shards:
         offset = tuple(int(piece.start or 0) for piece in shard.index)
@@ -130,7 +130,7 @@ def _to_fill(leaf: Any) -> Any:
 
 
 def _given_back(leaf: Any, value: Any) -> Any:
-    """A new leaf with the restored value, on the devices where the old one was."""
+    """A new leaf with the restored value, on the devices of the old one."""
     if _is_key(leaf):
         data = jax.device_put(value, jax.random.key_data(leaf).sharding)
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))

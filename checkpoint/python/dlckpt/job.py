@@ -38,29 +38,29 @@ def attach(*, dir: Optional[str] = None, every: Every = None, keep: int = 0, rng
                   variables of Keras and TensorFlow, random generators, dlckpt.PerRank. Plain values: put them into
                   ``job.state``, a dict.
     arrays        a dict of arrays, restored in place; the same as an object named "arrays"
-    dir           checkpoint directory, made if missing (its parent must exist); all learners must see it. What was asked for
-                  at submission wins: DL_CHECKPOINT_DIR or DL_CHECKPOINT, then this, then CHECKPOINT_DIR. Without any,
-                  training runs without saving, and says so once.
-    every         how often to save: "10m", seconds, "50steps", or "auto" (found from what saves cost; libdlckpt(3)). every= of
-                  --dl-checkpoint wins. Train steps work anywhere; by time, dlrun does it if it was told at submission, and
-                  without dlrun learner 0's clock counts.
+    dir           checkpoint directory, created if missing (its parent must exist); all learners must see it. The directory named
+                  at submission comes first (DL_CHECKPOINT_DIR or DL_CHECKPOINT), then this one, then CHECKPOINT_DIR. Without
+                  any, training runs without saving, and says so once.
+    every         how often to save: "10m", seconds, "50steps", or "auto" (computed from the cost of saves; libdlckpt(3)). every=
+                  of --dl-checkpoint comes first. Train steps work anywhere. By time, dlrun decides if a time was given at
+                  submission; without dlrun learner 0's clock decides.
     keep          how many checkpoints to keep (0: keep= of --dl-checkpoint, else 3)
-    keep_every    those of train steps divisible by this are kept as well
-    best          and the best by a metric that job.metric() gives: "loss:min:2"
-    mode          "async": a save lasts until the state is copied, and is written in the background; "lazy": it is copied in the
-                  background too, and the attached torch optimizers wait before their step() until that is done (what they do
-                  not change is copied at once); "sync": it lasts until the checkpoint is durable. DL_CHECKPOINT_MODE wins;
-                  default async
-    rng           save and restore the default random generators of Python, NumPy and torch, for each learner. attach() gives them
-                  back at once, and steps() (or the first check()) once more: what is drawn in between does not count. So set-up
-                  that is to be the same at each start, such as a random split of the data, belongs before attach()
-    strict        refuse a checkpoint that lacks a named object, or has one more; False: say so and go on
-    final_save    save when steps() comes to its end
-    rank, world_size, run_id, timeout    instead of what the launcher set in the environment; see dlckpt.h. Seconds.
+    keep_every    checkpoints of train steps divisible by this are kept as well
+    best          the best checkpoints by a metric that job.metric() gives are kept as well: "loss:min:2"
+    mode          "async": a save lasts until the state is copied, and is written in the background. "lazy": the state is copied in
+                  the background, too, and the attached torch optimizers wait before their step() until that is done (state that
+                  they do not change is copied at once). "sync": a save lasts until the checkpoint is durable.
+                  DL_CHECKPOINT_MODE comes first; default async
+    rng           save and restore the default random generators of Python, NumPy and torch, for each learner. attach() restores
+                  them at once, and steps() (or the first check()) again, so draws in between have no effect. Therefore set-up
+                  that must be the same at each start, such as a random split of the data, belongs before attach()
+    strict        refuse a checkpoint that lacks a named object, or has another one; False: report it and go on
+    final_save    save when steps() ends
+    rank, world_size, run_id, timeout (in seconds)    replace the values that the launcher set in the environment; see dlckpt.h
 
-    Replicated state (modules, optimizers, arrays, job.state) must be the same on all learners; learner 0's is what counts.
-    With the same world size training continues bit for bit as if it had not been interrupted, where the program itself is
-    deterministic. With another, nothing is lost or repeated, but random numbers and the order of sums differ.
+    Replicated state (modules, optimizers, arrays, job.state) must be the same on all learners; learner 0's is the one that is saved.
+    With the same world size training continues bit for bit as if it had not been interrupted, if the program itself is
+    deterministic. With another size, nothing is lost or repeated, but random numbers and the order of sums differ.
 
     Collective: all learners call it. Call it after the model is on its device and before the first train step.
 
@@ -75,7 +75,7 @@ def attach(*, dir: Optional[str] = None, every: Every = None, keep: int = 0, rng
     if "state" in objects:
         raise InvalidError("attach(state=...): this name is used by job.state; choose another")
     for name in objects:
-        codec.encode(name, "attach()", None)  # a name that cannot be stored
+        codec.encode(name, "attach()", None)  # raises an error for a name that cannot be stored
     entries: List[Entry] = [entry(name, value) for name, value in objects.items() if value is not None]
     if rng:
         entries.append(DefaultRandomEntry("default random generators", None))
@@ -87,7 +87,7 @@ def attach(*, dir: Optional[str] = None, every: Every = None, keep: int = 0, rng
 
 def open_job(world: World, *, dir: Optional[str], every: Every, keep: int, final_save: bool, run_id: Optional[str],
              timeout: float, mode: Optional[str] = None, keep_every: int = 0, best: Optional[str] = None) -> "Job":
-    """A job whose directory is open and which knows no objects yet; for attach() and for the adapters of frameworks."""
+    """A job whose directory is open, but which has no objects yet; for attach() and for the adapters of frameworks."""
     settings = find_settings(dir, every, keep, mode)
     job = Job(world, final_save, settings.mode)
     if settings.dir is None:
@@ -128,12 +128,12 @@ class Job(Progress):
         self._unhook: List[Callable[[], None]] = []
         self._files: Dict[str, Tuple[str, bool]] = {}
         self._strict = True
-        self._failures = 0  # of background saves, told so far
+        self._failures = 0  # number of failed background saves that were reported so far
         self._saved_step = self._restored_step = -1
         self._told_noise: Optional[float] = None
         self._in_steps = False
-        self._closed, self._unusable = False, ""  # the latter says why, after a restore that failed
-        self._last_stats: Optional[SaveStats] = None  # when it was closed
+        self._closed, self._unusable = False, ""  # after a restore that failed, _unusable is the reason
+        self._last_stats: Optional[SaveStats] = None  # set when the job is closed
 
     # ---- the loop ------------------------------------------------------------------------------------------------------
 
@@ -145,12 +145,12 @@ class Job(Progress):
         pause; SIGTERM or Ctrl-C to a single learner without dlrun) it saves and raises SystemExit: 75 if the state was saved,
         76 if not, so that dlrun or Slurm can put the job back into the queue. At the end it saves once more.
 
-        A periodic save that fails (disk full, say) is told, once it is known, and training goes on, for the next may succeed and
-        the last good checkpoint is still there. A final save that fails raises, for its result would be lost in silence; NoSpaceError,
-        IoError and so on, all dlckpt.Error.
+        A periodic save that fails (for example because the disk is full) is reported when that is known, and training goes on: the
+        next save may succeed, and the last good checkpoint still exists. A final save that fails raises an error, because its result
+        would otherwise be lost unnoticed: NoSpaceError, IoError and so on, all derived from dlckpt.Error.
 
-        After a restore the random generators are given back when the first train step begins, so that what a program draws
-        between attach() and the loop (iter() of a DataLoader does) changes nothing.
+        After a restore the random generators are restored when the first train step begins, so that draws of the program
+        between attach() and the loop (iter() of a DataLoader makes some) change nothing.
 
         If you leave the loop by ``break``, call finish() afterwards."""
         if self._in_steps:
@@ -169,8 +169,8 @@ class Job(Progress):
         self.finish()
 
     def check(self) -> None:
-        """Between two train steps: saves or stops if that is due. steps() calls it; call it in a loop of your own, with
-        step_done() after each train step, and finish() at the end. All learners must call it with the same train step."""
+        """Saves or stops between two train steps if that is due. steps() calls it. In a loop of your own, call it before each
+        train step, call step_done() after each, and finish() at the end. All learners must call it with the same train step."""
         self._must_be_usable()
         if self._context is None:
             return self._must_not_be_closed()
@@ -178,7 +178,7 @@ class Job(Progress):
         self._tell_failures()
         self._tell_noise()
         if self._signals is None:
-            # Not before: dlrun ends a learner that has not come to its first train step by SIGTERM, as it has nothing to save.
+            # Not earlier: until its first train step a learner has nothing to save, and dlrun ends it by SIGTERM.
             self._signals = StopSignals(bool(os.environ.get("DL_PROGRESS")), self.world.size == 1, self._say)
         wanted = self._context.want(self.train_step)
         signalled = self._signals.requested is not None
@@ -193,7 +193,7 @@ class Job(Progress):
             self._stop(EXIT_SAVED if saved else EXIT_NOT_SAVED)
 
     def finish(self) -> None:
-        """Saves the final state, unless attach(final_save=False), tells dlrun that training is done, and lets go of the
+        """Saves the final state, unless attach(final_save=False), tells dlrun that training is done, and releases the
         directory. May be called again. Raises if the save fails."""
         self._must_be_usable()
         if self._context is None:
@@ -209,12 +209,12 @@ class Job(Progress):
             self.close()
 
     def __getitem__(self, name: str) -> Any:
-        """The object attached under this name. A pytree of JAX: the restored one, or what was last put here."""
+        """The object attached under this name. For a pytree of JAX: the restored one, or the one that was assigned last."""
         return self._entry(name).value
 
     def __setitem__(self, name: str, value: Any) -> None:
-        """Replaces a pytree of JAX, whose arrays are immutable, by one of the same structure: what the next save saves. InvalidError
-        for an object of another kind, which is changed in place instead."""
+        """Replaces a pytree of JAX, whose arrays are immutable, by one of the same structure, which the next save then saves.
+        InvalidError for an object of another kind: change that in place instead."""
         found = self._entry(name)
         if type(found).__name__ != "TreeEntry":
             raise InvalidError("job['%s'] cannot be replaced, since attach() saves the object that it was given: change that one in "
@@ -228,9 +228,9 @@ class Job(Progress):
         raise InvalidError("attach() was given no object named '%s'" % name)
 
     def save(self, *, wait: bool = True) -> None:
-        """Collective. Saves now, as the checkpoint of ``train_step``. Raises dlckpt.Error if it fails; nothing is committed
-        then. With wait=False as periodic saves are made (``mode`` of attach()); wait() or the next check() tells how it ended.
-        Without a checkpoint directory it does nothing. InvalidError after close() and the loop's end, unless this step is saved."""
+        """Collective. Saves now, as the checkpoint of ``train_step``. If it fails, it raises dlckpt.Error, and nothing is committed.
+        With wait=False it saves as periodic saves do (``mode`` of attach()); wait() or the next check() reports the outcome.
+        Without a directory it does nothing. InvalidError after close() and the loop's end, unless this step is saved already."""
         self._must_be_usable()
         if self._context is not None:
             self._save(library.SYNC if wait else self._flags())
@@ -238,8 +238,8 @@ class Job(Progress):
             self._must_not_be_closed()
 
     def wait(self, timeout: float = -1.0) -> int:
-        """Waits until no save is in flight. Returns the newest train step that is durable, -1 if none. Raises the error of the last
-        save; WaitTimeoutError if it is still in flight after so many seconds (negative: as long as it takes)."""
+        """Waits until no save is in flight. Returns the newest durable train step, -1 if there is none. Raises the error of the
+        last save, or WaitTimeoutError if it is still in flight after this time (negative: no time limit)."""
         if self._context is None:
             return self._saved_step
         self._saved_step = max(self._saved_step, self._context.wait(timeout))
@@ -247,29 +247,29 @@ class Job(Progress):
 
     @property
     def stats(self) -> Optional[SaveStats]:
-        """Of the last finished save: bytes, how long training was blocked, and so on; None without a checkpoint directory."""
+        """Numbers of the last finished save: bytes, time for which training was blocked, and so on; None without a directory."""
         return self._last_stats if self._context is None else self._context.stats()
 
     @property
     def saves(self) -> int:
-        """How many checkpoints this job has committed since it was attached."""
+        """The number of checkpoints that this job has committed since it was attached."""
         stats = self.stats
         return 0 if stats is None else stats.saves
 
     def metric(self, name: str, value: float) -> None:
-        """A number such as a validation loss, kept with the next checkpoint; what ``best`` of attach() goes by. Learner 0's counts."""
+        """Stores a number such as a validation loss with the next checkpoint, for ``best`` of attach(). Only learner 0's counts."""
         if self._context is not None:
             self._context.metric(name, float(value))
 
     def files(self, *, per_rank: bool = False, **paths: "Union[str, os.PathLike[str]]") -> None:
-        """Files that the program writes itself, each under a name: every save copies them into the checkpoint as they then are,
-        with checksums. Those of a checkpoint that was restored are put at their paths at once. Learner 0's, or with per_rank
-        each learner's own. Between a save and its end they may be replaced, but not written to. May be called again, for others:
-        the former ones are left as they are. Collective if a checkpoint was restored. MismatchError if that checkpoint has no
-        such file, unless attach(strict=False)."""
+        """Adds files that the program writes itself, each under a name: every save copies their present content into the
+        checkpoint, with checksums. If a checkpoint was restored, its files are put at these paths at once. Learner 0's files
+        count, or with per_rank each learner's own. While a save is in flight they may be replaced, but not written to. May be
+        called again for further files; the former ones stay as they are. Collective if a checkpoint was restored. MismatchError
+        if that checkpoint lacks such a file, unless attach(strict=False)."""
         if self._context is None or self._store is None:
             return
-        # A restore puts back all that are registered, and the program may have gone on with the former ones.
+        # A restore puts all registered files back, and the program may have changed the former ones since.
         for name in self._files:
             self._context.forget(name)
         try:
@@ -290,12 +290,12 @@ class Job(Progress):
         self._files.update({name: (os.fspath(path), per_rank) for name, path in paths.items()})
 
     def close(self) -> None:
-        """Lets go of the checkpoint directory and puts the signals back, without saving. May be called again."""
+        """Releases the checkpoint directory and restores the signals, without saving. May be called again."""
         if self._signals is not None:
             self._signals.restore()
         if self._context is not None:
             self._closed = True
-            with contextlib.suppress(Error):  # of the last save, which was told; a child of fork() may do nothing else with it
+            with contextlib.suppress(Error):  # of the last save: reported before; a child of fork() may only close the context
                 self.wait()
             with contextlib.suppress(Error):
                 self._last_stats = self._context.stats()
@@ -328,7 +328,7 @@ class Job(Progress):
                                "or close() was called; attach() again")
 
     def _start(self, entries: List[Entry], strict: bool) -> None:
-        """Takes the objects in, and restores them if there is a checkpoint. Lets go of the directory on an error."""
+        """Takes the objects, and restores them if there is a checkpoint. On an error it releases the directory."""
         self._entries = entries
         self._strict = strict
         if self._context is None:
@@ -357,17 +357,17 @@ class Job(Progress):
                 restored.world_size, self.world.size)
             self._say("resumed at train step %d from %s%s%s" % (restored.step, self._dir, learners, batch))
         self._store = store
-        # Before the interpreter takes modules apart: a context that is closed late could not give up its lease.
+        # This must run before the interpreter destroys modules: a context that is closed later could not release its lease.
         atexit.register(self.close)
 
     def _give_random_back(self) -> None:
-        """What was drawn between the restore and the first train step is undone; later this does nothing."""
+        """Undoes what was drawn between the restore and the first train step; at later train steps it forgets the kept states."""
         for item in self._entries:
             if isinstance(item, RandomEntry):
                 item.begin() if self.train_step == self._restored_step else item.let_go()
 
     def _peek(self) -> Optional[Peeked]:
-        """Collective. What the newest checkpoint that verifies says, before any object is known; None if there is none."""
+        """Collective. The records of the newest checkpoint that verifies, before any object is known; None if there is none."""
         return None if self._context is None else peek(self._context)
 
     def _flags(self) -> int:
@@ -377,13 +377,13 @@ class Job(Progress):
         if self._store is None:
             raise InternalError("no store")
         if self.train_step != self._restored_step:
-            self._give_random_back()  # lets go of it
+            self._give_random_back()  # forgets the kept states
         if flags & library.LAZY:
             self._guard()
         else:
             self._store.guarded = None
         if flags & library.SYNC:
-            self._settle()  # a failure of the one in flight is told even if this one raises
+            self._settle()  # reports a failure of the save in flight, even if the new save raises
         self._store.progress = self._progress()
         failed_before = self._store.save(self.train_step, flags)
         if failed_before and self._context is not None:
@@ -391,13 +391,13 @@ class Job(Progress):
             self._failures = stats.failed_saves
             if stats.outcome != library.OK and stats.step != self.train_step:
                 self._tell_failure(stats.step, error_for(stats.outcome, failed_before))
-            else:  # this save has ended already
+            else:  # the reported save is this one, which has ended already
                 self._say("a checkpoint was not saved: " + failed_before)
         if flags & library.SYNC:
             self._saved_step = self.train_step
 
     def _guard(self) -> None:
-        """Finds what a lazy save may read later: what changes only in the step() of optimizers that wait for it."""
+        """Determines what a lazy save may read later: arrays that only the step() of the optimizers changes, which wait for it."""
         if self._store is None or self._context is None:
             return
         optimizers = [item.value for item in self._entries if isinstance(item, OptimizerEntry)]
@@ -410,18 +410,18 @@ class Job(Progress):
         self._store.guarded = guarded
 
     def _try_save(self, last: bool) -> bool:
-        """A save that is due; durable on return if it is the last one."""
+        """Makes a save that is due; if it is the last one, it is durable on return. False if it failed."""
         try:
             self._save(library.SYNC if last else self._flags())
             return True
         except (StateError, InvalidError):
-            raise  # the program's own mistake: it would fail each time
+            raise  # a mistake of the program, which would fail each time
         except Error as error:
             self._tell_failure(self.train_step, error)
             return False
 
     def _tell_failures(self) -> None:
-        """Says once what became of saves in the background."""
+        """Reports each failure of a background save once."""
         if self._context is None:
             return
         stats = self._context.stats()
@@ -429,17 +429,17 @@ class Job(Progress):
             self._saved_step = max(self._saved_step, stats.step)
         if stats.failed_saves > self._failures and stats.outcome != library.OK:
             error = self._context.last_error()
-            if error.code == stats.outcome:  # else the next one is in flight already, whose save() told it
+            if error.code == stats.outcome:  # otherwise the next save is in flight already, and its save() has reported this one
                 self._tell_failure(stats.step, error)
 
     def _tell_noise(self) -> None:
-        """dlrun shows how the job scales by it; it also stays with the next checkpoint, as a metric does."""
+        """Stores the noise with the next checkpoint, as a metric is; dlrun reads it to show how the job scales."""
         if self._context is not None and self._noise is not None and self._noise != self._told_noise:
             self._context.metric("noise_scale", self._noise)
             self._told_noise = self._noise
 
     def _settle(self) -> None:
-        """Waits for the save in flight, and tells of a failure instead of raising it."""
+        """Waits for the save in flight, and reports a failure instead of raising it."""
         if self._context is not None:
             try:
                 self._context.wait()
@@ -464,7 +464,7 @@ class Job(Progress):
         sys.exit(code)
 
     def _keep_ignoring(self) -> None:
-        """Under dlrun what is ignored stays so for the rest of the process: a notice that Slurm sends to all processes must
-        not end one that dlrun lets finish, nor turn the exit status of one that has just saved into that of a kill."""
+        """Under dlrun ignored signals stay ignored for the rest of the process: a signal that Slurm sends to all processes must
+        not end a learner that dlrun lets finish, nor turn the exit status of one that has just saved into that of a kill."""
         if self._signals is not None and self._signals.under_dlrun:
             self._signals = None

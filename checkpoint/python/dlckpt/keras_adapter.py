@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What dlckpt knows of TensorFlow and Keras 3: variables, which are read by numpy() and written by assign(). Keras may run on any
-of its backends."""
+"""Support for TensorFlow and Keras 3: variables, which are read by numpy() and written by assign(). Keras may run on any of its
+backends."""
 from __future__ import annotations
 
 import sys
@@ -18,8 +18,8 @@ def _is_variable(value: Any) -> bool:
 
 
 def variables_of(value: Any) -> Optional[Dict[str, Any]]:
-    """The variables of a Keras model, layer, optimizer or metric by their path, of a dict or list of variables by key, and of a
-    single variable; None for anything else."""
+    """The variables of a Keras model, layer, optimizer or metric by path, of a dict or list of variables by key, or a single
+    variable; None for any other value."""
     if _is_variable(value):
         return {"": value}
     if isinstance(value, dict) and value and all(isinstance(k, str) and _is_variable(v) for k, v in value.items()):
@@ -39,7 +39,7 @@ def variables_of(value: Any) -> Optional[Dict[str, Any]]:
 
 
 class VariablesEntry(Entry):
-    """Variables, restored by assign()."""
+    """Variables, which are restored by assign()."""
 
     takes_tensors = True
 

@@ -160,7 +160,8 @@ _FUNCTIONS = {
     "dlckpt_reader_errmsg": (c_char_p, [c_void_p]),
 }
 
-# What a library of API version 1 lacks: it saves synchronously, keeps no files of the program's, and knows host memory only.
+# Functions that a library of API version 1 lacks: it saves synchronously, stores no files of the program, and can only access
+# host memory.
 _SINCE_2 = frozenset(["dlckpt_save_flags", "dlckpt_before_mutation", "dlckpt_wait", "dlckpt_stats", "dlckpt_member", "dlckpt_where"])
 
 _loaded: Optional[ctypes.CDLL] = None
@@ -168,7 +169,7 @@ _lacking: Set[str] = set()
 
 
 def candidates() -> Iterator[str]:
-    """The paths and names to try, in order; see the module's text."""
+    """The paths and names to try, in order; the module's docstring lists them."""
     given = os.environ.get("DLCKPT_LIBRARY")
     if given:
         yield given
@@ -214,13 +215,13 @@ def _declare(library: ctypes.CDLL, name: str) -> None:
 
 
 def has(function: str) -> bool:
-    """Whether the loaded library has a function that came after API version 1."""
+    """Whether the loaded library has this function, which was added after API version 1."""
     return function not in _lacking
 
 
 def reaches(pointer: int) -> bool:
-    """Whether the library knows this address as memory of a device, which it can save from and restore into by itself. False
-    too for one of another kind of device, such as AMD's under PyTorch's name "cuda"."""
+    """Whether the library recognises this address as memory of a device that it can access by itself. False for other kinds of
+    devices, such as AMD's, which PyTorch also calls "cuda"."""
     load()
     return has("dlckpt_where") and load().dlckpt_where(pointer) in (MANAGED, ON_DEVICE)
 

@@ -26,7 +26,7 @@ from torch.utils.data import DataLoader
 try:
     from lightning.fabric.plugins import CheckpointIO
     from lightning.pytorch import Callback
-except ImportError:  # the same, installed under its older name
+except ImportError:  # the same package under its older name
     from lightning_fabric.plugins import CheckpointIO
     from pytorch_lightning import Callback
 
@@ -41,19 +41,19 @@ from .world import World
 
 
 class DlckptCallback(Callback):  # type: ignore[misc]
-    """Saves all that Lightning puts into a checkpoint (module, optimizers, schedulers, loops, callbacks, loader, precision), and the
-    random states of each learner, when that is due, at the end of a train step; when the job is asked to stop it saves and
+    """Saves everything that Lightning puts into a checkpoint (module, optimizers, schedulers, loops, callbacks, loader, precision),
+    and the random states of each learner, when that is due, at the end of a train step. When the job is asked to stop, it saves and
     raises SystemExit, as Job.steps() does, and Lightning tears down. At the end of the training it saves once more.
 
     dir, every, keep, strict, final_save, timeout    as for dlckpt.attach()
 
-    ``job`` is the dlckpt.Job while training runs. With the same number of learners and a loader that can go on where it was,
-    a resumed training ends with the same weights bit for bit as one that was not interrupted.
+    ``job`` is the dlckpt.Job while training runs. With the same number of learners and a loader that can go on where it stopped,
+    a resumed training ends with the same weights, bit for bit, as one that was not interrupted.
 
-    In a job with --dl-batch, and with a Loader over find_batch(), the passes of a train step become accumulate_grad_batches, and the
-    learning rates are multiplied by what the rule says. Schedulers count train steps, which are fewer with larger batches.
+    In a job with --dl-batch, and with a Loader over find_batch(), accumulate_grad_batches becomes the number of passes of a train
+    step, and the learning rates are multiplied by the factor of the rule. Schedulers count train steps; larger batches mean fewer.
 
-    Not for strategies that divide the module (FSDP, DeepSpeed): StateError at the start.
+    Strategies that divide the module (FSDP, DeepSpeed) are refused with StateError at the start.
     """
 
     def __init__(self, dir: Optional[str] = None, *, every: Every = None, keep: int = 0, strict: bool = True,
@@ -63,11 +63,11 @@ class DlckptCallback(Callback):  # type: ignore[misc]
         self._strict = strict
         self._dir = find_settings(dir, every, keep).dir
         self._entry = _TrainerEntry()
-        self._step = -1  # the Trainer's, after the last batch
+        self._step = -1  # the Trainer's step after the last batch
 
     def resume(self) -> Optional[str]:
-        """What to give to trainer.fit() as ckpt_path: the checkpoint directory if there is a checkpoint, else None. fit() loads
-        the newest that verifies; it raises what dlckpt.attach() raises."""
+        """The value for ckpt_path of trainer.fit(): the checkpoint directory if there is a checkpoint, else None. fit() loads
+        the newest checkpoint that verifies; it raises what dlckpt.attach() raises."""
         return self._dir if self._dir is not None and committed.checkpoints(self._dir) else None
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
@@ -76,7 +76,7 @@ class DlckptCallback(Callback):  # type: ignore[misc]
             trainer.strategy.checkpoint_io = _Io(self, trainer.strategy.checkpoint_io)
 
     def _load(self) -> Dict[str, Any]:
-        """Collective, from within fit()."""
+        """Collective; called from within fit()."""
         self._open()
         if self._entry.loaded is None:
             raise InternalError("there was a checkpoint in %s, but now there is none" % self._dir)
@@ -93,7 +93,7 @@ class DlckptCallback(Callback):  # type: ignore[misc]
         if self.job is None:
             self._open()
         elif self._entry.loaded is not None and self._entry.loaded["dlckpt"]["last_batch"]:
-            self.job._give_random_back()  # before the loader is asked for a new data epoch, as it was then
+            self.job._give_random_back()  # before the loader begins a new data epoch, as it did in the saved run
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         self._step = trainer.global_step
@@ -103,17 +103,17 @@ class DlckptCallback(Callback):  # type: ignore[misc]
         if self.job is None:
             return
         if self._entry.loaded is None and self.job._store is not None:
-            self.job._store.prove()  # what cannot be stored is refused now, not after hours at the first save
+            self.job._store.prove()  # so that state that cannot be stored is refused now, not at the first save after hours
         self._entry.loaded = None
         self.job.train_step = trainer.global_step
-        # Lightning's own handler would stop without saving here, and at another train step than dlrun's.
+        # Lightning's own handler would stop here without saving, and at another train step than dlrun's.
         handler = signal.getsignal(signal.SIGTERM)
         ours = self.job.world.size == 1 or bool(os.environ.get("DL_PROGRESS"))
         if ours and "lightning" in type(handler).__module__ and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        # Setting up draws random numbers, for instance for the order of the data.
+        # Lightning's set-up draws random numbers, for instance for the order of the data.
         if self.job is not None:
             self.job._give_random_back()
 
@@ -125,7 +125,7 @@ class DlckptCallback(Callback):  # type: ignore[misc]
             if self.job is not None and loader.follows:
                 self.job._samples = loader.batches.cursor
         self._step = trainer.global_step
-        if self.job is not None and trainer.global_step != self.job.train_step:  # else gradients are being accumulated
+        if self.job is not None and trainer.global_step != self.job.train_step:  # otherwise gradients are being accumulated
             self.job.train_step = trainer.global_step
             self._entry.last_batch = bool(trainer.is_last_batch)
             self.job.check()
@@ -138,7 +138,7 @@ class DlckptCallback(Callback):  # type: ignore[misc]
             self.job = None
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        self.teardown(trainer, pl_module, "fit")  # Lightning itself does not
+        self.teardown(trainer, pl_module, "fit")  # Lightning itself does not call it
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
         if self.job is not None:
@@ -149,12 +149,13 @@ class DlckptCallback(Callback):  # type: ignore[misc]
 
 
 class Loader(DataLoader):  # type: ignore[type-arg]
-    """A DataLoader over the batches of a GlobalBatches, ``batches``, which Lightning can stop and resume at any batch. A data epoch
-    of it is n_samples / global_batch batches, rounded up; they go on from one data epoch to the next.
+    """A DataLoader over the batches of a GlobalBatches (``batches``), which Lightning can stop and resume at any batch. Its
+    data epochs have n_samples / global_batch batches, rounded up; the batches continue from one data epoch to the next.
 
-    If the batch of ``batches`` is one that --dl-batch chose, which changes with the number of learners, the loader has no length,
-    and goes by samples: a data epoch ends with the train step that takes its last sample. Give GlobalBatches epochs= then, too, so
-    that the training ends to the sample."""
+        If --dl-batch chose the batch of ``batches``, so that it changes with the number of learners, the loader has no length and
+        goes by samples: a data epoch ends with the train step that takes its last sample. Then give GlobalBatches epochs=, too, so
+        that the training ends at the right sample.
+    """
 
     def __init__(self, dataset: Any, batches: GlobalBatches, **options: Any) -> None:
         follows = batches._batch is not None and asked_batch() is not None
@@ -170,7 +171,7 @@ class Loader(DataLoader):  # type: ignore[type-arg]
 
 
 class _Ahead:
-    """A data epoch of GlobalBatches, without moving its cursor."""
+    """The batches of a data epoch of GlobalBatches; iterating does not move the cursor."""
 
     def __init__(self, batches: GlobalBatches) -> None:
         self._batches = batches
@@ -184,7 +185,8 @@ class _Ahead:
 
 
 class _AheadBySamples:
-    """The same by samples: without a length, since that of one size would be wrong for a data epoch that was begun with another."""
+    """As _Ahead, by samples. It has no length, since the length for one size would be wrong for a data epoch that began with
+    another."""
 
     def __init__(self, batches: GlobalBatches) -> None:
         self._batches = batches
@@ -201,7 +203,7 @@ class _AheadBySamples:
 
 
 class _TrainerEntry(StatefulEntry):
-    """A Lightning trainer's state. It is loaded before there is anything to load it into: ``loaded`` keeps it."""
+    """A Lightning trainer's state. It is loaded before there is an object to load it into, so ``loaded`` keeps it."""
 
     def __init__(self) -> None:
         super().__init__("lightning", None)
@@ -211,8 +213,8 @@ class _TrainerEntry(StatefulEntry):
         self.accumulation, self.lr_scale = 1, 1.0
 
     def follow(self, trainer: Any, batches: GlobalBatches, scale_before: float) -> None:
-        """Gives the Trainer the passes of a train step, and the learning rates of this batch: the optimizers have them as they were
-        made, or as a run with the scale ``scale_before`` saved them."""
+        """Sets the Trainer's number of passes in a train step, and multiplies the learning rates by this batch's factor. The
+        optimizers have their learning rates as they were created, or as a run with the factor ``scale_before`` saved them."""
         trainer.accumulate_grad_batches = self.accumulation = batches._passes
         self.lr_scale = batches.lr_scale
         ratio = self.lr_scale / scale_before
@@ -244,8 +246,8 @@ class _TrainerEntry(StatefulEntry):
 
 
 def _recount_batches(state: Dict[str, Any], batch: Optional[Batch]) -> None:
-    """Lightning ends a train step whenever the batches of the data epoch are a multiple of its passes: those that were counted with
-    other passes are counted anew."""
+    """Lightning ends a train step whenever the number of batches in the data epoch is a multiple of its passes. Batches that
+    were counted with another number of passes are therefore counted again."""
     before = int(state["dlckpt"].get("accumulation", 1))
     if batch is None or batch.accumulation == before:
         return
@@ -258,7 +260,8 @@ def _recount_batches(state: Dict[str, Any], batch: Optional[Batch]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Without what is only dressed up as a dict, text or number. Functions in the state of schedulers are left out."""
+    """The value as plain dicts, texts and numbers, without subclasses of these. Functions in the state of schedulers are left
+    out."""
     if isinstance(value, Mapping):
         return {_plain(key): _plain(item) for key, item in value.items() if not callable(item)}
     if type(value) in (list, tuple):
@@ -274,7 +277,7 @@ def _plain(value: Any) -> Any:
 
 
 class _Io(CheckpointIO):  # type: ignore[misc]
-    """Lightning's own way to files, but for the checkpoint directory of a DlckptCallback."""
+    """Lightning's own way to files, except for the checkpoint directory of a DlckptCallback."""
 
     def __init__(self, callback: DlckptCallback, other: Any) -> None:
         self._callback = callback

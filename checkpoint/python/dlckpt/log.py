@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How dlckpt tells the user something."""
+"""Messages of dlckpt to the user."""
 from __future__ import annotations
 
 import sys
@@ -18,6 +18,6 @@ def say(text: str) -> None:
 
 
 def set_log(log: Optional[Callable[[str], None]]) -> None:
-    """Sends dlckpt's sentences to a function of yours; None: back to standard error."""
+    """Sends dlckpt's messages to a function of yours; None: back to standard error."""
     global _log
     _log = log or _on_standard_error

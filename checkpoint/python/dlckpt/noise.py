@@ -7,7 +7,7 @@ of their average over all B samples (McCandlish, Kaplan, Amodei: An Empirical Mo
 
     S = (s - l) / (q - 1/B)        |G|^2 = (l - s / (q B)) / (1 - 1 / (q B))        noise = S / |G|^2, in samples
 
-Both are smoothed over train steps before they are divided, since one step's are far too noisy, and may be negative.
+Both are smoothed over train steps before they are divided, since the estimates of one step are far too noisy, and may be negative.
 """
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from .errors import InvalidError, MismatchError
 
-MOST = 1e9  # samples: more than any batch, so beyond it nothing changes
+MOST = 1e9  # samples; no batch is larger, so a larger value would change nothing
 
 
 class NoiseScale:
-    """Attach it beside the model: attach(model=..., noise=noise). job.lr_scale then follows it with rule=adascale, and it is saved and
-    restored. The same on all learners, which add() the same numbers.
+    """Attach it beside the model: attach(model=..., noise=noise). With rule=adascale job.lr_scale then follows it; it is saved and
+    restored. It is the same on all learners, which must add() the same numbers.
 
     smoothing    weight of the past in each estimate, from 0 to below 1
     steps        train steps that were added
-    value        samples, from 0 to 1e9; None before 10 steps, or as long as the estimates say nothing
+    value        samples, from 0 to 1e9; None before 10 steps, or as long as the estimates give no noise
     """
 
     FEWEST = 10
@@ -38,8 +38,9 @@ class NoiseScale:
         self._variance = self._signal = 0.0  # smoothed S and |G|^2
 
     def add(self, small: Iterable[Tuple[float, float]], large: Tuple[float, float]) -> bool:
-        """One train step: (squared norm, samples) of each learner's gradient, or of each pass's, and of their average over all samples.
-        False if that says nothing, and was not counted: fewer than two small ones, or a number that is not finite or negative."""
+        """Adds one train step: (squared norm, samples) of the gradient of each learner, or of each pass, and of their average
+        over all samples. Returns False, and counts nothing, if an estimate is impossible: fewer than two small gradients, or a
+        number that is not finite or negative."""
         pairs = list(small) + [large]
         if len(pairs) < 3 or not all(math.isfinite(norm) and norm >= 0 and math.isfinite(count) and count > 0 for norm, count in pairs):
             return False

@@ -13,15 +13,15 @@ from .samplers import GlobalBatches
 
 
 class GradientNoise(NoiseScale):
-    """Measures the noise of each ``every``-th train step while DistributedDataParallel averages gradients: their norms on each learner
-    before, and of the average after; three numbers more are added up over the learners. Where there are several passes, call
-    all but the last under model.no_sync(), as usual. Attach it; job.steps() tells it of each train step.
+    """Measures the noise of each ``every``-th train step while DistributedDataParallel averages gradients: it takes their norms on
+    each learner before, and the norm of the average after, and adds three more numbers up over the learners. If there are several
+    passes, call all but the last under model.no_sync(), as usual. Attach the object; job.steps() informs it of each train step.
 
         model = DistributedDataParallel(network)
         noise = dlckpt.GradientNoise(model, batches)
         job = dlckpt.attach(model=model, opt=optimizer, data=batches, noise=noise)
 
-    Multiply the loss by batches.loss_weight, as for any GlobalBatches. It takes the place of a communication hook; a model has one.
+    Multiply the loss by batches.loss_weight, as for any GlobalBatches. It uses the model's communication hook; a model has only one.
     """
 
     def __init__(self, model: Any, batches: GlobalBatches, *, every: int = 1, smoothing: float = 0.95) -> None:
@@ -35,7 +35,7 @@ class GradientNoise(NoiseScale):
         self._own: Optional[Any] = None  # squared norm of this learner's gradient
         self._mean: Optional[Any] = None
         self._group = model.process_group
-        # PyTorch asks for its own types as annotations, or none.
+        # PyTorch requires annotations with its own types, or none.
         model.register_comm_hook(None, lambda _state, bucket: self._hook(bucket))
 
     def _hook(self, bucket: Any) -> Any:
@@ -65,12 +65,12 @@ class GradientNoise(NoiseScale):
             return
         world, batches = self._batches._world, self._batches
         samples = float(batches.local_batch * (1 if batches._batch else batches.batches_per_step))
-        # The loss was multiplied by loss_weight, so this learner's gradient was, too.
+        # The loss was multiplied by loss_weight, and so this learner's gradient was, too.
         weight = samples * world.size / batches.step_samples
         numbers = torch.stack([own.double() / weight ** 2, torch.full_like(own, 1 / samples, dtype=torch.float64)])
         torch.distributed.all_reduce(numbers, group=self._group)
         norms, inverses = (float(number) / world.size for number in numbers)
-        # Learners of equal size with the same means: add() needs no more.
+        # add() only needs the means, so it gets learners of equal size that have these means.
         self.add([(norms, 1 / inverses)] * world.size, (float(mean), float(batches.step_samples)))
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objects given to attach(), each as a tree to be saved, checked and given back. One class per kind of object; entry()
-chooses."""
+"""The objects given to attach(), each as a tree that is saved, checked and restored. There is a class for each kind of object;
+entry() chooses it."""
 from __future__ import annotations
 
 import random
@@ -14,16 +14,16 @@ from .errors import StateError
 
 class PerRank:
     """Marks an object or value given to attach() as this learner's own: each learner saves its own and gets it back if the
-    world size is the same. On another world size, learner r gets what learner r saved, and new learners keep what they
-    started with. Its arrays are kept inside a record of at most 1 GiB."""
+    world size is the same. With another world size learner r gets what learner r saved, and new learners keep what they started
+    with. Arrays in it are stored in a record of at most 1 GiB."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
 class StatefulEntry(Entry):
-    """Anything with state_dict() and load_state_dict(). If it has check_state_dict(), which returns sentences or [], that is
-    asked before anything is changed."""
+    """Anything with state_dict() and load_state_dict(). If it has check_state_dict(), which returns a list of sentences, that
+    is called before anything is changed."""
 
     def check(self, saved: Any) -> List[str]:
         check = getattr(self.value, "check_state_dict", None)
@@ -51,8 +51,8 @@ class ModuleEntry(StatefulEntry):
 
     def capture(self) -> Any:
         state = dict(self.value.state_dict())
-        # Buffers are not: the running statistics of batch normalisation differ until DistributedDataParallel copies learner
-        # 0's to the others at the start of the next train step.
+        # Buffers are not among them: the running statistics of batch normalisation differ until DistributedDataParallel copies
+        # learner 0's to the others at the start of the next train step.
         self._parameters = {codec.escape(self.name) + "/" + codec.escape(name) for name, _ in self.value.named_parameters()}
         return state
 
@@ -77,7 +77,7 @@ class OptimizerEntry(StatefulEntry):
         return True
 
     def make_target(self, path: str, reference: Dict[str, Any]) -> Any:
-        # The state of a divided parameter (FSDP) is divided as the parameter is.
+        # The state of a divided parameter (FSDP) is divided in the same way.
         prefix = codec.escape(self.name) + "/state/"
         if not reference.get("sharded") or not path.startswith(prefix):
             return None
@@ -110,7 +110,7 @@ class SchedulerEntry(StatefulEntry):
 
 
 class ArraysEntry(Entry):
-    """An array, tensor or Shard, or dicts and lists of them, nested as you like: restored in place."""
+    """An array, tensor or Shard, or nested dicts and lists of them: restored in place."""
 
     in_place = True
     takes_tensors = True
@@ -133,12 +133,13 @@ class ArraysEntry(Entry):
     def apply(self, state: Any) -> None:
         restored = _leaves(state)
         for key, target in _leaves(self.value).items():
-            if restored[key] is not target:  # kept in a learner's own record, not restored in place
+            if restored[key] is not target:  # it is stored in a learner's own record, so it was not restored in place
                 arrays.copy(target, restored[key])
 
 
 def is_tree_of_arrays(value: Any) -> bool:
-    """An array, or dicts (by text), lists and tuples with nothing but arrays at their ends, and at least one."""
+    """Whether it is an array, or dicts (with texts as keys), lists and tuples that contain nothing but arrays, and at least
+    one."""
     if type(value) is dict:
         return bool(value) and all(type(key) is str and is_tree_of_arrays(item) for key, item in value.items())
     if type(value) in (list, tuple):
@@ -147,8 +148,8 @@ def is_tree_of_arrays(value: Any) -> bool:
 
 
 def _same_kinds(live: Any, saved: Any) -> bool:
-    """Whether the checkpoint's tree surely has arrays of the same dtypes and shapes at the same places; what differs is found by the
-    slower comparison of all paths."""
+    """Whether the checkpoint's tree certainly has arrays of the same dtypes and shapes at the same places. If not, the slower
+    comparison of all paths finds the differences."""
     if isinstance(live, dict):
         plain = codec.mapping(saved)
         return plain is not None and plain.keys() == live.keys() and all(_same_kinds(item, plain[key]) for key, item in live.items())
@@ -159,13 +160,13 @@ def _same_kinds(live: Any, saved: Any) -> bool:
 
 
 def _leaves(tree: Any, prefix: str = "") -> Dict[str, Any]:
-    """Arrays by their path in the tree; one alone by ""."""
+    """The arrays by their path in the tree; a single one has the path ""."""
     pairs = tree.items() if isinstance(tree, dict) else enumerate(tree) if type(tree) in (list, tuple) else None
     return {prefix: tree} if pairs is None else _joined(pairs, prefix, _leaves)
 
 
 def _saved_leaves(tree: Any, prefix: str = "") -> Dict[str, Any]:
-    """The same of a checkpoint's tree."""
+    """The same for a checkpoint's tree."""
     plain = codec.mapping(tree)
     items = tree.get("v") if isinstance(tree, dict) and tree.get("$") == "tuple" else tree
     pairs = plain.items() if plain is not None else enumerate(items) if isinstance(items, list) else None
@@ -176,7 +177,7 @@ def _joined(pairs: Any, prefix: str, leaves: Any) -> Dict[str, Any]:
     found: Dict[str, Any] = {}
     for key, item in pairs:
         path = (prefix + "/" if prefix else "") + codec.escape(key)
-        if arrays.is_array(item):  # nearly all
+        if arrays.is_array(item):  # nearly all items
             found[path] = item
         else:
             found.update(leaves(item, path))
@@ -184,8 +185,8 @@ def _joined(pairs: Any, prefix: str, leaves: Any) -> Dict[str, Any]:
 
 
 class RandomEntry(Entry):
-    """Random generators: each learner's own. They are given back twice: by the restore, and once more when the first train step
-    begins, because a program draws from them while it sets itself up (iter() of a DataLoader does)."""
+    """Random generators; each learner saves its own. They are restored twice: by the restore, and again when the first train
+    step begins, because a program draws from them during its set-up (iter() of a DataLoader does)."""
 
     per_rank = True
     _held: Any = None  # the restored state, until the first train step begins
@@ -194,13 +195,13 @@ class RandomEntry(Entry):
         raise NotImplementedError
 
     def check(self, saved: Any) -> List[str]:
-        """Compares what tells one kind of generator from another."""
+        """Compares the kinds of the two generators."""
         ours, theirs = self.kind(codec.encode(self.now(), self.name, None)), self.kind(saved)
         return [] if ours == theirs else ["%s: the checkpoint holds the state of another kind of generator (%s; the program uses %s)" %
                                           (self.name, theirs, ours)]
 
     def kind(self, saved: Any) -> Any:
-        """Of an encoded state."""
+        """The kind of generator that an encoded state belongs to."""
         return saved.get("bit_generator", "unknown") if isinstance(saved, dict) else "unknown"
 
     def set(self, state: Any) -> None:
@@ -214,13 +215,13 @@ class RandomEntry(Entry):
         self._held = state
 
     def begin(self) -> None:
-        """The first train step after a restore begins."""
+        """The first train step after a restore begins: sets the restored state again."""
         if self._held is not None:
             self.set(self._held)
             self._held = None
 
     def let_go(self) -> None:
-        """Train steps were run without begin(): what was drawn since counts."""
+        """Train steps were run without begin(), so what was drawn since counts: forgets the restored state."""
         self._held = None
 
 
@@ -286,8 +287,8 @@ class ValueEntry(Entry):
 
 
 class DefaultRandomEntry(RandomEntry):
-    """The generators that programs use without naming them: Python's random, NumPy's legacy global one, torch's. A module that
-    the program has not imported has no state to save."""
+    """The generators that programs use without naming them: Python's random, NumPy's legacy global one, torch's. The state of a
+    module that the program has not imported is not saved."""
 
     def now(self) -> Any:
         state: Dict[str, Any] = {"python": random.getstate()}
@@ -313,7 +314,7 @@ class DefaultRandomEntry(RandomEntry):
 
 
 def entry(name: str, value: Any) -> Entry:
-    """The entry for what the user gave under this name. StateError if it is none of the kinds that are known."""
+    """The entry for an object that the user gave under this name. StateError if it is of an unknown kind."""
     if isinstance(value, PerRank):
         inner = value.value
         found: Entry = ValueEntry(name, inner) if type(inner) in (dict, list) else entry(name, inner)
@@ -350,7 +351,7 @@ def entry(name: str, value: Any) -> Entry:
 
 
 def _of_other_frameworks(name: str, value: Any) -> Optional[Entry]:
-    """TensorFlow's and Keras' variables, models and optimizers, and pytrees of JAX."""
+    """The entry for variables, models and optimizers of TensorFlow and Keras, and for pytrees of JAX; None for anything else."""
     if "tensorflow" in sys.modules or "keras" in sys.modules:
         from . import keras_adapter
         variables = keras_adapter.variables_of(value)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of an array that is to be stored, and of one of which this learner holds some parts."""
+"""Descriptions of an array that is to be stored, and of an array of which this learner holds some parts."""
 from __future__ import annotations
 
 from typing import Any, NamedTuple, Optional, Tuple
 
 
 class ArrayInfo(NamedTuple):
-    """What a checkpoint records of an array. ``shape`` is the local one; ``global_shape`` and ``offset`` differ from
-    (shape, None) only for a Shard and for Parts."""
+    """The facts about an array that a checkpoint records. ``shape`` is the local one; ``global_shape`` and ``offset`` differ
+    from (shape, None) only for a Shard and for Parts."""
 
     kind: str  # "numpy", "torch" or "cuda"
     dtype: str
@@ -17,11 +17,11 @@ class ArrayInfo(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """Any number of boxes of a larger array, all that this learner holds of it: (offset, array) each. ``shared``: other learners
-    may hold the same boxes with the same values."""
+    """The boxes of a larger array that this learner holds, as pairs (offset, array). ``shared``: other learners may hold the
+    same boxes with the same values."""
 
     kind: str
     dtype: str
-    shape: Tuple[int, ...]  # of the whole
+    shape: Tuple[int, ...]  # shape of the whole array
     boxes: Tuple[Tuple[Tuple[int, ...], Any], ...]
     shared: bool

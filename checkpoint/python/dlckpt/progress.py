@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a job is, counted in samples, and with which batch: the part of Job that an elastic training goes by."""
+"""The progress of a job, counted in samples, and its batch: the part of Job that an elastic training uses."""
 from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
@@ -13,13 +13,13 @@ from .world import World
 
 
 class Progress:
-    """The batch (DL_GLOBAL_BATCH and so on): what --dl-batch gave this number of learners; where a GlobalBatches is attached, what that
-    has. It is the same until the learners are started anew from a checkpoint.
+    """The batch that --dl-batch gives this number of learners (DL_GLOBAL_BATCH and so on), or that of an attached GlobalBatches.
+    It stays the same until the learners are started again from a checkpoint.
     batch         samples of a train step, of all learners together; 0: not known
     local_batch   this learner's samples of a train step
     accumulation  passes of a train step
-    lr_scale      what to multiply the learning rate with; 1 for a program with a batch of its own
-    samples       trained on so far, by all learners together, since the training began; saved and restored
+    lr_scale      factor for the learning rate; 1 for a program with a batch of its own
+    samples       samples that all learners together have trained on since the training began; saved and restored
     """
 
     def __init__(self, world: World) -> None:
@@ -27,11 +27,11 @@ class Progress:
         self.train_step = 0
         self._entries: List[Entry] = []
         self._asked = asked_batch()
-        self._samples = 0  # where no GlobalBatches counts them
+        self._samples = 0  # used if no GlobalBatches counts them
         self._noise: Optional[float] = None
 
     def step_done(self) -> None:
-        """Counts a train step. Objects with a method step_done(), such as GlobalBatches, are told."""
+        """Counts a train step. Calls step_done() of objects that have it, such as GlobalBatches."""
         self.train_step += 1
         self._samples += self.batch
         for item in self._entries:
@@ -73,28 +73,28 @@ class Progress:
         return self._batches.cursor if self._batches is not None else self._samples
 
     def noise_scale(self, samples: float) -> None:
-        """The gradient noise scale, in samples: the trace of the covariance of one sample's gradient, over the square of the norm of
-        the mean gradient. rule=adascale makes lr_scale of it. The same on all learners; saved and restored. InvalidError if it is
-        negative or not finite."""
+        """Reports the gradient noise scale, in samples: the trace of the covariance of one sample's gradient, over the square
+        of the norm of the mean gradient. rule=adascale computes lr_scale from it. All learners must report the same; it is
+        saved and restored. InvalidError if it is negative or not finite."""
         if not 0 <= samples < float("inf"):
             raise InvalidError("job.noise_scale(%s): allowed: 0 or more samples" % samples)
         self._noise = float(samples)
 
     def _progress(self) -> Dict[str, Any]:
-        """What is recorded with each checkpoint; nothing where the batch is not known."""
+        """The progress that is recorded with each checkpoint; empty if the batch is not known."""
         if not self.batch:
             return {}
         progress = {"samples": self.samples, "batch": self.batch, "lr_scale": self.lr_scale}
         return progress if self._noise is None else dict(progress, noise_scale=self._noise)
 
     def _take_progress(self, progress: Dict[str, Any]) -> str:
-        """Goes on from there. Returns what to tell the user of another batch."""
+        """Continues from a recorded progress. Returns a remark for the user if the batch is another one."""
         samples, noise, batch = (progress.get(name) for name in ("samples", "noise_scale", "batch"))
         if isinstance(samples, int) and samples >= 0:
             self._samples = samples
         if isinstance(noise, (int, float)) and 0 <= noise < float("inf"):
             self._noise = float(noise)
-        # A program that has no GlobalBatches may go by the batch, or not.
+        # A program without a GlobalBatches may or may not follow the batch.
         if self._batches is None or not batch or batch == self.batch:
             return ""
         return ", with batches of %s samples, now %d" % (batch, self.batch)

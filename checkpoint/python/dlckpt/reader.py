@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of dlckpt_read.h one by one: a checkpoint read by somebody who does not own its directory."""
+"""The functions of dlckpt_read.h one by one: they read a checkpoint without owning its directory."""
 from __future__ import annotations
 
 import ctypes
@@ -12,7 +12,7 @@ _NAMES = {number: name for name, (number, _) in dtypes.DTYPES.items()}
 
 
 class TensorInfo(NamedTuple):
-    """A tensor of a checkpoint: its element type by NumPy's name, and the shape of the whole, however it was divided."""
+    """A tensor of a checkpoint: its element type by NumPy's name, and the shape of the whole tensor, however it was divided."""
 
     path: str
     dtype: str
@@ -21,7 +21,7 @@ class TensorInfo(NamedTuple):
 
 
 class Reader:
-    """A struct dlckpt_reader. For one thread at a time. Errors are those of the C functions, as exceptions."""
+    """A struct dlckpt_reader. Use it from one thread at a time. The errors of the C functions are raised as exceptions."""
 
     def __init__(self, dir: str, step: Optional[int] = None) -> None:
         self._lib = library.load()
@@ -42,11 +42,11 @@ class Reader:
     def __del__(self) -> None:
         try:
             self.close()
-        except Exception:  # the interpreter is going down; nothing can be told to anyone
+        except Exception:  # the interpreter is shutting down, so nobody can be informed
             pass
 
     def message(self) -> str:
-        """The sentence of the last call; after open and older(): what was passed over, and why."""
+        """The message of the last call; after open and older(): which checkpoints were passed over, and why."""
         return (self._lib.dlckpt_reader_errmsg(self._handle) or b"").decode("utf-8", "replace")
 
     def _check(self, code: int) -> None:
@@ -59,11 +59,11 @@ class Reader:
         return self._handle
 
     def step(self) -> int:
-        """The train step of the checkpoint that is read."""
+        """The train step of the checkpoint."""
         return int(self._lib.dlckpt_reader_step(self._open()))
 
     def steps(self) -> List[int]:
-        """Train steps of all that are committed now, newest first."""
+        """The train steps of all checkpoints that are committed now, newest first."""
         count, room = ctypes.c_size_t(), 0
         while True:
             found = (ctypes.c_int64 * room)()
@@ -73,11 +73,11 @@ class Reader:
             room = count.value
 
     def older(self) -> None:
-        """Takes the next older one. NotFoundError if there is none; then this one stays."""
+        """Goes on to the next older checkpoint. NotFoundError if there is none; then this one stays."""
         self._check(self._lib.dlckpt_reader_older(self._open()))
 
     def tensors(self) -> List[TensorInfo]:
-        """All, by path."""
+        """All tensors, sorted by path."""
         found, info = [], library.TensorInfo(ctypes.sizeof(library.TensorInfo))
         for index in range(int(self._lib.dlckpt_reader_count(self._open()))):
             self._check(self._lib.dlckpt_reader_tensor(self._handle, index, ctypes.byref(info)))
@@ -86,7 +86,7 @@ class Reader:
 
     def load(self, path: str, pointer: int, size: int, offset: Optional[Sequence[int]] = None,
              extent: Optional[Sequence[int]] = None) -> None:
-        """A tensor, or a box of it, into host memory in C order."""
+        """Loads a tensor, or a box of it, into host memory in C order."""
         self._check(self._lib.dlckpt_reader_load(self._open(), path.encode(), _int64s(offset), _int64s(extent), pointer or None, size))
 
     def blob(self, path: str, rank: int = -1) -> Optional[bytes]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dlckpt.open(): a checkpoint for reading, whoever owns its directory, and loading parts of it into a program of another shape."""
+"""dlckpt.open(): reads a checkpoint without owning its directory, and loads parts of it into a program of another shape."""
 from __future__ import annotations
 
 import json
@@ -17,8 +17,8 @@ from .store import SCHEMA, STATE_BLOB
 
 
 class Loaded(NamedTuple):
-    """What load_into() did, by the program's own names: ``loaded``; ``sliced``, of which only the common part was; ``kept``, with
-    the reason, that have the values they had; and ``unused``, the names in the checkpoint that nothing asked for."""
+    """The result of load_into(), by the program's names: ``loaded``; ``sliced``, of which only the common part was loaded;
+    ``kept``, which kept their values, with the reason; and ``unused``, the names in the checkpoint that nothing asked for."""
 
     loaded: List[str]
     sliced: List[str]
@@ -34,8 +34,8 @@ class _Plan(NamedTuple):
 
 
 class Checkpoint(Mapping[str, Any]):
-    """A checkpoint for reading: a mapping of tensors' paths ("model/embed.weight") to new arrays that hold them. Made by
-    dlckpt.open(). No lease is taken and nothing is written. For one thread at a time."""
+    """A checkpoint for reading: a mapping of tensors' paths ("model/embed.weight") to new arrays with their values. Made by
+    dlckpt.open(). It takes no lease and writes nothing. Use it from one thread at a time."""
 
     def __init__(self, dir: Union[str, "os.PathLike[str]"], step: Optional[int] = None) -> None:
         self.dir = os.fspath(dir)
@@ -55,7 +55,7 @@ class Checkpoint(Mapping[str, Any]):
 
     @property
     def note(self) -> str:
-        """Which newer checkpoints were passed over when this one was taken, and why; "" if none."""
+        """Which newer checkpoints were passed over when this one was chosen, and why; "" if none."""
         return self._passed_over
 
     def steps(self) -> List[int]:
@@ -63,7 +63,7 @@ class Checkpoint(Mapping[str, Any]):
         return self._reader.steps()
 
     def older(self) -> "Checkpoint":
-        """Rejects this checkpoint and takes the next older one; returns itself. NotFoundError if there is none."""
+        """Rejects this checkpoint and goes on to the next older one; returns itself. NotFoundError if there is none."""
         self._reader.older()
         self._look()
         return self
@@ -104,8 +104,8 @@ class Checkpoint(Mapping[str, Any]):
 
     def load(self, path: str, offset: Optional[Sequence[int]] = None, extent: Optional[Sequence[int]] = None,
              kind: Optional[str] = None) -> Any:
-        """A tensor as a new array, or of it the elements [offset, offset + extent). ``kind``: "numpy" or "torch"; None: as the
-        program that saved it had it, else NumPy's. NotFoundError, InvalidError (a box outside), CorruptError, IoError."""
+        """A tensor as a new array, or its elements [offset, offset + extent). ``kind``: "numpy" or "torch"; None: the kind that
+        the saving program had, or NumPy's. NotFoundError, InvalidError (a box outside the tensor), CorruptError, IoError."""
         info = self.info(path)
         return self._new(info, kind or self._kind(path), offset, extent)
 
@@ -122,8 +122,9 @@ class Checkpoint(Mapping[str, Any]):
         return sorted(record["objects"]) if record else []
 
     def state(self, name: str) -> Any:
-        """The state of an attached object, as its state_dict() gave it: ``model.load_state_dict(checkpoint.state("model"))``. Its
-        arrays are new ones. NotFoundError names what there is."""
+        """The state of an attached object, as its state_dict() returned it:
+        ``model.load_state_dict(checkpoint.state("model"))``. Its arrays are new ones. NotFoundError names the objects that
+        exist."""
         record = self._state()
         if record is None or name not in record["objects"]:
             raise NotFoundError("the checkpoint of train step %d in %s has no state of '%s'; there are: %s" %
@@ -132,7 +133,7 @@ class Checkpoint(Mapping[str, Any]):
 
         def source(reference: Dict[str, Any]) -> Any:
             path = reference["path"]
-            if path not in loaded:  # tied weights come back tied
+            if path not in loaded:  # tied weights stay tied
                 loaded[path] = self._new(self.info(path), reference["kind"], None, None, reference.get("order") == "big")
             return loaded[path]
 
@@ -140,13 +141,13 @@ class Checkpoint(Mapping[str, Any]):
 
     def load_into(self, target: Any, name: str = "model", *, rename: Optional[Mapping[str, Optional[str]]] = None,
                   optional: Sequence[str] = (), slices: Sequence[str] = (), cast: bool = False) -> Loaded:
-        """Loads what lies under ``name`` into the arrays of ``target`` (an object with state_dict(), or a dict of arrays), in place.
+        """Loads the tensors under ``name`` into the arrays of ``target`` (an object with state_dict(), or a dict of arrays), in place.
 
-        ``rename``: the program's names -> the checkpoint's, as patterns in which "*" stands for the same text on both sides; the
-        first that fits counts, and None leaves a tensor alone. ``optional``: patterns of tensors that keep their values where the
-        checkpoint has none that fits. ``slices``: patterns of tensors of which the common part is loaded where the shapes differ.
-        ``cast``: element types may differ. All is checked before the first value is changed: MismatchError names what does not
-        fit. CorruptError and IoError after that say that ``target`` is a mixture."""
+        ``rename``: maps the program's names to the checkpoint's, as patterns in which "*" stands for the same text on both sides;
+        the first that fits counts, and None leaves a tensor alone. ``optional``: patterns of tensors that keep their values if the
+        checkpoint has none that fits. ``slices``: patterns of tensors whose common part is loaded if the shapes differ.
+        ``cast``: element types may differ. Everything is checked before the first value is changed: MismatchError names what does
+        not fit. After a later CorruptError or IoError ``target`` is a mixture of old and new values."""
         plans, kept = self._planned(target, name, rename or {}, optional, slices, cast)
         try:
             for plan in plans:
@@ -219,7 +220,7 @@ class Checkpoint(Mapping[str, Any]):
             if host.finish is not None:
                 host.finish()
             return
-        # The reader writes without gaps; this array has some.
+        # The reader writes without gaps, but this array has gaps, so the values go through a new one.
         shape = info.shape if extent is None else tuple(int(n) for n in extent)
         plain = arrays.empty(arrays.describe(value, info.path).kind, info.dtype, shape)
         self._fill(plain, info, offset, extent)
@@ -246,14 +247,14 @@ class Checkpoint(Mapping[str, Any]):
     def _kind(self, path: str) -> str:
         self._state()
         kind = self._kinds.get(path, "numpy")
-        # CuPy's arrays are read on the host; whoever has no torch gets the same values from NumPy.
+        # CuPy's arrays are read on the host. Without torch NumPy gives the same values.
         return "torch" if kind == "torch" and _can_import("torch") else "numpy"
 
 
 def open(dir: Union[str, "os.PathLike[str]"], step: Optional[int] = None) -> Checkpoint:  # noqa: A001
-    """The newest checkpoint of a directory that looks whole, or the newest of a train step, for reading: while its job trains, as
-    another user, from a read-only file system. Not collective: each process reads for itself. NotFoundError, CorruptError,
-    DeniedError, IoError."""
+    """Opens the newest checkpoint of a directory that looks whole, or the newest one of a train step, for reading: while its
+    job trains, as another user, or from a read-only file system. Not collective: each process reads for itself. NotFoundError,
+    CorruptError, DeniedError, IoError."""
     return Checkpoint(dir, step)
 
 
@@ -298,7 +299,7 @@ def _renamed(name: str, rename: Mapping[str, Optional[str]]) -> Optional[str]:
 
 
 def _why_not(value: Any, info: TensorInfo, key: str, cast: bool, may_slice: bool) -> Tuple[str, bool]:
-    """Why the tensor cannot be loaded into this array ("" if it can), and whether only a part of it."""
+    """The reason for which the tensor cannot be loaded into this array ("" if it can), and whether only a part of it is loaded."""
     ours = arrays.describe(value, key)
     why = arrays.why_not_filled(value)
     if why:

@@ -10,9 +10,9 @@ from .world import World
 
 
 def find_run_id(world: World) -> Optional[str]:
-    """A name for this start of the job that all its learners share, or None to let libdlckpt find one (DL_RUN_ID, or
-    torchrun's variables). Collective where torch.distributed is initialised and dlrun is not there: a name drawn by rank 0
-    is the only one that is surely new at each start (torchrun's own id is "none" unless it was given one)."""
+    """A name for this start of the job that all its learners share, or None: then libdlckpt finds one (DL_RUN_ID, or torchrun's
+    variables). Collective if torch.distributed is initialised and the job runs without dlrun: only a name drawn by rank 0 is
+    certainly new at each start (torchrun's own id is "none" unless the user gives one)."""
     if os.environ.get("DL_RUN_ID") or world.size == 1:
         return None
     if "torch" in sys.modules:

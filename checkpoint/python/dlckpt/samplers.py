@@ -13,26 +13,24 @@ _STATE_KEYS = ("n_samples", "seed", "shuffle", "cursor")
 
 
 class GlobalBatches:
-    """The samples of train step after train step, as one endless sequence that all learners share: the samples of data epoch
-    0 in its order, then those of data epoch 1, and so on. ``cursor`` counts the samples of that sequence that were trained,
-    by all learners together. Each train step takes the next ``global_batch`` of them, and learner r of W its part:
-    consecutive ones, sizes differing by at most one. So what is trained on in which train step depends on n_samples,
-    global_batch, seed and shuffle, and not on the number of learners. A batch may reach over the end of a data epoch:
-    nothing is dropped.
+    """The samples of all train steps, as one endless sequence that all learners share: the samples of data epoch 0 in its order,
+    then those of data epoch 1, and so on. ``cursor`` counts the samples of that sequence that all learners together have trained
+    on. Each train step takes the next ``global_batch`` samples; learner r of W gets a part of consecutive ones, and the sizes of
+    the parts differ by at most one. So the samples of a train step depend on n_samples, global_batch, seed and shuffle, but not
+    on the number of learners. A batch may reach over the end of a data epoch: no sample is dropped.
 
-    global_batch is a number, which stays, or find_batch(64): what dlrun chose among the sizes of --dl-batch, 64 where nobody asked
-    for any. It may then be another one after each resume: the cursor counts samples, so each sample of each data epoch is trained
-    on once all the same. A batch of find_batch() is drawn in ``accumulation`` parts, one for each pass of a train step.
+    global_batch is a fixed number, or find_batch(64): the size that dlrun chose among those of --dl-batch, or 64 without
+    --dl-batch. That size may change at each resume. The cursor counts samples, so each sample of each data epoch is still trained
+    on once. A batch of find_batch() is drawn in ``accumulation`` parts, one for each pass of a train step.
 
-    With ``epochs`` the sequence ends after so many data epochs, to the sample, at whatever sizes of batch: the last train steps are
-    smaller, or larger by fewer samples than there are learners, so that each learner still has one; job.steps() without a number
-    ends there, too. (If it is resumed with more learners than samples are left, some draw an empty list.)
+    With ``epochs`` the sequence ends exactly after this number of data epochs, whatever the sizes of batches: the last train steps
+    are smaller, or larger by fewer samples than there are learners, so that each learner still has one; job.steps() without a
+    number ends there, too. (If it is resumed with more learners than samples are left, some draw an empty list.)
 
     If global_batch is not divisible by the world size, the first learners get one sample more. An average over learners of
-    average losses (what DistributedDataParallel computes) then weighs samples unequally; multiply the loss with
-    ``loss_weight`` to get the exact average over the global batch at any world size (and divide by ``accumulation``, if there are
-    several passes). With fewer samples in a global batch
-    than learners it is refused.
+    average losses (which DistributedDataParallel computes) then weighs samples unequally. Multiply the loss by ``loss_weight`` to
+    get the exact average over the global batch at any world size (and divide it by ``accumulation``, if there are several
+    passes). A global batch with fewer samples than learners is refused.
 
     The order of data epoch e is that of numpy.random.RandomState([seed, e]).permutation(n_samples), which NumPy keeps the
     same in all versions. Each learner keeps it in memory (8 bytes per sample).
@@ -42,13 +40,13 @@ class GlobalBatches:
         batches = dlckpt.GlobalBatches(len(x), 64, seed=1)       # 1. indices, drawn as they are trained
         job = dlckpt.attach(model=model, data=batches)
         for step in job.steps(total):
-            index = next(batches)                                # job.accumulation times, where there are several passes
+            index = next(batches)                                # job.accumulation times if there are several passes
 
         loader = DataLoader(dataset, batch_sampler=batches)      # 2. a DataLoader, whose workers draw ahead
         for step, batch in zip(job.steps(total), loader):
 
-    In the second the cursor is moved by job.steps(), ``batches_per_step`` global batches per train step (more than 1 for
-    gradient accumulation), and what was drawn ahead but not trained is drawn again after a resume.
+    In the second way job.steps() moves the cursor by ``batches_per_step`` global batches per train step (more than 1 for
+    gradient accumulation), and samples that were drawn ahead but not trained on are drawn again after a resume.
     """
 
     def __init__(self, n_samples: int, global_batch: Union[int, Batch], seed: int = 0, shuffle: bool = True, *, rank: Optional[int] = None,
@@ -78,9 +76,12 @@ class GlobalBatches:
             raise InvalidError("GlobalBatches: %d samples in all cannot be divided over %d learners" % (self.total_samples, world.size))
         self.cursor = 0
         self._passes = passes
-        self._equal_passes = False  # for trainers of others, which count passes: what is too little for all is added to the last step
-        self._step = (0, 0, 0)  # of the train step that next() is in: its size, its passes, how many of these are drawn
-        self._drawn: Optional[Tuple[int, int, int]] = None  # what next() drew last: samples of this learner; size and passes of the step
+        # for trainers of other packages, which count passes: samples that are too few for a train step are added to the last
+        # one
+        self._equal_passes = False
+        self._step = (0, 0, 0)  # size and passes of the train step that next() is in, and the number of passes already drawn
+        # of the last next(): samples of this learner, size and passes of the step
+        self._drawn: Optional[Tuple[int, int, int]] = None
         self._world = world
         self._restores = 0
         self._drawn_ahead = False
@@ -88,7 +89,7 @@ class GlobalBatches:
 
     @property
     def data_epoch(self) -> int:
-        """How many times all samples were trained on, whole ones."""
+        """The number of complete passes over all samples so far."""
         return self.cursor // self.n_samples
 
     @property
@@ -98,28 +99,28 @@ class GlobalBatches:
 
     @property
     def step_samples(self) -> int:
-        """Samples of a train step, of all learners together: global_batch, times batches_per_step."""
+        """The samples of a train step, of all learners together: global_batch, times batches_per_step."""
         return self.global_batch * self.batches_per_step
 
     @property
     def accumulation(self) -> int:
-        """Parts in which the present train step is drawn, one for each pass."""
+        """The number of parts in which the present train step is drawn, one for each pass."""
         return self._step[1] if self._step[2] else self._step_at(self.cursor)[1]
 
     @property
     def lr_scale(self) -> float:
-        """What find_batch() said; 1 for a number."""
+        """The factor for the learning rate from find_batch(); 1 if the batch was given as a number."""
         return self._batch.lr_scale if self._batch else 1.0
 
     @property
     def done(self) -> bool:
-        """Whether all ``epochs`` were trained on."""
+        """Whether all ``epochs`` are finished."""
         return self.total_samples is not None and self.cursor >= self.total_samples
 
     @property
     def loss_weight(self) -> float:
-        """Samples of this learner * world size / samples of all, in the pass that next() drew last: 1.0 where the global batch divides
-        evenly. With a loader whose parts are not all alike: weight_of(len(part))."""
+        """Samples of this learner * world size / samples of all learners, in the pass that next() drew last: 1.0 if the global
+        batch divides evenly. With a loader whose parts have different sizes use weight_of(len(part))."""
         if self._drawn is not None:
             samples, size, passes = self._drawn
             return samples * self._world.size * passes / size
@@ -127,13 +128,13 @@ class GlobalBatches:
         return self.weight_of(part_size(part_size(size, 0, passes), self._world.rank, self._world.size))
 
     def weight_of(self, samples: int) -> float:
-        """loss_weight of a part of the present train step in which this learner has so many samples."""
+        """The loss_weight of a part of the present train step in which this learner has this number of samples."""
         size, passes = self._step[:2] if self._step[2] else self._step_at(self.cursor)
         return samples * self._world.size * passes / size if size else 1.0
 
     def __next__(self) -> List[int]:
-        """This learner's sample indices of the next part: of the next global batch, or where there are several passes of the next
-        pass. They count as trained from now on. StopIteration after all ``epochs``."""
+        """This learner's sample indices of the next part: the next global batch, or its next pass if there are several. They
+        count as trained from now on. StopIteration after all ``epochs``."""
         if self.done:
             raise StopIteration
         size, passes, drawn = self._step
@@ -147,7 +148,7 @@ class GlobalBatches:
         return indices
 
     def _step_at(self, position: int) -> Tuple[int, int]:
-        """Samples and passes of the train step that begins there."""
+        """Samples and passes of the train step that begins at this position."""
         whole, learners = self.step_samples, self._world.size
         least = learners * (self._passes if self._equal_passes else 1)
         if self.total_samples is None or self.total_samples - position >= whole + least:
@@ -155,7 +156,7 @@ class GlobalBatches:
         left = max(0, self.total_samples - position)
         size = left
         if left > whole and left >= 2 * learners and not self._equal_passes:
-            size = min(whole, left - learners)  # so that each learner has one in the last step, too
+            size = min(whole, left - learners)  # so that each learner has a sample in the last step, too
         return size, max(1, min(self._passes, size // learners))
 
     def __iter__(self) -> Iterator[List[int]]:
@@ -198,17 +199,17 @@ class GlobalBatches:
         return list(self._order[1][start:stop].tolist())
 
     def state_dict(self) -> Dict[str, Any]:
-        """The cursor, and what it counts."""
+        """The cursor, and the numbers that give it its meaning."""
         return {key: getattr(self, key) for key in _STATE_KEYS}
 
     def check_state_dict(self, state: Dict[str, Any]) -> List[str]:
-        """What does not fit, as sentences: with another data set, seed or shuffling the cursor would mean other samples.
-        Another global batch is allowed."""
+        """Sentences on what does not fit: with another data set, seed or shuffling the cursor would mean other samples. Another
+        global batch is allowed."""
         return ["the checkpoint was made with GlobalBatches(%s=%s), the program has %s" % (key, state.get(key), getattr(self, key))
                 for key in _STATE_KEYS[:-1] if state.get(key) != getattr(self, key)]
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        """MismatchError if check_state_dict() finds anything."""
+        """Sets the cursor. MismatchError if check_state_dict() finds a difference."""
         problems = self.check_state_dict(state)
         if problems:
             raise MismatchError("; ".join(problems))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where to save, how often and how: the arguments of attach() as libdlckpt takes them, and what it makes of them.
+"""Where to save, how often and how: converts the arguments of attach() for libdlckpt, and its answer back.
 
-Who counts, the argument or the environment, is decided by the library alone (options.environment_first in dlckpt.h).
+The library alone decides whether the argument or the environment counts (options.environment_first in dlckpt.h).
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class Interval(NamedTuple):
-    """Seconds (library.EVERY_AUTO: found from measurements), or train steps, or neither (0, 0)."""
+    """Seconds (library.EVERY_AUTO: the interval follows from measurements), or train steps, or neither (0, 0)."""
 
     seconds: float = 0.0
     steps: int = 0
@@ -53,7 +53,7 @@ def parse_every(every: Every) -> Interval:
 
 
 class Settings(NamedTuple):
-    """dir None: there is nowhere to save to. ``remark`` is for the user, or ""."""
+    """If dir is None, there is no directory to save to. ``remark`` is a message for the user, or ""."""
 
     dir: Optional[str]
     interval: Interval
@@ -63,14 +63,14 @@ class Settings(NamedTuple):
     remark: str
 
 
-# Where any of these or the argument is set, there is a directory, and a program without libdlckpt would lose its checkpoints.
+# If one of these, or the argument, is set, there is a directory; a program without libdlckpt would then lose its checkpoints.
 _NAME_A_DIRECTORY = ("DL_CHECKPOINT_DIR", "DL_CHECKPOINT", "CHECKPOINT_DIR")
 
 
 def find_settings(dir: Union[None, str, "os.PathLike[str]"], every: Every = None, keep: int = 0,
                   mode: Optional[str] = None) -> Settings:
-    """What dlckpt_resolve() makes of the arguments and the environment, which comes first in what it names. InvalidError, and
-    LibraryError if there is a directory but no library."""
+    """The library's (dlckpt_resolve) answer for the arguments and the environment; what the environment names counts first.
+    InvalidError; LibraryError if there is a directory but no library."""
     interval = parse_every(every)
     if mode is not None and mode not in library.MODES:
         raise InvalidError("mode='%s'; allowed: %s" % (mode, ", ".join(library.MODES)))

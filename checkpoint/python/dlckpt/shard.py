@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shard: this learner's part of an array that is spread over learners."""
+"""Shard: this learner's part of an array that is divided over the learners."""
 from __future__ import annotations
 
 from typing import Any, Optional, Sequence, Tuple
@@ -40,8 +40,8 @@ class Shard:
     @classmethod
     def dim0(cls, array: Any, total: int, start: Optional[int] = None, *, rank: Optional[int] = None,
              world_size: Optional[int] = None) -> "Shard":
-        """Rows [start, start + len(array)) of an array of ``total`` rows. Without ``start``, the rows of
-        ``dlckpt.split_evenly(total, rank, world_size)``, rank and world size as the launcher set them."""
+        """The rows [start, start + len(array)) of an array of ``total`` rows. Without ``start``, the rows of
+        ``dlckpt.split_evenly(total, rank, world_size)``, with rank and world size from the launcher."""
         if start is None:
             world = find_world(rank, world_size)
             start, stop = split_evenly(total, world.rank, world.size)

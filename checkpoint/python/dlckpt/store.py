@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Between the attached objects and a Context: what is registered for a save, and how a checkpoint is given back.
+"""Connects the attached objects with a Context: registers arrays for a save, and restores the objects from a checkpoint.
 
-A checkpoint holds, besides the tensors, two blobs of JSON (codec.py): STATE, the same for all learners (rank 0's copy), with
+A checkpoint has, besides the tensors, two JSON blobs (codec.py): STATE, the same for all learners (rank 0's copy), with
 the trees of all objects and of job.state, and RANK, each learner's own, with random states and PerRank objects.
 """
 from __future__ import annotations
@@ -30,7 +30,7 @@ SCHEMA = 1
 
 
 class Restored(NamedTuple):
-    """train_step, world size of the run that saved it, remarks for the user, and how far it was in samples, as Store.progress."""
+    """train_step, world size of the run that saved it, remarks for the user, and its progress in samples (Store.progress)."""
 
     step: int
     world_size: int
@@ -39,7 +39,7 @@ class Restored(NamedTuple):
 
 
 class Peeked(NamedTuple):
-    """A checkpoint's train step, its STATE and RANK as written, and a remark of libdlckpt's for the user or ""."""
+    """A checkpoint's train step, its STATE and RANK as written, and a remark of libdlckpt for the user, or ""."""
 
     step: int
     shared: Dict[str, Any]
@@ -49,8 +49,8 @@ class Peeked(NamedTuple):
 
 def peek(context: Context, remarks: Optional[List[str]] = None,
          otherwise: Optional[Callable[[int], Dict[str, Any]]] = None) -> Optional[Peeked]:
-    """Collective. The two records of the newest checkpoint that verifies, with nothing restored; None if there is none. Then what
-    nodes still hold of one, which is not enough, is put among the remarks."""
+    """Collective. Reads the two records of the newest checkpoint that verifies, without restoring anything; None if there is
+    none. In that case parts of a checkpoint that nodes still hold, but which do not suffice, are mentioned in the remarks."""
     try:
         step, note = context.peek()
     except NotFoundError as error:
@@ -61,7 +61,7 @@ def peek(context: Context, remarks: Optional[List[str]] = None,
 
 
 def _read_blobs(context: Context, step: int, note: str, otherwise: Optional[Callable[[int], Dict[str, Any]]] = None) -> Peeked:
-    """``otherwise``: makes the STATE of a checkpoint that attach() did not write."""
+    """``otherwise`` makes the STATE of a checkpoint that attach() did not write."""
     try:
         shared = json.loads(context.get_blob(STATE_BLOB))
     except NotFoundError:
@@ -81,7 +81,7 @@ def _read_blobs(context: Context, step: int, note: str, otherwise: Optional[Call
 
 
 class _Trees(NamedTuple):
-    """Entries with what is given back to each: those of all learners, then job.state, then this learner's own."""
+    """Entries with the trees that are restored to them: those of all learners, then job.state, then this learner's own."""
 
     objects: List[Tuple[Entry, Any]]
     state: Dict[str, Any]
@@ -89,7 +89,7 @@ class _Trees(NamedTuple):
 
 
 def _changed(error: Exception) -> Error:
-    """What came in the middle of a restore, with what that means."""
+    """The error for an exception in the middle of a restore, which also says what this means for the program's state."""
     meaning = ("what was attached has been changed in part, holds values of two states and must not be trained with; make the objects "
                "anew and attach them again, or start the program again")
     if not isinstance(error, Error):
@@ -101,7 +101,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def _without_collector(function: _Function) -> _Function:
-    """Of a million small objects that all stay, the collector of cycles would look at each again and again: a third of the time."""
+    """Switches the garbage collector off: with a million small objects that all stay, it would take a third of the time."""
     @functools.wraps(function)
     def run(*args: Any, **options: Any) -> Any:
         was_on = gc.isenabled()
@@ -115,7 +115,8 @@ def _without_collector(function: _Function) -> _Function:
 
 
 class Store:
-    """Saves and restores a fixed set of entries through one context, which is open on ``dir``. ``state`` is job.state, the user's dict."""
+    """Saves and restores a fixed set of entries through one context, which is open on ``dir``. ``state`` is job.state, the
+    user's dict."""
 
     def __init__(self, context: Context, dir: str, world: World, entries: List[Entry], state: Dict[str, Any], strict: bool) -> None:
         self._context = context
@@ -128,15 +129,15 @@ class Store:
         self._registered: Dict[str, Tuple[Any, ...]] = {}
         self._owners: Dict[str, object] = {}
         self.progress: Dict[str, Any] = {}  # plain values, recorded with each save: samples, batch, ...
-        self.remarks: List[str] = []  # for the user, where nothing is restored
+        self.remarks: List[str] = []  # remarks for the user if nothing is restored
         # Addresses that a lazy save may read until before_mutation(); None: saves are not lazy.
         self.guarded: Optional[Set[int]] = None
 
     # ---- save ----------------------------------------------------------------------------------------------------------
 
     def encode(self, step: int) -> Tuple[Dict[str, Any], Dict[str, Any], Dict[str, Tuple[Any, bool]]]:
-        """(STATE, RANK, {path: (array, whether its writing may be divided)}). StateError for what cannot be stored; nothing is
-        changed."""
+        """(STATE, RANK, {path: (array, whether its writing may be divided)}). StateError for state that cannot be stored.
+        Nothing is changed."""
         found: Dict[str, Tuple[Any, bool]] = {}
         places: Dict[Any, str] = {}
 
@@ -151,10 +152,10 @@ class Store:
                     if unfit:
                         raise StateError("%s: it could be saved, but not restored in place: %s" % (path, unfit))
                 if entry is not None and entry.per_rank:
-                    return False  # into the learner's own record
+                    return False  # it goes into the learner's own record
                 divided = isinstance(value, (Shard, Parts)) or (entry is not None and entry.same_everywhere(path))
                 if not divided and len(value.shape) == 0:
-                    return False  # learner 0's copy: in STATE, for a scalar cannot be registered by one learner alone
+                    return False  # learner 0's copy goes into STATE, because one learner alone cannot register a scalar
                 place = arrays.place_of(value)  # tied weights are stored once
                 if place is not None and places.setdefault(place, path) != path:
                     return places[place]
@@ -179,9 +180,9 @@ class Store:
 
     @_without_collector
     def prove(self) -> None:
-        """StateError for what cannot be stored, or could be but not given back. At the start, and not after hours at the first save,
-        or days at the first restore."""
-        shared, own, found = self.encode(0)  # of nothing but what JSON gives back as it was
+        """Raises StateError if the state cannot be stored, or could be stored but not restored: at the start, not after hours
+        at the first save, or after days at the first restore."""
+        shared, own, found = self.encode(0)  # checks that JSON returns all values as they were
         problems: List[str] = []
         for entries, record in ((self._shared, shared), (self._own, own)):
             for e in entries:
@@ -192,9 +193,9 @@ class Store:
 
     @_without_collector
     def save(self, step: int, flags: int = 0) -> str:
-        """Collective. Saves the state as the checkpoint of train step ``step``; see Context.save. With library.LAZY only what
-        ``guarded`` names is read later; all else is copied now."""
-        self._context.before_mutation()  # before the copies of the last save are made anew
+        """Collective. Saves the state as the checkpoint of train step ``step``; see Context.save. With library.LAZY only the
+        arrays in ``guarded`` are read later; all others are copied now."""
+        self._context.before_mutation()  # waits before the copies of the last save are overwritten
         shared, own, found = self.encode(step)
         for path in [path for path in self._registered if path not in found]:
             self._forget(path)
@@ -207,7 +208,7 @@ class Store:
             elif self._world.rank == 0:
                 zeros = (0,) * len(info.shape)
                 self._register(path, info._replace(offset=zeros), self._to_store(path, value))
-            else:  # learner 0's copy is written, and this one holds an empty part
+            else:  # learner 0's copy is written; this learner registers an empty part
                 zeros = (0,) * len(info.shape)
                 self._register(path, info._replace(offset=zeros, shape=zeros), Memory(0, None, None))
         self._context.blob(STATE_BLOB, json.dumps(shared, ensure_ascii=False).encode())
@@ -261,11 +262,12 @@ class Store:
 
     @_without_collector
     def restore(self) -> Optional[Restored]:
-        """Collective. The newest checkpoint that verifies, or None if there is none. MismatchError, with nothing changed, if
-        it does not fit the program; CorruptError if none verifies.
+        """Collective. Restores the newest checkpoint that verifies; None if there is none. MismatchError, with nothing changed,
+        if it does not fit the program; CorruptError if none verifies.
 
-        Twice through libdlckpt: which tensors there are (an optimizer has none before its first step) is known only from
-        STATE, which the first pass, without any tensor registered, brings."""
+                It goes through libdlckpt twice: which tensors there are (an optimizer has none before its first step) is only known
+                from STATE, which the first pass loads, with no tensor registered.
+        """
         self._forget_all()
         peeked = peek(self._context, self.remarks, self._foreign)
         if peeked is None:
@@ -278,7 +280,7 @@ class Store:
                 notes += [note] if note else []
                 skipped = self._check(step, shared, own, notes)
                 finishers, restored = self._register_targets(step, shared, skipped)
-                # All that may be refused is refused now: the first byte is changed by what follows.
+                # Everything that can be refused is refused up to here, because the next call changes the program's arrays.
                 trees = self._decode(shared, own, restored, skipped)
                 changed = True
                 try:
@@ -286,7 +288,7 @@ class Store:
                     if found == step and not note:
                         break
                     peeked = _read_blobs(self._context, found, note, self._foreign)
-                except CorruptError as error:  # seen while it was being loaded: on to the one before, which may hold other arrays
+                except CorruptError as error:  # found while it was loaded: take the one before, which may have other arrays
                     self._forget_all()
                     notes.append(str(error))
                     peeked = peek(self._context, None, self._foreign)
@@ -304,18 +306,18 @@ class Store:
         return Restored(step, int(shared.get("world_size", 0)), notes, progress if isinstance(progress, dict) else {})
 
     def restore_members(self, step: int) -> None:
-        """Collective. Puts the files of a checkpoint at their paths, and nothing else."""
+        """Collective. Puts only the files of a checkpoint at their paths."""
         self._forget_all()
         self._context.restore(step)
 
     def _foreign(self, step: int) -> Dict[str, Any]:
-        """STATE of a checkpoint that another program wrote: what is not in it stays as the program made it."""
+        """The STATE of a checkpoint that another program wrote. Objects that it does not contain stay as the program made them."""
         found = foreign.find(self._dir, step, self._shared)
         return {"schema": SCHEMA, "train_step": step, "world_size": self._world.size, "objects": found.objects,
                 "state": codec.encode(self._state, "state", None), "foreign": found.note}
 
     def _check(self, step: int, shared: Dict[str, Any], own: Optional[Dict[str, Any]], notes: List[str]) -> Set[str]:
-        """Raises MismatchError with all that does not fit; returns the names of entries without a saved state."""
+        """Raises MismatchError with everything that does not fit. Returns the names of entries without a saved state."""
         saved = shared["objects"]
         missing = [e.name for e in self._shared if e.name not in saved]
         unknown = sorted(set(saved) - {e.name for e in self._shared})
@@ -343,7 +345,7 @@ class Store:
         return set(missing)
 
     def _register_targets(self, step: int, shared: Dict[str, Any], skipped: Set[str]) -> Tuple[List[Any], Dict[str, Any]]:
-        """Registers memory for every array of the checkpoint: the live one if it fits, else a new one."""
+        """Registers memory for every array of the checkpoint: the live array if it fits, else a new one."""
         self._forget_all()
         live: Dict[str, Any] = {}
         for e in self._shared:
@@ -357,7 +359,7 @@ class Store:
             restored[path] = target
             place = arrays.place_of(arrays.divided(target))
             if place is not None and places.setdefault(place, path) != path and self._same_values(step, places[place], path, reference):
-                continue  # tied here, and two tensors there
+                continue  # one array in the program (tied weights), but two tensors in the checkpoint
             inner = arrays.divided(target)
             hosts = [arrays.into_place(part, device=True) for _, part in inner.boxes] if isinstance(inner, Parts) else \
                 [arrays.into_place(inner, device=True)]
@@ -369,8 +371,8 @@ class Store:
         return finishers, restored
 
     def _same_values(self, step: int, path: str, other: str, reference: Dict[str, Any]) -> bool:
-        """True: one of these tensors of the checkpoint may be restored in the place of both. False if that cannot be read; the
-        restore will say why. MismatchError if they differ: both cannot be in the same memory."""
+        """Whether these two tensors of the checkpoint are equal, so that one can be restored for both. False if they cannot be
+        read; the restore will report why. MismatchError if they differ, because both cannot be in the same memory."""
         try:
             reader = Reader(self._dir, step)
             try:
@@ -410,13 +412,14 @@ class Store:
 
     def _decode(self, shared: Dict[str, Any], own: Optional[Dict[str, Any]], restored: Dict[str, Any],
                 skipped: Set[str]) -> "_Trees":
-        """What is given back to whom, its arrays still to be filled. MismatchError if it cannot be made."""
+        """Decodes the trees that are restored to each entry; their arrays are still to be filled. MismatchError if that is
+        impossible."""
         def source(reference: Dict[str, Any]) -> Any:
             return restored[reference["path"]]
 
         try:
             objects = [(e, codec.decode(shared["objects"][e.name], source)) for e in self._shared if e.name not in skipped]
-            # The default generators last: giving the others back may draw random numbers.
+            # The default generators come last, because restoring the others may draw random numbers.
             own_objects = [(e, codec.decode(own["objects"][e.name], source))
                            for e in sorted(self._own, key=lambda e: isinstance(e, DefaultRandomEntry))
                            if own is not None and e.name in own["objects"]]
@@ -426,7 +429,7 @@ class Store:
             return _Trees(objects, state, own_objects)
         except Error as error:
             raise MismatchError("nothing was loaded: %s" % error) from error
-        except Exception as error:  # no version of ours has written this
+        except Exception as error:  # no version of dlckpt has written this
             raise MismatchError("nothing was loaded, for what the checkpoint says of its objects cannot be understood: %s: %s" %
                                 (type(error).__name__, error)) from error
 
@@ -452,8 +455,8 @@ class Store:
 
 
 def _rows(shape: List[int], item: int) -> Iterator[Tuple[Optional[List[int]], Optional[List[int]], int]]:
-    """Boxes of whole rows that cover a tensor, of some 16 MiB each, since it may fill most of the memory: offset and extent (None
-    of a scalar) and bytes."""
+    """Boxes of whole rows that cover a tensor, of about 16 MiB each, since a tensor may fill most of the memory: offset and
+    extent (None for a scalar) and bytes."""
     if not shape:
         yield None, None, item
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What dlckpt knows of PyTorch, from 1.13 on. Imported only when the program has imported torch itself."""
+"""Support for PyTorch, from 1.13 on. It is only imported if the program has imported torch itself."""
 from __future__ import annotations
 
 import functools
@@ -20,7 +20,7 @@ _DTYPE_OF: Dict[str, torch.dtype] = {name: dtype for dtype, name in _NAME_OF.ite
 # ---- tensors as memory -------------------------------------------------------------------------------------------------
 
 def describe_tensor(tensor: torch.Tensor, where: str) -> Tuple[str, Tuple[int, ...]]:
-    """(dtype name, shape). StateError for what is not a plain dense tensor."""
+    """(dtype name, shape). StateError if it is not a plain dense tensor."""
     if getattr(tensor, "is_nested", False):
         raise StateError("%s: a nested tensor cannot be stored; give its parts (unbind()) or a padded one" % where)
     if torch.nn.parameter.is_lazy(tensor):
@@ -46,7 +46,8 @@ def dtype_of(name: str) -> torch.dtype:
 
 
 def dtensor_parts(tensor: Any) -> Any:
-    """This learner's part of a DTensor; the local tensor if every learner has the whole. StateError for partial sums."""
+    """The parts of a DTensor that this learner holds; the local tensor if every learner has the whole. StateError for partial
+    sums."""
     from torch.distributed.tensor import Shard as Sharded
     from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
     placements = tensor.placements
@@ -66,7 +67,7 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 
 
 def is_reached(tensor: torch.Tensor) -> bool:
-    """Whether libdlckpt itself can read and write the tensor's memory on a GPU, as it lies there."""
+    """Whether libdlckpt itself can read and write the tensor's memory on a GPU, as it is."""
     return bool(tensor.is_cuda and tensor.numel() and tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
                 and library.reaches(tensor.data_ptr()))
 
@@ -76,20 +77,20 @@ def _memory(tensor: torch.Tensor, finish: Any = None) -> Memory:
 
 
 def _strided(tensor: torch.Tensor) -> Optional[Memory]:
-    """The memory of a CPU tensor with gaps or in another order; None if it is not to be used as it is."""
+    """The memory of a CPU tensor with gaps or in another order; None if it cannot be used as it is."""
     if tensor.device.type != "cpu" or not tensor.numel() or tensor.is_conj() or tensor.is_neg():
         return None
     return Memory(tensor.data_ptr(), tensor, None, tuple(n * tensor.element_size() for n in tensor.stride()))
 
 
 def copy_tensor(target: torch.Tensor, values: torch.Tensor) -> None:
-    """Into place, without autograd seeing it."""
+    """Copies the values in place; autograd does not see it."""
     with torch.no_grad():
         target.copy_(values)
 
 
 def tensor_to_store(tensor: torch.Tensor, staging: Any = None, strided: bool = False, device: bool = False) -> Memory:
-    """See arrays.to_store. A CUDA tensor that is copied here is copied after all work queued on its stream so far."""
+    """See arrays.to_store. If a CUDA tensor is copied here, the copy comes after all work queued on its stream so far."""
     tensor = tensor.detach()
     if _is_plain(tensor):
         return _memory(tensor)
@@ -135,7 +136,7 @@ def size_of(sizes: List[int]) -> torch.Size:
 
 
 def named_constant(kind: str, name: str) -> Any:
-    """torch.float32 and the like, or a torch.device, by its name."""
+    """torch.float32 and the like, or a torch.device, from its name."""
     value = torch.device(name) if kind == "torch.device" else getattr(torch, name, None)
     if kind == "torch.dtype" and not isinstance(value, torch.dtype):
         raise StateError("the checkpoint names the torch dtype '%s', which torch %s does not have" % (name, torch.__version__))
@@ -145,8 +146,8 @@ def named_constant(kind: str, name: str) -> Any:
 # ---- modules, optimizers, schedulers -----------------------------------------------------------------------------------
 
 def unwrap(module: Any) -> Any:
-    """The user's own module inside DistributedDataParallel, DataParallel and torch.compile, so that a checkpoint has the
-    same names whichever way, and at whatever world size, the program is run."""
+    """The user's own module inside DistributedDataParallel, DataParallel and torch.compile, so that a checkpoint has the same
+    names however, and at whatever world size, the program is run."""
     while True:
         if isinstance(module, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):
             module = module.module
@@ -157,7 +158,7 @@ def unwrap(module: Any) -> Any:
 
 
 def unwrap_accelerate(value: Any) -> Any:
-    """The optimizer or scheduler inside those of Hugging Face Accelerate."""
+    """The optimizer or scheduler inside a wrapper of Hugging Face Accelerate."""
     inner = {"AcceleratedOptimizer": "optimizer", "AcceleratedScheduler": "scheduler"}.get(type(value).__name__)
     return getattr(value, inner) if inner is not None and type(value).__module__.startswith("accelerate.") else value
 
@@ -170,13 +171,13 @@ def is_scheduler(value: Any) -> bool:
 
 
 def scheduler_state(scheduler: Any) -> Dict[str, Any]:
-    """Its state_dict() without functions: torch 1.13's OneCycleLR puts a method of its own in. They are code, which the
-    program brings itself, and load_state_dict() keeps the attributes it is not given."""
+    """Its state_dict() without functions: torch 1.13's OneCycleLR puts a method of its own into it. Functions are code, which
+    the program brings itself, and load_state_dict() keeps attributes that are missing in the state."""
     return {key: value for key, value in scheduler.state_dict().items() if not callable(value)}
 
 
 def load_module(module: torch.nn.Module, state: Dict[str, Any], name: str) -> None:
-    """In place. MismatchError if torch refuses it."""
+    """Loads in place. MismatchError if torch refuses it."""
     try:
         module.load_state_dict(state, strict=True)
     except (RuntimeError, TypeError, ValueError) as error:
@@ -184,7 +185,7 @@ def load_module(module: torch.nn.Module, state: Dict[str, Any], name: str) -> No
 
 
 def check_optimizer(optimizer: torch.optim.Optimizer, state: Any, name: str) -> List[str]:
-    """What does not fit, as sentences; [] if load_state_dict() will take it. ``state`` may hold stand-ins for tensors."""
+    """Sentences on what does not fit; [] if load_state_dict() will accept it. ``state`` may have stand-ins for tensors."""
     groups = state.get("param_groups") if isinstance(state, dict) else None
     if not isinstance(groups, list):
         return ["%s: the checkpoint does not hold the state of an optimizer under this name" % name]
@@ -204,14 +205,14 @@ def check_optimizer(optimizer: torch.optim.Optimizer, state: Any, name: str) -> 
     return []
 
 
-# What torch's own optimizers keep in the shape of the parameter itself.
+# State of torch's own optimizers that has the shape of the parameter.
 _SLOTS_LIKE_PARAMETERS = frozenset(["exp_avg", "exp_avg_sq", "max_exp_avg_sq", "exp_inf", "momentum_buffer", "square_avg", "acc_delta",
                                     "grad_avg", "sum", "prev", "step_size", "ax"])
 
 
 def _check_slots(optimizer: torch.optim.Optimizer, slots: Any, name: str) -> str:
-    """A sentence if per-parameter state is of another shape than its parameter, which load_state_dict() takes in silence (the order
-    of the parameters has changed, say); else ""."""
+    """A sentence if per-parameter state has another shape than its parameter (for example because the order of the parameters
+    has changed), which load_state_dict() would accept silently; else ""."""
     if type(optimizer).__module__.split(".")[0] != "torch" or type(optimizer).__name__ == "LBFGS":
         return ""
     shapes = [list(param.shape) for group in optimizer.param_groups for param in group["params"]]
@@ -228,8 +229,8 @@ def _check_slots(optimizer: torch.optim.Optimizer, slots: Any, name: str) -> str
 
 
 def check_scheduler(scheduler: Any, saved: Dict[str, Any], name: str) -> List[str]:
-    """load_state_dict() takes whatever it is given: another kind of scheduler shows in the names of its settings. Those that begin
-    with _ differ between versions of torch."""
+    """Sentences on what does not fit. load_state_dict() accepts anything, but another kind of scheduler has settings with other
+    names. Names that begin with _ differ between versions of torch and are ignored."""
     ours = {key for key in scheduler_state(scheduler) if not key.startswith("_")} - {"verbose"}
     theirs = {key for key in saved if not key.startswith("_")} - {"verbose"}
     if ours - theirs and theirs - ours:
@@ -239,20 +240,20 @@ def check_scheduler(scheduler: Any, saved: Dict[str, Any], name: str) -> List[st
 
 
 def guarded_addresses(optimizer: torch.optim.Optimizer) -> List[int]:
-    """Where what the optimizer's step() changes lies, on the host or a GPU."""
+    """The addresses of everything that the optimizer's step() changes, on the host or a GPU."""
     found = [param for group in optimizer.param_groups for param in group["params"]]
     found += [value for slot in optimizer.state.values() for value in slot.values() if isinstance(value, torch.Tensor)]
     return [tensor.data_ptr() for tensor in found if tensor.device.type in ("cpu", "cuda") and type(tensor).__name__ != "DTensor"]
 
 
 def before_step(optimizer: torch.optim.Optimizer, call: Callable[[], None]) -> Callable[[], None]:
-    """Has ``call`` called before each optimizer.step(). Returns what undoes that."""
+    """Makes each optimizer.step() call ``call`` first. Returns a function that undoes this."""
     if hasattr(optimizer, "register_step_pre_hook"):  # PyTorch 2.0
         handle = optimizer.register_step_pre_hook(lambda *_args, **_kwargs: call())
         return lambda: handle.remove()
     step = optimizer.step
 
-    @functools.wraps(step)  # schedulers look at its attributes
+    @functools.wraps(step)  # schedulers read attributes of step
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         call()
         return step(*args, **kwargs)
@@ -262,7 +263,8 @@ def before_step(optimizer: torch.optim.Optimizer, call: Callable[[], None]) -> C
 
 
 def like_parameter(optimizer: torch.optim.Optimizer, index: str, dtype: str, shape: Tuple[int, ...]) -> Any:
-    """Zeros divided over the learners as the optimizer's parameter of that index is; None if it is of another shape."""
+    """Zeros, divided over the learners in the same way as the optimizer's parameter of that index; None if that has another
+    shape."""
     parameters = [param for group in optimizer.param_groups for param in group["params"]]
     if not index.isdigit() or int(index) >= len(parameters) or tuple(parameters[int(index)].shape) != shape:
         return None
@@ -270,14 +272,14 @@ def like_parameter(optimizer: torch.optim.Optimizer, index: str, dtype: str, sha
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, state: Dict[str, Any], name: str) -> None:
-    """Hyperparameters and per-parameter state; the latter is made where the optimizer has none yet (before its first
+    """Loads hyperparameters and per-parameter state; the latter is created if the optimizer has none yet (before its first
     step()). MismatchError if torch refuses it."""
     try:
         optimizer.load_state_dict(state)
     except (RuntimeError, TypeError, ValueError, KeyError) as error:
         raise MismatchError("%s: %s" % (name, error)) from error
-    # load_state_dict() casts state to the parameter's element type; an optimizer that keeps another one (float32 moments of
-    # bfloat16 weights) would continue with rounded values. Put back what was saved.
+    # load_state_dict() casts state to the parameter's element type. An optimizer whose state has another one (float32 moments
+    # of bfloat16 weights) would go on with rounded values, so the saved values are put back.
     ordered = [param for group in optimizer.param_groups for param in group["params"]]
     for index, saved in state["state"].items():
         if not isinstance(index, int) or index >= len(ordered):
@@ -292,7 +294,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: Dict[str, Any], name
 # ---- random states -----------------------------------------------------------------------------------------------------
 
 def random_state() -> Dict[str, Any]:
-    """The default generators': the CPU's and, where CUDA is in use, the current device's."""
+    """The state of the default generators: the CPU's and, if CUDA is in use, that of the current device."""
     state = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         state["cuda"] = torch.cuda.get_rng_state()
@@ -300,7 +302,7 @@ def random_state() -> Dict[str, Any]:
 
 
 def set_random_state(state: Dict[str, Any]) -> None:
-    """The inverse. A CUDA state is passed over on a machine without CUDA."""
+    """Sets the states of random_state(). A CUDA state is ignored on a machine without CUDA."""
     torch.set_rng_state(state["cpu"])
     if "cuda" in state and torch.cuda.is_available():
         torch.cuda.set_rng_state(state["cuda"])
@@ -309,8 +311,8 @@ def set_random_state(state: Dict[str, Any]) -> None:
 # ---- torch.distributed -------------------------------------------------------------------------------------------------
 
 def draw_run_id() -> Optional[str]:
-    """A random name drawn by rank 0 and told to all, or None if torch.distributed is not initialised. Collective. Leaves the
-    random generators alone."""
+    """A random name, drawn by rank 0 and sent to all, or None if torch.distributed is not initialised. Collective. It does not
+    use the random generators."""
     dist: Any = torch.distributed
     if not (dist.is_available() and dist.is_initialized()):
         return None

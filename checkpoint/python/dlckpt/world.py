@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where this process stands among the learners, as whatever started it says in the environment."""
+"""This process's rank among the learners, as its launcher gives it in the environment."""
 from __future__ import annotations
 
 import os
@@ -15,9 +15,9 @@ class World(NamedTuple):
     size: int
 
 
-# The order of dlckpt_options.world_size in dlckpt.h.
+# In the order of dlckpt_options.world_size in dlckpt.h.
 _PAIRS: List[Tuple[str, str]] = [
-    ("DL_ROLE_RANK", "DL_ROLE_SIZE"),  # beside parameter servers
+    ("DL_ROLE_RANK", "DL_ROLE_SIZE"),  # their numbers do not count parameter servers
     ("DL_RANK", "DL_WORLD_SIZE"),
     ("RANK", "WORLD_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -27,8 +27,8 @@ _PAIRS: List[Tuple[str, str]] = [
 
 
 def find_world(rank: Optional[int] = None, world_size: Optional[int] = None) -> World:
-    """What was given, else the first pair of variables that is set (dlrun's, torchrun's, Open MPI's, PMIx', srun's), else
-    0 of 1. InvalidError if a pair does not make sense."""
+    """The given values, else the first pair of variables that is set (those of dlrun, torchrun, Open MPI, PMIx, srun), else 0
+    of 1. InvalidError if a pair makes no sense."""
     if (rank is None) != (world_size is None):
         raise InvalidError("rank and world_size must be given together")
     if rank is not None and world_size is not None:
@@ -53,8 +53,8 @@ def _checked(rank: int, size: int, source: str) -> World:
 
 
 def split_evenly(total: int, rank: int, world_size: int) -> Tuple[int, int]:
-    """The half-open range of ``total`` things that is learner ``rank``'s: sizes differ by at most one, the first learners
-    have the larger ones, together they are the whole."""
+    """Learner ``rank``'s part of ``total`` things, as a half-open range: sizes differ by at most one, the first learners have
+    the larger parts, and together the parts are the whole."""
     share, larger = divmod(total, world_size)
     start = rank * share + min(rank, larger)
     return start, start + share + (1 if rank < larger else 0)

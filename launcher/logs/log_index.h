@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// The time index of an attempt's logs, logs/attempt-A/index.bin: how long each learner's log was at which time. With it
+// a place in 100 GB of logs is found by time without reading them. dlrun alone writes it (log_times.h of supervise);
+// readers take any prefix of it, since the newest entry may be torn. Pure.
+//
+// Little-endian. Header, 16 bytes: "DLLOGIX1", then int64 base, milliseconds since the epoch. Each entry, 16 bytes:
+// uint32 time in tenths of a second since the base, uint32 rank, uint64 bytes of its log that were written by then.
+// Times never fall. Where the bytes of a rank fall, its log was begun anew: what came before counts no more.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace dl::logs {
+
+constexpr char kIndexName[] = "index.bin";
+constexpr size_t kIndexHeader = 16, kIndexEntry = 16;
+constexpr uint64_t kMostIndexBytes = 64 << 20;  // at this size the writer thins it to half
+constexpr int64_t kTimeUnitMs = 100;
+constexpr int kMostRank = 1'000'000;
+
+// How often the agent of each of so many learners tells how long its log is.
+constexpr int64_t index_interval_ms(size_t learners) {
+  return learners <= 64 ? 1000 : 10'000;
+}
+
+// By `time_ms` (since the epoch) the log of `rank` had `bytes` bytes.
+struct Mark {
+  int64_t time_ms = 0;
+  int rank = 0;
+  uint64_t bytes = 0;
+};
+
+std::string index_header(int64_t base_ms);
+// Times before the base count as the base; times 13 years after it and later are cut to that.
+std::string index_entry(int64_t base_ms, const Mark& mark);
+
+class LogIndex {
+ public:
+  LogIndex() = default;
+  // kInvalid: it is no index. A torn last entry, entries out of order and ranks beyond kMostRank are left out.
+  static Result<LogIndex> parse(std::string_view bytes);
+  // For a log without an index: as if it had grown evenly from `from_ms` to `to_ms`. May be called for several ranks.
+  void assume(int rank, uint64_t bytes, int64_t from_ms, int64_t to_ms);
+
+  int64_t base_ms() const { return base_ms_; }
+  bool empty() const { return by_rank_.empty(); }
+  bool knows(int rank) const { return static_cast<size_t>(rank) < by_rank_.size() && !of(rank).empty(); }
+  // Where to begin to read this log for all that was written at or after the time: at most one interval of the index
+  // too early. 0 if nothing is known of the rank.
+  uint64_t offset_at(int rank, int64_t time_ms) const;
+  // Where to end: all that was written until then lies before it. UINT64_MAX if the index ends earlier.
+  uint64_t end_at(int rank, int64_t time_ms) const;
+  // When the byte at `offset` had been written: the time of the first entry beyond it. INT64_MAX: after the last one.
+  int64_t time_of(int rank, uint64_t offset) const;
+  // Times of the first and the last entry; 0 if empty.
+  int64_t first_ms() const;
+  int64_t last_ms() const;
+
+ private:
+  struct Point {
+    int64_t time_ms;
+    uint64_t bytes;
+  };
+  const std::vector<Point>& of(int rank) const { return by_rank_[static_cast<size_t>(rank)]; }
+  void add(const Mark& mark);
+
+  int64_t base_ms_ = 0;
+  std::vector<std::vector<Point>> by_rank_;
+};
+
+// Of an index's bytes: the same with every second entry of each rank, the newest of each always. What is no index
+// becomes an empty text.
+std::string thin_index(std::string_view bytes);
+
+}  // namespace dl::logs

@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlctl logs JOB: prints the output of the learners from their log files; with -f also new output, over restarts and
-// requeues.
+// dlctl logs JOB: prints the output of the learners from their logs, in order of time; with -f also new output, over
+// restarts and requeues.
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "common/base/parse.h"
 #include "launcher/ctl/act_as.h"
 #include "launcher/ctl/find_job.h"
 #include "launcher/ctl/job_view.h"
+#include "launcher/ctl/log_choice.h"
 #include "launcher/ctl/log_files.h"
+#include "launcher/ctl/log_view.h"
 #include "launcher/ctl/subcommand.h"
 #include "launcher/ctl/text.h"
 
@@ -29,70 +34,10 @@ constexpr std::chrono::seconds kAskQueue{2};
 
 struct Options {
   std::string job, dir;
-  int learner = -1;
+  std::optional<std::string> ranks, since, until, grep;
   int attempt = 0;
   int lines = -1;
-  bool follow = false;
-  bool several = false;  // the job has several learners, whether or not all have a log yet
-};
-
-// The logs of one attempt that were asked for.
-class Attempt {
- public:
-  Attempt(const record::JobDir& dir, int number, const Options& options)
-      : dir_(dir), number_(number), options_(&options) {}
-
-  int number() const { return number_; }
-  bool empty() const { return tails_.empty(); }
-
-  // Opens logs that have appeared. `lines`: how many of their last lines are shown; < 0: all.
-  Status open_new(int lines) {
-    for (const int rank : list_learner_logs(dir_, number_)) {
-      if (options_->learner >= 0 && rank != options_->learner) continue;
-      if (tails_.count(rank) != 0) continue;
-      DL_TRY_ASSIGN(LogTail tail, LogTail::open(dir_.root(), learner_log(number_, rank), lines));
-      tails_.emplace(rank, std::move(tail));
-    }
-    return {};
-  }
-
-  // Prints new output. True if there was any.
-  Result<bool> print_new() {
-    bool any = false;
-    for (auto& [rank, tail] : tails_) {
-      for (;;) {
-        std::vector<std::string> lines;
-        DL_TRY_ASSIGN(const bool more, tail.read(&lines));
-        for (const std::string& line : lines) print(rank, line);
-        if (!more) break;
-        any = true;
-        if (options_->follow) break;  // so that other learners get their turn
-      }
-    }
-    return any;
-  }
-
-  void print_rests() {
-    for (auto& [rank, tail] : tails_) {
-      const std::string rest = tail.take_rest();
-      if (!rest.empty()) print(rank, rest);
-    }
-  }
-
- private:
-  void print(int rank, const std::string& text) const {
-    static const bool terminal = ::isatty(STDOUT_FILENO) != 0;
-    const std::string line = terminal ? terminal_text(text) : text;
-    // The output of a single learner is printed unchanged; with several, each line begins with the rank.
-    if (options_->learner < 0 && (options_->several || tails_.size() > 1)) std::printf("[%d] ", rank);
-    std::fwrite(line.data(), 1, line.size(), stdout);
-    std::fputc('\n', stdout);
-  }
-
-  record::JobDir dir_;
-  int number_;
-  const Options* options_;
-  std::map<int, LogTail> tails_;
+  bool follow = false, no_fold = false;
 };
 
 // Tells when no more output will come: the newest state is final, or Slurm has ended the job.
@@ -123,32 +68,6 @@ class EndWatch {
   Clock::time_point next_slurm_{Clock::now() + kAskSlurm};
 };
 
-Status follow(const Job& job, Attempt current, const Options& options) {
-  EndWatch watch(job);
-  // One more round after the job's end prints what was written between the last look and the end.
-  bool last_round = false;
-  for (;;) {
-    DL_TRY(current.open_new(-1));
-    DL_TRY_ASSIGN(const bool any, current.print_new());
-    if (std::fflush(stdout) != 0) return errno_error("standard output", errno);
-    if (any) continue;
-    const std::vector<int> attempts = list_attempts(job.dir);
-    if (options.attempt == 0 && !attempts.empty() && attempts.back() > current.number()) {
-      current.print_rests();
-      const auto next = std::upper_bound(attempts.begin(), attempts.end(), current.number());
-      current = Attempt(job.dir, *next, options);
-      std::fprintf(stderr, "-- attempt %d\n", current.number());
-      last_round = false;
-      continue;
-    }
-    if (last_round) break;
-    last_round = watch.ended() || (options.attempt > 0 && !attempts.empty() && attempts.back() > current.number());
-    if (!last_round) std::this_thread::sleep_for(kPoll);
-  }
-  current.print_rests();
-  return {};
-}
-
 // Waits until a queued job has started, and prints what it waits for whenever that changes.
 Result<Job> wait_for_start(Job job, const Options& options) {
   std::string said;
@@ -169,12 +88,74 @@ Result<Job> wait_for_start(Job job, const Options& options) {
   return job;
 }
 
-Status run(Options options) {
-  DL_TRY_ASSIGN(Job job, find_run(options.job, options.dir));
-  DL_TRY(act_as_owner(job));
-  if (options.follow) {
-    DL_TRY_ASSIGN(job, wait_for_start(std::move(job), options));
+// What is shown of the job, and of what the logs are made.
+struct Shown {
+  LogChoice choice;
+  LogPrinter printer;
+  std::map<int, int64_t> begins;  // of attempts, in milliseconds since the epoch
+
+  std::unique_ptr<AttemptLogs> attempt(const Job& job, int number) {
+    const auto begin = begins.find(number);
+    return std::make_unique<AttemptLogs>(job.dir, number, begin == begins.end() ? 0 : begin->second, &choice, &printer);
   }
+};
+
+Status follow(const Job& job, std::unique_ptr<AttemptLogs> current, const Options& options, Shown* shown) {
+  EndWatch watch(job);
+  // One more round after the job's end prints what was written between the last look and the end.
+  bool last_round = false;
+  for (;;) {
+    current->open_new();
+    DL_TRY_ASSIGN(const bool any, current->print_new());
+    if (any) continue;
+    const std::vector<int> attempts = list_attempts(job.dir);
+    if (options.attempt == 0 && !attempts.empty() && attempts.back() > current->number()) {
+      current->finish();
+      const auto next = std::upper_bound(attempts.begin(), attempts.end(), current->number());
+      current = shown->attempt(job, *next);
+      std::fprintf(stderr, "-- attempt %d\n", current->number());
+      last_round = false;
+      continue;
+    }
+    if (last_round) break;
+    last_round = watch.ended() || (options.attempt > 0 && !attempts.empty() && attempts.back() > current->number());
+    if (!last_round) std::this_thread::sleep_for(kPoll);
+  }
+  current->finish();
+  return {};
+}
+
+Result<LogChoice> choice_of(const Options& options) {
+  LogChoice choice;
+  if (options.ranks) {
+    auto ranks = Ranks::parse(*options.ranks);
+    if (!ranks) return std::move(ranks).error().with_context("--learner");
+    choice.ranks = *std::move(ranks);
+  }
+  const int64_t now = now_ms();
+  if (options.since) {
+    auto since = parse_moment(*options.since, now);
+    if (!since) return std::move(since).error().with_context("--since");
+    choice.since_ms = *since;
+  }
+  if (options.until) {
+    auto until = parse_moment(*options.until, now);
+    if (!until) return std::move(until).error().with_context("--until");
+    choice.until_ms = *until;
+  }
+  if (choice.since_ms && choice.until_ms && *choice.since_ms >= *choice.until_ms)
+    return Error{Errc::kInvalid, "--until is not after --since; allowed: a later time"};
+  if (options.grep) {
+    auto grep = Expression::compile(*options.grep);
+    if (!grep) return std::move(grep).error().with_context("--grep");
+    choice.grep = *std::move(grep);
+  }
+  choice.last_lines = options.lines;
+  choice.fold = !options.no_fold;
+  return choice;
+}
+
+Status check_readable(const Job& job) {
   if (!job.has_dir()) {
     return Error{Errc::kNotFound,
                  "job " + job.name() + " has no job directory (yet): it was not started by dlrun, or give --dir"};
@@ -183,6 +164,11 @@ Status run(Options options) {
     return Error{Errc::kDenied, "job directory " + printable(job.dir.root(), 300) +
                                     " is for its user alone; allowed: that user or root, or [launcher] job_dir_mode in "
                                     "dl.toml for others"};
+  return {};
+}
+
+// The numbers of the attempts that are shown, ascending; empty only with --follow: none has begun yet.
+Result<std::vector<int>> choose_attempts(const Job& job, const Options& options, const Shown& shown) {
   const std::vector<int> attempts = list_attempts(job.dir);
   const bool known = std::find(attempts.begin(), attempts.end(), options.attempt) != attempts.end();
   if (options.attempt > 0 && !known) {
@@ -190,22 +176,71 @@ Status run(Options options) {
                                       "; it has " +
                                       (attempts.empty() ? "none" : "1 to " + std::to_string(attempts.back()))};
   }
-  if (attempts.empty() && !options.follow) {
+  if (options.attempt > 0) return std::vector<int>{options.attempt};
+  if (attempts.empty() && !options.follow)
     return Error{Errc::kNotFound, "job " + job.name() + " has no logs yet; wait for them with -f"};
+  if (attempts.empty()) return attempts;
+  if (!shown.choice.since_ms && !shown.choice.until_ms) return std::vector<int>{attempts.back()};
+  std::vector<int> chosen = attempts_between(attempts, shown.begins, shown.choice.since_ms, shown.choice.until_ms);
+  if (chosen.empty())
+    return Error{Errc::kNotFound,
+                 "job " + job.name() + " had no attempt yet at the time of --until; allowed: a later time"};
+  return chosen;
+}
+
+Status print_ended(AttemptLogs* attempt, const Shown& shown) {
+  if (attempt->empty()) {
+    const auto single = shown.choice.ranks.single();
+    const std::string number = std::to_string(attempt->number());
+    return Error{Errc::kNotFound, single ? "learner " + std::to_string(*single) + " has no log in attempt " + number
+                                  : shown.choice.ranks.all() ? "attempt " + number + " has no logs yet"
+                                                             : "attempt " + number + " has no logs of these learners"};
   }
-  options.several = view_job(job, false).plan.learners > 1;
-  const int number = options.attempt > 0 ? options.attempt : attempts.empty() ? 0 : attempts.back();
-  Attempt attempt(job.dir, number, options);
-  DL_TRY(attempt.open_new(options.lines));
-  if (options.follow) return follow(job, std::move(attempt), options);
-  if (attempt.empty()) {
-    return Error{Errc::kNotFound, options.learner >= 0 ? "learner " + std::to_string(options.learner) +
-                                                             " has no log in attempt " + std::to_string(number)
-                                                       : "attempt " + std::to_string(number) + " has no logs yet"};
+  DL_TRY_ASSIGN([[maybe_unused]] const bool any, attempt->print_new());
+  attempt->finish();
+  return {};
+}
+
+// A job may have more learners than a process may have open files by default.
+void raise_open_files() {
+  struct rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+Status run(Options options) {
+  DL_TRY_ASSIGN(LogChoice choice, choice_of(options));
+  DL_TRY_ASSIGN(Job job, find_run(options.job, options.dir));
+  DL_TRY(act_as_owner(job));
+  if (options.follow) {
+    DL_TRY_ASSIGN(job, wait_for_start(std::move(job), options));
   }
-  const Result<bool> printed = attempt.print_new();
-  if (!printed) return printed.error();
-  attempt.print_rests();
+  DL_TRY(check_readable(job));
+  raise_open_files();
+  const bool terminal = ::isatty(STDOUT_FILENO) != 0;
+  const char* no_color = std::getenv("NO_COLOR");  // NOLINT(concurrency-mt-unsafe): one thread
+  Shown shown{std::move(choice), LogPrinter(terminal, terminal && (no_color == nullptr || *no_color == '\0')), {}};
+  const JobView view = view_job(job, false);
+  shown.choice.several = view.plan.learners > 1;
+  for (const record::Event& event : view.history) shown.begins.emplace(event.attempt, event.time_ms);
+  DL_TRY_ASSIGN(const std::vector<int> attempts, choose_attempts(job, options, shown));
+  if (attempts.empty()) return follow(job, shown.attempt(job, 0), options, &shown);
+  bool estimated = false;
+  for (const int number : attempts) {
+    if (attempts.size() > 1) std::fprintf(stderr, "-- attempt %d\n", number);
+    auto attempt = shown.attempt(job, number);
+    DL_TRY(attempt->open());
+    if (attempt->estimated() && (options.since || options.until) && !std::exchange(estimated, true))
+      std::fprintf(stderr, "dlctl logs: the times of attempt %d were not recorded; they are estimated\n", number);
+    if (options.follow && number == attempts.back())
+      DL_TRY(follow(job, std::move(attempt), options, &shown));
+    else if (!attempt->empty() || attempts.size() == 1)
+      DL_TRY(print_ended(attempt.get(), shown));
+  }
+  if (shown.choice.grep && shown.choice.grep->given_up() > 0)
+    std::fprintf(stderr, "dlctl logs: to match %lld lines with --grep would have taken too long; they are left out\n",
+                 static_cast<long long>(shown.choice.grep->given_up()));
   return {};
 }
 
@@ -214,14 +249,19 @@ Status run(Options options) {
 Run add_logs(CommandLine* line) {
   auto options = std::make_shared<Options>();
   line->argument("JOB", &options->job, "job id, local-..., or path of a job directory").required();
-  line->flag("-f,--follow", &options->follow, "follow the logs until the job ends");
-  line->option("--learner", &options->learner, "only the log of this rank").form("RANK").between(0, 99999);
+  line->flag("-f,--follow", &options->follow, "follow the logs until the job ends").excludes("--until");
+  line->option("--rank,--learner", &options->ranks, "only the logs of these ranks, such as 3 or 0-3,8").form("RANKS");
   line->option("--attempt", &options->attempt, "only this attempt (default: the newest)")
       .form("N")
       .between(1, 1000000000);
-  line->option("-n,--lines", &options->lines, "only the last N lines of each learner (default: all)")
+  line->option("--since", &options->since, "from then: how long ago (10m), 14:05, \"2026-11-25 14:05\", @SECONDS")
+      .form("TIME");
+  line->option("--until", &options->until, "up to then").form("TIME");
+  line->option("--grep", &options->grep, "only lines that this regular expression matches").form("RE");
+  line->option("-n,--tail,--lines", &options->lines, "only the last N lines of each learner (default: all)")
       .form("N")
       .between(0, 1000000000);
+  line->flag("--no-fold", &options->no_fold, "show lines that several learners wrote alike once for each");
   line->option("--dir", &options->dir, "the job directory, where dlctl does not find it").form("DIR");
   return [options] { return run(*options); };
 }

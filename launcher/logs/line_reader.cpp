@@ -100,8 +100,9 @@ std::string LineReader::take_rest() {
   return std::exchange(rest_, {});
 }
 
-Result<uint64_t> tail_begin(LogFile* file, uint64_t count) {
-  DL_TRY_ASSIGN(const uint64_t size, file->size());
+Result<uint64_t> tail_begin(LogFile* file, uint64_t count, uint64_t end) {
+  DL_TRY_ASSIGN(uint64_t size, file->size());
+  size = std::min(size, end);
   if (count == 0) return size;
   const uint64_t farthest = size > kFarthestBack ? size - kFarthestBack : 0;
   uint64_t breaks = 0;

@@ -42,7 +42,8 @@ class LineReader {
   std::shared_ptr<LogFile> open_;
 };
 
-// Where the last `count` lines of the log begin; an unfinished last line counts as one. Looks back at most 64 MiB.
-Result<uint64_t> tail_begin(LogFile* file, uint64_t count);
+// Where the last `count` lines begin that lie before `end`, or before the end of the log; an unfinished last line
+// counts as one. Looks back at most 64 MiB.
+Result<uint64_t> tail_begin(LogFile* file, uint64_t count, uint64_t end = UINT64_MAX);
 
 }  // namespace dl::logs

@@ -70,6 +70,7 @@ Result<LogIndex> LogIndex::parse(std::string_view bytes) {
 
 void LogIndex::assume(int rank, uint64_t bytes, int64_t from_ms, int64_t to_ms) {
   constexpr int64_t kPoints = 1000;
+  estimated_ = true;
   const int64_t time = std::max<int64_t>(0, to_ms - from_ms);
   for (int64_t i = 1; i <= kPoints; ++i)
     add({from_ms + time / kPoints * i + time % kPoints * i / kPoints, rank,

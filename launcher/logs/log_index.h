@@ -49,6 +49,7 @@ class LogIndex {
   void assume(int rank, uint64_t bytes, int64_t from_ms, int64_t to_ms);
 
   int64_t base_ms() const { return base_ms_; }
+  bool estimated() const { return estimated_; }  // assume() was needed
   bool empty() const { return by_rank_.empty(); }
   bool knows(int rank) const { return static_cast<size_t>(rank) < by_rank_.size() && !of(rank).empty(); }
   // Where to begin to read this log for all that was written at or after the time: at most one interval of the index
@@ -71,6 +72,7 @@ class LogIndex {
   void add(const Mark& mark);
 
   int64_t base_ms_ = 0;
+  bool estimated_ = false;
   std::vector<std::vector<Point>> by_rank_;
 };
 

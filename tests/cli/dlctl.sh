@@ -65,6 +65,9 @@ done
 expect "a bad time-out is named" 2 '--timeout: ' pause 12 --timeout soon
 expect "a negative number of lines is refused" 2 '--lines' logs 12 -n -1
 expect "a negative learner is refused" 2 '--learner' logs 12 --learner -1
+for bad in --since --until; do expect "$bad needs a time" 2 "$bad: 'soon' is no time; allowed" logs 12 $bad soon; done
+expect "a time that ends before it begins is refused" 2 'not after --since' logs 12 --since 1h --until 2h
+expect "a bad expression is named with its place" 2 '--grep: .*at character' logs 12 --grep 'a(b'
 expect "attempts count from 1" 2 '--attempt' logs 12 --attempt 0
 expect "a folder that is not there is named" 3 "'/nonexistent/job' is not a folder" status /nonexistent/job
 expect "a local run that is not there is named" 3 'there is no dl-local-7 in this folder' status local-7
@@ -242,7 +245,7 @@ fi
 rm -rf old
 expect "a local run is not resumed but started again" 2 'start the same dlrun line again' resume $job
 expect "a local run that has ended cannot be paused" 2 'does not run' pause $job
-check "logs of all learners are prefixed" "$(diff <("$dlctl" logs $job) \
+check "logs of all learners are prefixed" "$(diff <("$dlctl" logs $job | sort -s -k 1,1) \
   <(printf '[0] one\n[0] two\n[0] three\n[1] eins\n[1] zwei\n'))"
 check "logs of one learner are its output" "$(diff <("$dlctl" logs $job --learner 0) <(printf 'one\ntwo\nthree\n'))"
 check "the last lines of each" "$(diff <("$dlctl" logs $job -n 1) <(printf '[0] three\n[1] zwei\n'))"
@@ -250,6 +253,45 @@ check "an older attempt" "$(diff <("$dlctl" logs $job --attempt 1) <(printf 'fir
 check "following a run that has ended ends" "$(diff <(timeout 20 "$dlctl" logs -f $job --learner 0) <(printf 'one\ntwo\nthree\n'))"
 expect "an attempt that was not" 3 'has no attempt 9; it has 1 to 2' logs $job --attempt 9
 expect "a learner that was not" 3 'learner 5 has no log in attempt 2' logs $job --learner 5
+# Logs in order of time, lines that several wrote alike once, and hostile ones.
+seen=dl-local-20261121-060000-1
+mkdir -p $seen/logs/attempt-1 $seen/logs/attempt-2 $seen/logs/attempt-3
+begin=1790000000
+for a in 1 2 3; do
+  printf '{"time_ms":%d000,"attempt":%d,"state":"PROCESSING","reason":"all learners run"}\n' $((begin + a * 1000)) $a
+done >$seen/events.jsonl
+for r in 0 1 2; do
+  printf 'epoch 1\nmine %d\nepoch 2\n' $r >$seen/logs/attempt-2/learner-$r.log
+  seq -f 'line %04g' 1000 >$seen/logs/attempt-3/learner-$r.log
+  touch -d "@$((begin + 4000))" $seen/logs/attempt-3/learner-$r.log
+done
+check "lines that several learners wrote alike are shown once" "$(diff <("$dlctl" logs $seen --attempt 2) \
+  <(printf '[0-2] epoch 1\n[0] mine 0\n[1] mine 1\n[2] mine 2\n[0-2] epoch 2\n'))"
+check "with --no-fold each by itself" "$("$dlctl" logs $seen --attempt 2 --no-fold | sort | diff - \
+  <(for r in 0 1 2; do printf '[%d] epoch 1\n[%d] epoch 2\n[%d] mine %d\n' $r $r $r $r; done | sort))"
+check "some ranks alone" "$(diff <("$dlctl" logs $seen --attempt 2 --rank 0,2 --grep 'epoch 1|mine') \
+  <(printf '[0,2] epoch 1\n[0] mine 0\n[2] mine 2\n'))"
+# Without an index the times are estimated: a log grows evenly from the attempt's beginning to its last change.
+check "a place is found by time" "$("$dlctl" logs $seen --rank 1 --since @$((begin + 3500)) 2>said | head -n 1 |
+  grep -qE '^line 0(49|50)' || echo "it begins elsewhere")"
+check "estimated times are called so" "$(grep -q 'the times of attempt 3 were not recorded' said || cat said)"
+check "and so is its end" "$("$dlctl" logs $seen --rank 1 --attempt 3 --until @$((begin + 3500)) 2>/dev/null | tail -n 1 |
+  grep -qE '^line 0(49|50)' || echo "it ends elsewhere")"
+check "a time looks into each attempt that lasted then" "$("$dlctl" logs $seen --since @$((begin + 2100)) --until @$((begin + 3100)) 2>&1 |
+  grep -e '^--' | diff - <(printf -- '-- attempt 2\n-- attempt 3\n'))"
+expect "before the first attempt there are no logs" 3 'had no attempt yet' logs $seen --until @$begin
+printf 'a\0b\n10%%\r20%%\n\377\376\n\033]0;title\007\033[2Jx\n\033[32mgreen\033[0m\nValueError: bad\nKeyError: next\n' >$seen/logs/attempt-1/learner-0.log
+check "what a pipe gets is the log itself" "$("$dlctl" logs $seen --attempt 1 --rank 0 | cmp - $seen/logs/attempt-1/learner-0.log 2>&1)"
+# script gives it a terminal.
+TERM=xterm script -qec "$dlctl logs $seen --attempt 1 --rank 0" /dev/null </dev/null >screen 2>&1
+check "a terminal gets no control characters but colours" "$(grep -aqF $'\x1b]0' screen && echo 'a title is set'; grep -aqF '\x1b]0;title' screen || cat -v screen)"
+check "the first error stands out, and no other line" "$(grep -aqF $'\x1b[1;31mValueError: bad\x1b[0m' screen || cat -v screen; grep -aqF $'\x1b[1;31mKey' screen && echo 'the second one does')"
+NO_COLOR=1 TERM=xterm script -qec "$dlctl logs $seen --attempt 1 --rank 0" /dev/null </dev/null >screen 2>&1
+check "without colours nothing does" "$(grep -aqF $'\x1b[1;31m' screen && echo 'it does')"
+head -c 20000000 /dev/zero | tr '\0' x >$seen/logs/attempt-1/learner-1.log
+check "a log without a newline is whole, and costs little memory" "$( (ulimit -v 400000 && "$dlctl" logs $seen --attempt 1 --rank 1) | tr -d '\n' | wc -c | grep -qx 20000000 || echo 'it is not')"
+ln -s /etc/passwd $seen/logs/attempt-1/learner-2.log
+expect "a log that is a link is not read" 2 'learner-2.log' logs $seen --attempt 1 --rank 2
 mkdir dl-local-8
 expect "a run without logs" 3 'has no logs yet' logs local-8
 expect "a run without a record" 0 'nothing is recorded' status local-8

@@ -62,69 +62,6 @@ TEST(CtlText, NothingMovesTheTerminalButColours) {
   EXPECT_EQ(terminal_text("\r\r"), "");
 }
 
-std::vector<std::string> tail_of(const std::string& path, int lines) {
-  std::vector<std::string> out;
-  const size_t slash = path.rfind('/');
-  auto tail = LogTail::open(path.substr(0, slash), path.substr(slash + 1), lines);
-  EXPECT_TRUE(tail) << tail.error().text;
-  if (!tail) return out;
-  EXPECT_TRUE(tail->read(&out));
-  const std::string rest = tail->take_rest();
-  if (!rest.empty()) out.push_back(rest);
-  return out;
-}
-
-TEST(LogTail, LastLines) {
-  const Folder folder;
-  folder.append("a", "1\n2\n3\n");
-  using Lines = std::vector<std::string>;
-  EXPECT_EQ(tail_of(folder / "a", -1), (Lines{"1", "2", "3"}));
-  EXPECT_EQ(tail_of(folder / "a", 0), Lines());
-  EXPECT_EQ(tail_of(folder / "a", 1), Lines{"3"});
-  EXPECT_EQ(tail_of(folder / "a", 2), (Lines{"2", "3"}));
-  EXPECT_EQ(tail_of(folder / "a", 9), (Lines{"1", "2", "3"}));
-  folder.append("a", "4");  // unfinished
-  EXPECT_EQ(tail_of(folder / "a", 2), (Lines{"3", "4"}));
-  folder.append("empty", "");
-  EXPECT_EQ(tail_of(folder / "empty", 5), Lines());
-  folder.append("blank", "\n\n\n");
-  EXPECT_EQ(tail_of(folder / "blank", 2), (Lines{"", ""}));
-  std::string big;
-  for (int i = 0; i < 30000; ++i) big += "line " + std::to_string(i) + "\n";
-  folder.append("big", big);
-  const Lines last = tail_of(folder / "big", 20000);
-  ASSERT_EQ(last.size(), 20000U);
-  EXPECT_EQ(last.front(), "line 10000");
-}
-
-TEST(LogTail, GrowsByWholeLines) {
-  const Folder folder;
-  folder.append("a", "old\n");
-  auto tail = LogTail::open(folder.path(), "a", 0);
-  ASSERT_TRUE(tail);
-  std::vector<std::string> lines;
-  EXPECT_FALSE(*tail->read(&lines));
-  folder.append("a", "new ");
-  EXPECT_TRUE(*tail->read(&lines));
-  EXPECT_TRUE(lines.empty());
-  folder.append("a", "line\nrest");
-  EXPECT_TRUE(*tail->read(&lines));
-  EXPECT_EQ(lines, std::vector<std::string>{"new line"});
-  EXPECT_EQ(tail->take_rest(), "rest");
-  EXPECT_EQ(tail->take_rest(), "");
-}
-
-TEST(LogTail, RefusesWhatIsNotAFile) {
-  const Folder folder;
-  ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
-  folder.append("good", "1\n");
-  ASSERT_EQ(::symlink((folder / "good").c_str(), (folder / "link").c_str()), 0);
-  ASSERT_EQ(::symlink("/", (folder / "top").c_str()), 0);
-  for (const char* name : {"fifo", "none", "", "link", "top/etc/passwd"})
-    EXPECT_FALSE(LogTail::open(folder.path(), name, -1)) << name;
-  EXPECT_TRUE(LogTail::open(folder.path(), "good", -1));
-}
-
 TEST(LogFiles, AreListedByNumber) {
   const Folder folder;
   const record::JobDir dir(folder.path());
@@ -133,8 +70,8 @@ TEST(LogFiles, AreListedByNumber) {
   ASSERT_TRUE(dir.prepare(10));
   ASSERT_TRUE(dir.prepare(2));
   EXPECT_EQ(list_attempts(dir), (std::vector<int>{1, 2, 10}));
-  for (const char* name :
-       {"learner-0.log", "learner-11.log", "learner-2.log", "learner-x.log", "learner-1.error.json"}) {
+  for (const char* name : {"learner-0.log", "learner-11.log.zst", "learner-2.log", "learner-2.log.zst",
+                           "learner-3.log.zst.tmp", "learner-x.log", "learner-1.error.json"}) {
     folder.append(std::string("logs/attempt-2/") + name, "");
   }
   EXPECT_EQ(list_learner_logs(dir, 2), (std::vector<int>{0, 2, 11}));

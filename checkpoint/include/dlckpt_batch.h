@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * dlckpt_batch.h: which global batch a learner trains with. A job that asked for --dl-batch=MIN:MAX gets another batch
- * with each number of learners, which may change whenever the job is started anew from a checkpoint. The functions of
- * libdlckpt that tell it need no context and no checkpoint directory.
+ * with each number of learners, which may change whenever the job is started anew from a checkpoint. These functions of
+ * libdlckpt return that batch; they need no context and no checkpoint directory.
  *
  * How to use it
  *     dlckpt_batch b, step;
@@ -22,10 +22,11 @@
  *         cursor += step.batch;
  *     }
  *
- * A program that counts samples so sees each one of each data epoch once, at whatever sizes it was started. One that
- * does not ask keeps its own batch, and stays right if that does not depend on the number of learners.
+ * A program that counts samples in this way sees each sample of each data epoch once, with whatever numbers of learners
+ * it was started. A program that does not call these functions keeps its own batch, and trains correctly if its batch
+ * does not depend on the number of learners.
  *
- * Threads: any. Errors: the sentence is in dlckpt_open_error(), of the calling thread.
+ * Threads: any. Errors: dlckpt_open_error() returns the calling thread's message.
  */
 #ifndef DLCKPT_BATCH_H
 #define DLCKPT_BATCH_H
@@ -50,49 +51,51 @@ typedef struct dlckpt_batch {
   int64_t batch;        /* samples of a train step, of all learners together; >= 1 */
   int64_t local_batch;  /* this learner's samples of a train step, all passes together */
   int64_t accumulation; /* passes (forward and backward) of a train step; >= 1 */
-  double lr_scale;      /* what multiplies the program's own learning rate; 1 for a batch of its own. With ADASCALE 1,
-                           until dlckpt_batch_lr_scale is given a noise scale */
+  double lr_scale;      /* factor for the program's own learning rate; 1 for the program's own batch. With ADASCALE 1:
+                           call dlckpt_batch_lr_scale when the noise scale is known */
   int rule;             /* a DLCKPT_BATCH_ */
   int chosen;           /* 1: --dl-batch was asked for; 0: this is the program's own batch */
   int64_t reference;    /* the batch for which the program's own learning rate is meant */
   int rank, world_size; /* of this learner */
 } dlckpt_batch;
 
-/* dlckpt_batch_find: tells the batch that was chosen for this job (DL_GLOBAL_BATCH and so on, set by dlrun and by the
- * plugin), or where nobody asked for one the program's own.
- *   own         the program's own global batch; 0: none, then a job without --dl-batch is an error
+/* dlckpt_batch_find: returns the batch that was chosen for this job (DL_GLOBAL_BATCH and so on, set by dlrun and by the
+ * plugin), or the program's own batch if the job has no --dl-batch.
+ *   own         the program's own global batch; 0: it has none, and the call fails in a job without --dl-batch
  *   rank, world_size   of this learner; world_size 0: both from the environment, as dlckpt_open does it
  *   out         filled in on success; out->struct_size must be set
- *   Errors      INVALID (no batch at all, a batch with fewer samples than learners, or variables that dlrun never sets
- *               so), MEMORY
+ *   Errors      INVALID (no batch at all, a batch with fewer samples than learners, or variables with values that dlrun
+ *               never sets), MEMORY
  */
 dlckpt_error dlckpt_batch_find(int64_t own, int rank, int world_size, dlckpt_batch* out);
 
-/* dlckpt_batch_step: tells the train step that comes next when the training ends after `left` more samples: the whole
- * batch as long as there are enough, then smaller steps, so that it ends to the sample and each learner has a sample
- * in each of its passes. (With fewer samples left than learners, some have none.)
+/* dlckpt_batch_step: returns the size of the next train step if training ends after `left` more samples: the whole
+ * batch as long as enough samples are left, then smaller steps, so that training ends exactly at the last sample and
+ * each learner has a sample in each of its passes. (If fewer samples than learners are left, some learners have none.)
  *   whole    what dlckpt_batch_find has filled in
- *   left     samples that are not trained on yet, of all learners together; >= 1. -1: without an end
- *   out      filled in on success; may be whole itself
+ *   left     samples that are not trained on yet, of all learners together; >= 1. -1: training has no end
+ *   out      filled in on success; may be the same struct as whole
  *   Errors   INVALID
  */
 dlckpt_error dlckpt_batch_step(const dlckpt_batch* whole, int64_t left, dlckpt_batch* out);
 
-/* dlckpt_batch_part: tells which samples of a train step this learner computes in one pass: consecutive ones. The parts
- * of all learners and passes make up the whole train step, in the order of passes, and in each in the order of ranks.
+/* dlckpt_batch_part: returns which samples of a train step this learner computes in one pass; they are consecutive. The
+ * parts of all learners and passes make up the whole train step, in the order of passes, and within a pass in the order
+ * of ranks.
  *   step     what dlckpt_batch_find or dlckpt_batch_step has filled in
  *   pass     0 to step->accumulation - 1
- *   first    becomes the number of the first one, counted from 0 within the train step
- *   count    becomes how many there are
+ *   first    set to the number of the first sample, counted from 0 within the train step
+ *   count    set to the number of samples
  *   Errors   INVALID
  */
 dlckpt_error dlckpt_batch_part(const dlckpt_batch* step, int64_t pass, int64_t* first, int64_t* count);
 
-/* dlckpt_batch_lr_scale: tells what multiplies the learning rate once the program has measured its gradient noise scale
- * (dlckpt-python(3), THE NOISE OF GRADIENTS): with ADASCALE (noise / reference + 1) / (noise / batch + 1).
- * dlckpt_metric(ctx, "noise_scale", noise) makes it known to dlrun, so that dlctl scaling counts with it.
+/* dlckpt_batch_lr_scale: returns the factor for the learning rate when the program has measured its gradient noise
+ * scale (dlckpt-python(3), THE NOISE OF GRADIENTS): with ADASCALE (noise / reference + 1) / (noise / batch + 1).
+ * dlckpt_metric(ctx, "noise_scale", noise) reports the noise scale to dlrun, so that dlctl scaling takes it into
+ * account.
  *   noise    in samples. Negative, or not a number: not known
- *   Returns  batch->lr_scale for other rules, and where noise is not known; 1 if batch is NULL
+ *   Returns  batch->lr_scale for other rules, and if the noise is not known; 1 if batch is NULL
  */
 double dlckpt_batch_lr_scale(const dlckpt_batch* batch, double noise);
 

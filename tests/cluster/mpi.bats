@@ -69,7 +69,7 @@ nothing_of_pmix_left() {
   ! own_pgrep -x dl-pmix >/dev/null && [[ ! -e $TMPDIR/dl-pmix-$EUID ]]
 }
 
-# waits_once: again.py, which waits for its end when all are up, and sums up when it is started again.
+# waits_once: again.py, which waits for its end when all are up, and sums up when it is started again and there is no file "hold".
 waits_once() {
   [[ -x $stage/libexec/slurm-dl/dl-pmix ]] || skip "built without libpmix"
   cat >again.py <<'PY'
@@ -82,6 +82,8 @@ if not os.path.exists("again"):
     if world.rank == 0:
         open("up", "w").close()
     time.sleep(60)
+while os.path.exists("hold"):
+    time.sleep(0.1)
 print("the sum is", world.allreduce(world.rank + 1), flush=True)
 PY
   /usr/bin/python3 -c 'import mpi4py' 2>/dev/null || skip "mpi4py is not installed"
@@ -121,11 +123,12 @@ PY
   waits_once
   run_on_two --dl-restarts=1 -- /usr/bin/python3 again.py
   wait_for 60 "all learners are up" test -e up
-  touch again
+  touch again hold
   agents=$(own_pgrep -f 'libexec/slurm-dl/dl-agent$' | sort | tr '\n' ' ')
   kill -KILL "$(own_pgrep -x dl-pmix | head -n 1)"
   wait_for 60 "the restart is there" grep -q 'restart 1 of 1' fit.out
   [ "$(own_pgrep -f 'libexec/slurm-dl/dl-agent$' | sort | tr '\n' ' ')" = "$agents" ]
+  rm hold
   wait_for 60 "job $job has ended" ended "$job"
   assert_contains "$(cat fit.out)" 'the PMIx server \(dl-pmix\) on n[12] was killed'
   [ "$(grep -c 'the sum is 10' fit.out)" = 4 ]

@@ -175,8 +175,7 @@ bool ClaimService::take_together(bool may_change_types) {
   for (Taken& claim : claims) {
     claim.types.clear();
     for (int type = 0; may_change_types && type < round_.state.type_count(); ++type)
-      if (may_use(round_.state.jobs[claim.job], type) && stays[type] == 0 && !round_.is_guaranteed(claim.job))
-        claim.types.push_back(type);
+      if (may_use(round_.state.jobs[claim.job], type) && stays[type] == 0) claim.types.push_back(type);
     several = several || claim.types.size() > 1;
   }
   if (several)
@@ -250,12 +249,12 @@ std::optional<bool> ClaimService::take_together(const std::vector<Taken>& claims
   return changed;
 }
 
-// A claim that waits, and may borrow.
+// A claim that waits for borrowers.
 void ClaimService::hold_type(int index, int type, int sign) {
   const Job& job = round_.state.jobs[index];
   const int gpus = sign * round_.asked(index);
   round_.count(job.tenant, type, gpus, 0);
-  round_.own_tenant.hold(When::kNow, job.tenant, type, gpus);
+  round_.own_tenant.hold(round_.is_guaranteed(index) ? When::kLater : When::kNow, job.tenant, type, gpus);
 }
 
 // Would quotas hold the claims if they had these types instead?

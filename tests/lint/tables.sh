@@ -87,6 +87,9 @@ check "PAINS.md has all 26 complaints" "$([ "$(grep -cE '^\| [0-9]+ \|.*("|`)' t
 # Each bug that NEWS.md calls fixed has its test.
 check "tests/regress/README.md has the test of each Fixed: in NEWS.md" "$(tests/regress/check 2>&1)"
 
+# Each attack that is said to be repelled is tried.
+check "tests/cluster/attacks.md has tests that exist, and try what it says" "$(tests/regress/attacks 2>&1)"
+
 # Nothing unfinished is called done, and no path of a developer's machine is left behind.
 words=$(project_files | grep -E '\.(h|c|cpp|py|sh|bash|bats|am|ac|m4|inc|in|md|toml)$' | grep -v '^tests/lint/tables.sh$' |
   xargs grep -nE '\b(TODO|FIXME|XXX)\b' /dev/null)

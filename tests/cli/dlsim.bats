@@ -113,6 +113,11 @@ ask() { printf '%s\n' "$@" | "$dlsim" decide - | jq -c 'del(.seconds, .seconds_t
   one='"speeds":{"gpu":[{"gpus":2,"speed":2},{"gpus":3,"speed":3},{"gpus":6,"speed":6}]}'
   answer=$(ask '{"nodes":[{"gpus":8}],"admission":"drop","tenants":[{"name":"lab","most":{"gpu":6}},{"name":"vision","parent":"lab","most":{"gpu":3}}],"jobs":[{"id":"1","tenant":"vision",'"$one"'},{"id":"2","tenant":"lab",'"$one"'},{"id":"3","tenant":"vision",'"$one"'}]}')
   [ "$(jq -c '.jobs | map([.gpus, .state])' <<<"$answer")" = '[[3,"start"],[3,"start"],[0,"drop"]]' ]
+  # For jobs completed per second a short job comes before an older one, until that has waited long enough.
+  answer=$(for waited in 0 1e8; do
+    ask '{"nodes":[{"gpus":6}],"objective":"completion","jobs":[{"id":"1","left_s":1e5,"waited_s":'$waited','"$one"'},{"id":"2","left_s":3000,'"$one"'}]}'
+  done)
+  [ "$(jq -c '.jobs | map([.gpus, .state])' <<<"$answer")" = $'[[0,"hold"],[6,"start"]]\n[[6,"start"],[0,"hold"]]' ]
 }
 
 @test "dlsim decide says which member of a question is wrong, and goes on with the next line" {
@@ -130,6 +135,8 @@ nonsense|the line is not JSON
 {"nodes":[{"gpus":1e30}],"jobs":[]}|nodes[0].gpus
 {"nodes":[{"gpus":2}],"jobs":[],"admision":"drop"}|admision: is not known here; allowed: admission, 
 {"nodes":[{"gpus":2}],"jobs":[],"admission":"later"}|allowed: hold, drop
+{"nodes":[{"gpus":2}],"jobs":[],"objective":"fairness"}|objective: 'fairness' is not allowed; allowed: speedup, completion
+{"nodes":[{"gpus":2}],"jobs":[{"id":"a","left_s":-1,"speeds":{"gpu":[{"gpus":1,"speed":1}]}}]}|jobs[0].left_s: -1
 {"nodes":[{"gpus":2}],"jobs":[{"id":"a","speeds":{}}]}|jobs[0].speeds: none is for 1 to
 {"nodes":[{"gpus":2}],"jobs":[{"id":"a","speeds":{"h100":[{"gpus":1,"speed":1}]}}]}|'h100' is the type of no node
 {"nodes":[{"gpus":2}],"jobs":[{"id":"a","speeds":{"gpu":[{"gpus":1,"speed":-1}]}}]}|jobs[0].speeds.gpu[0].speed: -1
@@ -152,10 +159,10 @@ END
 
 @test "dlsim elastic compares policies over the load, as a table, JSON and a picture, and refuses what it does not know" {
   "$dlsim" elastic --gpus 16 --time 2h --load 0.5,2 --plot sweep.svg >table.txt
-  [ "$(wc -l <table.txt)" -eq 17 ]
+  [ "$(wc -l <table.txt)" -eq 29 ]
   grep -q '</svg>' sweep.svg
   "$dlsim" elastic --gpus 16 --time 2h --load 1 --admission drop --categories fixed --json |
-    jq -e 'length == 4 and (map(select(.policy | startswith("elastic")) | del(.policy, .solver_mean_ms, .solver_max_ms, .wall_s)) | unique | length) == 1'
+    jq -e 'length == 7 and (map(select(.policy | startswith("elastic")) | del(.policy, .solver_mean_ms, .solver_max_ms, .wall_s)) | unique | length) == 1'
   for line in '--gpus 0' '--load fast' '--load 0' '--admission later' '--categories none' '--restart soon' '--time 1s' 'more'; do
     # shellcheck disable=SC2086
     run "$dlsim" elastic $line

@@ -58,6 +58,17 @@ TEST(SimElastic, TheSameSeedGivesTheSameAndElasticJobsEndEarlier) {
   EXPECT_LT(once.mean_jct_s, replay(small(1), ElasticPolicy::kFifo, rules).mean_jct_s);
 }
 
+TEST(SimElastic, ToWorkForCompletionsEndsJobsEarlierAndMoreOfThem) {
+  const Rules rules;
+  for (const double load : {1.0, 2.0}) {
+    const ElasticOutcome speed_up = replay(small(load), ElasticPolicy::kElastic, rules);
+    const ElasticOutcome known = replay(small(load), ElasticPolicy::kKnown, rules);
+    EXPECT_LT(replay(small(load), ElasticPolicy::kCompletion, rules).mean_jct_s, speed_up.mean_jct_s) << load;
+    EXPECT_LT(known.mean_jct_s, speed_up.mean_jct_s) << load;
+    EXPECT_GE(known.completed, speed_up.completed) << load;
+  }
+}
+
 TEST(SimElastic, AResizeCostsItsTime) {
   Rules cheap;
   cheap.restart_s = 0;

@@ -16,9 +16,10 @@ int best_type(const Problem& problem, int index, const std::vector<Limits>& left
   if (job.now != kNothing && fits(job, job.points[job.now].type, left)) return job.points[job.now].type;
   int best = kNothing;
   double best_worth = 0;
+  const bool waits = may_wait(problem, job);
   for (int type = 0; type < problem.types; ++type) {
-    if (!fits(job, type, left)) continue;
-    const Option first = options_of(problem, index, type).front();
+    if (waits ? fewest_gpus(job, type) == 0 : !fits(job, type, left)) continue;
+    const Option first = options_of(problem, index, type)[waits ? 1 : 0];
     const double worth = first.value / first.gpus;
     if (best != kNothing && worth <= best_worth) continue;
     best = type;
@@ -43,7 +44,8 @@ std::vector<int> admit(const Problem& problem, std::vector<Limits>* left) {
       const Job& job = problem.jobs[i];
       if ((job.now != kNothing) != running) continue;
       types[i] = best_type(problem, static_cast<int>(i), *left);
-      if (types[i] != kNothing) (*left)[types[i]].take(job.share, fewest_gpus(job, types[i]));
+      if (types[i] != kNothing && !may_wait(problem, job))
+        (*left)[types[i]].take(job.share, fewest_gpus(job, types[i]));
     }
   }
   return types;

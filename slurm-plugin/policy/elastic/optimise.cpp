@@ -174,6 +174,8 @@ class Optimiser {
       return *std::move(choices);
     });
     best_.exact = all && one_type_each();
+    // What the programme finds is the optimum, and no less than that can be the bound.
+    if (best_.exact) best_.bound = best_.value;
   }
 
   // True if no job could have had GPUs of another type than it got.
@@ -230,7 +232,8 @@ Allocation optimise(const Problem& problem) {
   for (size_t i = 0; i < problem.jobs.size(); ++i) {
     if (problem.jobs[i].now != kNothing) same.points[i] = problem.jobs[i].now;
     // A job that can be admitted is not left waiting for what the others would lose.
-    if ((same.points[i] == kNothing) != (best.points[i] == kNothing)) return best;
+    if (!may_wait(problem, problem.jobs[i]) && (same.points[i] == kNothing) != (best.points[i] == kNothing))
+      return best;
   }
   // Its own value counts running jobs as 1 each; all else is the same.
   const double more = worth(problem, same.points) - same.value;

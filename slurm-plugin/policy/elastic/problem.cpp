@@ -56,6 +56,8 @@ Status check_job(const Problem& problem, size_t index) {
   if (!between(job.age_s, 0, kMostValue)) return wrong("the age " + of, job.age_s, "0 to 1e12 seconds");
   if (!between(job.restart_s, 0, kMostValue))
     return wrong("the cost of a restart " + of, job.restart_s, "0 to 1e12 seconds");
+  if (!between(job.left_s, 0, kMostValue)) return wrong("the time left " + of, job.left_s, "0 to 1e12 seconds");
+  if (!between(job.waited_s, 0, kMostValue)) return wrong("the time waited " + of, job.waited_s, "0 to 1e12 seconds");
   if (job.restarts < 0) return wrong("the number of restarts " + of, job.restarts, "0 or more");
   return {};
 }

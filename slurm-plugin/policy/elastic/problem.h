@@ -33,6 +33,15 @@ struct Point {
   double speed = 1;   // samples a second, or goodput (samples a second x statistical efficiency); > 0, any unit
 };
 
+// What is made as large as possible: a sum over the jobs (value.h).
+enum class Objective {
+  // Speed-ups, as in the paper. Which jobs wait is decided before, by their order.
+  kSpeedUp,
+  // Jobs completed per second. Those that end soon come first and get more, as is best for the mean time until
+  // completion; which jobs wait is part of the choice.
+  kCompletion,
+};
+
 struct Job {
   int share = 0;
   double weight = 1;          // of its speed-up; > 0
@@ -41,6 +50,9 @@ struct Job {
   double age_s = 0;           // since it began first
   double restart_s = 0;       // what a change costs it: saving, waiting, loading
   int restarts = 0;           // changes so far
+  // For kCompletion (value.h).
+  double left_s = 0;    // what its work would still take at its smallest size; 0: not known
+  double waited_s = 0;  // from its submission until it started first, or until now
 };
 
 // A tenant, a department, or the whole cluster: what its jobs, and those of shares below it, hold together at most.
@@ -50,6 +62,7 @@ struct Share {
 };
 
 struct Problem {
+  Objective objective = Objective::kSpeedUp;
   int types = 1;
   std::vector<Share> shares;
   std::vector<Job> jobs;      // those that wait: in the order in which they are to be admitted
@@ -61,7 +74,7 @@ struct Problem {
 struct Allocation {
   std::vector<int> points;  // by job: index of its point, or kNothing
   double value = 0;         // sum of what the jobs are worth there (value.h)
-  double bound = 0;         // no allocation that admits the same jobs has a greater value
+  double bound = 0;         // no allocation that admits the same jobs (with kCompletion: any jobs) has a greater value
   bool exact = false;       // `value` is the optimum: found by the exact search, or equal to the bound
   bool kept = false;        // no running job is changed, since any change would cost more than it brings
 };
@@ -72,6 +85,8 @@ Status check(const Problem& problem);
 // Precondition: check(problem) holds. Running jobs are admitted first, then those that wait, in order, as long as the
 // smallest sizes of all fit; one that does not fit lets later ones pass. A running job gets kNothing only if the limits
 // do not even hold the smallest sizes of the jobs that run, on the types that they run on.
+// With kCompletion, all running jobs keep at least their smallest sizes; a job that waits starts if that is worth more
+// than what the others would get.
 // The value is never less than that of admitting the same jobs and leaving all running ones as they are. Asked again
 // after its answer was carried out, with all else equal, it gives the same answer.
 Allocation optimise(const Problem& problem);

@@ -37,12 +37,37 @@ double gain_per_gpu(const Option& from, const Option& to) {
   return (to.value - from.value) / (to.gpus - from.gpus);
 }
 
-double value_at(const Job& job, int point, const Scale& scale, double factor) {
-  const double value = job.weight * scale.of(job.points[point]);
-  return point == job.now ? value : value * factor;
-}
+// What a job is worth at its points on one type.
+class Worth {
+ public:
+  Worth(const Problem& problem, const Job& job, int type)
+      : problem_(problem),
+        job_(job),
+        scale_(scale_of(job, type)),
+        left_s_(job.left_s > 0 ? job.left_s : kUnknownLeftS) {}
+
+  double at(int point) const {
+    const double speed_up = scale_.of(job_.points[point]);
+    const bool changes = job_.now != kNothing && point != job_.now;
+    if (problem_.objective == Objective::kSpeedUp)
+      return job_.weight * speed_up * (changes ? factor_of_change(problem_, job_) : 1);
+    const double end_s = kNearestEndS + left_s_ / speed_up + (changes ? job_.restart_s : 0);
+    return job_.weight * (changes ? 1 - problem_.least_gain : 1) * (1 + job_.waited_s / (kNearestEndS + left_s_)) /
+           end_s;
+  }
+
+ private:
+  const Problem& problem_;
+  const Job& job_;
+  const Scale scale_;
+  const double left_s_;
+};
 
 }  // namespace
+
+bool may_wait(const Problem& problem, const Job& job) {
+  return problem.objective == Objective::kCompletion && job.now == kNothing;
+}
 
 double factor_of_change(const Problem& problem, const Job& job) {
   if (job.now == kNothing) return 1;
@@ -53,17 +78,16 @@ double factor_of_change(const Problem& problem, const Job& job) {
 
 double value_of(const Problem& problem, int job, int point) {
   const Job& it = problem.jobs[job];
-  return value_at(it, point, scale_of(it, it.points[point].type), factor_of_change(problem, it));
+  return Worth(problem, it, it.points[point].type).at(point);
 }
 
 std::vector<Option> options_of(const Problem& problem, int job, int type) {
   const Job& it = problem.jobs[job];
-  const Scale scale = scale_of(it, type);
-  const double factor = factor_of_change(problem, it);
+  const Worth worth(problem, it, type);
   std::vector<Option> all;
   for (size_t i = 0; i < it.points.size(); ++i)
     if (it.points[i].type == type)
-      all.push_back({it.points[i].gpus, value_at(it, static_cast<int>(i), scale, factor), static_cast<int>(i)});
+      all.push_back({it.points[i].gpus, worth.at(static_cast<int>(i)), static_cast<int>(i)});
   // Of equal ones the present one, then the fastest, then the first: nothing is changed for nothing.
   std::sort(all.begin(), all.end(), [&](const Option& a, const Option& b) {
     if (a.gpus != b.gpus) return a.gpus < b.gpus;
@@ -75,6 +99,7 @@ std::vector<Option> options_of(const Problem& problem, int job, int type) {
     return fast != other ? fast > other : a.point < b.point;
   });
   std::vector<Option> kept;
+  if (may_wait(problem, it) && !all.empty()) kept.push_back({0, 0, kNothing});
   for (const Option& option : all)
     if (kept.empty() || option.value > kept.back().value) kept.push_back(option);
   return kept;

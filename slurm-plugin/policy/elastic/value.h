@@ -14,12 +14,30 @@ namespace dl::policy::elastic {
 // others get of the rest is as good as without it.
 constexpr double kMostTypeRatio = 64;
 
-// The job's speed-up: weight x speed / speed at its smallest size, within these bounds. For a running job, at any other
-// point than its present one, multiplied by (age - restarts x restart_s) / (age + restart_s), not below 0, as in Pollux
-// (OSDI 2021, section 4.2), so that young and often changed jobs are changed last; and by (1 - least_gain).
+// What a job is worth at a point. A speed-up is speed / speed at its smallest size, within these bounds.
+//
+// kSpeedUp: weight x speed-up; for a running job at any other point than its present one multiplied by (age - restarts
+// x restart_s) / (age + restart_s), not below 0, as in Pollux (OSDI 2021, section 4.2), so that young and often changed
+// jobs are changed last; and by (1 - least_gain).
+//
+// kCompletion: weight x (1 + waited / (kNearestEndS + left)) / (time until it would end):
+//
+//     time = kNearestEndS + left / speed-up + (at another point than its present one: restart_s)
+//
+// A change also has to gain more than least_gain. What a job that waits is worth grows with the time, so no job waits
+// for ever. Why these numbers: policy/elastic/README.md.
 double value_of(const Problem& problem, int job, int point);
 
-// The factor by which a change multiplies a running job's value, as said above; 1 for a job that waits.
+// Of kCompletion. An end is never nearer than this: an end in ten seconds is not worth all GPUs, which would idle until
+// somebody decides again; and nobody gains by saying that little is left.
+constexpr double kNearestEndS = 300;
+// What a job has left of which nothing is known.
+constexpr double kUnknownLeftS = 1800;
+
+// Whether it is a choice like its size that a job waits: of kCompletion, if it does not run. Else it is decided before.
+bool may_wait(const Problem& problem, const Job& job);
+
+// The factor of kSpeedUp by which a change multiplies a running job's value, as said above; 1 for a job that waits.
 double factor_of_change(const Problem& problem, const Job& job);
 
 struct Option {
@@ -29,7 +47,7 @@ struct Option {
 };
 
 // The job's options on one type, sorted by GPUs, without those that need more GPUs and have no greater value. Empty if
-// the job has no point on this type.
+// the job has no point on this type. That of a job that may wait begins with no GPUs, worth 0, and kNothing as point.
 std::vector<Option> options_of(const Problem& problem, int job, int type);
 
 // The indexes of the options on the upper concave envelope, from the first option on: along it the gain per GPU falls

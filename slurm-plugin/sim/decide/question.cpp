@@ -28,7 +28,8 @@ class Reader {
     if (json.is_broken()) return invalid("the line is not JSON");
     Fields fields(json, "");
     std::string admission = "hold";
-    fields.needs("nodes").needs("jobs").text("admission", &admission);
+    std::string objective = "speedup";
+    fields.needs("nodes").needs("jobs").text("admission", &admission).text("objective", &objective);
     fields.number("least_gain", 0, 1, &problem().least_gain).number("gap", 0, 1, &problem().gap);
     fields.whole("work", 0, int64_t{1} << 40, &problem().work);
     const Json* nodes = fields.array("nodes");
@@ -37,6 +38,9 @@ class Reader {
     DL_TRY(fields.end());
     if (admission != "hold" && admission != "drop")
       return invalid("admission: '" + printable(admission) + "' is not allowed; allowed: hold, drop");
+    if (objective != "speedup" && objective != "completion")
+      return invalid("objective: '" + printable(objective) + "' is not allowed; allowed: speedup, completion");
+    if (objective == "completion") problem().objective = elastic::Objective::kCompletion;
     question_.drop = admission == "drop";
     DL_TRY(read_nodes(*nodes));
     problem().types = static_cast<int>(question_.types.size());
@@ -138,6 +142,8 @@ class Reader {
     fields.number("weight", 1e-12, elastic::kMostValue, &job.weight)
         .number("age_s", 0, elastic::kMostValue, &job.age_s);
     fields.number("restart_s", 0, elastic::kMostValue, &job.restart_s);
+    fields.number("left_s", 0, elastic::kMostValue, &job.left_s);
+    fields.number("waited_s", 0, elastic::kMostValue, &job.waited_s);
     const Json* now = fields.object("now");
     const Json* speeds = fields.object("speeds");
     DL_TRY(fields.end());

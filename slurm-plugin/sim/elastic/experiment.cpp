@@ -34,8 +34,9 @@ class Replay {
  public:
   Replay(const Workload& workload, ElasticPolicy policy, const Rules& rules)
       : workload_(workload), policy_(policy), rules_(rules), jobs_(jobs_of(workload)) {
+    const bool vary = policy != ElasticPolicy::kFixedBatch && !fixed_size();
     for (const Category& category : workload.categories)
-      speeds_.push_back(speeds(category, workload.gpus_per_node, policy == ElasticPolicy::kElastic));
+      speeds_.push_back(speeds(category, workload.gpus_per_node, vary));
   }
 
   ElasticOutcome run() {
@@ -105,8 +106,7 @@ class Replay {
 
   void decide() {
     const auto begin = Clock::now();
-    const std::vector<int> gpus =
-        policy_ == ElasticPolicy::kFifo || policy_ == ElasticPolicy::kFixed ? by_asked_sizes() : by_optimiser();
+    const std::vector<int> gpus = fixed_size() ? by_asked_sizes() : by_optimiser();
     const double took_ms = ms_since(begin);
     ++decisions_;
     solver_ms_ += took_ms;
@@ -152,33 +152,61 @@ class Replay {
     return gpus;
   }
 
+  bool fixed_size() const { return policy_ == ElasticPolicy::kFifo || policy_ == ElasticPolicy::kFixed; }
+
+  // Seconds on one GPU.
+  double left_s(const Live& live) const { return live.left / speeds_of(live)[1].samples_s; }
+
+  // Those that run, and of those that wait as many as could start with a GPU each: the first, or the shortest.
+  std::vector<int> looked_at() const {
+    std::vector<int> all, waiting;
+    for (size_t i = 0; i < live_.size(); ++i) (live_[i].gpus > 0 ? all : waiting).push_back(static_cast<int>(i));
+    if (policy_ == ElasticPolicy::kKnown)
+      std::stable_sort(waiting.begin(), waiting.end(),
+                       [&](int a, int b) { return left_s(live_[a]) < left_s(live_[b]); });
+    waiting.resize(std::min(waiting.size(), static_cast<size_t>(workload_.gpus)));
+    all.insert(all.end(), waiting.begin(), waiting.end());
+    return all;
+  }
+
+  elastic::Job job_of(const Live& live) const {
+    elastic::Job job;
+    const auto& speed = speeds_of(live);
+    const int most = std::min(static_cast<int>(speed.size()) - 1, workload_.gpus);
+    for (int g = 1; g <= most; ++g) job.points.push_back({0, g, 0, speed[g].batch, speed[g].samples_s});
+    if (policy_ == ElasticPolicy::kPollux) pollux(&job);
+    if (live.gpus > 0) {
+      job.now = live.gpus - 1;
+      job.age_s = now_s_ - live.first_start_s;
+      job.restart_s = rules_.restart_s;
+      job.restarts = live.restarts;
+    }
+    if (policy_ == ElasticPolicy::kKnown) job.left_s = left_s(live);
+    job.waited_s = (live.gpus > 0 ? live.first_start_s : now_s_) - jobs_[live.job].submit_s;
+    return job;
+  }
+
+  // Its fitness is the harmonic mean of speed / speed with an equal share of the GPUs. The reciprocal of that mean is
+  // a sum, which is the least where the sum of share x (2 - 1 / speed-up) is the greatest.
+  void pollux(elastic::Job* job) const {
+    const double one = job->points.front().speed;
+    const size_t share = std::max<size_t>(1, workload_.gpus / std::max<size_t>(1, live_.size()));
+    job->weight = job->points[std::min(share, job->points.size()) - 1].speed / one;
+    for (elastic::Point& point : job->points) point.speed = 2 - one / point.speed;
+  }
+
   std::vector<int> by_optimiser() const {
     elastic::Problem problem;
     problem.least_gain = rules_.least_gain;
+    if (policy_ == ElasticPolicy::kCompletion || policy_ == ElasticPolicy::kKnown)
+      problem.objective = elastic::Objective::kCompletion;
     problem.shares.push_back({elastic::kNothing, {workload_.gpus}});
-    for (const Live& live : live_) {
-      // A waiting job is left out when there are as many jobs as GPUs: each needs one, so no more could be admitted.
-      if (problem.jobs.size() >= static_cast<size_t>(workload_.gpus) && live.gpus == 0) continue;
-      elastic::Job job;
-      const auto& speed = speeds_of(live);
-      const int most = std::min(static_cast<int>(speed.size()) - 1, workload_.gpus);
-      for (int g = 1; g <= most; ++g) job.points.push_back({0, g, 0, speed[g].batch, speed[g].samples_s});
-      if (live.gpus > 0) {
-        job.now = live.gpus - 1;
-        job.age_s = now_s_ - live.first_start_s;
-        job.restart_s = rules_.restart_s;
-        job.restarts = live.restarts;
-      }
-      problem.jobs.push_back(std::move(job));
-    }
+    const std::vector<int> jobs = looked_at();
+    for (const int i : jobs) problem.jobs.push_back(job_of(live_[i]));
     const elastic::Allocation answer = elastic::optimise(problem);
     std::vector<int> gpus(live_.size());
-    size_t at = 0;
-    for (size_t i = 0; i < live_.size(); ++i) {
-      if (at >= static_cast<size_t>(workload_.gpus) && live_[i].gpus == 0) continue;
-      gpus[i] = answer.points[at] == elastic::kNothing ? 0 : answer.points[at] + 1;
-      ++at;
-    }
+    for (size_t at = 0; at < jobs.size(); ++at)
+      gpus[jobs[at]] = answer.points[at] == elastic::kNothing ? 0 : answer.points[at] + 1;
     return gpus;
   }
 
@@ -210,7 +238,11 @@ class Replay {
 
 const std::vector<ElasticPolicyRow>& elastic_policies() {
   static const std::vector<ElasticPolicyRow> kRows = {
-      {ElasticPolicy::kElastic, "elastic", "GPUs and batch of every job chosen together"},
+      {ElasticPolicy::kKnown, "completion-known",
+       "GPUs and batch chosen for jobs completed per second; work left is known"},
+      {ElasticPolicy::kCompletion, "completion", "the same; nothing is known of the work left"},
+      {ElasticPolicy::kElastic, "elastic", "GPUs and batch of every job chosen together, for the sum of speed-ups"},
+      {ElasticPolicy::kPollux, "pollux", "GPUs and batch chosen by the fitness of Pollux"},
       {ElasticPolicy::kFixedBatch, "elastic-fixed-batch", "GPUs of every job chosen, at its user's batch"},
       {ElasticPolicy::kFixed, "fixed", "what users ask for; smaller jobs may pass"},
       {ElasticPolicy::kFifo, "fifo", "what users ask for, strictly in order"},

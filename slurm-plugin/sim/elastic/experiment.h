@@ -13,7 +13,10 @@ enum class ElasticPolicy {
   kFifo,        // each job gets the size that its user asked for, strictly in order
   kFixed,       // as kFifo, but smaller jobs may pass larger ones that do not fit
   kFixedBatch,  // the optimiser chooses GPUs, at the user's batch: the paper's baseline
-  kElastic,     // the optimiser chooses GPUs and batch together
+  kElastic,     // the optimiser chooses GPUs and batch together, for the sum of speed-ups, as the paper does
+  kCompletion,  // GPUs and batch for jobs completed per second
+  kKnown,       // the same, and it is known how much work each job has left
+  kPollux,      // GPUs and batch by Pollux's fitness (OSDI 2021, section 4.2, with p = -1)
 };
 struct ElasticPolicyRow {
   ElasticPolicy policy;

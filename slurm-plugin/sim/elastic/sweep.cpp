@@ -19,7 +19,7 @@ constexpr double kLeft = 72;
 constexpr double kRight = 24;
 constexpr double kPanel = 170;
 // The colours of Okabe and Ito, as in report/svg.cpp.
-constexpr std::array kColours{"#0072b2", "#d55e00", "#009e73", "#7f7f7f"};
+constexpr std::array kColours{"#0072b2", "#56b4e9", "#cc79a7", "#e69f00", "#d55e00", "#009e73", "#7f7f7f"};
 
 const char* admission(const SweepRow& row) {
   return row.drop ? "drop" : "hold";

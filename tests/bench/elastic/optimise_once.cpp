@@ -2,11 +2,12 @@
 // What ./run measures: one elastic::optimise() of a made-up cluster.
 //
 //     optimise_once KIND JOBS GPUS SEED    prints the seconds that it took, and two parts of the bound
-//     that no answer exceeds: what was found, and what single steps find (0 with two types)
+//     that no answer exceeds: what was found, and what single steps find (0 with two types, and for completions)
 //
 // A tenant for each 40 GPUs, whose limits add up to twice the GPUs; jobs of 1 to 64 GPUs whose speed follows Amdahl's
 // law with a communication part; half of the jobs run. KIND: `smooth`: every size is possible; `powers`: powers of 2
-// alone; `bumpy`: sizes that do not divide the nodes lose a third; `types`: two types of GPU.
+// alone; `bumpy`: sizes that do not divide the nodes lose a third; `types`: two types of GPU; `completion`: every size,
+// for jobs completed per second, of which half have a known end.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -25,7 +26,7 @@ namespace dl::policy::elastic {
 namespace {
 
 constexpr int kMostOfJob = 64;
-constexpr const char* kKinds[] = {"smooth", "powers", "bumpy", "types"};
+constexpr const char* kKinds[] = {"smooth", "powers", "bumpy", "types", "completion"};
 
 bool is_known(const std::string& kind) {
   return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
@@ -57,6 +58,8 @@ Job job_of(const std::string& kind, int types, Dice* dice) {
   job.age_s = dice->from(0, 100'000);
   job.restart_s = dice->from(10, 120);
   job.restarts = dice->from(0, 5);
+  job.left_s = dice->from(0, 1) * dice->from(60, 100'000);
+  job.waited_s = dice->from(0, 10'000);
   return job;
 }
 
@@ -64,6 +67,7 @@ Problem problem_of(const std::string& kind, int jobs, int gpus, uint64_t seed) {
   Dice dice(seed);
   Problem problem;
   problem.types = kind == "types" ? 2 : 1;
+  if (kind == "completion") problem.objective = Objective::kCompletion;
   problem.shares.push_back({kNothing, std::vector<int>(problem.types, gpus / problem.types)});
   const int tenants = std::max(1, gpus / 40);
   for (int i = 0; i < tenants; ++i)
@@ -126,12 +130,13 @@ double by_single_steps(const Problem& problem) {
 
 int main(int argc, char** argv) {
   if (argc != 5) {
-    fmt::print(stderr, "usage: optimise_once smooth|powers|bumpy|types JOBS GPUS SEED\n");
+    fmt::print(stderr, "usage: optimise_once smooth|powers|bumpy|types|completion JOBS GPUS SEED\n");
     return 2;
   }
   namespace elastic = dl::policy::elastic;
   if (!elastic::is_known(argv[1])) {
-    fmt::print(stderr, "optimise_once: '{}' is not a kind of jobs; allowed: smooth, powers, bumpy, types\n", argv[1]);
+    fmt::print(stderr, "optimise_once: '{}' is not a kind of jobs; allowed: smooth, powers, bumpy, types, completion\n",
+               argv[1]);
     return 2;
   }
   const auto problem =
@@ -139,7 +144,8 @@ int main(int argc, char** argv) {
   const auto began = std::chrono::steady_clock::now();
   const auto answer = elastic::optimise(problem);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  const double peer = problem.types == 1 ? elastic::by_single_steps(problem) : 0;
+  const bool has_peer = problem.types == 1 && problem.objective == elastic::Objective::kSpeedUp;
+  const double peer = has_peer ? elastic::by_single_steps(problem) : 0;
   fmt::print("{} {} {}\n", seconds, answer.value / answer.bound, peer / answer.bound);
   return 0;
 }

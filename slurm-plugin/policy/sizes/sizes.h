@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which size and batch does each elastic job get, once decide() has said who runs? The optimiser (policy/elastic)
+// proposes, and stays within what the policy allows:
+//
+// 1. decide() decides as ever. Its starts, moves and reclaims stand, but for the sizes of elastic jobs that it starts.
+// 2. A tenant divides what it holds then: the GPUs of its elastic jobs that run or start, for which speeds are known.
+//    It may make them smaller, larger, and start jobs of its own that wait, but it holds no more GPUs of any type than
+//    before. So what others own, borrow or lend is not touched.
+// 3. Beyond that, running jobs grow only on GPUs of a type that nobody waits for: these go GPU by GPU to the tenant
+//    whose turn it is by fair share, within quota, borrowing limit and what others lend.
+//
+// Only jobs of tier auto that may be paused now take part, and none of a tenant for whose claim others leave. Where no
+// elastic job with known speeds runs or starts, as where MIN = MAX everywhere, the answer is that of decide(), to the
+// last node.
+//
+// GPUs that a job gives up for another of its tenant are free only after it has saved. In states that are asked about
+// until then, both jobs have to be shown with their new parts.
+#pragma once
+
+#include "slurm-plugin/policy/decide.h"
+#include "slurm-plugin/policy/elastic/problem.h"
+
+namespace dl::policy {
+
+// A speed at one size.
+struct SizeSpeed {
+  int type = 0;
+  int learners = 1;
+  int nodes = 1;      // on how many nodes it is so fast; between those that are listed the next larger one counts
+  int64_t batch = 0;  // global; 0: not known
+  double speed = 1;   // samples a second, or goodput; any unit that is the same for all sizes of the job
+};
+
+// What is known of one job of the state that runs or waits.
+struct JobSpeeds {
+  int job = 0;  // index into the state's jobs
+  std::vector<SizeSpeed> speeds;
+  int64_t batch = 0;  // that it trains with now
+  double weight = 1;
+  double age_s = 0;   // since it started first
+  int restarts = 0;   // changes of size so far
+  double left_s = 0;  // elastic::Job::left_s
+};
+
+struct SizeOptions {
+  elastic::Objective objective = elastic::Objective::kCompletion;
+  double least_gain = 0.05;
+  int64_t work = 40'000'000;
+};
+
+// A job gets other parts, or another batch. Of a running job: it is resized. Of a waiting one: it starts there, instead
+// of where decision.starts had it, if it is there at all.
+struct Resize {
+  int job = 0;
+  int type = 0;
+  std::vector<Part> parts;
+  int64_t batch = 0;
+  bool starts = false;
+};
+
+struct Sizes {
+  Decision decision;            // decide()'s, without starts that are in `resizes`, and without their waiting
+  std::vector<Resize> resizes;  // by job
+};
+
+// kInvalid with one sentence if an index or a number is out of range.
+Status check(const ClusterState& state, const std::vector<JobSpeeds>& speeds);
+
+// Precondition: check(state) and check(state, speeds) hold.
+Sizes decide_sizes(const ClusterState& state, const std::vector<JobSpeeds>& speeds, const SizeOptions& options);
+
+}  // namespace dl::policy

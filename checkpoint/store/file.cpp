@@ -109,10 +109,18 @@ Status File::close() {
 
 Result<std::string> read_small_file(Io& io, const std::string& path, uint64_t max_bytes) {
   DL_TRY_ASSIGN(File file, File::open(io, path, O_RDONLY));
+  constexpr size_t kSmall = size_t{1} << 20;
+  const Error too_large{Errc::kCorrupt, "read " + path + ": it is too large"};
   std::string text;
   for (;;) {
     constexpr size_t kStep = size_t{1} << 16;
     const size_t have = text.size();
+    // A file that anybody has made very long is refused before memory is spent on what may be read of it.
+    if (have >= kSmall && have <= max_bytes) {
+      char beyond = 0;
+      DL_TRY_ASSIGN(const size_t n, file.read_some(&beyond, 1, max_bytes));
+      if (n > 0) return too_large;
+    }
     const size_t grow = std::max(kStep, have);
     text.resize(have + grow);
     size_t got = 0;
@@ -122,7 +130,7 @@ Result<std::string> read_small_file(Io& io, const std::string& path, uint64_t ma
       got += n;
     }
     text.resize(have + got);
-    if (text.size() > max_bytes) return Error{Errc::kCorrupt, "read " + path + ": it is too large"};
+    if (text.size() > max_bytes) return too_large;
     if (got < grow) return text;
   }
 }

@@ -37,6 +37,18 @@ int64_t number_of(const Json& object, const char* key) {
   return it != nullptr && it->is_number_integer() ? it->get<int64_t>() : 0;
 }
 
+// The names of job directories can be guessed. Whoever owns one, or the link in its place, reads the job's logs, may
+// have its files written elsewhere, and can ask the job to stop.
+Status check_owner(const std::string& path) {
+  struct stat status {};
+  for (const auto look : {::lstat, ::stat}) {
+    if (look(path.c_str(), &status) != 0) return errno_error("look at " + path, errno);
+    if (status.st_uid == ::geteuid() || status.st_uid == 0) continue;
+    return Error{Errc::kDenied, path + ": this job directory belongs to another user"};
+  }
+  return {};
+}
+
 }  // namespace
 
 Status JobDir::make(mode_t mode) const {
@@ -48,6 +60,7 @@ Status JobDir::make(mode_t mode) const {
     return {};
   }
   // The folder exists already, with a mode that somebody chose; otherwise this returns the error.
+  if (errno == EEXIST) DL_TRY(check_owner(root_));
   return make_directories(root_);
 }
 

@@ -37,7 +37,7 @@ class JobDir {
     return attempt_logs(attempt) + "/learner-" + std::to_string(rank) + ".log";
   }
 
-  // Makes the directory with this mode, whatever the umask is; an existing one is left unchanged.
+  // Makes the directory with this mode, whatever the umask is; one that exists stays as it is. kDenied: another user's.
   Status make(mode_t mode) const;
   // Makes the folders for an attempt and points logs/latest at it. Errors name the folder and the reason.
   Status prepare(int attempt) const;

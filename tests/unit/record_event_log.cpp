@@ -224,6 +224,29 @@ TEST_F(RecordTest, FoldersAreMadeAndLatestPointsAtTheNewestAttempt) {
   EXPECT_EQ(::access(dir.results().c_str(), F_OK), 0);
 }
 
+TEST_F(RecordTest, AFolderOrLinkOfAnotherUserIsNoJobDirectory) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to give files away";
+  constexpr uid_t kOther = 1, kVictim = 2;
+  for (const char* path : {"/mine", "/theirs"}) ASSERT_EQ(::mkdir((root_ + path).c_str(), 0777), 0);
+  ASSERT_EQ(::chown((root_ + "/mine").c_str(), kVictim, kVictim), 0);
+  ASSERT_EQ(::chown((root_ + "/theirs").c_str(), kOther, kOther), 0);
+  for (const char* path : {"/good", "/bad"}) ASSERT_EQ(::symlink("mine", (root_ + path).c_str()), 0);
+  ASSERT_EQ(::lchown((root_ + "/good").c_str(), kVictim, kVictim), 0);
+  ASSERT_EQ(::lchown((root_ + "/bad").c_str(), kOther, kOther), 0);
+  ASSERT_EQ(::chmod(root_.c_str(), 0755), 0);
+  ASSERT_EQ(::seteuid(kVictim), 0);
+  const Status mine = JobDir(root_ + "/mine").make(0700), theirs = JobDir(root_ + "/theirs").make(0700),
+               good = JobDir(root_ + "/good").make(0700), bad = JobDir(root_ + "/bad").make(0700);
+  ASSERT_EQ(::seteuid(0), 0);
+  EXPECT_TRUE(mine);
+  EXPECT_TRUE(good);
+  ASSERT_FALSE(theirs);
+  EXPECT_EQ(theirs.error().code, Errc::kDenied);
+  EXPECT_EQ(theirs.error().text, root_ + "/theirs: this job directory belongs to another user");
+  ASSERT_FALSE(bad) << "whoever owns a link decides where the files go";
+  EXPECT_EQ(bad.error().code, Errc::kDenied);
+}
+
 TEST_F(RecordTest, ControlAndRequestFilesAreReadBack) {
   ASSERT_TRUE(write_control(root_ + "/control.json", {"10.0.0.1", 4711, "00ff", "n1", 42}));
   auto info = read_control(root_ + "/control.json");

@@ -9,8 +9,9 @@
 // these,
 //    the ones that differ between learners replace
 // 4. the framework's families; of these, the variables that tell the learner who it is replace (families.h)
-// 5. PYTHONPATH: the folder of our Python package at its end
-// 6. PYTHONUNBUFFERED=1 if the learner's output goes through a pipe of ours: otherwise Python would keep it for minutes
+// 5. PYTHONPATH: the folder of slurm-dl's Python package at its end
+// 6. PYTHONUNBUFFERED=1 if the learner's output goes through a pipe to its agent: otherwise Python would keep it for
+//    minutes
 // 7. what only dlrun knows of this run (the checkpoint directory made absolute, the lease, PMIx): replaces
 #pragma once
 

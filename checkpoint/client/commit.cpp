@@ -210,7 +210,7 @@ Result<std::string> Committer::assemble(Save* save, const std::vector<std::strin
   DL_TRY(merge_parts(std::move(parts), &manifest));
   std::string text = format_manifest(manifest);
   if (text.size() > kMaxManifestBytes) return Error{Errc::kInvalid, "the manifest would be larger than 256 MiB"};
-  // So that retention need not read the manifest again. If the save fails now, this entry is harmless, because
+  // With this entry retention need not read the manifest again. If the save fails now, the entry is harmless, because
   // retention only uses entries of checkpoints that exist.
   survey_memory_[name.save_id] = CheckpointFacts{name, manifest.metrics, false, true, manifest.total_bytes()};
   return text;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bytes of one save on their way from the program's memory to the disk. Two sides work at the same time:
-//   copy()   the training loop (or a thread of ours, in a lazy save) with the copying threads: memory -> staging
+//   copy()   the training loop (in a lazy save a thread of the library) with the copying threads: memory -> staging
 //   write()  the background thread: staging -> checksums -> files, fsynced
 // Segments pass from one to the other in order. If staging memory is smaller than the state, copy() waits for write().
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The HDF5 calls that we need, each with its errors checked and its identifiers owned. No other file of ours calls H5*
-// functions, except the memory driver below it (h5_memory.cpp).
+// The HDF5 calls that the library needs, each with its errors checked and its identifiers owned. No other file of it
+// calls H5* functions, except the memory driver below it (h5_memory.cpp).
 #pragma once
 
 #include <hdf5.h>

@@ -193,7 +193,7 @@ class Acquisition {
     if (!age) return gone_is_false(std::move(age).error());
     auto holder = read_record(io_, lease_);
     if (!holder && holder.error().code == Errc::kCorrupt) {
-      // Either this is not a file of ours, or a crash cut it off where there are no hard links.
+      // Either this file is no lease, or a crash cut it off on a file system without hard links.
       if (*age < 60000) return Error{Errc::kBusy, lease_ + " cannot be read: " + holder.error().text};
       io_.unlink(lease_);
       return false;

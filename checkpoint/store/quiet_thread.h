@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread of the library. Every thread of ours is started by this class: it blocks all signals, so that these go to
+// A thread of the library. This class starts all of the library's threads: each blocks all signals, so that these go to
 // the program's own threads, and its owner joins it.
 #pragma once
 

@@ -17,7 +17,7 @@
 namespace dl::ckpt::tool {
 namespace {
 
-// As those of diff(1): a script wants to know whether there is a difference.
+// The same exit codes as those of diff(1), so that a script learns whether there is a difference.
 enum DiffExit { kEqual = 0, kDifferent = 1, kTrouble = 2 };
 
 constexpr uint64_t kChunkBytes = uint64_t{4} << 20;

@@ -147,7 +147,7 @@ Result<pid_t> spawn_process(const SpawnOptions& options) {
   plan.ignored_signals = &options.ignored_signals;
   plan.parent = ::getpid();
 
-  // Signals stay blocked from before fork() until the child has reset its handlers: a handler of ours must not run in
+  // Signals stay blocked from before fork() until the child has reset its handlers: no handler of the parent may run in
   // it.
   sigset_t all, before;
   sigfillset(&all);

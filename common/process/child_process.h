@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Starts other programs by argument vector, never through a shell. Children start with default signal dispositions and
-// an empty signal mask, whatever the caller's are, and inherit only the three descriptors they are given (all of ours
-// are O_CLOEXEC).
+// an empty signal mask, whatever the caller's are, and inherit only the three descriptors they are given (all others
+// that slurm-dl opens are O_CLOEXEC).
 #pragma once
 
 #include <sys/types.h>

@@ -52,7 +52,7 @@ Result<Ruling> rule_job(const TenantJob& job);
 // but dl.toml does not say that the nodes can do it.
 Result<bool> must_be_alone(const SiteConfig& site, int tenant);
 
-// Refuses a list of licences in which a user names tokens of ours (they begin with "dl_"), for jobs with or without
+// Refuses a list of licences in which a user names tokens of slurm-dl (they begin with "dl_"), for jobs with or without
 // GPUs.
 Status check_licences(const std::string& licences);
 

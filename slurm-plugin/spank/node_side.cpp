@@ -97,8 +97,8 @@ Status NodeSide::find_framework() {
     site = parse_site_config("", path);
   }
   if (!site) return std::move(site).error();
-  // Nor must a faulty entry of another framework fail the job. slurmctld has already refused jobs whose framework it
-  // did not find.
+  // A faulty entry of another framework must not fail the job either. slurmctld has already refused jobs whose
+  // framework it did not find.
   std::vector<std::string> faults;
   const Catalogue catalogue = Catalogue::load_sound(site->catalogue, &faults);
   auto choice = catalogue.choose(*request_.framework);

@@ -157,7 +157,8 @@ class Replay {
   // Seconds on one GPU.
   double left_s(const Live& live) const { return live.left / speeds_of(live)[1].samples_s; }
 
-  // Those that run, and of those that wait as many as could start with a GPU each: the first, or the shortest.
+  // The jobs that a decision considers: all that run, and as many waiting ones as could start with a GPU each. Of these
+  // it takes the first, or with kKnown those with the least work left.
   std::vector<int> looked_at() const {
     std::vector<int> all, waiting;
     for (size_t i = 0; i < live_.size(); ++i) (live_[i].gpus > 0 ? all : waiting).push_back(static_cast<int>(i));

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C functions through ctypes, and arrays of every element type there and back, with NumPy alone."""
+import cProfile
 import os
+import pstats
 
 import support
 import numpy as np
@@ -155,6 +157,60 @@ class Arrays(support.Case):
                         f.visititems(lambda path, item: found.append((path, item[...])) if "arrays/w" in path and
                                      isinstance(item, h5py.Dataset) else None)
         self.assertEqual([v.tolist() for _, v in found], [[[0, 1, 2], [3, 4, 5]]])
+
+
+class Many(support.Case):
+    """A state of very many arrays, and arrays that share their memory."""
+
+    def calls(self, count):
+        """How many functions are called to attach so many arrays and to save them."""
+        values = np.arange(count, dtype=np.float32)
+        state = {"layer.%d.weight" % i: values[i:i + 1] for i in range(count)}
+        profile = cProfile.Profile()
+        profile.enable()
+        with dlckpt.attach(dir=os.path.join(self.folder, "of-%d" % count), final_save=False, rng=False, model=state) as job:
+            job.save()
+        profile.disable()
+        return pstats.Stats(profile).total_calls
+
+    def test_attaching_and_saving_takes_few_calls_for_each_array(self):
+        self.calls(10)  # what is made once
+        self.assertLess((self.calls(1500) - self.calls(500)) / 1000, 75)
+
+    def test_arrays_that_are_one_in_memory_are_stored_once_and_those_that_only_begin_there_are_not(self):
+        def state(of):
+            whole = of * np.arange(6.0).reshape(2, 3)
+            return {"whole": whole, "tied": whole[:], "flat": whole.reshape(6), "row": whole[0], "column": whole[:, 0], "again": whole.reshape(6)}
+
+        with dlckpt.attach(dir=self.dir, model=state(1)) as job:
+            job.save()
+        with dlckpt.open(self.dir) as reader:
+            self.assertEqual(sorted(reader), ["model/column", "model/flat", "model/row", "model/whole"])
+        blank = state(0)
+        with dlckpt.attach(dir=self.dir, model=blank) as job:
+            self.assertTrue(job.restored)
+        for name, value in state(1).items():
+            self.assertEqual(value.tolist(), blank[name].tolist(), name)
+
+    def test_an_array_that_takes_the_place_of_another_is_what_the_next_save_stores(self):
+        state = {"a": np.ones(2), "b": np.ones(3)}
+        with dlckpt.attach(dir=self.dir, model=state) as job:
+            job.save()
+            for other in (np.full(2, 2.0), np.full((2, 2), 3.0)[:, 0], np.full(2, 4.0, dtype=">f8"), np.full(2, 5.0), np.full(2, 6, dtype="int32")):
+                state["a"] = other
+                job.train_step += 1
+                job.save()
+                with dlckpt.open(self.dir, step=job.train_step) as reader:
+                    self.assertEqual(reader.load("model/a").tolist(), other.tolist())
+
+    def test_names_that_no_path_can_have_are_escaped_beside_others(self):
+        state = {"a/b": np.ones(1), "a": {"b": np.full(1, 2.0)}, "": np.full(1, 3.0), ".": np.full(1, 4.0), "ä": np.full(1, 5.0), "a%2Fb": np.full(1, 6.0)}
+        blank = {key: {"b": np.zeros(1)} if key == "a" else np.zeros(1) for key in state}
+        with dlckpt.attach(dir=self.dir, model=state) as job:
+            job.save()
+        with dlckpt.attach(dir=self.dir, model=blank):
+            pass
+        self.assertEqual(str(blank), str(state))
 
 
 if __name__ == "__main__":

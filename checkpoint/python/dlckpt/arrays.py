@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-from typing import Any, Dict, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Optional, Set, Tuple
 
 from . import cuda_array, dtypes
 from .errors import StateError
@@ -30,6 +30,11 @@ def _of_numpy(name: str, shape: Tuple[int, ...]) -> ArrayInfo:
     return ArrayInfo("numpy", name, shape, shape, None)
 
 
+@functools.lru_cache(maxsize=1024)
+def _of_torch(name: str, shape: Tuple[int, ...]) -> ArrayInfo:
+    return ArrayInfo("torch", name, shape, shape, None)
+
+
 def _address(array: Any) -> int:
     """The address of the elements of a NumPy array. NumPy's own way to get it takes ten times as long."""
     try:
@@ -38,6 +43,16 @@ def _address(array: Any) -> int:
     except (TypeError, ValueError, BufferError):
         return int(array.ctypes.data)
 
+
+# numpy.ndarray, set when is_array() first sees one. A state may hold a million of them, so the functions that are called for each
+# array compare its type with this before they do anything slower.
+_ndarray: Any = None
+
+# torch_adapter.describe_tensor for the types torch.Tensor and Parameter (not for types derived from them), set when describe() first
+# sees one.
+_tensor_types: Dict[type, Callable[[Any, str], Tuple[str, Tuple[int, ...]]]] = {}
+
+_address_of_buffer, _buffer_of = ctypes.addressof, ctypes.c_char.from_buffer
 
 # Most values of a state have one of these types, so they are recognised by their type alone.
 _array_types: Set[type] = {Shard, Parts}
@@ -51,21 +66,27 @@ def is_array(value: Any) -> bool:
         return True
     if kind in _PLAIN_TYPES:
         return False
+    global _ndarray
     np, torch = _numpy(), sys.modules.get("torch")
     if isinstance(value, (Shard, Parts)) or (np is not None and isinstance(value, np.ndarray)) or (
             torch is not None and isinstance(value, torch.Tensor)):
         _array_types.add(kind)
+        if np is not None and kind is np.ndarray:
+            _ndarray = kind
         return True
     return cuda_array.interface(value) is not None
 
 
 def describe(value: Any, where: str) -> ArrayInfo:
     """StateError, naming ``where``, if its element type or layout cannot be stored."""
-    np = _numpy()
-    if np is not None and type(value) is np.ndarray:  # there may be a million of these, so they are handled first
+    if type(value) is _ndarray:  # there may be a million of these, so they are handled first
         known = _numpy_names.get(value.dtype)
         if known is not None:
             return _of_numpy(known, value.shape)
+    describe_tensor = _tensor_types.get(type(value))
+    if describe_tensor is not None:
+        return _of_torch(*describe_tensor(value, where))
+    np = _numpy()
     if isinstance(value, Parts):
         if not dtypes.known(value.dtype):
             raise StateError("%s: an array of dtype '%s' cannot be stored; allowed: %s" %
@@ -94,16 +115,45 @@ def describe(value: Any, where: str) -> ArrayInfo:
     if isinstance(parts, Parts):
         return describe(parts, where)
     name, shape = torch_adapter.describe_tensor(value, where)
-    return ArrayInfo("torch", name, shape, shape, None)
+    if type(value) in torch_adapter.PLAIN_TYPES:
+        _tensor_types[type(value)] = torch_adapter.describe_tensor
+    return _of_torch(name, shape)
 
 
 def is_big_endian(value: Any) -> bool:
     """Whether it is a NumPy array whose elements have their most significant byte first."""
+    if type(value) is _ndarray and value.dtype.isnative:
+        return sys.byteorder == "big" and value.dtype.byteorder != "|"
     np = _numpy()
     if np is None or not isinstance(value, np.ndarray):
         return False
     order = value.dtype.byteorder
     return bool(order == ">" or (order == "=" and sys.byteorder == "big"))
+
+
+def plain_address(value: Any) -> int:
+    """The address of a plain NumPy array whose own memory can be saved and restored: it is writable, in C order and native byte order,
+    and not empty. 0 for every other value; slower functions then find out more."""
+    if type(value) is not _ndarray:
+        return 0
+    flags = value.flags
+    if not flags.c_contiguous or not flags.writeable or not value.dtype.isnative:
+        return 0
+    try:
+        return _address_of_buffer(_buffer_of(value))
+    except (TypeError, ValueError, BufferError):  # empty, or elements that the buffer protocol does not know
+        return 0
+
+
+def address_of(value: Any) -> Optional[int]:
+    """The address of the first element; None where place_of() is None. Arrays that have the same place have the same address, and the
+    address takes much less time to find."""
+    if type(value) is _ndarray:
+        return _address(value) if value.size else None
+    if hasattr(value, "data_ptr") and hasattr(value, "stride"):
+        return int(value.data_ptr()) if value.numel() else None
+    place = place_of(value)
+    return None if place is None else int(place[0])
 
 
 def place_of(value: Any) -> Any:
@@ -145,7 +195,7 @@ def divided(value: Any) -> Any:
     return torch_adapter.dtensor_parts(value)
 
 
-def to_store(value: Any, staging: Any = None, *, strided: bool = False, device: bool = False) -> Memory:
+def to_store(value: Any, staging: Any = None, strided: bool = False, device: bool = False) -> Memory:
     """The values of the array as memory to be read. This is the array's own memory if it is little-endian and contiguous (or
     ``strided`` is allowed), on the CPU, or with ``device`` on a GPU that libdlckpt can access. Otherwise it is a copy on the
     host, made in ``staging`` (an owner that an earlier call returned for the same array) if that fits."""

@@ -25,6 +25,8 @@ MAX_DEPTH = 100
 MAX_PATH = 512  # bytes, as dlckpt_tensor says
 MAX_DIMS = 32
 _ESCAPED = re.compile("[/%\x00-\x1f\x7f]")
+_NO_NAMES = frozenset(["", ".", ".."])  # what no part of a path may be
+_TEXT = frozenset([str])
 _MAX_INT_BITS = 8192  # json reads no number of more than 4300 digits
 
 # A function (path, array) that gets each array of a tree. It returns True if it has taken the array, False if the array shall
@@ -36,8 +38,8 @@ Source = Callable[[Dict[str, Any]], Any]
 
 def escape(part: Any) -> str:
     """A key as one part of a tensor's path: 'a/b' -> 'a%2Fb'. Different keys give different parts."""
-    text = "%" + type(part).__name__ + ":" + repr(part) if not isinstance(part, (str, int)) else str(part)
-    if _ESCAPED.search(text) is None and text not in ("", ".", ".."):
+    text = part if type(part) is str else "%" + type(part).__name__ + ":" + repr(part) if not isinstance(part, (str, int)) else str(part)
+    if _ESCAPED.search(text) is None and text not in _NO_NAMES:
         return text  # nearly all keys
     out = "".join("%%%02X" % ord(c) if c in "/%" or ord(c) < 32 or ord(c) == 127 else c for c in text)
     if out in ("", ".", ".."):
@@ -127,13 +129,15 @@ def _encode_key(key: Any, path: str, depth: int) -> Any:
 
 
 def _encode_dict(value: Dict[Any, Any], path: str, sink: Optional[Sink], depth: int) -> Any:
-    if "$" in value or not all(type(key) is str for key in value):
+    if "$" in value or not _TEXT.issuperset(map(type, value)):
         return {"$": "dict", "v": _encode_pairs(value, path, sink, depth)}
-    out, below = {}, path + "/"
+    out, below, is_array = {}, path + "/", arrays.is_array
+    # There may be a million keys with an array each. So all keys are looked at together, and arrays do not go through encode().
+    together = "".join(value)
+    plain = together.isascii() and _ESCAPED.search(together) is None and value.keys().isdisjoint(_NO_NAMES)
     for key, item in value.items():
-        inner = below + escape(key)
-        # There may be a million arrays, so these do not take the longer way through encode().
-        out[_text(key, path)] = _encode_array(item, inner, sink) if arrays.is_array(item) else encode(item, inner, sink, depth + 1)
+        inner = below + (key if plain else escape(_text(key, path)))
+        out[key] = _encode_array(item, inner, sink) if is_array(item) else encode(item, inner, sink, depth + 1)
     return out
 
 
@@ -191,7 +195,8 @@ def decode(value: Any, source: Source, depth: int = 0) -> Any:
     if not isinstance(value, dict):
         return value
     if "$" not in value:
-        return {key: decode(item, source, depth + 1) for key, item in value.items()}
+        return {key: source(item) if type(item) is dict and item.get("$") == "tensor" else decode(item, source, depth + 1)
+                for key, item in value.items()}
     return _decode_tagged(value, source, depth)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 
 from . import dtypes, library
 from .errors import Error, InternalError, InvalidError, LibraryError, error_for
@@ -27,6 +27,9 @@ def _int64s(values: Optional[Sequence[int]]) -> Any:
 @functools.lru_cache(maxsize=1024)
 def _array_of(values: Tuple[int, ...]) -> Any:
     return (ctypes.c_int64 * max(1, len(values)))(*values)
+
+
+_NUMBERS = {name: number for name, (number, _) in dtypes.DTYPES.items()}
 
 
 class SaveStats(NamedTuple):
@@ -113,11 +116,25 @@ class Context:
         known = dtypes.DTYPES.get(dtype)
         if known is None:
             raise InvalidError("%s: the dtype '%s' cannot be stored; allowed: %s" % (path, dtype, ", ".join(dtypes.DTYPES)))
-        code = self._lib.dlckpt_tensor_strided(self._open(), path.encode(), known[0], len(shape), _int64s(shape), _int64s(offset),
-                                               _int64s(extent), _int64s(strides), pointer or None, flags)
+        code = self._lib.dlckpt_tensor_strided(self._open(), path.encode(), known[0], len(shape), _array_of(tuple(shape)),
+                                               None if offset is None else _int64s(offset), None if extent is None else _int64s(extent),
+                                               None if strides is None else _int64s(strides), pointer or None, flags)
         if code != library.OK:
             self._check(code)
         self._memory[path] = (owner, self._memory.get(path)) if flags & library.ANOTHER_PART else owner
+
+    def whole_tensors(self) -> "Callable[[str, str, Tuple[int, ...], int], None]":
+        """A function that does the same as tensor(path, dtype, shape, pointer, flags=REPLICATED) in half the time, for a program that
+        registers very many. The dtype must be known. Use it at once, not after close() or in a child of fork()."""
+        handle, register, memory, check = self._open(), self._lib.dlckpt_tensor_strided, self._memory, self._check
+        numbers, array_of, replicated = _NUMBERS, _array_of, library.REPLICATED
+
+        def whole(path: str, dtype: str, shape: Tuple[int, ...], pointer: int) -> None:
+            code = register(handle, path.encode(), numbers[dtype], len(shape), array_of(shape), None, None, None, pointer or None, replicated)
+            if code:
+                check(code)
+            memory.pop(path, None)
+        return whole
 
     def blob(self, path: str, data: bytes, *, per_rank: bool = False) -> None:
         """Registers bytes, which are copied at once (dlckpt_blob)."""

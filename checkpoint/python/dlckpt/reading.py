@@ -9,11 +9,12 @@ import sys
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import arrays, codec, dtypes
+from .encoding import SCHEMA
 from .errors import CorruptError, Error, InvalidError, MismatchError, NotFoundError, error_for
 from .parts import Parts
 from .reader import Reader, TensorInfo
 from .shard import Shard
-from .store import SCHEMA, STATE_BLOB
+from .store import STATE_BLOB
 
 
 class Loaded(NamedTuple):

@@ -11,22 +11,22 @@ import functools
 import gc
 import json
 import math
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, TypeVar, Union, cast
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, TypeVar, cast
 
 from . import arrays, codec, dtypes, foreign, library
 from .context import Context
+from .encoding import SCHEMA, Encoded, encode
 from .entries import Entry, apply_error
 from .errors import CorruptError, Error, IoError, MismatchError, NotFoundError, StateError, error_for
 from .memory import Memory
 from .objects import DefaultRandomEntry
 from .parts import ArrayInfo, Parts
 from .reader import Reader
-from .shard import Shard
 from .world import World
 
 STATE_BLOB = "dlckpt.python/state.json"
 RANK_BLOB = "dlckpt.python/rank.json"
-SCHEMA = 1
+_NOTHING: Tuple[Any, Tuple[Any, ...]] = (None, ())  # stands for a path that is not registered
 
 
 class Restored(NamedTuple):
@@ -126,8 +126,8 @@ class Store:
         self._own = [e for e in entries if e.per_rank]
         self._state = state
         self._strict = strict
-        self._registered: Dict[str, Tuple[Any, ...]] = {}
-        self._owners: Dict[str, object] = {}
+        # path: (the object that owns the memory, which the next save may use again for its copy; what was registered)
+        self._registered: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {}
         self.progress: Dict[str, Any] = {}  # plain values, recorded with each save: samples, batch, ...
         self.remarks: List[str] = []  # remarks for the user if nothing is restored
         # Addresses that a lazy save may read until before_mutation(); None: saves are not lazy.
@@ -135,48 +135,9 @@ class Store:
 
     # ---- save ----------------------------------------------------------------------------------------------------------
 
-    def encode(self, step: int) -> Tuple[Dict[str, Any], Dict[str, Any], Dict[str, Tuple[Any, bool]]]:
-        """(STATE, RANK, {path: (array, whether its writing may be divided)}). StateError for state that cannot be stored.
-        Nothing is changed."""
-        found: Dict[str, Tuple[Any, bool]] = {}
-        places: Dict[Any, str] = {}
-
-        def sink_for(entry: Optional[Entry]) -> codec.Sink:
-            def sink(path: str, value: Any) -> Union[bool, str]:
-                if path in found:
-                    raise StateError("%s: two values of the state have this path; rename one of them, in the dict or in attach()" %
-                                     path)
-                value = arrays.divided(value)
-                if entry is not None and entry.in_place:
-                    unfit = arrays.why_not_filled(value)
-                    if unfit:
-                        raise StateError("%s: it could be saved, but not restored in place: %s" % (path, unfit))
-                if entry is not None and entry.per_rank:
-                    return False  # it goes into the learner's own record
-                divided = isinstance(value, (Shard, Parts)) or (entry is not None and entry.same_everywhere(path))
-                if not divided and len(value.shape) == 0:
-                    return False  # learner 0's copy goes into STATE, because one learner alone cannot register a scalar
-                place = arrays.place_of(value)  # tied weights are stored once
-                if place is not None and places.setdefault(place, path) != path:
-                    return places[place]
-                found[path] = (value, divided)
-                return True
-            return sink
-
-        shared = {
-            "schema": SCHEMA,
-            "train_step": step,
-            "world_size": self._world.size,
-            "objects": {e.name: codec.encode(e.capture(), codec.escape(e.name), sink_for(e)) for e in self._shared},
-            "state": codec.encode(self._state, "state", sink_for(None)),
-            "progress": dict(self.progress),
-        }
-        own = {
-            "schema": SCHEMA,
-            "rank": self._world.rank,
-            "objects": {e.name: codec.encode(e.capture(), codec.escape(e.name), sink_for(e)) for e in self._own},
-        }
-        return shared, own, found
+    def encode(self, step: int) -> Encoded:
+        """The state as it is now. StateError for state that cannot be stored. Nothing is changed."""
+        return encode(step, self._world, self._shared, self._own, self._state, self.progress)
 
     @_without_collector
     def prove(self) -> None:
@@ -197,11 +158,17 @@ class Store:
         arrays in ``guarded`` are read later; all others are copied now."""
         self._context.before_mutation()  # waits before the copies of the last save are overwritten
         shared, own, found = self.encode(step)
-        for path in [path for path in self._registered if path not in found]:
+        for path in self._registered.keys() - found.keys():
             self._forget(path)
-        for path, (value, divided) in found.items():
+        register, registered = self._context.whole_tensors(), self._registered
+        for path, (value, divided, plain) in found.items():
             info = arrays.describe(value, path)
-            if isinstance(value, Parts):
+            if plain and divided and self.guarded is None:  # there may be a million of these
+                key = (info.dtype, info.shape, plain)
+                if registered.get(path, _NOTHING)[1] != key:
+                    register(path, info.dtype, info.shape, plain)
+                registered[path] = (value, key)
+            elif isinstance(value, Parts):
                 self._register_parts(path, value, [self._to_store(path, part) for _, part in value.boxes])
             elif divided:
                 self._register(path, info, self._to_store(path, value))
@@ -211,35 +178,36 @@ class Store:
             else:  # learner 0's copy is written; this learner registers an empty part
                 zeros = (0,) * len(info.shape)
                 self._register(path, info._replace(offset=zeros, shape=zeros), Memory(0, None, None))
-        self._context.blob(STATE_BLOB, json.dumps(shared, ensure_ascii=False).encode())
-        self._context.blob(RANK_BLOB, json.dumps(own, ensure_ascii=False).encode(), per_rank=True)
+        # codec.encode() made these trees, so none contains itself, and json need not check for it.
+        self._context.blob(STATE_BLOB, json.dumps(shared, ensure_ascii=False, check_circular=False).encode())
+        self._context.blob(RANK_BLOB, json.dumps(own, ensure_ascii=False, check_circular=False).encode(), per_rank=True)
         return self._context.save(step, flags)
 
     def _to_store(self, path: str, value: Any) -> Memory:
-        memory = arrays.to_store(value, self._owners.get(path), strided=self.guarded is None, device=True)
-        if self.guarded is None or memory.pointer in self.guarded or not memory.pointer:
+        if self.guarded is None:
+            return arrays.to_store(value, self._registered.get(path, _NOTHING)[0], True, True)
+        memory = arrays.to_store(value, self._registered.get(path, _NOTHING)[0], device=True)
+        if memory.pointer in self.guarded or not memory.pointer:
             return memory
         if memory.on_device:
-            return arrays.to_store(value, self._owners.get(path))
+            return arrays.to_store(value, self._registered.get(path, _NOTHING)[0])
         return arrays.copied(value, memory)
 
     def _register(self, path: str, info: ArrayInfo, host: Memory) -> None:
         key = (info.dtype, info.shape, info.global_shape, info.offset, host.pointer, host.strides)
-        self._owners[path] = host.owner
-        if self._registered.get(path) == key:
-            return
-        if info.offset is None:
-            self._context.tensor(path, info.dtype, info.shape, host.pointer, strides=host.strides,
-                                 flags=library.REPLICATED)
-        else:
-            self._context.tensor(path, info.dtype, info.global_shape, host.pointer, offset=info.offset, extent=info.shape,
-                                 strides=host.strides)
-        self._registered[path] = key
+        if self._registered.get(path, _NOTHING)[1] != key:
+            if info.offset is None:
+                self._context.tensor(path, info.dtype, info.shape, host.pointer, strides=host.strides,
+                                     flags=library.REPLICATED)
+            else:
+                self._context.tensor(path, info.dtype, info.global_shape, host.pointer, offset=info.offset, extent=info.shape,
+                                     strides=host.strides)
+        self._registered[path] = (host.owner, key)
 
     def _register_parts(self, path: str, value: Parts, hosts: List[Memory]) -> None:
         key = (value.dtype, value.shape, tuple((offset, host.pointer, host.strides) for (offset, _), host in zip(value.boxes, hosts)))
-        self._owners[path] = hosts
-        if self._registered.get(path) == key:
+        if self._registered.get(path, _NOTHING)[1] == key:
+            self._registered[path] = (hosts, key)
             return
         flags = library.REPLICATED if value.shared else 0
         boxes = [(offset, tuple(int(n) for n in part.shape), host.pointer, host.strides) for (offset, part), host in zip(value.boxes, hosts)]
@@ -247,12 +215,11 @@ class Store:
         for number, (offset, extent, pointer, strides) in enumerate(boxes or [(zeros, zeros, 0, None)]):
             self._context.tensor(path, value.dtype, value.shape, pointer, offset=offset, extent=extent, strides=strides, owner=hosts,
                                  flags=flags | (library.ANOTHER_PART if number else 0))
-        self._registered[path] = key
+        self._registered[path] = (hosts, key)
 
     def _forget(self, path: str) -> None:
         self._context.forget(path)
         del self._registered[path]
-        self._owners.pop(path, None)
 
     def _forget_all(self) -> None:
         for path in list(self._registered):

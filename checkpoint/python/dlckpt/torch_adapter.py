@@ -15,12 +15,17 @@ from .parts import Parts
 
 _NAME_OF: Dict[torch.dtype, str] = {getattr(torch, name): name for name in dtypes.DTYPES if isinstance(getattr(torch, name, None), torch.dtype)}
 _DTYPE_OF: Dict[str, torch.dtype] = {name: dtype for dtype, name in _NAME_OF.items()}
+PLAIN_TYPES = frozenset([torch.Tensor, torch.nn.Parameter])  # not what is derived from them, as lazy parameters are
 
 
 # ---- tensors as memory -------------------------------------------------------------------------------------------------
 
 def describe_tensor(tensor: torch.Tensor, where: str) -> Tuple[str, Tuple[int, ...]]:
     """(dtype name, shape). StateError if it is not a plain dense tensor."""
+    name = _NAME_OF.get(tensor.dtype)
+    if (name is not None and type(tensor) in PLAIN_TYPES and tensor.layout is torch.strided and not tensor.is_meta
+            and not getattr(tensor, "is_nested", False)):
+        return name, tuple(tensor.shape)  # nearly all tensors; the slower checks below only choose a sentence
     if getattr(tensor, "is_nested", False):
         raise StateError("%s: a nested tensor cannot be stored; give its parts (unbind()) or a padded one" % where)
     if torch.nn.parameter.is_lazy(tensor):

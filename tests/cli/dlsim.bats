@@ -169,3 +169,9 @@ END
     [ "$status" -eq 2 ] || { echo "$line: $status"; false; }
   done
 }
+
+@test "the elastic bench on published workloads says where they are to be had, if they are not there" {
+  run "${top_srcdir:?}/tests/bench/elastic/published.py" --simulator /nonexistent
+  [ "$status" -eq 3 ]
+  [[ $output == *"'/nonexistent' has no folder"*osdi21-artifact* ]] || { echo "$output"; false; }
+}

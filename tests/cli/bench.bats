@@ -66,3 +66,9 @@ measured() {
     [ "$status" -eq 2 ]
   done
 }
+
+@test "the observe bench finds logs by time, and has a learner write" {
+  DL_BUILD_DIR=$top_builddir run "$top_srcdir/tests/bench/observe/run" --quick --json
+  [ "$status" -le 1 ]
+  jq -e '[.[].name] == ["observe.since.middle", "observe.since.end", "observe.tee"]' <<<"$output"
+}

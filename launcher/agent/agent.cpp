@@ -119,6 +119,7 @@ Result<Agent::End> Agent::run() {
       ::kill(learner_, SIGKILL);
     }
     report_progress(false);
+    watch_log();
     watch_progress();
   }
   channel_.close(5s);
@@ -224,7 +225,8 @@ void Agent::on_start(const supervise::Start& message) {
   failed.exit = -1;
   int ends[2];
   if (start.line_prefix.empty() && start.prefix) start.line_prefix = fmt::format("[{}] ", rank_);
-  if (Status opened = tee_.open(start.log, start.quiet ? -1 : STDOUT_FILENO, start.line_prefix); !opened) {
+  if (Status opened = tee_.open(start.log, start.quiet ? -1 : STDOUT_FILENO, start.line_prefix, start.log_limit);
+      !opened) {
     failed.error = opened.error().text;
     return send_exit(failed);
   }
@@ -242,6 +244,7 @@ void Agent::on_start(const supervise::Start& message) {
     error_file_ = fmt::format("{}/learner-{}.error.json", start.context.log_dir, start.context.rank);
   memory_.start();
   watching_ = start.hang_ms > 0;
+  log_look_ms_ = start.log_look_ms;
   first_on_node_ = start.context.local_rank == 0;
   requeue_ = {start.context.job_dir, std::to_string(start.context.attempt), std::to_string(start.context.node_rank)};
   watch_ = ProgressWatch(start.hang_ms);
@@ -291,6 +294,7 @@ void Agent::send_exit(supervise::Exited exited, const std::string& rest) {
   exited.asked = asked_;
   exited.log_lost = {tee_.lost().bytes, tee_.lost().error};
   report_progress(true);
+  report_log(tee_.log_bytes() + rest.size());
   channel_.send(exited);  // first of all: other learners may hang until dlrun knows
   feed(rest);
   read_output();

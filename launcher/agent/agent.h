@@ -60,6 +60,8 @@ class Agent {
   void stacks_taken();
   void watch_gpus(const supervise::Start& start);
   void report_gpus();
+  void watch_log();
+  void report_log(uint64_t bytes);
 
   Channel channel_;
   ProgressFile progress_;
@@ -73,7 +75,8 @@ class Agent {
   std::vector<std::string> requeue_;  // arguments of dl-requeue; empty: no learner was started
   ProgressWatch watch_;
   GpuSampler gpus_;
-  uint64_t log_bytes_ = 0;
+  uint64_t log_bytes_ = 0, log_reported_ = 0;
+  int64_t log_look_ms_ = 0, log_looked_ms_ = 0;
   int64_t last_sample_ms_ = 0;
   bool watching_ = false, stall_said_ = false, loss_said_ = false, first_on_node_ = false;
   pid_t stacks_writer_ = 0;

@@ -73,6 +73,19 @@ void Agent::watch_gpus(const supervise::Start& start) {
               start.gpu_look_ms);
 }
 
+void Agent::watch_log() {
+  const int64_t now_ms = awake_ms();
+  if (log_look_ms_ <= 0 || done_ || now_ms - log_looked_ms_ < log_look_ms_) return;
+  log_looked_ms_ = now_ms;
+  report_log(tee_.log_bytes());
+}
+
+void Agent::report_log(uint64_t bytes) {
+  if (log_look_ms_ <= 0 || bytes == log_reported_) return;
+  log_reported_ = bytes;
+  channel_.send(supervise::LogSize{bytes});
+}
+
 void Agent::report_gpus() {
   if (const auto percent = gpus_.read(); percent && !done_) channel_.send(supervise::GpuUse{*percent});
 }

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,13 +15,16 @@ namespace {
 constexpr size_t kAtomicWrite = 4096;
 }  // namespace
 
-Status LogTee::open(const std::string& log_path, int out_fd, std::string prefix) {
+Status LogTee::open(const std::string& log_path, int out_fd, std::string prefix, uint64_t log_limit) {
   out_fd_ = out_fd;
   prefix_ = std::move(prefix);
   log_path_ = log_path;
   if (log_path.empty()) return {};
   log_.reset(::open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!log_) return errno_error("open " + log_path, errno);
+  struct stat status = {};
+  if (::fstat(log_.get(), &status) != 0) return errno_error(log_path, errno);
+  limit_.begin(log_path, log_limit, static_cast<uint64_t>(status.st_size));
   return {};
 }
 
@@ -35,13 +39,16 @@ void LogTee::to_log(std::string_view data) {
       return;
     }
     data.remove_prefix(static_cast<size_t>(n));
+    limit_.grew(static_cast<uint64_t>(n));
   }
 }
 
 // Writes into the log how much is missing at this place. False if that cannot be written either.
 bool LogTee::mark_gap() {
   const std::string line = "\ndl-agent: " + std::to_string(gap_) + " bytes are missing here: " + lost_.error + "\n";
-  if (::write(log_.get(), line.data(), line.size()) < 0) return false;
+  const ssize_t n = ::write(log_.get(), line.data(), line.size());
+  if (n < 0) return false;
+  limit_.grew(static_cast<uint64_t>(n));
   gap_ = 0;
   return true;
 }

@@ -13,14 +13,16 @@
 
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
+#include "launcher/agent/log_limit.h"
 
 namespace dl::agent {
 
 class LogTee {
  public:
   LogTee() = default;
-  // log_path: empty for no log. out_fd is borrowed; -1: the log alone. Fails if the log cannot be opened.
-  Status open(const std::string& log_path, int out_fd, std::string prefix);
+  // log_path: empty for no log. out_fd is borrowed; -1: the log alone. log_limit: bytes of the log that are kept, 0:
+  // all (log_limit.h). Fails if the log cannot be opened.
+  Status open(const std::string& log_path, int out_fd, std::string prefix, uint64_t log_limit = 0);
 
   void feed(std::string_view data);
   bool wants_input() const { return pending_.size() < kHighWater; }
@@ -33,6 +35,7 @@ class LogTee {
     std::string error;  // empty: nothing was lost
   };
   const Lost& lost() const { return lost_; }
+  uint64_t log_bytes() const { return limit_.size(); }  // how long the log is
   // To be called when the learner has ended: completes an unfinished line and writes the rest, waiting at most `limit`.
   void finish(std::chrono::milliseconds limit);
 
@@ -44,6 +47,7 @@ class LogTee {
   void end_line();
 
   UniqueFd log_;
+  LogLimit limit_;
   std::string log_path_;
   Lost lost_;
   int64_t gap_ = 0;  // bytes that are missing at the log's end

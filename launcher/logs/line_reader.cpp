@@ -8,6 +8,7 @@ namespace dl::logs {
 namespace {
 
 constexpr size_t kBlock = 64 << 10;
+constexpr size_t kShortBlock = 4 << 10;  // most lines are shorter
 constexpr uint64_t kFarthestBack = 64 << 20;
 
 }  // namespace
@@ -32,7 +33,7 @@ Status LineReader::find_line(LogFile* file) {
   DL_TRY(file->read(&before, 1, &block));
   if (before != at_ - 1 || block.empty() || block == "\n") return {};
   for (uint64_t at = at_;;) {
-    DL_TRY(file->read(&at, kBlock, &block));
+    DL_TRY(file->read(&at, kShortBlock, &block));
     if (block.empty()) break;
     const size_t newline = block.find('\n');
     at_ = read_at_ = at + (newline == std::string::npos ? block.size() : newline + 1);

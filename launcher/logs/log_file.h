@@ -25,7 +25,7 @@ class LogFile {
   int64_t changed_ms() const { return changed_ms_; }  // last change when it was opened, since the epoch
 
   // Reads at most `most` bytes at `offset` into *to, which is overwritten; empty at the end. A place that the agent has
-  // dropped (log_limit in dl.toml) is passed over: *offset becomes that of the first byte that was read.
+  // dropped (log_limit.h there) is passed over: *offset becomes that of the first byte that was read.
   Status read(uint64_t* offset, size_t most, std::string* to);
 
  private:

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/logs/merge.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -10,10 +12,17 @@
 namespace dl::logs {
 namespace {
 
-constexpr size_t kMostOpen = 256;
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 // What is read at a time from all logs together, so that the first line comes soon however many they are.
-constexpr size_t kRound = 16 << 20, kLeastBlock = 4 << 10, kMostBlock = 64 << 10;
+constexpr size_t kRound = 4 << 20, kLeastBlock = 4 << 10, kMostBlock = 64 << 10;
+
+// How many logs are held open; a few descriptors are left for others.
+size_t most_open() {
+  constexpr rlim_t kOthers = 64;
+  struct rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= kOthers) return 1;
+  return static_cast<size_t>(limit.rlim_cur - kOthers);
+}
 
 bool is_before(const Waiting& each, int rank) {
   return each.rank < rank;
@@ -22,7 +31,7 @@ bool is_before(const Waiting& each, int rank) {
 }  // namespace
 
 Merger::Merger(std::string root, int attempt, const LogIndex* index, How how)
-    : root_(std::move(root)), attempt_(attempt), index_(index), how_(std::move(how)) {}
+    : root_(std::move(root)), attempt_(attempt), index_(index), how_(std::move(how)), most_open_(most_open()) {}
 
 bool Merger::has(int rank) const {
   const auto at = std::lower_bound(waiting_.begin(), waiting_.end(), rank, is_before);
@@ -33,7 +42,7 @@ void Merger::add(const Part& part) {
   const std::string log = record::JobDir("").learner_log(attempt_, part.rank).substr(1);
   const auto at = std::lower_bound(waiting_.begin(), waiting_.end(), part.rank, is_before) - waiting_.begin();
   sources_.insert(sources_.begin() + at,
-                  Source{LineReader(root_, log, part.begin, sources_.size() < kMostOpen), part.end, false});
+                  Source{LineReader(root_, log, part.begin, sources_.size() < most_open_), part.end, false});
   waiting_.insert(waiting_.begin() + at, Waiting{part.rank, {}, 0});
 }
 

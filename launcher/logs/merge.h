@@ -59,6 +59,7 @@ class Merger {
   int attempt_ = 0;
   const LogIndex* index_;
   How how_;
+  size_t most_open_;
   std::vector<Source> sources_;   // sorted by rank
   std::vector<Waiting> waiting_;  // by source
 };

@@ -70,6 +70,9 @@ void members(Notice& m, JsonMembers& each) {
 void members(LogLost& m, JsonMembers& each) {
   each("bytes", m.bytes)("error", m.error);
 }
+void members(LogSize& m, JsonMembers& each) {
+  each("bytes", m.bytes);
+}
 void members(Exited& m, JsonMembers& each) {
   each("exit", m.exit)("signal", m.signal)("asked", m.asked)("error", m.error)("stragglers", m.stragglers)(
       "memory", m.memory)("exception", m.exception)("last_lines", m.last_lines)("log_lost", m.log_lost);
@@ -78,7 +81,8 @@ void members(Start& m, JsonMembers& each) {
   each("context", m.context)("families", m.families)("environment", m.environment)("forced", m.forced)(
       "activate", m.activate)("command", m.command)("container", m.container)("log", m.log)("prefix", m.prefix)(
       "line_prefix", m.line_prefix)("quiet", m.quiet)("gpu_look_ms", m.gpu_look_ms)("hang_ms", m.hang_ms)(
-      "serves", m.serves)("bind", m.bind)("free_ports", m.free_ports)("gpus", m.gpus)("narrowed", m.narrowed);
+      "serves", m.serves)("bind", m.bind)("free_ports", m.free_ports)("gpus", m.gpus)("narrowed", m.narrowed)(
+      "log_limit", m.log_limit)("log_look_ms", m.log_look_ms);
 }
 void members(Request& m, JsonMembers& each) {
   each("request", m.request)("kind", m.kind);
@@ -152,7 +156,7 @@ constexpr const char* kTypes[] = {"hello",          "started", "step_report", "p
                                   "start",          "request", "decide",      "withdraw", "signal",       "kill",
                                   "ping",           "pause",   "status",      "reply",    "job_status",   "stalled",
                                   "standing_still", "stacks",  "again",       "gpu_use",  "who_connects", "connects",
-                                  "open_session",   "resume",  "resumed",     "pmix",     "log_lost"};
+                                  "open_session",   "resume",  "resumed",     "pmix",     "log_lost",     "log_size"};
 }  // namespace
 
 std::string encode(const Message& message) {

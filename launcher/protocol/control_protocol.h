@@ -86,6 +86,9 @@ struct Connects {  // answer to WhoConnects
   int64_t query = 0;
   int uid = -1;  // who opened the connection; -1: it is not on this node
 };
+struct LogSize {  // the learner's log has grown; sent at most each Start::log_look_ms, and before Exited
+  uint64_t bytes = 0;
+};
 struct LogLost {      // a part of the learner's output could not be written to its log; sent when that begins
   int64_t bytes = 0;  // lost so far
   std::string error;  // "write /jobs/7/logs/...: No space left on device"
@@ -116,6 +119,8 @@ struct Start {
   bool prefix = false;         // "[R] " before each line on the agent's standard output, unless line_prefix is given
   std::string line_prefix;     // other text in that place: "[2:1] "
   bool quiet = false;          // nothing on the agent's standard output, the log alone
+  uint64_t log_limit = 0;      // bytes of the log that are kept; 0: all
+  int64_t log_look_ms = 0;     // how often to say how long the log is; 0: never
   int64_t gpu_look_ms = 0;     // how often to look at how much its GPUs are used; 0: never
   int64_t hang_ms = 0;         // no progress for so long is a failure; 0: never
   bool serves = false;         // LaunchPlan::serves(): the learner ignores SIGTERM from its start
@@ -207,9 +212,10 @@ struct JobStatus {    // answer to StatusQuery
   std::vector<LearnerStatus> learners;
 };
 
-using Message = std::variant<Hello, Started, StepReport, Progress, Notice, Exited, Start, Request, Decide, Withdraw,
-                             Signal, Kill, Ping, Pause, StatusQuery, Reply, JobStatus, Stalled, StandingStill, Stacks,
-                             Again, GpuUse, WhoConnects, Connects, OpenSession, Resume, Resumed, Pmix, LogLost>;
+using Message =
+    std::variant<Hello, Started, StepReport, Progress, Notice, Exited, Start, Request, Decide, Withdraw, Signal, Kill,
+                 Ping, Pause, StatusQuery, Reply, JobStatus, Stalled, StandingStill, Stacks, Again, GpuUse, WhoConnects,
+                 Connects, OpenSession, Resume, Resumed, Pmix, LogLost, LogSize>;
 
 // One line, with its newline. Text that is not UTF-8 arrives with replacement characters.
 std::string encode(const Message& message);

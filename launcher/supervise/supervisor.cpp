@@ -77,6 +77,7 @@ Status Supervisor::set_up() {
       &loop_, [this] { ask_to_stop(StopCause::kLeaseLost, {}, 0, "another job took the checkpoint directory"); });
   scaling_ = std::make_unique<ScalingKeeper>(&loop_);
   checker_ = std::make_unique<BlockingCalls>(&loop_);
+  log_times_ = std::make_unique<LogTimes>(&loop_);
   journal_ = std::make_unique<Journal>(dir_, slurm_id, slurm_->calls());
   if (plan().under_slurm)
     journal_->this_run(options_.identity, plan().slurm_restart_count, options_.run, options_.first_dir);
@@ -209,6 +210,7 @@ void Supervisor::tick() {
   if (now - last_second_ms_ >= 1000) {
     last_second_ms_ = now;
     journal_->tick(now);
+    log_times_->flush();
     look_for_silent_agents(now);
     if (!state_.finished()) look_for_request_file();
     if (learners_under_way()) {

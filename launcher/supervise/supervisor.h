@@ -25,6 +25,7 @@
 #include "common/contract/own_signal.h"
 #include "common/site/site_config.h"
 #include "launcher/guard/guard.h"
+#include "launcher/logs/background_compression.h"
 #include "launcher/plan/launch_plan.h"
 #include "launcher/record/job_dir.h"
 #include "launcher/runs/siblings.h"
@@ -36,6 +37,7 @@
 #include "launcher/supervise/journal.h"
 #include "launcher/supervise/lease_keeper.h"
 #include "launcher/supervise/log_losses.h"
+#include "launcher/supervise/log_times.h"
 #include "launcher/supervise/node_pool.h"
 #include "launcher/supervise/notice.h"
 #include "launcher/supervise/pmix_servers.h"
@@ -251,6 +253,8 @@ class Supervisor {
   std::unique_ptr<BlockingCalls> checker_;  // checks nodes before a restart
   std::unique_ptr<Journal> journal_;
   LogLosses log_losses_;
+  std::unique_ptr<LogTimes> log_times_;
+  logs::BackgroundCompression old_logs_;
 
   // The job
   std::string secret_, endpoint_;

@@ -10,6 +10,7 @@
 #include "common/base/this_process.h"
 #include "common/contract/env_names.h"
 #include "common/contract/exit_codes.h"
+#include "launcher/logs/log_index.h"
 #include "launcher/supervise/line_prefix.h"
 #include "launcher/supervise/supervisor.h"
 
@@ -18,8 +19,9 @@ namespace {
 
 using record::JobState;
 
-constexpr int kFailureGraceMs = 500;  // for the other learners to write their last lines after one has failed
-constexpr int64_t kServeOnMs = 1000;  // for learners that serve to end by themselves after all others have
+constexpr int kFailureGraceMs = 500;     // for the other learners to write their last lines after one has failed
+constexpr uint64_t kLogLimit = 1 << 30;  // bytes of each learner's log in each attempt
+constexpr int64_t kServeOnMs = 1000;     // for learners that serve to end by themselves after all others have
 
 // A dual-stack socket shows an IPv4 address as ::ffff:10.0.0.1.
 std::string plain_address(const std::string& address) {
@@ -49,6 +51,9 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
   journal_->begin_attempt(attempts_, memory_.restarts);
   journal_->job(JobState::kDeploy, why, {}, code);
   Status ready = dir_.prepare(attempts_);
+  log_times_->begin_attempt(dir_.attempt_logs(attempts_), unix_ms());
+  // The newest one that is over stays as it is: its logs are what people look at now.
+  if (attempts_ > 2) old_logs_.begin(dir_.logs(), attempts_ - 2);
   if (ready && options_.plan_json) {
     // plan.json is readable by everybody, so it leaves out the run id, which contains a part of the secret.
     plan::RunFacts known;
@@ -161,6 +166,8 @@ void Supervisor::perform(const StartLearners& /*start*/) {
     start.gpus = node.own_gpus;
     start.narrowed = node.narrowed;
     start.serves = plan().serves(rank);
+    start.log_limit = kLogLimit;
+    start.log_look_ms = logs::index_interval_ms(static_cast<size_t>(plan().world_size()));
     start.gpu_look_ms = gpu_look_ms();
     start.hang_ms = plan().serves(rank) ? 0 : options_.hang_ms;  // waiting is the work of a learner that serves
     // Nobody is at the debuggers of the other learners: a breakpoint() would end those learners, and with them the run.
@@ -179,6 +186,7 @@ void Supervisor::on_message(ConnectionId id, const Message& message) {
     const int rank = *known;
     agents_->heard(rank, awake_ms());
     if (const auto* lost = std::get_if<LogLost>(&message)) return on_log_lost(rank, *lost);
+    if (const auto* size = std::get_if<LogSize>(&message)) return log_times_->grew(rank, size->bytes, unix_ms());
     // The learner has ended, and its agent waits for the next attempt: further messages are ignored.
     if (attempt_.learners[static_cast<size_t>(rank)].ended) return;
     if (const auto* started = std::get_if<Started>(&message))

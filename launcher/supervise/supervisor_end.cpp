@@ -268,7 +268,9 @@ void Supervisor::settle(int exit_status, std::string last_words) {
       return false;
     }
     std::fputs(std::exchange(last_words, {}).c_str(), stderr);
-    bool settled = journal_->comment_settled() && slurm_->idle() && lease_->idle() && scaling_->idle();
+    log_times_->flush();
+    bool settled =
+        journal_->comment_settled() && slurm_->idle() && lease_->idle() && scaling_->idle() && log_times_->idle();
     // A cancelled job's comment cannot be set any more, so it is not waited for.
     bool cancelled = state_.stop && state_.stop->cause == StopCause::kCancelled;
     if (!settled && waited < (cancelled ? kSettleCancelledMs : kSettleLimitMs)) return false;

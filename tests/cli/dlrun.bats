@@ -283,6 +283,35 @@ d.init_process_group("gloo"); t = torch.ones(1) * d.get_rank(); d.all_reduce(t);
   [ -z "$output" ]
 }
 
+@test "logs: when they were written is recorded, an old attempt's are compressed, and dlctl reads them all" {
+  cat >chatty.sh <<'SH'
+echo "first of $DL_ATTEMPT"
+seq -f "attempt $DL_ATTEMPT, line %06g" 20000
+sleep 3
+echo "last of $DL_ATTEMPT"
+sleep 1
+[ "$DL_ATTEMPT" = 4 ]
+SH
+  dlctl=$top_builddir/launcher/ctl/dlctl
+  run "$dlrun" --learners 2 --restarts 3 --quiet --job-dir job -- sh chatty.sh
+  [ "$status" -eq 0 ]
+  for attempt in 1 2 3 4; do [ -s job/logs/attempt-$attempt/index.bin ]; done
+  [ "$(head -c 8 job/logs/attempt-4/index.bin)" = DLLOGIX1 ]
+  [ -f job/logs/attempt-1/learner-0.log.zst ]
+  [ ! -e job/logs/attempt-1/learner-0.log ]
+  [ -f job/logs/attempt-3/learner-1.log ]
+  [ -f job/logs/attempt-4/learner-1.log ]
+  [ "$("$dlctl" logs job --attempt 1 | wc -l)" = 20002 ]
+  [ "$("$dlctl" logs job --attempt 1 | tail -n 1)" = '[0-1] last of 1' ]
+  # The last line came three seconds after the others.
+  began=$(jq -rs '[.[] | select(.attempt == 4)][0].time_ms / 1000 | floor' job/events.jsonl)
+  [ "$("$dlctl" logs job --attempt 4 --since "@$((began + 3))" 2>said)" = '[0-1] last of 4' ]
+  [ ! -s said ]
+  rm job/logs/attempt-4/index.bin
+  run "$dlctl" logs job --attempt 4 --since "@$((began + 3))"
+  contains "$output" 'the times of attempt 4 were not recorded; they are estimated'
+}
+
 @test "a log that cannot be written (a full disk) is said at once, in the status, and at the end" {
   mkdir -p job/logs/attempt-1
   ln -s /dev/full job/logs/attempt-1/learner-0.log

@@ -3,6 +3,7 @@
 #include "launcher/logs/merge.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "tests/unit/logs_support.h"
@@ -196,6 +197,10 @@ TEST_F(MergeTest, LogsBeyondTheIndexAndUnfinishedLinesAreShownToo) {
 }
 
 TEST_F(MergeTest, MoreLogsThanDescriptorsAndEachLineOfAll) {
+  struct rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const struct rlimit few = {80, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
   std::vector<Part> parts;
   std::string text;
   for (int i = 0; i < 3000; ++i) text += "epoch " + std::to_string(i) + "\n";
@@ -204,6 +209,7 @@ TEST_F(MergeTest, MoreLogsThanDescriptorsAndEachLineOfAll) {
     parts.push_back({rank});
   }
   const Texts all = merged(LogIndex(), parts);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   ASSERT_EQ(all.size(), 3000U);
   EXPECT_EQ(all[0], "[0-299] epoch 0");
   EXPECT_EQ(all[2999], "[0-299] epoch 2999");

@@ -45,6 +45,7 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
       Reply{true, "ok"},
       status,
       Stalled{60000},
+      LogSize{123456789012},
       LogLost{4096, "write /job/log: No space left on device"},
       StandingStill{41, "S", 60000, {"a"}},
       Stacks{"/a b/c"},

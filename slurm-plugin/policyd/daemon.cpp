@@ -151,7 +151,12 @@ void Daemon::act(const std::vector<Action>& actions, int64_t now_s) {
   std::map<int64_t, Complaint> failed;
   const auto until = std::chrono::steady_clock::now() + kOrdersWithin;
   bool all_made = true;
+  const auto gates =
+      std::count_if(actions.begin(), actions.end(), [&](const Action& action) { return only_gates(action, now_s); });
+  gate_pace_.begin(std::chrono::steady_clock::now(), static_cast<size_t>(gates));
   for (const Action& action : actions) {
+    // The next rounds go on with these; the next one does not come sooner for them.
+    if (!options_.once && only_gates(action, now_s) && !gate_pace_.take()) continue;
     orders_left_ = action.kind == ActionKind::kOrder && std::chrono::steady_clock::now() > until;
     if (orders_left_) break;
     const Status done = carry_out(action);

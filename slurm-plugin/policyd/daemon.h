@@ -15,6 +15,7 @@
 #include "slurm-plugin/policyd/log.h"
 #include "slurm-plugin/policyd/memory.h"
 #include "slurm-plugin/policyd/metrics.h"
+#include "slurm-plugin/policyd/pace.h"
 #include "slurm-plugin/policyd/planner.h"
 #include "slurm-plugin/policyd/use.h"
 
@@ -69,6 +70,7 @@ class Daemon {
   int64_t history_saved_s_ = 0;
   int64_t gate_s_;   // every gate ends at most this many seconds after gated_s_
   int64_t gated_s_;  // Unix time at which gate_s_ was computed
+  GatePace gate_pace_;
   Totals totals_;
   Complaint unreachable_, unsound_, no_metrics_, no_state_, no_history_;
   std::set<int64_t> uncharged_;          // jobs of undeclared tenants that have been logged

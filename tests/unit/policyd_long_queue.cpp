@@ -2,6 +2,7 @@
 // How many messages to slurmctld a long queue takes: what cannot start is left as it was submitted.
 #include <gtest/gtest.h>
 
+#include "slurm-plugin/policyd/pace.h"
 #include "slurm-plugin/policyd/planner.h"
 #include "slurm-plugin/policyd/report.h"
 #include "tests/unit/policyd_support.h"
@@ -93,6 +94,59 @@ TEST(LongQueueTest, EachBorrowerTakesOneMessageInALease) {
   for (const Action& action : actions) records.jobs[action.job - 1000 + kTenants].begin_s = *action.update.begin_s;
   records.now_s += 5;
   EXPECT_EQ(plan_for(records).size(), size_t{kJobs / 2});
+}
+
+constexpr int kPace = GatePace::kPerSecond;
+
+struct Rounds {
+  std::chrono::steady_clock::time_point now{std::chrono::hours(5)};
+  GatePace pace;
+  // How many gates a round sets that begins so long after the one before, of so many.
+  int after(std::chrono::milliseconds pause, size_t wanted) {
+    now += pause;
+    pace.begin(now, wanted);
+    int set = 0;
+    while (set < static_cast<int>(wanted) && pace.take()) ++set;
+    return set;
+  }
+};
+
+TEST(GatePaceTest, AThousandGatesAreSpreadOverManyRoundsAndAPauseSavesNoneUp) {
+  using std::chrono::milliseconds;
+  Rounds rounds;
+  EXPECT_EQ(rounds.after(milliseconds(0), 1000), kPace) << "the first round has as many as a second";
+  EXPECT_EQ(rounds.after(milliseconds(0), 870), 0);
+  EXPECT_EQ(rounds.after(milliseconds(1000), 870), kPace);
+  EXPECT_EQ(rounds.after(milliseconds(100), 740), kPace / 10);
+  EXPECT_EQ(rounds.after(std::chrono::hours(1), 727), 2 * kPace);
+  int set = 0;
+  for (int i = 0; i < 100; ++i) set += rounds.after(milliseconds(30), 500);
+  EXPECT_NEAR(set, 3 * kPace, 1) << "short rounds lose nothing";
+}
+
+TEST(GatePaceTest, VeryManyAreAllSetWithinTenSecondsAndThenThePaceIsAsBefore) {
+  Rounds rounds;
+  int left = kJobs, round = 0;
+  for (; left > 0 && round < 20; ++round)
+    left -= rounds.after(std::chrono::milliseconds(1000), static_cast<size_t>(left));
+  EXPECT_EQ(left, 0);
+  EXPECT_LE(round, 10);
+  rounds.after(std::chrono::milliseconds(1000), 10);
+  EXPECT_LE(rounds.after(std::chrono::milliseconds(1000), 1000), 2 * kPace);
+}
+
+TEST(GatePaceTest, OnlyWhatKeepsAJobWaitingIsSpread) {
+  Action action;
+  action.update.begin_s = kNow + 60;
+  EXPECT_TRUE(only_gates(action, kNow));
+  action.update.begin_s = kNow;
+  EXPECT_FALSE(only_gates(action, kNow)) << "it opens";
+  action.update.begin_s = kNow + 60;
+  action.update.licenses = "dl_t1:1";
+  EXPECT_FALSE(only_gates(action, kNow));
+  action.update.licenses.reset();
+  action.kind = ActionKind::kReturn;
+  EXPECT_FALSE(only_gates(action, kNow)) << "a victim that has gone";
 }
 
 }  // namespace

@@ -108,7 +108,11 @@ Result<Agent::End> Agent::run() {
     channel_.tick();
     if (again_) return End::kAgain;
     if (channel_.closed()) {
-      if (done_) return End::kDone;
+      if (done_) {
+        asked_ = true;  // a learner that has ended is no reason to put the job back
+        if (terminated_) see_to_requeue();
+        return End::kDone;
+      }
       lost_dlrun();
       return End::kLost;
     }
@@ -158,7 +162,10 @@ void Agent::handle_signals() {
     int signal = static_cast<int>(info.ssi_signo);
     if (signal == SIGCHLD) {
       reap();
-    } else if (signal != SIGCONT && !done_) {
+      continue;
+    }
+    terminated_ = terminated_ || signal == SIGTERM;
+    if (signal != SIGCONT && !done_) {
       channel_.send(supervise::Notice{signal});
     }
   }

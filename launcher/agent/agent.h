@@ -84,8 +84,9 @@ class Agent {
   std::string secret_;
   int rank_ = -1;
   bool started_ = false, asked_ = false;
-  bool done_ = false;   // all was reported; dlrun answers with Again or closes the connection
-  bool leave_ = false;  // end without waiting for dlrun
+  bool terminated_ = false;  // this process itself has got SIGTERM: Slurm ends the job
+  bool done_ = false;        // all was reported; dlrun answers with Again or closes the connection
+  bool leave_ = false;       // end without waiting for dlrun
   bool again_ = false;
   pid_t learner_ = 0;
   int64_t request_ = 0;

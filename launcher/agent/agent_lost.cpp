@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The connection to dlrun is lost for good: the learner ends. If no guard is left that could start another dlrun, the
-// job goes back into the queue (launcher/guard/dl_requeue.cpp); the first agent of each node starts the program that
-// finds out.
+// job goes back into the queue, or its cancellation is recorded (launcher/guard/dl_requeue.cpp); the first agent of
+// each node starts the program that finds out.
 #include <sys/wait.h>
 
 #include <cerrno>
@@ -34,9 +34,11 @@ void Agent::lost_dlrun() {
 }
 
 // dl-requeue is a program of its own, so that agents need not load its libraries at each start. It is waited for,
-// because Slurm ends the job step with its last task. It is not started if dlrun had asked the learner to end.
+// because Slurm ends the job step with its last task. If dlrun had asked the learner to end, it was stopping the job,
+// and dl-requeue puts nothing back.
 void Agent::see_to_requeue() {
-  if (requeue_.empty() || !first_on_node_ || asked_ || std::getenv(env::kMayRequeue) == nullptr) return;
+  if (requeue_.empty() || !first_on_node_ || std::getenv("SLURM_JOB_ID") == nullptr) return;
+  if (asked_) ::unsetenv(env::kMayRequeue);
   const auto self = own_program();
   auto program = self ? program_beside(*self, "dl-requeue", "guard") : Result<std::string>(self.error());
   if (!program) return;

@@ -118,7 +118,7 @@ Result<Job> from_dir(const std::string& path) {
   if (!is_folder(root)) return Error{Errc::kNotFound, "'" + printable(path, 300) + "' is not a folder"};
   // A checkpoint directory is easily given by mistake, since it often lies beside the job directory.
   const auto there = [&](const char* file) { return ::access((root + "/" + file).c_str(), F_OK) == 0; };
-  if (!there("events.jsonl") && !there("plan.json") && there("LEASE"))
+  if (!there("events.jsonl") && !there("plan.json") && (there("LEASE") || there("SAVES.jsonl")))
     return Error{Errc::kInvalid, "'" + printable(path, 300) +
                                      "' is a checkpoint directory, not a job directory; allowed: a job id, " +
                                      "the path of a job directory, or dlckpt ls " + printable(path, 300)};

@@ -91,6 +91,18 @@ bool of_slurm(const JobView& view) {
   return planned.empty() ? !view.job.local : planned.rfind("local-", 0) != 0;
 }
 
+// Whether the record ends without dlrun's last word. As long as Slurm knows the job, it tells how that ended.
+bool has_no_last_word(const JobView& view) {
+  return of_slurm(view) && !view.alive && !view.history.empty() && !record::is_final(view.history.back().state) &&
+         view.history.back().state != record::JobState::kPending;
+}
+
+JobView as_slurm_knows_it(JobView view, const std::string& path) {
+  if (!has_no_last_word(view) || find_program("scontrol").empty()) return view;
+  const Result<Job> known = find_job(path, "");
+  return known && known->slurm ? view_job(*known, false) : view;
+}
+
 // `queued`: no value if Slurm cannot be asked.
 OldJob judge(JobView view, const std::optional<QueuedJobs>& queued) {
   OldJob old;
@@ -165,7 +177,7 @@ Result<std::vector<OldJob>> find_old_jobs(const std::vector<std::string>& folder
   views.reserve(paths.size());
   for (const std::string& path : paths) {
     JobView view = view_job(job_in(path), true);
-    if (is_called_dl(path) || is_planned_here(&view)) views.push_back(std::move(view));
+    if (is_called_dl(path) || is_planned_here(&view)) views.push_back(as_slurm_knows_it(std::move(view), path));
   }
   std::optional<QueuedJobs> queued;
   // Slurm is not asked if all runs were without Slurm.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dl-requeue JOB_DIR ATTEMPT NODE: the first agent of a node whose dlrun is gone runs it (agent/agent_lost.cpp). It
-// asks Slurm to requeue the job, if nobody else does and if the job's owner would want that (requeue.h). NODE is the
+// asks Slurm to requeue the job, if nobody else does and if the job's owner would want that (requeue.h); of a job that
+// was cancelled it records that. NODE is the
 // number of this node within the job. Exit status: 0 whatever came of it, 2 for a wrong command line. Users do not call
 // it.
 #include <fmt/core.h>
@@ -36,6 +37,7 @@ constexpr auto kLook = 100ms;
 constexpr auto kTryAgain = 3s;  // if slurmctld does not answer
 constexpr auto kLimit = 100s;   // in all; by then Slurm itself has noticed, or will
 constexpr auto kKeepFor = 45s;
+constexpr int kMostLooks = 3;  // at a job that ends, until Slurm tells how
 
 int number(const std::string& text) {
   const auto value = dl::parse_int(text, 0, 1 << 30);
@@ -75,16 +77,23 @@ dl::guard::Door try_door(const std::string& endpoint) {
   return failure == ECONNREFUSED ? dl::guard::Door::kClosed : dl::guard::Door::kSilent;
 }
 
-// Records the requeue in the job's events, which nobody else writes any more.
-void write_event(const Ours& ours, const std::string& reason, const char* code) {
+// Records it in the job's events, which nobody else writes any more.
+void write_event(const Ours& ours, dl::record::JobState state, const std::string& reason, const char* code) {
   auto log = dl::record::EventLog::open(ours.dir.events());
   if (!log) return;
   dl::record::Event event;
   event.attempt = ours.attempt;
-  event.state = dl::record::JobState::kPending;
+  event.state = state;
   event.reason = reason;
   event.code = code;
   dl::ignore(log->append(std::move(event)), "the requeue matters more");
+}
+
+// The other nodes find control.json gone, and record nothing.
+void record_cancelled(const Ours& ours) {
+  if (std::remove(ours.dir.control().c_str()) != 0) return;
+  write_event(ours, dl::record::JobState::kFailed,
+              "cancelled: dlrun was ended with the batch script, so nothing more was saved", "");
 }
 
 void set_comment(const dl::slurm_cli::JobInfo& job, const std::string& reason) {
@@ -105,13 +114,20 @@ std::chrono::seconds delay_for(dl::guard::Door door) {
 
 void ask(const Ours& ours, dl::guard::Door door) {
   const Clock::time_point end = Clock::now() + kLimit;
-  for (; Clock::now() < end; std::this_thread::sleep_for(kTryAgain)) {
+  const bool requeues = std::getenv(dl::env::kMayRequeue) != nullptr;
+  int looks = 0;
+  for (; Clock::now() < end; std::this_thread::sleep_for(looks > 0 ? 1s : kTryAgain)) {
     if (!ours.control_is_ours() || try_door(ours.endpoint) == dl::guard::Door::kOpen) return;
     auto job = dl::slurm_cli::show_job(ours.job);
     if (!job && job.error().code == dl::Errc::kNotFound) return;
     if (!job) continue;
     dl::guard::Left left{*job, ours.restart_count, ours.node, ours.control_is_ours(), ours.attempt_is_newest()};
-    if (!dl::guard::may_requeue(left)) return;
+    if (!requeues || !dl::guard::may_requeue(left)) {
+      const dl::guard::Cancelled cancelled = dl::guard::was_cancelled(left);
+      if (cancelled == dl::guard::Cancelled::kNotYet && ++looks < kMostLooks) continue;
+      if (cancelled == dl::guard::Cancelled::kYes) record_cancelled(ours);
+      return;
+    }
     const std::string reason = fmt::format(
         "dlrun {}; put back by the agent on {}",
         door == dl::guard::Door::kSilent ? "or its node " + job->batch_host + " was lost" : "and its guard were killed",
@@ -125,7 +141,7 @@ void ask(const Ours& ours, dl::guard::Door door) {
       std::fprintf(stderr, "dl-requeue: %s\n", done.error().text.c_str());
       continue;
     }
-    write_event(ours, reason, door == dl::guard::Door::kSilent ? "S104" : "S105");
+    write_event(ours, dl::record::JobState::kPending, reason, door == dl::guard::Door::kSilent ? "S104" : "S105");
     if (ended) set_comment(*job, reason);
     // Keeps setting the begin time as dlrun does (Supervisor::perform(KeepStartTime)), until Slurm kills this process.
     if (door == dl::guard::Door::kSilent) return;

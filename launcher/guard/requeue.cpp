@@ -43,4 +43,13 @@ bool may_requeue(const Left& left) {
   return job.state == "RUNNING" && nodes && std::find(nodes->begin(), nodes->end(), left.node) != nodes->end();
 }
 
+Cancelled was_cancelled(const Left& left) {
+  const slurm_cli::JobInfo& job = left.job;
+  if (!left.control_ours || !left.newest_attempt || job.restarts != left.restart_count) return Cancelled::kNo;
+  if (job.state == "CANCELLED") return Cancelled::kYes;
+  if (job.state != "COMPLETING" || job.reason != "None") return Cancelled::kNo;
+  if (job.exit_code == "0:0") return Cancelled::kNotYet;
+  return job.exit_code.rfind("0:", 0) == 0 ? Cancelled::kYes : Cancelled::kNo;
+}
+
 }  // namespace dl::guard

@@ -41,4 +41,13 @@ struct Left {
 // False for all other states: somebody wanted them, or Slurm puts the job back itself (NODE_FAIL).
 bool may_requeue(const Left& left);
 
+// Whether somebody has cancelled the job, which nobody but the agents is left to record: Slurm kills dlrun together
+// with the shell that ran it.
+enum class Cancelled {
+  kNo,
+  kNotYet,  // ask again: scontrol shows COMPLETING for every job that ends, and the script's exit code a moment later
+  kYes,     // the script was ended by a signal, and Slurm gives no other reason
+};
+Cancelled was_cancelled(const Left& left);
+
 }  // namespace dl::guard

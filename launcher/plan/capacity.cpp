@@ -42,6 +42,9 @@ Error too_few_gpus(const Allocation& allocation, const LearnerRange& range, int 
   if (gpus >= static_cast<int64_t>(range.min) * gpus_per_learner) {
     text += ", which hold no more than " + count_text(slots, "whole learner");
   }
+  text +=
+      "; allowed: fewer learners, fewer GPUs for each (--gpus), or a job with more of them (sbatch --dl-gpus or "
+      "--gpus)";
   return Error{Errc::kConflict, text};
 }
 

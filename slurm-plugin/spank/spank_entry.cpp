@@ -7,9 +7,13 @@
 // task_init and task_init_privileged: they fail the task and do not drain the node. In prolog and epilog, which are
 // processes of their own, the functions of seal.h run; in all other contexts (slurmd, the extern step) the hooks do
 // nothing.
+#include <cerrno>
+#include <cstdlib>
 #include <memory>
+#include <string_view>
 
 #include "common/base/guard.h"
+#include "common/base/parse.h"
 #include "slurm-plugin/options.h"
 #include "slurm-plugin/slurm_abi.h"
 #include "slurm-plugin/spank/node_side.h"
@@ -41,6 +45,18 @@ void report(const char* what) {
 int fail(const Error& error) {
   slurm_error("dl: %s", error.text.c_str());
   return -1;
+}
+
+// The whole request is refused. Slurm would end its client as well, but with two lines on its plugins below the one
+// that tells the reason; nothing has been asked of Slurm yet, so the client can end here, with the exit status that it
+// has for its own errors.
+int refuse(const Error& error) {
+  const int failed = fail(error);
+  const std::string_view client = program_invocation_short_name;
+  if (client != "sbatch" && client != "salloc" && client != "srun") return failed;
+  const char* wanted = std::getenv("SLURM_EXIT_ERROR");
+  const auto status = parse_int(wanted != nullptr ? wanted : "", 1, 255);
+  std::exit(status ? static_cast<int>(*status) : 1);
 }
 
 extern "C" int dl_option_callback(int index, const char* value, int /*remote*/) noexcept {
@@ -112,7 +128,7 @@ int slurm_spank_init(spank_t spank, int count, char* arguments[]) {
 int slurm_spank_init_post_opt(spank_t spank, int /*count*/, char* /*arguments*/[]) {
   return dl::guard(dl::node_side != nullptr ? 0 : -1, dl::report, [&] {
     if (dl::submit_side != nullptr)
-      if (dl::Status done = dl::submit_side->finish(spank); !done) return dl::fail(done.error());
+      if (dl::Status done = dl::submit_side->finish(spank); !done) return dl::refuse(done.error());
     if (dl::node_side != nullptr) dl::node_side->prepare(spank);
     return 0;
   });

@@ -29,6 +29,8 @@ expect "the version is told" 0 '^slurm-dl [0-9]' --version
 expect "a subcommand is needed" 2 'subcommand is required'
 expect "an unknown subcommand is refused" 2 'subcommand is required' paus 12
 expect "a folder that is no job directory is told" 3 "is not a job directory: no dlrun has written in it" status /usr
+mkdir checkpoints && touch checkpoints/SAVES.jsonl
+expect "a checkpoint directory is known as one, also when no job holds it" 2 'is a checkpoint directory, not a job directory; .* dlckpt ls checkpoints' status checkpoints
 expect "an unknown option is refused" 2 '--forse' pause 12 --forse
 expect "pause needs a job" 2 'JOB is required' pause
 expect "why needs a job" 2 'JOB is required' why

@@ -128,6 +128,32 @@ start() {
   wait_states "$job" '0:COMPLETED:0 1:CANCELLED:0 2:CANCELLED:0' 30
 }
 
+@test "the first element while it runs: each door stops it alone" {
+  printf '#!/bin/bash\n[ "$SLURM_ARRAY_TASK_ID" = 0 ] || exec sleep 300\n' >first.sh
+  sed -n 3p exec.sh >>first.sh
+  job=$(submit -J array "${elements[@]}" --array=0-1 -p borrow -N1 --gpus-per-node=2 first.sh 40000 50)
+  trained "${job}_0"
+  run dlctl pause "${job}_0"
+  assert_contains "$output" "^job ${job}_0: paused: saved at train step"
+  wait_states "$job" '0:PENDING:[01] 1:RUNNING:0' 5
+  dlctl resume "${job}_0"
+  went_on "${job}_0"
+  claim=$(submit -J array -p batch -w "$(job_field "${job}_0" NodeList)" --gpus-per-node=2 --wrap true)
+  wait_event "${job}_0" 'PENDING preempted: saved at train step' 30
+  wait_state "$claim" COMPLETED 30
+  wait_file "dl-${job}_0/logs/attempt-3/learner-0.log" '^attempt 3 starts at train step [1-9]' 40
+  on_login scancel "${job}_0"
+  wait_states "$job" '0:CANCELLED:2 1:RUNNING:0' 30
+  run dlctl pause "${job}_0"
+  [ "$status" -eq 2 ]
+  assert_contains "$output" "job ${job}_0 cannot be paused: it is CANCELLED"
+  # And one whose failure holds it.
+  printf '#!/bin/bash\n[ "$SLURM_ARRAY_TASK_ID" = 0 ] || exec sleep 300\nexec dlrun -- sh -c "echo No space left on device >&2; exit 1"\n' >full.sh
+  full=$(submit -J array "${elements[@]}" --array=0-1 full.sh)
+  wait_event "${full}_0" 'HALTED' 40
+  wait_states "$full" '0:PENDING:[01] 1:RUNNING:0' 20
+}
+
 # running_one JOB: its element that runs.
 running_one() { on_login squeue -h -t RUNNING -j "$1" -o %i | grep .; }
 

@@ -100,6 +100,25 @@ out() { cat "slurm-$1.out"; }
   assert_contains "$(on_login dlctl status "$job")" '^state +CANCELLED'
 }
 
+@test "scancel of a script that has more lines than dlrun, which Slurm kills with the shell: CANCELLED in dlctl status, --ended and clean" {
+  for options in '' '--dl-checkpoint=ck-%j'; do
+    # shellcheck disable=SC2086  # none or one
+    job=$(submit --nodes=2 --dl-learners=2 $options --wrap 'dlrun -- sleep 100; true')
+    wait_file "dl-$job/events.jsonl" '"attempt":1,"state":"PROCESSING"' 40
+    on_login scancel "$job"
+    wait_state "$job" CANCELLED 40
+    # An agent records it, unless dlrun had already let it go; Slurm's word is the same.
+    [ "$(grep -c cancelled: "dl-$job/events.jsonl")" -le 1 ]
+    assert_contains "$(on_login dlctl status "$job")" '^state +CANCELLED'
+    assert_contains "$(on_login dlctl status --ended "$PWD")" "^$job +CANCELLED .* cancelled[,:] "
+    assert_contains "$(on_login dlctl clean "$PWD")" "^$job +CANCELLED"
+  done
+  # One that ended by itself, and left its dlrun behind, was not cancelled.
+  job=$(submit --dl-learners=1 --wrap 'dlrun -- sleep 100 & until grep -qs "the learner runs" dl-$SLURM_JOB_ID/events.jsonl; do sleep 0.1; done')
+  wait_state "$job" COMPLETED 60
+  run ! grep cancelled "dl-$job/events.jsonl"
+}
+
 @test "what is said at submission is no error, and tells of learners that nothing would start" {
   run on_login sbatch --dl-learners=2 --dl-gpus=1 --wrap 'python3 -c 0'
   [ "$status" -eq 0 ]
@@ -123,6 +142,18 @@ out() { cat "slurm-$1.out"; }
     [ "$status" -ne 0 ]
     assert_contains "$output" 'dl: --mem-per-gpu conflicts with --dl-gpus: .*; allowed: --mem-per-cpu or --mem'
   done
+}
+
+@test "a request that is refused before it reaches Slurm is one line, without words on plugins" {
+  for client in sbatch salloc srun; do
+    script true.sh true
+    run on_login "$client" --dl-framework=torch --dl-learners=1 "$PWD/true.sh"
+    [ "$status" -eq 1 ]
+    [ "${#lines[@]}" -eq 1 ]
+    assert_contains "$output" "^$client: error: dl: --dl-framework: 'torch' is not a known framework; known: .*; did you mean 'pytorch'\?$"
+  done
+  run on_login env SLURM_EXIT_ERROR=77 srun --dl-framework=torch --dl-learners=1 true
+  [ "$status" -eq 77 ]
 }
 
 @test "a version that the catalogue does not list is refused; a missing place for the job directory names the option" {

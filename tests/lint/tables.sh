@@ -79,9 +79,13 @@ symbols() { xargs nm -C "$@" <<<"$objects" 2>/dev/null | sed -nE 's/^ *[0-9a-f]*
 check "tests/fuzz/run names every source that those need" "$([ -n "$objects" ] || echo "no object was found"; comm -23 <(symbols --undefined-only) <(symbols --defined-only) | sed 's/$/ is in none of them/')"
 
 # What PAINS.md names exists: names in quotes are those of tests.
-names=$(project_files | grep -E '^tests/(unit|cli|cluster)/' | xargs grep -hoE '^@test ".*" \{|^TEST(_F)?\(.*\)' | sed -E 's/^@test "(.*)" \{.*/\1/; s/^TEST(_F)?\([A-Za-z]+, ([A-Za-z]+)\)/\2/')
-findings=$(grep -oE '"[^"]+"' tests/PAINS.md | tr -d '"' | while read -r name; do grep -qxF -- "$name" <<<"$names" || echo "no test is called \"$name\""; done)
-check "the tests that PAINS.md names exist" "$findings"
+names=$(project_files | grep -E '^tests/(unit|cli|cluster)/' | xargs grep -hoE '^@test ".*" \{|^TEST(_F)?\(.*\)' | sed -E 's/^@test "(.*)" \{.*/\1/; s/^TEST(_F)?\([A-Za-z]+, ([A-Za-z_]+)\)/\2/')
+for table in tests/PAINS.md tests/cluster/hours.md; do
+  findings=$(grep -E '^\|' $table | sed -E 's/.* \| ([^|]*) \|$/\1/' | grep -oE '"[^"]+"' | tr -d '"' |
+    while read -r name; do grep -qxF -- "$name" <<<"$names" || echo "no test is called \"$name\""; done)
+  check "the tests that $(basename $table) names exist" "$findings"
+done
+check "hours.md has all 16 points" "$(diff <(seq 1 16) <(sed -nE 's/^\| ([0-9]+) \|.*("|`).*/\1/p' tests/cluster/hours.md | sort -nu))"
 check "PAINS.md has all 26 complaints" "$([ "$(grep -cE '^\| [0-9]+ \|.*("|`)' tests/PAINS.md)" -eq 26 ] || echo "some row is missing or names no test")"
 
 # Each bug that NEWS.md calls fixed has its test.

@@ -52,6 +52,33 @@ TEST(GuardRequeue, NotAnyOther) {
   }
 }
 
+TEST(GuardRequeue, ACancelledJobIsToldFromOthersThatEnd) {
+  const struct {
+    const char *state, *reason, *exit_code;
+    Cancelled expected;
+  } kRows[] = {
+      {"COMPLETING", "None", "0:15", Cancelled::kYes},
+      {"COMPLETING", "None", "0:9", Cancelled::kYes},  // its script ignores SIGTERM
+      {"CANCELLED", "None", "0:0", Cancelled::kYes},
+      {"COMPLETING", "None", "0:0", Cancelled::kNotYet},  // Slurm has not heard of the script's end
+      {"COMPLETING", "NonZeroExitCode", "137:0", Cancelled::kNo},
+      {"COMPLETING", "RaisedSignal:15(Terminated)", "0:15", Cancelled::kNo},
+      {"COMPLETING", "TimeLimit", "0:15", Cancelled::kNo},
+      {"COMPLETED", "None", "0:0", Cancelled::kNo},
+      {"RUNNING", "None", "0:0", Cancelled::kNo},
+      {"NODE_FAIL", "NodeDown", "0:0", Cancelled::kNo},
+  };
+  for (const auto& row : kRows) {
+    Left left = healthy();
+    left.job.state = row.state, left.job.reason = row.reason, left.job.exit_code = row.exit_code;
+    EXPECT_EQ(was_cancelled(left), row.expected) << row.state << " " << row.reason << " " << row.exit_code;
+    left.control_ours = false;
+    EXPECT_EQ(was_cancelled(left), Cancelled::kNo);
+    left.control_ours = true, left.job.restarts = 3;
+    EXPECT_EQ(was_cancelled(left), Cancelled::kNo);
+  }
+}
+
 TEST(GuardRequeue, AJobThatEndedWithTheDeathOfDlrun) {
   const struct {
     const char *reason, *exit_code;

@@ -44,14 +44,18 @@ bool has(const std::vector<std::string>& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
+const char kAllowed[] =
+    "; allowed: fewer learners, fewer GPUs for each (--gpus), or a job with more of them (sbatch --dl-gpus or --gpus)";
+
 TEST(LaunchPlan, TooFewGpusAreSaidInNumbers) {
   EXPECT_EQ(error_of(input(4, 2, {{"n1", 2, 4, 2}, {"n2", 2, 4, 2}, {"n3", 2, 4, 2}})),
-            "needs 4 learners x 2 GPUs but the allocation has 6 GPUs on 3 nodes");
-  EXPECT_EQ(
-      error_of(input(3, 2, {{"n1", 2, 4, 3}, {"n2", 2, 4, 3}})),
-      "needs 3 learners x 2 GPUs but the allocation has 6 GPUs on 2 nodes, which hold no more than 2 whole learners");
+            std::string("needs 4 learners x 2 GPUs but the allocation has 6 GPUs on 3 nodes") + kAllowed);
+  EXPECT_EQ(error_of(input(3, 2, {{"n1", 2, 4, 3}, {"n2", 2, 4, 3}})),
+            std::string("needs 3 learners x 2 GPUs but the allocation has 6 GPUs on 2 nodes, which hold no more than 2 "
+                        "whole learners") +
+                kAllowed);
   EXPECT_EQ(error_of(input(1, 1, {{"n1", 1, 1, 0}})),
-            "needs 1 learner x 1 GPU but the allocation has 0 GPUs on 1 node");
+            std::string("needs 1 learner x 1 GPU but the allocation has 0 GPUs on 1 node") + kAllowed);
 }
 
 TEST(LaunchPlan, LearnerZeroHasTheStandardInputThatDlrunWasGiven) {
@@ -127,7 +131,7 @@ TEST(LaunchPlan, ElasticTakesWhatTheAllocationHolds) {
   in.request.learners = LearnerRange{2, 3};
   EXPECT_EQ(make_plan(in)->world_size(), 3);
   in.request.learners = LearnerRange{5, 8};
-  EXPECT_EQ(error_of(in), "needs 5 learners x 1 GPU but the allocation has 4 GPUs on 2 nodes");
+  EXPECT_EQ(error_of(in), std::string("needs 5 learners x 1 GPU but the allocation has 4 GPUs on 2 nodes") + kAllowed);
 }
 
 TEST(LaunchPlan, WithoutALostNode) {

@@ -57,6 +57,20 @@ class AtRunTime(support.Case):
 
 
 class Branch(support.Case):
+    def test_the_branch_that_asks_slurm_gives_the_number(self):
+        head = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --ntasks=1\n#SBATCH --gres=gpu:4\n"
+        body = ('if [[ -n "${SLURM_GPUS_ON_NODE:-}" ]]; then\n  N="${SLURM_GPUS_ON_NODE}"\nelif [[ -n "${SLURM_JOB_GPUS:-}" ]]; then\n'
+                '  N=$(echo "${SLURM_JOB_GPUS}" | tr , "\\n" | wc -l)\nelse\n  N="${N:-1}"\nfi\n')
+        launcher = ('if [[ "$N" -gt 1 ]]; then\n  L="srun uv run torchrun --standalone --nproc_per_node=${N} $(which train)"\nelse\n  L="srun uv run train"\nfi\n'
+                    '${L} --config x\n')
+        result = of(body + "torchrun --standalone --nproc_per_node=$N torch.py\n", head)
+        self.assertEqual((result.learners, result.gpus), ("4", 1))
+        # The other branch starts one process, so dlrun counts the GPUs.
+        result = of(body + launcher, head)
+        self.assertTrue(result.script.startswith(head), result.script)
+        self.assertIn("--learners auto -- ${L} --config x\n", result.script)
+        self.assertIn('  L="uv run python3 $(which train)"\n', result.script)
+
     def test_launches_of_two_branches_never_run_together(self):
         launch = "  torchrun --nproc_per_node=4 t.py &\n"
         for body in (f"if [ $A ]; then\n{launch}else\n{launch}fi\nwait\n", f"case $A in\n1)\n{launch}  ;;\n*)\n{launch}  ;;\nesac\nwait\n"):

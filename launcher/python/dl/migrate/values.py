@@ -30,7 +30,12 @@ class Values:
         if not sure and self._known.get(name) is not None:
             # Slurm's value, unless an assignment is made in any case.
             return None
-        return sure[-1] if sure else found[-1] if found else None
+        return sure[-1] if sure else self._of_slurm(found) if found else None
+
+    def _of_slurm(self, found: List[Assignment]) -> Assignment:
+        """Of the assignments of branches, the last one; or the one beside it that asks Slurm, whose branch runs in a job."""
+        beside = [item for item in found if self._branches.exclude(item.start, found[-1].start)]
+        return next((item for item in beside if re.search(r"\$\{?#?SLURM_", self._text[item.value[0]:item.value[1]])), found[-1])
 
     def raw(self, name: str, before: int) -> Optional[str]:
         item = self.last(name, before)

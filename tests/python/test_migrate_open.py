@@ -57,6 +57,16 @@ class AtRunTime(support.Case):
 
 
 class Branch(support.Case):
+    def test_a_variable_that_begins_with_a_wrapper_may_hold_a_launcher(self):
+        for export in ("", "export "):
+            result = of(f'{export}CMD=" \\\n  t.py --lr $LR\n"\n{export}L="uv run accelerate launch \\\n  --num_processes 4 \\\n"\n$L $CMD 2>&1\n',
+                        "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:4\n")
+            self.assertEqual((result.learners, result.gpus), ("4", 1))
+            self.assertIn("dlrun -- $L $CMD 2>&1\n", result.script)
+            self.assertRegex(result.script, r'L="uv run python3\s')
+        # A program that only reads such a variable is no launch of it.
+        self.assertIsNone(of('L="uv run"\n$L ls\n', "#!/bin/bash\n").learners or None)
+
     def test_the_branch_that_asks_slurm_gives_the_number(self):
         head = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --ntasks=1\n#SBATCH --gres=gpu:4\n"
         body = ('if [[ -n "${SLURM_GPUS_ON_NODE:-}" ]]; then\n  N="${SLURM_GPUS_ON_NODE}"\nelif [[ -n "${SLURM_JOB_GPUS:-}" ]]; then\n'

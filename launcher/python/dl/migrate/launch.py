@@ -51,7 +51,7 @@ def read(cursor: Cursor, nested: bool = False) -> Optional[Launch]:
     launch = Launch(cursor)
     launch.first = cursor.word().start
     name = _take_head(cursor, launch)
-    if name is None and (nested or os.path.basename(cursor.plain() or "") in WRAPPERS):
+    if name is None and (nested or os.path.basename(cursor.plain() or "") in WRAPPERS or _begins_with_wrapper(cursor)):
         name = _take_head_further_on(cursor, launch)
     if name is None:
         # The text of a `bash -c` may contain a launcher.
@@ -80,6 +80,15 @@ def read(cursor: Cursor, nested: bool = False) -> Optional[Launch]:
     else:
         _text_of_shell(launch)
     return launch
+
+
+def _begins_with_wrapper(cursor: Cursor) -> bool:
+    """Whether the next word is a variable whose value begins with a wrapper, as in L="uv run torchrun"."""
+    if not cursor.enter():
+        return False
+    found = os.path.basename(cursor.plain() or "") in WRAPPERS
+    cursor.leave_unread()
+    return found
 
 
 def _program_of_env(cursor: Cursor) -> str:

@@ -116,6 +116,7 @@ start() {
   wait_states "$job" '0:COMPLETED:0 1:RUNNING:1 2:RUNNING:1' 5
 }
 
+# bats test_tags=versions
 @test "scancel ends one element, the last one too, or the array, for good" {
   start
   on_login scancel "${job}_2"

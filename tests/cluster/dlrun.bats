@@ -46,6 +46,7 @@ restarts_of() { job_field "$1" Restarts; }
   [ -z "$output" ]
 }
 
+# bats test_tags=versions
 @test "--debug of several learners: a prompt, which ends no line, is shown before anything is typed" {
   printf 'import os\nbreakpoint()\nprint("rank", os.environ["RANK"], "is through", flush=True)\n' >debugged.py
   mkfifo typed

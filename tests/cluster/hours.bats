@@ -30,6 +30,7 @@ out() { cat "slurm-$1.out"; }
   assert_contains "$(on_login dlctl status "$job")" '^state +HALTED'
 }
 
+# bats test_tags=versions
 @test "dlctl logs -f of a job that waits says what for, and shows its learners' output once it runs" {
   printf '#!/bin/bash\nexec dlrun -- sh -c "echo here I am"\n' >train.sh
   job=$(submit --hold --dl-learners=1 train.sh)
@@ -64,6 +65,7 @@ out() { cat "slurm-$1.out"; }
   [[ $(out "$job") != *Assertion* ]]
 }
 
+# bats test_tags=versions
 @test "learner 0 reads what dlrun is given, on whichever node" {
   script stdin.sh 'printf "one\ntwo\n" | dlrun -- sh -c '\''sed "s/^/$RANK:/"'\'
   job=$(submit --nodes=2 --dl-learners=2 stdin.sh)
@@ -117,6 +119,7 @@ out() { cat "slurm-$1.out"; }
   run ! grep cancelled "dl-$job/events.jsonl"
 }
 
+# bats test_tags=versions
 @test "what is said at submission is no error, and tells of learners that nothing would start" {
   run on_login sbatch --dl-learners=2 --dl-gpus=1 --wrap 'python3 -c 0'
   [ "$status" -eq 0 ]
@@ -142,6 +145,7 @@ out() { cat "slurm-$1.out"; }
   done
 }
 
+# bats test_tags=versions
 @test "a request that is refused before it reaches Slurm is one line, without words on plugins" {
   for client in sbatch salloc srun; do
     script true.sh true

@@ -120,6 +120,7 @@ waits_for_the_mend() { [[ $(job_field "$1" Comment) == *'reason='*'dl.toml:'*"$2
   assert_contains "$(cat out)" '^done$'
 }
 
+# bats test_tags=versions
 @test "a job that has run before goes on with the settings that it ran with when it meets a typo in dl.toml" {
   printf '%s\n[launcher]\njob_dir = "of-%%j"\nloop_guard = 7\n' "$kept_toml" >"$toml"
   dlrun_script

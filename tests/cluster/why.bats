@@ -21,6 +21,7 @@ says() { dlctl why "$1" | grep -qE -- "$2"; }
 # tells JOB TEXT: sooner or later, when the scheduler has looked at it.
 tells() { wait_for 20 "dlctl why $1 says '$2', not: $(dlctl why "$1")" says "$1" "$2"; }
 
+# bats test_tags=versions
 @test "a job that waits for its turn is told who is ahead, who holds what it needs, and what its priority is made of" {
   holder=$(sleeper -N2 --gres=gpu:2)
   wait_state "$holder" RUNNING 20
@@ -40,6 +41,7 @@ tells() { wait_for 20 "dlctl why $1 says '$2', not: $(dlctl why "$1")" says "$1"
   assert_contains "$output" "^job $holder does not wait: it is RUNNING on n\[1-2\] since "
 }
 
+# bats test_tags=versions
 @test "held, begun later, dependent, too large, on a node that is out, over a limit: each is told with what can be done" {
   held=$(sleeper -H)
   later=$(sleeper --begin=now+1hour)

@@ -23,27 +23,26 @@ inline bool only_gates(const Action& action, int64_t now_s) {
 class GatePace {
  public:
   static constexpr size_t kPerSecond = 130;  // at 0.3 ms each: 4 % of a core
-  static constexpr size_t kWithinS = 9;      // of more than these allow, so many that all are set in this time
+  static constexpr size_t kWithinS = 9;  // more than are set in this time are not spread: the first look stays short
 
   // A round begins that would set so many gates. After a pause there may be as many as in two seconds, no more.
   void begin(std::chrono::steady_clock::time_point now, size_t wanted) {
-    if (wanted <= kPerSecond) rate_ = kPerSecond;
-    // Half as many again, since a round takes some of the time.
-    if (wanted > kPerSecond * kWithinS) rate_ = std::max(rate_, 1.5 * static_cast<double>(wanted) / kWithinS);
+    at_once_ = wanted > (at_once_ ? kPerSecond : kPerSecond * kWithinS);
     const double seconds = began_ ? std::chrono::duration<double>(now - last_).count() : 1;
-    left_ = std::min(2 * rate_, left_ + rate_ * std::max(0.0, seconds));
+    left_ = std::min(2.0 * kPerSecond, left_ + kPerSecond * std::max(0.0, seconds));
     last_ = now;
     began_ = true;
   }
   // Whether one more may be set in this round; then it counts.
   bool take() {
+    if (at_once_) return true;
     if (left_ < 1) return false;
     left_ -= 1;
     return true;
   }
 
  private:
-  double rate_ = kPerSecond;
+  bool at_once_ = false;
   double left_ = 0;
   std::chrono::steady_clock::time_point last_;
   bool began_ = false;

@@ -8,8 +8,9 @@
 namespace dl::supervise {
 namespace {
 
-// Until a question that no agent answers is refused. An agent that takes this long is stopped, and so are its learners.
-constexpr int64_t kLimitMs = 10000;
+// Until a question that no agent answers is refused. As long as gloo waits for its store: on a node whose CPUs others
+// use an agent may take long, and a refusal is final, since Horovod does not ask again.
+constexpr int64_t kLimitMs = 30000;
 
 }  // namespace
 

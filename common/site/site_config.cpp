@@ -31,6 +31,8 @@ constexpr std::chrono::seconds kMaxSignalLead{65000};  // Slurm counts the warni
 constexpr std::chrono::seconds kMaxHangTimeout = std::chrono::hours(24 * 365);
 constexpr std::chrono::seconds kMaxGrace{3600};
 constexpr std::chrono::seconds kMaxStart = std::chrono::hours(24 * 7);
+constexpr uint64_t kLeastLogLimit = 8ULL << 20;  // a head and a tail worth the name
+constexpr uint64_t kMostLogLimit = 1ULL << 40;
 constexpr int kMaxLoopGuard = 100;
 constexpr int kMaxNodes = 100'000;
 constexpr double kMaxTypeWeight = 1e6;
@@ -180,6 +182,8 @@ constexpr std::array kKeys{
     Key{"launcher", "job_dir", [](const Node& n, Name, SiteConfig* c) { return set_job_dir(n, &c->job_dir); }},
     Key{"launcher", "job_dir_mode",
         [](const Node& n, Name, SiteConfig* c) { return set_folder_mode(n, &c->job_dir_mode); }},
+    Key{"launcher", "log_limit",
+        [](const Node& n, Name, SiteConfig* c) { return set_bytes(n, kLeastLogLimit, kMostLogLimit, &c->log_limit); }},
     Key{"launcher", "grace",
         [](const Node& n, Name, SiteConfig* c) { return set_time(n, Seconds(1), kMaxGrace, &c->grace); }},
     Key{"launcher", "agent_timeout",

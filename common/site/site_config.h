@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -61,6 +62,7 @@ struct SiteConfig {
   // [launcher]
   std::string job_dir = "dl-%j";   // relative to the submit directory; %j = job id
   unsigned job_dir_mode = 0700;    // of job directories that dlrun makes
+  uint64_t log_limit = 1 << 30;    // bytes of each learner's log in each attempt; 0: no limit
   std::chrono::seconds grace{30};  // time from SIGTERM to SIGKILL for learners
   std::chrono::seconds agent_timeout{
       300};  // the agents of an attempt must connect within this time; an agent that is silent for longer is lost

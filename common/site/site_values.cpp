@@ -49,6 +49,20 @@ Status set_time(const toml::node& node, std::chrono::seconds min, std::chrono::s
   return {};
 }
 
+Status set_bytes(const toml::node& node, uint64_t min, uint64_t max, uint64_t* out) {
+  std::optional<uint64_t> value;
+  if (const auto* number = node.as_integer()) {
+    if (number->get() >= 0) value = static_cast<uint64_t>(number->get());
+  } else if (const auto* text = node.as_string()) {
+    if (auto parsed = parse_bytes(text->get())) value = *parsed;
+  }
+  if (!value || (*value != 0 && (*value < min || *value > max)))
+    return bad_value(node, fmt::format("0 for no limit, or from {} to {}, in bytes or as \"64MiB\", \"1GiB\"",
+                                       format_bytes(min), format_bytes(max)));
+  *out = *value;
+  return {};
+}
+
 Status set_bool(const toml::node& node, bool* out) {
   const auto* flag = node.as_boolean();
   if (flag == nullptr) return bad_value(node, "true, false");

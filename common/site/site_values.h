@@ -35,6 +35,8 @@ Status set_int(const toml::node& node, int min, int max, int* out);
 Status set_number(const toml::node& node, double min, double max, double* out);
 // A number of seconds, or a text such as "10m".
 Status set_time(const toml::node& node, std::chrono::seconds min, std::chrono::seconds max, std::chrono::seconds* out);
+// A number of bytes, or a text such as "64MiB". 0, or from `min` to `max`.
+Status set_bytes(const toml::node& node, uint64_t min, uint64_t max, uint64_t* out);
 Status set_bool(const toml::node& node, bool* out);
 // A plain name (parse.h). `what` says what it names, for the message.
 Status set_name(const toml::node& node, const char* what, std::string* out);

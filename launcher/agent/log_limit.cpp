@@ -22,7 +22,7 @@ int punch_hole(int fd, off_t at, off_t bytes) {
 
 // One line of exactly kMarkBytes.
 std::string mark(uint64_t bytes) {
-  std::string text = "\ndl-agent: " + std::to_string(bytes) + " bytes were dropped here";
+  std::string text = "\ndl-agent: " + std::to_string(bytes) + " bytes were dropped here (log_limit in dl.toml)";
   text.resize(kMarkBytes - 1, ' ');
   return text + "\n";
 }

@@ -19,9 +19,8 @@ namespace {
 
 using record::JobState;
 
-constexpr int kFailureGraceMs = 500;     // for the other learners to write their last lines after one has failed
-constexpr uint64_t kLogLimit = 1 << 30;  // bytes of each learner's log in each attempt
-constexpr int64_t kServeOnMs = 1000;     // for learners that serve to end by themselves after all others have
+constexpr int kFailureGraceMs = 500;  // for the other learners to write their last lines after one has failed
+constexpr int64_t kServeOnMs = 1000;  // for learners that serve to end by themselves after all others have
 
 // A dual-stack socket shows an IPv4 address as ::ffff:10.0.0.1.
 std::string plain_address(const std::string& address) {
@@ -166,7 +165,7 @@ void Supervisor::perform(const StartLearners& /*start*/) {
     start.gpus = node.own_gpus;
     start.narrowed = node.narrowed;
     start.serves = plan().serves(rank);
-    start.log_limit = kLogLimit;
+    start.log_limit = site_.log_limit;
     start.log_look_ms = logs::index_interval_ms(static_cast<size_t>(plan().world_size()));
     start.gpu_look_ms = gpu_look_ms();
     start.hang_ms = plan().serves(rank) ? 0 : options_.hang_ms;  // waiting is the work of a learner that serves

@@ -139,6 +139,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"[launcher]\njob_dir = \"%A/%a-%j\"", "dl.toml:2: launcher.job_dir: '%A/%a-%j'", "no % besides"},
         BadConfig{"[launcher]\njob_dir = \"%u/%x\"", "dl.toml:2: launcher.job_dir: '%u/%x'", "%j"},
         BadConfig{"[launcher]\njob_dir = \"%j%\"", "dl.toml:2: launcher.job_dir: '%j%'", "no % besides"},
+        BadConfig{"[launcher]\nlog_limit = 1000", "dl.toml:2: launcher.log_limit: 1000", "0 for no limit, or from 8"},
+        BadConfig{"[launcher]\nlog_limit = \"2TiB\"", "dl.toml:2: launcher.log_limit: '2TiB'", "to 1"},
+        BadConfig{"[launcher]\nlog_limit = -1", "dl.toml:2: launcher.log_limit: -1", "in bytes or as"},
         BadConfig{"[launcher]\njob_dir_mode = 700", "dl.toml:2: launcher.job_dir_mode: 700", "0700"},
         BadConfig{"[launcher]\njob_dir_mode = \"0770\"", "dl.toml:2: launcher.job_dir_mode: '0770'", "owner alone"},
         BadConfig{"[launcher]\njob_dir_mode = \"0500\"", "dl.toml:2: launcher.job_dir_mode: '0500'", "owner alone"},
@@ -261,6 +264,7 @@ TEST(SiteConfig, reads_tenants_by_name_and_what_quotas_mean) {
     types = { a100 = 8, h100 = 4 }
     [launcher]
     job_dir_mode = "0750"
+    log_limit = "64MiB"
     [network]
     enforce = "nftables"
     allow = ["10.0.0.5", "fd00::/8"]
@@ -297,6 +301,7 @@ TEST(SiteConfig, reads_tenants_by_name_and_what_quotas_mean) {
   ASSERT_TRUE(got) << got.error().text;
   EXPECT_EQ(got->node_counts.at("a100"), 4);
   EXPECT_EQ(got->job_dir_mode, 0750U);
+  EXPECT_EQ(got->log_limit, 64U << 20);
   EXPECT_TRUE(got->network.enforced);
   EXPECT_EQ(got->network.allow, (std::vector<std::string>{"10.0.0.5", "fd00::/8"}));
   EXPECT_EQ(got->network.names, (std::vector<std::string>{"%n-ib"}));

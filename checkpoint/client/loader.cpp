@@ -100,8 +100,10 @@ class Loader {
 
   void work() {
     const size_t tasks = checks_.size() + mine_.size();
-    // This thread reads, too, unless it has to receive what others send.
-    const size_t helpers = std::min(tasks, static_cast<size_t>(std::max(job_.threads, 1)) - (messages_ == 0 ? 1 : 0));
+    // This thread reads, too, unless it has to receive what others send. A helper for which no task is left would only
+    // cost the time until it is joined.
+    const size_t here = messages_ == 0 ? 1 : 0;
+    const size_t helpers = std::min(std::max(tasks, here), static_cast<size_t>(std::max(job_.threads, 1))) - here;
     std::vector<QuietThread> threads;
     threads.reserve(helpers);
     for (size_t i = 0; i < helpers; ++i) {

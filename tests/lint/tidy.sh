@@ -38,7 +38,9 @@ tidy_one() {
 }
 export -f tidy_one
 export DL_TIDY_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/slurm-dl/tidy DL_TIDY_KEY
-DL_TIDY_KEY=$(clang-tidy --version; cat .clang-tidy; echo "${flags[@]//$top_srcdir/}")
+# Wherever the build folder lies, as in make distcheck, the key is that of build/.
+keyed=("${flags[@]/#-I$top_builddir/-I$top_srcdir/build}")
+DL_TIDY_KEY=$(clang-tidy --version; cat .clang-tidy; echo "${keyed[@]//$top_srcdir/}")
 read -ra found < <(pkg-config --cflags pmix 2>/dev/null) # dl-pmix's; the key need not know: its headers are in what is hashed
 flags+=("${found[@]}")
 # The analyzer follows each function's paths as far as in its own shallow mode: three times as far took twice the time of the whole

@@ -204,6 +204,18 @@ class Torch(support.Case):
         self.assertTrue(same(kept[1]["state"], opt2.state_dict()["state"]))
         self.assertEqual(opt.step.__qualname__.count("wrapped"), 0)
 
+    def test_a_tensor_that_another_has_replaced_is_not_overwritten_by_a_save(self):
+        for mode in ("sync", "lazy"):
+            first, second = torch.ones(4, dtype=torch.complex64), torch.full((4,), 2 + 3j, dtype=torch.complex64).conj()
+            state = {"w": first}
+            with dlckpt.attach(w=state, dir=self.dir + mode, mode=mode, final_save=False) as job:
+                for state["w"] in (first, second, second + 1, second):  # that of conj() is saved by way of a copy
+                    job.train_step += 1
+                    job.save()
+                    with dlckpt.open(self.dir + mode, step=job.train_step) as reader:
+                        self.assertTrue(torch.equal(reader.load("w/w"), state["w"].resolve_conj()))
+            self.assertTrue(torch.equal(first, torch.ones(4, dtype=torch.complex64)))
+
     def test_random_generators_go_on_where_they_were(self):
         mine, theirs, python = torch.Generator().manual_seed(4), np.random.default_rng(5), random.Random(6)
 

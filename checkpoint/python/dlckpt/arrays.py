@@ -198,7 +198,7 @@ def divided(value: Any) -> Any:
 def to_store(value: Any, staging: Any = None, strided: bool = False, device: bool = False) -> Memory:
     """The values of the array as memory to be read. This is the array's own memory if it is little-endian and contiguous (or
     ``strided`` is allowed), on the CPU, or with ``device`` on a GPU that libdlckpt can access. Otherwise it is a copy on the
-    host, made in ``staging`` (an owner that an earlier call returned for the same array) if that fits."""
+    host, made in ``staging`` (an owner that an earlier call returned) if that is such a copy and fits."""
     if isinstance(value, Shard):
         return to_store(value.array, staging, strided=strided, device=device)
     np = _numpy()

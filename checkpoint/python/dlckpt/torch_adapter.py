@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 
@@ -19,6 +19,12 @@ PLAIN_TYPES = frozenset([torch.Tensor, torch.nn.Parameter])  # not what is deriv
 
 
 # ---- tensors as memory -------------------------------------------------------------------------------------------------
+
+class _Copy(NamedTuple):
+    """A tensor that tensor_to_store() has made, and may overwrite. All other tensors are the program's."""
+
+    tensor: torch.Tensor
+
 
 def describe_tensor(tensor: torch.Tensor, where: str) -> Tuple[str, Tuple[int, ...]]:
     """(dtype name, shape). StateError if it is not a plain dense tensor."""
@@ -105,11 +111,10 @@ def tensor_to_store(tensor: torch.Tensor, staging: Any = None, strided: bool = F
     if in_place is not None:
         return in_place
     with torch.no_grad():
-        fits = (isinstance(staging, torch.Tensor) and staging.dtype == tensor.dtype and staging.shape == tensor.shape
-                and _is_plain(staging) and (not tensor.numel() or staging.data_ptr() != tensor.data_ptr()))
-        host = staging if fits else torch.empty(tensor.shape, dtype=tensor.dtype)
-        host.copy_(tensor)
-    return _memory(host)
+        fits = isinstance(staging, _Copy) and staging.tensor.dtype == tensor.dtype and staging.tensor.shape == tensor.shape
+        copy = staging if fits else _Copy(torch.empty(tensor.shape, dtype=tensor.dtype))
+        copy.tensor.copy_(tensor)
+    return _memory(copy.tensor)._replace(owner=copy)
 
 
 def tensor_into_place(tensor: torch.Tensor, device: bool = False) -> Memory:

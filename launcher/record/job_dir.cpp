@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/record/job_dir.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <optional>
 
 #include "common/base/atomic_file.h"
+#include "common/base/unique_fd.h"
 #include "common/contract/path_pattern.h"
 #include "common/json/json.h"
 
@@ -37,14 +41,33 @@ int64_t number_of(const Json& object, const char* key) {
   return it != nullptr && it->is_number_integer() ? it->get<int64_t>() : 0;
 }
 
+// The owner that new files of this process get in a folder; no value if none can be made. That is another user than the
+// process has where a server or a mount changes users: NFS makes files of root belong to nobody (root_squash), and CIFS
+// all files to one user.
+std::optional<uid_t> owner_of_new_files(const std::string& folder) {
+  std::string path = folder + "/.owner-XXXXXX";
+  const UniqueFd fd(::mkostemp(path.data(), O_CLOEXEC));
+  if (!fd) return std::nullopt;
+  struct stat status {};
+  const bool known = ::fstat(fd.get(), &status) == 0;
+  ::unlink(path.c_str());
+  return known ? std::optional<uid_t>(status.st_uid) : std::nullopt;
+}
+
 // The names of job directories can be guessed. Whoever owns one, or the link in its place, reads the job's logs, may
 // have its files written elsewhere, and can ask the job to stop.
 Status check_owner(const std::string& path) {
   struct stat status {};
   for (const auto look : {::lstat, ::stat}) {
     if (look(path.c_str(), &status) != 0) return errno_error("look at " + path, errno);
-    if (status.st_uid == ::geteuid() || status.st_uid == 0) continue;
-    return Error{Errc::kDenied, path + ": this job directory belongs to another user"};
+    const uid_t owner = status.st_uid;
+    const bool link = S_ISLNK(status.st_mode);
+    if (owner == ::geteuid() || owner == 0 || (!link && owner_of_new_files(path) == owner)) continue;
+    return Error{Errc::kDenied,
+                 fmt::format("{}: this job directory{} belongs to another user (uid {}), who could change "
+                             "what the job does; allowed: one that you (uid {}) or root own, or a path "
+                             "where nothing is yet (--job-dir); chown(1) gives a directory to another user",
+                             path, link ? ", a link," : "", owner, ::geteuid())};
   }
   return {};
 }

@@ -126,7 +126,7 @@ END
     wait_state "$job" FAILED,COMPLETED,CANCELLED 30
     cat "out.$count"
     run ! grep -q 'it ran' "out.$count"
-    assert_contains "$(cat "out.$count")" "dl-$job: (this job directory belongs to another user|exists and is not a folder)"
+    assert_contains "$(cat "out.$count")" "dl-$job: (this job directory(, a link,)? belongs to another user|exists and is not a folder)"
     [ "$(cat home/events.jsonl)" = kept ]
     [ "$(find home | wc -l)" = 2 ]
     echo "ok $name"

@@ -2,6 +2,8 @@
 #include "launcher/record/event_log.h"
 
 #include <gtest/gtest.h>
+#include <sys/fsuid.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -242,9 +244,30 @@ TEST_F(RecordTest, AFolderOrLinkOfAnotherUserIsNoJobDirectory) {
   EXPECT_TRUE(good);
   ASSERT_FALSE(theirs);
   EXPECT_EQ(theirs.error().code, Errc::kDenied);
-  EXPECT_EQ(theirs.error().text, root_ + "/theirs: this job directory belongs to another user");
+  EXPECT_EQ(theirs.error().text,
+            root_ +
+                "/theirs: this job directory belongs to another user (uid 1), who could change what the job does; "
+                "allowed: one that you (uid 2) or root own, or a path where nothing is yet (--job-dir); chown(1) gives "
+                "a directory to another user");
   ASSERT_FALSE(bad) << "whoever owns a link decides where the files go";
   EXPECT_EQ(bad.error().code, Errc::kDenied);
+}
+
+// As on NFS with root_squash: what root makes there belongs to nobody, and a job that was put back finds its directory
+// so.
+TEST_F(RecordTest, AJobDirectoryThatTheServerGaveToAnotherUserIsUsedAgain) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to make files as somebody else";
+  constexpr uid_t kNobody = 65534;
+  ASSERT_EQ(::chmod(root_.c_str(), 0777), 0);
+  const JobDir dir(root_ + "/squashed");
+  ::setfsuid(kNobody);
+  const Status first = dir.make(0700), again = dir.make(0700);
+  ::setfsuid(0);
+  ASSERT_TRUE(first) << first.error().text;
+  EXPECT_TRUE(again) << again.error().text;
+  const std::string left = std::string("[ -z \"$(ls -A '") + dir.root() + "')\" ]";
+  EXPECT_EQ(std::system(left.c_str()), 0) << "the look leaves nothing behind";
+  EXPECT_FALSE(dir.make(0700)) << "another user's, where this process makes files of its own";
 }
 
 TEST_F(RecordTest, ControlAndRequestFilesAreReadBack) {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // dl-requeue JOB_DIR ATTEMPT NODE: the first agent of a node whose dlrun is gone runs it (agent/agent_lost.cpp). It
-// asks Slurm to requeue the job, if nobody else does and if the job's owner would want that (requeue.h); of a job that
-// was cancelled it records that. NODE is the
-// number of this node within the job. Exit status: 0 whatever came of it, 2 for a wrong command line. Users do not call
-// it.
+// asks Slurm to requeue the job, if nobody else does and if the job's owner would want that (requeue.h). If the job was
+// cancelled, it records that. NODE is the number of this node within the job. Exit status: 0 whatever came of it, 2 for
+// a wrong command line. Users do not call it.
 #include <fmt/core.h>
 #include <limits.h>
 #include <unistd.h>
@@ -61,6 +60,11 @@ struct Ours {
   }
 };
 
+bool end_is_recorded(const Ours& ours) {
+  const auto history = dl::record::read_events(ours.dir.events());
+  return history && dl::guard::says_its_end(history->events, ours.attempt);
+}
+
 dl::guard::Door try_door(const std::string& endpoint) {
   const auto parsed = dl::supervise::parse_endpoint(endpoint);
   if (!parsed) return dl::guard::Door::kOpen;
@@ -77,7 +81,7 @@ dl::guard::Door try_door(const std::string& endpoint) {
   return failure == ECONNREFUSED ? dl::guard::Door::kClosed : dl::guard::Door::kSilent;
 }
 
-// Records it in the job's events, which nobody else writes any more.
+// Records this state in the job's events, which nobody else writes any more.
 void write_event(const Ours& ours, dl::record::JobState state, const std::string& reason, const char* code) {
   auto log = dl::record::EventLog::open(ours.dir.events());
   if (!log) return;
@@ -89,7 +93,7 @@ void write_event(const Ours& ours, dl::record::JobState state, const std::string
   dl::ignore(log->append(std::move(event)), "the requeue matters more");
 }
 
-// The other nodes find control.json gone, and record nothing.
+// Only the node that removes control.json records it.
 void record_cancelled(const Ours& ours) {
   if (std::remove(ours.dir.control().c_str()) != 0) return;
   write_event(ours, dl::record::JobState::kFailed,
@@ -121,7 +125,8 @@ void ask(const Ours& ours, dl::guard::Door door) {
     auto job = dl::slurm_cli::show_job(ours.job);
     if (!job && job.error().code == dl::Errc::kNotFound) return;
     if (!job) continue;
-    dl::guard::Left left{*job, ours.restart_count, ours.node, ours.control_is_ours(), ours.attempt_is_newest()};
+    dl::guard::Left left{
+        *job, ours.restart_count, ours.node, ours.control_is_ours(), ours.attempt_is_newest(), end_is_recorded(ours)};
     if (!requeues || !dl::guard::may_requeue(left)) {
       const dl::guard::Cancelled cancelled = dl::guard::was_cancelled(left);
       if (cancelled == dl::guard::Cancelled::kNotYet && ++looks < kMostLooks) continue;

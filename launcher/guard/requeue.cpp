@@ -43,9 +43,16 @@ bool may_requeue(const Left& left) {
   return job.state == "RUNNING" && nodes && std::find(nodes->begin(), nodes->end(), left.node) != nodes->end();
 }
 
+bool says_its_end(const std::vector<record::Event>& events, int attempt) {
+  const auto newest = std::find_if(events.rbegin(), events.rend(), [](const auto& event) { return !event.learner; });
+  return newest != events.rend() && newest->attempt == attempt &&
+         (record::is_final(newest->state) || newest->state == record::JobState::kPending);
+}
+
 Cancelled was_cancelled(const Left& left) {
   const slurm_cli::JobInfo& job = left.job;
-  if (!left.control_ours || !left.newest_attempt || job.restarts != left.restart_count) return Cancelled::kNo;
+  if (!left.control_ours || !left.newest_attempt || left.end_recorded || job.restarts != left.restart_count)
+    return Cancelled::kNo;
   if (job.state == "CANCELLED") return Cancelled::kYes;
   if (job.state != "COMPLETING" || job.reason != "None") return Cancelled::kNo;
   if (job.exit_code == "0:0") return Cancelled::kNotYet;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/record/event_log.h"
 #include "launcher/slurm_cli/slurm_cli.h"
 
 namespace dl::guard {
@@ -31,7 +32,12 @@ struct Left {
   std::string node;           // the node of the agent that asks
   bool control_ours = false;  // control.json is that of the lost dlrun: it neither ended in good order nor was replaced
   bool newest_attempt = false;  // no attempt after that of the agent has begun
+  bool end_recorded = false;    // says_its_end() of the job's events and the attempt of the agent
 };
+
+// Whether the newest of these events about the job itself is the end of this attempt, or that the job was put back.
+// dlrun records that before it removes control.json, and can be killed in between.
+bool says_its_end(const std::vector<record::Event>& events, int attempt);
 
 // True only for a batch job that may be requeued, in the same run and attempt, if it is
 //   RUNNING              and still has this node: the batch script goes on, or Slurm has not noticed yet
@@ -41,12 +47,12 @@ struct Left {
 // False for all other states: somebody wanted them, or Slurm puts the job back itself (NODE_FAIL).
 bool may_requeue(const Left& left);
 
-// Whether somebody has cancelled the job, which nobody but the agents is left to record: Slurm kills dlrun together
+// Whether somebody has cancelled the job and nobody but the agents is left to record that: Slurm kills dlrun together
 // with the shell that ran it.
 enum class Cancelled {
   kNo,
   kNotYet,  // ask again: scontrol shows COMPLETING for every job that ends, and the script's exit code a moment later
-  kYes,     // the script was ended by a signal, and Slurm gives no other reason
+  kYes,     // the script was ended by a signal, Slurm gives no other reason, and dlrun has recorded no end itself
 };
 Cancelled was_cancelled(const Left& left);
 

@@ -109,6 +109,9 @@ out() { cat "slurm-$1.out"; }
     wait_file "dl-$job/events.jsonl" '"attempt":1,"state":"PROCESSING"' 40
     on_login scancel "$job"
     wait_state "$job" CANCELLED 40
+    # An agent records it, unless dlrun has recorded it just before it was killed. Slurm's word is the same.
+    run grep -c '"reason":"cancelled:' "dl-$job/events.jsonl"
+    [ "$output" -le 1 ] || { cat "dl-$job/events.jsonl"; return 1; }
     assert_contains "$(on_login dlctl status "$job")" '^state +CANCELLED'
     assert_contains "$(on_login dlctl status --ended "$PWD")" "^$job +CANCELLED .* cancelled[,:] "
     assert_contains "$(on_login dlctl clean "$PWD")" "^$job +CANCELLED"

@@ -74,9 +74,33 @@ TEST(GuardRequeue, ACancelledJobIsToldFromOthersThatEnd) {
     EXPECT_EQ(was_cancelled(left), row.expected) << row.state << " " << row.reason << " " << row.exit_code;
     left.control_ours = false;
     EXPECT_EQ(was_cancelled(left), Cancelled::kNo);
-    left.control_ours = true, left.job.restarts = 3;
+    left.control_ours = true, left.end_recorded = true;
+    EXPECT_EQ(was_cancelled(left), Cancelled::kNo);
+    left.end_recorded = false, left.job.restarts = 3;
     EXPECT_EQ(was_cancelled(left), Cancelled::kNo);
   }
+}
+
+TEST(GuardRequeue, DlrunMayHaveRecordedTheEndBeforeItWasKilled) {
+  const auto of = [](int attempt, record::JobState state, std::optional<int> learner = {}) {
+    record::Event event;
+    event.attempt = attempt, event.state = state, event.learner = learner;
+    return event;
+  };
+  using record::JobState;
+  std::vector<record::Event> events;
+  EXPECT_FALSE(says_its_end(events, 1));
+  events = {of(1, JobState::kDeploy), of(1, JobState::kProcessing), of(1, JobState::kHalted, 0)};
+  EXPECT_FALSE(says_its_end(events, 1)) << "only a learner has ended";
+  events.push_back(of(1, JobState::kFailed));
+  EXPECT_TRUE(says_its_end(events, 1));
+  events.push_back(of(1, JobState::kHalted, 1));
+  EXPECT_TRUE(says_its_end(events, 1)) << "what follows is about a learner";
+  EXPECT_FALSE(says_its_end(events, 2));
+  events.push_back(of(2, JobState::kDeploy));
+  EXPECT_FALSE(says_its_end(events, 2));
+  events.push_back(of(2, JobState::kPending));
+  EXPECT_TRUE(says_its_end(events, 2));
 }
 
 TEST(GuardRequeue, AJobThatEndedWithTheDeathOfDlrun) {

@@ -2,7 +2,7 @@
 """Finds the checkpoints of a directory, and their blobs. One process reads by itself: it takes no lease and asks no other
 learner. For facts that must be known before a collective restore can be prepared.
 
-Nothing that is read here is verified; the restore that follows verifies every block of the checkpoint.
+No checksum of what is read here is verified; the restore that follows verifies every block of the checkpoint.
 """
 from __future__ import annotations
 

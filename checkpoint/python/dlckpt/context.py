@@ -56,8 +56,8 @@ class SaveStats(NamedTuple):
 class Context:
     """One rank's open checkpoint directory (dlckpt_ctx). Use it from one thread at a time. Close it, or use ``with``.
 
-        Arguments left at None or 0 come from the environment, as dlckpt.h says. Raises the errors of dlckpt_open: BusyError if
-        another job holds the directory, DeniedError, InvalidError, IoError, NoMemoryError; LibraryError without the library.
+    Arguments left at None or 0 come from the environment, as dlckpt.h says. Raises the errors of dlckpt_open: BusyError if
+    another job holds the directory, DeniedError, InvalidError, IoError, NoMemoryError; LibraryError without the library.
     """
 
     def __init__(self, dir: Optional[str] = None, *, rank: int = 0, world_size: int = 0, run_id: Optional[str] = None,

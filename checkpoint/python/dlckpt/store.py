@@ -232,8 +232,8 @@ class Store:
         """Collective. Restores the newest checkpoint that verifies; None if there is none. MismatchError, with nothing changed,
         if it does not fit the program; CorruptError if none verifies.
 
-                It goes through libdlckpt twice: which tensors there are (an optimizer has none before its first step) is only known
-                from STATE, which the first pass loads, with no tensor registered.
+        It goes through libdlckpt twice: which tensors there are (an optimizer has none before its first step) is only known from
+        STATE, which the first pass loads, with no tensor registered.
         """
         self._forget_all()
         peeked = peek(self._context, self.remarks, self._foreign)

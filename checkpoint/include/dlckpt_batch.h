@@ -70,8 +70,9 @@ typedef struct dlckpt_batch {
 dlckpt_error dlckpt_batch_find(int64_t own, int rank, int world_size, dlckpt_batch* out);
 
 /* dlckpt_batch_step: returns the size of the next train step if training ends after `left` more samples: the whole
- * batch as long as enough samples are left, then smaller steps, so that training ends exactly at the last sample and
- * each learner has a sample in each of its passes. (If fewer samples than learners are left, some learners have none.)
+ * batch as long as enough samples are left, then steps that are smaller, or larger by fewer samples than there are
+ * learners, so that training ends exactly at the last sample and each learner has a sample in each of its passes. (If
+ * fewer samples than learners are left, some learners have none.)
  *   whole    what dlckpt_batch_find has filled in
  *   left     samples that are not trained on yet, of all learners together; >= 1. -1: training has no end
  *   out      filled in on success; may be the same struct as whole

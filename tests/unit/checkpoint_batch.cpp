@@ -60,6 +60,17 @@ TEST_F(DlckptBatch, TheLaunchersBatchComesBeforeTheProgramsOwn) {
   EXPECT_EQ(batch->get().world_size, 4);
 }
 
+TEST_F(DlckptBatch, TheLastStepMayBeALittleLargerSoThatEachLearnerHasASample) {
+  dlckpt_batch whole{}, last{};
+  whole.struct_size = sizeof whole;
+  ASSERT_EQ(dlckpt_batch_find(5, 0, 4, &whole), DLCKPT_OK);
+  const int64_t kRows[][2] = {{9, 5}, {8, 4}, {7, 7}, {4, 4}, {3, 3}};  // samples that are left, and of the next step
+  for (const auto& [left, size] : kRows) {
+    ASSERT_EQ(dlckpt_batch_step(&whole, left, &last), DLCKPT_OK);
+    EXPECT_EQ(last.batch, size) << left;
+  }
+}
+
 TEST_F(DlckptBatch, WhatCannotBeIsRefusedWithASentence) {
   auto none = Batch::find();
   ASSERT_FALSE(none);

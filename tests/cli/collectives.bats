@@ -18,7 +18,7 @@ setup() {
   ranks=$top_builddir/tests/lib/collective_ranks
   digits=$top_srcdir/frameworks/dllearner/example/digits.txt
 }
-mpi() { timeout 60 mpirun --oversubscribe --bind-to none --allow-run-as-root -n "$@"; }
+mpi() { timeout 180 mpirun --oversubscribe --bind-to none --allow-run-as-root -n "$@"; }
 # With memory of a GPU, by doubles of CUDA and NCCL.
 gpu_memory() {
   local library=$top_builddir/tests/lib/gpu_double/.libs/libgpudouble.so.1 name
@@ -31,14 +31,14 @@ gpu_memory() {
 }
 train() { # LEARNERS ARGUMENTS of dlrun...
   [ -x "$BATS_FILE_TMPDIR/train_digits" ] || skip "libdlckpt is not built"
-  run timeout 60 "$dlrun" -f dllearner -n "$1" "${@:2}"
+  run timeout 180 "$dlrun" -f dllearner -n "$1" "${@:2}"
   [ "$status" -eq 0 ] || { echo "$output" >&2; return 1; }
 }
 right() { sed -nE 's/.*: ([0-9]+) of 297 test digits are right.*weights are the same everywhere.*/\1/p' <<<"$1"; }
 
 @test "every operation in every dtype gives what it must on 2, 3 and 4 learners" {
   for n in 2 3 4; do
-    run timeout 60 "$dlrun" -q -f dllearner -n "$n" --job-dir "job-$n" -- "$ranks" all
+    run timeout 180 "$dlrun" -q -f dllearner -n "$n" --job-dir "job-$n" -- "$ranks" all
     [ "$status" -eq 0 ] || { echo "$output" >&2; return 1; }
     [ "$(cat "job-$n"/logs/latest/learner-*.log | grep -c "of $n: all ok")" -eq "$n" ]
   done
@@ -71,11 +71,11 @@ right() { sed -nE 's/.*: ([0-9]+) of 297 test digits are right.*weights are the 
 @test "memory of a GPU: every operation and buckets over NCCL (a double) on 2, 3 and 4 learners, with and without a time" {
   gpu_memory
   for n in 2 3 4; do
-    run timeout 60 "$dlrun" -q -f dllearner -n "$n" --job-dir "job-$n" -- "$ranks" all
+    run timeout 180 "$dlrun" -q -f dllearner -n "$n" --job-dir "job-$n" -- "$ranks" all
     [ "$status" -eq 0 ] || { echo "$output" >&2; return 1; }
     [ "$(cat "job-$n"/logs/latest/learner-*.log | grep -c "of $n: all ok")" -eq "$n" ]
   done
-  NO_TIMEOUT=1 run timeout 60 "$dlrun" -q -f dllearner -n 2 --job-dir job-none -- "$ranks" all
+  NO_TIMEOUT=1 run timeout 180 "$dlrun" -q -f dllearner -n 2 --job-dir job-none -- "$ranks" all
   [ "$status" -eq 0 ] || { echo "$output" >&2; return 1; }
 }
 
@@ -93,7 +93,7 @@ right() { sed -nE 's/.*: ([0-9]+) of 297 test digits are right.*weights are the 
 
 @test "a rank that dies ends the job at once: its exit status is dlrun's" {
   begin=$SECONDS
-  run timeout 60 "$dlrun" -f dllearner -n 3 -- "$ranks" die 1
+  run timeout 180 "$dlrun" -f dllearner -n 3 -- "$ranks" die 1
   [ "$status" -eq 9 ]
   contains "$output" 'learner 1 exited with code 9'
   ((SECONDS - begin < 20))

@@ -356,7 +356,7 @@ END
   # What is typed comes late, after the time in which a learner that stands still would have been killed.
   (wait_grep '\(Pdb\)' typescript && sleep 2 && printf 'p x\nx = 7\n' && wait_grep '^(\(Pdb\) )?42' typescript && printf 'continue\n' &&
     wait_grep 'completed in' typescript) |
-    timeout 60 script -q -e -f -c "$line" typescript >shown.txt 2>&1 3>&-
+    timeout 180 script -q -e -f -c "$line" typescript >shown.txt 2>&1 3>&-
   cat typescript
   grep -qE '^(\(Pdb\) )?42' typescript
   grep -qE 'x is 7' typescript

@@ -47,7 +47,7 @@ while True:
 PY
   hang() { # HOW
     rm -rf job
-    run timeout 60 "$dlrun" -n 2 --hang-timeout 2s --job-dir job -- sh -c '[ $RANK = 1 ] || exec python3 nccl.py "$0"; exec sleep 100' "$1"
+    run timeout 180 "$dlrun" -n 2 --hang-timeout 2s --job-dir job -- sh -c '[ $RANK = 1 ] || exec python3 nccl.py "$0"; exec sleep 100' "$1"
     [ "$status" -eq 77 ]
   }
   hang nccl

@@ -24,18 +24,18 @@ dlrun_setup() {
 # contains TEXT PATTERN
 contains() { grep -qE -- "$2" <<<"$1" || { printf 'expected: %s\nin: %s\n' "$2" "$1" >&2; return 1; }; }
 
-# wait_grep PATTERN FILE...: until a line matches, 15 s at most.
+# wait_grep PATTERN FILE...: until a line matches, 60 s at most: these tests run beside the clusters', in idle time.
 wait_grep() {
-  for _ in $(seq 150); do
+  for _ in $(seq 600); do
     grep -qsE -- "$1" "${@:2}" && return 0
     sleep 0.1
   done
   cat "${@:2}" >&2
   return 1
 }
-# gone PATTERN: until no process with such a command line is left, 6 s at most.
+# gone PATTERN: until no process with such a command line is left, 30 s at most.
 gone() {
-  for _ in $(seq 60); do
+  for _ in $(seq 300); do
     pgrep -f -- "$1" >/dev/null || return 0
     sleep 0.1
   done

@@ -12,7 +12,7 @@ setup() {
 }
 # begin FRAMEWORK ENVIRONMENT…: a learner that tells where its rendezvous is and waits for the file `go`.
 begin() {
-  env "${@:2}" timeout 60 "$dlrun" -f "$1" --job-dir job -- sh -c '
+  env "${@:2}" timeout 180 "$dlrun" -f "$1" --job-dir job -- sh -c '
     echo "${HOROVOD_GLOO_RENDEZVOUS_ADDR:-$MASTER_ADDR} ${HOROVOD_GLOO_RENDEZVOUS_PORT:-$MASTER_PORT}" >where.new; mv where.new where
     until [ -e go ]; do sleep 0.1; done' 2>said 3>&- &
   pid=$!

@@ -3,6 +3,8 @@
 # it includes, the settings or clang-tidy have changed, in more than comments: stamps are kept in ~/.cache/slurm-dl/tidy, as ccache keeps objects.
 # shellcheck source=tests/lib/tap.sh
 . "$(dirname "$0")/../lib/tap.sh"
+# Without `..`: the key below is made of paths that have the folders' names cut off.
+top_srcdir=$(cd "$top_srcdir" && pwd -P) top_builddir=$(cd "$top_builddir" && pwd -P)
 cd "$top_srcdir" || exit 1
 if ! command -v clang-tidy >/dev/null; then
   skip "clang-tidy finds nothing" "clang-tidy is not installed"

@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 ADDRESS, PORT = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-PATIENCE = datetime.timedelta(seconds=60)
+PATIENCE = datetime.timedelta(seconds=180)
 SHORT = datetime.timedelta(milliseconds=200)
 
 

@@ -128,7 +128,7 @@ class Elastic(support.Case):
     def save(self, all_subjects, seed, ranks):
         def body(rank):
             shared, own = random.Random(seed), random.Random(seed * 1000 + rank)
-            with dlckpt.Context(self.dir, rank=rank, world_size=ranks, run_id="save", timeout_s=60) as context:
+            with dlckpt.Context(self.dir, rank=rank, world_size=ranks, run_id="save", timeout_s=180) as context:
                 keep = []
                 for subject in all_subjects:
                     def filled(box):
@@ -143,7 +143,7 @@ class Elastic(support.Case):
     def restore(self, all_subjects, seed, ranks):
         def body(rank):
             shared, own = random.Random(seed), random.Random(seed * 1000 + rank)
-            with dlckpt.Context(self.dir, rank=rank, world_size=ranks, run_id="restore", timeout_s=60) as context:
+            with dlckpt.Context(self.dir, rank=rank, world_size=ranks, run_id="restore", timeout_s=180) as context:
                 held, large_of = [], []
                 for subject in all_subjects:
                     def blank(box):

@@ -111,7 +111,7 @@ class Faults(support.Case):
         command = "mount -t tmpfs -o size=%s none '%s' && %s %s" % (size, small, options, program)
         env = dict(os.environ, PYTHONPATH=support.PACKAGE, PYTHONDONTWRITEBYTECODE="1")
         return subprocess.run(["unshare", "-m", "sh", "-c", command, "sh", small] + list(args), env=env, capture_output=True,
-                              text=True, timeout=60)
+                              text=True, timeout=180)
 
     def test_on_a_full_disk_training_goes_on_and_the_last_good_checkpoint_stays(self):
         done = self.in_own_mount("3m", "", "full_disk.py", "periodic")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-from typing import Any, Callable, Dict, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from . import cuda_array, dtypes
 from .errors import StateError
@@ -129,6 +129,22 @@ def is_big_endian(value: Any) -> bool:
         return False
     order = value.dtype.byteorder
     return bool(order == ">" or (order == "=" and sys.byteorder == "big"))
+
+
+def memory_order(value: Any) -> Optional[List[int]]:
+    """The dimensions of a NumPy array or a torch tensor, from the one whose elements lie farthest apart in memory to the one whose
+    elements lie closest together; None in C order, and for arrays whose elements are not all apart or which are divided."""
+    if type(value) is _ndarray:
+        strides = () if value.flags.c_contiguous else value.strides
+    elif type(value) in _tensor_types:
+        strides = () if value.is_contiguous() and 1 not in value.shape else value.stride()
+    else:
+        return None
+    if not strides or min(strides) <= 0 or 0 in value.shape:
+        return None
+    shape = value.shape  # a stride of a dimension of size 1 is no distance, but PyTorch compares strides
+    order = sorted(range(len(strides)), key=lambda dim: (-strides[dim], shape[dim] == 1, dim))
+    return None if order == list(range(len(strides))) else order
 
 
 def plain_address(value: Any) -> int:
@@ -253,10 +269,14 @@ def into_place(value: Any, *, device: bool = False) -> Memory:
     return torch_adapter.tensor_into_place(value, device)
 
 
-def empty(kind: str, dtype: str, shape: Tuple[int, ...], big_endian: bool = False) -> Any:
-    """A new array to restore into, with undefined values; on the host, unless the array was CuPy's."""
+def empty(kind: str, dtype: str, shape: Tuple[int, ...], big_endian: bool = False, order: Optional[Sequence[int]] = None) -> Any:
+    """A new array to restore into, with undefined values; on the host, unless the array was CuPy's. ``order``: see memory_order()."""
     if kind == "cuda":
         return cuda_array.empty(dtype, shape)
+    if order is not None:
+        value = empty(kind, dtype, tuple(shape[dim] for dim in order), big_endian)
+        back = sorted(range(len(order)), key=lambda at: order[at])
+        return value.transpose(back) if kind == "numpy" else value.permute(back)
     if kind == "numpy":
         import numpy as np
         if dtype == "bfloat16" or dtype.startswith("float8"):
@@ -287,8 +307,13 @@ def to_bytes(value: Any) -> bytes:
     return ctypes.string_at(host.pointer, _num_bytes(info)) if host.pointer else b""
 
 
-def from_bytes(kind: str, dtype: str, shape: Tuple[int, ...], data: bytes, big_endian: bool = False) -> Any:
+def from_bytes(kind: str, dtype: str, shape: Tuple[int, ...], data: bytes, big_endian: bool = False,
+               order: Optional[Sequence[int]] = None) -> Any:
     """The inverse of to_bytes: a new array. StateError if the length does not fit."""
+    if order is not None:
+        value = empty(kind, dtype, shape, big_endian, order)
+        copy(value, from_bytes(kind, dtype, shape, data))
+        return value
     value = empty(kind, dtype, shape)
     host = into_place(value)
     expected = _num_bytes(ArrayInfo(kind, dtype, shape, shape, None))

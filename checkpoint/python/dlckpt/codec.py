@@ -154,6 +154,9 @@ def _encode_array(value: Any, path: str, sink: Optional[Sink]) -> Dict[str, Any]
         out["sharded"] = True
     if info.kind == "numpy" and arrays.is_big_endian(value):
         out["order"] = "big"  # the byte order of the program's array; the stored one is little-endian
+    order = arrays.memory_order(value) if len(info.shape) > 1 else None
+    if order is not None:
+        out["layout"] = order  # of the program's array; stored is C order
     taken = False if sink is None else sink(path, value)
     if taken is not False:
         out["path"] = taken if isinstance(taken, str) else path
@@ -207,7 +210,7 @@ def _decode_tagged(value: Dict[str, Any], source: Source, depth: int) -> Any:
         return source(value)
     if tag == "array":
         return arrays.from_bytes(value["kind"], value["dtype"], tuple(value["shape"]), base64.b64decode(content),
-                                 value.get("order") == "big")
+                                 value.get("order") == "big", memory_order(value))
     if tag == "scalar":
         return arrays.from_bytes("numpy", value["dtype"], (), base64.b64decode(content))[()]
     if tag == "float":
@@ -248,6 +251,17 @@ def mapping(value: Any) -> Optional[Dict[str, Any]]:
 
 def _counter(pairs: List[Tuple[Any, Any]]) -> "Counter[Any]":
     return Counter(dict(pairs))
+
+
+def memory_order(reference: Dict[str, Any]) -> Optional[List[int]]:
+    """The order in memory of the array that a reference means (arrays.memory_order). StateError if it is none."""
+    order = reference.get("layout")
+    if order is None:
+        return None
+    if not isinstance(order, list) or not all(type(dim) is int for dim in order) or sorted(order) != list(range(len(reference["shape"]))):
+        raise StateError("the checkpoint says of an array of %d dimensions that their order in memory is %s" %
+                         (len(reference["shape"]), printable(repr(order)[:80])))
+    return order
 
 
 def references(value: Any, found: Optional[Dict[str, Dict[str, Any]]] = None) -> Dict[str, Dict[str, Any]]:

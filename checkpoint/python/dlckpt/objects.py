@@ -73,17 +73,24 @@ class ModuleEntry(StatefulEntry):
 class OptimizerEntry(StatefulEntry):
     """torch.optim.Optimizer."""
 
+    _parameters: List[Any] = []
+
     def same_everywhere(self, path: str) -> bool:
         return True
 
+    def targets(self) -> Any:
+        from . import torch_adapter
+        self._parameters = torch_adapter.parameters_of(self.value)
+        return self.capture()
+
     def make_target(self, path: str, reference: Dict[str, Any]) -> Any:
-        # The state of a divided parameter (FSDP) is divided in the same way.
         prefix = codec.escape(self.name) + "/state/"
-        if not reference.get("sharded") or not path.startswith(prefix):
+        if not path.startswith(prefix):
             return None
         from . import torch_adapter
         index = path[len(prefix):].split("/")[0]
-        return torch_adapter.like_parameter(self.value, index, reference["dtype"], tuple(reference["shape"]))
+        parameter = self._parameters[int(index)] if index.isdigit() and int(index) < len(self._parameters) else None
+        return torch_adapter.like_parameter(parameter, reference["dtype"], tuple(reference["shape"]), bool(reference.get("sharded")))
 
     def check(self, saved: Any) -> List[str]:
         from . import torch_adapter

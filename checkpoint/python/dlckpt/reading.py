@@ -111,9 +111,9 @@ class Checkpoint(Mapping[str, Any]):
         return self._new(info, kind or self._kind(path), offset, extent)
 
     def _new(self, info: TensorInfo, kind: str, offset: Optional[Sequence[int]], extent: Optional[Sequence[int]],
-             big_endian: bool = False) -> Any:
+             big_endian: bool = False, order: Optional[Sequence[int]] = None) -> Any:
         shape = info.shape if extent is None else tuple(int(n) for n in extent)
-        value = arrays.empty(kind, info.dtype, shape, big_endian)
+        value = arrays.empty(kind, info.dtype, shape, big_endian, order)
         self._fill(value, info, offset, extent)
         return value
 
@@ -135,7 +135,8 @@ class Checkpoint(Mapping[str, Any]):
         def source(reference: Dict[str, Any]) -> Any:
             path = reference["path"]
             if path not in loaded:  # tied weights stay tied
-                loaded[path] = self._new(self.info(path), reference["kind"], None, None, reference.get("order") == "big")
+                loaded[path] = self._new(self.info(path), reference["kind"], None, None, reference.get("order") == "big",
+                                         codec.memory_order(reference))
             return loaded[path]
 
         return codec.decode(record["objects"][name], source)

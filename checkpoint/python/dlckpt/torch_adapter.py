@@ -272,13 +272,22 @@ def before_step(optimizer: torch.optim.Optimizer, call: Callable[[], None]) -> C
     return lambda: optimizer.__dict__.pop("step", None)
 
 
-def like_parameter(optimizer: torch.optim.Optimizer, index: str, dtype: str, shape: Tuple[int, ...]) -> Any:
-    """Zeros, divided over the learners in the same way as the optimizer's parameter of that index; None if that has another
-    shape."""
-    parameters = [param for group in optimizer.param_groups for param in group["params"]]
-    if not index.isdigit() or int(index) >= len(parameters) or tuple(parameters[int(index)].shape) != shape:
+def parameters_of(optimizer: torch.optim.Optimizer) -> List[torch.Tensor]:
+    """Its parameters in the order of the indices in its state_dict()."""
+    return [param for group in optimizer.param_groups for param in group["params"]]
+
+
+def like_parameter(parameter: Optional[torch.Tensor], dtype: str, shape: Tuple[int, ...], sharded: bool) -> Any:
+    """A new tensor for state of an optimizer's parameter that has the parameter's shape; None if it has not. The state of a divided
+    parameter (FSDP) is divided in the same way. That of any other is on the host and lies in memory in the parameter's order, because
+    fused optimizers take both by their order in memory; load_state_dict() moves it to the parameter's device in that order."""
+    if parameter is None or tuple(parameter.shape) != shape:
         return None
-    return torch.zeros_like(parameters[int(index)].detach(), dtype=dtype_of(dtype))
+    if sharded:
+        return torch.zeros_like(parameter.detach(), dtype=dtype_of(dtype))
+    if type(parameter) not in PLAIN_TYPES:
+        return None
+    return torch.empty_like(parameter.detach(), dtype=dtype_of(dtype), device="cpu", memory_format=torch.preserve_format)
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, state: Dict[str, Any], name: str) -> None:
@@ -290,7 +299,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: Dict[str, Any], name
         raise MismatchError("%s: %s" % (name, error)) from error
     # load_state_dict() casts state to the parameter's element type. An optimizer whose state has another one (float32 moments
     # of bfloat16 weights) would go on with rounded values, so the saved values are put back.
-    ordered = [param for group in optimizer.param_groups for param in group["params"]]
+    ordered = parameters_of(optimizer)
     for index, saved in state["state"].items():
         if not isinstance(index, int) or index >= len(ordered):
             continue

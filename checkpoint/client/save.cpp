@@ -94,6 +94,7 @@ Status Context::begin_save_in_flight(int64_t step, bool lazy) {
     return running;
   }
   if (!save->job) return {};
+  save->job->wait_for_devices();
   if (lazy) {
     copying_.store(true, std::memory_order_relaxed);
     const auto copying = copier_.run([this, job = save->job.get(), &pool] {

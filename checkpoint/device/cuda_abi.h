@@ -17,6 +17,7 @@ using Context = struct ContextTag*;    // CUcontext
 using Stream = struct StreamTag*;      // CUstream
 using PointerAttribute = int;          // enum CUpointer_attribute
 using MemoryType = int;                // enum CUmemorytype
+using CaptureMode = int;               // enum CUstreamCaptureMode
 
 constexpr Code kSuccess = 0;           // CUDA_SUCCESS
 constexpr Code kInvalidValue = 1;      // CUDA_ERROR_INVALID_VALUE
@@ -24,6 +25,7 @@ constexpr Code kOutOfMemory = 2;       // CUDA_ERROR_OUT_OF_MEMORY
 constexpr Code kNotInitialized = 3;    // CUDA_ERROR_NOT_INITIALIZED: also in a child of fork()
 constexpr Code kDeinitialized = 4;     // CUDA_ERROR_DEINITIALIZED: the process is ending
 constexpr Code kInvalidContext = 201;  // CUDA_ERROR_INVALID_CONTEXT
+constexpr Code kNotInCapture = 900;    // CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: a CUDA graph is being captured
 
 constexpr PointerAttribute kAttributeContext = 1;     // CU_POINTER_ATTRIBUTE_CONTEXT
 constexpr PointerAttribute kAttributeMemoryType = 2;  // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
@@ -32,6 +34,10 @@ constexpr PointerAttribute kAttributeOrdinal = 9;     // CU_POINTER_ATTRIBUTE_DE
 
 constexpr MemoryType kMemoryHost = 1;    // CU_MEMORYTYPE_HOST
 constexpr MemoryType kMemoryDevice = 2;  // CU_MEMORYTYPE_DEVICE
+
+constexpr CaptureMode kCaptureGlobal = 0;       // CU_STREAM_CAPTURE_MODE_GLOBAL: each thread's mode at first
+constexpr CaptureMode kCaptureThreadLocal = 1;  // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+constexpr CaptureMode kCaptureRelaxed = 2;      // CU_STREAM_CAPTURE_MODE_RELAXED
 
 constexpr unsigned kStreamNonBlocking =
     1;  // CU_STREAM_NON_BLOCKING: neither this stream nor the legacy stream waits for the other
@@ -70,6 +76,7 @@ struct Copy2D {  // CUDA_MEMCPY2D
   X(Memcpy2DAsync, "cuMemcpy2DAsync_v2", Code(const Copy2D*, Stream))                                     \
   X(MemHostRegister, "cuMemHostRegister_v2", Code(void*, size_t, unsigned))                               \
   X(MemHostUnregister, "cuMemHostUnregister", Code(void*))                                                \
+  X(ThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", Code(CaptureMode*))             \
   X(GetErrorName, "cuGetErrorName", Code(Code, const char**))
 
 struct Functions {

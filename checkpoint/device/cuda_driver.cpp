@@ -60,7 +60,20 @@ Error CudaDriver::error(const char* function, cuda::Code code) const {
   if (!functions_.GetErrorName || functions_.GetErrorName(code, &name) != cuda::kSuccess) name = nullptr;
   const std::string text = std::string(function) + " failed: " + (name ? name : "CUDA error " + std::to_string(code));
   if (code == cuda::kOutOfMemory) return Error{Errc::kInternal, text, ENOMEM};
+  if (code == cuda::kNotInCapture)
+    return Error{Errc::kIo, text +
+                                ": a CUDA graph is being captured on this GPU, for whose work a save or a restore "
+                                "waits; begin it when no thread captures there"};
   return Error{Errc::kIo, text};
+}
+
+BesideCaptures::BesideCaptures(const CudaDriver& driver) noexcept {
+  const auto exchange = driver.call().ThreadExchangeStreamCaptureMode;
+  if (exchange && exchange(&former_) == cuda::kSuccess) driver_ = &driver;
+}
+
+BesideCaptures::~BesideCaptures() {
+  if (driver_) driver_->call().ThreadExchangeStreamCaptureMode(&former_);
 }
 
 Result<HeldContext> HeldContext::of(const CudaDriver& driver, const MemoryPlace& place) {

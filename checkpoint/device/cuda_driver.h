@@ -33,6 +33,22 @@ class CudaDriver {
   std::string lacking_;
 };
 
+// While this object lives, calls of this thread leave the captures of CUDA graphs by other threads alone. Otherwise
+// many of our calls (waiting for a stream, pinning) would fail while another thread captures in the mode that is the
+// default, and end that capture: the driver cannot know that they have nothing to do with the graph. Only a wait for a
+// whole context ends a capture there in any mode.
+class BesideCaptures {
+ public:
+  explicit BesideCaptures(const CudaDriver& driver) noexcept;
+  BesideCaptures(const BesideCaptures&) = delete;
+  BesideCaptures& operator=(const BesideCaptures&) = delete;
+  ~BesideCaptures();
+
+ private:
+  const CudaDriver* driver_ = nullptr;  // nullptr: the thread's mode was not changed
+  cuda::CaptureMode former_ = cuda::kCaptureRelaxed;
+};
+
 // A context in which the memory can be accessed. If it is the primary one of a device, this object retains it.
 class HeldContext {
  public:

@@ -37,6 +37,7 @@ Result<MemoryPlace> place_of(const void* data) {
   cuda::PointerAttribute which[] = {cuda::kAttributeContext, cuda::kAttributeMemoryType, cuda::kAttributeIsManaged,
                                     cuda::kAttributeOrdinal};
   void* answers[] = {&context, &type, &managed, &ordinal};
+  const BesideCaptures beside(*driver);
   const cuda::Code code = driver->call().PointerGetAttributes(4, which, answers, device_pointer(data));
   // Before cuInit, in a child of fork() and at the end of the process, no device memory can be used.
   if (code == cuda::kNotInitialized || code == cuda::kDeinitialized) return place;
@@ -62,6 +63,7 @@ Status wait_for_queued_work(const std::vector<MemoryPlace>& places) {
     if (known) continue;
     seen.push_back(place);
     DL_TRY_ASSIGN(const CudaDriver* const cuda, driver());
+    const BesideCaptures beside(*cuda);
     DL_TRY_ASSIGN(const HeldContext context, HeldContext::of(*cuda, place));
     DL_TRY_ASSIGN(const CurrentContext current, CurrentContext::push(*cuda, context.get()));
     DL_TRY(cuda->check("cuCtxSynchronize", cuda->call().CtxSynchronize()));
@@ -83,6 +85,8 @@ struct DeviceCopies::Lane {
 DeviceCopies::DeviceCopies() noexcept = default;
 
 DeviceCopies::~DeviceCopies() {
+  if (lanes_.empty()) return;
+  const BesideCaptures beside(lanes_.front()->driver);
   for (const auto& lane : lanes_) {
     if (!lane->stream) continue;
     // Only the context of one lane is current, but a stream can be destroyed only while its own context is.
@@ -96,6 +100,7 @@ DeviceCopies::~DeviceCopies() {
     if (pushed) call.CtxPopCurrent(&context);
   }
   if (current_) current_->current.reset();
+  lanes_.clear();  // while `beside` lives
 }
 
 // The lane for this place. Its context is the current one afterwards.
@@ -124,6 +129,8 @@ Result<DeviceCopies::Lane*> DeviceCopies::lane_for(const MemoryPlace& place) {
 Status DeviceCopies::copy(const MemoryPlace& place, unsigned char* device, unsigned char* host, const Rows& rows,
                           bool to_host) {
   if (rows.width == 0 || rows.rows == 0) return {};
+  DL_TRY_ASSIGN(const CudaDriver* const cuda, driver());
+  const BesideCaptures beside(*cuda);
   DL_TRY_ASSIGN(Lane* const lane, lane_for(place));
   const cuda::Functions& call = lane->driver.call();
   lane->busy = true;
@@ -165,6 +172,7 @@ Status DeviceCopies::wait() {
   Status first;
   for (const auto& lane : lanes_) {
     if (!lane->busy) continue;
+    const BesideCaptures beside(lane->driver);
     const auto synchronize = [&]() -> Status {
       DL_TRY_ASSIGN(const Lane* const current, lane_for(lane->place));
       return current->driver.check("cuStreamSynchronize", current->driver.call().StreamSynchronize(current->stream));
@@ -180,6 +188,7 @@ Status DeviceCopies::wait() {
 std::unique_ptr<PinnedMemory> PinnedMemory::pin(const MemoryPlace& place, void* memory, uint64_t bytes) {
   auto cuda = driver();
   if (place.on_host() || !cuda) return nullptr;
+  const BesideCaptures beside(**cuda);
   auto context = HeldContext::of(**cuda, place);
   if (!context) return nullptr;
   auto current = CurrentContext::push(**cuda, context->get());
@@ -197,6 +206,7 @@ PinnedMemory::~PinnedMemory() {
   if (!memory_) return;
   try {
     const CudaDriver& cuda = *CudaDriver::find();
+    const BesideCaptures beside(cuda);
     auto context = HeldContext::of(cuda, place_);
     if (!context) return;
     auto current = CurrentContext::push(cuda, context->get());

@@ -31,7 +31,8 @@ struct MemoryPlace {
 Result<MemoryPlace> place_of(const void* data);
 
 // Waits for all work that the program has queued on the devices of these places, on any stream. The calling thread's
-// current context is the same afterwards. kIo, also if that work has failed.
+// current context is the same afterwards. kIo, also if that work has failed, or if a thread is capturing a CUDA graph
+// there, which ends that capture: so call it only in a call of the program, at a time that the program has chosen.
 Status wait_for_queued_work(const std::vector<MemoryPlace>& places);
 
 // The copies in flight of one thread. The object makes its streams when they are needed, and destroys them when it is

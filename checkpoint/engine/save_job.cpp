@@ -44,19 +44,22 @@ uint64_t SaveJob::reused_bytes() const {
   return bytes;
 }
 
-void SaveJob::copy(CopyPool& pool) {
+void SaveJob::wait_for_devices() {
   const auto begin = Clock::now();
   Status ready = or_out_of_memory([&]() -> Status {
     for (const FileImage& image : images_) DL_TRY(await_devices(image.items()));
     return {};
   });
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    copy_status_ = std::move(ready);
-  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  copy_status_ = std::move(ready);
+  times_.copy_s = seconds_since(begin);
+}
+
+void SaveJob::copy(CopyPool& pool) {
+  const auto begin = Clock::now();
   pool.run([this] { copy_some(); });
   const std::lock_guard<std::mutex> lock(mutex_);
-  times_.copy_s = seconds_since(begin);
+  times_.copy_s += seconds_since(begin);
   copying_done_ = true;
   changed_.notify_all();
 }

@@ -31,6 +31,10 @@ class SaveJob {
   // of an earlier checkpoint that becomes part of this one as well, after the images' files.
   SaveJob(Staging& staging, std::vector<FileImage> images, std::optional<KeptFile> kept, std::vector<Place> places);
 
+  // Waits for what the program has queued on the devices; write() reports an error. To be called before copy() and by
+  // the thread that saves, since a wait ends the capture of a CUDA graph, which the program may begin when its call
+  // returns.
+  void wait_for_devices();
   // Returns when everything is copied, or when write() has failed.
   void copy(CopyPool& pool);
   // Waits until copy() has returned. Another thread must have called copy(), or call it later.

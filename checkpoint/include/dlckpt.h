@@ -42,7 +42,8 @@
  * loaded; the library is not linked with CUDA and never loads it. A save first waits for all work that is queued, on
  * any stream, in the contexts of the tensors' memory, and a restore does so before it writes (memory from a pool
  * belongs to no context: then in the primary context of its device); so neither may be called while a stream of these
- * contexts is being captured. The program itself must wait for work on other devices that uses this memory. The library
+ * contexts is being captured. Once a call has returned, what the library's threads still do leaves captures alone, also
+ * in the mode global. The program itself must wait for work on other devices that uses this memory. The library
  * copies on streams of its own, which it makes for each save. As on the host, the copies are complete, and any stream
  * may use the memory, when dlckpt_save, dlckpt_before_mutation (lazy saves) or dlckpt_restore has returned. Staging
  * memory is pinned from the first save of such tensors on, if the driver allows it. The library's threads make the
@@ -124,7 +125,8 @@ enum { DLCKPT_WANT_SAVE = 1, DLCKPT_WANT_EXIT = 2 };
 /* Flags of dlckpt_save_flags. */
 enum {
   DLCKPT_SYNC = 1,        /* returns when the checkpoint is durable */
-  DLCKPT_LAZY = 2,        /* returns at once; a thread of the library copies. Memory may be read, but must not change
+  DLCKPT_LAZY = 2,        /* returns at once (for memory of a GPU, when what is queued there is done); a thread of the
+                             library copies. Memory may be read, but must not change
                              before dlckpt_before_mutation has returned */
   DLCKPT_SKIP_IF_BUSY = 4 /* does not wait for an earlier save: returns DLCKPT_E_IN_FLIGHT, the same on all ranks */
 };

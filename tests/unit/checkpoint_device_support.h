@@ -69,6 +69,7 @@ class CheckpointDevice : public testing::Test {
     EXPECT_EQ(left.pinned, 0);
     EXPECT_EQ(left.pushed, 0);
     EXPECT_EQ(left.retained, 0);
+    EXPECT_EQ(left.modes, 0);
     gpu().forgive();
   }
 };

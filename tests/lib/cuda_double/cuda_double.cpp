@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "checkpoint/device/cuda_abi.h"
@@ -56,6 +57,16 @@ std::map<std::string, long> counts;
 
 thread_local std::vector<Context> current;
 
+struct Capture {
+  int device;
+  CaptureMode mode;
+  std::thread::id thread;  // no thread has this one if another than the caller captures
+  bool good = true;
+};
+std::unique_ptr<Capture> capture;
+thread_local CaptureMode capture_mode = kCaptureGlobal;
+long modes_changed = 0;
+
 void fault(const std::string& what) {
   faults += what + "\n";
 }
@@ -75,6 +86,18 @@ Code enter(const char* name) {
     return fail_code;
   }
   return kSuccess;
+}
+
+// The same for what a capture may forbid; see cuThreadExchangeStreamCaptureMode.
+Code enter_unsafe(const char* name) {
+  if (const Code code = enter(name)) return code;
+  if (!capture || capture_mode == kCaptureRelaxed) return kSuccess;
+  const bool mine = capture->thread == std::this_thread::get_id();
+  const bool forbidden =
+      mine ? capture->mode != kCaptureRelaxed : capture_mode == kCaptureGlobal && capture->mode == kCaptureGlobal;
+  if (!forbidden) return kSuccess;
+  capture->good = false;
+  return kNotInCapture;
 }
 
 const std::pair<const uintptr_t, Allocation>* find(uintptr_t at) {
@@ -232,7 +255,8 @@ const CudaDouble control = {
     },
     [] {
       const Lock lock(mutex);
-      return CudaDoubleLeft{static_cast<long>(streams.size()), static_cast<long>(pinned.size()), pushed, retained};
+      return CudaDoubleLeft{static_cast<long>(streams.size()), static_cast<long>(pinned.size()), pushed, retained,
+                            modes_changed};
     },
     [] {
       const Lock lock(mutex);
@@ -243,8 +267,20 @@ const CudaDouble control = {
       faults.clear();
       streams.clear();
       pinned.clear();
-      pushed = retained = 0;
+      pushed = retained = modes_changed = 0;
       current.clear();
+      capture_mode = kCaptureGlobal;
+    },
+    [](int device, int mode, bool by_another_thread) {
+      const Lock lock(mutex);
+      capture = std::make_unique<Capture>(
+          Capture{device, mode, by_another_thread ? std::thread::id() : std::this_thread::get_id()});
+    },
+    [] {
+      const Lock lock(mutex);
+      const bool good = capture && capture->good;
+      capture.reset();
+      return good;
     },
 };
 
@@ -287,7 +323,7 @@ Code cuPointerGetAttributes(unsigned count, PointerAttribute* which, void** answ
 
 Code cuDevicePrimaryCtxRetain(Context* context, Device device) {
   const Lock lock(mutex);
-  if (const Code code = enter("cuDevicePrimaryCtxRetain")) return code;
+  if (const Code code = enter_unsafe("cuDevicePrimaryCtxRetain")) return code;
   if (device < 0 || device > 1) return kInvalidValue;
   ++retained;
   *context = &primary[device];
@@ -296,7 +332,7 @@ Code cuDevicePrimaryCtxRetain(Context* context, Device device) {
 
 Code cuDevicePrimaryCtxRelease_v2(Device) {
   const Lock lock(mutex);
-  if (const Code code = enter("cuDevicePrimaryCtxRelease")) return code;
+  if (const Code code = enter_unsafe("cuDevicePrimaryCtxRelease")) return code;
   if (--retained < 0) fault("cuDevicePrimaryCtxRelease: not retained");
   return kSuccess;
 }
@@ -333,6 +369,10 @@ Code cuCtxSynchronize() {
     fault("cuCtxSynchronize: no current context");
     return kInvalidContext;
   }
+  if (capture && capture->device == current.back()->device) {  // in any mode
+    capture->good = false;
+    return kNotInCapture;
+  }
   run_queued(current.back());
   for (auto& [handle, stream] : streams)
     if (stream->context == current.back()) finish(stream.get());
@@ -341,7 +381,7 @@ Code cuCtxSynchronize() {
 
 Code cuStreamCreate(Stream* stream, unsigned flags) {
   const Lock lock(mutex);
-  if (const Code code = enter("cuStreamCreate")) return code;
+  if (const Code code = enter_unsafe("cuStreamCreate")) return code;
   if (current.empty()) {
     fault("cuStreamCreate: no current context");
     return kInvalidContext;
@@ -355,7 +395,7 @@ Code cuStreamCreate(Stream* stream, unsigned flags) {
 
 Code cuStreamSynchronize(Stream handle) {
   const Lock lock(mutex);
-  if (const Code code = enter("cuStreamSynchronize")) return code;
+  if (const Code code = enter_unsafe("cuStreamSynchronize")) return code;
   StreamTag* stream = usable(handle, "cuStreamSynchronize");
   if (!stream) return kInvalidValue;
   finish(stream);
@@ -364,7 +404,7 @@ Code cuStreamSynchronize(Stream handle) {
 
 Code cuStreamDestroy_v2(Stream handle) {
   const Lock lock(mutex);
-  if (const Code code = enter("cuStreamDestroy")) return code;
+  if (const Code code = enter_unsafe("cuStreamDestroy")) return code;
   StreamTag* stream = usable(handle, "cuStreamDestroy");
   if (!stream) return kInvalidValue;
   if (!stream->copies.empty()) fault("cuStreamDestroy: copies that nobody has waited for");
@@ -374,19 +414,19 @@ Code cuStreamDestroy_v2(Stream handle) {
 
 Code cuMemcpyDtoHAsync_v2(void* host, DevicePtr device, size_t size, Stream stream) {
   const Lock lock(mutex);
-  if (const Code code = enter("cuMemcpyDtoHAsync")) return code;
+  if (const Code code = enter_unsafe("cuMemcpyDtoHAsync")) return code;
   return to_host("cuMemcpyDtoHAsync", host, device, Rows{size, 1, size, size}, stream);
 }
 
 Code cuMemcpyHtoDAsync_v2(DevicePtr device, const void* host, size_t size, Stream stream) {
   const Lock lock(mutex);
-  if (const Code code = enter("cuMemcpyHtoDAsync")) return code;
+  if (const Code code = enter_unsafe("cuMemcpyHtoDAsync")) return code;
   return to_device("cuMemcpyHtoDAsync", device, host, Rows{size, 1, size, size}, stream);
 }
 
 Code cuMemcpy2DAsync_v2(const Copy2D* copy, Stream stream) {
   const Lock lock(mutex);
-  if (const Code code = enter("cuMemcpy2DAsync")) return code;
+  if (const Code code = enter_unsafe("cuMemcpy2DAsync")) return code;
   const bool out = copy->src_type == kMemoryDevice && copy->dst_type == kMemoryHost;
   const bool in = copy->src_type == kMemoryHost && copy->dst_type == kMemoryDevice;
   const bool good = (in || out) && copy->src_x == 0 && copy->src_y == 0 && copy->dst_x == 0 && copy->dst_y == 0 &&
@@ -405,7 +445,7 @@ Code cuMemcpy2DAsync_v2(const Copy2D* copy, Stream stream) {
 
 Code cuMemHostRegister_v2(void* memory, size_t size, unsigned flags) {
   const Lock lock(mutex);
-  if (const Code code = enter("cuMemHostRegister")) return code;
+  if (const Code code = enter_unsafe("cuMemHostRegister")) return code;
   if (current.empty()) fault("cuMemHostRegister: no current context");
   if (flags != kHostRegisterPortable) fault("cuMemHostRegister: not for all contexts");
   if (is_pinned(memory, 1)) fault("cuMemHostRegister: is pinned already");
@@ -415,7 +455,7 @@ Code cuMemHostRegister_v2(void* memory, size_t size, unsigned flags) {
 
 Code cuMemHostUnregister(void* memory) {
   const Lock lock(mutex);
-  if (const Code code = enter("cuMemHostUnregister")) return code;
+  if (const Code code = enter_unsafe("cuMemHostUnregister")) return code;
   if (current.empty()) fault("cuMemHostUnregister: no current context");
   unsigned char resident = 0;
   if (::mincore(memory, 1, &resident) != 0 && errno == ENOMEM) fault("cuMemHostUnregister: was unmapped before");
@@ -423,10 +463,23 @@ Code cuMemHostUnregister(void* memory) {
   return kSuccess;
 }
 
+// Does not count and does not fail: it concerns the calling thread alone.
+Code cuThreadExchangeStreamCaptureMode(CaptureMode* mode) {
+  const Lock lock(mutex);
+  if (!initialized || owner != ::getpid()) return kNotInitialized;
+  if (*mode < kCaptureGlobal || *mode > kCaptureRelaxed) return kInvalidValue;
+  modes_changed += (*mode != kCaptureGlobal ? 1 : 0) - (capture_mode != kCaptureGlobal ? 1 : 0);
+  std::swap(*mode, capture_mode);
+  return kSuccess;
+}
+
 Code cuGetErrorName(Code code, const char** name) {
   switch (code) {
     case kOutOfMemory:
       *name = "CUDA_ERROR_OUT_OF_MEMORY";
+      return kSuccess;
+    case kNotInCapture:
+      *name = "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED";
       return kSuccess;
     case 700:
       *name = "CUDA_ERROR_ILLEGAL_ADDRESS";

@@ -19,6 +19,7 @@ enum CudaDoubleKind {
 
 struct CudaDoubleLeft {
   long streams, pinned, pushed, retained;
+  long modes;  // threads whose capture mode is not the one that they began with
 };
 
 struct CudaDouble {
@@ -38,6 +39,13 @@ struct CudaDouble {
   CudaDoubleLeft (*left)();          // what the library holds
   const char* (*faults)();           // what it has done wrong, or ""
   void (*forgive)();                 // empties faults() and left()
+
+  // A thread, the calling one or another, captures a CUDA graph on a stream of the device, in a mode of the driver's.
+  // One capture at a time. As the driver does, the double refuses calls beside it which the mode forbids, and which
+  // then have ended it: whether it is still good is what end_capture() says. (Of the library's calls it takes all but
+  // those that ask or change what is the thread's alone for unsafe in the driver's sense.)
+  void (*begin_capture)(int device, int mode, bool by_another_thread);
+  bool (*end_capture)();
 };
 
 const CudaDouble* cuda_double();

@@ -4,6 +4,8 @@
 // Protocol: nccl src/ras/client.cc, and "RAS" in NCCL's user guide.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <string>
 
@@ -12,8 +14,15 @@ namespace dl::agent {
 // NCCL_RAS_ADDR among `environ`, the text of /proc/PID/environ: "HOST:PORT"; NCCL's default if it is not set.
 std::string nccl_ras_address(const std::string& environ);
 
-// The verbose status, at most 256 KiB. Empty if nobody listens there (no NCCL, an older one, or one that has not
-// started yet), or if it is not NCCL. Blocks for `limit` at most, so call it in a child process.
-std::string nccl_status(const std::string& address, std::chrono::milliseconds limit);
+struct NcclStatus {
+  std::string text;  // at most 256 KiB
+  pid_t from = 0;    // the process on this node that has told it; 0: unknown
+};
+
+// The verbose status. Every process of the job listens at that address on its node, and the kernel gives a connection
+// to any of them; one that stands still takes it and is silent. So further connections are made until one is answered.
+// The text is empty if nobody listens there (no NCCL, an older one, or one that has not started yet), if none answers,
+// or if it is not NCCL. Blocks for `limit` at most, so call it in a child process.
+NcclStatus nccl_status(const std::string& address, std::chrono::milliseconds limit);
 
 }  // namespace dl::agent

@@ -2,12 +2,16 @@
 #include "launcher/agent/socket_owner.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
+#include <unistd.h>
 
 #include <array>
-#include <cstdint>
+#include <cctype>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <vector>
 
 namespace dl::agent {
 namespace {
@@ -50,9 +54,28 @@ std::optional<End> parse_end(const std::string& text) {
   return end;
 }
 
+std::optional<SocketOwner> find_owner(const Socket& socket) {
+  for (const char* path : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::ifstream file(path);
+    std::ostringstream text;
+    text << file.rdbuf();
+    if (const auto owner = owner_in(text.str(), socket)) return owner;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  DIR* open = ::opendir(folder.c_str());
+  if (open == nullptr) return names;
+  while (const dirent* entry = ::readdir(open)) names.emplace_back(entry->d_name);
+  ::closedir(open);
+  return names;
+}
+
 }  // namespace
 
-std::optional<unsigned> owner_in(const std::string& table, const Socket& socket) {
+std::optional<SocketOwner> owner_in(const std::string& table, const Socket& socket) {
   const auto local = parse_address(socket.local);
   if (!local) return std::nullopt;
   std::istringstream lines(table);
@@ -60,25 +83,37 @@ std::optional<unsigned> owner_in(const std::string& table, const Socket& socket)
   std::getline(lines, line);  // the header
   while (std::getline(lines, line)) {
     std::istringstream columns(line);
-    std::string number, here, there, state, queues, timer, retransmits;
-    unsigned uid = 0;
-    if (!(columns >> number >> here >> there >> state >> queues >> timer >> retransmits >> uid)) continue;
+    std::string number, here, there, state, queues, timer, retransmits, timeout;
+    SocketOwner owner;
+    if (!(columns >> number >> here >> there >> state >> queues >> timer >> retransmits >> owner.uid)) continue;
+    columns >> timeout >> owner.inode;
     const auto from = parse_end(here), to = parse_end(there);
     if (from && to && from->address == *local && from->port == static_cast<unsigned>(socket.local_port) &&
         to->port == static_cast<unsigned>(socket.remote_port))
-      return uid;
+      return owner;
   }
   return std::nullopt;
 }
 
 std::optional<unsigned> socket_owner(const Socket& socket) {
-  for (const char* path : {"/proc/net/tcp", "/proc/net/tcp6"}) {
-    std::ifstream file(path);
-    std::ostringstream text;
-    text << file.rdbuf();
-    if (const auto uid = owner_in(text.str(), socket)) return uid;
+  const auto owner = find_owner(socket);
+  return owner ? std::optional<unsigned>(owner->uid) : std::nullopt;
+}
+
+pid_t socket_process(const Socket& socket) {
+  const auto owner = find_owner(socket);
+  if (!owner || owner->inode == 0) return 0;
+  const std::string wanted = "socket:[" + std::to_string(owner->inode) + "]";
+  for (const std::string& pid : names_in("/proc")) {
+    if (std::isdigit(static_cast<unsigned char>(pid[0])) == 0) continue;
+    const std::string folder = "/proc/" + pid + "/fd";
+    for (const std::string& fd : names_in(folder)) {
+      char target[64];
+      const ssize_t size = ::readlink((folder + "/" + fd).c_str(), target, sizeof target);
+      if (size > 0 && wanted == std::string(target, static_cast<size_t>(size))) return std::atoi(pid.c_str());
+    }
   }
-  return std::nullopt;
+  return 0;
 }
 
 }  // namespace dl::agent

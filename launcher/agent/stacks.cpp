@@ -10,6 +10,7 @@
 
 #include "common/base/atomic_file.h"
 #include "common/base/parse.h"
+#include "common/contract/env_names.h"
 #include "common/process/child_process.h"
 #include "common/process/descendants.h"
 #include "launcher/agent/nccl_ras.h"
@@ -83,11 +84,22 @@ void add_stacks(pid_t pid, std::string* out) {
   }
 }
 
+// "learner 3 (process 4711)": the learner to which a process belongs, as its environment says.
+std::string learner_of(pid_t pid) {
+  const std::string name = std::string(env::kRank) + "=";
+  for (const std::string& item : split(small("/proc/" + std::to_string(pid) + "/environ"), '\0'))
+    if (item.rfind(name, 0) == 0)
+      return "learner " + printable(item.substr(name.size()), 20) + " (process " + std::to_string(pid) + ")";
+  return "process " + std::to_string(pid);
+}
+
 // Adds NCCL's status. The time limit keeps an unresponsive NCCL from using up the time for everything else.
 void add_nccl(pid_t root, std::string* out) {
-  const std::string status =
+  const NcclStatus status =
       nccl_status(nccl_ras_address(small("/proc/" + std::to_string(root) + "/environ")), kNcclLimit);
-  if (!status.empty()) add(out, "== NCCL's status of the job\n" + status + (status.back() == '\n' ? "" : "\n"));
+  if (status.text.empty()) return;
+  add(out, "== NCCL's status of the job" + (status.from > 0 ? ", told by " + learner_of(status.from) : std::string()) +
+               "\n" + status.text + (status.text.back() == '\n' ? "" : "\n"));
 }
 
 }  // namespace

@@ -23,28 +23,37 @@ setup() {
   [ -z "$output" ]
 }
 
-# What listens at NCCL_RAS_ADDR speaks as NCCL's own service does (nccl src/ras/client_support.cc); no GPU, no NCCL was at hand.
-@test "the stacks of a hang hold what NCCL's status service says, once for a node; a silent or foreign service costs nothing" {
+# What listens at NCCL_RAS_ADDR speaks as NCCL's own service does (nccl src/ras/client_support.cc), and every process listens there, as NCCL's do.
+nccl_service() {
   cat >nccl.py <<'PY'
-import os, socket, sys, time
+import os, signal, socket, sys, time
 how, at = sys.argv[1], os.environ["NCCL_RAS_ADDR"].split(":")
-service = socket.create_server((at[0], int(at[1])))
+listening = [socket.create_server((at[0], int(at[1])), reuse_port=True) for _ in range(7 if how == "stopped" else 1)]
 print("listening", flush=True)
+if how == "stopped":
+    os.kill(os.getpid(), signal.SIGSTOP)
 while True:
-    client, _ = service.accept()
+    client, _ = listening[0].accept()
     lines = client.makefile("rw")
     if how == "silent":
         time.sleep(100)
-    if how == "foreign":
-        lines.write("HTTP/1.1 400 Bad Request\r\n\r\n"), lines.flush(), client.close()
-        continue
-    asked = []
-    for answer in ("SERVER PROTOCOL 2\n", "OK\n", "Communicator 0x7f: ranks 3,5 are behind in AllReduce\n" * 3):
-        asked.append(lines.readline().strip())
-        lines.write(answer), lines.flush()
-    lines.write("asked: %s\n" % asked), lines.flush()
-    lines.close(), client.close()
+    try:
+        if how == "foreign":
+            lines.write("HTTP/1.1 400 Bad Request\r\n\r\n"), lines.flush(), client.close()
+            continue
+        asked = []
+        for answer in ("SERVER PROTOCOL 2\n", "OK\n", "Communicator 0x7f: ranks 3,5 are behind in AllReduce\n" * 3):
+            asked.append(lines.readline().strip())
+            lines.write(answer), lines.flush()
+        lines.write("asked: %s\n" % asked), lines.flush()
+        lines.close(), client.close()
+    except OSError:
+        pass
 PY
+}
+
+@test "the stacks of a hang hold what NCCL's status service says, once for a node; a silent or foreign service costs nothing" {
+  nccl_service
   hang() { # HOW
     rm -rf job
     run timeout 180 "$dlrun" -n 2 --hang-timeout 2s --job-dir job -- sh -c '[ $RANK = 1 ] || exec python3 nccl.py "$0"; exec sleep 100' "$1"
@@ -53,7 +62,7 @@ PY
   hang nccl
   local text
   text=$(cat job/logs/attempt-1/learner-0.stacks.txt)
-  contains "$text" "^== NCCL's status of the job$"
+  contains "$text" "^== NCCL's status of the job, told by learner 0 \(process [0-9]+\)$"
   [ "$(grep -c 'ranks 3,5 are behind in AllReduce' <<<"$text")" = 3 ]
   contains "$text" "^asked: \['CLIENT PROTOCOL 2', 'TIMEOUT 2', 'VERBOSE STATUS'\]$"
   run ! grep NCCL job/logs/attempt-1/learner-1.stacks.txt
@@ -62,6 +71,17 @@ PY
     contains "$(cat job/logs/attempt-1/learner-0.stacks.txt)" '^thread [0-9]+ python3'
     run ! grep "status of the job" job/logs/attempt-1/learner-0.stacks.txt
   done
+}
+
+@test "where the process that NCCL's status service is asked of stands still, another learner's is asked and named" {
+  nccl_service
+  run timeout 180 "$dlrun" -n 2 --hang-timeout 2s --job-dir job -- \
+    sh -c '[ $RANK = 1 ] && how=nccl || how=stopped; exec python3 nccl.py $how'
+  [ "$status" -eq 77 ]
+  local text
+  text=$(cat job/logs/attempt-1/learner-0.stacks.txt)
+  contains "$text" "^== NCCL's status of the job, told by learner 1 \(process [0-9]+\)$"
+  contains "$text" "ranks 3,5 are behind in AllReduce"
 }
 
 @test "with restarts the learners start again" {

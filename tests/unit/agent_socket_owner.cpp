@@ -28,14 +28,15 @@ const char* const kTable6 =
     "00000000  1003        0 104 1\n";
 
 TEST(SocketOwner, IsFoundByBothPortsAndTheAddress) {
-  EXPECT_EQ(owner_in(kTable4, {"10.0.0.2", 40000, 8080}), 1000U);
-  EXPECT_EQ(owner_in(kTable4, {"::ffff:10.0.0.2", 40000, 8080}), 1000U) << "as a server that listens on IPv6 sees it";
-  EXPECT_EQ(owner_in(kTable4, {"10.0.0.2", 40000, 8081}), 1001U);
+  EXPECT_EQ(owner_in(kTable4, {"10.0.0.2", 40000, 8080}), (SocketOwner{1000, 101}));
+  EXPECT_EQ(owner_in(kTable4, {"::ffff:10.0.0.2", 40000, 8080}), (SocketOwner{1000, 101}))
+      << "as a server that listens on IPv6 sees it";
+  EXPECT_EQ(owner_in(kTable4, {"10.0.0.2", 40000, 8081}), (SocketOwner{1001, 102}));
   EXPECT_EQ(owner_in(kTable4, {"10.0.0.3", 40000, 8080}), std::nullopt);
   EXPECT_EQ(owner_in(kTable4, {"10.0.0.2", 40001, 8080}), std::nullopt);
   EXPECT_EQ(owner_in(kTable4, {"name", 40000, 8080}), std::nullopt);
-  EXPECT_EQ(owner_in(kTable6, {"10.0.0.2", 40001, 8080}), 1002U);
-  EXPECT_EQ(owner_in(kTable6, {"fe80::5054:ff:fe1d:adb6", 40002, 8080}), 1003U);
+  EXPECT_EQ(owner_in(kTable6, {"10.0.0.2", 40001, 8080}), (SocketOwner{1002, 103}));
+  EXPECT_EQ(owner_in(kTable6, {"fe80::5054:ff:fe1d:adb6", 40002, 8080}), (SocketOwner{1003, 104}));
   EXPECT_EQ(owner_in("", {"10.0.0.2", 1, 1}), std::nullopt);
 }
 
@@ -54,6 +55,8 @@ TEST(SocketOwner, OfAConnectionOfThisProcess) {
   ASSERT_EQ(::getsockname(client.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
   EXPECT_EQ(socket_owner({"127.0.0.1", ntohs(address.sin_port), server_port}), ::getuid());
   EXPECT_EQ(socket_owner({"127.0.0.1", ntohs(address.sin_port), server_port + 1}), std::nullopt);
+  EXPECT_EQ(socket_process({"127.0.0.1", ntohs(address.sin_port), server_port}), ::getpid());
+  EXPECT_EQ(socket_process({"127.0.0.1", ntohs(address.sin_port), server_port + 1}), 0);
 }
 
 }  // namespace

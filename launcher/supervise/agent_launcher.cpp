@@ -17,6 +17,18 @@
 extern char** environ;
 
 namespace dl::supervise {
+namespace {
+
+// Open MPI's mpirun looks for ssh or rsh before it starts anything, and ends without them, as in a container, although
+// it starts processes of its own machine without either. The names are those of Open MPI up to 4, 5 and later, and of
+// PRRTE.
+void let_mpirun_do_without_ssh(std::map<std::string, std::string>* set) {
+  if (!find_program("ssh").empty() || !find_program("rsh").empty()) return;
+  for (const char* name : {"OMPI_MCA_plm_rsh_agent", "OMPI_MCA_plm_ssh_agent", "PRTE_MCA_plm_ssh_agent"})
+    if (std::getenv(name) == nullptr) (*set)[name] = "false";  // a program that is there, and is not run
+}
+
+}  // namespace
 
 std::string launcher_name(const plan::LaunchPlan& plan) {
   return plan.method == plan::LaunchMethod::kDirect ? "dl-agent" : plan.argv.front();
@@ -64,6 +76,7 @@ Status AgentLauncher::start(const std::string& endpoint, const std::string& secr
       break;
     case plan::LaunchMethod::kMpirun:
       set[env::kControlRank] = "OMPI_COMM_WORLD_RANK";
+      let_mpirun_do_without_ssh(&set);
       DL_TRY(spawn(plan_.argv, set, given));
       break;
     case plan::LaunchMethod::kDirect:

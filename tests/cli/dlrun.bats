@@ -234,6 +234,18 @@ setup() {
   [ "$status" -eq 6 ]
 }
 
+@test "an MPI program runs where neither ssh nor rsh is installed" {
+  mpicc -o allreduce "$top_srcdir/tests/cluster/mpi_allreduce.c" 2>/dev/null || skip "no mpicc"
+  mkdir bin
+  local program
+  for program in /usr/bin/*; do
+    case $program in */ssh | */rsh) ;; *) ln -s "$program" bin/ ;; esac
+  done
+  PATH=$PWD/bin run "$dlrun" -n 2 -- ./allreduce
+  [ "$status" -eq 0 ]
+  contains "$output" '^\[1\] rank 1 of 2 on .*: sum 1'
+}
+
 @test "PyTorch's store listens on the held port" {
   python=$(command -v /usr/bin/python3) && "$python" -c 'import torch.distributed' 2>/dev/null || skip "no torch"
   run "$dlrun" -n 2 -f pytorch -- "$python" -c '

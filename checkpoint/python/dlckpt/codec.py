@@ -19,7 +19,7 @@ from collections import Counter, OrderedDict, deque
 from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
 from . import arrays, dtypes
-from .errors import StateError
+from .errors import StateError, is_of_device, of_framework
 
 MAX_DEPTH = 100
 MAX_PATH = 512  # bytes, as dlckpt_tensor says
@@ -165,7 +165,10 @@ def _encode_array(value: Any, path: str, sink: Optional[Sink]) -> Dict[str, Any]
         raise StateError("%s: a Shard is divided over all learners, and cannot be part of the state of one learner; give the part "
                          "itself, or put the Shard into the state that all share" % path)
     del out["path"]
-    out["$"], out["v"] = "array", base64.b64encode(arrays.to_bytes(value)).decode()
+    try:
+        out["$"], out["v"] = "array", base64.b64encode(arrays.to_bytes(value)).decode()
+    except Exception as error:
+        raise of_framework(error, path) from error
     return out
 
 
@@ -209,8 +212,13 @@ def _decode_tagged(value: Dict[str, Any], source: Source, depth: int) -> Any:
     if tag == "tensor":
         return source(value)
     if tag == "array":
-        return arrays.from_bytes(value["kind"], value["dtype"], tuple(value["shape"]), base64.b64decode(content),
-                                 value.get("order") == "big", memory_order(value))
+        try:
+            return arrays.from_bytes(value["kind"], value["dtype"], tuple(value["shape"]), base64.b64decode(content),
+                                     value.get("order") == "big", memory_order(value))
+        except Exception as error:
+            if not is_of_device(error):
+                raise
+            raise of_framework(error, "an array of %s %s in a record" % (value["dtype"], value["shape"])) from error
     if tag == "scalar":
         return arrays.from_bytes("numpy", value["dtype"], (), base64.b64decode(content))[()]
     if tag == "float":

@@ -28,7 +28,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple, Union
 
 from . import arrays, committed, library, torch_adapter
 from .context import Context
-from .errors import CorruptError, InvalidError, LibraryError, MismatchError, NotFoundError
+from .errors import CorruptError, InvalidError, LibraryError, MismatchError, NotFoundError, of_framework
 from .settings import find_settings
 from .store import STATE_BLOB
 
@@ -291,6 +291,7 @@ class _Target:
 
     def __init__(self, context: Context, entry: dcp_records.TensorEntry, items: List[ReadItem], planner: LoadPlanner) -> None:
         self._pieces = [(item, _place(item), planner.resolve_tensor(item)) for item in items]
+        self._path = entry.path
         self._memory: Optional[torch.Tensor] = None
         self._start: Tuple[int, ...] = ()
         zeros = (0,) * len(entry.stored_size)
@@ -312,7 +313,10 @@ class _Target:
                 first.device.type == "cpu" and first.is_contiguous() or torch_adapter.is_reached(first.detach())):
             self._memory = first.detach()
         else:
-            self._memory = torch.empty(extent, dtype=dtype)
+            try:
+                self._memory = torch.empty(extent, dtype=dtype)
+            except Exception as error:
+                raise of_framework(error, entry.path, "no memory could be made for it") from error
         host = arrays.into_place(self._memory, device=True)
         context.tensor(entry.path, entry.dtype, entry.stored_size, host.pointer, offset=self._start or zeros,
                        extent=extent or (1,), owner=self._memory)
@@ -323,7 +327,10 @@ class _Target:
             assert self._memory is not None
             part = self._memory[tuple(slice(a - s, b - s) for s, a, b in zip(self._start, start, stop))]
             if part.data_ptr() != target.data_ptr():
-                target.detach().copy_(part)
+                try:
+                    target.detach().copy_(part)
+                except Exception as error:
+                    raise of_framework(error, self._path) from error
             planner.commit_tensor(item, target)
 
 
@@ -333,7 +340,10 @@ def _register(context: Context, entry: dcp_records.TensorEntry, parts: List[Tupl
     if not parts:
         context.tensor(entry.path, entry.dtype, entry.stored_size, 0, offset=zeros, extent=zeros)
     for number, (offsets, tensor) in enumerate(parts):
-        host = arrays.to_store(tensor, device=True)
+        try:
+            host = arrays.to_store(tensor, device=True)
+        except Exception as error:
+            raise of_framework(error, entry.path) from error
         context.tensor(entry.path, entry.dtype, entry.stored_size, host.pointer, offset=offsets or zeros,
                        extent=tuple(tensor.shape) or (1,), owner=host.owner, flags=library.ANOTHER_PART if number else 0)
 

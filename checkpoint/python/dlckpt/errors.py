@@ -107,6 +107,29 @@ _BY_CODE: Dict[int, Type[Error]] = {
 }
 
 
+def is_of_memory(error: BaseException) -> bool:
+    """Whether an exception of Python or a framework says that memory is missing, on the host or a device."""
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or "out of memory" in text or \
+        "allocate memory" in text
+
+
+def is_of_device(error: BaseException) -> bool:
+    """Whether an exception of a framework has its cause in memory or in a device, and not in what it was given."""
+    return is_of_memory(error) or type(error).__name__ in ("AcceleratorError", "XlaRuntimeError") or \
+        any(part in str(error) for part in ("CUDA error", "CUDA driver error", "HIP error", "cudaError"))
+
+
+def of_framework(error: Exception, where: str, what: str = "its values could not be copied") -> Error:
+    """The error for an exception that Python or a framework raised at the array ``where``: NoMemoryError or IoError; an error of
+    ours as it is."""
+    if isinstance(error, Error):
+        return error
+    kind = NoMemoryError if is_of_memory(error) else IoError
+    text = " ".join(str(error).split())
+    return kind("%s: %s: %s%s" % (where, what, type(error).__name__, ": " + text[:300] if text else ""))
+
+
 def error_for(code: int, sentence: str) -> Error:
     """The exception for a code of the C API. An unknown code (of a newer library) gives a plain Error with that code."""
     cls = _BY_CODE.get(code)

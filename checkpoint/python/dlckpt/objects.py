@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional
 
 from . import arrays, codec
 from .entries import Entry, compare_arrays, same_kind
-from .errors import StateError
+from .errors import StateError, of_framework
 
 
 class PerRank:
@@ -141,7 +141,10 @@ class ArraysEntry(Entry):
         restored = _leaves(state)
         for key, target in _leaves(self.value).items():
             if restored[key] is not target:  # it is stored in a learner's own record, so it was not restored in place
-                arrays.copy(target, restored[key])
+                try:
+                    arrays.copy(target, restored[key])
+                except Exception as error:
+                    raise of_framework(error, "%s/%s" % (self.name, key) if key else self.name) from error
 
 
 def is_tree_of_arrays(value: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Seq
 
 from . import arrays, codec, dtypes
 from .encoding import SCHEMA
-from .errors import CorruptError, Error, InvalidError, MismatchError, NotFoundError, error_for
+from .errors import CorruptError, Error, InvalidError, MismatchError, NotFoundError, error_for, of_framework
 from .parts import Parts
 from .reader import Reader, TensorInfo
 from .shard import Shard
@@ -113,7 +113,10 @@ class Checkpoint(Mapping[str, Any]):
     def _new(self, info: TensorInfo, kind: str, offset: Optional[Sequence[int]], extent: Optional[Sequence[int]],
              big_endian: bool = False, order: Optional[Sequence[int]] = None) -> Any:
         shape = info.shape if extent is None else tuple(int(n) for n in extent)
-        value = arrays.empty(kind, info.dtype, shape, big_endian, order)
+        try:
+            value = arrays.empty(kind, info.dtype, shape, big_endian, order)
+        except Exception as error:
+            raise of_framework(error, info.path, "no memory could be made for it") from error
         self._fill(value, info, offset, extent)
         return value
 
@@ -213,6 +216,12 @@ class Checkpoint(Mapping[str, Any]):
             arrays.copy(target, self.load(source.path, offset, extent, info.kind))
 
     def _fill(self, value: Any, info: TensorInfo, offset: Optional[Sequence[int]], extent: Optional[Sequence[int]]) -> None:
+        try:
+            self._read_into(value, info, offset, extent)
+        except Exception as error:
+            raise of_framework(error, info.path) from error
+
+    def _read_into(self, value: Any, info: TensorInfo, offset: Optional[Sequence[int]], extent: Optional[Sequence[int]]) -> None:
         host = arrays.into_place(value)
         count = dtypes.size(info.dtype)
         for n in info.shape if extent is None else extent:

@@ -17,7 +17,8 @@ from . import arrays, codec, dtypes, foreign, library
 from .context import Context
 from .encoding import SCHEMA, Encoded, encode
 from .entries import Entry, apply_error
-from .errors import CorruptError, Error, IoError, MismatchError, NotFoundError, StateError, error_for
+from .errors import CorruptError, Error, IoError, MismatchError, NoMemoryError, NotFoundError, StateError
+from .errors import error_for, is_of_device, of_framework
 from .memory import Memory
 from .objects import DefaultRandomEntry
 from .parts import ArrayInfo, Parts
@@ -184,6 +185,12 @@ class Store:
         return self._context.save(step, flags)
 
     def _to_store(self, path: str, value: Any) -> Memory:
+        try:
+            return self._memory_of(path, value)
+        except Exception as error:
+            raise of_framework(error, path) from error
+
+    def _memory_of(self, path: str, value: Any) -> Memory:
         if self.guarded is None:
             return arrays.to_store(value, self._registered.get(path, _NOTHING)[0], True, True)
         memory = arrays.to_store(value, self._registered.get(path, _NOTHING)[0], device=True)
@@ -261,8 +268,11 @@ class Store:
                     peeked = peek(self._context, None, self._foreign)
                     if peeked is None:
                         raise
-            for finish in finishers:
-                finish()
+            for path, finish in finishers:
+                try:
+                    finish()
+                except Exception as error:
+                    raise of_framework(error, path) from error
             self._apply(trees, int(shared.get("world_size", 0)), notes)
         except Exception as error:
             if changed:
@@ -311,7 +321,8 @@ class Store:
                                 (step, "; ".join(problems)))
         return set(missing)
 
-    def _register_targets(self, step: int, shared: Dict[str, Any], skipped: Set[str]) -> Tuple[List[Any], Dict[str, Any]]:
+    def _register_targets(self, step: int, shared: Dict[str, Any],
+                          skipped: Set[str]) -> Tuple[List[Tuple[str, Callable[[], None]]], Dict[str, Any]]:
         """Registers memory for every array of the checkpoint: the live array if it fits, else a new one."""
         self._forget_all()
         live: Dict[str, Any] = {}
@@ -319,18 +330,25 @@ class Store:
             if e.name not in skipped:
                 codec.encode(e.targets(), codec.escape(e.name), lambda path, value: live.__setitem__(path, value))
         wanted = {name: tree for name, tree in shared["objects"].items() if name in {e.name for e in self._shared}}
-        finishers, restored = [], {}
+        finishers: List[Tuple[str, Callable[[], None]]] = []
+        restored: Dict[str, Any] = {}
         places: Dict[Any, str] = {}
         for path, reference in codec.references([wanted, shared["state"]]).items():
-            target = self._target(path, reference, live.get(path))
+            try:
+                target = self._target(path, reference, live.get(path))
+            except Exception as error:
+                raise of_framework(error, path, "no memory could be made for it") from error
             restored[path] = target
             place = arrays.place_of(arrays.divided(target))
             if place is not None and places.setdefault(place, path) != path and self._same_values(step, places[place], path, reference):
                 continue  # one array in the program (tied weights), but two tensors in the checkpoint
             inner = arrays.divided(target)
-            hosts = [arrays.into_place(part, device=True) for _, part in inner.boxes] if isinstance(inner, Parts) else \
-                [arrays.into_place(inner, device=True)]
-            finishers += [host.finish for host in hosts if host.finish is not None]
+            try:
+                hosts = [arrays.into_place(part, device=True) for _, part in inner.boxes] if isinstance(inner, Parts) else \
+                    [arrays.into_place(inner, device=True)]
+            except Exception as error:
+                raise of_framework(error, path, "no memory could be made for it") from error
+            finishers += [(path, host.finish) for host in hosts if host.finish is not None]
             if isinstance(inner, Parts):
                 self._register_parts(path, inner, hosts)
             else:
@@ -395,6 +413,8 @@ class Store:
             if type(state) is not dict:
                 raise MismatchError("job.state is not a dict in the checkpoint, so that it cannot be given back")
             return _Trees(objects, state, own_objects)
+        except (IoError, NoMemoryError):
+            raise
         except Error as error:
             raise MismatchError("nothing was loaded: %s" % error) from error
         except Exception as error:  # no version of dlckpt has written this
@@ -419,7 +439,7 @@ class Store:
         except Error:
             raise
         except Exception as error:  # a user's own load_state_dict() may raise anything
-            raise apply_error(entry.name, error) from error
+            raise of_framework(error, entry.name) if is_of_device(error) else apply_error(entry.name, error) from error
 
 
 def _rows(shape: List[int], item: int) -> Iterator[Tuple[Optional[List[int]], Optional[List[int]], int]]:

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 import torch
 
 from . import dtypes, library
-from .errors import MismatchError, StateError
+from .errors import MismatchError, StateError, is_of_device, of_framework
 from .memory import Memory
 from .parts import Parts
 
@@ -191,7 +191,7 @@ def load_module(module: torch.nn.Module, state: Dict[str, Any], name: str) -> No
     try:
         module.load_state_dict(state, strict=True)
     except (RuntimeError, TypeError, ValueError) as error:
-        raise MismatchError("%s: %s" % (name, error)) from error
+        raise of_framework(error, name) if is_of_device(error) else MismatchError("%s: %s" % (name, error)) from error
 
 
 def check_optimizer(optimizer: torch.optim.Optimizer, state: Any, name: str) -> List[str]:
@@ -290,13 +290,30 @@ def like_parameter(parameter: Optional[torch.Tensor], dtype: str, shape: Tuple[i
     return torch.empty_like(parameter.detach(), dtype=dtype_of(dtype), device="cpu", memory_format=torch.preserve_format)
 
 
+def _bring_to_devices(optimizer: torch.optim.Optimizer, state: Dict[str, Any], name: str) -> None:
+    """Moves state that has its parameter's shape to the parameter's device, as load_state_dict() does without naming a tensor that it
+    fails to move."""
+    ordered = parameters_of(optimizer)
+    for index, slots in state["state"].items():
+        parameter = ordered[index] if isinstance(index, int) and 0 <= index < len(ordered) else None
+        if parameter is None or parameter.device.type == "cpu" or not isinstance(slots, dict) or parameter.dim() == 0:
+            continue
+        for key, value in slots.items():
+            if isinstance(value, torch.Tensor) and type(value) in PLAIN_TYPES and value.shape == parameter.shape:
+                try:
+                    slots[key] = value.to(parameter.device)
+                except Exception as error:
+                    raise of_framework(error, "%s/state/%d/%s" % (name, index, key)) from error
+
+
 def load_optimizer(optimizer: torch.optim.Optimizer, state: Dict[str, Any], name: str) -> None:
     """Loads hyperparameters and per-parameter state; the latter is created if the optimizer has none yet (before its first
     step()). MismatchError if torch refuses it."""
+    _bring_to_devices(optimizer, state, name)
     try:
         optimizer.load_state_dict(state)
     except (RuntimeError, TypeError, ValueError, KeyError) as error:
-        raise MismatchError("%s: %s" % (name, error)) from error
+        raise of_framework(error, name) if is_of_device(error) else MismatchError("%s: %s" % (name, error)) from error
     # load_state_dict() casts state to the parameter's element type. An optimizer whose state has another one (float32 moments
     # of bfloat16 weights) would go on with rounded values, so the saved values are put back.
     ordered = parameters_of(optimizer)
@@ -316,7 +333,10 @@ def random_state() -> Dict[str, Any]:
     """The state of the default generators: the CPU's and, if CUDA is in use, that of the current device."""
     state = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available() and torch.cuda.is_initialized():
-        state["cuda"] = torch.cuda.get_rng_state()
+        try:
+            state["cuda"] = torch.cuda.get_rng_state()
+        except Exception as error:
+            raise of_framework(error, "the random generator of the GPU", "its state could not be read") from error
     return state
 
 
@@ -324,7 +344,10 @@ def set_random_state(state: Dict[str, Any]) -> None:
     """Sets the states of random_state(). A CUDA state is ignored on a machine without CUDA."""
     torch.set_rng_state(state["cpu"])
     if "cuda" in state and torch.cuda.is_available():
-        torch.cuda.set_rng_state(state["cuda"])
+        try:
+            torch.cuda.set_rng_state(state["cuda"])
+        except Exception as error:
+            raise of_framework(error, "the random generator of the GPU", "its state could not be set") from error
 
 
 # ---- torch.distributed -------------------------------------------------------------------------------------------------
@@ -336,6 +359,9 @@ def draw_run_id() -> Optional[str]:
     if not (dist.is_available() and dist.is_initialized()):
         return None
     device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-    drawn = torch.tensor(list(os.urandom(16)), dtype=torch.uint8, device=device)
-    dist.broadcast(drawn, src=0)
-    return "torch-" + bytes(drawn.cpu().tolist()).hex()
+    try:
+        drawn = torch.tensor(list(os.urandom(16)), dtype=torch.uint8, device=device)
+        dist.broadcast(drawn, src=0)
+        return "torch-" + bytes(drawn.cpu().tolist()).hex()
+    except Exception as error:
+        raise of_framework(error, "the name of this run", "learner 0 could not send it to the others") from error

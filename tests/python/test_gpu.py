@@ -138,6 +138,55 @@ class OnAGpu(support.Case):
                 for a, b in zip(last, other.parameters()):
                     self.assertTrue(self.torch.equal(a, b), mode)
 
+    def test_weights_in_channels_last_and_a_fused_optimizer_go_on_bit_for_bit(self):
+        torch = self.torch
+
+        def make(seed):
+            torch.manual_seed(seed)
+            model = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3), torch.nn.ReLU(), torch.nn.Conv2d(16, 4, 1)).cuda()
+            model = model.to(memory_format=torch.channels_last)
+            return model, torch.optim.Adam(model.parameters(), lr=1e-2, fused=True)
+
+        def train(model, optimizer):
+            torch.backends.cudnn.deterministic = True
+            images = torch.arange(4 * 3 * 8 * 8, device="cuda", dtype=torch.float32).sin().reshape(4, 3, 8, 8)
+            for _ in range(3):
+                optimizer.zero_grad()
+                model(images.to(memory_format=torch.channels_last)).square().mean().backward()
+                optimizer.step()
+        model, optimizer = make(1)
+        train(model, optimizer)
+        with dlckpt.attach(model=model, optimizer=optimizer, dir=self.dir, final_save=False) as job:
+            job.save()
+        train(model, optimizer)
+        other, other_optimizer = make(2)
+        with dlckpt.attach(model=other, optimizer=other_optimizer, dir=self.dir, final_save=False):
+            pass
+        for parameter, slots in other_optimizer.state.items():
+            self.assertEqual(slots["exp_avg"].stride(), parameter.stride())
+        train(other, other_optimizer)
+        for a, b in zip(model.parameters(), other.parameters()):
+            self.assertTrue(self.torch.equal(a, b))
+
+    def test_a_lazy_save_leaves_the_capture_of_a_cuda_graph_alone(self):
+        torch = self.torch
+        weights = torch.nn.Parameter(torch.rand(64 << 20, device="cuda"))  # 256 MiB: the save goes on while the graph is captured
+        optimizer = torch.optim.SGD([weights], lr=0.1)
+        values, results = torch.ones(1000, device="cuda"), torch.zeros(1000, device="cuda")
+        with dlckpt.attach(tree={"w": weights.detach()}, optimizer=optimizer, dir=self.dir, mode="lazy", final_save=False) as job:
+            for step in range(3):
+                job.train_step = step
+                job.save(wait=False)
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph, capture_error_mode="global"):
+                    for _ in range(200):
+                        results.add_(values)
+                job.wait()
+                results.zero_()
+                graph.replay()
+                self.assertEqual(results[0].item(), 200.0)
+            self.assertEqual(job.saves, 3)
+
 
 if __name__ == "__main__":
     support.main(needs=("numpy",))

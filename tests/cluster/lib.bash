@@ -106,9 +106,11 @@ job_field() {
 job_state() { on_login squeue -h -t all -j "$1" -o %T 2>/dev/null | head -n 1; }
 node_state() { on_login sinfo -h -N -n "$1" -o %T | head -n 1; }
 
-# wait_for SECONDS WHAT COMMAND…: polls until the command succeeds.
+# wait_for SECONDS WHAT COMMAND…: polls until the command succeeds. DL_TEST_PATIENCE times as long where run-tests has set it, since
+# there several clusters and everything else share the machine; a test that failed there is judged once more, alone, without it.
 wait_for() {
-  local limit=$1 what=$2 end=$((SECONDS + $1))
+  local limit=$(($1 * ${DL_TEST_PATIENCE:-1})) what=$2 end
+  end=$((SECONDS + limit))
   shift 2
   until "$@"; do
     if ((SECONDS >= end)); then

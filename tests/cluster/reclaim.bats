@@ -83,11 +83,13 @@ teardown() { reclaim_teardown; }
   [ "$(restarts_of "$lent")" = 0 ]
 }
 
+has_license() { [ "$(job_field "$1" Licenses)" = "$2" ]; }
+
 @test "of a job that exceeds the quota, what the quota has left is charged as own, and only the rest as borrowed" {
   large=$(learners=3 training --account=nlp train.sh 4000 50)
   wait_state "$large" RUNNING 20
   in_training "$large"
-  [ "$(job_field "$large" Licenses)" = dl_nlp:2 ]
+  wait_for 10 "two of its GPUs are charged as own" has_license "$large" dl_nlp:2
   assert_contains "$(job_field "$large" AdminComment)" ' charge=borrowed own=2'
   run dlctl quota
   assert_contains "$output" '^nlp +2 +2 +0 +1 '

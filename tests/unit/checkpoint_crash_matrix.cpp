@@ -10,8 +10,8 @@
 namespace dl::ckpt::test {
 namespace {
 
-// Of so many states on the disk one is judged. AddressSanitizer makes each take twenty times as long and looks at the code, not at the
-// states, which the plain build judges all.
+// Of so many states on the disk one is judged. AddressSanitizer makes each take twenty times as long and looks at the
+// code, not at the states, which the plain build judges all.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr int kJudgeOneOf = 8;
 #else

@@ -25,7 +25,7 @@ class FindBatch(support.Case):
     def test_without_any_batch_it_says_what_to_do(self):
         with self.assertRaisesRegex(InvalidError, "--dl-batch"):
             dlckpt.find_batch()
-        with self.assertRaisesRegex(InvalidError, "at least 1"):
+        with self.assertRaisesRegex(InvalidError, "1 or more"):
             dlckpt.find_batch(0)
 
     def test_what_dlrun_never_sets_is_refused(self):

@@ -145,7 +145,7 @@ class HuggingFace(support.Case):
             job.save()
         with self.assertRaisesRegex(dlckpt.MismatchError, "not written by DlckptCallback"):
             checkpoints.resume(trainer)
-        with self.assertRaisesRegex(dlckpt.InvalidError, "not one of the trainer's callbacks"):
+        with self.assertRaisesRegex(dlckpt.InvalidError, "this trainer does not have the callback"):
             dlckpt.huggingface.DlckptCallback(self.dir).resume(trainer)
 
 

@@ -256,7 +256,7 @@ def into_place(value: Any, *, device: bool = False) -> Memory:
     np = _numpy()
     if np is not None and isinstance(value, np.ndarray):
         if not value.flags.writeable:
-            raise StateError("a NumPy array that is to be restored is read-only; give a writable one")
+            raise StateError("a NumPy array that is to be restored is read-only; give a writable one, such as a copy of the array")
         if _is_plain(value):
             return Memory(_address(value) if value.size else 0, value, None)
         if value.size and value.dtype.isnative and 0 not in value.strides:

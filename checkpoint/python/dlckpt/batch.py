@@ -61,10 +61,10 @@ def find_batch(default: Optional[int] = None) -> Batch:
     if asked is not None:
         return asked
     if default is None:
-        raise InvalidError("nobody has said how large a global batch is: ask for one with --dl-batch (dlrun --batch), or give "
+        raise InvalidError("no size of a global batch is given: ask for one with --dl-batch (dlrun --batch), or give "
                            "find_batch() a number")
     if int(default) < 1:
-        raise InvalidError("find_batch(%s): a global batch has at least 1 sample" % default)
+        raise InvalidError("find_batch(%s): the size of a global batch is out of range; allowed: 1 or more samples" % default)
     return Batch(int(default), reference=int(default))
 
 

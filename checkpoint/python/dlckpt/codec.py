@@ -54,7 +54,7 @@ def encode(value: Any, path: str, sink: Optional[Sink], depth: int = 0) -> Any:
         return value
     if kind is int:
         if value.bit_length() > _MAX_INT_BITS:
-            raise StateError("%s: a number of more than %d bits cannot be stored" % (path, _MAX_INT_BITS))
+            raise StateError("%s: a number of more than %d bits cannot be stored; keep it as text or bytes" % (path, _MAX_INT_BITS))
         return value
     if kind is str:
         return _text(value, path)
@@ -195,7 +195,7 @@ def decode(value: Any, source: Source, depth: int = 0) -> Any:
     """The tree of a JSON value. ``source`` returns the arrays that are stored elsewhere. StateError for a value that no version
     so far has written."""
     if depth > 2 * MAX_DEPTH + 10:  # a tuple is two levels of JSON
-        raise StateError("the checkpoint's state is nested too deeply")
+        raise StateError("the checkpoint's state is nested deeper than the %d levels that are allowed" % MAX_DEPTH)
     if isinstance(value, list):
         return [decode(item, source, depth + 1) for item in value]
     if not isinstance(value, dict):
@@ -242,7 +242,8 @@ def _decode_tagged(value: Dict[str, Any], source: Source, depth: int) -> Any:
         return {"tuple": tuple, "set": set, "frozenset": frozenset}[tag](items)
     if items is not None and tag == "deque":
         return deque(items, value.get("maxlen"))
-    raise StateError("the checkpoint holds a value of the kind '%s', which this version of dlckpt does not know" % tag)
+    raise StateError("the checkpoint holds a value of the kind '%s', which this version of dlckpt does not know; install the version "
+                     "that wrote the checkpoint, or a later one" % tag)
 
 
 def mapping(value: Any) -> Optional[Dict[str, Any]]:

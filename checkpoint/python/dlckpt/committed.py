@@ -65,7 +65,7 @@ def read_blob(checkpoint: Committed, path: str, rank: int = -1) -> bytes:
         else:
             raise NotFoundError("%s holds no blob %s" % (checkpoint.path, path))
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise CorruptError("%s: the manifest does not say what it should (%s)" % (checkpoint.path, error)) from error
+        raise CorruptError("%s: the manifest lacks a member, or has one of the wrong type (%s)" % (checkpoint.path, error)) from error
     if os.sep in str(name) or not 0 <= size <= _MAX_BLOB or at < 0:
         raise CorruptError("%s: the manifest puts the blob %s outside of the checkpoint" % (checkpoint.path, path))
     data = _read(os.path.join(checkpoint.path, str(name)), at, size)
@@ -91,6 +91,6 @@ def _read(path: str, at: int, size: int) -> bytes:
             file.seek(at)
             return file.read(size)
     except FileNotFoundError as error:
-        raise NotFoundError("%s is gone" % path) from error
+        raise NotFoundError("%s was removed while it was read" % path) from error
     except OSError as error:
         raise IoError("%s cannot be read: %s" % (path, error.strerror)) from error

@@ -101,7 +101,7 @@ class Context:
 
     def _open(self) -> ctypes.c_void_p:
         if not self._handle:
-            raise InvalidError("this checkpoint context is closed")
+            raise InvalidError("this checkpoint context is closed; open another one")
         if os.getpid() != self._pid:  # for libraries that do not notice a fork themselves
             raise InvalidError("this is a child of fork(): the checkpoint context belongs to its parent, and the child may only "
                                "close it")
@@ -202,7 +202,8 @@ class Context:
     def member(self, name: str, path: str, *, per_rank: bool = False) -> None:
         """Registers a file that the program writes itself; it is saved and put back with the rest (dlckpt_member)."""
         if not library.has("dlckpt_member"):
-            raise LibraryError("this libdlckpt cannot keep files: it is of an older version")
+            raise LibraryError("this libdlckpt cannot keep files, since it is of an older version than this dlckpt package; install "
+                               "both from one release")
         self._check(self._lib.dlckpt_member(self._open(), name.encode(), os.fsencode(path), 1 if per_rank else 0))
 
     def peek(self, step: int = library.LATEST) -> Tuple[int, str]:
@@ -251,13 +252,13 @@ class Lease:
     def token(self) -> str:
         """The value that dlrun gives the learners in DL_CHECKPOINT_LEASE."""
         if not self._handle:
-            raise InvalidError("this lease was released")
+            raise InvalidError("this lease was released; take the lease again")
         return (self._lib.dlckpt_lease_token(self._handle) or b"").decode()
 
     def renew(self) -> None:
         """Renews the lease. BusyError: another job has taken it over, so stop writing."""
         if not self._handle:
-            raise InvalidError("this lease was released")
+            raise InvalidError("this lease was released; take the lease again")
         code = self._lib.dlckpt_lease_renew(self._handle)
         if code != library.OK:
             raise error_for(code, "the lease on the checkpoint directory was lost")
@@ -279,7 +280,7 @@ def dtype_name(number: int) -> str:
     """The C library's own name of a dtype number; the tests compare both tables with it."""
     name = library.load().dlckpt_dtype_name(number)
     if name is None:
-        raise InternalError("libdlckpt does not know dtype %d" % number)
+        raise InternalError("libdlckpt gave the dtype %d, which this dlckpt package does not know; install both from one release" % number)
     return str(name.decode())
 
 

@@ -86,10 +86,10 @@ def _add_tensor(found: Contents, item: WriteItem) -> None:
         raise StateError("%s: the save plan has a tensor without a size" % fqn)
     dtype = torch_adapter.dtype_name(data.properties.dtype)
     if dtype is None:
-        raise StateError("%s: a tensor of %s cannot be stored" % (fqn, data.properties.dtype))
+        raise StateError("%s: a tensor of %s cannot be stored; allowed: the element types of dlckpt-format(5)" % (fqn, data.properties.dtype))
     entry = TensorEntry(tensor_path(fqn, found.keys), dtype, tuple(data.size))
     if found.tensors.setdefault(fqn, entry) != entry:
-        raise StateError("%s: learners hold it with different sizes or element types" % fqn)
+        raise StateError("%s: learners hold this tensor with different sizes or element types; allowed: the same on all" % fqn)
     found.parts.setdefault(fqn, []).append((tuple(data.chunk.offsets), tuple(data.chunk.sizes)))
 
 

@@ -71,7 +71,8 @@ class DlckptCallback(TrainerCallback):
         if trainer.is_deepspeed_enabled:
             raise InvalidError("DlckptCallback cannot save what DeepSpeed holds; use DeepSpeed's own checkpoints")
         if self not in trainer.callback_handler.callbacks:
-            raise InvalidError("DlckptCallback.resume(trainer): the callback is not one of the trainer's callbacks")
+            raise InvalidError("DlckptCallback.resume(trainer): this trainer does not have the callback; give it to "
+                               "Trainer(callbacks=[...]) first")
         if self.job is not None:
             self.job.close()
         self._trainer = trainer
@@ -255,7 +256,8 @@ class _TrainerState:
 
 
 def _no_arrays(reference: Dict[str, Any]) -> Any:
-    raise MismatchError("the Trainer's state in the checkpoint holds an array")
+    raise MismatchError("the Trainer's state in the checkpoint holds an array, which DlckptCallback does not write there; it was "
+                        "changed by another program")
 
 
 __all__ = ["DlckptCallback"]

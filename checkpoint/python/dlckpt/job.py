@@ -73,7 +73,7 @@ def attach(*, dir: Optional[str] = None, every: Every = None, keep: int = 0, rng
             raise InvalidError("attach(arrays=...) was given a %s; allowed: a dict of arrays" % type(arrays).__name__)
         objects["arrays"] = arrays
     if "state" in objects:
-        raise InvalidError("attach(state=...): this name is used by job.state; choose another")
+        raise InvalidError("attach(state=...): the name 'state' is used by job.state; choose another")
     for name in objects:
         codec.encode(name, "attach()", None)  # raises an error for a name that cannot be stored
     entries: List[Entry] = [entry(name, value) for name, value in objects.items() if value is not None]
@@ -154,7 +154,7 @@ class Job(Progress):
 
         If you leave the loop by ``break``, call finish() afterwards."""
         if self._in_steps:
-            raise InvalidError("job.steps() is already being iterated over")
+            raise InvalidError("job.steps() is already being iterated over; allowed: one loop at a time")
         batches = self._batches
         if total is None and (batches is None or batches.total_samples is None):
             raise InvalidError("job.steps() without a number needs a GlobalBatches(..., epochs=N) among what attach() was given")
@@ -225,7 +225,7 @@ class Job(Progress):
         for found in self._entries:
             if found.name == name:
                 return found
-        raise InvalidError("attach() was given no object named '%s'" % name)
+        raise InvalidError("attach() was given no object named '%s'; it was given: %s" % (name, ", ".join(e.name for e in self._entries) or "none"))
 
     def save(self, *, wait: bool = True) -> None:
         """Collective. Saves now, as the checkpoint of ``train_step``. If it fails, it raises dlckpt.Error, and nothing is committed.
@@ -375,7 +375,7 @@ class Job(Progress):
 
     def _save(self, flags: int) -> None:
         if self._store is None:
-            raise InternalError("no store")
+            raise InternalError("job.save() was called before attach() opened the checkpoint directory")
         if self.train_step != self._restored_step:
             self._give_random_back()  # forgets the kept states
         if flags & library.LAZY:

@@ -55,7 +55,7 @@ class VariablesEntry(Entry):
         for path, variable in self._variables().items():
             values = np.asarray(variable.numpy())
             if values.dtype.kind in "OSU":
-                raise StateError("%s: a variable of text cannot be stored: %s" % (self.name, path))
+                raise StateError("%s: a variable of text cannot be stored; allowed: variables of numbers: %s" % (self.name, path))
             state[path] = values
         return state
 

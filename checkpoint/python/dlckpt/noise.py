@@ -32,7 +32,7 @@ class NoiseScale:
 
     def __init__(self, smoothing: float = 0.95) -> None:
         if not 0 <= smoothing < 1:
-            raise InvalidError("NoiseScale(smoothing=%s); allowed: 0 to below 1" % smoothing)
+            raise InvalidError("NoiseScale(smoothing=%s): the value is out of range; allowed: from 0 to below 1" % smoothing)
         self.smoothing = float(smoothing)
         self.steps = 0
         self._variance = self._signal = 0.0  # smoothed S and |G|^2

@@ -30,7 +30,7 @@ class GradientNoise(NoiseScale):
             raise InvalidError("GradientNoise: the model is a %s; allowed: a DistributedDataParallel, since others do not show a learner's own "
                                "gradients" % type(model).__name__)
         if int(every) < 1:
-            raise InvalidError("GradientNoise(every=%s): allowed: 1 or more train steps" % every)
+            raise InvalidError("GradientNoise(every=%s): the value is out of range; allowed: 1 or more train steps" % every)
         self._batches, self._every, self._seen = batches, int(every), 0
         self._own: Optional[Any] = None  # squared norm of this learner's gradient
         self._mean: Optional[Any] = None

@@ -77,7 +77,7 @@ class Progress:
         of the norm of the mean gradient. rule=adascale computes lr_scale from it. All learners must report the same; it is
         saved and restored. InvalidError if it is negative or not finite."""
         if not 0 <= samples < float("inf"):
-            raise InvalidError("job.noise_scale(%s): allowed: 0 or more samples" % samples)
+            raise InvalidError("job.noise_scale(%s): the value is out of range; allowed: 0 or more samples" % samples)
         self._noise = float(samples)
 
     def _progress(self) -> Dict[str, Any]:

@@ -55,7 +55,7 @@ class Reader:
 
     def _open(self) -> ctypes.c_void_p:
         if not self._handle:
-            raise InvalidError("this checkpoint is closed")
+            raise InvalidError("this checkpoint is closed; open it again with dlckpt.open()")
         return self._handle
 
     def step(self) -> int:

@@ -250,7 +250,8 @@ class Checkpoint(Mapping[str, Any]):
                 raise CorruptError("the checkpoint of train step %d in %s: what attach() wrote of its objects cannot be understood: %s" %
                                    (self.step, self.dir, error)) from error
             if not isinstance(self._record, dict) or self._record.get("schema") != SCHEMA:
-                raise MismatchError("the checkpoint of train step %d has another schema of dlckpt.attach(); this version reads %d" %
+                raise MismatchError("the checkpoint of train step %d was written by another version of dlckpt.attach(); this version "
+                                    "reads schema %d" %
                                     (self.step, SCHEMA))
             self._kinds = {path: str(reference["kind"]) for path, reference in codec.references(self._record).items()}
         return self._record
@@ -291,7 +292,7 @@ def _expression(pattern: str) -> str:
 
 def _fits(name: str, patterns: Sequence[str]) -> bool:
     if isinstance(patterns, str):
-        raise InvalidError("'%s': a list of patterns is wanted" % patterns)
+        raise InvalidError("'%s' is one text; allowed: a list of patterns, such as ['%s']" % (patterns, patterns))
     return any(re.fullmatch(_expression(pattern), name, re.DOTALL) for pattern in patterns)
 
 

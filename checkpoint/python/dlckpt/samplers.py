@@ -63,17 +63,19 @@ class GlobalBatches:
         for name, value in (("n_samples", n_samples), ("global_batch", global_batch), ("batches_per_step", batches_per_step),
                             ("epochs", 1 if epochs is None else epochs)):
             if int(value) < 1:
-                raise InvalidError("GlobalBatches: %s is %s; it must be at least 1" % (name, value))
+                raise InvalidError("GlobalBatches: %s is %s; allowed: 1 or more" % (name, value))
         if not 0 <= int(seed) < 2**32:
             raise InvalidError("GlobalBatches: seed is %s; allowed: 0 to 4294967295" % seed)
         if global_batch < world.size:
-            raise InvalidError("GlobalBatches: a global batch of %d samples cannot be divided over %d learners" %
+            raise InvalidError("GlobalBatches: a global batch of %d samples cannot be divided over %d learners; allowed: one sample for "
+                               "each, or more" %
                                (global_batch, world.size))
         self.n_samples, self.global_batch, self.seed, self.shuffle = int(n_samples), int(global_batch), int(seed), bool(shuffle)
         self.batches_per_step = int(batches_per_step)
         self.total_samples = None if epochs is None else int(epochs) * self.n_samples
         if self.total_samples is not None and self.total_samples < world.size:
-            raise InvalidError("GlobalBatches: %d samples in all cannot be divided over %d learners" % (self.total_samples, world.size))
+            raise InvalidError("GlobalBatches: %d samples in all cannot be divided over %d learners; allowed: one sample for each, or "
+                               "more" % (self.total_samples, world.size))
         self.cursor = 0
         self._passes = passes
         # for trainers of other packages, which count passes: samples that are too few for a train step are added to the last

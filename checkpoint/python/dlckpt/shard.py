@@ -31,7 +31,7 @@ class Shard:
             raise InvalidError("a Shard's part has %d dimensions, its global_shape %d and its offset %d; all must be equal" %
                                (len(extent), len(self.global_shape), len(self.offset)))
         if not extent:
-            raise InvalidError("a Shard needs at least one dimension; register a scalar as it is")
+            raise InvalidError("a Shard has at least one dimension, and this is a scalar; give the scalar itself to attach()")
         for dim, (size, start, whole) in enumerate(zip(extent, self.offset, self.global_shape)):
             if start < 0 or start + size > whole:
                 raise InvalidError("a Shard's part reaches from %d to %d in dimension %d, outside of 0 to %d" %

@@ -411,7 +411,7 @@ class Store:
                            if own is not None and e.name in own["objects"]]
             state = codec.decode(shared["state"], source)
             if type(state) is not dict:
-                raise MismatchError("job.state is not a dict in the checkpoint, so that it cannot be given back")
+                raise MismatchError("the checkpoint holds something else than a dict as job.state, which cannot be given back")
             return _Trees(objects, state, own_objects)
         except (IoError, NoMemoryError):
             raise

@@ -63,7 +63,7 @@ def dtensor_parts(tensor: Any) -> Any:
     from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
     placements = tensor.placements
     if any(placement.is_partial() for placement in placements):
-        raise StateError("a DTensor of partial sums cannot be stored; redistribute it first")
+        raise StateError("a DTensor of partial sums cannot be stored; redistribute it to Shard() or Replicate() first")
     local = tensor.to_local()
     if not any(isinstance(placement, Sharded) for placement in placements):
         return local

@@ -30,7 +30,7 @@ def find_world(rank: Optional[int] = None, world_size: Optional[int] = None) -> 
     """The given values, else the first pair of variables that is set (those of dlrun, torchrun, Open MPI, PMIx, srun), else 0
     of 1. InvalidError if a pair makes no sense."""
     if (rank is None) != (world_size is None):
-        raise InvalidError("rank and world_size must be given together")
+        raise InvalidError("one of rank and world_size is given alone; allowed: both, or neither")
     if rank is not None and world_size is not None:
         return _checked(int(rank), int(world_size), "rank and world_size")
     for rank_name, size_name in _PAIRS:

@@ -218,7 +218,7 @@ def jobs(calls: str = CALLS) -> List[Job[Any]]:
         except FileNotFoundError:
             continue  # not a call, or one that is being submitted now
         except (OSError, ValueError) as error:
-            sys.stderr.write(f"dl: {error}; it is left out\n")
+            sys.stderr.write(f"dl: {error}; this call is left out\n")
     return [Job(folder, item) for _, folder, item in sorted(found)]
 
 

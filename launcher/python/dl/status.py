@@ -55,5 +55,6 @@ def _objects(text: str, allow_none: bool = False) -> List[Dict[str, Any]]:
     except ValueError:
         found = None
     if not isinstance(found, list) or not (found or allow_none):
-        raise RuntimeError(f"dlctl said nothing that could be understood: {text.strip()[:200]!r}")
+        raise RuntimeError(f"the output of dlctl is not the JSON of dlctl status: {text.strip()[:200]!r}; dlctl and this package must "
+                           f"be of one version of slurm-dl")
     return found

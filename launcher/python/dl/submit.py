@@ -133,8 +133,7 @@ def _pickled(function: Any, arguments: List[Tuple[Any, ...]], kwargs: Dict[str, 
         for what in ("the arguments" if len(arguments) == 1 else f"item {i}" for i in range(len(arguments))):
             items.append(pickler.dumps(arguments[len(items)], protocol=4))
     except Exception as error:
-        raise SubmitError(f"{what} cannot be pickled, so no job can have it: {type(error).__name__}: {error}; "
-                          "open files, locks and the like are made within the function") from error
+        raise SubmitError(f"{what} cannot be pickled, so no job can have it: {type(error).__name__}: {error}; " "open files, locks and the like within the function") from error
     return code, items
 
 
@@ -218,4 +217,5 @@ def _run_dlrun(folder: str, words: List[str], python: str) -> str:
     try:
         return str(json.loads(done.stdout)["job_id"])
     except (ValueError, KeyError, TypeError):
-        raise SubmitError(f"dlrun said nothing that could be understood: {done.stdout.strip() or programs.complaint(done)}") from None
+        raise SubmitError(f"the output of dlrun --submit is not JSON: {done.stdout.strip() or programs.complaint(done)}; dlrun and this "
+                          f"package must be of one version of slurm-dl") from None

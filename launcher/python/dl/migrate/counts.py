@@ -174,7 +174,8 @@ class Counts:
             each = self.number(factors[-1])
         gpus = per_node // each if per_node and each and per_node % each == 0 else 1
         if not words or any(word is None for word in words):
-            self.note(at, "how many processes there are is not told in a way that is understood; one learner for each GPU of the job is started (--learners auto)")
+            self.note(at, "the number of processes is given in a form that is not understood; one learner for each GPU of the job is "
+                      "started (--learners auto)")
             return Count(None, None, "auto")
         used = [word for word in words if word and word != "1"] or ["1"]
         if len(used) > 1:

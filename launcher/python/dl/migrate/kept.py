@@ -116,7 +116,7 @@ class Kept(Job):
             if "folder" in told:
                 self.note(told["folder"].at, f"the working directory {told['folder'].raw} is left out: put cd {told['folder'].raw} in front")
             if "multi_prog" in told:
-                self.note(told["multi_prog"].at, "--multi-prog has no like here: each learner runs the same command")
+                self.note(told["multi_prog"].at, "srun's --multi-prog has no counterpart in dlrun: each learner runs the same command")
             if "mounts" in told:
                 self.note(told["mounts"].at, f"mounts of the container ({told['mounts'].raw}) are the site's here: dl.toml(5), image")
             if "cpus" in told and self.asked.cpus is None and self.lines and not self.cpus_of_srun([item]):
@@ -131,10 +131,12 @@ class Kept(Job):
         launchers = self.launchers_in_script(item)
         if launchers:
             script = self.script_of(item)
-            self.note(item.at, f"{script} starts {launchers[0]} itself, once on each node as before; for a learner for each GPU say dlctl migrate {script}, too, and leave dlrun out of it")
+            self.note(item.at, f"{script} starts {launchers[0]} itself, once on each node as before; for a learner for each GPU run "
+                      f"dlctl migrate {script}, too, and leave dlrun out of this script")
             return
         if not item.inner and re.search(r"\.(sh|bash|slurm|sbatch)$", program) or program in launches.SHELLS and not item.launch.inner:
-            self.note(item.at, f"what '{program}' starts is not looked into: if a launcher stands in it, say dlctl migrate to that file too, and leave dlrun out of one of them")
+            self.note(item.at, f"what '{program}' starts is not looked into: if a launcher stands in it, run dlctl migrate on that file "
+                      f"too, and leave dlrun out of one of them")
             words = item.launch.stack[-1].words[item.launch.stack[-1].at:]
             for word in [shell.unquoted(self.text[word.start:word.end]) for word in words[:4]]:
                 self.say_what_a_script_sets(word, item.at)

@@ -41,7 +41,7 @@ def migrate(text: str) -> Script:
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that does not exist
         raise Broken(f"it is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(manifest, dict) or not isinstance(manifest.get("framework"), dict):
-        raise Broken("it has no section 'framework', so it is no manifest of FfDL's")
+        raise Broken("it has no section 'framework', so it is not a manifest of FfDL")
     return _Manifest(manifest).script()
 
 
@@ -60,7 +60,7 @@ class _Manifest:
         gpus = self.whole("gpus", 0)
         for key in self.manifest:
             if key not in KNOWN:
-                self.notes.append(f"{key}: is not known; it is left out")
+                self.notes.append(f"{key}: is not a key that is known, and is left out")
         name = self.framework(framework)
         flags = [f"--dl-framework={name} --dl-learners={learners} --dl-gpus={self.gpu_type(gpus)}{gpus}"]
         memory = self.memory()
@@ -73,7 +73,7 @@ class _Manifest:
             flags.append(f"--dl-placement={'spread' if self.manifest['schedpolicy'] == 'spread' else 'pack'}")
         for key in ("storage", "size", "profiling"):
             if self.manifest.get(key):
-                self.notes.append(f"{key}: {self.manifest[key]} has no like here; it is left out")
+                self.notes.append(f"{key}: {self.manifest[key]} has no counterpart in slurm-dl, and is left out")
         self.data_stores()
         self.metrics()
         lines = ["#!/bin/bash"]

@@ -244,7 +244,8 @@ class _Migration(Forms):
                 continue
             program = cursor.plain(1 if cursor.plain() in launches.SHELLS else 0) or ""
             if re.search(r"\.(sh|bash)$", program):
-                self.note(cursor.word().start, f"what {program} starts is not looked into: if it starts the training, say dlctl migrate to that file")
+                self.note(cursor.word().start, f"what {program} starts is not looked into: if {program} starts the training, run dlctl "
+                          f"migrate on that file")
 
     def with_other_branches(self, found: List[Found]) -> List[Found]:
         """And the same program where another branch starts it without a launcher, as for one GPU."""

@@ -138,4 +138,4 @@ def _evaluate(node: ast.expr) -> int:
         return node.value
     if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
         return OPERATORS[type(node.op)](_evaluate(node.left), _evaluate(node.right))
-    raise ValueError("not arithmetic that is understood")
+    raise ValueError("the expression is not arithmetic of whole numbers")

@@ -29,6 +29,9 @@ class Killed(support.Case):
         self.assertEqual(len(found), 1, text)
         return found
 
+    def test_a_small_gpt_trained_as_nanogpt_does_it(self):
+        self.ends_with_the_same_weights(1, "gpt_learner.py", 8, "torch")
+
     def test_two_learners_with_a_model_divided_by_fsdp2(self):
         self.ends_with_the_same_weights(2, "fsdp_learner.py", 7, "torch")
 

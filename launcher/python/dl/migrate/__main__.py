@@ -13,6 +13,7 @@ from typing import Any, Dict, List, NoReturn, Optional, Tuple
 
 from . import manifest
 from .accelerate import environment_of
+from .called import COPY, Part
 from .rewrite import migrate
 from .shell import lines_of
 
@@ -43,29 +44,36 @@ def main() -> int:
     there = data.decode("utf-8", "surrogateescape")
     text = there.replace("\r\n", "\n")
     facts: Dict[str, Any]
+    others: List[Part] = []
     if manifest.is_manifest(text, options.file):
         new, facts = of_manifest(text, options.file)
         old: List[str] = []
     else:
-        new, facts = of_script(text, options.file)
+        new, facts, others = of_script(text, options.file, bool(options.write))
         old = lines_of(there)
         if text != there:
             facts["notes"].append({"line": 0, "text": "its lines end with CR LF, which sbatch refuses; those of the new script end with LF"})
     diff = "" if not old else "".join(with_ends(difflib.unified_diff(
         old, lines_of(new), options.file, options.write or options.file + ".dl")))
+    places = [os.path.relpath(part.place) for part in others]
+    diffs = ["".join(with_ends(difflib.unified_diff(lines_of(part.old), lines_of(part.new), place, place + COPY))) for place, part in zip(places, others)]
     if options.write:
+        for place, part in zip(places, others):
+            write(place + COPY, part.new, place)
         write(options.write, new, options.file)
     if options.json:
-        say(json.dumps({**facts, "script": clean(new), "diff": clean(diff)}, indent=2) + "\n")
+        called = [{"file": place, "script": clean(part.new), "diff": clean(of_part)} for place, part, of_part in zip(places, others, diffs)]
+        say(json.dumps({**facts, "script": clean(new), "diff": clean(diff), "called": called}, indent=2) + "\n")
         return 0
     if not options.write:
-        say(diff or new)
+        say((diff or new) + "".join(diffs))
     for note in facts["notes"]:
         where = f":{note['line']}" if note["line"] else ""
         print(f"{options.file}{where}: {note['text']}", file=sys.stderr)
     if options.write:
         learners = "1 learner" if str(facts["learners"]) == "1" else f"{facts['learners']} learners"
-        print(f"wrote {options.write}: {learners}; submit it with sbatch {options.write}", file=sys.stderr)
+        also = "".join(f" and {place}{COPY}, which it calls" for place in places)
+        print(f"wrote {options.write}{also}: {learners}; submit it with sbatch {options.write}", file=sys.stderr)
     return 0
 
 
@@ -82,15 +90,15 @@ def variables_of(path: str) -> int:
     return 0
 
 
-def of_script(text: str, path: str) -> Tuple[str, Dict[str, Any]]:
-    result = migrate(text, os.path.dirname(os.path.abspath(path)))
+def of_script(text: str, path: str, copies: bool) -> Tuple[str, Dict[str, Any], List[Part]]:
+    result = migrate(text, os.path.dirname(os.path.abspath(path)), copies)
     if result.launches == 0:
         for note in result.notes:
             print(f"{path}:{note.line}: {note.text}", file=sys.stderr)
         fail(2, f"{path}: no line was found that starts a training; looked for: torchrun, python -m torch.distributed.run or launch, srun, mpirun, "
                 "mpiexec, horovodrun, accelerate launch, deepspeed, and python FILE.py")
     return result.script, {"file": path, "kind": "script", "launches": result.launches, "learners": result.learners, "gpus": result.gpus,
-                           "framework": result.framework, "notes": [{"line": note.line, "text": note.text} for note in result.notes]}
+                           "framework": result.framework, "notes": [{"line": note.line, "text": note.text} for note in result.notes]}, list(result.others)
 
 
 def of_manifest(text: str, path: str) -> Tuple[str, Dict[str, Any]]:

@@ -12,6 +12,7 @@ class Job(Nodes):
     def __init__(self, text: str, folder: str):
         super().__init__(text, folder)
         self.one_starts_many = False
+        self.tasks_are_cpus = False
 
     def learners_of(self, found: List[Found]) -> Count:
         """The job's learners: those of the largest launch, or of launches that run at the same time together."""
@@ -71,9 +72,11 @@ class Job(Nodes):
         return 1
 
     def cpus_of(self, learners: Count) -> Optional[int]:
+        tasks = self.asked.tasks or 1
+        if self.tasks_are_cpus and learners.most and learners.least == learners.most < tasks:
+            return max((self.asked.cpus or 1) * tasks // learners.most, 1)
         if self.asked.cpus is None or not learners.most or not self.one_starts_many:
             return None
-        tasks = self.asked.tasks or 1
         return max(self.asked.cpus * tasks // learners.most, 1) if learners.most > tasks else None
 
     def job_options(self, found: List[Found], learners: Count) -> List[Tuple[str, str]]:
@@ -81,7 +84,7 @@ class Job(Nodes):
         nodes."""
         if self.lines:
             nodes = self.nodes_by_tasks(learners)
-            cpus = self.cpus_of_srun(found)
+            cpus = self.cpus_of_srun(found) or (self.cpus_of(learners) if self.asked.cpus is None else None)
             return ([("nodes", str(nodes))] if nodes else []) + ([("cpus-per-task", str(cpus))] if cpus else [])
         options: Dict[str, str] = {}
         for item in found:

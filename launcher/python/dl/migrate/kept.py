@@ -43,7 +43,7 @@ class Kept(Job):
         """Removes divisions of --cpus-per-task: it was that of a launcher's task, divided among its processes, and is a
         learner's now."""
         cpus = self.cpus_of(learners)
-        if cpus is None or cpus == self.asked.cpus:
+        if cpus is None or cpus == self.asked.cpus or self.tasks_are_cpus and (self.asked.tasks or 1) > (learners.most or 1):
             return
         each = (learners.most or 1) // (self.asked.tasks or 1)
         names = ["SLURM_CPUS_PER_TASK"] + [item.name for item in self.assigned if re.fullmatch(
@@ -75,7 +75,7 @@ class Kept(Job):
         for use in re.finditer(r"\b(torchrun|torch\.distributed\.(run|launch)|accelerate launch|horovodrun)\b(?![-./=])", self.text):
             line = self.text[self.text.rfind("\n", 0, use.start()) + 1:use.start()]
             named = re.fullmatch(r"\s*(?:export\s+)?\w*torchrun\w*=[\"']?\S*/", line, re.I)  # a path that the launch itself uses
-            if not named and not self.is_taken(use.start()) and not re.match(r"\s*(#|echo\b|printf\b|which\b|pip\b|module\b|command -v\b|type\b)|.*\s#\s|.*(which|command -v) $", line):
+            if not named and not self.is_taken(use.start()) and not re.match(r"\s*(#|echo\b|printf\b|which\b|pip\b|module\b|command -v\b|type\b)|.*\s#\s|.*(which|command -v|activate) $", line):
                 self.note(use.start(), f"'{use.group(0)}' stands here in a way that is not understood, and stays: if it starts the training, write dlrun -- PROGRAM in its place, "
                           "once and not on each node")
 

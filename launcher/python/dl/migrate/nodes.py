@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds what a script does node by node: preparing each node, or starting one part of the training on each."""
 import re
-from typing import Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from . import launch as launches, shell
 from .counts import Count, Found
@@ -81,7 +81,11 @@ class Nodes(Meeting):
             same = [item for item in parts if first.parallel and self.kept_text(item) == program]
             loop = self.loop_of(first, loops)
             if loop is not None:
-                if self.is_alone(first, loop):
+                # One branch of the loop starts the first node, another one the others.
+                mates = [item for item in same if self.loop_of(item, loops) == loop and self.branches.exclude(item.at, first.at)]
+                if self.is_alone(first, loop, mates):
+                    gone += mates
+                    parts = [item for item in parts if not any(item is one for one in mates)]
                     self.take_out_of_loop(first, loop)
                     self.whole.add(first.at)
                 elif self.varies(first, loop) or loop.names:
@@ -162,19 +166,20 @@ class Nodes(Meeting):
         around = [loop for loop in loops if loop.start <= item.launch.first < loop.end]
         return min(around, key=lambda loop: loop.end - loop.start) if around else None
 
-    def is_alone(self, item: Found, loop: Loop) -> bool:
-        """Whether the loop does nothing else that matters, and the program is the same in each turn."""
+    def is_alone(self, item: Found, loop: Loop, mates: Sequence[Found] = ()) -> bool:
+        """Whether the loop does nothing else that matters, and the program is the same in each turn. `mates`: launches of the
+        same program in other branches."""
         if not item.parallel or self.varies(item, loop):
             return False
-        start, end = self.span_of(item)
+        spans = [self.span_of(one) for one in [item, *mates]]
         for command in self.commands:
             words = [word for word in command.words if not word.redirect]
             if not words or not loop.body <= words[0].start < loop.done and not loop.body <= words[-1].start < loop.done:
                 continue
             raw = [self.text[word.start:word.end] for word in words if word.start >= loop.body]
-            while raw and raw[0] == "do":
+            while raw and raw[0] in ({"do", "if", "then", "else", "elif", "fi"} if mates else {"do"}):
                 raw.pop(0)
-            if not raw or start <= words[-1].start < end or re.fullmatch(r"\w+(\+\+|--|\+=\d+)", raw[0]):
+            if not raw or mates and raw[0] in ("[", "[[", "test") or any(start <= words[-1].start < end for start, end in spans) or re.fullmatch(r"\w+(\+\+|--|\+=\d+)", raw[0]):
                 continue
             if raw[0] not in QUIET and not all(re.match(r"[A-Za-z_]\w*\+?=", word) for word in raw if word != "export"):
                 return False

@@ -124,6 +124,19 @@ class Meeting(Counts):
 
     def content_of(self, path: str) -> Optional[str]:
         """The content of a file that the script names, looked for beside the script. None if it cannot be read."""
+        place = self.place_of(path)
+        return self.read_at(place) if place is not None else self.written_here(path)
+
+    @staticmethod
+    def read_at(place: str) -> Optional[str]:
+        try:
+            with open(place, encoding="utf-8", errors="surrogateescape") as file:
+                return file.read(MOST_OF_A_FILE)
+        except (OSError, ValueError):
+            return None
+
+    def place_of(self, path: str) -> Optional[str]:
+        """Where a file that the script names is."""
         path = re.sub(r"^(\\?\$\{?(SLURM_SUBMIT_DIR|PWD)\}?|\\?\$\((dirname \W*\$\{?(0|BASH_SOURCE\S*)\}?\W*|pwd)\))/", "", path)
         behind = re.fullmatch(r"[^/]*[$`][^/]*/((?:[^/$`]+/)*[^/$`]+)", path)
         if behind:
@@ -132,20 +145,19 @@ class Meeting(Counts):
         if path.startswith("/") and last >= 0 and "/" in path[last:]:
             path = path[path.index("/", last) + 1:]
             within = [path] + [path.split("/", n)[n] for n in range(1, path.count("/") + 1)]
-            return next((content for content in (self.content_of(name) for name in within) if content is not None), None)
+            return next((place for place in (self.place_of(name) for name in within) if place is not None), None)
         if "$" in path or "`" in path:
             return None
         # Scripts often lie in scripts/ or slurm/, and are submitted from a folder above.
         for above in ("", "..", "../.."):
-            try:
-                with open(os.path.join(self.folder, above, path), encoding="utf-8", errors="replace") as file:
-                    return file.read(MOST_OF_A_FILE)
-            except (OSError, ValueError):
-                continue
-        return self.written_here(path)
+            place = os.path.normpath(os.path.join(self.folder, above, path))
+            if os.path.isfile(place):
+                return place
+        return None
 
     def written_here(self, path: str) -> Optional[str]:
         """The content of a file that the script itself writes: cat > FILE <<EOF. None if it writes no such file."""
+        path = re.sub(r"^[^/]*[$`][^/]*/(?=(?:[^/$`]+/)*[^/$`]+$)", "", path)
         name = r">[ \t]*(?:\./)?" + re.escape(re.sub(r"^\./", "", path)) + r"(?=[\s;])"
         mark = r"<<-?[ \t]*[\"'\\]?(\w+)"
         match = re.search(r"^[^\n#]*" + name + r"[^\n]*" + mark + r"[^\n]*\n|^[^\n#]*" + mark + r"[^\n]*" + name + r"[^\n]*\n", self.text, re.M)

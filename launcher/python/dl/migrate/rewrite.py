@@ -3,11 +3,11 @@
 import re
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from . import directives, launch as launches, shell, wrap
+from . import called as calls, directives, launch as launches, shell, wrap
 from .counts import Count, Found, Note
-from .forms import Forms
 from .frameworks import imported, in_words
 from .launchers import LAUNCHERS, RENDEZVOUS
+from .plain import Plain
 from .words import Cursor, Holder
 
 
@@ -18,13 +18,38 @@ class Result(NamedTuple):
     gpus: Optional[int]
     framework: str
     notes: List[Note]
+    others: Tuple[calls.Part, ...] = ()  # of the scripts that it calls
 
 
-def migrate(text: str, folder: str = ".") -> Result:
-    """`folder`: that of the script, in which files that it names are looked for."""
+def migrate(text: str, folder: str = ".", copies: bool = False) -> Result:
+    """`folder`: that of the script, in which files that it names are looked for. `copies`: a script that it calls becomes a new
+    file, too, which is called in its place."""
     wraps = wrap.wrapped(text)
     documents = wrap.documents(text) if not directives.read(text) else []
-    return _Migration(text, folder).run() if not wraps and not documents else _of_jobs(text, folder, wraps, documents)
+    if wraps or documents:
+        return _of_jobs(text, folder, wraps, documents)
+    alone = _Migration(text, folder)
+    result = alone.run()
+    called = calls.called_by(alone) if result.launches == 0 else None
+    return (_with_called(text, folder, called, copies) if called else None) or result
+
+
+def _with_called(text: str, folder: str, called: calls.Called, copies: bool) -> Optional[Result]:
+    both = _Migration(calls.joined(text, called), folder)
+    result = both.run()
+    parts = calls.parts_of(both.edits, called) if result.launches else None
+    if parts is None:
+        return None
+    ours, theirs = parts
+    if both.one_process:
+        # One process: the learner is the script that it calls, whatever that does before and after.
+        ours[(called.start, called.start)], theirs = "dlrun -- ", {}
+    if copies and theirs:
+        ours[(called.behind, called.behind)] = calls.COPY
+    others = (calls.Part(called.place, called.content, _applied(called.content, theirs)),) if theirs else ()
+    line = text.count("\n", 0, called.start) + 1
+    notes = calls.notes_of(result.notes, text, called) + [Note(line, f"{called.name} starts the training, so it is changed, too")] * bool(theirs)
+    return result._replace(script=_applied(text, ours), notes=sorted(set(notes)), others=others)
 
 
 def _of_jobs(text: str, folder: str, wraps: List[wrap.Wrapped], documents: List[Tuple[int, int, bool]]) -> Result:
@@ -60,11 +85,12 @@ def _of_jobs(text: str, folder: str, wraps: List[wrap.Wrapped], documents: List[
     return Result(_applied(text, edits), sum(one.launches for one in results), first.learners, first.gpus, first.framework, sorted(set(notes)))
 
 
-class _Migration(Forms):
+class _Migration(Plain):
     def __init__(self, text: str, folder: str):
         super().__init__(text, folder)
         self.framework = ""
         self.others: Dict[int, List[Found]] = {}
+        self.one_process = False
 
     def run(self) -> Result:
         if any(option.name in ("hetjob", "packjob") for line in self.lines for option in line.options):
@@ -78,6 +104,7 @@ class _Migration(Forms):
             return Result(self.text, 0, "", None, "", self.notes)
         if not found:
             found = [self.of_other_launchers(item) for item in self.plain_python()]
+            self.one_process = bool(found) and found[0].many == Count(1, 1)
             if found and found[0].many == Count(1, 1) and ((self.asked.nodes or 1) > 1 or (self.asked.per_node or 1) > 1):
                 what = f"{self.asked.nodes} nodes" if (self.asked.nodes or 1) > 1 else f"{self.asked.per_node} tasks"
                 self.note(found[0].at, f"this starts one process, but the job asks for {what}: if it starts the others itself, have it start none (or leave it out) and put "
@@ -96,6 +123,9 @@ class _Migration(Forms):
         # With such a launcher, a task's CPUs are shared by the processes that it starts. mpirun's processes are Slurm's
         # tasks.
         self.one_starts_many = any(LAUNCHERS[one.launch.launchers[-1]].script for item in found for one in [item] + item.inner if one.launch.launchers)
+        # What the batch script itself starts, without srun, has the CPUs of all tasks: -n 16 means 16 CPUs.
+        self.tasks_are_cpus = (self.asked.nodes or 1) == 1 and not any(item.launch.launchers[:1] in (["srun"], ["mpirun"], ["ssh"], ["horovodrun"]) or
+                                                                      item.inner and item.launch.launchers[:1] == ["srun"] for item in found)
         if learners.most is None:
             return self.told_by_the_job(found, learners)
         gpus = self.gpus_of(found, learners)
@@ -221,22 +251,6 @@ class _Migration(Forms):
         value = (self.values.raw(name.group(1), image.at) if name and image else None) or (image.raw if image is not None else "")
         return image.raw if image is not None and re.search(r"\.(sqsh|sqfs|squashfs|sif)\W*$", value) else ""
 
-    @staticmethod
-    def trains(code: str) -> bool:
-        """Whether the text of a shell may start a training, rather than say, copy or remove something."""
-        for command in shell.commands(code, 0, len(code)):
-            words = [code[word.start:word.end] for word in command.words if not word.redirect and code[word.start:word.end] not in shell.RESERVED]
-            words = [word for word in words if not re.match(r"[A-Za-z_]\w*=", word)]
-            quiet = bool(words) and (launches.is_utility(words[0]) or words[0] in ("cd", "source", ".", "export", "set", "unset", "["))
-            if words and not quiet and re.search(r"python|\.py\b|\./|\$\{?\w*(CMD|COMMAND|SCRIPT|RUN)|bash |julia|Rscript", " ".join(words) + " ", re.I):
-                return True
-        return False
-
-    def is_snippet(self, launch: launches.Launch) -> bool:
-        """Whether the form shows that this is no training: srun python3 - <<EOF, srun python3 -c '...'."""
-        cursor = launch.cursor
-        return bool(launches.PYTHON.fullmatch(launch.program)) and cursor.plain(1) in ("-c", "-V", "--version", None)
-
     def say_which_scripts_start(self) -> None:
         for command in self.commands:
             cursor = Cursor(self.text, command.words, self.assigned)
@@ -257,26 +271,6 @@ class _Migration(Forms):
 
     def words_in(self, holder: Holder) -> List[str]:
         return [self.text[word.start:word.end] for word in holder.words]
-
-    def plain_python(self, commands: Optional[List[shell.Command]] = None) -> List[Found]:
-        """The launch of a script that starts one process without a launcher: its last python with a file."""
-        for command in reversed(self.commands if commands is None else commands):
-            cursor = Cursor(self.text, command.words, self.assigned)
-            if not launches.skip_front(cursor) or command.after in ("|",):
-                continue
-            start = cursor.top.at
-            words = cursor.top.words
-            raw = [shell.unquoted(self.text[word.start:word.end]) for word in words[start:]]
-            if launches.is_wrapper(raw[0]):
-                behind = [i for i, word in enumerate(raw) if launches.PYTHON.fullmatch(word)]
-                of_shell = any(re.search(r"python\S* \S*\.py", word) for word in raw[1:]) and "-c" in raw
-                raw = raw[behind[0]:] if behind else ["python", "x.py"] if of_shell else raw
-            if launches.PYTHON.fullmatch(raw[0]) and len(raw) > 1 and any(word.endswith(".py") or word == "-m" for word in raw[1:6]) and \
-                    not set(raw[1:3]) & {"-c", "pip", "venv", "-V"}:
-                launch = launches.Launch(cursor)
-                launch.program, launch.stack, launch.first = raw[0], [cursor.top], words[start].start
-                return [Found(launch, [], Count(1, 1), command.after == "&", words[start].start)]
-        return []
 
     # ---- the framework
 

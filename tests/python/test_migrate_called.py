@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dlctl migrate: a batch script that calls another one, which starts the training; containers that it starts itself; and -n 16
+for the CPUs of one program."""
+import os
+import subprocess
+import sys
+import tempfile
+
+import support
+from test_migrate import body_of, of
+
+sys.path.insert(0, os.path.join(support.SOURCE, "launcher", "python"))
+from dl.migrate.rewrite import migrate  # noqa: E402
+
+ONE = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gpus-per-node=4\n#SBATCH --cpus-per-task=16\n"
+LAUNCH = "#!/bin/bash\nmodule load cuda\n# torchrun starts four\nOMP_NUM_THREADS=8 torchrun --standalone \\\n  --nproc_per_node=$SLURM_GPUS_PER_NODE ./train.py --epochs $1\necho done\n"
+
+
+class Called(support.Case):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        os.mkdir(os.path.join(self.folder, "slurm"))
+
+    def put(self, name, text):
+        with open(os.path.join(self.folder, name), "w") as file:
+            file.write(text)
+        os.chmod(os.path.join(self.folder, name), 0o755)
+
+    def of(self, body, head=ONE, **options):
+        return migrate(head + body, os.path.join(self.folder, "slurm"), **options)
+
+    def test_the_launch_in_a_script_that_it_calls_is_translated_there(self):
+        self.put("launch.sh", LAUNCH)
+        for call in ("./launch.sh 90", "bash launch.sh 90", "exec bash -e ${SLURM_SUBMIT_DIR}/launch.sh 90"):
+            result = self.of(call + "\necho over\n")
+            self.assertEqual(result.script, "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --dl-learners=4 --dl-gpus=1\n".replace("--dl-l", "--dl-framework=pytorch --dl-l")
+                             + "#SBATCH --cpus-per-task=4\n" + call + "\necho over\n")
+            (part,) = result.others
+            self.assertEqual(part.old, LAUNCH)
+            self.assertEqual(part.new, "#!/bin/bash\nmodule load cuda\n# torchrun starts four\nOMP_NUM_THREADS=8 dlrun -- python3 ./train.py --epochs $1\necho done\n")
+            self.assertEqual(part.place, os.path.join(self.folder, "launch.sh"))
+            self.assertIn((5, f"{'${SLURM_SUBMIT_DIR}/' if 'SUBMIT' in call else './' if call[0] == '.' else ''}launch.sh starts the training, so it is changed, too"),
+                          [tuple(note) for note in result.notes])
+
+    def test_notes_name_the_line_of_the_script_that_has_it(self):
+        self.put("launch.sh", "# one\n# two\nsource /nowhere/env.sh\ntorchrun --nproc_per_node 4 --odd t.py\n")
+        notes = [tuple(note) for note in self.of("cd x\nbash launch.sh\necho $SLURM_GPUS_PER_NODE\n").notes]
+        self.assertIn((6, "launch.sh:4: '--odd' of torchrun is not known here; it is left out"), notes)
+        self.assertTrue(any(line == 7 and text.startswith("SLURM_GPUS_PER_NODE is only set for") for line, text in notes), notes)
+
+    def test_one_process_is_started_as_it_stands(self):
+        self.put("run.sh", "python prepare.py\nPYTHONPATH=. python train.py --gpus 4\npython test.py\n")
+        for call, new in (("bash run.sh a b", "dlrun -- bash run.sh a b"), ("exec ./run.sh", "exec dlrun -- ./run.sh"), ("X=1 sh run.sh | tee log", "X=1 sh run.sh | tee log")):
+            result = self.of(call + "\n")
+            self.assertEqual(body_of(result), new + "\n")
+            self.assertEqual(result.others, ())
+
+    def test_what_is_not_plain_stays(self):
+        self.put("a.sh", LAUNCH)
+        self.put("b.sh", LAUNCH)
+        self.put("submit.sh", "for i in 1 2; do sbatch a.sh; done; python x.py\n")
+        self.put("say.sh", "echo torchrun-free\n")
+        for body in ("bash a.sh\nbash b.sh\n", "bash submit.sh\n", "bash say.sh\n", "bash gone.sh\n", "cat a.sh\n"):
+            result = self.of(body)
+            self.assertEqual((result.launches, result.script), (0, ONE + body), body)
+
+    def test_both_are_shown_and_written(self):
+        self.put("launch.sh", LAUNCH)
+        self.put("slurm/job.sh", ONE + "./launch.sh 90\n")
+        command = [sys.executable, "-m", "dl.migrate", "slurm/job.sh"]
+        here = {"cwd": self.folder, "env": dict(os.environ, PYTHONPATH=os.path.join(support.SOURCE, "launcher", "python")), "capture_output": True, "text": True}
+        shown = subprocess.run(command, **here, check=True).stdout
+        self.assertEqual([line for line in shown.splitlines() if line.startswith("+++")], ["+++ slurm/job.sh.dl", "+++ launch.sh.dl"])
+        subprocess.run(["patch", "-p0", "--dry-run"], input=shown, **{**here, "capture_output": True}, check=True)
+        said = subprocess.run(command + ["--write", "slurm/new.sh"], **here, check=True).stderr
+        self.assertIn("wrote slurm/new.sh and launch.sh.dl, which it calls: 4 learners", said)
+        with open(os.path.join(self.folder, "slurm/new.sh")) as file:
+            self.assertTrue(file.read().endswith("\n./launch.sh.dl 90\n"))
+        self.assertTrue(os.access(os.path.join(self.folder, "launch.sh.dl"), os.X_OK))
+        with open(os.path.join(self.folder, "launch.sh")) as file:
+            self.assertEqual(file.read(), LAUNCH)
+
+
+class Containers(support.Case):
+    def test_a_container_that_the_batch_script_starts_is_one_learner(self):
+        for call in ('singularity exec --nv x.sif bash -c "\nsource e.sh\npython -m pkg.train a=b || exit\n"', 'apptainer exec --nv $IMG bash -lc "\n  python3 check.py\n  python3 t.py\n"',
+                     "singularity exec --nv docker://a/b:1 ${HOME}/x/train.sh", 'docker run --gpus all --rm img bash -c "pip install x && python3 tools/train.py $C"',
+                     "podman run img python3 t.py"):
+            result = of(call + "\n", "#!/bin/bash\n#SBATCH --gres=gpu:2\n")
+            self.assertEqual(body_of(result), "dlrun -- " + call + "\n")
+            self.assertEqual((result.learners, result.gpus), ("1", 2))
+
+    def test_what_trains_nothing_stays(self):
+        for call in ("docker build -t x .", 'singularity exec x.sif bash -c "python -m pip install y"', "singularity pull x.sif docker://y", "docker run --rm img ls"):
+            self.assertEqual(of(call + "\n", "#!/bin/bash\n#SBATCH --gres=gpu:2\n").launches, 0, call)
+
+
+class Cpus(support.Case):
+    def test_tasks_that_only_ask_for_cpus_are_cpus_of_the_learners(self):
+        for asked, program, cpus in (("-n 16", "python t.py", 16), ("--ntasks=8\n#SBATCH --cpus-per-task=2", "python t.py", 16),
+                                     ("-N 1\n#SBATCH -n 64", "torchrun --standalone --nproc_per_node=4 t.py", 16), ("--ntasks-per-node=12", "python t.py", 12)):
+            result = of(program + "\n", f"#!/bin/bash\n#SBATCH {asked}\n#SBATCH --gres=gpu:4\n")
+            self.assertIn(f"#SBATCH --cpus-per-task={cpus}\n", result.script, asked)
+
+    def test_tasks_of_srun_are_not(self):
+        for program in ("srun python t.py", "mpirun python t.py"):
+            self.assertNotIn("cpus-per-task", of(program + "\n", "#!/bin/bash\n#SBATCH -n 4\n#SBATCH --gres=gpu:4\n").script)
+
+    def test_a_program_that_says_by_its_name_that_it_trains(self):
+        for program in ("multipa-train --data d", "fairseq-train d --arch a", "yolo train model=m", "llamafactory-cli train x.yaml", "uv run ns-train nerfacto", "nnUNetv2_train 1 2d 0"):
+            self.assertEqual(body_of(of("echo a\n" + program + "\n", "#!/bin/bash\n#SBATCH --gres=gpu:1\n")), "echo a\ndlrun -- " + program + "\n")
+        for program in ("cp train x", "echo train", "tar train", "cd train", "ls out/train", "train", "git train x"):
+            self.assertEqual(of(program + "\n", "#!/bin/bash\n#SBATCH --gres=gpu:1\n").launches, 0, program)
+
+    def test_a_loop_whose_branches_start_the_first_node_and_the_others(self):
+        head = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gres=gpu:4\n"
+        start = "srun --nodes=1 --ntasks=1 -w $n torchrun --nproc_per_node=4 --nnodes=2 --node_rank=%s --master_addr=$a --master_port=1 t.py --x 1 &\n"
+        body = 'c=0\nfor n in $list; do\n  if [ "$n" == "$first" ]; then\n    ' + start % 0 + "  else\n    ((c++))\n    " + start % "$c" + "  fi\ndone\nwait\n"
+        result = of(body, head)
+        self.assertEqual(body_of(result), "c=0\ndlrun -- python3 t.py --x 1\n")
+        self.assertEqual((result.learners, result.gpus), ("8", 1))
+        # What differs between them is not thrown away.
+        self.assertIn("take it out of the loop", str(of(body.replace("--x 1", "--x 2", 1), head).notes))
+
+    def test_the_name_of_an_environment_is_no_launcher(self):
+        self.assertNotIn("torchrun", str(of("source activate torchrun\npython t.py\n").notes))
+
+
+if __name__ == "__main__":
+    support.main()
